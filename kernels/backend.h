@@ -10,7 +10,8 @@
 //   LmHead on the rows that need it
 //
 // A plain MLP has Linear with an activation instead of LinearGated; norms after the blocks are LinearNormResidual
-// instead of LinearResidual; parallel blocks have both Norms before both residuals.
+// instead of LinearResidual; parallel blocks have both Norms before both residuals. A Norm that directly follows a
+// residual is given to it as `next_norm`: a device may compute both in one launch.
 //
 // Shapes:  T rows of a step in the order of Batch::sequences; residual stream f32 [T, M]; inputs of matrix products and
 //          outputs of attention ("operands") in operand_dtype(): f32, or bf16 in a bf16 backend.
@@ -288,7 +289,8 @@ struct LinearResidualArgs {
   const Weight* weight = nullptr;
   Slice bias;
   float multiplier = 1.0f;
-  Slice residual;  // f32 [T, N]
+  Slice residual;                       // f32 [T, N]
+  const NormArgs* next_norm = nullptr;  // optional: then Norm(*next_norm), whose x is this residual; the same bits
 };
 
 // residual += multiplier * RMSNorm(weight x + bias); the product stays f32 in between.
@@ -299,7 +301,8 @@ struct LinearNormResidualArgs {
   Slice norm_weight;               // vector [M]
   float norm_epsilon = 0;
   float multiplier = 1.0f;
-  Slice residual;  // f32 [T, M]
+  Slice residual;                       // f32 [T, M]
+  const NormArgs* next_norm = nullptr;  // as above
 };
 
 // out = activation(gate x + gate bias) * (up x + up bias)
@@ -427,6 +430,12 @@ class Backend {
   virtual Error LmHead(Workspace& workspace, const LmHeadArgs& args) = 0;
   // After the Attend of the same layer, before the next QkvRopeWrite.
   virtual Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) = 0;
+
+ protected:
+  // The norm after a residual, of a backend that computes it apart; `done` is the residual's error.
+  Error NextNorm(Workspace& workspace, const NormArgs* next_norm, Error done) {
+    return done.ok() && next_norm != nullptr ? Norm(workspace, *next_norm) : done;
+  }
 };
 
 // ---- the table of backends (backends.cc) ----

@@ -105,7 +105,7 @@ def cells(release, configs):
             yield config, {k: v[i] for k, v in split.items()}
 
 
-def run_upstream(release, models, out, configs):
+def run_upstream(release, models, out, configs, attention="eager"):
     """eval.py, once for each dataset: shuffles without a seed then start from the same state."""
     import datasets
     import make_helmet_fixture as fixture
@@ -120,7 +120,7 @@ def run_upstream(release, models, out, configs):
     tokenizer_of, model_of = transformers.AutoTokenizer.from_pretrained, transformers.AutoModelForCausalLM.from_pretrained
 
     def model_here(name, **settings):
-        settings.update(attn_implementation="eager", device_map=None)
+        settings.update(attn_implementation=attention, device_map=None)
         return model_of(name, **settings)
 
     transformers.AutoTokenizer.from_pretrained = lambda name, **kw: length_tokenizer if "meta-llama" in name else tokenizer_of(name, **kw)
@@ -168,10 +168,10 @@ def stand_ins():
 
 
 class Daemon:
-    def __init__(self, programs, database, models):
+    def __init__(self, programs, database, models, *flags):
         port_file = database.parent / "port"
         port_file.unlink(missing_ok=True)
-        command = [programs / "varifocald", f"--db={database}", "--listen=127.0.0.1:0", f"--port-file={port_file}", "--dtype=f32"]
+        command = [programs / "varifocald", f"--db={database}", "--listen=127.0.0.1:0", f"--port-file={port_file}", "--dtype=f32", *flags]
         self.process = subprocess.Popen(command + [f"--model={name}={models / name}" for name in MODELS])
         while not port_file.exists() and self.process.poll() is None:
             time.sleep(0.1)

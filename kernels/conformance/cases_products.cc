@@ -1,6 +1,7 @@
 // Products, activations, norms and the embedding, against the oracle.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "kernels/conformance/case_tools.h"
@@ -195,6 +196,61 @@ std::string CheckLinearNormResidual(Backend& tested, Backend& oracle) {
   return "";
 }
 
+// A norm given with the residual that it follows: the bits of both calls, one after the other.
+std::string CheckNextNorm(Backend& tested) {
+  for (const Phase phase : {Phase::kPrefill, Phase::kDecode}) {
+    for (const auto& [rows, inner, width] : {std::tuple{1, 16, 64}, {5, 48, 33}, {3, 130, 1156}, {2, 64, 1}}) {
+      const auto weights = UniformVector(81, inner * width), x = UniformVector(82, rows * inner),
+                 vector = UniformVector(83, width), base = UniformVector(84, rows * width);
+      for (const NormKind kind : {NormKind::kNone, NormKind::kRms, NormKind::kLayer}) {
+        for (const int mode : {0, 1, 2}) {  // plain, with a bias, the product normalized before it is added
+          std::vector<float> results[2];
+          for (const bool together : {false, true}) {
+            PlainStep step(tested, {.model_dim = width, .ffn_dim = inner}, rows, phase);
+            auto weight = MakeWeight(tested, weights, width, inner, WeightUse::kPlain);
+            auto in = UploadOperands(tested, ProductInput(tested, x)), v = Upload(tested, vector),
+                 residual = Upload(tested, base), out = EmptyOperands(tested, base.size());
+            const Slice maybe_bias = mode == 1 ? Slice{v.get(), 0} : Slice{};
+            NormArgs norm{.kind = kind,
+                          .x = {residual.get(), 0},
+                          .weight = {v.get(), 0},
+                          .epsilon = 1e-5f,
+                          .out = {out.get(), 0}};
+            if (kind == NormKind::kLayer) norm.bias = {v.get(), 0};
+            const NormArgs* next = together ? &norm : nullptr;
+            Error error = mode < 2 ? tested.LinearResidual(*step.workspace, {.x = {in.get(), 0},
+                                                                             .weight = weight.get(),
+                                                                             .bias = maybe_bias,
+                                                                             .multiplier = 0.5f,
+                                                                             .residual = {residual.get(), 0},
+                                                                             .next_norm = next})
+                                   : tested.LinearNormResidual(*step.workspace, {.x = {in.get(), 0},
+                                                                                 .weight = weight.get(),
+                                                                                 .norm_weight = {v.get(), 0},
+                                                                                 .norm_epsilon = 1e-5f,
+                                                                                 .multiplier = 0.5f,
+                                                                                 .residual = {residual.get(), 0},
+                                                                                 .next_norm = next});
+            if (error.ok() && !together) error = tested.Norm(*step.workspace, norm);
+            VF_CHECK(error.ok(), "valid");
+            results[together] = Download(tested, *residual, base.size());
+            const auto normed = DownloadOperands(tested, *out, base.size());
+            results[together].insert(results[together].end(), normed.begin(), normed.end());
+          }
+          size_t different = 0;
+          for (size_t i = 0; i < results[0].size(); ++i) {
+            different += std::bit_cast<uint32_t>(results[0][i]) != std::bit_cast<uint32_t>(results[1][i]);
+          }
+          const std::string what = "the norm of width " + std::to_string(width) + " with its residual, mode " +
+                                   std::to_string(mode) + ", kind " + std::to_string(static_cast<int>(kind));
+          if (auto error = SameBitsVerdict(different, what); !error.empty()) return error;
+        }
+      }
+    }
+  }
+  return "";
+}
+
 // A weight stored transposed gives the same bits for every use; parts of either layout can be stacked.
 std::string CheckTransposed(Backend& tested) {
   const int inner = 70, outputs = 66, rows = 9;
@@ -295,6 +351,7 @@ std::vector<ConformanceCase> ProductCases() {
       {"activations", CheckActivations},
       {"norm", CheckNorm},
       {"linear_norm_residual", CheckLinearNormResidual},
+      {"next_norm", [](Backend& tested, Backend&) { return CheckNextNorm(tested); }},
       {"transposed", [](Backend& tested, Backend&) { return CheckTransposed(tested); }},
       {"embed", CheckEmbed},
       {"embed_positions", CheckEmbedPositions},

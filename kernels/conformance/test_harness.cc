@@ -87,15 +87,16 @@ std::vector<float> DownloadOperands(Backend& backend, Buffer& buffer, size_t cou
   return data;
 }
 
-PlainStep::PlainStep(Backend& backend, StepShape shape, int row_count) {
+PlainStep::PlainStep(Backend& backend, StepShape shape, int row_count, Phase phase)
+    : sequences_(phase == Phase::kDecode ? row_count : 1) {
   shape.row_count_max = row_count;
-  shape.sequence_count_max = 1;
+  shape.sequence_count_max = sequences_.size();
   shape.context_length_max = row_count;
   auto created = backend.CreateWorkspace(shape);
   VF_CHECK(created.ok(), "workspace allocation failed");
   workspace = std::move(*created);
-  sequence_.row_count = row_count;
-  VF_CHECK(backend.BeginStep(*workspace, {.sequences = {&sequence_, 1}}).ok(), "the step fits its shape");
+  for (SequenceRows& sequence : sequences_) sequence.row_count = phase == Phase::kDecode ? 1 : row_count;
+  VF_CHECK(backend.BeginStep(*workspace, {.phase = phase, .sequences = sequences_}).ok(), "the step fits its shape");
 }
 
 std::vector<float> AttentionInput(const AttentionCase& c, int sequence, int position) {

@@ -44,13 +44,13 @@ std::unique_ptr<Buffer> EmptyOperands(Backend& backend, size_t count);
 std::vector<float> DownloadOperands(Backend& backend, Buffer& buffer, size_t count);
 void WriteOperands(Backend& backend, Slice to, const std::vector<float>& data);
 
-// One batch of one sequence from position 0, for operations that do not depend on positions.
+// One batch for operations that do not depend on positions: one sequence, in a decode step one a row.
 struct PlainStep {
-  PlainStep(Backend& backend, StepShape shape, int row_count);
+  PlainStep(Backend& backend, StepShape shape, int row_count, Phase phase = Phase::kPrefill);
   std::unique_ptr<Workspace> workspace;
 
  private:
-  SequenceRows sequence_;
+  std::vector<SequenceRows> sequences_;
 };
 
 // Focus in an attention run; group_count 0: none.

@@ -168,13 +168,14 @@ class CpuBackend final : public HostBackend {
   Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) override {
     const PackedWeight& weight = Cast(*args.weight);
     const int rows = Cast(workspace).flat.row_count();
-    return Multiply(workspace, {.x = HostData<float>(args.x, rows * weight.columns()),
-                                .weight = &weight,
-                                .row_count = rows,
-                                .epilogue = Epilogue::kResidual,
-                                .bias = OptionalHostData<float>(args.bias, weight.rows()),
-                                .multiplier = args.multiplier,
-                                .out = HostData<float>(args.residual, rows * weight.rows())});
+    const MatmulArgs product{.x = HostData<float>(args.x, rows * weight.columns()),
+                             .weight = &weight,
+                             .row_count = rows,
+                             .epilogue = Epilogue::kResidual,
+                             .bias = OptionalHostData<float>(args.bias, weight.rows()),
+                             .multiplier = args.multiplier,
+                             .out = HostData<float>(args.residual, rows * weight.rows())};
+    return NextNorm(workspace, args.next_norm, Multiply(workspace, product));
   }
   Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) override;
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
@@ -343,13 +344,14 @@ Error CpuBackend::LinearNormResidual(Workspace& workspace, const LinearNormResid
   if (Error error = Project(workspace, args.x, weight, args.bias); !error.ok()) return error;
   const float* norm_weight = HostData<float>(args.norm_weight, width);
   float* residual = HostData<float>(args.residual, rows * width);
-  return EachRow(own.flat, [&](int row, int) {
+  const Error done = EachRow(own.flat, [&](int row, int) {
     float* product = own.projected.get() + row * width;
     kernels_.norm_row(
         {.x = product, .weight = norm_weight, .width = width, .epsilon = args.norm_epsilon, .out = product});
     float* to = residual + row * width;
     for (int64_t i = 0; i < width; ++i) to[i] += args.multiplier * product[i];
   });
+  return NextNorm(workspace, args.next_norm, done);
 }
 
 Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) {

@@ -69,18 +69,7 @@ class CudaBackend final : public CudaStorage {
   Error Norm(Workspace& workspace, const NormArgs& args) override {
     CudaWorkspace& own = Own(workspace);
     if (Error error = Ready(own); !error.ok()) return error;
-    const int rows = own.flat.row_count(), width = own.shape.model_dim;
-    const size_t count = WideProduct(rows, width);
-    NormParams p;
-    p.x = DeviceData<float>(args.x, count);
-    if (args.kind != NormKind::kNone) p.weight = DeviceData<float>(args.weight, width);
-    p.bias = OptionalDeviceData<float>(args.bias, width);
-    p.layer = args.kind == NormKind::kLayer;
-    p.epsilon = args.epsilon;
-    p.row_count = rows;
-    p.width = width;
-    p.out = DeviceData<uint16_t>(args.out, count);
-    return Launched(device_.kernels().norm(p, device_.stream()), "starting a norm");
+    return Launched(device_.kernels().norm(ParamsOf(own, args), device_.stream()), "starting a norm");
   }
 
   Error FocalTau(Workspace& workspace, const FocalTauArgs& args) override;
@@ -116,16 +105,18 @@ class CudaBackend final : public CudaStorage {
       if (Error error = Ready(own); !error.ok()) return error;
       const int plan = products_.PlanFor(weight, weight.rows(), ProductType::kF32, x);
       if (plan >= 0) {
-        return Launched(device_.runtime().products()->Multiply(plan, own.flat.row_count(), x, weight.data(),
-                                                               args.multiplier, 1.0f, residual),
-                        "starting a product");
+        const Error done = Launched(device_.runtime().products()->Multiply(plan, own.flat.row_count(), x, weight.data(),
+                                                                           args.multiplier, 1.0f, residual),
+                                    "starting a product");
+        return NextNorm(workspace, args.next_norm, done);
       }
     }
-    FinishParams p;
-    p.mode = FinishMode::kResidual;
+    ResidualParams p;
+    if (Error error = Multiply(own, args.x, weight, args.bias, ProductType::kF32, &p.product); !error.ok())
+      return error;
     p.multiplier = args.multiplier;
-    p.out = residual;
-    return Finish(own, args.x, weight, args.bias, ProductType::kF32, p);
+    p.residual = residual;
+    return Residual(own, args.next_norm, p);
   }
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
     CudaWorkspace& own = Own(workspace);
@@ -143,15 +134,14 @@ class CudaBackend final : public CudaStorage {
     CudaWorkspace& own = Own(workspace);
     const CudaWeight& weight = Own(*args.weight);
     const size_t rows = own.flat.row_count();
-    NormResidualParams p;
+    ResidualParams p;
     if (Error error = Multiply(own, args.x, weight, args.bias, ProductType::kF32, &p.product); !error.ok())
       return error;
-    p.weight = DeviceData<float>(args.norm_weight, weight.rows());
-    p.epsilon = args.norm_epsilon;
+    p.norm_weight = DeviceData<float>(args.norm_weight, weight.rows());
+    p.norm_epsilon = args.norm_epsilon;
     p.multiplier = args.multiplier;
-    p.row_count = own.flat.row_count();
     p.residual = DeviceData<float>(args.residual, rows * weight.rows());
-    return Launched(device_.kernels().norm_residual(p, device_.stream()), "starting a norm");
+    return Residual(own, args.next_norm, p);
   }
 
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override;
@@ -169,12 +159,30 @@ class CudaBackend final : public CudaStorage {
     if (Error error = Ready(workspace); !error.ok()) return error;
     const int rows = workspace.flat.row_count();
     const auto* data = DeviceData<uint16_t>(x, WideProduct(rows, weight.columns()));
-    if (Error error =
-            products_.ToScratch(workspace, data, rows, weight, 0, weight.rows(), weight.rows(), type, product);
-        !error.ok())
-      return error;
+    if (Error error = products_.ToScratch(workspace, data, rows, weight, type, product); !error.ok()) return error;
     product->bias = OptionalDeviceData<float>(bias, weight.rows());
     return {};
+  }
+
+  static NormParams ParamsOf(const CudaWorkspace& workspace, const NormArgs& args) {
+    const int rows = workspace.flat.row_count(), width = workspace.shape.model_dim;
+    const size_t count = WideProduct(rows, width);
+    NormParams p;
+    p.x = DeviceData<float>(args.x, count);
+    if (args.kind != NormKind::kNone) p.weight = DeviceData<float>(args.weight, width);
+    p.bias = OptionalDeviceData<float>(args.bias, width);
+    p.layer = args.kind == NormKind::kLayer;
+    p.epsilon = args.epsilon;
+    p.row_count = rows;
+    p.width = width;
+    p.out = DeviceData<uint16_t>(args.out, count);
+    return p;
+  }
+
+  Error Residual(const CudaWorkspace& workspace, const NormArgs* next_norm, ResidualParams& p) {
+    p.row_count = workspace.flat.row_count();
+    if (next_norm != nullptr) p.next = ParamsOf(workspace, *next_norm);
+    return Launched(device_.kernels().residual(p, device_.stream()), "adding to the residual");
   }
 
   // The product, then the epilogue in `p`.
@@ -388,6 +396,7 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   stats.row_count = rows;
   stats.multiplier = args.logit_multiplier;
   stats.soft_cap = args.logit_soft_cap;
+  stats.partials = own.head_partials.as<HeadState>();
   stats.states = own.head_states.as<HeadState>();
   stats.vocab = vocab;
   if (!draws.empty()) {
@@ -395,27 +404,27 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
     stats.draw_logits = own.draw_logits.as<float>();
   }
   const auto leaves = [](const HeadRow& row) { return row.logits_slot >= 0 && row.draw.temperature == 0; };
-  const bool wants_logits = std::any_of(args.rows.begin(), args.rows.end(), leaves);
-  for (int64_t first = 0; first < vocab; first += kHeadSlice) {
-    const int64_t count = std::min<int64_t>(kHeadSlice, vocab - first);
-    // A shorter last slice is cut as the whole ones are.
-    if (Error error = products_.ToScratch(own, own.head_rows.as<uint16_t>(), rows, weight, first, count,
-                                          std::min<int64_t>(kHeadSlice, vocab), ProductType::kF32, &stats.product);
-        !error.ok())
-      return error;
+  stats.keeps_logits = std::any_of(args.rows.begin(), args.rows.end(), leaves);
+  const int splits = own.flat.batch.phase == Phase::kDecode ? DecodeSplitK(vocab, width) : 1;
+  const int64_t step = HeadSlicesAtOnce(rows, vocab, splits) * kHeadSlice;
+  for (int64_t first = 0; first < vocab; first += step) {
     stats.first = first;
-    stats.count = count;
-    // The logits overwrite the first partial product.
-    stats.logits = wants_logits ? static_cast<float*>(const_cast<void*>(stats.product.data)) : nullptr;
+    stats.count = static_cast<int>(std::min(step, vocab - first));
+    if (Error error = products_.Head(own, rows, weight, splits, &stats); !error.ok()) return error;
     if (Error error = Launched(device_.kernels().head_stats(stats, device_.stream()), "starting the LM head");
         !error.ok())
       return error;
-    for (int r = 0; wants_logits && r < rows; ++r) {
-      if (!leaves(args.rows[r])) continue;
-      if (Error error = device_.Download(args.logits + args.rows[r].logits_slot * vocab + first,
-                                         stats.logits + WideProduct(r, count), count * sizeof(float));
-          !error.ok())
-        return error;
+    for (int begin = 0; stats.keeps_logits && begin < stats.count; begin += kHeadSlice) {
+      const int count = std::min(kHeadSlice, stats.count - begin);
+      const float* slice = stats.product + begin / kHeadSlice * stats.slice_stride;
+      const size_t row_stride = stats.row_stride != 0 ? stats.row_stride : count;
+      for (int r = 0; r < rows; ++r) {
+        if (!leaves(args.rows[r])) continue;
+        if (Error error = device_.Download(args.logits + args.rows[r].logits_slot * vocab + first + begin,
+                                           slice + r * row_stride, count * sizeof(float));
+            !error.ok())
+          return error;
+      }
     }
   }
   if (!draws.empty()) {
@@ -434,7 +443,7 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   for (int r = 0; r < rows; ++r) {
     const HeadState& state = states[r];
     // In float64, so that a log-probability rounds once.
-    const double log_sum_exp = state.largest + std::log(state.sum);
+    const double log_sum_exp = state.largest + std::log(static_cast<double>(state.sum));
     args.results[r] = {
         .log_sum_exp = static_cast<float>(log_sum_exp),
         .target_log_probability = args.rows[r].target < 0 ? 0.0f : static_cast<float>(state.target_logit - log_sum_exp),

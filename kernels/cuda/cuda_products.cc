@@ -1,4 +1,7 @@
 #include "kernels/cuda/cuda_products.h"
+
+#include <algorithm>
+
 #include "base/wide_product.h"
 
 namespace varifocal::kernels::cuda {
@@ -8,20 +11,50 @@ int CudaProducts::PlanFor(const CudaWeight& weight, int64_t outputs, ProductType
 }
 
 Error CudaProducts::ToScratch(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight,
-                              int64_t first, int64_t count, int64_t shape_outputs, ProductType type,
-                              ProductView* product) {
+                              ProductType type, ProductView* product) {
   const bool decode = workspace.flat.batch.phase == Phase::kDecode;
   if (decode) type = ProductType::kF32;
-  const int splits = decode ? DecodeSplitK(shape_outputs, weight.columns()) : 1;
-  const size_t elements = WideProduct(rows, count);
+  const int splits = decode ? DecodeSplitK(weight.rows(), weight.columns()) : 1;
+  const size_t elements = WideProduct(rows, weight.rows());
   auto scratch = workspace.Products(elements * splits * (type == ProductType::kF32 ? 4 : 2));
   if (!scratch.ok()) return scratch.error();
   *product = {.data = *scratch,
               .is_bf16 = type == ProductType::kBf16,
               .split_count = splits,
               .split_stride = elements,
-              .columns = static_cast<int>(count)};
-  if (!decode) return InOnePiece(x, rows, weight, first, count, type, *scratch);
+              .columns = static_cast<int>(weight.rows())};
+  return decode ? InSplits(x, rows, weight, 0, weight.rows(), splits, *scratch)
+                : InOnePiece(x, rows, weight, 0, weight.rows(), type, *scratch);
+}
+
+Error CudaProducts::Head(CudaWorkspace& workspace, int rows, const CudaWeight& weight, int splits,
+                         HeadStatsParams* stats) {
+  const uint16_t* x = workspace.head_rows.as<uint16_t>();
+  const size_t elements = WideProduct(rows, stats->count);
+  auto scratch = workspace.Products(elements * splits * sizeof(float));
+  if (!scratch.ok()) return scratch.error();
+  stats->product = static_cast<float*>(*scratch);
+  stats->split_count = splits;
+  stats->split_stride = elements;
+  if (workspace.flat.batch.phase == Phase::kDecode) {
+    stats->slice_stride = kHeadSlice;
+    stats->row_stride = stats->count;
+    return InSplits(x, rows, weight, stats->first, stats->count, splits, *scratch);
+  }
+  // The library's algorithm, and so a row's bits, depend on the number of outputs: a product for each slice.
+  stats->slice_stride = WideProduct(rows, kHeadSlice);
+  stats->row_stride = 0;
+  for (int begin = 0; begin < stats->count; begin += kHeadSlice) {
+    const int count = std::min(kHeadSlice, stats->count - begin);
+    float* out = stats->product + begin / kHeadSlice * stats->slice_stride;
+    if (Error error = InOnePiece(x, rows, weight, stats->first + begin, count, ProductType::kF32, out); !error.ok())
+      return error;
+  }
+  return {};
+}
+
+Error CudaProducts::InSplits(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count,
+                             int splits, void* out) {
   const MatmulParams p{.x = x,
                        .weight = weight.data() + first * weight.stride(),
                        .x_stride = weight.columns(),
@@ -31,7 +64,7 @@ Error CudaProducts::ToScratch(CudaWorkspace& workspace, const uint16_t* x, int r
                        .inner = static_cast<int>(weight.columns()),
                        .split_count = splits,
                        .split_steps = SplitSteps(weight.columns(), splits),
-                       .out = *scratch};
+                       .out = out};
   return device_.Check(device_.kernels().matmul_decode(p, device_.stream()), "starting a product");
 }
 

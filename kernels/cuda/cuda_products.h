@@ -16,9 +16,12 @@ class CudaProducts {
  public:
   explicit CudaProducts(Device& device) : device_(device) {}
 
-  // Into the workspace's scratch, for a following kernel. `shape_outputs` determines the split of K in a decode step.
-  Error ToScratch(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight, int64_t first,
-                  int64_t count, int64_t shape_outputs, ProductType type, ProductView* product);
+  // Into the workspace's scratch, for a following kernel.
+  Error ToScratch(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight, ProductType type,
+                  ProductView* product);
+  // The head rows times the tokens [first, first + count) of `stats`, whose product it sets; `splits` of K in a decode
+  // step, else 1.
+  Error Head(CudaWorkspace& workspace, int rows, const CudaWeight& weight, int splits, HeadStatsParams* stats);
   // A prefill product in one piece.
   Error InOnePiece(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count,
                    ProductType type, void* out);
@@ -26,6 +29,10 @@ class CudaProducts {
   int PlanFor(const CudaWeight& weight, int64_t outputs, ProductType type, const uint16_t* x);
 
  private:
+  // A decode product: partial ones, one after the other.
+  Error InSplits(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count, int splits,
+                 void* out);
+
   Device& device_;
 };
 

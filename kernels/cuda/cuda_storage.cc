@@ -53,11 +53,12 @@ MemoryInfo CudaStorage::memory() const {
 Result<std::unique_ptr<Buffer>> CudaStorage::Allocate(size_t bytes) {
   auto memory = device_.Allocate(bytes, "making a buffer", true);
   if (!memory.ok()) return memory.error();
-  return std::unique_ptr<Buffer>(std::make_unique<DeviceBuffer>(std::move(*memory)));
+  return Finished(Result<std::unique_ptr<Buffer>>(std::make_unique<DeviceBuffer>(std::move(*memory))));
 }
 
 Error CudaStorage::Write(Slice to, const void* from, size_t bytes) {
-  return device_.Upload(DeviceData<char>(to, bytes), from, bytes);
+  if (Error error = device_.Upload(DeviceData<char>(to, bytes), from, bytes); !error.ok()) return error;
+  return device_.Synchronize();
 }
 
 Error CudaStorage::Read(void* to, Slice from, size_t bytes) {
@@ -80,11 +81,11 @@ Result<std::unique_ptr<Buffer>> CudaStorage::CreateVector(const HostMatrix& vect
 }
 
 Result<std::unique_ptr<Weight>> CudaStorage::CreateWeight(std::span<const HostMatrix> parts, WeightUse use) {
-  return CudaWeight::Create(device_, threads_, parts, use);
+  return Finished(CudaWeight::Create(device_, threads_, parts, use));
 }
 
 Result<std::unique_ptr<RopeTable>> CudaStorage::CreateRopeTable(const RopeTableSpec& spec) {
-  return CudaRopeTable::Create(device_, spec);
+  return Finished(CudaRopeTable::Create(device_, spec));
 }
 
 Error CudaStorage::CheckShape(const KvShape& shape) const {
@@ -107,7 +108,7 @@ size_t CudaStorage::KvBytesPerPageAndLayer(const KvShape& shape) const { return 
 
 Result<std::unique_ptr<KvPool>> CudaStorage::CreateKvPool(const KvShape& shape, int page_count) {
   if (Error error = CheckShape(shape); !error.ok()) return error;
-  return CudaPool::Create(device_, shape, page_count);
+  return Finished(CudaPool::Create(device_, shape, page_count));
 }
 
 Error CudaStorage::CopyPage(KvPool& pool, int from, int to) {
@@ -154,7 +155,7 @@ Error CudaStorage::ReadGroups(const KvPool& pool, int layer, std::span<const int
 size_t CudaStorage::WorkspaceBytes(const StepShape& shape) const { return SizesFor(shape).total_bytes(); }
 
 Result<std::unique_ptr<Workspace>> CudaStorage::CreateWorkspace(const StepShape& shape) {
-  return CudaWorkspace::Create(device_, shape);
+  return Finished(CudaWorkspace::Create(device_, shape));
 }
 
 }  // namespace varifocal::kernels::cuda

@@ -4,7 +4,7 @@
 // step, which launch kernels, are the other half (cuda_backend.cc).
 //
 // Errors:  kUnsupported for a device that is too old and a head dim without a kernel; the device's, see device_error.h.
-// Threads: as in Backend.
+// Threads: as in Backend. What a function creates or writes is complete when it returns; Zero and CopyPage are queued.
 #pragma once
 
 #include <memory>
@@ -49,6 +49,14 @@ class CudaStorage : public Backend {
   mutable Device device_;
 
  private:
+  // A new object, complete: the stream that filled it is this thread's, and another's step may use it.
+  template <typename Made>
+  Made Finished(Made made) {
+    if (!made.ok()) return made;
+    if (Error error = device_.Synchronize(); !error.ok()) return error;
+    return made;
+  }
+
   cpu::ThreadPool threads_;
   BackendInfo info_;
 };

@@ -1,8 +1,9 @@
 #include "kernels/cuda/cuda_workspace.h"
-#include "base/wide_product.h"
 
 #include <algorithm>
 #include <unordered_map>
+
+#include "base/wide_product.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
@@ -20,6 +21,15 @@ size_t ProductBytes(const StepShape& shape, int64_t outputs, int64_t inner) {
   return std::max(prefill, decode);
 }
 
+size_t HeadBytesOfSlice(size_t rows, int64_t vocab, int splits) {
+  return rows * std::min<int64_t>(kHeadSlice, vocab) * splits * sizeof(float);
+}
+// The most that an LM head call of up to this many rows takes.
+size_t HeadBytes(size_t rows, int64_t vocab, int splits) {
+  return std::min(std::max(kHeadScratchBytes, HeadBytesOfSlice(rows, vocab, splits)),
+                  rows * vocab * splits * sizeof(float));
+}
+
 template <typename T>
 size_t Append(std::vector<int32_t>& words, const std::vector<T>& items) {
   static_assert(sizeof(T) % sizeof(int32_t) == 0);
@@ -31,11 +41,16 @@ size_t Append(std::vector<int32_t>& words, const std::vector<T>& items) {
 
 }  // namespace
 
+int64_t HeadSlicesAtOnce(int rows, int64_t vocab, int splits) {
+  const int64_t fitting = kHeadScratchBytes / HeadBytesOfSlice(rows, vocab, splits);
+  return std::clamp<int64_t>(fitting, 1, (vocab + kHeadSlice - 1) / kHeadSlice);
+}
+
 size_t WorkspaceSizes::total_bytes() const {
   return metadata_words * sizeof(int32_t) + product_bytes + partial_floats * sizeof(float) +
-         row_floats * sizeof(float) + head_row_halves * sizeof(uint16_t) + head_states * sizeof(HeadState) +
-         tokens * sizeof(int32_t) + draws * sizeof(DrawItem) + draw_floats * sizeof(float) +
-         group_floats * sizeof(float);
+         row_floats * sizeof(float) + head_row_halves * sizeof(uint16_t) +
+         (head_states + head_partials) * sizeof(HeadState) + tokens * sizeof(int32_t) + draws * sizeof(DrawItem) +
+         draw_floats * sizeof(float) + group_floats * sizeof(float);
 }
 
 WorkspaceSizes SizesFor(const StepShape& shape) {
@@ -49,21 +64,22 @@ WorkspaceSizes SizesFor(const StepShape& shape) {
   const size_t tiles = rows * group / 64 + sequences, items = std::min(rows, sequences) * splits;
   sizes.metadata_words = rows * (2 + 2 * kMasksMax) + sequences * (6 + kPageGroupsMax * (pages + 1)) +
                          std::max(3 * tiles, 4 * kMasksMax * items) + 64;
-  sizes.product_bytes = std::max({ProductBytes(shape, projected, width), ProductBytes(shape, width, attended),
-                                  ProductBytes(shape, width, shape.ffn_dim), ProductBytes(shape, shape.ffn_dim, width),
-                                  // Gate and up together: bf16 in prefill, f32 in decode.
-                                  ProductBytes(shape, WideProduct(2, shape.ffn_dim), width) / 2,
-                                  std::min(rows, sequences) * 2 * shape.ffn_dim *
-                                      DecodeSplitK(WideProduct(2, shape.ffn_dim), width) * sizeof(float),
-                                  head_rows * std::min(kHeadSlice, shape.vocab_size) * sizeof(float),
-                                  std::min(head_rows, 2 * sequences) * std::min(kHeadSlice, shape.vocab_size) *
-                                      DecodeSplitK(kHeadSlice, width) * sizeof(float)});
+  sizes.product_bytes = std::max(
+      {ProductBytes(shape, projected, width), ProductBytes(shape, width, attended),
+       ProductBytes(shape, width, shape.ffn_dim), ProductBytes(shape, shape.ffn_dim, width),
+       // Gate and up together: bf16 in prefill, f32 in decode.
+       ProductBytes(shape, 2 * static_cast<int64_t>(shape.ffn_dim), width) / 2,
+       std::min(rows, sequences) * 2 * static_cast<size_t>(shape.ffn_dim) *
+           DecodeSplitK(2 * static_cast<int64_t>(shape.ffn_dim), width) * sizeof(float),
+       HeadBytes(head_rows, shape.vocab_size, 1),
+       HeadBytes(std::min(head_rows, 2 * sequences), shape.vocab_size, DecodeSplitK(shape.vocab_size, width))});
   // Of a decode step by splits, or a prefill step over more than one segment.
   const size_t parts = std::max(std::min(rows, sequences) * splits, shape.context_length_max > kSegmentKeys ? rows : 0);
   sizes.partial_floats = parts * shape.query_head_count * (shape.head_dim + 2);
   sizes.row_floats = std::max<size_t>(rows, shape.context_length_max);
   sizes.head_row_halves = head_rows * width;
   sizes.head_states = head_rows;
+  sizes.head_partials = head_rows * CeilDivide(shape.vocab_size, kHeadSlice);
   sizes.tokens = std::max(rows, 3 * head_rows);
   // One token a sequence and step.
   sizes.draws = std::min(head_rows, sequences);
@@ -158,6 +174,7 @@ Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const S
                 {&workspace->row_numbers, sizes.row_floats * sizeof(float)},
                 {&workspace->head_rows, sizes.head_row_halves * sizeof(uint16_t)},
                 {&workspace->head_states, sizes.head_states * sizeof(HeadState)},
+                {&workspace->head_partials, sizes.head_partials * sizeof(HeadState)},
                 {&workspace->tokens, sizes.tokens * sizeof(int32_t)},
                 {&workspace->draws, sizes.draws * sizeof(DrawItem)},
                 {&workspace->draw_logits, sizes.draw_floats * sizeof(float)},

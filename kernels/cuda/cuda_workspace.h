@@ -13,16 +13,17 @@
 
 namespace varifocal::kernels::cuda {
 
-// Tokens of the vocabulary that are scored at a time.
-inline constexpr int kHeadSlice = 8192;
+// Slices of the vocabulary that an LM head call processes at a time: as many as fit this much scratch, or one.
+inline constexpr size_t kHeadScratchBytes = 32 << 20;
+int64_t HeadSlicesAtOnce(int rows, int64_t vocab, int splits);
 
 // Bounds of what one upload holds beside the rows.
 inline constexpr int kPageGroupsMax = 4;
 inline constexpr int kMasksMax = 4;
 
 struct WorkspaceSizes {
-  size_t metadata_words, product_bytes, partial_floats, row_floats, head_row_halves, head_states, tokens, draws,
-      draw_floats, group_floats;
+  size_t metadata_words, product_bytes, partial_floats, row_floats, head_row_halves, head_states, head_partials, tokens,
+      draws, draw_floats, group_floats;
   size_t total_bytes() const;
 };
 WorkspaceSizes SizesFor(const StepShape& shape);
@@ -60,14 +61,14 @@ class CudaWorkspace final : public Workspace {
 
   StepShape shape;
   FlatBatch flat;
-  DeviceMemory partials;     // attention over several splits or segments
-  DeviceMemory row_numbers;  // f32 [T]: raw tau, scores of one row
-  DeviceMemory head_rows;    // bf16 [head rows, M]
-  DeviceMemory head_states;
-  DeviceMemory tokens;        // int32: token ids of a step; rows, targets and draws of a head call
-  DeviceMemory draws;         // DrawItem
-  DeviceMemory draw_logits;   // f32 [draws, V]
-  DeviceMemory group_scores;  // f32 [T, K groups], where there are groups
+  DeviceMemory partials;                    // attention over several splits or segments
+  DeviceMemory row_numbers;                 // f32 [T]: raw tau, scores of one row
+  DeviceMemory head_rows;                   // bf16 [head rows, M]
+  DeviceMemory head_states, head_partials;  // HeadState
+  DeviceMemory tokens;                      // int32: token ids of a step; rows, targets and draws of a head call
+  DeviceMemory draws;                       // DrawItem
+  DeviceMemory draw_logits;                 // f32 [draws, V]
+  DeviceMemory group_scores;                // f32 [T, K groups], where there are groups
 
  private:
   Device* device_ = nullptr;

@@ -13,12 +13,15 @@ const KernelTable& Table();  // kernel_table.cu, compiled for the device
 
 namespace {
 
+// A handle of the runtime for the calling thread's own stream, which waits for no other.
+const cudaStream_t kStream = cudaStreamPerThread;
+
 class CudartRuntime final : public Runtime {
  public:
   ~CudartRuntime() override {
-    if (stream_ == nullptr) return;
+    if (!open_) return;
     Enter();
-    cudaStreamSynchronize(stream_);
+    cudaDeviceSynchronize();
     products_.reset();
     for (cudaEvent_t event : events_) {
       if (event != nullptr) cudaEventDestroy(event);
@@ -26,7 +29,6 @@ class CudartRuntime final : public Runtime {
     for (cudaEvent_t event : stamps_) {
       if (event != nullptr) cudaEventDestroy(event);
     }
-    cudaStreamDestroy(stream_);
   }
 
   int DeviceCount(int* count) override { return Cleared(cudaGetDeviceCount(count)); }
@@ -36,7 +38,6 @@ class CudartRuntime final : public Runtime {
     cudaDeviceProp found;
     cudaError_t error = cudaSetDevice(device);
     if (error == cudaSuccess) error = cudaGetDeviceProperties(&found, device);
-    if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
     for (cudaEvent_t& event : events_) {
       if (error == cudaSuccess) error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
     }
@@ -45,7 +46,8 @@ class CudartRuntime final : public Runtime {
     }
     if (error != cudaSuccess) return Cleared(error);
     *properties = {found.name, found.major, found.minor, found.multiProcessorCount, found.sharedMemPerBlockOptin};
-    products_ = OpenCublasLt(stream_, found.major * 10 + found.minor);
+    products_ = OpenCublasLt(kStream, found.major * 10 + found.minor);
+    open_ = true;
     return 0;
   }
 
@@ -71,11 +73,11 @@ class CudartRuntime final : public Runtime {
   }
   int CopyToDevice(void* to, const void* from, size_t bytes) override {
     Enter();
-    return Cleared(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_));
+    return Cleared(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, kStream));
   }
   int CopyToHost(void* to, const void* from, size_t bytes) override {
     Enter();
-    return Cleared(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_));
+    return Cleared(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, kStream));
   }
   int CopyOnDevice(void* to, const void* from, size_t stride_bytes, size_t bytes, int count) override {
     Enter();
@@ -83,23 +85,23 @@ class CudartRuntime final : public Runtime {
     constexpr size_t kPitchMax = (size_t{1} << 31) - 1;
     if (stride_bytes <= kPitchMax) {
       return Cleared(
-          cudaMemcpy2DAsync(to, stride_bytes, from, stride_bytes, bytes, count, cudaMemcpyDeviceToDevice, stream_));
+          cudaMemcpy2DAsync(to, stride_bytes, from, stride_bytes, bytes, count, cudaMemcpyDeviceToDevice, kStream));
     }
     for (int i = 0; i < count; ++i) {
       const cudaError_t error =
           cudaMemcpyAsync(static_cast<char*>(to) + i * stride_bytes, static_cast<const char*>(from) + i * stride_bytes,
-                          bytes, cudaMemcpyDeviceToDevice, stream_);
+                          bytes, cudaMemcpyDeviceToDevice, kStream);
       if (error != cudaSuccess) return Cleared(error);
     }
     return 0;
   }
   int Fill(void* memory, int byte, size_t bytes) override {
     Enter();
-    return Cleared(cudaMemsetAsync(memory, byte, bytes, stream_));
+    return Cleared(cudaMemsetAsync(memory, byte, bytes, kStream));
   }
   int Mark(int mark) override {
     Enter();
-    return Cleared(cudaEventRecord(events_[mark], stream_));
+    return Cleared(cudaEventRecord(events_[mark], kStream));
   }
   int WaitMark(int mark) override {
     Enter();
@@ -107,11 +109,11 @@ class CudartRuntime final : public Runtime {
   }
   int Synchronize() override {
     Enter();
-    return Cleared(cudaStreamSynchronize(stream_));
+    return Cleared(cudaStreamSynchronize(kStream));
   }
   int Stamp(int which) override {
     Enter();
-    return Cleared(cudaEventRecord(stamps_[which], stream_));
+    return Cleared(cudaEventRecord(stamps_[which], kStream));
   }
   int SecondsBetweenStamps(double* seconds) override {
     Enter();
@@ -129,7 +131,7 @@ class CudartRuntime final : public Runtime {
   LaunchStream stream() override {
     // The next call is a launch, and this thread may not have set the device yet.
     Enter();
-    return stream_;
+    return kStream;
   }
   const KernelTable& kernels() override { return device::Table(); }
   ProductLibrary* products() override { return products_.get(); }
@@ -139,7 +141,7 @@ class CudartRuntime final : public Runtime {
   void Enter() const { Cleared(cudaSetDevice(device_)); }
 
   int device_ = 0;
-  cudaStream_t stream_ = nullptr;
+  bool open_ = false;
   cudaEvent_t events_[kMarkCount] = {};
   cudaEvent_t stamps_[2] = {};
   std::unique_ptr<ProductLibrary> products_;

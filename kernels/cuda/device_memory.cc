@@ -9,8 +9,17 @@ namespace varifocal::kernels::cuda {
 namespace {
 
 // Large enough that a copy over PCIe takes much longer than its launch, small enough to be pinned.
-constexpr size_t kPieceBytes = size_t{4} << 20;
-constexpr int kRingPieces = kMarkCount / 2;
+constexpr size_t kWeightPieceBytes = size_t{4} << 20;
+// A decode step uploads less, a prefill step of 8,192 rows two to three pieces.
+constexpr size_t kStepPieceBytes = size_t{256} << 10;
+constexpr size_t kStagingBytes = kRingPieces * (kWeightPieceBytes + kStepRings * kStepPieceBytes);
+
+// Threads in the order of their first upload.
+int ThreadIndex() {
+  static std::atomic<int> count{0};
+  thread_local const int index = count++;
+  return index;
+}
 
 }  // namespace
 
@@ -33,13 +42,19 @@ Error Device::Open(int index) {
   if (Error error = CheckDevice(*runtime_, index); !error.ok()) return error;
   if (Error error = Check(runtime_->Open(index, &properties_), "opening the device"); !error.ok()) return error;
   void* memory = nullptr;
-  pinned_ = runtime_->AllocatePinned(&memory, kPieceBytes * kMarkCount) == 0;
+  pinned_ = runtime_->AllocatePinned(&memory, kStagingBytes) == 0;
   if (!pinned_) {
-    plain_staging_.resize(kPieceBytes * kMarkCount);
+    plain_staging_.resize(kStagingBytes);
     memory = plain_staging_.data();
   }
   staging_ = static_cast<char*>(memory);
-  steps_.first_piece = kRingPieces;
+  weights_.memory = staging_;
+  weights_.piece_bytes = kWeightPieceBytes;
+  for (int i = 0; i < kStepRings; ++i) {
+    steps_[i].memory = staging_ + kRingPieces * (kWeightPieceBytes + i * kStepPieceBytes);
+    steps_[i].piece_bytes = kStepPieceBytes;
+    steps_[i].first_mark = kRingPieces * (1 + i);
+  }
   return {};
 }
 
@@ -79,19 +94,19 @@ Result<DeviceMemory> Device::Allocate(size_t bytes, const char* doing, bool zero
 
 Error Device::UploadThrough(Ring& ring, void* to, size_t bytes, size_t unit, const Fill& fill) {
   if (Error error = Fault(); !error.ok()) return error;
-  VF_CHECK(unit <= kPieceBytes, "a unit fits a staging piece");
-  const size_t most = kPieceBytes / unit * unit;
+  VF_CHECK(unit <= ring.piece_bytes, "a unit fits a staging piece");
+  const size_t most = ring.piece_bytes / unit * unit;
   for (size_t offset = 0; offset < bytes; offset += most) {
     const size_t count = std::min(most, bytes - offset);
     std::lock_guard<std::mutex> lock(ring.mutex);
-    const int index = ring.first_piece + ring.next;
-    char* piece = staging_ + index * kPieceBytes;
-    if (Error error = Check(runtime_->WaitMark(index), "waiting for an upload"); !error.ok()) return error;
+    const int mark = ring.first_mark + ring.next;
+    char* piece = ring.memory + ring.next * ring.piece_bytes;
+    if (Error error = Check(runtime_->WaitMark(mark), "waiting for an upload"); !error.ok()) return error;
     fill(piece, offset, count);
     if (Error error = Check(runtime_->CopyToDevice(static_cast<char*>(to) + offset, piece, count), "uploading");
         !error.ok())
       return error;
-    if (Error error = Check(runtime_->Mark(index), "uploading"); !error.ok()) return error;
+    if (Error error = Check(runtime_->Mark(mark), "uploading"); !error.ok()) return error;
     ring.next = (ring.next + 1) % kRingPieces;
   }
   return {};
@@ -102,9 +117,10 @@ Error Device::UploadWeight(void* to, size_t bytes, size_t unit, const Fill& fill
 }
 
 Error Device::Upload(void* to, const void* from, size_t bytes) {
-  return UploadThrough(steps_, to, bytes, 1, [from](char* stage, size_t offset, size_t count) {
-    std::memcpy(stage, static_cast<const char*>(from) + offset, count);
-  });
+  return UploadThrough(steps_[ThreadIndex() % kStepRings], to, bytes, 1,
+                       [from](char* stage, size_t offset, size_t count) {
+                         std::memcpy(stage, static_cast<const char*>(from) + offset, count);
+                       });
 }
 
 Error Device::Download(void* to, const void* from, size_t bytes) {

@@ -2,7 +2,8 @@
 //
 // Uploads use rings of pinned pieces, so that a copy overlaps with the filling of the next piece and the caller can
 // reuse its memory at once. Weights have a ring of their own, locked piece by piece: a step never waits until a model is
-// read from disk. If pinned memory is not available, pageable memory is used.
+// read from disk. So have the threads that compute steps, up to kStepRings of them: a copy is queued behind its thread's
+// kernels, and another thread's step does not wait for those. If pinned memory is not available, pageable memory is used.
 //
 // Errors:  the first sticky failure is remembered and returned by every later call.
 // Threads: Device may be used from several threads; a DeviceMemory has one owner.
@@ -71,7 +72,9 @@ class Device {
   // Pieces of staging memory in the order of their use.
   struct Ring {
     std::mutex mutex;
-    int first_piece = 0, next = 0;
+    char* memory = nullptr;
+    size_t piece_bytes = 0;
+    int first_mark = 0, next = 0;
   };
   using Fill = std::function<void(char*, size_t, size_t)>;
   Error UploadThrough(Ring& ring, void* to, size_t bytes, size_t unit, const Fill& fill);
@@ -81,7 +84,7 @@ class Device {
   char* staging_ = nullptr;
   std::vector<char> plain_staging_;
   bool pinned_ = false;
-  Ring weights_, steps_;
+  Ring weights_, steps_[kStepRings];
   std::mutex fault_mutex_;
   std::atomic<bool> faulted_{false};
   Error fault_;

@@ -1,5 +1,4 @@
-// The LM head's statistics: a slice of the vocabulary is folded into each row's state, slices in order; and the draw of
-// a token.
+// The LM head's statistics, of each slice of the vocabulary by itself and then folded in order; and the draw of a token.
 //
 // Log-sum-exp, the best two tokens and the target's logit need one pass; logits are not kept beyond their slice, except
 // for rows that are sampled from.
@@ -28,32 +27,30 @@ VF_DEVICE Best Merge(const Best& a, const Best& b) {
   return {best.logit, rest.logit > best.second ? rest.logit : best.second, best.token};
 }
 
+// One block per row and slice: its logits, their log-sum-exp and its best two.
 VF_KERNEL(kThreads, 1) HeadStatsKernel(const HeadStatsParams p) {
   VF_SHARED Best warp_bests[kWarps];
   VF_SHARED float warp_sums[kWarps];
   VF_SHARED int warp_odd[kWarps];
-  const int row = BlockX(), warp = WarpIndex(), lane = LaneIndex();
-  const float* product = static_cast<const float*>(p.product.data) + WideProduct(row, p.product.columns);
-  const int target = p.targets[row] - p.first;
+  const int row = BlockX(), slice = BlockY(), warp = WarpIndex(), lane = LaneIndex();
+  const int begin = slice * kHeadSlice, count = p.count - begin < kHeadSlice ? p.count - begin : kHeadSlice;
+  float* product = p.product + slice * p.slice_stride + WideProduct(row, p.row_stride != 0 ? p.row_stride : count);
   const auto logit_at = [&](int i) {
     float value = product[i];
-    for (int split = 1; split < p.product.split_count; ++split) value += product[split * p.product.split_stride + i];
+    for (int split = 1; split < p.split_count; ++split) value += product[split * p.split_stride + i];
     value *= p.multiplier;
     return p.soft_cap > 0 ? p.soft_cap * tanhf(value / p.soft_cap) : value;
   };
-  // Finished logits may replace the product they come from; they are read back where they were written.
-  const auto finished_at = [&](int i) {
-    return p.logits != nullptr ? p.logits[WideProduct(row, p.count) + i] : logit_at(i);
-  };
+  const auto finished_at = [&](int i) { return p.keeps_logits ? product[i] : logit_at(i); };
   const int draw = p.draw_indices == nullptr ? -1 : p.draw_indices[row];
   Best best{-INFINITY, -INFINITY, 0x7FFFFFFF};
   int odd = 0;
-  for (int i = ThreadX(); i < p.count; i += kThreads) {
+  for (int i = ThreadX(); i < count; i += kThreads) {
     const float logit = logit_at(i);
     odd |= !(fabsf(logit) <= 3.402823466e38f);
-    best = Merge(best, {logit, -INFINITY, p.first + i});
-    if (p.logits != nullptr) p.logits[WideProduct(row, p.count) + i] = logit;
-    if (draw >= 0) p.draw_logits[draw * p.vocab + p.first + i] = logit;
+    best = Merge(best, {logit, -INFINITY, p.first + begin + i});
+    if (p.keeps_logits) product[i] = logit;
+    if (draw >= 0) p.draw_logits[draw * p.vocab + p.first + begin + i] = logit;
   }
   for (int mask = 16; mask > 0; mask >>= 1) {
     best = Merge(best, {ShuffleXor(best.logit, mask), ShuffleXor(best.second, mask), ShuffleXor(best.token, mask)});
@@ -70,33 +67,38 @@ VF_KERNEL(kThreads, 1) HeadStatsKernel(const HeadStatsParams p) {
     best = Merge(best, warp_bests[w]);
     odd |= warp_odd[w];
   }
-  // Sums are taken over the larger of this slice's and the earlier slices' maximum.
-  const HeadState old = p.states[row];
-  const bool fresh = p.first == 0;
-  const float largest = fresh || best.logit > old.largest ? best.logit : old.largest;
   float sum = 0;
-  for (int i = ThreadX(); i < p.count; i += kThreads) sum += expf(finished_at(i) - largest);
+  for (int i = ThreadX(); i < count; i += kThreads) sum += expf(finished_at(i) - best.logit);
   sum = WarpSum(sum);
   if (lane == 0) warp_sums[warp] = sum;
   SyncThreads();
   if (ThreadX() != 0) return;
   sum = warp_sums[0];
   for (int w = 1; w < kWarps; ++w) sum += warp_sums[w];
-  HeadState state = old;
-  if (fresh) {
-    state.sum = sum;
-    state.argmax = best.token;
-    state.runner_up = best.second;
-    state.finite = !odd;
-  } else {
-    state.sum = old.sum * expf(old.largest - largest) + sum;
-    const Best all = Merge({old.largest, old.runner_up, old.argmax}, best);
+  const int target = p.targets[row] - p.first - begin;
+  HeadState state{.largest = best.logit, .sum = sum, .runner_up = best.second, .argmax = best.token, .finite = !odd};
+  if (target >= 0 && target < count) state.target_logit = finished_at(target);
+  p.partials[row * CeilDivide(p.count, kHeadSlice) + slice] = state;
+}
+
+// One thread per row: its slices in order, after those of earlier calls, so that no result depends on how many a call has.
+VF_KERNEL(kThreads, 1) HeadFoldKernel(const HeadStatsParams p) {
+  const int row = BlockX() * kThreads + ThreadX(), slices = CeilDivide(p.count, kHeadSlice);
+  if (row >= p.row_count) return;
+  const HeadState* partials = p.partials + row * slices;
+  const int first_slice = p.first / kHeadSlice, target = p.targets[row];
+  HeadState state = p.first == 0 ? partials[0] : p.states[row];
+  for (int slice = p.first == 0 ? 1 : 0; slice < slices; ++slice) {
+    const HeadState& part = partials[slice];
+    const float largest = part.largest > state.largest ? part.largest : state.largest;
+    state.sum = state.sum * expf(state.largest - largest) + part.sum * expf(part.largest - largest);
+    const Best all = Merge({state.largest, state.runner_up, state.argmax}, {part.largest, part.runner_up, part.argmax});
     state.argmax = all.token;
     state.runner_up = all.second;
-    state.finite = old.finite && !odd;
+    state.largest = largest;
+    state.finite = state.finite && part.finite;
+    if (target >= 0 && target / kHeadSlice == first_slice + slice) state.target_logit = part.target_logit;
   }
-  state.largest = largest;
-  state.target_logit = target >= 0 && target < p.count ? finished_at(target) : old.target_logit;
   p.states[row] = state;
 }
 
@@ -115,6 +117,19 @@ VF_DEVICE float FloatOf(uint32_t order) {
   return logit;
 }
 
+// 64-bit sums in two words, so that 32-bit atomics suffice; exact, whatever the order of additions.
+struct WideBins {
+  uint32_t low[kThreads], high[kThreads];
+};
+VF_DEVICE void Add(WideBins& bins, uint32_t bin, uint64_t value) {
+  const uint32_t low = static_cast<uint32_t>(value), before = AtomicAdd(&bins.low[bin], low);
+  const uint32_t high = static_cast<uint32_t>(value >> 32) + (before + low < before ? 1u : 0u);
+  if (high != 0) AtomicAdd(&bins.high[bin], high);
+}
+VF_DEVICE uint64_t SumOf(const WideBins& bins, int bin) {
+  return static_cast<uint64_t>(bins.high[bin]) << 32 | bins.low[bin];
+}
+
 // Where a search for a mass stopped: the order of a logit, and the mass of all above it.
 struct Found {
   uint64_t above;
@@ -125,7 +140,7 @@ struct Found {
 // One block per draw, without sorting: radix select finds the logit at which the cumulative mass reaches a value, eight
 // bits at a time, with one bin of mass per digit; masses are integers, so the order of additions does not matter.
 VF_KERNEL(kThreads, 1) DrawKernel(const DrawParams p) {
-  VF_SHARED uint64_t bins[256];
+  VF_SHARED WideBins bins;
   VF_SHARED uint64_t wanted;
   VF_SHARED Found found;
   static_assert(kThreads == 256);
@@ -144,25 +159,25 @@ VF_KERNEL(kThreads, 1) DrawKernel(const DrawParams p) {
   for (int search = 0; search < 2; ++search) {
     if (ThreadX() == 0) found = {0, 0, 0};
     for (int shift = 24; shift >= 0; shift -= 8) {
-      bins[ThreadX()] = 0;
+      bins.low[ThreadX()] = bins.high[ThreadX()] = 0;
       SyncThreads();
       const uint32_t order = found.order, known = shift == 24 ? 0u : ~0u << (shift + 8);
       for (int i = ThreadX(); i < p.vocab; i += kThreads) {
         const uint32_t own = OrderOf(logits[i]);
         if ((own & known) != order) continue;
         const uint64_t mass = MassOf(logits[i], largest, item.draw.temperature);
-        if (mass != 0) AtomicAdd(bins + ((own >> shift) & 255u), mass);
+        if (mass != 0) Add(bins, (own >> shift) & 255u, mass);
       }
       SyncThreads();
       if (ThreadX() == 0) {
         if (search == 0 && shift == 24) {
           uint64_t total = 0;
-          for (int b = 0; b < 256; ++b) total += bins[b];
+          for (int b = 0; b < 256; ++b) total += SumOf(bins, b);
           wanted = MassToKeep(total, item.draw.top_p);
         }
         int digit = 255;
-        while (found.above + bins[digit] < wanted) found.above += bins[digit--];
-        found.here = bins[digit];
+        while (found.above + SumOf(bins, digit) < wanted) found.above += SumOf(bins, digit--);
+        found.here = SumOf(bins, digit);
         found.order |= static_cast<uint32_t>(digit) << shift;
       }
       SyncThreads();
@@ -182,12 +197,12 @@ VF_KERNEL(kThreads, 1) DrawKernel(const DrawParams p) {
   // Tokens of equal order are sorted by id: each thread counts those in its range.
   const int stretch = CeilDivide(p.vocab, kThreads), begin = ThreadX() * stretch;
   const int end = begin + stretch < p.vocab ? begin + stretch : p.vocab;
-  uint64_t count = 0;
+  uint32_t count = 0;
   for (int i = begin; i < end; ++i) count += OrderOf(logits[i]) == found.order;
-  bins[ThreadX()] = count;
+  bins.low[ThreadX()] = count;
   SyncThreads();
   uint64_t before = 0;
-  for (int t = 0; t < ThreadX(); ++t) before += bins[t];
+  for (int t = 0; t < ThreadX(); ++t) before += bins.low[t];
   if (wanted < before || wanted >= before + count) return;
   int i = begin;
   for (uint64_t left = wanted - before;; ++i) {
@@ -204,7 +219,10 @@ int LaunchDraw(const DrawParams& p, LaunchStream stream) {
   return VF_LAUNCH(DrawKernel, p.draw_count, 1, 1, kThreads, 0, stream, p);
 }
 int LaunchHeadStats(const HeadStatsParams& p, LaunchStream stream) {
-  return VF_LAUNCH(HeadStatsKernel, p.row_count, 1, 1, kThreads, 0, stream, p);
+  const int slices =
+      VF_LAUNCH(HeadStatsKernel, p.row_count, CeilDivide(p.count, kHeadSlice), 1, kThreads, 0, stream, p);
+  if (slices != 0) return slices;
+  return VF_LAUNCH(HeadFoldKernel, CeilDivide(p.row_count, kThreads), 1, 1, kThreads, 0, stream, p);
 }
 
 }  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

@@ -7,7 +7,7 @@ namespace VF_TABLE_NAMESPACE {
 
 int LaunchEmbed(const EmbedParams&, LaunchStream);
 int LaunchNorm(const NormParams&, LaunchStream);
-int LaunchNormResidual(const NormResidualParams&, LaunchStream);
+int LaunchResidual(const ResidualParams&, LaunchStream);
 int LaunchFinish(const FinishParams&, LaunchStream);
 int LaunchTau(const TauParams&, LaunchStream);
 int LaunchQkv(const QkvParams&, LaunchStream);
@@ -63,7 +63,7 @@ int LaunchAttendDecode(const AttendParams& p, LaunchStream stream) { return Star
 
 const KernelTable& Table() {
   static const KernelTable table = {
-      "mma",        LaunchEmbed,         LaunchNorm,         LaunchNormResidual,  LaunchFinish,
+      "mma",        LaunchEmbed,         LaunchNorm,         LaunchResidual,      LaunchFinish,
       LaunchTau,    LaunchRoute,         LaunchQkv,          LaunchAttendPrefill, LaunchAttendDecode,
       LaunchScores, LaunchMatmulPrefill, LaunchMatmulDecode, LaunchHeadStats,     LaunchDraw};
   return table;

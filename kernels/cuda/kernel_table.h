@@ -16,7 +16,7 @@ struct KernelTable {
   const char* name;
   int (*embed)(const EmbedParams&, LaunchStream);
   int (*norm)(const NormParams&, LaunchStream);
-  int (*norm_residual)(const NormResidualParams&, LaunchStream);
+  int (*residual)(const ResidualParams&, LaunchStream);
   int (*finish)(const FinishParams&, LaunchStream);
   int (*tau)(const TauParams&, LaunchStream);
   int (*route)(const RouteParams&, LaunchStream);

@@ -68,24 +68,24 @@ struct NormParams {
   uint16_t* out = nullptr;
 };
 
-// residual += multiplier * RMSNorm(product)
-struct NormResidualParams {
+// residual += multiplier * product, or multiplier * RMSNorm(product); then the next norm of the residual.
+struct ResidualParams {
   ProductView product;
-  const float* weight = nullptr;
-  float epsilon = 0, multiplier = 1;
+  const float* norm_weight = nullptr;  // null: the product itself
+  float norm_epsilon = 0, multiplier = 1;
   int row_count = 0;
   float* residual = nullptr;
+  NormParams next;  // without `out`: none
 };
 
-enum class FinishMode : int32_t { kStore, kResidual, kGated };
+enum class FinishMode : int32_t { kStore, kGated };
 
 struct FinishParams {
   ProductView product;
   FinishMode mode = FinishMode::kStore;
   ActivationCode activation = ActivationCode::kNone;
-  float multiplier = 1;
   int row_count = 0;
-  void* out = nullptr;  // bf16 [T, N] or [T, N / 2]; f32 residual [T, N]
+  uint16_t* out = nullptr;  // bf16 [T, N] or [T, N / 2]
 };
 
 struct TauParams {
@@ -194,7 +194,7 @@ struct MatmulParams {
   void* out = nullptr;  // [splits][M][N]
 };
 
-// State of a row over the vocabulary slices processed so far.
+// State of a row over one slice of the vocabulary, or over those folded so far.
 struct HeadState {
   float largest = 0, sum = 0, runner_up = 0, target_logit = 0;
   int32_t argmax = 0;
@@ -211,12 +211,16 @@ struct DrawItem {
 };
 
 struct HeadStatsParams {
-  ProductView product;  // [rows, slice]
+  float* product = nullptr;  // partial products of `count` tokens from `first`, a multiple of kHeadSlice
+  int split_count = 1;
+  size_t split_stride = 0, slice_stride = 0;  // elements
+  int row_stride = 0;                         // 0: the tokens of a slice
   const int32_t* targets = nullptr;
   int row_count = 0, first = 0, count = 0;  // of the vocabulary
   float multiplier = 1, soft_cap = 0;
-  HeadState* states = nullptr;
-  float* logits = nullptr;                // optional [rows, slice]: what the caller may copy
+  HeadState* partials = nullptr;          // [rows, slices of `count`]
+  HeadState* states = nullptr;            // [rows]; of earlier calls unless `first` is 0
+  bool keeps_logits = false;              // finished logits replace the first partial product
   const int32_t* draw_indices = nullptr;  // optional [rows]: which row of draw_logits, or -1
   float* draw_logits = nullptr;           // [draws, vocab]
   int64_t vocab = 0;

@@ -70,6 +70,12 @@ bool IsWide(const ProductView& product) {
          (product.bias == nullptr || IsAligned(product.bias, 16));
 }
 
+// Whether a norm reads and writes four numbers at a time.
+bool IsWide(const NormParams& p) {
+  return p.width % 4 == 0 && IsAligned(p.x, 16) && IsAligned(p.out, 8) && IsAligned(p.weight, 16) &&
+         IsAligned(p.bias, 16);
+}
+
 VF_DEVICE float BiasedAt(const ProductView& product, int row, int column) {
   const float value = ProductAt(product, row, column);
   return product.bias == nullptr ? value : value + product.bias[column];
@@ -145,15 +151,12 @@ struct AtProduct {
   VF_DEVICE FourFloats Four(int i) const { return FourBiasedAt(*product, row, i); }
 };
 
+// out = norm(x) for one row; x itself where there is no weight.
 template <bool kWide>
-VF_KERNEL(kThreads, 1)
-NormKernel(const NormParams p) {
-  const int row = BlockX();
-  const float* VF_RESTRICT x = p.x + WideProduct(p.rows == nullptr ? row : p.rows[row], p.width);
-  uint16_t* VF_RESTRICT out = p.out + WideProduct(row, p.width);
+VF_DEVICE void WriteNorm(const NormParams& p, const float* x, uint16_t* out) {
   const bool scaled = p.weight != nullptr;
   const Moments moments = scaled ? RowMoments<kWide>(p.width, p.layer, p.epsilon, AtPointer{x}) : Moments{};
-  const auto value = [&](float x, float weight) { return (x - moments.mean) * moments.inverse * weight; };
+  const auto value = [&](float number, float weight) { return (number - moments.mean) * moments.inverse * weight; };
   if constexpr (kWide) {
     for (int i = ThreadX() * 4; i < p.width; i += kThreads * 4) {
       FourFloats four = LoadAligned<FourFloats>(x + i);
@@ -180,30 +183,46 @@ NormKernel(const NormParams p) {
 
 template <bool kWide>
 VF_KERNEL(kThreads, 1)
-NormResidualKernel(const NormResidualParams p) {
+NormKernel(const NormParams p) {
+  const int row = BlockX();
+  WriteNorm<kWide>(p, p.x + WideProduct(p.rows == nullptr ? row : p.rows[row], p.width),
+                   p.out + WideProduct(row, p.width));
+}
+
+// A thread reads for the norm what it has written itself.
+template <bool kWide>
+VF_KERNEL(kThreads, 1)
+ResidualKernel(VF_PARAMS(ResidualParams) p) {
   const int row = BlockX(), width = p.product.columns;
   const AtProduct at{&p.product, row};
-  const Moments moments = RowMoments<kWide>(width, false, p.epsilon, at);
-  float* VF_RESTRICT residual = p.residual + WideProduct(row, width);
+  const bool normed = p.norm_weight != nullptr;
+  const Moments moments = normed ? RowMoments<kWide>(width, false, p.norm_epsilon, at) : Moments{};
+  float* residual = p.residual + WideProduct(row, width);
   if constexpr (kWide) {
     for (int i = ThreadX() * 4; i < width; i += kThreads * 4) {
-      const FourFloats four = at.Four(i), weight = LoadAligned<FourFloats>(p.weight + i);
-      FourFloats sum = LoadAligned<FourFloats>(residual + i);
+      FourFloats four = at.Four(i), sum = LoadAligned<FourFloats>(residual + i);
+      if (normed) {
+        const FourFloats weight = LoadAligned<FourFloats>(p.norm_weight + i);
+        VF_UNROLL
+        for (int n = 0; n < 4; ++n) four.at[n] = four.at[n] * moments.inverse * weight.at[n];
+      }
       VF_UNROLL
-      for (int n = 0; n < 4; ++n) sum.at[n] += p.multiplier * (four.at[n] * moments.inverse * weight.at[n]);
+      for (int n = 0; n < 4; ++n) sum.at[n] += p.multiplier * four.at[n];
       StoreAligned(residual + i, sum);
     }
   } else {
     for (int i = ThreadX(); i < width; i += kThreads) {
-      residual[i] += p.multiplier * (at(i) * moments.inverse * p.weight[i]);
+      const float value = normed ? at(i) * moments.inverse * p.norm_weight[i] : at(i);
+      residual[i] += p.multiplier * value;
     }
   }
+  if (p.next.out != nullptr) WriteNorm<kWide>(p.next, residual, p.next.out + WideProduct(row, width));
 }
 
 // Columns of a product that a thread of FinishKernel finishes: for one 16-byte store where kWide, else two.
 VF_HD constexpr int FinishColumns(FinishMode mode, bool wide) {
   if (!wide) return 2;
-  return mode == FinishMode::kGated ? 16 : mode == FinishMode::kStore ? 8 : 4;
+  return mode == FinishMode::kGated ? 16 : 8;
 }
 
 // Four hidden units: the gates and ups of eight neighbouring columns.
@@ -232,7 +251,7 @@ FinishKernel(const FinishParams p) {
   if (column >= columns) return;
   if (p.mode == FinishMode::kGated) {
     const int f = column / 2, width = columns / 2;
-    uint16_t* out = static_cast<uint16_t*>(p.out) + WideProduct(row, width) + f;
+    uint16_t* out = p.out + WideProduct(row, width) + f;
     if constexpr (kWide) {
       const TwoWords low = PackFour(GatedAt(p, row, column)), high = PackFour(GatedAt(p, row, column + 8));
       StoreAligned(out, FourWords{{low.at[0], low.at[1], high.at[0], high.at[1]}});
@@ -246,36 +265,22 @@ FinishKernel(const FinishParams p) {
     }
     return;
   }
-  const size_t at = WideProduct(row, columns) + column;
+  uint16_t* out = p.out + WideProduct(row, columns) + column;
   if constexpr (kWide) {
-    if (p.mode == FinishMode::kResidual) {
-      float* out = static_cast<float*>(p.out) + at;
-      const FourFloats value = FourBiasedAt(p.product, row, column);
-      FourFloats sum = LoadAligned<FourFloats>(out);
+    FourWords words;
+    VF_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      FourFloats value = FourBiasedAt(p.product, row, column + 4 * half);
       VF_UNROLL
-      for (int i = 0; i < 4; ++i) sum.at[i] += p.multiplier * value.at[i];
-      StoreAligned(out, sum);
-    } else {
-      FourWords words;
-      VF_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        FourFloats value = FourBiasedAt(p.product, row, column + 4 * half);
-        VF_UNROLL
-        for (int i = 0; i < 4; ++i) value.at[i] = Activate(p.activation, value.at[i]);
-        const TwoWords packed = PackFour(value);
-        words.at[2 * half] = packed.at[0];
-        words.at[2 * half + 1] = packed.at[1];
-      }
-      StoreAligned(static_cast<uint16_t*>(p.out) + at, words);
+      for (int i = 0; i < 4; ++i) value.at[i] = Activate(p.activation, value.at[i]);
+      const TwoWords packed = PackFour(value);
+      words.at[2 * half] = packed.at[0];
+      words.at[2 * half + 1] = packed.at[1];
     }
+    StoreAligned(out, words);
   } else {
     for (int c = 0; c < 2 && column + c < columns; ++c) {
-      const float value = BiasedAt(p.product, row, column + c);
-      if (p.mode == FinishMode::kResidual) {
-        static_cast<float*>(p.out)[at + c] += p.multiplier * value;
-      } else {
-        static_cast<uint16_t*>(p.out)[at + c] = RoundBf16(Activate(p.activation, value));
-      }
+      out[c] = RoundBf16(Activate(p.activation, BiasedAt(p.product, row, column + c)));
     }
   }
 }
@@ -491,15 +496,18 @@ int LaunchEmbed(const EmbedParams& p, LaunchStream stream) {
   return VF_LAUNCH(EmbedKernel, p.row_count, 1, 1, kThreads, 0, stream, p);
 }
 int LaunchNorm(const NormParams& p, LaunchStream stream) {
-  const bool wide =
-      p.width % 4 == 0 && IsAligned(p.x, 16) && IsAligned(p.out, 8) && IsAligned(p.weight, 16) && IsAligned(p.bias, 16);
-  const auto kernel = wide ? NormKernel<true> : NormKernel<false>;
+  const auto kernel = IsWide(p) ? NormKernel<true> : NormKernel<false>;
   return VF_LAUNCH(kernel, p.row_count, 1, 1, kThreads, 0, stream, p);
 }
-int LaunchNormResidual(const NormResidualParams& p, LaunchStream stream) {
-  const bool wide = IsWide(p.product) && IsAligned(p.weight, 16) && IsAligned(p.residual, 16);
-  const auto kernel = wide ? NormResidualKernel<true> : NormResidualKernel<false>;
-  return VF_LAUNCH(kernel, p.row_count, 1, 1, kThreads, 0, stream, p);
+int LaunchResidual(const ResidualParams& p, LaunchStream stream) {
+  const bool wide = IsWide(p.product) && IsAligned(p.norm_weight, 16) && IsAligned(p.residual, 16);
+  const auto kernel = wide ? ResidualKernel<true> : ResidualKernel<false>;
+  // The order of the norm's sum follows from how it is read: a norm that differs in that has a launch of its own.
+  const bool together = p.next.out == nullptr || IsWide(p.next) == wide;
+  ResidualParams alone = p;
+  if (!together) alone.next.out = nullptr;
+  const int code = VF_LAUNCH(kernel, p.row_count, 1, 1, kThreads, 0, stream, alone);
+  return code != 0 || together ? code : LaunchNorm(p.next, stream);
 }
 int LaunchFinish(const FinishParams& p, LaunchStream stream) {
   const bool wide = IsWide(p.product) && IsAligned(p.out, 16) && p.product.columns % FinishColumns(p.mode, true) == 0;

@@ -1,7 +1,8 @@
-// Device interface of the backend: memory, copies, one stream, kernels, optionally a library for products.
+// Device interface of the backend: memory, copies, a stream per thread, kernels, optionally a library for products.
 //
 // Two implementations exist: the CUDA runtime's (cudart_runtime.cc) and the emulator's, which also injects failures for
-// tests. Operations are queued on one stream in call order.
+// tests. Operations are queued on the calling thread's own stream in call order, so that two engines do not wait for each
+// other; another thread may use a result after Synchronize.
 //
 // Errors:  every int is the CUDA runtime's error code, 0 for success, or a negated status of the product library;
 //          ToError (device_error.h) words it. A failure is returned by the call that failed and by no later one, unless
@@ -43,7 +44,8 @@ class ProductLibrary {
 };
 
 // Events recorded after copies out of staging memory, one for each of its pieces.
-inline constexpr int kMarkCount = 8;
+inline constexpr int kRingPieces = 4, kStepRings = 8;
+inline constexpr int kMarkCount = kRingPieces * (1 + kStepRings);
 
 class Runtime {
  public:
@@ -64,7 +66,7 @@ class Runtime {
   virtual int Fill(void* memory, int byte, size_t bytes) = 0;
   virtual int Mark(int mark) = 0;
   virtual int WaitMark(int mark) = 0;
-  virtual int Synchronize() = 0;
+  virtual int Synchronize() = 0;  // what this thread has queued
   // Two points in the queue, 0 and 1, and the device's time from the first to the second, which is waited for.
   virtual int Stamp(int which) = 0;
   virtual int SecondsBetweenStamps(double* seconds) = 0;

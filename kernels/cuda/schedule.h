@@ -13,6 +13,7 @@ namespace varifocal::kernels::cuda {
 
 inline constexpr int kSplitKeys = 1024;
 inline constexpr int kSegmentKeys = 8192;
+inline constexpr int kHeadSlice = 8192;  // tokens of the vocabulary whose statistics a block takes
 inline constexpr int kDecodeLanes = 16;  // lanes of a decode block: one mma row tile
 
 VF_HD constexpr int CeilDivide(int a, int b) { return (a + b - 1) / b; }

@@ -112,11 +112,8 @@ template <int pending>
 VF_DEVICE void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
 }
-VF_DEVICE void AtomicAdd(uint32_t* to, uint32_t value) { atomicAdd(to, value); }
-VF_DEVICE void AtomicAdd(uint64_t* to, uint64_t value) {
-  static_assert(sizeof(unsigned long long) == sizeof(uint64_t));
-  atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
-}
+// Returns the value before. There is no 64-bit one: in shared memory it compiles to a loop of compare-and-swap.
+VF_DEVICE uint32_t AtomicAdd(uint32_t* to, uint32_t value) { return atomicAdd(to, value); }
 
 #else
 
@@ -151,8 +148,11 @@ template <int pending>
 inline void WaitCopies() {
   emulator::WaitCopies(pending);
 }
-inline void AtomicAdd(uint32_t* to, uint32_t value) { *to += value; }
-inline void AtomicAdd(uint64_t* to, uint64_t value) { *to += value; }
+inline uint32_t AtomicAdd(uint32_t* to, uint32_t value) {
+  const uint32_t before = *to;
+  *to += value;
+  return before;
+}
 
 #endif
 

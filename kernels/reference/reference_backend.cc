@@ -365,8 +365,9 @@ class ReferenceBackend final : public HostBackend {
   }
 
   Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) override {
-    return Project(workspace, args.x, args.weight, args.bias, args.residual,
-                   [&](float* out, double y) { *out = static_cast<float>(*out + args.multiplier * y); });
+    const Error done = Project(workspace, args.x, args.weight, args.bias, args.residual,
+                               [&](float* out, double y) { *out = static_cast<float>(*out + args.multiplier * y); });
+    return NextNorm(workspace, args.next_norm, done);
   }
 
   Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) override {
@@ -388,7 +389,7 @@ class ReferenceBackend final : public HostBackend {
         residual[n] = static_cast<float>(residual[n] + args.multiplier * product[n]);
       }
     }
-    return {};
+    return NextNorm(workspace, args.next_norm, {});
   }
 
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {

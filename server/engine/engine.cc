@@ -116,6 +116,7 @@ class EngineThread final : public Engine {
             LongestSequence(limits_.groups, page_counts, model_->config().max_position, options.prefill_chunk_tokens)),
         scheduler_(*model_, options_, page_counts, Clock::Real()) {}
   absl::Status Allocate();
+  absl::Status WarmUp();
   ForwardLimits StepLimits() const;
   absl::StatusOr<Handle> Submit(EngineRequest request, EngineCallbacks callbacks, bool timing_only);
   absl::StatusOr<EngineResult> TimeShortRequest(EngineRequest request);
@@ -167,6 +168,7 @@ absl::StatusOr<std::unique_ptr<Engine>> EngineThread::Create(std::shared_ptr<con
   ASSIGN_OR_RETURN(const std::vector<int64_t> page_counts, ChoosePageCounts(*model, options));
   auto engine = std::unique_ptr<EngineThread>(new EngineThread(std::move(model), options, page_counts));
   RETURN_IF_ERROR(engine->Allocate());
+  RETURN_IF_ERROR(engine->WarmUp());
   engine->thread_ = std::thread([raw = engine.get()] { raw->Loop(); });
   pthread_setname_np(engine->thread_.native_handle(), "vf-engine");
   return std::unique_ptr<Engine>(std::move(engine));
@@ -410,6 +412,29 @@ void EngineThread::RunStep(StepPlan& plan) {
     Log(LogLevel::kError, "step_failed", {{"rows", plan.tokens.size()}, {"error", status.message()}});
     scheduler_.Fail(plan, status);
   }
+}
+
+// A device loads a kernel at its first launch, which can take long and memory: a prompt of one token, then a step whose
+// token is drawn, on a page that no sequence has yet.
+absl::Status EngineThread::WarmUp() {
+  const ModelConfig& config = model_->config();
+  if (IsOnHost(model_->transformer().backend()) || context_tokens_max_ < 2) return absl::OkStatus();
+  const int32_t token = 0, page = 0;
+  const kernels::HeadRow row{.draw = {.temperature = 1}};
+  ForwardSequence sequence{.row_count = 1, .prompt_length = 1};
+  ASSIGN_OR_RETURN(sequence.rope, ropes_->Get(RopeLength(config, 2)));
+  sequence.pages.assign(limits_.groups.size(), std::span(&page, 1));
+  for (const kernels::Phase phase : {kernels::Phase::kPrefill, kernels::Phase::kDecode}) {
+    RETURN_IF_ERROR(forward_->Run(pools_,
+                                  {.phase = phase,
+                                   .tokens = std::span(&token, 1),
+                                   .sequences = std::span(&sequence, 1),
+                                   .attention = &config.attention,
+                                   .head_rows = std::span(&row, 1)},
+                                  &output_));
+    ++sequence.first_position;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status EngineThread::RunForward(StepPlan& plan) {

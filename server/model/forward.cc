@@ -128,6 +128,7 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
                                   .multiplier = static_cast<float>(model_.config().blocks.embedding_multiplier),
                                   .positions = model_.positions(),
                                   .out = Whole(residual_)})));
+  RETURN_IF_ERROR(ToStatus(backend.Norm(*workspace_, NormOf(model_.layers()[0].attention_norm))));
   for (int64_t layer = 0; layer < model_.config().layer_count; ++layer) {
     if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed)) {
       return absl::CancelledError("the step was cancelled between layers");
@@ -143,28 +144,32 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
   return absl::OkStatus();
 }
 
-// out = norm(residual), or the residual itself where there is no norm.
-absl::Status Forward::Norm(const NormWeights& norm) {
+// normed = norm(residual), or the residual itself where there is no norm.
+kernels::NormArgs Forward::NormOf(const NormWeights& norm) {
   const BlockConfig& blocks = model_.config().blocks;
-  return ToStatus(
-      model_.backend().Norm(*workspace_, {.kind = norm.weight != nullptr ? blocks.norm : kernels::NormKind::kNone,
-                                          .x = Whole(residual_),
-                                          .weight = Whole(norm.weight),
-                                          .bias = Whole(norm.bias),
-                                          .epsilon = static_cast<float>(blocks.norm_epsilon),
-                                          .out = Whole(normed_)}));
+  return {.kind = norm.weight != nullptr ? blocks.norm : kernels::NormKind::kNone,
+          .x = Whole(residual_),
+          .weight = Whole(norm.weight),
+          .bias = Whole(norm.bias),
+          .epsilon = static_cast<float>(blocks.norm_epsilon),
+          .out = Whole(normed_)};
 }
 
-// residual += multiplier * norm(linear(x)), or without the norm.
-absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const NormWeights& norm) {
+// residual += multiplier * norm(linear(x)), or without the norm; then the next norm, if any.
+absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const NormWeights& norm,
+                                    const NormWeights* next) {
   const BlockConfig& blocks = model_.config().blocks;
   const float multiplier = static_cast<float>(blocks.residual_multiplier);
+  kernels::NormArgs next_norm;
+  if (next != nullptr) next_norm = NormOf(*next);
   if (norm.weight == nullptr) {
-    return ToStatus(model_.backend().LinearResidual(*workspace_, {.x = x,
-                                                                  .weight = linear.weight.get(),
-                                                                  .bias = Whole(linear.bias),
-                                                                  .multiplier = multiplier,
-                                                                  .residual = Whole(residual_)}));
+    return ToStatus(
+        model_.backend().LinearResidual(*workspace_, {.x = x,
+                                                      .weight = linear.weight.get(),
+                                                      .bias = Whole(linear.bias),
+                                                      .multiplier = multiplier,
+                                                      .residual = Whole(residual_),
+                                                      .next_norm = next == nullptr ? nullptr : &next_norm}));
   }
   return ToStatus(
       model_.backend().LinearNormResidual(*workspace_, {.x = x,
@@ -173,18 +178,18 @@ absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const 
                                                         .norm_weight = Whole(norm.weight),
                                                         .norm_epsilon = static_cast<float>(blocks.norm_epsilon),
                                                         .multiplier = multiplier,
-                                                        .residual = Whole(residual_)}));
+                                                        .residual = Whole(residual_),
+                                                        .next_norm = next == nullptr ? nullptr : &next_norm}));
 }
 
 absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step) {
   const BlockConfig& blocks = model_.config().blocks;
   const LayerWeights& layer = model_.layers()[index];
-  RETURN_IF_ERROR(Norm(layer.attention_norm));
   RETURN_IF_ERROR(Attend(index, pools, batch, step));
   // Parallel blocks: both read the residual before either adds to it.
-  if (blocks.parallel_residual) RETURN_IF_ERROR(Norm(layer.mlp_norm));
-  RETURN_IF_ERROR(AddToResidual(Whole(attended_), layer.attention_output, layer.attention_post_norm));
-  if (!blocks.parallel_residual) RETURN_IF_ERROR(Norm(layer.mlp_norm));
+  if (blocks.parallel_residual) RETURN_IF_ERROR(ToStatus(model_.backend().Norm(*workspace_, NormOf(layer.mlp_norm))));
+  RETURN_IF_ERROR(AddToResidual(Whole(attended_), layer.attention_output, layer.attention_post_norm,
+                                blocks.parallel_residual ? nullptr : &layer.mlp_norm));
   if (layer.gate_up.weight != nullptr) {
     RETURN_IF_ERROR(ToStatus(model_.backend().LinearGated(*workspace_, {.x = Whole(normed_),
                                                                         .weight = layer.gate_up.weight.get(),
@@ -198,7 +203,9 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batc
                                                                    .activation = blocks.activation,
                                                                    .out = Whole(hidden_)})));
   }
-  return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm);
+  const bool last = index + 1 == model_.config().layer_count;
+  return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm,
+                       last ? nullptr : &model_.layers()[index + 1].attention_norm);
 }
 
 // attended = attention of the layer over normed; writes the rows' keys and values into their pages.

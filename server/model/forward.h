@@ -86,8 +86,9 @@ class Forward {
  private:
   Forward(const Transformer& model, const ForwardLimits& limits);
   void Flatten(const ForwardStep& step);
-  absl::Status Norm(const NormWeights& norm);
-  absl::Status AddToResidual(kernels::Slice x, const LinearWeights& linear, const NormWeights& norm);
+  kernels::NormArgs NormOf(const NormWeights& norm);
+  absl::Status AddToResidual(kernels::Slice x, const LinearWeights& linear, const NormWeights& norm,
+                             const NormWeights* next);
   absl::Status Attend(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
   absl::Status Inspect(int64_t index, const kernels::AttendArgs& attend, std::span<const RowInspection> inspections);
   absl::Status RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);

@@ -2,7 +2,11 @@
 // new memory are filled with NaNs; asynchronous copies complete only when they are waited for.
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
 
+#include "base/wide_product.h"
 #include "kernels/conformance/case_tools.h"
 #include "kernels/cuda/checks/checks.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -247,6 +251,110 @@ std::string CheckSharedDecode(int query_heads, int kv_heads, int window, bool ro
                                                  " blocks instead of " + std::to_string(saved);
 }
 
+// What a thread creates is filled on its own stream, and complete when another one may use it.
+std::string CheckCreatedObjectsAreComplete() {
+  auto machine = std::make_shared<EmulatedMachine>();
+  auto backend = CreateBackendOn(MakeEmulatedRuntime(machine), 0, {.dtype = DType::kBF16});
+  if (!backend.ok()) return backend.error().message;
+  const std::vector<float> numbers = UniformVector(1, 256);
+  const HostMatrix matrix{DType::kF32, numbers.data(), 16, 16};
+  auto buffer = (*backend)->Allocate(64);
+  const std::pair<const char*, std::function<bool()>> makers[] = {
+      {"Allocate", [&] { return (*backend)->Allocate(64).ok(); }},
+      {"Write",
+       [&] {
+         return (*backend)->Write({buffer->get(), 0}, numbers.data(), 64).ok();
+       }},
+      {"CreateVector", [&] { return (*backend)->CreateVector(matrix).ok(); }},
+      {"CreateWeight",
+       [&] {
+         return (*backend)->CreateWeight({&matrix, 1}, WeightUse::kPlain).ok();
+       }},
+      {"CreateRopeTable",
+       [&] {
+         return (*backend)
+             ->CreateRopeTable({.cosines = {numbers.data(), 64},
+                                .sines = {numbers.data(), 64},
+                                .position_count = 8,
+                                .rotary_dim = 16})
+             .ok();
+       }},
+      {"CreateKvPool",
+       [&] { return (*backend)->CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = 16}, 2).ok(); }},
+      {"CreateWorkspace", [&] {
+         return (*backend)
+             ->CreateWorkspace({.row_count_max = 1, .sequence_count_max = 1, .context_length_max = 1, .model_dim = 16})
+             .ok();
+       }}};
+  for (const auto& [name, make] : makers) {
+    const int before = machine->calls["Synchronize"];
+    if (!make()) return std::string(name) + " failed";
+    if (machine->calls["Synchronize"] == before) return std::string(name) + " does not wait for its stream";
+  }
+  return "";
+}
+
+// The statistics of a vocabulary of four slices and a half, all at once and slices at a time: the same bits, in either layout.
+std::string CheckHeadSlices() {
+  const auto runtime = MakeEmulatedRuntime(std::make_shared<EmulatedMachine>());
+  constexpr int kRows = 3, kVocab = 4 * kHeadSlice + 100, kSplits = 2;
+  const std::vector<float> partial[kSplits] = {UniformVector(91, WideProduct(kRows, kVocab), 8.0f),
+                                               UniformVector(92, WideProduct(kRows, kVocab), 8.0f)};
+  const std::vector<int32_t> targets = {-1, kHeadSlice, kVocab - 1};
+  const auto run = [&](int slices_at_once, bool by_slice) {
+    std::vector<HeadState> states(kRows);
+    for (int first = 0; first < kVocab; first += slices_at_once * kHeadSlice) {
+      const int count = std::min(slices_at_once * kHeadSlice, kVocab - first);
+      std::vector<float> product;
+      for (const std::vector<float>& split : partial) {
+        for (int outer = 0; outer < (by_slice ? count : 1); outer += kHeadSlice) {
+          const int width = by_slice ? std::min(kHeadSlice, count - outer) : count;
+          for (int row = 0; row < kRows; ++row) {
+            const auto begin = split.begin() + WideProduct(row, kVocab) + first + outer;
+            product.insert(product.end(), begin, begin + width);
+          }
+        }
+      }
+      std::vector<HeadState> slices(WideProduct(kRows, CeilDivide(count, kHeadSlice)));
+      const HeadStatsParams p{.product = product.data(),
+                              .split_count = kSplits,
+                              .split_stride = WideProduct(kRows, count),
+                              .slice_stride = by_slice ? WideProduct(kRows, kHeadSlice) : kHeadSlice,
+                              .row_stride = by_slice ? 0 : count,
+                              .targets = targets.data(),
+                              .row_count = kRows,
+                              .first = first,
+                              .count = count,
+                              .multiplier = 0.5f,
+                              .partials = slices.data(),
+                              .states = states.data()};
+      VF_CHECK(runtime->kernels().head_stats(p, nullptr) == 0, "valid");
+    }
+    return states;
+  };
+  const std::vector<HeadState> whole = run(5, false);
+  for (const int slices : {1, 2, 5}) {
+    for (const bool by_slice : {false, true}) {
+      const std::vector<HeadState> parts = run(slices, by_slice);
+      if (std::memcmp(whole.data(), parts.data(), whole.size() * sizeof(HeadState)) != 0)
+        return "other bits with " + std::to_string(slices) + " slices at a time";
+    }
+  }
+  for (int row = 0; row < kRows; ++row) {
+    double sum = 0;
+    const auto logit = [&](int token) {
+      return 0.5 * (partial[0][WideProduct(row, kVocab) + token] + partial[1][WideProduct(row, kVocab) + token]);
+    };
+    for (int token = 0; token < kVocab; ++token) sum += std::exp(logit(token));
+    const double log_sum_exp = whole[row].largest + std::log(static_cast<double>(whole[row].sum));
+    if (!(std::abs(log_sum_exp - std::log(sum)) < 1e-5))
+      return "a sum is off by " + std::to_string(log_sum_exp - std::log(sum));
+    if (targets[row] >= 0 && !(std::abs(whole[row].target_logit - logit(targets[row])) < 1e-6))
+      return "another target's logit";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<NamedCheck> EmulatedChecks() {
@@ -269,6 +377,8 @@ std::vector<NamedCheck> EmulatedChecks() {
   checks.push_back({"emulated_skipped_tiles", CheckSkippedTiles});
   checks.push_back({"emulated_other_devices", CheckOtherDevices});
   checks.push_back({"emulated_segments", CheckSegments});
+  checks.push_back({"emulated_head_slices", CheckHeadSlices});
+  checks.push_back({"emulated_created_objects_are_complete", CheckCreatedObjectsAreComplete});
   checks.push_back({"emulated_shared_decode", [] { return CheckSharedDecode(4, 2, 0, false); }});
   checks.push_back({"emulated_shared_decode_scales", [] { return CheckSharedDecode(3, 3, 0, true); }});
   checks.push_back({"emulated_shared_decode_window", [] { return CheckSharedDecode(5, 1, 500, true); }});

@@ -63,7 +63,7 @@ const Cap kCaps[] = {
     {"MatmulWideKernel", 128, 0},
     {"EmbedKernel", 40, 0},
     {"NormKernel", 80, 64},
-    {"NormResidualKernel", 96, 64},
+    {"ResidualKernel", 96, 64},
     {"FinishKernel", 96, 0},
     {"TauDotKernel", 64, 0},
     {"TauSumKernel", 64, 0},
@@ -73,6 +73,7 @@ const Cap kCaps[] = {
     {"QkvKernel", 120, 64},
     {"ScoresKernel", 48, 0},
     {"HeadStatsKernel", 80, 256},
+    {"HeadFoldKernel", 64, 0},
     {"DrawKernel", 80, 2112},
 };
 
@@ -114,7 +115,7 @@ std::vector<Usage> ParseReport(const std::string& text) {
   return all;
 }
 
-// The limit of a mangled name: the longest match (NormKernel is not part of NormResidualKernel).
+// The cap of a mangled name.
 const Cap* CapOf(const std::string& kernel) {
   for (const Cap& cap : kCaps) {
     const size_t at = kernel.find(cap.kernel);

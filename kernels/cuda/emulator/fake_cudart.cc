@@ -26,11 +26,16 @@ cudaError_t Answer(const char* name, int code = 0) {
   if (code != 0) machine.last_error = code;
   return static_cast<cudaError_t>(code);
 }
+// Work is queued on the calling thread's own stream alone.
+cudaError_t AnswerOn(cudaStream_t stream, const char* name) {
+  return Answer(name, stream == cudaStreamPerThread ? 0 : cudaErrorInvalidResourceHandle);
+}
 
 }  // namespace
 }  // namespace varifocal::kernels::cuda::fake
 
 using varifocal::kernels::cuda::fake::Answer;
+using varifocal::kernels::cuda::fake::AnswerOn;
 using varifocal::kernels::cuda::fake::Machine;
 
 extern "C" {
@@ -60,12 +65,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->sharedMemPerBlockOptin = Machine().shared_bytes_max;
   return Answer("cudaGetDeviceProperties");
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = reinterpret_cast<cudaStream_t>(&Machine());
-  return Answer("cudaStreamCreateWithFlags");
-}
-cudaError_t cudaStreamDestroy(cudaStream_t) { return Answer("cudaStreamDestroy"); }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return Answer("cudaStreamSynchronize"); }
+cudaError_t cudaDeviceSynchronize() { return Answer("cudaDeviceSynchronize"); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return AnswerOn(stream, "cudaStreamSynchronize"); }
 cudaError_t cudaStreamQuery(cudaStream_t) { return Answer("cudaStreamQuery"); }
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
   *event = reinterpret_cast<cudaEvent_t>(&Machine());
@@ -73,7 +74,7 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return Answer("cudaEventDestroy"); }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return Answer("cudaEventRecord"); }
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t stream) { return AnswerOn(stream, "cudaEventRecord"); }
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return Answer("cudaEventSynchronize"); }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
   *milliseconds = 1;
@@ -101,8 +102,8 @@ cudaError_t cudaFreeHost(void* memory) {
   std::free(memory);
   return Answer("cudaFreeHost");
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  const cudaError_t code = Answer("cudaMemcpyAsync");
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  const cudaError_t code = AnswerOn(stream, "cudaMemcpyAsync");
   if (code == cudaSuccess) std::memcpy(to, from, bytes);
   return code;
 }

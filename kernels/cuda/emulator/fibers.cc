@@ -1,6 +1,7 @@
 #include "kernels/cuda/emulator/fibers.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -60,6 +61,7 @@ struct Block {
 thread_local Block block;
 uint64_t schedule_seed = 0;
 thread_local Counters counters;
+std::atomic<int64_t> launch_count{0};
 
 // Switches to another fiber; this one must be put into `ready` again by another.
 void Pause() {
@@ -146,6 +148,7 @@ void RunBlock() {
 
 void SetScheduleSeed(uint64_t seed) { schedule_seed = seed; }
 const Counters& GetCounters() { return counters; }
+int64_t LaunchCount() { return launch_count.load(std::memory_order_relaxed); }
 
 void Run(const Launch& launch, const std::function<void()>& kernel) {
   VF_CHECK(launch.thread_count % kWarp == 0, "a block is whole warps");
@@ -183,6 +186,7 @@ int Start(const Limits* limits, const Launch& launch, const std::function<void()
     if (launch.shared_bytes > limits->shared_bytes_max) return 1;
     if (y > limits->grid_yz_max || z > limits->grid_yz_max || launch.thread_count > limits->thread_count_max) return 9;
   }
+  launch_count.fetch_add(1, std::memory_order_relaxed);
   Run(launch, kernel);
   return 0;
 }

@@ -37,7 +37,7 @@ void Run(const Launch& launch, const std::function<void()>& kernel);
 // blocks is not launched. Null: no limits.
 int Start(const Limits* limits, const Launch& launch, const std::function<void()>& kernel);
 
-// Process-wide counters for tests: mma instructions and blocks executed; 8x8 matrices read by ldmatrix, and the number
+// Counters of the calling thread for tests: mma instructions and blocks executed; 8x8 matrices read by ldmatrix, and the number
 // of their rows with a bank conflict.
 struct Counters {
   int64_t multiplies = 0;
@@ -46,5 +46,6 @@ struct Counters {
   int64_t bank_conflicts = 0;
 };
 const Counters& GetCounters();
+int64_t LaunchCount();  // of all threads
 
 }  // namespace varifocal::kernels::cuda::emulator
