@@ -1,15 +1,14 @@
 #include "db/reader.h"
 
-#include <algorithm>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "db/job_rows.h"
 #include "db/refusal.h"
 #include "db/rows.h"
 #include "db/schema.h"
@@ -36,40 +35,10 @@ struct Reader::State {
 
 namespace {
 
-// $counts: see CellCounts.
-constexpr char kSelectJobs[] =
-    "SELECT job_id, suite, spec_json, spec_sha256, data_seed, state, error, create_us, start_us, end_us,"
-    " (SELECT coalesce(sum(cells.planned_count), 0) FROM cells JOIN variants ON variants.variant_id = cells.variant_id"
-    "  WHERE variants.job_id = jobs.job_id),"
-    " (SELECT coalesce(sum(counts.answered_count), 0) FROM variants"
-    "  JOIN cells ON cells.variant_id = variants.variant_id JOIN $counts AS counts ON counts.cell_id = cells.cell_id"
-    "  WHERE variants.job_id = jobs.job_id),"
-    " (SELECT coalesce(sum(counts.failed_count), 0) FROM variants"
-    "  JOIN cells ON cells.variant_id = variants.variant_id JOIN $counts AS counts ON counts.cell_id = cells.cell_id"
-    "  WHERE variants.job_id = jobs.job_id),"
-    " (SELECT count(*) FROM (SELECT DISTINCT executions.code_version, executions.backend, executions.instruction_set"
-    "  FROM variants JOIN cells ON cells.variant_id = variants.variant_id"
-    "  JOIN $counts AS counts ON counts.cell_id = cells.cell_id"
-    "  JOIN executions ON executions.execution_id = counts.execution_id"
-    "  WHERE variants.job_id = jobs.job_id AND counts.answered_count > 0 AND executions.backend <> 'endpoint'))"
-    " FROM jobs";
-constexpr char kJobsBefore[] = " WHERE job_id < ? ORDER BY job_id DESC LIMIT ?";
-constexpr char kJobById[] = " WHERE job_id = ?";
-
-// From the index jobs_by_state: the rows hold whole specs. The lowest id is the oldest job.
-constexpr char kCountJobs[] =
-    "SELECT counts.state, counts.job_count, jobs.create_us FROM"
-    " (SELECT state, count(*) AS job_count, min(job_id) AS first_id FROM jobs GROUP BY state) AS counts"
-    " JOIN jobs ON jobs.job_id = counts.first_id";
-constexpr char kCountQueued[] = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 'queued' LIMIT ?)";
-constexpr char kUnfinishedJobOf[] =
-    "SELECT job_id, state FROM jobs WHERE state IN ('queued', 'running', 'cancelling') AND EXISTS"
-    " (SELECT 1 FROM variants JOIN models ON models.model_id = variants.model_id"
-    "  WHERE variants.job_id = jobs.job_id AND models.name = ?) LIMIT 1";
-
 constexpr char kSelectMetrics[] =
     "SELECT task, metric, metric_index, is_binary, worst_value, best_value FROM task_metrics WHERE job_id = ?"
     " ORDER BY task, metric_index";
+// $counts: see CellCounts.
 constexpr char kSelectExecutions[] =
     "SELECT executions.execution_id, executions.code_version, executions.backend, executions.instruction_set,"
     " executions.device, executions.host, executions.thread_count, executions.command_line, executions.start_us, "
@@ -183,25 +152,6 @@ absl::Status ForEach(Statement& statement, const std::function<absl::Status()>& 
   }
 }
 
-absl::StatusOr<JobRow> ToJob(const Statement& row) {
-  JobRow job;
-  job.job_id = row.Int(0);
-  job.suite = row.Text(1);
-  job.spec_json = row.Text(2);
-  job.spec_sha256 = row.Text(3);
-  job.data_seed = row.Int(4);
-  ASSIGN_OR_RETURN(job.state, ParseJobState(row.Text(5)));
-  job.error = row.Text(6);
-  job.create_us = row.Int(7);
-  job.start_us = row.OptionalInt(8);
-  job.end_us = row.OptionalInt(9);
-  job.planned_count = row.Int(10);
-  job.answered_count = row.Int(11);
-  job.failed_count = row.Int(12);
-  job.is_mixed = row.Int(13) > 1;
-  return job;
-}
-
 SampleDetail ToDetail(const Statement& row) {
   SampleDetail detail;
   detail.generation_id = row.Int(0);
@@ -256,32 +206,6 @@ absl::StatusOr<std::vector<Row>> ReadAll(Statement& statement, const Convert& co
   }
 }
 
-absl::StatusOr<Statement> SelectJobs(Database& database, const char* condition) {
-  ASSIGN_OR_RETURN(const std::string counts, CellCounts(database));
-  return database.Prepare(absl::StrReplaceAll(absl::StrCat(kSelectJobs, condition), {{"$counts", counts}}));
-}
-
-// Names the jobs that exist, the newest ones where they are many.
-absl::Status NoSuchJob(Database& database, int64_t job_id) {
-  constexpr size_t kNamedMax = 10;
-  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT job_id FROM jobs ORDER BY job_id DESC LIMIT ?"));
-  row.BindAll(static_cast<int64_t>(kNamedMax) + 1);
-  ASSIGN_OR_RETURN(std::vector<int64_t> ids, ReadAll<int64_t>(row, [](const Statement& job) { return job.Int(0); }));
-  const char* const lead = ids.empty()              ? "; the database holds no jobs"
-                           : ids.size() > kNamedMax ? "; its newest jobs are "
-                                                    : "; its jobs are ";
-  ids.resize(std::min(ids.size(), kNamedMax));
-  std::reverse(ids.begin(), ids.end());
-  return absl::NotFoundError(absl::StrCat(database.path(), ": no job ", job_id, lead, absl::StrJoin(ids, ", ")));
-}
-
-absl::StatusOr<JobRow> ReadJob(Database& database, int64_t job_id) {
-  ASSIGN_OR_RETURN(Statement row, SelectJobs(database, kJobById));
-  ASSIGN_OR_RETURN(bool is_there, row.BindAll(job_id).Step());
-  if (!is_there) return NoSuchJob(database, job_id);
-  return ToJob(row);
-}
-
 }  // namespace
 
 Reader::Reader(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -306,15 +230,7 @@ absl::Status Reader::HoldSnapshot() {
 
 absl::StatusOr<std::vector<JobRow>> Reader::Jobs(int64_t before_id, int64_t limit) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement row, SelectJobs(*state_->database, kJobsBefore));
-  row.BindAll(before_id == 0 ? INT64_MAX : before_id, limit);
-  std::vector<JobRow> jobs;
-  while (true) {
-    ASSIGN_OR_RETURN(bool is_there, row.Step());
-    if (!is_there) return jobs;
-    ASSIGN_OR_RETURN(JobRow job, ToJob(row));
-    jobs.push_back(std::move(job));
-  }
+  return ReadJobs(*state_->database, before_id, limit);
 }
 
 absl::StatusOr<JobRow> Reader::Job(int64_t job_id) {
@@ -324,55 +240,23 @@ absl::StatusOr<JobRow> Reader::Job(int64_t job_id) {
 
 absl::StatusOr<std::vector<JobStateCount>> Reader::CountJobs() {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kCountJobs));
-  std::vector<JobStateCount> counts;
-  while (true) {
-    ASSIGN_OR_RETURN(bool is_there, row.Step());
-    if (!is_there) return counts;
-    ASSIGN_OR_RETURN(const JobState state, ParseJobState(row.Text(0)));
-    counts.push_back({state, row.Int(1), row.Int(2)});
-  }
+  return CountJobsByState(*state_->database);
 }
 
 absl::StatusOr<int64_t> Reader::CountQueued(int64_t at_most) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  ASSIGN_OR_RETURN(const std::optional<int64_t> count, state_->database->QueryInt(kCountQueued, at_most));
-  return count.value_or(0);
+  return CountQueuedJobs(*state_->database, at_most);
 }
 
 absl::StatusOr<std::optional<UnfinishedJob>> Reader::UnfinishedJobOf(const std::string& model) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kUnfinishedJobOf));
-  ASSIGN_OR_RETURN(const bool is_there, row.BindAll(model).Step());
-  if (!is_there) return std::nullopt;
-  ASSIGN_OR_RETURN(const JobState state, ParseJobState(row.Text(1)));
-  return UnfinishedJob{row.Int(0), state};
+  return FindUnfinishedJob(*state_->database, model);
 }
 
 absl::StatusOr<JobRow> Reader::LatestJob(const std::vector<std::string>& variants) {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  Database& database = *state_->database;
   ASSIGN_OR_RETURN(const std::optional<Transaction> snapshot, state_->Snapshot());
-  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT job_id FROM jobs ORDER BY job_id DESC"));
-  std::vector<std::string> seen;
-  while (true) {
-    ASSIGN_OR_RETURN(bool is_there, row.Step());
-    if (!is_there) break;
-    ASSIGN_OR_RETURN(std::vector<VariantRecord> present, ReadVariants(database, row.Int(0)));
-    std::vector<std::string> names;
-    for (const VariantRecord& variant : present) names.push_back(variant.name);
-    bool has_all = std::all_of(variants.begin(), variants.end(), [&](const std::string& wanted) {
-      return std::find(names.begin(), names.end(), wanted) != names.end();
-    });
-    if (has_all) return ReadJob(database, row.Int(0));
-    for (const std::string& name : names) {
-      if (std::find(seen.begin(), seen.end(), name) == seen.end()) seen.push_back(name);
-    }
-  }
-  if (seen.empty()) return absl::NotFoundError(absl::StrCat(database.path(), ": the database holds no jobs"));
-  return absl::NotFoundError(absl::StrCat(database.path(), ": no job has the variants ",
-                                          absl::StrJoin(variants, " and "), " together; its variants are ",
-                                          absl::StrJoin(seen, ", ")));
+  return FindLatestJob(*state_->database, variants);
 }
 
 absl::StatusOr<std::vector<VariantRecord>> Reader::Variants(int64_t job_id) {

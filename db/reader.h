@@ -17,31 +17,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "db/failures.h"
+#include "db/job_rows.h"
 #include "db/records.h"
 
 namespace varifocal::db {
-
-struct JobRow {
-  int64_t job_id = 0;
-  std::string suite;
-  std::string spec_json;
-  std::string spec_sha256;
-  int64_t data_seed = 0;
-  JobState state = JobState::kQueued;
-  std::string error;  // for failed jobs
-  int64_t create_us = 0;
-  std::optional<int64_t> start_us;  // first start
-  std::optional<int64_t> end_us;    // last reached a final state
-  int64_t planned_count = 0;        // samples over all cells; the other counts are derived from generations
-  int64_t answered_count = 0;
-  int64_t failed_count = 0;
-  bool is_mixed = false;  // answers of more than one (code version, backend, instruction set), endpoints aside
-};
-
-struct UnfinishedJob {
-  int64_t job_id = 0;
-  JobState state = JobState::kQueued;
-};
 
 struct ExecutionRow {
   int64_t execution_id = 0;

@@ -265,7 +265,7 @@ void MakePrivateFile(const std::string& path) {
 
 }  // namespace
 
-Writer::Writer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Writer::Writer(std::unique_ptr<WriterState> state) : state_(std::move(state)) {}
 Writer::~Writer() = default;
 
 absl::StatusOr<std::unique_ptr<Writer>> Writer::Open(const std::string& path, const Clock& clock, int busy_timeout_ms) {
@@ -285,7 +285,8 @@ absl::StatusOr<std::unique_ptr<Writer>> Writer::Open(const std::string& path, co
   MakePrivateFile(path);
   ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path, {.busy_timeout_ms = busy_timeout_ms}));
   RETURN_IF_ERROR(MigrateSchema(*database));
-  return std::unique_ptr<Writer>(new Writer(std::make_unique<State>(std::move(lock), std::move(database), clock)));
+  return std::unique_ptr<Writer>(
+      new Writer(std::make_unique<WriterState>(std::move(lock), std::move(database), clock)));
 }
 
 absl::StatusOr<int64_t> Writer::AddExecution(const ExecutionRecord& execution) {

@@ -51,6 +51,8 @@ inline bool IsBlocked(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
 }
 
+struct WriterState;  // db/writer_state.h
+
 class Writer {
  public:
   // A call waits at most `busy_timeout_ms` for a lock that another process holds.
@@ -123,11 +125,10 @@ class Writer {
   absl::Status Checkpoint();
 
  private:
-  struct State;
-  explicit Writer(std::unique_ptr<State> state);
+  explicit Writer(std::unique_ptr<WriterState> state);
   int64_t EndOfRun(int64_t job_id, int64_t now_us);
   absl::Status Step(int64_t job_id, JobState state, const std::string& error);
-  std::unique_ptr<State> state_;
+  std::unique_ptr<WriterState> state_;
 };
 
 }  // namespace varifocal::db

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "db/rows.h"
+#include "db/writer.h"
 #include "db/writer_state.h"
 
 namespace varifocal::db {

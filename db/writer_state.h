@@ -10,7 +10,6 @@
 #include "base/status_macros.h"
 #include "db/file_watch.h"
 #include "db/sqlite/database.h"
-#include "db/writer.h"
 #include "db/writer_lock.h"
 
 namespace varifocal::db {
@@ -18,8 +17,8 @@ namespace varifocal::db {
 // The first sample of a job, and every orderly end of a run.
 inline constexpr char kForgetStarts[] = "DELETE FROM job_starts WHERE job_id = ?";
 
-struct Writer::State {
-  State(WriterLock lock, std::unique_ptr<sqlite::Database> database, const Clock& clock)
+struct WriterState {
+  WriterState(WriterLock lock, std::unique_ptr<sqlite::Database> database, const Clock& clock)
       : lock(std::move(lock)),
         database(std::move(database)),
         held(this->database->path()),

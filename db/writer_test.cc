@@ -1,6 +1,5 @@
-// The writer: acknowledged data is stored exactly once; answers replace failures, never the reverse; jobs change state
-// only by permitted transitions. Method: a real database per test, checked through ReadPendingSamples, the reader and the
-// error messages.
+// The writer: acknowledged data is stored exactly once; answers replace failures, never the reverse. Method: a real database per
+// test, checked through ReadPendingSamples, the reader and the error messages.
 #include "db/writer.h"
 
 #include <unistd.h>
@@ -11,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/sha256.h"
-#include "db/fakes/fake_results.h"
+#include "db/fakes/writer_fixture.h"
 #include "db/reader.h"
 #include "db/sqlite/database.h"
 #include "gmock/gmock.h"
@@ -23,32 +22,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-class WriterTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    auto opened = Writer::Open(path_, clock_);
-    ASSERT_TRUE(opened.ok()) << opened.status();
-    writer_ = *std::move(opened);
-    execution_id_ = *writer_->AddExecution(FakeExecution());
-  }
-  int64_t Add(const NewJob& job) {
-    auto added = writer_->AddJob(job);
-    EXPECT_TRUE(added.ok()) << added.status();
-    return added->job_id;
-  }
-  std::unique_ptr<Reader> Read() {
-    auto reader = Reader::Open(path_);
-    EXPECT_TRUE(reader.ok()) << reader.status();
-    return *std::move(reader);
-  }
-
-  testing_support::TemporaryDirectory directory_;
-  std::string path_ = directory_.File("results.db");
-  FakeClock clock_;
-  std::unique_ptr<Writer> writer_;
-  int64_t execution_id_ = 0;
-};
 
 TEST_F(WriterTest, ARequestIdNamesOneJob) {
   NewJob job = FakeJob();
@@ -74,156 +47,6 @@ TEST_F(WriterTest, NothingOfARefusedJobStays) {
   job.cells.push_back({"unknown", "recall", 1024, 4});
   EXPECT_EQ(writer_->AddJob(job).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Read()->Jobs()->size(), 0u);
-}
-
-TEST_F(WriterTest, JobsMoveAlongTheirStates) {
-  const int64_t job_id = Add(FakeJob());
-  using S = JobState;
-  // Every pair of states: reach `from` on a fresh job, then try `to`.
-  const std::vector<std::vector<S>> roads = {
-      {},                             // queued
-      {S::kRunning},                  // running
-      {S::kRunning, S::kCancelling},  // cancelling
-      {S::kRunning, S::kSucceeded},
-      {S::kRunning, S::kFailed},
-      {S::kCancelled},
-  };
-  const char* allowed[] = {"queued>running",   "queued>cancelled",   "running>queued",    "running>succeeded",
-                           "running>failed",   "running>cancelling", "running>cancelled", "cancelling>cancelled",
-                           "succeeded>queued", "failed>queued",      "cancelled>queued"};
-  for (size_t from = 0; from < roads.size(); ++from) {
-    for (S to : {S::kQueued, S::kRunning, S::kCancelling, S::kSucceeded, S::kFailed, S::kCancelled}) {
-      const int64_t id = Add(FakeJob());
-      for (S step : roads[from]) ASSERT_TRUE(writer_->SetJobState(id, step, "broken").ok());
-      const std::string edge = absl::StrCat(JobStateName(static_cast<S>(from)), ">", JobStateName(to));
-      absl::Status status = writer_->SetJobState(id, to, "broken");
-      const bool expected = std::find(std::begin(allowed), std::end(allowed), edge) != std::end(allowed);
-      EXPECT_EQ(status.ok(), expected) << edge << " " << status;
-      if (!expected) {
-        EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << edge;
-      }
-    }
-  }
-  EXPECT_EQ(writer_->SetJobState(9999, S::kRunning).code(), absl::StatusCode::kNotFound);
-
-  clock_.Advance(5);
-  ASSERT_TRUE(writer_->SetJobState(job_id, S::kRunning).ok());
-  ASSERT_TRUE(writer_->SetJobState(job_id, S::kFailed, "no more memory").ok());
-  JobRow row = *Read()->Job(job_id);
-  EXPECT_EQ(row.state, S::kFailed);
-  EXPECT_EQ(row.error, "no more memory");
-  EXPECT_EQ(*row.start_us, row.create_us + 5);
-}
-
-// The clock is set backward and forward while a job runs, and before it is resumed.
-TEST_F(WriterTest, TimesOfAJobNeverGoBack) {
-  constexpr int64_t kDay = 86'400'000'000;
-  for (const int64_t jump : {-kDay, 3 * kDay}) {
-    const int64_t job_id = Add(FakeJob());
-    clock_.JumpWall(-kDay);
-    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
-    JobRow row = *Read()->Job(job_id);
-    EXPECT_EQ(*row.start_us, row.create_us) << "not before it was submitted";
-    clock_.JumpWall(jump);
-    clock_.Advance(7);
-    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kFailed, "broken").ok());
-    row = *Read()->Job(job_id);
-    EXPECT_EQ(*row.end_us - *row.start_us, 7) << "the length of the run, by the clock that is never set";
-    clock_.JumpWall(-10 * kDay);
-    ASSERT_TRUE(writer_->ResumeJob(job_id, false).ok());
-    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kCancelled).ok());
-    row = *Read()->Job(job_id);
-    EXPECT_EQ(*row.end_us, *row.start_us) << "settled without running, after the clock went back";
-    ASSERT_TRUE(writer_->ResumeJob(job_id, false).ok());
-    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
-    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kCancelling).ok());
-    clock_.JumpWall(-kDay);
-    ASSERT_TRUE(writer_->RecoverInterruptedJobs().ok());
-    row = *Read()->Job(job_id);
-    EXPECT_EQ(row.state, JobState::kCancelled);
-    EXPECT_GE(*row.end_us, *row.start_us);
-  }
-}
-
-TEST_F(WriterTest, AModelOfACallIsRememberedUntilItIsForgotten) {
-  ASSERT_TRUE(writer_->RememberModel({"b", "/models/b"}).ok());
-  ASSERT_TRUE(writer_->RememberModel({"a", "/models/a"}).ok());
-  ASSERT_TRUE(writer_->RememberModel({"b", "/models/other"}).ok());
-  ASSERT_TRUE(writer_->ForgetModel("never there").ok());
-  const auto names = [this] {
-    std::string all;
-    const std::vector<CalledModel> models = *writer_->CalledModels();
-    for (const CalledModel& model : models) absl::StrAppend(&all, model.name, "=", model.directory, " ");
-    return all;
-  };
-  EXPECT_EQ(names(), "a=/models/a b=/models/other ");
-  writer_.reset();
-  writer_ = *Writer::Open(path_, clock_);
-  EXPECT_EQ(names(), "a=/models/a b=/models/other ");
-  ASSERT_TRUE(writer_->ForgetModel("a").ok());
-  EXPECT_EQ(names(), "b=/models/other ");
-}
-
-TEST_F(WriterTest, TheLastResumeSaysWhetherAnswersMayBeMixed) {
-  const int64_t job_id = Add(FakeJob());
-  EXPECT_FALSE(*writer_->IsMixingAllowed(job_id));
-  EXPECT_FALSE(writer_->ResumeJob(job_id, true).ok()) << "it is queued already";
-  EXPECT_FALSE(*writer_->IsMixingAllowed(job_id)) << "a refused resume changes nothing";
-  for (const bool allowed : {true, false, true}) {
-    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kCancelled).ok());
-    ASSERT_TRUE(writer_->ResumeJob(job_id, allowed).ok());
-    writer_.reset();
-    writer_ = *Writer::Open(path_, clock_);
-    EXPECT_EQ(*writer_->IsMixingAllowed(job_id), allowed);
-  }
-}
-
-TEST_F(WriterTest, RecoveryRequeuesWhatAKilledProcessLeft) {
-  const int64_t first = Add(FakeJob());
-  const int64_t second = Add(FakeJob());
-  const int64_t third = Add(FakeJob());
-  ASSERT_TRUE(writer_->SetJobState(first, JobState::kRunning).ok());
-  ASSERT_TRUE(writer_->SetJobState(second, JobState::kRunning).ok());
-  ASSERT_TRUE(writer_->SetJobState(second, JobState::kCancelling).ok());
-  EXPECT_EQ(**writer_->NextQueuedJob(), third);
-  ASSERT_TRUE(writer_->RecoverInterruptedJobs().ok());
-  EXPECT_EQ(Read()->Job(first)->state, JobState::kQueued);
-  EXPECT_EQ(Read()->Job(second)->state, JobState::kCancelled);
-  EXPECT_EQ(**writer_->NextQueuedJob(), first);
-}
-
-TEST_F(WriterTest, AJobThatOnlyStopsItsProcessFailsAfterThreeStarts) {
-  const NewJob job = FakeJob({.planned_count = 3});
-  const int64_t job_id = Add(job);
-  const auto start_and_die = [&] {
-    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
-    ASSERT_TRUE(writer_->RecoverInterruptedJobs().ok());
-  };
-  start_and_die();
-  start_and_die();
-  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
-  // A sample in between, or a regular end, resets the count.
-  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
-  ASSERT_TRUE(writer_->RecordSample(FakeOutcome((*writer_->Cells(job_id))[0], job, execution_id_, 0)).ok());
-  ASSERT_TRUE(writer_->RecoverInterruptedJobs().ok());
-  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
-  start_and_die();
-  start_and_die();
-  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
-  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kQueued).ok());
-  start_and_die();
-  start_and_die();
-  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
-  start_and_die();
-  const JobRow row = *Read()->Job(job_id);
-  EXPECT_EQ(row.state, JobState::kFailed);
-  EXPECT_THAT(row.error, HasSubstr("stopped the daemon 3 times"));
-  EXPECT_THAT(row.error, HasSubstr(absl::StrCat("varifocal resume jobs/", job_id)));
-  EXPECT_EQ(*writer_->NextQueuedJob(), std::nullopt);
-  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kQueued).ok());  // resumed: three starts again
-  start_and_die();
-  start_and_die();
-  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
 }
 
 TEST_F(WriterTest, ADeletedOrReplacedFileIsNoticedBeforeAnythingIsAcknowledged) {

@@ -78,7 +78,7 @@ absl::StatusOr<bool> JobManager::TakeNextJob() {
   if (!next.has_value()) return false;
   RETURN_IF_ERROR(Move(*next, db::JobState::kRunning));
   std::lock_guard<std::mutex> lock(mutex_);
-  running_ = std::make_unique<Running>();
+  running_ = std::make_unique<RunningJob>();
   running_->job_id = *next;
   return true;
 }
@@ -98,7 +98,7 @@ void JobManager::TryCheckpoint() {
 
 bool JobManager::Pause(const absl::Status& status, int attempt_count, bool also_cancelled) {
   std::unique_lock<std::mutex> lock(mutex_);
-  Running& running = *running_;
+  RunningJob& running = *running_;
   const auto ends = [&] { return stopping_ || (running.cancel_requested && !also_cancelled); };
   if (ends()) return false;
   if (running.paused_reason != status.message()) {

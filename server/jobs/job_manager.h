@@ -84,6 +84,8 @@ struct JobView {
   std::string paused_reason;  // why it is paused although its row is in state running; empty: not paused
 };
 
+struct RunningJob;  // server/jobs/running_job.h
+
 class JobManager {
  public:
   // Takes the database and recovers the jobs of a daemon that crashed. `host` outlives the manager.
@@ -136,8 +138,6 @@ class JobManager {
   void Stop();
 
  private:
-  struct Running;
-
   JobManager(ModelHost* host, const JobManagerOptions& options);
   absl::StatusOr<int64_t> ExecutionFor(const ModelProvenance& provenance);
   absl::Status CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed);
@@ -182,7 +182,7 @@ class JobManager {
   bool stopping_ = false;
   bool has_news_ = false;  // the queue may have changed since the last check
   bool needs_checkpoint_ = false;
-  std::unique_ptr<Running> running_;
+  std::unique_ptr<RunningJob> running_;
   std::map<int64_t, int64_t> change_counts_;
 
   SampleCounts sample_counts_;

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "eval_tasks/runner.h"
-#include "server/jobs/job_manager.h"
 #include "server/jobs/progress_meter.h"
 
 namespace varifocal {
@@ -15,7 +14,7 @@ namespace varifocal {
 inline std::string JobName(int64_t job_id) { return absl::StrCat("jobs/", job_id); }
 
 // The current job; the runner is set when its samples start.
-struct JobManager::Running {
+struct RunningJob {
   int64_t job_id = 0;
   bool cancel_requested = false;
   bool retry_now = false;
