@@ -57,7 +57,9 @@ absl::Status RunQuery(const std::string& path, const std::string& sql, const Que
   while (true) {
     const absl::StatusOr<bool> is_there = statement.Step();
     // Errors that occur only while stepping: an overflow, text that is not JSON.
-    if (absl::IsInternal(is_there.status())) return absl::InvalidArgumentError(is_there.status().message());
+    if (absl::IsInternal(is_there.status()) && !database->LastErrorIsOfTheDisk()) {
+      return absl::InvalidArgumentError(is_there.status().message());
+    }
     RETURN_IF_ERROR(is_there.status());
     if (!*is_there) return absl::OkStatus();
     std::vector<Json> values;

@@ -1,79 +1,135 @@
 #!/usr/bin/env python3
 """Branch coverage of the code that parses input or touches storage.
 
-  deploy/coverage.py [--build] [FOLDER..]     e.g. deploy/coverage.py --build db tokenizer
+  deploy/coverage.py [--build] [--list] [FOLDER..]     e.g. deploy/coverage.py --build --list db tokenizer
 
-Builds the tests of these rooms with gcov's counters (--build), runs them, and prints for each source file the branches that
-were taken, of all; the arcs of calls that may throw are left out. Folders: db, base, tokenizer, eval_tasks,
-server/model unless some are given. A test that is not built is left out and named.
+Builds the programs below with clang's source-based coverage (--build; preset `coverage`), runs them, and prints for each
+source file the branches that were taken, of all. --list adds the branches that were not. A program that is not built is left
+out and named. Folders: all of FOLDERS unless some are given.
+
+A branch is one outcome, true or false, of a condition in our source text: of if, loops, ?:, && and ||, and of each case. The
+compiler's own branches (exceptions, destructors, guards of statics, inlined libraries) are none. Left out:
+  - conditions that are constants: `while (true)`, `if constexpr`
+  - both outcomes of VF_CHECK: a failure is a defect and ends the process
+  - the files of NOT_COUNTED, which neither parse input nor touch storage
+The error of a call that RETURN_IF_ERROR or ASSIGN_OR_RETURN returns is a branch as any other.
 """
 
 import collections
 import functools
-import glob
-import gzip
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
-import tempfile
 
 BUILD = pathlib.Path("build/coverage")
-# The tests that run the code of a folder.
-PROGRAMS = {
-    "base": ["base_test"],
-    "db": ["db_test", "faults_test", "fault_loop_test"],
-    "tokenizer": ["tokenizer_test", "fuzz_test"],
-    "eval_tasks": ["eval_tasks_test", "helmet_import_test", "fuzz_test"],
-    "server/model": ["model_test", "fuzz_test"],
+PROFILES = BUILD / "profiles"
+# By folder, the program that contains all of its code.
+FOLDERS = {
+    "base": "base_test",
+    "db": "db_test",
+    "tokenizer": "tokenizer_test",
+    "eval_tasks": "helmet_import_test eval_tasks_test",
+    "server/model": "model_test",
 }
-
-NOT_OF_A_ROOM = ("test", "fake", "fault_injection", "instruction_count", "simulation", "bench")
+# What runs this code, with the cases left out: simulations of many data sets, which take minutes and no further branch.
+PROGRAMS = {
+    "base_test": "",
+    "db_test": "*Simulation*:BaseRates.*:Inference.*:Replicates.*:Permutation.*:MaxT.*:SignFlip.*:EffectiveLength.EachEnd*:Choice.IsUnbiased*",
+    "tokenizer_test": "",
+    "eval_tasks_test": "",
+    "helmet_import_test": "",
+    "model_test": "",
+    "fuzz_test": "",
+    "faults_test": "",
+    "fault_loop_test": "",
+    "client_fuzz_test": "",
+    "client_test": "",
+    "jobs_test": "",
+    "server_test": "",
+}
+# Files of the folders that neither parse input nor touch storage.
+NOT_COUNTED = (
+    r"_test\.cc$|/fake|fault_injection|instruction_count|simulation|_bench\.cc$|/testing_|fixture",
+)
+CONSTANT = re.compile(r"^(true|false|0|1)$")
 
 
 def main() -> None:
     os.chdir(pathlib.Path(__file__).resolve().parent.parent)
-    arguments = sys.argv[1:]
-    build = "--build" in arguments
-    folders = [argument for argument in arguments if argument != "--build"] or list(PROGRAMS)
-    programs = sorted({program for folder in folders for program in PROGRAMS[folder]})
-    if build:
+    options = {argument for argument in sys.argv[1:] if argument.startswith("--")}
+    folders = [argument for argument in sys.argv[1:] if argument not in options] or list(FOLDERS)
+    if "--build" in options:
         subprocess.run(["cmake", "--preset", "coverage", "-DCMAKE_MESSAGE_LOG_LEVEL=WARNING"], check=True)
-        subprocess.run(["ninja", "-C", BUILD, "-j2", *programs], check=True)
-    for counters in BUILD.glob("**/*.gcda"):
-        counters.unlink()
-    for program in programs:
+        subprocess.run(["ninja", "-C", BUILD, "-j2", *PROGRAMS], check=True)
+    if "--no-run" not in options:
+        run()
+    branches = read([program for folder in folders for program in FOLDERS[folder].split()])
+    for folder in folders:
+        report_room(folder, branches, "--list" in options)
+
+
+def run() -> None:
+    """One profile per program; its child processes that end by themselves are merged into it."""
+    PROFILES.mkdir(exist_ok=True)
+    for profile in PROFILES.iterdir():
+        profile.unlink()
+    for program, without in PROGRAMS.items():
         if not (BUILD / "bin" / program).exists():
             print(f"without {program}, which is not built")
             continue
-        subprocess.run([BUILD / "bin" / program, "--gtest_brief=1"], check=True)
-
-    taken: dict[str, dict[tuple[int, int], bool]] = collections.defaultdict(dict)
-    with tempfile.TemporaryDirectory() as scratch:
-        for counters in BUILD.glob("**/*.gcda"):
-            subprocess.run(["gcov", "--branch-probabilities", "--json-format", counters.resolve()], cwd=scratch,
-                           check=True, capture_output=True)
-            for name in glob.glob(f"{scratch}/*.gcov.json.gz"):
-                with gzip.open(name) as file:
-                    add(json.load(file), taken)
-                os.remove(name)
-    for folder in folders:
-        report_room(folder, taken)
+        subprocess.run([BUILD / "bin" / program, "--gtest_brief=1", f"--gtest_filter=-{without}"], check=True,
+                       env=os.environ | {"LLVM_PROFILE_FILE": os.path.abspath(PROFILES / f"{program}-%m.profraw")})
 
 
-def report_room(folder: str, taken: dict) -> None:
-    """Lines of the files and of the room: RETURN_IF_ERROR and ASSIGN_OR_RETURN have a branch that returns an error of a call."""
-    total, hit, passed_on = 0, 0, 0
-    for path in sorted(taken):
-        branches = taken[path]
-        if not path.startswith(folder + "/") or any(word in path for word in NOT_OF_A_ROOM) or not branches:
+def read(programs: list[str]) -> dict:
+    """By file and place in it (line, column, condition) the outcomes: [true was taken, false was taken]."""
+    merged = BUILD / "coverage.profdata"
+    subprocess.run(["llvm-profdata", "merge", "-o", merged, *PROFILES.glob("*.profraw")], check=True)
+    branches: dict[str, dict[tuple, list[bool]]] = collections.defaultdict(dict)
+    for program in programs:
+        text = subprocess.run(["llvm-cov", "export", f"-instr-profile={merged}", BUILD / "bin" / program], check=True,
+                              capture_output=True).stdout
+        for function in json.loads(text)["data"][0]["functions"]:
+            add(function, branches)
+    return branches
+
+
+def add(function: dict, branches: dict) -> None:
+    """A branch counts as taken when any program or instance of a template took it."""
+    files = function["filenames"]
+    # Where the macro that file number `to` is the text of was used.
+    used_at = {to: (file, line, column) for line, column, _, _, _, file, to, kind in function["regions"] if kind == 1}
+    root = os.getcwd() + "/"
+    for line, column, end_line, end_column, if_true, if_false, file, _, _ in function["branches"]:
+        if not files[file].startswith(root):
             continue
-        total += len(branches)
-        hit += sum(branches.values())
-        passed_on += sum(not is_taken and passes_on(path, line) for (line, _), is_taken in branches.items())
-        print(f"{100 * sum(branches.values()) / len(branches):6.1f} %  {sum(branches.values()):5} of {len(branches):5}  {path}")
-    print(f"{100 * hit / total:6.1f} %  {hit:5} of {total:5}  {folder}; of the {total - hit} others {passed_on} return an error of a call")
+        condition = text_of(files[file], line, column, end_line, end_column)
+        if CONSTANT.match(condition) or is_constexpr(files[file], line, column):
+            continue
+        macro = ""
+        while file in used_at:
+            file, line, column = used_at[file]
+            macro = re.match(r"\w*", lines_of(files[file])[line - 1][column - 1:])[0]
+        if macro == "VF_CHECK":
+            continue
+        path = files[file][len(root):]
+        outcomes = branches[path].setdefault((line, column, condition, macro), [False, False])
+        outcomes[0] |= if_true > 0
+        outcomes[1] |= if_false > 0
+
+
+def text_of(path: str, line: int, column: int, end_line: int, end_column: int) -> str:
+    lines = lines_of(path)[line - 1:end_line]
+    lines[-1] = lines[-1][:end_column - 1]
+    lines[0] = lines[0][column - 1:]
+    return " ".join(part.strip() for part in lines)
+
+
+def is_constexpr(path: str, line: int, column: int) -> bool:
+    return "if constexpr" in lines_of(path)[line - 1][:column]
 
 
 @functools.cache
@@ -81,26 +137,24 @@ def lines_of(path: str) -> list[str]:
     return pathlib.Path(path).read_text().split("\n")
 
 
-def passes_on(path: str, line: int) -> bool:
-    return any(name in lines_of(path)[line - 1] for name in ("RETURN_IF_ERROR", "ASSIGN_OR_RETURN"))
-
-
-def add(report: dict, taken: dict) -> None:
-    """A branch of a line counts as taken when any program or instance of a template took it."""
-    root = os.getcwd() + "/"
-    for file in report["files"]:
-        path = os.path.normpath(os.path.join(report.get("current_working_directory", ""), file["file"]))
-        if not path.startswith(root) or path.startswith(root + "build/"):
+def report_room(folder: str, branches: dict, listed: bool) -> None:
+    total, hit, passed_on = 0, 0, 0
+    for path in sorted(branches):
+        if not path.startswith(folder + "/") or any(re.search(pattern, path) for pattern in NOT_COUNTED):
             continue
-        of_file = taken[path[len(root):]]
-        for line in file["lines"]:
-            branches = line["branches"]
-            for index, branch in enumerate(branches):
-                # A call that may throw has two arcs, the way on and the exception: no decision of the source.
-                if branch["throw"] or (index + 1 < len(branches) and branches[index + 1]["throw"]):
-                    continue
-                key = (line["line_number"], index)
-                of_file[key] = of_file.get(key, False) or branch["count"] > 0
+        of_file = sorted(branches[path].items())
+        taken = sum(sum(outcomes) for _, outcomes in of_file)
+        total += 2 * len(of_file)
+        hit += taken
+        if listed:
+            for (line, _, condition, macro), outcomes in of_file:
+                if not all(outcomes):
+                    missing = " and ".join(name for name, is_taken in zip(("true", "false"), outcomes) if not is_taken)
+                    print(f"    {path}:{line}: {macro or condition}: never {missing}")
+        passed_on += sum(2 - sum(outcomes) for (_, _, _, macro), outcomes in of_file
+                         if macro in ("RETURN_IF_ERROR", "ASSIGN_OR_RETURN"))
+        print(f"{100 * taken / (2 * len(of_file)):6.1f} %  {taken:5} of {2 * len(of_file):5}  {path}")
+    print(f"{100 * hit / total:6.1f} %  {hit:5} of {total:5}  {folder}; of the {total - hit} others {passed_on} return an error of a call")
 
 
 if __name__ == "__main__":

@@ -267,6 +267,8 @@ absl::StatusOr<Statement> Database::PrepareQuery(const std::string& sql) {
   sqlite3_stmt* second = nullptr;
   const int second_code = sqlite3_prepare_v2(connection_, rest, -1, &second, nullptr);
   sqlite3_finalize(second);
+  const bool is_readable = second_code == SQLITE_OK || second_code == SQLITE_ERROR || second_code == SQLITE_AUTH;
+  if (!is_readable) return LastError(connection_, path_);
   if (second_code != SQLITE_OK || second != nullptr) {
     return absl::InvalidArgumentError("the query has more than one statement; it must be one SELECT");
   }
@@ -283,6 +285,8 @@ absl::Status Database::Execute(const std::string& sql) {
   int code = sqlite3_exec(connection_, sql.c_str(), nullptr, nullptr, nullptr);
   return code == SQLITE_OK ? absl::OkStatus() : LastError(connection_, path_);
 }
+
+bool Database::LastErrorIsOfTheDisk() const { return (sqlite3_errcode(connection_) & 0xff) == SQLITE_IOERR; }
 
 int64_t Database::LastInsertId() const { return sqlite3_last_insert_rowid(connection_); }
 
@@ -326,13 +330,15 @@ absl::Status Database::FullCheck() {
 }
 
 absl::StatusOr<Transaction> Transaction::Begin(Database& database, Kind kind) {
+  // Prepared in advance: without memory at the end the transaction would stay open, and with it the next one fail.
+  ASSIGN_OR_RETURN(Statement rollback, database.Prepare("ROLLBACK"));
   RETURN_IF_ERROR(database.Execute(kind == Kind::kWrite ? "BEGIN IMMEDIATE" : "BEGIN"));
-  return Transaction(&database);
+  return Transaction(&database, std::move(rollback));
 }
 
 Transaction::~Transaction() {
   // Fails if an error already rolled the transaction back, which is harmless.
-  if (database_ != nullptr) database_->Execute("ROLLBACK").IgnoreError();
+  if (database_ != nullptr) rollback_.Run().IgnoreError();
 }
 
 absl::Status Transaction::Commit() {

@@ -114,6 +114,9 @@ class Database {
     return *row ? statement->OptionalInt(0) : std::nullopt;
   }
 
+  // The last error of this connection is one of the file or the disk, not of a statement's values.
+  bool LastErrorIsOfTheDisk() const;
+
   int64_t LastInsertId() const;
   int64_t ChangeCount() const;  // rows changed by the last INSERT, UPDATE or DELETE
   absl::Status SetApplicationId(int64_t id);
@@ -140,13 +143,15 @@ class Transaction {
  public:
   enum class Kind { kRead, kWrite };
   static absl::StatusOr<Transaction> Begin(Database& database, Kind kind);
-  Transaction(Transaction&& other) noexcept : database_(std::exchange(other.database_, nullptr)) {}
+  Transaction(Transaction&& other) noexcept
+      : database_(std::exchange(other.database_, nullptr)), rollback_(std::move(other.rollback_)) {}
   ~Transaction();
   absl::Status Commit();
 
  private:
-  explicit Transaction(Database* database) : database_(database) {}
+  Transaction(Database* database, Statement rollback) : database_(database), rollback_(std::move(rollback)) {}
   Database* database_;
+  Statement rollback_;
 };
 
 }  // namespace varifocal::sqlite

@@ -7,11 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/model/config.h"
+#include "tests/support/json_changes.h"
 
 namespace varifocal {
 namespace {
@@ -482,6 +485,61 @@ TEST(PageGroupsTest, LayersWithEqualWindowsShareAGroup) {
     EXPECT_EQ(config.layers[i].page_group, places[i].first) << i;
     EXPECT_EQ(config.layers[i].group_layer, places[i].second) << i;
   }
+}
+
+// Settings that no published file of the table has, merged into a small Llama of three layers with heads of 16 dimensions.
+constexpr const char* kSettings[] = {
+    R"({"rope_theta":500000.0,"rope_scaling":{"rope_type":"linear","factor":2.0}})",
+    R"({"rope_scaling":{"type":"dynamic","factor":2.0}})",
+    R"({"rope_scaling":{"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":512,"beta_fast":32,"beta_slow":1,
+        "mscale":1.0,"mscale_all_dim":1.0,"attention_factor":1.5,"truncate":false}})",
+    R"({"rope_scaling":{"rope_type":"longrope","factor":4.0,"original_max_position_embeddings":512,"attention_factor":1.2,
+        "short_factor":[1,1,1,1,1,1,1,1],"long_factor":[1,2,3,4,5,6,7,8]}})",
+    R"({"rope_parameters":{"rope_type":"llama3","rope_theta":10000.0,"factor":8.0,"low_freq_factor":1.0,
+        "high_freq_factor":4.0,"original_max_position_embeddings":512},"partial_rotary_factor":1.0})",
+    R"({"focal_attention":{"mode":"constant","temperature":[0.4,1,0.7]},"log_n_attention":{"mode":"constant","trained_length":512}})",
+    R"({"focal_attention":{"mode":"full_layers_only","temperature":0.7},"trained_context_length":512})",
+    R"({"focal_attention":{"mode":"learned","tau_min":3.5,"tau_max":8.0,"tau_mean":"token"}})",
+    R"({"log_n_attention":{"mode":"learned"},"training":{"arm":"focal","seed":3,"tokens":4096,"context_length":512}})",
+    R"({"focus_attention":{"assignment_temperature":0.2,"bias":"paged","group_count":8,"layers":[0,1,2],"regime":"frozen",
+        "routing_dim":4,"top_k":1,"trained_context_length":2048,"window":128}})",
+};
+
+TEST(ArchitecturesTest, EveryChangeOfAKeyIsAcceptedOrRefusedByName) {
+  std::vector<Json> files;
+  for (const Published& file : kPublished) files.push_back(*ParseJson(file.json));
+  for (const char* settings : kSettings) {
+    files.push_back(Small("llama"));
+    files.back().update(*ParseJson(settings));
+    const auto config = ParseModelConfig(files.back().dump());
+    EXPECT_TRUE(config.ok()) << settings << ": " << config.status();
+  }
+  int refused_count = 0;
+  for (const Json& file : files) {
+    testing_support::ForEachChange(file, [&](const testing_support::JsonChange& change) {
+      const auto config = ParseModelConfig(change.changed.dump());
+      if (config.ok()) {
+        const bool is_ignored =
+            absl::StartsWith(change.path, "/task_specific_params") || absl::StartsWith(change.path, "/auto_map");
+        EXPECT_TRUE(change.what != "unknown key" || is_ignored) << change.path;
+        return;
+      }
+      ++refused_count;
+      SCOPED_TRACE(absl::StrCat(change.path, ": ", change.what, ": ", config.status().ToString()));
+      EXPECT_TRUE(absl::IsInvalidArgument(config.status()) || absl::IsUnimplemented(config.status()));
+      EXPECT_THAT(std::string(config.status().message()), testing::Not(HasSubstr("\n")));
+      // A value that is valid by itself may contradict another key, which is named; the head width may be a quotient.
+      const bool may_be_valid =
+          change.what == "7" || change.what == "0.5" || change.what == "null" || change.what == "removed";
+      bool names_a_key = may_be_valid && (absl::StrContains(config.status().message(), '"') ||
+                                          absl::StrContains(config.status().message(), "head width"));
+      for (absl::string_view key : absl::StrSplit(change.path, '/', absl::SkipEmpty())) {
+        names_a_key = names_a_key || absl::StrContains(config.status().message(), key);
+      }
+      EXPECT_TRUE(names_a_key);
+    });
+  }
+  EXPECT_GT(refused_count, 1000);
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 #include <set>
 #include <tuple>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "db/fakes/fake_results.h"
@@ -123,23 +122,6 @@ void CheckAfterwards(const std::string& path, const Progress& progress) {
   ASSERT_TRUE(database.ok()) << database.status();
   absl::Status clean = (*database)->FullCheck();
   EXPECT_TRUE(clean.ok()) << clean;
-}
-
-// The codes a caller may see; anything else is not a clean error.
-bool IsExpected(FaultKind kind, const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-    case absl::StatusCode::kResourceExhausted:
-      return true;
-    case absl::StatusCode::kFailedPrecondition:  // SQLite 3.40's json_valid returns 0 when out of memory
-      return kind == FaultKind::kMemory && absl::StrContains(status.message(), "json_valid");
-    case absl::StatusCode::kInternal:
-    case absl::StatusCode::kPermissionDenied:  // SQLITE_CANTOPEN
-    case absl::StatusCode::kUnavailable:       // a lock that could not be acquired
-      return kind == FaultKind::kInputOutput;
-    default:
-      return false;
-  }
 }
 
 enum class Scenario { kRecord, kResume, kRead };
