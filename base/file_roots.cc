@@ -66,7 +66,7 @@ std::optional<std::string> Below(const std::string& path, const std::string& dir
 
 int OpenBeneath(int root, const std::string& path, int flags) {
   open_how how = {};
-  how.flags = static_cast<uint64_t>(flags) | O_CLOEXEC;
+  how.flags = flags | O_CLOEXEC;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
   for (int attempt = 1;; ++attempt) {
     const long fd = syscall(SYS_openat2, root, path.c_str(), &how, sizeof(how));

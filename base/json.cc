@@ -133,7 +133,7 @@ absl::StatusOr<std::optional<int64_t>> FindInt(const Json& object, absl::string_
   const Json* value = FindValue(object, key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number_integer()) return WrongType(key, "an integer", *value);
-  if (value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+  if (value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", std::string(key), "\" is ", value->get<uint64_t>(), ", above the limit ", INT64_MAX));
   }

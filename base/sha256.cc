@@ -25,7 +25,7 @@ void Sha256Stream::Update(absl::string_view bytes) {
 
 void Sha256Stream::UpdateU64(uint64_t value) {
   char bytes[8];
-  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+  for (int i = 0; i < 8; ++i) bytes[i] = value >> (8 * i);
   Update(absl::string_view(bytes, 8));
 }
 

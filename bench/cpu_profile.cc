@@ -18,6 +18,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -56,7 +57,7 @@ double AttentionFlops(const ModelConfig& config, int64_t tokens) {
   double pairs = 0;
   for (const LayerConfig& layer : config.layers) {
     const int64_t window = layer.window == 0 ? tokens : std::min(layer.window, tokens);
-    pairs += 0.5 * window * static_cast<double>(window + 1) + static_cast<double>(tokens - window) * window;
+    pairs += 0.5 * window * (window + 1) + static_cast<double>(tokens - window) * window;
   }
   return 4.0 * (config.head_width * config.head_count) * pairs;
 }
@@ -100,11 +101,10 @@ bool ProfileModel(const std::string& directory, DType dtype, int threads, int64_
     for (const int64_t wall_ns : profile.wall_ns) in_jobs += 1e-9 * wall_ns;
     const double products = busy(PoolWork::kProducts), attention = busy(PoolWork::kAttention),
                  rest = busy(PoolWork::kRows) + wall - in_jobs, all = threads * wall;
-    std::printf("| %lld | %s | %d | %.2f | %.1f %% | %.1f %% | %.1f %% | %.1f %% | %.2f | %.2f |\n",
-                static_cast<long long>(tokens), table.isa, threads, wall, 100 * products / all, 100 * attention / all,
-                100 * rest / all, 100 * (all - products - attention - rest) / all,
-                ProductFlops(**model, tokens) / products / peak,
-                AttentionFlops((*model)->config(), tokens) / attention / peak);
+    absl::PrintF("| %d | %s | %d | %.2f | %.1f %% | %.1f %% | %.1f %% | %.1f %% | %.2f | %.2f |\n", tokens, table.isa,
+                 threads, wall, 100 * products / all, 100 * attention / all, 100 * rest / all,
+                 100 * (all - products - attention - rest) / all, ProductFlops(**model, tokens) / products / peak,
+                 AttentionFlops((*model)->config(), tokens) / attention / peak);
     std::fflush(stdout);
   }
   return true;

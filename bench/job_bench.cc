@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -118,15 +119,14 @@ int Main(const std::string& model, const std::string& threads, const std::vector
       const auto found = cost.cpu_seconds.find(name);
       return found == cost.cpu_seconds.end() ? 0.0 : found->second;
     };
-    std::printf("%9s %8lld %8.2f %10.2f %8.3f %8.0f |              %8.2f %8.2f %8.2f %8.2f\n", alone ? "1" : "default",
-                static_cast<long long>(cost.answer_count), cost.job_seconds, cost.step_seconds,
-                cost.job_seconds / cost.step_seconds, 3600 * cost.answer_count / cost.job_seconds, cpu("vf-job"),
-                cpu("vf-engine"), cpu("vf-kernels"), cpu("other"));
+    absl::PrintF("%9s %8d %8.2f %10.2f %8.3f %8.0f |              %8.2f %8.2f %8.2f %8.2f\n", alone ? "1" : "default",
+                 cost.answer_count, cost.job_seconds, cost.step_seconds, cost.job_seconds / cost.step_seconds,
+                 3600 * cost.answer_count / cost.job_seconds, cpu("vf-job"), cpu("vf-engine"), cpu("vf-kernels"),
+                 cpu("other"));
     std::fflush(stdout);
     if (hash.empty()) hash = cost.hash;
     if (cost.missing_count != 0 || cost.hash != hash) {
-      std::fprintf(stderr, "%lld rows are missing or failed, or the rows differ\n",
-                   static_cast<long long>(cost.missing_count));
+      absl::FPrintF(stderr, "%d rows are missing or failed, or the rows differ\n", cost.missing_count);
       return 1;
     }
   }

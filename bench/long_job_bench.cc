@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/json.h"
 #include "base/random.h"
@@ -89,7 +90,7 @@ db::Outcome MakeOutcome(const db::CellRow& row, int64_t execution_id, int64_t in
   sample.prompt_token_count = cell.context_length - 50;
   sample.new_token_count_max = 48;
   sample.gold_json = Json{Words(of_question, 12)}.dump();
-  const auto token = static_cast<int64_t>(of_question.Below(*sample.prompt_token_count));
+  const int64_t token = of_question.Below(*sample.prompt_token_count);
   sample.evidence_json =
       Json{{{"byte_begin", 4 * token}, {"byte_end", 4 * token + 20}, {"token_begin", token}, {"token_end", token + 6}}}
           .dump();
@@ -152,9 +153,9 @@ class BatchWriter {
     pending_.clear();
   }
   void Print(size_t batch) {
-    const auto rows = static_cast<double>(count_ - printed_count_);
-    std::printf("%12lld %6zu %10.0f %10.1f %10.0f\n", static_cast<long long>(count_), batch, rows / cost_.seconds,
-                1e6 * cost_.cpu_seconds / rows, Mebibytes(static_cast<int64_t>(std::filesystem::file_size(path_))));
+    const double rows = count_ - printed_count_;
+    absl::PrintF("%12d %6zu %10.0f %10.1f %10.0f\n", count_, batch, rows / cost_.seconds,
+                 1e6 * cost_.cpu_seconds / rows, Mebibytes(std::filesystem::file_size(path_)));
     std::fflush(stdout);
     printed_count_ = count_;
     cost_ = {};
@@ -216,23 +217,22 @@ void Run(const std::string& name, const std::vector<std::string>& arguments, con
   int status = 0;
   rusage usage{};
   VF_CHECK(wait4(pid, &status, 0, &usage) == pid && status == 0);
-  PrintRow(name, {watch.Read().seconds, CpuSeconds(usage)}, usage.ru_maxrss * 1024,
-           static_cast<int64_t>(std::filesystem::file_size(output)));
+  PrintRow(name, {watch.Read().seconds, CpuSeconds(usage)}, usage.ru_maxrss * 1024, std::filesystem::file_size(output));
 }
 
 std::string Get(int port, const std::string& path) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   VF_CHECK(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
   const std::string request =
       absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: 127.0.0.1:", port, "\r\nConnection: close\r\n\r\n");
-  VF_CHECK(write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size()));
+  VF_CHECK(write(fd, request.data(), request.size()) == std::ssize(request));
   std::string answer;
   char bytes[65536];
-  for (ssize_t n = 0; (n = read(fd, bytes, sizeof bytes)) > 0;) answer.append(bytes, static_cast<size_t>(n));
+  for (ssize_t n = 0; (n = read(fd, bytes, sizeof bytes)) > 0;) answer.append(bytes, n);
   close(fd);
   return answer;
 }
@@ -266,8 +266,7 @@ void CheckComparison(const std::string& json) {
     ++count;
     inside += row["low"] <= kDifference && row["high"] >= kDifference;
   }
-  std::printf("\n%lld of %lld intervals contain the difference that was written\n", static_cast<long long>(inside),
-              static_cast<long long>(count));
+  absl::PrintF("\n%d of %d intervals contain the difference that was written\n", inside, count);
   VF_CHECK(count >= kTasks * kLengths && inside * 10 >= count * 7);
 }
 
@@ -276,7 +275,7 @@ void Measure(const std::string& database, const std::string& directory) {
   PrintHead();
   const Stopwatch watch;
   auto writer = *db::Writer::Open(database);  // with SQLite's quick_check, as a daemon opens it
-  PrintRow("open for writing", watch.Read(), 0, static_cast<int64_t>(std::filesystem::file_size(database)));
+  PrintRow("open for writing", watch.Read(), 0, std::filesystem::file_size(database));
   writer.reset();
   const std::string output = directory + "/out";
   Run("compare", {"compare", db, "--baseline=baseline", "--candidate=focal"}, output);
@@ -294,8 +293,7 @@ void Measure(const std::string& database, const std::string& directory) {
 
 int Main(int64_t sample_count, const std::string& directory) {
   const std::string database = directory + "/long_job.db";
-  std::printf("%lld samples: %lld variants x %lld tasks x %lld lengths\n", static_cast<long long>(sample_count),
-              static_cast<long long>(kVariants), static_cast<long long>(kTasks), static_cast<long long>(kLengths));
+  absl::PrintF("%d samples: %d variants x %d tasks x %d lengths\n", sample_count, kVariants, kTasks, kLengths);
   if (!std::filesystem::exists(database)) WriteJob(database, sample_count);
   Measure(database, directory);
   return 0;

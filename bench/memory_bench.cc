@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "server/engine/engine.h"
@@ -144,7 +145,7 @@ int Measure(const std::string& directory, int64_t token_count, const std::string
   if (!engine.ok()) return Fail(engine.status());
   Random random("memory");
   std::vector<int32_t> ids(token_count);
-  for (int32_t& id : ids) id = static_cast<int32_t>(random.Below((*model)->config().vocabulary_size));
+  for (int32_t& id : ids) id = random.Below((*model)->config().vocabulary_size);
   const auto result =
       (*engine)->Run({.token_ids = ids, .work = GenerateWork{.max_new_tokens = kNewTokens, .ignore_eos = true}});
   if (!result.ok()) return Fail(result.status());
@@ -156,8 +157,8 @@ int Measure(const std::string& directory, int64_t token_count, const std::string
     ropes += description.context_tokens_max * rope.RotaryWidth(config.head_width) * 4;
   const int64_t weights = description.model.weight_bytes, pages = (*engine)->Status().cache_bytes_peak;
   const int64_t planned = weights + pages + description.buffer_bytes + ropes;
-  std::printf("%s, %s, %lld prompt tokens in %.1f s\n", directory.c_str(), description.model.kernels.c_str(),
-              static_cast<long long>(token_count), 1e-6 * result->prefill_us);
+  absl::PrintF("%s, %s, %d prompt tokens in %.1f s\n", directory.c_str(), description.model.kernels.c_str(),
+               token_count, 1e-6 * result->prefill_us);
   std::printf("  weights %.1f MiB, KV pages %.1f MiB, buffers of a step %.1f MiB, rotation tables %.1f MiB\n",
               Mebibytes(weights), Mebibytes(pages), Mebibytes(description.buffer_bytes), Mebibytes(ropes));
   std::printf("  planned %.1f MiB, peak %.1f MiB: %+.1f %%\n", Mebibytes(planned), Mebibytes(peak),

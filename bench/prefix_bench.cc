@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "bench/requests.h"
 #include "server/engine/engine.h"
 
@@ -44,8 +45,8 @@ int Main(const std::string& directory, int64_t context_tokens, int64_t question_
     return 1;
   }
   const EngineDescription description = (*engine)->Describe();
-  std::printf("model %s, %s, %d threads, context %lld tokens\n", directory.c_str(), description.model.kernels.c_str(),
-              description.model.threads, static_cast<long long>(context_tokens));
+  absl::PrintF("model %s, %s, %d threads, context %d tokens\n", directory.c_str(), description.model.kernels.c_str(),
+               description.model.threads, context_tokens);
 
   std::vector<std::vector<int32_t>> same, different;
   for (int64_t i = 0; i < question_count; ++i) {
@@ -72,14 +73,12 @@ int Main(const std::string& directory, int64_t context_tokens, int64_t question_
     const BenchAnswers alone = RunAll(**engine, {shared_requests.back()});
     const EngineResult &a = alone.results[0], &b = shared.results.back();
     const bool equal = a.new_token_ids == b.new_token_ids && a.new_token_log_probs == b.new_token_log_probs;
-    std::printf("answers with and without sharing: %s (%lld of %lld prompt tokens were shared)\n",
-                equal ? "equal bit for bit" : "DIFFER", static_cast<long long>(b.cached_token_count),
-                static_cast<long long>(b.prompt_token_count));
+    absl::PrintF("answers with and without sharing: %s (%d of %d prompt tokens were shared)\n",
+                 equal ? "equal bit for bit" : "DIFFER", b.cached_token_count, b.prompt_token_count);
     if (!equal) return 1;
   }
-  std::printf("%lld questions on one context %.2f s, on separate contexts %.2f s: %.2f times faster\n",
-              static_cast<long long>(question_count), Median(shared_s), Median(separate_s),
-              Median(separate_s) / Median(shared_s));
+  absl::PrintF("%d questions on one context %.2f s, on separate contexts %.2f s: %.2f times faster\n", question_count,
+               Median(shared_s), Median(separate_s), Median(separate_s) / Median(shared_s));
 
   if (short_count > 0) {
     (*engine)->DropPrefixCache();
@@ -87,8 +86,8 @@ int Main(const std::string& directory, int64_t context_tokens, int64_t question_
     const auto requests = BenchQuestions(contexts, 32, vocabulary_size, new_tokens);
     const double cold = RunAll(**engine, {requests[0]}).seconds;
     const double warm = RunAll(**engine, requests).seconds / short_count;
-    std::printf("%lld short questions on a cached context: %.1f ms each, cold %.1f ms: %.1f times faster\n",
-                static_cast<long long>(short_count), 1e3 * warm, 1e3 * cold, cold / warm);
+    absl::PrintF("%d short questions on a cached context: %.1f ms each, cold %.1f ms: %.1f times faster\n", short_count,
+                 1e3 * warm, 1e3 * cold, cold / warm);
     std::vector<EngineRequest> single;
     EngineRequest together = requests[0];
     ScoreContinuationsWork all;

@@ -19,7 +19,7 @@ namespace varifocal {
 inline std::vector<int32_t> BenchIds(const std::string& name, int64_t count, int64_t vocabulary_size) {
   Random random(name);
   std::vector<int32_t> ids(count);
-  for (int32_t& id : ids) id = static_cast<int32_t>(random.Below(vocabulary_size));
+  for (int32_t& id : ids) id = random.Below(vocabulary_size);
   return ids;
 }
 

@@ -30,7 +30,7 @@ class Simulation {
     const double longest = *std::max_element(job.lengths.begin(), job.lengths.end());
     const double room = (gpu.memory_bytes - shape.WeightBytes()) / shape.KvBytes(longest + job.new_tokens);
     VF_CHECK(room >= 1, "the longest sample does not fit the GPU");
-    slots_ = std::min(setup.in_flight_per_worker, static_cast<int>(std::min(room, 1e6)));
+    slots_ = std::min<int>(setup.in_flight_per_worker, std::min(room, 1e6));
     workers_.resize(setup.gpu_count);
     for (int i = 0; i < setup.gpu_count; ++i) by_load_.insert({0, i});
   }
@@ -52,7 +52,7 @@ class Simulation {
     result.runner_share = runner_seconds_ / now_;
     result.commit_share = commit_seconds_ / now_;
     result.full_share = full_seconds_ / now_;
-    result.answers_per_commit = static_cast<double>(recorded_) / static_cast<double>(commit_count_);
+    result.answers_per_commit = static_cast<double>(recorded_) / commit_count_;
     // What is busy nearly all the time bounds the job. When nothing is, requests are too few.
     constexpr double kBusy = 0.9;
     if (result.gpu_share >= kBusy) {

@@ -25,9 +25,7 @@ struct Cost {
 };
 
 inline double CpuSeconds(const rusage& usage) {
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
+  const auto seconds = [](const timeval& time) { return time.tv_sec + 1e-6 * time.tv_usec; };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
@@ -52,9 +50,7 @@ inline void ResetPeak(pid_t pid) { testing_support::WriteFile(absl::StrCat("/pro
 // Of this process, from the object's construction.
 class Stopwatch {
  public:
-  Cost Read() const {
-    return {1e-6 * static_cast<double>(Clock::Real().MonotonicMicros() - start_us_), Cpu() - start_cpu_};
-  }
+  Cost Read() const { return {1e-6 * (Clock::Real().MonotonicMicros() - start_us_), Cpu() - start_cpu_}; }
 
  private:
   static double Cpu() {

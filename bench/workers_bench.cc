@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/random.h"
 #include "bench/rows.h"
@@ -134,7 +135,7 @@ int Scaling(const std::string& seed, int sample_count) {
   if (alone.exit_code != 0) return Fail(alone.err);
   const std::string hash = RowsHash(alone_path);
   const int64_t answer_count = QueryCount(alone_path, "SELECT count(*) FROM generations WHERE error_code IS NULL");
-  std::printf("one process: %lld answers, rows %.12s\n\n", static_cast<long long>(answer_count), hash.c_str());
+  absl::PrintF("one process: %d answers, rows %.12s\n\n", answer_count, hash.c_str());
   std::printf("%7s %5s %8s %9s %8s %8s %8s %12s %14s\n", "workers", "kills", "seconds", "answers/s", "speedup",
               "answers", "repeated", "rows", "coordinator");
   double first_seconds = 0;
@@ -144,11 +145,10 @@ int Scaling(const std::string& seed, int sample_count) {
       const Run run = RunJob(workers, kills, absl::StrCat("kills ", seed, " ", workers), suite);
       if (!run.error.empty()) return Fail(run.error);
       if (first_seconds == 0) first_seconds = run.cost.seconds;
-      const auto answers = static_cast<double>(run.answer_count);
-      std::printf("%7d %5d %8.1f %9.1f %8.2f %8lld %8lld %12.12s %9.2f ms/a\n", workers, run.killed_count,
-                  run.cost.seconds, answers / run.cost.seconds, first_seconds / run.cost.seconds,
-                  static_cast<long long>(run.answer_count), static_cast<long long>(run.repeated_count),
-                  run.hash.c_str(), 1e3 * run.cost.cpu_seconds / answers);
+      const double answers = run.answer_count;
+      absl::PrintF("%7d %5d %8.1f %9.1f %8.2f %8d %8d %12.12s %9.2f ms/a\n", workers, run.killed_count,
+                   run.cost.seconds, answers / run.cost.seconds, first_seconds / run.cost.seconds, run.answer_count,
+                   run.repeated_count, run.hash.c_str(), 1e3 * run.cost.cpu_seconds / answers);
       std::fflush(stdout);
       const bool is_right = run.hash == hash && run.answer_count == answer_count && run.named_count == answer_count &&
                             run.killed_count == kills;
@@ -163,8 +163,7 @@ int CoordinatorCost(const std::string& seed) {
   for (const int length : {512, 2048, 8192}) {
     const Run run = RunJob(2, 0, seed, "quick", {absl::StrCat("--lengths=", length), "--limit=12"});
     if (!run.error.empty()) return Fail(run.error);
-    std::printf("%10d %9lld %25.2f\n", length, static_cast<long long>(run.answer_count),
-                1e3 * run.cost.cpu_seconds / static_cast<double>(run.answer_count));
+    absl::PrintF("%10d %9d %25.2f\n", length, run.answer_count, 1e3 * run.cost.cpu_seconds / run.answer_count);
     std::fflush(stdout);
   }
   return 0;

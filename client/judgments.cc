@@ -42,8 +42,7 @@ struct JudgmentFile {
 absl::Status CheckMetricName(const std::string& name) {
   const bool is_good =
       !name.empty() && name.size() <= kNameBytesMax && std::all_of(name.begin(), name.end(), [](char c) {
-        return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
-               absl::StrContains("_-.@/", absl::string_view(&c, 1));
+        return absl::ascii_isalnum(c) || absl::StrContains("_-.@/", absl::string_view(&c, 1));
       });
   if (is_good) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a score is called \"", name.substr(0, kNameBytesMax),

@@ -29,7 +29,7 @@ std::optional<int64_t> ReadBytes(absl::string_view text) {
   if (!absl::ConsumeSuffix(&text, "iB")) absl::ConsumeSuffix(&text, "B");
   int64_t unit = 1;
   if (!text.empty()) {
-    const size_t power = kUnits.find(absl::ascii_toupper(static_cast<unsigned char>(text.back())));
+    const size_t power = kUnits.find(absl::ascii_toupper(text.back()));
     if (power != absl::string_view::npos) {
       unit = int64_t{1} << (10 * (power + 1));
       text.remove_suffix(1);
@@ -65,7 +65,7 @@ absl::StatusOr<EmbeddedOptions> EngineFlags::Options() const {
   options.device = device;
   options.dtype = dtype;
   options.cpu_isa = cpu_isa;
-  if (threads.has_value()) options.threads = static_cast<int>(*threads);
+  if (threads.has_value()) options.threads = *threads;
   options.prefill_chunk_tokens = prefill_chunk_tokens;
   options.batch_size_max = batch_size_max;
   if (prefix_cache.has_value()) options.prefix_cache = *prefix_cache == "on";
@@ -102,7 +102,7 @@ absl::StatusOr<Variant> ModelFlags::AttentionSettings() const {
   }
   for (const auto& [name, value] : {std::pair{"focus-top-k", focus_top_k}, {"focus-window", focus_window}}) {
     if (!value.has_value()) continue;
-    if (!variant.attention_overrides.emplace(name, static_cast<double>(*value)).second) {
+    if (!variant.attention_overrides.emplace(name, *value).second) {
       return UsageError(absl::StrCat("--", name, " is given twice; --attention has it too."));
     }
   }

@@ -67,7 +67,7 @@ std::string ShortList(const std::vector<std::string>& items, size_t shown_max) {
 }
 
 size_t DisplayWidth(absl::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
 
 std::vector<std::string> WrapWords(absl::string_view text, size_t width) {

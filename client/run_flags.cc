@@ -23,7 +23,7 @@ void RunFlags::AddTo(FlagSet& flags) {
 
 absl::StatusOr<EmbeddedOptions> RunFlags::Options() {
   ASSIGN_OR_RETURN(EmbeddedOptions options, engine.Options());
-  if (job.in_flight.has_value()) options.in_flight = static_cast<int>(*job.in_flight);
+  if (job.in_flight.has_value()) options.in_flight = *job.in_flight;
   if (models.empty() && endpoints.empty()) {
     return UsageError("--model=NAME=DIR is missing: a name and a checkpoint directory, or --endpoint=NAME=URL,...");
   }

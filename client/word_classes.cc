@@ -48,11 +48,9 @@ std::string SectionOf(const std::string& word) {
   return found == Sections().end() ? "" : found->second;
 }
 
-bool IsLetter(char c) {
-  return absl::ascii_isalpha(static_cast<unsigned char>(c)) || static_cast<unsigned char>(c) >= 0x80;
-}
-bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
-bool IsSpace(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }
+bool IsLetter(char c) { return absl::ascii_isalpha(c) || static_cast<unsigned char>(c) >= 0x80; }
+bool IsDigit(char c) { return absl::ascii_isdigit(c); }
+bool IsSpace(char c) { return absl::ascii_isspace(c); }
 
 // Replaces typographic marks, whose bytes would count as letters, by ASCII.
 std::string Plain(const std::string& text) {
@@ -93,7 +91,7 @@ WordClass ClassOf(const std::string& word, bool begins_sentence) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (section == kNames[i]) return static_cast<WordClass>(i);
   }
-  const bool is_capital = absl::ascii_isupper(static_cast<unsigned char>(word[0]));
+  const bool is_capital = absl::ascii_isupper(word[0]);
   return is_capital && !begins_sentence ? WordClass::kName : WordClass::kOther;
 }
 

@@ -71,8 +71,8 @@ std::optional<Pace> PaceOf(const JobActivity& activity, int64_t now_us) {
   // The oldest answer marks the start of the span and was computed before it.
   double tokens = 0, weight = 0;
   for (size_t i = 0; i + 1 < activity.recent.size(); ++i) {
-    tokens += static_cast<double>(activity.recent[i].computed_token_count);
-    weight += static_cast<double>(activity.recent[i].context_length);
+    tokens += activity.recent[i].computed_token_count;
+    weight += activity.recent[i].context_length;
   }
   Pace pace;
   pace.answers_per_minute = static_cast<double>(activity.recent.size() - 1) * 60 / seconds;

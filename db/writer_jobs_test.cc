@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "db/fakes/writer_fixture.h"
 #include "gmock/gmock.h"
+#include "tests/fakes/writer_fixture.h"
 
 namespace varifocal::db {
 namespace {

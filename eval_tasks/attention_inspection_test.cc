@@ -27,9 +27,7 @@ TEST(AttentionInspectionTest, SpansAndBinsAreSumsOfTheirTokens) {
     const Sample sample = SampleOf(token_count);
     // Token i has the weight i + 1 of all.
     const double total = token_count * (token_count + 1) / 2;
-    const auto mass_of = [&](int64_t begin, int64_t end) {
-      return static_cast<double>((end - begin) * (begin + 1 + end)) / 2 / total;
-    };
+    const auto mass_of = [&](int64_t begin, int64_t end) { return ((end - begin) * (begin + 1 + end)) / 2.0 / total; };
     const std::vector<int32_t> boundaries = InspectionBoundaries(sample);
     EXPECT_EQ(boundaries.front(), 0);
     EXPECT_EQ(boundaries.back(), static_cast<int32_t>(token_count));

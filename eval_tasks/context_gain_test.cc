@@ -54,19 +54,19 @@ TEST(ContextGainTest, ScoresTheSameTokensAfterEveryContext) {
       if (scored.empty()) scored = sample.continuation_token_ids[0];
       EXPECT_EQ(sample.continuation_token_ids[0], scored) << "at every length";
       EXPECT_EQ(scored.size(), 64u);
-      EXPECT_EQ(sample.token_ids.size(), static_cast<size_t>(length) - 64);
+      EXPECT_EQ(std::ssize(sample.token_ids), length - 64);
       EXPECT_EQ(sample.context_token_ids[0], sample.token_ids);
       EXPECT_EQ(sample.context_token_ids[1].size(), 100u);
       EXPECT_EQ(sample.shortfall_tokens, 0);
       // Both contexts end where the scored text begins, and the text is the file's.
       const std::vector<int32_t>& longer = sample.context_token_ids[0];
       const std::vector<int32_t>& shorter = sample.context_token_ids[1];
-      const auto body = static_cast<std::ptrdiff_t>(100 - special_count);
+      const std::ptrdiff_t body = 100 - special_count;
       EXPECT_TRUE(std::equal(shorter.rbegin(), shorter.rbegin() + std::min(body, std::ptrdiff_t{99}), longer.rbegin()));
       int64_t end = 0;
       ASSERT_TRUE(absl::SimpleAtoi(sample.row_id, &end));
       const std::string whole = absl::StrCat(sample.prompt, sample.continuations[0]);
-      EXPECT_EQ(text.substr(static_cast<size_t>(end) - whole.size(), whole.size()), whole);
+      EXPECT_EQ(text.substr(end - whole.size(), whole.size()), whole);
       EXPECT_EQ(sample.gold[0], sample.continuations[0]);
       ends.insert(end);
     }

@@ -32,17 +32,14 @@ class FakeTokenizer : public TokenCounter {
   // A word with the space before it, a digit, or a run of anything else.
   static FakeTokenizer Words() {
     return FakeTokenizer("words", [](absl::string_view text) {
-      auto is_letter = [&](size_t i) {
-        return i < text.size() && absl::ascii_isalpha(static_cast<unsigned char>(text[i]));
-      };
+      auto is_letter = [&](size_t i) { return i < text.size() && absl::ascii_isalpha(text[i]); };
       size_t size = text[0] == ' ' && is_letter(1) ? 1 : 0;
       if (is_letter(size)) {
         while (is_letter(size)) ++size;
         return size;
       }
-      if (absl::ascii_isdigit(static_cast<unsigned char>(text[0]))) return size_t{1};
-      while (size < text.size() && !absl::ascii_isalnum(static_cast<unsigned char>(text[size])) && text[size] != ' ')
-        ++size;
+      if (absl::ascii_isdigit(text[0])) return size_t{1};
+      while (size < text.size() && !absl::ascii_isalnum(text[size]) && text[size] != ' ') ++size;
       return std::max<size_t>(size, 1);
     });
   }

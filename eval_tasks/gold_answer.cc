@@ -9,7 +9,7 @@
 namespace varifocal {
 namespace {
 
-bool IsSpace(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }
+bool IsSpace(char c) { return absl::ascii_isspace(c); }
 
 bool IsPrefix(const std::vector<int32_t>& start, const std::vector<int32_t>& whole) {
   return start.size() <= whole.size() && std::equal(start.begin(), start.end(), whole.begin());

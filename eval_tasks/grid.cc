@@ -25,7 +25,7 @@ int64_t Grid::SampleCount() const {
 
 absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
   const size_t cell_count = spec.variants.size() * spec.suite.tasks.size() * spec.suite.lengths.size();
-  if (cell_count > static_cast<size_t>(kJobCellCountMax)) {
+  if (cell_count > kJobCellCountMax) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the job has ", cell_count, " cells (", spec.variants.size(), " variants x ", spec.suite.tasks.size(),
         " tasks x ", spec.suite.lengths.size(), " lengths); the limit is ", kJobCellCountMax));

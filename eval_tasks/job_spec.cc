@@ -26,11 +26,9 @@ constexpr size_t kVariantCountMax = 64;
 constexpr absl::string_view kTemperatureMark = "@t=";
 
 bool IsName(absl::string_view text) {
-  if (text.empty() || text.size() > kNameSizeMax || !absl::ascii_isalpha(static_cast<unsigned char>(text[0])))
-    return false;
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
-  });
+  if (text.empty() || text.size() > kNameSizeMax || !absl::ascii_isalpha(text[0])) return false;
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.'; });
 }
 
 absl::Status CheckRange(absl::string_view key, int64_t value, int64_t low, int64_t high) {
@@ -157,10 +155,8 @@ absl::StatusOr<std::vector<double>> ParseFocalTemperatures(absl::string_view tex
 // The names are checked with the model; here they only have to round-trip through Variant::Name().
 absl::Status CheckOverrideNames(const Variant& variant) {
   for (const auto& [key, value] : variant.attention_overrides) {
-    const bool is_word = std::all_of(key.begin(), key.end(), [](char c) {
-      return absl::ascii_islower(static_cast<unsigned char>(c)) || absl::ascii_isdigit(static_cast<unsigned char>(c)) ||
-             c == '-';
-    });
+    const bool is_word = std::all_of(
+        key.begin(), key.end(), [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-'; });
     if (key.empty() || key == "t" || key.size() > kNameSizeMax || !is_word || !std::isfinite(value)) {
       return absl::InvalidArgumentError(
           absl::StrCat("\"", variant.model, "\" has the attention setting \"", key, "\" = ", value,
@@ -206,8 +202,7 @@ absl::StatusOr<Variant> ParseVariant(absl::string_view text) {
 absl::StatusOr<std::vector<Variant>> ParseVariantList(absl::string_view text) {
   std::vector<std::string> pieces;
   for (absl::string_view piece : absl::StrSplit(text, ',')) {
-    const bool is_name =
-        !piece.empty() && absl::ascii_isalpha(static_cast<unsigned char>(piece[0])) && piece != "inf" && piece != "nan";
+    const bool is_name = !piece.empty() && absl::ascii_isalpha(piece[0]) && piece != "inf" && piece != "nan";
     if (is_name || pieces.empty() || !absl::StrContains(pieces.back(), kTemperatureMark)) {
       pieces.emplace_back(piece);
     } else {

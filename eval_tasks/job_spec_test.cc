@@ -423,7 +423,7 @@ TEST(GridTest, CellsAndSamplesOfAJobAreLimited) {
   spec.suite.tasks.clear();
   for (int i = 0; i < 64; ++i) spec.suite.tasks.push_back({.name = absl::StrCat("t", i), .kind = "recall_kv"});
   spec.variants = {{"a", {}}, {"b", {}}, {"c", {}}, {"d", {}}};  // 16,384 cells
-  EXPECT_EQ(static_cast<int64_t>(MakeGrid(ValidateJobSpec(spec).value())->cells.size()), kJobCellCountMax);
+  EXPECT_EQ(std::ssize(MakeGrid(ValidateJobSpec(spec).value())->cells), kJobCellCountMax);
   spec.variants.push_back({"e", {}});
   EXPECT_THAT(message(spec), HasSubstr("20480 cells (5 variants x 64 tasks x 64 lengths); the limit is 16384"));
 }
@@ -441,7 +441,7 @@ TEST(GridTest, CellsAroundTheLimit) {
     return MakeGrid(ValidateJobSpec(spec).value());
   };
   EXPECT_EQ(cells(5, 52, 63)->cells.size(), 16'380u);
-  EXPECT_EQ(static_cast<int64_t>(cells(16, 16, 64)->cells.size()), kJobCellCountMax);
+  EXPECT_EQ(std::ssize(cells(16, 16, 64)->cells), kJobCellCountMax);
   EXPECT_THAT(std::string(cells(23, 23, 31).status().message()), HasSubstr("16399 cells"));
 }
 

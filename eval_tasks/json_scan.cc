@@ -164,7 +164,7 @@ absl::Status JsonRowFile::Visit(int64_t offset, absl::string_view text,
                                                                        : ": has trailing data after its object"));
   }
   places_.push_back({offset + (row.data() - text.data()), std::ssize(row)});
-  const absl::Status status = visit(static_cast<int64_t>(index) + 1, row);
+  const absl::Status status = visit(index + 1, row);
   return status.ok() ? status : Annotate(status, PlaceOf(index));
 }
 
@@ -218,13 +218,12 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
         if (nesting.depth() > 0) continue;
         return absl::InvalidArgumentError(absl::StrCat(PlaceOf(places_.size()), ": is not a JSON object"));
       }
-      RETURN_IF_ERROR(Visit(begin + static_cast<int64_t>(row_begin),
-                            absl::string_view(pending).substr(row_begin, looked_at + 1 - row_begin), visit));
+      RETURN_IF_ERROR(
+          Visit(begin + row_begin, absl::string_view(pending).substr(row_begin, looked_at + 1 - row_begin), visit));
       row_begin = looked_at + 1;
     }
     if (at_end && (state == kStart || state == kLines)) {
-      RETURN_IF_ERROR(
-          Visit(begin + static_cast<int64_t>(row_begin), absl::string_view(pending).substr(row_begin), visit));
+      RETURN_IF_ERROR(Visit(begin + row_begin, absl::string_view(pending).substr(row_begin), visit));
     } else if (at_end && state == kSeeking) {
       return absl::InvalidArgumentError(absl::StrCat(path(), ": has no list in the field \"", rows_field, "\""));
     } else if (at_end && nesting.depth() != 0) {
@@ -234,7 +233,7 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
           absl::StrCat(path(), ": ends inside its list, after ", places_.size(), " rows"));
     }
     pending.erase(0, row_begin);
-    begin += static_cast<int64_t>(row_begin);
+    begin += row_begin;
     looked_at -= row_begin;
     if (std::ssize(pending) > kJsonRowBytesMax) {
       return absl::InvalidArgumentError(
@@ -247,7 +246,7 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
 
 absl::StatusOr<std::string> JsonRowFile::ReadText(size_t index) const {
   const RowPlace& place = places_[index];
-  std::string text(static_cast<size_t>(place.size), '\0');
+  std::string text(place.size, '\0');
   const absl::Status read = file_->ReadAt(place.offset, text.size(), text.data());
   if (!read.ok()) return Annotate(read, PlaceOf(index));
   return text;

@@ -39,12 +39,12 @@ TEST(LongqaNovelTest, RecordsHowMuchOfTheChapterWasCut) {
   const Sample longer = Group(*front, 2048, Words(), 0)[0];
   EXPECT_TRUE(shorter.truncation.gold_survived);
   // All that the longer window adds is of this chapter.
-  EXPECT_NEAR(static_cast<double>(shorter.truncation.cut_token_count - longer.truncation.cut_token_count),
+  EXPECT_NEAR(shorter.truncation.cut_token_count - longer.truncation.cut_token_count,
               longer.prompt_token_count() - shorter.prompt_token_count(), 10);
-  EXPECT_NEAR(static_cast<double>(shorter.truncation.cut_token_count), 3500 - shorter.prompt_token_count(), 150);
+  EXPECT_NEAR(shorter.truncation.cut_token_count, 3500 - shorter.prompt_token_count(), 150);
   // What comes before the passage is of the book before it, but for a few words.
   const auto back = Make("longqa_novel", {{"depth", "1"}});
-  EXPECT_NEAR(static_cast<double>(Group(*back, 1024, Words(), 0)[0].truncation.cut_token_count), 3500, 60);
+  EXPECT_NEAR(Group(*back, 1024, Words(), 0)[0].truncation.cut_token_count, 3500, 60);
   EXPECT_EQ(Group(*front, 8192, Words(), 0)[0].truncation.cut_token_count < 20, true);
 }
 

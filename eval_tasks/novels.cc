@@ -129,7 +129,7 @@ size_t Novels::WordAt(const Novel& novel, size_t byte) const {
 
 const Novel& Novels::NovelOf(size_t word) const {
   const auto next = std::upper_bound(first_word_.begin(), first_word_.end(), word);
-  return novels_[static_cast<size_t>(next - first_word_.begin()) - 1];
+  return novels_[next - first_word_.begin() - 1];
 }
 
 std::string DefaultNovelsDirectory() {

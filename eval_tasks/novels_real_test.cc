@@ -109,7 +109,7 @@ TEST_F(NovelsRealTest, NamesOfFactsDoNotOccurInNovels) {
   for (const ProseWord& word : novels_->words()) {
     std::string letters;
     for (char c : word.text) {
-      if (absl::ascii_isalpha(static_cast<unsigned char>(c))) letters.push_back(c);
+      if (absl::ascii_isalpha(c)) letters.push_back(c);
     }
     words.insert(letters);
   }

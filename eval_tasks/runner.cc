@@ -39,7 +39,7 @@ MetricInput JudgedInput(const Sample& sample, const Generation& generation, std:
     input.reference_json = sample.reference_json;
   } else {
     const int chosen = ChosenContinuation(input);
-    const bool known = chosen >= 0 && static_cast<size_t>(chosen) < sample.continuations.size();
+    const bool known = chosen >= 0 && chosen < std::ssize(sample.continuations);
     answer = known ? ProcessAnswer(sample.continuations[chosen], {}) : "";
   }
   input.prediction = answer;
@@ -62,8 +62,7 @@ absl::Status AddGoldTokens(const TaskSpec& spec, const Task& task, const TokenCo
 }
 
 absl::Status CheckComplete(const Sample& sample, const Generation& generation) {
-  if (generation.gold_score.has_value() &&
-      static_cast<size_t>(generation.gold_score->token_count) != sample.gold_token_ids.size()) {
+  if (generation.gold_score.has_value() && generation.gold_score->token_count != std::ssize(sample.gold_token_ids)) {
     return absl::InternalError(absl::StrCat("the generator scored ", generation.gold_score->token_count, " of ",
                                             sample.gold_token_ids.size(), " tokens of the gold answer"));
   }
@@ -150,7 +149,7 @@ class Runner::Impl {
     const size_t lengths = spec_.suite.lengths.size();
     size_t length_index = 0;
     while (spec_.suite.lengths[length_index] != group.context_length) ++length_index;
-    return static_cast<int>((group.task_index * lengths + length_index) * variants_.size()) + variant_index;
+    return (group.task_index * lengths + length_index) * variants_.size() + variant_index;
   }
 
   // Counts the samples already recorded, for the progress. The sink is queried again when a group is reached, so no state
@@ -163,7 +162,7 @@ class Runner::Impl {
     for (const GridGroup& group : grid_.groups) {
       ASSIGN_OR_RETURN(const std::vector<std::vector<int>> pending, FindPending(group));
       for (size_t v = 0; v < variants_.size(); ++v) {
-        const int done_count = group.count - static_cast<int>(pending[v].size());
+        const int done_count = group.count - std::ssize(pending[v]);
         progress_.cells[CellIndex(group, v)].done_count += done_count;
         progress_.done_count += done_count;
         progress_.skipped_count += done_count;
@@ -278,7 +277,7 @@ class Runner::Impl {
       if (sample.ok()) {
         item.sample = std::make_shared<const Sample>(*std::move(sample));
       } else {
-        request.index = group_first + static_cast<int>(items.size());
+        request.index = group_first + items.size();
         Sample identity = task.Identify(request);
         identity.tokenizer_sha256 = tokenizer.sha256();
         item.sample = std::make_shared<const Sample>(std::move(identity));

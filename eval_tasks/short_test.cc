@@ -56,7 +56,7 @@ TEST(ShortTaskTest, EqualsTheHarness) {
       if (shots > 0 && name != "lambada") parameters["shots_path"] = pool.string();
       const auto task = MakeShort(parameters).value();
       const Json& requests = data[absl::StrCat("requests", shots)];
-      ASSERT_EQ(task->question_count(), static_cast<int>(requests.size()));
+      ASSERT_EQ(task->question_count(), std::ssize(requests));
       for (int i = 0; i < task->question_count(); ++i) {
         const Sample sample = task->MakeSample({1, 4096, i}, *tokenizer).value();
         ASSERT_EQ(sample.continuations.size(), requests[i].size()) << name;

@@ -49,7 +49,7 @@ absl::StatusOr<Sample> Task::MakeSample(const SampleRequest& request, const Toke
   const GroupRange range = GroupOf(request.index);
   std::vector<absl::StatusOr<Sample>> group = MakeGroup(request, tokenizer);
   const int place = request.index - range.first_index;
-  VF_CHECK(place >= 0 && place < static_cast<int>(group.size()));
+  VF_CHECK(place >= 0 && place < std::ssize(group));
   return std::move(group[place]);
 }
 

@@ -27,7 +27,7 @@ void MakeOneGroup(benchmark::State& state, const std::string& kind,
   for (auto _ : state) {
     auto group = task->MakeGroup({1, static_cast<int>(state.range(0)), index}, counting);
     if (!group[0].ok()) return state.SkipWithError(std::string(group[0].status().message()).c_str());
-    index += static_cast<int>(group.size());
+    index += group.size();
     token_count += std::ssize(group[0]->token_ids);
     byte_count += std::ssize(group[0]->prompt);
   }

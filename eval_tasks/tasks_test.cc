@@ -78,7 +78,7 @@ void ExpectSound(const std::vector<Sample>& group, int length, const TokenCounte
     const std::vector<int32_t> ids = tokenizer.EncodePrompt(sample.prompt).value();
     EXPECT_EQ(sample.token_ids, ids);
     EXPECT_LE(std::ssize(ids) + sample.max_new_tokens, length);
-    EXPECT_EQ(sample.shortfall_tokens, length - static_cast<int>(ids.size()) - sample.max_new_tokens);
+    EXPECT_EQ(sample.shortfall_tokens, length - std::ssize(ids) - sample.max_new_tokens);
     least_shortfall = std::min(least_shortfall, sample.shortfall_tokens);
     EXPECT_EQ(sample.prompt.substr(0, sample.shared_prefix_bytes), shared) << "the context is the same byte for byte";
     EXPECT_TRUE(questions.insert(sample.prompt.substr(sample.shared_prefix_bytes)).second) << "different questions";
@@ -249,8 +249,8 @@ TEST_P(TaskTest, EvidenceIsAtTheRequestedDepth) {
   const std::vector<Sample> group = Group(*task_, 16384, Shipped(), 8);
   for (size_t j = 0; j < group.size(); ++j) {
     if (GetParam().has_quarters) {
-      EXPECT_GE(group[j].depth, static_cast<double>(j) / 4);
-      EXPECT_LT(group[j].depth, static_cast<double>(j + 1) / 4);
+      EXPECT_GE(group[j].depth, j / 4.0);
+      EXPECT_LT(group[j].depth, (j + 1) / 4.0);
     }
     EXPECT_NEAR(relative(group[j]), group[j].depth, tolerance);
   }
@@ -275,7 +275,7 @@ TEST_P(TaskTest, EncodingPassesAreIndependentOfTheLength) {
     const CountingTokenizer counting(Shipped());
     const std::vector<Sample> group = Group(*task_, length, counting, 8);
     // In chunks, whole, whole again where chunks are inaccurate, to locate evidence; plus probes of other sizes.
-    EXPECT_LT(static_cast<double>(counting.byte_count()), 6.5 * group[0].prompt.size()) << length;
+    EXPECT_LT(counting.byte_count(), 6.5 * group[0].prompt.size()) << length;
   }
 }
 
@@ -454,7 +454,7 @@ TEST(RagFactsTest, TheAnswerIsInTheEvidenceAndDistractorsAreHard) {
       }
     }
     // Of the half that is hard, four targets in five are asked by name (the fifth is the friend).
-    EXPECT_GT(sharing, static_cast<int>(entities.size()) * 3 / 10);
+    EXPECT_GT(sharing, std::ssize(entities) * 3 / 10);
   }
 }
 

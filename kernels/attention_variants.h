@@ -192,10 +192,10 @@ enum class TauMean {
 };
 
 inline float ClipTau(double mean, float tau_min, float tau_max) {
-  return std::min(std::max(static_cast<float>(mean), tau_min), tau_max);
+  return std::min(std::max<float>(mean, tau_min), tau_max);
 }
 
 // What replaces the softmax scale: 1 / tau, divided in float64 and rounded once.
-inline float TauScale(float tau) { return static_cast<float>(1.0 / tau); }
+inline float TauScale(float tau) { return 1.0 / tau; }
 
 }  // namespace varifocal::kernels

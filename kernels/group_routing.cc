@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/wide_product.h"
 #include "kernels/host_memory.h"
 
 namespace varifocal::kernels {
@@ -85,13 +86,13 @@ bool SinkhornBias(int64_t n, int group_count, float temperature, const std::func
   }
   double mean = 0;
   for (int g = 0; g < group_count; ++g) mean += b[g] / group_count;
-  for (int g = 0; g < group_count; ++g) bias[g] = static_cast<float>(b[g] - mean);
+  for (int g = 0; g < group_count; ++g) bias[g] = b[g] - mean;
   return true;
 }
 
 GroupAnnotationOffsets GroupAnnotationOffsetsOf(int annotation_offset) {
   static_assert(kPageTokens >= kGroupCountMax * sizeof(float), "one byte a token holds the b of a page");
-  const size_t groups = static_cast<size_t>(annotation_offset) * kPageTokens;
+  const size_t groups = WideProduct(annotation_offset, kPageTokens);
   const size_t bias = groups + kPageTokens * sizeof(uint32_t);
   return {groups, bias, bias + kPageTokens};
 }
@@ -139,7 +140,7 @@ Error AssignGroups(const FlatBatch& flat, const RouteGroupsArgs& args, const flo
       continue;
     }
     for (int32_t position = sequence.first_position; position < end; ++position) {
-      const float* from = scores + static_cast<size_t>(flat.first_rows[s] + position - sequence.first_position) * count;
+      const float* from = scores + WideProduct(flat.first_rows[s] + position - sequence.first_position, count);
       std::copy(from, from + count, annotation(sequence, position).scores + position % kPageTokens * count);
       if (position % kPageTokens == 0) wanted.push_back({&sequence, position / kPageTokens});
     }
@@ -151,12 +152,12 @@ Error AssignGroups(const FlatBatch& flat, const RouteGroupsArgs& args, const flo
     if (args.bias == GroupBias::kPrompt) {
       SinkhornBias(
           at.sequence->prompt_row_count, count, args.temperature,
-          [&](int64_t i) { return scores + (first_row + static_cast<size_t>(i)) * count; }, flat.batch.cancelled, bias);
+          [&](int64_t i) { return scores + (first_row + i) * count; }, flat.batch.cancelled, bias);
     } else if (at.page == 0) {
       std::fill(bias, bias + count, 0.0f);
     } else {
       SinkhornBias(
-          static_cast<int64_t>(at.page) * kPageTokens, count, args.temperature,
+          WideProduct(at.page, kPageTokens), count, args.temperature,
           [&](int64_t i) { return annotation(*at.sequence, i).scores + i % kPageTokens * count; }, flat.batch.cancelled,
           bias);
     }
@@ -171,9 +172,8 @@ Error AssignGroups(const FlatBatch& flat, const RouteGroupsArgs& args, const flo
       const float* bias = args.bias == GroupBias::kStored   ? group_bias
                           : args.bias == GroupBias::kPrompt ? annotation(sequence, 0).bias
                                                             : to.bias;
-      to.groups[position % kPageTokens] =
-          TopGroups({scores + static_cast<size_t>(row) * count, static_cast<size_t>(count)}, args.temperature,
-                    {bias, static_cast<size_t>(count)}, args.top_k);
+      to.groups[position % kPageTokens] = TopGroups({scores + WideProduct(row, count), static_cast<size_t>(count)},
+                                                    args.temperature, {bias, static_cast<size_t>(count)}, args.top_k);
     }
   });
   return assigned ? Error{} : CancelledError();

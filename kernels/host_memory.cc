@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/wide_product.h"
 #include "kernels/cgroup_memory.h"
 
 namespace varifocal::kernels {
@@ -102,9 +103,8 @@ size_t NumberAfter(const char* path, const std::string& key, size_t unit) {
 // Limits of control groups apply.
 MemoryInfo HostMemory() {
   const size_t page = sysconf(_SC_PAGESIZE);
-  MemoryInfo info = {page * static_cast<size_t>(sysconf(_SC_PHYS_PAGES)),
-                     NumberAfter("/proc/meminfo", "MemAvailable:", 1024)};
-  if (info.free_bytes == 0) info.free_bytes = page * static_cast<size_t>(sysconf(_SC_AVPHYS_PAGES));
+  MemoryInfo info = {page * sysconf(_SC_PHYS_PAGES), NumberAfter("/proc/meminfo", "MemAvailable:", 1024)};
+  if (info.free_bytes == 0) info.free_bytes = page * sysconf(_SC_AVPHYS_PAGES);
   return LimitByCgroups(info, "/proc/self/cgroup", "/sys/fs/cgroup");
 }
 
@@ -121,7 +121,7 @@ std::string CpuModelName() {
 
 Result<std::unique_ptr<Buffer>> CreateHostVector(const HostMatrix& vector) {
   const int64_t count = vector.rows * vector.columns;
-  auto buffer = HostBuffer::Create(static_cast<size_t>(count) * sizeof(float));
+  auto buffer = HostBuffer::Create(count * sizeof(float));
   if (!buffer.ok()) return buffer;
   float* out = HostData<float>({buffer->get(), 0}, static_cast<size_t>(count));
   WidenRow({vector.dtype, vector.data, 1, count}, 0, out);
@@ -156,7 +156,7 @@ std::pair<const HostMatrix*, int64_t> StackedRow(std::span<const HostMatrix> par
 }
 
 Result<std::unique_ptr<RopeTable>> HostRopeTable::Create(const RopeTableSpec& spec) {
-  const size_t count = static_cast<size_t>(spec.position_count) * (spec.rotary_dim / 2);
+  const size_t count = WideProduct(spec.position_count, spec.rotary_dim / 2);
   if (spec.rotary_dim <= 0 || spec.rotary_dim % 2 != 0 || spec.cosines.size() != count || spec.sines.size() != count) {
     return Error{ErrorCode::kInvalidArgument, "a rope table of " + std::to_string(spec.position_count) +
                                                   " positions and rotary width " + std::to_string(spec.rotary_dim) +

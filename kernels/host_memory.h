@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/wide_product.h"
 #include "kernels/backend.h"
 
 namespace varifocal::kernels {
@@ -102,10 +103,8 @@ class HostRopeTable final : public RopeTable {
   static Result<std::unique_ptr<RopeTable>> Create(const RopeTableSpec& spec);
   int position_count() const override { return position_count_; }
   int rotary_dim() const override { return rotary_dim_; }
-  const float* cosines(int position) const {
-    return cosines_.data() + static_cast<size_t>(position) * (rotary_dim_ / 2);
-  }
-  const float* sines(int position) const { return sines_.data() + static_cast<size_t>(position) * (rotary_dim_ / 2); }
+  const float* cosines(int position) const { return cosines_.data() + WideProduct(position, rotary_dim_ / 2); }
+  const float* sines(int position) const { return sines_.data() + WideProduct(position, rotary_dim_ / 2); }
 
  private:
   std::vector<float> cosines_, sines_;

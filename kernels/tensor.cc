@@ -13,15 +13,14 @@ float WidenF16(uint16_t bits) {
   const uint32_t fraction = bits & 0x3FFu;
   if (exponent == 0x1Fu) return std::bit_cast<float>(sign | 0x7F800000u | (fraction << 13));
   // Subnormals (and zero) are fraction * 2^-24, exact in f32.
-  if (exponent == 0)
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(static_cast<float>(fraction) * 0x1p-24f));
+  if (exponent == 0) return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(fraction * 0x1p-24f));
   return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
 }
 
 uint16_t RoundToBF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
-  return static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (bits >> 16) | 0x40u;
+  return (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
 }
 
 float At(const HostMatrix& matrix, int64_t row, int64_t column) {
@@ -56,7 +55,7 @@ void WidenEach(const char* from, int64_t stride, int64_t count, Widen widen, flo
 void WidenRow(const HostMatrix& matrix, int64_t row, float* out) {
   const int64_t stride = matrix.transposed ? matrix.rows : 1;
   const int64_t first = matrix.transposed ? row : row * matrix.columns;
-  const char* from = static_cast<const char*>(matrix.data) + static_cast<size_t>(first) * DTypeBytes(matrix.dtype);
+  const char* from = static_cast<const char*>(matrix.data) + first * DTypeBytes(matrix.dtype);
   const auto each = [&]<typename Bits>(Bits, auto widen) {
     if (stride == 1) return WidenEach<Bits>(from, 1, matrix.columns, widen, out);
     WidenEach<Bits>(from, stride, matrix.columns, widen, out);

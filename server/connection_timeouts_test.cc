@@ -29,7 +29,7 @@ constexpr char kAck = 1;
 
 std::string Frame(char type, char flags, const std::string& payload) {
   std::string head(9, '\0');
-  head[2] = static_cast<char>(payload.size());
+  head[2] = payload.size();
   head[3] = type;
   head[4] = flags;
   return head + payload;
@@ -43,7 +43,7 @@ class RawClient {
     to.sin_family = AF_INET;
     int port = 0;
     EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port)) << address;
-    to.sin_port = htons(static_cast<uint16_t>(port));
+    to.sin_port = htons(port);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
   }
@@ -84,7 +84,7 @@ class RawClient {
     for (size_t at = 0; at < bytes.size();) {
       const ssize_t count = recv(fd_, bytes.data() + at, bytes.size() - at, 0);
       if (count <= 0) return false;
-      at += static_cast<size_t>(count);
+      at += count;
     }
     return true;
   }

@@ -225,7 +225,7 @@ TEST_F(ServerFaultsTest, AFloodOfCallsLeavesAShareToTheJob) {
   for (int i = 0; i < kCalls; ++i) {
     calls.emplace_back([this] { EXPECT_TRUE(Generate(SmallGenerate()).ok()); });
   }
-  const int most = 8 + static_cast<int>(kEngineCallsBesideJobMax);
+  const int most = 8 + kEngineCallsBesideJobMax;
   for (int i = 0; i < kPolls && control_->started_count() < most; ++i) std::this_thread::sleep_for(milliseconds(10));
   for (int i = 0; i < 30; ++i) {
     EXPECT_LE(control_->started_count(), most) << "the others wait outside the engine";

@@ -44,7 +44,7 @@ TEST_F(LimitsBoundaryTest, BytesOfAMessage) {
   v1::TokenizeRequest request;
   request.set_model("models/bare");
   request.set_text(std::string(1 << 20, 'x'));
-  const int64_t overhead = static_cast<int64_t>(request.ByteSizeLong()) - (1 << 20) + 1;  // the length has a byte more
+  const int64_t overhead = request.ByteSizeLong() - (1 << 20) + 1;  // the length has a byte more
   for (const int64_t bytes :
        {int64_t{kMessageBytesMax} - 1, int64_t{kMessageBytesMax}, int64_t{kMessageBytesMax} + 1}) {
     request.set_text(std::string(bytes - overhead, 'x'));
@@ -67,7 +67,7 @@ TEST_F(LimitsBoundaryTest, IdsToDetokenize) {
   ExpectLimit(kDetokenizeIdsMax, grpc::INVALID_ARGUMENT, [&](int64_t count) {
     v1::DetokenizeRequest request;
     request.set_model("models/a");
-    request.mutable_token_ids()->Resize(static_cast<int>(count), 0);
+    request.mutable_token_ids()->Resize(count, 0);
     v1::DetokenizeResponse response;
     grpc::ClientContext context;
     const grpc::Status status = inference_->Detokenize(&context, request, &response);

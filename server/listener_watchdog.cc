@@ -35,7 +35,7 @@ bool WaitFor(int fd, short events, int* timeout_ms) {
   for (;;) {
     const int count = poll(&waiting, 1, std::max(*timeout_ms, 0));
     if (count < 0 && errno == EINTR) continue;
-    *timeout_ms -= static_cast<int>((Clock::Real().MonotonicMicros() - begin_us) / 1000);
+    *timeout_ms -= (Clock::Real().MonotonicMicros() - begin_us) / 1000;
     return count > 0;
   }
 }

@@ -121,7 +121,7 @@ int Serve(ServerOptions options, const LogTarget& log, const std::string& port_f
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
 
   if (const auto raised = RaiseDescriptorLimit(); raised.ok()) {
-    Log(LogLevel::kInfo, "descriptor_limit", {{"open_files", static_cast<int64_t>(*raised)}});
+    Log(LogLevel::kInfo, "descriptor_limit", {{"open_files", *raised}});
   } else {
     Log(LogLevel::kWarning, "descriptor_limit", {{"error", raised.status().message()}});
   }

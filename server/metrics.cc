@@ -23,7 +23,7 @@ using Labels = std::vector<ClientMetric::Label>;
 
 constexpr double kSecondsPerMicro = 1e-6;
 
-double Seconds(int64_t micros) { return static_cast<double>(micros) * kSecondsPerMicro; }
+double Seconds(int64_t micros) { return micros * kSecondsPerMicro; }
 
 // Families in the order of their first value.
 class Families {
@@ -37,7 +37,7 @@ class Families {
   void Histogram(const char* name, const char* help, Labels labels, const LatencyCounts& latency) {
     ClientMetric::Histogram& histogram = Add(name, help, MetricType::Histogram, std::move(labels)).histogram;
     for (size_t i = 0; i < latency.counts.size(); ++i) {
-      histogram.sample_count += static_cast<uint64_t>(latency.counts[i]);
+      histogram.sample_count += latency.counts[i];
       if (i < kLatencyBoundsSeconds.size()) {
         histogram.bucket.push_back({histogram.sample_count, kLatencyBoundsSeconds[i]});
       }

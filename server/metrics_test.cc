@@ -190,9 +190,9 @@ TEST_F(MetricsTest, ManyModelsDoNotAddSeries) {
       ASSERT_TRUE(status.ok()) << status.error_message();
     }
   };
-  load(0, static_cast<int>(ModelLabels::kMax));  // four more than labels: the fixture has four models
+  load(0, ModelLabels::kMax);  // four more than labels: the fixture has four models
   const std::map<std::string, double> full = Scrape();
-  load(static_cast<int>(ModelLabels::kMax), 2 * static_cast<int>(ModelLabels::kMax));
+  load(ModelLabels::kMax, 2 * ModelLabels::kMax);
   std::map<std::string, double> more = Scrape();
   std::set<std::string> before, after;
   for (const auto& [series, value] : full) before.insert(series);

@@ -47,10 +47,10 @@ ProcessUsage ReadProcessUsage() {
   usage.descriptor_count = CountEntries("/proc/self/fd") - 1;  // without the one that reads the directory
   usage.thread_count = CountEntries("/proc/self/task");
   rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) usage.descriptors_max = static_cast<int64_t>(limit.rlim_cur);
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) usage.descriptors_max = limit.rlim_cur;
   rusage used = {};
   if (getrusage(RUSAGE_SELF, &used) == 0) {
-    const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + time.tv_usec * 1e-6; };
+    const auto seconds = [](const timeval& time) { return time.tv_sec + time.tv_usec * 1e-6; };
     usage.cpu_seconds = seconds(used.ru_utime) + seconds(used.ru_stime);
   }
   return usage;

@@ -36,7 +36,7 @@ absl::StatusOr<uint64_t> RaiseDescriptorLimit() {
           absl::StrCat("cannot raise the limit of open files to ", limit.rlim_max, ": ", std::strerror(errno)));
     }
   }
-  return static_cast<uint64_t>(limit.rlim_cur);
+  return limit.rlim_cur;
 }
 
 }  // namespace varifocal

@@ -227,7 +227,7 @@ TEST_F(DaemonTest, TermEndsAStartAtOnce) {
       absl::StrCat(R"({"x":{"dtype":"F32","shape":[)", bytes / 4, R"(],"data_offsets":[0,)", bytes, "]}}");
   header.resize((header.size() + 7) / 8 * 8, ' ');
   std::string file(8, '\0');
-  file[0] = static_cast<char>(header.size());
+  file[0] = header.size();
   testing_support::WriteFile(model + "/model.safetensors", file + header);
   ASSERT_EQ(truncate((model + "/model.safetensors").c_str(), static_cast<off_t>(8 + header.size()) + bytes), 0);
   DaemonProcess daemon({absl::StrCat("--db=", directory_.File("r.db")), absl::StrCat("--model=m=", model)});

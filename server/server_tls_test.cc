@@ -191,7 +191,7 @@ TEST_F(ServerTlsTest, AFieldThatAbortsGrpcsOwnHookDoesNotHere) {
   };
   const auto frame = [](char type, char flags, char stream, const std::string& payload) {
     std::string head(9, '\0');
-    head[2] = static_cast<char>(payload.size());
+    head[2] = payload.size();
     head[3] = type;
     head[4] = flags;
     head[8] = stream;
@@ -204,18 +204,17 @@ TEST_F(ServerTlsTest, AFieldThatAbortsGrpcsOwnHookDoesNotHere) {
                             frame(kHeaders, kEndStreamAndHeaders, 1, fields);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
-  address.sin_port =
-      htons(static_cast<uint16_t>(std::stoi(server_->address().substr(server_->address().rfind(':') + 1))));
+  address.sin_port = htons(std::stoi(server_->address().substr(server_->address().rfind(':') + 1)));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  ASSERT_EQ(write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  ASSERT_EQ(write(fd, bytes.data(), bytes.size()), std::ssize(bytes));
   // The answer to the call: the server has looked at all of it.
   bool is_answered = false;
   for (char answer[4096]; !is_answered;) {
     const ssize_t count = read(fd, answer, sizeof(answer));
     ASSERT_GT(count, 0);
-    is_answered = std::string(answer, static_cast<size_t>(count)).find("grpc-status") != std::string::npos;
+    is_answered = std::string(answer, count).find("grpc-status") != std::string::npos;
   }
   close(fd);
   EXPECT_TRUE(Call(kListModels, grpc::InsecureChannelCredentials(), "v").ok());

@@ -33,7 +33,7 @@ class SupervisorTest : public testing::Test {
   std::string Message() const {  // "" when none is there
     char bytes[256];
     const ssize_t size = recv(manager_, bytes, sizeof(bytes), 0);
-    return size < 0 ? "" : std::string(bytes, static_cast<size_t>(size));
+    return size < 0 ? "" : std::string(bytes, size);
   }
 
   testing_support::TemporaryDirectory directory_;

@@ -32,9 +32,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   return text;
 }
 
-Bio Open(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free_all);
-}
+Bio Open(const std::string& text) { return Bio(BIO_new_mem_buf(text.data(), text.size()), BIO_free_all); }
 
 // A daemon cannot ask for a passphrase.
 int NoPassphrase(char*, int, int, void*) { return -1; }
@@ -54,7 +52,7 @@ absl::StatusOr<Certificate> FirstCertificate(const std::string& text, const std:
 absl::StatusOr<int64_t> SecondsOf(const ASN1_TIME* time, const std::string& path) {
   std::tm parts = {};
   if (ASN1_TIME_to_tm(time, &parts) != 1) return Bad(path, "has a CERTIFICATE with an unreadable validity");
-  return static_cast<int64_t>(timegm(&parts));
+  return timegm(&parts);
 }
 
 std::string SubjectOf(const X509* certificate) {
@@ -62,7 +60,7 @@ std::string SubjectOf(const X509* certificate) {
   X509_NAME_print_ex(bio.get(), X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
   char* data = nullptr;
   const long size = BIO_get_mem_data(bio.get(), &data);
-  return size > 0 ? std::string(data, static_cast<size_t>(size)) : "";
+  return size > 0 ? std::string(data, size) : "";
 }
 
 }  // namespace

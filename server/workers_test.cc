@@ -100,7 +100,7 @@ class WorkersTest : public testing::Test {
   }
   void ExpectEveryAnswerOnce(int count) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    ASSERT_EQ(ends_.size(), static_cast<size_t>(count));
+    ASSERT_EQ(std::ssize(ends_), count);
     for (int i = 0; i < count; ++i) {
       EXPECT_THAT(ends_[7 + i], testing::ElementsAre(Expected(Request(i)))) << i;
     }

@@ -16,7 +16,7 @@ uint64_t ChildKey(int node, uint8_t byte) { return static_cast<uint64_t>(node) <
 
 uint16_t ClassesBefore(absl::string_view text, size_t at, size_t* begin) {
   *begin = at - 1;
-  while (*begin > 0 && (static_cast<uint8_t>(text[*begin]) & 0xC0) == 0x80) --*begin;
+  while (*begin > 0 && (text[*begin] & 0xC0) == 0x80) --*begin;
   uint32_t point = 0;
   ReadValidUtf8(text.data() + *begin, &point);
   return UnicodeClasses()[point];
@@ -86,7 +86,7 @@ absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Vocabu
     ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(list[i], i));
     // The library numbers tokens that are not in the vocabulary itself and ignores the file's ids; both must agree.
     const auto known = vocabulary.Find(token.content);
-    const int32_t expected = known.value_or(std::max(static_cast<int32_t>(vocabulary.entry_count()), id_max + 1));
+    const int32_t expected = known.value_or(std::max<int32_t>(vocabulary.entry_count(), id_max + 1));
     if (token.id != expected) {
       return absl::InvalidArgumentError(
           absl::StrCat("added_tokens[", i, "] gives \"", token.content, "\" the id ", token.id,
@@ -117,7 +117,7 @@ void AddedTokens::Trie::Add(absl::string_view pattern, int token) {
   starts[static_cast<uint8_t>(pattern[0])] = true;
   int node = 0;
   for (char byte : pattern) {
-    auto [found, is_new] = child.try_emplace(ChildKey(node, static_cast<uint8_t>(byte)), token_at.size());
+    auto [found, is_new] = child.try_emplace(ChildKey(node, byte), token_at.size());
     if (is_new) token_at.push_back(-1);
     node = found->second;
   }
@@ -127,7 +127,7 @@ void AddedTokens::Trie::Add(absl::string_view pattern, int token) {
 int AddedTokens::Trie::Match(absl::string_view text, size_t* size) const {
   int node = 0, best = -1;
   for (size_t i = 0; i < text.size(); ++i) {
-    auto found = child.find(ChildKey(node, static_cast<uint8_t>(text[i])));
+    auto found = child.find(ChildKey(node, text[i]));
     if (found == child.end()) break;
     node = found->second;
     if (token_at[node] >= 0) {

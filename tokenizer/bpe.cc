@@ -180,7 +180,7 @@ void Bpe::FindJoints() {
   ends.reserve(vocabulary_.tokens().size());
   for (absl::string_view token : vocabulary_.tokens()) {
     size_t last = token.empty() ? 0 : token.size() - 1;
-    while (last > 0 && (static_cast<uint8_t>(token[last]) & 0xC0) == 0x80) --last;
+    while (last > 0 && (token[last] & 0xC0) == 0x80) --last;
     uint32_t point = 0;
     const int first_length = token.empty() ? 0 : ReadValidUtf8(token.data(), &point);
     ends.emplace_back(SpelledCharacterId(token.substr(0, first_length)), SpelledCharacterId(token.substr(last)));
@@ -209,7 +209,7 @@ void Bpe::IndexCharacters() {
   for (uint32_t point = 0; point < point_ids_.size(); ++point) {
     if (!words_are_bytes_ && point >= 0xD800 && point < 0xE000) continue;
     std::string character;
-    AppendUtf8(words_are_bytes_ ? ByteToCharacter(static_cast<uint8_t>(point)) : point, character);
+    AppendUtf8(words_are_bytes_ ? ByteToCharacter(point) : point, character);
     point_ids_[point] = vocabulary_.Find(character).value_or(-1);
     if (words_are_bytes_) single_byte_ids_[point] = point_ids_[point];
   }
@@ -341,7 +341,7 @@ void Bpe::AppendSpelledSymbols(absl::string_view word, std::vector<int32_t>& ids
   };
   for (size_t at = 0; at < word.size();) {
     uint32_t point = 0;
-    const auto length = static_cast<size_t>(ReadValidUtf8(word.data() + at, &point));
+    const size_t length = ReadValidUtf8(word.data() + at, &point);
     std::string token(word.substr(at, length));
     if (at > 0) token.insert(0, continuing_prefix_);
     at += length;
@@ -440,7 +440,7 @@ void Bpe::MergeLong(std::vector<int32_t>& ids, size_t begin) const {
     int32_t id;  // -1 once merged into its left neighbour
     uint32_t previous, next;
   };
-  const auto count = static_cast<uint32_t>(ids.size() - begin);
+  const uint32_t count = ids.size() - begin;
   std::vector<Symbol> symbols(count);
   struct Candidates {
     int32_t id = 0;

@@ -37,14 +37,14 @@ const Alphabet& TheAlphabet() {
 uint32_t ByteToCharacter(uint8_t byte) { return TheAlphabet().character[byte]; }
 
 void AppendByteLevel(absl::string_view bytes, std::string& out) {
-  for (char byte : bytes) AppendUtf8(ByteToCharacter(static_cast<uint8_t>(byte)), out);
+  for (char byte : bytes) AppendUtf8(ByteToCharacter(byte), out);
 }
 
 Alignment AlignByteLevel(absl::string_view bytes, const TextRange* alignment) {
   Alignment out;
   out.reserve(bytes.size() * 2);
   for (size_t i = 0; i < bytes.size(); ++i) {
-    const uint32_t character = ByteToCharacter(static_cast<uint8_t>(bytes[i]));
+    const uint32_t character = ByteToCharacter(bytes[i]);
     out.insert(out.end(), character < 0x80 ? 1 : 2, alignment[i]);
   }
   return out;
@@ -56,7 +56,7 @@ std::optional<std::string> FromByteLevel(absl::string_view token) {
     uint32_t point = 0;
     const int length = ReadUtf8(token, &point);
     if (length == 0 || point >= kCharacterEnd || TheAlphabet().byte[point] < 0) return std::nullopt;
-    bytes.push_back(static_cast<char>(TheAlphabet().byte[point]));
+    bytes.push_back(TheAlphabet().byte[point]);
     token.remove_prefix(length);
   }
   return bytes;

@@ -83,9 +83,9 @@ absl::string_view Trimmed(absl::string_view text, const ChatFormat::Trim& trim) 
   }
   while (trim.end && !text.empty()) {
     size_t begin = text.size() - 1;
-    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    while (begin > 0 && (text[begin] & 0xC0) == 0x80) --begin;
     const int size = ReadUtf8(text.substr(begin), &point);
-    if (begin + static_cast<size_t>(size) != text.size() || !IsSpace(point)) break;
+    if (begin + size != text.size() || !IsSpace(point)) break;
     text = text.substr(0, begin);
   }
   return text;
@@ -160,9 +160,8 @@ absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text) {
   ChatFormat format;
   ASSIGN_OR_RETURN(format.template_sha256, GetString(json, "template_sha256"));
   const bool is_digest = format.template_sha256.size() == 64 &&
-                         std::all_of(format.template_sha256.begin(), format.template_sha256.end(), [](char c) {
-                           return absl::ascii_isdigit(static_cast<unsigned char>(c)) || (c >= 'a' && c <= 'f');
-                         });
+                         std::all_of(format.template_sha256.begin(), format.template_sha256.end(),
+                                     [](char c) { return absl::ascii_isdigit(c) || (c >= 'a' && c <= 'f'); });
   if (!is_digest) {
     return absl::InvalidArgumentError(absl::StrCat("\"template_sha256\" is \"", format.template_sha256.substr(0, 200),
                                                    "\"; it must be 64 lower-case hexadecimal digits"));

@@ -74,7 +74,7 @@ class ByteFallbackDecoder : public Decoder {
       const absl::string_view view = token;
       if (view.size() == 6 && view.substr(0, 3) == "<0x" && view[5] == '>' &&
           absl::SimpleHexAtoi(view.substr(3, 2), &byte)) {
-        bytes.push_back(static_cast<char>(byte));
+        bytes.push_back(byte);
         continue;
       }
       flush();

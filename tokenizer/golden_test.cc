@@ -38,7 +38,7 @@ std::string LongWord(size_t size) {
   std::string word;
   for (uint64_t state = 1; word.size() < size;) {
     state = state * 6364136223846793005u + 1442695040888963407u;
-    word.push_back(static_cast<char>('a' + (state >> 33) % 26));
+    word.push_back('a' + (state >> 33) % 26);
   }
   return word;
 }

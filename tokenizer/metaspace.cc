@@ -40,7 +40,7 @@ absl::StatusOr<MetaspaceOptions> ReadOptions(const Json& json) {
   ASSIGN_OR_RETURN(options.replacement, GetString(json, "replacement"));
   uint32_t point = 0;
   const int length = ReadUtf8(options.replacement, &point);
-  if (length == 0 || static_cast<size_t>(length) != options.replacement.size()) {
+  if (length == 0 || length != std::ssize(options.replacement)) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"replacement\" is \"", options.replacement, "\", not one character"));
   }

@@ -102,7 +102,7 @@ class Precompiled : public Normalizer {
       if ((unit & 0x100) == 0) continue;
       if (at >= units_.size()) break;
       const size_t begin = units_[at] & 0x7FFFFFFF;
-      if (begin >= replacements_.size() || (static_cast<uint8_t>(replacements_[begin]) & 0xC0) == 0x80) break;
+      if (begin >= replacements_.size() || (replacements_[begin] & 0xC0) == 0x80) break;
       return absl::string_view(replacements_.c_str() + begin);  // up to the NUL
     }
     return std::nullopt;

@@ -183,7 +183,7 @@ absl::StatusOr<std::vector<TextRange>> Regex::FindAll(absl::string_view text) co
       at = range[1];
     } else {  // an empty match: continue after the next character
       at = range[1] + 1;
-      while (at < text.size() && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80) ++at;
+      while (at < text.size() && (text[at] & 0xC0) == 0x80) ++at;
     }
   }
   return found;

@@ -191,7 +191,7 @@ struct Tokenizer::Parts {
       if (leading == 1 && spares_first && (i == 0 || range.begin == 0)) leading = 0;
       for (; leading > 0 && range.begin < range.end; --leading) {
         uint32_t ignored = 0;
-        range.begin += static_cast<size_t>(ReadValidUtf8(trace.text.data() + range.begin, &ignored));
+        range.begin += ReadValidUtf8(trace.text.data() + range.begin, &ignored);
       }
       if (CountCharacters(trace.text.substr(0, std::min(range.end, 4 * trailing))) < trailing) continue;
       for (; trailing > 0 && range.end > range.begin; --trailing) {
@@ -211,7 +211,7 @@ struct Tokenizer::Parts {
     size_t count = 0, run = 0;
     for (size_t at = 0; at < token.size();) {
       uint32_t point = 0;
-      at += static_cast<size_t>(ReadValidUtf8(token.data() + at, &point));
+      at += ReadValidUtf8(token.data() + at, &point);
       const bool is_space = point == kByteLevelSpace || (UnicodeClasses()[point] & kSpace) != 0;
       if (!is_space && !from_end) return run;
       run = is_space ? run + 1 : 0;

@@ -39,7 +39,7 @@ std::string Letters(size_t size, int alphabet_size) {
   uint64_t state = 1;
   while (text.size() < size) {
     state = state * 6364136223846793005u + 1442695040888963407u;
-    text.push_back(static_cast<char>('a' + (state >> 33) % alphabet_size));
+    text.push_back('a' + (state >> 33) % alphabet_size);
   }
   return text;
 }

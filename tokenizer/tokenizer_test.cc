@@ -196,7 +196,7 @@ TEST(TokenizerTest, HashIsOfTheFile) {
 
 TEST(ByteLevelTest, IsABijection) {
   std::string all, spelled;
-  for (int byte = 0; byte < 256; ++byte) all.push_back(static_cast<char>(byte));
+  for (int byte = 0; byte < 256; ++byte) all.push_back(byte);
   AppendByteLevel(all, spelled);
   EXPECT_EQ(FromByteLevel(spelled), all);
   EXPECT_EQ(ByteToCharacter(' '), 0x120u);
@@ -246,7 +246,7 @@ TEST(BpeTest, ShortAndLongWordsFollowTheDefinition) {
     const Vocabulary& ids = (*bpe)->vocabulary();
     for (int length : {1, 2, 3, 31, 32, 33, 34, 120}) {
       std::string word;
-      for (int i = 0; i < length; ++i) word.push_back(static_cast<char>('a' + random.Below(trial % 3 + 1)));
+      for (int i = 0; i < length; ++i) word.push_back('a' + random.Below(trial % 3 + 1));
       std::vector<std::string> symbols;
       for (char c : word) symbols.emplace_back(1, c);
       std::vector<int32_t> wanted, got;
@@ -266,7 +266,7 @@ TEST(BpeTest, TimeIsNotQuadraticInWordLength) {
   auto seconds = [&](size_t size, uint32_t alphabet_size) {
     Random random(1);
     std::string word;
-    while (word.size() < size) word.push_back(static_cast<char>('a' + random.Below(alphabet_size)));
+    while (word.size() < size) word.push_back('a' + random.Below(alphabet_size));
     double best = 1e9;
     for (int i = 0; i < 5; ++i) {
       timespec start, end;
@@ -305,7 +305,7 @@ TEST(UnigramTest, FindsTheBestSegmentation) {
     std::vector<std::pair<std::string, double>> vocab = {{"a", -1}, {"b", -2}};
     while (vocab.size() < 12) {
       std::string token;
-      for (int i = random.Below(4) + 1; i >= 0; --i) token.push_back(static_cast<char>('a' + random.Below(2)));
+      for (int i = random.Below(4) + 1; i >= 0; --i) token.push_back('a' + random.Below(2));
       if (std::any_of(vocab.begin(), vocab.end(), [&](const auto& entry) { return entry.first == token; })) continue;
       vocab.emplace_back(token, -static_cast<double>(random.Below(1 << 20)) / (1 << 18));
     }
@@ -314,7 +314,7 @@ TEST(UnigramTest, FindsTheBestSegmentation) {
     const auto made = MakeSubwordModel(model, /*words_are_bytes=*/false);
     ASSERT_TRUE(made.ok()) << made.status();
     std::string word;
-    for (int i = 0; i < 9; ++i) word.push_back(static_cast<char>('a' + random.Below(2)));
+    for (int i = 0; i < 9; ++i) word.push_back('a' + random.Below(2));
     WordCache cache;
     std::vector<int32_t> got;
     ASSERT_TRUE((*made)->Encode(word, cache, got).ok());

@@ -22,7 +22,7 @@ uint32_t ToLowercase(uint32_t point) {
   const LowercaseRange* range = std::lower_bound(
       kLowercaseRanges, end, point, [](const LowercaseRange& r, uint32_t value) { return r.last < value; });
   if (range == end || point < range->first || (point - range->first) % range->step != 0) return point;
-  return point + static_cast<uint32_t>(range->distance);
+  return point + range->distance;
 }
 
 }  // namespace varifocal

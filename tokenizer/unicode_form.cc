@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<Mapped>> Decompose(absl::string_view text, utf8proc_o
   };
   for (size_t at = 0; at < text.size();) {
     uint32_t point = 0;
-    at += static_cast<size_t>(ReadValidUtf8(text.data() + at, &point));
+    at += ReadValidUtf8(text.data() + at, &point);
     utf8proc_int32_t parts[32] = {static_cast<utf8proc_int32_t>(point)};  // the longest decomposition has 18
     utf8proc_ssize_t count = 1;
     if (point >= 0x80 && !IsInert(point)) {

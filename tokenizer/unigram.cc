@@ -175,7 +175,7 @@ absl::StatusOr<std::unique_ptr<const SubwordModel>> MakeUnigram(const Json& mode
     return absl::InvalidArgumentError(absl::StrCat("\"vocab\" must be a list, not ", vocab->type_name()));
   }
   if (vocab->empty()) return absl::InvalidArgumentError("\"vocab\" has no entries");
-  const auto count = static_cast<int64_t>(vocab->size());
+  const auto count = std::ssize(*vocab);
   if (unknown_id.has_value() && (*unknown_id < 0 || *unknown_id >= count)) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"unk_id\" is ", *unknown_id, ", but \"vocab\" has the ids 0 to ", count - 1));

@@ -28,7 +28,7 @@ LeadByte Classify(uint8_t lead) {
 
 // Bytes of the character: `length` of Classify when it is complete, else the maximal subpart (at least 1).
 int WellFormedBytes(absl::string_view text, int* length) {
-  const LeadByte lead = Classify(static_cast<uint8_t>(text[0]));
+  const LeadByte lead = Classify(text[0]);
   *length = lead.length;
   int have = 1;
   for (; have < lead.length && have < std::ssize(text); ++have) {
@@ -51,19 +51,19 @@ int ReadUtf8(absl::string_view text, uint32_t* code_point) {
 
 void AppendUtf8(uint32_t point, std::string& out) {
   if (point < 0x80) {
-    out.push_back(static_cast<char>(point));
+    out.push_back(point);
   } else if (point < 0x800) {
-    out.push_back(static_cast<char>(0xC0 | point >> 6));
-    out.push_back(static_cast<char>(0x80 | (point & 0x3F)));
+    out.push_back(0xC0 | point >> 6);
+    out.push_back(0x80 | (point & 0x3F));
   } else if (point < 0x10000) {
-    out.push_back(static_cast<char>(0xE0 | point >> 12));
-    out.push_back(static_cast<char>(0x80 | (point >> 6 & 0x3F)));
-    out.push_back(static_cast<char>(0x80 | (point & 0x3F)));
+    out.push_back(0xE0 | point >> 12);
+    out.push_back(0x80 | (point >> 6 & 0x3F));
+    out.push_back(0x80 | (point & 0x3F));
   } else {
-    out.push_back(static_cast<char>(0xF0 | point >> 18));
-    out.push_back(static_cast<char>(0x80 | (point >> 12 & 0x3F)));
-    out.push_back(static_cast<char>(0x80 | (point >> 6 & 0x3F)));
-    out.push_back(static_cast<char>(0x80 | (point & 0x3F)));
+    out.push_back(0xF0 | point >> 18);
+    out.push_back(0x80 | (point >> 12 & 0x3F));
+    out.push_back(0x80 | (point >> 6 & 0x3F));
+    out.push_back(0x80 | (point & 0x3F));
   }
 }
 

@@ -23,7 +23,7 @@ absl::StatusOr<Vocabulary> Vocabulary::FromJson(const Json& json) {
       return absl::InvalidArgumentError(
           absl::StrCat("the id of \"", token, "\" must be an integer, not ", id.type_name()));
     }
-    if (id.is_number_unsigned() && id.get<uint64_t>() > static_cast<uint64_t>(kIdMax)) {
+    if (id.is_number_unsigned() && id.get<uint64_t>() > kIdMax) {
       return absl::InvalidArgumentError(
           absl::StrCat("the id of \"", token, "\" is ", id.get<uint64_t>(), ", not between 0 and ", kIdMax));
     }

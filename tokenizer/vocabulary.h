@@ -29,7 +29,7 @@ class Vocabulary {
   void Reserve(size_t count);
 
   std::optional<int32_t> Find(absl::string_view token) const;
-  bool has_id(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < present_.size() && present_[id]; }
+  bool has_id(int32_t id) const { return id >= 0 && id < std::ssize(present_) && present_[id]; }
   // Indexed by id; empty where the vocabulary skips an id.
   const std::vector<std::string>& tokens() const { return tokens_; }
   size_t entry_count() const { return entry_count_; }

@@ -52,7 +52,7 @@ class WordLookup : public SubwordModel {
   }
 
   static int64_t CountCharacters(absl::string_view word) {
-    return std::count_if(word.begin(), word.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
+    return std::count_if(word.begin(), word.end(), [](char c) { return (c & 0xC0) != 0x80; });
   }
 
   bool AppendPieces(absl::string_view word, std::vector<int32_t>& ids) const {

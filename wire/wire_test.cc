@@ -116,7 +116,7 @@ TEST(WireTest, EveryKindOfTaskHasTypedParameters) {
   for (const TaskKind& kind : TaskKinds()) {
     const v1::TaskKind proto = ToProto(kind);
     EXPECT_EQ(proto.kind(), kind.name);
-    EXPECT_EQ(proto.parameters_size(), static_cast<int>(kind.parameters.size()));
+    EXPECT_EQ(proto.parameters_size(), std::ssize(kind.parameters));
     for (const v1::TaskParameter& parameter : proto.parameters()) {
       EXPECT_TRUE(types.contains(parameter.type())) << kind.name << "." << parameter.name();
       EXPECT_EQ(parameter.type() == "choice", parameter.choices_size() > 0) << kind.name << "." << parameter.name();

@@ -57,8 +57,8 @@ std::string TimeAndAgo(int64_t time_us, int64_t now_us) {
 // Two parts of one bar; what is missing is its background.
 std::string Meter(const db::JobRow& job) {
   const double planned = std::max<int64_t>(1, job.planned_count);
-  const double done = 100 * static_cast<double>(job.answered_count) / planned;
-  const double failed = 100 * static_cast<double>(job.failed_count) / planned;
+  const double done = 100.0 * job.answered_count / planned;
+  const double failed = 100.0 * job.failed_count / planned;
   return absl::StrFormat(
       "<svg class=\"meter\" role=\"img\" aria-label=\"%.0f %% recorded\" viewBox=\"0 0 100 1\" "
       "preserveAspectRatio=\"none\"><rect class=\"done\" width=\"%.3f\" height=\"1\"/><rect class=\"failed\" "

@@ -108,7 +108,7 @@ TEST_F(ArmReportTest, AnAxisIsDrawnAndWrittenInEveryFormat) {
   EXPECT_THAT(page, HasSubstr(">training tokens</text>"));
   EXPECT_THAT(page, Not(HasSubstr("By parameters"))) << "one size";
   const std::string csv = Report(ReportFormat::kCsv, "tokens");
-  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + static_cast<int64_t>(points.size()));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + std::ssize(points));
   EXPECT_THAT(csv, HasSubstr("arm,"));
   EXPECT_THAT(Report(ReportFormat::kLatex, "tokens"),
               AllOf(HasSubstr("focal & mean over tasks, \\% & 1K & 2K & 75.0 & "),

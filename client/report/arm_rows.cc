@@ -143,8 +143,7 @@ std::string PointLabel(const stats::ArmComparison& comparison, const std::vector
     std::set<std::optional<int64_t>> values;
     for (const stats::ArmComparison& other : all) values.insert(other.candidate.first.model.*fact);
     const std::optional<int64_t>& own = comparison.candidate.first.model.*fact;
-    if (values.size() > 1 && own.has_value())
-      parts.push_back(absl::StrCat(QuantityLabel(static_cast<double>(*own)), unit));
+    if (values.size() > 1 && own.has_value()) parts.push_back(absl::StrCat(QuantityLabel(*own), unit));
   };
   add(&db::ModelRecord::training_tokens, " tokens");
   add(&db::ModelRecord::parameter_count, " parameters");

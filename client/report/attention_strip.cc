@@ -28,7 +28,7 @@ constexpr char kStyle[] =
 
 int ShadeOf(double mass) {
   if (mass <= 0) return 0;
-  return std::clamp(static_cast<int>(std::ceil(kShades * (1 + std::log2(mass) / kOctaves))), 0, kShades);
+  return std::clamp<int>(std::ceil(kShades * (1 + std::log2(mass) / kOctaves)), 0, kShades);
 }
 
 std::string Rect(const char* style, double x, double y, double width, double height, const std::string& more = "") {
@@ -93,7 +93,7 @@ std::string DrawStrip(const std::string& title, const StripPlace& place, const s
       size_t end = bin + 1;
       while (end < row.masses.size() && ShadeOf(row.masses[end]) == shade) ++end;
       if (shade > 0) {
-        body += Rect("mass", kLeft + plot * bin / bins, y, plot * static_cast<double>(end - bin) / bins, kRowHeight - 1,
+        body += Rect("mass", kLeft + plot * bin / bins, y, plot * (end - bin) / bins, kRowHeight - 1,
                      absl::StrFormat(" fill-opacity=\"%.2g\"", static_cast<double>(shade) / kShades));
       }
       bin = end;
@@ -104,7 +104,7 @@ std::string DrawStrip(const std::string& title, const StripPlace& place, const s
     y += kRowHeight;
   }
   for (const auto& [begin, end] : place.evidence) {
-    const double x = x_of(static_cast<double>(begin)), width = x_of(end) - x;
+    const double x = x_of(begin), width = x_of(end) - x;
     body += Rect("evidence", x, kTop - 7, std::max(width, 2.0), 5);
     body += Rect("evidence", x, y, std::max(width, 2.0), 3);
   }

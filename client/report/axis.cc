@@ -20,7 +20,7 @@ namespace {
 constexpr double kParameterRatioMax = 1.05;
 
 std::optional<double> AsDouble(const std::optional<int64_t>& value) {
-  return value.has_value() ? std::optional(static_cast<double>(*value)) : std::nullopt;
+  return value.has_value() ? std::optional<double>(*value) : std::nullopt;
 }
 
 // The one layer whose temperature differs from that of all others.
@@ -32,7 +32,7 @@ std::optional<double> OnlyOtherLayer(const db::VariantRecord& variant) {
   for (size_t i = 0; i < run->size(); ++i) {
     if ((*run)[i] == usual) continue;
     if (layer.has_value()) return std::nullopt;
-    layer = static_cast<double>(i);
+    layer = i;
   }
   return layer;
 }
@@ -104,9 +104,9 @@ std::vector<std::string> LabelsOf(const std::vector<Group>& groups) {
       });
     };
     if (differs(Fact::kParameters) && model.parameter_count)
-      parts.push_back(absl::StrCat(QuantityLabel(static_cast<double>(*model.parameter_count)), " parameters"));
+      parts.push_back(absl::StrCat(QuantityLabel(*model.parameter_count), " parameters"));
     if (differs(Fact::kTokens) && model.training_tokens)
-      parts.push_back(absl::StrCat(QuantityLabel(static_cast<double>(*model.training_tokens)), " tokens"));
+      parts.push_back(absl::StrCat(QuantityLabel(*model.training_tokens), " tokens"));
     if (differs(Fact::kTrainedLength) && model.trained_context_length)
       parts.push_back(absl::StrCat("trained at ", LengthLabel(*model.trained_context_length)));
     if (differs(Fact::kTemperature)) parts.push_back(model.attention_json);
@@ -157,7 +157,7 @@ EqualLossRow RatioAt(const stats::ArmTable& table, const Group& baseline,
   const auto average = [&](size_t first, size_t count) {
     double sum = 0;
     for (size_t i = first; i < first + count; ++i) sum += means[i];
-    return sum / static_cast<double>(count);
+    return sum / count;
   };
   std::vector<stats::EqualLossSeed> seeds(row.is_paired ? row.seeds.size() : 1);
   for (size_t s = 0; s < seeds.size(); ++s) {

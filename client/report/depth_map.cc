@@ -123,9 +123,9 @@ std::vector<Json> DepthJson(const ReportData& data) {
 std::string DepthMapsSvg(const ReportData& data) {
   if (data.depths.IsEmpty()) return "";
   constexpr int kLabelWidth = 84, kCellWidth = 46, kCellHeight = 26, kTop = 36, kMapsPerRow = 3;
-  const int map_width = kLabelWidth + kCellWidth * static_cast<int>(data.lengths.size()) + 24;
+  const int map_width = kLabelWidth + kCellWidth * data.lengths.size() + 24;
   const int map_height = kTop + kCellHeight * DepthTable::kQuarterCount + 24;
-  const int map_count = static_cast<int>(data.variants.size());
+  const int map_count = data.variants.size();
   const int width = map_width * std::min(map_count, kMapsPerRow);
   const int height = map_height * ((map_count + kMapsPerRow - 1) / kMapsPerRow);
   std::string out = absl::StrCat("<svg class=\"chart strip\" viewBox=\"0 0 ", width, " ", height,
@@ -138,7 +138,7 @@ std::string DepthMapsSvg(const ReportData& data) {
     const int left = variant % kMapsPerRow * map_width, top = variant / kMapsPerRow * map_height;
     text("title", "start", left, top + 13, data.variants[variant].name);
     for (size_t i = 0; i < data.lengths.size(); ++i) {
-      const int x = left + kLabelWidth + kCellWidth * static_cast<int>(i);
+      const int x = left + kLabelWidth + kCellWidth * i;
       text("tick", "middle", x + kCellWidth / 2, top + kTop - 6, LengthLabel(data.lengths[i]));
       for (int quarter = 0; quarter < DepthTable::kQuarterCount; ++quarter) {
         const int y = top + kTop + kCellHeight * quarter;

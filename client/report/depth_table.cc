@@ -19,7 +19,7 @@ std::optional<double> DepthOf(const db::SampleRecord& sample) {
 void DepthTable::Add(size_t variant_index, const db::SampleRecord& sample, double value) {
   const std::optional<double> depth = DepthOf(sample);
   if (!depth.has_value()) return;
-  const int quarter = std::clamp(static_cast<int>(*depth * kQuarterCount), 0, kQuarterCount - 1);
+  const int quarter = std::clamp<int>(*depth * kQuarterCount, 0, kQuarterCount - 1);
   Mean& cell = cells_[{variant_index, sample.context_length, quarter, sample.task}];
   cell.sum += value;
   ++cell.count;

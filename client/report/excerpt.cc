@@ -41,9 +41,7 @@ std::vector<Piece> Pieces(absl::string_view excerpt) {
 }
 
 void AddOccurrences(const Piece& piece, const std::string& answer, std::vector<ByteSpan>& found) {
-  const auto is_word = [&](size_t at) {
-    return at < piece.text.size() && absl::ascii_isalnum(static_cast<unsigned char>(piece.text[at]));
-  };
+  const auto is_word = [&](size_t at) { return at < piece.text.size() && absl::ascii_isalnum(piece.text[at]); };
   if (answer.empty()) return;
   for (size_t at = piece.text.find(answer); at != piece.text.npos; at = piece.text.find(answer, at + answer.size())) {
     const size_t end = at + answer.size();
@@ -60,7 +58,7 @@ bool Contains(const std::vector<ByteSpan>& spans, int64_t position) {
 
 // The nearest character border at or after `at`.
 int64_t AtBorder(absl::string_view text, int64_t at) {
-  while (at < std::ssize(text) && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+  while (at < std::ssize(text) && (text[at] & 0xC0) == 0x80) ++at;
   return at;
 }
 

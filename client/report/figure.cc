@@ -80,7 +80,7 @@ std::string Tip(const std::string& label, double x, const std::string& value, co
 Point DifferencePoint(const std::string& label, int64_t length, const stats::Inference& row, double scale,
                       bool is_extrapolated, bool is_incomplete) {
   Point point;
-  point.x = static_cast<double>(length);
+  point.x = length;
   point.y = row.difference * scale;
   point.has_interval = row.can_infer;
   point.low = row.can_infer ? row.low * scale : point.y;

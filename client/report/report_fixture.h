@@ -167,7 +167,7 @@ class ReportTest : public testing::Test {
         sample.prompt_token_count = cell.cell.context_length - 16;
         sample.new_token_count_max = 8;
         if (made.has_evidence) {
-          const double depth = static_cast<double>(index % 4) / 4;
+          const double depth = (index % 4) / 4.0;
           sample.evidence_json =
               absl::StrCat("[{\"token_begin\":", static_cast<int64_t>(depth * *sample.prompt_token_count),
                            ",\"token_end\":", static_cast<int64_t>(depth * *sample.prompt_token_count) + 12, "}]");

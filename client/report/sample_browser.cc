@@ -210,7 +210,7 @@ std::string MetaLine(const VariantAnswer& answer) {
   std::vector<std::string> facts = {answer.IsCut() ? "cut by the limit on new tokens" : answer.finish_reason};
   if (!answer.is_scored)
     facts.push_back(absl::StrCat(answer.new_token_count, answer.new_token_count == 1 ? " new token" : " new tokens"));
-  facts.push_back(absl::StrCat(Unsigned(static_cast<double>(answer.prefill_us + answer.decode_us) / 1e6, 2), " s"));
+  facts.push_back(absl::StrCat(Unsigned((answer.prefill_us + answer.decode_us) / 1e6, 2), " s"));
   return absl::StrJoin(facts, " \u00B7 ");
 }
 

@@ -114,7 +114,7 @@ std::string DrawStackedBars(const StackedFigure& figure) {
     out += DrawPanel(figure, figure.panels[i], axis, kMargin + kPanelWidth * column, kPanelsTop + kPanelHeight * row);
   }
   for (size_t i = 0; i < figure.classes.size(); ++i) {
-    const double x = kMargin + kLegendWidth * static_cast<double>(i % in_a_row);
+    const double x = kMargin + kLegendWidth * (i % in_a_row);
     const size_t row = i / in_a_row;
     const double y = legend_top + kLegendRow * row;
     absl::StrAppend(&out, "<rect class=\"c", i, "\" x=\"", Coordinate(x), "\" y=\"", Coordinate(y),

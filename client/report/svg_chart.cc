@@ -59,8 +59,7 @@ class Plot {
       right_ = 12;
       PlaceLegend();
     }
-    inset_ = 10 + ShiftOf(static_cast<int>(figure.series.size()) - 1) +
-             (figure.kind == Figure::Kind::kPointsWithBars ? 4 : 0);
+    inset_ = 10 + ShiftOf(figure.series.size() - 1) + (figure.kind == Figure::Kind::kPointsWithBars ? 4 : 0);
   }
 
   std::string Draw() {
@@ -96,7 +95,7 @@ class Plot {
     }
     return kDodge / 2;  // equal lines remain visible
   }
-  double ShiftOf(int series) const { return Step() * (series - (static_cast<double>(figure_.series.size()) - 1) / 2); }
+  double ShiftOf(int series) const { return Step() * (series - (figure_.series.size() - 1.0) / 2); }
   double Right() const { return size_.width - right_; }
   double Bottom() const { return size_.height - kPlotBottom; }
   double X(double x) const {
@@ -122,7 +121,7 @@ class Plot {
   void DrawTrainedRegion() {
     if (!figure_.trained_x.has_value()) return;
     // Right of the markers at the trained length.
-    const double shift_max = ShiftOf(static_cast<int>(figure_.series.size()) - 1);
+    const double shift_max = ShiftOf(figure_.series.size() - 1);
     const double x = std::clamp(X(*figure_.trained_x) + shift_max + kMarkerRadius + 1, kPlotLeft + 0.0, Right());
     absl::StrAppend(&out_, "<rect class=\"beyond\" x=\"", Number(x), "\" y=\"", kPlotTop, "\" width=\"",
                     Number(Right() - x), "\" height=\"", Number(Bottom() - kPlotTop),
@@ -253,7 +252,7 @@ class Plot {
     const double lowest = Bottom() - 2;
     for (size_t i = 1; i < labels.size(); ++i) labels[i].y = std::max(labels[i].y, labels[i - 1].y + kLabelHeight);
     for (size_t i = labels.size(); i-- > 0;) {
-      labels[i].y = std::min(labels[i].y, lowest - kLabelHeight * static_cast<double>(labels.size() - 1 - i));
+      labels[i].y = std::min(labels[i].y, lowest - kLabelHeight * (labels.size() - 1 - i));
     }
     for (const Label& label : labels) {
       if (label.series == nullptr) {

@@ -233,7 +233,7 @@ std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportD
       const SweepPoint* chosen = choice == nullptr ? nullptr : PointOf(*choice, sweep, data);
       Series series{SweepLabel(sweep), static_cast<int>(sweep.points.front().variant_index), {}};
       for (const SweepPoint& swept : sweep.points)
-        series.color_index = std::min(series.color_index, static_cast<int>(swept.variant_index));
+        series.color_index = std::min<int>(series.color_index, swept.variant_index);
       // Sweeps of other layers of a model share its point as trained, but no colour.
       while (!colors.insert(series.color_index % kChartColorCount).second && std::ssize(colors) < kChartColorCount)
         ++series.color_index;
@@ -283,7 +283,7 @@ std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const Rep
       const int64_t length = by_length ? data.lengths[i] : data.lengths.back();
       Series series = TaskSeries(sweeps[by_length ? 0 : i], data, *metric, length);
       series.label = by_length ? LengthLabel(length) : SweepLabel(sweeps[i]);
-      series.color_index = static_cast<int>(i);
+      series.color_index = i;
       if (!series.points.empty()) figure.series.push_back(std::move(series));
     }
     if (IsShare(*metric)) {

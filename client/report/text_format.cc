@@ -92,7 +92,7 @@ std::string ConfidenceLabel(double confidence) { return absl::StrCat(std::lround
 
 std::string CountLabel(int64_t count) {
   std::string digits = absl::StrCat(count < 0 ? -count : count);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, 1, ',');
+  for (int at = digits.size() - 3; at > 0; at -= 3) digits.insert(at, 1, ',');
   return absl::StrCat(count < 0 ? kMinus : "", digits);
 }
 
@@ -156,7 +156,7 @@ std::string ShellWord(const std::string& word) {
 std::string Shorten(absl::string_view text, size_t bytes_max) {
   if (text.size() <= bytes_max) return std::string(text);
   size_t end = bytes_max;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;
   return absl::StrCat(text.substr(0, end), "\u2026");
 }
 

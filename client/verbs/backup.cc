@@ -25,7 +25,7 @@ class Backup : public Command {
       RETURN_IF_ERROR(PrintJson(console, {{"out", copy_path_}, {"bytes", bytes}}));
       return ExitCode::kDone;
     }
-    console.out << copy_path_ << ": " << WithThousands(static_cast<int64_t>(bytes)) << " bytes, checked.\n";
+    console.out << copy_path_ << ": " << WithThousands(bytes) << " bytes, checked.\n";
     return ExitCode::kDone;
   }
 

@@ -39,8 +39,7 @@ class ServeDashboard : public Command {
   absl::Status ServeUntil(const sigset_t& stops, Console& console) {
     Dashboard dashboard(database_path_);
     ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> server,
-                     HttpServer::Start(static_cast<int>(port_),
-                                       [&](const HttpRequest& request) { return dashboard.Answer(request); }));
+                     HttpServer::Start(port_, [&](const HttpRequest& request) { return dashboard.Answer(request); }));
     console.out << "http://127.0.0.1:" << server->port() << "/\n" << std::flush;
     console.err << "Ctrl-C stops it.\n";
     int signal = 0;

@@ -123,7 +123,7 @@ class ExportResults : public Command {
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
     const bool is_good_tag = !tag_.empty() && std::all_of(tag_.begin(), tag_.end(), [](char c) {
-      return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+      return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
     });
     if (!is_good_tag) {
       return UsageError(absl::StrCat("--tag=", tag_, ": part of a file's name: letters, digits, -, _ and \".\"."));
@@ -217,7 +217,7 @@ class ExportResults : public Command {
         ++skipped_count;
         continue;
       }
-      ASSIGN_OR_RETURN(const Json object, rows.Read(static_cast<size_t>(sample_index)));
+      ASSIGN_OR_RETURN(const Json object, rows.Read(sample_index));
       const absl::StatusOr<helmet::ImportedRow> read = helmet::RowFromJson(object);
       if (!read.ok()) return Annotate(read.status(), rows.PlaceOf(sample_index));
       const helmet::ImportedRow& row = *read;

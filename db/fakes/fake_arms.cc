@@ -30,7 +30,7 @@ void WriteFakeArms(const std::string& path, const FakeArmsOptions& options) {
         model.training_tokens = tokens;
         model.parameter_count = 100'000;
         const double gain = *arm == 'f' ? 0.4 + 0.1 * (seed - 1) : 0;
-        shifts.push_back(std::log2(static_cast<double>(tokens) / 1000) - 4 + 0.1 * seed + gain);
+        shifts.push_back(std::log2(tokens / 1000.0) - 4 + 0.1 * seed + gain);
       }
     }
   }

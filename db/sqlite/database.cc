@@ -18,7 +18,7 @@ namespace {
 std::string OneLine(absl::string_view text) {
   constexpr size_t kBytesMax = 160;
   std::string line;
-  for (char c : text.substr(0, kBytesMax)) line += absl::ascii_isprint(static_cast<unsigned char>(c)) ? c : ' ';
+  for (char c : text.substr(0, kBytesMax)) line += absl::ascii_isprint(c) ? c : ' ';
   return text.size() > kBytesMax ? line + ".." : line;
 }
 
@@ -245,7 +245,7 @@ Database::~Database() { sqlite3_close_v2(connection_); }
 
 absl::StatusOr<Statement> Database::Prepare(absl::string_view sql) {
   sqlite3_stmt* statement = nullptr;
-  int code = sqlite3_prepare_v2(connection_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
+  int code = sqlite3_prepare_v2(connection_, sql.data(), sql.size(), &statement, nullptr);
   if (code != SQLITE_OK) return LastError(connection_, path_);
   return Statement(statement, path_);
 }

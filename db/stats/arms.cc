@@ -36,8 +36,8 @@ bool IsSamePoint(const db::VariantRecord& a, const db::VariantRecord& b) {
 
 bool IsComparable(const Arm& a, const Arm& b) {
   const db::ModelRecord &x = a.first.model, &y = b.first.model;
-  const double ratio = static_cast<double>(x.parameter_count.value_or(1)) /
-                       static_cast<double>(std::max<int64_t>(1, y.parameter_count.value_or(1)));
+  const double ratio =
+      static_cast<double>(x.parameter_count.value_or(1)) / std::max<int64_t>(1, y.parameter_count.value_or(1));
   return x.training_tokens == y.training_tokens && x.trained_context_length == y.trained_context_length &&
          x.parameter_count.has_value() == y.parameter_count.has_value() &&
          std::max(ratio, 1 / ratio) <= kParameterRatioMax;
@@ -94,10 +94,10 @@ double MeanOfRuns(const std::vector<std::vector<std::vector<double>>>& runs) {
     for (const std::vector<double>& values : run) {
       double of_task = 0;
       for (double value : values) of_task += value;
-      sum += of_task / static_cast<double>(values.size() * run.size());
+      sum += of_task / (values.size() * run.size());
     }
   }
-  return sum / static_cast<double>(runs.size());
+  return sum / runs.size();
 }
 
 // The largest size that a difference, or a value, of the measure's task can have; that of the values seen where the metric
@@ -124,7 +124,7 @@ void SetDesignEffects(const std::vector<ReplicateGroup>& groups, std::vector<Rep
     for (size_t q = 0; q < tasks[t].clusters.size(); ++q) {
       double value = 0;
       for (const ReplicateGroup& group : groups) {
-        for (const auto& run : group.values) value += group.sign * run[t][q] / static_cast<double>(group.values.size());
+        for (const auto& run : group.values) value += group.sign * run[t][q] / group.values.size();
       }
       values.push_back({tasks[t].clusters[q], value});
     }

@@ -76,11 +76,11 @@ double CovarianceOfMeans(const std::vector<Cluster>& x, const std::vector<Cluste
   VF_CHECK(x.size() == y.size(), "a covariance needs the same clusters");
   const ClusteredMean mean_x = MeanOfClusters(x), mean_y = MeanOfClusters(y);
   if (x.size() < 2) return 0;
-  const double n = static_cast<double>(mean_x.value_count);
+  const double n = mean_x.value_count;
   double products = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     VF_CHECK(x[i].count == y[i].count, "a covariance needs clusters of the same sizes");
-    const double count = static_cast<double>(x[i].count);
+    const double count = x[i].count;
     products += (x[i].sum - count * mean_x.mean) * (y[i].sum - count * mean_y.mean) / (1 - count / n);
   }
   return products / (n * n);
@@ -97,7 +97,7 @@ int64_t DifferingClusterCount(const std::vector<Cluster>& clusters) {
   int64_t longest = 0;
   for (size_t first = 0, i = 0; i < means.size(); ++i) {
     if (means[i] - means[first] > 1e-12 * magnitude) first = i;
-    longest = std::max(longest, static_cast<int64_t>(i - first + 1));
+    longest = std::max<int64_t>(longest, i - first + 1);
   }
   return std::ssize(means) - longest;
 }
@@ -130,8 +130,8 @@ std::optional<double> PooledDesignEffect(const std::vector<std::vector<Cluster>>
 double DesignEffectMax(const std::vector<Cluster>& clusters) {
   double squares = 0, n = 0;
   for (const Cluster& cluster : clusters) {
-    squares += static_cast<double>(cluster.count) * static_cast<double>(cluster.count);
-    n += static_cast<double>(cluster.count);
+    squares += static_cast<double>(cluster.count) * cluster.count;
+    n += cluster.count;
   }
   return n > 0 ? squares / n : 1;
 }

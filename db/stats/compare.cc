@@ -104,7 +104,7 @@ std::map<int64_t, double> WeightsOf(LengthContrast::Kind kind, const Lengths& le
   if (kind == LengthContrast::Kind::kChange) return {{lengths.begin()->first, -1}, {lengths.rbegin()->first, 1}};
   // Least squares on x = log2(length): weight = (x - mean) / sum (x - mean)^2
   double mean = 0, squares = 0;
-  for (const auto& [length, pairs] : lengths) mean += std::log2(length) / static_cast<double>(lengths.size());
+  for (const auto& [length, pairs] : lengths) mean += std::log2(length) / lengths.size();
   for (const auto& [length, pairs] : lengths) squares += std::pow(std::log2(length) - mean, 2);
   for (const auto& [length, pairs] : lengths) weights[length] = (std::log2(length) - mean) / squares;
   return weights;
@@ -216,8 +216,8 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
   row.is_unfinished = row.finished_task_count < row.planned_task_count;
   row.is_incomplete = row.is_unfinished || row.failed_count > 0;
   if (tasks.empty()) return row;
-  row.baseline_mean /= static_cast<double>(tasks.size());
-  row.candidate_mean /= static_cast<double>(tasks.size());
+  row.baseline_mean /= tasks.size();
+  row.candidate_mean /= tasks.size();
   Assign(InferDifference(tasks, OptionsFor(options, options.margin, 1)), row);
   if (do_failures_count) SetAnswered(answered_tasks, OptionsFor(options, options.margin, 1), row);
   row.relative = InferRelativeGain(ratios, row, options.confidence);
@@ -290,8 +290,8 @@ std::vector<LengthContrast> ContrastLengths(LengthContrast::Kind kind, const Gro
   Assign(InferDifference(all_tasks, OptionsFor(options, all.margin, 1)), all);
   if (do_failures_count) SetAnswered(all_answered, OptionsFor(options, all.margin, 1), all);
   all.task = all.metric = "";
-  all.short_difference /= static_cast<double>(all_tasks.size());
-  all.long_difference /= static_cast<double>(all_tasks.size());
+  all.short_difference /= all_tasks.size();
+  all.long_difference /= all_tasks.size();
   all.question_count = all.value_count;
   contrasts.push_back(all);
   return contrasts;

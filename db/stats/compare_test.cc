@@ -134,7 +134,7 @@ TEST(ComparePairs, NoRelativeGainWithoutAZero) {
   for (size_t i = 0; i < pairs.size(); ++i) {
     pairs[i].cluster = absl::StrCat(i / 2);
     pairs[i].baseline_value = 0.5;
-    pairs[i].candidate_value = 0.5 + 0.01 * static_cast<double>(i);
+    pairs[i].candidate_value = 0.5 + 0.01 * i;
     pairs[i].difference = *pairs[i].candidate_value - 0.5;
   }
   EXPECT_EQ(ComparePairs(pairs, {.worst_value = -1, .best_value = 1})->relative.problem, RelativeGainProblem::kNoZero);

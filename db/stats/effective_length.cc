@@ -77,8 +77,7 @@ EffectiveLength FindEffectiveLength(const std::vector<LengthValues>& tasks, cons
     result.tested.push_back(length);
     parts.push_back(AgainstThreshold(tasks, length, options));
   }
-  for (const LengthValues& task : tasks)
-    result.shortest_score += MeanOf(task.begin()->second) / static_cast<double>(tasks.size());
+  for (const LengthValues& task : tasks) result.shortest_score += MeanOf(task.begin()->second) / tasks.size();
   result.threshold = options.score.value_or(options.share * result.shortest_score);
   if (!options.score.has_value() && result.shortest_score <= 0) {
     result.problem = EffectiveLengthProblem::kNoScore;

@@ -13,7 +13,7 @@ std::vector<double> HolmAdjust(const std::vector<double>& p_values) {
   double running = 0;
   for (size_t rank = 0; rank < order.size(); ++rank) {
     // max over smaller ones of (m - rank) * p
-    running = std::max(running, static_cast<double>(order.size() - rank) * p_values[order[rank]]);
+    running = std::max(running, (order.size() - rank) * p_values[order[rank]]);
     adjusted[order[rank]] = std::min(1.0, running);
   }
   return adjusted;

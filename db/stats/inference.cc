@@ -110,7 +110,7 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
   if (options.margin.has_value()) {
     result.p_equivalence = EquivalenceP(result.difference, *options.margin, std::sqrt(margin_variance), result.degrees);
   }
-  result.p_sign_flip_min = std::min(1.0, std::exp2(1 - static_cast<double>(result.cluster_count)));
+  result.p_sign_flip_min = std::min(1.0, std::exp2(1.0 - result.cluster_count));
   if (options.with_sign_flip) SetSignFlip(SignFlipTest(signed_sums, options.sign_flip), options.confidence, result);
   return result;
 }
@@ -145,7 +145,7 @@ void SetAnswered(const std::vector<TaskDifferences>& tasks, InferenceOptions opt
 void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
                             const MaxTValues& max_t) {
   const double level = 1 - confidence;
-  const size_t count = std::max(family.size(), static_cast<size_t>(std::max<int64_t>(declared_count, 1)));
+  const size_t count = std::max<size_t>(family.size(), std::max<int64_t>(declared_count, 1));
   const AdjustedValues all = Adjust(family.size(), count, max_t.all,
                                     [&](size_t i) { return std::pair(family[i]->p_value, family[i]->p_equivalence); });
   const AdjustedValues answered = Adjust(family.size(), count, max_t.answered, [&](size_t i) {

@@ -50,8 +50,8 @@ std::vector<TaskDifferences> Differences(const FamilyDesign& design, const std::
     task.clusters.resize(design.cluster_count);
     for (size_t i = 0; i < latents.size(); ++i) {
       const bool is_right = same * latents[i] + other * innovation[i] > candidate_threshold;
-      const double difference = static_cast<double>(is_right) - static_cast<double>(latents[i] > baseline_threshold);
-      Cluster& cluster = task.clusters[i / static_cast<size_t>(design.cluster_size)];
+      const double difference = static_cast<double>(is_right) - (latents[i] > baseline_threshold);
+      Cluster& cluster = task.clusters[i / design.cluster_size];
       cluster.sum += difference;
       cluster.square_sum += difference * difference;
       ++cluster.count;
@@ -118,8 +118,7 @@ FamilyRates SimulateFamily(const FamilyDesign& design, int64_t experiment_count,
       rates.any_max_t += IsAnyDecided(rows);
     }
   }
-  for (double* share : {&rates.any_unadjusted, &rates.any_outcome, &rates.any_max_t})
-    *share /= static_cast<double>(experiment_count);
+  for (double* share : {&rates.any_unadjusted, &rates.any_outcome, &rates.any_max_t}) *share /= experiment_count;
   for (double* share : {&rates.coverage, &rates.equivalent, &rates.few_differ}) *share /= row_count;
   if (spread_count > 0) rates.found /= spread_count;
   return rates;
@@ -163,7 +162,7 @@ NullRates SimulateNull(const NullDesign& design, int64_t experiment_count, int64
     }
     CompareOptions options;
     options.with_sign_flip = draws > 0;
-    if (draws > 0) options.sign_flip = {draws, seed + static_cast<uint64_t>(experiment)};
+    if (draws > 0) options.sign_flip = {draws, seed + experiment};
     absl::StatusOr<Comparison> row = ComparePairs(pairs, info, options);
     VF_CHECK(row.ok());
     const bool leaves_out_zero = row->low > 0 || row->high < 0;
@@ -181,11 +180,11 @@ NullRates SimulateNull(const NullDesign& design, int64_t experiment_count, int64
     rates.contradictions += is_contradiction;
   }
   if (rates.relative > 0) rates.relative_coverage /= rates.relative;
-  rates.relative /= static_cast<double>(experiment_count);
-  rates.sign_flip /= static_cast<double>(experiment_count);
-  rates.interval /= static_cast<double>(experiment_count);
-  rates.coverage /= static_cast<double>(experiment_count);
-  rates.equivalent /= static_cast<double>(experiment_count);
+  rates.relative /= experiment_count;
+  rates.sign_flip /= experiment_count;
+  rates.interval /= experiment_count;
+  rates.coverage /= experiment_count;
+  rates.equivalent /= experiment_count;
   return rates;
 }
 

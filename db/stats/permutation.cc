@@ -33,7 +33,7 @@ SignFlipResult PermutationTest(const std::vector<double>& a, const std::vector<d
     magnitude += std::abs(value);
   }
   // The difference of means is a linear function of the sum of the first group: n sum(a) - n_a total, over n_a n_b.
-  const double n = static_cast<double>(all.size()), a_count = static_cast<double>(a.size());
+  const double n = all.size(), a_count = a.size();
   const auto distance = [&](double sum) { return std::abs(n * sum - a_count * total); };
   double sum = 0;
   for (double value : a) sum += value;
@@ -42,7 +42,7 @@ SignFlipResult PermutationTest(const std::vector<double>& a, const std::vector<d
   SignFlipResult result;
   int64_t extreme_count = 0;
   const double divisions = DivisionCount(a.size(), b.size());
-  if (divisions <= static_cast<double>(kExactDivisionCountMax)) {
+  if (divisions <= kExactDivisionCountMax) {
     result.test = "permutation_exact";
     result.draws = static_cast<int64_t>(divisions);
     std::vector<bool> is_first(all.size());
@@ -52,7 +52,7 @@ SignFlipResult PermutationTest(const std::vector<double>& a, const std::vector<d
       for (size_t i = 0; i < all.size(); ++i) first += is_first[i] ? all[i] : 0;
       extreme_count += distance(first) >= threshold;
     } while (std::prev_permutation(is_first.begin(), is_first.end()));
-    result.p_value = static_cast<double>(extreme_count) / divisions;
+    result.p_value = extreme_count / divisions;
     return result;
   }
   result.test = "permutation_sampled";

@@ -30,7 +30,7 @@ Power PlannedPower(const std::vector<PlannedTask>& tasks, const PowerAssumptions
       degrees_denominator += part * part / (contexts - 1);
     }
   }
-  power.p_sign_flip_min = std::min(1.0, std::exp2(1 - static_cast<double>(power.context_count)));
+  power.p_sign_flip_min = std::min(1.0, std::exp2(1.0 - power.context_count));
   power.p_sign_flip_min_adjusted = std::min(1.0, power.p_sign_flip_min * test_count);
   if (!power.can_infer) return power;
   const double degrees = variance * variance / degrees_denominator;

@@ -23,7 +23,7 @@ const char* RelativeGainProblemName(RelativeGainProblem problem) {
 
 RelativeGain InferRelativeGain(const std::vector<TaskRatio>& tasks, const Inference& difference, double confidence) {
   if (!difference.can_infer) return {.problem = RelativeGainProblem::kNoInference};
-  const double count = static_cast<double>(tasks.size());
+  const double count = tasks.size();
   double baseline = 0, baseline_variance = 0, covariance = 0;
   for (const TaskRatio& task : tasks) {
     baseline += MeanOfClusters(task.baseline).mean / count;

@@ -99,7 +99,7 @@ ReplicateRates SimulateReplicates(const ReplicateDesign& design, int64_t experim
       Run mean = groups[g].values[0];
       for (size_t q = 0; q < mean[0].size(); ++q) {
         mean[0][q] = 0;
-        for (const Run& run : groups[g].values) mean[0][q] += run[0][q] / static_cast<double>(groups[g].values.size());
+        for (const Run& run : groups[g].values) mean[0][q] += run[0][q] / groups[g].values.size();
       }
       averaged[g].values = {mean};
       single[g].values.resize(1);
@@ -111,7 +111,7 @@ ReplicateRates SimulateReplicates(const ReplicateDesign& design, int64_t experim
       for (const Run& run : groups[0].values) {
         double sum = 0;
         for (double value : run[0]) sum += value;
-        const double mean = sum / static_cast<double>(run[0].size());
+        const double mean = sum / run[0].size();
         seeds.push_back({mean, 1, mean * mean});
       }
       rates.contexts_ignored += ExcludesZero(InferDifference({{seeds, task.difference_max, 1}}, options));
@@ -119,7 +119,7 @@ ReplicateRates SimulateReplicates(const ReplicateDesign& design, int64_t experim
   }
   for (double* rate : {&rates.interval, &rates.coverage, &rates.equivalent_at_margin, &rates.seeds_ignored,
                        &rates.one_run, &rates.contexts_ignored}) {
-    *rate /= static_cast<double>(experiment_count);
+    *rate /= experiment_count;
   }
   return rates;
 }

@@ -15,12 +15,12 @@ namespace {
 double MeanOf(const std::vector<double>& values) {
   double sum = 0;
   for (double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
+  return sum / values.size();
 }
 
 // Of the mean of `values`. Values that are equal on paper differ by rounding, which must count as zero.
 double VarianceOfMean(const std::vector<double>& values) {
-  const double n = static_cast<double>(values.size()), mean = MeanOf(values);
+  const double n = values.size(), mean = MeanOf(values);
   double squares = 0, magnitude = 0;
   for (double value : values) {
     squares += (value - mean) * (value - mean);
@@ -34,24 +34,24 @@ std::vector<double> SeedMeans(const ReplicateGroup& group) {
   for (const std::vector<std::vector<double>>& tasks : group.values) {
     double sum = 0;
     for (const std::vector<double>& values : tasks) sum += MeanOf(values);
-    means.push_back(sum / static_cast<double>(tasks.size()));
+    means.push_back(sum / tasks.size());
   }
   return means;
 }
 
 // The part of a task's mean that neither seeds nor contexts explain: residuals of the sums of (seed, context).
 double RestVariance(const ReplicatedTask& task, const ReplicateGroup& group, size_t task_index) {
-  const double seeds = static_cast<double>(group.values.size()), n = static_cast<double>(task.clusters.size());
+  const double seeds = group.values.size(), n = task.clusters.size();
   std::map<std::string, std::vector<size_t>> questions;
   for (size_t q = 0; q < task.clusters.size(); ++q) questions[task.clusters[q]].push_back(q);
-  const double contexts = static_cast<double>(questions.size());
+  const double contexts = questions.size();
   if (seeds < 2 || contexts < 2) return 0;
   std::vector<double> seed_means;
   for (const auto& run : group.values) seed_means.push_back(MeanOf(run[task_index]));
   const double mean = MeanOf(seed_means);
   double squares = 0;
   for (const auto& [name, members] : questions) {
-    const double count = static_cast<double>(members.size());
+    const double count = members.size();
     std::vector<double> sums;
     for (const auto& run : group.values) {
       double sum = 0;
@@ -78,7 +78,7 @@ std::vector<TaskDifferences> OverSeeds(const std::vector<ReplicatedTask>& tasks,
       for (const ReplicateGroup& group : groups) {
         double sum = 0;
         for (const auto& run : group.values) sum += run[t][q];
-        value += group.sign * sum / static_cast<double>(group.values.size());
+        value += group.sign * sum / group.values.size();
       }
       values.push_back({tasks[t].clusters[q], value});
     }
@@ -115,13 +115,13 @@ ReplicatedInference InferReplicates(const std::vector<ReplicatedTask>& tasks, co
   std::vector<std::vector<double>> seed_means;
   for (const ReplicateGroup& group : groups) {
     seed_means.push_back(SeedMeans(group));
-    const double degrees = static_cast<double>(group.values.size() - 1);
+    const double degrees = group.values.size() - 1;
     const double variance = VarianceOfMean(seed_means.back());
     of_seeds += variance;
     seed_quantiles += variance * StudentTQuantile(probability, degrees);
     degrees_low = std::min(degrees_low, degrees);
     degrees_high = std::max(degrees_high, degrees);
-    const double count = static_cast<double>(tasks.size());
+    const double count = tasks.size();
     for (size_t t = 0; t < tasks.size(); ++t) rest += RestVariance(tasks[t], group, t) / (count * count);
   }
   const double variance = std::max({of_seeds, of_contexts, of_seeds + of_contexts - rest});
@@ -132,7 +132,7 @@ ReplicatedInference InferReplicates(const std::vector<ReplicatedTask>& tasks, co
                          DegreesOfCriticalValue(critical, degrees_low, degrees_high, options.confidence), options,
                          result);
   const std::vector<double>& first = seed_means.front();
-  result.p_sign_flip_min = groups.size() == 1 ? std::min(1.0, std::exp2(1 - static_cast<double>(first.size())))
+  result.p_sign_flip_min = groups.size() == 1 ? std::min(1.0, std::exp2(1.0 - first.size()))
                                               : SmallestPermutationP(first.size(), seed_means.back().size());
   if (!options.with_sign_flip) return result;
   SetSignFlip(groups.size() == 1 ? SignFlipTest(first, options.sign_flip)

@@ -213,7 +213,7 @@ TEST(Inference, TwoContextsThatDifferCannotDecide) {
   for (int count = 4; count <= 200; ++count) {
     for (int64_t size = 1; size <= 6; ++size) {
       std::vector<Cluster> clusters(count, Cluster{0, size, 0});
-      for (int i = 0; i < 2; ++i) clusters[i].sum = clusters[i].square_sum = static_cast<double>(size);
+      for (int i = 0; i < 2; ++i) clusters[i].sum = clusters[i].square_sum = size;
       for (const double design_effect : {1.0, static_cast<double>(size)}) {
         const Inference row = InferDifference({{clusters, 1, design_effect}}, {.with_sign_flip = false});
         ASSERT_TRUE(row.is_variance_borrowed) << count;

@@ -30,8 +30,7 @@ TEST(CutTest, EqualsUpstream) {
       const auto context = golden["contexts"][i].get<std::string>();
       const auto kept = row["kept"][i].get<std::vector<size_t>>();
       for (size_t cut = 1; cut <= kept.size(); ++cut, ++cut_count) {
-        EXPECT_EQ(WithoutLastTokens(context, static_cast<int64_t>(cut), *counter).value(),
-                  context.substr(0, kept[cut - 1]))
+        EXPECT_EQ(WithoutLastTokens(context, cut, *counter).value(), context.substr(0, kept[cut - 1]))
             << name << ", context " << i << " without " << cut << " tokens";
       }
       EXPECT_EQ(WithoutLastTokens(context, std::ssize(kept) + 1, *counter).status().code(),

@@ -119,8 +119,7 @@ TEST_F(SystemMessageTest, CountsTowardsTheLength) {
   const Sample shorter = Made(true, 1);
   index_.system_message = "Answer in one word, and if no city is named, say so.";
   const Sample longer = Made(true, 1);
-  const auto added =
-      static_cast<int64_t>(Ids(absl::StrCat("<|begin|>system\n", *index_.system_message, "<|end|>")).size());
+  const auto added = std::ssize(Ids(absl::StrCat("<|begin|>system\n", *index_.system_message, "<|end|>")));
   EXPECT_GT(added, 10);
   EXPECT_EQ(longer.truncation.cut_token_count, shorter.truncation.cut_token_count + added);
   EXPECT_LT(longer.prompt.size(), shorter.prompt.size());

@@ -138,7 +138,7 @@ class HelmetTask : public SingleQuestionTask {
 
   absl::StatusOr<Sample> Make(const SampleRequest& request, const TokenCounter& tokenizer) const override {
     ASSIGN_OR_RETURN(const LoadedRows* rows, RowsOf(request.context_length));
-    if (request.index < 0 || static_cast<size_t>(request.index) >= rows->identities.size()) {
+    if (request.index < 0 || request.index >= std::ssize(rows->identities)) {
       return absl::OutOfRangeError(absl::StrCat("the task \"", spec_.name, "\" has ", rows->identities.size(),
                                                 " rows at ", request.context_length, ", none with index ",
                                                 request.index));

@@ -84,13 +84,12 @@ void MersenneTwister::SeedByArray(absl::Span<const uint32_t> words) {
     }
   };
   for (size_t k = std::max<size_t>(kStateSize, words.size()); k > 0; --k) {
-    state_[i] =
-        (state_[i] ^ ((state_[i - 1] ^ (state_[i - 1] >> 30)) * 1664525u)) + words[j] + static_cast<uint32_t>(j);
+    state_[i] = (state_[i] ^ ((state_[i - 1] ^ (state_[i - 1] >> 30)) * 1664525u)) + words[j] + j;
     advance();
     if (++j >= words.size()) j = 0;
   }
   for (int k = kStateSize - 1; k > 0; --k) {
-    state_[i] = (state_[i] ^ ((state_[i - 1] ^ (state_[i - 1] >> 30)) * 1566083941u)) - static_cast<uint32_t>(i);
+    state_[i] = (state_[i] ^ ((state_[i - 1] ^ (state_[i - 1] >> 30)) * 1566083941u)) - i;
     advance();
   }
   state_[0] = 0x80000000u;
@@ -197,7 +196,7 @@ void NumpyRandom::Step() {
 uint64_t NumpyRandom::Next64() {
   Step();
   const uint64_t mixed = static_cast<uint64_t>(state_ >> 64) ^ static_cast<uint64_t>(state_);
-  const int rotation = static_cast<int>(state_ >> 122);
+  const int rotation = state_ >> 122;
   return (mixed >> rotation) | (mixed << (-rotation & 63));
 }
 
@@ -235,7 +234,7 @@ int64_t NumpyLegacyRandom::RandInt(int64_t low, int64_t high) {
   uint64_t value = 0;
   do value = twister_.Next() & mask;
   while (value > largest);
-  return low + static_cast<int64_t>(value);
+  return low + value;
 }
 
 double NumpyLegacyRandom::Uniform() {

@@ -17,9 +17,7 @@ namespace {
 
 constexpr size_t kWordBytesMax = 256;  // how far back the end of a window looks for the end of a word
 
-bool IsInsideCharacter(absl::string_view text, size_t at) {
-  return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
-}
+bool IsInsideCharacter(absl::string_view text, size_t at) { return at < text.size() && (text[at] & 0xC0) == 0x80; }
 
 class ContextGain : public SingleQuestionTask {
  public:
@@ -62,14 +60,14 @@ class ContextGain : public SingleQuestionTask {
   }
 
  private:
-  size_t WindowBytes() const { return kBytesPerToken * static_cast<size_t>(longest_); }
-  size_t Stride() const { return kBytesPerToken * static_cast<size_t>(scored_tokens_); }
+  size_t WindowBytes() const { return kBytesPerToken * longest_; }
+  size_t Stride() const { return kBytesPerToken * scored_tokens_; }
 
   // The byte at which a window ends, after a word where there is one: windows in random order.
   size_t EndOf(const SampleRequest& request) const {
     Random order(absl::StrCat("windows\n", request.seed, "\n", spec_.name, "\n"));
-    const auto count = static_cast<size_t>(question_count());
-    const size_t place = order.Sample(count, static_cast<size_t>(request.index) + 1).back();
+    const size_t count = question_count();
+    const size_t place = order.Sample(count, request.index + 1).back();
     size_t end = WindowBytes() + place * Stride();
     const size_t blank = text_.find_last_of(" \n\t", end);
     if (blank != std::string::npos && blank + kWordBytesMax > end) return blank;
@@ -86,7 +84,7 @@ class ContextGain : public SingleQuestionTask {
     ASSIGN_OR_RETURN(const std::vector<int32_t> specials, tokenizer.EncodePromptStart(""));
     ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
                      tokenizer.EncodePiece(absl::string_view(text_).substr(begin, end - begin)));
-    const size_t needed = static_cast<size_t>(request.context_length) - specials.size();
+    const size_t needed = request.context_length - specials.size();
     if (ids.size() < needed) {
       return absl::OutOfRangeError(absl::StrCat("the window of task \"", spec_.name, "\" that ends at byte ", end,
                                                 " has ", ids.size(), " tokens in ", end - begin, " bytes, and ", needed,

@@ -219,7 +219,7 @@ FactWorld MakeWhichSide(int fact_count, Random& random) {
     const std::string& there = places[beside[(i + 1) % fact_count]];
     const absl::string_view side = kSides[random.Below(kSides.size())];
     std::string capital(side);
-    capital[0] = static_cast<char>(capital[0] - 'a' + 'A');
+    capital[0] = capital[0] - 'a' + 'A';
     world.facts.push_back(absl::StrCat("The ", here, " lies ", side, " of the ", there, "."));
     world.candidates.push_back({absl::StrCat("Question: What lies ", side, " of the ", there, "?\nAnswer: ", capital,
                                              " of the ", there, " lies the"),

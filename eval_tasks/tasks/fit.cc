@@ -79,7 +79,7 @@ class Fitter {
       is_exact_ = true;
       RETURN_IF_ERROR(Measure(*found));
       const bool is_near = found->token_count <= budget_ && budget_ - found->token_count <= kGapAim;
-      if (is_near || static_cast<double>(found->token_count) == estimate) return found;
+      if (is_near || found->token_count == estimate) return found;
       is_exact_ = false;
       chunk_scale_ *= found->token_count / estimate;
     }
@@ -136,7 +136,7 @@ class Fitter {
     Random filler(request_.filler_seed);
     Attempt attempt;
     attempt.units = plan_.Build(count, filler);
-    VF_CHECK(static_cast<int>(attempt.units.size()) == count);
+    VF_CHECK(std::ssize(attempt.units) == count);
     Render(attempt);
     RETURN_IF_ERROR(Measure(attempt));
     return attempt;
@@ -168,8 +168,8 @@ class Fitter {
         best = latest;
       }
       const int best_count = best.units.size();
-      const double step = std::floor(static_cast<double>(budget_ - latest.token_count) / unit_cost);
-      int next = static_cast<int>(std::clamp<double>(count + step, best_count, too_many - 1));
+      const double step = std::floor((budget_ - latest.token_count) / unit_cost);
+      int next = std::clamp<double>(count + step, best_count, too_many - 1);
       if (next == best_count) break;
       ASSIGN_OR_RETURN(Attempt tried, Try(next));
       if (std::abs(next - count) >= kProbeUnits) {
@@ -295,7 +295,7 @@ class Fitter {
   absl::Status FillUp(Attempt& attempt, QuestionIds& ids) {
     auto is_shorter = [](const auto& a, const auto& b) { return a.size() < b.size(); };
     const auto [shortest, longest] = std::minmax_element(ids.begin(), ids.end(), is_shorter);
-    if (budget_ - static_cast<int64_t>(shortest->size()) <= kShortfallMax) return absl::OkStatus();
+    if (budget_ - std::ssize(*shortest) <= kShortfallMax) return absl::OkStatus();
     Random filler(request_.filler_seed);
     const std::string more = plan_.MoreText(attempt.units.size(), filler);
     size_t last = attempt.units.size();
@@ -329,7 +329,7 @@ class Fitter {
     const size_t blank = size < more.size() ? more.find_last_of(" \n", size) : std::string::npos;
     if (blank != std::string::npos && blank > 0) {
       ASSIGN_OR_RETURN(const int64_t count, count_with(blank));
-      const auto spread = static_cast<int64_t>(longest->size() - shortest->size());
+      const int64_t spread = longest->size() - shortest->size();
       if (count <= budget_ && budget_ - count + spread <= kShortfallMax) size = blank;
     }
     const size_t before = text.size();
@@ -435,7 +435,7 @@ absl::Status LocateTokens(absl::string_view prompt, absl::Span<const int32_t> to
   }
   std::stable_sort(borders.begin(), borders.end(), [](const Border& a, const Border& b) { return a.byte < b.byte; });
   for (const Border& border : borders) {
-    ASSIGN_OR_RETURN(const TokenFinder::Border found, finder.Before(static_cast<size_t>(border.byte)));
+    ASSIGN_OR_RETURN(const TokenFinder::Border found, finder.Before(border.byte));
     // A token that extends beyond the span is included.
     const bool is_whole = !border.is_end || found.same_count == found.alone_count;
     const size_t token = is_whole ? found.same_count : std::max(found.same_count + 1, found.alone_count);

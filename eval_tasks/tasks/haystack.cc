@@ -98,7 +98,7 @@ std::vector<Unit> HaystackPlan::Build(int count, Random& filler) const {
   std::vector<int> order(hidden_.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return hidden_[a].depth < hidden_[b].depth; });
-  const int word_count = count - static_cast<int>(hidden_.size());
+  const int word_count = count - hidden_.size();
   std::vector<Unit> units;
   units.reserve(count);
   size_t next = 0;
@@ -113,7 +113,7 @@ std::vector<Unit> HaystackPlan::Build(int count, Random& filler) const {
     const std::string sentence = stream();
     const std::vector<absl::string_view> words = SplitWords(sentence);
     // At the nearer end of the sentence at that depth.
-    hide_until(written + static_cast<double>(words.size()) / 2);
+    hide_until(written + words.size() / 2.0);
     for (size_t i = 0; i < words.size() && written < word_count; ++i, ++written) {
       units.push_back({std::string(words[i]), -1, {}});
     }
@@ -126,7 +126,7 @@ std::vector<Unit> HaystackPlan::Build(int count, Random& filler) const {
 
 std::string HaystackPlan::MoreText(int count, Random& filler) const {
   constexpr size_t kBytes = 256;  // several times the gap when no further word fits
-  const int word_count = count - static_cast<int>(hidden_.size());
+  const int word_count = count - hidden_.size();
   const SentenceStream stream = haystack_.open(filler);
   std::string more;
   for (int written = 0; more.size() < kBytes;) {

@@ -40,7 +40,7 @@ class HaystackPlan : public ContextPlan {
   absl::string_view header() const override { return header_; }
   absl::string_view footer() const override { return footer_; }
   absl::string_view SeparatorBefore(int) const override { return ""; }  // included in the units
-  int unit_count_min() const override { return static_cast<int>(hidden_.size()) + 1; }
+  int unit_count_min() const override { return hidden_.size() + 1; }
   int unit_count_max() const override { return 1 << 22; }
   std::vector<Unit> Build(int count, Random& filler) const override;
   std::optional<Unit> Alternative(const Unit&, Random&) const override { return std::nullopt; }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
+#include "base/wide_product.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/tasks/lexicon.h"
 #include "eval_tasks/tasks/native_task.h"
@@ -34,7 +35,7 @@ class IclLabelsPlan : public ContextPlan {
     Random group(seeds.group);
     std::vector<std::string> pool = TheLexicon().first;
     pool.insert(pool.end(), TheLexicon().second.begin(), TheLexicon().second.end());
-    for (size_t index : group.Sample(pool.size(), static_cast<size_t>(classes_) * kWordsPerClass)) {
+    for (size_t index : group.Sample(pool.size(), WideProduct(classes_, kWordsPerClass))) {
       words_.push_back(pool[index]);
     }
     labels_.resize(classes_);
@@ -82,7 +83,7 @@ class IclLabelsPlan : public ContextPlan {
   // context is too short to have one, the nearest line of the class.
   std::vector<UnitSpan> Evidence(const std::vector<Unit>& units, int question_index) const override {
     const Line& asked = asked_[question_index];
-    const int target = static_cast<int>(questions_[question_index].depth * units.size());
+    const int target = questions_[question_index].depth * units.size();
     auto nearest = [&](int word) {
       int best = -1;
       for (int i = 0; i < std::ssize(units); ++i) {
@@ -108,12 +109,12 @@ class IclLabelsPlan : public ContextPlan {
     Line line;
     line.label_class = label_class;
     for (size_t index : random.Sample(kWordsPerClass, kWordsPerLine - noise_words_)) {
-      line.class_words.push_back(label_class * kWordsPerClass + static_cast<int>(index));
+      line.class_words.push_back(label_class * kWordsPerClass + index);
     }
     line.shown = line.class_words;
     if (noise_words_ > 0) {
-      const int other = (label_class + 1 + static_cast<int>(random.Below(classes_ - 1))) % classes_;
-      line.shown.push_back(other * kWordsPerClass + static_cast<int>(random.Below(kWordsPerClass)));
+      const int other = (label_class + 1 + random.Below(classes_ - 1)) % classes_;
+      line.shown.push_back(other * kWordsPerClass + random.Below(kWordsPerClass));
     }
     random.Shuffle(line.shown);
     return line;

@@ -22,7 +22,7 @@ namespace {
 
 // Largest k' <= k at a character boundary.
 size_t CharacterStart(absl::string_view text, size_t k) {
-  while (k > 0 && k < text.size() && (static_cast<unsigned char>(text[k]) & 0xC0) == 0x80) --k;
+  while (k > 0 && k < text.size() && (text[k] & 0xC0) == 0x80) --k;
   return k;
 }
 
@@ -132,7 +132,7 @@ class JsonlTask : public Task {
     if (!sample.continuations.empty()) sample.max_new_tokens = 0;  // scored instead of generated
     for (const std::string& continuation : sample.continuations) {
       ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.EncodePiece(continuation));
-      sample.max_new_tokens = std::max(sample.max_new_tokens, static_cast<int>(ids.size()));
+      sample.max_new_tokens = std::max<int>(sample.max_new_tokens, ids.size());
     }
     RETURN_IF_ERROR(Render(rows_[request.index].context, tokenizer, sample));
     return sample;
@@ -215,7 +215,7 @@ class JsonlTask : public Task {
     double excess = -room;
     for (int probe = 0; probe < kProbesMax && too_long - fits > 1 && room_at_fits > kRoomAim; ++probe) {
       const double share = probe % 4 == 3 ? 0.5 : room_at_fits / (room_at_fits + excess);
-      const size_t step = static_cast<size_t>(static_cast<double>(too_long - fits) * share);
+      const size_t step = (too_long - fits) * share;
       const size_t keep = std::clamp(fits + step, fits + 1, too_long - 1);
       ASSIGN_OR_RETURN(room, measure(TruncateContext(context, keep, policy)));
       if (room < 0) {

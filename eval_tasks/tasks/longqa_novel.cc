@@ -40,8 +40,7 @@ Place PlaceOf(const Novels& novels, const NovelQuestion& question) {
   Place place;
   place.begin = novels.WordAt(novel, question.evidence_byte);
   place.end = novels.WordAt(novel, question.evidence_byte + question.evidence.size() - 1) + 1;
-  place.offset =
-      question.evidence_byte - static_cast<size_t>(novels.words()[place.begin].text.data() - novel.text.data());
+  place.offset = question.evidence_byte - (novels.words()[place.begin].text.data() - novel.text.data());
   place.size = question.evidence.size();
   return place;
 }
@@ -109,7 +108,7 @@ class LongqaNovelPlan : public ContextPlan {
     const size_t first_word = novels_.WordAt(novel, chapter_.begin);
     const size_t last_word = novels_.WordAt(novel, chapter_.end - 1);
     const size_t before = BeforePassage(count);
-    const size_t after = static_cast<size_t>(count) - before - (end_ - begin_);
+    const size_t after = count - before - (end_ - begin_);
     Truncation truncation;
     auto add = [&](size_t from, size_t to) -> absl::Status {
       ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
@@ -117,9 +116,7 @@ class LongqaNovelPlan : public ContextPlan {
       truncation.cut_token_count += std::ssize(ids);
       return absl::OkStatus();
     };
-    auto byte_of = [&](size_t word) {
-      return static_cast<size_t>(novels_.words()[word].text.data() - novel.text.data());
-    };
+    auto byte_of = [&](size_t word) { return novels_.words()[word].text.data() - novel.text.data(); };
     VF_CHECK(chapter_.begin <= passage && passage < chapter_.end);
     if (begin_ - first_word > before) RETURN_IF_ERROR(add(chapter_.begin, byte_of(begin_ - before)));
     if (last_word + 1 - end_ > after) RETURN_IF_ERROR(add(byte_of(end_ + after), chapter_.end));
@@ -128,7 +125,7 @@ class LongqaNovelPlan : public ContextPlan {
 
  private:
   size_t BeforePassage(int count) const {
-    const size_t free = static_cast<size_t>(count) - (end_ - begin_);
+    const size_t free = count - (end_ - begin_);
     return static_cast<size_t>(std::llround(depth_ * free));
   }
   size_t WindowBegin(int count) const {

@@ -36,7 +36,7 @@ class LongqaStoryPlan : public ContextPlan {
       asked.name = cast_[i];
       const std::vector<size_t> places = items[i].Sample(TheLexicon().places.size(), kMovesPlanted);
       for (int k = 0; k < kMovesPlanted; ++k) asked.places[k] = places[k];
-      const double depth = DrawDepth(spec, static_cast<int>(i), items[i]);
+      const double depth = DrawDepth(spec, i, items[i]);
       for (int k = 0; k + 1 < kMovesPlanted; ++k) depths_.push_back(depth * items[i].Uniform());
       std::sort(depths_.end() - (kMovesPlanted - 1), depths_.end());
       depths_.push_back(depth);

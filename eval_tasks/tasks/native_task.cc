@@ -20,7 +20,7 @@ absl::StatusOr<int> ReservedTokens(const ContextPlan& plan, int max_new_tokens, 
   for (const PlannedQuestion& question : plan.questions()) {
     for (const std::string& continuation : question.continuations) {
       ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.EncodePiece(continuation));
-      reserved = std::max(reserved, static_cast<int>(ids.size()));
+      reserved = std::max<int>(reserved, ids.size());
     }
   }
   return reserved;
@@ -31,7 +31,7 @@ std::vector<PromptSpan> EvidenceBytes(const ContextPlan& plan, const FittedConte
   for (const UnitSpan& in_unit : plan.Evidence(fitted.units, question_index)) {
     PromptSpan span;
     span.byte_begin = fitted.unit_begin[in_unit.unit_index] + in_unit.offset;
-    span.byte_end = span.byte_begin + static_cast<int64_t>(in_unit.size);
+    span.byte_end = span.byte_begin + in_unit.size;
     spans.push_back(span);
   }
   return spans;
@@ -146,8 +146,7 @@ absl::StatusOr<std::vector<Sample>> NativeTask::FillGroup(const SampleRequest& r
   fit.filler_seed = FillerSeed(seeds.group, request.context_length);
   ASSIGN_OR_RETURN(FittedContext fitted, FitContext(*plan, fit, tokenizer));
 
-  ASSIGN_OR_RETURN(const Truncation truncation,
-                   plan->MeasureTruncation(static_cast<int>(fitted.units.size()), tokenizer));
+  ASSIGN_OR_RETURN(const Truncation truncation, plan->MeasureTruncation(fitted.units.size(), tokenizer));
 
   std::vector<Sample> samples;
   for (int i = 0; i < range.count; ++i) {

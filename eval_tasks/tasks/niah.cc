@@ -82,12 +82,11 @@ struct Needle {
 class NiahPlan : public HaystackPlan {
  public:
   NiahPlan(const TaskSpec& spec, const GroupSeeds& seeds, const Haystack& haystack)
-      : value_type_(GetText(spec.parameters, "value_type")),
-        value_count_(static_cast<size_t>(GetInteger(spec.parameters, "values"))) {
+      : value_type_(GetText(spec.parameters, "value_type")), value_count_(GetInteger(spec.parameters, "values")) {
     const size_t question_count = seeds.items.size();
     const size_t asked_count = GetInteger(spec.parameters, "queries");
     const size_t needed = std::max(asked_count, question_count);
-    const size_t key_count = std::max(static_cast<size_t>(GetInteger(spec.parameters, "keys")), needed);
+    const size_t key_count = std::max<size_t>(GetInteger(spec.parameters, "keys"), needed);
     std::vector<Random> items(seeds.items.begin(), seeds.items.end());
     Random group(seeds.group);
     Keys keys(GetText(spec.parameters, "key_type"));

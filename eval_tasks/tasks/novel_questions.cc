@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/json_strings.h"
 #include "base/status_macros.h"
+#include "base/wide_product.h"
 
 namespace varifocal {
 
@@ -114,7 +115,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeNovelTask(const TaskSpec& spec, std::s
   for (const NovelQuestion& row : *rows) family.row_ids.push_back(row.id);
   family.make_plan = [novels = std::move(novels), rows, make_plan = std::move(make_plan)](const TaskSpec& task,
                                                                                           const GroupSeeds& seeds) {
-    const size_t first = static_cast<size_t>(seeds.group_index) * kQuestionsPerContext;
+    const size_t first = WideProduct(seeds.group_index, kQuestionsPerContext);
     return make_plan(task, seeds, novels, absl::MakeSpan(*rows).subspan(first, kQuestionsPerContext));
   };
   return std::make_unique<NativeTask>(spec, std::move(family));

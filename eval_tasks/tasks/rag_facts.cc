@@ -83,15 +83,14 @@ class RagFactsPlan : public ContextPlan {
  public:
   RagFactsPlan(const TaskSpec& spec, const GroupSeeds& seeds) {
     const bool takes_turns = FindNumber(spec.parameters, "version").value_or(1) >= 2;
-    const size_t friend_index =
-        takes_turns ? static_cast<size_t>(seeds.group_index) % seeds.items.size() : seeds.items.size() - 1;
+    const size_t friend_index = takes_turns ? seeds.group_index % seeds.items.size() : seeds.items.size() - 1;
     for (size_t i = 0; i < seeds.items.size(); ++i) {
       Random item(seeds.items[i]);
       const bool through_friend = i == friend_index;
       Document gold = {NewEntity(item), DrawFacts(-1, item)};
       const size_t asked = item.Below(kFactsPerDocument);
       Target target = {gold.entity, gold.facts[asked].attribute, gold.facts[asked].value};
-      const double depth = DrawDepth(spec, static_cast<int>(i), item);
+      const double depth = DrawDepth(spec, i, item);
       std::string phrase = absl::StrCat(TheLexicon().attributes[target.attribute], " of ");
       if (through_friend) {
         Document introduction = {NewEntity(item), DrawFacts(-1, item)};
@@ -145,7 +144,7 @@ class RagFactsPlan : public ContextPlan {
     }
     for (int i = 0; i < count; ++i) {
       if (units[i].planted >= 0) continue;
-      const Entity& other = entities[(i + 1 + DrawIndex(static_cast<size_t>(count) - 1, filler)) % count];
+      const Entity& other = entities[(i + 1 + DrawIndex(count - 1, filler)) % count];
       units[i] = Filler({entities[i], targets[i], other}, filler.Below(4) == 0, filler);
     }
     return units;

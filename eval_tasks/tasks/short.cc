@@ -355,7 +355,7 @@ class ShortTask : public SingleQuestionTask {
     sample.prompt = rows_[request.index].prompt;
     for (size_t i = 0; i < sample.continuations.size(); ++i) {
       ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.EncodePiece(sample.Scored(i)));
-      sample.max_new_tokens = std::max(sample.max_new_tokens, static_cast<int>(ids.size()));
+      sample.max_new_tokens = std::max<int>(sample.max_new_tokens, ids.size());
       if (i > 0 && sample.given_bytes.empty()) continue;  // all share one context
       ASSIGN_OR_RETURN(std::vector<int32_t> context, tokenizer.EncodeContext(sample.prompt, sample.Given(i)));
       if (context.size() > sample.token_ids.size()) sample.token_ids = context;

@@ -24,7 +24,7 @@ constexpr int kNameLength = 5;
 
 std::string DrawName(Random& random) {
   std::string name;
-  for (int i = 0; i < kNameLength; ++i) name.push_back(static_cast<char>('A' + random.Below(26)));
+  for (int i = 0; i < kNameLength; ++i) name.push_back('A' + random.Below(26));
   return name;
 }
 

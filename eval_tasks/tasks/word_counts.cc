@@ -75,7 +75,7 @@ class CommonWordsPlan : public WordListPlan {
     std::vector<std::string> example = draw(4);
     for (const std::string& word : shown) example.insert(example.end(), 4, word);
     random.Shuffle(example);
-    for (size_t i = 0; i < common_.size() * static_cast<size_t>(repeats_.common); ++i) {
+    for (size_t i = 0; i < common_.size() * repeats_.common; ++i) {
       depths_.push_back(random.Uniform());
     }
     const std::string task = "In the numbered list, a few words come up far more often than the others. List: ";
@@ -88,7 +88,7 @@ class CommonWordsPlan : public WordListPlan {
     questions_.push_back(std::move(question));
   }
 
-  int unit_count_min() const override { return static_cast<int>(depths_.size()) + 1; }
+  int unit_count_min() const override { return depths_.size() + 1; }
 
   std::vector<Unit> Build(int count, Random& filler) const override {
     std::vector<std::string> words(count);
@@ -149,7 +149,7 @@ class FrequentWordsPlan : public WordListPlan {
     vocabulary_.push_back("...");
     auto draw = [&] {
       std::string word;
-      for (int i = 0; i < kWordLength; ++i) word.push_back(static_cast<char>('a' + random.Below(26)));
+      for (int i = 0; i < kWordLength; ++i) word.push_back('a' + random.Below(26));
       return word;
     };
     while (vocabulary_.size() < kVocabulary) vocabulary_.push_back(DrawUnused(used, draw));
@@ -169,14 +169,14 @@ class FrequentWordsPlan : public WordListPlan {
 
   std::vector<Unit> Build(int count, Random& filler) const override {
     double total = 0;
-    for (size_t rank = 1; rank <= kVocabulary; ++rank) total += std::pow(static_cast<double>(rank), -alpha_);
+    for (size_t rank = 1; rank <= kVocabulary; ++rank) total += std::pow(rank, -alpha_);
     std::vector<Unit> units;
     std::vector<int64_t> written(kVocabulary);
     for (int64_t words = kStretch; std::ssize(units) < count; words += kStretch) {
       std::vector<int> stretch;
       for (size_t k = 0; k < kVocabulary; ++k) {
-        const double share = std::pow(static_cast<double>(k + 1), -alpha_) / total;
-        const auto due = static_cast<int64_t>(share * words);
+        const double share = std::pow(k + 1, -alpha_) / total;
+        const int64_t due = share * words;
         for (; written[k] < due; ++written[k]) stretch.push_back(k);
         if (due == 0) break;  // and so for all that follow
       }

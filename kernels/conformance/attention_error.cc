@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/wide_product.h"
 #include "kernels/conformance/cases.h"
 
 namespace varifocal::kernels {
@@ -17,7 +18,7 @@ struct ExactRow {
 
 ExactRow Attend(const std::vector<std::vector<float>>& inputs, int dim, int position, int head, double operand_unit) {
   const int keys = position + 1;
-  const double scale = 1 / std::sqrt(static_cast<double>(dim));
+  const double scale = 1 / std::sqrt(dim);
   const float* query = inputs[position].data() + head * dim;
   std::vector<double> weights(keys), errors(keys);
   double top = -1e300, total = 0, mean_error = 0;
@@ -70,7 +71,7 @@ AttentionError MeasureAttentionError(Backend& tested, int head_dim, int rows) {
     for (int head = 0; head < kHeads; ++head) {
       const ExactRow want = Attend(rounded, head_dim, position, head, OperandUnit(tested));
       const ExactRow truth = Attend(exact, head_dim, position, head, 0);
-      const float* out = got.data() + static_cast<size_t>(position * kHeads + head) * head_dim;
+      const float* out = got.data() + WideProduct(position * kHeads + head, head_dim);
       for (int i = 0; i < head_dim; ++i) {
         const double off = std::fabs(out[i] - want.out[i]);
         const double bound = want.bound[i] + (OutputUnit(tested) + kUnit) * std::fabs(want.out[i]);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/wide_product.h"
 #include "kernels/conformance/attention_error.h"
 #include "kernels/conformance/cases.h"
 
@@ -15,7 +16,7 @@ double TopGap(const AttentionCase& c, int sequence, int position, int head) {
   double best = -1e300, second = -1e300;
   for (int key = 0; key <= position; ++key) {
     const std::vector<float> other = AttentionInput(c, sequence, key);
-    const size_t k = static_cast<size_t>(c.query_heads + head / (c.query_heads / c.kv_heads)) * c.head_dim;
+    const size_t k = WideProduct(c.query_heads + head / (c.query_heads / c.kv_heads), c.head_dim);
     double dot = 0;
     for (int i = 0; i < c.head_dim; ++i) dot += static_cast<double>(row[head * c.head_dim + i]) * other[k + i];
     if (dot > best) {
@@ -118,7 +119,7 @@ std::vector<AttentionCase> AttentionTable() {
 double AttentionTolerance(const AttentionCase& c, double operand_unit) {
   int longest = 1;
   for (const auto& s : c.sequences) longest = std::max(longest, s.prefill + s.decode);
-  const double norm = c.amplitude * std::sqrt(static_cast<double>(c.head_dim));
+  const double norm = c.amplitude * std::sqrt(c.head_dim);
   double scale = 0;
   for (int position = 0; position < longest; ++position) scale = std::max<double>(scale, RowScale(c, 0, position));
   const double score = ((c.head_dim + 2) * kUnit + operand_unit) * norm * norm * scale;

@@ -43,7 +43,7 @@ std::string Compare(const AttentionRun& got, const AttentionRun& want, double to
         if (wrong(x.log_sum_exp, y.log_sum_exp, lse_tolerance))
           return Difference("log-sum-exp", sequence, b.position, h, x.log_sum_exp, y.log_sum_exp);
         // The very number that Attend returned for the row.
-        const double attended = want.log_sum_exps[s][static_cast<size_t>(b.position * head_count) + h];
+        const double attended = want.log_sum_exps[s][(b.position * head_count) + h];
         if (y.visible_count > 0 && wrong(y.log_sum_exp, attended, 1e-6 * (1 + std::fabs(attended))))
           return Difference("log-sum-exp of Attend", sequence, b.position, h, y.log_sum_exp, attended);
         if (wrong(x.entropy, y.entropy, entropy_tolerance))

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/wide_product.h"
 #include "kernels/conformance/case_tools.h"
 
 namespace varifocal::kernels {
@@ -27,8 +28,8 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
     std::vector<float> cosines, sines;
     for (int i = 0; i < (first + rows) * rotary / 2; ++i) {
       const double angle = (i / (rotary / 2)) * std::pow(1e4, -2.0 * (i % (rotary / 2)) / rotary);
-      cosines.push_back(static_cast<float>(std::cos(angle)));
-      sines.push_back(static_cast<float>(std::sin(angle)));
+      cosines.push_back(std::cos(angle));
+      sines.push_back(std::sin(angle));
     }
     // A sum of 40 terms; a norm of numbers of size 3 with weights below 1 does not increase the error; a rotation adds two.
     // In bf16 pages round their contents, at most 41 in size.
@@ -93,7 +94,7 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
 // Every mode of the mean, over two steps, with rows at both bounds; scales and counts.
 std::string CheckTau(TauMean mean, Backend& tested, Backend& oracle) {
   const int width = 48, rows = 150;
-  const auto weight = UniformVector(51, width), x = UniformVector(52, static_cast<size_t>(rows + 3) * width);
+  const auto weight = UniformVector(51, width), x = UniformVector(52, WideProduct(rows + 3, width));
   // The error of tau is that of the dot product of 48 terms (also of the mean); 1/tau, tau >= 3, a ninth of that.
   const double tolerance = SumTolerance(width, 1.0) / 9 + 2 * kUnit;
   return Both(tested, oracle, tolerance, "tau", [&](Backend& backend) {
@@ -131,8 +132,8 @@ std::string CheckTau(TauMean mean, Backend& tested, Backend& oracle) {
     }
     uint32_t bounds[2];
     VF_CHECK(backend.Read(bounds, {counts.get(), 0}, sizeof bounds).ok(), "valid");
-    all.push_back(static_cast<float>(bounds[0]));
-    all.push_back(static_cast<float>(bounds[1]));
+    all.push_back(bounds[0]);
+    all.push_back(bounds[1]);
     return all;
   });
 }

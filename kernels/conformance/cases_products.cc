@@ -93,7 +93,7 @@ std::string CheckGated(Backend& tested, Backend& oracle) {
 std::string CheckActivations(Backend& tested, Backend& oracle) {
   for (const float range : {120.0f, 6.0f, 0.5f, 1e-3f}) {
     std::vector<float> x, gated_input;
-    for (int i = -300; i <= 300; ++i) x.push_back(range * static_cast<float>(i) / 300.0f);
+    for (int i = -300; i <= 300; ++i) x.push_back(range * i / 300.0f);
     for (const float v : x) gated_input.insert(gated_input.end(), {v, 1.0f});
     const int rows = x.size();
     for (const Activation activation : kActivations) {
@@ -264,7 +264,7 @@ std::string CheckTransposed(Backend& tested) {
   const auto product = [&](std::span<const HostMatrix> parts, WeightUse use) {
     PlainStep step(tested, {.model_dim = inner}, rows);
     auto weight = Take(tested.CreateWeight(parts, use));
-    const size_t width = static_cast<size_t>(use == WeightUse::kGateUp ? weight->rows() / 2 : weight->rows());
+    const size_t width = use == WeightUse::kGateUp ? weight->rows() / 2 : weight->rows();
     auto in = UploadOperands(tested, ProductInput(tested, x)), out = EmptyOperands(tested, rows * width);
     const Error error =
         use == WeightUse::kGateUp
@@ -293,7 +293,7 @@ std::string CheckEmbed(Backend& tested, Backend& oracle) {
     // The bf16 patterns read as f16 are other numbers; both sides must read the same ones.
     const std::string error =
         Both(tested, oracle, 0.0, std::string("embedding from ") + DTypeName(dtype), [&](Backend& backend) {
-          PlainStep step(backend, {.model_dim = width}, static_cast<int>(tokens.size()));
+          PlainStep step(backend, {.model_dim = width}, tokens.size());
           auto weight = Take(backend.CreateWeight({&matrix, 1}, WeightUse::kEmbeddingAndHead));
           auto out = Empty(backend, tokens.size() * width);
           VF_CHECK(backend

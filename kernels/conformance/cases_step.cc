@@ -51,7 +51,7 @@ class PageWalk {
       VF_CHECK(backend_
                    .FocalTau(*workspace_, {.x = {x_.get(), 0},
                                            .weight = {tau_weight_.get(), 0},
-                                           .bias = 4.0f + static_cast<float>(layer),
+                                           .bias = 4.0f + layer,
                                            .tau_min = 1,
                                            .tau_max = 9,
                                            .pool = pool_.get(),

@@ -1,4 +1,5 @@
 #include "kernels/conformance/test_harness.h"
+#include "base/wide_product.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +16,7 @@ uint64_t Mix(uint64_t seed, uint64_t counter) {
 }
 
 float Uniform(uint64_t seed, uint64_t counter) {
-  return static_cast<float>(static_cast<int64_t>(Mix(seed, counter) >> 40) - (1 << 23)) * 0x1p-23f;
+  return (static_cast<int64_t>(Mix(seed, counter) >> 40) - (1 << 23)) * 0x1p-23f;
 }
 
 std::vector<float> UniformVector(uint64_t seed, size_t count, float amplitude) {
@@ -101,7 +102,7 @@ PlainStep::PlainStep(Backend& backend, StepShape shape, int row_count, Phase pha
 
 std::vector<float> AttentionInput(const AttentionCase& c, int sequence, int position) {
   if (c.same_first_page && position < kPageTokens) sequence = 0;
-  const size_t qk = static_cast<size_t>(c.query_heads + c.kv_heads) * c.head_dim, v = c.kv_heads * c.head_dim;
+  const size_t qk = WideProduct(c.query_heads + c.kv_heads, c.head_dim), v = c.kv_heads * c.head_dim;
   std::vector<float> row = UniformVector(1000 + 7919 * sequence + position, qk + v);
   for (size_t i = 0; i < qk; ++i) row[i] *= c.amplitude;
   return row;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/wide_product.h"
 #include "kernels/cpu/cpu_workspace.h"
 #include "kernels/cpu/page_pool.h"
 
@@ -32,7 +33,7 @@ struct AttentionCall {
   // The groups of the keys of a page, [128].
   const uint32_t* page_groups(int page) const {
     return reinterpret_cast<const uint32_t*>(pages.annotations(args.layer, page) +
-                                             static_cast<size_t>(args.groups->annotation_offset) * kPageTokens);
+                                             WideProduct(args.groups->annotation_offset, kPageTokens));
   }
   uint32_t groups(int row) const {
     const int position = workspace.flat.row_positions[row];
@@ -48,7 +49,7 @@ struct AttentionCall {
     KeyValues kv = pages.ForHead(args.layer, kv_head, page_table(sequence).data());
     if (args.groups != nullptr) {
       kv.group_base = page_groups(0);
-      kv.group_stride = static_cast<size_t>(kPageTokens) * pages.shape().annotation_bytes / sizeof(uint32_t);
+      kv.group_stride = WideProduct(kPageTokens, pages.shape().annotation_bytes) / sizeof(uint32_t);
     }
     return kv;
   }
@@ -74,7 +75,7 @@ int LanesPerItem(int64_t lane_count, int lanes_per_block, int lanes_max, int ite
 // row_max and the sum of p.
 inline void MergeParts(const AttentionCall& call, int row, int head, const float* parts, size_t stride, int part_count,
                        int sums_at) {
-  const size_t at = static_cast<size_t>(row) * call.heads + head;
+  const size_t at = WideProduct(row, call.heads) + head;
   call.kernels.merge_parts({.parts = parts,
                             .stride = stride,
                             .part_count = part_count,

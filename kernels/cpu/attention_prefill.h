@@ -244,9 +244,9 @@ inline void FindRanges(const PrefillBlock& block, int from, int to, PrefillLanes
     // Idle lanes repeat the first row's mask, so that they never turn a full tile into a partial one.
     const MaskRow& row = block.masks[lane < block.lane_count ? lane : 0];
     const RowInterval seen = whole || (lane >= from && lane < to) ? row.seen : RowInterval{0, 0};
-    lanes.begins[lane] = static_cast<float>(seen.begin);
-    lanes.ends[lane] = static_cast<float>(seen.end);
-    lanes.window_begins[lane] = static_cast<float>(row.window_begin);
+    lanes.begins[lane] = seen.begin;
+    lanes.ends[lane] = seen.end;
+    lanes.window_begins[lane] = row.window_begin;
     lanes.groups[lane] = std::bit_cast<float>(row.groups);
   }
   lanes.range = {};
@@ -267,7 +267,7 @@ template <typename S, int kVectors, typename Mask>
     top[v] = masked;
     for (int j = 0; j < kTileKeys; ++j) {
       float* at = scores + j * PrefillLanes<S>::kWidth + v * kLanes;
-      const typename S::V position = S::Set1(static_cast<float>(key + j));
+      const typename S::V position = S::Set1(key + j);
       typename S::V score = S::Load(at);
       if constexpr (Mask::kReadsGroups) {
         const typename S::V of_groups = MaskByGroups<S, Mask>(S::Load(lanes.groups + v * kLanes), groups[j], score);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/wide_product.h"
 #include "kernels/conformance/test_harness.h"
 #include "kernels/group_routing.h"
 
@@ -44,18 +45,18 @@ class AttentionBench {
       kv.row_keys = DecodeListsKeys(groups.group_count, groups.top_k);
     }
     pool_ = std::move(*backend_->CreateKvPool(kv, pages));
-    std::vector<float> identity(static_cast<size_t>(kInputs) * kInputs);
-    for (int i = 0; i < kInputs; ++i) identity[static_cast<size_t>(i) * (kInputs + 1)] = 1;
+    std::vector<float> identity(WideProduct(kInputs, kInputs));
+    for (int i = 0; i < kInputs; ++i) identity[WideProduct(i, kInputs + 1)] = 1;
     centroids_ = Upload(*backend_, identity);
     projection_ = Upload(*backend_, Widened(identity));
     zeros_ = Upload(*backend_, std::vector<float>(kInputs));
     for (int p = 0; p < pages; ++p) pages_.push_back(p);
     tables_.push_back(pages_);
-    const std::vector<float> weights = Widened(UniformVector(1, static_cast<size_t>(width) * kInputs));
+    const std::vector<float> weights = Widened(UniformVector(1, WideProduct(width, kInputs)));
     const HostMatrix matrix = MatrixOf(weights, width, model_dim_);
     auto weight = std::move(*backend_->CreateWeight({&matrix, 1}, WeightUse::kPlain));
-    queries_ = Empty(*backend_, static_cast<size_t>(shape.step_rows) * shape.query_heads * shape.head_dim);
-    out_ = Empty(*backend_, static_cast<size_t>(shape.step_rows) * shape.query_heads * shape.head_dim);
+    queries_ = Empty(*backend_, WideProduct(shape.step_rows, shape.query_heads, shape.head_dim));
+    out_ = Empty(*backend_, WideProduct(shape.step_rows, shape.query_heads, shape.head_dim));
     for (int first = 0; first < shape.tokens; first += chunk()) {
       x_ = Upload(*backend_, Widened(Inputs(first)));
       Begin(Phase::kPrefill, first, chunk());
@@ -127,12 +128,12 @@ class AttentionBench {
   // The worst difference from float64 over the last row's heads.
   double ErrorOfRow(int row, int position) {
     const int dim = shape_.head_dim, group = shape_.query_heads / shape_.kv_heads;
-    const size_t floats = static_cast<size_t>(shape_.step_rows) * shape_.query_heads * dim;
+    const size_t floats = WideProduct(shape_.step_rows, shape_.query_heads, dim);
     const std::vector<float> queries = Download(*backend_, *queries_, floats),
                              outs = Download(*backend_, *out_, floats);
     std::vector<std::vector<float>> keys, values;
     for (const int page : pages_) {
-      keys.emplace_back(static_cast<size_t>(kPageTokens) * shape_.kv_heads * dim);
+      keys.emplace_back(WideProduct(kPageTokens, shape_.kv_heads, dim));
       values.emplace_back(keys.back().size());
       VF_CHECK(backend_->ReadPage(*pool_, 0, page, kPageTokens, keys.back().data(), values.back().data()).ok(),
                "valid");
@@ -142,13 +143,13 @@ class AttentionBench {
       const std::vector<float> inputs = Inputs(first);
       for (int i = 0; i < shape_.step_rows && groups_.group_count > 0; ++i) {
         key_groups.push_back(
-            TopGroups({inputs.data() + static_cast<size_t>(i) * kInputs, static_cast<size_t>(groups_.group_count)}, 1,
+            TopGroups({inputs.data() + WideProduct(i, kInputs), static_cast<size_t>(groups_.group_count)}, 1,
                       std::vector<float>(groups_.group_count), groups_.top_k));
       }
     }
     double worst = 0;
     for (int head = 0; head < shape_.query_heads; ++head) {
-      const size_t at = (static_cast<size_t>(row) * shape_.query_heads + head) * dim;
+      const size_t at = (WideProduct(row, shape_.query_heads) + head) * dim;
       std::vector<double> sums(dim);
       double total = 0;
       for (int key = 0; key <= position; ++key) {
@@ -156,7 +157,7 @@ class AttentionBench {
             (key_groups[key] & key_groups[position]) == 0) {
           continue;
         }
-        const size_t from = (static_cast<size_t>(key % kPageTokens) * shape_.kv_heads + head / group) * dim;
+        const size_t from = (WideProduct(key % kPageTokens, shape_.kv_heads) + head / group) * dim;
         double score = 0;
         for (int i = 0; i < dim; ++i) score += static_cast<double>(queries[at + i]) * keys[key / kPageTokens][from + i];
         const double weight = std::exp(score * 0.25);
@@ -172,7 +173,7 @@ class AttentionBench {
   static constexpr int kInputs = 16;  // of a token that are not zero
 
   std::vector<float> Inputs(int first) const {
-    return UniformVector(2 + static_cast<uint64_t>(first), static_cast<size_t>(shape_.step_rows) * kInputs);
+    return UniformVector(2 + static_cast<uint64_t>(first), WideProduct(shape_.step_rows, kInputs));
   }
 
   // Rows [n][kInputs] as rows [n][model_dim_]: the heads' width, so that routing costs what it costs in a model.

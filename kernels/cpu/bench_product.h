@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/wide_product.h"
 #include "kernels/conformance/test_harness.h"
 
 namespace varifocal::kernels {
@@ -19,12 +20,12 @@ class ProductBench {
         backend_(
             std::move(*CreateBackend({.device = "cpu", .dtype = dtype, .thread_count = thread_count, .cpu_isa = isa}))),
         step_(*backend_, {.model_dim = shape.inner}, shape.rows) {
-    weights_ = ProductInput(*backend_, UniformVector(1, static_cast<size_t>(shape.inner) * shape.outputs));
-    inputs_ = ProductInput(*backend_, UniformVector(2, static_cast<size_t>(shape.rows) * shape.inner));
+    weights_ = ProductInput(*backend_, UniformVector(1, WideProduct(shape.inner, shape.outputs)));
+    inputs_ = ProductInput(*backend_, UniformVector(2, WideProduct(shape.rows, shape.inner)));
     const HostMatrix matrix = MatrixOf(weights_, shape.outputs, shape.inner);
     weight_ = std::move(*backend_->CreateWeight({&matrix, 1}, WeightUse::kPlain));
     x_ = Upload(*backend_, inputs_);
-    out_ = Empty(*backend_, static_cast<size_t>(shape.rows) * shape.outputs);
+    out_ = Empty(*backend_, WideProduct(shape.rows, shape.outputs));
   }
 
   void Run() {
@@ -35,7 +36,7 @@ class ProductBench {
 
   // Of a thousand elements, against sums in float64; within the rounding of an f32 sum.
   bool IsRight() {
-    const std::vector<float> got = Download(*backend_, *out_, static_cast<size_t>(shape_.rows) * shape_.outputs);
+    const std::vector<float> got = Download(*backend_, *out_, WideProduct(shape_.rows, shape_.outputs));
     for (size_t i = 0; i < got.size(); i += 1 + got.size() / 1000) {
       double want = 0;
       for (int k = 0; k < shape_.inner; ++k) {

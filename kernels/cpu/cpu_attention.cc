@@ -4,6 +4,7 @@
 #include <climits>
 #include <cmath>
 
+#include "base/wide_product.h"
 #include "kernels/cpu/attention_call.h"
 #include "kernels/cpu/group_attention.h"
 
@@ -30,7 +31,7 @@ AttentionCall MakeAttentionCall(const KernelTable& kernels, const CpuWorkspace& 
   VF_CHECK(heads % pages.shape().kv_head_count == 0, "query heads are a multiple of KV heads");
   VF_CHECK(dim <= workspace.shape.head_dim && heads <= workspace.shape.query_head_count,
            "the workspace was planned for this model");
-  const size_t values = static_cast<size_t>(rows) * heads;
+  const size_t values = WideProduct(rows, heads);
   return {kernels,
           workspace,
           args,
@@ -80,8 +81,8 @@ void PlanPrefill(const Call& call, int threads, std::vector<AttentionItem>& item
   const FlatBatch& flat = call.workspace.flat;
   constexpr int kItemsPerThread = 8;
   const int kv_heads = call.pages.shape().kv_head_count, lanes_per_block = call.kernels.query_lanes;
-  const int lanes_per_item = LanesPerItem(static_cast<int64_t>(flat.row_count()) * call.heads, lanes_per_block,
-                                          kPrefillLanesMax, kItemsPerThread * threads);
+  const int lanes_per_item = LanesPerItem(WideProduct(flat.row_count(), call.heads), lanes_per_block, kPrefillLanesMax,
+                                          kItemsPerThread * threads);
   items.clear();
   const int sequence_count = flat.batch.sequences.size();
   for (int s = 0; s < sequence_count;) {
@@ -118,7 +119,7 @@ void RunPrefillItem(const Call& call, PrefillKind kind, const AttentionItem& ite
     PrefillBlock& block = blocks[n / lanes_per_block];
     const int i = n % lanes_per_block, lane = item.first_lane + n;
     const int row = flat.first_rows[item.sequence] + lane / call.group;
-    const size_t at = static_cast<size_t>(row) * call.heads + item.kv_head * call.group + lane % call.group;
+    const size_t at = WideProduct(row, call.heads) + item.kv_head * call.group + lane % call.group;
     block.lane_count = i + 1;
     block.queries[i] = call.queries + at * call.dim;
     block.scales[i] = call.scale(row, item.kv_head * call.group + lane % call.group);
@@ -157,7 +158,7 @@ void PlanDecode(const Call& call, std::vector<AttentionItem>& items) {
 // partials[row][kv head][split][group][PaddedDim(D) + 2]
 float* Partials(const Call& call, int row, int kv_head, int split) {
   const int kv_heads = call.pages.shape().kv_head_count;
-  const size_t index = (static_cast<size_t>(row) * kv_heads + kv_head) * call.workspace.split_count() + split;
+  const size_t index = (WideProduct(row, kv_heads) + kv_head) * call.workspace.split_count() + split;
   return call.workspace.partials.get() + index * call.group * (PaddedDim(call.dim) + 2);
 }
 
@@ -168,7 +169,7 @@ DecodeSplit SplitOf(const Call& call, int row, int kv_head, int split) {
   return {.kv = call.kv(call.workspace.flat.row_sequences[row], kv_head),
           .head_dim = call.dim,
           .head_count = call.group,
-          .queries = call.queries + (static_cast<size_t>(row) * call.heads + kv_head * call.group) * call.dim,
+          .queries = call.queries + (WideProduct(row, call.heads) + kv_head * call.group) * call.dim,
           .scale = call.row_scales != nullptr ? call.row_scales[row] : call.args.scale,
           .head_scales = call.head_scales != nullptr ? call.head_scales + kv_head * call.group : nullptr,
           .mask = mask};
@@ -191,10 +192,10 @@ void MergeSplits(const Call& call, int row) {
   const RowInterval seen = call.seen(row);
   const int first = seen.begin / kSplitTokens, last = seen.end > seen.begin ? (seen.end - 1) / kSplitTokens : first - 1;
   const int padded = PaddedDim(call.dim);
-  const size_t stride = static_cast<size_t>(call.group) * (padded + 2);
+  const size_t stride = WideProduct(call.group, padded + 2);
   for (int head = 0; head < call.heads; ++head) {
     const float* partials = Partials(call, row, head / call.group, 0) + (head % call.group) * (padded + 2);
-    MergeParts(call, row, head, partials + static_cast<size_t>(first) * stride, stride, last - first + 1, padded);
+    MergeParts(call, row, head, partials + first * stride, stride, last - first + 1, padded);
   }
 }
 
@@ -225,13 +226,13 @@ bool RunAttention(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& wo
                                  ? (row_keys ? PrefillKind::kRowsWindowOrGroup : PrefillKind::kWindowOrGroup)
                                  : (row_keys ? PrefillKind::kRowsInterval : PrefillKind::kInterval);
     PlanPrefill(call, pool.thread_count(), items);
-    return pool.Run(PoolWork::kAttention, static_cast<int>(items.size()), cancelled, [&](int index, int thread) {
+    return pool.Run(PoolWork::kAttention, items.size(), cancelled, [&](int index, int thread) {
       RunPrefillItem(call, kind, items[index], workspace.scratch(thread));
     }) && AttendByGroups(call, pool, workspace);
   }
   const DecodeKind kind = DecodeKindOf(call);
   PlanDecode(call, items);
-  return pool.Run(PoolWork::kAttention, static_cast<int>(items.size()), cancelled, [&](int index, int thread) {
+  return pool.Run(PoolWork::kAttention, items.size(), cancelled, [&](int index, int thread) {
     RunDecodeItem(call, kind, items[index], workspace.scratch(thread));
   }) && pool.Run(PoolWork::kAttention, flat.row_count(), cancelled, [&](int row, int) { MergeSplits(call, row); });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/wide_product.h"
 #include "kernels/cpu/cpu_attention.h"
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/cpu_lm_head.h"
@@ -83,7 +84,7 @@ class CpuBackend final : public HostBackend {
     const KvShape& shape = own.shape();
     for (int row = 0; row < row_count; ++row) {
       for (int head = 0; head < shape.kv_head_count; ++head) {
-        const size_t to = (static_cast<size_t>(row) * shape.kv_head_count + head) * shape.head_dim;
+        const size_t to = (WideProduct(row, shape.kv_head_count) + head) * shape.head_dim;
         own.ReadKey(layer, page, row, head, keys + to);
         own.ReadValue(layer, page, row, head, values + to);
       }
@@ -266,13 +267,13 @@ Error CpuBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
     const int first = flat.first_rows[s];
     const auto sum_at = [&](int position) {
       char* page = pool.annotations(args.layer, PageOf(sequence, args.page_group, position));
-      return reinterpret_cast<double*>(page + static_cast<size_t>(args.annotation_offset) * kPageTokens) +
+      return reinterpret_cast<double*>(page + WideProduct(args.annotation_offset, kPageTokens)) +
              position % kPageTokens;
     };
     // Summed sequentially in position order, so that the sum at a position does not depend on step boundaries.
     double sum = sequence.first_position == 0 ? 0.0 : *sum_at(sequence.first_position - 1);
     for (int i = 0; i < sequence.row_count; ++i) {
-      sum += static_cast<double>(raw[first + i]);
+      sum += raw[first + i];
       *sum_at(sequence.first_position + i) = sum;
     }
     for (int i = 0; i < sequence.row_count; ++i) {
@@ -301,10 +302,10 @@ Error CpuBackend::RouteGroups(Workspace& workspace, const RouteGroupsArgs& args)
   const int count = args.group_count, routing_dim = args.routing_dim;
   const float* x = HostData<float>(args.x, flat.row_count() * width);
   const float* projection = HostData<float>(args.projection, routing_dim * width);
-  const float* centroids = HostData<float>(args.centroids, static_cast<size_t>(count) * routing_dim);
+  const float* centroids = HostData<float>(args.centroids, WideProduct(count, routing_dim));
   const float* bias = OptionalHostData<float>(args.group_bias, count);
   float* scores = Cast(workspace).row_values.get();
-  VF_CHECK(static_cast<size_t>(kRowsPerItem) * routing_dim <= PrefillScratchFloats(pool.shape().head_dim),
+  VF_CHECK(WideProduct(kRowsPerItem, routing_dim) <= PrefillScratchFloats(pool.shape().head_dim),
            "scratch has room for an item's routed rows");
   if (Error error = EachItem(flat,
                              [&](int row, int rows, int thread) {
@@ -377,9 +378,9 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
           {.x = x, .weight = weight_of_norm, .width = span * dim, .epsilon = args.norm_epsilon, .out = x});
     }
   };
-  float* queries = HostData<float>(args.queries, static_cast<size_t>(rows) * query_heads * dim);
+  float* queries = HostData<float>(args.queries, WideProduct(rows, query_heads, dim));
   return EachRow(flat, [&](int row, int) {
-    float* projected = own.projected.get() + static_cast<size_t>(row) * width;
+    float* projected = own.projected.get() + WideProduct(row, width);
     const SequenceRows& sequence = flat.batch.sequences[flat.row_sequences[row]];
     const int position = flat.row_positions[row];
     const HostRopeTable* rope =
@@ -388,7 +389,7 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
     normalize(projected, query_heads, query_span, query_norm);
     normalize(projected + query_heads * dim, kv_heads, key_span, key_norm);
     for (int h = 0; rope != nullptr && h < query_heads + kv_heads; ++h) Rotate(*rope, position, projected + h * dim);
-    std::memcpy(queries + static_cast<size_t>(row) * query_heads * dim, projected, sizeof(float) * query_heads * dim);
+    std::memcpy(queries + WideProduct(row, query_heads, dim), projected, sizeof(float) * query_heads * dim);
     const bool last = row + 1 == flat.first_rows[flat.row_sequences[row] + 1];
     pool.WriteToken(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens,
                     projected + query_heads * dim, projected + (query_heads + kv_heads) * dim, last);

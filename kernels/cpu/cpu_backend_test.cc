@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "base/wide_product.h"
 #include "kernels/conformance/test_harness.h"
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/packed_weight.h"
@@ -81,16 +82,16 @@ TEST(CpuBackendTest, Avx2AndAvx512GiveTheSameBits) {
 TEST(RowProductsTest, ArePreciseAndDependOnTheirRowsAlone) {
   constexpr int kRows = 7;
   for (const auto& [columns, count] : {std::pair{1, 1}, {8, 16}, {19, 77}, {16, 576}}) {
-    const std::vector<float> a = UniformVector(1, static_cast<size_t>(kRows) * count);
-    const std::vector<float> b = UniformVector(2, static_cast<size_t>(columns) * count);
+    const std::vector<float> a = UniformVector(1, WideProduct(kRows, count));
+    const std::vector<float> b = UniformVector(2, WideProduct(columns, count));
     std::vector<float> avx2_products;
     for (const std::string& isa : cpu::AvailableIsas(DType::kF32)) {
       const cpu::KernelTable& kernels = **cpu::ChooseKernels(isa, DType::kF32);
-      std::vector<float> all(static_cast<size_t>(kRows) * columns), alone(columns);
+      std::vector<float> all(WideProduct(kRows, columns)), alone(columns);
       kernels.row_products(
           {.a = a.data(), .a_rows = kRows, .b = b.data(), .b_rows = columns, .count = count, .out = all.data()});
       for (int row = 0; row < kRows; ++row) {
-        kernels.row_products({.a = a.data() + static_cast<size_t>(row) * count,
+        kernels.row_products({.a = a.data() + WideProduct(row, count),
                               .a_rows = 1,
                               .b = b.data(),
                               .b_rows = columns,
@@ -253,8 +254,8 @@ TEST(VectorMathTest, Exp2IsWithinItsStatedError) {
   double worst = 0;
   for (double x = -100; x < 20; x += 0.00317) {
     float lanes[cpu::kLanes];
-    S::Store(lanes, cpu::Exp2Against<S>(S::Set1(static_cast<float>(x)), S::Zero()));
-    const double exact = std::exp2(static_cast<double>(static_cast<float>(x)));
+    S::Store(lanes, cpu::Exp2Against<S>(S::Set1(x), S::Zero()));
+    const double exact = std::exp2(double{static_cast<float>(x)});
     worst = std::max(worst, std::fabs(lanes[0] / exact - 1));
   }
   EXPECT_LT(worst, 3e-7);
@@ -296,8 +297,8 @@ TEST(PagePoolTest, PagesHaveTheDocumentedLayout) {
   auto& pages = static_cast<cpu::PagePool&>(*pool);
   std::vector<float> keys(2 * dim), values(2 * dim);
   for (int i = 0; i < 2 * dim; ++i) {
-    keys[i] = static_cast<float>(1000 + i);
-    values[i] = static_cast<float>(2000 + i);
+    keys[i] = 1000 + i;
+    values[i] = 2000 + i;
   }
   pages.WriteToken(1, 2, 37, keys.data(), values.data(), true);
   const int32_t table[] = {2};
@@ -319,8 +320,8 @@ TEST(PagePoolTest, Bf16PagesHoldPairs) {
   pages.WriteToken(0, 0, 5, left_over.data(), left_over.data(), true);
   std::vector<float> keys(dim), values(dim);
   for (int i = 0; i < dim; ++i) {
-    keys[i] = static_cast<float>(i);
-    values[i] = static_cast<float>(-i);
+    keys[i] = i;
+    values[i] = -i;
   }
   pages.WriteToken(0, 0, 4, keys.data(), values.data(), true);
   const int32_t table[] = {0};

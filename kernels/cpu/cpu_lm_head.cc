@@ -1,4 +1,5 @@
 #include "kernels/cpu/cpu_lm_head.h"
+#include "base/wide_product.h"
 
 #include <algorithm>
 #include <cmath>
@@ -54,10 +55,10 @@ HeadResult MergeSlices(const SliceStats* stats, int slices, double& log_sum_exp)
   }
   double sum = 0;
   for (int s = 0; s < slices; ++s) sum += stats[s].sum * std::exp(stats[s].top - top);
-  result.argmax_logit = static_cast<float>(top);
-  result.runner_up_logit = static_cast<float>(runner_up);
+  result.argmax_logit = top;
+  result.runner_up_logit = runner_up;
   log_sum_exp = top + std::log(sum);
-  result.log_sum_exp = static_cast<float>(log_sum_exp);
+  result.log_sum_exp = log_sum_exp;
   return result;
 }
 
@@ -97,7 +98,7 @@ bool RunLmHead(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& works
     for (int r = first_row; r < last_row; ++r) {
       float* logits = scratch + (r - first_row) * kSliceColumns;
       AdjustLogits(args, logits, count);
-      workspace.slice_stats[static_cast<size_t>(r) * slices + slice] = kernels.slice_stats(logits, count);
+      workspace.slice_stats[WideProduct(r, slices) + slice] = kernels.slice_stats(logits, count);
       const HeadRow& row = args.rows[r];
       // The log-sum-exp is subtracted once it is known.
       if (row.target >= first_token && row.target < first_token + count) {
@@ -111,10 +112,10 @@ bool RunLmHead(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& works
   if (!sliced) return false;
   for (int r = 0; r < rows; ++r) {
     double log_sum_exp = 0;
-    HeadResult result = MergeSlices(workspace.slice_stats.get() + static_cast<size_t>(r) * slices, slices, log_sum_exp);
+    HeadResult result = MergeSlices(workspace.slice_stats.get() + WideProduct(r, slices), slices, log_sum_exp);
     VF_CHECK(args.rows[r].target < vocab, "target outside the vocabulary");
     if (args.rows[r].target >= 0) {
-      result.target_log_probability = static_cast<float>(workspace.target_logits[r] - log_sum_exp);
+      result.target_log_probability = workspace.target_logits[r] - log_sum_exp;
     }
     args.results[r] = result;
   }

@@ -1,4 +1,5 @@
 #include "kernels/cpu/cpu_workspace.h"
+#include "base/wide_product.h"
 
 #include <algorithm>
 
@@ -12,18 +13,17 @@ CpuWorkspace::Sizes CpuWorkspace::SizesFor(const StepShape& shape, const KernelT
   sizes.scratch_per_thread =
       std::max({PrefillScratchFloats(shape.head_dim),
                 DecodeScratchFloats(shape.head_dim, shape.query_head_count / std::max(shape.kv_head_count, 1)),
-                static_cast<size_t>(kSliceRows) * kSliceColumns});
+                WideProduct(kSliceRows, kSliceColumns)});
   sizes.partials =
-      static_cast<size_t>(shape.sequence_count_max) * shape.query_head_count * splits * (PaddedDim(shape.head_dim) + 2);
+      WideProduct(shape.sequence_count_max, shape.query_head_count, splits) * (PaddedDim(shape.head_dim) + 2);
   sizes.row_values = shape.gather_top_k_max == 0 ? rows : rows * kGroupCountMax;
   sizes.gather = GatherScratch::SizesFor(shape);
-  sizes.head_rows = static_cast<size_t>(shape.head_row_count_max) * shape.model_dim;
+  sizes.head_rows = WideProduct(shape.head_row_count_max, shape.model_dim);
   sizes.targets = shape.head_row_count_max;
   const int inner = std::max({shape.model_dim, shape.query_head_count * shape.head_dim, shape.ffn_dim});
-  sizes.words = kernels.elements_per_word == 1
-                    ? 0
-                    : std::max(rows, static_cast<size_t>(shape.head_row_count_max)) * ((inner + 1) / 2);
-  sizes.slice_stats = static_cast<size_t>(shape.head_row_count_max) * SliceCount(shape.vocab_size);
+  sizes.words =
+      kernels.elements_per_word == 1 ? 0 : std::max<size_t>(rows, shape.head_row_count_max) * ((inner + 1) / 2);
+  sizes.slice_stats = WideProduct(shape.head_row_count_max, SliceCount(shape.vocab_size));
   return sizes;
 }
 
@@ -49,8 +49,8 @@ Result<std::unique_ptr<Workspace>> CpuWorkspace::Create(const StepShape& shape, 
     return OutOfHostMemory("the workspace", workspace->bytes_);
   }
   // Prefill blocks of at least 16 lanes per KV head, a remainder per sequence; decode splits per sequence and KV head.
-  const size_t lanes = static_cast<size_t>(shape.row_count_max) * shape.query_head_count;
-  const size_t per_sequence = static_cast<size_t>(shape.kv_head_count) * (1 + workspace->split_count());
+  const size_t lanes = WideProduct(shape.row_count_max, shape.query_head_count);
+  const size_t per_sequence = WideProduct(shape.kv_head_count, 1 + workspace->split_count());
   // Attention by groups: a remainder per KV head, for each group and for the window.
   const size_t of_groups = shape.gather_top_k_max == 0 ? 0
                                                        : (1 + shape.gather_top_k_max) * lanes / kTile +

@@ -1,4 +1,5 @@
 #include "kernels/cpu/group_attention.h"
+#include "base/wide_product.h"
 
 #include <array>
 #include <bit>
@@ -20,7 +21,7 @@ GatherScratch::Sizes GatherScratch::SizesFor(const StepShape& shape) {
   const size_t groups = shape.gather_top_k_max, rows = shape.row_count_max;
   if (groups == 0) return {};
   // Listing writes behind a group's last key, and the groups of a tile are read whole.
-  return {.keys = groups * static_cast<size_t>(shape.context_length_max) + kGroupCountMax * kTile,
+  return {.keys = groups * shape.context_length_max + kGroupCountMax * kTile,
           .part_floats = (1 + groups) * rows * shape.query_head_count * (shape.head_dim + 2)};
 }
 
@@ -106,7 +107,7 @@ class SequenceByGroups {
     std::vector<AttentionItem>& items = workspace_.items;
     items.clear();
     const int rows = end_row_ - begin_row_, kv_heads = call_.pages.shape().kv_head_count;
-    const int64_t lanes = static_cast<int64_t>(rows) * call_.heads;
+    const int64_t lanes = WideProduct(rows, call_.heads);
     const auto add = [&](int group, int row_count, int lanes_max, const auto& cost_of) {
       const int pieces = (row_count * call_.group + lanes_max - 1) / lanes_max;
       for (int piece = 0; piece < pieces; ++piece) {
@@ -137,7 +138,7 @@ class SequenceByGroups {
       add(index, group.row_count, lanes_max, [&](int row) { return group.rank(row); });
     }
     SortHeaviestFirst(items);
-    return pool_.Run(PoolWork::kAttention, static_cast<int>(items.size()), cancelled(),
+    return pool_.Run(PoolWork::kAttention, items.size(), cancelled(),
                      [&](int index, int thread) { RunItem(items[index], workspace_.scratch(thread)); });
   }
 
@@ -165,7 +166,7 @@ class SequenceByGroups {
         part = 1 + std::popcount(mask.groups);
       }
       block.lane_count = i + 1;
-      block.queries[i] = call_.queries + (static_cast<size_t>(row) * call_.heads + head) * call_.dim;
+      block.queries[i] = call_.queries + (WideProduct(row, call_.heads) + head) * call_.dim;
       block.scales[i] = call_.scale(row, head);
       block.masks[i] = mask;
       block.pages[i] = kv.pages;
@@ -186,11 +187,9 @@ class SequenceByGroups {
         scratch);
   }
 
-  size_t part_stride() const {
-    return static_cast<size_t>(workspace_.shape.row_count_max) * call_.heads * (call_.dim + 2);
-  }
+  size_t part_stride() const { return WideProduct(workspace_.shape.row_count_max, call_.heads, call_.dim + 2); }
   float* Part(int part, int row, int head) const {
-    return scratch_.part(part * part_stride() + (static_cast<size_t>(row) * call_.heads + head) * (call_.dim + 2));
+    return scratch_.part(part * part_stride() + (WideProduct(row, call_.heads) + head) * (call_.dim + 2));
   }
 
   bool Merge() {

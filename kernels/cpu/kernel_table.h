@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/wide_product.h"
 #include "kernels/backend.h"
 
 namespace varifocal::kernels::cpu {
@@ -41,7 +42,7 @@ inline constexpr int WordCount(int head_dim, int elements_per_word) {
 }
 
 inline constexpr double kLog2EDouble = 1.4426950408889634;
-inline constexpr float kLog2E = static_cast<float>(kLog2EDouble);
+inline constexpr float kLog2E = kLog2EDouble;
 // See vector_math.h.
 inline constexpr float kExp2Coefficients[5] = {6.931512952e-01f, 2.401644439e-01f, 5.579992011e-02f, 9.017025121e-03f,
                                                1.867131446e-03f};
@@ -83,10 +84,8 @@ struct KeyValues {
   int key_stride = kTile;                // between the words of a key; 1 where keys are rows
   const uint32_t* group_base = nullptr;  // page p's groups at group_base + pages[p] * group_stride, [128]
   size_t group_stride = 0;
-  const uint32_t* groups(int page_index) const {
-    return group_base + static_cast<size_t>(pages[page_index]) * group_stride;
-  }
-  const float* keys(int page_index) const { return base + static_cast<size_t>(pages[page_index]) * page_stride; }
+  const uint32_t* groups(int page_index) const { return group_base + pages[page_index] * group_stride; }
+  const float* keys(int page_index) const { return base + pages[page_index] * page_stride; }
   const float* values(int page_index, int words_per_key) const {
     return keys(page_index) + kPageTokens * words_per_key;
   }
@@ -140,11 +139,11 @@ inline constexpr int ListedLanesMax(int head_dim) {
 inline constexpr int kPrefillBlocksMax = ListedLanesMax(1) / kTile;
 
 // A page of collected keys and values of one head.
-inline size_t PageFloats(int head_dim) { return static_cast<size_t>(2) * kPageTokens * PaddedDim(head_dim); }
+inline size_t PageFloats(int head_dim) { return WideProduct(2, kPageTokens, PaddedDim(head_dim)); }
 
 inline size_t PrefillScratchFloats(int head_dim) {
-  return static_cast<size_t>(kQueryLanesMax) * kPageTokens +
-         static_cast<size_t>(ListedLanesMax(head_dim)) * (2 * PaddedDim(head_dim) + 2) + PageFloats(head_dim);
+  return WideProduct(kQueryLanesMax, kPageTokens) + WideProduct(ListedLanesMax(head_dim), 2 * PaddedDim(head_dim) + 2) +
+         PageFloats(head_dim);
 }
 
 enum class DecodeKind {

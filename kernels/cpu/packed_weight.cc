@@ -1,4 +1,5 @@
 #include "kernels/cpu/packed_weight.h"
+#include "base/wide_product.h"
 
 #include <algorithm>
 
@@ -23,8 +24,8 @@ Result<std::unique_ptr<Weight>> PackedWeight::Create(std::span<const HostMatrix>
     WidenRow(*part, inner, row.data());
     const bool up = weight->gated_ && n >= outputs;
     const int64_t output = up ? n - outputs : n;
-    float* to = weight->data_.get() + static_cast<size_t>(output / per_panel) * weight->words() * kPanel +
-                output % per_panel + (up ? kPanel / 2 : 0);
+    float* to = weight->data_.get() + WideProduct(output / per_panel, weight->words(), kPanel) + output % per_panel +
+                (up ? kPanel / 2 : 0);
     for (int64_t word = 0; word < weight->words(); ++word) {
       const int64_t k = word * weight->per_;
       to[word * kPanel] = weight->per_ == 1 ? row[k] : PairOf(row[k], k + 1 < weight->columns_ ? row[k + 1] : 0.0f);

@@ -4,6 +4,7 @@
 //          columns then their 32 up columns per panel, so that one tile has both factors of the product.
 #pragma once
 
+#include "base/wide_product.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/host_memory.h"
 
@@ -15,7 +16,7 @@ class PackedWeight final : public Weight {
 
   int64_t rows() const override { return rows_; }
   int64_t columns() const override { return columns_; }
-  size_t bytes() const override { return static_cast<size_t>(panel_count_) * words() * kPanel * sizeof(float); }
+  size_t bytes() const override { return WideProduct(panel_count_, words(), kPanel) * sizeof(float); }
 
   // Words of one row of inputs.
   int64_t words() const { return (columns_ + per_ - 1) / per_; }
@@ -24,7 +25,7 @@ class PackedWeight final : public Weight {
   // Outputs of one panel, and the number of valid ones in panel `index`.
   int panel_outputs() const { return gated_ ? kPanel / 2 : kPanel; }
   int columns_of_panel(int index) const;
-  const float* panel(int index) const { return data_.get() + static_cast<size_t>(index) * words() * kPanel; }
+  const float* panel(int index) const { return data_.get() + WideProduct(index, words(), kPanel); }
   // out[K] = row `index` of the weight; not for gated ones.
   void ReadRow(int64_t index, float* out) const;
   void AddRow(int64_t index, float* sum) const;

@@ -1,4 +1,5 @@
 #include "kernels/cpu/page_pool.h"
+#include "base/wide_product.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,7 +8,7 @@ namespace varifocal::kernels::cpu {
 namespace {
 
 size_t TileBytes(const KvShape& shape, DType dtype) {
-  return static_cast<size_t>(2) * kPageTokens * shape.kv_head_count * PaddedDim(shape.head_dim) * DTypeBytes(dtype);
+  return WideProduct(2, kPageTokens, shape.kv_head_count) * PaddedDim(shape.head_dim) * DTypeBytes(dtype);
 }
 
 // Writes half a word only: the other half may belong to another thread.
@@ -36,7 +37,7 @@ bool MappedMemory::Map(size_t bytes) {
 }
 
 size_t PagePool::BytesPerPageAndLayer(const KvShape& shape, DType dtype) {
-  return TileBytes(shape, dtype) + static_cast<size_t>(kPageTokens) * shape.annotation_bytes;
+  return TileBytes(shape, dtype) + WideProduct(kPageTokens, shape.annotation_bytes);
 }
 
 Result<std::unique_ptr<KvPool>> PagePool::Create(const KvShape& shape, DType dtype, int page_count) {
@@ -44,7 +45,7 @@ Result<std::unique_ptr<KvPool>> PagePool::Create(const KvShape& shape, DType dty
   pool->shape_ = shape;
   pool->dtype_ = dtype;
   pool->page_count_ = page_count;
-  const size_t tiles = static_cast<size_t>(page_count) * shape.layer_count;
+  const size_t tiles = WideProduct(page_count, shape.layer_count);
   if (!pool->memory_.Map(tiles * TileBytes(shape, dtype)) ||
       !pool->annotation_memory_.Map(tiles * kPageTokens * shape.annotation_bytes)) {
     return OutOfHostMemory("the KV pages", pool->bytes());
@@ -53,18 +54,18 @@ Result<std::unique_ptr<KvPool>> PagePool::Create(const KvShape& shape, DType dty
 }
 
 size_t PagePool::KeyWord(int key, int word) const {
-  if (shape_.row_keys) return static_cast<size_t>(key) * words() + word;
-  return (static_cast<size_t>(key / kTile) * words() + word) * kTile + key % kTile;
+  if (shape_.row_keys) return WideProduct(key, words()) + word;
+  return (WideProduct(key / kTile, words()) + word) * kTile + key % kTile;
 }
 
 size_t PagePool::ValueWord(int key, int i) const {
   const int word = key / elements_per_word();
-  return (static_cast<size_t>(i / kTile) * (kPageTokens / elements_per_word()) + word) * kTile + i % kTile;
+  return (WideProduct(i / kTile, kPageTokens / elements_per_word()) + word) * kTile + i % kTile;
 }
 
 float* PagePool::tile(int layer, int page, int head) const {
   VF_CHECK(layer >= 0 && layer < shape_.layer_count && page >= 0 && page < page_count_, "no such page");
-  const size_t index = static_cast<size_t>(layer) * page_count_ + page;
+  const size_t index = WideProduct(layer, page_count_) + page;
   return reinterpret_cast<float*>(memory_.data()) + (index * shape_.kv_head_count + head) * head_words();
 }
 
@@ -79,7 +80,7 @@ void PagePool::WriteToken(int layer, int page, int offset, const float* keys, co
   const int dim = shape_.head_dim;
   for (int head = 0; head < shape_.kv_head_count; ++head, keys += dim, values += dim) {
     float* key_tile = tile(layer, page, head);
-    float* value_tile = key_tile + static_cast<size_t>(kPageTokens) * words();
+    float* value_tile = key_tile + WideProduct(kPageTokens, words());
     if (elements_per_word() == 1) {
       for (int i = 0; i < dim; ++i) key_tile[KeyWord(offset, i)] = keys[i];
       for (int i = 0; i < dim; ++i) value_tile[ValueWord(offset, i)] = values[i];
@@ -101,8 +102,7 @@ void PagePool::CopyPage(int from, int to) {
   for (int layer = 0; layer < shape_.layer_count; ++layer) {
     std::memcpy(tile(layer, to, 0), tile(layer, from, 0), tile_bytes);
     if (shape_.annotation_bytes > 0) {
-      std::memcpy(annotations(layer, to), annotations(layer, from),
-                  static_cast<size_t>(kPageTokens) * shape_.annotation_bytes);
+      std::memcpy(annotations(layer, to), annotations(layer, from), WideProduct(kPageTokens, shape_.annotation_bytes));
     }
   }
 }
@@ -116,7 +116,7 @@ void PagePool::ReadKey(int layer, int page, int offset, int head, float* key) co
 }
 
 void PagePool::ReadValue(int layer, int page, int offset, int head, float* value) const {
-  const float* from = tile(layer, page, head) + static_cast<size_t>(kPageTokens) * words();
+  const float* from = tile(layer, page, head) + WideProduct(kPageTokens, words());
   for (int i = 0; i < shape_.head_dim; ++i) {
     const float word = from[ValueWord(offset, i)];
     value[i] = elements_per_word() == 1 ? word : HalfOf(word, offset % 2);
@@ -125,8 +125,7 @@ void PagePool::ReadValue(int layer, int page, int offset, int head, float* value
 
 char* PagePool::annotations(int layer, int page) const {
   VF_CHECK(layer >= 0 && layer < shape_.layer_count && page >= 0 && page < page_count_, "no such page");
-  return annotation_memory_.data() +
-         (static_cast<size_t>(layer) * page_count_ + page) * kPageTokens * shape_.annotation_bytes;
+  return annotation_memory_.data() + (WideProduct(layer, page_count_) + page) * kPageTokens * shape_.annotation_bytes;
 }
 
 }  // namespace varifocal::kernels::cpu

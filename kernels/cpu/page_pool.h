@@ -7,6 +7,7 @@
 // Cost:    pages are mapped zeroed and committed when first written.
 #pragma once
 
+#include "base/wide_product.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/host_memory.h"
 
@@ -51,7 +52,7 @@ class PagePool final : public KvPool {
  private:
   int elements_per_word() const { return dtype_ == DType::kBF16 ? 2 : 1; }
   int words() const { return PaddedDim(shape_.head_dim) / elements_per_word(); }  // of one key
-  size_t head_words() const { return static_cast<size_t>(2) * kPageTokens * words(); }
+  size_t head_words() const { return WideProduct(2, kPageTokens, words()); }
   float* tile(int layer, int page, int head) const;
   size_t KeyWord(int key, int word) const;  // of (key, word) in a K tile
   size_t ValueWord(int key, int i) const;   // of (key, i) in a V tile

@@ -125,7 +125,7 @@ void NormRow(const NormRowArgs& args) {
     for (i = 0; i < width; ++i) args.out[i] = x[i];
     return;
   }
-  const float count = static_cast<float>(width);
+  const float count = width;
   const float mean = args.kind == NormKind::kLayer ? SumRow<S>(x, width) / count : 0.0f;
   const float squares = args.kind == NormKind::kLayer ? SumSquaresAround<S>(x, width, mean) : DotRow<S>(x, x, width);
   const float inverse = 1.0f / std::sqrt(squares / count + args.epsilon);
@@ -184,7 +184,7 @@ double MultiplyAddPeak(int64_t steps, float* sink) {
   constexpr int kChains = S::kGemmRows * S::kGemmVectors;
   // All lanes differ, or the compiler would compute them once.
   float first[kChains * kLanes];
-  for (int i = 0; i < kChains * kLanes; ++i) first[i] = static_cast<float>(i);
+  for (int i = 0; i < kChains * kLanes; ++i) first[i] = i;
   typename S::V sum[kChains];
 #pragma GCC unroll 24
   for (int i = 0; i < kChains; ++i) sum[i] = S::Load(first + i * kLanes);

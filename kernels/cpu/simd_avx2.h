@@ -58,12 +58,12 @@ struct Avx2 {
   }
   // a & bits, as integers, is not 0 ? yes : no
   static V SelectAnyBit(V x, uint32_t bits, V yes, V no) {
-    const __m256i all = _mm256_set1_epi32(static_cast<int>(bits));
+    const __m256i all = _mm256_set1_epi32(bits);
     return {_mm256_blendv_ps(yes.a, no.a, NoBit(x.a, all)), _mm256_blendv_ps(yes.b, no.b, NoBit(x.b, all))};
   }
   // Bit i: groups[i] & bits is not 0.
   static uint32_t AnyBits(const uint32_t* groups, uint32_t bits) {
-    const __m256i all = _mm256_set1_epi32(static_cast<int>(bits));
+    const __m256i all = _mm256_set1_epi32(bits);
     const auto* halves = reinterpret_cast<const float*>(groups);
     const int a = _mm256_movemask_ps(NoBit(_mm256_loadu_ps(halves), all));
     const int b = _mm256_movemask_ps(NoBit(_mm256_loadu_ps(halves + 8), all));

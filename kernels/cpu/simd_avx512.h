@@ -50,12 +50,12 @@ struct Avx512 {
   }
   // a & bits, as integers, is not 0 ? yes : no
   static V SelectAnyBit(V a, uint32_t bits, V yes, V no) {
-    const __mmask16 any = _mm512_test_epi32_mask(_mm512_castps_si512(a), _mm512_set1_epi32(static_cast<int>(bits)));
+    const __mmask16 any = _mm512_test_epi32_mask(_mm512_castps_si512(a), _mm512_set1_epi32(bits));
     return _mm512_mask_blend_ps(any, no, yes);
   }
   // Bit i: groups[i] & bits is not 0.
   static uint32_t AnyBits(const uint32_t* groups, uint32_t bits) {
-    return _mm512_test_epi32_mask(_mm512_loadu_si512(groups), _mm512_set1_epi32(static_cast<int>(bits)));
+    return _mm512_test_epi32_mask(_mm512_loadu_si512(groups), _mm512_set1_epi32(bits));
   }
   // The numbers of from[16] at the bits of `mask`, in order, and `first` plus the bits' indices; up to sixteen are written.
   static void Compress(const uint32_t* from, uint32_t mask, uint32_t* to) {

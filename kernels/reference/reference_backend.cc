@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/wide_product.h"
 #include "kernels/group_routing.h"
 #include "kernels/host_backend.h"
 
@@ -26,26 +27,26 @@ class ReferenceWeight final : public Weight {
 class ReferencePool final : public KvPool {
  public:
   ReferencePool(const KvShape& shape, int page_count) : shape(shape), page_count_(page_count) {
-    const size_t tokens = static_cast<size_t>(shape.layer_count) * page_count * kPageTokens;
+    const size_t tokens = WideProduct(shape.layer_count, page_count, kPageTokens);
     keys.resize(tokens * width());
     values.resize(tokens * width());
     annotations.resize(tokens * shape.annotation_bytes);
   }
   int page_count() const override { return page_count_; }
   size_t bytes() const override { return (keys.size() + values.size()) * sizeof(double) + annotations.size(); }
-  size_t width() const { return static_cast<size_t>(shape.kv_head_count) * shape.head_dim; }
+  size_t width() const { return WideProduct(shape.kv_head_count, shape.head_dim); }
   size_t token(int layer, int page, int offset) const {
     VF_CHECK(layer >= 0 && layer < shape.layer_count && page >= 0 && page < page_count_, "no such page");
-    return (static_cast<size_t>(layer) * page_count_ + page) * kPageTokens + offset;
+    return (WideProduct(layer, page_count_) + page) * kPageTokens + offset;
   }
   const KvShape shape;
   std::vector<double> keys, values;
   std::vector<char> annotations;  // [layer][page][annotation][128 tokens]
   char* page_annotations(int layer, int page) {
-    return annotations.data() + token(layer, page, 0) * static_cast<size_t>(shape.annotation_bytes);
+    return annotations.data() + token(layer, page, 0) * shape.annotation_bytes;
   }
   const char* page_annotations(int layer, int page) const {
-    return annotations.data() + token(layer, page, 0) * static_cast<size_t>(shape.annotation_bytes);
+    return annotations.data() + token(layer, page, 0) * shape.annotation_bytes;
   }
 
  private:
@@ -125,8 +126,7 @@ class ReferenceBackend final : public HostBackend {
 
   Error CheckShape(const KvShape&) const override { return {}; }
   size_t KvBytesPerPageAndLayer(const KvShape& shape) const override {
-    return kPageTokens * (2 * sizeof(double) * static_cast<size_t>(shape.kv_head_count) * shape.head_dim +
-                          static_cast<size_t>(shape.annotation_bytes));
+    return kPageTokens * (2 * sizeof(double) * shape.kv_head_count * shape.head_dim + shape.annotation_bytes);
   }
   Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
     if (Error error = CheckShape(shape); !error.ok()) return error;
@@ -150,8 +150,8 @@ class ReferenceBackend final : public HostBackend {
     const auto& own = static_cast<const ReferencePool&>(pool);
     const size_t first = own.token(layer, page, 0) * own.width();
     for (size_t i = 0; i < row_count * own.width(); ++i) {
-      keys[i] = static_cast<float>(own.keys[first + i]);
-      values[i] = static_cast<float>(own.values[first + i]);
+      keys[i] = own.keys[first + i];
+      values[i] = own.values[first + i];
     }
     return {};
   }
@@ -186,7 +186,7 @@ class ReferenceBackend final : public HostBackend {
       for (int64_t i = 0; i < table.columns(); ++i) {
         double x = static_cast<double>(table.row(args.tokens[t])[i]) * args.multiplier;
         if (positions != nullptr) x += positions->row(position)[i];
-        out[t * table.columns() + i] = static_cast<float>(x);
+        out[t * table.columns() + i] = x;
       }
     }
     return {};
@@ -203,7 +203,7 @@ class ReferenceBackend final : public HostBackend {
     std::vector<double> normed(width);
     for (int t = 0; t < rows; ++t, x += width, out += width) {
       Normalize(args.kind, x, weight, bias, width, args.epsilon, normed.data());
-      for (int64_t i = 0; i < width; ++i) out[i] = static_cast<float>(normed[i]);
+      for (int64_t i = 0; i < width; ++i) out[i] = normed[i];
     }
     return {};
   }
@@ -258,15 +258,15 @@ class ReferenceBackend final : public HostBackend {
     const int count = args.group_count, routing_dim = args.routing_dim;
     const float* x = HostData<float>(args.x, flat.row_count() * width);
     const float* projection = HostData<float>(args.projection, routing_dim * width);
-    const float* centroids = HostData<float>(args.centroids, static_cast<size_t>(count) * routing_dim);
-    std::vector<float> scores(static_cast<size_t>(flat.row_count()) * count);
+    const float* centroids = HostData<float>(args.centroids, WideProduct(count, routing_dim));
+    std::vector<float> scores(WideProduct(flat.row_count(), count));
     std::vector<double> routed(routing_dim);
     for (int row = 0; row < flat.row_count(); ++row) {
       for (int r = 0; r < routing_dim; ++r) routed[r] = Dot(x + row * width, projection + r * width, width);
       for (int g = 0; g < count; ++g) {
         double sum = 0;
         for (int r = 0; r < routing_dim; ++r) sum += routed[r] * centroids[g * routing_dim + r];
-        scores[static_cast<size_t>(row) * count + g] = static_cast<float>(sum);
+        scores[WideProduct(row, count) + g] = sum;
       }
     }
     return AssignGroups(
@@ -294,12 +294,12 @@ class ReferenceBackend final : public HostBackend {
     const int key_span = args.norm_over_width ? kv_heads : 1;
     const float* query_norm = OptionalHostData<float>(args.query_norm, query_span * dim);
     const float* key_norm = OptionalHostData<float>(args.key_norm, key_span * dim);
-    float* queries = HostData<float>(args.queries, static_cast<size_t>(flat.row_count()) * args.query_head_count * dim);
+    float* queries = HostData<float>(args.queries, WideProduct(flat.row_count(), args.query_head_count, dim));
     std::vector<double> row(weight.rows());
     const auto normalize = [&](int first, int count, int span, const float* norm) {
       for (int h = first; norm != nullptr && h < first + count; h += span) {
-        double* x = row.data() + static_cast<size_t>(h) * dim;
-        Normalize(NormKind::kRms, x, norm, nullptr, static_cast<int64_t>(span) * dim, args.norm_epsilon, x);
+        double* x = row.data() + WideProduct(h, dim);
+        Normalize(NormKind::kRms, x, norm, nullptr, WideProduct(span, dim), args.norm_epsilon, x);
       }
     };
     for (int t = 0; t < flat.row_count(); ++t) {
@@ -312,17 +312,17 @@ class ReferenceBackend final : public HostBackend {
       normalize(0, args.query_head_count, query_span, query_norm);
       normalize(args.query_head_count, kv_heads, key_span, key_norm);
       for (int h = 0; h < heads; ++h) {
-        double* head = row.data() + static_cast<size_t>(h) * dim;
+        double* head = row.data() + WideProduct(h, dim);
         const bool is_query = h < args.query_head_count, is_key = !is_query && h < args.query_head_count + kv_heads;
         if ((is_query || is_key) && !args.rope_tables.empty()) {
           Rotate(static_cast<const HostRopeTable&>(*args.rope_tables[sequence.rope_table]), position, head);
         }
         if (is_query) {
-          float* out = queries + (static_cast<size_t>(t) * args.query_head_count + h) * dim;
-          for (int i = 0; i < dim; ++i) out[i] = static_cast<float>(head[i]);
+          float* out = queries + (WideProduct(t, args.query_head_count) + h) * dim;
+          for (int i = 0; i < dim; ++i) out[i] = head[i];
         } else {
           const int k = h - args.query_head_count - (is_key ? 0 : kv_heads);
-          double* out = (is_key ? pool.keys : pool.values).data() + token * pool.width() + static_cast<size_t>(k) * dim;
+          double* out = (is_key ? pool.keys : pool.values).data() + token * pool.width() + WideProduct(k, dim);
           std::copy(head, head + dim, out);
         }
       }
@@ -334,14 +334,14 @@ class ReferenceBackend final : public HostBackend {
     const FlatBatch& flat = Cast(workspace).flat;
     const auto& pool = static_cast<const ReferencePool&>(*args.pool);
     const int dim = pool.shape.head_dim, heads = args.query_head_count;
-    float* out = HostData<float>(args.out, static_cast<size_t>(flat.row_count()) * heads * dim);
-    float* lse = OptionalHostData<float>(args.log_sum_exp, static_cast<size_t>(flat.row_count()) * heads);
+    float* out = HostData<float>(args.out, WideProduct(flat.row_count(), heads, dim));
+    float* lse = OptionalHostData<float>(args.log_sum_exp, WideProduct(flat.row_count(), heads));
     std::vector<double> scores, sums(dim);
     for (int t = 0; t < flat.row_count(); ++t) {
       if (IsCancelled(flat.batch)) return CancelledError();
       const RowView view(flat, args, t);
       for (int h = 0; h < heads; ++h) {
-        const size_t row = static_cast<size_t>(t) * heads + h;
+        const size_t row = WideProduct(t, heads) + h;
         const double top = view.Scores(h, scores);
         std::fill(sums.begin(), sums.end(), 0.0);
         double total = 0;
@@ -361,12 +361,12 @@ class ReferenceBackend final : public HostBackend {
 
   Error Linear(Workspace& workspace, const LinearArgs& args) override {
     return Project(workspace, args.x, args.weight, args.bias, args.out,
-                   [&](float* out, double y) { *out = static_cast<float>(Activate(args.activation, y)); });
+                   [&](float* out, double y) { *out = Activate(args.activation, y); });
   }
 
   Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) override {
     const Error done = Project(workspace, args.x, args.weight, args.bias, args.residual,
-                               [&](float* out, double y) { *out = static_cast<float>(*out + args.multiplier * y); });
+                               [&](float* out, double y) { *out = *out + args.multiplier * y; });
     return NextNorm(workspace, args.next_norm, done);
   }
 
@@ -386,7 +386,7 @@ class ReferenceBackend final : public HostBackend {
       }
       Normalize(NormKind::kRms, product.data(), norm, nullptr, width, args.norm_epsilon, product.data());
       for (int64_t n = 0; n < width; ++n) {
-        residual[n] = static_cast<float>(residual[n] + args.multiplier * product[n]);
+        residual[n] = residual[n] + args.multiplier * product[n];
       }
     }
     return NextNorm(workspace, args.next_norm, {});
@@ -405,7 +405,7 @@ class ReferenceBackend final : public HostBackend {
     for (int t = 0; t < rows; ++t) {
       for (int64_t f = 0; f < width; ++f) {
         const double gate = side(t, f), up = side(t, width + f);
-        out[t * width + f] = static_cast<float>(Activate(args.activation, gate) * up);
+        out[t * width + f] = Activate(args.activation, gate) * up;
       }
     }
     return {};
@@ -445,13 +445,13 @@ class ReferenceBackend final : public HostBackend {
       double total = 0;
       for (const double logit : logits) total += std::exp(logit - logits[best]);
       const double lse = logits[best] + std::log(total);
-      result.log_sum_exp = static_cast<float>(lse);
+      result.log_sum_exp = lse;
       result.argmax = best;
-      result.argmax_logit = static_cast<float>(logits[best]);
-      result.runner_up_logit = static_cast<float>(runner_up);
-      if (row.target >= 0) result.target_log_probability = static_cast<float>(logits[row.target] - lse);
+      result.argmax_logit = logits[best];
+      result.runner_up_logit = runner_up;
+      if (row.target >= 0) result.target_log_probability = logits[row.target] - lse;
       if (row.logits_slot >= 0) {
-        for (int64_t v = 0; v < vocab; ++v) args.logits[row.logits_slot * vocab + v] = static_cast<float>(logits[v]);
+        for (int64_t v = 0; v < vocab; ++v) args.logits[row.logits_slot * vocab + v] = logits[v];
       }
       if (row.draw.temperature > 0) result.drawn = DrawFromSlot(args, row, vocab);
     }
@@ -508,7 +508,7 @@ class ReferenceBackend final : public HostBackend {
           args(args),
           sequence(flat.batch.sequences[flat.row_sequences[row]]),
           seen(flat.batch.masks[args.mask_index][row]) {
-      const size_t width = static_cast<size_t>(args.query_head_count) * pool.shape.head_dim;
+      const size_t width = WideProduct(args.query_head_count, pool.shape.head_dim);
       queries = HostData<float>(args.queries, flat.row_count() * width) + row * width;
       const float* row_scales = OptionalHostData<float>(args.row_scales, flat.row_count());
       row_scale = row_scales != nullptr ? row_scales[row] : args.scale;
@@ -530,14 +530,14 @@ class ReferenceBackend final : public HostBackend {
     size_t at(int key, int head) const {
       const int group = args.query_head_count / pool.shape.kv_head_count;
       return pool.token(args.layer, PageOf(sequence, args.page_group, key), key % kPageTokens) * pool.width() +
-             static_cast<size_t>(head / group) * pool.shape.head_dim;
+             WideProduct(head / group, pool.shape.head_dim);
     }
     double scale(int head) const { return head_scales != nullptr ? row_scale * head_scales[head] : row_scale; }
     // Scaled scores of the interval's keys; returns the largest of those that count (0 when there is none).
     double Scores(int head, std::vector<double>& scores) const {
       scores.clear();
       double top = -std::numeric_limits<double>::infinity();
-      const float* query = queries + static_cast<size_t>(head) * pool.shape.head_dim;
+      const float* query = queries + WideProduct(head, pool.shape.head_dim);
       for (int key = seen.begin; key < seen.end; ++key) {
         const double* k = pool.keys.data() + at(key, head);
         double dot = 0;

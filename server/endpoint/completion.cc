@@ -193,7 +193,7 @@ std::string ErrorText(absl::string_view body) {
     }
   }
   for (char& c : text) {
-    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = ' ';
+    if (absl::ascii_iscntrl(c)) c = ' ';
   }
   if (text.size() > kErrorBytesMax) text.resize(kErrorBytesMax);
   text.resize(ValidUtf8Prefix(text));

@@ -53,7 +53,7 @@ absl::Status LateStatus(CURL* easy, const HttpRequest& request) {
   curl_off_t connected_us = 0, secured_us = 0;
   curl_easy_getinfo(easy, CURLINFO_CONNECT_TIME_T, &connected_us);
   curl_easy_getinfo(easy, CURLINFO_APPCONNECT_TIME_T, &secured_us);
-  const double connect_s = static_cast<double>(ConnectTimeoutMs(request)) / 1000;
+  const double connect_s = ConnectTimeoutMs(request) / 1000.0;
   if (absl::StartsWithIgnoreCase(request.url, "https:") && secured_us == 0) {
     return absl::DeadlineExceededError(
         absl::StrCat(request.url, ": no TLS connection within ", connect_s, " s; ", kPlainHint));
@@ -61,7 +61,7 @@ absl::Status LateStatus(CURL* easy, const HttpRequest& request) {
   if (connected_us == 0)
     return absl::DeadlineExceededError(absl::StrCat(request.url, ": no connection within ", connect_s, " s"));
   return absl::DeadlineExceededError(
-      absl::StrCat(request.url, ": no complete reply within ", static_cast<double>(request.timeout_ms) / 1000, " s"));
+      absl::StrCat(request.url, ": no complete reply within ", request.timeout_ms / 1000.0, " s"));
 }
 
 absl::Status ToStatus(CURLcode code, CURL* easy, const char* detail, const HttpRequest& request,
@@ -151,7 +151,7 @@ class CurlClient : public HttpClient {
     if (code != CURLE_OK) return ToStatus(code, easy.get(), detail, request, exchange);
     long status = 0;
     curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
-    exchange.reply.status = static_cast<int>(status);
+    exchange.reply.status = status;
     return std::move(exchange.reply);
   }
 };

@@ -155,7 +155,7 @@ TEST_F(EndpointClientTest, EndsWithTheClassOfTheFailure) {
     EXPECT_THAT(done.status().message(), HasSubstr(c.expected));
     EXPECT_THAT(done.status().message(), HasSubstr("endpoint \"e\""));
     EXPECT_EQ(ReasonOf(done.status()).metadata["attemptCount"], std::to_string(c.attempts)) << c.expected;
-    EXPECT_EQ(server.bodies().size(), static_cast<size_t>(c.attempts)) << c.expected;
+    EXPECT_EQ(std::ssize(server.bodies()), c.attempts) << c.expected;
   }
 }
 

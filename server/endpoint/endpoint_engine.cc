@@ -186,7 +186,7 @@ class HttpEndpointEngine : public EndpointEngine {
     echoed.max_new_tokens = 1;
     echoed.echo = true;
     ASSIGN_OR_RETURN(const Completion read, client_->TryOnce(echoed));
-    const size_t first = read.tokens.size() - static_cast<size_t>(read.new_token_count + generated.new_token_count);
+    const size_t first = read.tokens.size() - (read.new_token_count + generated.new_token_count);
     for (size_t i = 0; i < generated.tokens.size(); ++i) {
       const std::optional<double> then = generated.tokens[i].log_prob;
       const std::optional<double> now = read.tokens[first + i].log_prob;

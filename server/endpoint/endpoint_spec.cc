@@ -52,7 +52,7 @@ absl::Status SetKey(absl::string_view text, absl::string_view where, EndpointSpe
   spec->key = std::string(absl::StripAsciiWhitespace(text));
   if (spec->key.empty()) return Bad(absl::StrCat(where, " has no API key"));
   for (const char c : spec->key) {
-    if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
+    if (!absl::ascii_isgraph(c)) {
       return Bad(absl::StrCat(where, " has white space or control characters inside the key; it must be one word"));
     }
   }
@@ -88,10 +88,10 @@ absl::Status SetOne(absl::string_view key, absl::string_view value, EndpointSpec
     spec->body = *std::move(body);
   } else if (key == "in-flight") {
     RETURN_IF_ERROR(ReadWhole(key, value, 1, kInFlightPerEndpointMax, &number));
-    spec->in_flight = static_cast<int>(number);
+    spec->in_flight = number;
   } else if (key == "attempts") {
     RETURN_IF_ERROR(ReadWhole(key, value, 1, kAttemptsMax, &number));
-    spec->attempts_max = static_cast<int>(number);
+    spec->attempts_max = number;
   } else if (key == "timeout") {
     RETURN_IF_ERROR(ReadWhole(key, value, 1, kTimeoutSecondsMax, &number));
     spec->timeout_ms = number * 1000;

@@ -196,7 +196,7 @@ class FaultyServer {
     if (scripted.fault == Fault::kPromptCount) --prompt_count;
     if (scripted.fault == Fault::kNewCount) new_count += 100;
     if (scripted.fault == Fault::kShortAtLength) {
-      new_count = static_cast<int64_t>(wanted) - 1;
+      new_count = wanted - 1;
       choice["finish_reason"] = "length";
     }
     Json reply = {{"model", scripted.fault == Fault::kOtherModel ? Json("another") : body["model"]},

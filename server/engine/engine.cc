@@ -185,9 +185,9 @@ absl::Status EngineThread::Allocate() {
   const Transformer& transformer = model_->transformer();
   ropes_ = std::make_unique<RopeTableCache>(transformer, context_tokens_max_, options_.batch_size_max);
   for (size_t group = 0; group < limits_.groups.size(); ++group) {
-    ASSIGN_OR_RETURN(std::unique_ptr<kernels::KvPool> pool,
-                     ToStatusOr(transformer.backend().CreateKvPool(transformer.KvShape(static_cast<int64_t>(group)),
-                                                                   static_cast<int>(limits_.page_counts[group]))));
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<kernels::KvPool> pool,
+        ToStatusOr(transformer.backend().CreateKvPool(transformer.KvShape(group), limits_.page_counts[group])));
     pools_.push_back(std::move(pool));
   }
   ASSIGN_OR_RETURN(forward_, Forward::Create(transformer, StepLimits()));

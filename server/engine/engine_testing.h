@@ -81,7 +81,7 @@ class TemporaryCheckpoint {
       if (view.name != tensor) continue;
       VF_CHECK(view.type == kernels::DType::kF32, "only f32 tensors are filled");
       for (size_t at = 0; at < view.bytes.size(); at += sizeof value) {
-        std::memcpy(&bytes[static_cast<size_t>(view.bytes.data() - bytes.data()) + at], &value, sizeof value);
+        std::memcpy(&bytes[(view.bytes.data() - bytes.data()) + at], &value, sizeof value);
       }
     }
     Write("model.safetensors", bytes);
@@ -119,7 +119,7 @@ inline void RemoveFocus(const TemporaryCheckpoint& checkpoint) {
 inline std::vector<int32_t> RandomIds(const std::string& name, size_t count, int64_t vocabulary_size = 120) {
   Random random(name);
   std::vector<int32_t> ids(count);
-  for (int32_t& id : ids) id = static_cast<int32_t>(2 + random.Below(vocabulary_size - 2));
+  for (int32_t& id : ids) id = 2 + random.Below(vocabulary_size - 2);
   return ids;
 }
 

@@ -24,7 +24,7 @@ double VisibleKeys(const CostRates& rates, int64_t row_count) {
   double keys = 0;
   for (const PageGroup& group : rates.groups) {
     const double n = row_count;
-    const double w = group.window == 0 ? n : std::min(n, static_cast<double>(group.window));
+    const double w = group.window == 0 ? n : std::min<double>(n, group.window);
     keys += group.layer_count * (w * (w + 1) / 2 + (n - w) * w);
   }
   return keys;
@@ -37,7 +37,7 @@ struct Operations {
 
 Operations OperationsOf(const CostRates& rates, int64_t begin, int64_t end) {
   if (end <= begin) return {};
-  return {static_cast<double>(end - begin) * rates.weight_operations,
+  return {(end - begin) * rates.weight_operations,
           (VisibleKeys(rates, end) - VisibleKeys(rates, begin)) * rates.key_operations};
 }
 

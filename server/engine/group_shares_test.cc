@@ -64,7 +64,7 @@ TEST(GroupSharesTest, AgreesWithTheIndependentImplementation) {
       ASSERT_TRUE(result.ok()) << result.status();
       double pairs = 0;
       for (const Json& share : run["pairs_visible"]) pairs += share.get<double>();
-      pairs /= static_cast<double>(run["pairs_visible"].size());
+      pairs /= run["pairs_visible"].size();
       ASSERT_TRUE(result->pairs_visible_share.has_value()) << name;
       EXPECT_NEAR(*result->pairs_visible_share, pairs, 1e-9) << name;
       if (result->layer_groups.empty()) continue;  // groups that always meet are not computed

@@ -19,7 +19,7 @@ struct Load {
   int request_count = 0;
   int64_t prompt_tokens = 0;
   int64_t new_tokens = 1;
-  int Tokens() const { return static_cast<int>(prompt_tokens + new_tokens - 1); }  // rows computed for one request
+  int Tokens() const { return prompt_tokens + new_tokens - 1; }  // rows computed for one request
 };
 
 class LanesTest : public testing::Test {
@@ -80,7 +80,7 @@ class LanesTest : public testing::Test {
     EngineRequest request;
     request.id = absl::StrCat(load.mark, number);
     request.lane = load.lane;
-    request.token_ids = RandomIds(request.id, static_cast<size_t>(load.prompt_tokens));
+    request.token_ids = RandomIds(request.id, load.prompt_tokens);
     request.work = GenerateWork{.max_new_tokens = load.new_tokens, .ignore_eos = true};
     return request;
   }

@@ -20,7 +20,7 @@ struct LatencyCounts {
 
   void Add(double duration_seconds) {
     const auto bound = std::lower_bound(kLatencyBoundsSeconds.begin(), kLatencyBoundsSeconds.end(), duration_seconds);
-    ++counts[static_cast<size_t>(bound - kLatencyBoundsSeconds.begin())];
+    ++counts[bound - kLatencyBoundsSeconds.begin()];
     seconds += duration_seconds;
   }
   void Add(const LatencyCounts& others) {

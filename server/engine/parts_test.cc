@@ -34,7 +34,7 @@ TEST(PageAllocatorTest, LowestIndexFirst) {
 
 std::vector<int32_t> Ids(int32_t first, size_t count) {
   std::vector<int32_t> ids(count);
-  for (size_t i = 0; i < count; ++i) ids[i] = first + static_cast<int32_t>(i);
+  for (size_t i = 0; i < count; ++i) ids[i] = first + i;
   return ids;
 }
 
@@ -277,7 +277,7 @@ TEST(EstimateTest, SlowRunsDoNotDecideTheRate) {
     return MeasureCostRates(config, 1000, 16384, [&](const EngineRequest& request) -> absl::StatusOr<EngineResult> {
       const int64_t factor = is_slow(runs++) ? 5 : 1;
       EngineResult result;
-      result.prefill_us = factor * std::llround(prefill_us(static_cast<double>(request.token_ids.size())));
+      result.prefill_us = factor * std::llround(prefill_us(request.token_ids.size()));
       result.decode_us = factor * 100;
       return result;
     });
@@ -287,7 +287,7 @@ TEST(EstimateTest, SlowRunsDoNotDecideTheRate) {
   EXPECT_EQ(runs, 8 + 3) << "short and long requests";
   // Rows and keys have rates of their own, so a length that was not timed is right.
   for (const int64_t length : {2048, 16000})
-    EXPECT_NEAR(EstimateSeconds(*idle, length, 1, 0), 1e-6 * prefill_us(static_cast<double>(length)), 1e-5) << length;
+    EXPECT_NEAR(EstimateSeconds(*idle, length, 1, 0), 1e-6 * prefill_us(length), 1e-5) << length;
   const absl::StatusOr<CostRates> busy = rates_with([](int run) { return run % 3 == 1; });
   ASSERT_TRUE(busy.ok()) << busy.status();
   EXPECT_DOUBLE_EQ(EstimateSeconds(*busy, 2000, 50, 0), EstimateSeconds(*idle, 2000, 50, 0));
@@ -340,7 +340,7 @@ TEST(SamplerTest, DrawsFollowTheDistribution) {
   for (int i = 0; i < kDraws; ++i) ++counts[SampleToken(logits, {.temperature = temperature, .seed = 11}, i)];
   for (size_t id = 0; id < logits.size(); ++id) {
     const double p = probabilities[id];
-    EXPECT_NEAR(counts[id] / static_cast<double>(kDraws), p, 5 * std::sqrt(p * (1 - p) / kDraws)) << id;
+    EXPECT_NEAR(counts[id] / double{kDraws}, p, 5 * std::sqrt(p * (1 - p) / kDraws)) << id;
   }
 }
 

@@ -15,13 +15,13 @@ constexpr size_t kTokens = kernels::kPageTokens;
 }  // namespace
 
 std::vector<Sha256Digest> HashPages(const Sha256Digest& root, absl::Span<const int32_t> token_ids, int64_t page_count) {
-  VF_CHECK(static_cast<size_t>(page_count) * kTokens <= token_ids.size(), "only whole pages have hashes");
+  VF_CHECK(page_count * kTokens <= token_ids.size(), "only whole pages have hashes");
   std::vector<Sha256Digest> hashes;
   Sha256Digest before = root;
   for (int64_t page = 0; page < page_count; ++page) {
     Sha256Stream stream;
     stream.Update(absl::string_view(reinterpret_cast<const char*>(before.data()), before.size()));
-    const absl::Span<const int32_t> ids = token_ids.subspan(static_cast<size_t>(page) * kTokens, kTokens);
+    const absl::Span<const int32_t> ids = token_ids.subspan(page * kTokens, kTokens);
     stream.Update(absl::string_view(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)));
     before = stream.Finish();
     hashes.push_back(before);

@@ -188,8 +188,8 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   if (!need.fits) {
     return WithReason(
         absl::ResourceExhaustedError(absl::StrCat("the request needs ", need.bytes, " bytes of key-value cache for ",
-                                                  request.token_ids.size() + static_cast<size_t>(new_tokens),
-                                                  " tokens; the cache has ", CacheBytes(limits), " bytes")),
+                                                  request.token_ids.size() + new_tokens, " tokens; the cache has ",
+                                                  CacheBytes(limits), " bytes")),
         ErrorReason::kKvCacheTooSmall);
   }
   sequence->request = std::move(request);

@@ -29,7 +29,7 @@ int64_t ScoredRowsMax(const Sequence& sequence) {
 
 // The common prefix of two prompts, in whole pages that `waiting` may take from the cache.
 int64_t CommonPages(const Sequence& waiting, const Sequence& running) {
-  const size_t limit = std::min(static_cast<size_t>(waiting.reusable_page_count), running.page_hashes.size());
+  const size_t limit = std::min<size_t>(waiting.reusable_page_count, running.page_hashes.size());
   // A page hash covers all pages before it: where one differs, all later ones do.
   const auto end = waiting.page_hashes.begin() + limit;
   const auto differs = std::partition_point(waiting.page_hashes.begin(), end, [&](const Sha256Digest& hash) {
@@ -137,7 +137,7 @@ Scheduler::Admission Scheduler::AdmitFrom(Waiting& waiting) {
     if (MustWaitForPrefix(*waiting[i])) continue;  // others may overtake: it waits for a prefix, not for memory
     if (!TryAdmit(*waiting[i])) return Admission::kBlocked;
     running_.push_back(std::move(waiting[i]));
-    waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(i));
+    waiting.erase(waiting.begin() + i);
     return Admission::kAdmitted;
   }
   return Admission::kNoCandidate;
@@ -275,7 +275,7 @@ StepPlan Scheduler::PlanPrefill() {
     }
     const size_t before = plan.tokens.size();
     if (!AddPrefillRows(sequence, left, plan)) break;  // preempted: it was the last of running_
-    left -= static_cast<int64_t>(plan.tokens.size() - before);
+    left -= plan.tokens.size() - before;
     ++it;
   }
   return plan;
@@ -380,11 +380,11 @@ void Scheduler::Count(const EngineResult& result, const absl::Status& status) {
   } else if (!status.ok()) {
     ++totals_.requests_failed;
   } else {
-    totals_.queue_latency.Add(static_cast<double>(result.queue_us) * kSecondsPerMicro);
-    totals_.prefill_latency.Add(static_cast<double>(result.prefill_us) * kSecondsPerMicro);
+    totals_.queue_latency.Add(result.queue_us * kSecondsPerMicro);
+    totals_.prefill_latency.Add(result.prefill_us * kSecondsPerMicro);
     const int64_t steps = std::ssize(result.new_token_ids) - 1;  // prefill gives the first token
     if (steps > 0) {
-      totals_.decode_latency.Add(static_cast<double>(result.decode_us) * kSecondsPerMicro / static_cast<double>(steps));
+      totals_.decode_latency.Add(result.decode_us * kSecondsPerMicro / steps);
     }
   }
 }

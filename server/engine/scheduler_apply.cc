@@ -44,7 +44,7 @@ void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output) {
     if (!is_aside) {
       sequence.tau_at_min_count += output.tau_bound_counts[2 * i];
       sequence.tau_at_max_count += output.tau_bound_counts[2 * i + 1];
-      sequence.tau_row_count += static_cast<uint64_t>(entry.row_count * model_.config().layer_count);
+      sequence.tau_row_count += entry.row_count * model_.config().layer_count;
     }
 
     const auto head = std::span(output.head).subspan(entry.logits_begin, entry.logits_count);
@@ -113,7 +113,7 @@ void Scheduler::ApplyContinuation(const StepEntry& entry, std::span<const HeadRe
   EngineContinuationScore& score = sequence.result.continuations[entry.continuation];
   for (size_t i = 0; i < head.size(); ++i) {
     score.token_log_probs.push_back(head[i].target_log_probability);
-    score.is_greedy = score.is_greedy && head[i].argmax == tokens[static_cast<size_t>(done) + i + 1];
+    score.is_greedy = score.is_greedy && head[i].argmax == tokens[done + i + 1];
   }
   done += entry.row_count;
 }
@@ -128,10 +128,10 @@ absl::Status Scheduler::ApplyDecode(const StepEntry& entry, std::span<const Head
 absl::Status Scheduler::AddToken(Sequence& sequence, const HeadResult& head) {
   const GenerateWork& work = *sequence.generate();
   int32_t token = head.argmax;
-  double log_prob = static_cast<double>(head.argmax_logit) - static_cast<double>(head.log_sum_exp);
+  double log_prob = static_cast<double>(head.argmax_logit) - head.log_sum_exp;
   if (work.sampling_temperature > 0) {
     token = head.drawn.token;
-    log_prob = static_cast<double>(head.drawn.logit) - static_cast<double>(head.log_sum_exp);
+    log_prob = static_cast<double>(head.drawn.logit) - head.log_sum_exp;
   }
   EngineResult& result = sequence.result;
   result.new_token_ids.push_back(token);

@@ -135,7 +135,7 @@ absl::StatusOr<bool> DatabaseSink::IsPending(const CellKey& cell, int index) {
                                                       cell.context_length, " in the database: its grid has changed"));
   }
   const std::vector<bool>& is_pending = found->second.is_pending;
-  return index >= 0 && static_cast<size_t>(index) < is_pending.size() && is_pending[index];
+  return index >= 0 && index < std::ssize(is_pending) && is_pending[index];
 }
 
 absl::StatusOr<db::Outcome> DatabaseSink::OutcomeOf(const SampleResult& record) const {

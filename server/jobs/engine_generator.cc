@@ -83,7 +83,7 @@ absl::StatusOr<Generation> ToGeneration(absl::StatusOr<EngineResult> result, boo
   generation.pairs_visible_share = result->pairs_visible_share;
   generation.largest_group_share = result->largest_group_share;
   generation.extrapolated = result->extrapolated;
-  generation.new_token_count = static_cast<int>(result->new_token_count);
+  generation.new_token_count = result->new_token_count;
   generation.attempt_count = result->attempt_count;
   if (!result->worker.empty()) generation.workers = {result->worker};
   return generation;

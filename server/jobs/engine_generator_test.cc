@@ -55,7 +55,7 @@ class RecordingEngine : public Engine {
   void Answer(Handle handle) {
     EngineResult result;
     result.prompt_token_count = asked[handle].request.token_ids.size();
-    result.prefill_us = 100 - static_cast<int64_t>(handle);
+    result.prefill_us = 100 - handle;
     for (const auto& tokens : Scored(handle)) {
       EngineContinuationScore score;
       score.log_likelihood = -10.0 * handle - result.continuations.size();
@@ -158,7 +158,7 @@ TEST(EngineGeneratorTest, RunsAndScoresTheTokensOfTheHarness) {
           ASSERT_TRUE(answer.ok()) << where << ": " << answer.status();
           ASSERT_EQ(answer->continuation_scores.size(), requests.size()) << where;
           for (size_t i = 0; i < requests.size(); ++i) {
-            const int marker = static_cast<int>(-answer->continuation_scores[i].log_likelihood);
+            const int marker = -answer->continuation_scores[i].log_likelihood;
             const std::vector<int32_t>& context = fixture.engine->asked[marker / 10].request.token_ids;
             EXPECT_EQ(Sha256Hex(Json(context).dump()).substr(0, 16), requests[i][0].get<std::string>()) << where;
             EXPECT_EQ(fixture.engine->Scored(marker / 10)[marker % 10], requests[i][1].get<std::vector<int32_t>>())

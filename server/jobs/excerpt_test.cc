@@ -20,8 +20,7 @@ bool IsWholeUtf8(const std::string& text) {  // of one- and two-byte characters
   for (size_t i = 0; i < text.size(); ++i) {
     const unsigned char c = text[i];
     if (c < 0x80) continue;
-    if ((c & 0xE0) != 0xC0 || i + 1 == text.size() || (static_cast<unsigned char>(text[i + 1]) & 0xC0) != 0x80)
-      return false;
+    if ((c & 0xE0) != 0xC0 || i + 1 == text.size() || (text[i + 1] & 0xC0) != 0x80) return false;
     ++i;
   }
   return true;

@@ -45,7 +45,7 @@ absl::StatusOr<GroupCost> MeasureGroup(const Task& task, const SampleRequest& re
     }
   }
   if (first != nullptr && !first->prompt.empty()) {
-    const double share = static_cast<double>(first->shared_prefix_bytes) / static_cast<double>(first->prompt.size());
+    const double share = static_cast<double>(first->shared_prefix_bytes) / first->prompt.size();
     cost.shared_tokens = static_cast<int64_t>(share * cost.prompt_tokens) / kPageTokens * kPageTokens;
   }
   return cost;

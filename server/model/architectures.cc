@@ -50,7 +50,7 @@ absl::Status ReadGemma3(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(reader.RequireValue("use_bidirectional_attention", false));
   ASSIGN_OR_RETURN(const double scalar, reader.Positive("query_pre_attn_scalar", 256));
   SetAttentionScale(1 / std::sqrt(scalar), config);
-  config.blocks.embedding_multiplier = std::sqrt(static_cast<double>(config.width));
+  config.blocks.embedding_multiplier = std::sqrt(config.width);
   return absl::OkStatus();
 }
 
@@ -62,9 +62,9 @@ absl::Status ReadOlmo2(ConfigReader& reader, ModelConfig& config) {
 absl::Status ReadGpt2(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(const bool scaled, reader.Bool("scale_attn_weights", true));
   ASSIGN_OR_RETURN(const bool by_layer, reader.Bool("scale_attn_by_inverse_layer_idx", false));
-  const double scale = scaled ? 1 / std::sqrt(static_cast<double>(config.head_width)) : 1;
+  const double scale = scaled ? 1 / std::sqrt(config.head_width) : 1;
   for (size_t i = 0; i < config.layers.size(); ++i) {
-    config.layers[i].attention_scale = by_layer ? scale / static_cast<double>(i + 1) : scale;
+    config.layers[i].attention_scale = by_layer ? scale / (i + 1) : scale;
   }
   // Another order of the same arithmetic; max_position_embeddings again; options of task heads that are not loaded.
   reader.Ignore({"reorder_and_upcast_attn", "n_ctx", "summary_type", "summary_use_proj", "summary_activation",

@@ -242,7 +242,7 @@ absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, M
     // There max_position_embeddings remains the original length.
     if (rope.kind != RopeKind::kDynamic) continue;
     const double limit = rope.factor * sizes.max_position;
-    config.max_position = static_cast<int64_t>(std::min(limit, static_cast<double>(kPositionMax)));
+    config.max_position = static_cast<int64_t>(std::min<double>(limit, kPositionMax));
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "base/wide_product.h"
 #include "server/model/kernel_status.h"
 
 namespace varifocal {
@@ -41,9 +42,9 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
           .normed = rows * width * operand,
           .queries = rows * query_width * sizeof(float),
           .attended = rows * query_width * operand,
-          .hidden = rows * static_cast<size_t>(config.feed_forward_width) * operand,
+          .hidden = rows * config.feed_forward_width * operand,
           .row_scales = rows * sizeof(float),
-          .bound_counts = static_cast<size_t>(limits.sequence_count_max) * 2 * sizeof(uint32_t)};
+          .bound_counts = WideProduct(limits.sequence_count_max, 2) * sizeof(uint32_t)};
 }
 
 Slice Whole(const std::unique_ptr<kernels::Buffer>& buffer) { return {buffer.get(), 0}; }
@@ -159,7 +160,7 @@ kernels::NormArgs Forward::NormOf(const NormWeights& norm) {
 absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const NormWeights& norm,
                                     const NormWeights* next) {
   const BlockConfig& blocks = model_.config().blocks;
-  const float multiplier = static_cast<float>(blocks.residual_multiplier);
+  const float multiplier = blocks.residual_multiplier;
   kernels::NormArgs next_norm;
   if (next != nullptr) next_norm = NormOf(*next);
   if (norm.weight == nullptr) {
@@ -222,9 +223,8 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
   std::span<const kernels::RopeTable* const> ropes;
   if (layer_config.rope_index >= 0) ropes = rope_tables_[layer_config.rope_index];
 
-  AttentionTerms terms{.scale = layer_config.attention_scale != 0
-                                    ? layer_config.attention_scale
-                                    : 1.0 / std::sqrt(static_cast<double>(config.head_width))};
+  AttentionTerms terms{.scale = layer_config.attention_scale != 0 ? layer_config.attention_scale
+                                                                  : 1.0 / std::sqrt(config.head_width)};
   RETURN_IF_ERROR(step.attention->Prepare({.backend = backend,
                                            .workspace = workspace,
                                            .batch = batch,

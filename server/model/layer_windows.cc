@@ -16,7 +16,7 @@ constexpr int64_t kWindowDefault = 4096;  // of transformers' configurations, wh
 absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerTypes(ConfigReader& reader, int64_t layer_count) {
   const Json* types = reader.Take("layer_types");
   if (types == nullptr) return std::optional<std::vector<bool>>();
-  if (!types->is_array() || static_cast<int64_t>(types->size()) != layer_count) {
+  if (!types->is_array() || std::ssize(*types) != layer_count) {
     return absl::InvalidArgumentError(
         absl::StrCat(reader.Name("layer_types"), " has ",
                      types->is_array() ? absl::StrCat(types->size(), " entries") : ShownValue(*types),

@@ -26,9 +26,9 @@ double Llama3Frequency(const RopeConfig& rope, double frequency) {
 
 // The base for which the lowest frequency covers the longer sequence with the rotation of the original length.
 double DynamicTheta(const RopeConfig& rope, int64_t span, int64_t rope_length) {
-  const double length = std::max(static_cast<double>(rope_length), rope.original_max_position);
+  const double length = std::max<double>(rope_length, rope.original_max_position);
   const double stretch = rope.factor * length / rope.original_max_position - (rope.factor - 1);
-  return rope.theta * std::pow(stretch, static_cast<double>(span) / (span - 2));
+  return rope.theta * std::pow(stretch, span / (span - 2.0));
 }
 
 // Frequencies with more than beta_fast rotations over the original length are kept, those below beta_slow divided by the
@@ -45,7 +45,7 @@ double YarnFrequency(const RopeConfig& rope, int64_t span, int64_t pair) {
     high = std::ceil(high);
   }
   low = std::max(low, 0.0);
-  high = std::min(high, static_cast<double>(span - 1));
+  high = std::min<double>(high, span - 1);
   if (low == high) high += 0.001;  // as transformers: no division by zero
   const double slowed = std::clamp((pair - low) / (high - low), 0.0, 1.0);
   const double frequency = Frequency(rope.theta, span, pair);
@@ -152,8 +152,8 @@ RopeTable MakeRopeTable(const RopeConfig& rope, int64_t head_width, int64_t posi
     for (int64_t i = 0; i < table.half_width; ++i) {
       const double angle = position * frequencies[i];
       const size_t at = position * table.half_width + i;
-      table.cos[at] = static_cast<float>(std::cos(angle) * rope.attention_factor);
-      table.sin[at] = static_cast<float>(std::sin(angle) * rope.attention_factor);
+      table.cos[at] = std::cos(angle) * rope.attention_factor;
+      table.sin[at] = std::sin(angle) * rope.attention_factor;
     }
   }
   return table;

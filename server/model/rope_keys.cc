@@ -113,7 +113,7 @@ absl::Status ReadYarn(ConfigReader& reader, const Surroundings& around, RopeConf
 absl::StatusOr<std::vector<double>> ReadFactors(ConfigReader& reader, absl::string_view key, int64_t count) {
   const Json* list = reader.Take(key);
   if (list == nullptr) return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is missing"));
-  if (!list->is_array() || static_cast<int64_t>(list->size()) != count) {
+  if (!list->is_array() || std::ssize(*list) != count) {
     return absl::InvalidArgumentError(absl::StrCat(
         reader.Name(key), " has ", list->is_array() ? absl::StrCat(list->size()) : list->type_name(),
         list->is_array() ? " numbers" : "", "; it must be a list of ", count, ", one per pair of rotary dimensions"));
@@ -258,8 +258,7 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
   RETURN_IF_ERROR(CheckAgain(reader, "rope_theta", rope.theta));
   const double width = sizes.head_width;
   for (const char* key : {keys.partial, "partial_rotary_factor"}) {
-    ASSIGN_OR_RETURN(const double partial,
-                     reader.Positive(key, static_cast<double>(rope.RotarySpan(sizes.head_width)) / width));
+    ASSIGN_OR_RETURN(const double partial, reader.Positive(key, rope.RotarySpan(sizes.head_width) / width));
     if (reader.Has(key) && static_cast<int64_t>(width * partial) != rope.RotarySpan(sizes.head_width)) {
       return absl::InvalidArgumentError(
           absl::StrCat(reader.Name(key), " is ", partial, " but the RoPE parameters rotate ",

@@ -105,7 +105,7 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry
   if (end < *begin) {
     return absl::InvalidArgumentError(absl::StrCat(who, " ends at byte ", end, " before it begins at ", *begin));
   }
-  if (static_cast<uint64_t>(end) > data.size()) {
+  if (end > std::ssize(data)) {
     return absl::InvalidArgumentError(
         absl::StrCat(who, " ends at byte ", end, "; the file has ", data.size(), " bytes of data"));
   }
@@ -145,7 +145,7 @@ absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file)
         absl::StrCat("the file has ", file.size(), " bytes; a safetensors file has at least 8"));
   }
   const uint64_t header_bytes = HeaderBytes(file);
-  if (header_bytes > static_cast<uint64_t>(kSafetensorsHeaderBytesMax)) {
+  if (header_bytes > kSafetensorsHeaderBytesMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("the header length is above the limit of ", kSafetensorsHeaderBytesMax, " bytes"));
   }
@@ -185,7 +185,7 @@ absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file)
     covered += std::ssize(tensor.bytes);
     tensors.push_back(std::move(tensor));
   }
-  if (static_cast<uint64_t>(covered) != data.size()) {
+  if (covered != std::ssize(data)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the tensors cover ", covered, " bytes; the file has ", data.size(), " bytes of data"));
   }
@@ -229,7 +229,7 @@ absl::Status LoadHeader(const WeightFile& file) {
   if (bytes.size() < 8) return absl::OkStatus();
   RETURN_IF_ERROR(file.Load(bytes.substr(0, 8)));
   const uint64_t header_bytes = HeaderBytes(bytes);
-  if (header_bytes > static_cast<uint64_t>(kSafetensorsHeaderBytesMax) || header_bytes > bytes.size() - 8) {
+  if (header_bytes > kSafetensorsHeaderBytesMax || header_bytes > bytes.size() - 8) {
     return absl::OkStatus();
   }
   return file.Load(bytes.substr(8, header_bytes));

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 std::string Length(uint64_t value) {
   std::string bytes;
-  for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
+  for (int i = 0; i < 8; ++i) bytes.push_back(value >> (8 * i));
   return bytes;
 }
 
@@ -182,7 +182,7 @@ TEST(SafetensorsTest, EveryBitFlipKeepsViewsInsideTheFile) {
   size_t accepted = 0;
   for (size_t bit = 0; bit < 8 * (good.size() - 16); ++bit) {
     std::string flipped = good;
-    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    flipped[bit / 8] = flipped[bit / 8] ^ (1 << (bit % 8));
     const auto tensors = ParseSafetensors(flipped);
     if (!tensors.ok()) continue;
     ++accepted;  // a letter of a name changed
@@ -339,7 +339,7 @@ TEST_F(DirectoryTest, HashIsCachedOutsideTheDirectory) {
 TEST_F(DirectoryTest, OnePassHashesFileAndTensors) {
   constexpr size_t kFirst = 200'004, kSecond = 17 << 20, kAll = kSecond + 12;
   std::string data(kAll, '\0');
-  for (size_t i = 0; i < kAll; ++i) data[i] = static_cast<char>(i >> 9 ^ i * 7);
+  for (size_t i = 0; i < kAll; ++i) data[i] = i >> 9 ^ i * 7;
   std::string file = File("{" + Entry("z", "F32", "[50001]", absl::StrCat("[0,", kFirst, "]")) + "," +
                               Entry("n", "F32", "[0]", absl::StrCat("[", kFirst, ",", kFirst, "]")) + "," +
                               Entry("a", "F32", absl::StrCat("[", (kSecond - kFirst) / 4, "]"),

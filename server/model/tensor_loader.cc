@@ -89,8 +89,8 @@ kernels::HostMatrix RowsOf(const TensorView& tensor, int64_t first, int64_t coun
   kernels::HostMatrix part = ToHostMatrix(tensor);
   const bool is_vector = tensor.shape.size() == 1;
   VF_CHECK(first >= 0 && first + count <= tensor.shape[0], "rows are inside their tensor");
-  const size_t row_bytes = kernels::DTypeBytes(tensor.type) * static_cast<size_t>(is_vector ? 1 : part.columns);
-  part.data = tensor.bytes.data() + static_cast<size_t>(first) * row_bytes;
+  const size_t row_bytes = kernels::DTypeBytes(tensor.type) * (is_vector ? 1 : part.columns);
+  part.data = tensor.bytes.data() + first * row_bytes;
   (is_vector ? part.columns : part.rows) = count;
   return part;
 }
@@ -131,7 +131,7 @@ int64_t TensorPacker::MatrixBytes(const Stack& stack, kernels::WeightUse use) co
   if (const auto content = ContentOf(stack, use); content && WeightCache::Get().Find(backend_, *content)) return 0;
   int64_t elements = 0;
   for (const TensorView* tensor : stack.tensors) elements += tensor->element_count();
-  return elements * static_cast<int64_t>(kernels::DTypeBytes(backend_.info().dtype));
+  return elements * kernels::DTypeBytes(backend_.info().dtype);
 }
 
 absl::StatusOr<std::shared_ptr<kernels::Weight>> TensorPacker::Matrix(const Stack& stack, kernels::WeightUse use) {
@@ -146,7 +146,7 @@ absl::StatusOr<std::shared_ptr<kernels::Weight>> TensorPacker::Matrix(const Stac
     weight = content ? WeightCache::Get().Put(backend_, *content, std::move(packed)) : std::move(packed);
   }
   for (const TensorView* tensor : stack.tensors) source_.Release(*tensor);
-  matrix_bytes_ += static_cast<int64_t>(weight->bytes());
+  matrix_bytes_ += weight->bytes();
   return weight;
 }
 
@@ -158,7 +158,7 @@ absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stac
   for (const kernels::HostMatrix& part : PartsOf(stack)) {
     for (int64_t row = 0; row < part.rows; ++row) {
       const size_t at = values.size();
-      values.resize(at + static_cast<size_t>(part.columns));
+      values.resize(at + part.columns);
       kernels::WidenRow(part, row, values.data() + at);
     }
   }

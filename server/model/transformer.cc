@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "base/wide_product.h"
 #include "server/model/kernel_status.h"
 #include "server/model/tensor_loader.h"
 
@@ -214,7 +215,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   model->backend_ = std::move(backend);
   model->parameter_count_ = loader.parameter_count();
   for (size_t group = 0; group < config.page_groups.size(); ++group) {
-    RETURN_IF_ERROR(ToStatus(model->backend_->CheckShape(model->KvShape(static_cast<int64_t>(group)))));
+    RETURN_IF_ERROR(ToStatus(model->backend_->CheckShape(model->KvShape(group))));
   }
   TensorPacker packer(*model->backend_, source, digests);
   using kernels::WeightUse;
@@ -242,7 +243,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
 int64_t Transformer::shared_weight_bytes() const {
   int64_t bytes = 0;
   const auto add = [&](const std::shared_ptr<kernels::Weight>& weight) {
-    if (weight.use_count() > 1) bytes += static_cast<int64_t>(weight->bytes());
+    if (weight.use_count() > 1) bytes += weight->bytes();
   };
   for (const auto* weight : {&embedding_, &positions_, &head_}) add(*weight);
   for (const LayerWeights& layer : layers_) {
@@ -267,7 +268,7 @@ kernels::KvShape Transformer::KvShape(int64_t page_group) const {
 
 int64_t Transformer::PageBytes(int64_t page_group) const {
   const kernels::KvShape shape = KvShape(page_group);
-  return static_cast<int64_t>(backend_->KvBytesPerPageAndLayer(shape)) * shape.layer_count;
+  return WideProduct(backend_->KvBytesPerPageAndLayer(shape), shape.layer_count);
 }
 
 int64_t Transformer::PageBytes() const {

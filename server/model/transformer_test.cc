@@ -94,7 +94,7 @@ TEST_P(TransformerTest, LoadsExactlyTheRequiredTensors) {
   ASSERT_TRUE(Load(source_->tensors()).ok());
   int64_t page_bytes = 0;
   for (size_t group = 0; group < config_.page_groups.size(); ++group) {
-    EXPECT_EQ((*loaded)->KvShape(static_cast<int64_t>(group)).layer_count, config_.page_groups[group].layer_count);
+    EXPECT_EQ((*loaded)->KvShape(group).layer_count, config_.page_groups[group].layer_count);
     page_bytes += (*loaded)->PageBytes(group);
   }
   EXPECT_EQ((*loaded)->PageBytes(), page_bytes);
@@ -131,7 +131,7 @@ TEST_P(TransformerTest, EachValueIsChecked) {
     const int64_t last = tensor.element_count() - 1;
     const size_t size = kernels::DTypeBytes(tensor.type);
     std::string bytes(tensor.bytes);
-    std::memset(&bytes[static_cast<size_t>(last) * size], 0xff, size);  // a NaN in every format
+    std::memset(&bytes[last * size], 0xff, size);  // a NaN in every format
     Tensors wrong = source_->tensors();
     wrong[name].bytes = bytes;
     EXPECT_THAT(Refusal(wrong),

@@ -86,7 +86,7 @@ absl::StatusOr<std::vector<std::string>> HashFile(const WeightFile& file,
   const auto feed = [&](size_t end, Sha256Stream* tensor) -> absl::Status {
     while (at < end) {
       const size_t size = std::min(kPieceBytes, end - at);
-      RETURN_IF_ERROR(file.input().ReadAt(static_cast<int64_t>(at), size, buffer.data()));
+      RETURN_IF_ERROR(file.input().ReadAt(at, size, buffer.data()));
       const absl::string_view piece(buffer.data(), size);
       whole.Update(piece);
       if (tensor != nullptr) tensor->Update(piece);

@@ -20,7 +20,7 @@ int64_t FirstWithExponent(absl::string_view bytes, T mask) {
   T values[kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t size = std::min(kBlock, count - begin);
-    std::memcpy(values, bytes.data() + begin * static_cast<int64_t>(sizeof(T)), static_cast<size_t>(size) * sizeof(T));
+    std::memcpy(values, bytes.data() + begin * static_cast<int64_t>(sizeof(T)), size * sizeof(T));
     int bad = 0;
     for (int64_t i = 0; i < size; ++i) bad |= (values[i] & mask) == mask;
     for (int64_t i = 0; bad != 0 && i < size; ++i) {

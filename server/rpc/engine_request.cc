@@ -67,7 +67,7 @@ absl::Status SetPrompt(const Request& request, const HostedModel& model, EngineR
 }
 
 absl::Status CheckContinuations(const v1::ComputeLogLikelihoodsRequest& request) {
-  RETURN_IF_ERROR(CheckContinuationCount(static_cast<size_t>(request.continuations_size())));
+  RETURN_IF_ERROR(CheckContinuationCount(request.continuations_size()));
   for (int i = 0; i < request.continuations_size(); ++i) {
     const v1::Continuation& continuation = request.continuations(i);
     const bool is_empty = continuation.text().empty() && continuation.token_ids().ids().empty();
@@ -190,7 +190,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsReq
   }
   size_t longest = 0;
   for (const auto& continuation : work.continuations) longest = std::max(longest, continuation.size());
-  RETURN_IF_ERROR(CheckLength(model.config, std::ssize(engine_request.token_ids), static_cast<int64_t>(longest)));
+  RETURN_IF_ERROR(CheckLength(model.config, std::ssize(engine_request.token_ids), longest));
   RETURN_IF_ERROR(SetInspection(request, model, &engine_request));
   engine_request.work = std::move(work);
   return engine_request;

@@ -142,7 +142,7 @@ absl::StatusOr<EngineRequest> MakeRequest(const ModelHost& host, Admission& admi
     if (!engine_request.inspected_boundaries.empty()) {
       const ModelConfig& config = held->model->config;
       const int64_t segments = std::ssize(engine_request.inspected_boundaries) - 1;
-      const int64_t bytes_of_head = static_cast<int64_t>(sizeof(kernels::HeadAttention) + segments * sizeof(double));
+      const int64_t bytes_of_head = sizeof(kernels::HeadAttention) + segments * sizeof(double);
       ASSIGN_OR_RETURN(held->inspection,
                        admission.AdmitMore(peer, config.layer_count * config.head_count * bytes_of_head));
     }

@@ -34,7 +34,7 @@ template <typename Request>
 grpc::ServerUnaryReactor* RunAdmitted(grpc::CallbackServerContext* context, const std::string& caller, WorkerPool& lane,
                                       Admission& admission, const Request& request,
                                       std::function<absl::Status()> body) {
-  absl::StatusOr<Admission::Ticket> ticket = admission.Admit(caller, static_cast<int64_t>(request.ByteSizeLong()));
+  absl::StatusOr<Admission::Ticket> ticket = admission.Admit(caller, request.ByteSizeLong());
   if (!ticket.ok()) {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(ToGrpcStatus(ticket.status()));

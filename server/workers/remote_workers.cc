@@ -211,8 +211,7 @@ class RemoteWorkers::Impl {
   };
 
   int UsableCount() const {
-    return static_cast<int>(
-        std::count_if(workers_.begin(), workers_.end(), [](const auto& entry) { return entry.second->is_usable; }));
+    return std::count_if(workers_.begin(), workers_.end(), [](const auto& entry) { return entry.second->is_usable; });
   }
 
   // Creates workers for new addresses, and marks those that are gone.

@@ -24,7 +24,7 @@ void SetInspection(const EngineRequest& request, Proto* proto) {
   if (request.inspected_boundaries.empty()) return;
   v1::AttentionInspection* inspection = proto->mutable_attention_inspection();
   inspection->mutable_boundaries()->Add(request.inspected_boundaries.begin(), request.inspected_boundaries.end());
-  inspection->set_row_count(static_cast<int32_t>(request.inspected_row_count));
+  inspection->set_row_count(request.inspected_row_count);
 }
 
 void SetInspected(const v1::InspectedAttention& proto, InspectedAttention* inspected) {
@@ -66,11 +66,11 @@ v1::GenerateRequest ToGenerateProto(const std::string& model, const EngineReques
   v1::GenerateRequest proto;
   SetCommon(model, request, &proto);
   SetInspection(request, &proto);
-  proto.set_max_new_tokens(static_cast<int32_t>(work.max_new_tokens));
+  proto.set_max_new_tokens(work.max_new_tokens);
   v1::DecodeSettings* settings = proto.mutable_decode_settings();
   settings->set_sampling_temperature(work.sampling_temperature);
   settings->set_top_p(work.top_p);
-  settings->set_seed(static_cast<int64_t>(work.seed));
+  settings->set_seed(work.seed);
   settings->set_ignore_eos(work.ignore_eos);
   for (const std::string& stop : work.stop) settings->add_stop(stop);
   return proto;
@@ -129,7 +129,7 @@ void FromProto(const v1::ComputeLogLikelihoodsResponse& proto, const EngineReque
     result->token_log_probs.emplace_back();
     for (const double log_prob : proto.token_log_probs()) result->token_log_probs.emplace_back(log_prob);
   }
-  result->prompt_token_count = static_cast<int64_t>(request.token_ids.size());
+  result->prompt_token_count = request.token_ids.size();
   result->cached_token_count = proto.cached_token_count();
   result->extrapolated = proto.extrapolated();
   result->notes = proto.notes();

@@ -39,13 +39,12 @@ EngineResult FakeAnswer(const EngineRequest& request) {
     const size_t segments = request.inspected_boundaries.size() - 1;
     for (int head = 0; head < kFakeHeadCount; ++head) {
       result.inspected.heads.push_back({.visible_count = static_cast<int32_t>(request.token_ids.size()),
-                                        .scale = 0.1f * static_cast<float>(head),
+                                        .scale = 0.1f * head,
                                         .log_sum_exp = -1.0 / (head + 3),
                                         .entropy = 1.0 / (head + 7),
-                                        .largest_weight = 1.0 / static_cast<double>(request.inspected_row_count + 2)});
+                                        .largest_weight = 1.0 / (request.inspected_row_count + 2)});
     }
-    for (size_t i = 0; i < kFakeHeadCount * segments; ++i)
-      result.inspected.masses.push_back(1 / (static_cast<double>(i) + 3));
+    for (size_t i = 0; i < kFakeHeadCount * segments; ++i) result.inspected.masses.push_back(1 / (i + 3.0));
   }
   if (const auto* work = std::get_if<GenerateWork>(&request.work)) {
     const int64_t count = std::min<int64_t>(work->max_new_tokens, 3);
@@ -65,7 +64,7 @@ EngineResult FakeAnswer(const EngineRequest& request) {
   } else {
     result.token_log_probs.assign(request.token_ids.size(), kLogProb);
     result.token_log_probs[0] = std::nullopt;
-    result.log_likelihood = kLogProb * static_cast<double>(request.token_ids.size() - 1);
+    result.log_likelihood = kLogProb * (request.token_ids.size() - 1);
   }
   return result;
 }

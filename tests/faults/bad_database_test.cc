@@ -237,8 +237,7 @@ TEST(BadDatabase, CorruptedBytesNeverCrash) {
     Random random = trials.MakeRandom();
     std::string bytes = good;
     const uint64_t change_count = 1 + random.Below(20);
-    for (uint64_t i = 0; i < change_count; ++i)
-      bytes[random.Below(bytes.size())] = static_cast<char>(random.Below(256));
+    for (uint64_t i = 0; i < change_count; ++i) bytes[random.Below(bytes.size())] = random.Below(256);
     if (random.Below(8) == 0) bytes.resize(random.Below(bytes.size()));
     WriteFile(path, bytes);
     const absl::Status read = ReadEverything(path);

@@ -34,7 +34,7 @@ using testing_support::Trials;
 
 constexpr int kPolls = 6000;  // of 10 ms: a minute
 
-double MillisSince(int64_t start_us) { return static_cast<double>(Clock::Real().MonotonicMicros() - start_us) / 1000; }
+double MillisSince(int64_t start_us) { return (Clock::Real().MonotonicMicros() - start_us) / 1000.0; }
 
 int64_t ResidentBytes() {
   std::ifstream file("/proc/self/statm");
@@ -217,10 +217,10 @@ TEST_F(ClientFaultsTest, AClientThatVanishesLeavesNothing) {
   int64_t cut_count = 0;
   for (Trials trials("vanished clients", {.quick = 60, .full = 2000}); trials.Next();) {
     Random random = trials.MakeRandom();
-    const int64_t limit = 1 + static_cast<int64_t>(random.Below(3000));
+    const int64_t limit = 1 + random.Below(3000);
     const CuttingProxy proxy(server_->address(), random.Coin() ? limit : -limit);
     grpc::ChannelArguments arguments;
-    arguments.SetInt("trial", static_cast<int>(trials.index()));
+    arguments.SetInt("trial", trials.index());
     const auto stub = v1::Inference::NewStub(
         grpc::CreateCustomChannel(proxy.address(), grpc::InsecureChannelCredentials(), arguments));
     grpc::ClientContext context;
@@ -244,7 +244,7 @@ TEST_F(ClientFaultsTest, ACancelledCallStopsWherever) {
   for (Trials trials("cancelled calls", {.quick = 60, .full = 5000}); trials.Next();) {
     Random random = trials.MakeRandom();
     grpc::ClientContext context;
-    const auto reader = inference_->Generate(&context, LongGenerate(1 + static_cast<int>(random.Below(800)), 150));
+    const auto reader = inference_->Generate(&context, LongGenerate(1 + random.Below(800), 150));
     int64_t start_us = 0;
     std::thread canceller([&] {
       std::this_thread::sleep_for(std::chrono::microseconds(random.Below(60'000)));

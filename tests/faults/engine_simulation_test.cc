@@ -43,21 +43,19 @@ uint64_t Mix(uint64_t a, uint64_t b) {
 }
 
 // What the simulated model computes from a state.
-int32_t Argmax(uint64_t state) { return static_cast<int32_t>(state % kVocabulary); }
-float LogProbability(uint64_t state, int32_t token) {
-  return -static_cast<float>(Mix(state, static_cast<uint64_t>(token)) % 1024) / 64;
-}
+int32_t Argmax(uint64_t state) { return state % kVocabulary; }
+float LogProbability(uint64_t state, int32_t token) { return -static_cast<float>(Mix(state, token) % 1024) / 64; }
 int32_t Drawn(uint64_t state, const kernels::TokenDraw& draw) {
   uint64_t bits = 0;
   std::memcpy(&bits, &draw.uniform, sizeof bits);
-  return static_cast<int32_t>(Mix(state, bits) % kVocabulary);
+  return Mix(state, bits) % kVocabulary;
 }
 
 // The states after each token of a text.
 std::vector<uint64_t> States(const std::vector<int32_t>& ids) {
   std::vector<uint64_t> states;
   uint64_t state = 0;
-  for (const int32_t id : ids) states.push_back(state = Mix(state, static_cast<uint64_t>(id)));
+  for (const int32_t id : ids) states.push_back(state = Mix(state, id));
   return states;
 }
 
@@ -78,7 +76,7 @@ Expected Directly(const EngineRequest& request) {
       uint64_t state = last;
       for (const int32_t id : continuation) {
         scores.push_back(LogProbability(state, id));
-        state = Mix(state, static_cast<uint64_t>(id));
+        state = Mix(state, id);
       }
     }
   };
@@ -92,7 +90,7 @@ Expected Directly(const EngineRequest& request) {
               ? Drawn(state, MakeDraw({generate->sampling_temperature, generate->top_p, generate->seed}, position))
               : Argmax(state);
       expected.new_token_ids.push_back(id);
-      state = Mix(state, static_cast<uint64_t>(id));
+      state = Mix(state, id);
     }
   } else if (const auto* work = std::get_if<ScoreContinuationsWork>(&request.work)) {
     score(work->continuations);
@@ -113,10 +111,9 @@ class SimulatedEngine {
   SimulatedEngine(const LoadedModel& model, Random random, PlantedBug planted, Counts* counts)
       : model_(model), random_(std::move(random)), planted_(planted), counts_(*counts) {
     options_.prefill_chunk_tokens = 16 << random_.Below(6);
-    options_.batch_size_max = 1 + static_cast<int64_t>(random_.Below(6));
+    options_.batch_size_max = 1 + random_.Below(6);
     limits_.groups = PageGroupShapes(model.transformer());
-    for (size_t i = 0; i < limits_.groups.size(); ++i)
-      limits_.page_counts.push_back(7 + static_cast<int64_t>(random_.Below(12)));
+    for (size_t i = 0; i < limits_.groups.size(); ++i) limits_.page_counts.push_back(7 + random_.Below(12));
     limits_.prefill_rows_max = limits_.step_rows_max = options_.prefill_chunk_tokens;
     limits_.prefix_cache = random_.Below(4) > 0;
     scheduler_.emplace(model, options_, limits_.page_counts, clock_);
@@ -125,7 +122,7 @@ class SimulatedEngine {
   }
 
   std::string Violation() {
-    int left = 3 + static_cast<int>(random_.Below(10));
+    int left = 3 + random_.Below(10);
     for (int step = 0; violation_.empty() && (left > 0 || !scheduler_->idle()); ++step) {
       while (left > 0 && (scheduler_->idle() || random_.Below(6) == 0)) {
         Submit();
@@ -160,7 +157,7 @@ class SimulatedEngine {
 
   std::vector<int32_t> SomeIds(uint64_t count) {
     std::vector<int32_t> ids(count);
-    for (int32_t& id : ids) id = static_cast<int32_t>(2 + random_.Below(kVocabulary - 2));
+    for (int32_t& id : ids) id = 2 + random_.Below(kVocabulary - 2);
     return ids;
   }
 
@@ -168,7 +165,7 @@ class SimulatedEngine {
     EngineRequest request;
     // A beginning that others have too, and an end of its own.
     const std::vector<int32_t>& family = families_[random_.Below(families_.size())];
-    request.token_ids.assign(family.begin(), family.begin() + static_cast<std::ptrdiff_t>(random_.Below(500)));
+    request.token_ids.assign(family.begin(), family.begin() + random_.Below(500));
     for (const int32_t id : SomeIds(1 + random_.Below(random_.Below(4) == 0 ? 200 : 20)))
       request.token_ids.push_back(id);
     std::vector<std::vector<int32_t>> continuations;
@@ -183,7 +180,7 @@ class SimulatedEngine {
         break;
       default: {
         GenerateWork work;
-        work.max_new_tokens = 12 + static_cast<int64_t>(random_.Below(random_.Below(3) == 0 ? 500 : 10));
+        work.max_new_tokens = 12 + random_.Below(random_.Below(3) == 0 ? 500 : 10);
         work.ignore_eos = true;
         work.sampling_temperature = random_.Coin() ? 0 : 0.7;
         work.seed = random_.Below(4);
@@ -244,7 +241,7 @@ class SimulatedEngine {
           const PageGroupShape& shape = limits_.groups[group];
           const uint64_t* before = position == 0 ? nullptr : Place(rows, group, position - 1);
           if (position > 0 && before == nullptr) Violated(absl::StrCat("no page for position ", position - 1));
-          const uint64_t next = Mix(before == nullptr ? 0 : *before, static_cast<uint64_t>(plan.tokens[token]));
+          const uint64_t next = Mix(before == nullptr ? 0 : *before, plan.tokens[token]);
           if (group > 0 && next != state) Violated("the page groups disagree");
           state = next;
           uint64_t* const place = Place(rows, group, position);
@@ -255,7 +252,7 @@ class SimulatedEngine {
           }
           // Any earlier key that the row attends to.
           const int64_t reach = shape.is_full() ? position : std::min(position, shape.window - 1);
-          const int64_t seen = position - static_cast<int64_t>(random_.Below(reach + 1));
+          const int64_t seen = position - random_.Below(reach + 1);
           if (seen >= std::ssize(prompt_states)) continue;
           const uint64_t* key = Place(rows, group, seen);
           if (key == nullptr || (*key != prompt_states[seen] && planted_ == PlantedBug::kNone))

@@ -126,7 +126,7 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
       const std::string address = first.Address();
       ASSERT_NE(address, "") << first.Errors();
       Submit(address, 5);
-      usleep(static_cast<useconds_t>(random.Uniform() * 0.6 * seconds * 1e6));
+      usleep(random.Uniform() * 0.6 * seconds * 1e6);
       first.Signal(SIGKILL);
       ASSERT_EQ(first.Wait(20), 128 + SIGKILL) << first.Errors();
       ++kills;
@@ -156,7 +156,7 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
         ASSERT_GT(WaitForSuccess(path), 0) << next.Errors();
         break;
       }
-      usleep(static_cast<useconds_t>(random.Uniform() * 0.6 * seconds * 1e6));
+      usleep(random.Uniform() * 0.6 * seconds * 1e6);
       next.Signal(SIGKILL);
       ASSERT_EQ(next.Wait(20), 128 + SIGKILL) << next.Errors();
       ++kills;
@@ -212,7 +212,7 @@ TEST(JobKill, KilledInPrefillAndInDecodeTheyResumeToTheSameContent) {
       if (in_decode) {
         for (uint64_t chunks = 1 + random.Below(60); chunks > 0; --chunks) ASSERT_TRUE(reader->Read(&message));
       } else {
-        usleep(static_cast<useconds_t>(random.Below(50'000)));
+        usleep(random.Below(50'000));
       }
       daemon.Signal(SIGKILL);
       ASSERT_EQ(daemon.Wait(20), 128 + SIGKILL) << daemon.Errors();

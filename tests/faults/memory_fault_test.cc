@@ -84,7 +84,7 @@ TEST(MemoryFault, EveryAllocationMayFail) {
     ASSERT_TRUE(engine.ok()) << engine.status();
     expected = AnswerBits((*engine)->Run(TheRequest()));
   }
-  const int64_t bytes_before = static_cast<int64_t>(mallinfo2().uordblks);
+  const int64_t bytes_before = mallinfo2().uordblks;
   int64_t refused_count = 0, failed_count = 0;
   Trials trials("failed allocations", {});
   for (int64_t at = 0;; ++at) {

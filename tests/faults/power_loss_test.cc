@@ -176,7 +176,7 @@ TEST(PowerLoss, AcknowledgedSamplesSurvive) {
   ASSERT_EQ(std::ssize(recorded.acknowledged), kLossSampleCount);
   for (Trials trials("cut points", {.quick = 300, .full = 5000}); trials.Next();) {
     Random random = trials.MakeRandom();
-    const int64_t cut = static_cast<int64_t>(random.Below(recorded.changes.size() + 1));
+    const int64_t cut = random.Below(recorded.changes.size() + 1);
     SCOPED_TRACE(absl::StrCat("cut before change ", cut, " of ", recorded.changes.size()));
     const auto there = Recover(ImageAt(recorded.changes, cut, /*ignores_syncs=*/false, random), path);
     ASSERT_TRUE(there.ok()) << there.status();
@@ -207,7 +207,7 @@ TEST(PowerLoss, ADiskThatIgnoresSyncsIsFound) {
   Random random("a disk that ignores syncs");
   int found_count = 0;
   for (int i = 0; i < 40; ++i) {
-    const int64_t cut = static_cast<int64_t>(random.Below(recorded.changes.size() + 1));
+    const int64_t cut = random.Below(recorded.changes.size() + 1);
     const auto there = Recover(ImageAt(recorded.changes, cut, /*ignores_syncs=*/true, random), path);
     found_count += !there.ok() || CountLost(recorded, cut, *there) > 0;
   }

@@ -36,17 +36,17 @@ enum FrameType {
 
 std::string RandomBytes(Random& random, size_t count_max) {
   std::string bytes(random.Below(count_max + 1), '\0');
-  for (char& byte : bytes) byte = static_cast<char>(random.Below(256));
+  for (char& byte : bytes) byte = random.Below(256);
   return bytes;
 }
 
 // `claimed` is the length in the header, which may differ from the payload's.
 std::string Frame(int type, int flags, uint32_t stream, const std::string& payload, size_t claimed) {
   std::string frame;
-  for (const int shift : {16, 8, 0}) frame.push_back(static_cast<char>(claimed >> shift));
-  frame.push_back(static_cast<char>(type));
-  frame.push_back(static_cast<char>(flags));
-  for (const int shift : {24, 16, 8, 0}) frame.push_back(static_cast<char>(stream >> shift));
+  for (const int shift : {16, 8, 0}) frame.push_back(claimed >> shift);
+  frame.push_back(type);
+  frame.push_back(flags);
+  for (const int shift : {24, 16, 8, 0}) frame.push_back(stream >> shift);
   return frame + payload;
 }
 std::string Frame(int type, int flags, uint32_t stream, const std::string& payload) {
@@ -68,8 +68,7 @@ std::string RequestHeaders() {
 std::string RandomFrame(Random& random) {
   const std::string payload = RandomBytes(random, 64);
   const size_t claimed = random.Below(4) == 0 ? random.Below(1 << 24) : payload.size();
-  return Frame(static_cast<int>(random.Below(12)), static_cast<int>(random.Below(256)),
-               static_cast<uint32_t>(random.Below(8)), payload, claimed);
+  return Frame(random.Below(12), random.Below(256), random.Below(8), payload, claimed);
 }
 
 std::string Attack(Random& random) {
@@ -109,7 +108,7 @@ std::string Attack(Random& random) {
     default:  // windows that overflow, pings, a stream that depends on itself
       bytes += Frame(kSettings, 0, 0, "");
       for (int i = 0; i < 20; ++i) {
-        bytes += Frame(kWindowUpdate, 0, static_cast<uint32_t>(random.Below(2)), std::string("\x7f\xff\xff\xff", 4));
+        bytes += Frame(kWindowUpdate, 0, random.Below(2), std::string("\x7f\xff\xff\xff", 4));
         bytes += Frame(kPing, 0, 0, RandomBytes(random, 9));
         bytes += Frame(kPriority, 0, 3, std::string("\0\0\0\x03\x10", 5));
       }

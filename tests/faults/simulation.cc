@@ -118,7 +118,7 @@ class Simulation::World {
     }
     if (options_.planted == PlantedBug::kAnswerIsNeverDelivered && random_.Below(8) == 0) return;
     active_[handle] = std::move(on_done);
-    const int64_t after_us = 1000 + static_cast<int64_t>(random_.Below(kSecondUs));
+    const int64_t after_us = 1000 + random_.Below(kSecondUs);
     clock_.After(after_us, [this, handle, answer = std::move(answer)] { End(handle, answer); });
   }
   void Cancel(int64_t handle) {
@@ -156,7 +156,7 @@ class Simulation::World {
     manager_ = *std::move(manager);
   }
 
-  int64_t SomeTime() { return static_cast<int64_t>(random_.Below(kEventsUs)); }
+  int64_t SomeTime() { return random_.Below(kEventsUs); }
 
   void ScheduleEvents() {
     clock_.After(0, [this] { Submit(); });
@@ -174,7 +174,7 @@ class Simulation::World {
       clock_.After(begin_us + SomeTime() / 2, [this] { EndLock(); });
     }
     for (int i = 0; i < options_.clock_jump_count; ++i) {
-      clock_.After(SomeTime(), [this] { clock_.JumpWall(static_cast<int64_t>(random_.Below(2 * kDayUs)) - kDayUs); });
+      clock_.After(SomeTime(), [this] { clock_.JumpWall(random_.Below(2 * kDayUs) - kDayUs); });
     }
     for (int64_t at_us = kSecondUs; at_us < kEventsUs; at_us += kSecondUs) clock_.After(at_us, [this] { Look(); });
     clock_.After(kEventsUs * 3 / 2, [this] {
@@ -210,7 +210,7 @@ class Simulation::World {
   // Half of the calls repeat a request id.
   void Submit() {
     if (is_crashed_) return;
-    const int64_t data_seed = 1 + static_cast<int64_t>(random_.Below(kDataSeeds));
+    const int64_t data_seed = 1 + random_.Below(kDataSeeds);
     const std::string request_id = absl::StrCat("request ", data_seed, " ", random_.Below(2));
     const auto view =
         manager_->Submit(SpecOf(data_seed), {.request_id = request_id, .body_sha256 = absl::StrCat(data_seed)});
@@ -252,12 +252,11 @@ class Simulation::World {
     if (is_crashed_) return;
     switch (random_.Below(3)) {
       case 0:
-        return sqlite::SetDiskQuota(static_cast<int64_t>(random_.Below(8192)));
+        return sqlite::SetDiskQuota(random_.Below(8192));
       case 1:
-        return sqlite::ArmFault(sqlite::FaultKind::kDiskFull, 1 + static_cast<int64_t>(random_.Below(20)), true);
+        return sqlite::ArmFault(sqlite::FaultKind::kDiskFull, 1 + random_.Below(20), true);
       default:
-        return sqlite::ArmFault(sqlite::FaultKind::kInputOutput, 1 + static_cast<int64_t>(random_.Below(100)),
-                                random_.Coin());
+        return sqlite::ArmFault(sqlite::FaultKind::kInputOutput, 1 + random_.Below(100), random_.Coin());
     }
   }
 
@@ -332,7 +331,7 @@ class Simulation::World {
   }
 
   void CheckEnd() {
-    result_.job_count = static_cast<int>(jobs_.size());
+    result_.job_count = jobs_.size();
     auto database = sqlite::Database::Open(path_, {.read_only = true});
     if (!database.ok()) return Violated(database.status().ToString());
     const absl::Status clean = (*database)->FullCheck();
@@ -379,10 +378,10 @@ class Simulation::SimulatedEngine : public Engine {
 
   absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override {
     const Handle handle = simulation_->world_->NextHandle();
-    simulation_->world_->Answer(static_cast<int64_t>(handle), std::move(request), std::move(callbacks.on_done));
+    simulation_->world_->Answer(handle, std::move(request), std::move(callbacks.on_done));
     return handle;
   }
-  void Cancel(Handle handle) override { simulation_->world_->Cancel(static_cast<int64_t>(handle)); }
+  void Cancel(Handle handle) override { simulation_->world_->Cancel(handle); }
   const LoadedModel& model() const override {
     VF_CHECK(false, "a simulated engine has no model");
     __builtin_unreachable();

@@ -67,7 +67,7 @@ class SoakTest : public ServerTest {
   void Timed(const char* name, Call&& call) {
     const int64_t start_us = Clock::Real().MonotonicMicros();
     call();
-    const double ms = static_cast<double>(Clock::Real().MonotonicMicros() - start_us) / 1000;
+    const double ms = (Clock::Real().MonotonicMicros() - start_us) / 1000.0;
     std::lock_guard<std::mutex> lock(mutex_);
     milliseconds_[name].push_back(ms);
   }

@@ -89,7 +89,7 @@ TEST(WriterKill, KilledAtRandomItResumesToTheSameContent) {
       BackgroundProcess writer("crash_writer", {path});
       // From before the database exists to a third of the job later; after the last kill, to the end.
       if (kills < trials.wanted_count()) {
-        usleep(static_cast<useconds_t>(random.Below(static_cast<uint64_t>(whole.seconds * 1e6 / 3) + 1000)));
+        usleep(random.Below(static_cast<uint64_t>(whole.seconds * 1e6 / 3) + 1000));
         writer.Signal(SIGKILL);
       }
       const int exit_code = writer.Wait(60);
@@ -128,7 +128,7 @@ TEST(WriterKill, KilledAtEveryPointItResumesToTheSameContent) {
   const int64_t point_count = std::ssize(points);
   for (Trials trials("kills at points", {.quick = 2 * point_count, .full = 20 * point_count}); trials.Next();) {
     const auto& [point, count] = points[trials.index() % point_count];
-    const int64_t nth = 1 + static_cast<int64_t>(trials.MakeRandom().Below(count));
+    const int64_t nth = 1 + trials.MakeRandom().Below(count);
     SCOPED_TRACE(point + " " + std::to_string(nth));
     const std::string path = directory.File("broken.db");
     RemoveDatabase(path);

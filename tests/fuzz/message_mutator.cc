@@ -92,7 +92,7 @@ std::string SomeText(Random& random) {
   switch (random.Below(8)) {
     case 0: {
       std::string bytes(random.Below(200), '\0');
-      for (char& byte : bytes) byte = static_cast<char>(random.Below(256));
+      for (char& byte : bytes) byte = random.Below(256);
       return bytes;
     }
     case 1:
@@ -124,7 +124,7 @@ void SetOrAdd(Message& message, const FieldDescriptor& field, Random& random) {
   const bool adds = field.is_repeated();
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32: {
-      const auto value = static_cast<int32_t>(SomeInteger(random));
+      const int32_t value = SomeInteger(random);
       adds ? reflection.AddInt32(&message, &field, value) : reflection.SetInt32(&message, &field, value);
       break;
     }
@@ -134,12 +134,12 @@ void SetOrAdd(Message& message, const FieldDescriptor& field, Random& random) {
       break;
     }
     case FieldDescriptor::CPPTYPE_UINT32: {
-      const auto value = static_cast<uint32_t>(SomeInteger(random));
+      const uint32_t value = SomeInteger(random);
       adds ? reflection.AddUInt32(&message, &field, value) : reflection.SetUInt32(&message, &field, value);
       break;
     }
     case FieldDescriptor::CPPTYPE_UINT64: {
-      const auto value = static_cast<uint64_t>(SomeInteger(random));
+      const uint64_t value = SomeInteger(random);
       adds ? reflection.AddUInt64(&message, &field, value) : reflection.SetUInt64(&message, &field, value);
       break;
     }
@@ -149,7 +149,7 @@ void SetOrAdd(Message& message, const FieldDescriptor& field, Random& random) {
       break;
     }
     case FieldDescriptor::CPPTYPE_FLOAT: {
-      const auto value = static_cast<float>(SomeNumber(random));
+      const float value = SomeNumber(random);
       adds ? reflection.AddFloat(&message, &field, value) : reflection.SetFloat(&message, &field, value);
       break;
     }
@@ -159,7 +159,7 @@ void SetOrAdd(Message& message, const FieldDescriptor& field, Random& random) {
       break;
     }
     case FieldDescriptor::CPPTYPE_ENUM: {
-      const auto value = static_cast<int>(random.Below(8)) - 1;
+      const int value = random.Below(8) - 1;
       adds ? reflection.AddEnumValue(&message, &field, value) : reflection.SetEnumValue(&message, &field, value);
       break;
     }
@@ -181,13 +181,12 @@ void MutateMessage(Message& message, Random& random) {
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
   if (type.field_count() == 0) return;
   const Reflection& reflection = *message.GetReflection();
-  const FieldDescriptor& field = *type.field(static_cast<int>(random.Below(type.field_count())));
+  const FieldDescriptor& field = *type.field(random.Below(type.field_count()));
   const int size = field.is_repeated() ? reflection.FieldSize(message, &field) : 0;
   // Most changes inside a message that is there keep the rest of it valid.
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && random.Below(4) > 0) {
     if (size > 0) {
-      return MutateMessage(*reflection.MutableRepeatedMessage(&message, &field, static_cast<int>(random.Below(size))),
-                           random);
+      return MutateMessage(*reflection.MutableRepeatedMessage(&message, &field, random.Below(size)), random);
     }
     if (!field.is_repeated() && reflection.HasField(message, &field))
       return MutateMessage(*reflection.MutableMessage(&message, &field), random);

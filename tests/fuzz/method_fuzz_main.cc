@@ -33,13 +33,13 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   varifocal::Random random(absl::StrCat("mutation ", seed));
   if (max_size < 2) return size;
   if (size == 0 || random.Below(16) == 0) {  // a request that is accepted, of any method
-    data[0] = static_cast<uint8_t>(random.Below(256));
+    data[0] = random.Below(256);
     size = 1;
   }
   const varifocal::ServiceMethod& method = MethodOf(data[0]);
   if (size > 1 && random.Coin()) return 1 + LLVMFuzzerMutate(data + 1, size - 1, max_size - 1);
   const std::unique_ptr<google::protobuf::Message> request(method.request->New());
-  if (size == 1 || !request->ParseFromArray(data + 1, static_cast<int>(size - 1))) request->CopyFrom(*method.request);
+  if (size == 1 || !request->ParseFromArray(data + 1, size - 1)) request->CopyFrom(*method.request);
   for (uint64_t i = 0; i < 1 + random.Below(4); ++i) varifocal::MutateMessage(*request, random);
   const std::string bytes = request->SerializePartialAsString();
   if (bytes.size() >= max_size) return size;

@@ -7,13 +7,13 @@ namespace varifocal {
 
 std::string MutateBytes(std::string bytes, Random& random) {
   static constexpr const char* kExtremes[] = {"-1", "0", "1e999", "18446744073709551616", "null", "[]", "{}", "\"\""};
-  const int count = 1 + static_cast<int>(random.Below(4));
+  const int count = 1 + random.Below(4);
   for (int i = 0; i < count && !bytes.empty(); ++i) {
     const size_t head = std::min<size_t>(bytes.size(), 4096);
     const size_t at = random.Below(2) == 0 ? random.Below(head) : random.Below(bytes.size());
     switch (random.Below(5)) {
       case 0:
-        bytes[at] = static_cast<char>(random.Below(256));
+        bytes[at] = random.Below(256);
         break;
       case 1:
         bytes.erase(at, 1 + random.Below(16));

@@ -98,7 +98,7 @@ void RunTokenizerText(absl::string_view bytes) {
   VF_CHECK(tokenizer.ok());
   const auto ids = (*tokenizer)->Encode(bytes, {.add_special_tokens = false});
   VF_CHECK(ids.ok());
-  VF_CHECK(*(*tokenizer)->CountTokens(bytes, {.add_special_tokens = false}) == static_cast<int64_t>(ids->size()));
+  VF_CHECK(*(*tokenizer)->CountTokens(bytes, {.add_special_tokens = false}) == std::ssize(*ids));
   const auto text = (*tokenizer)->Decode(*ids, {.keep_special_tokens = true});
   VF_CHECK(text.ok());
 }

@@ -106,7 +106,7 @@ TEST(BesideAWriterTest, AnExportIsOneStateOfTheJob) {
   ASSERT_FALSE(exports.empty());
   EXPECT_LT(exports[0].size(), stored.size()) << "none ran beside the job";
   for (const std::set<Answer>& answers : exports) {
-    const std::set<Answer> first(stored.begin(), stored.begin() + static_cast<int64_t>(answers.size()));
+    const std::set<Answer> first(stored.begin(), stored.begin() + std::ssize(answers));
     EXPECT_TRUE(answers == first) << answers.size() << " answers are not the first ones";
   }
   EXPECT_EQ(exports.back().size(), stored.size());

@@ -96,7 +96,7 @@ class CoordinatorTest : public testing::Test {
     int killed = 0;
     for (; killed < kill_count && submit.IsRunning(); ++killed) {
       std::this_thread::sleep_for(std::chrono::milliseconds(random.Below(1000)));
-      const int victim = static_cast<int>(random.Below(worker_count));
+      const int victim = random.Below(worker_count);
       workers[victim]->Signal(SIGKILL);
       workers[victim]->Wait(10);
       workers[victim] = StartWorker(directory, victim);

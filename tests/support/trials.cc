@@ -82,9 +82,7 @@ Random Trials::MakeRandom() const { return Random(SeedOf(absl::StrCat(unit_, ", 
 void PrintQuantiles(const std::string& what, const std::string& unit, std::vector<double> values) {
   if (values.empty()) return;
   std::sort(values.begin(), values.end());
-  const auto at = [&](double share) {
-    return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
-  };
+  const auto at = [&](double share) { return values[static_cast<size_t>(share * (values.size() - 1))]; };
   PrintMeasured(absl::StrFormat("%s: p50 %.1f, p99 %.1f, max %.1f %s of %d", what, at(0.5), at(0.99), values.back(),
                                 unit, values.size()));
 }

@@ -281,7 +281,7 @@ TEST_F(BadInputTest, AColumnOfSomeRowsIsRequiredInTheOthers) {
 void Disturb(Json& value, PythonRandom& random) {
   if (value.is_structured() && !value.empty() && random.Below(4) > 0) {
     auto item = value.begin();
-    std::advance(item, static_cast<int64_t>(random.Below(value.size())));
+    std::advance(item, random.Below(value.size()));
     return random.Below(6) == 0 ? static_cast<void>(value.erase(item)) : Disturb(*item, random);
   }
   const Json others[] = {Json(),

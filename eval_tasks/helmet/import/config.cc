@@ -46,7 +46,7 @@ std::optional<int64_t> WholeNumber(absl::string_view text, bool is_plain) {
   text = absl::StripAsciiWhitespace(text);
   const bool is_negative = absl::ConsumePrefix(&text, "-");
   if (!is_negative) absl::ConsumePrefix(&text, "+");
-  if (text.empty() || !absl::ascii_isdigit(static_cast<unsigned char>(text[0]))) return std::nullopt;
+  if (text.empty() || !absl::ascii_isdigit(text[0])) return std::nullopt;
   std::string digits = absl::StrReplaceAll(text, {{"_", ""}});
   int base = 10;
   if (is_plain && digits.size() > 1 && digits[0] == '0') {
@@ -168,7 +168,7 @@ class ConfigReader {
 // Used in file names.
 bool IsDatasetName(absl::string_view name) {
   return !name.empty() && name[0] != '.' && std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
+    return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
   });
 }
 
@@ -192,11 +192,11 @@ absl::StatusOr<std::vector<ConfigEntry>> ParseConfig(absl::string_view yaml, con
   ASSIGN_OR_RETURN(common.stop_new_line, reader.Bool("stop_new_line"));
   ASSIGN_OR_RETURN(common.system_message, reader.Text("system_message"));
   constexpr int64_t kIntMax = std::numeric_limits<int>::max();
-  RETURN_IF_ERROR(reader.Numbers("shots", 1, kIntMax, [&](size_t, int64_t n) { common.shots = static_cast<int>(n); }));
-  RETURN_IF_ERROR(reader.Numbers("max_test_samples", 1, kIntMax,
-                                 [&](size_t, int64_t n) { common.max_test_samples = static_cast<int>(n); }));
-  RETURN_IF_ERROR(reader.Numbers("seed", 1, std::numeric_limits<uint32_t>::max(),
-                                 [&](size_t, int64_t n) { common.seed = static_cast<uint32_t>(n); }));
+  RETURN_IF_ERROR(reader.Numbers("shots", 1, kIntMax, [&](size_t, int64_t n) { common.shots = n; }));
+  RETURN_IF_ERROR(
+      reader.Numbers("max_test_samples", 1, kIntMax, [&](size_t, int64_t n) { common.max_test_samples = n; }));
+  RETURN_IF_ERROR(
+      reader.Numbers("seed", 1, std::numeric_limits<uint32_t>::max(), [&](size_t, int64_t n) { common.seed = n; }));
   std::vector<ConfigEntry> entries(datasets.size(), common);
   for (size_t i = 0; i < datasets.size(); ++i) {
     if (!IsDatasetName(datasets[i])) {
@@ -207,9 +207,9 @@ absl::StatusOr<std::vector<ConfigEntry>> ParseConfig(absl::string_view yaml, con
     entries[i].demo_file = demos[i];
   }
   RETURN_IF_ERROR(reader.Numbers("input_max_length", entries.size(), kIntMax,
-                                 [&](size_t i, int64_t n) { entries[i].input_max_length = static_cast<int>(n); }));
+                                 [&](size_t i, int64_t n) { entries[i].input_max_length = n; }));
   RETURN_IF_ERROR(reader.Numbers("generation_max_length", entries.size(), kIntMax,
-                                 [&](size_t i, int64_t n) { entries[i].generation_max_length = static_cast<int>(n); }));
+                                 [&](size_t i, int64_t n) { entries[i].generation_max_length = n; }));
   return entries;
 }
 

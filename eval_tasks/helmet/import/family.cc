@@ -129,7 +129,7 @@ std::vector<size_t> FirstDifferent(const std::vector<size_t>& order, const std::
 std::vector<size_t> ShuffledRows(size_t row_count, const ConfigEntry& entry) {
   if (entry.max_test_samples.has_value()) {
     std::vector<size_t> order = NumpyRandom(entry.seed).Permutation(row_count);
-    order.resize(std::min(order.size(), static_cast<size_t>(*entry.max_test_samples)));
+    order.resize(std::min<size_t>(order.size(), *entry.max_test_samples));
     return order;
   }
   std::vector<size_t> all(row_count);

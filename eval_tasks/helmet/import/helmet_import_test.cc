@@ -60,7 +60,7 @@ TEST_F(HelmetImportTest, PromptsAndScoresEqualUpstream) {
     const std::string name = task_of.at({parts[1], length});
     const bool is_chat = indices[name].chat;
     const std::unique_ptr<Task> task = OpenTask(name, is_chat);
-    ASSERT_EQ(task->QuestionCountAt(length).value(), static_cast<int>(rows.size())) << cell;
+    ASSERT_EQ(task->QuestionCountAt(length).value(), std::ssize(rows)) << cell;
     for (int i = 0; i < std::ssize(rows); ++i) {
       const Json& row = rows[i];
       const absl::StatusOr<Sample> sample = task->MakeSample({1, length, i}, is_chat ? *chat : *plain);

@@ -103,7 +103,7 @@ std::string Unaskable(const ConfigEntry& entry) {
     return absl::StrCat("input_max_length is ", entry.input_max_length, "; it must be from 1 to ", kContextLengthMax);
   }
   if (entry.generation_max_length < 1) return "generation_max_length is 0; it must be at least 1";
-  if (entry.dataset.size() > kNameSizeMax || !absl::ascii_isalpha(static_cast<unsigned char>(entry.dataset[0]))) {
+  if (entry.dataset.size() > kNameSizeMax || !absl::ascii_isalpha(entry.dataset[0])) {
     return absl::StrCat("a dataset's name must be a letter and at most ", kNameSizeMax - 1, " characters more");
   }
   return "";

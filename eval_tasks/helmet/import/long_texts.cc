@@ -360,7 +360,7 @@ absl::StatusOr<SummarizedRows> ReadSummarized(const std::string& path, Sources& 
       return absl::InvalidArgumentError(absl::StrCat("the field \"", kShortSummary, "\" is missing"));
     }
     if (fields.contains("id")) RETURN_IF_ERROR(ids.Add("id", fields["id"], number));
-    if (!fields[kShortSummary].is_null()) read.rows.push_back(static_cast<size_t>(number - 1));
+    if (!fields[kShortSummary].is_null()) read.rows.push_back(number - 1);
     return absl::OkStatus();
   }));
   return read;

@@ -109,7 +109,7 @@ std::vector<size_t> SampleByKey(const KeyedRows& keyed, const ConfigEntry& entry
   for (size_t row : keyed.rows) keys.insert(keyed.keys[row]);
   const std::vector<Json> sorted(keys.begin(), keys.end());
   std::set<Json> chosen;
-  const size_t count = std::min(sorted.size(), static_cast<size_t>(*entry.max_test_samples));
+  const size_t count = std::min<size_t>(sorted.size(), *entry.max_test_samples);
   for (size_t index : PythonRandom(entry.seed).Sample(sorted.size(), count)) chosen.insert(sorted[index]);
   std::vector<size_t> rows;
   for (size_t row : keyed.rows) {
@@ -395,7 +395,7 @@ absl::Status ImportAlce(const ConfigEntry& entry, Sources& sources, const RowSin
     const RowView row(std::move(json), file->PlaceOf(index));
     ImportedRow imported;
     imported.id = imported.question = imported.cluster = absl::StrCat(index);
-    ASSIGN_OR_RETURN(imported.context, NumberedDocuments(doc_form, row, static_cast<size_t>(document_count)));
+    ASSIGN_OR_RETURN(imported.context, NumberedDocuments(doc_form, row, document_count));
     ASSIGN_OR_RETURN(imported.values["question"], row.Str("question"));
     std::string& demo_text = imported.values["demo_text"];
     for (size_t demo : drawn[index]) absl::StrAppend(&demo_text, demo_texts[demo], "\n\n\n");

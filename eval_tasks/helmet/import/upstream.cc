@@ -118,7 +118,7 @@ constexpr KnownText kKnownTexts[] = {
     {"infbench.demos", "load_infbench", 57, "75693ff494ee6c61926782f3aa490f16eafdd9cb567d88052aa98cb2de934138", "demo"},
 };
 
-bool IsNameCharacter(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+bool IsNameCharacter(char c) { return absl::ascii_isalnum(c) || c == '_'; }
 
 void AppendCodePoint(uint32_t point, std::string& out) { out += ToUtf8(PythonText{static_cast<CodePoint>(point)}); }
 
@@ -200,7 +200,7 @@ absl::StatusOr<std::vector<PythonLiteral>> PythonLiterals(absl::string_view sour
       absl::StatusOr<std::string> text = reader.Read(at, absl::StrContains(letters, 'r'));
       if (!text.ok()) return Annotate(text.status(), absl::StrCat("line ", line));
       literals.push_back({function, line, *std::move(text)});
-      line += static_cast<int>(std::count(source.begin() + begin, source.begin() + at, '\n'));
+      line += std::count(source.begin() + begin, source.begin() + at, '\n');
     } else {
       line += source[at] == '\n';
       ++at;

@@ -30,7 +30,7 @@ absl::Status SetRowScales(const AttentionStep& step, double factor, AttentionTer
   std::vector<float> scales(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     const int32_t visible = std::max(1, rows[i].end - rows[i].begin);
-    scales[i] = kernels::FocalScale(terms.scale * std::log(static_cast<double>(visible)) * factor, terms.temperature);
+    scales[i] = kernels::FocalScale(terms.scale * std::log(visible) * factor, terms.temperature);
   }
   terms.row_scales = step.row_scales;
   return ToStatus(step.backend.Write(step.row_scales, scales.data(), scales.size() * sizeof(float)));
@@ -45,7 +45,7 @@ class LogNConstant : public AttentionVariant {
   bool SetsRowScales() const override { return true; }
 
   absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const override {
-    return SetRowScales(step, 1 / std::log(static_cast<double>(trained_length_)), terms);
+    return SetRowScales(step, 1 / std::log(trained_length_), terms);
   }
 
  private:

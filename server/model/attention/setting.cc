@@ -83,7 +83,7 @@ absl::StatusOr<AttentionSetting> AttentionSetting::Read(ConfigReader& reader, co
     if (!parts.empty()) {
       const Part& last = parts.back();
       part.first_tensor = last.first_tensor + last.tensor_count;
-      part.annotation_offset = last.annotation_offset + static_cast<int>(last.variant->AnnotationBytes());
+      part.annotation_offset = last.annotation_offset + last.variant->AnnotationBytes();
     }
     part.tensor_count = part.variant->Tensors(model, 0).size();
     parts.push_back(std::move(part));
