@@ -192,8 +192,9 @@ TEST(ShortTaskTest, EveryChangeOfARowIsAcceptedOrNamed) {
   text << file.rdbuf();
   const Json golden = ParseJson(text.str()).value();
   int rejected_count = 0;
-  for (const auto& [name, data] : golden.items()) {
-    testing_support::ForEachChange(data["rows"][0], [&](const testing_support::JsonChange& change) {
+  for (const auto& item : golden.items()) {
+    const std::string name = item.key();
+    testing_support::ForEachChange(item.value()["rows"][0], [&](const testing_support::JsonChange& change) {
       const fs::path path = WriteRows("changed", Json::array({change.changed}));
       const absl::Status status = MakeShort({{"task", name}, {"path", path.string()}, {"shots", "0"}}).status();
       fs::remove(path);
