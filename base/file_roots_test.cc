@@ -2,8 +2,10 @@
 // below one is read as before.
 #include "base/file_roots.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
 
 #include <filesystem>
 #include <fstream>
@@ -143,6 +145,24 @@ TEST_F(FileRootsTest, ARootMustBeADirectory) {
     EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--data-root=" + Path(name)));
   }
   EXPECT_TRUE(ReadFile(Path("outside/secret"), kDataFile).ok()) << "a refused root confines nothing";
+}
+
+TEST_F(FileRootsTest, TheWholeFileSystemMayBeARoot) {
+  FileRoots roots;
+  roots.data_roots = {"/"};
+  ASSERT_TRUE(ConfineFiles(roots).ok());
+  EXPECT_EQ(*ReadFile(Path("outside/secret"), kDataFile), "bytes of outside/secret");
+  ExpectOutside(Path("models/m/config.json"), kConfigFile);
+  roots.model_roots = {Path("absent")};
+  EXPECT_FALSE(ConfineFiles(roots).ok());
+}
+
+TEST_F(FileRootsTest, ARootIsADirectoryAndOwnFilesAreNotConfined) {
+  Confine();
+  EXPECT_EQ(ReadFile(Path("data"), kDataFile).status().message(), Path("data") + " is a directory, not a regular file");
+  const auto own = OpenConfined(Path("outside/secret"), FileUse::kOwn, O_RDONLY);
+  ASSERT_TRUE(own.ok()) << own.status();
+  close(*own);
 }
 
 }  // namespace

@@ -204,5 +204,54 @@ TEST_F(MergeTest, JoinsMixedAndIncompleteOnesOnRequest) {
   EXPECT_EQ(job->answered_count + job->failed_count, 2 * 2 * 2 * 8);
 }
 
+TEST_F(MergeTest, NamesTheDifferenceOfTwoShards) {
+  const std::string a = Write("a.db", {1, 2});
+  const auto second = [&](const std::string& name, const std::function<void(NewJob&)>& change) {
+    return Write(name, {.index = 2, .count = 2, .change_job = change});
+  };
+  ExpectRefused({a, second("fewer.db",
+                           [](NewJob& job) {
+                             job.variants.pop_back();
+                             std::erase_if(job.cells, [&](const auto& cell) { return cell.variant == "focal"; });
+                           })},
+                "have different variants");
+  ExpectRefused({a, second("name.db",
+                           [](NewJob& job) {
+                             job.variants[1].name = "other";
+                             for (auto& cell : job.cells)
+                               cell.variant = cell.variant == "focal" ? "other" : cell.variant;
+                           })},
+                "have different variants");
+  ExpectRefused({a, second("more.db",
+                           [](NewJob& job) {
+                             for (auto& cell : job.cells) cell.planned_count += cell.context_length == 2048;
+                           })},
+                "plans other samples of task recall at 2048");
+  ExpectRefused({a, second("length.db",
+                           [](NewJob& job) {
+                             for (auto& cell : job.cells) cell.context_length += cell.context_length == 2048;
+                           })},
+                "plans other samples of task recall at 2049");
+  ExpectRefused({a, second("key.db",
+                           [](NewJob& job) {
+                             job.spec_json =
+                                 R"({"seed":7,"suite":{"lengths":[1024],"new":1},"shard":{"count":2,"index":2}})";
+                           })},
+                "differ in \"suite.new\"");
+  ExpectRefused({a, second("none.db", [](NewJob& job) { job.spec_json = "[]"; })}, "without --shard=I/N");
+  ExpectRefused({a, second("number.db", [](NewJob& job) { job.spec_json = R"({"shard":2})"; })}, "without --shard=I/N");
+  ExpectRefused({a, second("no_count.db", [](NewJob& job) { job.spec_json = R"({"shard":{"index":2}})"; })}, "count");
+  ExpectRefused({a, second("no_index.db", [](NewJob& job) { job.spec_json = R"({"shard":{"count":2}})"; })}, "index");
+  const std::string two = Write("two.db", {2, 2});
+  ASSERT_TRUE((*Writer::Open(two))->AddJob(FakeJob()).ok());
+  ExpectRefused({a, two}, "the database has 2 jobs; that of a shard has 1");
+  const std::string older = Write("older.db", {2, 2});
+  ASSERT_TRUE((*sqlite::Database::Open(older, {}))->Execute("UPDATE schema_version SET version = 3").ok());
+  ExpectRefused({a, older}, "the database has schema version 3; shards of version ");
+  ExpectRefused(
+      {Write("many.db", {1, 40})},
+      "of 40 shards 39 are missing: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, ..");
+}
+
 }  // namespace
 }  // namespace varifocal::db

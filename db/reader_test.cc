@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "db/diff.h"
 #include "db/fakes/fake_results.h"
@@ -385,6 +387,47 @@ TEST_F(ReaderTest, DiffSeesContentAndNothingElse) {
   EXPECT_EQ(diff.differences[0].sample_index, 5);
   EXPECT_NE(diff.differences[0].a, diff.differences[0].b);
   EXPECT_EQ(DiffDatabases(a, a)->difference_count, 0);
+}
+
+TEST_F(ReaderTest, AMissingJobNamesThoseThatExist) {
+  const std::string path = directory_.File("jobs.db");
+  const auto message = [&] { return std::string((*Reader::Open(path))->Job(99).status().message()); };
+  auto writer = *Writer::Open(path);
+  EXPECT_THAT(message(), HasSubstr("no job 99; the database holds no jobs"));
+  EXPECT_FALSE((*(*Reader::Open(path))->UnfinishedJobOf("baseline")).has_value());
+  for (int i = 0; i < 11; ++i) ASSERT_TRUE(writer->AddJob(FakeJob()).ok());
+  EXPECT_THAT(message(), HasSubstr("no job 99; its newest jobs are 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"));
+  const auto unfinished = *(*Reader::Open(path))->UnfinishedJobOf("baseline");
+  ASSERT_TRUE(unfinished.has_value());
+  EXPECT_EQ(unfinished->state, JobState::kQueued);
+}
+
+TEST_F(ReaderTest, DiffShowsRowsOfOneSideAndMissingValues) {
+  NewJob job = FakeJob({.variants = {"baseline"}, .lengths = {1024, 2048}, .planned_count = 2});
+  Open("a.db", job);
+  Outcome answer = FakeOutcome(cells_[0], job, execution_id_, 0);
+  ASSERT_TRUE(writer_->RecordSample(answer).ok());
+  ASSERT_TRUE(writer_->RecordSample(FakeOutcome(cells_[0], job, execution_id_, 1)).ok());
+  const std::string a = path_;
+  Open("b.db", job);
+  answer.generation.answer = std::nullopt;
+  ASSERT_TRUE(writer_->RecordSample(answer).ok());
+  ASSERT_TRUE(writer_->RecordSample(FakeOutcome(cells_[1], job, execution_id_, 0)).ok());
+  for (const bool is_swapped : {false, true}) {
+    const ContentDiff diff = is_swapped ? *DiffDatabases(path_, a) : *DiffDatabases(a, path_);
+    // By metric: the answer; sample 1 of 1024 on one side; sample 0 of 2048 on the other.
+    ASSERT_EQ(diff.difference_count, 6);
+    std::set<std::string> columns;
+    for (const ContentDifference& difference : diff.differences) {
+      columns.insert(absl::StrCat(difference.column, ": ", is_swapped ? difference.b : difference.a, " / ",
+                                  is_swapped ? difference.a : difference.b));
+    }
+    EXPECT_EQ(columns.size(), 3u);
+    EXPECT_TRUE(columns.count(": (a row) / (no row)") && columns.count(": (no row) / (a row)"));
+    EXPECT_THAT(*columns.rbegin(), HasSubstr("answer: word"));
+    EXPECT_THAT(*columns.rbegin(), HasSubstr(" / NULL"));
+  }
+  EXPECT_EQ(DiffDatabases(a, path_, 1)->differences.size(), 1u);
 }
 
 }  // namespace

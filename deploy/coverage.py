@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Branch coverage of the code that parses input or touches storage.
 
-  deploy/coverage.py [--build] [--list] [FOLDER..]     e.g. deploy/coverage.py --build --list db tokenizer
+  deploy/coverage.py [--build] [--list] [--no-run] [FOLDER..]     e.g. deploy/coverage.py --build --list db tokenizer
 
 Builds the programs below with clang's source-based coverage (--build; preset `coverage`), runs them, and prints for each
-source file the branches that were taken, of all. --list adds the branches that were not. A program that is not built is left
+source file the branches that were taken, of all. --list adds the branches that were not; --no-run reads the profiles of the last run. A program that is not built is left
 out and named. Folders: all of FOLDERS unless some are given.
 
 A branch is one outcome, true or false, of a condition in our source text: of if, loops, ?:, && and ||, and of each case. The
@@ -52,7 +52,14 @@ PROGRAMS = {
 }
 # Files of the folders that neither parse input nor touch storage.
 NOT_COUNTED = (
-    r"_test\.cc$|/fake|fault_injection|instruction_count|simulation|_bench\.cc$|/testing_|fixture",
+    r"_test\.cc$|/fake|fault_injection|instruction_count|simulation|_bench\.cc$|/testing_|fixture",  # of tests
+    r"^base/(check\.h|clock|random)",
+    r"^db/stats/",  # statistics of rows that were read
+    # Prompts and measures from values that were read, and the order of requests.
+    r"^eval_tasks/(metrics/|metrics\.cc|runner|grid|generator|sample_sink|token_counter|attention_inspection|python/)",
+    r"^eval_tasks/tasks/(chunk_counter|context_plan|distinct_words|fact_|fit|haystack|icl_labels|lexicon|longqa_|native_task|niah|rag_|recall_kv|variable_|word_counts)",
+    # Computation.
+    r"^server/model/(forward|kernel_status|rope\.|rope_tables|transformer|attention/focal_full_layers|attention/log_n)",
 )
 CONSTANT = re.compile(r"^(true|false|0|1)$")
 

@@ -13,6 +13,7 @@
 #include "eval_tasks/fakes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/json_changes.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
@@ -183,6 +184,29 @@ TEST(ShortTaskTest, AnswersMayBeInALabelsFile) {
               HasSubstr("has 3 rows, and its labels file 1; they must have as many"));
   fs::remove(labels);
   fs::remove(rows);
+}
+
+TEST(ShortTaskTest, EveryChangeOfARowIsAcceptedOrNamed) {
+  std::ifstream file("eval_tasks/testdata/short_tasks.json");
+  std::stringstream text;
+  text << file.rdbuf();
+  const Json golden = ParseJson(text.str()).value();
+  int rejected_count = 0;
+  for (const auto& item : golden.items()) {
+    const std::string name = item.key();
+    testing_support::ForEachChange(item.value()["rows"][0], [&](const testing_support::JsonChange& change) {
+      const fs::path path = WriteRows("changed", Json::array({change.changed}));
+      const absl::Status status = MakeShort({{"task", name}, {"path", path.string()}, {"shots", "0"}}).status();
+      fs::remove(path);
+      if (status.ok()) return;
+      ++rejected_count;
+      SCOPED_TRACE(absl::StrCat(name, change.path, ": ", change.what, ": ", status.ToString()));
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(path.string(), ": row 1")));
+      EXPECT_THAT(std::string(status.message()), HasSubstr("\"")) << "a field is named";
+    });
+  }
+  EXPECT_GT(rejected_count, 200);
 }
 
 }  // namespace

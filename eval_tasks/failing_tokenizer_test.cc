@@ -1,0 +1,126 @@
+// A tokenizer whose N-th call fails, N = 1, 2, 3, .., until a task needs no more calls: each sample is an error with the
+// tokenizer's status, or equals that of a tokenizer that does not fail.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "eval_tasks/tasks/context_gain.h"
+#include "eval_tasks/tasks/jsonl.h"
+#include "eval_tasks/testing_samples.h"
+#include "gtest/gtest.h"
+
+namespace varifocal {
+namespace {
+
+class FailingTokenizer : public TokenCounter {
+ public:
+  explicit FailingTokenizer(const TokenCounter& under) : under_(under) {}
+
+  void FailAt(int64_t call) { left_ = call; }
+  bool HasFailed() const { return left_ <= 0; }
+
+  absl::StatusOr<std::vector<int32_t>> EncodePrompt(absl::string_view text) const override {
+    return Fails() ? Failure() : under_.EncodePrompt(text);
+  }
+  absl::StatusOr<std::vector<int32_t>> EncodeConversation(const std::string& system,
+                                                          absl::string_view text) const override {
+    return Fails() ? Failure() : under_.EncodeConversation(system, text);
+  }
+  absl::StatusOr<std::vector<int32_t>> EncodePromptStart(absl::string_view text) const override {
+    return Fails() ? Failure() : under_.EncodePromptStart(text);
+  }
+  absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const override {
+    return Fails() ? Failure() : under_.EncodePiece(text);
+  }
+  absl::StatusOr<std::string> DecodePiece(absl::Span<const int32_t> ids) const override {
+    return Fails() ? absl::StatusOr<std::string>(Failure().status()) : under_.DecodePiece(ids);
+  }
+  absl::StatusOr<std::vector<TextRange>> TokenOffsets(absl::string_view text) const override {
+    return Fails() ? absl::StatusOr<std::vector<TextRange>>(Failure().status()) : under_.TokenOffsets(text);
+  }
+  const std::string& sha256() const override { return under_.sha256(); }
+
+ private:
+  bool Fails() const { return --left_ == 0; }
+  static absl::StatusOr<std::vector<int32_t>> Failure() { return absl::AbortedError("the tokenizer failed"); }
+
+  const TokenCounter& under_;
+  mutable int64_t left_ = 0;
+};
+
+void ExpectErrorsArePassedOn(const Task& task, int length, const TokenCounter& under) {
+  SCOPED_TRACE(task.name());
+  const SampleRequest request = {kSeed, length, 0};
+  const std::vector<absl::StatusOr<Sample>> expected = task.MakeGroup(request, under);
+  for (const auto& sample : expected) ASSERT_TRUE(sample.ok()) << sample.status();
+  FailingTokenizer tokenizer(under);
+  int error_count =
+      0;  // not one for each call: the first search of a length estimates, and falls back to whole encodings
+  // The first calls one by one, later ones, of searches, with growing steps.
+  for (int64_t at = 1;; at += 1 + at / 16) {
+    tokenizer.FailAt(at);
+    const std::vector<absl::StatusOr<Sample>> group = task.MakeGroup(request, tokenizer);
+    ASSERT_EQ(group.size(), expected.size());
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (group[i].ok()) {
+        EXPECT_EQ(group[i]->prompt, expected[i]->prompt) << "call " << at;
+        EXPECT_EQ(group[i]->token_ids, expected[i]->token_ids) << "call " << at;
+      } else {
+        ++error_count;
+        EXPECT_EQ(group[i].status().code(), absl::StatusCode::kAborted) << group[i].status();
+        EXPECT_TRUE(absl::StrContains(group[i].status().message(), "the tokenizer failed")) << group[i].status();
+      }
+    }
+    if (!tokenizer.HasFailed()) break;
+  }
+  EXPECT_GE(error_count, 1);
+}
+
+TEST(FailingTokenizerTest, NativeTasksPassErrorsOn) {
+  const struct {
+    const char* kind;
+    std::map<std::string, std::string> parameters;
+    int length;
+  } tasks[] = {
+      {"recall_kv", {}, 1024},
+      {"icl_labels", {}, 1024},
+      {"rag_facts", {}, 1024},
+      {"longqa_story", {}, 1024},
+      {"longqa_story", {{"format", "multiple_choice"}}, 1024},
+      {"niah", {{"haystack", "story"}}, 1024},
+      {"niah", {{"haystack", "needles"}}, 1024},
+      {"variable_tracking", {{"haystack", "story"}}, 1024},
+      {"common_words", {{"common_repeats", "6"}, {"other_repeats", "2"}}, 2048},
+      {"frequent_words", {}, 4096},
+      {"fact_tracking", {{"ask", "where_person"}}, 4096},
+      {"longqa_novel", {}, 1024},
+      {"rag_novel", {}, 2048},
+  };
+  for (const auto& task : tasks) ExpectErrorsArePassedOn(*Make(task.kind, task.parameters), task.length, Shipped());
+}
+
+TaskSpec SpecOf(const std::string& kind, std::map<std::string, std::string> parameters, int length) {
+  SuiteSpec suite;
+  suite.name = "s";
+  suite.lengths = {length};
+  suite.tasks = {{"mine", kind, std::move(parameters), {}, 0}};
+  return ValidateSuiteSpec(suite).value().tasks[0];
+}
+
+TEST(FailingTokenizerTest, TasksOfFilesPassErrorsOn) {
+  std::string context;
+  for (int i = 0; i < 400; ++i) absl::StrAppend(&context, "word", i, " and ");
+  const std::string rows = absl::StrCat(R"({"c":")", context, R"(","q":"1","a":"x"})", "\n");
+  const TaskSpec jsonl =
+      SpecOf("jsonl", {{"path", "p"}, {"prompt", "{c} | {q}"}, {"gold", "a"}, {"context", "c"}}, 4096);
+  ExpectErrorsArePassedOn(*MakeJsonlTask(jsonl, "p", rows).value(), 4096, Shipped());
+  const TaskSpec spec = SpecOf(
+      "context_gain", {{"path", "p"}, {"short_context", "64"}, {"scored_tokens", "16"}, {"longest", "256"}}, 256);
+  ExpectErrorsArePassedOn(*MakeContextGain(spec, "p", context + context + context).value(), 256, Shipped());
+}
+
+}  // namespace
+}  // namespace varifocal
