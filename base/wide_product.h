@@ -1,10 +1,10 @@
+// Products of counts, for offsets of rows and sizes of buffers. The factors are often ints, whose product may not fit in one.
 #pragma once
 
 #include <cstddef>
 
 namespace varifocal {
 
-// Product in 64 bits, for offsets of rows and sizes of buffers: the factors are often ints, whose product may not fit in one.
 constexpr size_t WideProduct(size_t a, size_t b) { return a * b; }
 constexpr size_t WideProduct(size_t a, size_t b, size_t c) { return a * b * c; }
 

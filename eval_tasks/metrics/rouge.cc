@@ -106,7 +106,7 @@ std::vector<std::string> RougeWords(absl::string_view text) {
   };
   for (CodePoint point : PythonLower(ToPythonText(text))) {
     if ((point >= 'a' && point <= 'z') || (point >= '0' && point <= '9')) {
-      word += point;
+      word += static_cast<char>(point);
     } else {
       finish();
     }
