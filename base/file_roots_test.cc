@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-
 #include <filesystem>
 #include <fstream>
 #include <string>

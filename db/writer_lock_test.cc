@@ -1,4 +1,4 @@
-// The lock file of a writer: what is in its way, and what a process that waits for it is told.
+// The lock file of a writer: the error for each obstacle, and the message to a second process.
 #include "db/writer_lock.h"
 
 #include <sys/resource.h>

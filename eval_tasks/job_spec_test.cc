@@ -14,6 +14,7 @@
 #include "eval_tasks/task.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/json_changes.h"
 
 namespace varifocal {
 namespace {
@@ -443,6 +444,25 @@ TEST(GridTest, CellsAroundTheLimit) {
   EXPECT_EQ(cells(5, 52, 63)->cells.size(), 16'380u);
   EXPECT_EQ(std::ssize(cells(16, 16, 64)->cells), kJobCellCountMax);
   EXPECT_THAT(std::string(cells(23, 23, 31).status().message()), HasSubstr("16399 cells"));
+}
+
+TEST(JobSpecTest, EveryChangeOfCanonicalJsonIsAcceptedOrRefused) {
+  JobSpec job = SmallJob();
+  job.inspect = true;
+  const Json json = *ParseJson(ToCanonicalJson(ValidateJobSpec(job).value()));
+  int refused_count = 0;
+  testing_support::ForEachChange(json, [&](const testing_support::JsonChange& change) {
+    SCOPED_TRACE(absl::StrCat(change.path, ": ", change.what));
+    const absl::StatusOr<JobSpec> read = FromCanonicalJson(change.changed.dump());
+    if (read.ok()) {
+      EXPECT_EQ(ToCanonicalJson(FromCanonicalJson(ToCanonicalJson(*read)).value()), ToCanonicalJson(*read));
+      return;
+    }
+    ++refused_count;
+    EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument) << read.status();
+    EXPECT_THAT(std::string(read.status().message()), ::testing::Not(HasSubstr("\n")));
+  });
+  EXPECT_GT(refused_count, 100);
 }
 
 }  // namespace

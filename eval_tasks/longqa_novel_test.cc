@@ -6,6 +6,7 @@
 #include "eval_tasks/testing_samples.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/json_changes.h"
 
 namespace varifocal {
 namespace {
@@ -91,6 +92,23 @@ TEST(NovelQuestionsTest, InvalidRowsAreRejectedWithTheirLine) {
       std::string(
           ParseNovelQuestions(good.substr(0, good.size() - last_line.size()), *InventedNovels()).status().message()),
       HasSubstr("there are 15 questions on novels; there must be a multiple of 4"));
+}
+
+TEST(NovelQuestionsTest, EveryChangeOfARowIsAcceptedOrRejectedWithItsLine) {
+  const std::string good = InventedQuestions();
+  const size_t end = good.find('\n');
+  int rejected_count = 0;
+  testing_support::ForEachChange(*ParseJson(good.substr(0, end)), [&](const testing_support::JsonChange& change) {
+    const absl::Status status =
+        ParseNovelQuestions(change.changed.dump() + good.substr(end), *InventedNovels()).status();
+    if (status.ok()) return;
+    ++rejected_count;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << change.path << ": " << change.what;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("of the questions on novels: ")) << change.path;
+  });
+  EXPECT_GT(rejected_count, 50);
+  for (const char* line : {"[]", "7", "{"}) EXPECT_FALSE(ParseNovelQuestions(line, *InventedNovels()).ok()) << line;
+  EXPECT_FALSE(ParseNovelQuestions("", *InventedNovels()).ok());
 }
 
 }  // namespace

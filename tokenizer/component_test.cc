@@ -20,7 +20,7 @@ using testing_support::JsonChange;
 constexpr char kWords[] = R"({"type": "WordLevel", "unk_token": "?",
   "vocab": {"?": 0, "ab": 1, "12": 2, "1": 3, "2": 4, "cd": 5, "!?": 6, "-ab": 7, "ab-": 8, "--": 9, "-": 10, "x": 11}})";
 
-// A file of these parts; "" stands for null.
+// A file of these parts; "" is null.
 Json FileOf(const std::string& model, const std::string& normalizer = "", const std::string& pre_tokenizer = "",
             const std::string& decoder = "", const std::string& post_processor = "") {
   const auto parsed = [](const std::string& text) { return text.empty() ? Json() : *ParseJson(text); };

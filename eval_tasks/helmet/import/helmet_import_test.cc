@@ -301,6 +301,47 @@ TEST(ConfigTest, YamlIsReadAsPyYamlReadsIt) {
   EXPECT_EQ(flow.seed, 7u);
 }
 
+TEST(ConfigTest, ScalarsOfEveryForm) {
+  const std::string start = "datasets: a\ntest_files: x\ndemo_files: y\n";
+  const auto seed = [&](const std::string& value) { return ParseConfig(start + "seed: " + value, "c"); };
+  for (const char* value : {"0b11", "3", "+3", "03", "'3'", "0x3"}) EXPECT_EQ(seed(value).value()[0].seed, 3u) << value;
+  for (const char* value : {"", "~", "null", "Null", "NULL", "!!str"})
+    EXPECT_EQ(seed(value).value()[0].seed, 42u) << value;
+  for (const char* value : {"x", "-3", "3.5", "4294967296", "'~'", "1,2", "0o7"}) {
+    EXPECT_THAT(std::string(seed(value).status().message()), HasSubstr("c:4: seed is ")) << value;
+  }
+  EXPECT_THAT(std::string(seed("[1]").status().message()), HasSubstr("c:4: seed is a list, not a text"));
+  EXPECT_THAT(std::string(seed("{a: 1}").status().message()), HasSubstr("c:4: seed is a mapping, not a text"));
+  const auto chat = [&](const std::string& value) { return ParseConfig(start + "use_chat_template: " + value, "c"); };
+  for (const char* value : {"true", "yes", "ON", "1"}) EXPECT_TRUE(chat(value).value()[0].chat) << value;
+  for (const char* value : {"false", "no", "Off", "0", "null"}) EXPECT_FALSE(chat(value).value()[0].chat) << value;
+  EXPECT_THAT(std::string(chat("maybe").status().message()),
+              HasSubstr("use_chat_template is \"maybe\": it must be true or false"));
+  const std::pair<const char*, const char*> bad[] = {
+      {"- a\n", "c:1: is not a mapping"},
+      {"\xFF: a\n", "c: byte 1 is not UTF-8"},
+      {"[a]: b\n", "datasets, test_files and demo_files have 0, 0 and 0 entries"},
+      {"datasets: a,b\ntest_files: x\ndemo_files: y\n", "have 2, 1 and 1 entries"},
+      {"datasets: a\ntest_files: x\ndemo_files: y,z\n", "have 1, 1 and 2 entries"},
+      {"datasets: .a\ntest_files: x\ndemo_files: y\n", "datasets has \".a\", which is no name"},
+      {"datasets: 'a b'\ntest_files: x\ndemo_files: y\n", "datasets has \"a b\", which is no name"},
+      {"datasets: ','\ntest_files: x,y\ndemo_files: y,z\n", "datasets has \"\", which is no name"},
+      {"datasets: [a]\ntest_files: x\ndemo_files: y\n", "datasets is a list"},
+      {"datasets: a\ntest_files: [x]\ndemo_files: y\n", "test_files is a list"},
+      {"datasets: a\ntest_files: x\ndemo_files: [y]\n", "demo_files is a list"},
+  };
+  for (const auto& row : bad) {
+    EXPECT_THAT(std::string(ParseConfig(row.first, "c").status().message()), HasSubstr(row.second)) << row.first;
+  }
+  for (const char* key : {"stop_newline", "stop_new_line", "system_message", "shots", "max_test_samples",
+                          "input_max_length", "generation_max_length"}) {
+    EXPECT_THAT(std::string(ParseConfig(start + key + ": [1]\n", "c").status().message()),
+                HasSubstr(absl::StrCat(key, " is a list")))
+        << key;
+  }
+  EXPECT_EQ(ParseConfig("datasets: a-1.b_c\ntest_files: x\ndemo_files: y\n", "c").value()[0].dataset, "a-1.b_c");
+}
+
 TEST(ConfigTest, DefaultsEqualUpstream) {
   const ConfigEntry entry = ParseConfig(
                                 "# a comment\ndatasets: a # another\ntest_files: 'b #c'  # one more\n"
