@@ -61,7 +61,7 @@ std::vector<Row> LimitsOfJobsAndCalls() {
       {"Concurrent samples of a job", kInFlightMax, kJobSpec, "JobSpecTest, NumbersAtTheirLimits"},
       {"Jobs that are queued", kQueuedJobsMax, "server/jobs/job_manager_test.cc",
        "JobManagerTest, QueuedJobsAreLimited"},
-      {"Starts in a row", db::kUnendedStartsMax, "db/writer_test.cc",
+      {"Starts in a row", db::kUnendedStartsMax, "db/writer_jobs_test.cc",
        "WriterTest, AJobThatOnlyStopsItsProcessFailsAfterThreeStarts"},
       {"Bytes of a message", kMessageBytesMax, kBoundary, "LimitsBoundaryTest, BytesOfAMessage"},
       {"Active calls (see below), of all", kAdmittedCallsMax, kAdmission, kAdmit},

@@ -4,6 +4,7 @@
 // clean, and the growth of memory and descriptors since the first tenth of the time is printed with the latencies.
 // The number of trials is the duration in seconds: VARIFOCAL_FAULT_SIZE=3600 for an hour.
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -54,6 +55,8 @@ class SoakTest : public ServerTest {
       grpc::ChannelArguments arguments;
       arguments.SetInt("channel", i);  // otherwise gRPC shares one connection
       channels_.push_back(grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments));
+      // A first attempt may fail on a busy machine, and calls of its channel until the next one.
+      ASSERT_TRUE(channels_.back()->WaitForConnected(std::chrono::system_clock::now() + std::chrono::minutes(1)));
     }
   }
 
