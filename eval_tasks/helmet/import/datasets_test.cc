@@ -474,9 +474,17 @@ TEST_F(DatasetsTest, FilesThatCannotBeWrittenEndTheImport) {
     fs::create_symlink("/dev/full", out / ("rows/" + task + ".900.jsonl.part"));
   });
   EXPECT_EQ(full_rows.code(), absl::StatusCode::kResourceExhausted) << full_rows;
+  // Rows that fit the buffer are written when the file is closed.
+  WriteAll(root_ / "configs/rerank.yaml",
+           "datasets: ruler_vt\ntest_files: data/ruler/vt/validation_900.jsonl\ndemo_files: ''\nmax_test_samples: 1\n");
+  const absl::Status full_at_close = status_with([&] {
+    fs::create_directories(out / "rows");
+    fs::create_symlink("/dev/full", out / "rows/ruler_vt.8192.jsonl.part");
+  });
+  EXPECT_EQ(full_at_close.code(), absl::StatusCode::kResourceExhausted) << full_at_close;
   const absl::Status full_index = status_with([&] {
     fs::create_directories(out / "tasks");
-    fs::create_symlink("/dev/full", out / ("tasks/" + task + ".json"));
+    fs::create_symlink("/dev/full", out / "tasks/ruler_vt.json");
   });
   EXPECT_EQ(full_index.code(), absl::StatusCode::kPermissionDenied) << full_index;
 }
