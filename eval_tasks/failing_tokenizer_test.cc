@@ -15,42 +15,6 @@
 namespace varifocal {
 namespace {
 
-class FailingTokenizer : public TokenCounter {
- public:
-  explicit FailingTokenizer(const TokenCounter& under) : under_(under) {}
-
-  void FailAt(int64_t call) { left_ = call; }
-  bool HasFailed() const { return left_ <= 0; }
-
-  absl::StatusOr<std::vector<int32_t>> EncodePrompt(absl::string_view text) const override {
-    return Fails() ? Failure() : under_.EncodePrompt(text);
-  }
-  absl::StatusOr<std::vector<int32_t>> EncodeConversation(const std::string& system,
-                                                          absl::string_view text) const override {
-    return Fails() ? Failure() : under_.EncodeConversation(system, text);
-  }
-  absl::StatusOr<std::vector<int32_t>> EncodePromptStart(absl::string_view text) const override {
-    return Fails() ? Failure() : under_.EncodePromptStart(text);
-  }
-  absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const override {
-    return Fails() ? Failure() : under_.EncodePiece(text);
-  }
-  absl::StatusOr<std::string> DecodePiece(absl::Span<const int32_t> ids) const override {
-    return Fails() ? absl::StatusOr<std::string>(Failure().status()) : under_.DecodePiece(ids);
-  }
-  absl::StatusOr<std::vector<TextRange>> TokenOffsets(absl::string_view text) const override {
-    return Fails() ? absl::StatusOr<std::vector<TextRange>>(Failure().status()) : under_.TokenOffsets(text);
-  }
-  const std::string& sha256() const override { return under_.sha256(); }
-
- private:
-  bool Fails() const { return --left_ == 0; }
-  static absl::StatusOr<std::vector<int32_t>> Failure() { return absl::AbortedError("the tokenizer failed"); }
-
-  const TokenCounter& under_;
-  mutable int64_t left_ = 0;
-};
-
 void ExpectErrorsArePassedOn(const Task& task, int length, const TokenCounter& under) {
   SCOPED_TRACE(task.name());
   const SampleRequest request = {kSeed, length, 0};

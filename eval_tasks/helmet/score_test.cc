@@ -293,6 +293,61 @@ TEST(HelmetScoreTest, BadInputIsRejectedInOneSentence) {
   EXPECT_FALSE(Score("alce_asqa", "x", Json::array()).ok());
   EXPECT_FALSE(Score("alce_asqa", "x", Json::array({Json::array({1})})).ok());
   EXPECT_FALSE(Score("infbench_choice", "x", "A").ok());
+  const std::string texts =
+      "\"gold\" must be a text, a list of texts, or a list of lists of texts, with at least 1 text.";
+  const std::string groups = "\"gold\" must be a list with at least 1 item, each a list of texts.";
+  const std::string labels = "\"gold\" must be an object {\"id\": label, ..} or a list of pairs [\"id\", label].";
+  const struct {
+    std::vector<const char*> kinds;
+    std::vector<const char*> golds;
+    std::string message;
+  } tables[] = {
+      {{"calculate_metrics", "default", "json_kv", "multi_lexsum", "icl", "infbench_choice", "ruler"},
+       {"7", "null", "{}", "[]", "[[]]", "[7]", "[[\"a\", 7]]"},
+       texts},
+      {{"alce_asqa", "alce_qampari"},
+       {"7", "\"a\"", "{}", "[]", "[7]", "[\"a\"]", "[[\"a\", 7]]", "[{\"x\": []}]"},
+       groups},
+      {{"rerank"},
+       {"7", "\"a\"", "{}", "[]", "[7]", "[[\"1\"]]", "[[7, 1]]", "[[\"1\", 0.5]]", "[[\"1\", \"high\"]]",
+        "{\"1\": 0.5}"},
+       labels},
+  };
+  for (const auto& table : tables) {
+    for (const char* kind : table.kinds) {
+      for (const char* gold : table.golds) {
+        EXPECT_EQ(Score(kind, "x", *ParseJson(gold)).status().message(), table.message) << kind << " " << gold;
+      }
+    }
+  }
+  for (const char* depths : {"0", "[0]", "[1, 1000001]", "[0.5]", "\"5\"", "[18446744073709551615]"}) {
+    EXPECT_EQ(Score("rerank", "1", Json{{"1", 2}}, Json{{"k_values", *ParseJson(depths)}}).status().message(),
+              "\"k_values\" must be a list of whole numbers from 1 to 1000000.")
+        << depths;
+  }
+  EXPECT_FALSE(Score("parse_output", "x", Json(), Json{{"prefix", 7}}).ok());
+  MetricInput input;
+  input.output = "x";
+  input.reference_json = "{";
+  EXPECT_FALSE(ScoreValue("default", "f1", input).ok());
+  input.reference_json = "7";
+  EXPECT_EQ(ScoreValue("default", "f1", input).status().message(), texts);
+}
+
+TEST(HelmetScoreTest, EveryFormOfGoldIsAccepted) {
+  const auto score = [](const char* kind, const char* output, const char* gold, const char* value) {
+    return Score(kind, output, *ParseJson(gold)).value()[value].get<double>();
+  };
+  for (const char* gold : {R"("b c")", R"(["x", "b c"])", R"([["x"], ["b c"]])"}) {
+    EXPECT_EQ(score("default", "b c", gold, "exact_match"), 1.0) << gold;
+  }
+  for (const char* gold : {R"([["b"], ["c"]])", R"([{"short_answers": ["b"]}, {"short_answers": ["c"]}])"}) {
+    EXPECT_EQ(score("alce_asqa", "a b", gold, "str_em"), 0.5) << gold;
+  }
+  for (const char* gold : {R"({"1": 2, "2": 0})", R"([["1", 2], ["2", 0]])", R"([["1", "2"], ["2", "0"]])"}) {
+    EXPECT_EQ(score("rerank", "2 > 1", gold, "MRR"), 0.5) << gold;
+  }
+  EXPECT_EQ(Score("rerank", "1", Json{{"1", 2}}, Json{{"k_values", 3}}).value().count("NDCG@3"), 1u);
 }
 
 }  // namespace

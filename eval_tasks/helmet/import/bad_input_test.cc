@@ -18,138 +18,123 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-class BadInputTest : public ReleaseTest {
- protected:
-  // Changes every row of a file: the first chosen one is named.
-  void ChangeRows(const std::string& path, const std::function<void(Json&)>& change) const {
-    const std::string bytes = ReadAll((root_ / path).string());
-    if (bytes[0] == '[') {
-      Json rows = ParseJson(bytes).value();
-      for (Json& row : rows) change(row);
-      WriteAll(root_ / path, rows.dump());
-      return;
-    }
-    std::string lines;
-    for (absl::string_view line : absl::StrSplit(bytes, '\n', absl::SkipEmpty())) {
-      Json row = ParseJson(line).value();
-      change(row);
-      lines += row.dump() + "\n";
-    }
-    WriteAll(root_ / path, lines);
-  }
+using BadInputTest = DatasetTest;
+
+// A file and a dataset that reads it.
+struct DataFile {
+  const char* dataset;
+  const char* path;
 };
 
-std::function<void(Json&)> Erase(const std::string& field) {
-  return [field](Json& row) { row.erase(field); };
-}
-std::function<void(Json&)> Set(const std::string& pointer, const Json& value) {
-  return [pointer, value](Json& row) { row[Json::json_pointer(pointer)] = value; };
-}
-
 struct BadRow {
-  const char* config;
-  const char* path;
+  DataFile file;
   std::function<void(Json&)> change;
   const char* words;  // after "FILE: row N: ", a regular expression
 };
 
 TEST_F(BadInputTest, EveryFieldIsNamed) {
-  constexpr const char *kKv = "data/json_kv/test_k6_dep6.jsonl", *kMk = "data/ruler/mk/validation_900.jsonl",
-                       *kMv = "data/ruler/mv/validation_900.jsonl", *kVt = "data/ruler/vt/validation_900.jsonl",
-                       *kNq = "data/kilt/nq_k4.jsonl", *kNqDemos = "data/kilt/nq_demos.jsonl",
-                       *kPop = "data/kilt/popqa_k4.jsonl", *kRank = "data/msmarco/k8.jsonl",
-                       *kRankDemos = "data/msmarco/demos.jsonl", *kTrec = "data/icl/trec/train.jsonl",
-                       *kNlu = "data/icl/nlu_evaluation_data/train.jsonl",
-                       *kAsqa = "data/alce/asqa_eval_gtr_top2000.json",
-                       *kQampari = "data/alce/qampari_eval_gtr_top2000.json", *kStory = "data/narrativeqa/test.jsonl",
-                       *kStoryDemos = "data/narrativeqa/train.jsonl", *kBookQa = "data/infbench/longbook_qa_eng.jsonl",
-                       *kChoice = "data/infbench/longbook_choice_eng.jsonl",
-                       *kCases = "data/multi_lexsum/validation.jsonl", *kCaseDemos = "data/multi_lexsum/train.jsonl";
+  constexpr DataFile kKv = {"json_kv", "data/json_kv/test_k6_dep6.jsonl"};
+  constexpr DataFile kMk = {"ruler_niah_mk_2", "data/ruler/mk/validation_900.jsonl"};
+  constexpr DataFile kMv = {"ruler_niah_mv", "data/ruler/mv/validation_900.jsonl"};
+  constexpr DataFile kVt = {"ruler_vt", "data/ruler/vt/validation_900.jsonl"};
+  constexpr DataFile kNq = {"kilt_nq", "data/kilt/nq_k4.jsonl"};
+  constexpr DataFile kNqDemos = {"kilt_nq", "data/kilt/nq_demos.jsonl"};
+  constexpr DataFile kPop = {"kilt_popqa_3", "data/kilt/popqa_k4.jsonl"};
+  constexpr DataFile kRank = {"msmarco_rerank_psg", "data/msmarco/k8.jsonl"};
+  constexpr DataFile kRankDemos = {"msmarco_rerank_psg", "data/msmarco/demos.jsonl"};
+  constexpr DataFile kTrec = {"icl_trec_coarse_24shot_balance", "data/icl/trec/train.jsonl"};
+  constexpr DataFile kNlu = {"icl_nlu_24shot_balance", "data/icl/nlu_evaluation_data/train.jsonl"};
+  constexpr DataFile kAsqa = {"alce_asqa_3", "data/alce/asqa_eval_gtr_top2000.json"};
+  constexpr DataFile kQampari = {"alce_qampari_3", "data/alce/qampari_eval_gtr_top2000.json"};
+  constexpr DataFile kStory = {"narrativeqa_700", "data/narrativeqa/test.jsonl"};
+  constexpr DataFile kStoryDemos = {"narrativeqa_700", "data/narrativeqa/train.jsonl"};
+  constexpr DataFile kBookQa = {"infbench_qa_eng_700", "data/infbench/longbook_qa_eng.jsonl"};
+  constexpr DataFile kChoice = {"infbench_choice_eng_700", "data/infbench/longbook_choice_eng.jsonl"};
+  constexpr DataFile kCases = {"multi_lexsum_900", "data/multi_lexsum/validation.jsonl"};
+  constexpr DataFile kCaseDemos = {"multi_lexsum_900", "data/multi_lexsum/train.jsonl"};
   const Json none = Json::array();
   const std::vector<BadRow> rows = {
-      {"recall", kKv, Erase("context"), "the field \"context\" is missing"},
-      {"recall", kKv, Set("/context", 7), "the field \"context\" is number, not a text"},
-      {"recall", kKv, Set("/question", none), "the field \"question\" "},
-      {"recall", kKv, Set("/question", Json()), "the field \"question\" is null"},
-      {"recall", kKv, Erase("answer"), "the field \"answer\" is missing"},
-      {"recall", kKv, Set("/answer", none), "the field \"answer\" is an empty list"},
-      {"recall", kKv, Set("/answer", 7), "the field \"answer\" holds number, not texts"},
-      {"recall", kKv, Set("/demos", "x"), "the field \"demos\" is not a list"},
-      {"recall", kKv, Set("/demos/0", Json{"x"}), "the field \"demos\" must be a list of pairs of texts"},
-      {"recall", kKv, Erase("num_kvs"), "the field \"num_kvs\" is missing"},
-      {"recall", kMk, Erase("context"), "the field \"context\" is missing"},
-      {"recall", kMk, Set("/index", 0), "the field \"index\" is 0, as in row 1"},
-      {"recall", kMv, Set("/answer", none), "the field \"answer\" is an empty list"},
-      {"recall", kMv, Set("/answer/0", 7), "the field \"answer\" holds number, not texts"},
-      {"recall", kMv, Set("/answer", "x"), "the field \"answer\" is string, not a list"},
-      {"recall", kMv, Erase("type_needle_v"), "the field \"type_needle_v\" is missing"},
-      {"recall", kMv, Set("/query", none), "the field \"query\" is array"},
-      {"ruler", kVt, Set("/example", 7), "the field \"example\" is number, not a text"},
-      {"ruler", kVt, Erase("outputs"), "the field \"outputs\" is missing"},
-      {"rag", kNq, Erase("question"), "the field \"question\" is missing"},
-      {"rag", kNq, Set("/question", 2.5), "the field \"question\" is no text and no whole number"},
-      {"rag", kNq, Erase("answers"), "the field \"answers\" is missing"},
-      {"rag", kNq, Set("/answers", none), "the field \"answers\" is an empty list"},
-      {"rag", kNq, Set("/answers/0", Json()), "the field \"answers\" holds null, not texts"},
-      {"rag", kNq, Erase("ctxs"), "the field \"ctxs\" is missing"},
-      {"rag", kNq, Set("/ctxs", "x"), "the field \"ctxs\" is not a list"},
-      {"rag", kNq, Set("/ctxs/1", "x"), "the field \"ctxs\\[1\\]\" is string, not an object"},
-      {"rag", kNq, [](Json& row) { row["ctxs"][2].erase("title"); }, "the field \"ctxs\\[2\\].title\" is missing"},
-      {"rag", kNq, Set("/ctxs/2/text", none), "the field \"ctxs\\[2\\].text\" "},
-      {"rag", kNqDemos, Set("/answers", none), "the field \"answers\" is an empty list"},
-      {"rag", kNqDemos, Set("/answers/0", Json::object()), "the field \"answers\\[0\\]\" is object"},
-      {"rag", kNq, Set("/id", 1), "the field \"question\" is not that of row 1, which has the same id 1"},
-      {"rag", kPop, Erase("s_pop"), "the field \"s_pop\" is missing"},
-      {"rag", kPop, Set("/s_pop", 0), "the field \"s_pop\" is no number above 0"},
-      {"rag", kPop, Set("/s_pop", "many"), "the field \"s_pop\" is no number above 0"},
-      {"rag", kPop, Set("/id", none), "the field \"id\" is no text and no whole number"},
-      {"rag", kPop, Set("/id", 7), "the field \"question\" is not that of row 1, which has the same id 7"},
-      {"rerank", kRank, Erase("qid"), "\"qid\" (is missing|must be)"},
-      {"rerank", kRank, Set("/qid", 7), "\"qid\" (is missing|must be)"},
-      {"rerank", kRank, Erase("query"), "the field \"query\" is missing"},
-      {"rerank", kRank, Set("/ctxs", none), "the field \"ctxs\" is an empty list"},
-      {"rerank", kRank, Set("/ctxs/1/title", "T"), "\"ctxs\\[1\\]\" has a \"title\", unlike the first passage"},
-      {"rerank", kRank, Set("/ctxs/0/title", "T"), "\"ctxs\\[1\\]\" has no \"title\", unlike the first passage"},
-      {"rerank", kRank, Set("/ctxs/0/label", "high"), "the field \"ctxs\\[0\\]\" must have an \"id\""},
-      {"rerank", kRankDemos, Set("/ctxs/1/id", 7), "the field \"ctxs\\[1\\]\" must have an \"id\""},
-      {"icl", kTrec, Erase("text"), "\"text\" is missing"},
-      {"icl", kTrec, Set("/coarse_label", "HUM"), "\"coarse_label\" must be"},
-      {"icl", kTrec, Set("/coarse_label", 6), "the field \"coarse_label\" is 6; it must be from 0 to 5"},
-      {"icl", kNlu, Set("/label", -1), "the field \"label\" is -1; it must be from 0 to 67"},
-      {"cite", kAsqa, Erase("docs"), "the field \"docs\" is missing"},
-      {"cite", kAsqa, Set("/docs", "x"), "the field \"docs\" is not a list"},
-      {"cite", kAsqa, Set("/docs/0/title", none), "the field \"docs\\[0\\].title\" "},
-      {"cite", kAsqa, Set("/qa_pairs", none), "the field \"qa_pairs\" is an empty list"},
-      {"cite", kAsqa, Set("/qa_pairs/0", "x"), "the field \"qa_pairs\\[0\\].short_answers\" must be a list"},
-      {"cite", kAsqa, Set("/qa_pairs/1/short_answers", none),
-       "qa_pairs\\[1\\].short_answers\" must be a list of at least"},
-      {"cite", kAsqa, Set("/sample_id", "0"), "the field \"sample_id\" is \"0\", as in row 1"},
-      {"cite", kQampari, Erase("answers"), "the field \"answers\" is missing"},
-      {"cite", kQampari, Set("/answers/0", "x"), "the field \"answers\\[0\\]\" must be a list of at least 1 text"},
-      {"longqa", kStory, Erase("document"), "the field \"document\" is missing"},
-      {"longqa", kStory, Set("/document", "x"), "the field \"document.text\" must be a text"},
-      {"longqa", kStory, Set("/question", Json::object()), "the field \"question.text\" must be a text"},
-      {"longqa", kStory, Set("/answers", none), "the field \"answers\" is an empty list"},
-      {"longqa", kStoryDemos, Set("/answers/0", 7), "the field \"answers\\[0\\].text\" must be a text"},
-      {"longqa", kBookQa, Set("/id", 0), "the field \"id\" is 0, as in row 1"},
-      {"longqa", kBookQa, Erase("input"), "the field \"input\" is missing"},
-      {"longqa", kBookQa, Set("/answer", none), "the field \"answer\" is an empty list"},
-      {"longqa", kChoice, [](Json& row) { row["options"].erase(3); },
+      {kKv, Erase("context"), "the field \"context\" is missing"},
+      {kKv, Set("/context", 7), "the field \"context\" is number, not a text"},
+      {kKv, Set("/question", none), "the field \"question\" "},
+      {kKv, Set("/question", Json()), "the field \"question\" is null"},
+      {kKv, Erase("answer"), "the field \"answer\" is missing"},
+      {kKv, Set("/answer", none), "the field \"answer\" is an empty list"},
+      {kKv, Set("/answer", 7), "the field \"answer\" holds number, not texts"},
+      {kKv, Set("/demos", "x"), "the field \"demos\" is not a list"},
+      {kKv, Set("/demos/0", Json{"x"}), "the field \"demos\" must be a list of pairs of texts"},
+      {kKv, Erase("num_kvs"), "the field \"num_kvs\" is missing"},
+      {kMk, Erase("context"), "the field \"context\" is missing"},
+      {kMk, Set("/index", 0), "the field \"index\" is 0, as in row 1"},
+      {kMv, Set("/answer", none), "the field \"answer\" is an empty list"},
+      {kMv, Set("/answer/0", 7), "the field \"answer\" holds number, not texts"},
+      {kMv, Set("/answer", "x"), "the field \"answer\" is string, not a list"},
+      {kMv, Erase("type_needle_v"), "the field \"type_needle_v\" is missing"},
+      {kMv, Set("/query", none), "the field \"query\" is array"},
+      {kVt, Set("/example", 7), "the field \"example\" is number, not a text"},
+      {kVt, Erase("outputs"), "the field \"outputs\" is missing"},
+      {kNq, Erase("question"), "the field \"question\" is missing"},
+      {kNq, Set("/question", 2.5), "the field \"question\" is no text and no whole number"},
+      {kNq, Erase("answers"), "the field \"answers\" is missing"},
+      {kNq, Set("/answers", none), "the field \"answers\" is an empty list"},
+      {kNq, Set("/answers/0", Json()), "the field \"answers\" holds null, not texts"},
+      {kNq, Erase("ctxs"), "the field \"ctxs\" is missing"},
+      {kNq, Set("/ctxs", "x"), "the field \"ctxs\" is not a list"},
+      {kNq, Set("/ctxs/1", "x"), "the field \"ctxs\\[1\\]\" is string, not an object"},
+      {kNq, [](Json& row) { row["ctxs"][2].erase("title"); }, "the field \"ctxs\\[2\\].title\" is missing"},
+      {kNq, Set("/ctxs/2/text", none), "the field \"ctxs\\[2\\].text\" "},
+      {kNqDemos, Set("/answers", none), "the field \"answers\" is an empty list"},
+      {kNqDemos, Set("/answers/0", Json::object()), "the field \"answers\\[0\\]\" is object"},
+      {kNq, Set("/id", 1), "the field \"question\" is not that of row 1, which has the same id 1"},
+      {kPop, Erase("s_pop"), "the field \"s_pop\" is missing"},
+      {kPop, Set("/s_pop", 0), "the field \"s_pop\" is no number above 0"},
+      {kPop, Set("/s_pop", "many"), "the field \"s_pop\" is no number above 0"},
+      {kPop, Set("/id", none), "the field \"id\" is no text and no whole number"},
+      {kPop, Set("/id", 7), "the field \"question\" is not that of row 1, which has the same id 7"},
+      {kRank, Erase("qid"), "\"qid\" (is missing|must be)"},
+      {kRank, Set("/qid", 7), "\"qid\" (is missing|must be)"},
+      {kRank, Erase("query"), "the field \"query\" is missing"},
+      {kRank, Set("/ctxs", none), "the field \"ctxs\" is an empty list"},
+      {kRank, Set("/ctxs/1/title", "T"), "\"ctxs\\[1\\]\" has a \"title\", unlike the first passage"},
+      {kRank, Set("/ctxs/0/title", "T"), "\"ctxs\\[1\\]\" has no \"title\", unlike the first passage"},
+      {kRank, Set("/ctxs/0/label", "high"), "the field \"ctxs\\[0\\]\" must have an \"id\""},
+      {kRankDemos, Set("/ctxs/1/id", 7), "the field \"ctxs\\[1\\]\" must have an \"id\""},
+      {kTrec, Erase("text"), "\"text\" is missing"},
+      {kTrec, Set("/coarse_label", "HUM"), "\"coarse_label\" must be"},
+      {kTrec, Set("/coarse_label", 6), "the field \"coarse_label\" is 6; it must be from 0 to 5"},
+      {kNlu, Set("/label", -1), "the field \"label\" is -1; it must be from 0 to 67"},
+      {kAsqa, Erase("docs"), "the field \"docs\" is missing"},
+      {kAsqa, Set("/docs", "x"), "the field \"docs\" is not a list"},
+      {kAsqa, Set("/docs/0/title", none), "the field \"docs\\[0\\].title\" "},
+      {kAsqa, Set("/qa_pairs", none), "the field \"qa_pairs\" is an empty list"},
+      {kAsqa, Set("/qa_pairs/0", "x"), "the field \"qa_pairs\\[0\\].short_answers\" must be a list"},
+      {kAsqa, Set("/qa_pairs/1/short_answers", none), "qa_pairs\\[1\\].short_answers\" must be a list of at least"},
+      {kAsqa, Set("/sample_id", "0"), "the field \"sample_id\" is \"0\", as in row 1"},
+      {kQampari, Erase("answers"), "the field \"answers\" is missing"},
+      {kQampari, Set("/answers/0", "x"), "the field \"answers\\[0\\]\" must be a list of at least 1 text"},
+      {kStory, Erase("document"), "the field \"document\" is missing"},
+      {kStory, Set("/document", "x"), "the field \"document.text\" must be a text"},
+      {kStory, Set("/question", Json::object()), "the field \"question.text\" must be a text"},
+      {kStory, Set("/answers", none), "the field \"answers\" is an empty list"},
+      {kStoryDemos, Set("/answers/0", 7), "the field \"answers\\[0\\].text\" must be a text"},
+      {kBookQa, Set("/id", 0), "the field \"id\" is 0, as in row 1"},
+      {kBookQa, Erase("input"), "the field \"input\" is missing"},
+      {kBookQa, Set("/answer", none), "the field \"answer\" is an empty list"},
+      {kChoice, [](Json& row) { row["options"].erase(3); },
        "the field \"options\" has 3 texts; 4 are needed|is no option"},
-      {"longqa", kChoice, Set("/answer/0", "no"), "the field \"answer\" is \"no\", which is no option"},
-      {"summ", kCases, Erase("summary/short"), "the field \"summary/short\" is missing"},
-      {"summ", kCases, Set("/sources/0", 7), "the field \"sources\" holds number, not texts"},
-      {"summ", kCases, Set("/id", "one"), "the field \"id\" is \"one\", as in row 1"},
-      {"summ", kCaseDemos, [](Json& row) { row["summary/short"] = 7; },
-       "the field \"summary/short\" is number, not a text"},
+      {kChoice, Set("/answer/0", "no"), "the field \"answer\" is \"no\", which is no option"},
+      {kCases, Erase("summary/short"), "the field \"summary/short\" is missing"},
+      {kCases, Set("/sources/0", 7), "the field \"sources\" holds number, not texts"},
+      {kCases, Set("/id", "one"), "the field \"id\" is \"one\", as in row 1"},
+      {kCaseDemos, [](Json& row) { row["summary/short"] = 7; }, "the field \"summary/short\" is number, not a text"},
   };
   for (const BadRow& row : rows) {
-    const std::string whole = ReadAll((root_ / row.path).string());
-    ChangeRows(row.path, row.change);
-    const ImportResult result = ImportHelmet(Options({row.config})).value();
-    const std::string problems = absl::StrJoin(result.problems, "\n");
-    EXPECT_THAT(problems, ContainsRegex(absl::StrCat(row.path, ": row [0-9]+: .*(", row.words, ")")));
-    WriteAll(root_ / row.path, whole);
+    const fs::path path = root_ / row.file.path;
+    const std::string whole = ReadAll(path.string());
+    ChangeRows(row.file.path, row.change);
+    EXPECT_THAT(std::string(Import(row.file.dataset).message()),
+                ContainsRegex(absl::StrCat(row.file.path, ": row [0-9]+: .*(", row.words, ")")));
+    WriteAll(path, whole);
   }
 }
 

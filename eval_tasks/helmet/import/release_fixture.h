@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -15,10 +18,15 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
+#include "base/status_macros.h"
+#include "eval_tasks/helmet/import/config.h"
+#include "eval_tasks/helmet/import/family.h"
 #include "eval_tasks/helmet/import/importer.h"
 #include "eval_tasks/helmet/import/testing_release.h"
+#include "eval_tasks/helmet/import/upstream.h"
 #include "eval_tasks/helmet/task.h"
 #include "gtest/gtest.h"
+#include "tokenizer/tokenizer.h"
 
 namespace varifocal::helmet {
 
@@ -72,8 +80,71 @@ class ReleaseTest : public testing::Test {
     lines[row_number - 1] = row.dump();
     WriteAll(root_ / path, absl::StrJoin(lines, "\n"));
   }
+  // Changes every row of a file.
+  void ChangeRows(const std::string& path, const std::function<void(Json&)>& change) const {
+    const std::string bytes = ReadAll((root_ / path).string());
+    if (bytes[0] == '[') {
+      Json rows = ParseJson(bytes).value();
+      for (Json& row : rows) change(row);
+      WriteAll(root_ / path, rows.dump());
+      return;
+    }
+    std::string lines;
+    for (absl::string_view line : absl::StrSplit(bytes, '\n', absl::SkipEmpty())) {
+      Json row = ParseJson(line).value();
+      change(row);
+      lines += row.dump() + "\n";
+    }
+    WriteAll(root_ / path, lines);
+  }
 
   fs::path root_;
+};
+
+// Changes of a row.
+inline std::function<void(Json&)> Erase(const std::string& field) {
+  return [field](Json& row) { row.erase(field); };
+}
+inline std::function<void(Json&)> Set(const std::string& pointer, const Json& value) {
+  return [pointer, value](Json& row) { row[Json::json_pointer(pointer)] = value; };
+}
+
+// Single datasets of the release, read by their family without the other datasets of a configuration.
+class DatasetTest : public ReleaseTest {
+ protected:
+  void SetUp() override {
+    ReleaseTest::SetUp();
+    sources_ = {root_.string(),
+                (root_ / "data").string(),
+                &texts_,
+                Tokenizer::Load(absl::StrCat(kTestData, "/length_tokenizer")).value(),
+                {}};
+    ReadTexts();
+    const std::set<fs::path> configs(fs::directory_iterator(root_ / "configs"), fs::directory_iterator{});
+    for (const fs::path& path : configs) {
+      const std::vector<ConfigEntry> entries = ParseConfig(ReadAll(path.string()), path.stem().string()).value();
+      for (const ConfigEntry& entry : entries) entries_.emplace(entry.dataset, entry);
+    }
+  }
+  void ReadTexts() { texts_ = UpstreamTexts::Read(root_.string()).value(); }
+
+  // The rows read before an error are in rows_.
+  absl::Status Import(const ConfigEntry& entry) {
+    rows_.clear();
+    const FamilyInfo& family = *FindFamily(entry.dataset);
+    RETURN_IF_ERROR(family.prompting(entry, sources_).status());
+    return family.import(entry, sources_, [&](ImportedRow row) {
+      rows_.push_back(std::move(row));
+      return on_row_();
+    });
+  }
+  absl::Status Import(const std::string& dataset) { return Import(entries_.at(dataset)); }
+
+  UpstreamTexts texts_;
+  Sources sources_;
+  std::map<std::string, ConfigEntry> entries_;  // by dataset, the first of the configurations
+  std::function<absl::Status()> on_row_ = [] { return absl::OkStatus(); };
+  std::vector<ImportedRow> rows_;
 };
 
 }  // namespace varifocal::helmet

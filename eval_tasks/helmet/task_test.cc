@@ -1,0 +1,216 @@
+// Tasks of imported rows whose files are missing, changed or invalid, requests that no row answers, and errors of the
+// tokenizer.
+#include "eval_tasks/helmet/task.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "base/sha256.h"
+#include "eval_tasks/helmet/rows.h"
+#include "eval_tasks/testing_samples.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace varifocal::helmet {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr int kImported = 120, kMissing = 240, kUnknown = 7;
+
+class HelmetTaskTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) /
+              absl::StrCat("task_", testing::UnitTest::GetInstance()->current_test_info()->name(), "_", getpid());
+    fs::create_directories(folder_);
+    for (const int sentence_count : {1, 40}) {  // the second is truncated
+      ImportedRow row;
+      row.id = absl::StrCat("id", sentence_count);
+      row.question = absl::StrCat("q", sentence_count);
+      row.cluster = absl::StrCat("c", sentence_count);
+      for (int i = 0; i < sentence_count; ++i) absl::StrAppend(&row.context, "The city is number ", i, ". ");
+      row.values = {{"question", "Which city?"}, {"start", "The answer"}};
+      row.gold = {"0"};
+      row.reference = row.gold;
+      rows_.push_back(ToJson(row));
+    }
+    index_.kind = "default";
+    index_.user_template = "{context}\n{question}";
+    index_.system_template = "{start}:";
+    index_.separator = "\n";
+    index_.settings = Json::object();
+    index_.lengths[kImported] = {"rows.jsonl", "", 2, 20, "d", "t", "d", ""};
+    index_.lengths[kMissing].missing = "its file is missing";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string IndexPath() const { return (folder_ / "index.json").string(); }
+  TaskSpec Spec(bool chat) const {
+    TaskSpec spec;
+    spec.name = "t";
+    spec.kind = "helmet";
+    spec.chat = chat;
+    spec.parameters["path"] = IndexPath();
+    return spec;
+  }
+  void Write() {
+    std::string rows;
+    for (const Json& row : rows_) rows += row.dump() + "\n";
+    std::ofstream(folder_ / "rows.jsonl", std::ios::binary) << rows;
+    index_.lengths[kImported].rows_sha256 = Sha256Hex(rows);
+    std::ofstream(folder_ / "index.json", std::ios::binary) << DumpTaskIndex(index_);
+  }
+  std::unique_ptr<Task> Open(bool chat = false) {
+    Write();
+    return MakeHelmetTask(Spec(chat)).value();
+  }
+  absl::StatusOr<Sample> Made(int row, int length = kImported) {
+    return Open()->MakeSample({1, length, row}, Shipped());
+  }
+
+  fs::path folder_;
+  TaskIndex index_;
+  std::vector<Json> rows_;
+};
+
+TEST_F(HelmetTaskTest, RequestsWithoutARowAreRejected) {
+  EXPECT_EQ(Made(0)->row_id, "id1");
+  for (const int index : {-1, 2}) {
+    const absl::Status status = Open()->MakeGroup({1, kImported, index}, Shipped())[0].status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+    EXPECT_EQ(status.message(), absl::StrCat("the task \"t\" has 2 rows at 120, none with index ", index));
+  }
+  for (const int length : {kMissing, kUnknown}) {
+    const absl::Status status = Made(0, length).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), absl::StrCat("the task \"t\" has no rows for ", length));
+  }
+  const std::unique_ptr<Task> task = Open();
+  EXPECT_EQ(task->question_count(), 2);
+  EXPECT_EQ(task->QuestionCountAt(kMissing).value(), 0);
+  EXPECT_EQ(task->WhyNoQuestionsAt(kMissing), "its file is missing");
+  EXPECT_EQ(task->WhyNoQuestionsAt(kUnknown), "");
+  EXPECT_EQ(task->QuestionCountAt(kUnknown).status().message(),
+            "the task \"t\" was imported for the lengths 120, 240, not for 7");
+  EXPECT_EQ(task->Identify({1, kImported, 1}).question_id, "t/q40");
+  EXPECT_EQ(task->Identify({1, kImported, 2}).question_id, "t/2");
+  EXPECT_EQ(task->Identify({1, kImported, 2}).max_new_tokens, 20);
+  EXPECT_EQ(task->Identify({1, kUnknown, 0}).cluster, "t/0");
+}
+
+TEST_F(HelmetTaskTest, MissingAndChangedFilesAreRejected) {
+  const std::unique_ptr<Task> task = Open();
+  fs::remove(folder_ / "rows.jsonl");
+  EXPECT_EQ(task->QuestionCountAt(kImported).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(task->MakeSample({1, kImported, 0}, Shipped()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(task->Identify({1, kImported, 0}).question_id, "t/0");
+  index_.lengths[kImported].row_count = 3;
+  const absl::Status fewer = Made(0).status();
+  EXPECT_EQ(fewer.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(fewer.message()), HasSubstr("rows.jsonl: has 2 rows, not 3"));
+  index_.lengths[kImported].row_count = 2;
+  Write();
+  std::ofstream(folder_ / "rows.jsonl", std::ios::app) << "\n";
+  const absl::Status changed = MakeHelmetTask(Spec(false)).value()->QuestionCountAt(kImported).status();
+  EXPECT_EQ(changed.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(changed.message()), HasSubstr("as when it was imported"));
+  // Truncated after it was opened.
+  const std::unique_ptr<Task> opened = Open();
+  ASSERT_EQ(opened->QuestionCountAt(kImported).value(), 2);
+  fs::resize_file(folder_ / "rows.jsonl", 1);
+  EXPECT_EQ(opened->MakeSample({1, kImported, 1}, Shipped()).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(HelmetTaskTest, InvalidRowsAreNamed) {
+  const std::vector<Json> valid = rows_;
+  for (const char* field : {"id", "question", "cluster", "context", "gold", "values"}) {
+    rows_ = valid;
+    rows_[0].erase(field);
+    const absl::Status status = Made(0).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                testing::AllOf(HasSubstr("rows.jsonl: row 1"), HasSubstr(absl::StrCat("\"", field, "\""))));
+  }
+  for (const char* slot : {"question", "start"}) {
+    rows_ = valid;
+    rows_[0]["values"].erase(slot);
+    EXPECT_THAT(std::string(Made(0).status().message()), HasSubstr(absl::StrCat("slot {", slot, "} has no value")));
+  }
+}
+
+TEST_F(HelmetTaskTest, InvalidIndicesAreNamed) {
+  EXPECT_EQ(MakeHelmetTask(Spec(false)).status().code(), absl::StatusCode::kNotFound);
+  Write();
+  TaskSpec spec = Spec(false);
+  spec.parameters["sha256"] = std::string(64, '0');
+  EXPECT_EQ(MakeHelmetTask(spec).status().code(), absl::StatusCode::kFailedPrecondition);
+  index_.user_template = "}{context}";
+  Write();
+  EXPECT_THAT(std::string(MakeHelmetTask(Spec(false)).status().message()),
+              HasSubstr("the brace at byte 0 of a template is unmatched"));
+  index_.user_template = "{context}";
+  index_.system_template = "Answer {";
+  Write();
+  EXPECT_THAT(std::string(MakeHelmetTask(Spec(true)).status().message()),
+              HasSubstr("the brace at byte 7 of a template is not closed"));
+  std::ofstream(folder_ / "index.json", std::ios::binary) << "{}";
+  EXPECT_THAT(std::string(MakeHelmetTask(Spec(false)).status().message()),
+              testing::AllOf(HasSubstr("index.json: "), HasSubstr("\"format\"")));
+}
+
+TEST_F(HelmetTaskTest, ErrorsOfTheTokenizerArePassedOn) {
+  FailingTokenizer tokenizer(Shipped());
+  const std::unique_ptr<Task> task = Open();
+  const SampleRequest request = {1, kImported, 1};
+  int call_count = 0;
+  for (;; ++call_count) {
+    tokenizer.FailAt(call_count + 1);
+    const absl::StatusOr<Sample> sample = task->MakeSample(request, tokenizer);
+    if (!tokenizer.HasFailed()) {
+      EXPECT_EQ(sample->token_ids, task->MakeSample(request, Shipped())->token_ids);
+      break;
+    }
+    EXPECT_EQ(sample.status().code(), absl::StatusCode::kAborted);
+    EXPECT_THAT(std::string(sample.status().message()), HasSubstr("the tokenizer failed"));
+  }
+  EXPECT_EQ(call_count, 3) << "the prompt, the context's offsets, the truncated prompt";
+}
+
+TEST_F(HelmetTaskTest, TruncationRecordsLostGold) {
+  EXPECT_TRUE(Made(1)->truncation.gold_survived);
+  rows_[1]["gold"] = {"", "number 39"};  // in the last sentence
+  const Sample lost = Made(1).value();
+  EXPECT_GT(lost.truncation.cut_token_count, 0);
+  EXPECT_FALSE(lost.truncation.gold_survived);
+  rows_[1]["gold"] = {"number 99"};  // in no sentence
+  EXPECT_TRUE(Made(1)->truncation.gold_survived);
+  rows_[1]["length_cut_tokens"] = 5;
+  rows_[1]["gold_survived_length_cut"] = false;
+  const Sample cut_twice = Made(1).value();
+  EXPECT_EQ(cut_twice.truncation.cut_token_count, lost.truncation.cut_token_count + 5);
+  EXPECT_FALSE(cut_twice.truncation.gold_survived);
+  std::string question;
+  for (int i = 0; i < 400; ++i) absl::StrAppend(&question, "word", i, " ");
+  rows_[0]["values"]["question"] = question;
+  const absl::Status too_long = Made(0).status();
+  EXPECT_EQ(too_long.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(too_long.message()), HasSubstr("row id1 of task \"t\" at 120: the prompt is "));
+}
+
+TEST(HelmetTemplateTest, ValuesAreShownAsPythonShowsThem) {
+  const Json shown = {true, false, Json(), 7, 0.5, "a"};
+  EXPECT_EQ(PythonRepr(shown).value(), "[True, False, None, 7, 0.5, 'a']");
+  EXPECT_EQ(PythonStr(true).value(), "True");
+  EXPECT_EQ(PythonStr(false).value(), "False");
+  EXPECT_EQ(PythonStr(Json::object()).status().message(), "is object, not a text or a number");
+  EXPECT_EQ(PythonRepr(Json::array({Json::object()})).status().message(), "is object, not a text or a number");
+}
+
+}  // namespace
+}  // namespace varifocal::helmet
