@@ -1,9 +1,12 @@
-// `export` and `merge` while another program writes the database that they read. Method: both run again and again until the
-// job has ended. What `export` wrote must be the first answers that were stored, of all files together, and `merge` must
-// refuse an unfinished shard without a file; then the job has every answer once.
+// `export`, `merge`, `report` and `compare` while another program writes the database that they read. Method: each runs again
+// and again until the job has ended. What `export` wrote must be the first answers that were stored, of all files
+// together, the tables of `report` and of `compare` must count the same answers, and `merge` must refuse an unfinished
+// shard without a file; then the job has every answer once.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <tuple>
@@ -110,6 +113,95 @@ TEST(BesideAWriterTest, AnExportIsOneStateOfTheJob) {
     EXPECT_TRUE(answers == first) << answers.size() << " answers are not the first ones";
   }
   EXPECT_EQ(exports.back().size(), stored.size());
+}
+
+TEST(BesideAWriterTest, AReportIsOneStateOfTheJob) {
+  TemporaryDirectory directory;
+  const std::string path = directory.File("results.db");
+  BackgroundProcess writer("varifocal", {"run", "tests/integration/tiny.yaml", "--models=baseline",
+                                         "--model=baseline=models/baseline", absl::StrCat("--db=", path)});
+  ASSERT_TRUE(writer.WaitForFile(path, 60)) << writer.Errors();
+  std::vector<int64_t> answer_counts;  // by report
+  for (bool is_last = false; !is_last;) {
+    is_last = !writer.IsRunning();
+    const ProcessResult reported =
+        RunProcess("varifocal", {"report", absl::StrCat("--db=", path), "--format=json", "--out=-"});
+    if (reported.exit_code != 0) {
+      EXPECT_TRUE(absl::StrContains(reported.err, "the database is empty") ||  // its tables are not made yet
+                  absl::StrContains(reported.err, "the database holds no jobs"))
+          << reported.err;
+      continue;
+    }
+    // Each of these tables is read by another query.
+    int64_t of_cells = 0, of_depths = 0, of_work = 0;
+    const Json rows = ParseJson(reported.out).value();
+    for (const Json& row : rows) {
+      const std::string kind = row.value("kind", "");
+      const bool is_of_a_task = row.contains("task") && row["task"].is_string() && row["task"] != "";
+      if (kind == "work") {
+        of_work += row["answer_count"].get<int64_t>();
+      } else if (kind == "depth") {
+        of_depths += is_of_a_task ? 0 : row["sample_count"].get<int64_t>();
+      } else if (kind.empty() && is_of_a_task && row["is_primary_metric"] == true) {
+        of_cells += row["answered_count"].get<int64_t>();
+      }
+    }
+    EXPECT_EQ(of_cells, of_work) << reported.out;
+    EXPECT_EQ(of_depths, of_work) << reported.out;
+    answer_counts.push_back(of_work);
+  }
+  EXPECT_EQ(writer.Wait(60), 0) << writer.Errors();
+  ASSERT_FALSE(answer_counts.empty());
+  EXPECT_LT(answer_counts.front(), answer_counts.back()) << "none ran beside the job";
+  EXPECT_EQ(answer_counts.back(), 80);
+  ExpectWhole(path, 80);
+}
+
+// The pairs and the cut answers are read by two queries. Every answer is cut, and those of a question are stored one after
+// the other, so there are as many pairs as cut answers of the variant with fewer.
+TEST(BesideAWriterTest, AComparisonIsOneStateOfTheJob) {
+  constexpr int kQuestionCount = 80;
+  TemporaryDirectory directory;
+  std::string rows;
+  for (int i = 0; i < kQuestionCount; ++i) {
+    std::string question;
+    for (int word = 0; word < 100; ++word) absl::StrAppend(&question, "word", i, " ");
+    absl::StrAppend(&rows, Json{{"q", question}, {"a", "yes"}}.dump(), "\n");
+  }
+  std::ofstream(directory.File("rows.jsonl")) << rows;
+  std::ofstream(directory.File("cut.yaml"))
+      << "name: cut\nlengths: [1024]\nsamples: " << kQuestionCount
+      << "\ntasks:\n  - kind: jsonl\n    name: mine\n    metrics: [exact_match]\n"
+         "    parameters: {path: rows.jsonl, prompt: \"{q}\", gold: a, max_new_tokens: 1}\n";
+  const std::string path = directory.File("results.db");
+  BackgroundProcess writer("varifocal", {"run", directory.File("cut.yaml"), "--models=baseline,baseline@t=0.7",
+                                         "--model=baseline=models/baseline", absl::StrCat("--db=", path)});
+  ASSERT_TRUE(writer.WaitForFile(path, 60)) << writer.Errors();
+  std::vector<int64_t> pair_counts;  // by comparison
+  for (bool is_last = false; !is_last;) {
+    is_last = !writer.IsRunning();
+    const ProcessResult compared = RunProcess(
+        "varifocal",
+        {"compare", absl::StrCat("--db=", path), "--baseline=baseline", "--candidate=baseline@t=0.7", "--format=json"});
+    if (compared.exit_code != 0) {
+      EXPECT_TRUE(absl::StrContains(compared.err, "the database is empty") ||
+                  absl::StrContains(compared.err, "the database holds no jobs") ||
+                  absl::StrContains(compared.err, "has no sample yet that both"))
+          << compared.err;
+      continue;
+    }
+    const Json results = ParseJson(compared.out).value();
+    for (const Json& row : results) {
+      if (row["kind"] != "cell") continue;
+      pair_counts.push_back(row["sample_count"].get<int64_t>());
+      EXPECT_EQ(pair_counts.back(),
+                std::min(row["baseline_cut_count"].get<int64_t>(), row["candidate_cut_count"].get<int64_t>()));
+    }
+  }
+  EXPECT_EQ(writer.Wait(60), 0) << writer.Errors();
+  ASSERT_FALSE(pair_counts.empty());
+  EXPECT_LT(pair_counts.front(), pair_counts.back()) << "none ran beside the job";
+  EXPECT_EQ(pair_counts.back(), kQuestionCount);
 }
 
 TEST(BesideAWriterTest, AMergeWaitsForTheLastShard) {
