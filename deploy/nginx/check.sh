@@ -79,7 +79,7 @@ refused() {  # WORDS CERTIFICATE TOKEN VERB..
   grep -q "$words" <<<"$out" || fail "expected '$words' for $*: $out"
   echo "refused ($words): certificate=${1:-none} token=${2:-none} ${*:3}"
 }
-through client viewer models | grep -q base || fail "a viewer through the proxy"
+grep -q base <<<"$(through client viewer models)" || fail "a viewer through the proxy"
 refused 'does not allow this call' client viewer unload base
 refused 'no valid token' client '' models
 refused 'a valid certificate is needed' '' viewer models
@@ -114,7 +114,7 @@ done
 python3 deploy/nginx/flood.py $daemon_port - - - fields 120 || fail "fields"
 kill -0 $daemon || fail "the daemon died of unexpected header fields"
 through client viewer watch 1 >"$work/watch" || fail "watch: $(cat "$work/watch")"
-through client viewer list | grep -qi 'succeeded' || fail "the job: $(through client viewer list)"
+grep -qi 'succeeded' <<<"$(through client viewer list)" || fail "the job: $(through client viewer list)"
 sleep 3
 rss_after=$(rss); fds_after=$(descriptors)
 [ $((rss_after - rss_before)) -lt 262144 ] || fail "resident memory grew from $rss_before to $rss_after KiB"
