@@ -78,12 +78,7 @@ absl::Status NoSuchJob(Database& database, int64_t job_id) {
   constexpr int64_t kNamedMax = 10;
   ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT job_id FROM jobs ORDER BY job_id DESC LIMIT ?"));
   row.BindAll(kNamedMax + 1);
-  std::vector<int64_t> ids;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool is_there, row.Step());
-    if (!is_there) break;
-    ids.push_back(row.Int(0));
-  }
+  ASSIGN_OR_RETURN(std::vector<int64_t> ids, ReadAll<int64_t>(row, [](const Statement& job) { return job.Int(0); }));
   const char* const lead = ids.empty()                   ? "; the database holds no jobs"
                            : std::ssize(ids) > kNamedMax ? "; its newest jobs are "
                                                          : "; its jobs are ";

@@ -195,17 +195,6 @@ SampleDetail ToDetail(const Statement& row) {
   return detail;
 }
 
-// All rows of a statement, each converted.
-template <typename Row, typename Convert>
-absl::StatusOr<std::vector<Row>> ReadAll(Statement& statement, const Convert& convert) {
-  std::vector<Row> rows;
-  while (true) {
-    ASSIGN_OR_RETURN(bool is_there, statement.Step());
-    if (!is_there) return rows;
-    rows.push_back(convert(statement));
-  }
-}
-
 }  // namespace
 
 Reader::Reader(std::unique_ptr<State> state) : state_(std::move(state)) {}

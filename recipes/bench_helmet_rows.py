@@ -7,9 +7,10 @@ loaded model to the written results, so that other programs on the machine do no
  - json_kv: every row has a context of its own;
  - infbench_qa_eng: all rows ask about one document, as those of a book in HELMET do.
 
-Prompts and answers are compared first, token by token and character by character.
+Prompts and answers are compared first, token by token and character by character. Upstream's program needs datasets, nltk, rouge_score, pytrec_eval,
+sentence_transformers and setuptools below 80.
 
-    python recipes/bench_helmet_rows.py --checkout=HELMET --programs=build/release/bin [--rows=6] [--length=8192] [--model=DIR]
+    PYTHONPATH=recipes:recipes/goldens python recipes/bench_helmet_rows.py --checkout=HELMET --programs=build/release/bin [--rows=6] [--length=8192] [--model=DIR]
 """
 
 import argparse

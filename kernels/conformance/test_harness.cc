@@ -1,10 +1,11 @@
 #include "kernels/conformance/test_harness.h"
-#include "base/wide_product.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
+
+#include "base/wide_product.h"
 
 namespace varifocal::kernels {
 

@@ -1,9 +1,10 @@
 #include "kernels/cpu/cpu_lm_head.h"
-#include "base/wide_product.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "base/wide_product.h"
 
 namespace varifocal::kernels::cpu {
 namespace {

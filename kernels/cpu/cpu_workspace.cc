@@ -1,7 +1,8 @@
 #include "kernels/cpu/cpu_workspace.h"
-#include "base/wide_product.h"
 
 #include <algorithm>
+
+#include "base/wide_product.h"
 
 namespace varifocal::kernels::cpu {
 

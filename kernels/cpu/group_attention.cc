@@ -1,10 +1,11 @@
 #include "kernels/cpu/group_attention.h"
-#include "base/wide_product.h"
 
 #include <array>
 #include <bit>
 #include <climits>
 #include <utility>
+
+#include "base/wide_product.h"
 
 namespace varifocal::kernels::cpu {
 namespace {

@@ -1,7 +1,8 @@
 #include "kernels/cpu/packed_weight.h"
-#include "base/wide_product.h"
 
 #include <algorithm>
+
+#include "base/wide_product.h"
 
 namespace varifocal::kernels::cpu {
 

@@ -1,8 +1,9 @@
 #include "kernels/cpu/page_pool.h"
-#include "base/wide_product.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/wide_product.h"
 
 namespace varifocal::kernels::cpu {
 namespace {

@@ -164,17 +164,21 @@ class CudaBackend final : public CudaStorage {
     return {};
   }
 
-  static NormParams ParamsOf(const CudaWorkspace& workspace, const NormArgs& args) {
-    const int rows = workspace.flat.row_count(), width = workspace.shape.model_dim;
-    const size_t count = WideProduct(rows, width);
+  // A norm without its rows: x, their number and out are the caller's to set.
+  static NormParams NormOf(NormKind kind, const Slice& weight, const Slice& bias, float epsilon, int width) {
     NormParams p;
-    p.x = DeviceData<float>(args.x, count);
-    if (args.kind != NormKind::kNone) p.weight = DeviceData<float>(args.weight, width);
-    p.bias = OptionalDeviceData<float>(args.bias, width);
-    p.layer = args.kind == NormKind::kLayer;
-    p.epsilon = args.epsilon;
-    p.row_count = rows;
+    if (kind != NormKind::kNone) p.weight = DeviceData<float>(weight, width);
+    p.bias = OptionalDeviceData<float>(bias, width);
+    p.layer = kind == NormKind::kLayer;
+    p.epsilon = epsilon;
     p.width = width;
+    return p;
+  }
+  static NormParams ParamsOf(const CudaWorkspace& workspace, const NormArgs& args) {
+    NormParams p = NormOf(args.kind, args.weight, args.bias, args.epsilon, workspace.shape.model_dim);
+    p.row_count = workspace.flat.row_count();
+    const size_t count = WideProduct(p.row_count, p.width);
+    p.x = DeviceData<float>(args.x, count);
     p.out = DeviceData<uint16_t>(args.out, count);
     return p;
   }
@@ -379,15 +383,10 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   }
   if (Error error = device_.Upload(own.tokens.as(), asked.data(), asked.size() * sizeof(int32_t)); !error.ok())
     return error;
-  NormParams norm;
+  NormParams norm = NormOf(args.norm_kind, args.norm_weight, args.norm_bias, args.norm_epsilon, width);
   norm.x = DeviceData<float>(args.residual, WideProduct(own.flat.row_count(), width));
   norm.rows = own.tokens.as<int32_t>();
-  if (args.norm_kind != NormKind::kNone) norm.weight = DeviceData<float>(args.norm_weight, width);
-  norm.bias = OptionalDeviceData<float>(args.norm_bias, width);
-  norm.layer = args.norm_kind == NormKind::kLayer;
-  norm.epsilon = args.norm_epsilon;
   norm.row_count = rows;
-  norm.width = width;
   norm.out = own.head_rows.as<uint16_t>();
   if (Error error = Launched(device_.kernels().norm(norm, device_.stream()), "starting the LM head"); !error.ok())
     return error;

@@ -10,7 +10,7 @@ namespace {
 
 // Large enough that a copy over PCIe takes much longer than its launch, small enough to be pinned.
 constexpr size_t kWeightPieceBytes = size_t{4} << 20;
-// A decode step uploads less, a prefill step of 8,192 rows two to three pieces.
+// More than a decode step uploads; that of a long prompt takes several.
 constexpr size_t kStepPieceBytes = size_t{256} << 10;
 constexpr size_t kStagingBytes = kRingPieces * (kWeightPieceBytes + kStepRings * kStepPieceBytes);
 

@@ -1,5 +1,4 @@
 #include "kernels/cuda/bench/llama_run.h"
-#include "base/wide_product.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -12,6 +11,8 @@
 #include <cstring>
 #include <filesystem>
 #include <thread>
+
+#include "base/wide_product.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
@@ -265,13 +266,16 @@ std::vector<HeadResult> LlamaRun::Step(Phase phase, const std::vector<RunRows>& 
       heads_out{heads_out_.get(), 0}, hidden{hidden_.get(), 0};
   Workspace& w = *workspace_;
   const auto norm = [&](const std::unique_ptr<Buffer>& weight) {
-    Must(backend_.Norm(w, {.x = residual, .weight = {weight.get(), 0}, .epsilon = kNormEpsilon, .out = normed}));
+    return NormArgs{.x = residual, .weight = {weight.get(), 0}, .epsilon = kNormEpsilon, .out = normed};
   };
   Must(backend_.BeginStep(w, {.phase = phase, .sequences = rows, .masks = {&mask, 1}}));
   Must(backend_.Embed(w, {.table = embedding_.get(), .tokens = tokens, .out = residual}));
+  Must(backend_.Norm(w, norm(layers_[0].before_attention)));
   for (int i = 0; i < shape_.layers; ++i) {
     const Layer& layer = layers_[i];
-    norm(layer.before_attention);
+    const NormArgs before_ffn = norm(layer.before_ffn);
+    const bool is_last = i + 1 == shape_.layers;
+    const NormArgs next = is_last ? NormArgs{} : norm(layers_[i + 1].before_attention);
     const float root = std::sqrt(static_cast<float>(shape_.head_dim));
     Slice row_scales;
     if (tau_weight_ != nullptr) {
@@ -299,10 +303,11 @@ std::vector<HeadResult> LlamaRun::Step(Phase phase, const std::vector<RunRows>& 
                              .scale = 1.0f / root,
                              .row_scales = row_scales,
                              .out = heads_out}));
-    Must(backend_.LinearResidual(w, {.x = heads_out, .weight = layer.attended.get(), .residual = residual}));
-    norm(layer.before_ffn);
+    Must(backend_.LinearResidual(
+        w, {.x = heads_out, .weight = layer.attended.get(), .residual = residual, .next_norm = &before_ffn}));
     Must(backend_.LinearGated(w, {.x = normed, .weight = layer.gated.get(), .out = hidden}));
-    Must(backend_.LinearResidual(w, {.x = hidden, .weight = layer.down.get(), .residual = residual}));
+    Must(backend_.LinearResidual(
+        w, {.x = hidden, .weight = layer.down.get(), .residual = residual, .next_norm = is_last ? nullptr : &next}));
   }
   std::vector<HeadResult> results(heads.size());
   Must(backend_.LmHead(w, {.residual = residual,
