@@ -82,7 +82,7 @@ void CountGroups(int32_t window, LayerGroups& layer) {
     set_of[i] = at->second;
     for (uint32_t left = groups[i]; left != 0; left &= left - 1) ++holders[__builtin_ctz(left)];
   }
-  const size_t near = window + 1;
+  const size_t near = int64_t{window} + 1;
   const size_t subset_count = size_t{1} << __builtin_popcount(groups.empty() ? 0 : groups[0]);
   layer.visible_pair_count = sets.size() <= subset_count * kComparisonsPerSubset
                                  ? VisiblePairs(groups, set_of, near, CountsBySet(sets))
