@@ -95,7 +95,7 @@ run_case() {
 run_set() {
   local step=$1 list=$2 limit=$3 name extra
   shift 3
-  for name in $("$selfcheck" --list="$list"); do
+  for name in $("$selfcheck" --list="$list" --device=$device); do
     extra=() case_limit=$limit
     if [ -n "${inject[$step/$name]:-}" ]; then extra=(--inject="${inject[$step/$name]}") case_limit=6; fi
     run_case "$step" "$name" "$case_limit" "$@" "$selfcheck" --case="$name" --device=$device "${extra[@]}"

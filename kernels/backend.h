@@ -418,6 +418,9 @@ class Backend {
   // ---- a step: Begin, then the operations in order ----
   virtual Error BeginStep(Workspace& workspace, const Batch& batch) = 0;
   virtual Error Embed(Workspace& workspace, const EmbedArgs& args) = 0;
+  // The operations from here to LmHead may be queued together, by LmHead: nothing that they write is read before, and
+  // nothing that they read is written. The next BeginStep drops them.
+  virtual void QueueWithHead(Workspace& /*workspace*/) {}
   virtual Error Norm(Workspace& workspace, const NormArgs& args) = 0;
   virtual Error FocalTau(Workspace& workspace, const FocalTauArgs& args) = 0;
   virtual Error RouteGroups(Workspace& workspace, const RouteGroupsArgs& args) = 0;
@@ -445,6 +448,7 @@ struct BackendOptions {
   DType dtype = DType::kF32;
   int thread_count = 0;            // 0: one per core this process may use
   std::string cpu_isa = "auto";    // auto, portable, avx2, avx512, avx512bf16 (bf16 alone)
+  bool cuda_graphs = false;        // a decode step is queued as one graph; same bits
   std::vector<std::string> notes;  // prefix of BackendInfo::notes
 };
 

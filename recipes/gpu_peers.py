@@ -55,6 +55,7 @@ GOALS = [
     ("model_decode", lambda c: True, "transformers compiled", 1.5),
     ("model_prefill", lambda c: c["tau"], "dense", 0.97),
     ("model_decode", lambda c: c["draws"], "greedy", 0.9),
+    ("model_decode", lambda c: c["graphs"], "one by one", 1.0),
     ("two_models", lambda c: True, "alone", 0.1),
     ("continuations", lambda c: c["total"] >= 1000, "cold", 50.0),
     ("continuations", lambda c: 1 < c["total"] < 1000, "transformers again", 30.0),
@@ -236,7 +237,7 @@ def compare(report, cells):
                 if cell["kind"] == "decode":
                     others["copy"] = at_copy
             for key, name in (("constant_ms", "constant scale"), ("cold_ms", "cold"), ("chunked_ms", "chunked"), ("dense_ms", "dense"),
-                              ("greedy_ms", "greedy"), ("alone_ms", "alone")):
+                              ("greedy_ms", "greedy"), ("one_by_one_ms", "one by one"), ("alone_ms", "alone")):
                 if row.get(key):
                     others[name] = row[key]
             if cell["shared"]:

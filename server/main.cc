@@ -241,6 +241,8 @@ int Main(int argc, char** argv) {
   app.add_option("--cpu-isa", options.model.cpu_isa,
                  "Instruction set of the CPU kernels; default: the best supported one")
       ->type_name("NAME");
+  app.add_flag("--cuda-graphs", options.model.cuda_graphs,
+               "On a GPU, queue a decode step as one CUDA graph. Does not affect answers");
   app.add_option("--threads", options.model.threads, "Threads per model, at most 1024; 0 means one per processor")
       ->capture_default_str()
       ->check(quiet(CLI::Range(0, 1024)))

@@ -239,9 +239,10 @@ TEST_F(DaemonTest, TermEndsAStartAtOnce) {
 TEST_F(DaemonTest, HelpAndVersion) {
   const ProcessResult help = RunProcess(kDaemon, {"--help"});
   EXPECT_EQ(help.exit_code, 0);
-  for (const char* flag : {"--db", "--model", "--listen", "--device", "--dtype", "--threads", "--cpu-isa",
-                           "--prefill-chunk-tokens", "--prefix-cache", "--kv-cache-bytes", "--model-root",
-                           "--data-root", "--reflection", "--batch-size-max", "--in-flight", "--shutdown-grace"}) {
+  for (const char* flag :
+       {"--db", "--model", "--listen", "--device", "--dtype", "--threads", "--cpu-isa", "--cuda-graphs",
+        "--prefill-chunk-tokens", "--prefix-cache", "--kv-cache-bytes", "--model-root", "--data-root", "--reflection",
+        "--batch-size-max", "--in-flight", "--shutdown-grace"}) {
     EXPECT_THAT(help.out, HasSubstr(flag));
   }
   const ProcessResult version = RunProcess(kDaemon, {"--version"});

@@ -1,15 +1,15 @@
 # The CUDA backend (if nvcc is found), and its emulator and tests (if enabled).
 #
 # Included by kernels/CMakeLists.txt, so that the backend becomes part of varifocal_kernels.
-set(cuda_host cuda/cuda_backend.cc cuda/cuda_products.cc cuda/cuda_storage.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc)
+set(cuda_host cuda/cuda_backend.cc cuda/cuda_products.cc cuda/cuda_storage.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc cuda/step_graphs.cc)
 
 if(VARIFOCAL_HAS_CUDA)
   varifocal_cuda_objects(OUT cuda_objects REPORTS cuda_reports
     FILES cuda/attention_16_48.cu cuda/attention_64_96.cu cuda/attention_112_128.cu cuda/attention_256.cu
           cuda/group_kernels.cu cuda/head_kernels.cu cuda/kernel_table.cu cuda/matmul_kernels.cu cuda/row_kernels.cu)
-  target_sources(varifocal_kernels PRIVATE ${cuda_host} cuda/cublaslt_products.cc cuda/cuda_device.cc cuda/cudart_runtime.cc cuda/device_launch.cc ${cuda_objects})
+  target_sources(varifocal_kernels PRIVATE ${cuda_host} cuda/cublaslt_products.cc cuda/cuda_device.cc cuda/cudart_graph.cc cuda/cudart_runtime.cc cuda/device_launch.cc ${cuda_objects})
   target_compile_definitions(varifocal_kernels PRIVATE VARIFOCAL_HAS_CUDA=1)
-  set_source_files_properties(cuda/cublaslt_products.cc cuda/cudart_runtime.cc cuda/device_launch.cc PROPERTIES
+  set_source_files_properties(cuda/cublaslt_products.cc cuda/cudart_graph.cc cuda/cudart_runtime.cc cuda/device_launch.cc PROPERTIES
     COMPILE_OPTIONS "-isystem;${VARIFOCAL_CUDA_INCLUDE}")
   target_link_libraries(varifocal_kernels PUBLIC ${VARIFOCAL_CUDART} ${CMAKE_DL_LIBS} rt)
 endif()
@@ -35,7 +35,7 @@ target_link_libraries(varifocal_kernels_emulator PUBLIC varifocal_kernels_confor
 # The table of checks: as a program for machines without GoogleTest, otherwise as tests.
 add_library(varifocal_kernels_cuda_checks STATIC
   cuda/checks/checks.cc cuda/checks/device_checks.cc cuda/checks/emulated_checks.cc cuda/checks/fault_checks.cc
-  cuda/checks/gate_checks.cc cuda/checks/layout_checks.cc cuda/checks/schedule_checks.cc cuda/checks/tile_checks.cc)
+  cuda/checks/gate_checks.cc cuda/checks/layer_bits_checks.cc cuda/checks/layout_checks.cc cuda/checks/schedule_checks.cc cuda/checks/tile_checks.cc)
 varifocal_options(varifocal_kernels_cuda_checks)
 target_link_libraries(varifocal_kernels_cuda_checks PUBLIC varifocal_kernels_emulator)
 if(VARIFOCAL_HAS_CUDA)
@@ -77,8 +77,8 @@ if(TARGET GTest::gtest_main AND VARIFOCAL_HAS_CUDA)
   target_include_directories(fake_cublaslt PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(fake_cublaslt PRIVATE -isystem ${VARIFOCAL_CUDA_INCLUDE})
   add_executable(cudart_test
-    cuda/checks/cudart_test.cc cuda/cublaslt_products.cc cuda/cudart_runtime.cc cuda/device_error.cc cuda/device_launch.cc
-    cuda/emulator/fake_cudart.cc)
+    cuda/checks/cudart_test.cc cuda/cublaslt_products.cc cuda/cudart_graph.cc cuda/cudart_runtime.cc cuda/device_error.cc cuda/device_launch.cc
+    cuda/emulator/fake_cudart.cc cuda/step_graphs.cc)
   varifocal_options(cudart_test)
   target_compile_options(cudart_test PRIVATE -isystem ${VARIFOCAL_CUDA_INCLUDE})
   target_compile_definitions(cudart_test PRIVATE VARIFOCAL_FAKE_CUBLASLT="$<TARGET_FILE:fake_cublaslt>")

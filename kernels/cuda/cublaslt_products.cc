@@ -282,7 +282,7 @@ class CublasLt final : public ProductLibrary {
 std::unique_ptr<ProductLibrary> OpenCublasLt(LaunchStream stream, int capability) {
   Library library;
   if (!Load(library)) return nullptr;
-  auto products = std::make_unique<CublasLt>(library, static_cast<cudaStream_t>(stream), capability);
+  auto products = std::make_unique<CublasLt>(library, static_cast<cudaStream_t>(stream.queue), capability);
   if (!products->Open()) return nullptr;
   return products;
 }

@@ -63,13 +63,18 @@ class CudaBackend final : public CudaStorage {
     p.row_count = rows;
     p.width = table.columns();
     p.out = DeviceData<float>(args.out, WideProduct(rows, p.width));
-    return Launched(device_.kernels().embed(p, device_.stream()), "starting the embedding");
+    return Launched(device_.kernels().embed(p, own.stream()), "starting the embedding");
+  }
+
+  void QueueWithHead(Workspace& workspace) override {
+    CudaWorkspace& own = Own(workspace);
+    if (graphs_ && own.flat.batch.phase == Phase::kDecode && own.flat.row_count() <= kGraphRowsMax) own.KeepLaunches();
   }
 
   Error Norm(Workspace& workspace, const NormArgs& args) override {
     CudaWorkspace& own = Own(workspace);
     if (Error error = Ready(own); !error.ok()) return error;
-    return Launched(device_.kernels().norm(ParamsOf(own, args), device_.stream()), "starting a norm");
+    return Launched(device_.kernels().norm(ParamsOf(own, args), own.stream()), "starting a norm");
   }
 
   Error FocalTau(Workspace& workspace, const FocalTauArgs& args) override;
@@ -183,10 +188,10 @@ class CudaBackend final : public CudaStorage {
     return p;
   }
 
-  Error Residual(const CudaWorkspace& workspace, const NormArgs* next_norm, ResidualParams& p) {
+  Error Residual(CudaWorkspace& workspace, const NormArgs* next_norm, ResidualParams& p) {
     p.row_count = workspace.flat.row_count();
     if (next_norm != nullptr) p.next = ParamsOf(workspace, *next_norm);
-    return Launched(device_.kernels().residual(p, device_.stream()), "adding to the residual");
+    return Launched(device_.kernels().residual(p, workspace.stream()), "adding to the residual");
   }
 
   // The product, then the epilogue in `p`.
@@ -194,7 +199,7 @@ class CudaBackend final : public CudaStorage {
                FinishParams& p) {
     if (Error error = Multiply(workspace, x, weight, bias, type, &p.product); !error.ok()) return error;
     p.row_count = workspace.flat.row_count();
-    return Launched(device_.kernels().finish(p, device_.stream()), "finishing a product");
+    return Launched(device_.kernels().finish(p, workspace.stream()), "finishing a product");
   }
 
   PoolView ViewOf(const CudaWorkspace& workspace, const KvPool& pool, int layer, int page_group) {
@@ -231,7 +236,7 @@ Error CudaBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
   p.raw = own.row_numbers.as<float>();
   p.scales = DeviceData<float>(args.row_scales, rows);
   p.bound_counts = OptionalDeviceData<uint32_t>(args.bound_counts, own.flat.batch.sequences.size() * 2);
-  return Launched(device_.kernels().tau(p, device_.stream()), "starting the learned temperature");
+  return Launched(device_.kernels().tau(p, own.stream()), "starting the learned temperature");
 }
 
 Error CudaBackend::RouteGroups(Workspace& workspace, const RouteGroupsArgs& args) {
@@ -266,7 +271,7 @@ Error CudaBackend::RouteGroups(Workspace& workspace, const RouteGroupsArgs& args
                                               CeilDivide(sequence.first_position, kPageTokens));
   }
   p.scores = own.group_scores.as<float>();
-  return Launched(device_.kernels().route(p, device_.stream()), "starting the routing of groups");
+  return Launched(device_.kernels().route(p, own.stream()), "starting the routing of groups");
 }
 
 Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& args) {
@@ -300,7 +305,7 @@ Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& ar
     }
   }
   p.queries = DeviceData<float>(args.queries, WideProduct(rows, heads, dim));
-  return Launched(device_.kernels().qkv(p, device_.stream()), "writing keys and values");
+  return Launched(device_.kernels().qkv(p, own.stream()), "writing keys and values");
 }
 
 Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
@@ -340,19 +345,20 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
     const int64_t blocks = WideProduct(p.item_count, p.pool.kv_head_count);
     p.segments_apart = p.segment_count > 1 && blocks < p.multiprocessor_count &&
                        static_cast<int64_t>(rows) * p.segment_count <= own.shape.row_count_max;
-    return Launched(device_.kernels().attend_prefill(p, device_.stream()), "starting attention");
+    return Launched(device_.kernels().attend_prefill(p, own.stream()), "starting attention");
   }
   p.items = own.items(args.mask_index);
   p.item_rows = own.item_rows(args.mask_index);
   p.item_count = own.item_count(args.mask_index);
   p.partials = own.partials.as<float>();
   p.split_count_max = own.split_count_max();
-  return Launched(device_.kernels().attend_decode(p, device_.stream()), "starting attention");
+  return Launched(device_.kernels().attend_decode(p, own.stream()), "starting attention");
 }
 
 Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   CudaWorkspace& own = Own(workspace);
   if (Error error = Ready(own); !error.ok()) return error;
+  if (Error error = own.QueueKept(); !error.ok()) return error;
   const int rows = args.rows.size();
   if (rows > own.shape.head_row_count_max) {
     return {ErrorCode::kInvalidArgument, "an LM head call of " + std::to_string(rows) + " rows exceeds the planned " +
@@ -388,7 +394,7 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   norm.rows = own.tokens.as<int32_t>();
   norm.row_count = rows;
   norm.out = own.head_rows.as<uint16_t>();
-  if (Error error = Launched(device_.kernels().norm(norm, device_.stream()), "starting the LM head"); !error.ok())
+  if (Error error = Launched(device_.kernels().norm(norm, own.stream()), "starting the LM head"); !error.ok())
     return error;
   HeadStatsParams stats;
   stats.targets = own.tokens.as<int32_t>() + rows;
@@ -410,8 +416,7 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
     stats.first = first;
     stats.count = static_cast<int>(std::min(step, vocab - first));
     if (Error error = products_.Head(own, rows, weight, splits, &stats); !error.ok()) return error;
-    if (Error error = Launched(device_.kernels().head_stats(stats, device_.stream()), "starting the LM head");
-        !error.ok())
+    if (Error error = Launched(device_.kernels().head_stats(stats, own.stream()), "starting the LM head"); !error.ok())
       return error;
     for (int begin = 0; stats.keeps_logits && begin < stats.count; begin += kHeadSlice) {
       const int count = std::min(kHeadSlice, stats.count - begin);
@@ -432,8 +437,7 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
                           .draw_count = static_cast<int>(draws.size()),
                           .vocab = static_cast<int>(vocab),
                           .states = stats.states};
-    if (Error error = Launched(device_.kernels().draw(draw, device_.stream()), "drawing tokens"); !error.ok())
-      return error;
+    if (Error error = Launched(device_.kernels().draw(draw, own.stream()), "drawing tokens"); !error.ok()) return error;
   }
   std::vector<HeadState> states(rows);
   if (Error error = device_.Download(states.data(), own.head_states.as(), states.size() * sizeof(HeadState));
@@ -459,6 +463,7 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
 Error CudaBackend::InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) {
   CudaWorkspace& own = Own(workspace);
   if (Error error = Ready(own); !error.ok()) return error;
+  if (Error error = own.QueueKept(); !error.ok()) return error;
   const AttendArgs& attend = args.attend;
   const int row = args.row, heads = attend.query_head_count, position = own.flat.row_positions[row];
   const RowInterval seen = own.flat.batch.masks[attend.mask_index][row];
@@ -501,7 +506,7 @@ Error CudaBackend::InspectAttention(Workspace& workspace, const InspectAttention
       p.begin = seen.begin;
       p.end = seen.end;
       p.scores = own.row_numbers.as<float>();
-      if (Error error = Launched(device_.kernels().scores(p, device_.stream()), "inspecting attention"); !error.ok())
+      if (Error error = Launched(device_.kernels().scores(p, own.stream()), "inspecting attention"); !error.ok())
         return error;
       if (Error error = device_.Download(scores.data(), p.scores, count * sizeof(float)); !error.ok()) return error;
     }

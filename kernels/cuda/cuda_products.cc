@@ -23,7 +23,7 @@ Error CudaProducts::ToScratch(CudaWorkspace& workspace, const uint16_t* x, int r
               .split_count = splits,
               .split_stride = elements,
               .columns = static_cast<int>(weight.rows())};
-  return decode ? InSplits(x, rows, weight, 0, weight.rows(), splits, *scratch)
+  return decode ? InSplits(workspace, x, rows, weight, 0, weight.rows(), splits, *scratch)
                 : InOnePiece(x, rows, weight, 0, weight.rows(), type, *scratch);
 }
 
@@ -39,7 +39,7 @@ Error CudaProducts::Head(CudaWorkspace& workspace, int rows, const CudaWeight& w
   if (workspace.flat.batch.phase == Phase::kDecode) {
     stats->slice_stride = kHeadSlice;
     stats->row_stride = stats->count;
-    return InSplits(x, rows, weight, stats->first, stats->count, splits, *scratch);
+    return InSplits(workspace, x, rows, weight, stats->first, stats->count, splits, *scratch);
   }
   // The library's algorithm, and so a row's bits, depend on the number of outputs: a product for each slice.
   stats->slice_stride = WideProduct(rows, kHeadSlice);
@@ -53,8 +53,8 @@ Error CudaProducts::Head(CudaWorkspace& workspace, int rows, const CudaWeight& w
   return {};
 }
 
-Error CudaProducts::InSplits(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count,
-                             int splits, void* out) {
+Error CudaProducts::InSplits(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight,
+                             int64_t first, int64_t count, int splits, void* out) {
   const MatmulParams p{.x = x,
                        .weight = weight.data() + first * weight.stride(),
                        .x_stride = weight.columns(),
@@ -65,7 +65,7 @@ Error CudaProducts::InSplits(const uint16_t* x, int rows, const CudaWeight& weig
                        .split_count = splits,
                        .split_steps = SplitSteps(weight.columns(), splits),
                        .out = out};
-  return device_.Check(device_.kernels().matmul_decode(p, device_.stream()), "starting a product");
+  return device_.Check(device_.kernels().matmul_decode(p, workspace.stream()), "starting a product");
 }
 
 Error CudaProducts::InOnePiece(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count,

@@ -30,8 +30,8 @@ class CudaProducts {
 
  private:
   // A decode product: partial ones, one after the other.
-  Error InSplits(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count, int splits,
-                 void* out);
+  Error InSplits(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight, int64_t first,
+                 int64_t count, int splits, void* out);
 
   Device& device_;
 };

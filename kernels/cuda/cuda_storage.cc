@@ -22,6 +22,7 @@ constexpr int kLoadThreadsMax = 8;
 
 CudaStorage::CudaStorage(std::unique_ptr<Runtime> runtime, const BackendOptions& options)
     : device_(std::move(runtime)),
+      graphs_(options.cuda_graphs),
       threads_(std::min(kLoadThreadsMax, options.thread_count > 0 ? options.thread_count : cpu::UsableCores())) {}
 
 Error CudaStorage::Open(int index) {
@@ -40,6 +41,7 @@ Error CudaStorage::Open(int index) {
   info_.thread_count = 1;
   info_.notes.push_back("computing in bf16 on cuda:" + std::to_string(index) + ", " + properties.name +
                         ", products by " + (library == nullptr ? "own kernels" : library->name()));
+  if (graphs_) info_.notes.push_back("queueing each decode step as one CUDA graph");
   if (!device_.pinned()) info_.notes.push_back("the system gave no pinned memory; loading will be slower");
   return {};
 }

@@ -47,6 +47,7 @@ class CudaStorage : public Backend {
 
  protected:
   mutable Device device_;
+  const bool graphs_;
 
  private:
   // A new object, complete: the stream that filled it is this thread's, and another's step may use it.

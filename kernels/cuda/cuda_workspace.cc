@@ -194,6 +194,8 @@ Error CudaWorkspace::Begin(const Batch& batch) {
     return {ErrorCode::kInvalidArgument,
             "a step of " + std::to_string(batch.masks.size()) + " masks exceeds " + std::to_string(kMasksMax)};
   }
+  keeps_launches_ = false;
+  launches_.Clear();
   words_.clear();
   table_starts_.clear();
   masks_.clear();
@@ -289,9 +291,22 @@ const int32_t* CudaWorkspace::item_rows(int mask_index) const {
 int CudaWorkspace::item_count(int mask_index) const { return item_counts_[mask_index]; }
 int CudaWorkspace::split_count_max() const { return CeilDivide(shape.context_length_max, kSplitKeys); }
 
+LaunchStream CudaWorkspace::stream() {
+  LaunchStream stream = device_->stream();
+  if (keeps_launches_) stream.list = &launches_;
+  return stream;
+}
+
+Error CudaWorkspace::QueueKept() {
+  if (!keeps_launches_) return {};
+  keeps_launches_ = false;
+  return device_->Check(graphs_.Queue(device_->runtime(), flat.row_count(), launches_), "starting a decode step");
+}
+
 Result<void*> CudaWorkspace::Products(size_t bytes) {
   if (bytes > products_.bytes()) {
     // Queued kernels may still use the old one.
+    if (Error error = QueueKept(); !error.ok()) return error;
     if (Error error = device_->Synchronize(); !error.ok()) return error;
     auto memory = device_->Allocate(bytes, "growing a workspace", false);
     if (!memory.ok()) return memory.error();

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "kernels/cuda/cuda_weight.h"
+#include "kernels/cuda/step_graphs.h"
 #include "kernels/host_memory.h"
 
 namespace varifocal::kernels::cuda {
@@ -56,6 +57,11 @@ class CudaWorkspace final : public Workspace {
   // Prefill segments up to the last key of a mask.
   int segment_count(int mask_index) const { return segment_counts_[mask_index]; }
   size_t draw_count_max() const { return draws.bytes() / sizeof(DrawItem); }
+  // Launches of this step go there.
+  LaunchStream stream();
+  // Launches are kept from here on, until QueueKept queues them as one graph or the next Begin drops them.
+  void KeepLaunches() { keeps_launches_ = true; }
+  Error QueueKept();
   // Scratch for products, at least this large.
   Result<void*> Products(size_t bytes);
 
@@ -82,6 +88,9 @@ class CudaWorkspace final : public Workspace {
   const int32_t* sequence_ropes_ = nullptr;
   const QueryTile* tiles_ = nullptr;
   int tile_count_ = 0;
+  bool keeps_launches_ = false;
+  LaunchList launches_;
+  StepGraphs graphs_;
 };
 
 }  // namespace varifocal::kernels::cuda

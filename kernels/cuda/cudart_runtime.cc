@@ -3,6 +3,7 @@
 #include "kernels/cuda/cublaslt_products.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cudart_error.h"
+#include "kernels/cuda/cudart_graph.h"
 #include "kernels/cuda/device_error.h"
 
 namespace varifocal::kernels::cuda {
@@ -46,7 +47,7 @@ class CudartRuntime final : public Runtime {
     }
     if (error != cudaSuccess) return Cleared(error);
     *properties = {found.name, found.major, found.minor, found.multiProcessorCount, found.sharedMemPerBlockOptin};
-    products_ = OpenCublasLt(kStream, found.major * 10 + found.minor);
+    products_ = OpenCublasLt({.queue = kStream}, found.major * 10 + found.minor);
     open_ = true;
     return 0;
   }
@@ -131,7 +132,10 @@ class CudartRuntime final : public Runtime {
   LaunchStream stream() override {
     // The next call is a launch, and this thread may not have set the device yet.
     Enter();
-    return kStream;
+    return {.queue = kStream};
+  }
+  int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) override {
+    return MakeCudartGraph(launches, stream(), graph);
   }
   const KernelTable& kernels() override { return device::Table(); }
   ProductLibrary* products() override { return products_.get(); }

@@ -1,14 +1,13 @@
 // One launch function per kernel of the backend: determines grid, shared memory and template instance.
 //
 // Two tables exist: the device's (kernels compiled by nvcc) and the emulator's (the same sources compiled for the
-// host). A launch returns the runtime's error code, 0 when it was queued.
+// host). A launch returns the runtime's error code, 0 when it was queued or kept (launch_list.h).
 #pragma once
 
+#include "kernels/cuda/launch_list.h"
 #include "kernels/cuda/params.h"
 
 namespace varifocal::kernels::cuda {
-
-using LaunchStream = void*;
 
 enum class ProductType { kF32, kBf16 };
 

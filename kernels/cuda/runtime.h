@@ -43,6 +43,15 @@ class ProductLibrary {
   virtual std::string StatusText(int status) const = 0;
 };
 
+// Launches in order, queued as one. Serves one thread at a time.
+class LaunchGraph {
+ public:
+  virtual ~LaunchGraph() = default;
+  // In place of one of the same kernel, from the next Queue on.
+  virtual int Replace(size_t index, const KeptLaunch& launch) = 0;
+  virtual int Queue() = 0;
+};
+
 // Events recorded after copies out of staging memory, one for each of its pieces.
 inline constexpr int kRingPieces = 4, kStepRings = 8;
 inline constexpr int kMarkCount = kRingPieces * (1 + kStepRings);
@@ -72,6 +81,7 @@ class Runtime {
   virtual int SecondsBetweenStamps(double* seconds) = 0;
   virtual std::string ErrorText(int code) = 0;
   virtual LaunchStream stream() = 0;
+  virtual int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) = 0;
   virtual const KernelTable& kernels() = 0;
   virtual ProductLibrary* products() = 0;  // null: the backend's own kernels
 };

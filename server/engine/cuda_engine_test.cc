@@ -28,9 +28,10 @@ constexpr int kCudaOutOfMemory = 2, kCudaIllegalAddress = 700;
 // A device and its state.
 class EmulatedDevice {
  public:
-  EmulatedDevice() {
-    auto backend = kernels::cuda::CreateBackendOn(kernels::cuda::MakeEmulatedRuntime(machine), 0,
-                                                  {.dtype = kernels::DType::kBF16, .thread_count = 1});
+  explicit EmulatedDevice(bool graphs = false) {
+    auto backend =
+        kernels::cuda::CreateBackendOn(kernels::cuda::MakeEmulatedRuntime(machine), 0,
+                                       {.dtype = kernels::DType::kBF16, .thread_count = 1, .cuda_graphs = graphs});
     VF_CHECK(backend.ok(), "the emulated device opens");
     options.backend = std::move(*backend);
     options.cache_directory = testing::TempDir();
@@ -344,6 +345,80 @@ TEST(CudaEngineTest, LaunchesOfADecodeStep) {
   for (const double temperature : {0.0, 1.0}) {
     const int64_t steps = launches(9, temperature) - launches(1, temperature);
     EXPECT_EQ(steps, 8 * (10 * kLayers + 6 + (temperature > 0 ? 1 : 0)));
+  }
+}
+
+// A step as one graph has the bits of its launches one by one, while sequences start pages and splits of keys, batched and
+// alone. A graph is made once for the kernels and the number of rows, and queued unchanged in most steps.
+TEST(CudaEngineTest, StepsAsGraphsHaveTheSameBits) {
+  struct Row {
+    const char* golden;
+    size_t length;
+  };
+  for (const Row& row : {Row{kGolden, 1020}, {"focal-learned-sequence", 124}, {"focus/llama-paged", 122}}) {
+    EmulatedDevice one_by_one, as_graphs(true);
+    const WideHeads checkpoint(row.golden, "cuda_graphs");
+    const bool is_focus = std::string(row.golden).starts_with("focus");
+    const std::string directory = is_focus ? checkpoint.directory() : row.golden;
+    const EngineOptions options{.prefill_chunk_tokens = 256, .batch_size_max = 4, .kv_cache_bytes = 4 << 20};
+    const auto expected = one_by_one.Start(directory, options), engine = as_graphs.Start(directory, options);
+    std::vector<EngineRequest> requests;
+    for (int i = 0; i < 3; ++i) {
+      requests.push_back(Generate(absl::StrCat("graph", i), i == 0 ? row.length : 123 + i, i == 2 ? 0.8 : 0, i));
+      std::get<GenerateWork>(requests.back().work).max_new_tokens = 8;
+    }
+    std::map<std::string, int>& calls = as_graphs.machine->calls;
+    for (const EngineRequest& request : requests) {
+      EXPECT_EQ(AnswerBits(engine->Run(request)), AnswerBits(expected->Run(request))) << row.golden;
+    }
+    EXPECT_GE(calls["QueueGraph"], 3 * 7) << row.golden;
+    EXPECT_LE(calls["MakeGraph"], 2) << row.golden << ": one, and one where a page begins with a bias of its own";
+    std::vector<std::future<absl::StatusOr<EngineResult>>> together;
+    for (const EngineRequest& request : requests) {
+      auto done = std::make_shared<std::promise<absl::StatusOr<EngineResult>>>();
+      together.push_back(done->get_future());
+      ASSERT_TRUE(
+          engine->Start(request, {.on_done = [done](auto result) { done->set_value(std::move(result)); }}).ok());
+    }
+    for (size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(AnswerBits(together[i].get()), AnswerBits(expected->Run(requests[i]))) << row.golden << ", " << i;
+    }
+    EXPECT_EQ(one_by_one.machine->calls["QueueGraph"], 0);
+  }
+}
+
+TEST(CudaEngineTest, LaunchesOfAGraph) {
+  EmulatedDevice device(true);
+  const auto engine = device.Start(kGolden);
+  std::map<std::string, int>& calls = device.machine->calls;
+  EngineRequest request = Generate("one page", 20);
+  std::get<GenerateWork>(request.work).max_new_tokens = 9;
+  const int queued = calls["QueueGraph"];
+  ASSERT_TRUE(engine->Run(request).ok());
+  EXPECT_EQ(calls["QueueGraph"] - queued, 8);
+  EXPECT_EQ(calls["MakeGraph"], 1);
+  // The first step has another page than the warm-up's; then nothing changes.
+  const int replaced = calls["ReplaceLaunch"];
+  ASSERT_TRUE(engine->Run(request).ok());
+  EXPECT_LE(calls["ReplaceLaunch"] - replaced, 4 * 2) << "of two layers, at the step that first sees the pages";
+}
+
+// A graph that the runtime refuses fails its step; the next one is made anew.
+TEST(CudaEngineTest, FailuresOfGraphs) {
+  EmulatedDevice device(true);
+  const auto engine = device.Start(kGolden);
+  const std::string answer = AnswerBits(engine->Run(Generate("a", 126)));
+  // A page begins within the answer, so launches are replaced. After a failure there is no graph to queue.
+  for (const char* call : {"ReplaceLaunch", "QueueGraph"}) {
+    for (const char* failing : {call, "MakeGraph"}) {
+      engine->DropPrefixCache();
+      device.machine->failures[failing] = {.code = kCudaOutOfMemory};
+      EXPECT_TRUE(absl::IsResourceExhausted(engine->Run(Generate("a", 126)).status())) << failing;
+      device.machine->failures.clear();
+      EXPECT_TRUE(engine->Fault().ok());
+    }
+    engine->DropPrefixCache();
+    EXPECT_EQ(AnswerBits(engine->Run(Generate("a", 126))), answer) << call;
   }
 }
 

@@ -129,6 +129,7 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
                                   .multiplier = static_cast<float>(model_.config().blocks.embedding_multiplier),
                                   .positions = model_.positions(),
                                   .out = Whole(residual_)})));
+  if (!step.head_rows.empty() && step.inspections.empty()) backend.QueueWithHead(*workspace_);
   RETURN_IF_ERROR(ToStatus(backend.Norm(*workspace_, NormOf(model_.layers()[0].attention_norm))));
   for (int64_t layer = 0; layer < model_.config().layer_count; ++layer) {
     if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed)) {

@@ -24,10 +24,10 @@ namespace {
 absl::StatusOr<std::shared_ptr<kernels::Backend>> SharedBackend(const kernels::BackendOptions& options) {
   static std::mutex mutex;
   static auto& backends =
-      *new std::map<std::tuple<std::string, kernels::DType, int, std::string>, std::weak_ptr<kernels::Backend>>;
+      *new std::map<std::tuple<std::string, kernels::DType, int, std::string, bool>, std::weak_ptr<kernels::Backend>>;
   std::lock_guard<std::mutex> lock(mutex);
   std::weak_ptr<kernels::Backend>& slot =
-      backends[{options.device, options.dtype, options.thread_count, options.cpu_isa}];
+      backends[{options.device, options.dtype, options.thread_count, options.cpu_isa, options.cuda_graphs}];
   if (std::shared_ptr<kernels::Backend> backend = slot.lock()) return backend;
   ASSIGN_OR_RETURN(std::shared_ptr<kernels::Backend> backend, ToStatusOr(kernels::CreateBackend(options)));
   for (const std::string& note : backend->info().notes) Log(LogLevel::kInfo, "backend", {{"note", note}});
@@ -50,6 +50,7 @@ absl::StatusOr<kernels::BackendOptions> ToBackendOptions(const ModelOptions& opt
   }
   to.thread_count = options.threads;
   if (!options.cpu_isa.empty()) to.cpu_isa = options.cpu_isa;
+  to.cuda_graphs = options.cuda_graphs;
   return to;
 }
 

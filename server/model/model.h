@@ -33,6 +33,7 @@ struct ModelOptions {
   std::string device = "auto";  // auto, cpu, reference, cuda:N
   std::string dtype;            // f32 or bf16; empty takes the backend's default
   std::string cpu_isa;          // empty takes the best that the processor has
+  bool cuda_graphs = false;     // kernels/backend.h
   int threads = 0;              // 0 takes one per processor this process may use
   // Cache of weight hashes; empty: $XDG_CACHE_HOME/varifocal or ~/.cache/varifocal. Failure to read or write it only
   // costs time.

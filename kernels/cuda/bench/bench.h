@@ -43,6 +43,7 @@ struct Cell {
   bool learned_tau =
       false;              // every layer has a temperature per row, whose weight is zero: the answers of no temperature
   bool draws = false;     // tokens are drawn at temperature 1 and top_p 0.9 instead of the best taken
+  bool graphs = false;    // a decode step is queued as one graph
   LlamaShape other = {};  // a second model that decodes while `model` computes a prompt
 };
 

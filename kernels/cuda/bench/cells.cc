@@ -100,10 +100,11 @@ class Table {
     Model(std::string("model_prefill_") + kModels[model].name + "_" + std::to_string(length), "model_prefill", model,
           {.rows = Length(length) * (tiny_ ? 4 : 1)});
   }
-  void ModelDecode(int batch, int length, bool draws = false) {
-    Model(std::string(draws ? "sampled_decode" : "model_decode") + "_2.7b_" + std::to_string(batch) + "x" +
-              std::to_string(length),
-          "model_decode", 0, {.rows = 1, .context = Context(length), .sequences = batch, .draws = draws});
+  void ModelDecode(int batch, int length, const char* name = "model_decode", Cell cell = {}) {
+    cell.rows = 1;
+    cell.context = Context(length);
+    cell.sequences = batch;
+    Model(std::string(name) + "_2.7b_" + std::to_string(batch) + "x" + std::to_string(length), "model_decode", 0, cell);
   }
   void TwoModels(int rows, int context) {
     Cell cell{.rows = Length(rows) * (tiny_ ? 4 : 1), .context = Context(context)};
@@ -154,7 +155,8 @@ std::vector<Cell> Cells(bool tiny) {
   t.Suffix(reference, 128, 32768);
   t.Suffix(reference, 128, 16384, 16);
   for (const int batch : {1, 8}) t.ModelDecode(batch, 1024);
-  t.ModelDecode(8, 1024, /*draws=*/true);
+  for (const int batch : {1, 8}) t.ModelDecode(batch, 1024, "graph_decode", {.graphs = true});
+  t.ModelDecode(8, 1024, "sampled_decode", {.draws = true});
   t.Model("tau_model_2.7b_8192", "model_prefill", 0, {.rows = t.Length(8192) * (tiny ? 4 : 1), .learned_tau = true});
   t.Model("lone_suffix_128_on_32768", "continuations", 0,
           {.rows = tiny ? 5 : 128, .context = t.Context(32768), .total = 1});

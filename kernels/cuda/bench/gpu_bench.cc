@@ -54,7 +54,7 @@ void PrintCells(const BackendInfo& info, const BenchPlace& place, const std::vec
         {"ragged", c.ragged},      {"shared", c.shared_prefix}, {"scale", static_cast<int>(c.scale)},
         {"groups", c.group_count}, {"inner", c.inner},          {"outputs", c.outputs},
         {"total", c.total},        {"vocab", c.model.vocab},    {"tau", c.learned_tau},
-        {"draws", c.draws}};
+        {"draws", c.draws},        {"graphs", c.graphs}};
     for (const auto& [name, number] : numbers) std::printf(", \"%s\": %d", name, number);
     std::printf(", \"model\": \"%s\"}", c.model.name == nullptr ? "" : c.model.name);
   }
@@ -174,7 +174,7 @@ int Main(const Flags& flags) {
     return 3;
   }
   Runtime& clock = *runtime;
-  auto backend = CreateBackendOn(std::move(runtime), index, {.dtype = DType::kBF16});
+  auto backend = CreateBackendOn(std::move(runtime), index, {.dtype = DType::kBF16, .cuda_graphs = true});
   if (!backend.ok()) {
     std::fprintf(stderr, "error: %s\n", backend.error().message.c_str());
     return 3;

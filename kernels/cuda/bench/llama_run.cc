@@ -270,6 +270,7 @@ std::vector<HeadResult> LlamaRun::Step(Phase phase, const std::vector<RunRows>& 
   };
   Must(backend_.BeginStep(w, {.phase = phase, .sequences = rows, .masks = {&mask, 1}}));
   Must(backend_.Embed(w, {.table = embedding_.get(), .tokens = tokens, .out = residual}));
+  if (graphs_) backend_.QueueWithHead(w);
   Must(backend_.Norm(w, norm(layers_[0].before_attention)));
   for (int i = 0; i < shape_.layers; ++i) {
     const Layer& layer = layers_[i];

@@ -64,6 +64,8 @@ class LlamaRun {
   // One step; `heads` are rows of the step. Logits, if requested, have V values per slot.
   std::vector<HeadResult> Step(Phase phase, const std::vector<RunRows>& sequences, const std::vector<HeadRow>& heads,
                                float* logits = nullptr);
+  // Whether decode steps are queued as one graph.
+  void SetGraphs(bool graphs) { graphs_ = graphs; }
   // A whole prompt in chunks from a position on; the logits of its last row.
   std::vector<float> Prompt(const std::vector<int32_t>& tokens, const std::vector<int32_t>& pages, int chunk,
                             int first = 0);
@@ -84,6 +86,7 @@ class LlamaRun {
   std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<Buffer> residual_, normed_, queries_, heads_out_, hidden_;
   int next_page_ = 0;
+  bool graphs_ = false;
 };
 
 std::vector<int32_t> TextOf(const LlamaShape& shape, int text, int count, int first = 0);

@@ -102,6 +102,15 @@ class ModelDecode final : public Bench {
     run_.Step(Phase::kDecode, step_, asking, logits.data());
     outcome.error = RelativeError(by_prefill_, logits);
     outcome.seconds = TimeOnHost(place_, [&] { run_.Step(Phase::kDecode, step_, heads_); });
+    if (cell_.graphs) {
+      outcome.more.emplace_back("one_by_one_ms", outcome.seconds * 1e3);
+      std::vector<float> again(m.vocab);
+      run_.SetGraphs(true);
+      run_.Step(Phase::kDecode, step_, asking, again.data());
+      if (!SameBits(again, logits)) outcome.wrong = "a step queued as one graph has other bits";
+      outcome.seconds = TimeOnHost(place_, [&] { run_.Step(Phase::kDecode, step_, heads_); });
+      run_.SetGraphs(false);
+    }
     if (cell_.draws) {
       outcome.more.emplace_back("greedy_ms", outcome.seconds * 1e3);
       std::vector<HeadResult> drawn;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/conformance/cases.h"
+
 namespace varifocal::kernels::cuda {
 
 struct NamedCheck {
@@ -30,6 +32,8 @@ enum class CaseSet {
   kSameBits,
   kSanitizers,  // small ones that pass through every kernel and head dim: compute-sanitizer is slow
 };
+// Products of the 2.7B model's layer shapes, the same bits in steps of any size (layer_bits_checks.cc).
+std::vector<ConformanceCase> LayerBitsCases(bool emulated);
 std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device);
 
 }  // namespace varifocal::kernels::cuda

@@ -14,6 +14,7 @@
 #include "kernels/cuda/emulator/fake_cublaslt.h"
 #include "kernels/cuda/emulator/fake_cudart.h"
 #include "kernels/cuda/product_plans.h"
+#include "kernels/cuda/step_graphs.h"
 
 namespace varifocal::kernels::cuda {
 
@@ -31,6 +32,7 @@ using testing::HasSubstr;
 constexpr int kInvalidValue = 1, kInvalidConfiguration = 9, kIllegalAddress = 700;
 
 void Kernel() {}
+void OtherKernel() {}
 
 class Cudart : public testing::Test {
  protected:
@@ -44,9 +46,29 @@ class Cudart : public testing::Test {
     fake::Machine() = {};
     runtime_.reset();
   }
-  int Launch(const LaunchShape& shape) {
-    const int argument = 7;
-    return LaunchOnDevice(reinterpret_cast<const void*>(&Kernel), shape, runtime_->stream(), &argument, &allowed_);
+  int Launch(const LaunchShape& shape) { return LaunchTo(runtime_->stream(), shape, 7); }
+  int LaunchTo(LaunchStream stream, const LaunchShape& shape, int argument, void (*kernel)() = &Kernel) {
+    return LaunchOnDevice({reinterpret_cast<const void*>(kernel), shape, &argument, sizeof argument}, stream,
+                          &allowed_);
+  }
+  // A step of three launches, the middle one with this grid and argument, as a graph.
+  int Step(StepGraphs& graphs, int grid, int argument, int row_count = 1, void (*last)() = &Kernel) {
+    LaunchStream stream = runtime_->stream();
+    LaunchList list;
+    stream.list = &list;
+    EXPECT_EQ(LaunchTo(stream, {{2, 1, 1}, 32, 0}, 1), 0);
+    EXPECT_EQ(LaunchTo(stream, {{grid, 1, 1}, 64, 64 << 10}, argument), 0);
+    EXPECT_EQ(LaunchTo(stream, {{0, 1, 1}, 32, 0}, 9), 0);  // not launched
+    EXPECT_EQ(LaunchTo(stream, {{5, 1, 1}, 32, 0}, 3, last), 0);
+    fake::Machine().launches.clear();
+    const int code = graphs.Queue(*runtime_, row_count, list);
+    EXPECT_EQ(list.size(), 0u);
+    return code;
+  }
+  static std::vector<std::pair<unsigned, int>> GridsAndArguments() {
+    std::vector<std::pair<unsigned, int>> launches;
+    for (const fake::Launched& launch : fake::Machine().launches) launches.push_back({launch.grid[0], launch.argument});
+    return launches;
   }
 
   DeviceProperties properties_;
@@ -129,6 +151,60 @@ TEST_F(Cudart, LimitsOfALaunch) {
   allowed_ = 0;
   EXPECT_EQ(Launch({{1, 1, 1}, 32, (99 << 10) + 1}), kInvalidValue);
   EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}), 0);
+}
+
+TEST_F(Cudart, GraphsAreMadeOnceAndUpdated) {
+  using testing::ElementsAre;
+  using testing::Pair;
+  std::map<std::string, int>& failures = fake::Machine().failures;  // an unused failure: it was not called
+  {
+    StepGraphs graphs;
+    ASSERT_EQ(Step(graphs, 3, 7), 0);
+    EXPECT_THAT(GridsAndArguments(), ElementsAre(Pair(2, 1), Pair(3, 7), Pair(5, 3)));
+    EXPECT_EQ(fake::Machine().launches[1].shared_bytes, size_t{64} << 10);
+    EXPECT_EQ(fake::Machine().launches[1].threads, 64u);
+    EXPECT_EQ(fake::Machine().graphs, 2) << "a graph and its executable one";
+    // The same again: neither made nor changed.
+    failures = {{"cudaGraphCreate", 1}, {"cudaGraphExecKernelNodeSetParams", 1}};
+    ASSERT_EQ(Step(graphs, 3, 7), 0);
+    EXPECT_EQ(failures.size(), 2u);
+    failures.erase("cudaGraphExecKernelNodeSetParams");
+    ASSERT_EQ(Step(graphs, 4, 8), 0);
+    EXPECT_THAT(GridsAndArguments(), ElementsAre(Pair(2, 1), Pair(4, 8), Pair(5, 3)));
+    EXPECT_EQ(failures.size(), 1u);
+    failures.clear();
+    // Another number of rows, another kernel: graphs of their own, and the first one is still there.
+    ASSERT_EQ(Step(graphs, 6, 9, 2), 0);
+    ASSERT_EQ(Step(graphs, 7, 9, 1, &OtherKernel), 0);
+    EXPECT_THAT(GridsAndArguments(), ElementsAre(Pair(2, 1), Pair(7, 9), Pair(5, 3)));
+    EXPECT_EQ(fake::Machine().graphs, 6);
+    failures = {{"cudaGraphCreate", 1}};
+    ASSERT_EQ(Step(graphs, 4, 8), 0);
+    EXPECT_THAT(GridsAndArguments(), ElementsAre(Pair(2, 1), Pair(4, 8), Pair(5, 3)));
+    failures.clear();
+    for (int rows = 3; rows < 200; ++rows) ASSERT_EQ(Step(graphs, 4, 8, rows), 0);
+    EXPECT_EQ(fake::Machine().graphs, 2 * static_cast<int>(kGraphsMax));
+  }
+  EXPECT_EQ(fake::Machine().graphs, 0);
+}
+
+// A step fails with the code of the call that failed; nothing is launched, and the next step makes a graph anew.
+TEST_F(Cudart, FailedGraphsAreMadeAnew) {
+  StepGraphs graphs;
+  for (const char* call : {"cudaGraphCreate", "cudaGraphAddKernelNode", "cudaGraphInstantiate", "cudaGraphLaunch",
+                           "cudaGraphExecKernelNodeSetParams"}) {
+    if (std::string(call) == "cudaGraphExecKernelNodeSetParams") {
+      ASSERT_EQ(Step(graphs, 3, 1), 0);
+    }
+    fake::Machine().failures[call] = kInvalidValue;
+    EXPECT_EQ(Step(graphs, 3, 2), kInvalidValue) << call;
+    EXPECT_TRUE(fake::Machine().failures.empty()) << call << " was not called";
+    EXPECT_EQ(fake::Machine().launches.size(), 0u) << call;
+    EXPECT_EQ(fake::Machine().graphs, 0) << call;
+    EXPECT_EQ(fake::Machine().last_error, 0) << call;
+  }
+  ASSERT_EQ(Step(graphs, 3, 4), 0);
+  EXPECT_EQ(GridsAndArguments()[1], std::make_pair(3u, 4));
 }
 
 TEST_F(Cudart, FaultOfTheDeviceStays) {

@@ -47,9 +47,9 @@ std::vector<ConformanceCase> SanitizerCases() {
   return cases;
 }
 
-std::vector<ConformanceCase> CasesOf(CaseSet set) {
+std::vector<ConformanceCase> CasesOf(CaseSet set, bool emulated) {
   if (set == CaseSet::kSanitizers) return SanitizerCases();
-  std::vector<ConformanceCase> cases;
+  std::vector<ConformanceCase> cases = LayerBitsCases(emulated);
   for (const ConformanceCase& c : AllCases()) {
     // A device has no number of threads to vary, and gathers no keys.
     if (c.gathers || c.name.find("_bits_threads") != c.name.npos) continue;
@@ -63,7 +63,7 @@ std::vector<ConformanceCase> CasesOf(CaseSet set) {
 
 std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device) {
   std::vector<NamedCheck> checks;
-  for (const ConformanceCase& c : CasesOf(set)) {
+  for (const ConformanceCase& c : CasesOf(set, device == "emulated")) {
     checks.push_back({c.name, [c, device]() -> std::string {
                         auto tested = OpenDevice(device);
                         if (!tested.ok()) return tested.error().message;

@@ -328,7 +328,7 @@ std::string CheckHeadSlices() {
                               .multiplier = 0.5f,
                               .partials = slices.data(),
                               .states = states.data()};
-      VF_CHECK(runtime->kernels().head_stats(p, nullptr) == 0, "valid");
+      VF_CHECK(runtime->kernels().head_stats(p, {}) == 0, "valid");
     }
     return states;
   };

@@ -267,7 +267,7 @@ std::string CheckSharedLimits() {
 std::string CheckLaunchLimits() {
   const emulator::Limits limits{.shared_bytes_max = 4096, .grid_yz_max = 3, .thread_count_max = 64};
   const struct {
-    emulator::Launch launch;
+    LaunchShape launch;
     int wanted;
   } rows[] = {{{{9, 3, 3}, 64, 4096}, 0}, {{{1, 1, 1}, 64, 4097}, 1}, {{{1, 4, 1}, 64, 0}, 9},
               {{{1, 1, 4}, 64, 0}, 9},    {{{1, 1, 1}, 96, 0}, 9},    {{{0, 4, 1}, 64, 0}, 0}};

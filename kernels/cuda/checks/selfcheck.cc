@@ -4,8 +4,8 @@
 //
 // Prints one line per check that fails or is skipped, and exits 1 when one fails. For deploy/gpu_check.sh:
 //
-//   cuda_selfcheck --list=conformance|same-bits|sanitizers      the names of the conformance cases, a line each
-//   cuda_selfcheck --case=NAME [--device=cuda:0|emulated]       one case: its name at once, then its result
+//   cuda_selfcheck --list=conformance|same-bits|sanitizers [--device=..]    the names of the conformance cases, a line each
+//   cuda_selfcheck --case=NAME [--device=cuda:0|emulated]                   one case: its name at once, then its result
 //
 // --inject=hang|crash|wrong makes a case do so instead, to rehearse what the script then leaves.
 
@@ -23,10 +23,10 @@ namespace {
 constexpr std::pair<const char*, CaseSet> kSets[] = {
     {"conformance", CaseSet::kAll}, {"same-bits", CaseSet::kSameBits}, {"sanitizers", CaseSet::kSanitizers}};
 
-int List(const std::string& name) {
+int List(const std::string& name, const std::string& device) {
   for (const auto& [known, set] : kSets) {
     if (name != known) continue;
-    for (const NamedCheck& check : ConformanceChecks(set, "")) std::printf("%s\n", check.name.c_str());
+    for (const NamedCheck& check : ConformanceChecks(set, device)) std::printf("%s\n", check.name.c_str());
     return 0;
   }
   std::fprintf(stderr, "error: no list \"%s\"; the lists are conformance, same-bits, sanitizers\n", name.c_str());
@@ -69,7 +69,7 @@ int RunAll(const std::string& part) {
 
 int main(int argc, char** argv) {
   using namespace varifocal::kernels::cuda;
-  std::string part, name, device = "cuda:0", injected;
+  std::string part, list, name, device = "cuda:0", injected;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     const auto value = [&](const std::string& prefix, std::string& to) {
@@ -77,14 +77,14 @@ int main(int argc, char** argv) {
       to = flag.substr(prefix.size());
       return true;
     };
-    std::string list;
-    if (value("--list=", list)) return List(list);
-    if (value("--case=", name) || value("--device=", device) || value("--inject=", injected)) continue;
+    if (value("--list=", list) || value("--case=", name) || value("--device=", device) || value("--inject=", injected))
+      continue;
     if (flag.rfind("--", 0) == 0) {
       std::fprintf(stderr, "error: unknown flag %s; the flags are --list= --case= --device= --inject=\n", argv[i]);
       return 2;
     }
     part = flag;
   }
+  if (!list.empty()) return List(list, device);
   return name.empty() ? RunAll(part) : RunCase(name, device, injected);
 }

@@ -27,6 +27,27 @@ int EmulatedMachine::Answer(const std::string& call) {
 
 namespace {
 
+class EmulatedGraph final : public LaunchGraph {
+ public:
+  EmulatedGraph(std::shared_ptr<EmulatedMachine> machine, const LaunchList& launches)
+      : machine_(std::move(machine)), launches_(launches) {}
+  int Replace(size_t index, const KeptLaunch& launch) override {
+    launches_.Replace(index, launch);
+    return machine_->Answer("ReplaceLaunch");
+  }
+  int Queue() override {
+    if (const int code = machine_->Answer("QueueGraph"); code != 0) return code;
+    for (size_t i = 0; i < launches_.size(); ++i) {
+      if (const int code = emulator::Start(&machine_->limits, launches_[i]); code != 0) return code;
+    }
+    return 0;
+  }
+
+ private:
+  std::shared_ptr<EmulatedMachine> machine_;
+  LaunchList launches_;
+};
+
 class EmulatedRuntime final : public Runtime {
  public:
   explicit EmulatedRuntime(std::shared_ptr<EmulatedMachine> machine) : machine_(std::move(machine)) {}
@@ -104,7 +125,12 @@ class EmulatedRuntime final : public Runtime {
     return 0;
   }
   std::string ErrorText(int code) override { return "emulated error " + std::to_string(code); }
-  LaunchStream stream() override { return &machine_->limits; }
+  LaunchStream stream() override { return {.queue = &machine_->limits}; }
+  int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) override {
+    if (const int code = machine_->Answer("MakeGraph"); code != 0) return code;
+    *graph = std::make_unique<EmulatedGraph>(machine_, launches);
+    return 0;
+  }
   const KernelTable& kernels() override { return emulated::Table(); }
   ProductLibrary* products() override { return nullptr; }
 

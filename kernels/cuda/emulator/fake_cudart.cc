@@ -31,11 +31,35 @@ cudaError_t AnswerOn(cudaStream_t stream, const char* name) {
   return Answer(name, stream == cudaStreamPerThread ? 0 : cudaErrorInvalidResourceHandle);
 }
 
+using FakeGraph = std::vector<Launched>;
+
+Launched LaunchOf(dim3 grid, dim3 block, size_t shared_bytes, void** arguments) {
+  Launched launch{{grid.x, grid.y, grid.z}, block.x, shared_bytes, 0};
+  std::memcpy(&launch.argument, arguments[0], sizeof launch.argument);
+  return launch;
+}
+Launched LaunchOf(const cudaKernelNodeParams& params) {
+  return LaunchOf(params.gridDim, params.blockDim, params.sharedMemBytes, params.kernelParams);
+}
+int LimitsOf(const void* kernel, const Launched& launch) {
+  constexpr unsigned kGridMax = 65535, kThreadsMax = 1024;
+  const auto allowed = Machine().shared_allowed.find(kernel);
+  const size_t shared_max = allowed == Machine().shared_allowed.end() ? 48 << 10 : allowed->second;
+  if (launch.grid[1] > kGridMax || launch.grid[2] > kGridMax || launch.threads > kThreadsMax) {
+    return cudaErrorInvalidConfiguration;
+  }
+  return launch.shared_bytes > shared_max ? cudaErrorInvalidValue : cudaSuccess;
+}
+
 }  // namespace
 }  // namespace varifocal::kernels::cuda::fake
 
 using varifocal::kernels::cuda::fake::Answer;
 using varifocal::kernels::cuda::fake::AnswerOn;
+using varifocal::kernels::cuda::fake::FakeGraph;
+using varifocal::kernels::cuda::fake::Launched;
+using varifocal::kernels::cuda::fake::LaunchOf;
+using varifocal::kernels::cuda::fake::LimitsOf;
 using varifocal::kernels::cuda::fake::Machine;
 
 extern "C" {
@@ -121,23 +145,60 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int valu
   return code;
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
-  constexpr unsigned kGridMax = 65535, kThreadsMax = 1024;
-  const auto allowed = Machine().shared_allowed.find(kernel);
-  const size_t shared_max = allowed == Machine().shared_allowed.end() ? 48 << 10 : allowed->second;
-  int wrong = 0;
-  if (config->gridDim.y > kGridMax || config->gridDim.z > kGridMax || config->blockDim.x > kThreadsMax) {
-    wrong = cudaErrorInvalidConfiguration;
-  } else if (config->dynamicSmemBytes > shared_max) {
-    wrong = cudaErrorInvalidValue;
-  }
-  const cudaError_t code = Answer("cudaLaunchKernelExC", wrong);
+  const Launched launch = LaunchOf(config->gridDim, config->blockDim, config->dynamicSmemBytes, arguments);
+  const cudaError_t code = Answer("cudaLaunchKernelExC", LimitsOf(kernel, launch));
+  if (code == cudaSuccess) Machine().launches.push_back(launch);
+  return code;
+}
+cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
+  const cudaError_t code = Answer("cudaGraphCreate");
   if (code != cudaSuccess) return code;
-  int argument = 0;
-  std::memcpy(&argument, arguments[0], sizeof argument);
-  Machine().launches.push_back({{config->gridDim.x, config->gridDim.y, config->gridDim.z},
-                                config->blockDim.x,
-                                config->dynamicSmemBytes,
-                                argument});
+  *graph = reinterpret_cast<cudaGraph_t>(new FakeGraph);
+  ++Machine().graphs;
+  return code;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete reinterpret_cast<FakeGraph*>(graph);
+  --Machine().graphs;
+  return Answer("cudaGraphDestroy");
+}
+// A node is its number, counted from 1; a graph is a chain.
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
+                                   size_t count, const cudaKernelNodeParams* params) {
+  FakeGraph& nodes = *reinterpret_cast<FakeGraph*>(graph);
+  const bool chained = nodes.empty() ? count == 0 : count == 1 && reinterpret_cast<size_t>(*before) == nodes.size();
+  const Launched launch = LaunchOf(*params);
+  const int wrong = chained ? LimitsOf(params->func, launch) : cudaErrorInvalidValue;
+  const cudaError_t code = Answer("cudaGraphAddKernelNode", wrong);
+  if (code != cudaSuccess) return code;
+  nodes.push_back(launch);
+  *node = reinterpret_cast<cudaGraphNode_t>(nodes.size());
+  return code;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  const cudaError_t code = Answer("cudaGraphInstantiate");
+  if (code != cudaSuccess) return code;
+  *executable = reinterpret_cast<cudaGraphExec_t>(new FakeGraph(*reinterpret_cast<FakeGraph*>(graph)));
+  ++Machine().graphs;
+  return code;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete reinterpret_cast<FakeGraph*>(executable);
+  --Machine().graphs;
+  return Answer("cudaGraphExecDestroy");
+}
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node,
+                                             const cudaKernelNodeParams* params) {
+  const Launched launch = LaunchOf(*params);
+  const cudaError_t code = Answer("cudaGraphExecKernelNodeSetParams", LimitsOf(params->func, launch));
+  if (code == cudaSuccess) reinterpret_cast<FakeGraph*>(executable)->at(reinterpret_cast<size_t>(node) - 1) = launch;
+  return code;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  const cudaError_t code = AnswerOn(stream, "cudaGraphLaunch");
+  if (code != cudaSuccess) return code;
+  const FakeGraph& nodes = *reinterpret_cast<FakeGraph*>(executable);
+  Machine().launches.insert(Machine().launches.end(), nodes.begin(), nodes.end());
   return code;
 }
 

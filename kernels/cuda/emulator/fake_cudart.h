@@ -23,6 +23,7 @@ struct Cudart {
   size_t shared_bytes_max = 99 << 10;
   std::map<const void*, size_t> shared_allowed;  // by kernel
   std::vector<Launched> launches;
+  int graphs = 0;  // and executable ones: those that exist
 };
 Cudart& Machine();
 

@@ -150,7 +150,7 @@ void SetScheduleSeed(uint64_t seed) { schedule_seed = seed; }
 const Counters& GetCounters() { return counters; }
 int64_t LaunchCount() { return launch_count.load(std::memory_order_relaxed); }
 
-void Run(const Launch& launch, const std::function<void()>& kernel) {
+void Run(const LaunchShape& launch, const std::function<void()>& kernel) {
   VF_CHECK(launch.thread_count % kWarp == 0, "a block is whole warps");
   block.kernel = &kernel;
   block.thread_count = launch.thread_count;
@@ -179,9 +179,9 @@ void Run(const Launch& launch, const std::function<void()>& kernel) {
   }
 }
 
-int Start(const Limits* limits, const Launch& launch, const std::function<void()>& kernel) {
+int Start(const Limits* limits, const LaunchShape& launch, const std::function<void()>& kernel) {
+  if (launch.empty()) return 0;
   const auto [x, y, z] = launch.grid;
-  if (x == 0 || y == 0 || z == 0) return 0;
   if (limits != nullptr) {
     if (launch.shared_bytes > limits->shared_bytes_max) return 1;
     if (y > limits->grid_yz_max || z > limits->grid_yz_max || launch.thread_count > limits->thread_count_max) return 9;
@@ -189,6 +189,10 @@ int Start(const Limits* limits, const Launch& launch, const std::function<void()
   launch_count.fetch_add(1, std::memory_order_relaxed);
   Run(launch, kernel);
   return 0;
+}
+
+int Start(const Limits* limits, const KeptLaunch& launch) {
+  return Start(limits, launch.shape, [&] { launch.call(launch.kernel, launch.params); });
 }
 
 const Place& Current() { return block.running->place; }

@@ -12,13 +12,9 @@
 #include <cstdint>
 #include <functional>
 
-namespace varifocal::kernels::cuda::emulator {
+#include "kernels/cuda/launch_list.h"
 
-struct Launch {
-  int grid[3] = {1, 1, 1};
-  int thread_count = 32;
-  int shared_bytes = 0;
-};
+namespace varifocal::kernels::cuda::emulator {
 
 // What a device allows a launch.
 struct Limits {
@@ -31,11 +27,12 @@ struct Limits {
 void SetScheduleSeed(uint64_t seed);
 
 // Runs kernel() once per thread of every block.
-void Run(const Launch& launch, const std::function<void()>& kernel);
+void Run(const LaunchShape& launch, const std::function<void()>& kernel);
 
 // Run, or CUDA's code for a launch that exceeds the limits: 1 for shared memory, 9 for grid or threads. A grid without
 // blocks is not launched. Null: no limits.
-int Start(const Limits* limits, const Launch& launch, const std::function<void()>& kernel);
+int Start(const Limits* limits, const LaunchShape& launch, const std::function<void()>& kernel);
+int Start(const Limits* limits, const KeptLaunch& launch);
 
 // Counters of the calling thread for tests: mma instructions and blocks executed; 8x8 matrices read by ldmatrix, and the number
 // of their rows with a bank conflict.

@@ -1,0 +1,100 @@
+// Products of a layer's real shapes keep a row's bits whatever the number of rows of the step and wherever its operands
+// are in memory: a library selects among algorithms by both, unless it is kept from it (cublaslt_products.h). On the
+// emulator the shapes are small.
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "base/wide_product.h"
+#include "kernels/conformance/case_tools.h"
+#include "kernels/cuda/checks/checks.h"
+
+namespace varifocal::kernels::cuda {
+namespace {
+
+// Outputs and inner dimension: q, k and v; the attention's output; gate and up; down; a slice of the LM head.
+constexpr std::pair<int, int> kLayers[] = {{7680, 2560}, {2560, 2560}, {13824, 2560}, {2560, 6912}, {8192, 2560}};
+constexpr int kRows[] = {1,  2,  3,   5,   8,   13,  16,   17,   31,   32,   33,
+                         64, 65, 100, 128, 257, 512, 1000, 1024, 2048, 4096, 8192};
+constexpr int kEmulatedRowCounts = 15;  // the first ones
+constexpr int kOffsets[] = {0, 1, 8, 77};
+
+class LayerProduct {
+ public:
+  LayerProduct(Backend& backend, int outputs, int inner, int row_count)
+      : backend_(backend), outputs_(outputs), inner_(inner), row_count_(row_count) {
+    weight_ = MakeWeight(backend, UniformVector(1, WideProduct(outputs, inner)), outputs, inner, WeightUse::kPlain);
+    x_ = UploadOperands(backend, ProductInput(backend, UniformVector(2, WideProduct(row_count, inner))));
+    out_ = Empty(backend, WideProduct(row_count, outputs));
+    workspace_ = Take(backend.CreateWorkspace({.row_count_max = row_count,
+                                               .sequence_count_max = 1,
+                                               .context_length_max = row_count,
+                                               .model_dim = inner,
+                                               .ffn_dim = outputs}));
+  }
+
+  // The outputs of rows [first, first + count), computed in one step: bf16, or added to zeros in f32.
+  Error Rows(int first, int count, bool residual, std::vector<char>* rows) {
+    const SequenceRows sequence{.row_count = count};
+    const Slice x{x_.get(), WideProduct(first, inner_) * sizeof(uint16_t)}, out{out_.get(), 0};
+    rows->resize(WideProduct(count, outputs_) * Width(residual));
+    if (Error error = backend_.Zero(out, rows->size()); !error.ok()) return error;
+    if (Error error = backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}); !error.ok()) return error;
+    const Error done = residual
+                           ? backend_.LinearResidual(*workspace_, {.x = x, .weight = weight_.get(), .residual = out})
+                           : backend_.Linear(*workspace_, {.x = x, .weight = weight_.get(), .out = out});
+    return done.ok() ? backend_.Read(rows->data(), out, rows->size()) : done;
+  }
+
+  std::string Check(std::span<const int> row_counts) {
+    for (const bool residual : {false, true}) {
+      std::vector<char> all, some;
+      if (Error error = Rows(0, row_count_, residual, &all); !error.ok()) return error.message;
+      if (std::all_of(all.begin(), all.end(), [](char byte) { return byte == 0; })) return "all outputs are zero";
+      const size_t row_bytes = outputs_ * Width(residual);
+      for (const int count : row_counts) {
+        for (const int first : kOffsets) {
+          if (first + count > row_count_) continue;
+          if (Error error = Rows(first, count, residual, &some); !error.ok()) return error.message;
+          for (int row = 0; row < count; ++row) {
+            if (std::memcmp(&some[row * row_bytes], &all[(first + row) * row_bytes], row_bytes) == 0) continue;
+            return std::string(residual ? "f32" : "bf16") + " row " + std::to_string(first + row) +
+                   " has other bits in a step of " + std::to_string(count) + " rows from " + std::to_string(first) +
+                   " than in one of " + std::to_string(row_count_);
+          }
+        }
+      }
+    }
+    return "";
+  }
+
+ private:
+  static size_t Width(bool residual) { return residual ? sizeof(float) : sizeof(uint16_t); }
+
+  Backend& backend_;
+  const int outputs_, inner_, row_count_;
+  std::unique_ptr<Weight> weight_;
+  std::unique_ptr<Buffer> x_, out_;
+  std::unique_ptr<Workspace> workspace_;
+};
+
+ConformanceCase LayerCase(const std::string& name, int outputs, int inner, std::span<const int> row_counts) {
+  return {.name = "layer_bits_" + name, .check = [=](Backend& tested, Backend&) {
+            return LayerProduct(tested, outputs, inner, row_counts.back()).Check(row_counts);
+          }};
+}
+
+}  // namespace
+
+std::vector<ConformanceCase> LayerBitsCases(bool emulated) {
+  constexpr std::span<const int> row_counts = kRows;
+  if (emulated) return {LayerCase("emulated", 96, 64, row_counts.first(kEmulatedRowCounts))};
+  std::vector<ConformanceCase> cases;
+  for (const auto& [outputs, inner] : kLayers) {
+    cases.push_back(LayerCase(std::to_string(outputs) + "x" + std::to_string(inner), outputs, inner, row_counts));
+  }
+  return cases;
+}
+
+}  // namespace varifocal::kernels::cuda

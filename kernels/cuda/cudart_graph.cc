@@ -1,0 +1,68 @@
+#include "kernels/cuda/cudart_graph.h"
+
+#include <vector>
+
+#include "kernels/cuda/cudart_error.h"
+
+namespace varifocal::kernels::cuda {
+namespace {
+
+class CudartGraph final : public LaunchGraph {
+ public:
+  explicit CudartGraph(LaunchStream stream) : stream_(static_cast<cudaStream_t>(stream.queue)) {}
+  ~CudartGraph() override {
+    if (executable_ != nullptr) Cleared(cudaGraphExecDestroy(executable_));
+    if (graph_ != nullptr) Cleared(cudaGraphDestroy(graph_));
+  }
+
+  int Make(const LaunchList& launches) {
+    if (const int code = Cleared(cudaGraphCreate(&graph_, 0)); code != 0) return code;
+    nodes_.resize(launches.size());
+    for (size_t i = 0; i < launches.size(); ++i) {
+      const KeptLaunch launch = launches[i];
+      Node node(launch);
+      const cudaGraphNode_t* before = i == 0 ? nullptr : &nodes_[i - 1];
+      const int code = Cleared(cudaGraphAddKernelNode(&nodes_[i], graph_, before, i == 0 ? 0 : 1, &node.params));
+      if (code != 0) return code;
+    }
+    return Cleared(cudaGraphInstantiate(&executable_, graph_, 0));
+  }
+
+  int Replace(size_t index, const KeptLaunch& launch) override {
+    Node node(launch);
+    return Cleared(cudaGraphExecKernelNodeSetParams(executable_, nodes_[index], &node.params));
+  }
+
+  int Queue() override { return Cleared(cudaGraphLaunch(executable_, stream_)); }
+
+ private:
+  struct Node {
+    explicit Node(const KeptLaunch& launch) : arguments{const_cast<void*>(launch.params)} {
+      const auto [x, y, z] = launch.shape.grid;
+      params.func = const_cast<void*>(launch.kernel);
+      params.gridDim = {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
+      params.blockDim = {static_cast<unsigned>(launch.shape.thread_count), 1, 1};
+      params.sharedMemBytes = launch.shape.shared_bytes;
+      params.kernelParams = arguments;
+    }
+    Node(const Node&) = delete;
+    void* arguments[1];
+    cudaKernelNodeParams params{};
+  };
+
+  cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;  // its nodes name those of executable_
+  cudaGraphExec_t executable_ = nullptr;
+  std::vector<cudaGraphNode_t> nodes_;
+};
+
+}  // namespace
+
+int MakeCudartGraph(const LaunchList& launches, LaunchStream stream, std::unique_ptr<LaunchGraph>* graph) {
+  auto made = std::make_unique<CudartGraph>(stream);
+  if (const int code = made->Make(launches); code != 0) return code;
+  *graph = std::move(made);
+  return 0;
+}
+
+}  // namespace varifocal::kernels::cuda

@@ -1,0 +1,37 @@
+#include "kernels/cuda/step_graphs.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace varifocal::kernels::cuda {
+
+int StepGraphs::Update(Kept& kept, const LaunchList& launches) {
+  for (size_t i = 0; i < launches.size(); ++i) {
+    if (launches[i] == kept.launches[i]) continue;
+    if (const int code = kept.graph->Replace(i, launches[i]); code != 0) return code;
+  }
+  return 0;
+}
+
+int StepGraphs::Queue(Runtime& runtime, int row_count, LaunchList& launches) {
+  if (launches.size() == 0) return 0;
+  auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
+    return kept.row_count == row_count && kept.launches.HasKernelsOf(launches);
+  });
+  int code = 0;
+  if (found != kept_.end()) {
+    std::rotate(found, found + 1, kept_.end());
+    code = Update(kept_.back(), launches);
+  } else {
+    if (kept_.size() == kGraphsMax) kept_.erase(kept_.begin());
+    kept_.push_back({.row_count = row_count});
+    code = runtime.MakeGraph(launches, &kept_.back().graph);
+  }
+  std::swap(kept_.back().launches, launches);
+  launches.Clear();
+  if (code == 0) code = kept_.back().graph->Queue();
+  if (code != 0) kept_.pop_back();
+  return code;
+}
+
+}  // namespace varifocal::kernels::cuda
