@@ -78,6 +78,10 @@ const std::map<std::string, Limits>& FieldLimits() {
       {"varifocal.v1.SuiteConfig.lengths", {1, kContextLengthMax}},
       {"varifocal.v1.SuiteConfig.samples", {1, kSampleCountMax}},
       {"varifocal.v1.TaskConfig.samples", {1, kSampleCountMax}},
+      {"varifocal.v1.SuiteConfig.SamplesAtEntry.key", {1, kContextLengthMax}},
+      {"varifocal.v1.SuiteConfig.SamplesAtEntry.value", {1, kSampleCountMax}},
+      {"varifocal.v1.TaskConfig.SamplesAtEntry.key", {1, kContextLengthMax}},
+      {"varifocal.v1.TaskConfig.SamplesAtEntry.value", {1, kSampleCountMax}},
   };
   return limits;
 }
@@ -114,6 +118,17 @@ class SuiteParser {
   }
   static bool EndsSentence(absl::string_view text) { return absl::EndsWith(text, "?") || absl::EndsWith(text, "."); }
 
+  // "samples", or "a key of samples_at".
+  static std::string Label(const FieldDescriptor& field) {
+    const Descriptor& type = *field.containing_type();
+    if (!type.options().map_entry()) return absl::StrCat("\"", field.name(), "\"");
+    for (int i = 0; i < type.containing_type()->field_count(); ++i) {
+      const FieldDescriptor& map = *type.containing_type()->field(i);
+      if (map.message_type() == &type) return absl::StrCat("a ", field.name(), " of \"", map.name(), "\"");
+    }
+    return std::string(field.name());
+  }
+
   absl::Status ReadMessage(const YAML::Node& node, absl::string_view what, Message* message) {
     if (!node.IsMap()) return ErrorAt(node, absl::StrCat(what, " must be a mapping, not ", Kind(node)));
     const Descriptor& type = *message->GetDescriptor();
@@ -131,7 +146,7 @@ class SuiteParser {
   }
 
   absl::Status ReadField(const YAML::Node& node, const FieldDescriptor& field, Message* message) {
-    if (field.is_map()) return ReadTextMap(node, field, message);
+    if (field.is_map()) return ReadMap(node, field, message);
     if (!field.is_repeated()) return ReadValue(node, field, message);
     if (!node.IsSequence()) {
       return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be a list, not ", Kind(node)));
@@ -140,17 +155,22 @@ class SuiteParser {
     return absl::OkStatus();
   }
 
-  // Parameters of a task kind: the kind validates the values, so they remain text here.
-  absl::Status ReadTextMap(const YAML::Node& node, const FieldDescriptor& field, Message* message) {
+  // Of whole numbers, or of texts: parameters of a task kind, which validates their values.
+  absl::Status ReadMap(const YAML::Node& node, const FieldDescriptor& field, Message* message) {
     if (!node.IsMap()) {
       return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be a mapping, not ", Kind(node)));
     }
     std::map<std::string, int> seen;
     for (const auto& pair : node) {
       RETURN_IF_ERROR(CheckKey(pair.first, pair.second, &seen));
-      ASSIGN_OR_RETURN(const std::string value, ParameterText(pair.first.Scalar(), pair.second));
       Message* entry = message->GetReflection()->AddMessage(message, &field);
       const Descriptor& type = *entry->GetDescriptor();
+      if (type.map_key()->cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
+        RETURN_IF_ERROR(ReadValue(pair.first, *type.map_key(), entry));
+        RETURN_IF_ERROR(ReadValue(pair.second, *type.map_value(), entry));
+        continue;
+      }
+      ASSIGN_OR_RETURN(const std::string value, ParameterText(pair.first.Scalar(), pair.second));
       entry->GetReflection()->SetString(entry, type.map_key(), pair.first.Scalar());
       entry->GetReflection()->SetString(entry, type.map_value(), value);
     }
@@ -188,7 +208,7 @@ class SuiteParser {
   absl::Status ReadValue(const YAML::Node& node, const FieldDescriptor& field, Message* message) {
     const Reflection& reflection = *message->GetReflection();
     auto wrong_type = [&](absl::string_view wanted) {
-      return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be ", wanted, ", not ", Kind(node)));
+      return ErrorAt(node, absl::StrCat(Label(field), " must be ", wanted, ", not ", Kind(node)));
     };
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_MESSAGE: {
@@ -234,8 +254,8 @@ class SuiteParser {
     const auto stated = FieldLimits().find(field.full_name());
     if (stated != FieldLimits().end()) limits = stated->second;
     if (value < limits.low || value > limits.high) {
-      return ErrorAt(node, absl::StrCat("\"", field.name(), "\" is ", value, "; it must be from ", limits.low, " to ",
-                                        limits.high));
+      return ErrorAt(node,
+                     absl::StrCat(Label(field), " is ", value, "; it must be from ", limits.low, " to ", limits.high));
     }
     const Reflection& reflection = *message->GetReflection();
     if (field.is_repeated()) {
@@ -253,12 +273,14 @@ class SuiteParser {
     RETURN_IF_ERROR(CheckNameAt(root["name"], "suite"));
     if (config.lengths().empty()) return ErrorAt(root, "the suite has no \"lengths\"; it needs at least one");
     RETURN_IF_ERROR(CheckLengths(root["lengths"]));
+    RETURN_IF_ERROR(CheckSamplesAt(root["samples_at"], config));
     if (config.tasks().empty()) return ErrorAt(root, "the suite has no \"tasks\"; it needs at least one");
     std::map<std::string, int> lines;
     for (int i = 0; i < config.tasks_size(); ++i) {
       const YAML::Node node = root["tasks"][i];
       const v1::TaskConfig& task = config.tasks(i);
       RETURN_IF_ERROR(CheckTask(node, task));
+      RETURN_IF_ERROR(CheckSamplesAt(node["samples_at"], config));
       const std::string name = task.name().empty() ? task.kind() : task.name();
       const auto [earlier, is_new] = lines.emplace(name, node.Mark().line + 1);
       if (!is_new) {
@@ -281,6 +303,17 @@ class SuiteParser {
     for (const YAML::Node& item : node) {
       if (!lengths.insert(item.as<int>()).second) {
         return ErrorAt(item, absl::StrCat("the context length ", item.Scalar(), " is given twice"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckSamplesAt(const YAML::Node& node, const v1::SuiteConfig& config) const {
+    if (!node.IsDefined()) return absl::OkStatus();
+    for (const auto& pair : node) {
+      const int length = pair.first.as<int>();
+      if (std::find(config.lengths().begin(), config.lengths().end(), length) == config.lengths().end()) {
+        return ErrorAt(pair.first, absl::StrCat("\"samples_at\" names ", length, ", which is not one of the lengths"));
       }
     }
     return absl::OkStatus();

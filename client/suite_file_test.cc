@@ -105,6 +105,19 @@ std::string Replaced(const std::string& from, const std::string& to) {
   return yaml.replace(at, from.size(), to);
 }
 
+TEST(SuiteFileTest, SamplesByLength) {
+  const auto config = ParseSuite(Replaced("samples: 8", "samples_at: {1024: 40}"), "good.yaml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto spec = ToSuiteSpec(*config);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_THAT(spec->tasks[0].samples_at, ElementsAre(std::pair(1024, 40)));
+  EXPECT_EQ(spec->tasks[0].samples, kDefaultSampleCount);
+  EXPECT_TRUE(spec->tasks[1].samples_at.empty()) << "it has a number of its own";
+  const auto again = ToSuiteSpec(ToProto(*spec));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->tasks[0].samples_at, spec->tasks[0].samples_at);
+}
+
 std::vector<Bad> BadSuites() {
   return {
       {"not YAML", "name: [a\nlengths: }\n", 2, "is not YAML"},
@@ -141,6 +154,16 @@ std::vector<Bad> BadSuites() {
       {"quoted number", Replaced("samples: 8", "samples: '8'"), 5, "whole number"},
       {"no samples", Replaced("samples: 8", "samples: 0"), 5, "from 1 to 100000"},
       {"too many samples", Replaced("samples: 8", "samples: 100001"), 5, "from 1 to 100000"},
+      {"samples at no length of the suite", Replaced("samples: 8", "samples_at: {512: 8}"), 5,
+       "\"samples_at\" names 512, which is not one of the lengths"},
+      {"the same of a task", Replaced("    samples: 4", "    samples_at: {512: 8}"), 12,
+       "\"samples_at\" names 512, which is not one of the lengths"},
+      {"no samples at a length", Replaced("samples: 8", "samples_at: {1024: 0}"), 5,
+       "a value of \"samples_at\" is 0; it must be from 1 to 100000"},
+      {"samples at a word", Replaced("samples: 8", "samples_at: {1K: 8}"), 5,
+       "a key of \"samples_at\" must be a whole number, not \"1K\""},
+      {"samples at a length twice", Replaced("samples: 8", "samples_at: {1024: 8, 1024: 9}"), 5, "is given twice"},
+      {"samples_at as a number", Replaced("samples: 8", "samples_at: 8"), 5, "must be a mapping"},
       {"nothing as a value", Replaced("seed: 7", "seed:"), 3, "\"seed\" has no value"},
       {"no tasks", "name: a\nlengths: [64]\n", 1, "has no \"tasks\""},
       {"tasks as a mapping", "name: a\nlengths: [64]\ntasks:\n  kind: recall_kv\n", 4, "must be a list"},

@@ -11,7 +11,9 @@ namespace {
 
 absl::StatusOr<int> PlannedCount(const JobSpec& spec, const TaskSpec& task_spec, const Task& task, int length) {
   ASSIGN_OR_RETURN(int count, task.QuestionCountAt(length));
-  if (task_spec.samples > 0) count = std::min(count, task_spec.samples);
+  const auto at_length = task_spec.samples_at.find(length);
+  const int asked = at_length == task_spec.samples_at.end() ? task_spec.samples : at_length->second;
+  if (asked > 0) count = std::min(count, asked);
   return spec.limit > 0 ? std::min(count, spec.limit) : count;
 }
 

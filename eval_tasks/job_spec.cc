@@ -90,6 +90,16 @@ absl::Status CheckShard(const Shard& shard) {
   return CheckRange("the shard", shard.index, 1, shard.count);
 }
 
+absl::Status CheckSamplesAt(const SuiteSpec& suite, const std::map<int, int>& samples_at) {
+  for (const auto& [length, samples] : samples_at) {
+    if (std::find(suite.lengths.begin(), suite.lengths.end(), length) == suite.lengths.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("samples_at names ", length, ", which is not one of the lengths"));
+    }
+    RETURN_IF_ERROR(CheckRange(absl::StrCat("samples_at ", length), samples, 1, kSampleCountMax));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task) {
   if (task.kind.empty()) task.kind = task.name;
   if (task.name.empty()) task.name = task.kind;
@@ -102,7 +112,9 @@ absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task) {
   RETURN_IF_ERROR(CheckName("task", task.name));
   ASSIGN_OR_RETURN(task.parameters, ValidateParameters(task.name, kind->parameters, task.parameters));
   RETURN_IF_ERROR(ValidateMetrics(*kind, task));
+  if (task.samples == 0 && task.samples_at.empty() && kind->native) task.samples_at = suite.samples_at;
   if (task.samples == 0 && kind->native) task.samples = suite.samples;
+  RETURN_IF_ERROR(CheckSamplesAt(suite, task.samples_at));
   return CheckRange(absl::StrCat("task \"", task.name, "\": samples"), task.samples, kind->native ? 1 : 0,
                     kSampleCountMax);
 }
@@ -238,6 +250,7 @@ absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite) {
   RETURN_IF_ERROR(CheckName("suite", suite.name));
   RETURN_IF_ERROR(CheckRange("samples", suite.samples, 1, kSampleCountMax));
   RETURN_IF_ERROR(ValidateLengths(suite.lengths));
+  RETURN_IF_ERROR(CheckSamplesAt(suite, suite.samples_at));
   if (suite.tasks.empty() || suite.tasks.size() > kTaskCountMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("tasks has ", suite.tasks.size(), " entries; it must have from 1 to ", kTaskCountMax));
@@ -292,7 +305,14 @@ absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec) {
 
 absl::StatusOr<SuiteSpec> SelectFromSuite(SuiteSpec suite, const std::vector<std::string>& tasks,
                                           const std::vector<int>& lengths) {
-  if (!lengths.empty()) suite.lengths = lengths;
+  if (!lengths.empty()) {
+    suite.lengths = lengths;
+    const auto is_dropped = [&](const auto& entry) {
+      return std::find(lengths.begin(), lengths.end(), entry.first) == lengths.end();
+    };
+    std::erase_if(suite.samples_at, is_dropped);
+    for (TaskSpec& task : suite.tasks) std::erase_if(task.samples_at, is_dropped);
+  }
   if (tasks.empty()) return suite;
   std::vector<TaskSpec> kept;
   std::vector<std::string> names;

@@ -59,6 +59,7 @@ struct TaskSpec {
   std::map<std::string, std::string> parameters;  // of the kind; values as text
   std::vector<std::string> metrics;               // default: the kind's; the first is the primary one
   int samples = 0;                                // questions per length; 0: the suite's (jsonl: every row)
+  std::map<int, int> samples_at;                  // by length, in place of `samples`
   bool chat = false;                              // prompts are wrapped in the model's chat format
 };
 
@@ -68,6 +69,7 @@ struct SuiteSpec {
   int64_t seed = 1;                   // the one data seed
   std::vector<int> lengths;           // context lengths in tokens
   int samples = kDefaultSampleCount;  // questions per task and length
+  std::map<int, int> samples_at;      // by length, in place of `samples`; of tasks without numbers of their own
   std::vector<TaskSpec> tasks;
 };
 

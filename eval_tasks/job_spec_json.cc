@@ -3,6 +3,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/json.h"
@@ -24,6 +25,7 @@ void ListFields(Archive& archive, Spec& spec) {
     archive.Field("metrics", spec.metrics);
     archive.Field("samples", spec.samples);
     archive.LaterField("chat", spec.chat);
+    archive.LaterField("samples_at", spec.samples_at);
   } else if constexpr (std::is_same_v<Type, SuiteSpec>) {
     archive.Field("name", spec.name);
     archive.Field("description", spec.description);
@@ -31,6 +33,7 @@ void ListFields(Archive& archive, Spec& spec) {
     archive.Field("lengths", spec.lengths);
     archive.Field("samples", spec.samples);
     archive.Field("tasks", spec.tasks);
+    archive.LaterField("samples_at", spec.samples_at);
   } else if constexpr (std::is_same_v<Type, DecodeSettings>) {
     archive.LaterField("sampling_temperature", spec.sampling_temperature);
     archive.LaterField("top_p", spec.top_p);
@@ -81,6 +84,11 @@ class FieldWriter {
   }
   static Json Value(const std::optional<double>& value) { return *value; }
   static Json Value(const Variant& variant) { return variant.Name(); }
+  static Json Value(const std::map<int, int>& values) {
+    Json object = Json::object();
+    for (const auto& [key, value] : values) object[absl::StrCat(key)] = value;
+    return object;
+  }
   template <typename T>
   static Json Value(const std::vector<T>& values) {
     Json list = Json::array();
@@ -158,6 +166,15 @@ class FieldReader {
   static absl::Status Read(const Json& json, const char* key, std::map<std::string, std::string>* values) {
     if (!json.is_object()) return WrongType(key, "an object");
     for (const auto& [name, value] : json.items()) RETURN_IF_ERROR(Read(value, name.c_str(), &(*values)[name]));
+    return absl::OkStatus();
+  }
+  static absl::Status Read(const Json& json, const char* key, std::map<int, int>* values) {
+    if (!json.is_object()) return WrongType(key, "an object");
+    for (const auto& [name, value] : json.items()) {
+      int number = 0;
+      if (!absl::SimpleAtoi(name, &number)) return WrongType(name, "a whole number");
+      RETURN_IF_ERROR(Read(value, name.c_str(), &(*values)[number]));
+    }
     return absl::OkStatus();
   }
   template <typename T>

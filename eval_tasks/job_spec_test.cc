@@ -21,6 +21,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 SuiteSpec SmallSuite() {
   SuiteSpec suite;
@@ -99,6 +101,27 @@ TEST(JobSpecTest, ValidationCompletesDefaults) {
   EXPECT_THAT(spec.suite.tasks[1].metrics,
               ElementsAre("multiple_choice_accuracy", "multiple_choice_accuracy_normalized"));
   EXPECT_EQ(spec.suite.tasks[1].parameters.at("names"), "24");
+}
+
+// A suite's numbers by length are those of its tasks without numbers of their own; lengths that are left out take theirs with them.
+TEST(JobSpecTest, SamplesByLength) {
+  JobSpec job = SmallJob();
+  job.suite.samples_at = {{1024, 40}};
+  const JobSpec spec = ValidateJobSpec(job).value();
+  EXPECT_THAT(spec.suite.tasks[0].samples_at, ElementsAre(std::pair(1024, 40)));
+  EXPECT_THAT(spec.suite.tasks[1].samples_at, IsEmpty());
+  const std::string json = ToCanonicalJson(spec);
+  EXPECT_THAT(json, HasSubstr("\"samples_at\":{\"1024\":40}"));
+  EXPECT_EQ(ToCanonicalJson(FromCanonicalJson(json).value()), json);
+  EXPECT_THAT(ToCanonicalJson(ValidateJobSpec(SmallJob()).value()), Not(HasSubstr("samples_at")));
+  const Grid grid = MakeGrid(spec).value();
+  for (const GridCell& cell : grid.cells) {
+    const bool has_own = cell.key.task != "recall_kv";
+    EXPECT_EQ(cell.planned_count, has_own ? 2 : cell.key.context_length == 1024 ? 40 : 6) << cell.key.context_length;
+  }
+  const SuiteSpec longer = SelectFromSuite(spec.suite, {}, {2048}).value();
+  EXPECT_THAT(longer.samples_at, IsEmpty());
+  EXPECT_TRUE(ValidateSuiteSpec(longer).ok());
 }
 
 TEST(JobSpecTest, CanonicalJsonIsAFixedPointAndUnique) {
@@ -192,6 +215,16 @@ TEST(JobSpecTest, EveryInvalidValueIsOneSentence) {
       {"samples", [](JobSpec& s) { s.suite.samples = 0; }, "samples is 0; it must be from 1 to 100000"},
       {"task samples", [](JobSpec& s) { s.suite.tasks[0].samples = -1; },
        "task \"recall_kv\": samples is -1; it must be from 1 to 100000"},
+      {"samples at no length",
+       [](JobSpec& s) {
+         s.suite.samples_at = {{512, 8}};
+       },
+       "samples_at names 512, which is not one of the lengths"},
+      {"samples at a length",
+       [](JobSpec& s) {
+         s.suite.tasks[0].samples_at = {{1024, 100'001}};
+       },
+       "samples_at 1024 is 100001; it must be from 1 to 100000"},
       {"limit", [](JobSpec& s) { s.limit = -1; }, "limit is -1; it must be from 0 to 100000"},
       {"in flight", [](JobSpec& s) { s.in_flight = 0; }, "in_flight is 0; it must be from 1 to 1024"},
       {"no variants", [](JobSpec& s) { s.variants.clear(); }, "variants has 0 entries; it must have from 1 to 64"},

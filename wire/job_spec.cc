@@ -21,6 +21,7 @@ TaskSpec FromProto(const v1::TaskConfig& proto) {
   task.metrics.assign(proto.metrics().begin(), proto.metrics().end());
   if (proto.has_samples()) task.samples = proto.samples();
   task.chat = proto.chat();
+  task.samples_at.insert(proto.samples_at().begin(), proto.samples_at().end());
   return task;
 }
 
@@ -32,6 +33,7 @@ v1::TaskConfig ToProto(const TaskSpec& task) {
   proto.mutable_metrics()->Add(task.metrics.begin(), task.metrics.end());
   if (task.samples != 0) proto.set_samples(task.samples);
   proto.set_chat(task.chat);
+  proto.mutable_samples_at()->insert(task.samples_at.begin(), task.samples_at.end());
   return proto;
 }
 
@@ -52,6 +54,7 @@ SuiteSpec FromProto(const v1::SuiteConfig& proto) {
   if (proto.has_seed()) suite.seed = proto.seed();
   suite.lengths.assign(proto.lengths().begin(), proto.lengths().end());
   if (proto.has_samples()) suite.samples = proto.samples();
+  suite.samples_at.insert(proto.samples_at().begin(), proto.samples_at().end());
   for (const v1::TaskConfig& task : proto.tasks()) suite.tasks.push_back(FromProto(task));
   return suite;
 }
@@ -63,6 +66,7 @@ v1::SuiteConfig ToProto(const SuiteSpec& suite) {
   proto.set_seed(suite.seed);
   proto.mutable_lengths()->Add(suite.lengths.begin(), suite.lengths.end());
   proto.set_samples(suite.samples);
+  proto.mutable_samples_at()->insert(suite.samples_at.begin(), suite.samples_at.end());
   for (const TaskSpec& task : suite.tasks) *proto.add_tasks() = ToProto(task);
   return proto;
 }

@@ -80,7 +80,9 @@ class ShowSuites : public Command {
                   {"tasks", Json::array()},
                   {"lengths", spec.lengths},
                   {"samples", spec.samples},
+                  {"samples_at", Json::object()},
                   {"description", spec.description}};
+      for (const auto& [length, samples] : spec.samples_at) row["samples_at"][absl::StrCat(length)] = samples;
       for (const TaskSpec& task : spec.tasks) row["tasks"].push_back(task.name);
       RETURN_IF_ERROR(rows.Add(std::move(row)));
     }
