@@ -15,9 +15,8 @@ namespace {
 
 // Outputs and inner dimension: q, k and v; the attention's output; gate and up; down; a slice of the LM head.
 constexpr std::pair<int, int> kLayers[] = {{7680, 2560}, {2560, 2560}, {13824, 2560}, {2560, 6912}, {8192, 2560}};
-constexpr int kRows[] = {1,  2,  3,   5,   8,   13,  16,   17,   31,   32,   33,
-                         64, 65, 100, 128, 257, 512, 1000, 1024, 2048, 4096, 8192};
-constexpr int kEmulatedRowCounts = 15;  // the first ones
+constexpr int kRows[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 128, 129, 255, 257, 1000, 4096, 8192};
+constexpr int kEmulatedRowCounts = 17;  // the first ones
 constexpr int kOffsets[] = {0, 1, 8, 77};
 
 class LayerProduct {
