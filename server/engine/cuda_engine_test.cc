@@ -403,7 +403,7 @@ TEST(CudaEngineTest, LaunchesOfAGraph) {
   EXPECT_LE(calls["ReplaceLaunch"] - replaced, 4 * 2) << "of two layers, at the step that first sees the pages";
 }
 
-// A graph that the runtime refuses fails its step; the next one is made anew.
+// A graph that the runtime refuses fails its step; the next step makes a new one.
 TEST(CudaEngineTest, FailuresOfGraphs) {
   EmulatedDevice device(true);
   const auto engine = device.Start(kGolden);

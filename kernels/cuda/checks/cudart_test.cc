@@ -188,7 +188,7 @@ TEST_F(Cudart, GraphsAreMadeOnceAndUpdated) {
   EXPECT_EQ(fake::Machine().graphs, 0);
 }
 
-// A step fails with the code of the call that failed; nothing is launched, and the next step makes a graph anew.
+// A step fails with the code of the call that failed; nothing is launched, and the next step makes a new graph.
 TEST_F(Cudart, FailedGraphsAreMadeAnew) {
   StepGraphs graphs;
   for (const char* call : {"cudaGraphCreate", "cudaGraphAddKernelNode", "cudaGraphInstantiate", "cudaGraphLaunch",
