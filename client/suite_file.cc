@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "client/console.h"
@@ -301,7 +302,9 @@ class SuiteParser {
     std::set<int> lengths;
     if (!node.IsDefined()) return absl::OkStatus();
     for (const YAML::Node& item : node) {
-      if (!lengths.insert(item.as<int>()).second) {
+      int length = 0;  // as ReadValue read it
+      VF_CHECK(absl::SimpleAtoi(item.Scalar(), &length), "a length that was read is a whole number");
+      if (!lengths.insert(length).second) {
         return ErrorAt(item, absl::StrCat("the context length ", item.Scalar(), " is given twice"));
       }
     }
@@ -310,8 +313,13 @@ class SuiteParser {
 
   absl::Status CheckSamplesAt(const YAML::Node& node, const v1::SuiteConfig& config) const {
     if (!node.IsDefined()) return absl::OkStatus();
+    std::set<int> seen;
     for (const auto& pair : node) {
-      const int length = pair.first.as<int>();
+      int length = 0;  // as ReadValue read it
+      VF_CHECK(absl::SimpleAtoi(pair.first.Scalar(), &length), "a key that was read is a whole number");
+      if (!seen.insert(length).second) {
+        return ErrorAt(pair.first, absl::StrCat("\"samples_at\" names ", length, " twice"));
+      }
       if (std::find(config.lengths().begin(), config.lengths().end(), length) == config.lengths().end()) {
         return ErrorAt(pair.first, absl::StrCat("\"samples_at\" names ", length, ", which is not one of the lengths"));
       }

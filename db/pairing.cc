@@ -94,7 +94,7 @@ Json TaskSettings(const JobRow& job, const std::string& task) {
   if (!tasks.is_array()) return nullptr;
   for (Json entry : tasks) {
     if (!entry.is_object() || entry.value("name", Json()) != task) continue;
-    for (const char* key : {"metrics", "samples"}) entry.erase(key);
+    for (const char* key : {"metrics", "samples", "samples_at"}) entry.erase(key);
     if (entry.contains("parameters") && entry["parameters"].is_object()) entry["parameters"].erase("path");
     return entry;
   }

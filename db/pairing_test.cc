@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 constexpr char kSpec[] =
     R"({"suite":{"tasks":[{"kind":"rows","name":"recall","parameters":{"path":"/a/rows.jsonl","sha256":"aa"}}]}})";
 constexpr char kSameSpecElsewhere[] =
-    R"({"limit":9,"suite":{"tasks":[{"kind":"rows","metrics":["f1"],"name":"recall","parameters":{"path":"/b/r","sha256":"aa"},"samples":9}]}})";
+    R"({"limit":9,"suite":{"tasks":[{"kind":"rows","metrics":["f1"],"name":"recall","parameters":{"path":"/b/r","sha256":"aa"},"samples":9,"samples_at":{"1024":4}}]}})";
 constexpr char kOtherData[] =
     R"({"suite":{"tasks":[{"kind":"rows","name":"recall","parameters":{"path":"/a/rows.jsonl","sha256":"bb"}}]}})";
 

@@ -90,12 +90,13 @@ absl::Status CheckShard(const Shard& shard) {
   return CheckRange("the shard", shard.index, 1, shard.count);
 }
 
-absl::Status CheckSamplesAt(const SuiteSpec& suite, const std::map<int, int>& samples_at) {
+absl::Status CheckSamplesAt(const SuiteSpec& suite, absl::string_view where, const std::map<int, int>& samples_at) {
   for (const auto& [length, samples] : samples_at) {
     if (std::find(suite.lengths.begin(), suite.lengths.end(), length) == suite.lengths.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("samples_at names ", length, ", which is not one of the lengths"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, "samples_at names ", length, ", which is not one of the lengths"));
     }
-    RETURN_IF_ERROR(CheckRange(absl::StrCat("samples_at ", length), samples, 1, kSampleCountMax));
+    RETURN_IF_ERROR(CheckRange(absl::StrCat(where, "samples_at ", length), samples, 1, kSampleCountMax));
   }
   return absl::OkStatus();
 }
@@ -114,7 +115,7 @@ absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task) {
   RETURN_IF_ERROR(ValidateMetrics(*kind, task));
   if (task.samples == 0 && task.samples_at.empty() && kind->native) task.samples_at = suite.samples_at;
   if (task.samples == 0 && kind->native) task.samples = suite.samples;
-  RETURN_IF_ERROR(CheckSamplesAt(suite, task.samples_at));
+  RETURN_IF_ERROR(CheckSamplesAt(suite, absl::StrCat("task \"", task.name, "\": "), task.samples_at));
   return CheckRange(absl::StrCat("task \"", task.name, "\": samples"), task.samples, kind->native ? 1 : 0,
                     kSampleCountMax);
 }
@@ -250,7 +251,7 @@ absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite) {
   RETURN_IF_ERROR(CheckName("suite", suite.name));
   RETURN_IF_ERROR(CheckRange("samples", suite.samples, 1, kSampleCountMax));
   RETURN_IF_ERROR(ValidateLengths(suite.lengths));
-  RETURN_IF_ERROR(CheckSamplesAt(suite, suite.samples_at));
+  RETURN_IF_ERROR(CheckSamplesAt(suite, "", suite.samples_at));
   if (suite.tasks.empty() || suite.tasks.size() > kTaskCountMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("tasks has ", suite.tasks.size(), " entries; it must have from 1 to ", kTaskCountMax));

@@ -103,7 +103,7 @@ TEST(JobSpecTest, ValidationCompletesDefaults) {
   EXPECT_EQ(spec.suite.tasks[1].parameters.at("names"), "24");
 }
 
-// A suite's numbers by length are those of its tasks without numbers of their own; lengths that are left out take theirs with them.
+// A suite's numbers by length are those of its tasks without numbers of their own; entries of lengths that are left out are removed.
 TEST(JobSpecTest, SamplesByLength) {
   JobSpec job = SmallJob();
   job.suite.samples_at = {{1024, 40}};
@@ -224,7 +224,7 @@ TEST(JobSpecTest, EveryInvalidValueIsOneSentence) {
        [](JobSpec& s) {
          s.suite.tasks[0].samples_at = {{1024, 100'001}};
        },
-       "samples_at 1024 is 100001; it must be from 1 to 100000"},
+       "task \"recall_kv\": samples_at 1024 is 100001; it must be from 1 to 100000"},
       {"limit", [](JobSpec& s) { s.limit = -1; }, "limit is -1; it must be from 0 to 100000"},
       {"in flight", [](JobSpec& s) { s.in_flight = 0; }, "in_flight is 0; it must be from 1 to 1024"},
       {"no variants", [](JobSpec& s) { s.variants.clear(); }, "variants has 0 entries; it must have from 1 to 64"},

@@ -62,7 +62,7 @@ class ShowSuites : public Command {
     Rows rows(console, {{.key = "name", .title = "suite"},
                         {.key = "tasks", .title = "tasks", .text = Joined("tasks")},
                         {.key = "lengths", .title = "lengths", .text = Joined("lengths")},
-                        {.key = "samples", .title = "samples", .right_aligned = true},
+                        {.key = "samples", .title = "samples", .text = Samples, .right_aligned = true},
                         {.key = "description", .title = "what for", .text = [](const Json& row) {
                            // The first sentence; JSON and `suites NAME` have it all.
                            const std::string text = row.at("description").get<std::string>();
@@ -76,12 +76,8 @@ class ShowSuites : public Command {
       found = true;
       ASSIGN_OR_RETURN(const v1::SuiteConfig config, ParseSuite(suite.yaml, suite.name));
       ASSIGN_OR_RETURN(const SuiteSpec spec, ToSuiteSpec(config));
-      Json row = {{"name", suite.name},
-                  {"tasks", Json::array()},
-                  {"lengths", spec.lengths},
-                  {"samples", spec.samples},
-                  {"samples_at", Json::object()},
-                  {"description", spec.description}};
+      Json row = {{"name", suite.name},      {"tasks", Json::array()},       {"lengths", spec.lengths},
+                  {"samples", spec.samples}, {"samples_at", Json::object()}, {"description", spec.description}};
       for (const auto& [length, samples] : spec.samples_at) row["samples_at"][absl::StrCat(length)] = samples;
       for (const TaskSpec& task : spec.tasks) row["tasks"].push_back(task.name);
       RETURN_IF_ERROR(rows.Add(std::move(row)));
@@ -101,6 +97,16 @@ class ShowSuites : public Command {
       if (!status.ok()) return Annotate(status, absl::StrCat("task \"", task.name, "\""));
     }
     return absl::OkStatus();
+  }
+
+  // "48" or "48 to 192": of a task, by length.
+  static std::string Samples(const Json& row) {
+    int low = row.at("samples").get<int>(), high = low;
+    for (const Json& samples : row.at("samples_at")) {
+      low = std::min(low, samples.get<int>());
+      high = std::max(high, samples.get<int>());
+    }
+    return low == high ? absl::StrCat(low) : absl::StrCat(low, " to ", high);
   }
 
   static std::function<std::string(const Json&)> Joined(const char* key) {

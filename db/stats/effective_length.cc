@@ -18,7 +18,7 @@ std::vector<Cluster> ShiftedClusters(const std::vector<LengthValue>& values, dou
   return GroupByCluster(result);
 }
 
-// Empty unless both lengths ask the same questions.
+// Empty unless the shortest length asks all questions of this one.
 std::vector<Cluster> PairedWithShortest(const LengthValues& task, int64_t length, double share) {
   const std::vector<LengthValue>&values = task.at(length), &shortest = task.begin()->second;
   std::map<std::string, double> by_question;
@@ -29,11 +29,11 @@ std::vector<Cluster> PairedWithShortest(const LengthValues& task, int64_t length
     if (found == by_question.end()) return {};
     paired.push_back({value.cluster, value.value - share * found->second});
   }
-  return by_question.size() == values.size() ? GroupByCluster(paired) : std::vector<Cluster>();
+  return GroupByCluster(paired);
 }
 
 // By task; the mean over tasks and their parts has the sign of score minus threshold. One part a task, or two that are
-// independent where the lengths of some task ask different questions.
+// independent where a length of some task asks questions that the shortest does not.
 std::vector<std::vector<std::vector<Cluster>>> AgainstThreshold(const std::vector<LengthValues>& tasks, int64_t length,
                                                                 const EffectiveLengthOptions& options) {
   std::vector<std::vector<std::vector<Cluster>>> parts;

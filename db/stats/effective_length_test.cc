@@ -92,6 +92,18 @@ TEST(EffectiveLength, OtherQuestionsAtEachLengthAreIndependent) {
   EXPECT_EQ(found.high, 2048);
 }
 
+// Contexts differ widely, each with the same score at every length: certain by question, not by means. The shortest length has
+// four times the contexts.
+TEST(EffectiveLength, QuestionsOfALongerLengthArePairedWithTheirsAtTheShortest) {
+  LengthValues values = Values([](int, int i) { return i / 4 % 2; });
+  for (int i = 48; i < 192; ++i) {
+    values[1024].push_back({.question_id = absl::StrCat(i), .cluster = absl::StrCat(i / 4), .value = i / 4 % 2 * 1.0});
+  }
+  EXPECT_EQ(FindEffectiveLength({values}, {}).low, 8192);
+  for (LengthValue& value : values[8192]) value.question_id += "x";
+  EXPECT_NE(FindEffectiveLength({values}, {}).low, 8192);
+}
+
 TEST(EffectiveLength, OneContextHasNoInterval) {
   LengthValues values = Values([](int, int) { return 1.0; });
   for (LengthValue& value : values[4096]) value.cluster = "0";

@@ -5,6 +5,7 @@
 #include "kernels/cuda/cudart_error.h"
 #include "kernels/cuda/cudart_graph.h"
 #include "kernels/cuda/device_error.h"
+#include "kernels/cuda/device_launch.h"
 
 namespace varifocal::kernels::cuda {
 
@@ -133,6 +134,10 @@ class CudartRuntime final : public Runtime {
     // The next call is a launch, and this thread may not have set the device yet.
     Enter();
     return {.queue = kStream};
+  }
+  int Launch(const KeptLaunch& launch) override {
+    std::atomic<uint64_t> allowed_devices = ~uint64_t{0};  // requested when the launch was kept
+    return LaunchOnDevice(launch, stream(), &allowed_devices);
   }
   int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) override {
     return MakeCudartGraph(launches, stream(), graph);

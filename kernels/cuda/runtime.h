@@ -81,6 +81,7 @@ class Runtime {
   virtual int SecondsBetweenStamps(double* seconds) = 0;
   virtual std::string ErrorText(int code) = 0;
   virtual LaunchStream stream() = 0;
+  virtual int Launch(const KeptLaunch& launch) = 0;
   virtual int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) = 0;
   virtual const KernelTable& kernels() = 0;
   virtual ProductLibrary* products() = 0;  // null: the backend's own kernels

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/cuda/device_error.h"
+
 namespace varifocal::kernels::cuda {
 
 int StepGraphs::Update(Kept& kept, const LaunchList& launches) {
@@ -27,10 +29,17 @@ int StepGraphs::Queue(Runtime& runtime, int row_count, LaunchList& launches) {
     kept_.push_back({.row_count = row_count});
     code = runtime.MakeGraph(launches, &kept_.back().graph);
   }
-  std::swap(kept_.back().launches, launches);
-  launches.Clear();
   if (code == 0) code = kept_.back().graph->Queue();
-  if (code != 0) kept_.pop_back();
+  if (code == 0) {
+    std::swap(kept_.back().launches, launches);
+  } else {
+    kept_.pop_back();
+  }
+  if (code == kCudaOutOfMemory) {
+    code = 0;
+    for (size_t i = 0; code == 0 && i < launches.size(); ++i) code = runtime.Launch(launches[i]);
+  }
+  launches.Clear();
   return code;
 }
 

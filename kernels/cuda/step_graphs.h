@@ -1,9 +1,10 @@
 // Graphs of decode steps: one launch in place of some three hundred.
 //
-// A step whose kernels and rows were seen before queues the graph of that time; of the launches whose shape or parameters
-// have changed since (a page was started, a split of keys begun), those alone are replaced.
+// For a step with the kernels and the number of rows of an earlier one, that one's graph is queued. Launches whose shape or
+// parameters have changed since (a page was started, a split of keys begun) are replaced in it first.
 //
-// Errors:  the runtime's code; a failure leaves no graph of these kernels behind.
+// Errors:  the runtime's code; a failure leaves no graph of these kernels behind. Where the device has no memory for a
+//          graph, the launches are queued one by one.
 // Threads: serves one thread at a time.
 // Cost:    at most kGraphsMax graphs; a graph takes some hundred bytes of device memory a launch.
 #pragma once

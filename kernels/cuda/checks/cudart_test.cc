@@ -189,7 +189,7 @@ TEST_F(Cudart, GraphsAreMadeOnceAndUpdated) {
 }
 
 // A step fails with the code of the call that failed; nothing is launched, and the next step makes a new graph.
-TEST_F(Cudart, FailedGraphsAreMadeAnew) {
+TEST_F(Cudart, FailedGraphsAreMadeAgain) {
   StepGraphs graphs;
   for (const char* call : {"cudaGraphCreate", "cudaGraphAddKernelNode", "cudaGraphInstantiate", "cudaGraphLaunch",
                            "cudaGraphExecKernelNodeSetParams"}) {
@@ -205,6 +205,13 @@ TEST_F(Cudart, FailedGraphsAreMadeAnew) {
   }
   ASSERT_EQ(Step(graphs, 3, 4), 0);
   EXPECT_EQ(GridsAndArguments()[1], std::make_pair(3u, 4));
+  // Without memory for a graph: the same launches one by one.
+  fake::Machine().failures["cudaGraphInstantiate"] = kCudaOutOfMemory;
+  ASSERT_EQ(Step(graphs, 6, 5, 2), 0);
+  EXPECT_EQ(GridsAndArguments()[1], std::make_pair(6u, 5));
+  EXPECT_EQ(fake::Machine().launches[1].shared_bytes, size_t{64} << 10);
+  EXPECT_EQ(fake::Machine().launches.size(), 3u);
+  EXPECT_EQ(fake::Machine().graphs, 2);
 }
 
 TEST_F(Cudart, FaultOfTheDeviceStays) {

@@ -1,5 +1,5 @@
 // Products of a layer's real shapes keep a row's bits whatever the number of rows of the step and wherever its operands
-// are in memory: a library selects among algorithms by both, unless it is kept from it (cublaslt_products.h). On the
+// are in memory: a library selects among algorithms by both, unless one is fixed (cublaslt_products.h). On the
 // emulator the shapes are small.
 
 #include <algorithm>
@@ -16,16 +16,21 @@ namespace {
 // Outputs and inner dimension: q, k and v; the attention's output; gate and up; down; a slice of the LM head.
 constexpr std::pair<int, int> kLayers[] = {{7680, 2560}, {2560, 2560}, {13824, 2560}, {2560, 6912}, {8192, 2560}};
 constexpr int kRows[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 128, 129, 255, 257, 1000, 4096, 8192};
-constexpr int kEmulatedRowCounts = 17;  // the first ones
-constexpr int kOffsets[] = {0, 1, 8, 77};
+constexpr int kEmulatedRowCounts = 17;     // the first ones
+constexpr int kOffsets[] = {0, 1, 8, 77};  // rows
+// Elements before the first row of x: aligned to 256 bytes, and to 16 alone.
+constexpr int kPaddings[] = {0, 8};
 
 class LayerProduct {
  public:
   LayerProduct(Backend& backend, int outputs, int inner, int row_count)
       : backend_(backend), outputs_(outputs), inner_(inner), row_count_(row_count) {
     weight_ = MakeWeight(backend, UniformVector(1, WideProduct(outputs, inner)), outputs, inner, WeightUse::kPlain);
-    x_ = UploadOperands(backend, ProductInput(backend, UniformVector(2, WideProduct(row_count, inner))));
-    out_ = Empty(backend, WideProduct(row_count, outputs));
+    std::vector<float> x = ProductInput(backend, UniformVector(2, WideProduct(row_count, inner)));
+    x_[0] = UploadOperands(backend, x);
+    x.insert(x.begin(), kPaddings[1], 0.0f);
+    x_[1] = UploadOperands(backend, x);
+    out_ = Empty(backend, WideProduct(row_count, outputs) + kPaddings[1]);
     workspace_ = Take(backend.CreateWorkspace({.row_count_max = row_count,
                                                .sequence_count_max = 1,
                                                .context_length_max = row_count,
@@ -34,9 +39,10 @@ class LayerProduct {
   }
 
   // The outputs of rows [first, first + count), computed in one step: bf16, or added to zeros in f32.
-  Error Rows(int first, int count, bool residual, std::vector<char>* rows) {
+  Error Rows(int padding, int first, int count, bool residual, std::vector<char>* rows) {
     const SequenceRows sequence{.row_count = count};
-    const Slice x{x_.get(), WideProduct(first, inner_) * sizeof(uint16_t)}, out{out_.get(), 0};
+    const Slice x{x_[padding].get(), (WideProduct(first, inner_) + kPaddings[padding]) * sizeof(uint16_t)};
+    const Slice out{out_.get(), kPaddings[padding] * Width(residual)};
     rows->resize(WideProduct(count, outputs_) * Width(residual));
     if (Error error = backend_.Zero(out, rows->size()); !error.ok()) return error;
     if (Error error = backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}); !error.ok()) return error;
@@ -49,18 +55,21 @@ class LayerProduct {
   std::string Check(std::span<const int> row_counts) {
     for (const bool residual : {false, true}) {
       std::vector<char> all, some;
-      if (Error error = Rows(0, row_count_, residual, &all); !error.ok()) return error.message;
+      if (Error error = Rows(0, 0, row_count_, residual, &all); !error.ok()) return error.message;
       if (std::all_of(all.begin(), all.end(), [](char byte) { return byte == 0; })) return "all outputs are zero";
       const size_t row_bytes = outputs_ * Width(residual);
       for (const int count : row_counts) {
         for (const int first : kOffsets) {
-          if (first + count > row_count_) continue;
-          if (Error error = Rows(first, count, residual, &some); !error.ok()) return error.message;
-          for (int row = 0; row < count; ++row) {
-            if (std::memcmp(&some[row * row_bytes], &all[(first + row) * row_bytes], row_bytes) == 0) continue;
-            return std::string(residual ? "f32" : "bf16") + " row " + std::to_string(first + row) +
-                   " has other bits in a step of " + std::to_string(count) + " rows from " + std::to_string(first) +
-                   " than in one of " + std::to_string(row_count_);
+          for (const int padding : {0, 1}) {
+            if (first + count > row_count_) continue;
+            if (Error error = Rows(padding, first, count, residual, &some); !error.ok()) return error.message;
+            for (int row = 0; row < count; ++row) {
+              if (std::memcmp(&some[row * row_bytes], &all[(first + row) * row_bytes], row_bytes) == 0) continue;
+              return std::string(residual ? "f32" : "bf16") + " row " + std::to_string(first + row) +
+                     " has other bits in a step of " + std::to_string(count) + " rows from " + std::to_string(first) +
+                     ", " + std::to_string(kPaddings[padding]) + " elements further, than in one of " +
+                     std::to_string(row_count_);
+            }
           }
         }
       }
@@ -74,7 +83,7 @@ class LayerProduct {
   Backend& backend_;
   const int outputs_, inner_, row_count_;
   std::unique_ptr<Weight> weight_;
-  std::unique_ptr<Buffer> x_, out_;
+  std::unique_ptr<Buffer> x_[2], out_;
   std::unique_ptr<Workspace> workspace_;
 };
 

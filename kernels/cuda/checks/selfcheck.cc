@@ -13,6 +13,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "kernels/cuda/checks/checks.h"
@@ -69,7 +70,8 @@ int RunAll(const std::string& part) {
 
 int main(int argc, char** argv) {
   using namespace varifocal::kernels::cuda;
-  std::string part, list, name, device = "cuda:0", injected;
+  std::string part, name, device = "cuda:0", injected;
+  std::optional<std::string> list;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     const auto value = [&](const std::string& prefix, std::string& to) {
@@ -77,14 +79,17 @@ int main(int argc, char** argv) {
       to = flag.substr(prefix.size());
       return true;
     };
-    if (value("--list=", list) || value("--case=", name) || value("--device=", device) || value("--inject=", injected))
+    if (std::string set; value("--list=", set)) {
+      list = set;
       continue;
+    }
+    if (value("--case=", name) || value("--device=", device) || value("--inject=", injected)) continue;
     if (flag.rfind("--", 0) == 0) {
       std::fprintf(stderr, "error: unknown flag %s; the flags are --list= --case= --device= --inject=\n", argv[i]);
       return 2;
     }
     part = flag;
   }
-  if (!list.empty()) return List(list, device);
+  if (list.has_value()) return List(*list, device);
   return name.empty() ? RunAll(part) : RunCase(name, device, injected);
 }

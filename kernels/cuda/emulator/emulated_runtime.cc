@@ -126,6 +126,7 @@ class EmulatedRuntime final : public Runtime {
   }
   std::string ErrorText(int code) override { return "emulated error " + std::to_string(code); }
   LaunchStream stream() override { return {.queue = &machine_->limits}; }
+  int Launch(const KeptLaunch& launch) override { return emulator::Start(&machine_->limits, launch); }
   int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) override {
     if (const int code = machine_->Answer("MakeGraph"); code != 0) return code;
     *graph = std::make_unique<EmulatedGraph>(machine_, launches);
