@@ -1,4 +1,5 @@
 // varifocal suites: the built-in suites.
+#include <algorithm>
 #include <ostream>
 
 #include "absl/strings/match.h"
@@ -62,7 +63,7 @@ class ShowSuites : public Command {
     Rows rows(console, {{.key = "name", .title = "suite"},
                         {.key = "tasks", .title = "tasks", .text = Joined("tasks")},
                         {.key = "lengths", .title = "lengths", .text = Joined("lengths")},
-                        {.key = "samples", .title = "samples", .text = Samples, .right_aligned = true},
+                        {.key = "samples", .title = "samples", .right_aligned = true, .text = Samples},
                         {.key = "description", .title = "what for", .text = [](const Json& row) {
                            // The first sentence; JSON and `suites NAME` have it all.
                            const std::string text = row.at("description").get<std::string>();
