@@ -123,9 +123,9 @@ class Client:
             config.CopyFrom(known[suite])
         if lengths is not None:
             config.lengths[:] = lengths
-            for part in (config, *config.tasks):
-                for length in set(part.samples_at) - set(lengths):
-                    del part.samples_at[length]
+            for samples_at in [config.samples_at, *(task.samples_at for task in config.tasks)]:
+                for length in set(samples_at) - set(lengths):
+                    del samples_at[length]
         if seed is not None:
             config.seed = seed
         if tasks is not None:
