@@ -8,8 +8,8 @@
 #
 #   --only     of: conformance, bits, sanitizers, daemon, times
 #   --out      results (build/gpu-check/results/DATE-TIME); a directory of an earlier run: what passed there is not repeated
-#   --bin      cuda_selfcheck, gpu_bench, varifocald and varifocal from there; nothing is built
-#   --pack     builds these four to be carried (static but for the C library), strips them into DIR and prints their size
+#   --bin      cuda_selfcheck, gpu_bench, varifocald and varifocal from there, or what --pack wrote there; nothing is built
+#   --pack     builds these four to be carried (static but for the C library) into DIR/programs.tar.gz and prints its size
 #   --cells    only timings whose name matches
 #   --suite    the suite for the daemon's three shipped models (standard takes longer)
 #   --emulate  the whole script on the emulator with tiny shapes, the peers on the CPU: tests the script
@@ -49,9 +49,12 @@ programs=(cuda_selfcheck gpu_bench varifocald varifocal)
 if [ -n "$pack" ]; then
   cmake --preset cuda-portable >/dev/null && cmake --build --preset cuda-portable --target "${programs[@]}" || exit 1
   mkdir -p "$pack"
-  for program in "${programs[@]}"; do strip -o "$pack/$program" "build/cuda-portable/bin/$program" || exit 1; done
-  bytes=$(cat "${programs[@]/#/$pack/}" | wc -c)
-  echo "$pack: ${#programs[@]} programs, $((bytes >> 20)) MiB of 64; $(ldd "$pack/gpu_bench" | awk '{print $1}' | tr '\n' ' ')"
+  stripped=$(mktemp -d) || exit 1
+  trap 'rm -rf "$stripped"' EXIT
+  for program in "${programs[@]}"; do strip -o "$stripped/$program" "build/cuda-portable/bin/$program" || exit 1; done
+  tar -C "$stripped" -czf "$pack/programs.tar.gz" "${programs[@]}" || exit 1
+  bytes=$(stat -c %s "$pack/programs.tar.gz")
+  echo "$pack/programs.tar.gz: ${#programs[@]} programs, $((bytes >> 20)) MiB of 64; they need $(ldd "$stripped/gpu_bench" | awk '{print $1}' | tr '\n' ' ')"
   [ "$bytes" -le $((64 << 20)) ] || { echo "error: $bytes bytes exceed 64 MiB" >&2; exit 1; }
   exit 0
 fi
@@ -103,6 +106,10 @@ run_set() {
 }
 
 if [ -n "$bin" ]; then
+  if [ -f "$bin/programs.tar.gz" ]; then
+    mkdir -p $build/carried && tar -C $build/carried -xzf "$bin/programs.tar.gz" || exit 1
+    bin=$build/carried
+  fi
   for program in cuda_selfcheck gpu_bench; do [ -x "$bin/$program" ] || usage "$bin has no program $program"; done
   selfcheck=$bin/cuda_selfcheck bench=$bin/gpu_bench
 else
