@@ -103,7 +103,8 @@ TEST(JobSpecTest, ValidationCompletesDefaults) {
   EXPECT_EQ(spec.suite.tasks[1].parameters.at("names"), "24");
 }
 
-// A suite's numbers by length are those of its tasks without numbers of their own; entries of lengths that are left out are removed.
+// A suite's numbers by length are those of its tasks without numbers of their own; entries of lengths that are left out
+// are removed.
 TEST(JobSpecTest, SamplesByLength) {
   JobSpec job = SmallJob();
   job.suite.samples_at = {{1024, 40}};

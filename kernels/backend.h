@@ -19,7 +19,7 @@
 // Threads: factories may be called from any thread. A Workspace serves one thread at a time; two workspaces may run at
 //          the same time over one backend. On a device operations are queued in call order; Read, ReadGroups, LmHead and
 //          InspectAttention wait for them.
-// Cost:    nothing of size T x T or T x V; no allocation after CreateWorkspace.
+// Cost:    nothing of size T x T or T x V; no allocation after CreateWorkspace, except of CUDA graphs.
 #pragma once
 
 #include <atomic>

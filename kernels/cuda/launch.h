@@ -1,5 +1,5 @@
-// Starts a kernel, or keeps its launch: VF_LAUNCH(kernel, grid x, y, z, threads, shared bytes, stream, params). Yields the
-// runtime's code of this launch alone: an earlier failure is not reported again here.
+// Starts a kernel, or keeps its launch: VF_LAUNCH(kernel, grid x, y, z, threads, shared bytes, stream, params). Yields
+// the runtime's code of this launch alone: an earlier failure is not reported again here.
 #pragma once
 
 #include "kernels/cuda/kernel_table.h"

@@ -1,4 +1,5 @@
-// Where a launch goes: the calling thread's stream, or a list whose launches are queued later as one graph (step_graphs.h).
+// Where a launch goes: the calling thread's stream, or a list whose launches are queued later as one graph
+// (step_graphs.h).
 //
 // Threads: a list serves one thread at a time.
 #pragma once

@@ -1,7 +1,7 @@
 // Graphs of decode steps: one launch in place of some three hundred.
 //
-// For a step with the kernels and the number of rows of an earlier one, that one's graph is queued. Launches whose shape or
-// parameters have changed since (a page was started, a split of keys begun) are replaced in it first.
+// For a step with the kernels and the number of rows of an earlier one, that one's graph is queued. Launches whose
+// shape or parameters have changed since (a page was started, a split of keys begun) are replaced in it first.
 //
 // Errors:  the runtime's code; a failure leaves no graph of these kernels behind. Where the device has no memory for a
 //          graph, the launches are queued one by one.
