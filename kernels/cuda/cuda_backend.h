@@ -1,8 +1,8 @@
 // The backend for NVIDIA GPUs from compute capability 8.0: bf16 weights and pages, f32 sums.
 //
 // Operations are queued on the calling thread's stream in call order, or those of a decode step as one graph. Products
-// use the library's algorithm selected per weight (prefill) or own kernels (decode, odd shapes, no library). The host code
-// is ordinary C++: the device is accessed through Runtime, which tests replace.
+// use the library's algorithm selected per weight (prefill) or own kernels (decode, odd shapes, no library). The host
+// code is ordinary C++: the device is accessed through Runtime, which tests replace.
 //
 // Errors:  see device_error.h; f32 is refused.
 // Threads: as in Backend.
