@@ -1,0 +1,42 @@
+"""Planted differences are found by context, and rows of a database are kept or refused, never left out."""
+
+import pathlib
+import sqlite3
+
+import numpy as np
+import pytest
+
+from response import gold
+
+COLUMNS = "job_id, variant, task, context_length, sample_index, cluster, metric, value, is_primary"
+
+
+def database(path: pathlib.Path, effect: dict[str, float], contexts: int = 6, missing: bool = False) -> pathlib.Path:
+    rng = np.random.default_rng(5)
+    shared = {(task, i): float(rng.normal(-2, 1)) for task in ("a", "b") for i in range(4 * contexts)}
+    with sqlite3.connect(path) as opened:
+        opened.execute(f"CREATE TABLE v_samples ({COLUMNS})")
+        for variant, by in effect.items():
+            for (task, i), base in shared.items():
+                value = None if missing and (variant, task, i) == ("m@t=0.8", "b", 3) else base + by + float(rng.normal(0, 0.01))
+                for metric, x, primary in ((gold.GOLD, value, 0), ("exact_match", float(base > -2), 1), ("token_f1", 0.5, 0)):
+                    opened.execute("INSERT INTO v_samples VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (1, variant, task, 8192, i, i // 4, metric, x, primary))
+    return path
+
+
+def test_planted_differences_are_found(tmp_path: pathlib.Path) -> None:
+    gold.collect("m", database(tmp_path / "m.db", {"m": 0.0, "m@t=0.8": -0.1, "m@t=0.9": 0.0}), tmp_path)
+    values = gold.read(tmp_path / "m.csv")
+    assert {len(by) for by in values.values()} == {12}  # six contexts of each of two tasks
+    text = gold.tables("m", values).split("m: score")[0]
+    cells = {line.split("|")[2].strip(): [c.strip() for c in line.split("|")] for line in text.splitlines() if line.startswith("| all")}
+    assert float(cells["@t=0.8"][5].split(" ")[0]) == pytest.approx(-0.1, abs=0.01) and float(cells["@t=0.8"][7]) < 0.001
+    assert float(cells["@t=0.9"][6]) > 0.01 and cells["t = 1"][5] == ""
+    assert text.count("| a | @t=0.9 | 6 |") == 1  # each task apart, without Holm
+    scores = gold.tables("m", values).split("m: score")[1]
+    assert "+0.0000 (+0.0000 to +0.0000)" in scores
+
+
+def test_a_question_without_a_value_is_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ValueError, match="1 of 96 questions without a value"):
+        gold.collect("m", database(tmp_path / "m.db", {"m": 0.0, "m@t=0.8": 0.0}, missing=True), tmp_path)
