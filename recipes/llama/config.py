@@ -81,11 +81,11 @@ class Config:
     """Hugging Face's names; the defaults are those of the shipped models."""
 
     vocab_size: int = 2023
-    hidden_size: int = 128
-    intermediate_size: int = 256
+    hidden_size: int = 192
+    intermediate_size: int = 384
     num_hidden_layers: int = 4
-    num_attention_heads: int = 4
-    num_key_value_heads: int = 4
+    num_attention_heads: int = 6
+    num_key_value_heads: int = 6
     head_dim: int = 32
     rms_norm_eps: float = 1e-6
     rope_theta: float = 1e10

@@ -29,6 +29,7 @@ class DataOptions:
     documents that name a friend; `hop`: of questions through two documents; `bridge`: of these, questions for the friend itself,
     which the evaluation does not ask. `stops`: whether the token that closes an answer is trained on as well, so that
     generation ends. `documents`: of an easy rag_facts context, from and below.
+    `alike`: of rag_facts contexts whose documents all state the same three attributes, so that an attribute does not tell the document.
     """
 
     easy: float = 0.0
@@ -38,9 +39,10 @@ class DataOptions:
     bridge: float = 0.0
     stops: bool = False
     documents: tuple[int, int] = (1, 4)
+    alike: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("easy", "quiet", "friend", "hop", "bridge"):
+        for name in ("easy", "quiet", "friend", "hop", "bridge", "alike"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, not a share from 0 to 1")
 
@@ -199,8 +201,10 @@ def rag_facts(rng: Rng, w: Words, length: int, data_options: DataOptions, share:
     the, of, is_, dot = w.one(" The"), w.one(" of"), w.one(" is"), w.one(".")
     a_few = rng.random() < 0.5
     few = pick(rng, len(w.attributes), 4)
+    if alike := rng.random() < data_options.alike:
+        few = few[:3]
     for i in range(n):
-        a = few[pick(rng, 4, 3)] if a_few else pick(rng, len(w.attributes), 3)
+        a = few[pick(rng, len(few), 3)] if a_few or alike else pick(rng, len(w.attributes), 3)
         v = rng.integers(len(w.second), size=3)
         attrs.append(a)
         values.append(v)

@@ -150,10 +150,13 @@ class Llama(nn.Module):
             self.table = rope_table(self.config, length)
         return self.table[0][:length], self.table[1][:length]
 
-    def hidden(self, ids: Tensor) -> Tensor:
+    def hidden(self, ids: Tensor, inputs: list[Tensor] | None = None) -> Tensor:
+        """`inputs`, where given, receives the input of every layer."""
         cos, sin = self.rope(ids.shape[1])
         x: Tensor = self.embed_tokens(ids)
         for layer in self.layers:
+            if inputs is not None:
+                inputs.append(x)
             x = layer(x, cos, sin)
         out: Tensor = self.norm(x)
         return out

@@ -13,13 +13,15 @@ CONFIGS = pathlib.Path(__file__).parent / "configs"
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """`steps` of `rows` sequences of `length` tokens; `mix` gives the share of each family, `data_options` what they are like."""
+    """`steps` of `rows` sequences of `length` tokens; `mix` gives the share of each family, `data_options` what they are like;
+    `hop_loss` is the weight of llama/hops.py's loss."""
 
     steps: int
     rows: int
     length: int
     mix: dict[str, float]
     data_options: data.DataOptions = data.DataOptions()
+    hop_loss: float = 0.0
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.mix) - set(data.FAMILIES))

@@ -11,11 +11,33 @@ from llama.config import Attention as Setting
 from llama.config import Config
 from llama.model import Attention, Llama
 
-Look = int | tuple[list[tuple[int, int]], float]
-# Heads of the second and third layer; see find_again.
-FIRST_LOOKS: list[Look] = [([(0, 1), (1, 2), (2, 3)], 1.1), ([(0, 2)], 1.8), ([(0, 3)], 1.8), ([(0, 4)], 1.8)]
-SECOND_LOOKS: list[Look] = [2, ([(1, 2), (2, 3), (0, 1)], 1.3), ([(3, 4), (0, 1)], 1.5), 3]
-Parts = tuple[Tensor, Tensor, Tensor, list[Tensor]]
+# Heads of the first layer look this many tokens back. 5 is where a value's attribute is, 7 the attribute of a question through two documents.
+LOOK_BACK = (1, 2, 3, 4, 5, 7)
+SLOW = 1e-3  # radians per token below which a band hardly rotates within the training length
+CODE = 16  # dimensions of a word's code in each part of the stream
+FIRST_NAME, SECOND_NAME = -1, -2  # parts of the stream with the two words of a name that was found
+Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Find:
+    """A head that compares words here with words there, by pairs (words back here, words back there), and copies the word there;
+    where `name`, it copies the words two and one back from there to FIRST_NAME and SECOND_NAME instead."""
+
+    pairs: Pairs
+    strength: float
+    name: bool = False
+
+
+# An int is a head that looks that many tokens back, softly. At " is" of a question: the attribute's value or the friend's first word;
+# the end of the friend's name; the last words of two, three and four back.
+SECOND_LAYER: tuple[Find | int, ...] = (
+    Find(((0, 1), (1, 2), (2, 3), (4, 5)), 1.3), Find(((0, 3), (1, 4), (2, 5)), 1.5, name=True),
+    Find(((0, 2),), 1.8), Find(((0, 3),), 1.8), Find(((0, 4),), 1.8), Find(((0, 1), (1, 2), (2, 3)), 1.1))  # fmt: skip
+THIRD_LAYER: tuple[Find | int, ...] = (
+    Find(((FIRST_NAME, 3), (SECOND_NAME, 2), (7, 5), (0, 1)), 1.5), 2, Find(((1, 2), (2, 3), (0, 1)), 1.3),
+    Find(((3, 4), (0, 1)), 1.5), 3, Find(((1, 2), (2, 3), (0, 1), (4, 5)), 1.1))  # fmt: skip
+NAME_HEAD, VALUE_HEAD = (1, 1), (2, 0)  # (layer, head) of a question through two documents: the friend's name; the value
 
 
 def started(config: Config, seed: int, structured: bool = True) -> Llama:
@@ -33,31 +55,31 @@ def started(config: Config, seed: int, structured: bool = True) -> Llama:
 
 @torch.no_grad()
 def initialize(net: Llama, structured: bool) -> None:
-    """Normal weights of variance 1/fan-in; where structured, each query also starts close to its key and each output close to
-    its value's transpose (mimetic initialization, Trockman and Kolter 2023), the first layer starts looking back, the next two
-    start finding again."""
+    """Normal weights of variance 1/fan-in; where structured, each query also starts close to its key and each output of the layers
+    above the third close to its value's transpose (mimetic initialization, Trockman and Kolter 2023), the first layer starts looking
+    back, the next two start finding again."""
     c = net.config
+    heads = (c.num_attention_heads, c.num_key_value_heads)
+    if structured and (heads != 2 * (len(LOOK_BACK),) or c.num_hidden_layers < 3 or 2 * CODE > c.head_dim):
+        raise ValueError(f"a structured start needs {len(LOOK_BACK)} heads of {2 * CODE} dimensions or more, as many for keys, and three layers; not {heads}, {c.head_dim}, {c.num_hidden_layers}")
     nn.init.normal_(net.embed_tokens.weight, std=c.hidden_size**-0.5)
-    parts: Parts | None = None
-    for i, layer in enumerate(net.blocks()):
+    for layer in net.blocks():
         a, m = layer.self_attn, layer.mlp
         for w in (a.q_proj, a.k_proj, a.v_proj, a.o_proj, m.gate_proj, m.up_proj, m.down_proj):
             nn.init.normal_(w.weight, std=w.weight.shape[1] ** -0.5)
         m.down_proj.weight *= 0.2
         for w in (a.o_proj, m.down_proj):
             w.weight /= math.sqrt(2 * c.num_hidden_layers)
-        if not structured:
-            continue
-        group = c.num_attention_heads // c.num_key_value_heads
-        k = a.k_proj.weight.view(c.num_key_value_heads, c.head_dim, -1).repeat_interleave(group, 0)
-        a.q_proj.weight.copy_(0.8 * k.reshape(-1, c.hidden_size) + 0.6 * a.q_proj.weight)
-        if i == 0:
-            parts = look_back(net, a)
-        elif i in (1, 2) and parts is not None:
-            find_again(c, a, parts, FIRST_LOOKS if i == 1 else SECOND_LOOKS)
-        else:
-            v = a.v_proj.weight.view(c.num_key_value_heads, c.head_dim, -1).repeat_interleave(group, 0)
-            a.o_proj.weight.copy_(0.5 * a.o_proj.weight + 0.5 * v.reshape(-1, c.hidden_size).T)
+        if structured:
+            a.q_proj.weight.copy_(0.8 * a.k_proj.weight + 0.6 * a.q_proj.weight)
+    if not structured:
+        return
+    for layer in net.blocks()[3:]:
+        a = layer.self_attn
+        a.o_proj.weight.copy_(0.5 * a.o_proj.weight + 0.5 * a.v_proj.weight.T)
+    stream = look_back(net)
+    find_again(net, 1, SECOND_LAYER, stream)
+    find_again(net, 2, THIRD_LAYER, stream)
 
 
 @torch.no_grad()
@@ -90,65 +112,72 @@ def by_head(c: Config, a: Attention) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     )
 
 
-def look_back(net: Llama, attention: Attention, strength: float = 8.0) -> Parts:
-    """Head h of the first layer looks h + 1 tokens back, by position alone, and passes on the token there.
+@dataclasses.dataclass(frozen=True)
+class Stream:
+    """Parts of the residual stream at the start: one direction that all embeddings share [M], one for the words [M, own], and CODE
+    dimensions for every word that a head brings. `read` gives rows [CODE, M] that read the code of the word d places back (0: here) or of
+    a found name, equal for equal words."""
 
-    The stream is partitioned at the start: one direction that all embeddings share, a few dozen for the words, and one
-    part for each head's word. Read through the shared direction, q.k * head_dim^-1/2 starts as strength times the
-    sum over bands of cos((distance - offset) * frequency). Returns how to read P(d), the word d places back, as
-    rows that are in use in every head: those of the bands that hardly rotate within the training length.
-    """
+    shared: Tensor
+    own: Tensor
+    read: dict[int, Tensor]
+
+
+def look_back(net: Llama, strength: float = 8.0) -> Stream:
+    """Head h of the first layer looks LOOK_BACK[h] tokens back, by position alone, and passes on the code of the token there. Read
+    through the shared direction, q.k * head_dim^-1/2 starts as strength times the sum over bands of cos((distance - offset) * frequency)."""
     c = net.config
-    slow = (frequencies(c) < 1e-3).repeat(2).nonzero().squeeze(1)
-    parts = torch.linalg.qr(torch.randn(c.hidden_size, c.hidden_size))[0]
-    shared, rest = parts[:, 0], parts[:, 1:]
-    written = [rest[:, h * len(slow) : (h + 1) * len(slow)] for h in range(c.num_attention_heads)]
-    own = rest[:, c.num_attention_heads * len(slow) :]
-    table = F.normalize(torch.randn(c.vocab_size, own.shape[1]), dim=1)
-    net.embed_tokens.weight.copy_(table @ own.T + shared)
-    code = torch.linalg.qr(torch.randn(own.shape[1], len(slow)))[0].T @ own.T
-    q, k, v, o = by_head(c, attention)
+    axes = torch.linalg.qr(torch.randn(c.hidden_size, c.hidden_size))[0]
+    names = [*LOOK_BACK, FIRST_NAME, SECOND_NAME]
+    shared, own = axes[:, 0], axes[:, 1 + len(names) * CODE :]
+    parts = {name: axes[:, 1 + i * CODE : 1 + (i + 1) * CODE] for i, name in enumerate(names)}
+    net.embed_tokens.weight.copy_(F.normalize(torch.randn(c.vocab_size, own.shape[1]), dim=1) @ own.T + shared)
+    code = torch.linalg.qr(torch.randn(own.shape[1], CODE))[0].T @ own.T
+    q, k, v, o = by_head(c, net.blocks()[0].self_attn)
     for w in (q, k, v, o):
         w *= 0.1
     # After the norm an embedding has length sqrt(M), half of its square along the shared direction.
-    along = math.sqrt(c.hidden_size / 2)
-    v[:, slow] = code
-    for head in range(c.num_attention_heads):
-        look_at(c, q[head], k[head], shared / along, 1 + head, strength)
-        o[:, head, slow] = written[head] / along * math.sqrt(own.shape[1] / len(slow))
-    return shared, slow, own, [code * math.sqrt(own.shape[1] / len(slow))] + [w.T for w in written]
+    along, longer = math.sqrt(c.hidden_size / 2), math.sqrt(own.shape[1] / CODE)
+    v[:, :CODE] = code
+    for head, offset in enumerate(LOOK_BACK):
+        look_at(c, q[head], k[head], shared / along, offset, strength)
+        o[:, head, :CODE] = parts[offset] / along * longer
+    return Stream(shared, own, {0: code * longer} | {name: part.T for name, part in parts.items()})
 
 
 def look_at(c: Config, q: Tensor, k: Tensor, shared: Tensor, offset: int, strength: float) -> None:
     """Adds to one head: q.k * head_dim^-1/2 = strength * sum over bands of cos((distance - offset) * frequency)."""
     frequency = frequencies(c)
     amplitude = math.sqrt(strength * math.sqrt(c.head_dim))
-    rotates = (frequency > 1e-3).double()
+    rotates = (frequency >= SLOW).double()
     k += amplitude * torch.cat([rotates, 0 * rotates]).float()[:, None] * shared
     phase = frequency * offset
     q += amplitude * torch.cat([rotates * phase.cos(), rotates * -phase.sin()]).float()[:, None] * shared
 
 
-def find_again(c: Config, attention: Attention, parts: Parts, heads: list[Look]) -> None:
-    """A later layer finds earlier occurrences of the same words, and copies what followed them there.
-
-    Each head is a list of pairs (a, b) with a strength: the word a places back from here is compared with the word
-    b places back from there. A head given as a number looks that many tokens back instead, softly.
-    """
-    shared, slow, own, back = parts
-    q, k, v, o = by_head(c, attention)
+def find_again(net: Llama, layer: int, heads: tuple[Find | int, ...], stream: Stream) -> None:
+    """A later layer finds earlier occurrences of the same words, and copies what is there."""
+    c = net.config
+    q, k, v, o = by_head(c, net.blocks()[layer].self_attn)
     for w in (q, k, v, o):
         w *= 0.1
-    width = min(c.head_dim, own.shape[1])
+    # Words are compared in the bands that hardly rotate within the training length.
+    slow = (frequencies(c) < SLOW).repeat(2).nonzero().squeeze(1)
+    width = min(c.head_dim, stream.own.shape[1])
     for head, look in enumerate(heads):
-        copy = torch.linalg.qr(torch.randn(own.shape[1], width))[0].T @ own.T
-        v[head, :width] += 0.5 * copy
-        o[:, head, :width] += 0.5 * copy.T
+        if isinstance(look, Find) and look.name:
+            for i, (words_back, part) in enumerate(((2, FIRST_NAME), (1, SECOND_NAME))):
+                at = slice(i * CODE, (i + 1) * CODE)
+                v[head, at] += 0.5 * stream.read[words_back]
+                o[:, head, at] += 0.8 * stream.read[part].T
+        else:
+            copy = torch.linalg.qr(torch.randn(stream.own.shape[1], width))[0].T @ stream.own.T
+            v[head, :width] += 0.5 * copy
+            o[:, head, :width] += 0.5 * copy.T
         if isinstance(look, int):
-            look_at(c, q[head], k[head], shared / 4.0, look, 3.0)
+            look_at(c, q[head], k[head], stream.shared / 4.0, look, 3.0)
             continue
-        pairs, strength = look
-        for here, there in pairs:
-            turn = torch.linalg.qr(torch.randn(len(slow), len(slow)))[0]
-            q[head, slow] += strength * turn @ back[here]
-            k[head, slow] += strength * turn @ back[there]
+        for here, there in look.pairs:
+            turn = torch.linalg.qr(torch.randn(len(slow), CODE))[0]
+            q[head, slow] += look.strength * turn @ stream.read[here]
+            k[head, slow] += look.strength * turn @ stream.read[there]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from llama import arms, data
+from llama import arms, data, hops
 from llama.optimizer import optimizers
 from llama.run import Run
 
@@ -51,20 +51,25 @@ class Trainer:
             for group in o.param_groups:
                 group["lr"] = rate * group["factor"]
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=plan.bf16):
-            logits = self.net.logits(self.net.hidden(ids)[marks])
+            inputs: list[torch.Tensor] | None = [] if phase.hop_loss else None
+            logits = self.net.logits(self.net.hidden(ids, inputs)[marks])
         gold = ids.roll(-1, 1)[marks]
         each = F.cross_entropy(logits.float(), gold, reduction="none")
         # Every row counts by the square root of its marks, so that families with few are not dominated by those with many.
         row = torch.arange(phase.rows)[:, None].expand_as(marks)[marks]
         weight = 1.0 / marks.sum(1).clamp(min=1)[row].float().sqrt()
         loss = (each * weight).sum() / weight.sum()
+        self.count("loss", loss.item(), 1)
+        if inputs is not None:
+            looks = hops.attention_loss(self.net, inputs, hops.find(self.words, raw_ids, raw_marks))
+            self.count("hop_loss", looks.item(), 1)
+            loss = loss + phase.hop_loss * looks
         for o in self.optimizers:
             o.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
         for o in self.optimizers:
             o.step()
-        self.count("loss", loss.item(), 1)
         self.count_hits(ids, marks, (logits.argmax(-1) == gold).float(), row)
         self.step += 1
         self.tokens += phase.rows * phase.length
