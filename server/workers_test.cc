@@ -301,7 +301,7 @@ TEST_F(WorkersTest, PassesInspectionsBitForBit) {
   }
 }
 
-// The worker's checkpoint has 1,024 heads, the coordinator's directory 16.
+// The worker's checkpoint has 1,024 heads, the coordinator's directory 24.
 TEST_F(WorkersTest, AnInspectionOfOtherHeadsIsAnError) {
   const WorkerDaemon daemon;
   const std::shared_ptr<RemoteWorkers> workers = *Connect({daemon.server->address()});
@@ -322,7 +322,7 @@ TEST_F(WorkersTest, AnInspectionOfOtherHeadsIsAnError) {
   ASSERT_TRUE((*model)->engine->Start(request, std::move(callbacks)).ok());
   const absl::Status status = ended.get_future().get();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(status.message(), HasSubstr("sent the attention of 1024 heads with 1024 shares; the model has 16"));
+  EXPECT_THAT(status.message(), HasSubstr("sent the attention of 1024 heads with 1024 shares; the model has 24"));
 }
 
 TEST_F(WorkersTest, CancelsQueuedAndRunningRequestsAndStops) {

@@ -190,7 +190,8 @@ TEST(GoldTest, HasTheBitsOfScoringTheSameText) {
     return answer.get_future().get().value();
   };
   int greedy_count = 0, other_count = 0;
-  for (const char* kind : {"recall_kv", "icl_labels", "rag_facts", "longqa_story"}) {
+  // The shipped models were not trained on the last, and answer it wrongly.
+  for (const char* kind : {"recall_kv", "icl_labels", "rag_facts", "longqa_story", "variable_tracking"}) {
     SuiteSpec suite;
     suite.name = "s";
     suite.lengths = {700};
