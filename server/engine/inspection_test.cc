@@ -79,8 +79,7 @@ TEST(InspectionTest, AgreesWithEveryWeightOfTransformers) {
     const double bound = is_sharp ? 1e-4 : 1e-5;
     EXPECT_LT(DifferenceTo(run, boundaries, model), bound) << model;
     // The control: a temperature 1 % higher is seen.
-    EXPECT_GT(DifferenceTo(run, boundaries, model, RunTimeTemperature({is_sharp ? 0.404 : 1.01})), 10 * bound)
-        << model;
+    EXPECT_GT(DifferenceTo(run, boundaries, model, RunTimeTemperature({is_sharp ? 0.404 : 1.01})), 10 * bound) << model;
   }
 }
 
