@@ -118,6 +118,7 @@ def export(
     config: dict[str, Any] = json.loads((base / "config.json").read_text())
     if settings.gate == "constant_gate":
         raise ValueError("gate = 'constant_gate' is a control of training and has no checkpoint format")
+    config.pop("training", None)  # the base's: with it the checkpoint would be grouped with the runs of the base's arm
     config["focus_attention"] = settings.to_config(trained_context_length, regime)
     if settings.layers is None:
         focus_layers(model, settings)  # refuses a model without a full layer, as the engine does

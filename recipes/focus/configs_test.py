@@ -35,6 +35,8 @@ def test_synthetic_data_trains_a_shipped_model(tmp_path: pathlib.Path, name: str
     last = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])["held_out"]
     assert 0 < last["hard"] < 20 and len(last["pairs_visible"]) == 4 and last["top_k"] == run.focus.top_k
     trainer.export(tmp_path / "made")
+    # models/baseline states its training, of which this checkpoint is no further seed.
+    assert "training" not in json.loads((tmp_path / "made" / "config.json").read_text())
     model, mode = load_model(tmp_path / "made")
     assert mode.gate == "hard" and model.config.num_hidden_layers == 4
 

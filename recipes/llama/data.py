@@ -308,6 +308,11 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
     return out.done(length)
 
 
+def asks_two_documents(w: Words, tokens: list[int], at: int) -> bool:
+    """Whether " is" at position `at` ends "<attribute> of the friend of <name> is"; a name is two tokens."""
+    return tokens[at - 4] == w.one(" friend") and tokens[at - 6] == w.one(" of")
+
+
 Family = Callable[[Rng, Words, int, DataOptions, float | None], tuple[list[int], list[int]]]
 TASKS: dict[str, Family] = {"recall_kv": recall_kv, "icl_labels": icl_labels, "rag_facts": rag_facts, "longqa_story": longqa_story}
 FAMILIES = TASKS | {"copy": copy}

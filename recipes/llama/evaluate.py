@@ -29,11 +29,6 @@ def contexts(words: data.Words, task: str, length: int, samples: int) -> list[It
     return out
 
 
-def is_two_documents(words: data.Words, ids: list[int]) -> bool:
-    """Whether a question of rag_facts goes through two documents, by its last line."""
-    return words.one(" friend") in ids[-8:]
-
-
 @torch.no_grad()
 def hits(net: Llama, items: list[Item]) -> list[bool]:
     return [int(net.logits(net.hidden(torch.tensor([ids]))[:, -1]).argmax()) == gold for ids, gold in items]
@@ -48,8 +43,10 @@ def table(directories: list[pathlib.Path], lengths: list[int], samples: int, tas
             items = contexts(words, task, length, samples)
             parts = {task: items}
             if task == "rag_facts":
-                parts = {task: [i for i in items if not is_two_documents(words, i[0])],
-                         task + ", two documents": [i for i in items if is_two_documents(words, i[0])]}  # fmt: skip
+                parts = {task: [], task + ", two documents": []}
+                for ids, gold in items:
+                    is_hop = data.asks_two_documents(words, ids, len(ids) - 1)
+                    parts[task + ", two documents" * is_hop].append((ids, gold))
             for name, net in nets.items():
                 for part, mine in parts.items():
                     print(f"| {name} | {part} | {length} | {len(mine)} | {sum(hits(net, mine))} |", flush=True)

@@ -1,7 +1,7 @@
-"""Where two heads should look at the end of a question through two documents, and a loss of where they look.
+"""Attention supervision of questions through two documents (two hops).
 
-Such questions are learned late: that an answer is wrong does not tell which of two steps failed. The loss is -ln of the attention that
-start.NAME_HEAD puts on the end of the sentence with the friend's name, plus -ln of what start.VALUE_HEAD puts on the value.
+Such questions are learned late: the loss of the answer does not depend on which of the two hops failed. The auxiliary loss is -ln of
+the attention weight of start.NAME_HEAD on the end of the sentence with the friend's name, plus -ln of that of start.VALUE_HEAD on the value.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from llama.data import Array, Words
+from llama.data import Array, Words, asks_two_documents
 from llama.model import Llama, rotate
 from llama.start import NAME_HEAD, VALUE_HEAD
 
@@ -39,7 +39,7 @@ def find(words: Words, ids: Array, marks: Array) -> Hops:
             who = (tokens[i - 2], tokens[i - 1])
             if tokens[i - 4] != friend:
                 values.setdefault((who, tokens[i - 4]), i + 1)
-            elif tokens[i - 6] != of:
+            elif not asks_two_documents(words, tokens, i):
                 friends.setdefault(who, ((tokens[i + 1], tokens[i + 2]), i + 3))
             elif marks[r, i] and who in friends and (friends[who][0], tokens[i - 7]) in values:
                 hops.row.append(r)
@@ -65,6 +65,6 @@ def attention_loss(net: Llama, inputs: list[Tensor], hops: Hops) -> Tensor:
             k = rotate(F.linear(x, a.k_proj.weight[heads]), cos, sin)
             scale = a.row_scales(x).expand(len(x), net.config.num_attention_heads, length, 1)[row, head, at]
             scores = (q[:, None] * k[row]).sum(-1) * scale
-            hidden = torch.arange(length)[None] > at[:, None]
-            total = total + F.cross_entropy(scores.masked_fill(hidden, -torch.inf), torch.tensor(target))
+            future = torch.arange(length)[None] > at[:, None]
+            total = total + F.cross_entropy(scores.masked_fill(future, -torch.inf), torch.tensor(target))
     return total

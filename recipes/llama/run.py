@@ -14,7 +14,7 @@ CONFIGS = pathlib.Path(__file__).parent / "configs"
 @dataclasses.dataclass(frozen=True)
 class Phase:
     """`steps` of `rows` sequences of `length` tokens; `mix` gives the share of each family, `data_options` what they are like;
-    `hop_loss` is the weight of llama/hops.py's loss."""
+    `hop_loss` is the weight of the attention supervision of llama/hops.py."""
 
     steps: int
     rows: int

@@ -29,8 +29,8 @@ class Find:
     name: bool = False
 
 
-# An int is a head that looks that many tokens back, softly. At " is" of a question: the attribute's value or the friend's first word;
-# the end of the friend's name; the last words of two, three and four back.
+# An int is a head that looks that many tokens back, softly. Of the second layer, at " is" of a question: the first finds the value or
+# the friend's first word, the second the end of the friend's name; of the third, the first finds the value in the friend's document.
 SECOND_LAYER: tuple[Find | int, ...] = (
     Find(((0, 1), (1, 2), (2, 3), (4, 5)), 1.3), Find(((0, 3), (1, 4), (2, 5)), 1.5, name=True),
     Find(((0, 2),), 1.8), Find(((0, 3),), 1.8), Find(((0, 4),), 1.8), Find(((0, 1), (1, 2), (2, 3)), 1.1))  # fmt: skip
@@ -60,7 +60,7 @@ def initialize(net: Llama, structured: bool) -> None:
     back, the next two start finding again."""
     c = net.config
     heads = (c.num_attention_heads, c.num_key_value_heads)
-    if structured and (heads != 2 * (len(LOOK_BACK),) or c.num_hidden_layers < 3 or 2 * CODE > c.head_dim):
+    if structured and (set(heads) != {len(LOOK_BACK)} or c.num_hidden_layers < 3 or 2 * CODE > c.head_dim):
         raise ValueError(f"a structured start needs {len(LOOK_BACK)} heads of {2 * CODE} dimensions or more, as many for keys, and three layers; not {heads}, {c.head_dim}, {c.num_hidden_layers}")
     nn.init.normal_(net.embed_tokens.weight, std=c.hidden_size**-0.5)
     for layer in net.blocks():

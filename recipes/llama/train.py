@@ -81,7 +81,7 @@ class Trainer:
         total[1] += n
 
     def count_hits(self, ids: torch.Tensor, marks: torch.Tensor, hit: torch.Tensor, row: torch.Tensor) -> None:
-        """By family; questions of rag_facts through two documents and those for the friend apart, told by where "friend" is."""
+        """By family; questions of rag_facts through two documents and those for the friend apart."""
         friend = self.words.one(" friend")
         for r in range(len(ids)):
             name = FIRST_WORDS.get(self.words.tokenizer.id_to_token(int(ids[r, 1])) or "", "copy")
@@ -91,8 +91,8 @@ class Trainer:
                 continue
             tokens = ids[r].tolist()
             for at, right in zip(marks[r].nonzero().flatten().tolist(), hits.tolist()):
-                # At " is" of "<attribute> of the friend of <first> <second> is", or of "The friend of <first> <second> is", or after it.
-                hop = tokens[at - 4] == friend and tokens[at - 6] == self.words.one(" of")
+                # Else at " is" of "The friend of <first> <second> is", or after it.
+                hop = data.asks_two_documents(self.words, tokens, at)
                 kind = "rag_facts, two documents" if hop else "rag_facts, friend" if friend in tokens[at - 5 : at] else name
                 self.count(kind, right, 1)
 
