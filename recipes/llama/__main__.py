@@ -1,6 +1,6 @@
 """The small llamas. From recipes/:
 
-    python -m llama train CONFIG.toml --out DIR          trains or resumes one run, one thread
+    python -m llama train CONFIG.toml --out DIR [--start CHECKPOINT]     trains, continues a checkpoint or resumes; one thread
     python -m llama export CONFIG.toml --out DIR TARGET  the state of a run as a checkpoint with its `training` block
     python -m llama evaluate DIR .. --lengths 2048       accuracy on the native tasks, by this directory's own questions
     python -m llama fold SOURCE TARGET [--temperatures FILE.json]   constant temperatures into W_q: an ordinary checkpoint
@@ -24,6 +24,8 @@ def parse() -> argparse.Namespace:
         command.add_argument("--save-seconds", type=float, default=120)
         if name == "export":
             command.add_argument("target", type=pathlib.Path)
+        else:
+            command.add_argument("--start", type=pathlib.Path)
     evaluate = commands.add_parser("evaluate")
     evaluate.add_argument("checkpoints", type=pathlib.Path, nargs="+")
     evaluate.add_argument("--lengths", type=int, nargs="+", default=[512, 1024, 2048])
@@ -50,8 +52,10 @@ def main() -> None:
     if options.command in ("train", "export"):
         from llama import run, train
 
-        trainer = train.Trainer(run.read(options.config), options.out)
-        trainer.train(options.save_seconds) if options.command == "train" else trainer.export(options.target)
+        if options.command == "train":
+            train.Trainer(run.read(options.config), options.out, options.start).train(options.save_seconds)
+        else:
+            train.Trainer(run.read(options.config), options.out).export(options.target)
     elif options.command == "evaluate":
         from llama import data, evaluate
 

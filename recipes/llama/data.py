@@ -29,6 +29,8 @@ class DataOptions:
     documents that name a friend; `hop`: of questions through two documents; `bridge`: of these, questions for the friend itself,
     which the evaluation does not ask. `stops`: whether the token that closes an answer is trained on as well, so that
     generation ends. `documents`: of an easy rag_facts context, from and below.
+    `moved`: of questions of longqa_story, those about a person who moved more than once. `full`: of its stories that take 0.85 to 0.97
+    of the sequence, as in the evaluation: else most questions are about short stories, after which more of them fit.
     `alike`: of rag_facts contexts whose documents all state the same three attributes, so that an attribute does not tell the document.
     """
 
@@ -40,9 +42,11 @@ class DataOptions:
     stops: bool = False
     documents: tuple[int, int] = (1, 4)
     alike: float = 0.0
+    moved: float = 0.0
+    full: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("easy", "quiet", "friend", "hop", "bridge", "alike"):
+        for name in ("easy", "quiet", "friend", "hop", "bridge", "alike", "moved", "full"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, not a share from 0 to 1")
 
@@ -258,6 +262,8 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
     e, out = w.enc, Out()
     out.put(e("Read the story and answer the question.") + e("\n\n"))
     share = share or context_share(rng, length, 0.4)
+    if data_options.full and rng.random() < data_options.full:
+        share = rng.uniform(0.85, 0.97)
     sentences = max(4, int((length * share - 12) / 6.05))
     if rng.random() < data_options.easy:
         sentences = min(sentences, int(rng.integers(4, 20)))
@@ -265,6 +271,7 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
     names = pick(rng, len(w.names), count)
     retire = rng.random(count) ** rng.choice([0.3, 1.0]) * sentences
     place = np.full(count, -1)
+    moves = np.zeros(count, dtype=np.int64)
     went, took, left, was = e(" went to the"), e(" took the"), e(" left the"), w.one(" was")
     the_bare, the, dot, nl = w.one("The"), w.one(" The"), w.one("."), e("\n\n")
     for s in range(sentences):
@@ -281,6 +288,7 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
                 who = int(alive[rng.integers(len(alive))])
                 name = (w.names if start else w.names_sp)[names[who]]
                 place[who] = (place[who] + 1 + rng.integers(47)) % 48 if place[who] >= 0 else rng.integers(48)
+                moves[who] += 1
                 out.one(name)
                 out.put(went)
                 out.one(w.places_sp[place[who]])
@@ -298,8 +306,10 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
     known = np.flatnonzero(place >= 0)
     if len(known) == 0:
         return longqa_story(rng, w, length, data_options, share)
+    often = np.flatnonzero(moves > 1)
     while len(out.ids) < length:
-        who = int(known[rng.integers(len(known))])
+        asked = often if data_options.moved and len(often) and rng.random() < data_options.moved else known
+        who = int(asked[rng.integers(len(asked))])
         out.put(nl + e("Question: Where is") + [int(w.names_sp[names[who]])] + e("?") + e("\nAnswer:"))
         out.one(w.names_sp[names[who]])
         out.put(e(" is in the"))

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from llama import arms, data, fold, hops, run, start, train
+from llama import arms, data, fold, hops, moves, run, start, train
+from llama.attention_loss import attention_loss
 from llama.config import Attention, Config, Tau
 from llama.model import Llama, clipped, load, tau_of
 from llama.optimizer import optimizers
@@ -226,6 +227,30 @@ def test_a_resumed_run_equals_an_uninterrupted_one(arm: str, tmp_path: pathlib.P
     assert line["step"] == 6 and line["loss"] > 0 and ("tau_bias" in line) == (arm == "tau-causal")
 
 
+def test_a_run_continues_a_checkpoint(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the weights and the tokens of the first stage, with the heads of llama/moves.py; then from its own state."""
+    monkeypatch.setattr(moves, "SEPARATION_STEPS", 2)
+    tiny(tmp_path, "tau-causal")
+    (tmp_path / "second.toml").write_text('arm = "tau-causal"\nseed = 6\nplan = "second_plan.toml"\n')
+    (tmp_path / "second_plan.toml").write_text("last_move_heads = true\n" + TINY_PLAN.replace("hop_loss", "move_loss").replace("longqa_story = 1", "longqa_story = 3"))
+    config = run.read(tmp_path / "second.toml")
+    start_from = train.Trainer(run.read(tmp_path / "run.toml"), tmp_path / "first")
+    start_from.one_step()
+    start_from.export(tmp_path / "start")
+    with pytest.raises(ValueError, match="they need it"):
+        train.Trainer(config, tmp_path / "second")
+    with pytest.raises(ValueError, match="--start is for"):
+        train.Trainer(run.read(tmp_path / "run.toml"), tmp_path / "other", tmp_path / "start")
+    trainer = train.Trainer(config, tmp_path / "second", tmp_path / "start")
+    changed = {k for k, v in trainer.net.state_dict().items() if not v.equal(start_from.net.state_dict()[k])}
+    projections = {f"layers.{layer}.self_attn.{x}_proj.weight" for layer in (1, 2) for x in "qkvo"}
+    assert changed == projections | {"embed_tokens.weight"} and trainer.tokens == 5 * 64
+    trainer.one_step()
+    assert trainer.tally["move_loss"][1] == 1 and trainer.tokens == 2 * 5 * 64
+    trainer.save()
+    assert train.Trainer(config, tmp_path / "second").tokens == trainer.tokens
+
+
 def test_questions_for_the_friend_and_through_two_documents_are_told_apart(tmp_path: pathlib.Path) -> None:
     trainer = train.Trainer(tiny(tmp_path, "baseline"), tmp_path / "run")
     rng, words = np.random.default_rng(8), trainer.words
@@ -249,12 +274,64 @@ def two_document_batch(rows: int = 4) -> tuple[data.Words, Any, Any]:
 def test_hops_are_where_the_text_has_the_name_and_the_value() -> None:
     words, ids, marks = two_document_batch()
     found = hops.find(words, ids, marks)
-    assert len(found.row) > 8
-    for r, at, name, value in zip(found.row, found.at, found.name, found.value):
+    assert len(found[start.NAME_HEAD]) > 8
+    for (r, at, name), (r2, at2, value) in zip(found[start.NAME_HEAD], found[start.VALUE_HEAD], strict=True):
         word = [words.tokenizer.decode([t]).strip() for t in ids[r].tolist()]
         who, attribute, friend = word[at - 2 : at], word[at - 7], word[name - 2 : name]
+        assert (r2, at2) == (r, at)
         assert word[name - 7 : name - 2] == ["friend", "of", *who, "is"] and word[name] == "."
         assert word[value - 5 : value] == [attribute, "of", *friend, "is"] and word[value] == word[at + 1]
+
+
+def test_moves_are_where_the_text_has_them() -> None:
+    """Every move of a person who moved before, and every complete question, of stories that start paragraphs with names as well."""
+    words, rng = data.Words(), np.random.default_rng(3)
+    ids, marks = zip(*(data.longqa_story(rng, words, 400, data.DataOptions(moved=0.7, full=0.5)) for _ in range(4)))
+    other, their_marks = data.recall_kv(rng, words, 400, data.DataOptions())
+    found = moves.find(words, np.array([*ids, other]), np.array([*marks, their_marks], dtype=bool))
+    wanted: dict[Any, list[tuple[int, int, int]]] = {head: [] for head in found}
+    for r, tokens in enumerate(ids):
+        word = [words.tokenizer.decode([t]).strip() for t in tokens]
+        last: dict[str, int] = {}
+        for i in range(4, len(word)):
+            if word[i - 3 : i] == ["went", "to", "the"]:
+                if word[i - 4] in last:
+                    wanted[moves.PRIOR_HEAD].append((r, i - 1, last[word[i - 4]]))
+                last[word[i - 4]] = i
+            elif word[i - 2 : i + 1] == ["is", "in", "the"] and marks[r][i]:
+                place = last[word[i - 3]]
+                assert word[i + 1] == word[place]
+                for head, target in ((moves.LAST_HEAD, place), (moves.PRIOR_PLACE_HEAD, place - 1), (moves.PRIOR_HEAD, place)):
+                    wanted[head].append((r, i, target))
+    assert found == wanted and len(found[moves.LAST_HEAD]) > 8 and len(found[moves.PRIOR_HEAD]) > 40
+
+
+def test_full_stories_take_most_of_the_sequence() -> None:
+    words, rng = data.Words(), np.random.default_rng(4)
+    for _ in range(5):
+        ids, _ = data.longqa_story(rng, words, 800, data.DataOptions(full=1.0))
+        text = words.tokenizer.decode(ids)
+        assert len(words.enc(text.split("\n\nQuestion")[0])) > 0.8 * 800
+
+
+@pytest.mark.parametrize("arm", ["baseline", "focal", "tau-causal"])
+def test_names_are_separated_and_nothing_else_is_changed(arm: str) -> None:
+    words = data.Words()
+    net = arms.make(arms.ARMS[arm], Config(), 4)
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    texts = moves.name_texts(words)
+    loss = float(moves.margin_loss(net, texts))
+    moves.separate_names(net, words, steps=8)
+    assert float(moves.margin_loss(net, texts)) < 0.9 * loss
+    names = sorted(moves.names_by_token(words))
+    others = np.setdiff1d(np.arange(2023), names)
+    for key, value in net.state_dict().items():
+        if "embed" not in key:
+            assert value.equal(before[key]), key
+            continue
+        assert value[others].equal(before[key][others]) and not value[names].equal(before[key][names])
+        assert torch.allclose(value.norm(dim=1), before[key].norm(dim=1), rtol=1e-5)
+    assert all(p.requires_grad for p in net.parameters())
 
 
 @pytest.mark.parametrize("arm", ["baseline", "focal", "tau-causal-preserving"])
@@ -264,17 +341,18 @@ def test_loss_of_attention_is_that_of_the_two_heads(arm: str) -> None:
     inputs: list[torch.Tensor] = []
     with torch.no_grad():
         net.hidden(torch.from_numpy(ids), inputs)
-        got = float(hops.attention_loss(net, inputs, found))
+        got = float(attention_loss(net, inputs, found))
         cos, sin = net.rope(ids.shape[1])
         total = 0.0
-        for (layer, head), target in ((start.NAME_HEAD, found.name), (start.VALUE_HEAD, found.value)):
+        for (layer, head), items in found.items():
             a, x = net.blocks()[layer].self_attn, net.blocks()[layer].input_layernorm(inputs[layer])
             q, k = a.queries_and_keys(x, cos, sin)
             logits = (q @ k.mT * a.row_scales(x)).masked_fill(torch.ones(288, 288).triu(1).bool(), -math.inf)
-            mass = logits.softmax(-1)[found.row, head, found.at, target]
+            row, at, target = torch.tensor(items).unbind(1)
+            mass = logits.softmax(-1)[row, head, at, target]
             total -= float(mass.log().mean())
     assert got == pytest.approx(total, rel=1e-4)
-    assert float(hops.attention_loss(net, inputs, hops.Hops())) == 0
+    assert float(attention_loss(net, inputs, {start.NAME_HEAD: []})) == 0
 
 
 def test_structured_start_looks_at_the_evidence() -> None:
@@ -284,11 +362,12 @@ def test_structured_start_looks_at_the_evidence() -> None:
     inputs: list[torch.Tensor] = []
     with torch.no_grad():
         net.hidden(torch.from_numpy(ids), inputs)
-        for (layer, head), target, least in ((start.NAME_HEAD, found.name, 0.2), (start.VALUE_HEAD, found.value, 0.05)):
+        for (layer, head), least in ((start.NAME_HEAD, 0.2), (start.VALUE_HEAD, 0.05)):
             a, x = net.blocks()[layer].self_attn, net.blocks()[layer].input_layernorm(inputs[layer])
             q, k = a.queries_and_keys(x, *net.rope(ids.shape[1]))
             logits = (q @ k.mT * a.row_scales(x)).masked_fill(torch.ones(288, 288).triu(1).bool(), -math.inf)
-            assert float(logits.softmax(-1)[found.row, head, found.at, target].mean()) > least
+            row, at, target = torch.tensor(found[layer, head]).unbind(1)
+            assert float(logits.softmax(-1)[row, head, at, target].mean()) > least
     with pytest.raises(ValueError, match="needs 6 heads of 32"):
         arms.make(arms.ARMS["baseline"], SMALL, 4)
 
@@ -424,9 +503,10 @@ def test_the_product_gives_the_same_bits_folded(tmp_path: pathlib.Path) -> None:
 
 
 def test_plan_of_the_shipped_models_is_one_for_all() -> None:
-    plans = {tomllib.loads(f.read_text())["plan"] for f in run.CONFIGS.glob("shipped-*.toml") if "plan" not in f.stem}
-    seeds = {run.read(f).seed for f in run.CONFIGS.glob("shipped-*.toml") if "plan" not in f.stem}
-    assert len(plans) == len(seeds) == 1
+    for stage in ("shipped", "moves"):
+        files = [f for f in run.CONFIGS.glob(f"{stage}-*.toml") if "plan" not in f.stem]
+        plans = {tomllib.loads(f.read_text())["plan"] for f in files}
+        assert len(plans) == len({run.read(f).seed for f in files}) == 1 and len(files) == 3
 
 
 def test_configurations_refuse_unknown_keys(tmp_path: pathlib.Path) -> None:

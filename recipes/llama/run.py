@@ -14,7 +14,7 @@ CONFIGS = pathlib.Path(__file__).parent / "configs"
 @dataclasses.dataclass(frozen=True)
 class Phase:
     """`steps` of `rows` sequences of `length` tokens; `mix` gives the share of each family, `data_options` what they are like;
-    `hop_loss` is the weight of the attention supervision of llama/hops.py."""
+    `hop_loss` and `move_loss` are the weights of the attention supervision of llama/hops.py and llama/moves.py."""
 
     steps: int
     rows: int
@@ -22,6 +22,7 @@ class Phase:
     mix: dict[str, float]
     data_options: data.DataOptions = data.DataOptions()
     hop_loss: float = 0.0
+    move_loss: float = 0.0
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.mix) - set(data.FAMILIES))
@@ -33,7 +34,8 @@ class Phase:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The rate warms up, then is interpolated linearly between `points`, (share of all steps, share of the rate)."""
+    """The rate warms up, then is interpolated linearly between `points`, (share of all steps, share of the rate). `last_move_heads`:
+    a continued training, which adds the heads of llama/moves.py to the checkpoint it starts from."""
 
     learning_rate: float
     muon_factor: float
@@ -42,6 +44,7 @@ class Plan:
     phases: tuple[Phase, ...]
     bf16: bool = True
     structured: bool = True
+    last_move_heads: bool = False
 
     @property
     def steps(self) -> int:

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from llama import arms, data, hops
+from llama import arms, data, hops, moves
+from llama.attention_loss import attention_loss
+from llama.model import load
 from llama.optimizer import optimizers
 from llama.run import Run
 
@@ -19,14 +21,17 @@ FIRST_WORDS = {"Find": "recall_kv", "Label": "icl_labels", "Answer": "rag_facts"
 
 
 class Trainer:
-    def __init__(self, run: Run, out: pathlib.Path) -> None:
+    def __init__(self, run: Run, out: pathlib.Path, start: pathlib.Path | None = None) -> None:
+        """`start`: the checkpoint that a continued training starts from; not needed to resume."""
         self.run, self.out, self.words = run, out, data.Words()
         arm = run.recipe
+        self.file = out / "state.pt"
+        if run.plan.last_move_heads != (start is not None) and not self.file.exists():
+            raise ValueError("--start is for plans with last_move_heads, and they need it")
         self.net = arms.make(arm, run.shape, run.seed, run.plan.structured)
         self.optimizers = optimizers(self.net, arm.q_rate, run.plan.muon_factor)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.tally: dict[str, list[float]] = {}
-        self.file = out / "state.pt"
         out.mkdir(parents=True, exist_ok=True)
         if self.file.exists():
             state = torch.load(self.file, weights_only=True)
@@ -35,6 +40,10 @@ class Trainer:
                 o.load_state_dict(s)
             self.step, self.tokens, self.seconds = state["step"], state["tokens"], state["seconds"]
             self.tally = state["tally"]
+        elif start is not None:
+            self.net.load_state_dict(load(start).state_dict())
+            moves.add_heads(self.net, self.words, run.seed)
+            self.tokens = json.loads((start / "config.json").read_text())["training"]["tokens"]
 
     def save(self) -> None:
         state = {"net": self.net.state_dict(), "optimizers": [o.state_dict() for o in self.optimizers], "step": self.step,
@@ -51,7 +60,7 @@ class Trainer:
             for group in o.param_groups:
                 group["lr"] = rate * group["factor"]
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=plan.bf16):
-            inputs: list[torch.Tensor] | None = [] if phase.hop_loss else None
+            inputs: list[torch.Tensor] | None = [] if phase.hop_loss or phase.move_loss else None
             logits = self.net.logits(self.net.hidden(ids, inputs)[marks])
         gold = ids.roll(-1, 1)[marks]
         each = F.cross_entropy(logits.float(), gold, reduction="none")
@@ -60,10 +69,11 @@ class Trainer:
         weight = 1.0 / marks.sum(1).clamp(min=1)[row].float().sqrt()
         loss = (each * weight).sum() / weight.sum()
         self.count("loss", loss.item(), 1)
-        if inputs is not None:
-            looks = hops.attention_loss(self.net, inputs, hops.find(self.words, raw_ids, raw_marks))
-            self.count("hop_loss", looks.item(), 1)
-            loss = loss + phase.hop_loss * looks
+        for name, factor, find in (("hop_loss", phase.hop_loss, hops.find), ("move_loss", phase.move_loss, moves.find)):
+            if inputs is not None and factor:
+                auxiliary = attention_loss(self.net, inputs, find(self.words, raw_ids, raw_marks))
+                self.count(name, auxiliary.item(), 1)
+                loss = loss + factor * auxiliary
         for o in self.optimizers:
             o.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]

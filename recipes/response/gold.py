@@ -25,11 +25,14 @@ Values = dict[tuple[str, str], dict[Context, float]]  # (variant, measure): mean
 def collect(name: str, database: pathlib.Path, results: pathlib.Path) -> None:
     """Of a job of one length; a question without one of the two values is an error: nothing is left out silently."""
     with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as opened:
+        unfinished = opened.execute("SELECT count(*) FROM jobs WHERE end_us IS NULL").fetchone()[0]
         lengths = opened.execute("SELECT DISTINCT context_length FROM v_samples").fetchall()
         rows = opened.execute(
             "SELECT gold.variant, gold.task, gold.cluster, gold.sample_index, gold.value, score.value FROM v_samples gold "
             "JOIN v_samples score USING (job_id, variant, task, context_length, sample_index) "
             "WHERE gold.metric = ? AND score.is_primary ORDER BY 1, 2, 4", (GOLD,)).fetchall()  # fmt: skip
+    if unfinished:
+        raise ValueError(f"{database} has {unfinished} unfinished jobs")
     if len(lengths) != 1 or not rows or any(None in row for row in rows):
         raise ValueError(f"{database} has {len(lengths)} lengths and {sum(None in row for row in rows)} of {len(rows)} questions without a value")
     numbers = {c: i for i, c in enumerate(sorted({(task, cluster) for _, task, cluster, *_ in rows}, key=str))}
@@ -62,6 +65,9 @@ def lines(values: Values, measure: str, task: str | None) -> list[str]:
         line = f"| {task or 'all'} | {v.removeprefix(base) or 't = 1'} | {len(chosen[v])} | {np.mean(list(chosen[v].values())):.4f} |"
         if v in tests:
             t = tests[v]
+            if all(x == chosen[base][c] for c, x in chosen[v].items()):  # an interval from no spread at all would claim too much
+                out.append(f"{line} equal in every context | | | |")
+                continue
             line += f" {t.mean:+.4f} ({t.low:+.4f} to {t.high:+.4f}) | {t.p:.4f} | {f'{adjusted[v]:.4f}' if v in adjusted else ''} | {t.detectable:.4f} |"
         out.append(line if v in tests else line + " | | | |")
     return out

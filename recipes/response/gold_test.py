@@ -11,11 +11,13 @@ from response import gold
 COLUMNS = "job_id, variant, task, context_length, sample_index, cluster, metric, value, is_primary"
 
 
-def database(path: pathlib.Path, effect: dict[str, float], contexts: int = 6, missing: bool = False) -> pathlib.Path:
+def database(path: pathlib.Path, effect: dict[str, float], contexts: int = 6, missing: bool = False, unfinished: bool = False) -> pathlib.Path:
     rng = np.random.default_rng(5)
     shared = {(task, i): float(rng.normal(-2, 1)) for task in ("a", "b") for i in range(4 * contexts)}
     with sqlite3.connect(path) as opened:
         opened.execute(f"CREATE TABLE v_samples ({COLUMNS})")
+        opened.execute("CREATE TABLE jobs (end_us)")
+        opened.execute("INSERT INTO jobs VALUES (?)", (None if unfinished else 7,))
         for variant, by in effect.items():
             for (task, i), base in shared.items():
                 value = None if missing and (variant, task, i) == ("m@t=0.8", "b", 3) else base + by + float(rng.normal(0, 0.01))
@@ -34,9 +36,14 @@ def test_planted_differences_are_found(tmp_path: pathlib.Path) -> None:
     assert float(cells["@t=0.9"][6]) > 0.01 and cells["t = 1"][5] == ""
     assert text.count("| a | @t=0.9 | 6 |") == 1  # each task apart, without Holm
     scores = gold.tables("m", values).split("m: score")[1]
-    assert "+0.0000 (+0.0000 to +0.0000)" in scores
+    assert "| b | @t=0.8 | 6 | 0.3750 | equal in every context | | | |" in scores
 
 
 def test_a_question_without_a_value_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="1 of 96 questions without a value"):
         gold.collect("m", database(tmp_path / "m.db", {"m": 0.0, "m@t=0.8": 0.0}, missing=True), tmp_path)
+
+
+def test_an_unfinished_job_is_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ValueError, match="1 unfinished jobs"):
+        gold.collect("m", database(tmp_path / "m.db", {"m": 0.0, "m@t=0.8": 0.0}, unfinished=True), tmp_path)
