@@ -30,7 +30,8 @@ class DataOptions:
     which the evaluation does not ask. `stops`: whether the token that closes an answer is trained on as well, so that
     generation ends. `documents`: of an easy rag_facts context, from and below.
     `moved`: of questions of longqa_story, those about a person who moved more than once. `full`: of its stories that take 0.85 to 0.97
-    of the sequence, as in the evaluation: else most questions are about short stories, after which more of them fit.
+    of the sequence, as in the evaluation: else most questions are about short stories, after which more of them fit. `planted`: of its
+    stories in which some persons move at u d, v d and d of the story (u, v and d uniform) and not after, and are asked about, as in the evaluation.
     `alike`: of rag_facts contexts whose documents all state the same three attributes, so that an attribute does not tell the document.
     """
 
@@ -44,9 +45,10 @@ class DataOptions:
     alike: float = 0.0
     moved: float = 0.0
     full: float = 0.0
+    planted: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("easy", "quiet", "friend", "hop", "bridge", "alike", "moved", "full"):
+        for name in ("easy", "quiet", "friend", "hop", "bridge", "alike", "moved", "full", "planted"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, not a share from 0 to 1")
 
@@ -272,6 +274,13 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
     retire = rng.random(count) ** rng.choice([0.3, 1.0]) * sentences
     place = np.full(count, -1)
     moves = np.zeros(count, dtype=np.int64)
+    plan: dict[int, int] = {}  # sentence: who moves in it
+    if data_options.planted and rng.random() < data_options.planted:
+        for who in range(min(count, 6)):
+            d = rng.random()
+            retire[who] = -1
+            for depth in (d * rng.random(), d * rng.random(), d):
+                plan.setdefault(int(depth * sentences), who)
     went, took, left, was = e(" went to the"), e(" took the"), e(" left the"), w.one(" was")
     the_bare, the, dot, nl = w.one("The"), w.one(" The"), w.one("."), e("\n\n")
     for s in range(sentences):
@@ -279,9 +288,11 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
             out.put(nl)
         start = s % 8 == 0
         who, kind = int(rng.integers(count)), rng.random()
+        if s in plan:
+            kind = 0.0
         name = (w.names if start else w.names_sp)[names[who]]
         if kind < 0.5:
-            alive = np.flatnonzero(retire >= s)
+            alive = np.array([plan[s]]) if s in plan else np.flatnonzero(retire >= s)
             if len(alive) == 0:
                 kind = 0.5 + rng.random() / 2
             else:
@@ -307,6 +318,8 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
     if len(known) == 0:
         return longqa_story(rng, w, length, data_options, share)
     often = np.flatnonzero(moves > 1)
+    if plan and len(asked_about := np.intersect1d(often, list(plan.values()))):
+        often = asked_about
     while len(out.ids) < length:
         asked = often if data_options.moved and len(often) and rng.random() < data_options.moved else known
         who = int(asked[rng.integers(len(asked))])

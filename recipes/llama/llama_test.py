@@ -173,7 +173,7 @@ def test_bad_settings_are_refused() -> None:
 
 def test_every_configuration_file_is_a_run() -> None:
     files = sorted(run.CONFIGS.glob("*.toml"))
-    runs = [run.read(f) for f in files if "plan" not in f.name]
+    runs = [run.read(f) for f in files if not f.stem.endswith("plan")]
     assert len(runs) >= 3 and {r.seed for r in runs} and all(r.plan.steps > 0 for r in runs)
     one = runs[0].plan
     assert one.rate_at(0) < one.rate_at(one.warmup) and one.rate_at(one.steps - 1) < 0.02 * one.learning_rate
@@ -314,6 +314,17 @@ def test_full_stories_take_most_of_the_sequence() -> None:
         assert len(words.enc(text.split("\n\nQuestion")[0])) > 0.8 * 800
 
 
+def test_the_gain_of_the_prior_place_is_of_one_head() -> None:
+    net = arms.make(arms.ARMS["baseline"], Config(), 4)
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    moves.multiply_prior_place(net, 3.0)
+    layer, head = moves.PRIOR_PLACE_HEAD
+    changed = {k: v for k, v in net.state_dict().items() if not v.equal(before[k])}
+    assert list(changed) == [f"layers.{layer}.self_attn.o_proj.weight"]
+    ratio = next(iter(changed.values())) / before[next(iter(changed))]
+    assert torch.allclose(ratio[:, head * 32 : (head + 1) * 32], torch.tensor(3.0)) and int((ratio != 1).any(0).sum()) == 32
+
+
 @pytest.mark.parametrize("arm", ["baseline", "focal", "tau-causal"])
 def test_names_are_separated_and_nothing_else_is_changed(arm: str) -> None:
     words = data.Words()
@@ -393,12 +404,13 @@ def test_answers_of_every_family_follow_from_the_text() -> None:
                 attribute, name = asked.split(" of the friend of ")
                 asked = f"{attribute} of {facts[f'friend of {name}']}"
             assert facts[asked] == answer, question
-    for _ in range(20):
-        ids, _ = data.longqa_story(rng, words, 300, data.DataOptions(easy=0.5), None)
+    for options in [data.DataOptions(easy=0.5)] * 20 + [data.DataOptions(planted=1.0, moved=1.0, full=1.0)] * 20:
+        ids, _ = data.longqa_story(rng, words, 300, options, None)
         story, *questions = words.tokenizer.decode(ids, skip_special_tokens=True).split("\n\nQuestion: Where is ")
         for question in (q for q in questions if q.endswith(".")):
             name, place = question.split("?")[0], question.rstrip(".").split(" ")[-1]
             assert story.rsplit(f"{name} went to the ", 1)[1].split(".")[0] == place
+            assert not options.planted or story.count(f"{name} went to the ") > 1
 
 
 # ---- folding
@@ -503,10 +515,11 @@ def test_the_product_gives_the_same_bits_folded(tmp_path: pathlib.Path) -> None:
 
 
 def test_plan_of_the_shipped_models_is_one_for_all() -> None:
-    for stage in ("shipped", "moves"):
-        files = [f for f in run.CONFIGS.glob(f"{stage}-*.toml") if "plan" not in f.stem]
+    for stage in ("shipped", "moves", "planted"):
+        files = [f for f in run.CONFIGS.glob(f"{stage}-*.toml") if not f.stem.endswith("plan")]
         plans = {tomllib.loads(f.read_text())["plan"] for f in files}
-        assert len(plans) == len({run.read(f).seed for f in files}) == 1 and len(files) == 3
+        assert len(plans) == len({run.read(f).seed for f in files}) == 1
+        assert {run.read(f).arm for f in files} >= {"baseline", "focal", "tau-causal"}
 
 
 def test_configurations_refuse_unknown_keys(tmp_path: pathlib.Path) -> None:

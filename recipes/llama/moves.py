@@ -72,6 +72,12 @@ def add_heads(net: Llama, words: Words, seed: int) -> None:
         q[head, rotating] *= factor
 
 
+@torch.no_grad()
+def multiply_prior_place(net: Llama, gain: float) -> None:
+    """Training sharpens attention, but hardly grows what is subtracted."""
+    by_head(net.config, net.blocks()[PRIOR_PLACE_HEAD[0]].self_attn)[3][:, PRIOR_PLACE_HEAD[1]] *= gain
+
+
 @torch.enable_grad()
 def separate_names(net: Llama, words: Words, steps: int, rate: float = 0.004) -> None:
     """Moves the embeddings of names, keeping their length, until NAME_HEADS tell them apart (at the start two of 48 random codes are alike).

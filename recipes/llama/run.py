@@ -35,7 +35,8 @@ class Phase:
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """The rate warms up, then is interpolated linearly between `points`, (share of all steps, share of the rate). `last_move_heads`:
-    a continued training, which adds the heads of llama/moves.py to the checkpoint it starts from."""
+    a continued training, which adds the heads of llama/moves.py to the checkpoint it starts from. `prior_place_gain`: one of a checkpoint
+    that has them, whose PRIOR_PLACE_HEAD is multiplied by that."""
 
     learning_rate: float
     muon_factor: float
@@ -45,10 +46,15 @@ class Plan:
     bf16: bool = True
     structured: bool = True
     last_move_heads: bool = False
+    prior_place_gain: float | None = None
 
     @property
     def steps(self) -> int:
         return sum(p.steps for p in self.phases)
+
+    @property
+    def continues(self) -> bool:
+        return self.last_move_heads or self.prior_place_gain is not None
 
     def phase_at(self, step: int) -> Phase:
         for phase in self.phases:

@@ -26,8 +26,8 @@ class Trainer:
         self.run, self.out, self.words = run, out, data.Words()
         arm = run.recipe
         self.file = out / "state.pt"
-        if run.plan.last_move_heads != (start is not None) and not self.file.exists():
-            raise ValueError("--start is for plans with last_move_heads, and they need it")
+        if run.plan.continues != (start is not None) and not self.file.exists():
+            raise ValueError("--start is for plans with last_move_heads or prior_place_gain, and they need it")
         self.net = arms.make(arm, run.shape, run.seed, run.plan.structured)
         self.optimizers = optimizers(self.net, arm.q_rate, run.plan.muon_factor)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
@@ -42,7 +42,10 @@ class Trainer:
             self.tally = state["tally"]
         elif start is not None:
             self.net.load_state_dict(load(start).state_dict())
-            moves.add_heads(self.net, self.words, run.seed)
+            if run.plan.last_move_heads:
+                moves.add_heads(self.net, self.words, run.seed)
+            if run.plan.prior_place_gain is not None:
+                moves.multiply_prior_place(self.net, run.plan.prior_place_gain)
             self.tokens = json.loads((start / "config.json").read_text())["training"]["tokens"]
 
     def save(self) -> None:

@@ -166,7 +166,7 @@ TEST(BesideAWriterTest, AComparisonIsOneStateOfTheJob) {
   for (int i = 0; i < kQuestionCount; ++i) {
     std::string question;
     for (int word = 0; word < 100; ++word) absl::StrAppend(&question, "word", i, " ");
-    question += "The";  // after which no shipped model ends its answer
+    question += "Ben went to the";  // a place follows, so the answer does not end before it is cut
     absl::StrAppend(&rows, Json{{"q", question}, {"a", "yes"}}.dump(), "\n");
   }
   std::ofstream(directory.File("rows.jsonl")) << rows;
