@@ -30,8 +30,6 @@ def find(words: Words, ids: Array, marks: Array) -> Targets:
     places, went = set(words.places_sp.tolist()), words.enc(" went to the")
     targets: Targets = {PRIOR_HEAD: [], LAST_HEAD: [], PRIOR_PLACE_HEAD: []}
     for r, tokens in enumerate(ids.tolist()):
-        if tokens[1] != words.one("Read"):
-            continue
         last: dict[int, int] = {}
         for i in range(6, len(tokens)):
             if tokens[i] in places and tokens[i - 3 : i] == went:

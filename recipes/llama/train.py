@@ -63,7 +63,7 @@ class Trainer:
             for group in o.param_groups:
                 group["lr"] = rate * group["factor"]
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=plan.bf16):
-            inputs: list[torch.Tensor] | None = [] if phase.hop_loss or phase.move_loss else None
+            inputs: list[torch.Tensor] = []
             logits = self.net.logits(self.net.hidden(ids, inputs)[marks])
         gold = ids.roll(-1, 1)[marks]
         each = F.cross_entropy(logits.float(), gold, reduction="none")
@@ -73,7 +73,7 @@ class Trainer:
         loss = (each * weight).sum() / weight.sum()
         self.count("loss", loss.item(), 1)
         for name, factor, find in (("hop_loss", phase.hop_loss, hops.find), ("move_loss", phase.move_loss, moves.find)):
-            if inputs is not None and factor:
+            if factor:
                 auxiliary = attention_loss(self.net, inputs, find(self.words, raw_ids, raw_marks))
                 self.count(name, auxiliary.item(), 1)
                 loss = loss + factor * auxiliary
