@@ -2,6 +2,7 @@
 
     python -m response.gold collect NAME DB     writes response/results/gold/NAME.csv: one line a variant, task and question
     python -m response.gold show                the registered tables from every such file
+    python -m response.gold pool NAME NAME..    the same of all contexts of these files, for the variants that all of them have
 
 The unit is a context: the mean over its questions. Differences from the variant without `@` are paired by context.
 """
@@ -53,6 +54,13 @@ def read(path: pathlib.Path) -> Values:
     return {k: {c: float(np.mean(x)) for c, x in by.items()} for k, by in found.items()}
 
 
+def pool(names: list[str], results: pathlib.Path) -> Values:
+    found = {name: read(results / f"{name}.csv") for name in names}
+    shared = set.intersection(*(set(values) for values in found.values()))
+    first = next(iter(found.values()))
+    return {k: {(task, f"{name}/{c}"): x for name, values in found.items() for (task, c), x in values[k].items()} for k in first if k in shared}
+
+
 def lines(values: Values, measure: str, task: str | None) -> list[str]:
     """A line a variant; over all tasks (each has as many contexts) the log-likelihood is adjusted over the variants."""
     base = next(v for v, _ in values if "@" not in v)
@@ -91,10 +99,14 @@ def main() -> None:
     add.add_argument("name")
     add.add_argument("database", type=pathlib.Path)
     commands.add_parser("show")
+    commands.add_parser("pool").add_argument("names", nargs="+")
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
     options = parser.parse_args()
     if options.command == "collect":
         collect(options.name, options.database, options.results)
+        return
+    if options.command == "pool":
+        print(tables(" and ".join(options.names), pool(options.names, options.results)))
         return
     for path in sorted(options.results.glob("*.csv")):
         print(tables(path.stem, read(path)))

@@ -39,6 +39,15 @@ def test_planted_differences_are_found(tmp_path: pathlib.Path) -> None:
     assert "| b | @t=0.8 | 6 | 0.3750 | equal in every context | | | |" in scores
 
 
+def test_contexts_of_several_jobs_are_pooled(tmp_path: pathlib.Path) -> None:
+    for name, effect in (("first", {"m": 0.0, "m@t=0.8": -0.1, "m@t=0.9": 0.0}), ("second", {"m": 0.0, "m@t=0.8": -0.3})):
+        gold.collect(name, database(tmp_path / f"{name}.db", effect), tmp_path)
+    values = gold.pool(["first", "second"], tmp_path)
+    assert {variant for variant, _ in values} == {"m", "m@t=0.8"} and {len(by) for by in values.values()} == {24}
+    (line,) = (line for line in gold.lines(values, "log_likelihood", None) if "@t=0.8" in line)
+    assert float(line.split("|")[5].split("(")[0]) == pytest.approx(-0.2, abs=0.01)
+
+
 def test_a_question_without_a_value_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="1 of 96 questions without a value"):
         gold.collect("m", database(tmp_path / "m.db", {"m": 0.0, "m@t=0.8": 0.0}, missing=True), tmp_path)
