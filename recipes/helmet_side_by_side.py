@@ -105,7 +105,7 @@ def cells(release, configs):
             yield config, {k: v[i] for k, v in split.items()}
 
 
-def run_upstream(release, models, out, configs, attention="eager"):
+def run_upstream(release, models, out, configs, attention="eager", dtype="f32"):
     """eval.py, once for each dataset: shuffles without a seed then start from the same state."""
     import datasets
     import make_helmet_fixture as fixture
@@ -140,8 +140,9 @@ def run_upstream(release, models, out, configs, attention="eager"):
         for model, chat in MODELS.items():
             for config, cell in cells(release, chosen(configs, chat)):
                 sys.argv = ["eval.py", f"--config=configs/{config}.yaml", "--tag=v1", f"--model_name_or_path={models / model}", f"--output_dir={out / model}",
-                            "--no_cuda", "--no_bf16", "--no_torch_compile", "--num_workers=0"] + [f"--{k}={v}" for k, v in cell.items()]
+                            "--no_cuda", "--no_torch_compile", "--num_workers=0"] + [f"--{k}={v}" for k, v in cell.items()]
                 sys.argv += [] if chat else ["--use_chat_template=False"]
+                sys.argv += ["--no_bf16"] if dtype == "f32" else []
                 asked.clear()
                 runpy.run_path("eval.py", run_name="__main__")
                 (made,) = {p.relative_to(out) for p in out.rglob("*.json")} - digests.keys()
@@ -168,10 +169,10 @@ def stand_ins():
 
 
 class Daemon:
-    def __init__(self, programs, database, models, *flags):
+    def __init__(self, programs, database, models, *flags, dtype="f32"):
         port_file = database.parent / "port"
         port_file.unlink(missing_ok=True)
-        command = [programs / "varifocald", f"--db={database}", "--listen=127.0.0.1:0", f"--port-file={port_file}", "--dtype=f32", *flags]
+        command = [programs / "varifocald", f"--db={database}", "--listen=127.0.0.1:0", f"--port-file={port_file}", f"--dtype={dtype}", *flags]
         self.process = subprocess.Popen(command + [f"--model={name}={models / name}" for name in MODELS])
         while not port_file.exists() and self.process.poll() is None:
             time.sleep(0.1)
