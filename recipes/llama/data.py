@@ -29,9 +29,12 @@ class DataOptions:
     documents that name a friend; `hop`: of questions through two documents; `bridge`: of these, questions for the friend itself,
     which the evaluation does not ask. `stops`: whether the token that closes an answer is trained on as well, so that
     generation ends. `documents`: of an easy rag_facts context, from and below.
-    `moved`: of questions of longqa_story, those about a person who moved more than once. `full`: of its stories that take 0.85 to 0.97
-    of the sequence, as in the evaluation: else most questions are about short stories, after which more of them fit. `planted`: of its
-    stories in which some persons move at u d, v d and d of the story (u, v and d uniform) and not after, and are asked about, as in the evaluation.
+    `moved`: of questions of longqa_story, those about a person who moved more than once. `full`: of its stories that take 0.79 to 0.92
+    of the sequence (0.98 in the evaluation): else most questions are about short stories, after which more of them fit. `planted`: of its
+    stories in which some persons move at u d, v d and d of the story (u, v and d uniform) and not after, and are asked about, as in the evaluation;
+    `planted_persons`: how many, at most. `once`: of longqa_story contexts whose questions are about different persons: else the answer of most
+    questions of a full context is a copy of an earlier answer.
+    `full_documents`: of rag_facts contexts that take as much of the sequence.
     `alike`: of rag_facts contexts whose documents all state the same three attributes, so that an attribute does not tell the document.
     """
 
@@ -46,9 +49,12 @@ class DataOptions:
     moved: float = 0.0
     full: float = 0.0
     planted: float = 0.0
+    full_documents: float = 0.0
+    planted_persons: int = 6
+    once: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("easy", "quiet", "friend", "hop", "bridge", "alike", "moved", "full", "planted"):
+        for name in ("easy", "quiet", "friend", "hop", "bridge", "alike", "moved", "full", "planted", "full_documents", "once"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, not a share from 0 to 1")
 
@@ -199,6 +205,8 @@ def rag_facts(rng: Rng, w: Words, length: int, data_options: DataOptions, share:
     e, out = w.enc, Out()
     out.put(e("Answer the question from the documents."))
     share = share or context_share(rng, length, 0.3)
+    if data_options.full_documents and rng.random() < data_options.full_documents:
+        share = rng.uniform(0.85, 0.97)
     n = max(2, int((length * share - 20) / 33))
     if rng.random() < data_options.easy:
         n = min(n, int(rng.integers(*data_options.documents)))
@@ -276,7 +284,7 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
     moves = np.zeros(count, dtype=np.int64)
     plan: dict[int, int] = {}  # sentence: who moves in it
     if data_options.planted and rng.random() < data_options.planted:
-        for who in range(min(count, 6)):
+        for who in range(min(count, data_options.planted_persons)):
             d = rng.random()
             retire[who] = -1
             for depth in (d * rng.random(), d * rng.random(), d):
@@ -320,9 +328,12 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
     often = np.flatnonzero(moves > 1)
     if plan and len(asked_about := np.intersect1d(often, list(plan.values()))):
         often = asked_about
-    while len(out.ids) < length:
+    once = data_options.once > 0 and rng.random() < data_options.once
+    while len(out.ids) < length and len(known):
         asked = often if data_options.moved and len(often) and rng.random() < data_options.moved else known
         who = int(asked[rng.integers(len(asked))])
+        if once:
+            known, often = known[known != who], often[often != who]
         out.put(nl + e("Question: Where is") + [int(w.names_sp[names[who]])] + e("?") + e("\nAnswer:"))
         out.one(w.names_sp[names[who]])
         out.put(e(" is in the"))

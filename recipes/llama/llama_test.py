@@ -230,7 +230,7 @@ def test_a_run_continues_a_checkpoint(tmp_path: pathlib.Path, monkeypatch: pytes
     monkeypatch.setattr(moves, "SEPARATION_STEPS", 2)
     tiny(tmp_path, "tau-causal")
     (tmp_path / "second.toml").write_text('arm = "tau-causal"\nseed = 6\nplan = "second_plan.toml"\n')
-    (tmp_path / "second_plan.toml").write_text("last_move_heads = true\n" + TINY_PLAN.replace("hop_loss", "move_loss").replace("longqa_story = 1", "longqa_story = 3"))
+    (tmp_path / "second_plan.toml").write_text("continues = true\nlast_move_heads = true\n" + TINY_PLAN.replace("hop_loss", "move_loss").replace("longqa_story = 1", "longqa_story = 3"))
     config = run.read(tmp_path / "second.toml")
     start_from = train.Trainer(run.read(tmp_path / "run.toml"), tmp_path / "first")
     start_from.one_step()
@@ -364,7 +364,7 @@ def test_the_product_gives_the_same_bits_folded(tmp_path: pathlib.Path) -> None:
 
 
 def test_plan_of_the_shipped_models_is_one_for_all() -> None:
-    for stage in ("shipped", "moves", "planted"):
+    for stage in ("shipped", "moves", "planted", "long"):
         files = [f for f in run.CONFIGS.glob(f"{stage}-*.toml") if not f.stem.endswith("plan")]
         plans = {tomllib.loads(f.read_text())["plan"] for f in files}
         assert len(plans) == len({run.read(f).seed for f in files}) == 1

@@ -36,7 +36,7 @@ class Phase:
 class Plan:
     """The rate warms up, then is interpolated linearly between `points`, (share of all steps, share of the rate). `last_move_heads`:
     a continued training, which adds the heads of llama/moves.py to the checkpoint it starts from. `prior_place_gain`: one of a checkpoint
-    that has them, whose PRIOR_PLACE_HEAD is multiplied by that."""
+    that has them, whose PRIOR_PLACE_HEAD is multiplied by that. `continues`: one of a checkpoint as it is."""
 
     learning_rate: float
     muon_factor: float
@@ -47,14 +47,15 @@ class Plan:
     structured: bool = True
     last_move_heads: bool = False
     prior_place_gain: float | None = None
+    continues: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.last_move_heads or self.prior_place_gain is not None) and not self.continues:
+            raise ValueError("last_move_heads and prior_place_gain are for plans with continues = true")
 
     @property
     def steps(self) -> int:
         return sum(p.steps for p in self.phases)
-
-    @property
-    def continues(self) -> bool:
-        return self.last_move_heads or self.prior_place_gain is not None
 
     def phase_at(self, step: int) -> Phase:
         for phase in self.phases:

@@ -55,12 +55,21 @@ def test_moves_are_where_the_text_has_them() -> None:
     assert found == wanted and len(found[moves.LAST_HEAD]) > 8 and len(found[moves.PRIOR_HEAD]) > 40
 
 
-def test_full_stories_take_most_of_the_sequence() -> None:
+def test_questions_asked_once_are_about_different_persons() -> None:
+    words, rng = data.Words(), np.random.default_rng(5)
+    for _ in range(5):
+        ids, _ = data.longqa_story(rng, words, 800, data.DataOptions(full=1.0, planted=1.0, planted_persons=12, once=1.0))
+        asked = [q.split("?")[0] for q in words.tokenizer.decode(ids).split("Question: Where is ")[1:]]
+        assert len(set(asked)) == len(asked) > 0
+
+
+@pytest.mark.parametrize("family, options", [(data.longqa_story, data.DataOptions(full=1.0)), (data.rag_facts, data.DataOptions(full_documents=1.0))])
+def test_full_contexts_take_most_of_the_sequence(family: data.Family, options: data.DataOptions) -> None:
     words, rng = data.Words(), np.random.default_rng(4)
     for _ in range(5):
-        ids, _ = data.longqa_story(rng, words, 800, data.DataOptions(full=1.0))
+        ids, _ = family(rng, words, 800, options, None)
         text = words.tokenizer.decode(ids)
-        assert len(words.enc(text.split("\n\nQuestion")[0])) > 0.8 * 800
+        assert len(words.enc(text.split("\n\nQuestion")[0])) > 0.75 * 800
 
 
 def test_the_gain_of_the_prior_place_is_of_one_head() -> None:

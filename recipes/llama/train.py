@@ -27,7 +27,7 @@ class Trainer:
         arm = run.recipe
         self.file = out / "state.pt"
         if run.plan.continues != (start is not None) and not self.file.exists():
-            raise ValueError("--start is for plans with last_move_heads or prior_place_gain, and they need it")
+            raise ValueError("--start is for plans with continues = true, and they need it")
         self.net = arms.make(arm, run.shape, run.seed, run.plan.structured)
         self.optimizers = optimizers(self.net, arm.q_rate, run.plan.muon_factor)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
