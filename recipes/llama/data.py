@@ -137,6 +137,11 @@ def context_share(rng: Rng, length: int, low: float) -> float:
     return 1 - rng.random() ** 2 * 0.6 if length > 600 else rng.uniform(low, 0.8)
 
 
+def full_share(rng: Rng) -> float:
+    """Of a context that takes most of a sequence; a few questions fit behind it."""
+    return rng.uniform(0.85, 0.97)
+
+
 def keys(rng: Rng, w: Words, n: int) -> tuple[Array, Array]:
     """n distinct (first, second) pairs from as few words as make them share words often, or from all."""
     side = int(np.ceil(np.sqrt(n) * rng.uniform(1.05, 3.0))) + 1
@@ -206,7 +211,7 @@ def rag_facts(rng: Rng, w: Words, length: int, data_options: DataOptions, share:
     out.put(e("Answer the question from the documents."))
     share = share or context_share(rng, length, 0.3)
     if data_options.full_documents and rng.random() < data_options.full_documents:
-        share = rng.uniform(0.85, 0.97)
+        share = full_share(rng)
     n = max(2, int((length * share - 20) / 33))
     if rng.random() < data_options.easy:
         n = min(n, int(rng.integers(*data_options.documents)))
@@ -273,7 +278,7 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
     out.put(e("Read the story and answer the question.") + e("\n\n"))
     share = share or context_share(rng, length, 0.4)
     if data_options.full and rng.random() < data_options.full:
-        share = rng.uniform(0.85, 0.97)
+        share = full_share(rng)
     sentences = max(4, int((length * share - 12) / 6.05))
     if rng.random() < data_options.easy:
         sentences = min(sentences, int(rng.integers(4, 20)))

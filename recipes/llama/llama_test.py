@@ -232,6 +232,9 @@ def test_a_run_continues_a_checkpoint(tmp_path: pathlib.Path, monkeypatch: pytes
     (tmp_path / "second.toml").write_text('arm = "tau-causal"\nseed = 6\nplan = "second_plan.toml"\n')
     (tmp_path / "second_plan.toml").write_text("continues = true\nlast_move_heads = true\n" + TINY_PLAN.replace("hop_loss", "move_loss").replace("longqa_story = 1", "longqa_story = 3"))
     config = run.read(tmp_path / "second.toml")
+    (tmp_path / "incomplete.toml").write_text("last_move_heads = true\n" + TINY_PLAN)
+    with pytest.raises(ValueError, match="continues = true"):
+        run.read_plan(tmp_path / "incomplete.toml")
     start_from = train.Trainer(run.read(tmp_path / "run.toml"), tmp_path / "first")
     start_from.one_step()
     start_from.export(tmp_path / "start")

@@ -34,9 +34,9 @@ class Phase:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The rate warms up, then is interpolated linearly between `points`, (share of all steps, share of the rate). `last_move_heads`:
-    a continued training, which adds the heads of llama/moves.py to the checkpoint it starts from. `prior_place_gain`: one of a checkpoint
-    that has them, whose PRIOR_PLACE_HEAD is multiplied by that. `continues`: one of a checkpoint as it is."""
+    """The rate warms up, then is interpolated linearly between `points`, (share of all steps, share of the rate). `continues`:
+    a training that starts from a checkpoint. `last_move_heads`: one that adds the heads of llama/moves.py to the checkpoint it starts from. `prior_place_gain`: one of a checkpoint
+    that has them, whose PRIOR_PLACE_HEAD is multiplied by that."""
 
     learning_rate: float
     muon_factor: float
