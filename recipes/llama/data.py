@@ -34,7 +34,8 @@ class DataOptions:
     stories in which some persons move at u d, v d and d of the story (u, v and d uniform) and not after, and are asked about, as in the evaluation;
     `planted_persons`: how many, at most. `once`: of longqa_story contexts whose questions are about different persons: else the answer of most
     questions of a full context is a copy of an earlier answer.
-    `full_documents`: of rag_facts contexts that take as much of the sequence.
+    `full_documents`: of rag_facts contexts that take as much of the sequence. `full_shares`: the range of a full context's part of the sequence,
+    by an estimate of the tokens of a sentence and a document that is above the average.
     `alike`: of rag_facts contexts whose documents all state the same three attributes, so that an attribute does not tell the document.
     """
 
@@ -50,6 +51,7 @@ class DataOptions:
     full: float = 0.0
     planted: float = 0.0
     full_documents: float = 0.0
+    full_shares: tuple[float, float] = (0.85, 0.97)
     planted_persons: int = 6
     once: float = 0.0
 
@@ -137,11 +139,6 @@ def context_share(rng: Rng, length: int, low: float) -> float:
     return 1 - rng.random() ** 2 * 0.6 if length > 600 else rng.uniform(low, 0.8)
 
 
-def full_share(rng: Rng) -> float:
-    """Of a context that takes most of a sequence; a few questions fit behind it."""
-    return rng.uniform(0.85, 0.97)
-
-
 def keys(rng: Rng, w: Words, n: int) -> tuple[Array, Array]:
     """n distinct (first, second) pairs from as few words as make them share words often, or from all."""
     side = int(np.ceil(np.sqrt(n) * rng.uniform(1.05, 3.0))) + 1
@@ -211,7 +208,7 @@ def rag_facts(rng: Rng, w: Words, length: int, data_options: DataOptions, share:
     out.put(e("Answer the question from the documents."))
     share = share or context_share(rng, length, 0.3)
     if data_options.full_documents and rng.random() < data_options.full_documents:
-        share = full_share(rng)
+        share = rng.uniform(*data_options.full_shares)
     n = max(2, int((length * share - 20) / 33))
     if rng.random() < data_options.easy:
         n = min(n, int(rng.integers(*data_options.documents)))
@@ -278,7 +275,7 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
     out.put(e("Read the story and answer the question.") + e("\n\n"))
     share = share or context_share(rng, length, 0.4)
     if data_options.full and rng.random() < data_options.full:
-        share = full_share(rng)
+        share = rng.uniform(*data_options.full_shares)
     sentences = max(4, int((length * share - 12) / 6.05))
     if rng.random() < data_options.easy:
         sentences = min(sentences, int(rng.integers(4, 20)))

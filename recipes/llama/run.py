@@ -96,7 +96,7 @@ def read_plan(path: pathlib.Path) -> Plan:
     raw = tomllib.loads(path.read_text())
     phases = []
     for values in raw.pop("phases"):
-        data_options = {k: tuple(v) if k == "documents" else v for k, v in values.pop("data_options", {}).items()}
+        data_options = {k: tuple(v) if isinstance(v, list) else v for k, v in values.pop("data_options", {}).items()}
         phases.append(build(Phase, values | {"data_options": build(data.DataOptions, data_options)}))
     points = tuple((float(a), float(b)) for a, b in raw.pop("points"))
     plan: Plan = build(Plan, raw | {"phases": tuple(phases), "points": points})
