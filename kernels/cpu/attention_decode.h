@@ -43,28 +43,28 @@ template <typename S>
 inline typename S::V ScoreRows(const float* const* rows, int words, const float* query) {
   typename S::V sum[kTile];
 #pragma GCC unroll 4
-  for (int first = 0; first < kTile; first += S::kScoreKeys) {
-    typename S::V part[S::kScoreKeys];
+  for (int first = 0; first < kTile; first += S::kDecodeKeys) {
+    typename S::V part[S::kDecodeKeys];
 #pragma GCC unroll 8
-    for (int j = 0; j < S::kScoreKeys; ++j) part[j] = S::Zero();
+    for (int j = 0; j < S::kDecodeKeys; ++j) part[j] = S::Zero();
     int i = 0;
     for (; i + kLanes <= words; i += kLanes) {
       const typename S::V q = S::Load(query + i);
 #pragma GCC unroll 8
-      for (int j = 0; j < S::kScoreKeys; ++j) part[j] = S::Dot(q, S::Load(rows[first + j] + i), part[j]);
+      for (int j = 0; j < S::kDecodeKeys; ++j) part[j] = S::Dot(q, S::Load(rows[first + j] + i), part[j]);
     }
     if (i < words) {
       float padded[2][kLanes] = {};
       std::copy(query + i, query + words, padded[0]);
       const typename S::V q = S::Load(padded[0]);
 #pragma GCC unroll 8
-      for (int j = 0; j < S::kScoreKeys; ++j) {
+      for (int j = 0; j < S::kDecodeKeys; ++j) {
         std::copy(rows[first + j] + i, rows[first + j] + words, padded[1]);
         part[j] = S::Dot(q, S::Load(padded[1]), part[j]);
       }
     }
 #pragma GCC unroll 8
-    for (int j = 0; j < S::kScoreKeys; ++j) sum[first + j] = part[j];
+    for (int j = 0; j < S::kDecodeKeys; ++j) sum[first + j] = part[j];
   }
   return S::SumEach(sum);
 }

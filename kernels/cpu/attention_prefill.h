@@ -1,9 +1,9 @@
 // Prefill attention: blocks of up to 48 query rows in vector lanes, one KV head, any interval of keys per row.
 //
-// Scores are computed transposed, keys by queries, so that the softmax statistics are vertical. The scores of one tile
-// of 8 keys stay in L1 and become weights interleaved with the products of the next tile. The running maximum row_max of
-// a row is a whole power of two that changes only when a score exceeds it by 20, and only between tiles aligned to
-// absolute position; rescaling is then exact and rare.
+// Scores are computed transposed, keys by queries, so that the softmax statistics are vertical. The scores of one or two
+// tiles of 8 keys, as many as fill the registers, stay in L1 and become weights interleaved with the products of the
+// next ones. The running maximum row_max of a row is a whole power of two that changes only when a score exceeds it by
+// 20, and only between tiles aligned to absolute position; rescaling is then exact and rare.
 // Every lane does the same operations in key order independent of its block, so a row's bits do not depend on chunking,
 // batching, threads or the number of vectors. So rows of several sequences may share a block where they share pages
 // (Hydragen, Juravsky et al. 2024, without its merge): after those, each sequence's pages are processed with the other
@@ -97,38 +97,51 @@ struct RowKeys {
   int words;
   float operator()(int key, int word) const { return at[key * words + word]; }
 };
+// O^T += V^T P^T for kDims head dims, over words [first_word, last_word) of one page.
+template <typename S, int kVectors, int kDims>
+[[gnu::always_inline]] inline void AccumulateDims(const float* column, const float* weights, int first_word,
+                                                  int last_word, float* out) {
+  constexpr int kWidth = PrefillLanes<S>::kWidth;
+  typename S::V sum[kDims][kVectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < kDims; ++i) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = S::Load(out + i * kWidth + v * kLanes);
+  }
+  for (int word = first_word; word < last_word; ++word) {
+    typename S::V weight[kVectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) weight[v] = S::Load(weights + word * kWidth + v * kLanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < kDims; ++i) {
+      const typename S::V value = S::Set1(column[word * kTile + i]);
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = S::Dot(value, weight[v], sum[i][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kDims; ++i) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) S::Store(out + i * kWidth + v * kLanes, sum[i][v]);
+  }
+}
+
 // O^T += V^T P^T over keys [from, to) of one page, whose V is [D/16][128/per][16].
 template <typename S, int kVectors>
 inline void AccumulateValues(const float* values, int dim, int from, int to, PrefillLanes<S>& lanes) {
-  constexpr int kWidth = PrefillLanes<S>::kWidth;
-  constexpr int kDims = S::kValueDims;
+  constexpr int kWidth = PrefillLanes<S>::kWidth, kRest = kTile % S::kValueDims;
   if (from >= to) return;
   // Whole words: a key beyond the last one has weight zero, and its value is finite (see PagePool::WriteToken).
   const int first_word = from / S::kPer, last_word = (to + S::kPer - 1) / S::kPer;
-  for (int d = 0; d < dim; d += kDims) {
-    const float* column = values + d / kTile * kValueStride<S> + d % kTile;
+  for (int d = 0; d < dim; d += kTile) {
+    const float* columns = values + d / kTile * kValueStride<S>;
     float* out = lanes.outs + d * kWidth;
-    typename S::V sum[kDims][kVectors];
-#pragma GCC unroll 8
-    for (int i = 0; i < kDims; ++i) {
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) sum[i][v] = S::Load(out + i * kWidth + v * kLanes);
+    for (int i = 0; i + S::kValueDims <= kTile; i += S::kValueDims) {
+      AccumulateDims<S, kVectors, S::kValueDims>(columns + i, lanes.weights, first_word, last_word, out + i * kWidth);
     }
-    for (int word = first_word; word < last_word; ++word) {
-      typename S::V weight[kVectors];
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) weight[v] = S::Load(lanes.weights + word * kWidth + v * kLanes);
-#pragma GCC unroll 8
-      for (int i = 0; i < kDims; ++i) {
-        const typename S::V value = S::Set1(column[word * kTile + i]);
-#pragma GCC unroll 3
-        for (int v = 0; v < kVectors; ++v) sum[i][v] = S::Dot(value, weight[v], sum[i][v]);
-      }
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < kDims; ++i) {
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) S::Store(out + i * kWidth + v * kLanes, sum[i][v]);
+    if constexpr (kRest > 0) {
+      AccumulateDims<S, kVectors, kRest>(columns + kTile - kRest, lanes.weights, first_word, last_word,
+                                         out + (kTile - kRest) * kWidth);
     }
   }
 }
@@ -175,18 +188,21 @@ inline void UpdateRowMaxima(const typename S::V* tops, int dim, PrefillLanes<S>&
   }
 }
 
-// Computes weights of keys [2 pair, 2 pair + 2) of the tile at `offset` of the page from their scores; adds them to sums.
+// Keys whose scores are computed together.
+template <typename S>
+inline constexpr int kScoredKeys = S::kScoredTiles* kTileKeys;
+
+// Computes the weights of keys [offset, offset + 2) of the page from their scores; adds them to sums.
 template <typename S, int kVectors>
-[[gnu::always_inline]] inline void ComputeWeightPair(const float* scores, int pair, int offset,
-                                                     PrefillLanes<S>& lanes) {
+[[gnu::always_inline]] inline void ComputeWeightPair(const float* scores, int offset, PrefillLanes<S>& lanes) {
   constexpr int kWidth = PrefillLanes<S>::kWidth;
 #pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
     const typename S::V row_max = S::Load(lanes.row_maxima + v * kLanes);
-    const float* from = scores + 2 * pair * kWidth + v * kLanes;
+    const float* from = scores + offset % kScoredKeys<S> * kWidth + v * kLanes;
     const typename S::V even = WeightAgainst<S>(S::Load(from), row_max);
     const typename S::V odd = WeightAgainst<S>(S::Load(from + kWidth), row_max);
-    float* to = lanes.weights + (offset + 2 * pair) / S::kPer * kWidth + v * kLanes;
+    float* to = lanes.weights + offset / S::kPer * kWidth + v * kLanes;
     if constexpr (S::kPer == 1) {
       S::Store(to, even);
       S::Store(to + kWidth, odd);
@@ -198,40 +214,47 @@ template <typename S, int kVectors>
   }
 }
 
-// Scores of 8 keys against all lanes. After each quarter `between` computes the weights of a pair of the previous tile:
-// its operations overlap with the products, on other execution units.
-template <typename S, int kVectors, typename Keys, typename Between>
-[[gnu::always_inline]] inline void ScoreTile(const Keys& keys, int words, const float* queries,
-                                             typename S::V (&score)[kTileKeys][kVectors], const Between& between) {
-  constexpr int kWidth = PrefillLanes<S>::kWidth, kPasses = kTileKeys / S::kScoreKeys, kPartsPerPass = 4 / kPasses;
-#pragma GCC unroll 4
-  for (int pass = 0; pass < kPasses; ++pass) {
-    const int first = pass * S::kScoreKeys;
-    typename S::V sum[S::kScoreKeys][kVectors];
+// Scores of keys [kFirst, kScoredKeys) against all lanes, up to kScoreKeys at a time. Between the products `between`
+// computes the weights of as many earlier keys, a pair per call: its operations overlap with the products, on other
+// execution units. Where registers are few (several tiles), it is called after a pass, whose sums are then not in use;
+// else after each part of one.
+template <typename S, int kVectors, int kFirst = 0, typename Keys, typename Between>
+[[gnu::always_inline]] inline void ComputeScores(const Keys& keys, int words, const float* queries,
+                                                 typename S::V (&score)[kScoredKeys<S>][kVectors],
+                                                 const Between& between) {
+  constexpr int kWidth = PrefillLanes<S>::kWidth, kKeys = std::min(S::kScoreKeys, kScoredKeys<S> - kFirst);
+  constexpr int kParts = S::kScoredTiles > 1 ? 1 : kKeys / 2;
+  typename S::V sum[kKeys][kVectors];
 #pragma GCC unroll 8
-    for (int j = 0; j < S::kScoreKeys; ++j) {
+  for (int j = 0; j < kKeys; ++j) {
 #pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) sum[j][v] = S::Zero();
-    }
-    for (int part = 0; part < kPartsPerPass; ++part) {
-      for (int i = words * part / kPartsPerPass; i < words * (part + 1) / kPartsPerPass; ++i) {
-        typename S::V query[kVectors];
+    for (int v = 0; v < kVectors; ++v) sum[j][v] = S::Zero();
+  }
+  for (int part = 0; part < kParts; ++part) {
+    for (int i = words * part / kParts; i < words * (part + 1) / kParts; ++i) {
+      typename S::V query[kVectors];
 #pragma GCC unroll 3
-        for (int v = 0; v < kVectors; ++v) query[v] = S::Load(queries + i * kWidth + v * kLanes);
+      for (int v = 0; v < kVectors; ++v) query[v] = S::Load(queries + i * kWidth + v * kLanes);
 #pragma GCC unroll 8
-        for (int j = 0; j < S::kScoreKeys; ++j) {
-          const typename S::V key = S::Set1(keys(first + j, i));
+      for (int j = 0; j < kKeys; ++j) {
+        const typename S::V key = S::Set1(keys(kFirst + j, i));
 #pragma GCC unroll 3
-          for (int v = 0; v < kVectors; ++v) sum[j][v] = S::Dot(key, query[v], sum[j][v]);
-        }
+        for (int v = 0; v < kVectors; ++v) sum[j][v] = S::Dot(key, query[v], sum[j][v]);
       }
-      between(pass * kPartsPerPass + part);
     }
+    if constexpr (kParts > 1) between(kFirst / 2 + part);
+  }
 #pragma GCC unroll 8
-    for (int j = 0; j < S::kScoreKeys; ++j) {
+  for (int j = 0; j < kKeys; ++j) {
 #pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) score[first + j][v] = sum[j][v];
-    }
+    for (int v = 0; v < kVectors; ++v) score[kFirst + j][v] = sum[j][v];
+  }
+  if constexpr (kParts == 1) {
+#pragma GCC unroll 4
+    for (int pair = kFirst / 2; pair < (kFirst + kKeys) / 2; ++pair) between(pair);
+  }
+  if constexpr (kFirst + kKeys < kScoredKeys<S>) {
+    ComputeScores<S, kVectors, kFirst + kKeys>(keys, words, queries, score, between);
   }
 }
 
@@ -335,62 +358,77 @@ struct ListedPages : RowPages {
 template <typename S, int kVectors, typename Mask, typename Pages>
 void AttendPage(const KeyPage& page, int dim, int page_first, const PrefillBlocks* ahead, int ahead_last,
                 PrefillLanes<S>& lanes) {
-  constexpr int kWidth = PrefillLanes<S>::kWidth;
+  constexpr int kWidth = PrefillLanes<S>::kWidth, kKeys = kScoredKeys<S>;
   const int words = dim / S::kPer;
   const float* values = page.values;
-  const int page_last = std::min(page_first + kPageTokens, lanes.range.last);
-  const int first = std::max(page_first, lanes.range.first);
   const uint32_t* groups = page.groups;
-  int pending = first;                           // weights from here on are not yet in the sums
-  alignas(64) float scores[kTileKeys * kWidth];  // of the tile whose weights are pending
-  for (int key = first; key < page_last; key += kTileKeys) {
-    const int offset = key - page_first;
-    if (ahead != nullptr) Pages::template Prefetch<S>(*ahead, dim, key, ahead_last);
-    typename S::V score[kTileKeys][kVectors];
-    ScoreTile<S, kVectors>(Pages::Tile(page, words, offset), words, lanes.queries, score, [&](int pair) {
-      if (key > first) ComputeWeightPair<S, kVectors>(scores, pair, offset - kTileKeys, lanes);
-    });
-    const TileCover cover = Mask::Tile(lanes.range, key, kTileKeys);
-    if constexpr (Mask::kReadsGroups) {
-      if (cover == TileCover::kGroups) {
+  // From here on relative to the page's first key.
+  const int first = std::max(page_first, lanes.range.first) - page_first;
+  const int last = std::min(page_first + kPageTokens, lanes.range.last) - page_first;
+  int weighted = first, summed = first;      // keys from here on have no weights yet; are not yet in O
+  alignas(64) float scores[kKeys * kWidth];  // of keys without weights; later ones replace earlier ones
+  for (int begin = first / kKeys * kKeys; begin < last; begin += kKeys) {
+    if (ahead != nullptr) {
+      for (int key = begin; key < begin + kKeys; key += kTileKeys)
+        Pages::template Prefetch<S>(*ahead, dim, page_first + key, ahead_last);
+    }
+    typename S::V score[kKeys][kVectors];
+    ComputeScores<S, kVectors>(
+        Pages::Tile(page, words, begin), words, lanes.queries, score, [&](int pair) __attribute__((always_inline)) {
+          const int key = begin - kKeys + 2 * pair;
+          if (key >= weighted) ComputeWeightPair<S, kVectors>(scores, key, lanes);
+        });
+    weighted = std::max(weighted, begin);
+#pragma GCC unroll 2
+    for (int t = 0; t < S::kScoredTiles; ++t) {
+      const int key = begin + t * kTileKeys;
+      if (S::kScoredTiles > 1 && (key < first || key >= last)) continue;
+      typename S::V(*tile)[kVectors] = score + t * kTileKeys;
+      const TileCover cover = Mask::Tile(lanes.range, page_first + key, kTileKeys);
+      if constexpr (Mask::kReadsGroups) {
+        if (cover == TileCover::kGroups) {
 #pragma GCC unroll 3
-        for (int v = 0; v < kVectors; ++v) {
-          const typename S::V of_lanes = S::Load(lanes.groups + v * kLanes);
+          for (int v = 0; v < kVectors; ++v) {
+            const typename S::V of_lanes = S::Load(lanes.groups + v * kLanes);
 #pragma GCC unroll 8
-          for (int j = 0; j < kTileKeys; ++j)
-            score[j][v] = MaskByGroups<S, Mask>(of_lanes, groups[offset + j], score[j][v]);
+            for (int j = 0; j < kTileKeys; ++j)
+              tile[j][v] = MaskByGroups<S, Mask>(of_lanes, groups[key + j], tile[j][v]);
+          }
         }
       }
-    }
+      float* tile_scores = scores + t * kTileKeys * kWidth;
 #pragma GCC unroll 8
-    for (int j = 0; j < kTileKeys; ++j) {
+      for (int j = 0; j < kTileKeys; ++j) {
 #pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) S::Store(scores + j * kWidth + v * kLanes, score[j][v]);
-    }
-    typename S::V top[kVectors];
+        for (int v = 0; v < kVectors; ++v) S::Store(tile_scores + j * kWidth + v * kLanes, tile[j][v]);
+      }
+      typename S::V top[kVectors];
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) {
-      top[v] = S::Max(S::Max(S::Max(score[0][v], score[1][v]), S::Max(score[2][v], score[3][v])),
-                      S::Max(S::Max(score[4][v], score[5][v]), S::Max(score[6][v], score[7][v])));
-    }
-    if (cover == TileCover::kPartial) [[unlikely]]
-      MaskTile<S, kVectors, Mask>(key, Mask::kReadsGroups ? groups + offset : nullptr, lanes, scores, top);
-    bool passed = false;
+      for (int v = 0; v < kVectors; ++v) {
+        top[v] = S::Max(S::Max(S::Max(tile[0][v], tile[1][v]), S::Max(tile[2][v], tile[3][v])),
+                        S::Max(S::Max(tile[4][v], tile[5][v]), S::Max(tile[6][v], tile[7][v])));
+      }
+      if (cover == TileCover::kPartial) [[unlikely]] {
+        MaskTile<S, kVectors, Mask>(page_first + key, Mask::kReadsGroups ? groups + key : nullptr, lanes, tile_scores,
+                                    top);
+      }
+      bool passed = false;
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) {
-      passed |= S::AnyGreater(top[v], S::Add(S::Load(lanes.row_maxima + v * kLanes), S::Set1(kRowMaxSlack)));
-    }
-    if (passed && !SetFirstRowMaxima<S, kVectors>(top, lanes)) [[unlikely]] {
-      AccumulateValues<S, kVectors>(values, dim, pending - page_first, offset, lanes);
-      pending = key;
-      UpdateRowMaxima<S, kVectors>(top, dim, lanes);
+      for (int v = 0; v < kVectors; ++v) {
+        passed |= S::AnyGreater(top[v], S::Add(S::Load(lanes.row_maxima + v * kLanes), S::Set1(kRowMaxSlack)));
+      }
+      if (passed && !SetFirstRowMaxima<S, kVectors>(top, lanes)) [[unlikely]] {
+        for (; weighted < key; weighted += 2) ComputeWeightPair<S, kVectors>(scores, weighted, lanes);
+        AccumulateValues<S, kVectors>(values, dim, summed, key, lanes);
+        summed = key;
+        UpdateRowMaxima<S, kVectors>(top, dim, lanes);
+      }
     }
   }
-  for (int pair = 0; pair < kTileKeys / 2; ++pair) {
-    ComputeWeightPair<S, kVectors>(scores, pair, (page_last - 1 - page_first) / kTileKeys * kTileKeys, lanes);
-  }
+  // Whole tiles: keys beyond the last visible one have weight zero.
+  for (; weighted < last; weighted += 2) ComputeWeightPair<S, kVectors>(scores, weighted, lanes);
   // Not beyond the last visible key: later ones may contain data of another sequence.
-  AccumulateValues<S, kVectors>(values, dim, pending - page_first, page_last - page_first, lanes);
+  AccumulateValues<S, kVectors>(values, dim, summed, last, lanes);
 }
 
 template <typename S>

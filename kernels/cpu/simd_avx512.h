@@ -10,8 +10,10 @@ struct Avx512 {
   using V = __m512;
   // Register tiles: 32 registers hold 24 accumulators, 3-4 operands and a broadcast.
   static constexpr int kLaneVectors = 3;  // query lanes of an attention tile, in vectors
-  static constexpr int kScoreKeys = 8;    // keys of an attention tile
-  static constexpr int kValueDims = 8;    // head dims of a P V tile
+  static constexpr int kScoredTiles = 1;  // tiles of keys whose scores are computed together
+  static constexpr int kScoreKeys = 8;    // keys of a score tile; the last one of the tiles may have fewer
+  static constexpr int kValueDims = 8;    // head dims of a P V tile; the last one of sixteen may have fewer
+  static constexpr int kDecodeKeys = 8;   // keys that are rows, of a score tile of decode
   static constexpr int kProductRows = 4;  // of row_products, times four columns
   static constexpr int kGemmRows = 6;
   static constexpr int kGemmVectors = 4;
@@ -120,6 +122,7 @@ struct Avx512 {
 struct Avx512Pairs : Avx512 {
   static constexpr int kScoreKeys = 4;
   static constexpr int kValueDims = 4;
+  static constexpr int kDecodeKeys = 4;
   static constexpr int kGemmVectors = 2;
   static constexpr int kPer = 2;
 
@@ -161,6 +164,7 @@ struct Avx512Pairs : Avx512 {
 struct Avx512Bf16 : Avx512Pairs {
   static constexpr int kScoreKeys = 8;
   static constexpr int kValueDims = 8;
+  static constexpr int kDecodeKeys = 8;
   static constexpr int kGemmVectors = 4;
   static V Dot(V a, V b, V c) { return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b); }
   // The conversion rounds as that of Avx512Pairs does, but for denormals, which become zero.

@@ -15,8 +15,10 @@ struct Portable {
     float x[16];
   };
   static constexpr int kLaneVectors = 1;
+  static constexpr int kScoredTiles = 1;
   static constexpr int kScoreKeys = 2;
   static constexpr int kValueDims = 2;
+  static constexpr int kDecodeKeys = 2;
   static constexpr int kProductRows = 1;  // of row_products, times four columns
   static constexpr int kGemmRows = 2;
   static constexpr int kGemmVectors = 1;
