@@ -1,7 +1,7 @@
 // Time profile of a whole prefill on the CPU: products, attention, the rest, waiting; and the share of the machine's
 // multiply-add peak of the first two.
 //
-//   cpu_profile [--model=DIRECTORY] [--longest=32768] [--threads=N]
+//   cpu_profile [--model=DIRECTORY] [--longest=32768] [--threads=N] [--cpu-isa=ISA]
 //
 // The engine runs one prompt of 2,048, 8,192 and 32,768 tokens, in f32 and bf16, with one thread and with N (2). Shares
 // are of threads x wall time: "rest" is norms, rotations, writing pages and the engine thread's own work between
@@ -62,8 +62,8 @@ double AttentionFlops(const ModelConfig& config, int64_t tokens) {
   return 4.0 * (config.head_width * config.head_count) * pairs;
 }
 
-bool ProfileModel(const std::string& directory, DType dtype, int threads, int64_t longest) {
-  auto model = LoadModel(directory, {.device = "cpu", .dtype = DTypeName(dtype), .threads = threads});
+bool ProfileModel(const std::string& directory, const std::string& isa, DType dtype, int threads, int64_t longest) {
+  auto model = LoadModel(directory, {.device = "cpu", .dtype = DTypeName(dtype), .cpu_isa = isa, .threads = threads});
   if (!model.ok()) {
     std::fprintf(stderr, "%s\n", model.status().ToString().c_str());
     return false;
@@ -111,12 +111,14 @@ bool ProfileModel(const std::string& directory, DType dtype, int threads, int64_
 }
 
 int Main(int argc, char** argv) {
-  std::string directory;
+  std::string directory, isa;
   int threads = 2, longest = 32768;
   for (int i = 1; i < argc; ++i) {
     absl::string_view argument = argv[i];
     if (absl::ConsumePrefix(&argument, "--model=")) {
       directory = std::string(argument);
+    } else if (absl::ConsumePrefix(&argument, "--cpu-isa=")) {
+      isa = std::string(argument);
     } else if (!(absl::ConsumePrefix(&argument, "--longest=") && absl::SimpleAtoi(argument, &longest)) &&
                !(absl::ConsumePrefix(&argument, "--threads=") && absl::SimpleAtoi(argument, &threads))) {
       std::fprintf(stderr, "unknown flag %s of cpu_profile\n", argv[i]);
@@ -136,8 +138,8 @@ int Main(int argc, char** argv) {
       "| tokens | kernels | threads | wall s | products | attention | rest | waiting | products of peak | "
       "attention of peak |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    if (!ProfileModel(directory, dtype, 1, longest)) return 1;
-    if (threads > 1 && !ProfileModel(directory, dtype, threads, longest)) return 1;
+    if (!ProfileModel(directory, isa, dtype, 1, longest)) return 1;
+    if (threads > 1 && !ProfileModel(directory, isa, dtype, threads, longest)) return 1;
   }
   return 0;
 }

@@ -58,7 +58,7 @@ class CpuBackend final : public HostBackend {
   }
 
   Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) override {
-    return PackedWeight::Create(parts, use, info_.dtype);
+    return PackedWeight::Create(parts, use, kernels_);
   }
 
   Error CheckShape(const KvShape& shape) const override {

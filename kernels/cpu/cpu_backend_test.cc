@@ -284,14 +284,17 @@ TEST(VectorMathTest, ChangingRowMaxScalesByExactlyAPowerOfTwo) {
 TEST(PackedWeightTest, ReadsBackEveryRow) {
   const std::vector<float> data = UniformVector(9, 130 * 7);
   const HostMatrix parts[] = {{DType::kF32, data.data(), 100, 7}, {DType::kF32, data.data() + 700, 30, 7}};
-  auto weight = std::move(*cpu::PackedWeight::Create(parts, WeightUse::kPlain, DType::kF32));
-  const auto& packed = static_cast<const cpu::PackedWeight&>(*weight);
-  EXPECT_EQ(packed.panel_count(), 3);
-  EXPECT_EQ(packed.columns_of_panel(2), 2);
-  for (int n = 0; n < 130; ++n) {
-    float row[7];
-    packed.ReadRow(n, row);
-    for (int k = 0; k < 7; ++k) EXPECT_EQ(row[k], data[n * 7 + k]);
+  for (const std::string& isa : cpu::AvailableIsas(DType::kF32)) {
+    auto weight =
+        std::move(*cpu::PackedWeight::Create(parts, WeightUse::kPlain, **cpu::ChooseKernels(isa, DType::kF32)));
+    const auto& packed = static_cast<const cpu::PackedWeight&>(*weight);
+    EXPECT_EQ(packed.panel_count(), 3);
+    EXPECT_EQ(packed.columns_of_panel(2), 2);
+    for (int n = 0; n < 130; ++n) {
+      float row[7];
+      packed.ReadRow(n, row);
+      for (int k = 0; k < 7; ++k) EXPECT_EQ(row[k], data[n * 7 + k]);
+    }
   }
 }
 

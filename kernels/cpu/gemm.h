@@ -3,12 +3,17 @@
 // Every output is one chain of multiply-adds over words k = 0, 1, ..., so its bits depend on its row and column alone,
 // not on the number of rows or the phase.
 //
-// Shapes:  panel [K/per][64] in words; a register tile is kGemmRows x kGemmVectors vectors, wider for fewer rows.
+// Shapes:  panel [64/strip][K/per][strip] in words, a strip being kGemmVectors vectors: what a register tile of kGemmRows
+//          rows reads is contiguous. Tiles of fewer rows are wider and read several strips.
 #pragma once
 
 #include "kernels/cpu/vector_math.h"
 
 namespace varifocal::kernels::cpu {
+
+// Columns of a panel that are adjacent in memory.
+template <typename S>
+inline constexpr int kStripColumns = S::kGemmVectors* kLanes;
 
 // Vectors of columns of a tile of `rows` rows: as many as its registers hold, up to the whole panel.
 template <typename S>
@@ -21,7 +26,7 @@ constexpr int TileVectors(int rows) {
 // tile[kRows][64] = x [kRows, inner] times panel.
 template <typename S, int kRows>
 inline void PanelTile(const float* x, size_t x_stride, const float* panel, int64_t inner, float* tile) {
-  constexpr int kVectors = TileVectors<S>(kRows);
+  constexpr int kVectors = TileVectors<S>(kRows), kStrip = kStripColumns<S>;
   for (int column = 0; column < kPanel; column += kVectors * kLanes) {
     typename S::V sum[kRows][kVectors];
 #pragma GCC unroll 8
@@ -29,11 +34,12 @@ inline void PanelTile(const float* x, size_t x_stride, const float* panel, int64
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) sum[r][v] = S::Zero();
     }
-    const float* from = panel + column;
-    for (int64_t k = 0; k < inner; ++k, from += kPanel) {
+    const float* from = panel + column * inner;
+    for (int64_t k = 0; k < inner; ++k, from += kStrip) {
       typename S::V weight[kVectors];
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) weight[v] = S::Load(from + v * kLanes);
+      for (int v = 0; v < kVectors; ++v)
+        weight[v] = S::Load(from + v * kLanes / kStrip * kStrip * inner + v * kLanes % kStrip);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const typename S::V input = S::Set1(x[r * x_stride + k]);

@@ -9,7 +9,7 @@
 //
 // Shapes:  a KV page of one KV head is one contiguous tile, K [128/16][D/per][16] and then V [D/16][128/per][16],
 //          D rounded up to 16; where keys are rows (KvShape::row_keys), K is [128][D/per].
-//          a weight is panels [N/64][K/per][64], its last panel filled with zeros.
+//          a weight is panels [N/64][64/strip][K/per][strip], its last panel filled with zeros.
 // Threads: functions write only through their arguments and `scratch`.
 #pragma once
 
@@ -205,7 +205,7 @@ struct GemmPanel {
   const float* x = nullptr;  // words [rows, K/per]
   size_t x_stride = 0;
   int row_count = 0;
-  const float* panel = nullptr;  // words [K/per][64]
+  const float* panel = nullptr;  // words [64/strip][K/per][strip]; see KernelTable::strip_columns
   int64_t inner = 0;             // words: K/per, rounded up
   Epilogue epilogue = Epilogue::kStore;
   Activation activation = Activation::kNone;  // of kStore, and of the gate
@@ -251,6 +251,7 @@ struct KernelTable {
   const char* isa;
   int query_lanes;                                                                   // lanes of a full prefill block
   int elements_per_word;                                                             // 1 for f32, 2 for bf16
+  int strip_columns;                                                                 // of a panel; divides 64
   void (*attend_prefill[kPrefillKinds])(const PrefillBlocks& args, float* scratch);  // by PrefillKind
   void (*attend_decode[kDecodeKinds])(const DecodeSplit& split, float* scratch);     // by DecodeKind
   // By DecodeKind; DecodeSplit::partials is unused.

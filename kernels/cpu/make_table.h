@@ -13,6 +13,7 @@ KernelTable MakeKernelTable(const char* isa) {
   return {.isa = isa,
           .query_lanes = S::kLaneVectors * kLanes,
           .elements_per_word = S::kPer,
+          .strip_columns = kStripColumns<S>,
           .attend_prefill = {AttendPrefill<S, IntervalMask, PoolPages>, AttendPrefill<S, IntervalMask, RowPages>,
                              AttendPrefill<S, WindowOrGroupMask, PoolPages>,
                              AttendPrefill<S, WindowOrGroupMask, RowPages>, AttendPrefill<S, DisjointMask, PoolPages>,

@@ -1,7 +1,8 @@
 // A weight in panels of 64 outputs, packed once at load; also read row by row, so that a tied embedding is stored once.
 //
-// Shapes:  [N/64][K/per][64] words, the last panel padded with zeros. Gate and up ([2F, K]) are interleaved, 32 gate
-//          columns then their 32 up columns per panel, so that one tile has both factors of the product.
+// Shapes:  [N/64][64/strip][K/per][strip] words, where strip is KernelTable::strip_columns; the last panel is padded with
+//          zeros. Gate and up ([2F, K]) are interleaved, 32 gate columns then their 32 up columns per panel, so that one
+//          tile has both factors of the product.
 #pragma once
 
 #include "base/wide_product.h"
@@ -12,7 +13,8 @@ namespace varifocal::kernels::cpu {
 
 class PackedWeight final : public Weight {
  public:
-  static Result<std::unique_ptr<Weight>> Create(std::span<const HostMatrix> parts, WeightUse use, DType dtype);
+  static Result<std::unique_ptr<Weight>> Create(std::span<const HostMatrix> parts, WeightUse use,
+                                                const KernelTable& kernels);
 
   int64_t rows() const override { return rows_; }
   int64_t columns() const override { return columns_; }
@@ -34,8 +36,11 @@ class PackedWeight final : public Weight {
   template <typename Take>
   void EachOfRow(int64_t index, const Take& take) const;
 
+  // Of word 0 of output `column` of a panel; the next words are strip_ apart.
+  int64_t ColumnOffset(int column) const { return column / strip_ * strip_ * words() + column % strip_; }
+
   int64_t rows_ = 0, columns_ = 0;
-  int panel_count_ = 0, per_ = 1;
+  int panel_count_ = 0, per_ = 1, strip_ = kPanel;
   bool gated_ = false;
   AlignedArray<float> data_;
 };

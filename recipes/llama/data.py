@@ -59,6 +59,9 @@ class DataOptions:
         for name in ("easy", "quiet", "friend", "hop", "bridge", "alike", "moved", "full", "planted", "full_documents", "once"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, not a share from 0 to 1")
+        low, high = self.full_shares
+        if not 0 < low <= high <= 1:
+            raise ValueError(f"full_shares are {low} and {high}, not a range of shares from 0 to 1")
 
 
 class Words:
