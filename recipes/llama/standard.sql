@@ -1,4 +1,5 @@
--- Answers of `standard` as rows: sqlite3 -csv DATABASE < recipes/llama/standard.sql
--- data seed, variant, task, length, sample, context, value of the primary metric, answer of white space alone
-SELECT data_seed, variant, task, context_length, sample_index, cluster, value, trim(answer) = ''
+-- Answers of `standard` as rows: sqlite3 -csv -header DATABASE < recipes/llama/standard.sql
+-- value: of the primary metric; context: of the questions that share one; empty: 1 for an answer of white space alone.
+SELECT data_seed AS seed, variant, task, context_length AS length, sample_index AS sample, cluster AS context, value,
+       trim(answer) = '' AS empty
 FROM v_samples JOIN jobs USING (job_id) WHERE is_primary ORDER BY 1, 4, 3, 2, 5;
