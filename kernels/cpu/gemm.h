@@ -13,7 +13,7 @@ namespace varifocal::kernels::cpu {
 
 // Columns of a panel that are adjacent in memory.
 template <typename S>
-inline constexpr int kStripColumns = S::kGemmVectors* kLanes;
+inline constexpr int kStripColumns = kLanes* S::kGemmVectors;
 
 // Vectors of columns of a tile of `rows` rows: as many as its registers hold, up to the whole panel.
 template <typename S>

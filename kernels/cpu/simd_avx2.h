@@ -15,7 +15,7 @@ struct Avx2 {
     __m256 a, b;
   };
   // Register tiles: 16 registers hold 8 to 12 accumulators, 2 operands and a broadcast. Two multiply-adds per cycle with a
-  // latency of four need 8 accumulators without a gap; 12 reach 0.97 to 0.99 of the peak, 8 0.93.
+  // latency of four need 8 without a gap.
   static constexpr int kLaneVectors = 1;
   static constexpr int kScoredTiles = 2;
   static constexpr int kScoreKeys = 6;

@@ -76,7 +76,7 @@ TEST(InspectionTest, AgreesWithEveryWeightOfTransformers) {
   for (const Json& run : golden["runs"]) {
     const std::string model = run["model"];
     // The larger the logits, the larger the rounding: with the shipped models transformers in f32 is up to 2.2e-5 (baseline) and
-    // 9.8e-5 (focal-constant) from its float64.
+    // 9.8e-5 (focal-constant) from its float64; recipes/goldens/make_inspection.py prints it.
     const bool is_sharp = model == "models/focal-constant";
     const double bound = absl::StartsWith(model, "models/") ? 1e-4 : 1e-5;
     EXPECT_LT(DifferenceTo(run, boundaries, model), bound) << model;
