@@ -6,6 +6,8 @@ end of a question LAST_HEAD copies places of the person's moves, and PRIOR_PLACE
 earlier places cancel.
 """
 
+from collections.abc import Iterable, Iterator
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -64,7 +66,7 @@ def add_heads(net: Llama, words: Words, seed: int) -> None:
     for v, o, head, sign in ((v1, o1, prior, 1.0), (v2, o2, prior_place, -1.0)):
         v[head] = COPY_IN * copy
         o[:, head] = sign * COPY_OUT * copy.T
-    separate_names(net, words, SEPARATION_STEPS)
+    separate_names(net, words, range(len(words.names)))
     rotating = (frequencies(c) >= SLOW).repeat(2)
     for q, head, factor in ((q1, prior, 4.0), (q2, last, 2.5)):
         q[head, rotating] *= factor
@@ -76,12 +78,41 @@ def multiply_prior_place(net: Llama, gain: float) -> None:
     by_head(net.config, net.blocks()[PRIOR_PLACE_HEAD[0]].self_attn)[3][:, PRIOR_PLACE_HEAD[1]] *= gain
 
 
-@torch.enable_grad()
-def separate_names(net: Llama, words: Words, steps: int, rate: float = 0.004) -> None:
-    """Moves the embeddings of names, keeping their length, until NAME_HEADS tell them apart (at the start two of 48 random codes are alike).
-    Logits in the bands that hardly rotate, of short texts: of a name with itself over that with any other."""
+@torch.no_grad()
+def renew_names(net: Llama, words: Words, seed: int, steps: int = SEPARATION_STEPS) -> list[int]:
+    """Names that a head of NAME_HEADS does not tell apart from another get new embeddings, as far from the mean of the others as those are,
+    and are separated, these alone; returns their numbers. separate_names cannot do it alone: a name that no copying head of the first layer
+    attends to has no gradient."""
+    torch.manual_seed(seed)
+    renewed = names_alike(net, words)
+    if not renewed:
+        return []
+    kept = [i for i in range(len(words.names)) if i not in renewed]
     weight = net.embed_tokens.weight
-    rows = torch.tensor([*words.names.tolist(), *words.names_sp.tolist()])
+    for group in (words.names, words.names_sp):
+        rows = torch.tensor(group.tolist())
+        mean = weight[rows[kept]].mean(0)
+        distance = (weight[rows[kept]] - mean).norm(dim=1).mean()
+        for row in rows[renewed].tolist():
+            fresh = mean + distance * F.normalize(torch.randn(len(mean)), dim=0)
+            weight[row] = weight[row].norm() * F.normalize(fresh, dim=0)
+    separate_names(net, words, renewed, steps)
+    return renewed
+
+
+@torch.no_grad()
+def names_alike(net: Llama, words: Words) -> list[int]:
+    """The numbers of names of which a head of NAME_HEADS has a logit with another name less than 1 below that with themselves."""
+    margins = [least - others.max(1).values for least, others in comparisons(net, name_texts(words))]
+    return (torch.stack(margins).min(0).values < 1).nonzero().flatten().tolist()
+
+
+@torch.enable_grad()
+def separate_names(net: Llama, words: Words, which: Iterable[int], steps: int = SEPARATION_STEPS, rate: float = 0.004) -> None:
+    """Moves the embeddings of the names `which`, keeping their length, until NAME_HEADS tell them apart (at the start two of 48 random codes
+    are alike). Logits in the bands that hardly rotate, of short texts: of a name with itself over that with any other."""
+    weight = net.embed_tokens.weight
+    rows = torch.tensor([int(group[i]) for group in (words.names, words.names_sp) for i in which])
     lengths = weight.detach()[rows].norm(dim=1, keepdim=True)
     is_row = torch.zeros(len(weight), 1).index_fill(0, rows, 1.0)
     required = [p.requires_grad for p in net.parameters()]
@@ -116,6 +147,13 @@ def name_texts(words: Words) -> tuple[Tensor, Tensor, Tensor]:
 
 def margin_loss(net: Llama, texts: tuple[Tensor, Tensor, Tensor]) -> Tensor:
     total = torch.zeros(())
+    for least, others in comparisons(net, texts):
+        total = total + F.softplus(torch.logsumexp(others / TEMPERATURE, 1) - least / TEMPERATURE).mean()
+    return total
+
+
+def comparisons(net: Llama, texts: tuple[Tensor, Tensor, Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """By head and query: logits of each name with itself, the lesser of both keys, [names], and with the others, [names, keys], own ones -inf."""
     inputs: list[list[Tensor]] = [[], [], []]
     for ids, mine in zip(texts, inputs):
         net.hidden(ids, mine)
@@ -128,9 +166,7 @@ def margin_loss(net: Llama, texts: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         for q in queries:
             logits = q @ keys.T
             own = torch.eye(len(q), dtype=torch.bool).repeat(1, 2)
-            least, others = logits[own].view(len(q), 2).min(1).values, logits.masked_fill(own, -torch.inf)
-            total = total + F.softplus(torch.logsumexp(others / TEMPERATURE, 1) - least / TEMPERATURE).mean()
-    return total
+            yield logits[own].view(len(q), 2).min(1).values, logits.masked_fill(own, -torch.inf)
 
 
 def project(net: Llama, head: Head, inputs: list[Tensor], at: int) -> tuple[Tensor, Tensor]:

@@ -36,7 +36,8 @@ class Phase:
 class Plan:
     """The rate warms up, then is interpolated linearly between `points`, (share of all steps, share of the rate). `continues`:
     a training that starts from a checkpoint. `last_move_heads`: one that adds the heads of llama/moves.py to the checkpoint it starts from. `prior_place_gain`: one of a checkpoint
-    that has them, whose PRIOR_PLACE_HEAD is multiplied by that."""
+    that has them, whose PRIOR_PLACE_HEAD is multiplied by that. `renew_names`: one of a checkpoint that has them, in which names that are not told apart
+    get new embeddings."""
 
     learning_rate: float
     muon_factor: float
@@ -47,11 +48,12 @@ class Plan:
     structured: bool = True
     last_move_heads: bool = False
     prior_place_gain: float | None = None
+    renew_names: bool = False
     continues: bool = False
 
     def __post_init__(self) -> None:
-        if (self.last_move_heads or self.prior_place_gain is not None) and not self.continues:
-            raise ValueError("last_move_heads and prior_place_gain are for plans with continues = true")
+        if (self.last_move_heads or self.prior_place_gain is not None or self.renew_names) and not self.continues:
+            raise ValueError("last_move_heads, prior_place_gain and renew_names are for plans with continues = true")
 
     @property
     def steps(self) -> int:

@@ -12,6 +12,8 @@ from llama import arms, data, hops, moves, start
 from llama.attention_loss import attention_loss
 from llama.config import Config
 from llama.llama_test import SMALL
+from llama.model import load
+from make_tokenizer import ROOT
 
 
 def two_document_batch(rows: int = 4) -> tuple[data.Words, Any, Any]:
@@ -92,7 +94,7 @@ def test_names_are_separated_and_nothing_else_is_changed(arm: str) -> None:
     before = {k: v.clone() for k, v in net.state_dict().items()}
     texts = moves.name_texts(words)
     loss = moves.margin_loss(net, texts).item()
-    moves.separate_names(net, words, steps=8)
+    moves.separate_names(net, words, range(len(words.names)), steps=8)
     assert moves.margin_loss(net, texts).item() < 0.98 * loss  # eight of eighty steps, of a model without the other heads
     names = sorted(moves.names_by_token(words))
     others = np.setdiff1d(np.arange(2023), names)
@@ -103,6 +105,25 @@ def test_names_are_separated_and_nothing_else_is_changed(arm: str) -> None:
         assert value[others].equal(before[key][others]) and not value[names].equal(before[key][names])
         assert torch.allclose(value.norm(dim=1), before[key].norm(dim=1), rtol=1e-5)
     assert all(p.requires_grad for p in net.parameters())
+
+
+def test_names_that_are_alike_are_renewed_and_no_others() -> None:
+    words, net = data.Words(), load(ROOT / "models" / "focal-constant")
+    nina, luke = (words.names.tolist().index(words.one(name)) for name in ("Nina", "Luke"))
+    with torch.no_grad():
+        for group in (words.names, words.names_sp):
+            net.embed_tokens.weight[group[luke]] = net.embed_tokens.weight[group[nina]]
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    assert sorted(moves.renew_names(net, words, 1, steps=30)) == sorted((nina, luke))
+    rows = {int(group[i]) for group in (words.names, words.names_sp) for i in (nina, luke)}
+    for key, value in net.state_dict().items():
+        changed = {int(row) for row in (value != before[key]).nonzero()[:, 0]} if value.ndim == 2 else set(value.ne(before[key]).nonzero())
+        assert changed == (rows if "embed" in key else set()), key
+
+
+@pytest.mark.parametrize("name", ["baseline", "focal-constant", "focal-learned"])
+def test_shipped_models_tell_all_names_apart(name: str) -> None:
+    assert moves.names_alike(load(ROOT / "models" / name), data.Words()) == []
 
 
 @pytest.mark.parametrize("arm", ["baseline", "focal", "tau-causal-preserving"])

@@ -46,6 +46,8 @@ class Trainer:
                 moves.add_heads(self.net, self.words, run.seed)
             if run.plan.prior_place_gain is not None:
                 moves.multiply_prior_place(self.net, run.plan.prior_place_gain)
+            if run.plan.renew_names:
+                print("renewed names:", moves.renew_names(self.net, self.words, run.seed))
             self.tokens = json.loads((start / "config.json").read_text())["training"]["tokens"]
 
     def save(self) -> None:
