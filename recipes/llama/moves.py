@@ -81,8 +81,8 @@ def multiply_prior_place(net: Llama, gain: float) -> None:
 @torch.no_grad()
 def renew_names(net: Llama, words: Words, seed: int, steps: int = SEPARATION_STEPS) -> list[int]:
     """Names that a head of NAME_HEADS does not tell apart from another get new embeddings, as far from the mean of the others as those are,
-    and are separated, these alone; returns their numbers. separate_names cannot do it alone: a name that no copying head of the first layer
-    attends to has no gradient."""
+    and are separated, these alone; returns their numbers. separate_names cannot do it alone: where names are equal to a head, what moves one
+    moves the other."""
     torch.manual_seed(seed)
     renewed = names_alike(net, words)
     if not renewed:
