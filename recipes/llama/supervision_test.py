@@ -119,6 +119,7 @@ def test_names_that_are_alike_are_renewed_and_no_others() -> None:
     for key, value in net.state_dict().items():
         changed = {int(row) for row in (value != before[key]).nonzero()[:, 0]} if value.ndim == 2 else set(value.ne(before[key]).nonzero())
         assert changed == (rows if "embed" in key else set()), key
+    assert moves.names_alike(net, words) == []
 
 
 @pytest.mark.parametrize("name", ["baseline", "focal-constant", "focal-learned"])
