@@ -47,7 +47,8 @@ class Trainer:
             if run.plan.prior_place_gain is not None:
                 moves.multiply_prior_place(self.net, run.plan.prior_place_gain)
             if run.plan.renew_names:
-                print("renewed names:", moves.renew_names(self.net, self.words, run.seed))
+                renewed = moves.renew_names(self.net, self.words, run.seed)
+                print("renewed names:", *(self.words.tokenizer.id_to_token(int(self.words.names[i])) for i in renewed))
             self.tokens = json.loads((start / "config.json").read_text())["training"]["tokens"]
 
     def save(self) -> None:
