@@ -9,7 +9,7 @@ try:
 except ImportError:
     torch = None
 
-LOGIT_ERROR_MAX = 0.05  # two bf16 engines over tens of layers; a wrong mask or position gives 1 and more
+LOGIT_ERROR_MAX = 0.1  # two bf16 engines over 32 layers differ by 0.05 on an H100; a wrong mask or position gives 1 and more
 SECONDS_MIN = 0.02
 
 

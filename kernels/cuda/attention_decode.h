@@ -1,6 +1,6 @@
 // Decode attention of kind `mma`: keys are split, and the splits are merged in order.
 //
-// A block processes up to 16 lanes and 1,024 keys; its lanes belong to one row or to several rows whose sequences share
+// A block processes up to 16 lanes and 512 keys; its lanes belong to one row or to several rows whose sequences share
 // these pages. Each warp processes 16 keys of every 64-key block, and the four results are merged in order. Masked keys
 // have weight exactly 0.
 //
@@ -23,12 +23,14 @@ VF_DEVICE float* PartialOf(const AttendParams& p, int dim, int row, int head, in
 template <int kDim, typename Mask, int kStages>
 VF_KERNEL(kAttendThreads, 1)
 AttendDecodeKernel(const AttendParams p) {
+  AllowNextLaunch();
   constexpr int kOutputs = kDim / 8;
   constexpr int kQueries = 0, kStage = TileBytes(kDim, kDecodeLanes), kWarpKeys = kBlockKeys / 4;
   constexpr int kGroups = kStage + kStages * StageBytes(kDim);
-  const DecodeItem item = p.items[BlockX()];
+  // The KV head is the fast index: a page's heads are adjacent in memory.
+  const DecodeItem item = p.items[BlockX() / p.pool.kv_head_count];
   const int32_t* item_rows = p.item_rows + item.first_row;
-  const int kv_head = BlockY(), first_lane = BlockZ() * kDecodeLanes;
+  const int kv_head = BlockX() % p.pool.kv_head_count, first_lane = BlockY() * kDecodeLanes;
   const int warp = WarpIndex(), lane = LaneIndex();
   const int lanes_left = item.row_count * p.group - first_lane;
   const int lane_count = lanes_left < kDecodeLanes ? lanes_left : kDecodeLanes;
@@ -57,6 +59,8 @@ AttendDecodeKernel(const AttendParams p) {
     }
     CommitCopies();
   };
+  // Until here only what the host has written for this step was read.
+  WaitForPreviousLaunch();
   for (int s = 0; s < kStages - 1; ++s) stage(blocks.first + s);
   StageQueries<kDim, kDecodeLanes>(kQueries, p, kv_head, place);
 
@@ -153,6 +157,7 @@ AttendDecodeKernel(const AttendParams p) {
 
 // One warp per query head: the splits in index order. Their factors are computed 32 at a time, one per lane.
 VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
+  AllowNextLaunch();
   constexpr int kNumbers = kHeadDimMax / 32;
   VF_SHARED float factors[kMergeHeads][32];
   VF_SHARED float sums[kMergeHeads][32];
@@ -162,6 +167,7 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
   const int head = inside ? wanted : p.query_head_count - 1;
   const RowInterval seen = p.mask[row];
   const BlockRange splits = SplitsOf(seen.begin, seen.end);
+  WaitForPreviousLaunch();
   const float c = ScaleLog2(ScaleOf(p, row, head));
   float largest = -INFINITY, sum = 0, values[kNumbers];
   VF_UNROLL
@@ -180,7 +186,7 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
     }
     SyncThreads();
     const float* part = PartialOf(p, dim, row, head, first);
-    VF_UNROLL_BY(4)
+    VF_UNROLL_BY(8)
     for (int split = 0; split < count; ++split, part += dim + 2) {
       const float factor = factors[warp][split];
       sum += sums[warp][split] * factor;
@@ -205,8 +211,8 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
 template <int kDim, typename Mask>
 int StartDecode(const AttendParams& p, LaunchStream stream) {
   const auto start = [&](const auto kernel, int stages) {
-    return VF_LAUNCH(kernel, p.item_count, p.pool.kv_head_count,
-                     CeilDivide(DecodeRows(p.group) * p.group, kDecodeLanes), kAttendThreads,
+    return VF_LAUNCH(kernel, p.item_count * p.pool.kv_head_count,
+                     CeilDivide(DecodeRows(p.group) * p.group, kDecodeLanes), 1, kAttendThreads,
                      DecodeSharedBytes(kDim, Mask::kReadsGroups, stages), stream, p);
   };
   constexpr int kStages = DecodeStages(kDim);

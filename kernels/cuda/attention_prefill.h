@@ -18,6 +18,10 @@ VF_DEVICE float* SegmentResult(const AttendParams& p, int dim, int row, int head
   return p.partials + (p.segments_apart ? at * p.segment_count + segment : at) * (dim + 2);
 }
 
+// Loads are grouped before stores, which the compiler must assume to change what is loaded later: each group waits for
+// memory once.
+constexpr int kPairsAtOnce = 4;
+
 // A thread's share of one row: 2 of every 8 numbers, merged into `total`.
 template <int kOutputs>
 VF_DEVICE void StoreSegment(float* total, bool is_first, const MergeFactors& merged, int row_half,
@@ -25,12 +29,25 @@ VF_DEVICE void StoreSegment(float* total, bool is_first, const MergeFactors& mer
   constexpr int kDim = kOutputs * 8;
   const int mine = (LaneIndex() % 4) * 2;
   VF_UNROLL
-  for (int n = 0; n < kOutputs; ++n) {
+  for (int first = 0; first < kOutputs; first += kPairsAtOnce) {
+    TwoFloats pairs[kPairsAtOnce];
     VF_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      float* at = total + n * 8 + mine + i;
-      const float earlier = is_first ? 0.0f : *at * merged.earlier;
-      *at = earlier + outputs[n][2 * row_half + i] * merged.later;
+    for (int n = first; n < first + kPairsAtOnce && n < kOutputs; ++n) {
+      if (is_first) {
+        pairs[n - first] = {};
+      } else {
+        pairs[n - first] = LoadAligned<TwoFloats>(total + n * 8 + mine);
+      }
+    }
+    VF_UNROLL
+    for (int n = first; n < first + kPairsAtOnce && n < kOutputs; ++n) {
+      TwoFloats& pair = pairs[n - first];
+      VF_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        const float earlier = is_first ? 0.0f : pair.at[i] * merged.earlier;
+        pair.at[i] = earlier + outputs[n][2 * row_half + i] * merged.later;
+      }
+      StoreAligned(total + n * 8 + mine, pair);
     }
   }
   // The four threads of a row store the same numbers.
@@ -41,6 +58,7 @@ VF_DEVICE void StoreSegment(float* total, bool is_first, const MergeFactors& mer
 template <int kDim, typename Mask, int kTiles>
 VF_KERNEL(kAttendThreads, 1)
 AttendPrefillKernel(const AttendParams p) {
+  FollowPreviousLaunch();
   constexpr int kLanes = 64 * kTiles;
   constexpr int kColumns = kBlockKeys / 8, kOutputs = kDim / 8;
   VF_SHARED StoredRow<Mask> mask_rows[kLanes];
@@ -194,11 +212,22 @@ AttendPrefillKernel(const AttendParams p) {
       const size_t row = WideProduct(at.row, p.query_head_count) + query_head;
       const int mine = (lane % 4) * 2;
       VF_UNROLL
-      for (int n = 0; n < kOutputs; ++n) {
-        // A merged result has no negative zero, so a single one must have none.
-        const float low = merges ? total[n * 8 + mine] : outputs[m][n][2 * r] + 0.0f;
-        const float high = merges ? total[n * 8 + mine + 1] : outputs[m][n][2 * r + 1] + 0.0f;
-        StorePair(p.out + row * kDim + n * 8 + mine, PackBf16(low * inverse, high * inverse));
+      for (int first = 0; first < kOutputs; first += kPairsAtOnce) {
+        TwoFloats pairs[kPairsAtOnce];
+        VF_UNROLL
+        for (int n = first; n < first + kPairsAtOnce && n < kOutputs; ++n) {
+          if (merges) {
+            pairs[n - first] = LoadAligned<TwoFloats>(total + n * 8 + mine);
+          } else {
+            // A merged result has no negative zero, so a single one must have none.
+            pairs[n - first] = {{outputs[m][n][2 * r] + 0.0f, outputs[m][n][2 * r + 1] + 0.0f}};
+          }
+        }
+        VF_UNROLL
+        for (int n = first; n < first + kPairsAtOnce && n < kOutputs; ++n) {
+          const TwoFloats& pair = pairs[n - first];
+          StorePair(p.out + row * kDim + n * 8 + mine, PackBf16(pair.at[0] * inverse, pair.at[1] * inverse));
+        }
       }
       if (p.log_sum_exp != nullptr && lane % 4 == 0) {
         p.log_sum_exp[row] = LogSumExp(largest, sum, exponents[index], kEmptyLogSumExp);
@@ -209,6 +238,7 @@ AttendPrefillKernel(const AttendParams p) {
 
 // One warp per query head: its segments in order, by the operations of StoreSegment.
 VF_KERNEL(kAttendThreads, 1) MergeSegmentsKernel(const AttendParams p) {
+  FollowPreviousLaunch();
   constexpr int kNumbers = kHeadDimMax / 32;
   const int row = BlockX(), lane = LaneIndex(), dim = p.pool.head_dim;
   const int head = BlockY() * (kAttendThreads / 32) + WarpIndex();

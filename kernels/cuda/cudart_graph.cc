@@ -9,7 +9,8 @@ namespace {
 
 class CudartGraph final : public LaunchGraph {
  public:
-  explicit CudartGraph(LaunchStream stream) : stream_(static_cast<cudaStream_t>(stream.queue)) {}
+  explicit CudartGraph(LaunchStream stream)
+      : stream_(static_cast<cudaStream_t>(stream.queue)), overlaps_(stream.overlaps) {}
   ~CudartGraph() override {
     if (executable_ != nullptr) Cleared(cudaGraphExecDestroy(executable_));
     if (graph_ != nullptr) Cleared(cudaGraphDestroy(graph_));
@@ -18,11 +19,19 @@ class CudartGraph final : public LaunchGraph {
   int Make(const LaunchList& launches) {
     if (const int code = Cleared(cudaGraphCreate(&graph_, 0)); code != 0) return code;
     nodes_.resize(launches.size());
+    cudaGraphEdgeData edge{};
+    if (overlaps_) {
+      edge.from_port = cudaGraphKernelNodePortProgrammatic;
+      edge.type = cudaGraphDependencyTypeProgrammatic;
+    }
     for (size_t i = 0; i < launches.size(); ++i) {
       const KeptLaunch launch = launches[i];
       Node node(launch);
-      const cudaGraphNode_t* before = i == 0 ? nullptr : &nodes_[i - 1];
-      const int code = Cleared(cudaGraphAddKernelNode(&nodes_[i], graph_, before, i == 0 ? 0 : 1, &node.params));
+      if (const int code = Cleared(cudaGraphAddKernelNode(&nodes_[i], graph_, nullptr, 0, &node.params)); code != 0) {
+        return code;
+      }
+      if (i == 0) continue;
+      const int code = Cleared(cudaGraphAddDependencies(graph_, &nodes_[i - 1], &nodes_[i], &edge, 1));
       if (code != 0) return code;
     }
     return Cleared(cudaGraphInstantiate(&executable_, graph_, 0));
@@ -50,7 +59,8 @@ class CudartGraph final : public LaunchGraph {
     cudaKernelNodeParams params{};
   };
 
-  cudaStream_t stream_;
+  const cudaStream_t stream_;
+  const bool overlaps_;
   cudaGraph_t graph_ = nullptr;  // its nodes name those of executable_
   cudaGraphExec_t executable_ = nullptr;
   std::vector<cudaGraphNode_t> nodes_;

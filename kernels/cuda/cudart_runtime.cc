@@ -49,6 +49,7 @@ class CudartRuntime final : public Runtime {
     if (error != cudaSuccess) return Cleared(error);
     *properties = {found.name, found.major, found.minor, found.multiProcessorCount, found.sharedMemPerBlockOptin};
     products_ = OpenCublasLt({.queue = kStream}, found.major * 10 + found.minor);
+    overlaps_ = found.major >= 9;
     open_ = true;
     return 0;
   }
@@ -133,12 +134,9 @@ class CudartRuntime final : public Runtime {
   LaunchStream stream() override {
     // The next call is a launch, and this thread may not have set the device yet.
     Enter();
-    return {.queue = kStream};
+    return {.queue = kStream, .overlaps = overlaps_};
   }
-  int Launch(const KeptLaunch& launch) override {
-    std::atomic<uint64_t> allowed_devices = ~uint64_t{0};  // requested when the launch was kept
-    return LaunchOnDevice(launch, stream(), &allowed_devices);
-  }
+  int Launch(const KeptLaunch& launch) override { return LaunchOnDevice(launch, stream()); }
   int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) override {
     return MakeCudartGraph(launches, stream(), graph);
   }
@@ -150,7 +148,7 @@ class CudartRuntime final : public Runtime {
   void Enter() const { Cleared(cudaSetDevice(device_)); }
 
   int device_ = 0;
-  bool open_ = false;
+  bool open_ = false, overlaps_ = false;
   cudaEvent_t events_[kMarkCount] = {};
   cudaEvent_t stamps_[2] = {};
   std::unique_ptr<ProductLibrary> products_;

@@ -5,14 +5,10 @@
 // Threads: any; the current device is the caller's.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include "kernels/cuda/kernel_table.h"
 
 namespace varifocal::kernels::cuda {
 
-// Bit d of `allowed_devices`: the shared memory was requested on device d.
-int LaunchOnDevice(const KeptLaunch& launch, LaunchStream stream, std::atomic<uint64_t>* allowed_devices);
+int LaunchOnDevice(const KeptLaunch& launch, LaunchStream stream);
 
 }  // namespace varifocal::kernels::cuda

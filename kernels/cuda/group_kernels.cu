@@ -29,6 +29,7 @@ VF_DEVICE float* KeptScores(const RouteParams& p, int sequence, int position) {
 
 // S = centroids (projection x).
 VF_KERNEL(kThreads, 1) RouteScoresKernel(const RouteParams p) {
+  FollowPreviousLaunch();
   double* routed = reinterpret_cast<double*>(SharedMemory());  // [kScoreRows][R]
   const int first_row = BlockX() * kScoreRows, left = p.step.row_count - first_row;
   const int rows = left < kScoreRows ? left : kScoreRows;
@@ -70,6 +71,7 @@ VF_KERNEL(kThreads, 1) RouteScoresKernel(const RouteParams p) {
 // warp processes every eighth row. The divisor of a row follows from the previous b, so there is no state between
 // rounds.
 VF_KERNEL(kThreads, 1) SinkhornKernel(const RouteParams p) {
+  FollowPreviousLaunch();
   VF_SHARED double tops[kWarps][kGroupCountMax];
   VF_SHARED double sums[kWarps][kGroupCountMax];
   const int sequence = BlockX(), warp = WarpIndex(), group = LaneIndex();
@@ -115,6 +117,7 @@ VF_KERNEL(kThreads, 1) SinkhornKernel(const RouteParams p) {
 
 // One thread per row: the top_k largest of S / temperature + b, ties to the lower group.
 VF_KERNEL(kThreads, 1) AssignGroupsKernel(const RouteParams p) {
+  FollowPreviousLaunch();
   const int row = BlockX() * kThreads + ThreadX();
   if (row >= p.step.row_count) return;
   const int sequence = p.step.row_sequences[row], position = p.step.row_positions[row];

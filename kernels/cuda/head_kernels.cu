@@ -29,6 +29,7 @@ VF_DEVICE Best Merge(const Best& a, const Best& b) {
 
 // One block per row and slice: its logits, their log-sum-exp and its best two.
 VF_KERNEL(kThreads, 1) HeadStatsKernel(const HeadStatsParams p) {
+  FollowPreviousLaunch();
   VF_SHARED Best warp_bests[kWarps];
   VF_SHARED float warp_sums[kWarps];
   VF_SHARED int warp_odd[kWarps];
@@ -83,6 +84,7 @@ VF_KERNEL(kThreads, 1) HeadStatsKernel(const HeadStatsParams p) {
 
 // One thread per row: its slices in order, after those of earlier calls, so that no result depends on how many a call has.
 VF_KERNEL(kThreads, 1) HeadFoldKernel(const HeadStatsParams p) {
+  FollowPreviousLaunch();
   const int row = BlockX() * kThreads + ThreadX(), slices = CeilDivide(p.count, kHeadSlice);
   if (row >= p.row_count) return;
   const HeadState* partials = p.partials + row * slices;
@@ -140,6 +142,7 @@ struct Found {
 // One block per draw, without sorting: radix select finds the logit at which the cumulative mass reaches a value, eight
 // bits at a time, with one bin of mass per digit; masses are integers, so the order of additions does not matter.
 VF_KERNEL(kThreads, 1) DrawKernel(const DrawParams p) {
+  FollowPreviousLaunch();
   VF_SHARED WideBins bins;
   VF_SHARED uint64_t wanted;
   VF_SHARED Found found;

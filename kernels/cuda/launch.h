@@ -10,25 +10,17 @@
 #define VF_TABLE_NAMESPACE device
 
 namespace varifocal::kernels::cuda {
-// `Place` is unique to each launch, so that the attribute is set once per launch site and device.
-template <typename Place, typename Kernel, typename Params>
-int StartKernel(Place, Kernel kernel, const LaunchShape& shape, LaunchStream stream, const Params& params) {
-  static std::atomic<uint64_t> allowed_devices{0};
+template <typename Kernel, typename Params>
+int StartKernel(Kernel kernel, const LaunchShape& shape, LaunchStream stream, const Params& params) {
   static_assert(std::is_trivially_copyable_v<Params>);
-  return LaunchOnDevice({reinterpret_cast<const void*>(kernel), shape, &params, sizeof params}, stream,
-                        &allowed_devices);
+  return LaunchOnDevice({reinterpret_cast<const void*>(kernel), shape, &params, sizeof params}, stream);
 }
 }  // namespace varifocal::kernels::cuda
-
-#define VF_LAUNCH(kernel, x, y, z, threads, shared, stream, params) \
-  StartKernel([] {}, kernel, LaunchShape{{(x), (y), (z)}, (threads), (shared)}, stream, params)
 
 #else
 #include "kernels/cuda/emulator/fibers.h"
 
 #define VF_TABLE_NAMESPACE emulated
-#define VF_LAUNCH(kernel, x, y, z, threads, shared, stream, params) \
-  StartKernel(kernel, LaunchShape{{(x), (y), (z)}, (threads), (shared)}, stream, params)
 
 namespace varifocal::kernels::cuda {
 template <typename Kernel, typename Params>
@@ -45,3 +37,6 @@ int StartKernel(Kernel kernel, const LaunchShape& shape, LaunchStream stream, co
 }  // namespace varifocal::kernels::cuda
 
 #endif
+
+#define VF_LAUNCH(kernel, x, y, z, threads, shared, stream, params) \
+  StartKernel(kernel, LaunchShape{{(x), (y), (z)}, (threads), (shared)}, stream, params)

@@ -83,24 +83,37 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p) {
       for (int i = 0; i < 4; ++i) sums[m][n][i] = 0;
     }
   }
-  const auto stage = [&](int step) {
+  const auto place = [&](int step) { return (step - begin) % kStages * Shape::kStageBytes; };
+  const auto stage_x = [&](int step) {
     if (step < end) {
-      const int to = (step - begin) % kStages * Shape::kStageBytes;
-      Stage<Shape::kRows, Shape::kThreads>(to, p.x, p.x_stride, first_row, p.rows, step * kProductStepK, p.inner,
-                                           x_aligned);
-      // The weight's rows are padded to whole chunks with zeros.
-      Stage<Shape::kColumns, Shape::kThreads>(to + Shape::kRows * kStepBytes, p.weight, p.weight_stride, first_column,
-                                              p.outputs, step * kProductStepK, static_cast<int>(p.weight_stride), true);
+      Stage<Shape::kRows, Shape::kThreads>(place(step), p.x, p.x_stride, first_row, p.rows, step * kProductStepK,
+                                           p.inner, x_aligned);
     }
-    CommitCopies();
   };
-  for (int s = 0; s < kStages - 1; ++s) stage(begin + s);
+  // The weight's rows are padded to whole chunks with zeros.
+  const auto stage_weight = [&](int step) {
+    if (step < end) {
+      Stage<Shape::kColumns, Shape::kThreads>(place(step) + Shape::kRows * kStepBytes, p.weight, p.weight_stride,
+                                              first_column, p.outputs, step * kProductStepK,
+                                              static_cast<int>(p.weight_stride), true);
+    }
+  };
+  // No kernel writes weights: the first ones are copied before the kernel that computes x is complete.
+  AllowNextLaunch();
+  for (int s = 0; s < kStages - 1; ++s) stage_weight(begin + s);
+  WaitForPreviousLaunch();
+  for (int s = 0; s < kStages - 1; ++s) {
+    stage_x(begin + s);
+    CommitCopies();
+  }
   for (int step = begin; step < end; ++step) {
     WaitCopies<kStages - 2>();
     // The copies of all threads are complete, and no thread reads the stage that is filled next.
     SyncThreads();
-    stage(step + kStages - 1);
-    const int left = (step - begin) % kStages * Shape::kStageBytes;
+    stage_x(step + kStages - 1);
+    stage_weight(step + kStages - 1);
+    CommitCopies();
+    const int left = place(step);
     const int right = left + Shape::kRows * kStepBytes;
     VF_UNROLL
     for (int k = 0; k < kProductStepK / 16; ++k) {
@@ -148,16 +161,16 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p) {
 
 template <typename Out>
 using PrefillShape = Matmul<2, 4, 4, 2, 3, Out>;
-using NarrowShape = Matmul<1, 4, 1, 1, 6, float>;
-using WideShape = Matmul<2, 2, 2, 2, 4, float>;
+using NarrowShape = Matmul<1, 4, 1, 1, 4, float>;
+using WideShape = Matmul<2, 2, 2, 2, 3, float>;
 
 template <typename Out>
 VF_KERNEL(256, 1)
 MatmulPrefillKernel(const MatmulParams p) {
   MultiplyTile<PrefillShape<Out>, 2, 4, 4, 2, 3, Out>(p);
 }
-VF_KERNEL(128, 2) MatmulNarrowKernel(const MatmulParams p) { MultiplyTile<NarrowShape, 1, 4, 1, 1, 6, float>(p); }
-VF_KERNEL(128, 2) MatmulWideKernel(const MatmulParams p) { MultiplyTile<WideShape, 2, 2, 2, 2, 4, float>(p); }
+VF_KERNEL(128, 2) MatmulNarrowKernel(const MatmulParams p) { MultiplyTile<NarrowShape, 1, 4, 1, 1, 4, float>(p); }
+VF_KERNEL(128, 2) MatmulWideKernel(const MatmulParams p) { MultiplyTile<WideShape, 2, 2, 2, 2, 3, float>(p); }
 
 template <typename Shape, typename Kernel>
 int Start(Kernel kernel, const MatmulParams& p, LaunchStream stream) {

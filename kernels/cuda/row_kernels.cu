@@ -36,6 +36,8 @@ VF_DEVICE float ProductAt(const ProductView& product, int row, int column) {
   return sum;
 }
 
+constexpr int kSplitsAtOnce = 6;
+
 // Four neighbouring numbers; the column and the product's width are multiples of 4.
 VF_DEVICE FourFloats FourProductsAt(const ProductView& product, int row, int column) {
   const size_t at = WideProduct(row, product.columns) + column;
@@ -43,12 +45,23 @@ VF_DEVICE FourFloats FourProductsAt(const ProductView& product, int row, int col
     const TwoWords words = LoadAligned<TwoWords>(static_cast<const uint16_t*>(product.data) + at);
     return {{WidenLow(words.at[0]), WidenHigh(words.at[0]), WidenLow(words.at[1]), WidenHigh(words.at[1])}};
   }
-  const float* data = static_cast<const float*>(product.data);
-  FourFloats sum = LoadAligned<FourFloats>(data + at);
-  for (int split = 1; split < product.split_count; ++split) {
-    const FourFloats part = LoadAligned<FourFloats>(data + split * product.split_stride + at);
+  const float* data = static_cast<const float*>(product.data) + at;
+  FourFloats sum = LoadAligned<FourFloats>(data);
+  // All splits of a group are loaded before the first is added: a row of few blocks waits for each load.
+  for (int first = 1; first < product.split_count; first += kSplitsAtOnce) {
+    FourFloats parts[kSplitsAtOnce];
     VF_UNROLL
-    for (int i = 0; i < 4; ++i) sum.at[i] += part.at[i];
+    for (int s = 0; s < kSplitsAtOnce; ++s) {
+      if (first + s < product.split_count) {
+        parts[s] = LoadAligned<FourFloats>(data + (first + s) * product.split_stride);
+      }
+    }
+    VF_UNROLL
+    for (int s = 0; s < kSplitsAtOnce; ++s) {
+      if (first + s >= product.split_count) break;
+      VF_UNROLL
+      for (int i = 0; i < 4; ++i) sum.at[i] += parts[s].at[i];
+    }
   }
   return sum;
 }
@@ -98,6 +111,7 @@ VF_DEVICE float Activate(ActivationCode activation, float x) {
 }
 
 VF_KERNEL(kThreads, 1) EmbedKernel(const EmbedParams p) {
+  FollowPreviousLaunch();
   const int row = BlockX();
   const uint16_t* token = p.table + p.tokens[row] * p.table_stride;
   const uint16_t* position = p.positions == nullptr ? nullptr : p.positions + p.row_positions[row] * p.positions_stride;
@@ -184,6 +198,7 @@ VF_DEVICE void WriteNorm(const NormParams& p, const float* x, uint16_t* out) {
 template <bool kWide>
 VF_KERNEL(kThreads, 1)
 NormKernel(const NormParams p) {
+  FollowPreviousLaunch();
   const int row = BlockX();
   WriteNorm<kWide>(p, p.x + WideProduct(p.rows == nullptr ? row : p.rows[row], p.width),
                    p.out + WideProduct(row, p.width));
@@ -193,6 +208,7 @@ NormKernel(const NormParams p) {
 template <bool kWide>
 VF_KERNEL(kThreads, 1)
 ResidualKernel(VF_PARAMS(ResidualParams) p) {
+  FollowPreviousLaunch();
   const int row = BlockX(), width = p.product.columns;
   const AtProduct at{&p.product, row};
   const bool normed = p.norm_weight != nullptr;
@@ -219,15 +235,102 @@ ResidualKernel(VF_PARAMS(ResidualParams) p) {
   if (p.next.out != nullptr) WriteNorm<kWide>(p.next, residual, p.next.out + WideProduct(row, width));
 }
 
+// The same, bit for bit, for few rows of at most kHeldWidth: all of a thread's numbers are loaded before the first is
+// added and stay in registers, since a device with one block waits for each load.
+constexpr int kHeld = 4, kHeldWidth = kHeld * 4 * kThreads, kHeldRowsMax = 128;
+
+bool IsHeld(const ResidualParams& p) {
+  const NormParams& next = p.next;
+  return p.row_count <= kHeldRowsMax && p.product.columns <= kHeldWidth && p.norm_weight == nullptr &&
+         !p.product.is_bf16 && p.product.bias == nullptr && next.out != nullptr && next.weight != nullptr &&
+         next.bias == nullptr && !next.layer;
+}
+
+VF_KERNEL(kThreads, 1) ResidualHeldKernel(VF_PARAMS(ResidualParams) p) {
+  AllowNextLaunch();
+  const int row = BlockX(), width = p.product.columns;
+  const auto column = [&](int n) { return (ThreadX() + n * kThreads) * 4; };
+  FourFloats weights[kHeld], sums[kHeld], products[kHeld];
+  VF_UNROLL
+  for (int n = 0; n < kHeld; ++n) {
+    if (column(n) < width) weights[n] = LoadAligned<FourFloats>(p.next.weight + column(n));
+  }
+  WaitForPreviousLaunch();
+  const float* data = static_cast<const float*>(p.product.data) + WideProduct(row, width);
+  float* residual = p.residual + WideProduct(row, width);
+  VF_UNROLL
+  for (int n = 0; n < kHeld; ++n) {
+    if (column(n) >= width) continue;
+    products[n] = LoadAligned<FourFloats>(data + column(n));
+    sums[n] = LoadAligned<FourFloats>(residual + column(n));
+  }
+  for (int first = 1; first < p.product.split_count; first += kSplitsAtOnce) {
+    FourFloats parts[kHeld][kSplitsAtOnce];
+    VF_UNROLL
+    for (int n = 0; n < kHeld; ++n) {
+      VF_UNROLL
+      for (int s = 0; s < kSplitsAtOnce; ++s) {
+        if (column(n) < width && first + s < p.product.split_count) {
+          parts[n][s] = LoadAligned<FourFloats>(data + (first + s) * p.product.split_stride + column(n));
+        }
+      }
+    }
+    VF_UNROLL
+    for (int n = 0; n < kHeld; ++n) {
+      VF_UNROLL
+      for (int s = 0; s < kSplitsAtOnce; ++s) {
+        if (column(n) >= width || first + s >= p.product.split_count) continue;
+        VF_UNROLL
+        for (int i = 0; i < 4; ++i) products[n].at[i] += parts[n][s].at[i];
+      }
+    }
+  }
+  float squares = 0;
+  VF_UNROLL
+  for (int n = 0; n < kHeld; ++n) {
+    if (column(n) >= width) continue;
+    VF_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      sums[n].at[i] += p.multiplier * products[n].at[i];
+      squares += sums[n].at[i] * sums[n].at[i];
+    }
+    StoreAligned(residual + column(n), sums[n]);
+  }
+  const float inverse = 1.0f / sqrtf(BlockSum(squares) / width + p.next.epsilon);
+  uint16_t* out = p.next.out + WideProduct(row, width);
+  VF_UNROLL
+  for (int n = 0; n < kHeld; ++n) {
+    if (column(n) >= width) continue;
+    VF_UNROLL
+    for (int i = 0; i < 4; ++i) sums[n].at[i] = sums[n].at[i] * inverse * weights[n].at[i];
+    StoreAligned(out + column(n), PackFour(sums[n]));
+  }
+}
+
 // Columns of a product that a thread of FinishKernel finishes: for one 16-byte store where kWide, else two.
 VF_HD constexpr int FinishColumns(FinishMode mode, bool wide) {
   if (!wide) return 2;
   return mode == FinishMode::kGated ? 16 : 8;
 }
 
+// Eight neighbouring numbers; the column and the product's width are multiples of 8.
+struct EightFloats {
+  FourFloats low, high;
+};
+VF_DEVICE EightFloats EightProductsAt(const ProductView& product, int row, int column) {
+  if (!product.is_bf16) return {FourProductsAt(product, row, column), FourProductsAt(product, row, column + 4)};
+  const size_t at = WideProduct(row, product.columns) + column;
+  const FourWords words = LoadAligned<FourWords>(static_cast<const uint16_t*>(product.data) + at);
+  const auto four = [&](int first) {
+    return FourFloats{{WidenLow(words.at[first]), WidenHigh(words.at[first]), WidenLow(words.at[first + 1]),
+                       WidenHigh(words.at[first + 1])}};
+  };
+  return {four(0), four(2)};
+}
+
 // Four hidden units: the gates and ups of eight neighbouring columns.
 VF_DEVICE FourFloats GatedAt(const FinishParams& p, int row, int column) {
-  const FourFloats low = FourProductsAt(p.product, row, column), high = FourProductsAt(p.product, row, column + 4);
+  const auto [low, high] = EightProductsAt(p.product, row, column);
   float gates[4] = {low.at[0], low.at[2], high.at[0], high.at[2]};
   float ups[4] = {low.at[1], low.at[3], high.at[1], high.at[3]};
   FourFloats out;
@@ -246,6 +349,7 @@ VF_DEVICE FourFloats GatedAt(const FinishParams& p, int row, int column) {
 template <bool kWide>
 VF_KERNEL(kThreads, 1)
 FinishKernel(const FinishParams p) {
+  FollowPreviousLaunch();
   const int row = BlockX(), columns = p.product.columns;
   const int column = (BlockY() * kThreads + ThreadX()) * FinishColumns(p.mode, kWide);
   if (column >= columns) return;
@@ -289,6 +393,7 @@ FinishKernel(const FinishParams p) {
 
 // One warp a row: x . weight + bias in f32.
 VF_KERNEL(kThreads, 1) TauDotKernel(const TauParams p) {
+  FollowPreviousLaunch();
   const int row = BlockX() * kWarps + WarpIndex(), lane = LaneIndex();
   const bool inside = row < p.step.row_count;
   const uint16_t* x = p.x + WideProduct(inside ? row : 0, p.width);
@@ -317,6 +422,7 @@ VF_DEVICE double TauSum(const TauParams& p, int sequence, int position) {
 // One block a sequence. The running sum up to a position is (sum before its page) + (sum within its page), each added
 // in position order: pages can be summed in parallel, and no value depends on where a step begins.
 VF_KERNEL(kThreads, 1) TauSumKernel(const TauParams p) {
+  FollowPreviousLaunch();
   const int sequence = BlockX();
   const int first_row = p.step.first_rows[sequence], rows = p.step.first_rows[sequence + 1] - first_row;
   if (rows == 0) return;
@@ -391,6 +497,7 @@ VF_DEVICE Numbers<kPairs> BiasedNumbersAt(const ProductView& product, int row, i
 template <int kPairs>
 VF_KERNEL(kThreads, 1)
 QkvKernel(VF_PARAMS(QkvParams) p) {
+  AllowNextLaunch();
   const int row = BlockX(), dim = p.pool.head_dim, kv_heads = p.pool.kv_head_count, heads = p.query_head_count;
   const int lanes = QkvLanes(dim, kPairs), lane = LaneIndex() % lanes;
   const int wanted = BlockY() * QkvHeadsPerBlock(dim, kPairs) + WarpIndex() * (32 / lanes) + LaneIndex() / lanes;
@@ -404,6 +511,8 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
   const bool is_query = head < heads, is_key = !is_query && head < heads + kv_heads;
   const int inner = is_query ? head : is_key ? head - heads : head - heads - kv_heads;
   const float* norm = is_query ? p.query_norm : is_key ? p.key_norm : nullptr;
+  // Until here only what the host has written for this step was read.
+  WaitForPreviousLaunch();
   float inverse = 1;
   if (p.norm_over_width) {
     // Over the width of all heads: every block sums q, then k.
@@ -475,6 +584,7 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
 
 // Unscaled scores of one query over its interval of keys, one thread a key, for InspectAttention.
 VF_KERNEL(kThreads, 1) ScoresKernel(const ScoresParams p) {
+  FollowPreviousLaunch();
   const int key = p.begin + BlockX() * kThreads + ThreadX();
   if (key >= p.end) return;
   const int dim = p.pool.head_dim, group = p.query_head_count / p.pool.kv_head_count;
@@ -501,7 +611,9 @@ int LaunchNorm(const NormParams& p, LaunchStream stream) {
 }
 int LaunchResidual(const ResidualParams& p, LaunchStream stream) {
   const bool wide = IsWide(p.product) && IsAligned(p.norm_weight, 16) && IsAligned(p.residual, 16);
-  const auto kernel = wide ? ResidualKernel<true> : ResidualKernel<false>;
+  const auto kernel = wide && IsHeld(p) && IsWide(p.next) ? ResidualHeldKernel
+                      : wide                              ? ResidualKernel<true>
+                                                          : ResidualKernel<false>;
   // The order of the norm's sum follows from how it is read: a norm that differs in that has a launch of its own.
   const bool together = p.next.out == nullptr || IsWide(p.next) == wide;
   ResidualParams alone = p;

@@ -1,7 +1,7 @@
 // Partitioning into query tiles, key blocks, decode splits and K splits, independent of the batch around a row.
 //
 // A query lane is (row, query head of one KV head's group): lane = row * G + g. Lanes are packed into tiles, so that
-// grouped heads and short suffixes share a pass over their keys. Key blocks of 64 and decode splits of 1,024 start at
+// grouped heads and short suffixes share a pass over their keys. Key blocks of 64 and decode splits of 512 start at
 // multiples of their size in absolute positions; so do prefill's segments of 8,192 keys, whose results are merged in order,
 // by one block after the other segment or by another kernel after all blocks. A block that is masked for a lane leaves
 // its sums unchanged, bit for bit, so a lane's result depends neither on its tile nor on the other rows of its decode item.
@@ -11,7 +11,7 @@
 
 namespace varifocal::kernels::cuda {
 
-inline constexpr int kSplitKeys = 1024;
+inline constexpr int kSplitKeys = 512;
 inline constexpr int kSegmentKeys = 8192;
 inline constexpr int kHeadSlice = 8192;  // tokens of the vocabulary whose statistics a block takes
 inline constexpr int kDecodeLanes = 16;  // lanes of a decode block: one mma row tile

@@ -112,6 +112,18 @@ template <int pending>
 VF_DEVICE void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
 }
+// Programmatic dependent launch: the next kernel's blocks may start once all of this one's have started. Every kernel
+// waits until the previous one is complete before it reads anything that a kernel has written.
+VF_DEVICE void AllowNextLaunch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+VF_DEVICE void WaitForPreviousLaunch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 // Returns the value before. There is no 64-bit one: in shared memory it compiles to a loop of compare-and-swap.
 VF_DEVICE uint32_t AtomicAdd(uint32_t* to, uint32_t value) { return atomicAdd(to, value); }
 
@@ -148,6 +160,8 @@ template <int pending>
 inline void WaitCopies() {
   emulator::WaitCopies(pending);
 }
+inline void AllowNextLaunch() {}
+inline void WaitForPreviousLaunch() { emulator::WaitForPreviousLaunch(); }
 inline uint32_t AtomicAdd(uint32_t* to, uint32_t value) {
   const uint32_t before = *to;
   *to += value;
@@ -155,6 +169,12 @@ inline uint32_t AtomicAdd(uint32_t* to, uint32_t value) {
 }
 
 #endif
+
+// What a kernel begins with that has nothing to do before the wait.
+VF_DEVICE void FollowPreviousLaunch() {
+  AllowNextLaunch();
+  WaitForPreviousLaunch();
+}
 
 VF_DEVICE float WidenLow(uint32_t word) {
   const uint32_t bits = word << 16;
@@ -185,6 +205,9 @@ struct FourWords {
 };
 struct TwoWords {
   uint32_t at[2];
+};
+struct alignas(8) TwoFloats {
+  float at[2];
 };
 template <typename T>
 VF_DEVICE T LoadAligned(const void* from) {

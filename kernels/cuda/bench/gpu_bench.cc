@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <set>
 
 #include "kernels/cuda/bench/bench.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -41,9 +42,27 @@ std::string Quoted(const std::string& text) {
   return quoted + "\"";
 }
 
+// The algorithms of the library that the products of the cells run, as rows of product_plans.h are written.
+std::vector<std::string> PlanNotes(ProductLibrary* library, const std::vector<Cell>& cells) {
+  std::vector<std::string> notes;
+  if (library == nullptr) return notes;
+  std::set<std::pair<int, int>> seen;
+  for (const Cell& cell : cells) {
+    if (cell.kind != "product" || !seen.insert({cell.outputs, cell.inner}).second) continue;
+    for (const ProductType type : {ProductType::kBf16, ProductType::kF32}) {
+      const int plan =
+          library->MakePlan({.outputs = cell.outputs, .inner = cell.inner, .weight_stride = cell.inner, .type = type});
+      notes.push_back("plan " + (plan < 0 ? "none: our own kernel" : library->PlanText(plan)));
+    }
+  }
+  return notes;
+}
+
 void PrintCells(const BackendInfo& info, const BenchPlace& place, const std::vector<Cell>& cells) {
   std::printf("{\"device\": %s, \"backend\": %s, \"notes\": [", Quoted(info.device).c_str(), Quoted(info.name).c_str());
-  for (size_t i = 0; i < info.notes.size(); ++i) std::printf("%s%s", i == 0 ? "" : ", ", Quoted(info.notes[i]).c_str());
+  std::vector<std::string> notes = info.notes;
+  for (const std::string& note : PlanNotes(place.runtime.products(), cells)) notes.push_back(note);
+  for (size_t i = 0; i < notes.size(); ++i) std::printf("%s%s", i == 0 ? "" : ", ", Quoted(notes[i]).c_str());
   std::printf("], \"scratch\": %s, \"cells\": [", Quoted(place.scratch).c_str());
   for (size_t i = 0; i < cells.size(); ++i) {
     const Cell& c = cells[i];

@@ -65,6 +65,7 @@ class ProductBench final : public Bench {
  private:
   // Repeating rows does not change a product's time.
   static constexpr int kRandomRows = 256;
+  static constexpr int kCheckedColumns = 512;
 
   // A few rows, poisoned before, against float64.
   double Check(const std::function<void()>& run) {
@@ -76,7 +77,7 @@ class ProductBench final : public Bench {
     run();
     for (const int row : rows) {
       const std::vector<float> out = ReadOperands(backend_, {out_.get(), row * row_bytes}, cell_.outputs);
-      for (int i = 0; i < 64; ++i) {
+      for (int i = 0; i < kCheckedColumns; ++i) {
         const size_t column = i == 0 ? cell_.outputs - 1 : Mix(4, i) % cell_.outputs;
         double sum = 0;
         for (int k = 0; k < cell_.inner; ++k) {

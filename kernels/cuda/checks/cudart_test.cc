@@ -33,23 +33,26 @@ constexpr int kInvalidValue = 1, kInvalidConfiguration = 9, kIllegalAddress = 70
 
 void Kernel() {}
 void OtherKernel() {}
+template <int>
+void FreshKernel() {}
 
 class Cudart : public testing::Test {
  protected:
   void SetUp() override {
     setenv("VARIFOCAL_CUBLASLT", VARIFOCAL_FAKE_CUBLASLT, 1);
-    fake::Machine() = {};
+    fake::Reset();
     runtime_ = MakeDeviceRuntime();
     ASSERT_EQ(runtime_->Open(0, &properties_), 0);
   }
   void TearDown() override {
-    fake::Machine() = {};
+    fake::Reset();
     runtime_.reset();
   }
-  int Launch(const LaunchShape& shape) { return LaunchTo(runtime_->stream(), shape, 7); }
+  int Launch(const LaunchShape& shape, void (*kernel)() = &Kernel) {
+    return LaunchTo(runtime_->stream(), shape, 7, kernel);
+  }
   int LaunchTo(LaunchStream stream, const LaunchShape& shape, int argument, void (*kernel)() = &Kernel) {
-    return LaunchOnDevice({reinterpret_cast<const void*>(kernel), shape, &argument, sizeof argument}, stream,
-                          &allowed_);
+    return LaunchOnDevice({reinterpret_cast<const void*>(kernel), shape, &argument, sizeof argument}, stream);
   }
   // A step of three launches, the middle one with this grid and argument, as a graph.
   int Step(StepGraphs& graphs, int grid, int argument, int row_count = 1, void (*last)() = &Kernel) {
@@ -73,7 +76,6 @@ class Cudart : public testing::Test {
 
   DeviceProperties properties_;
   std::unique_ptr<Runtime> runtime_;
-  std::atomic<uint64_t> allowed_{0};
 };
 
 TEST_F(Cudart, LaunchesWithItsShapeAndParameters) {
@@ -111,7 +113,7 @@ TEST_F(Cudart, FailureIsReportedOnce) {
       {"cudaStreamSynchronize", [&] { return runtime_->Synchronize(); }},
       {"cudaFuncSetAttribute",
        [&] {
-         return Launch({{1, 1, 1}, 32, 64 << 10});
+         return Launch({{1, 1, 1}, 32, 64 << 10}, &FreshKernel<0>);
        }},
       {"cudaLaunchKernelExC",
        [&] {
@@ -143,14 +145,25 @@ TEST_F(Cudart, IgnoredFailuresAreCleared) {
 }
 
 TEST_F(Cudart, LimitsOfALaunch) {
-  EXPECT_EQ(Launch({{1, 1, 1}, 32, 99 << 10}), 0);
+  EXPECT_EQ(Launch({{1, 1, 1}, 32, 99 << 10}, &FreshKernel<1>), 0);
   EXPECT_EQ(Launch({{1 << 20, 65535, 65535}, 1024, 0}), 0);
   EXPECT_EQ(Launch({{1, 65536, 1}, 32, 0}), kInvalidConfiguration);
   EXPECT_EQ(Launch({{1, 1, 65536}, 32, 0}), kInvalidConfiguration);
   EXPECT_EQ(Launch({{1, 1, 1}, 1056, 0}), kInvalidConfiguration);
-  allowed_ = 0;
-  EXPECT_EQ(Launch({{1, 1, 1}, 32, (99 << 10) + 1}), kInvalidValue);
+  EXPECT_EQ(Launch({{1, 1, 1}, 32, (99 << 10) + 1}, &FreshKernel<1>), kInvalidValue);
   EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}), 0);
+}
+
+// Kernels of one type, as instances of a template are, launched from one place; a larger launch of a kernel asks again.
+TEST_F(Cudart, SharedMemoryIsRequestedForEachKernel) {
+  for (void (*kernel)() : {&FreshKernel<2>, &FreshKernel<3>}) {
+    EXPECT_EQ(Launch({{1, 1, 1}, 32, 64 << 10}, kernel), 0);
+    EXPECT_EQ(Launch({{1, 1, 1}, 32, 98 << 10}, kernel), 0);
+    fake::Machine().failures = {{"cudaFuncSetAttribute", kInvalidValue}};
+    EXPECT_EQ(Launch({{1, 1, 1}, 32, 64 << 10}, kernel), 0);
+    EXPECT_EQ(fake::Machine().failures.size(), 1u) << "requested again";
+    fake::Machine().failures.clear();
+  }
 }
 
 TEST_F(Cudart, GraphsAreMadeOnceAndUpdated) {
@@ -191,8 +204,8 @@ TEST_F(Cudart, GraphsAreMadeOnceAndUpdated) {
 // A step fails with the code of the call that failed; nothing is launched, and the next step makes a new graph.
 TEST_F(Cudart, FailedGraphsAreMadeAgain) {
   StepGraphs graphs;
-  for (const char* call : {"cudaGraphCreate", "cudaGraphAddKernelNode", "cudaGraphInstantiate", "cudaGraphLaunch",
-                           "cudaGraphExecKernelNodeSetParams"}) {
+  for (const char* call : {"cudaGraphCreate", "cudaGraphAddKernelNode", "cudaGraphAddDependencies",
+                           "cudaGraphInstantiate", "cudaGraphLaunch", "cudaGraphExecKernelNodeSetParams"}) {
     if (std::string(call) == "cudaGraphExecKernelNodeSetParams") {
       ASSERT_EQ(Step(graphs, 3, 1), 0);
     }

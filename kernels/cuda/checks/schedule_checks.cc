@@ -92,8 +92,8 @@ std::string CheckSplits() {
     mask.push_back({i % 3 == 0 ? begin : 0, end});
   }
   mask.push_back({0, 0});
-  mask.push_back({1024, 1025});
-  mask.push_back({1023, 1024});
+  mask.push_back({kSplitKeys, kSplitKeys + 1});
+  mask.push_back({kSplitKeys - 1, kSplitKeys});
   const int rows = mask.size();
   // Four families of prompts, each row with its own pages from somewhere on; a second page group breaks a few apart.
   std::vector<std::vector<int32_t>> tables(2 * rows, std::vector<int32_t>(kPages));
@@ -134,7 +134,7 @@ std::string CheckSplits() {
     }
     for (int row = 0; row < rows; ++row) {
       std::vector<int> wanted;
-      for (int split = 0; split < 6; ++split) {
+      for (int split = 0; split < kPages / kSplitPages; ++split) {
         if (std::max(mask[row].begin, split * kSplitKeys) < std::min(mask[row].end, (split + 1) * kSplitKeys)) {
           wanted.push_back(split);
         }
@@ -213,11 +213,12 @@ std::string CheckSizes() {
   const WorkspaceSizes sizes = SizesFor(shape);
   // The largest product of such a step is q, k and v in f32; gate and up are bf16.
   if (sizes.product_bytes != size_t{2048} * 7680 * 4) return "scratch is " + std::to_string(sizes.product_bytes);
-  // A result of every row over the segments so far is more than 16 rows with 32 splits; one segment needs none.
+  // A result of every row over the segments so far is more than 16 rows with 64 splits; one segment needs none.
   if (sizes.partial_floats != size_t{2048} * 20 * 130) return "partials are " + std::to_string(sizes.partial_floats);
   StepShape short_shape = shape;
   short_shape.context_length_max = 8192;
-  if (const size_t partials = SizesFor(short_shape).partial_floats; partials != size_t{16} * 20 * 8 * 130)
+  if (const size_t partials = SizesFor(short_shape).partial_floats;
+      partials != size_t{16} * 20 * (8192 / kSplitKeys) * 130)
     return "partials within one segment are " + std::to_string(partials);
   return "";
 }

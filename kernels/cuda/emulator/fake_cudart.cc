@@ -4,12 +4,18 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace varifocal::kernels::cuda::fake {
 
 Cudart& Machine() {
   static Cudart machine;
   return machine;
+}
+void Reset() {
+  auto allowed = std::move(Machine().shared_allowed);
+  Machine() = {};
+  Machine().shared_allowed = std::move(allowed);
 }
 
 namespace {
@@ -31,7 +37,10 @@ cudaError_t AnswerOn(cudaStream_t stream, const char* name) {
   return Answer(name, stream == cudaStreamPerThread ? 0 : cudaErrorInvalidResourceHandle);
 }
 
-using FakeGraph = std::vector<Launched>;
+struct FakeGraph {
+  std::vector<Launched> nodes;
+  size_t edges = 0;
+};
 
 Launched LaunchOf(dim3 grid, dim3 block, size_t shared_bytes, void** arguments) {
   Launched launch{{grid.x, grid.y, grid.z}, block.x, shared_bytes, 0};
@@ -162,21 +171,29 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   --Machine().graphs;
   return Answer("cudaGraphDestroy");
 }
-// A node is its number, counted from 1; a graph is a chain.
-cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
-                                   size_t count, const cudaKernelNodeParams* params) {
-  FakeGraph& nodes = *reinterpret_cast<FakeGraph*>(graph);
-  const bool chained = nodes.empty() ? count == 0 : count == 1 && reinterpret_cast<size_t>(*before) == nodes.size();
+// A node is its number, counted from 1; a graph is a chain, each node's edge added before the next node.
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t count,
+                                   const cudaKernelNodeParams* params) {
+  std::vector<Launched>& nodes = reinterpret_cast<FakeGraph*>(graph)->nodes;
   const Launched launch = LaunchOf(*params);
-  const int wrong = chained ? LimitsOf(params->func, launch) : cudaErrorInvalidValue;
+  const int wrong = count == 0 ? LimitsOf(params->func, launch) : cudaErrorInvalidValue;
   const cudaError_t code = Answer("cudaGraphAddKernelNode", wrong);
   if (code != cudaSuccess) return code;
   nodes.push_back(launch);
   *node = reinterpret_cast<cudaGraphNode_t>(nodes.size());
   return code;
 }
+cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                                     const cudaGraphEdgeData*, size_t count) {
+  FakeGraph& of = *reinterpret_cast<FakeGraph*>(graph);
+  const size_t before = reinterpret_cast<size_t>(*from), after = reinterpret_cast<size_t>(*to);
+  const bool chained = count == 1 && before == ++of.edges && after == before + 1 && after == of.nodes.size();
+  return Answer("cudaGraphAddDependencies", chained ? cudaSuccess : cudaErrorInvalidValue);
+}
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
-  const cudaError_t code = Answer("cudaGraphInstantiate");
+  const FakeGraph& of = *reinterpret_cast<FakeGraph*>(graph);
+  const bool chained = of.edges + 1 == of.nodes.size();
+  const cudaError_t code = Answer("cudaGraphInstantiate", chained ? cudaSuccess : cudaErrorInvalidValue);
   if (code != cudaSuccess) return code;
   *executable = reinterpret_cast<cudaGraphExec_t>(new FakeGraph(*reinterpret_cast<FakeGraph*>(graph)));
   ++Machine().graphs;
@@ -191,13 +208,14 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t executable, cudaGra
                                              const cudaKernelNodeParams* params) {
   const Launched launch = LaunchOf(*params);
   const cudaError_t code = Answer("cudaGraphExecKernelNodeSetParams", LimitsOf(params->func, launch));
-  if (code == cudaSuccess) reinterpret_cast<FakeGraph*>(executable)->at(reinterpret_cast<size_t>(node) - 1) = launch;
+  if (code == cudaSuccess)
+    reinterpret_cast<FakeGraph*>(executable)->nodes.at(reinterpret_cast<size_t>(node) - 1) = launch;
   return code;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const cudaError_t code = AnswerOn(stream, "cudaGraphLaunch");
   if (code != cudaSuccess) return code;
-  const FakeGraph& nodes = *reinterpret_cast<FakeGraph*>(executable);
+  const std::vector<Launched>& nodes = reinterpret_cast<FakeGraph*>(executable)->nodes;
   Machine().launches.insert(Machine().launches.end(), nodes.begin(), nodes.end());
   return code;
 }

@@ -26,5 +26,7 @@ struct Cudart {
   int graphs = 0;  // and executable ones: those that exist
 };
 Cudart& Machine();
+// As at first, except that kernels keep the shared memory they were allowed, as in a process.
+void Reset();
 
 }  // namespace varifocal::kernels::cuda::fake

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -191,9 +193,19 @@ int Start(const Limits* limits, const LaunchShape& launch, const std::function<v
   return 0;
 }
 
+thread_local bool waited_for_previous = false;
+
 int Start(const Limits* limits, const KeptLaunch& launch) {
-  return Start(limits, launch.shape, [&] { launch.call(launch.kernel, launch.params); });
+  waited_for_previous = false;
+  const int code = Start(limits, launch.shape, [&] { launch.call(launch.kernel, launch.params); });
+  if (code == 0 && !launch.shape.empty() && !waited_for_previous) {
+    std::fprintf(stderr, "emulator: a kernel did not wait for the previous launch\n");
+    std::abort();
+  }
+  return code;
 }
+
+void WaitForPreviousLaunch() { waited_for_previous = true; }
 
 const Place& Current() { return block.running->place; }
 unsigned char* SharedMemory() { return block.shared; }

@@ -11,6 +11,8 @@ struct Place {
 };
 const Place& Current();
 
+// Every kernel of the backend must call it: the next one may start before it is complete (simt.h).
+void WaitForPreviousLaunch();
 void SyncThreads();
 unsigned char* SharedMemory();
 float ShuffleXor(float value, int mask);
