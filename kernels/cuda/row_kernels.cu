@@ -493,6 +493,16 @@ VF_DEVICE Numbers<kPairs> BiasedNumbersAt(const ProductView& product, int row, i
   }
 }
 
+template <int kPairs>
+VF_DEVICE Numbers<kPairs> NumbersAt(const float* from) {
+  if constexpr (kPairs == 4) {
+    const FourFloats four = LoadAligned<FourFloats>(from);
+    return {{four.at[0], four.at[1], four.at[2], four.at[3]}};
+  } else {
+    return {{*from}};
+  }
+}
+
 // Blocks over rows and heads. kPairs is 4 where a head's dimensions and its rotary half are multiples of 8 and 4.
 template <int kPairs>
 VF_KERNEL(kThreads, 1)
@@ -547,6 +557,12 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
     const int a = turns ? pair : 2 * pair, b = turns ? pair + half : 2 * pair + kPairs;
     Numbers<kPairs> x = BiasedNumbersAt<kPairs>(p.product, row, head * dim + a);
     Numbers<kPairs> y = BiasedNumbersAt<kPairs>(p.product, row, head * dim + b);
+    Numbers<kPairs> cosine, sine;
+    if (turns) {
+      const size_t at = WideProduct(position, half) + pair;
+      cosine = NumbersAt<kPairs>(rope->cosines + at);
+      sine = NumbersAt<kPairs>(rope->sines + at);
+    }
     VF_UNROLL
     for (int n = 0; n < kPairs; ++n) {
       if (norm != nullptr) {
@@ -554,10 +570,8 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
         y.at[n] = y.at[n] * inverse * norm[b + n];
       }
       if (turns) {
-        const size_t at = WideProduct(position, half) + pair + n;
-        const float c = rope->cosines[at], s = rope->sines[at];
-        const float rotated = x.at[n] * c - y.at[n] * s;
-        y.at[n] = y.at[n] * c + x.at[n] * s;
+        const float rotated = x.at[n] * cosine.at[n] - y.at[n] * sine.at[n];
+        y.at[n] = y.at[n] * cosine.at[n] + x.at[n] * sine.at[n];
         x.at[n] = rotated;
       }
     }
@@ -635,7 +649,9 @@ int LaunchTau(const TauParams& p, LaunchStream stream) {
 int LaunchQkv(const QkvParams& p, LaunchStream stream) {
   const int dim = p.pool.head_dim;
   bool wide = IsWide(p.product) && dim % 8 == 0 && IsAligned(p.queries, 16);
-  for (const RopeView& rope : p.ropes) wide = wide && rope.rotary_dim % 8 == 0;
+  for (const RopeView& rope : p.ropes) {
+    wide = wide && rope.rotary_dim % 8 == 0 && IsAligned(rope.cosines, 16) && IsAligned(rope.sines, 16);
+  }
   const auto start = [&](const auto kernel, int pairs) {
     const int blocks = CeilDivide(p.query_head_count + 2 * p.pool.kv_head_count, QkvHeadsPerBlock(dim, pairs));
     return VF_LAUNCH(kernel, p.step.row_count, blocks, 1, kThreads, 0, stream, p);
