@@ -1,6 +1,6 @@
 """The small llamas. From recipes/:
 
-    python -m llama train CONFIG.toml --out DIR [--start CHECKPOINT]     trains, continues a checkpoint or resumes; one thread
+    python -m llama train CONFIG.toml --out DIR [--start CHECKPOINT] [--device cuda:0]   trains, continues a checkpoint or resumes; one thread
     python -m llama export CONFIG.toml --out DIR TARGET  the state of a run as a checkpoint with its `training` block
     python -m llama evaluate DIR .. --lengths 2048       accuracy on the native tasks, by this directory's own questions
     python -m llama fold SOURCE TARGET [--temperatures FILE.json]   constant temperatures into W_q: an ordinary checkpoint
@@ -26,6 +26,7 @@ def parse() -> argparse.Namespace:
             command.add_argument("target", type=pathlib.Path)
         else:
             command.add_argument("--start", type=pathlib.Path)
+            command.add_argument("--device", default="cpu", help="cpu, whose runs repeat bit for bit, or cuda:N")
     evaluate = commands.add_parser("evaluate")
     evaluate.add_argument("checkpoints", type=pathlib.Path, nargs="+")
     evaluate.add_argument("--lengths", type=int, nargs="+", default=[512, 1024, 2048])
@@ -53,7 +54,7 @@ def main() -> None:
         from llama import run, train
 
         if options.command == "train":
-            train.Trainer(run.read(options.config), options.out, options.start).train(options.save_seconds)
+            train.Trainer(run.read(options.config), options.out, options.start, options.device).train(options.save_seconds)
         else:
             train.Trainer(run.read(options.config), options.out).export(options.target)
     elif options.command == "evaluate":

@@ -15,7 +15,7 @@ def attention_loss(net: Llama, inputs: list[Tensor], targets: Targets) -> Tensor
     """Over heads, the sum of the mean of -ln of the target's attention weight. `inputs`: those of every layer, [rows, length, M]. In f32."""
     total, length = torch.zeros(()), inputs[0].shape[1]
     cos, sin = net.rope(length)
-    with torch.autocast("cpu", enabled=False):
+    with torch.autocast(inputs[0].device.type, enabled=False):
         for (layer, head), items in targets.items():
             if not items:
                 continue

@@ -74,7 +74,7 @@ class Attention(nn.Module):
     def row_scales(self, x: Tensor) -> Tensor:
         """[B or 1, H or 1, T or 1, 1]: what multiplies q.k."""
         s, c = self.setting, self.config
-        with torch.autocast("cpu", enabled=False):
+        with torch.autocast(x.device.type, enabled=False):
             scale = torch.tensor(1 / (math.sqrt(c.head_dim) * s.temperature)).view(1, 1, 1, 1)
             if s.tau is not None:
                 scale = 1 / tau_of(self.tau_proj(x.float()).squeeze(-1), s.tau, c.head_dim)[:, None, :, None]
@@ -170,7 +170,7 @@ class Llama(nn.Module):
 
         directory.mkdir(parents=True, exist_ok=True)
         # tau_proj is one vector [M], not a matrix of one row.
-        tensors = {"model." + k: v.detach().float().contiguous() for k, v in self.state_dict().items()}
+        tensors = {"model." + k: v.detach().float().cpu().contiguous() for k, v in self.state_dict().items()}
         tensors = {k: v.squeeze(0) if k.endswith("tau_proj.weight") else v for k, v in tensors.items()}
         save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
         # Both keys state the trained length, and must agree.

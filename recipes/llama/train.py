@@ -21,23 +21,22 @@ FIRST_WORDS = {"Find": "recall_kv", "Label": "icl_labels", "Answer": "rag_facts"
 
 
 class Trainer:
-    def __init__(self, run: Run, out: pathlib.Path, start: pathlib.Path | None = None) -> None:
-        """`start`: the checkpoint that a continued training starts from; not needed to resume."""
+    def __init__(self, run: Run, out: pathlib.Path, start: pathlib.Path | None = None, device: str = "cpu") -> None:
+        """`start`: the checkpoint that a continued training starts from; not needed to resume. `device` becomes the default
+        one: what a step creates is there. Weights are made on the CPU, so that they depend on the seed alone."""
         self.run, self.out, self.words = run, out, data.Words()
         arm = run.recipe
         self.file = out / "state.pt"
         if run.plan.continues != (start is not None) and not self.file.exists():
             raise ValueError("--start is for plans with continues = true, and they need it")
         self.net = arms.make(arm, run.shape, run.seed, run.plan.structured)
-        self.optimizers = optimizers(self.net, arm.q_rate, run.plan.muon_factor)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.tally: dict[str, list[float]] = {}
         out.mkdir(parents=True, exist_ok=True)
+        state: dict[str, Any] | None = None
         if self.file.exists():
-            state = torch.load(self.file, weights_only=True)
+            state = torch.load(self.file, weights_only=True, map_location="cpu")
             self.net.load_state_dict(state["net"])
-            for o, s in zip(self.optimizers, state["optimizers"]):
-                o.load_state_dict(s)
             self.step, self.tokens, self.seconds = state["step"], state["tokens"], state["seconds"]
             self.tally = state["tally"]
         elif start is not None:
@@ -50,6 +49,13 @@ class Trainer:
                 renewed = moves.renew_names(self.net, self.words, run.seed)
                 print("renewed names:", *(self.words.tokenizer.id_to_token(int(self.words.names[i])) for i in renewed))
             self.tokens = json.loads((start / "config.json").read_text())["training"]["tokens"]
+        self.device = torch.device(device)
+        self.net.to(self.device).table = None
+        torch.set_default_device(self.device)
+        self.optimizers = optimizers(self.net, arm.q_rate, run.plan.muon_factor)
+        if state is not None:
+            for o, s in zip(self.optimizers, state["optimizers"]):
+                o.load_state_dict(s)
 
     def save(self) -> None:
         state = {"net": self.net.state_dict(), "optimizers": [o.state_dict() for o in self.optimizers], "step": self.step,
@@ -60,12 +66,12 @@ class Trainer:
     def one_step(self) -> float:
         plan, phase = self.run.plan, self.run.plan.phase_at(self.step)
         raw_ids, raw_marks = data.batch(self.words, self.run.seed, self.step, phase.rows, phase.length, phase.mix, phase.data_options)
-        ids, marks = torch.from_numpy(raw_ids), torch.from_numpy(raw_marks)
+        ids, marks = torch.from_numpy(raw_ids).to(self.device), torch.from_numpy(raw_marks).to(self.device)
         rate = plan.rate_at(self.step)
         for o in self.optimizers:
             for group in o.param_groups:
                 group["lr"] = rate * group["factor"]
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=plan.bf16):
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=plan.bf16):
             inputs: list[torch.Tensor] = []
             logits = self.net.logits(self.net.hidden(ids, inputs)[marks])
         gold = ids.roll(-1, 1)[marks]
@@ -86,7 +92,7 @@ class Trainer:
         torch.nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
         for o in self.optimizers:
             o.step()
-        self.count_hits(ids, marks, (logits.argmax(-1) == gold).float(), row)
+        self.count_hits(ids.cpu(), marks.cpu(), (logits.argmax(-1) == gold).float().cpu(), row.cpu())
         self.step += 1
         self.tokens += phase.rows * phase.length
         return loss.item()
