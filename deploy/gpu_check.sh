@@ -11,7 +11,8 @@
 #   --bin      cuda_selfcheck, gpu_bench, varifocald and varifocal from there, or what --pack wrote there; nothing is built
 #   --pack     builds these four to be carried (static but for the C library) into DIR/programs.tar.gz and prints its size
 #   --cells    only timings whose name matches
-#   --jobs     conformance cases and sanitizers at once; the daemon and the timings have the device to themselves
+#   --jobs     conformance cases and sanitizers at once (4; with --emulate 1, and 1 must be given for a device in
+#              exclusive-process mode); the daemon and the timings have the device to themselves
 #   --suite    the suite for the daemon's three shipped models (standard takes longer)
 #   --emulate  the whole script on the emulator with tiny shapes, the peers on the CPU: tests the script
 #   --inject=STEP/NAME:hang|crash|wrong    makes a conformance case or a cell (times/NAME) do so, to rehearse what is left then
@@ -22,7 +23,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 steps=conformance,bits,sanitizers,daemon,times
-only=$steps seconds=590 suite=quick jobs=4 emulate=0 out='' bin='' cells='' pack=''
+only=$steps seconds=590 suite=quick jobs='' emulate=0 out='' bin='' cells='' pack=''
 declare -A inject=()
 usage() { echo "error: $1" >&2; exit 2; }
 for flag in "$@"; do
@@ -40,10 +41,12 @@ for flag in "$@"; do
     *) usage "unknown flag $flag; the flags are --only= --seconds= --out= --bin= --pack= --cells= --suite= --jobs= --emulate --inject=" ;;
   esac
 done
+[ -n "$jobs" ] || jobs=$((emulate ? 1 : 4))
 [[ $jobs =~ ^[1-9][0-9]*$ ]] || usage "--jobs=$jobs is not a number of processes"
 for step in ${only//,/ }; do
   [[ ,$steps, == *,$step,* ]] || usage "unknown step $step; the steps are ${steps//,/, }"
 done
+trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
 wanted() { [[ ,$only, == *,$1,* ]]; }
 left() { echo $((seconds - SECONDS)); }
 

@@ -18,8 +18,7 @@ VF_DEVICE float* SegmentResult(const AttendParams& p, int dim, int row, int head
   return p.partials + (p.segments_apart ? at * p.segment_count + segment : at) * (dim + 2);
 }
 
-// Loads are grouped before stores, which the compiler must assume to change what is loaded later: each group waits for
-// memory once.
+// All loads of a group are issued before its stores: a store might alias a later load, which would then wait for it.
 constexpr int kPairsAtOnce = 4;
 
 // A thread's share of one row: 2 of every 8 numbers, merged into `total`.

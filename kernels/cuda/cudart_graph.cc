@@ -3,14 +3,14 @@
 #include <vector>
 
 #include "kernels/cuda/cudart_error.h"
+#include "kernels/cuda/device_launch.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
 
 class CudartGraph final : public LaunchGraph {
  public:
-  explicit CudartGraph(LaunchStream stream)
-      : stream_(static_cast<cudaStream_t>(stream.queue)), overlaps_(stream.overlaps) {}
+  explicit CudartGraph(LaunchStream stream) : stream_(static_cast<cudaStream_t>(stream.queue)) {}
   ~CudartGraph() override {
     if (executable_ != nullptr) Cleared(cudaGraphExecDestroy(executable_));
     if (graph_ != nullptr) Cleared(cudaGraphDestroy(graph_));
@@ -19,11 +19,6 @@ class CudartGraph final : public LaunchGraph {
   int Make(const LaunchList& launches) {
     if (const int code = Cleared(cudaGraphCreate(&graph_, 0)); code != 0) return code;
     nodes_.resize(launches.size());
-    cudaGraphEdgeData edge{};
-    if (overlaps_) {
-      edge.from_port = cudaGraphKernelNodePortProgrammatic;
-      edge.type = cudaGraphDependencyTypeProgrammatic;
-    }
     for (size_t i = 0; i < launches.size(); ++i) {
       const KeptLaunch launch = launches[i];
       Node node(launch);
@@ -31,6 +26,13 @@ class CudartGraph final : public LaunchGraph {
         return code;
       }
       if (i == 0) continue;
+      bool overlaps = false;
+      if (const int code = MayOverlap(launch.kernel, &overlaps); code != 0) return code;
+      cudaGraphEdgeData edge{};
+      if (overlaps) {
+        edge.from_port = cudaGraphKernelNodePortProgrammatic;
+        edge.type = cudaGraphDependencyTypeProgrammatic;
+      }
       const int code = Cleared(cudaGraphAddDependencies(graph_, &nodes_[i - 1], &nodes_[i], &edge, 1));
       if (code != 0) return code;
     }
@@ -60,7 +62,6 @@ class CudartGraph final : public LaunchGraph {
   };
 
   const cudaStream_t stream_;
-  const bool overlaps_;
   cudaGraph_t graph_ = nullptr;  // its nodes name those of executable_
   cudaGraphExec_t executable_ = nullptr;
   std::vector<cudaGraphNode_t> nodes_;

@@ -49,7 +49,6 @@ class CudartRuntime final : public Runtime {
     if (error != cudaSuccess) return Cleared(error);
     *properties = {found.name, found.major, found.minor, found.multiProcessorCount, found.sharedMemPerBlockOptin};
     products_ = OpenCublasLt({.queue = kStream}, found.major * 10 + found.minor);
-    overlaps_ = found.major >= 9;
     open_ = true;
     return 0;
   }
@@ -134,7 +133,7 @@ class CudartRuntime final : public Runtime {
   LaunchStream stream() override {
     // The next call is a launch, and this thread may not have set the device yet.
     Enter();
-    return {.queue = kStream, .overlaps = overlaps_};
+    return {.queue = kStream};
   }
   int Launch(const KeptLaunch& launch) override { return LaunchOnDevice(launch, stream()); }
   int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) override {
@@ -148,7 +147,7 @@ class CudartRuntime final : public Runtime {
   void Enter() const { Cleared(cudaSetDevice(device_)); }
 
   int device_ = 0;
-  bool open_ = false, overlaps_ = false;
+  bool open_ = false;
   cudaEvent_t events_[kMarkCount] = {};
   cudaEvent_t stamps_[2] = {};
   std::unique_ptr<ProductLibrary> products_;

@@ -9,28 +9,46 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-// More than 48 KB of shared memory, static included, must be requested for a kernel on a device: once, since the request
-// costs as much as a launch.
-int AllowShared(const void* kernel, size_t bytes) {
-  if (bytes <= (32 << 10)) return 0;
+// More dynamic shared memory than this is requested; with at most 16 KB of static memory that covers all above 48 KB.
+constexpr size_t kSharedWithoutRequest = 32 << 10;
+
+// What was found out about a kernel on a device, or requested for it: once, since a request costs as much as a launch.
+struct KernelState {
+  bool is_known = false, overlaps = false;
+  size_t shared_bytes = 0;
+};
+
+int Prepare(const void* kernel, size_t shared_bytes, bool* overlaps) {
   int device = 0;
   if (const int code = Cleared(cudaGetDevice(&device)); code != 0) return code;
   static std::mutex mutex;
-  static std::map<std::pair<const void*, int>, size_t> allowed;
+  static std::map<std::pair<const void*, int>, KernelState> states;
   std::lock_guard<std::mutex> lock(mutex);
-  size_t& most = allowed[{kernel, device}];
-  if (bytes <= most) return 0;
-  const int code = Cleared(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  if (code == 0) most = bytes;
-  return code;
+  KernelState& state = states[{kernel, device}];
+  if (!state.is_known) {
+    cudaFuncAttributes attributes;
+    if (const int code = Cleared(cudaFuncGetAttributes(&attributes, kernel)); code != 0) return code;
+    state.overlaps = attributes.ptxVersion >= 90;
+    state.is_known = true;
+  }
+  if (shared_bytes > kSharedWithoutRequest && shared_bytes > state.shared_bytes) {
+    const int code = Cleared(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+    if (code != 0) return code;
+    state.shared_bytes = shared_bytes;
+  }
+  *overlaps = state.overlaps;
+  return 0;
 }
 
 }  // namespace
 
+int MayOverlap(const void* kernel, bool* overlaps) { return Prepare(kernel, 0, overlaps); }
+
 int LaunchOnDevice(const KeptLaunch& launch, LaunchStream stream) {
   const LaunchShape& shape = launch.shape;
   if (shape.empty()) return 0;
-  if (const int code = AllowShared(launch.kernel, shape.shared_bytes); code != 0) return code;
+  bool overlaps = false;
+  if (const int code = Prepare(launch.kernel, shape.shared_bytes, &overlaps); code != 0) return code;
   if (stream.list != nullptr) {
     stream.list->Add(launch);
     return 0;
@@ -44,7 +62,7 @@ int LaunchOnDevice(const KeptLaunch& launch, LaunchStream stream) {
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
-  if (stream.overlaps) {
+  if (overlaps) {
     config.attrs = &overlap;
     config.numAttrs = 1;
   }

@@ -11,4 +11,8 @@ namespace varifocal::kernels::cuda {
 
 int LaunchOnDevice(const KeptLaunch& launch, LaunchStream stream);
 
+// Whether the kernel may start before the previous one is complete: its code waits for it where it was compiled for
+// compute capability 9 or later (simt.h), whatever the device.
+int MayOverlap(const void* kernel, bool* overlaps);
+
 }  // namespace varifocal::kernels::cuda

@@ -82,7 +82,6 @@ class LaunchList {
 
 struct LaunchStream {
   void* queue = nullptr;       // a cudaStream_t; of the emulator the limits of the device
-  bool overlaps = false;       // a kernel may start before the previous one is complete (simt.h)
   LaunchList* list = nullptr;  // not null: launches are kept there instead
 };
 

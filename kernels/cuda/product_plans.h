@@ -1,8 +1,9 @@
 // Algorithms of cuBLASLt that were recorded on devices: what a product of a shape runs, whatever the library suggests.
 //
-// A row is a note "plan .." of `gpu_bench` on a device whose bits were checked for many numbers of rows: the fastest of
-// the first five suggestions at 8,192 rows (H100, one run). A shape without a row runs the library's first suggestion
-// that keeps bits, which may change with the library: its version and the recorded rows are part of the backend's name.
+// Each is the fastest at 8,192 rows of the library's first five suggestions for the shape, whose bits were the same for
+// 13 other numbers of rows (one run on an H100, by a program that was not kept); `gpu_bench` prints the plans in use. A
+// shape without a row runs the first suggestion that keeps bits, which may change with the library: its version and the
+// recorded rows are part of the backend's name.
 #pragma once
 
 #include <array>

@@ -112,8 +112,9 @@ template <int pending>
 VF_DEVICE void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
 }
-// Programmatic dependent launch: the next kernel's blocks may start once all of this one's have started. Every kernel
-// waits until the previous one is complete before it reads anything that a kernel has written.
+// Programmatic dependent launch (compute capability 9 and later): the next kernel's blocks may start once all of this
+// one's have started. Every thread of every kernel waits until the previous kernel is complete before it writes, and
+// before it reads anything but weights and what the host has uploaded for the step.
 VF_DEVICE void AllowNextLaunch() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

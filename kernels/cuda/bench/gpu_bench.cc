@@ -42,7 +42,7 @@ std::string Quoted(const std::string& text) {
   return quoted + "\"";
 }
 
-// The algorithms of the library that the products of the cells run, as rows of product_plans.h are written.
+// The library's algorithms that the products of the cells run (product_plans.h).
 std::vector<std::string> PlanNotes(ProductLibrary* library, const std::vector<Cell>& cells) {
   std::vector<std::string> notes;
   if (library == nullptr) return notes;

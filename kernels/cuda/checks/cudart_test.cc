@@ -166,6 +166,28 @@ TEST_F(Cudart, SharedMemoryIsRequestedForEachKernel) {
   }
 }
 
+// Whether a kernel waits for the previous launch depends on what it was compiled for, not on the device.
+TEST_F(Cudart, KernelsOverlapWhereTheirCodeWaits) {
+  for (const auto& [version, first, second] :
+       {std::tuple{90, &FreshKernel<4>, &FreshKernel<5>}, {80, &FreshKernel<6>, &FreshKernel<7>}}) {
+    fake::Machine().ptx_version = version;
+    fake::Machine().launches.clear();
+    fake::Machine().failures = {{"cudaFuncGetAttributes", kInvalidValue}};
+    EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}, first), kInvalidValue);
+    EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}, first), 0);
+    StepGraphs graphs;
+    LaunchStream stream = runtime_->stream();
+    LaunchList list;
+    stream.list = &list;
+    for (void (*kernel)() : {first, second}) ASSERT_EQ(LaunchTo(stream, {{1, 1, 1}, 32, 0}, 1, kernel), 0);
+    ASSERT_EQ(graphs.Queue(*runtime_, 1, list), 0);
+    std::vector<bool> overlaps;
+    for (const fake::Launched& launch : fake::Machine().launches) overlaps.push_back(launch.overlaps);
+    // One by one; the first of the graph, which has no kernel before it; the second.
+    EXPECT_THAT(overlaps, testing::ElementsAre(version == 90, false, version == 90)) << version;
+  }
+}
+
 TEST_F(Cudart, GraphsAreMadeOnceAndUpdated) {
   using testing::ElementsAre;
   using testing::Pair;

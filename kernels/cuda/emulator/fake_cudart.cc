@@ -147,6 +147,11 @@ cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStream_t) 
   std::memset(memory, byte, bytes);
   return Answer("cudaMemsetAsync");
 }
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+  *attributes = {};
+  attributes->ptxVersion = Machine().ptx_version;
+  return Answer("cudaFuncGetAttributes");
+}
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
   const bool fits = static_cast<size_t>(value) <= Machine().shared_bytes_max;
   const cudaError_t code = Answer("cudaFuncSetAttribute", fits ? 0 : cudaErrorInvalidValue);
@@ -154,7 +159,11 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int valu
   return code;
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
-  const Launched launch = LaunchOf(config->gridDim, config->blockDim, config->dynamicSmemBytes, arguments);
+  Launched launch = LaunchOf(config->gridDim, config->blockDim, config->dynamicSmemBytes, arguments);
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    launch.overlaps |= config->attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+                       config->attrs[i].val.programmaticStreamSerializationAllowed != 0;
+  }
   const cudaError_t code = Answer("cudaLaunchKernelExC", LimitsOf(kernel, launch));
   if (code == cudaSuccess) Machine().launches.push_back(launch);
   return code;
@@ -184,10 +193,11 @@ cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, con
   return code;
 }
 cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
-                                     const cudaGraphEdgeData*, size_t count) {
+                                     const cudaGraphEdgeData* edge, size_t count) {
   FakeGraph& of = *reinterpret_cast<FakeGraph*>(graph);
   const size_t before = reinterpret_cast<size_t>(*from), after = reinterpret_cast<size_t>(*to);
   const bool chained = count == 1 && before == ++of.edges && after == before + 1 && after == of.nodes.size();
+  if (chained) of.nodes.back().overlaps = edge->type == cudaGraphDependencyTypeProgrammatic;
   return Answer("cudaGraphAddDependencies", chained ? cudaSuccess : cudaErrorInvalidValue);
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {

@@ -13,7 +13,8 @@ struct Launched {
   unsigned grid[3];
   unsigned threads;
   size_t shared_bytes;
-  int argument;  // the first int of the parameters
+  int argument;           // the first int of the parameters
+  bool overlaps = false;  // launched with programmatic serialization, or behind a programmatic edge
 };
 
 struct Cudart {
@@ -23,7 +24,8 @@ struct Cudart {
   size_t shared_bytes_max = 99 << 10;
   std::map<const void*, size_t> shared_allowed;  // by kernel
   std::vector<Launched> launches;
-  int graphs = 0;  // and executable ones: those that exist
+  int ptx_version = 90;  // of every kernel
+  int graphs = 0;        // and executable ones: those that exist
 };
 Cudart& Machine();
 // As at first, except that kernels keep the shared memory they were allowed, as in a process.

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -31,7 +29,7 @@ struct Fiber {
   Place place;
   std::vector<PendingCopy> copies;  // in the order they were issued
   std::vector<size_t> committed;    // ends of the committed groups, as indices into copies
-  bool done = false;
+  bool done = false, waited_for_previous = false;
 };
 
 // Input of a lane to a collective instruction; the last lane to arrive computes for all.
@@ -193,19 +191,15 @@ int Start(const Limits* limits, const LaunchShape& launch, const std::function<v
   return 0;
 }
 
-thread_local bool waited_for_previous = false;
-
 int Start(const Limits* limits, const KeptLaunch& launch) {
-  waited_for_previous = false;
-  const int code = Start(limits, launch.shape, [&] { launch.call(launch.kernel, launch.params); });
-  if (code == 0 && !launch.shape.empty() && !waited_for_previous) {
-    std::fprintf(stderr, "emulator: a kernel did not wait for the previous launch\n");
-    std::abort();
-  }
-  return code;
+  return Start(limits, launch.shape, [&] {
+    block.running->waited_for_previous = false;
+    launch.call(launch.kernel, launch.params);
+    VF_CHECK(block.running->waited_for_previous, "every thread of a kernel waits for the previous launch");
+  });
 }
 
-void WaitForPreviousLaunch() { waited_for_previous = true; }
+void WaitForPreviousLaunch() { block.running->waited_for_previous = true; }
 
 const Place& Current() { return block.running->place; }
 unsigned char* SharedMemory() { return block.shared; }
