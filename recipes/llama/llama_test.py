@@ -367,7 +367,7 @@ def test_the_product_gives_the_same_bits_folded(tmp_path: pathlib.Path) -> None:
 
 
 def test_plan_of_the_shipped_models_is_one_for_all() -> None:
-    for stage in ("shipped", "moves", "planted", "long", "full", "names", "facts", "supervised"):
+    for stage in ("shipped", "moves", "planted", "long", "full", "names", "facts", "extended"):
         files = [f for f in run.CONFIGS.glob(f"{stage}-*.toml") if not f.stem.endswith("plan")]
         plans = {tomllib.loads(f.read_text())["plan"] for f in files}
         assert len(plans) == len({run.read(f).seed for f in files}) == 1
