@@ -235,78 +235,6 @@ ResidualKernel(VF_PARAMS(ResidualParams) p) {
   if (p.next.out != nullptr) WriteNorm<kWide>(p.next, residual, p.next.out + WideProduct(row, width));
 }
 
-// The same, bit for bit, for few rows: all of a thread's numbers are loaded before the first is added and stay in
-// registers, since with few blocks no other warp hides a load's latency.
-constexpr int kVectorsPerThread = 4, kRegisterWidth = kVectorsPerThread * 4 * kThreads, kRegisterRowsMax = 128;
-
-bool FitsRegisters(const ResidualParams& p) {
-  const NormParams& next = p.next;
-  return p.row_count <= kRegisterRowsMax && p.product.columns <= kRegisterWidth && p.norm_weight == nullptr &&
-         !p.product.is_bf16 && p.product.bias == nullptr && next.out != nullptr && next.weight != nullptr &&
-         next.bias == nullptr && !next.layer;
-}
-
-VF_KERNEL(kThreads, 1) ResidualInRegistersKernel(VF_PARAMS(ResidualParams) p) {
-  AllowNextLaunch();
-  const int row = BlockX(), width = p.product.columns;
-  const auto column = [&](int n) { return (ThreadX() + n * kThreads) * 4; };
-  FourFloats weights[kVectorsPerThread], sums[kVectorsPerThread], products[kVectorsPerThread];
-  VF_UNROLL
-  for (int n = 0; n < kVectorsPerThread; ++n) {
-    if (column(n) < width) weights[n] = LoadAligned<FourFloats>(p.next.weight + column(n));
-  }
-  WaitForPreviousLaunch();
-  const float* data = static_cast<const float*>(p.product.data) + WideProduct(row, width);
-  float* residual = p.residual + WideProduct(row, width);
-  VF_UNROLL
-  for (int n = 0; n < kVectorsPerThread; ++n) {
-    if (column(n) >= width) continue;
-    products[n] = LoadAligned<FourFloats>(data + column(n));
-    sums[n] = LoadAligned<FourFloats>(residual + column(n));
-  }
-  for (int first = 1; first < p.product.split_count; first += kSplitsAtOnce) {
-    FourFloats parts[kVectorsPerThread][kSplitsAtOnce];
-    VF_UNROLL
-    for (int n = 0; n < kVectorsPerThread; ++n) {
-      VF_UNROLL
-      for (int s = 0; s < kSplitsAtOnce; ++s) {
-        if (column(n) < width && first + s < p.product.split_count) {
-          parts[n][s] = LoadAligned<FourFloats>(data + (first + s) * p.product.split_stride + column(n));
-        }
-      }
-    }
-    VF_UNROLL
-    for (int n = 0; n < kVectorsPerThread; ++n) {
-      VF_UNROLL
-      for (int s = 0; s < kSplitsAtOnce; ++s) {
-        if (column(n) >= width || first + s >= p.product.split_count) continue;
-        VF_UNROLL
-        for (int i = 0; i < 4; ++i) products[n].at[i] += parts[n][s].at[i];
-      }
-    }
-  }
-  float squares = 0;
-  VF_UNROLL
-  for (int n = 0; n < kVectorsPerThread; ++n) {
-    if (column(n) >= width) continue;
-    VF_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      sums[n].at[i] += p.multiplier * products[n].at[i];
-      squares += sums[n].at[i] * sums[n].at[i];
-    }
-    StoreAligned(residual + column(n), sums[n]);
-  }
-  const float inverse = 1.0f / sqrtf(BlockSum(squares) / width + p.next.epsilon);
-  uint16_t* out = p.next.out + WideProduct(row, width);
-  VF_UNROLL
-  for (int n = 0; n < kVectorsPerThread; ++n) {
-    if (column(n) >= width) continue;
-    VF_UNROLL
-    for (int i = 0; i < 4; ++i) sums[n].at[i] = sums[n].at[i] * inverse * weights[n].at[i];
-    StoreAligned(out + column(n), PackFour(sums[n]));
-  }
-}
-
 // Columns of a product that a thread of FinishKernel finishes: for one 16-byte store where kWide, else two.
 VF_HD constexpr int FinishColumns(FinishMode mode, bool wide) {
   if (!wide) return 2;
@@ -625,9 +553,7 @@ int LaunchNorm(const NormParams& p, LaunchStream stream) {
 }
 int LaunchResidual(const ResidualParams& p, LaunchStream stream) {
   const bool wide = IsWide(p.product) && IsAligned(p.norm_weight, 16) && IsAligned(p.residual, 16);
-  const auto kernel = wide && FitsRegisters(p) && IsWide(p.next) ? ResidualInRegistersKernel
-                      : wide                                     ? ResidualKernel<true>
-                                                                 : ResidualKernel<false>;
+  const auto kernel = wide ? ResidualKernel<true> : ResidualKernel<false>;
   // The order of the norm's sum follows from how it is read: a norm that differs in that has a launch of its own.
   const bool together = p.next.out == nullptr || IsWide(p.next) == wide;
   ResidualParams alone = p;

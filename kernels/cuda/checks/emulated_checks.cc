@@ -294,40 +294,6 @@ std::string CheckCreatedObjectsAreComplete() {
   return "";
 }
 
-// A residual and its norm, many rows in one launch and each row alone, for which another kernel is used: the same bits.
-std::string CheckResidualOfFewRows() {
-  const auto runtime = MakeEmulatedRuntime(std::make_shared<EmulatedMachine>());
-  constexpr int kRows = 129;  // above what the kernel for few rows takes
-  for (const auto& [width, splits] : {std::pair{1028, 9}, {4096, 2}, {64, 1}, {4100, 3}}) {
-    const size_t numbers = WideProduct(kRows, width);
-    const std::vector<float> product = UniformVector(1, numbers * splits), weight = UniformVector(2, width);
-    const std::vector<float> before = UniformVector(3, numbers);
-    ResidualParams p{
-        .product = {.data = product.data(), .split_count = splits, .split_stride = numbers, .columns = width},
-        .multiplier = 0.75f,
-        .row_count = kRows};
-    p.next = {.weight = weight.data(), .epsilon = 1e-5f, .width = width};
-    std::vector<float> sums[2] = {before, before};
-    std::vector<uint16_t> normed[2] = {std::vector<uint16_t>(numbers), std::vector<uint16_t>(numbers)};
-    p.residual = sums[0].data();
-    p.next.out = normed[0].data();
-    if (runtime->kernels().residual(p, runtime->stream()) != 0) return "the launch failed";
-    p.row_count = 1;
-    for (int row = 0; row < kRows; ++row) {
-      const size_t at = WideProduct(row, width);
-      p.product.data = product.data() + at;
-      p.residual = sums[1].data() + at;
-      p.next.out = normed[1].data() + at;
-      if (runtime->kernels().residual(p, runtime->stream()) != 0) return "the launch failed";
-    }
-    const std::string where = " at a width of " + std::to_string(width);
-    if (sums[0] == before) return "nothing was added" + where;
-    if (std::memcmp(sums[0].data(), sums[1].data(), numbers * sizeof(float)) != 0) return "sums differ" + where;
-    if (normed[0] != normed[1]) return "norms differ" + where;
-  }
-  return "";
-}
-
 // The statistics of a vocabulary of four slices and a half, all at once and slices at a time: the same bits, in either layout.
 std::string CheckHeadSlices() {
   const auto runtime = MakeEmulatedRuntime(std::make_shared<EmulatedMachine>());
@@ -412,7 +378,6 @@ std::vector<NamedCheck> EmulatedChecks() {
   checks.push_back({"emulated_other_devices", CheckOtherDevices});
   checks.push_back({"emulated_segments", CheckSegments});
   checks.push_back({"emulated_head_slices", CheckHeadSlices});
-  checks.push_back({"emulated_residual_of_few_rows", CheckResidualOfFewRows});
   checks.push_back({"emulated_created_objects_are_complete", CheckCreatedObjectsAreComplete});
   checks.push_back({"emulated_shared_decode", [] { return CheckSharedDecode(4, 2, 0, false); }});
   checks.push_back({"emulated_shared_decode_scales", [] { return CheckSharedDecode(3, 3, 0, true); }});

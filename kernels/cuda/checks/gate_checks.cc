@@ -64,7 +64,6 @@ const Cap kCaps[] = {
     {"EmbedKernel", 40, 0},
     {"NormKernel", 80, 64},
     {"ResidualKernel", 96, 64},
-    {"ResidualInRegistersKernel", 216, 64},
     {"FinishKernel", 96, 0},
     {"TauDotKernel", 64, 0},
     {"TauSumKernel", 64, 0},
