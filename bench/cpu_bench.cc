@@ -92,7 +92,7 @@ class CpuBench : public BenchRunner {
         const kernels::AttentionShape shape = {dim, heads, kv_heads, tokens};
         const double flops = 2.0 * dim * heads * tokens * (tokens + 1.0);
         const double peers_s = options_.python.empty() ? 0 : 2.5 * flops / (7e10 * options_.threads);
-        Plan(0.3 + peers_s + 3 * flops / (2e11 * options_.threads), [=, this, section = section_] {
+        Plan(kCaseSecondsMin + peers_s + 3 * flops / (2e11 * options_.threads), [=, this, section = section_] {
           kernels::AttentionBench bench(isa_[dtype == DType::kBF16], dtype, options_.threads, shape);
           bench.Begin(kernels::Phase::kPrefill, tokens - kernels::kChunk, kernels::kChunk);
           bench.Attend();
@@ -115,7 +115,7 @@ class CpuBench : public BenchRunner {
     for (const auto& each : {std::tuple{64, 8, 4}, {128, 4, 2}}) {
       const int dim = std::get<0>(each), heads = std::get<1>(each), kv_heads = std::get<2>(each);
       const kernels::AttentionShape shape = {dim, heads, kv_heads, Length(16384)};
-      Plan(0.5, [=, this, section = section_] {
+      Plan(kCaseSecondsMin, [=, this, section = section_] {
         kernels::AttentionBench bench(isa_[dtype == DType::kBF16], dtype, options_.threads, shape);
         bench.Begin(kernels::Phase::kDecode, shape.tokens - 1, 1);
         bench.Attend();
@@ -137,7 +137,7 @@ class CpuBench : public BenchRunner {
   void PlanProducts(DType dtype) {
     for (const kernels::ProductShape shape :
          {kernels::ProductShape{512, 512, 512}, {512, 512, 2816}, {512, 1408, 512}, {1, 512, 16384}, {1, 2048, 2048}}) {
-      Plan(0.2, [=, this, section = section_] {
+      Plan(kCaseSecondsMin, [=, this, section = section_] {
         kernels::ProductBench bench(isa_[dtype == DType::kBF16], dtype, options_.threads, shape);
         bench.Run();
         const bool one_row = shape.rows == 1;
@@ -187,7 +187,7 @@ class CpuBench : public BenchRunner {
   void PlanWholePrefill(const std::string& directory, DType dtype, const std::vector<int>& lengths,
                         const std::vector<std::string>& peers) {
     for (const int tokens : lengths) {
-      Plan(tokens / 2000.0 * (1 + tokens / 8192.0), [=, this, section = section_] {
+      Plan(kCaseSecondsMin + tokens / 2000.0 * (1 + tokens / 8192.0), [=, this, section = section_] {
         auto loaded = Load(directory, dtype, tokens, false);
         if (!loaded.has_value()) return false;
         EngineRequest request;

@@ -2,6 +2,7 @@
 // the remaining time, and the report after every case.
 #pragma once
 
+#include <sched.h>
 #include <time.h>
 
 #include <algorithm>
@@ -31,7 +32,10 @@ namespace varifocal {
 
 using kernels::DType;
 
-inline constexpr double kCaseSeconds = 20, kCaseSecondsMin = 0.2;  // fewer rounds beyond, more below
+inline constexpr double kCaseSeconds = 20, kCaseSecondsMin = 3;  // fewer rounds beyond, more below
+// A round repeats a shorter case up to this time: a single call of a few milliseconds measures the processor's caches and
+// clock after an idle time, in which the other program ran, and not the kernel.
+inline constexpr double kRoundSeconds = 0.1;
 
 struct BenchOptions {
   std::string python, llama_cpp, out, isa;
@@ -46,10 +50,11 @@ inline double Seconds(clockid_t clock) {
   return now.tv_sec + 1e-9 * now.tv_nsec;
 }
 
-inline PeerTiming TimeOurs(const std::function<void()>& run) {
+// Seconds of one of `repeats` calls in succession.
+inline PeerTiming TimeOurs(const std::function<void()>& run, int repeats = 1) {
   const double wall = Seconds(CLOCK_MONOTONIC), cpu = Seconds(CLOCK_PROCESS_CPUTIME_ID);
-  run();
-  return {Seconds(CLOCK_MONOTONIC) - wall, Seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu};
+  for (int i = 0; i < repeats; ++i) run();
+  return {(Seconds(CLOCK_MONOTONIC) - wall) / repeats, (Seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) / repeats};
 }
 
 inline double Median(std::vector<double> values) {
@@ -60,6 +65,13 @@ inline double Median(std::vector<double> values) {
 class BenchRunner {
  public:
   explicit BenchRunner(const BenchOptions& options) : options_(options) {
+    // One thread: ours and the peer's on the same core, whose speed depends on what other guests do.
+    if (options.threads == 1) {
+      cpu_set_t core;
+      CPU_ZERO(&core);
+      CPU_SET(sched_getcpu(), &core);
+      if (sched_setaffinity(0, sizeof core, &core) != 0) std::perror("sched_setaffinity");
+    }
     if (options.python.empty()) return;
     // Restricts peers to the same instruction set by their libraries' environment variables.
     if (options.isa == "avx2") {
@@ -149,7 +161,8 @@ class BenchRunner {
     return text.good() && svg.good();
   }
 
-  // Alternating, ours first. Returns the peers' last results, in request order.
+  // Alternating, ours first, both with the same number of repeats per round. Returns the peers' last results, in request
+  // order.
   std::vector<std::optional<PeerTiming>> Time(BenchRow row, const std::vector<Ask>& asks,
                                               const std::function<void()>& run) {
     std::vector<double> wall, cpu;
@@ -157,13 +170,16 @@ class BenchRunner {
     std::vector<std::optional<PeerTiming>> peer_timings(asks.size());
     const double begin = Seconds(CLOCK_MONOTONIC);
     const auto spent = [&] { return Seconds(CLOCK_MONOTONIC) - begin; };
+    std::optional<PeerTiming> first = TimeOurs(run);
+    const int repeats = std::max(1, static_cast<int>(kRoundSeconds / first->wall_seconds));
+    if (repeats > 1) first.reset();  // a warm-up
     while (row.rounds == 0 || (spent() < kCaseSeconds && (row.rounds < options_.rounds || spent() < kCaseSecondsMin))) {
       ++row.rounds;
-      const PeerTiming ours = TimeOurs(run);
+      const PeerTiming ours = first.has_value() ? *std::exchange(first, std::nullopt) : TimeOurs(run, repeats);
       wall.push_back(ours.wall_seconds);
       cpu.push_back(ours.cpu_seconds);
       for (size_t i = 0; i < asks.size() && peer_ != nullptr; ++i) {
-        peer_timings[i] = peer_->Time(asks[i].request);
+        peer_timings[i] = peer_->Time(absl::StrCat(repeats, " ", asks[i].request));
         if (!peer_timings[i].has_value()) continue;
         peer_wall[i].push_back(peer_timings[i]->wall_seconds);
         peer_cpu[i].push_back(peer_timings[i]->cpu_seconds);

@@ -1,14 +1,28 @@
 #include "kernels/host_memory.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 
 #include "base/wide_product.h"
 #include "kernels/cgroup_memory.h"
 
 namespace varifocal::kernels {
+
+void* AllocateZeros(size_t bytes) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  const size_t alignment = bytes < kHugePage ? kHostAlignment : kHugePage;
+  const size_t padded = std::max((bytes + kHostAlignment - 1) / kHostAlignment, size_t{1}) * kHostAlignment;
+  void* memory = std::aligned_alloc(alignment, padded);
+  if (memory == nullptr) return nullptr;
+  // Fewer TLB misses, and hardware prefetch does not stop at every 4 KiB. Advice: a kernel without huge pages ignores it.
+  if (bytes >= kHugePage) (void)madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  std::memset(memory, 0, padded);
+  return memory;
+}
 
 Error OutOfHostMemory(const char* what, size_t bytes) {
   return {ErrorCode::kOutOfMemory,

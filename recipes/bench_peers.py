@@ -1,7 +1,8 @@
 """The peers of cpu_bench, timed on request: PyTorch's operations, transformers' models and llama.cpp's llama-bench.
 
 cpu_bench starts this program once and requests one timing at a time between its own, so that all run under the same
-conditions. One request per line on standard input, one answer per line on standard output:
+conditions. One request per line on standard input, preceded by the number of repeats, and one answer per line on standard
+output, of one repeat:
 
     attention HEAD_DIM QUERY_HEADS KV_HEADS TOKENS DTYPE   causal prefill, scaled_dot_product_attention
     decode    HEAD_DIM QUERY_HEADS KV_HEADS TOKENS DTYPE   one row; the query heads of a group as rows, PyTorch's best form
@@ -91,10 +92,11 @@ def make(words, llama):
     return run
 
 
-def timed(kind, run):
+def timed(kind, run, repeats):
     wall, cpu = time.perf_counter(), time.process_time()
-    result = run()
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    for _ in range(repeats):
+        result = run()
+    wall, cpu = (time.perf_counter() - wall) / repeats, (time.process_time() - cpu) / repeats
     if kind.startswith("llama-"):
         return f"{result} 0"
     if kind == "prefill":
@@ -105,12 +107,12 @@ def timed(kind, run):
 def serve(llama):
     last, run = None, None
     for line in sys.stdin:
-        words = line.split()
+        repeats, *words = line.split()
         try:
             if words != last:
                 last, run = words, None
                 run = make(words, llama)
-            print(timed(words[0], run), flush=True)
+            print(timed(words[0], run, int(repeats)), flush=True)
         except Exception as error:  # the benchmark continues without this result
             last = None
             print(f"error {type(error).__name__}: {error}".replace("\n", " "), flush=True)

@@ -23,9 +23,14 @@ constexpr int TileVectors(int rows) {
   return vectors;
 }
 
-// tile[kRows][64] = x [kRows, inner] times panel.
+// Steps of the inner dimension by which full tiles prefetch their strip from L2. A tile of fewer rows reads several strips
+// and multiplies less between its loads, so that a prefetch delays it.
+inline constexpr int kPrefetchSteps = 24;
+
+// tile [kRows][64], rows tile_stride apart, = x [kRows, inner] times panel.
 template <typename S, int kRows>
-inline void PanelTile(const float* x, size_t x_stride, const float* panel, int64_t inner, float* tile) {
+inline void PanelTile(const float* x, size_t x_stride, const float* panel, int64_t inner, float* tile,
+                      size_t tile_stride) {
   constexpr int kVectors = TileVectors<S>(kRows), kStrip = kStripColumns<S>;
   for (int column = 0; column < kPanel; column += kVectors * kLanes) {
     typename S::V sum[kRows][kVectors];
@@ -35,7 +40,11 @@ inline void PanelTile(const float* x, size_t x_stride, const float* panel, int64
       for (int v = 0; v < kVectors; ++v) sum[r][v] = S::Zero();
     }
     const float* from = panel + column * inner;
+#pragma GCC unroll 4
     for (int64_t k = 0; k < inner; ++k, from += kStrip) {
+      if constexpr (kRows == S::kGemmRows) {
+        for (int i = 0; i < kStrip; i += kLanes) __builtin_prefetch(from + kPrefetchSteps * kStrip + i);
+      }
       typename S::V weight[kVectors];
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v)
@@ -50,27 +59,28 @@ inline void PanelTile(const float* x, size_t x_stride, const float* panel, int64
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) S::Store(tile + r * kPanel + column + v * kLanes, sum[r][v]);
+      for (int v = 0; v < kVectors; ++v) S::Store(tile + r * tile_stride + column + v * kLanes, sum[r][v]);
     }
   }
 }
 
 template <typename S>
-inline void PanelTileRows(int rows, const float* x, size_t x_stride, const float* panel, int64_t inner, float* tile) {
+inline void PanelTileRows(int rows, const float* x, size_t x_stride, const float* panel, int64_t inner, float* tile,
+                          size_t tile_stride) {
   static_assert(S::kGemmRows <= 6);
   switch (rows) {
     case 1:
-      return PanelTile<S, 1>(x, x_stride, panel, inner, tile);
+      return PanelTile<S, 1>(x, x_stride, panel, inner, tile, tile_stride);
     case 2:
-      return PanelTile<S, 2>(x, x_stride, panel, inner, tile);
+      return PanelTile<S, 2>(x, x_stride, panel, inner, tile, tile_stride);
     case 3:
-      return PanelTile<S, 3>(x, x_stride, panel, inner, tile);
+      return PanelTile<S, 3>(x, x_stride, panel, inner, tile, tile_stride);
     case 4:
-      return PanelTile<S, 4>(x, x_stride, panel, inner, tile);
+      return PanelTile<S, 4>(x, x_stride, panel, inner, tile, tile_stride);
     case 5:
-      return PanelTile<S, 5>(x, x_stride, panel, inner, tile);
+      return PanelTile<S, 5>(x, x_stride, panel, inner, tile, tile_stride);
     default:
-      return PanelTile<S, 6>(x, x_stride, panel, inner, tile);
+      return PanelTile<S, 6>(x, x_stride, panel, inner, tile, tile_stride);
   }
 }
 
@@ -180,10 +190,15 @@ inline void FinishRows(const GemmPanel& args, int rows, float* tile, float* out)
 template <typename S>
 void MultiplyPanel(const GemmPanel& args) {
   alignas(64) float tile[S::kGemmRows * kPanel];
+  // Sums that are stored as they are go directly into `out`.
+  const bool direct = args.epilogue == Epilogue::kStore && args.activation == Activation::kNone &&
+                      args.bias == nullptr && args.columns == kPanel;
   for (int row = 0; row < args.row_count; row += S::kGemmRows) {
     const int rows = args.row_count - row < S::kGemmRows ? args.row_count - row : S::kGemmRows;
-    PanelTileRows<S>(rows, args.x + row * args.x_stride, args.x_stride, args.panel, args.inner, tile);
-    FinishRows<S>(args, rows, tile, args.out + row * args.out_stride);
+    float* out = args.out + row * args.out_stride;
+    PanelTileRows<S>(rows, args.x + row * args.x_stride, args.x_stride, args.panel, args.inner, direct ? out : tile,
+                     direct ? args.out_stride : kPanel);
+    if (!direct) FinishRows<S>(args, rows, tile, out);
   }
 }
 
