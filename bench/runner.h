@@ -32,7 +32,7 @@ namespace varifocal {
 
 using kernels::DType;
 
-inline constexpr double kCaseSeconds = 20, kCaseSecondsMin = 3;  // fewer rounds beyond, more below
+inline constexpr double kCaseSeconds = 60, kCaseSecondsMin = 3;  // fewer rounds beyond, more below
 // A round repeats a shorter case up to this time: a single call of a few milliseconds measures the processor's caches and
 // clock after an idle time, in which the other program ran, and not the kernel.
 inline constexpr double kRoundSeconds = 0.1;
