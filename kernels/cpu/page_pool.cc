@@ -78,22 +78,26 @@ KeyValues PagePool::ForHead(int layer, int head, const int32_t* pages) const {
 }
 
 void PagePool::WriteToken(int layer, int page, int offset, const float* keys, const float* values, bool last) {
-  const int dim = shape_.head_dim;
+  const int dim = shape_.head_dim, key_stride = shape_.row_keys ? 1 : kTile;
+  const bool pad = last && offset % 2 == 0;
   for (int head = 0; head < shape_.kv_head_count; ++head, keys += dim, values += dim) {
-    float* key_tile = tile(layer, page, head);
-    float* value_tile = key_tile + WideProduct(kPageTokens, words());
-    if (elements_per_word() == 1) {
-      for (int i = 0; i < dim; ++i) key_tile[KeyWord(offset, i)] = keys[i];
-      for (int i = 0; i < dim; ++i) value_tile[ValueWord(offset, i)] = values[i];
-      continue;
+    float* const head_tile = tile(layer, page, head);
+    float* const key = head_tile + KeyWord(offset, 0);
+    for (int w = 0; w < WordCount(dim, elements_per_word()); ++w) {
+      key[w * key_stride] =
+          elements_per_word() == 1 ? keys[w] : PairOf(keys[2 * w], 2 * w + 1 < dim ? keys[2 * w + 1] : 0.0f);
     }
-    for (int w = 0; w < WordCount(dim, 2); ++w) {
-      key_tile[KeyWord(offset, w)] = PairOf(keys[2 * w], 2 * w + 1 < dim ? keys[2 * w + 1] : 0.0f);
-    }
-    for (int i = 0; i < dim; ++i) {
-      float* word = value_tile + ValueWord(offset, i);
-      WriteHalf(word, offset % 2, values[i]);
-      if (last && offset % 2 == 0) WriteHalf(word, 1, 0.0f);
+    for (int first = 0; first < dim; first += kTile) {
+      float* const value = head_tile + WideProduct(kPageTokens, words()) + ValueWord(offset, first);
+      const int count = std::min(kTile, dim - first);
+      if (elements_per_word() == 1) {
+        std::copy_n(values + first, count, value);
+        continue;
+      }
+      for (int i = 0; i < count; ++i) {
+        WriteHalf(value + i, offset % 2, values[first + i]);
+        if (pad) WriteHalf(value + i, 1, 0.0f);
+      }
     }
   }
 }
