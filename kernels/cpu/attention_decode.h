@@ -18,33 +18,24 @@
 namespace varifocal::kernels::cpu {
 
 inline constexpr int kChains = 4;
-// Words of a key up to which ScorePage reads a page in the order of memory. Of four such tiles read side by side each is
-// too short a stream for the hardware's prefetching; in longer ones, more sums at a time gain more.
-inline constexpr int kWordsInOrder = 32;
 
-// Scores of a page's 128 keys, kTiles vectors of keys at a time; the query in words. Sums begin at `start`, [128], or at
+// Scores of a page's 128 keys, four vectors of keys at a time; the query in words. Sums begin at `start`, [128], or at
 // zero where it is null: kMaskedScore hides a key at no cost, as no score is large enough to change it much.
-template <typename S, int kTiles>
-inline void ScoreTiles(const float* keys, int words, const float* query, const float* start, float* scores) {
-  for (int tile = 0; tile < kPageTokens / kTile; tile += kTiles) {
+template <typename S>
+inline void ScorePage(const float* keys, int words, const float* query, const float* start, float* scores) {
+  for (int tile = 0; tile < kPageTokens / kTile; tile += 4) {
     const float* from = keys + tile * words * kTile;
-    typename S::V sum[kTiles];
+    typename S::V sum[4];
 #pragma GCC unroll 4
-    for (int j = 0; j < kTiles; ++j) sum[j] = start == nullptr ? S::Zero() : S::Load(start + (tile + j) * kTile);
+    for (int j = 0; j < 4; ++j) sum[j] = start == nullptr ? S::Zero() : S::Load(start + (tile + j) * kTile);
     for (int i = 0; i < words; ++i) {
       const typename S::V q = S::Set1(query[i]);
 #pragma GCC unroll 4
-      for (int j = 0; j < kTiles; ++j) sum[j] = S::Dot(q, S::Load(from + (j * words + i) * kTile), sum[j]);
+      for (int j = 0; j < 4; ++j) sum[j] = S::Dot(q, S::Load(from + (j * words + i) * kTile), sum[j]);
     }
 #pragma GCC unroll 4
-    for (int j = 0; j < kTiles; ++j) S::Store(scores + (tile + j) * kTile, sum[j]);
+    for (int j = 0; j < 4; ++j) S::Store(scores + (tile + j) * kTile, sum[j]);
   }
-}
-
-template <typename S>
-inline void ScorePage(const float* keys, int words, const float* query, const float* start, float* scores) {
-  if (words <= kWordsInOrder) return ScoreTiles<S, 1>(keys, words, query, start, scores);
-  ScoreTiles<S, 4>(keys, words, query, start, scores);
 }
 
 // Scores of sixteen keys that are rows [D/per]. All loops over keys are unrolled, so that sums stay in registers.

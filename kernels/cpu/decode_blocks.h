@@ -34,6 +34,10 @@ struct DecodeBlock {
   const uint32_t* slots = nullptr;  // bit i of n: slot 16 n + i has a key
 };
 
+// Words of a key up to which the next page's keys are prefetched: ScorePage reads four tiles of them side by side, and the
+// hardware's prefetching starts too late for streams that short.
+inline constexpr int kShortKeyWords = 32;
+
 // Pages read in place.
 struct PageKeys {
   static constexpr bool kListed = false;
@@ -42,6 +46,10 @@ struct PageKeys {
     const int words = PaddedDim(split.head_dim) / S::kPer;
     const RowInterval seen = split.mask.seen;
     for (int first = seen.begin / kPageTokens * kPageTokens; first < seen.end; first += kPageTokens) {
+      if (words <= kShortKeyWords && first + kPageTokens < seen.end) {
+        const float* next = split.kv.keys(first / kPageTokens + 1);
+        for (int i = 0; i < kPageTokens * words; i += kTile) __builtin_prefetch(next + i, 0, 2);
+      }
       block(DecodeBlock{.keys = split.kv.keys(first / kPageTokens),
                         .values = split.kv.values(first / kPageTokens, words),
                         .from = std::max(seen.begin - first, 0),
