@@ -7,8 +7,10 @@
 //
 // With --python, PyTorch and transformers (recipes/bench_peers.py) are timed alternately with ours, A B A B, medians;
 // with --llama-cpp, its llama-bench too. Every own case is first checked against float64, a peer's log-probability,
-// or another computation of the same result. Cases longer than kCaseSeconds have fewer rounds. --out merges the results
-// into PREFIX.json and writes PREFIX.md and PREFIX.svg from it, after every section.
+// or another computation of the same result. Cases shorter than kCaseSecondsMin have more rounds than --rounds, those
+// longer than kCaseSeconds fewer; a round of kernels repeats them for kRoundSeconds. With --threads=1 both programs run on
+// one core, the one that this program was started on (taskset chooses it). --out merges the results into PREFIX.json and
+// writes PREFIX.md and PREFIX.svg from it, after every section.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -34,7 +35,8 @@ using kernels::DType;
 
 inline constexpr double kCaseSeconds = 60, kCaseSecondsMin = 3;  // fewer rounds beyond, more below
 // A round repeats a shorter case up to this time: a single call of a few milliseconds measures the processor's caches and
-// clock after an idle time, in which the other program ran, and not the kernel.
+// clock after an idle time, in which the other program ran, and not the kernel. Cases limited by reading from memory are
+// not repeated, which would leave their data in caches.
 inline constexpr double kRoundSeconds = 0.1;
 
 struct BenchOptions {
@@ -171,7 +173,8 @@ class BenchRunner {
     const double begin = Seconds(CLOCK_MONOTONIC);
     const auto spent = [&] { return Seconds(CLOCK_MONOTONIC) - begin; };
     std::optional<PeerTiming> first = TimeOurs(run);
-    const int repeats = std::max(1, static_cast<int>(kRoundSeconds / first->wall_seconds));
+    const int repeats =
+        row.limit == read_bytes_ ? 1 : static_cast<int>(std::ceil(kRoundSeconds / std::max(first->wall_seconds, 1e-6)));
     if (repeats > 1) first.reset();  // a warm-up
     while (row.rounds == 0 || (spent() < kCaseSeconds && (row.rounds < options_.rounds || spent() < kCaseSecondsMin))) {
       ++row.rounds;

@@ -1,6 +1,8 @@
 // Common base of the backends that compute on the CPU: f32 operands, buffers and rope tables in host memory.
 #pragma once
 
+#include <cstring>
+
 #include "kernels/host_memory.h"
 
 namespace varifocal::kernels {

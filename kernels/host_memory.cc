@@ -16,9 +16,9 @@ void* AllocateZeros(size_t bytes) {
   constexpr size_t kHugePage = size_t{2} << 20;
   const size_t alignment = bytes < kHugePage ? kHostAlignment : kHugePage;
   const size_t padded = std::max((bytes + kHostAlignment - 1) / kHostAlignment, size_t{1}) * kHostAlignment;
-  void* memory = std::aligned_alloc(alignment, padded);
-  if (memory == nullptr) return nullptr;
-  // Fewer TLB misses, and hardware prefetch does not stop at every 4 KiB. Advice: a kernel without huge pages ignores it.
+  void* memory = nullptr;  // aligned_alloc may refuse a size that is not a multiple of the alignment
+  if (posix_memalign(&memory, alignment, padded) != 0) return nullptr;
+  // Fewer TLB misses. Advice: a kernel without huge pages ignores it.
   if (bytes >= kHugePage) (void)madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   std::memset(memory, 0, padded);
   return memory;

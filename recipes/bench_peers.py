@@ -1,8 +1,8 @@
 """The peers of cpu_bench, timed on request: PyTorch's operations, transformers' models and llama.cpp's llama-bench.
 
 cpu_bench starts this program once and requests one timing at a time between its own, so that all run under the same
-conditions. One request per line on standard input, preceded by the number of repeats, and one answer per line on standard
-output, of one repeat:
+conditions. One request per line on standard input, after the number of repeats, and one answer per line on standard output,
+the time of one repeat (llama.cpp repeats nothing):
 
     attention HEAD_DIM QUERY_HEADS KV_HEADS TOKENS DTYPE   causal prefill, scaled_dot_product_attention
     decode    HEAD_DIM QUERY_HEADS KV_HEADS TOKENS DTYPE   one row; the query heads of a group as rows, PyTorch's best form
@@ -93,12 +93,13 @@ def make(words, llama):
 
 
 def timed(kind, run, repeats):
-    wall, cpu = time.perf_counter(), time.process_time()
-    for _ in range(repeats):
-        result = run()
-    wall, cpu = (time.perf_counter() - wall) / repeats, (time.process_time() - cpu) / repeats
     if kind.startswith("llama-"):
-        return f"{result} 0"
+        return f"{run()} 0"
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in range(repeats - 1):
+        run()
+    result = run()
+    wall, cpu = (time.perf_counter() - wall) / repeats, (time.process_time() - cpu) / repeats
     if kind == "prefill":
         return f"{wall} {cpu} {torch.log_softmax(result, -1)[0].item()} {result.argmax().item()}"
     return f"{wall} {cpu}"
@@ -107,8 +108,8 @@ def timed(kind, run, repeats):
 def serve(llama):
     last, run = None, None
     for line in sys.stdin:
-        repeats, *words = line.split()
         try:
+            repeats, *words = line.split()
             if words != last:
                 last, run = words, None
                 run = make(words, llama)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/wide_product.h"
 #include "kernels/cpu/cpu_attention.h"

@@ -34,8 +34,8 @@ struct DecodeBlock {
   const uint32_t* slots = nullptr;  // bit i of n: slot 16 n + i has a key
 };
 
-// Words of a key up to which the next page's keys are prefetched: ScorePage reads four tiles of them side by side, and the
-// hardware's prefetching starts too late for streams that short.
+// Words of a key up to which the next page's keys are prefetched: ScorePage reads four tiles of them in turn, and the
+// hardware's prefetching starts too late for streams that short. Keys that are rows take the same path.
 inline constexpr int kShortKeyWords = 32;
 
 // Pages read in place.

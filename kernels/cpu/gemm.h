@@ -23,8 +23,8 @@ constexpr int TileVectors(int rows) {
   return vectors;
 }
 
-// Steps of the inner dimension by which full tiles prefetch their strip from L2. A tile of fewer rows reads several strips
-// and multiplies less between its loads, so that a prefetch delays it.
+// Steps of the inner dimension by which full tiles prefetch their strip from L2. A tile of few rows multiplies less between
+// its loads, so that a prefetch delays it.
 inline constexpr int kPrefetchSteps = 24;
 
 // tile [kRows][64], rows tile_stride apart, = x [kRows, inner] times panel.

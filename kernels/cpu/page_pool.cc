@@ -3,6 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
 #include "base/wide_product.h"
 
 namespace varifocal::kernels::cpu {

@@ -1,6 +1,7 @@
 #include "kernels/cuda/cuda_workspace.h"
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 #include "base/wide_product.h"
