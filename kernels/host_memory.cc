@@ -1,28 +1,14 @@
 #include "kernels/host_memory.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 
 #include "base/wide_product.h"
 #include "kernels/cgroup_memory.h"
 
 namespace varifocal::kernels {
-
-void* AllocateZeros(size_t bytes) {
-  constexpr size_t kHugePage = size_t{2} << 20;
-  const size_t alignment = bytes < kHugePage ? kHostAlignment : kHugePage;
-  const size_t padded = std::max((bytes + kHostAlignment - 1) / kHostAlignment, size_t{1}) * kHostAlignment;
-  void* memory = nullptr;  // aligned_alloc may refuse a size that is not a multiple of the alignment
-  if (posix_memalign(&memory, alignment, padded) != 0) return nullptr;
-  // Fewer TLB misses. Advice: a kernel without huge pages ignores it.
-  if (bytes >= kHugePage) (void)madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
-  std::memset(memory, 0, padded);
-  return memory;
-}
 
 Error OutOfHostMemory(const char* what, size_t bytes) {
   return {ErrorCode::kOutOfMemory,

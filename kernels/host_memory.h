@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -23,13 +24,13 @@ struct FreeDeleter {
 template <typename T>
 using AlignedArray = std::unique_ptr<T[], FreeDeleter>;
 
-// `bytes` zeros, aligned to kHostAlignment; null when out of memory. Whole huge pages of a large allocation are requested
-// as such.
-void* AllocateZeros(size_t bytes);
-
+// Zeroed array of `count`, aligned to 64 bytes; null when out of memory.
 template <typename T>
 AlignedArray<T> AllocateAligned(size_t count) {
-  return AlignedArray<T>(static_cast<T*>(AllocateZeros(count * sizeof(T))));
+  const size_t bytes = (count * sizeof(T) + kHostAlignment - 1) / kHostAlignment * kHostAlignment;
+  void* memory = std::aligned_alloc(kHostAlignment, bytes == 0 ? kHostAlignment : bytes);
+  if (memory != nullptr) std::memset(memory, 0, bytes);
+  return AlignedArray<T>(static_cast<T*>(memory));
 }
 
 Error OutOfHostMemory(const char* what, size_t bytes);

@@ -59,9 +59,8 @@ inline void PanelTile(const float* x, size_t x_stride, const float* panel, int64
     if constexpr (kRows == S::kGemmRows) {
 #pragma GCC unroll 4
       for (int64_t k = 0; k < inner; ++k) step(k);
-    } else {
-      for (int64_t k = 0; k < inner; ++k)
-        step(k);  // unrolled, one row of bf16 with AVX2 spills and is 0.67 times as fast
+    } else {  // unrolled, one row of bf16 with AVX2 would spill sums and be 0.67 times as fast
+      for (int64_t k = 0; k < inner; ++k) step(k);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
