@@ -37,6 +37,12 @@ void SuiteFlags::AddTo(FlagSet& flags, bool is_required) {
   flags.Add("tasks", &tasks, "NAME,..", "only these tasks of the suite");
   flags.Add("limit", &limit, "N", "only the first N questions of every task and length").AtLeast(1);
   flags.Add("seed", &seed, "N", "data seed instead of the suite's: other questions");
+  flags
+      .Add("seeds", &seeds, "N",
+           "replication: the questions of N data seeds, from --seed on, as one job whose results are pooled; rows of a "
+           "user's file, which no seed changes, are asked once")
+      .AtLeast(1)
+      .AtMost(kSeedCountMax);
 }
 
 absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
@@ -56,6 +62,7 @@ absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
   absl::StatusOr<SuiteSpec> selected = SelectFromSuite(std::move(spec), chosen_tasks, chosen_lengths);
   if (!selected.ok()) return AsUsageError(selected.status());
   if (seed.has_value()) selected->seed = *seed;
+  if (seeds.has_value()) selected->seeds = static_cast<int>(*seeds);
   return selected;
 }
 

@@ -17,12 +17,12 @@ namespace varifocal::client {
 // A context length: a whole number, or one with K for 1,024 tokens.
 absl::StatusOr<int> ParseContextLength(absl::string_view text);
 
-// SUITE, --lengths, --tasks, --limit, --seed.
+// SUITE, --lengths, --tasks, --limit, --seed, --seeds.
 struct SuiteFlags {
   std::string suite;
   std::optional<std::string> lengths, tasks;
   int64_t limit = 0;  // 0: none
-  std::optional<int64_t> seed;
+  std::optional<int64_t> seed, seeds;
 
   void AddTo(FlagSet& flags, bool is_required = true);
   // The suite after the selection, complete and valid.

@@ -74,8 +74,7 @@ absl::StatusOr<JobPower> PlanPower(const SuiteSpec& suite, int64_t variant_count
     if (!CanBeAveraged(suite.tasks[group.task_index])) continue;
     Planned& cell = planned[group.context_length][group.task_index];
     for (int i = 0; i < group.count; ++i) {
-      const SampleRequest request{suite.seed, group.context_length, group.first_index + i};
-      cell.contexts.insert(grid.tasks[group.task_index]->Identify(request).cluster);
+      cell.contexts.insert(grid.Identify(group, i).cluster);
     }
     cell.question_count += group.count;
   }

@@ -17,12 +17,33 @@ absl::StatusOr<int> PlannedCount(const JobSpec& spec, const TaskSpec& task_spec,
   return spec.limit > 0 ? std::min(count, spec.limit) : count;
 }
 
+// Rows of a user's file are the same questions under every seed: asking them again would replicate nothing.
+bool DependsOnSeed(const TaskSpec& task_spec, const Task& task) {
+  return FindTaskKind(task_spec.kind)->native && task.data_sha256().empty();
+}
+
 }  // namespace
 
 int64_t Grid::SampleCount() const {
   int64_t count = 0;
   for (const GridCell& cell : cells) count += cell.asked_count;
   return count;
+}
+
+std::vector<absl::StatusOr<Sample>> Grid::MakeSamples(const GridGroup& group, const TokenCounter& tokenizer,
+                                                      bool locates_all) const {
+  std::vector<absl::StatusOr<Sample>> samples =
+      tasks[group.task_index]->MakeGroup(group.Request(0, locates_all), tokenizer);
+  for (absl::StatusOr<Sample>& sample : samples) {
+    if (sample.ok()) sample->index += group.first_index - group.first_question;
+  }
+  return samples;
+}
+
+Sample Grid::Identify(const GridGroup& group, int place) const {
+  Sample sample = tasks[group.task_index]->Identify(group.Request(place));
+  sample.index += group.first_index - group.first_question;
+  return sample;
 }
 
 absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
@@ -39,7 +60,9 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
     const TaskSpec& task_spec = spec.suite.tasks[t];
     ASSIGN_OR_RETURN(std::unique_ptr<Task> task, MakeTask(task_spec));
     for (int length : spec.suite.lengths) {
-      ASSIGN_OR_RETURN(const int planned_count, PlannedCount(spec, task_spec, *task, length));
+      ASSIGN_OR_RETURN(const int count_of_seed, PlannedCount(spec, task_spec, *task, length));
+      const int seed_count = DependsOnSeed(task_spec, *task) ? SeedCount(spec.suite) : 1;
+      const int64_t planned_count = int64_t{count_of_seed} * seed_count;
       sample_count += std::ssize(spec.variants) * planned_count;
       if (sample_count > kJobSampleCountMax) {
         return absl::InvalidArgumentError(
@@ -51,21 +74,24 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
         grid.missing.push_back(absl::StrCat(task_spec.name, " at ", length, " has no questions: ", reason));
       }
       int asked_count = 0;
-      for (int first = 0; first < planned_count; ++context_count) {
-        const GroupRange range = task->GroupOf(first);
-        const int end = std::min(range.first_index + range.count, planned_count);
-        // In turn, so that shards have equal parts of every length.
-        if (spec.shard.is_whole() || context_count % spec.shard.count == spec.shard.index - 1) {
-          grid.groups.push_back({static_cast<int>(t), length, first, end - first});
-          asked_count += end - first;
+      for (int s = 0; s < seed_count; ++s) {
+        for (int first = 0; first < count_of_seed; ++context_count) {
+          const GroupRange range = task->GroupOf(first);
+          const int end = std::min(range.first_index + range.count, count_of_seed);
+          // In turn, so that shards have equal parts of every length.
+          if (spec.shard.is_whole() || context_count % spec.shard.count == spec.shard.index - 1) {
+            grid.groups.push_back(
+                {static_cast<int>(t), length, s * count_of_seed + first, end - first, spec.suite.seed + s, first});
+            asked_count += end - first;
+          }
+          first = end;
         }
-        first = end;
       }
       for (size_t v = 0; v < spec.variants.size(); ++v) {
         grid.cells.push_back({{spec.variants[v].Name(), task_spec.name, length},
                               static_cast<int>(v),
                               static_cast<int>(t),
-                              planned_count,
+                              static_cast<int>(planned_count),
                               asked_count});
       }
     }

@@ -27,8 +27,15 @@ struct GridCell {
 struct GridGroup {
   int task_index = 0;
   int context_length = 0;
-  int first_index = 0;
-  int count = 0;  // less than the task's group size when truncated by a limit
+  int first_index = 0;  // in the cell, whose indices run through all data seeds
+  int count = 0;        // less than the task's group size when truncated by a limit
+  int64_t seed = 0;
+  int first_question = 0;  // among the task's questions of that seed
+
+  // A question of the group, by its place in it.
+  SampleRequest Request(int place = 0, bool locates_all = false) const {
+    return {seed, context_length, first_question + place, locates_all};
+  }
 };
 
 struct Grid {
@@ -38,6 +45,10 @@ struct Grid {
   std::vector<std::string> missing;          // one sentence for each task and length without questions
 
   int64_t SampleCount() const;  // to be asked, over all cells
+  // Of the whole context, in order; may be more than the group asks. Their index is that in the cell.
+  std::vector<absl::StatusOr<Sample>> MakeSamples(const GridGroup& group, const TokenCounter& tokenizer,
+                                                  bool locates_all = false) const;
+  Sample Identify(const GridGroup& group, int place) const;
 };
 
 // `spec` has passed ValidateJobSpec. Reads users' files, so it can fail; INVALID_ARGUMENT when there are no questions,

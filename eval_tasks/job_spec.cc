@@ -250,6 +250,9 @@ std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, cons
 absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite) {
   RETURN_IF_ERROR(CheckName("suite", suite.name));
   RETURN_IF_ERROR(CheckRange("samples", suite.samples, 1, kSampleCountMax));
+  RETURN_IF_ERROR(CheckRange("seeds", suite.seeds, 0, kSeedCountMax));
+  if (suite.seeds == 1) suite.seeds = 0;
+  RETURN_IF_ERROR(CheckRange("seed", suite.seed, INT64_MIN, INT64_MAX - kSeedCountMax));
   RETURN_IF_ERROR(ValidateLengths(suite.lengths));
   RETURN_IF_ERROR(CheckSamplesAt(suite, "", suite.samples_at));
   if (suite.tasks.empty() || suite.tasks.size() > kTaskCountMax) {

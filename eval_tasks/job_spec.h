@@ -63,15 +63,20 @@ struct TaskSpec {
   bool chat = false;                              // prompts are wrapped in the model's chat format
 };
 
+inline constexpr int kSeedCountMax = 100;
+
 struct SuiteSpec {
   std::string name;
   std::string description;
-  int64_t seed = 1;                   // the one data seed
-  std::vector<int> lengths;           // context lengths in tokens
+  int64_t seed = 1;          // the first data seed
+  int seeds = 0;             // 0: one; N: seeds seed .. seed + N - 1, each with all questions of generated tasks
+  std::vector<int> lengths;  // context lengths in tokens
   int samples = kDefaultSampleCount;  // questions per task and length
   std::map<int, int> samples_at;      // by length, in place of `samples`; of tasks without numbers of their own
   std::vector<TaskSpec> tasks;
 };
+
+inline int SeedCount(const SuiteSpec& suite) { return suite.seeds > 1 ? suite.seeds : 1; }
 
 // A part of a job's contexts, for a database of its own (`varifocal merge` joins them): shard `index` of 1 .. count, or
 // 0/0 for the whole job. Samples that share a context are in the same shard.

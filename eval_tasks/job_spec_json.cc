@@ -34,6 +34,7 @@ void ListFields(Archive& archive, Spec& spec) {
     archive.Field("samples", spec.samples);
     archive.Field("tasks", spec.tasks);
     archive.LaterField("samples_at", spec.samples_at);
+    archive.LaterField("seeds", spec.seeds);
   } else if constexpr (std::is_same_v<Type, DecodeSettings>) {
     archive.LaterField("sampling_temperature", spec.sampling_temperature);
     archive.LaterField("top_p", spec.top_p);

@@ -1,6 +1,11 @@
 // Job specs: defaults are filled in, equal jobs have equal JSON, and every invalid value is one sentence with its limit;
 // variants, suggestions, suites and the grid's order by literals.
+#include <unistd.h>
+
+#include <fstream>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -337,6 +342,46 @@ TEST(GridTest, QuestionsOfAContextAreAdjacentAndVariantsAdvanceTogether) {
   JobSpec limited = SmallJob();
   limited.limit = 3;
   EXPECT_EQ(MakeGrid(ValidateJobSpec(limited).value())->cells[0].planned_count, 3);
+}
+
+// Data seeds of one job: each has all questions of generated tasks, the indices of a cell run through them, and no question or
+// context is of two seeds; rows of a user's file are asked once. One seed is what a job without seeds has.
+TEST(GridTest, EverySeedHasItsOwnQuestions) {
+  const std::string rows = absl::StrCat(testing::TempDir(), "/replicated_", getpid(), ".jsonl");
+  std::ofstream(rows) << R"({"q": "Where?", "a": "Rome"})"
+                      << "\n";
+  JobSpec spec = SmallJob();
+  spec.suite.tasks.push_back({.kind = "jsonl", .parameters = {{"path", rows}, {"prompt", "{q}"}, {"gold", "a"}}});
+  const Grid one = MakeGrid(ValidateJobSpec(spec).value()).value();
+  spec.suite.seeds = 1;
+  EXPECT_EQ(ToCanonicalJson(ValidateJobSpec(spec).value()).find("seeds"), std::string::npos);
+  spec.suite.seeds = 3;
+  const JobSpec valid = ValidateJobSpec(spec).value();
+  EXPECT_EQ(FromCanonicalJson(ToCanonicalJson(valid))->suite.seeds, 3);
+  const Grid grid = MakeGrid(valid).value();
+  ASSERT_EQ(grid.cells.size(), one.cells.size());
+  for (size_t i = 0; i < grid.cells.size(); ++i) {
+    const bool is_generated = grid.cells[i].task_index < 2;
+    EXPECT_EQ(grid.cells[i].planned_count, one.cells[i].planned_count * (is_generated ? 3 : 1));
+  }
+  std::set<std::string> questions, clusters_of_others;
+  std::map<std::string, int64_t> seed_of_cluster;
+  int64_t expected_index = 0;
+  for (const GridGroup& group : grid.groups) {
+    if (group.task_index != 0 || group.context_length != 1024) continue;
+    for (int place = 0; place < group.count; ++place) {
+      const Sample sample = grid.Identify(group, place);
+      EXPECT_EQ(sample.index, expected_index++);
+      EXPECT_TRUE(questions.insert(sample.question_id).second) << sample.question_id;
+      EXPECT_EQ(seed_of_cluster.try_emplace(sample.cluster, group.seed).first->second, group.seed);
+      // The question of that seed alone.
+      EXPECT_EQ(sample.question_id, grid.tasks[0]->Identify(group.Request(place)).question_id);
+    }
+  }
+  EXPECT_EQ(questions.size(), 18u);
+  EXPECT_EQ(seed_of_cluster.size(), 6u) << "two contexts of each seed";
+  spec.suite.seeds = kSeedCountMax + 1;
+  EXPECT_THAT(ValidateJobSpec(spec).status().message(), HasSubstr("seeds is 101; it must be from 0 to 100"));
 }
 
 // Every group is in one shard, and the cells are those of the whole job.

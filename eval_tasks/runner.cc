@@ -247,28 +247,26 @@ class Runner::Impl {
   }
 
   void MakeGroup(const GridGroup& group, const std::vector<std::vector<int>>& pending) {
-    const Task& task = *grid_.tasks[group.task_index];
     const TaskSpec& task_spec = spec_.suite.tasks[group.task_index];
-    const SampleRequest request = {spec_.suite.seed, group.context_length, group.first_index, spec_.inspect};
-    const int group_first = task.GroupOf(group.first_index).first_index;
     std::map<std::string, std::vector<WorkItem>> made;  // by tokenizer
     for (size_t v = 0; v < variants_.size(); ++v) {
       if (pending[v].empty()) continue;
       const TokenCounter& tokenizer = task_spec.chat ? *variants_[v].chat_tokenizer : *variants_[v].tokenizer;
       const auto [it, is_new] = made.try_emplace(tokenizer.sha256());
-      if (is_new) it->second = MakeItems(task, task_spec, request, group_first, tokenizer);
+      if (is_new) it->second = MakeItems(group, tokenizer);
       for (int index : pending[v]) {
-        WorkItem item = it->second[index - group_first];
+        WorkItem item = it->second[index - group.first_index];
         item.cell_index = CellIndex(group, v);
         ready_.push_back(std::move(item));
       }
     }
   }
 
-  static std::vector<WorkItem> MakeItems(const Task& task, const TaskSpec& task_spec, SampleRequest request,
-                                         int group_first, const TokenCounter& tokenizer) {
+  std::vector<WorkItem> MakeItems(const GridGroup& group, const TokenCounter& tokenizer) const {
+    const Task& task = *grid_.tasks[group.task_index];
+    const TaskSpec& task_spec = spec_.suite.tasks[group.task_index];
     std::vector<WorkItem> items;
-    for (absl::StatusOr<Sample>& sample : task.MakeGroup(request, tokenizer)) {
+    for (absl::StatusOr<Sample>& sample : grid_.MakeSamples(group, tokenizer, spec_.inspect)) {
       WorkItem item;
       if (sample.ok()) {
         const absl::Status added = AddGoldTokens(task_spec, task, tokenizer, *sample);
@@ -277,8 +275,7 @@ class Runner::Impl {
       if (sample.ok()) {
         item.sample = std::make_shared<const Sample>(*std::move(sample));
       } else {
-        request.index = group_first + items.size();
-        Sample identity = task.Identify(request);
+        Sample identity = grid_.Identify(group, static_cast<int>(items.size()));
         identity.tokenizer_sha256 = tokenizer.sha256();
         item.sample = std::make_shared<const Sample>(std::move(identity));
         item.make_error = sample.status();

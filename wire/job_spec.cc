@@ -52,6 +52,7 @@ SuiteSpec FromProto(const v1::SuiteConfig& proto) {
   suite.name = proto.name();
   suite.description = proto.description();
   if (proto.has_seed()) suite.seed = proto.seed();
+  suite.seeds = proto.seeds();
   suite.lengths.assign(proto.lengths().begin(), proto.lengths().end());
   if (proto.has_samples()) suite.samples = proto.samples();
   suite.samples_at.insert(proto.samples_at().begin(), proto.samples_at().end());
@@ -64,6 +65,7 @@ v1::SuiteConfig ToProto(const SuiteSpec& suite) {
   proto.set_name(suite.name);
   proto.set_description(suite.description);
   proto.set_seed(suite.seed);
+  proto.set_seeds(suite.seeds);
   proto.mutable_lengths()->Add(suite.lengths.begin(), suite.lengths.end());
   proto.set_samples(suite.samples);
   proto.mutable_samples_at()->insert(suite.samples_at.begin(), suite.samples_at.end());

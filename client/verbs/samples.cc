@@ -89,12 +89,10 @@ class MakeSamples : public Command {
     ExitCode code = ExitCode::kDone;
     for (const GridGroup& group : grid.groups) {
       if (WantedCount(group) == 0) continue;
-      const SampleRequest request = {
-          .seed = valid->suite.seed, .context_length = group.context_length, .index = group.first_index};
       const Task& task = *grid.tasks[group.task_index];
       const bool chat = valid->suite.tasks[group.task_index].chat;
       if (chat) RETURN_IF_ERROR(CheckHasChatFormat(chat_format.get(), tokenizer_));
-      const std::vector<absl::StatusOr<Sample>> samples = task.MakeGroup(request, chat ? *chat_counter : *counter);
+      const std::vector<absl::StatusOr<Sample>> samples = grid.MakeSamples(group, chat ? *chat_counter : *counter);
       for (int i = 0; i < group.count; ++i) {
         if (index_.has_value() && group.first_index + i != *index_) continue;
         if (!samples[i].ok()) {

@@ -76,8 +76,7 @@ absl::StatusOr<RowCheck> CheckRows(const JobSpec& spec, const Grid& grid, const 
     const bool chat = spec.suite.tasks[group.task_index].chat;
     const auto tokenizer = MakeTokenCounter(model.tokenizer, chat ? model.chat_format : nullptr);
     int failed = 0;
-    std::vector<absl::StatusOr<Sample>> samples =
-        task.MakeGroup({spec.suite.seed, group.context_length, group.first_index}, *tokenizer);
+    std::vector<absl::StatusOr<Sample>> samples = grid.MakeSamples(group, *tokenizer);
     samples.resize(std::min<size_t>(samples.size(), group.count));
     for (const absl::StatusOr<Sample>& sample : samples) {
       ++count.checked;
@@ -134,8 +133,7 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
       const auto tokenizer = MakeTokenCounter(model->tokenizer, chat ? model->chat_format : nullptr);
       const auto key = std::make_tuple(group.task_index, group.context_length, tokenizer->sha256());
       if (costs.count(key) == 0) {
-        const SampleRequest request = {spec.suite.seed, group.context_length, group.first_index};
-        ASSIGN_OR_RETURN(costs[key], MeasureGroup(*grid.tasks[group.task_index], request, *tokenizer,
+        ASSIGN_OR_RETURN(costs[key], MeasureGroup(*grid.tasks[group.task_index], group.Request(), *tokenizer,
                                                   &estimate.checked_sample_count));
       }
       const GroupCost& cost = costs[key];
