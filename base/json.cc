@@ -122,6 +122,45 @@ absl::StatusOr<std::string> DumpJson(const Json& value) {
   }
 }
 
+namespace {
+
+std::string Shortened(const Json& value) {
+  constexpr size_t kBytesMax = 80;
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);  // ASCII
+  if (text.size() > kBytesMax) text = absl::StrCat(text.substr(0, kBytesMax), "..");
+  return text;
+}
+
+std::optional<JsonDifference> FirstDifferenceAt(const std::string& place, const Json& before, const Json& after) {
+  if (before == after) return std::nullopt;
+  if (before.is_object() && after.is_object()) {
+    for (const Json* side : {&before, &after}) {
+      for (const auto& [key, unused] : side->items()) {
+        const std::string below = absl::StrCat(place, place.empty() ? "" : ".", key);
+        const Json& a = before.contains(key) ? before[key] : Json();
+        const Json& b = after.contains(key) ? after[key] : Json();
+        if (auto found = FirstDifferenceAt(below, a, b)) return found;
+      }
+    }
+  }
+  if (before.is_array() && after.is_array() && before.size() == after.size()) {
+    for (size_t i = 0; i < before.size(); ++i) {
+      if (auto found = FirstDifferenceAt(absl::StrCat(place, "[", i, "]"), before[i], after[i])) return found;
+    }
+  }
+  return JsonDifference{place, Shortened(before), Shortened(after)};
+}
+
+}  // namespace
+
+std::optional<JsonDifference> FirstDifference(const Json& before, const Json& after) {
+  return FirstDifferenceAt("", before, after);
+}
+
+std::optional<JsonDifference> FirstTextDifference(absl::string_view before, absl::string_view after) {
+  return FirstDifference(ParseJson(before).value_or(Json()), ParseJson(after).value_or(Json()));
+}
+
 absl::StatusOr<std::optional<std::string>> FindString(const Json& object, absl::string_view key) {
   const Json* value = FindValue(object, key);
   if (value == nullptr) return std::nullopt;

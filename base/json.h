@@ -38,6 +38,14 @@ absl::StatusOr<std::optional<int64_t>> FindInt(const Json& object, absl::string_
 absl::StatusOr<std::optional<double>> FindDouble(const Json& object, absl::string_view key);
 absl::StatusOr<std::optional<bool>> FindBool(const Json& object, absl::string_view key);
 
+// The first difference of two documents: its place, such as "suite.tasks[2].name", and both values, shortened.
+struct JsonDifference {
+  std::string place, before, after;
+};
+std::optional<JsonDifference> FirstDifference(const Json& before, const Json& after);
+// The same of two texts; one that is no JSON is null.
+std::optional<JsonDifference> FirstTextDifference(absl::string_view before, absl::string_view after);
+
 // The value, null where there is none.
 template <typename T>
 Json OrNull(const std::optional<T>& value) {

@@ -73,6 +73,7 @@ namespace varifocal {
   X(kPromptTooLong, "PROMPT_TOO_LONG") \
   X(kQueueFull, "QUEUE_FULL") \
   X(kRemoteListenAddress, "REMOTE_LISTEN_ADDRESS") \
+  X(kRequestChanged, "REQUEST_CHANGED") \
   X(kRequestIdReused, "REQUEST_ID_REUSED") \
   X(kShuttingDown, "SHUTTING_DOWN") \
   X(kTokenExpired, "TOKEN_EXPIRED") \

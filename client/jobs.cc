@@ -1,5 +1,7 @@
 #include "client/jobs.h"
 
+#include <unistd.h>
+
 #include <cmath>
 #include <ostream>
 #include <utility>
@@ -11,9 +13,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "base/clock.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "client/progress.h"
-#include "wire/job_spec.h"
 #include "wire/resource_names.h"
 
 namespace varifocal::client {
@@ -49,8 +51,6 @@ absl::StatusOr<std::string> JobName(const std::string& text) {
   ASSIGN_OR_RETURN(const int64_t number, JobNumber(text));
   return JobResource(number);
 }
-
-std::string RequestIdOf(const v1::JobSpec& spec) { return MessageSha256(spec).substr(0, 32); }
 
 std::string StateName(v1::Job::State state) { return absl::AsciiStrToLower(v1::Job::State_Name(state)); }
 
@@ -153,10 +153,33 @@ absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Conso
   return last;
 }
 
-ExitCode PrintOutcome(const v1::Job& job, Console& console, std::string again) {
+void RepeatFlags::AddTo(FlagSet& flags) {
+  flags.Add("new", &is_new,
+            "a job of its own, even if an equal request of the same data and models was submitted before");
+}
+
+void RepeatFlags::Apply(v1::SubmitJobRequest& request) const {
+  if (!is_new) {
+    request.set_reuse_equal_job(request.request_id().empty());
+    return;
+  }
+  // Of this call alone, so that its retry after a lost response does not create a second job.
+  const Clock& clock = Clock::Real();
+  request.set_request_id(
+      Sha256Hex(absl::StrCat("request ", clock.WallMicros(), " ", clock.MonotonicMicros(), " ", getpid()))
+          .substr(0, 32));
+}
+
+void OutcomeFlags::AddTo(FlagSet& flags) {
+  flags.Add("allow-failed", &allow_failed, "N", "exit with 0 although up to N samples have no answer; by default none")
+      .AtLeast(0);
+}
+
+ExitCode PrintOutcome(const v1::Job& job, const OutcomeFlags& flags, Console& console, std::string again) {
   if (again.empty()) again = absl::StrCat("`varifocal resume ", job.name(), "`");
   const v1::JobProgress& progress = job.progress();
-  const ExitCode code = job.state() == v1::Job::SUCCEEDED ? ExitCode::kDone : ExitCode::kFailed;
+  const bool is_complete = job.state() == v1::Job::SUCCEEDED && progress.failed_count() <= flags.allow_failed;
+  const ExitCode code = is_complete ? ExitCode::kDone : ExitCode::kFailed;
   if (console.format != Format::kText) {
     return PrintJson(console, JobJson(job)).ok() ? code : ExitCode::kFailed;
   }
@@ -174,6 +197,9 @@ ExitCode PrintOutcome(const v1::Job& job, Console& console, std::string again) {
     for (const v1::JobFailure& failure : job.failures())
       console.err << failure.count() << " failed, " << failure.reason() << ": " << failure.message() << "\n";
     console.err << "Failed samples count as wrong; where the cause is gone, " << again << " asks them again.\n";
+    if (!is_complete)
+      console.err << "The exit code is 1; --allow-failed=" << progress.failed_count() << " accepts them.\n";
+    return code;
   }
   if (code != ExitCode::kDone) console.err << "To continue it: " << again << ".\n";
   return code;

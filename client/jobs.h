@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "client/console.h"
 #include "client/daemon.h"
+#include "client/flags.h"
 #include "client/rows.h"
 #include "client/usage.h"
 #include "varifocal/v1/evaluation.pb.h"
@@ -16,9 +17,6 @@ namespace varifocal::client {
 // "3" and "jobs/3" are the same job; anything else is a UsageError. The number is the id in a database.
 absl::StatusOr<int64_t> JobNumber(const std::string& text);
 absl::StatusOr<std::string> JobName(const std::string& text);  // "jobs/3"
-
-// A request id derived from the spec: the same spec submitted again with this id is the same job.
-std::string RequestIdOf(const v1::JobSpec& spec);
 
 // The state's name: "queued".
 std::string StateName(v1::Job::State state);
@@ -31,8 +29,23 @@ std::vector<Column> JobColumns();
 // its final state. Under --format=jsonl every change is a line on standard output.
 absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console);
 
-// Prints the summary of a job that has ended; kDone only when it succeeded.
-// `again` is the command that asks missing samples again; `varifocal resume` unless given.
-ExitCode PrintOutcome(const v1::Job& job, Console& console, std::string again = "");
+// The flag of verbs that submit: an equal request finds its job again, unless what it asks or whom has changed.
+struct RepeatFlags {
+  bool is_new = false;
+
+  void AddTo(FlagSet& flags);
+  void Apply(v1::SubmitJobRequest& request) const;
+};
+
+// The flag of verbs that wait for the end of a job.
+struct OutcomeFlags {
+  int64_t allow_failed = 0;
+
+  void AddTo(FlagSet& flags);
+};
+
+// Prints the summary of a job that has ended; kDone only when it succeeded and every sample but `allow_failed` has an
+// answer. `again` is the command that asks missing samples again; `varifocal resume` unless given.
+ExitCode PrintOutcome(const v1::Job& job, const OutcomeFlags& flags, Console& console, std::string again = "");
 
 }  // namespace varifocal::client

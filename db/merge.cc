@@ -98,28 +98,14 @@ absl::StatusOr<Shard> OpenShard(const std::string& path) {
   return shard;
 }
 
-// The path of the first difference of two values, such as "suite.lengths".
-std::string FirstDifference(const Json& a, const Json& b) {
-  if (!a.is_object() || !b.is_object()) return "";
-  for (const Json* side : {&a, &b}) {
-    for (const auto& [key, unused] : side->items()) {
-      if (!a.contains(key) || !b.contains(key)) return key;
-      if (a[key] == b[key]) continue;
-      const std::string inner = FirstDifference(a[key], b[key]);
-      return inner.empty() ? key : absl::StrCat(key, ".", inner);
-    }
-  }
-  return "";
-}
-
 absl::Status CheckSameJob(const Shard& first, const Shard& other, bool allow_mixed) {
   const auto differ = [&](const std::string& what) {
     return absl::FailedPreconditionError(absl::StrCat(first.path, " and ", other.path, " ", what));
   };
   Json a_spec = first.spec, b_spec = other.spec;
   for (Json* spec : {&a_spec, &b_spec}) spec->erase("in_flight");  // does not affect answers
-  if (const std::string key = FirstDifference(a_spec, b_spec); !key.empty()) {
-    return differ(absl::StrCat("are of different jobs: their specifications differ in \"", key, "\""));
+  if (const auto other = FirstDifference(a_spec, b_spec); other.has_value()) {
+    return differ(absl::StrCat("are of different jobs: their specifications differ in \"", other->place, "\""));
   }
   if (first.count != other.count) {
     return differ(absl::StrCat("are shards of ", first.count, " and of ", other.count));
@@ -128,7 +114,7 @@ absl::Status CheckSameJob(const Shard& first, const Shard& other, bool allow_mix
   for (size_t i = 0; i < first.variants.size(); ++i) {
     const VariantRecord &a = first.variants[i], &b = other.variants[i];
     if (a.name != b.name) return differ("have different variants");
-    const std::optional<ModelDifference> fact = FindModelDifference(a, b);
+    const std::optional<ModelDifference> fact = FindModelDifference(a, b, allow_mixed);
     if (fact.has_value()) {
       return differ(
           absl::StrCat("ran variant ", a.name, " with another ", fact->what, ": ", fact->before, " and ", fact->after));

@@ -160,7 +160,7 @@ TEST_F(MergeTest, RefusesWhatDoesNotBelongTogether) {
   ExpectRefused(
       {a, Write("spec.db", {.index = 2, .count = 3, .spec = R"({"in_flight":8,"seed":7,"suite":{"lengths":[2048]})"}),
        c},
-      "differ in \"suite.lengths\"");
+      "differ in \"suite.lengths[0]\"");
   ExpectRefused(
       {a,
        Write("weights.db",
@@ -169,6 +169,21 @@ TEST_F(MergeTest, RefusesWhatDoesNotBelongTogether) {
               .change_job = [](NewJob& job) { job.variants[1].model.weights_sha256 = std::string(64, 'c'); }}),
        c},
       "ran variant focal with another weights");
+  ExpectRefused(
+      {a,
+       Write(
+           "rope.db",
+           {.index = 2,
+            .count = 3,
+            .change_job = [](NewJob& job) { job.variants[1].model.function_json = R"({"ropes":"linear factor=4"})"; }}),
+       c},
+      "ran variant focal with another configuration (ropes): \"default theta=10000\" and \"linear factor=4\"");
+  ExpectRefused(
+      {a,
+       Write("unrecorded.db",
+             {.index = 2, .count = 3, .change_job = [](NewJob& job) { job.variants[0].model.function_json.reset(); }}),
+       c},
+      "not recorded");
   ExpectRefused({a,
                  Write("tokenizer.db", {.index = 2,
                                         .count = 3,

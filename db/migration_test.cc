@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "db/reader.h"
+#include "db/resume.h"
 #include "db/schema.h"
 #include "db/sqlite/database.h"
 #include "db/writer.h"
@@ -186,6 +187,11 @@ TEST_F(MigrationTest, AFileOfEachVersionKeepsItsRowsAndACopy) {
     EXPECT_EQ(reader->Job(1)->failed_count, 1);
     EXPECT_EQ(reader->Cells(1)->at(0).answered_count, 1);
     EXPECT_EQ(Version(absl::StrCat(path, ".version-", version, ".backup")), version);
+    // No file of an earlier version has the function of its models: they are equal to none, themselves included.
+    const VariantRecord old = reader->Variants(1)->at(0);
+    EXPECT_EQ(old.model.function_json, std::nullopt);
+    EXPECT_TRUE(FindModelDifference(old, old, /*allow_unrecorded=*/false).has_value());
+    EXPECT_FALSE(FindModelDifference(old, old, /*allow_unrecorded=*/true).has_value());
     auto database = *sqlite::Database::Open(path, {.read_only = true});
     EXPECT_TRUE(database->QuickCheck().ok());
     EXPECT_EQ(database->QueryInt("SELECT count(*) FROM pragma_foreign_key_check")->value_or(-1), 0);

@@ -95,7 +95,8 @@ TEST_F(QueryTest, AMigratedFileHasThemToo) {
       database
           ->Execute("DROP TRIGGER generations_count_insert; DROP TRIGGER generations_count_delete;"
                     "DROP TRIGGER generations_count_update; DROP TABLE cell_counts;"
-                    "DROP VIEW v_variants; ALTER TABLE models DROP COLUMN parameter_count;"
+                    "DROP VIEW v_variants; ALTER TABLE models DROP COLUMN function_sha256;"
+                    "ALTER TABLE models DROP COLUMN function_json; ALTER TABLE models DROP COLUMN parameter_count;"
                     "ALTER TABLE models DROP COLUMN training_arm; ALTER TABLE models DROP COLUMN training_seed;"
                     "ALTER TABLE models DROP COLUMN training_tokens;"
                     "DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"

@@ -43,6 +43,9 @@ struct ModelRecord {
   // As the checkpoint's config states them: runs of one arm differ in their seed.
   std::optional<std::string> training_arm;
   std::optional<int64_t> training_seed, training_tokens;
+  // Everything besides weights and tokenizer that its answers depend on (server/model/function_json.h). None in rows from
+  // before schema version 12: such a model is equal to nothing.
+  std::optional<std::string> function_json;
 };
 
 // A model with run-time settings: the unit that is submitted, compared and plotted.

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "db/rows.h"
 
@@ -29,7 +31,8 @@ constexpr char kOtherExecution[] =
 
 }  // namespace
 
-std::optional<ModelDifference> FindModelDifference(const VariantRecord& before, const VariantRecord& after) {
+std::optional<ModelDifference> FindModelDifference(const VariantRecord& before, const VariantRecord& after,
+                                                   bool allow_unrecorded) {
   const std::array<ModelDifference, 5> facts = {{
       {"weights", before.model.weights_sha256, after.model.weights_sha256},
       {"tokenizer", before.model.tokenizer_sha256, after.model.tokenizer_sha256},
@@ -41,7 +44,18 @@ std::optional<ModelDifference> FindModelDifference(const VariantRecord& before, 
   for (const ModelDifference& fact : facts) {
     if (fact.before != fact.after) return fact;
   }
-  return std::nullopt;
+  const std::optional<std::string>&a = before.model.function_json, &b = after.model.function_json;
+  if (a.has_value() && b.has_value()) {
+    if (const auto other = FirstTextDifference(*a, *b); other.has_value())
+      return ModelDifference{absl::StrCat("configuration (", other->place, ")"), other->before, other->after};
+    return std::nullopt;
+  }
+  if (allow_unrecorded) return std::nullopt;
+  const auto shown = [](const std::optional<std::string>& json) {
+    return json.has_value() ? Sha256Hex(*json)
+                            : "not recorded (by an earlier version; allow mixed executions to accept it)";
+  };
+  return ModelDifference{"configuration", shown(a), shown(b)};
 }
 
 absl::StatusOr<std::vector<int64_t>> ReadPendingSamples(sqlite::Database& database, int64_t cell_id,
@@ -58,21 +72,21 @@ absl::StatusOr<std::vector<int64_t>> ReadPendingSamples(sqlite::Database& databa
   }
 }
 
-absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, int64_t execution_id,
+absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, std::optional<int64_t> execution_id,
                             const std::vector<VariantRecord>& variants, bool allow_mixed) {
   ASSIGN_OR_RETURN(std::vector<VariantRecord> recorded, ReadVariants(database, job_id));
   for (const VariantRecord& now : variants) {
     auto then = std::find_if(recorded.begin(), recorded.end(), [&](const auto& v) { return v.name == now.name; });
     if (then == recorded.end()) return absl::NotFoundError(absl::StrCat("job ", job_id, " has no variant ", now.name));
-    if (const std::optional<ModelDifference> fact = FindModelDifference(*then, now); fact.has_value()) {
+    if (const std::optional<ModelDifference> fact = FindModelDifference(*then, now, allow_mixed); fact.has_value()) {
       return absl::FailedPreconditionError(absl::StrCat("variant ", then->name, " has another ", fact->what,
                                                         " than when the job began: ", fact->after, ", recorded ",
                                                         fact->before));
     }
   }
-  if (allow_mixed) return absl::OkStatus();
+  if (allow_mixed || !execution_id.has_value()) return absl::OkStatus();
   ASSIGN_OR_RETURN(sqlite::Statement other, database.Prepare(kOtherExecution));
-  ASSIGN_OR_RETURN(bool differs, other.BindAll(execution_id, job_id).Step());
+  ASSIGN_OR_RETURN(bool differs, other.BindAll(*execution_id, job_id).Step());
   if (!differs) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("job ", job_id, " has answers from code ", other.Text(0), " on ", other.Text(1), "/", other.Text(2),

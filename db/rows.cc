@@ -12,13 +12,14 @@ namespace {
 
 constexpr const char* kStateNames[] = {"queued", "running", "cancelling", "succeeded", "failed", "cancelled"};
 
-constexpr char kCountTrainingColumns[] = "SELECT count(*) FROM pragma_table_info('models') WHERE name = 'training_arm'";
+constexpr char kHasColumn[] = "SELECT count(*) FROM pragma_table_info('models') WHERE name = ?";
 constexpr char kTrainingColumns[] =
     ", models.parameter_count, models.training_arm, models.training_seed, models.training_tokens";
+constexpr char kNoTrainingColumns[] = ", NULL, NULL, NULL, NULL";
 constexpr char kSelectVariants[] =
     "SELECT variants.name, variants.focal_temperature_json, models.name, models.architecture, models.weights_sha256,"
     " models.tokenizer_sha256, models.dtype, models.attention_json, models.context_length_max,"
-    " models.trained_context_length%s"
+    " models.trained_context_length%s%s"
     " FROM variants JOIN models ON models.model_id = variants.model_id"
     " WHERE variants.job_id = ? ORDER BY variants.variant_index";
 constexpr char kSelectCells[] =
@@ -41,10 +42,12 @@ absl::StatusOr<JobState> ParseJobState(const std::string& name) {
 
 absl::StatusOr<std::vector<VariantRecord>> ReadVariants(sqlite::Database& database, int64_t job_id) {
   // Readers open files of earlier versions as they are.
-  ASSIGN_OR_RETURN(const std::optional<int64_t> training_column_count, database.QueryInt(kCountTrainingColumns));
-  const bool has_training = *training_column_count > 0;
-  ASSIGN_OR_RETURN(sqlite::Statement row,
-                   database.Prepare(absl::StrFormat(kSelectVariants, has_training ? kTrainingColumns : "")));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> has_training, database.QueryInt(kHasColumn, "training_arm"));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> has_function, database.QueryInt(kHasColumn, "function_json"));
+  ASSIGN_OR_RETURN(
+      sqlite::Statement row,
+      database.Prepare(absl::StrFormat(kSelectVariants, *has_training > 0 ? kTrainingColumns : kNoTrainingColumns,
+                                       *has_function > 0 ? ", models.function_json" : ", NULL")));
   row.BindAll(job_id);
   std::vector<VariantRecord> variants;
   while (true) {
@@ -61,11 +64,11 @@ absl::StatusOr<std::vector<VariantRecord>> ReadVariants(sqlite::Database& databa
     variant.model.attention_json = row.Text(7);
     variant.model.context_length_max = row.Int(8);
     variant.model.trained_context_length = row.OptionalInt(9);
-    if (!has_training) continue;
     variant.model.parameter_count = row.OptionalInt(10);
     variant.model.training_arm = row.OptionalText(11);
     variant.model.training_seed = row.OptionalInt(12);
     variant.model.training_tokens = row.OptionalInt(13);
+    variant.model.function_json = row.OptionalText(14);
   }
 }
 

@@ -34,14 +34,17 @@ constexpr char kInsertExecution[] =
 constexpr char kFindModel[] =
     "SELECT model_id FROM models WHERE name IS ? AND architecture IS ? AND weights_sha256 IS ? AND tokenizer_sha256 IS "
     "? AND dtype IS ? AND attention_json IS ? AND context_length_max IS ? AND trained_context_length IS ?"
-    " AND parameter_count IS ? AND training_arm IS ? AND training_seed IS ? AND training_tokens IS ?";
+    " AND parameter_count IS ? AND training_arm IS ? AND training_seed IS ? AND training_tokens IS ?"
+    " AND function_json IS ?";
 constexpr char kInsertModel[] =
     "INSERT INTO models (name, architecture, weights_sha256, tokenizer_sha256, dtype, attention_json, "
     "context_length_max,"
-    " trained_context_length, parameter_count, training_arm, training_seed, training_tokens, focal_temperature_json)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?6 -> '$.focal_attention.temperature')";
+    " trained_context_length, parameter_count, training_arm, training_seed, training_tokens, function_json,"
+    " function_sha256, focal_temperature_json)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?6 -> '$.focal_attention.temperature')";
 
 constexpr char kFindRequest[] = "SELECT job_id, body_sha256 FROM jobs WHERE request_id = ?";
+constexpr char kFindBody[] = "SELECT job_id FROM jobs WHERE body_sha256 = ? ORDER BY job_id DESC";
 constexpr char kInsertJob[] =
     "INSERT INTO jobs (job_id, suite, spec_json, spec_sha256, data_seed, request_id, body_sha256, state, error, "
     "create_us, start_us, end_us) SELECT max(coalesce((SELECT max(job_id) FROM jobs), 0),"
@@ -109,12 +112,15 @@ absl::StatusOr<int64_t> ModelId(Database& database, const ModelRecord& model) {
       std::optional<int64_t> found,
       database.QueryInt(kFindModel, model.name, model.architecture, model.weights_sha256, model.tokenizer_sha256,
                         model.dtype, model.attention_json, model.context_length_max, model.trained_context_length,
-                        model.parameter_count, model.training_arm, model.training_seed, model.training_tokens));
+                        model.parameter_count, model.training_arm, model.training_seed, model.training_tokens,
+                        model.function_json));
   if (found.has_value()) return *found;
+  std::optional<std::string> function_sha256;
+  if (model.function_json.has_value()) function_sha256 = Sha256Hex(*model.function_json);
   RETURN_IF_ERROR(database.Run(kInsertModel, model.name, model.architecture, model.weights_sha256,
                                model.tokenizer_sha256, model.dtype, model.attention_json, model.context_length_max,
                                model.trained_context_length, model.parameter_count, model.training_arm,
-                               model.training_seed, model.training_tokens));
+                               model.training_seed, model.training_tokens, model.function_json, function_sha256));
   return database.LastInsertId();
 }
 
@@ -350,8 +356,20 @@ absl::StatusOr<std::optional<int64_t>> Writer::FindRequest(const std::string& re
   return find.Int(0);
 }
 
-absl::Status Writer::CheckResume(int64_t job_id, int64_t execution_id, const std::vector<VariantRecord>& variants,
-                                 bool allow_mixed) {
+absl::StatusOr<std::vector<int64_t>> Writer::FindBody(const std::string& body_sha256) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement find, state_->database->Prepare(kFindBody));
+  find.BindAll(body_sha256);
+  std::vector<int64_t> jobs;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool is_there, find.Step());
+    if (!is_there) return jobs;
+    jobs.push_back(find.Int(0));
+  }
+}
+
+absl::Status Writer::CheckResume(int64_t job_id, std::optional<int64_t> execution_id,
+                                 const std::vector<VariantRecord>& variants, bool allow_mixed) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   return CheckMayResume(*state_->database, job_id, execution_id, variants, allow_mixed);
 }

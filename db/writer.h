@@ -67,6 +67,8 @@ class Writer {
   absl::StatusOr<AddedJob> AddJob(const NewJob& job);
   // The job that was created with this request_id and body, if any.
   absl::StatusOr<std::optional<int64_t>> FindRequest(const std::string& request_id, const std::string& body_sha256);
+  // All jobs of requests with this body, the newest first.
+  absl::StatusOr<std::vector<int64_t>> FindBody(const std::string& body_sha256);
 
   // Changes the state of a job; FAILED_PRECONDITION names both states when the transition is not one of
   //   queued -> running, cancelled;  running -> queued, succeeded, failed, cancelling, cancelled;
@@ -96,10 +98,11 @@ class Writer {
   absl::StatusOr<std::optional<int64_t>> NextQueuedJob();  // the oldest one; none when the queue is empty
 
   // Refuses (FAILED_PRECONDITION, naming both sides) to continue a job whose answers came from another code version,
-  // backend or instruction set unless allow_mixed, and always when a variant's weights, tokenizer, attention or number
-  // format changed. `variants` are the variants as they would run now; those not listed are not compared.
-  absl::Status CheckResume(int64_t job_id, int64_t execution_id, const std::vector<VariantRecord>& variants,
-                           bool allow_mixed);
+  // backend or instruction set unless allow_mixed, and always when a variant's model is another one. `variants` are the
+  // variants as they would run now; those not listed are not compared.
+  // Without an execution: the models alone.
+  absl::Status CheckResume(int64_t job_id, std::optional<int64_t> execution_id,
+                           const std::vector<VariantRecord>& variants, bool allow_mixed);
 
   absl::StatusOr<std::vector<CellRow>> Cells(int64_t job_id);
 

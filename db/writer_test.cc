@@ -125,7 +125,8 @@ TEST_F(WriterTest, AFileOfVersionTwoIsMigratedAndKeepsItsRows) {
     ASSERT_TRUE(
         old->Execute("DROP TRIGGER generations_count_insert; DROP TRIGGER generations_count_delete;"
                      "DROP TRIGGER generations_count_update; DROP TABLE cell_counts;"
-                     "DROP VIEW v_variants; ALTER TABLE models DROP COLUMN parameter_count;"
+                     "DROP VIEW v_variants; ALTER TABLE models DROP COLUMN function_sha256;"
+                     "ALTER TABLE models DROP COLUMN function_json; ALTER TABLE models DROP COLUMN parameter_count;"
                      "ALTER TABLE models DROP COLUMN training_arm; ALTER TABLE models DROP COLUMN training_seed;"
                      "ALTER TABLE models DROP COLUMN training_tokens;"
                      "DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"
@@ -399,6 +400,28 @@ TEST_F(WriterTest, ResumeNeedsTheSameModelsAndTheSameMachineCode) {
   absl::Status other = writer_->CheckResume(job_id, execution_id_, changed, true);
   EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(other.message(), HasSubstr("weights"));
+
+  // The same weights under another configuration are another model, with allow_mixed, too; the message has both values.
+  changed = job.variants;
+  changed[1].model.function_json = R"({"ropes":"linear theta=10000 factor=4"})";
+  other = writer_->CheckResume(job_id, std::nullopt, changed, true);
+  EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(other.message(), HasSubstr("another configuration (ropes) than when the job began: "
+                                         "\"linear theta=10000 factor=4\", recorded \"default theta=10000\""));
+  // A configuration that was not recorded is equal to none, unless it is accepted.
+  for (const bool was_recorded : {false, true}) {
+    NewJob old = job;
+    for (VariantRecord& variant : old.variants) {
+      if (!was_recorded) variant.model.function_json.reset();
+    }
+    const int64_t old_id = Add(old);
+    std::vector<VariantRecord> now = job.variants;
+    if (was_recorded) now[0].model.function_json.reset();
+    other = writer_->CheckResume(old_id, std::nullopt, now, false);
+    EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(other.message(), HasSubstr("not recorded"));
+    EXPECT_TRUE(writer_->CheckResume(old_id, std::nullopt, now, true).ok());
+  }
 
   // Permitted with allow_mixed, and labelled.
   EXPECT_FALSE(Read()->Job(job_id)->is_mixed);

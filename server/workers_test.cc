@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "base/log.h"
 #include "base/reason.h"
+#include "server/model/model.h"
 #include "server/server.h"
 #include "server/workers/remote_workers.h"
 #include "server/workers/worker_addresses.h"
@@ -40,12 +40,20 @@ EngineRequest Request(int index, const std::string& context = "") {
 // A daemon whose engines are fakes.
 struct WorkerDaemon {
   explicit WorkerDaemon(const std::string& address = "127.0.0.1:0", const std::string& isa = "none",
-                        const std::string& directory = "fake") {
+                        const std::string& directory = "fake", const ModelConfig* config = nullptr) {
     control->SetInstructionSet(isa);
     ServerOptions options;
     options.models = {{"a", directory}};
     options.listen_address = address;
     options.model_factory = MakeFakeModelFactory(control);
+    if (config != nullptr) {
+      options.model_factory = [fake = MakeFakeModelFactory(control), config = *config](const std::string& name,
+                                                                                       const std::string& place) {
+        absl::StatusOr<std::unique_ptr<HostedModel>> model = fake(name, place);
+        (*model)->config = config;
+        return model;
+      };
+    }
     auto started = Server::Start(options);
     EXPECT_TRUE(started.ok()) << started.status();
     server = *std::move(started);
@@ -198,6 +206,7 @@ TEST_F(WorkersTest, WaitsWithoutAnyWorker) {
 TEST_F(WorkersTest, RefusesWorkersThatDiffer) {
   const WorkerDaemon first;
   const WorkerDaemon other_weights("127.0.0.1:0", "none", "fake-b");
+  const WorkerDaemon other_rope("127.0.0.1:0", "none", "fake-stretched");
   const WorkerDaemon other_kind("127.0.0.1:0", "avx9");
   const auto connect = [&](const WorkerDaemon& other, bool allow_mixed) {
     return Connect({first.server->address(), other.server->address()}, allow_mixed);
@@ -206,6 +215,10 @@ TEST_F(WorkersTest, RefusesWorkersThatDiffer) {
     const absl::Status weights = connect(other_weights, allow_mixed).status();
     EXPECT_TRUE(HasReason(weights, ErrorReason::kWorkersDiffer)) << weights;
     EXPECT_THAT(weights.message(), HasSubstr("with another weights"));
+    const absl::Status rope = connect(other_rope, allow_mixed).status();
+    EXPECT_TRUE(HasReason(rope, ErrorReason::kWorkersDiffer)) << rope;
+    EXPECT_THAT(rope.message(),
+                HasSubstr("with another configuration (ropes): \"linear theta=10000 factor=4\", and \"none\""));
   }
   const absl::Status kind = connect(other_kind, false).status();
   EXPECT_TRUE(HasReason(kind, ErrorReason::kWorkersDiffer)) << kind;
@@ -301,17 +314,23 @@ TEST_F(WorkersTest, PassesInspectionsBitForBit) {
   }
 }
 
-// The worker's checkpoint has 1,024 heads, the coordinator's directory 24.
+// A worker whose checkpoint is configured otherwise than the coordinator's directory is refused; one that sends 1,024 heads for
+// its 24 all the same is an error.
 TEST_F(WorkersTest, AnInspectionOfOtherHeadsIsAnError) {
-  const WorkerDaemon daemon;
-  const std::shared_ptr<RemoteWorkers> workers = *Connect({daemon.server->address()});
-  testing_support::TemporaryDirectory directory;
-  for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) {
-    testing_support::WriteFile(directory.File(file), testing_support::ReadFile(absl::StrCat("models/baseline/", file)));
+  const std::string directory = "models/baseline";
+  const ModelConfig config = *ReadModelConfig(directory);
+  {
+    ModelConfig other = config;
+    other.ropes[0].theta *= 2;
+    const WorkerDaemon stranger("127.0.0.1:0", "none", "fake", &other);
+    const std::shared_ptr<RemoteWorkers> workers = *Connect({stranger.server->address()});
+    const absl::Status refused = MakeWorkerModel(workers, "a", directory).status();
+    EXPECT_TRUE(HasReason(refused, ErrorReason::kWorkersDiffer)) << refused;
+    EXPECT_THAT(refused.message(), HasSubstr("another configuration (ropes) than the directory"));
   }
-  const std::string config = testing_support::ReadFile("models/baseline/config.json");
-  testing_support::WriteFile(directory.File("config.json"), absl::StrReplaceAll(config, {{"65536", "4096"}}));
-  const auto model = MakeWorkerModel(workers, "a", directory.path());
+  const WorkerDaemon daemon("127.0.0.1:0", "none", "fake", &config);
+  const std::shared_ptr<RemoteWorkers> workers = *Connect({daemon.server->address()});
+  const auto model = MakeWorkerModel(workers, "a", directory);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->engine->Describe().why_no_inspection, "");
   EngineRequest request = Request(0);

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "tokenizer/unicode_classes.h"
 #include "tokenizer/utf8.h"
@@ -128,6 +129,15 @@ ChatText ChatFormat::WrapStart(absl::string_view user) const {
   wrapped.AppendOwn(without_system.prefix);
   wrapped.AppendPlain(Trimmed(user, {without_system.trim_user.start, false}));
   return wrapped;
+}
+
+std::string ChatFormat::ContentSha256() const {
+  const auto json_of = [](const Texts& texts) {
+    return Json{texts.prefix,        texts.between,           texts.suffix,          texts.trim_user.start,
+                texts.trim_user.end, texts.trim_system.start, texts.trim_system.end, texts.omits_empty_system};
+  };
+  const Json content = {json_of(without_system), with_system.has_value() ? json_of(*with_system) : Json()};
+  return Sha256Hex(content.dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
 std::string ChatFormat::Identity() const {

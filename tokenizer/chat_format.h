@@ -64,6 +64,8 @@ struct ChatFormat {
   ChatText WrapStart(absl::string_view user) const;
   // Identifies the format: the template's hash, and the options for messages where set.
   std::string Identity() const;
+  // Of all texts and options, 64 hexadecimal characters: equal formats wrap equally.
+  std::string ContentSha256() const;
 };
 
 absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text);

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/json.h"
+#include "base/sha256.h"
 #include "client/report/page.h"
 #include "client/report/template.h"
 #include "client/report/text_format.h"
@@ -199,6 +200,12 @@ std::string ProvenanceHtml(const ReportData& data) {
                                                                      : ", weights",
                                            " SHA-256"),
                               Code(variant.model.weights_sha256)));
+    const std::optional<std::string>& function = variant.model.function_json;
+    absl::StrAppend(&out, Row(absl::StrCat(EscapeHtml(variant.name), ", configuration SHA-256"),
+                              function.has_value() ? absl::StrCat("<details><summary>", Code(Sha256Hex(*function)),
+                                                                  "</summary><pre>", EscapeHtml(*function),
+                                                                  "</pre></details>")
+                                                   : "not recorded: the job is of an earlier version"));
   }
   absl::StrAppend(
       &out, "</table>\n<details><summary>Specification</summary><pre>", EscapeHtml(spec),

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "client/daemon.h"
 #include "client/models.h"
@@ -23,6 +24,8 @@ Json ModelJson(const v1::Model& model) {
       {"architecture", model.architecture()},
       {"weights_sha256", model.weights_sha256()},
       {"tokenizer_sha256", model.tokenizer_sha256()},
+      {"function_sha256", model.function_sha256()},
+      {"function", ParseJson(model.function_json()).value_or(Json())},
       {"parameter_count", model.parameter_count()},
       {"layer_count", model.layer_count()},
       {"vocabulary_size", model.vocabulary_size()},
@@ -98,6 +101,7 @@ class ShowModels : public Command {
          {.key = "directory", .title = "directory"},
          {.key = "weights_sha256"},
          {.key = "tokenizer_sha256"},
+         {.key = "function_sha256"},
          {.key = "training_arm"},
          {.key = "training_seed"},
          {.key = "training_tokens"}});

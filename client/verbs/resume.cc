@@ -14,7 +14,8 @@ class Resume : public Command {
     flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required();
     flags.Add("allow-mixed", &allow_mixed_,
               "continue although backend, instruction set or code version differ; labels the job as mixed");
-    flags.Add("wait", &wait_, "wait for the end of the job; exit 1 unless it succeeds");
+    flags.Add("wait", &wait_, "wait for the end of the job; exit 1 unless every sample is answered");
+    outcome_.AddTo(flags);
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
@@ -25,7 +26,7 @@ class Resume : public Command {
     ASSIGN_OR_RETURN(const v1::Job job, Call(daemon->evaluation(), &v1::Evaluation::Stub::ResumeJob, request));
     if (wait_) {
       ASSIGN_OR_RETURN(const v1::Job ended, FollowJob(*daemon, job.name(), console));
-      return PrintOutcome(ended, console);
+      return PrintOutcome(ended, outcome_, console);
     }
     if (console.format != Format::kText) {
       RETURN_IF_ERROR(PrintJson(console, JobJson(job)));
@@ -38,6 +39,7 @@ class Resume : public Command {
 
  private:
   std::string job_;
+  OutcomeFlags outcome_;
   bool allow_mixed_ = false, wait_ = false;
 };
 

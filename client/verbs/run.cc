@@ -105,6 +105,8 @@ class RunHere : public Command {
         .Add("db", &db_, "PATH",
              "the results database; created if missing; an existing job of the same spec is continued")
         .Required();
+    repeat_.AddTo(flags);
+    outcome_.AddTo(flags);
     flags.Add("shard", &shard_, "I/N",
               "run part I of N of the contexts, into a database of its own; `varifocal merge` joins the parts");
     flags.Add("allow-mixed", &allow_mixed_,
@@ -142,7 +144,7 @@ class RunHere : public Command {
     }
     ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));
     ASSIGN_OR_RETURN(const v1::Job job, FollowJob(daemon, name, console));
-    const ExitCode code = PrintOutcome(job, console, "the same command");
+    const ExitCode code = PrintOutcome(job, outcome_, console, "the same command");
     if (console.format == Format::kText && job.state() == v1::Job::SUCCEEDED) {
       int64_t job_id = 0;
       (void)absl::SimpleAtoi(absl::StripPrefix(name, "jobs/"), &job_id);
@@ -152,9 +154,10 @@ class RunHere : public Command {
   }
 
  private:
-  // The request id is derived from the spec, so the same command on the same database continues the same job.
+  // The same command on the same database continues the same job.
   absl::StatusOr<std::string> Submit(Daemon& daemon, v1::SubmitJobRequest& request, Console& console) const {
-    request.set_request_id(RequestIdOf(request.spec()));
+    repeat_.Apply(request);
+    request.set_allow_unrecorded(allow_mixed_);
     ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                      Call(daemon.evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
     const v1::Job& job = response.job();
@@ -175,6 +178,8 @@ class RunHere : public Command {
 
   RunFlags run_;
   PowerFlags power_;
+  RepeatFlags repeat_;
+  OutcomeFlags outcome_;
   std::string db_;
   std::optional<std::string> shard_;
   bool allow_mixed_ = false, dry_run_ = false;
@@ -189,8 +194,9 @@ constinit const Verb kRunVerb = {
     .summary = "a whole evaluation without a daemon: the same server in this process",
     .about =
         R"(Starts the server inside this process, submits the suite, waits, and prints the scores by length. Interrupted, the
-same command on the same database continues with exactly the missing samples. While it runs, other programs may
-read the database; a second writer is refused.)",
+same command on the same database continues with exactly the missing samples; where data, weights, tokenizer or
+configuration have changed since, it is refused with both values, and --new begins another job. Exits with 0 only when
+every sample has an answer. While it runs, other programs may read the database; a second writer is refused.)",
     .examples =
         "varifocal run quick --model=baseline=models/baseline --model=focal=models/focal-constant --db=results.db\n"
         "varifocal run quick --model=a=models/baseline --models=a,a@t=0.7 --db=results.db --limit=8\n"

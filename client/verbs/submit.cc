@@ -1,54 +1,17 @@
 // varifocal submit: asks the daemon to run a suite.
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/clock.h"
-#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "client/estimate.h"
 #include "client/job_flags.h"
 #include "client/jobs.h"
 #include "client/power.h"
 #include "client/verb.h"
-#include "wire/job_spec.h"
 
 namespace varifocal::client {
 namespace {
-
-// What a task reads may be another file under the same path; empty where this machine does not have it.
-std::string FileVersion(const std::string& path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) != 0) return "";
-  return absl::StrCat(info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec);
-}
-
-// The same request about the same weights and files is the same job, also after a lost response.
-absl::StatusOr<std::string> RequestIdOfContent(Daemon& daemon, const v1::JobSpec& spec) {
-  std::string content = MessageSha256(spec);
-  for (const v1::Variant& variant : spec.variants()) {
-    v1::GetModelRequest request;
-    request.set_name(variant.model());
-    ASSIGN_OR_RETURN(const v1::Model model, Call(daemon.inference(), &v1::Inference::Stub::GetModel, request));
-    absl::StrAppend(&content, " ", model.weights_sha256(), " ", model.tokenizer_sha256(), " ",
-                    model.chat_template_sha256());
-  }
-  for (const v1::TaskConfig& task : spec.suite().tasks()) {
-    const auto path = task.parameters().find("path");
-    if (path != task.parameters().end()) absl::StrAppend(&content, " ", FileVersion(path->second));
-  }
-  return Sha256Hex(content).substr(0, 32);
-}
-
-// Of this call alone, so that its retry after a lost response does not create a second job.
-std::string NewRequestId() {
-  return Sha256Hex(
-             absl::StrCat("request ", Clock::Real().WallMicros(), " ", Clock::Real().MonotonicMicros(), " ", getpid()))
-      .substr(0, 32);
-}
 
 class Submit : public Command {
  public:
@@ -60,25 +23,23 @@ class Submit : public Command {
               "validate, and print statistical power and estimated time (from the median of a few short timed "
               "requests); stores nothing");
     power_.AddTo(flags);
-    flags.Add("wait", &wait_, "wait for the end of the job; exit 1 unless it succeeds");
-    flags.Add("new", &is_new_,
-              "a job of its own, even if the same request about the same weights was submitted before");
-    flags.Add("request-id", &request_id_, "ID", "what makes two calls the same job (default: their content)");
+    flags.Add("wait", &wait_, "wait for the end of the job; exit 1 unless every sample is answered");
+    outcome_.AddTo(flags);
+    repeat_.AddTo(flags);
+    flags.Add("request-id", &request_id_, "ID",
+              "what makes two calls the same job, whatever has changed between them (default: their content)");
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     v1::SubmitJobRequest request;
     ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJobSpec(suite_, job_, models_));
     request.set_validate_only(dry_run_);
-    if (is_new_ && !request_id_.empty()) return UsageError("--new and --request-id exclude each other.");
+    if (repeat_.is_new && !request_id_.empty()) return UsageError("--new and --request-id exclude each other.");
     ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
     if (job_.focal_temperatures.has_value())
       RETURN_IF_ERROR(DropSameAsTrained(*daemon, models_, *request.mutable_spec(), console));
     request.set_request_id(request_id_);
-    if (is_new_) request.set_request_id(NewRequestId());
-    if (request.request_id().empty() && !dry_run_) {
-      ASSIGN_OR_RETURN(*request.mutable_request_id(), RequestIdOfContent(*daemon, request.spec()));
-    }
+    repeat_.Apply(request);
     ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                      Call(daemon->evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
     if (dry_run_) {
@@ -92,7 +53,7 @@ class Submit : public Command {
     if (wait_) {
       console.err << job.name() << " submitted; interrupting this command does not stop it.\n";
       ASSIGN_OR_RETURN(const v1::Job ended, FollowJob(*daemon, job.name(), console));
-      return PrintOutcome(ended, console);
+      return PrintOutcome(ended, outcome_, console);
     }
     if (console.format != Format::kText) {
       RETURN_IF_ERROR(PrintJson(console, JobJson(job)));
@@ -111,8 +72,10 @@ class Submit : public Command {
   SuiteFlags suite_;
   JobFlags job_;
   PowerFlags power_;
+  OutcomeFlags outcome_;
+  RepeatFlags repeat_;
   std::string models_, request_id_;
-  bool dry_run_ = false, wait_ = false, is_new_ = false;
+  bool dry_run_ = false, wait_ = false;
 };
 
 }  // namespace

@@ -8,17 +8,21 @@ namespace {
 
 class Watch : public Command {
  public:
-  void AddFlags(FlagSet& flags) override { flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required(); }
+  void AddFlags(FlagSet& flags) override {
+    flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required();
+    outcome_.AddTo(flags);
+  }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     ASSIGN_OR_RETURN(const std::string name, JobName(job_));
     ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
     ASSIGN_OR_RETURN(const v1::Job job, FollowJob(*daemon, name, console));
-    return PrintOutcome(job, console);
+    return PrintOutcome(job, outcome_, console);
   }
 
  private:
   std::string job_;
+  OutcomeFlags outcome_;
 };
 
 }  // namespace
@@ -30,7 +34,8 @@ constinit const Verb kWatchVerb = {
     .summary = "follow a job to its end",
     .about =
         R"(Shows done / total, tokens per second and the remaining time: a bar on a terminal, a plain line every ten seconds
-in a pipe, on standard error. Ends with the job; exit 1 unless it succeeded. Interrupting it does not stop the job.
+in a pipe, on standard error. Ends with the job; exit 1 unless it succeeded and every
+sample has an answer. Interrupting it does not stop the job.
 With --format=jsonl every change is a line on standard output.)",
     .examples = "varifocal watch 3\nvarifocal watch jobs/3 --format=jsonl | tail -1",
     .formats = "text json jsonl",

@@ -138,7 +138,7 @@ class HttpEndpointEngine : public EndpointEngine {
     return status;
   }
   absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count, int64_t) override {
-    RETURN_IF_ERROR(CheckLength(config_, prompt_token_count, new_token_count));
+    RETURN_IF_ERROR(CheckLength(config_.max_position, prompt_token_count, new_token_count));
     return EngineEstimate{};
   }
   void DropPrefixCache() override {}
@@ -218,7 +218,7 @@ class HttpEndpointEngine : public EndpointEngine {
     if ((generate == nullptr || !generate->scored.empty()) && !abilities_.why_no_scores.empty()) {
       return WithReason(absl::FailedPreconditionError(abilities_.why_no_scores), ErrorReason::kEndpointWithoutLogprobs);
     }
-    return CheckLength(config_, std::ssize(request.token_ids), later_tokens);
+    return CheckLength(config_.max_position, std::ssize(request.token_ids), later_tokens);
   }
 
   static std::vector<std::vector<int32_t>> Scored(const EngineRequest& request) {

@@ -112,8 +112,10 @@ class EngineThread final : public Engine {
                 .prefill_rows_max = options.prefill_chunk_tokens,
                 .step_rows_max = StepRowsMax(options),
                 .prefix_cache = options.prefix_cache},
-        context_tokens_max_(
-            LongestSequence(limits_.groups, page_counts, model_->config().max_position, options.prefill_chunk_tokens)),
+        cache_tokens_max_(LongestSequence(limits_.groups, page_counts, model_->config().extended_position_max,
+                                          options.prefill_chunk_tokens)),
+        context_tokens_max_(std::min(cache_tokens_max_, model_->config().max_position)),
+        step_positions_max_(context_tokens_max_),
         scheduler_(*model_, options_, page_counts, Clock::Real()) {}
   absl::Status Allocate();
   absl::Status WarmUp();
@@ -125,15 +127,18 @@ class EngineThread final : public Engine {
   bool DrainInbox();
   void RunStep(StepPlan& plan);
   void FailAll(const absl::Status& status);
+  absl::Status MakeRoomFor(int64_t positions);
   absl::Status RunForward(StepPlan& plan);
   void Deliver();
 
   const std::shared_ptr<const LoadedModel> model_;
   const EngineOptions options_;
   const RequestLimits limits_;
-  const int64_t context_tokens_max_;
+  const int64_t cache_tokens_max_;    // of one sequence: room in the pages
+  const int64_t context_tokens_max_;  // of one sequence under the model's own rotation
 
   // The engine thread's own.
+  int64_t step_positions_max_;  // what forward_ has buffers for
   std::unique_ptr<RopeTableCache> ropes_;
   std::vector<std::unique_ptr<kernels::KvPool>> pools_;  // one per page group
   std::unique_ptr<Forward> forward_;
@@ -178,12 +183,12 @@ ForwardLimits EngineThread::StepLimits() const {
   return {.row_count_max = limits_.step_rows_max,
           .sequence_count_max = options_.batch_size_max,
           .head_row_count_max = kHeadRowsMax,
-          .context_length_max = context_tokens_max_};
+          .context_length_max = step_positions_max_};
 }
 
 absl::Status EngineThread::Allocate() {
   const Transformer& transformer = model_->transformer();
-  ropes_ = std::make_unique<RopeTableCache>(transformer, context_tokens_max_, options_.batch_size_max);
+  ropes_ = std::make_unique<RopeTableCache>(transformer, options_.batch_size_max);
   for (size_t group = 0; group < limits_.groups.size(); ++group) {
     ASSIGN_OR_RETURN(
         std::unique_ptr<kernels::KvPool> pool,
@@ -277,6 +282,7 @@ EngineDescription EngineThread::Describe() const {
           .kv_cache_bytes = CacheBytes(limits_),
           .page_count = std::accumulate(limits_.page_counts.begin(), limits_.page_counts.end(), int64_t{0}),
           .context_tokens_max = context_tokens_max_,
+          .cache_tokens_max = cache_tokens_max_,
           .buffer_bytes = Forward::BytesNeeded(model_->transformer(), StepLimits()),
           .shared_weight_bytes = model_->transformer().shared_weight_bytes(),
           .memory_total_bytes = memory.total_bytes,
@@ -298,7 +304,8 @@ absl::StatusOr<EngineResult> EngineThread::TimeShortRequest(EngineRequest reques
 
 absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count, int64_t new_token_count,
                                                       int64_t cached_token_count) {
-  RETURN_IF_ERROR(CheckLength(model_->config(), prompt_token_count, new_token_count));
+  // A setting may extend the limit of the model.
+  RETURN_IF_ERROR(CheckLength(model_->config().extended_position_max, prompt_token_count, new_token_count));
   std::lock_guard<std::mutex> lock(estimate_mutex_);
   const int64_t now_us = Clock::Real().MonotonicMicros();
   if (!rates_.has_value() || now_us - rates_us_ > kRatesAgeUsMax) {
@@ -422,7 +429,7 @@ absl::Status EngineThread::WarmUp() {
   const int32_t token = 0, page = 0;
   const kernels::HeadRow row{.draw = {.temperature = 1}};
   ForwardSequence sequence{.row_count = 1, .prompt_length = 1};
-  ASSIGN_OR_RETURN(sequence.rope, ropes_->Get(RopeLength(config, 2)));
+  ASSIGN_OR_RETURN(sequence.rope, ropes_->Get(config.ropes, context_tokens_max_, RopeLength(config.ropes, 2)));
   sequence.pages.assign(limits_.groups.size(), std::span(&page, 1));
   for (const kernels::Phase phase : {kernels::Phase::kPrefill, kernels::Phase::kDecode}) {
     RETURN_IF_ERROR(forward_->Run(pools_,
@@ -437,9 +444,22 @@ absl::Status EngineThread::WarmUp() {
   return absl::OkStatus();
 }
 
+// A run-time rotation may extend the model's limit: the first such sequence gets larger buffers.
+absl::Status EngineThread::MakeRoomFor(int64_t positions) {
+  if (positions <= step_positions_max_) return absl::OkStatus();
+  ForwardLimits limits = StepLimits();
+  limits.context_length_max = positions;
+  ASSIGN_OR_RETURN(forward_, Forward::Create(model_->transformer(), limits));
+  step_positions_max_ = positions;
+  return absl::OkStatus();
+}
+
 absl::Status EngineThread::RunForward(StepPlan& plan) {
   for (size_t i = 0; i < plan.entries.size(); ++i) {
-    ASSIGN_OR_RETURN(plan.forward_sequences[i].rope, ropes_->Get(plan.entries[i].sequence->rope_length));
+    const Sequence& sequence = *plan.entries[i].sequence;
+    const int64_t positions = std::min(sequence.position_max, cache_tokens_max_);
+    ASSIGN_OR_RETURN(plan.forward_sequences[i].rope, ropes_->Get(sequence.ropes, positions, sequence.rope_length));
+    RETURN_IF_ERROR(MakeRoomFor(positions));
   }
   for (const PageCopy& copy : plan.page_copies) {
     RETURN_IF_ERROR(ToStatus(model_->transformer().backend().CopyPage(*pools_[copy.group], copy.from, copy.to)));

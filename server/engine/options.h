@@ -33,6 +33,7 @@ struct EngineDescription {
   int64_t kv_cache_bytes = 0;       // limit, whole pages of every page group
   int64_t page_count = 0;           // over all page groups
   int64_t context_tokens_max = 0;   // of one sequence: limit of the model and the pages
+  int64_t cache_tokens_max = 0;     // of one sequence under a rotation that extends the model's limit: the pages
   int64_t buffer_bytes = 0;         // of a step
   int64_t shared_weight_bytes = 0;  // of its weights, shared with other models
   int64_t memory_total_bytes = 0;   // of the device

@@ -10,6 +10,7 @@
 #include "kernels/backend.h"
 #include "server/engine/prefix_cache.h"
 #include "server/model/forward.h"
+#include "server/model/run_time_setting.h"
 #include "server/model/transformer.h"
 #include "tokenizer/tokenizer.h"
 
@@ -17,11 +18,12 @@ namespace varifocal {
 namespace {
 
 // Everything that determines the bits of a page except its tokens.
-Sha256Digest PrefixRoot(const LoadedModel& model, const AttentionSetting& attention, int64_t rope_length) {
+Sha256Digest PrefixRoot(const LoadedModel& model, const Sequence& sequence) {
   const ModelProvenance& provenance = model.provenance();
   std::string root;
-  for (const std::string& part : {provenance.weights_sha256, attention.json(), provenance.rope,
-                                  absl::StrCat(rope_length), provenance.dtype, provenance.kernels}) {
+  for (const std::string& part :
+       {provenance.weights_sha256, provenance.function_json, sequence.attention.json(), RopesToString(sequence.ropes),
+        absl::StrCat(sequence.rope_length), provenance.kernels}) {
     absl::StrAppend(&root, part.size(), ":", part, "\n");
   }
   return Sha256(root);
@@ -94,17 +96,17 @@ absl::Status CheckContinuations(absl::Span<const std::vector<int32_t>> continuat
   return absl::OkStatus();
 }
 
-absl::Status CheckLength(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count) {
-  if (prompt_token_count <= config.max_position && new_token_count <= config.max_position - prompt_token_count) {
+absl::Status CheckLength(int64_t limit, int64_t prompt_token_count, int64_t new_token_count) {
+  if (prompt_token_count <= limit && new_token_count <= limit - prompt_token_count) {
     return absl::OkStatus();
   }
   return WithReason(
       absl::InvalidArgumentError(absl::StrCat("the prompt has ", prompt_token_count, " tokens and ", new_token_count,
-                                              " more were requested; the model's limit is ", config.max_position)),
+                                              " more were requested; the model's limit is ", limit)),
       ErrorReason::kPromptTooLong,
       {{"promptTokenCount", absl::StrCat(prompt_token_count)},
        {"newTokenCount", absl::StrCat(new_token_count)},
-       {"limit", absl::StrCat(config.max_position)}});
+       {"limit", absl::StrCat(limit)}});
 }
 
 SequenceExtent ExtentOf(const RequestLimits& limits, const AttentionSetting& attention, int64_t prompt_token_count,
@@ -179,9 +181,12 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
     for (const auto& continuation : score->continuations) new_tokens = std::max(new_tokens, std::ssize(continuation));
     sequence->continuation_done.assign(score->continuations.size(), 0);
   }
-  RETURN_IF_ERROR(CheckLength(config, std::ssize(request.token_ids), new_tokens));
-  ASSIGN_OR_RETURN(sequence->attention, config.attention.With(request.attention_overrides, AttentionModelOf(config)));
-  sequence->rope_length = RopeLength(config, std::ssize(request.token_ids) + new_tokens);
+  ASSIGN_OR_RETURN(RunTimeSetting setting, WithOverrides(config, request.attention_overrides));
+  RETURN_IF_ERROR(CheckLength(setting.max_position, std::ssize(request.token_ids), new_tokens));
+  sequence->attention = std::move(setting.attention);
+  sequence->ropes = std::move(setting.ropes);
+  sequence->position_max = setting.max_position;
+  sequence->rope_length = RopeLength(sequence->ropes, std::ssize(request.token_ids) + new_tokens);
   sequence->extent = ExtentOf(limits, sequence->attention, request.token_ids.size(), new_tokens,
                               /*scores_continuations=*/!sequence->continuation_done.empty());
   const CacheNeed need = NeedOf(model, limits, sequence->attention, sequence->extent);
@@ -196,8 +201,8 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   // Scoring the text itself needs every row, so no cached prefix is used; its pages may still be cached for others.
   if (limits.prefix_cache && !sequence->attention.NeedsWholePrompt()) {
     const int64_t length = sequence->prompt_length();
-    sequence->page_hashes = HashPages(PrefixRoot(model, sequence->attention, sequence->rope_length),
-                                      sequence->request.token_ids, length / kernels::kPageTokens);
+    sequence->page_hashes =
+        HashPages(PrefixRoot(model, *sequence), sequence->request.token_ids, length / kernels::kPageTokens);
     // At least one row is computed, for its logits, and those that are inspected.
     if (!sequence->scores_text()) {
       sequence->reusable_page_count = (length - sequence->request.inspected_row_count) / kernels::kPageTokens;

@@ -32,8 +32,8 @@ absl::Status CheckIds(absl::Span<const int32_t> ids, const std::string& field, i
 absl::Status CheckNotEmpty(absl::Span<const int32_t> prompt);
 absl::Status CheckGenerateWork(const GenerateWork& work);
 absl::Status CheckContinuationCount(size_t count);
-// Prompt and new (or scored) tokens against the model's limit, both counts in the message.
-absl::Status CheckLength(const ModelConfig& config, int64_t prompt_token_count, int64_t new_token_count);
+// Prompt and new (or scored) tokens against the limit of the model's setting, both counts in the message.
+absl::Status CheckLength(int64_t limit, int64_t prompt_token_count, int64_t new_token_count);
 // The sequence size of a request.
 SequenceExtent ExtentOf(const RequestLimits& limits, const AttentionSetting& attention, int64_t prompt_token_count,
                         int64_t new_token_count, bool scores_continuations);

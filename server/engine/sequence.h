@@ -23,7 +23,9 @@ struct Sequence {
   int64_t reusable_page_count = 0;        // of page_hashes, those that may be reused from the cache
   bool timing_only = false;               // internal timing request: not in the prefix cache
   SequenceExtent extent;
-  int64_t rope_length = 0;  // RopeLength of prompt and all tokens that may follow
+  std::vector<RopeConfig> ropes;
+  int64_t position_max = 0;  // of the setting
+  int64_t rope_length = 0;   // RopeLength of prompt and all tokens that may follow
 
   HeldPages pages;
   std::set<int64_t> shared_ends;           // page counts of prefixes that others wait for: window pages there are kept

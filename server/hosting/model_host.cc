@@ -12,6 +12,8 @@
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/job_spec.h"
+#include "server/model/function_json.h"
+#include "server/model/run_time_setting.h"
 #include "tokenizer/utf8.h"
 
 namespace varifocal {
@@ -32,8 +34,13 @@ absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& confi
                                                         const std::map<std::string, double>& others) {
   AttentionOverrides overrides = RunTimeTemperature(temperatures);
   for (const auto& [name, value] : others) overrides.push_back({name, value});
-  RETURN_IF_ERROR(config.attention.With(overrides, AttentionModelOf(config)).status());
+  RETURN_IF_ERROR(WithOverrides(config, overrides).status());
   return overrides;
+}
+
+std::string FunctionOf(const HostedModel& model) {
+  return FunctionJson(model.config, model.provenance.dtype,
+                      model.chat_format != nullptr ? model.chat_format->ContentSha256() : "");
 }
 
 absl::Status FaultOf(const HostedModel& model) {
@@ -86,6 +93,7 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::stri
   }
   (*made)->name = name;
   (*made)->directory = directory;
+  (*made)->provenance.function_json = FunctionOf(**made);
   std::shared_ptr<HostedModel> model = *std::move(made);
   entries_[name].model = model;
   const ModelProvenance& from = model->provenance;

@@ -87,6 +87,9 @@ absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& confi
                                                         absl::Span<const double> temperatures,
                                                         const std::map<std::string, double>& others);
 
+// FunctionJson of the model, its chat format included.
+std::string FunctionOf(const HostedModel& model);
+
 // UNAVAILABLE (DEVICE_FAULTED) with the model's name and the cause when its device has failed permanently; the engine's
 // own status (ENDPOINT_FAULTED) while a server elsewhere does not answer.
 absl::Status FaultOf(const HostedModel& model);

@@ -62,6 +62,7 @@ absl::StatusOr<AnswerImportResult> ImportAnswers(AnswerImport import) {
   variant.model.tokenizer_sha256 = import.tokenizer->sha256();
   variant.model.dtype = "f32";
   variant.model.attention_json = "{}";
+  variant.model.function_json = R"({"architecture":"imported"})";
   variant.model.context_length_max = spec.suite.lengths.back();
   db::ExecutionRecord execution;
   execution.code_version = CodeVersion();

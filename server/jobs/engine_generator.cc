@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "server/engine/request_check.h"
 #include "server/hosting/continuations.h"
+#include "server/model/run_time_setting.h"
 
 namespace varifocal {
 namespace {
@@ -171,7 +172,6 @@ EngineGenerator::EngineGenerator(std::shared_ptr<HostedModel> model)
 absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationRequest& request) const {
   const Sample& sample = *request.sample;
   EngineRequest engine_request;
-  RETURN_IF_ERROR(CheckLength(model_->config, sample.prompt_token_count(), sample.max_new_tokens));
   engine_request.lane = EngineLane::kJob;
   engine_request.token_ids = sample.token_ids;
   GenerateWork work;
@@ -231,8 +231,12 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToScore(cons
 
 absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToParts(const GenerationRequest& request) const {
   const Sample& sample = *request.sample;
+  ASSIGN_OR_RETURN(const AttentionOverrides overrides,
+                   ToAttentionOverrides(model_->config, request.focal_temperatures, request.attention_overrides));
   std::vector<Part> parts;
   if (sample.continuations.empty()) {
+    ASSIGN_OR_RETURN(const int64_t limit, PositionLimit(model_->config, overrides));
+    RETURN_IF_ERROR(CheckLength(limit, sample.prompt_token_count(), sample.max_new_tokens));
     ASSIGN_OR_RETURN(EngineRequest whole, ToGenerate(request));
     parts.push_back({std::move(whole), {}});
   } else {
@@ -241,8 +245,7 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToParts(cons
   for (Part& part : parts) {
     part.request.context = absl::StrCat(sample.cluster, "/", sample.context_length);
     part.request.id = absl::StrCat(sample.task, "/", sample.context_length, "/", sample.index, "/", request.variant);
-    ASSIGN_OR_RETURN(part.request.attention_overrides,
-                     ToAttentionOverrides(model_->config, request.focal_temperatures, request.attention_overrides));
+    part.request.attention_overrides = overrides;
   }
   return parts;
 }

@@ -67,6 +67,14 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const SubmitOptions& op
     ASSIGN_OR_RETURN(const std::optional<int64_t> known, writer_->FindRequest(request_id, options.body_sha256));
     if (known.has_value()) return Submitted(*known, /*is_repeated=*/true);
   }
+  if (options.reuse_equal_job && request_id.empty()) {
+    ASSIGN_OR_RETURN(const std::optional<int64_t> known, FindUnchanged(options));
+    if (known.has_value()) return Submitted(*known, /*is_repeated=*/true);
+    // Of two calls at once, one creates the job.
+    SubmitOptions first = options;
+    first.request_id = options.body_sha256.substr(0, 32);
+    return Submit(std::move(spec), first);
+  }
   ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(spec), *host_, options_.in_flight));
   RETURN_IF_ERROR(CheckLengthsArePossible(job, options.is_abandoned));
   db::NewJob row;
@@ -100,6 +108,30 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const SubmitOptions& op
     Wake();
   }
   return Submitted(added->job_id, added->is_existing);
+}
+
+// The newest job of the same request that would ask the same questions of the same models today; none when there is no job
+// of it at all.
+absl::StatusOr<std::optional<int64_t>> JobManager::FindUnchanged(const SubmitOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> jobs, writer_->FindBody(options.body_sha256));
+  absl::Status of_newest;
+  for (const int64_t job_id : jobs) {
+    ASSIGN_OR_RETURN(const db::JobRow row, Row(job_id));
+    const absl::Status unchanged = CheckUnchanged(row, options.allow_unrecorded);
+    if (unchanged.ok()) return job_id;
+    if (of_newest.ok()) of_newest = unchanged;
+  }
+  if (jobs.empty()) return std::nullopt;
+  return WithReason(absl::FailedPreconditionError(
+                        absl::StrCat(JobName(jobs.front()), " was the same request, but something has changed since: ",
+                                     of_newest.message(), "; --new asks everything again, in a job of its own")),
+                    ErrorReason::kRequestChanged, {{"job", JobName(jobs.front())}});
+}
+
+absl::Status JobManager::CheckUnchanged(const db::JobRow& row, bool allow_unrecorded) {
+  ASSIGN_OR_RETURN(JobSpec spec, FromCanonicalJson(row.spec_json));
+  ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(spec), *host_, options_.in_flight));
+  return writer_->CheckResume(row.job_id, /*execution_id=*/std::nullopt, job.variants, allow_unrecorded);
 }
 
 absl::StatusOr<JobView> JobManager::Submitted(int64_t job_id, bool is_repeated) {

@@ -65,8 +65,10 @@ struct JobManagerOptions {
 
 // The caller's request id and cancellation, for long calls.
 struct SubmitOptions {
-  std::string request_id;              // empty: every call creates a job
-  std::string body_sha256;             // of the request as it was sent; empty: the resolved spec's
+  std::string request_id;        // empty: every call creates a job
+  std::string body_sha256;       // of the request as it was sent; empty: the resolved spec's
+  bool reuse_equal_job = false;  // without request_id, see SubmitJobRequest
+  bool allow_unrecorded = false;
   std::function<bool()> is_abandoned;  // polled between steps; true ends the call with CANCELLED, nothing is stored
 };
 
@@ -140,6 +142,8 @@ class JobManager {
  private:
   JobManager(ModelHost* host, const JobManagerOptions& options);
   absl::StatusOr<int64_t> ExecutionFor(const ModelProvenance& provenance);
+  absl::StatusOr<std::optional<int64_t>> FindUnchanged(const SubmitOptions& options);
+  absl::Status CheckUnchanged(const db::JobRow& row, bool allow_unrecorded);
   absl::Status CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed);
   absl::Status CheckModelsAreSame(const ResolvedJob& job) const;
   absl::Status CheckQueueHasRoom();

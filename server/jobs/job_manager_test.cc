@@ -207,6 +207,54 @@ TEST_F(JobManagerTest, RequestIdMakesSubmitSafeToRepeat) {
   EXPECT_EQ(ReasonOf(manager_->Submit(other, {.request_id = std::string(65, 'x')}).status()).name, "BAD_REQUEST_ID");
 }
 
+// The same request finds its job again only while it would ask the same questions of the same models. Method: rows, then the
+// model are replaced under their names; each is refused with both values, and a job of its own is found again afterwards.
+TEST_F(JobManagerTest, AnEqualRequestIsAskedAgainWhenWhatItAsksHasChanged) {
+  const std::string rows = directory_.File("rows.jsonl");
+  testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Rome"})"
+                                   "\n");
+  JobSpec spec = SmallSpec();
+  spec.suite.tasks = {{.kind = "jsonl", .parameters = {{"path", rows}, {"prompt", "{q}"}, {"gold", "a"}}}};
+  const SubmitOptions same = {.body_sha256 = std::string(64, 'b'), .reuse_equal_job = true};
+  const auto first = manager_->Submit(spec, same);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const int64_t first_id = first->row.job_id;
+  WaitForState(first_id, db::JobState::kSucceeded);
+  const auto again = manager_->Submit(spec, same);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->is_repeated);
+  EXPECT_EQ(again->row.job_id, first_id);
+
+  testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Paris"})"
+                                   "\n");
+  const absl::Status corrected = manager_->Submit(spec, same).status();
+  EXPECT_EQ(ReasonOf(corrected).name, "REQUEST_CHANGED") << corrected;
+  EXPECT_THAT(std::string(corrected.message()), testing::HasSubstr("SHA-256 of the data"));
+  SubmitOptions is_new = same;
+  is_new.request_id = "of its own";
+  const auto second = manager_->Submit(spec, is_new);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_NE(second->row.job_id, first_id);
+  WaitForState(second->row.job_id, db::JobState::kSucceeded);
+  EXPECT_EQ(manager_->Submit(spec, same)->row.job_id, second->row.job_id) << "the newest that is unchanged";
+  testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Rome"})"
+                                   "\n");
+  EXPECT_EQ(manager_->Submit(spec, same)->row.job_id, first_id);
+  testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Paris"})"
+                                   "\n");
+
+  for (const char* directory : {"fake-b", "fake-stretched"}) {
+    ASSERT_TRUE(host_.Unload("a").ok());
+    ASSERT_TRUE(host_.Load("a", directory).ok());
+    const absl::Status other = manager_->Submit(spec, same).status();
+    EXPECT_EQ(ReasonOf(other).name, "REQUEST_CHANGED") << directory;
+    EXPECT_THAT(std::string(other.message()),
+                testing::HasSubstr(std::string(directory) == "fake-b" ? "another weights" : "another configuration"));
+    // A retry after a lost response gets its job whatever has changed.
+    EXPECT_EQ(manager_->Submit(spec, is_new)->row.job_id, second->row.job_id);
+  }
+}
+
 TEST_F(JobManagerTest, ConcurrentSubmitsWithOneIdMakeOneJob) {
   std::vector<std::thread> threads;
   std::mutex mutex;

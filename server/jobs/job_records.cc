@@ -60,6 +60,7 @@ db::VariantRecord ToVariantRecord(const Variant& variant, const HostedModel& mod
   record.model.weights_sha256 = model.provenance.weights_sha256;
   record.model.tokenizer_sha256 = model.provenance.tokenizer_sha256;
   record.model.dtype = model.provenance.dtype;
+  record.model.function_json = model.provenance.function_json;
   record.model.attention_json = model.config.attention.json();
   record.model.context_length_max = model.config.max_position;
   record.model.trained_context_length = model.config.trained_context_length;

@@ -9,6 +9,7 @@
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/jobs/job_records.h"
+#include "server/model/run_time_setting.h"
 
 namespace varifocal {
 namespace {
@@ -85,22 +86,24 @@ absl::Status PinChatFormats(const std::vector<std::shared_ptr<HostedModel>>& mod
   return absl::OkStatus();
 }
 
-absl::Status CheckLengthFits(int length, const HostedModel& model) {
-  if (length > model.config.max_position) {
+absl::Status CheckLengthFits(int length, const Variant& variant, const HostedModel& model) {
+  ASSIGN_OR_RETURN(const AttentionOverrides overrides,
+                   ToAttentionOverrides(model.config, variant.focal_temperatures, variant.attention_overrides));
+  ASSIGN_OR_RETURN(const int64_t limit, PositionLimit(model.config, overrides));
+  if (length > limit) {
     return WithReason(
-        absl::InvalidArgumentError(absl::StrCat("context length ", length, " exceeds the limit of model \"", model.name,
-                                                "\", ", model.config.max_position, " tokens")),
+        absl::InvalidArgumentError(absl::StrCat("context length ", length, " exceeds the limit of model \"",
+                                                variant.Name(), "\", ", limit, " tokens")),
         ErrorReason::kContextTooLong,
-        {{"model", model.name}, {"limit", absl::StrCat(model.config.max_position)}, {"field", "spec.suite.lengths"}});
+        {{"model", model.name}, {"limit", absl::StrCat(limit)}, {"field", "spec.suite.lengths"}});
   }
   const EngineDescription engine = model.engine->Describe();
-  if (length > engine.context_tokens_max) {
-    return WithReason(absl::ResourceExhaustedError(
-                          absl::StrCat("context length ", length, " is more than the keys and values of model \"",
-                                       model.name, "\" have room for: the limit is ", engine.context_tokens_max,
-                                       " tokens in ", engine.kv_cache_bytes, " bytes")),
-                      ErrorReason::kKvCacheTooSmall,
-                      {{"model", model.name}, {"limit", absl::StrCat(engine.context_tokens_max)}});
+  const int64_t room = length > model.config.max_position ? engine.cache_tokens_max : engine.context_tokens_max;
+  if (length > room) {
+    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                          "context length ", length, " is more than the keys and values of model \"", model.name,
+                          "\" have room for: the limit is ", room, " tokens in ", engine.kv_cache_bytes, " bytes")),
+                      ErrorReason::kKvCacheTooSmall, {{"model", model.name}, {"limit", absl::StrCat(room)}});
   }
   return absl::OkStatus();
 }
@@ -118,7 +121,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
     RETURN_IF_ERROR(FaultOf(*model));
     RETURN_IF_ERROR(CheckVariant(variant, *model));
     RETURN_IF_ERROR(CheckAbilities(job.spec, *model));
-    for (int length : job.spec.suite.lengths) RETURN_IF_ERROR(CheckLengthFits(length, *model));
+    for (int length : job.spec.suite.lengths) RETURN_IF_ERROR(CheckLengthFits(length, variant, *model));
     job.variants.push_back(ToVariantRecord(variant, *model));
     job.models.push_back(std::move(model));
   }

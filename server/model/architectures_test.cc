@@ -49,7 +49,7 @@ std::string Summary(const ModelConfig& config) {
   if (b.residual_multiplier != 1) absl::StrAppend(&text, " res*", b.residual_multiplier);
   if (b.logit_multiplier != 1) absl::StrAppend(&text, " logit*", b.logit_multiplier);
   if (config.layers[0].attention_scale != 0) absl::StrAppend(&text, " scale=", config.layers[0].attention_scale);
-  return absl::StrCat(text, " | ", RopesToString(config), " | ", Windows(config));
+  return absl::StrCat(text, " | ", RopesToString(config.ropes), " | ", Windows(config));
 }
 
 std::string Parsed(absl::string_view json) {

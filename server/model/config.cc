@@ -18,7 +18,6 @@ constexpr int64_t kWidthMax = 1 << 20;
 constexpr int64_t kVocabularyMax = 1 << 24;
 constexpr int64_t kLayersMax = 4096;
 constexpr int64_t kHeadWidthMax = 1024;
-constexpr int64_t kPositionMax = int64_t{1} << 30;
 
 // Keys that do not affect the computation:
 // provenance, training, storage of other programs, their generation defaults.

@@ -8,6 +8,14 @@
 #include "base/check.h"
 
 namespace varifocal {
+namespace {
+
+thread_local ReadKeys* recorded_keys = nullptr;
+
+}  // namespace
+
+ReadKeys::ReadKeys() { recorded_keys = this; }
+ReadKeys::~ReadKeys() { recorded_keys = nullptr; }
 
 std::string ShownValue(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -34,6 +42,7 @@ bool ConfigReader::IsPresent(absl::string_view key) const { return json_.contain
 
 const Json* ConfigReader::Take(absl::string_view key) {
   read_.emplace(key);
+  if (recorded_keys != nullptr) recorded_keys->keys_.insert(absl::StrCat(place_, place_.empty() ? "" : ".", key));
   auto it = json_.find(std::string(key));
   return it == json_.end() || it->is_null() ? nullptr : &*it;
 }

@@ -35,6 +35,20 @@ struct IntRange {
   int64_t high = 1;
 };
 
+// While it exists, the keys that readers of this thread look up, with their places ("rope_scaling.factor"). For tests.
+class ReadKeys {
+ public:
+  ReadKeys();
+  ~ReadKeys();
+  ReadKeys(const ReadKeys&) = delete;
+  ReadKeys& operator=(const ReadKeys&) = delete;
+  const std::set<std::string>& keys() const { return keys_; }
+
+ private:
+  friend class ConfigReader;
+  std::set<std::string> keys_;
+};
+
 class ConfigReader {
  public:
   // `json` must outlive the reader; `place` prefixes keys in messages ("rope_scaling.factor"), "" at the top.

@@ -76,8 +76,8 @@ TEST(ConfigTest, OlderAndNewerRopeKeysAreEquivalent) {
   newer["rope_parameters"]["rope_theta"] = 500000.0;
   ASSERT_TRUE(Parse(older).ok()) << Parse(older).status();
   ASSERT_TRUE(Parse(newer).ok()) << Parse(newer).status();
-  EXPECT_EQ(RopesToString(*Parse(older)), RopesToString(*Parse(newer)));
-  EXPECT_EQ(RopesToString(*Parse(newer)), "llama3 theta=500000 factor=8 low=1 high=4 original=512");
+  EXPECT_EQ(RopesToString(Parse(older)->ropes), RopesToString(Parse(newer)->ropes));
+  EXPECT_EQ(RopesToString(Parse(newer)->ropes), "llama3 theta=500000 factor=8 low=1 high=4 original=512");
 }
 
 struct SettingCase {

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "kernels/backend.h"
 #include "server/model/config.h"
+#include "server/model/function_json.h"
 #include "server/model/kernel_status.h"
 #include "server/model/transformer.h"
 #include "server/model/weight_source.h"
@@ -54,21 +55,14 @@ absl::StatusOr<kernels::BackendOptions> ToBackendOptions(const ModelOptions& opt
   return to;
 }
 
-absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory) {
-  const std::string path = absl::StrCat(directory, "/config.json");
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
-  absl::StatusOr<ModelConfig> config = ParseModelConfig(text);
-  if (!config.ok()) return Annotate(config.status(), path);
-  return config;
-}
-
-absl::StatusOr<std::vector<int32_t>> ReadEos(const std::string& directory, const ModelConfig& config) {
+absl::Status ReadEos(const std::string& directory, ModelConfig& config) {
   const std::string path = absl::StrCat(directory, "/generation_config.json");
-  if (!FileExists(path, FileUse::kModel)) return config.eos_token_ids;
+  if (!FileExists(path, FileUse::kModel)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
   absl::StatusOr<std::optional<std::vector<int32_t>>> ids = ParseGenerationConfigEos(text, config.vocabulary_size);
   if (!ids.ok()) return Annotate(ids.status(), path);
-  return ids->value_or(config.eos_token_ids);
+  if (ids->has_value()) config.eos_token_ids = **std::move(ids);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string& directory,
@@ -88,13 +82,21 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string
 LoadedModel::LoadedModel() = default;
 LoadedModel::~LoadedModel() = default;
 
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory) {
+  const std::string path = absl::StrCat(directory, "/config.json");
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
+  absl::StatusOr<ModelConfig> config = ParseModelConfig(text);
+  if (!config.ok()) return Annotate(config.status(), path);
+  RETURN_IF_ERROR(ReadEos(directory, *config));
+  return config;
+}
+
 absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& directory,
                                                              const ModelOptions& options) {
   ASSIGN_OR_RETURN(const kernels::BackendOptions backend_options, ToBackendOptions(options));
   auto model = std::shared_ptr<LoadedModel>(new LoadedModel);
   model->directory_ = directory;
-  ASSIGN_OR_RETURN(model->config_, ReadConfig(directory));
-  ASSIGN_OR_RETURN(model->eos_token_ids_, ReadEos(directory, model->config_));
+  ASSIGN_OR_RETURN(model->config_, ReadModelConfig(directory));
   ASSIGN_OR_RETURN(model->tokenizer_, ReadTokenizer(directory, model->config_));
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightSource> source, OpenWeights(directory));
   std::shared_ptr<kernels::Backend> backend = options.backend;
@@ -124,7 +126,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
   provenance.threads = info.thread_count;
   provenance.tokenizer_sha256 = model->tokenizer_ == nullptr ? "" : model->tokenizer_->sha256();
   provenance.attention = model->config_.attention.Label();
-  provenance.rope = RopesToString(model->config_);
+  provenance.function_json = FunctionJson(model->config_, provenance.dtype);
   provenance.page_bytes = model->transformer_->PageBytes();
   provenance.weight_bytes = model->transformer_->weight_bytes();
   provenance.parameter_count = model->transformer_->parameter_count();

@@ -55,7 +55,7 @@ struct ModelProvenance {
   std::string weights_sha256;    // 64 hex characters
   std::string tokenizer_sha256;  // empty without a tokenizer
   std::string attention;         // AttentionSetting::Label()
-  std::string rope;              // RopesToString()
+  std::string function_json;     // FunctionJson(); of a hosted model with its chat format
   int64_t page_bytes = 0;        // one page of 128 tokens, all layers
   int64_t weight_bytes = 0;      // on the backend
   int64_t parameter_count = 0;
@@ -72,8 +72,8 @@ class LoadedModel {
   const ModelProvenance& provenance() const { return provenance_; }
   // Null when the directory has none.
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
-  // Tokens that end a generation: generation_config.json's, else config.json's; may be empty.
-  const std::vector<int32_t>& eos_token_ids() const { return eos_token_ids_; }
+  // Tokens that end a generation; may be empty.
+  const std::vector<int32_t>& eos_token_ids() const { return config_.eos_token_ids; }
 
   Transformer& transformer() const { return *transformer_; }
 
@@ -85,11 +85,14 @@ class LoadedModel {
   std::string directory_;
   ModelConfig config_;
   ModelProvenance provenance_;
-  std::vector<int32_t> eos_token_ids_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<Transformer> transformer_;
 };
 
 absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& directory, const ModelOptions& options);
+
+// The config of a directory without its weights; the ends of a generation are those of generation_config.json, else of
+// config.json.
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory);
 
 }  // namespace varifocal

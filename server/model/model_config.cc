@@ -10,8 +10,12 @@ namespace varifocal {
 
 void GroupLayers(ModelConfig& config) {
   std::map<int64_t, int64_t> group_of;  // by window, in order
+  config.extended_position_max = kPositionMax;
   for (LayerConfig& layer : config.layers) {
-    if (layer.window >= config.max_position) layer.window = 0;
+    if (layer.window >= config.max_position) {
+      config.extended_position_max = std::min(config.extended_position_max, layer.window);
+      layer.window = 0;
+    }
     group_of.emplace(layer.window, 0);
   }
   config.page_groups.clear();
@@ -32,17 +36,16 @@ AttentionModel AttentionModelOf(const ModelConfig& config) {
   return model;
 }
 
-int64_t RopeLength(const ModelConfig& config, int64_t total_length) {
+int64_t RopeLength(const std::vector<RopeConfig>& ropes, int64_t total_length) {
   // The maximum serves all ropes: a rope whose own is 0 is below its original length at that length, too.
   int64_t settled = 0;
-  for (const RopeConfig& rope : config.ropes) settled = std::max(settled, rope.RopeLength(total_length));
+  for (const RopeConfig& rope : ropes) settled = std::max(settled, rope.RopeLength(total_length));
   return settled;
 }
 
-std::string RopesToString(const ModelConfig& config) {
-  if (config.ropes.empty()) return "none";
-  return absl::StrJoin(config.ropes, "; ",
-                       [](std::string* out, const RopeConfig& rope) { out->append(rope.ToString()); });
+std::string RopesToString(const std::vector<RopeConfig>& ropes) {
+  if (ropes.empty()) return "none";
+  return absl::StrJoin(ropes, "; ", [](std::string* out, const RopeConfig& rope) { out->append(rope.ToString()); });
 }
 
 }  // namespace varifocal

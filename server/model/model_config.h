@@ -45,6 +45,9 @@ struct BlockConfig {
   double logit_multiplier = 1;
 };
 
+// Larger lengths indicate a damaged file.
+inline constexpr int64_t kPositionMax = int64_t{1} << 30;
+
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM"
   std::string model_type;    // "llama", a row of the table
@@ -61,6 +64,7 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;
   std::vector<PageGroup> page_groups;
   int64_t max_position = 0;                       // prompt and generated tokens together never exceed it
+  int64_t extended_position_max = 0;              // nor under any run-time rotation
   std::optional<int64_t> trained_context_length;  // results beyond it are marked extrapolated
   Training training;
   AttentionSetting attention;
@@ -69,7 +73,7 @@ struct ModelConfig {
 };
 
 // Fills page_groups, and each layer's index in them, from the layers' windows. A window of at least max_position is
-// dropped.
+// dropped, and then bounds extended_position_max.
 void GroupLayers(ModelConfig& config);
 
 // Model properties for attention variants; the layers' windows must be set.
@@ -77,7 +81,7 @@ AttentionModel AttentionModelOf(const ModelConfig& config);
 
 // The length that determines the rotation of a sequence of `total_length` positions (prompt and all tokens that may
 // follow): sequences with equal values share tables and cached pages. 0 for most models, which do not depend on it.
-int64_t RopeLength(const ModelConfig& config, int64_t total_length);
-std::string RopesToString(const ModelConfig& config);
+int64_t RopeLength(const std::vector<RopeConfig>& ropes, int64_t total_length);
+std::string RopesToString(const std::vector<RopeConfig>& ropes);
 
 }  // namespace varifocal

@@ -39,6 +39,7 @@ struct RopeConfig {
   std::vector<double> short_factors;  // longrope, [rotary span / 2]: sequences up to the original length
   std::vector<double> long_factors;   // longrope: longer ones
 
+  friend bool operator==(const RopeConfig&, const RopeConfig&) = default;
   std::string ToString() const;  // all parameters, exactly; part of the prefix cache's key
   int64_t RotarySpan(int64_t head_width) const { return rotary_span == 0 ? head_width : rotary_span; }
   // Rotated dimensions: an odd span is rounded up to whole pairs.

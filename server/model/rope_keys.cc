@@ -1,9 +1,12 @@
 #include "server/model/rope_keys.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -265,6 +268,28 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
                        rope.RotarySpan(sizes.head_width), " of ", sizes.head_width, " dimensions"));
     }
   }
+  return rope;
+}
+
+absl::StatusOr<RopeConfig> ScaleRope(const RopeConfig& current, RopeKind kind, double factor, const RopeKeys& keys,
+                                     const RopeSizes& sizes) {
+  const absl::string_view name = RopeKindName(kind);
+  if (keys.longrope_alone) {
+    return absl::UnimplementedError(
+        absl::StrCat("\"", name, "\" is set, but models of this type are scaled by longrope alone"));
+  }
+  if (current.kind != RopeKind::kDefault) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", name, "\" is set, but the rotation of this model is scaled already (", current.ToString(), ")"));
+  }
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const RopeRow& r) { return r.kind == kind; });
+  VF_CHECK(row != std::end(kRows), "every kind has a row");
+  RopeConfig rope = current;
+  rope.kind = kind;
+  const Json object = {{"factor", factor}};
+  ConfigReader reader(object, name);
+  const Surroundings around{.sizes = sizes, .theta = current.theta, .original_max_position = std::nullopt};
+  RETURN_IF_ERROR(row->read(reader, around, rope));
   return rope;
 }
 

@@ -35,6 +35,10 @@ struct RopeSizes {
 
 // One rotation for all layers.
 absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, const RopeSizes& sizes);
+// `current`, which must be unscaled, under a scaling whose other parameters have the defaults of a config.json with `factor`
+// and the model's longest context as the original length.
+absl::StatusOr<RopeConfig> ScaleRope(const RopeConfig& current, RopeKind kind, double factor, const RopeKeys& keys,
+                                     const RopeSizes& sizes);
 // Two: of full layers, of window layers.
 absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reader, const RopeSizes& sizes);
 

@@ -9,13 +9,15 @@
 
 namespace varifocal {
 
-absl::StatusOr<std::unique_ptr<RopeTables>> RopeTables::Create(const Transformer& model, int64_t position_count,
-                                                               int64_t rope_length) {
+absl::StatusOr<std::unique_ptr<RopeTables>> RopeTables::Create(const Transformer& model,
+                                                               const std::vector<RopeConfig>& ropes,
+                                                               int64_t position_count, int64_t rope_length) {
   const ModelConfig& config = model.config();
   auto tables = std::unique_ptr<RopeTables>(new RopeTables);
+  tables->ropes_ = ropes;
   tables->rope_length_ = rope_length;
   tables->position_count_ = position_count;
-  for (const RopeConfig& rope : config.ropes) {
+  for (const RopeConfig& rope : ropes) {
     const RopeTable table = MakeRopeTable(rope, config.head_width, position_count, rope_length);
     ASSIGN_OR_RETURN(std::unique_ptr<kernels::RopeTable> made,
                      ToStatusOr(model.backend().CreateRopeTable(
@@ -28,16 +30,16 @@ absl::StatusOr<std::unique_ptr<RopeTables>> RopeTables::Create(const Transformer
   return tables;
 }
 
-absl::StatusOr<const RopeTables*> RopeTableCache::Get(int64_t rope_length) {
+absl::StatusOr<const RopeTables*> RopeTableCache::Get(const std::vector<RopeConfig>& ropes, int64_t position_count,
+                                                      int64_t rope_length) {
   auto found = std::find_if(tables_.begin(), tables_.end(),
-                            [&](const auto& tables) { return tables->rope_length() == rope_length; });
+                            [&](const auto& tables) { return tables->IsOf(ropes, rope_length); });
   if (found == tables_.end()) {
-    const std::vector<RopeConfig>& ropes = model_.config().ropes;
     const bool own =
         std::any_of(ropes.begin(), ropes.end(), [](const RopeConfig& rope) { return rope.kind == RopeKind::kDynamic; });
     // A dynamic rotation is for sequences of exactly this length; later positions are never used.
-    const int64_t positions = own && rope_length > 0 ? std::min(rope_length, position_count_) : position_count_;
-    ASSIGN_OR_RETURN(std::unique_ptr<RopeTables> made, RopeTables::Create(model_, positions, rope_length));
+    const int64_t positions = own && rope_length > 0 ? std::min(rope_length, position_count) : position_count;
+    ASSIGN_OR_RETURN(std::unique_ptr<RopeTables> made, RopeTables::Create(model_, ropes, positions, rope_length));
     tables_.push_front(std::move(made));
     if (std::ssize(tables_) > kept_) tables_.pop_back();
   } else {

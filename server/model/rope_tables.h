@@ -15,36 +15,39 @@
 
 namespace varifocal {
 
-// One table per entry of ModelConfig::ropes, all for one rope length.
+// One table per rope of a setting, all for one rope length.
 class RopeTables {
  public:
-  static absl::StatusOr<std::unique_ptr<RopeTables>> Create(const Transformer& model, int64_t position_count,
-                                                            int64_t rope_length);
+  static absl::StatusOr<std::unique_ptr<RopeTables>> Create(const Transformer& model,
+                                                            const std::vector<RopeConfig>& ropes,
+                                                            int64_t position_count, int64_t rope_length);
 
-  int64_t rope_length() const { return rope_length_; }
+  bool IsOf(const std::vector<RopeConfig>& ropes, int64_t rope_length) const {
+    return rope_length_ == rope_length && ropes_ == ropes;
+  }
   int64_t position_count() const { return position_count_; }
   const kernels::RopeTable* table(int64_t rope_index) const { return tables_[rope_index].get(); }
 
  private:
   RopeTables() = default;
+  std::vector<RopeConfig> ropes_;
   int64_t rope_length_ = 0;
   int64_t position_count_ = 0;
   std::vector<std::unique_ptr<kernels::RopeTable>> tables_;
 };
 
-// LRU cache of tables by rope length, created on demand.
+// LRU cache of tables by ropes and rope length, created on demand.
 class RopeTableCache {
  public:
   // `kept` is the number of sequences of a step: their tables are used at the same time.
-  RopeTableCache(const Transformer& model, int64_t position_count, int64_t kept)
-      : model_(model), position_count_(position_count), kept_(kept) {}
+  RopeTableCache(const Transformer& model, int64_t kept) : model_(model), kept_(kept) {}
 
-  // Valid until `kept` others were requested.
-  absl::StatusOr<const RopeTables*> Get(int64_t rope_length);
+  // Valid until `kept` others were requested. Equal ropes have one position_count.
+  absl::StatusOr<const RopeTables*> Get(const std::vector<RopeConfig>& ropes, int64_t position_count,
+                                        int64_t rope_length);
 
  private:
   const Transformer& model_;
-  const int64_t position_count_;
   const int64_t kept_;
   std::list<std::unique_ptr<RopeTables>> tables_;  // most recently used first
 };

@@ -107,13 +107,13 @@ TEST(RopeTest, Table) {
 // Two scalings in one model: the rope length determines both.
 TEST(RopeTest, RopeLengthOfSeveral) {
   ModelConfig config;
-  EXPECT_EQ(RopeLength(config, 1000), 0);
+  EXPECT_EQ(RopeLength(config.ropes, 1000), 0);
   config.ropes = {{.kind = RopeKind::kLongRope, .original_max_position = 50}, {.kind = RopeKind::kDefault}};
-  EXPECT_EQ(RopeLength(config, 40), 0);
-  EXPECT_EQ(RopeLength(config, 1000), 51);
+  EXPECT_EQ(RopeLength(config.ropes, 40), 0);
+  EXPECT_EQ(RopeLength(config.ropes, 1000), 51);
   config.ropes[1] = {.kind = RopeKind::kDynamic, .factor = 2, .original_max_position = 100};
-  EXPECT_EQ(RopeLength(config, 70), 51);
-  EXPECT_EQ(RopeLength(config, 150), 150);
+  EXPECT_EQ(RopeLength(config.ropes, 70), 51);
+  EXPECT_EQ(RopeLength(config.ropes, 150), 150);
 }
 
 // The text that is part of the prefix cache's key differs for parameters that differ in the last bit.

@@ -201,18 +201,22 @@ class RopeTableCacheTest : public TransformerTest {};
 TEST_P(RopeTableCacheTest, TablesByRopeLength) {
   const auto model = Load(source_->tensors());
   ASSERT_TRUE(model.ok()) << model.status();
-  RopeTableCache cache(**model, 400, 2);
-  const RopeTables* usual = *cache.Get(RopeLength(config_, 100));
+  RopeTableCache cache(**model, 2);
+  const auto get = [&](int64_t rope_length) { return *cache.Get(config_.ropes, 400, rope_length); };
+  const RopeTables* usual = get(RopeLength(config_.ropes, 100));
   EXPECT_EQ(usual->position_count(), 400);
-  EXPECT_EQ(*cache.Get(0), usual);
-  const RopeTables* longer = *cache.Get(RopeLength(config_, 300));
+  EXPECT_EQ(get(0), usual);
+  const RopeTables* longer = get(RopeLength(config_.ropes, 300));
   EXPECT_NE(longer, usual);
-  EXPECT_EQ(longer->rope_length(), 300);
+  EXPECT_TRUE(longer->IsOf(config_.ropes, 300));
   EXPECT_EQ(longer->position_count(), 300);  // later positions are never used at that length
-  EXPECT_EQ(*cache.Get(300), longer);
-  EXPECT_EQ(*cache.Get(0), usual);
-  EXPECT_EQ((*cache.Get(200))->rope_length(), 200);
-  EXPECT_EQ(*cache.Get(0), usual);  // the two last used are kept
+  EXPECT_EQ(get(300), longer);
+  EXPECT_EQ(get(0), usual);
+  EXPECT_TRUE(get(200)->IsOf(config_.ropes, 200));
+  EXPECT_EQ(get(0), usual);  // the two last used are kept
+  std::vector<RopeConfig> others = config_.ropes;
+  others[0].theta *= 2;
+  EXPECT_NE(*cache.Get(others, 400, 0), usual) << "another rotation";
 }
 
 INSTANTIATE_TEST_SUITE_P(Dynamic, RopeTableCacheTest, testing::Values("llama-dynamic"),

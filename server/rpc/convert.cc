@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/code_version.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "wire/job_spec.h"
 #include "wire/resource_names.h"
@@ -53,6 +54,8 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   if (training.tokens.has_value()) proto->mutable_training()->set_tokens(*training.tokens);
   proto->set_attention_json(model.config.attention.json());
   proto->set_attention_label(model.config.attention.Label());
+  proto->set_function_json(model.provenance.function_json);
+  proto->set_function_sha256(Sha256Hex(model.provenance.function_json));
   proto->set_code_version(CodeVersion());
   proto->set_dtype(model.provenance.dtype);
   proto->set_backend(model.provenance.backend);

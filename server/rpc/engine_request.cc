@@ -10,6 +10,7 @@
 #include "eval_tasks/attention_inspection.h"
 #include "server/engine/request_check.h"
 #include "server/hosting/continuations.h"
+#include "server/model/run_time_setting.h"
 #include "server/rpc/limits.h"
 
 namespace varifocal {
@@ -124,6 +125,11 @@ absl::StatusOr<AttentionOverrides> OverridesOf(const Request& request, const Hos
                               {request.attention_overrides().begin(), request.attention_overrides().end()});
 }
 
+absl::Status CheckLengthOf(const EngineRequest& request, int64_t new_token_count, const HostedModel& model) {
+  ASSIGN_OR_RETURN(const int64_t limit, PositionLimit(model.config, request.attention_overrides));
+  return CheckLength(limit, std::ssize(request.token_ids), new_token_count);
+}
+
 }  // namespace
 
 absl::Status CheckHasTokenizer(const HostedModel& model) {
@@ -151,7 +157,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   EngineRequest engine_request;
   ASSIGN_OR_RETURN(engine_request.attention_overrides, OverridesOf(request, model));
   RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
-  RETURN_IF_ERROR(CheckLength(model.config, std::ssize(engine_request.token_ids), work.max_new_tokens));
+  RETURN_IF_ERROR(CheckLengthOf(engine_request, work.max_new_tokens, model));
   RETURN_IF_ERROR(SetInspection(request, model, &engine_request));
   engine_request.work = std::move(work);
   return engine_request;
@@ -165,7 +171,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsReq
   RETURN_IF_ERROR(CheckContinuations(request));
   if (request.continuations().empty()) {
     RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
-    RETURN_IF_ERROR(CheckLength(model.config, std::ssize(engine_request.token_ids), 0));
+    RETURN_IF_ERROR(CheckLengthOf(engine_request, 0, model));
     RETURN_IF_ERROR(SetInspection(request, model, &engine_request));
     engine_request.work = ScoreTextWork{};
     return engine_request;
@@ -188,9 +194,9 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsReq
     engine_request.token_ids = std::move(split.prompt_token_ids);
     work.continuations = std::move(split.continuations);
   }
-  size_t longest = 0;
-  for (const auto& continuation : work.continuations) longest = std::max(longest, continuation.size());
-  RETURN_IF_ERROR(CheckLength(model.config, std::ssize(engine_request.token_ids), longest));
+  int64_t longest = 0;
+  for (const auto& continuation : work.continuations) longest = std::max(longest, std::ssize(continuation));
+  RETURN_IF_ERROR(CheckLengthOf(engine_request, longest, model));
   RETURN_IF_ERROR(SetInspection(request, model, &engine_request));
   engine_request.work = std::move(work);
   return engine_request;

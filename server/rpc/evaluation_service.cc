@@ -170,6 +170,8 @@ grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerConte
     SubmitOptions options;
     options.request_id = request->request_id();
     options.body_sha256 = MessageSha256(request->spec());
+    options.reuse_equal_job = request->reuse_equal_job();
+    options.allow_unrecorded = request->allow_unrecorded();
     options.is_abandoned = IsAbandoned(context);
     ASSIGN_OR_RETURN(const JobView view, jobs->Submit(std::move(spec), options));
     response->set_already_submitted(view.is_repeated);

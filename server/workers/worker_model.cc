@@ -6,12 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
-#include "base/files.h"
+#include "base/json.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/engine/engine.h"
 #include "server/engine/request_check.h"
-#include "server/model/config.h"
+#include "server/model/model.h"
+#include "server/model/run_time_setting.h"
 #include "server/rpc/limits.h"
 
 namespace varifocal {
@@ -37,8 +38,7 @@ class WorkerEngine : public Engine {
     RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config_.vocabulary_size));
     if (request.keep_groups)
       return absl::UnimplementedError("the groups of tokens are not sent by the workers of a coordinator");
-    ASSIGN_OR_RETURN(const AttentionSetting attention,
-                     config_.attention.With(request.attention_overrides, AttentionModelOf(config_)));
+    ASSIGN_OR_RETURN(const RunTimeSetting setting, WithOverrides(config_, request.attention_overrides));
     if (!request.inspected_boundaries.empty()) {
       callbacks.on_done = [heads = HeadCount(), segments = request.inspected_boundaries.size() - 1,
                            on_done = std::move(callbacks.on_done)](absl::StatusOr<EngineResult> result) {
@@ -48,7 +48,7 @@ class WorkerEngine : public Engine {
         on_done(std::move(result));
       };
     }
-    return workers_->Start(name_, std::move(request), attention.CountsBounds(), std::move(callbacks.on_done));
+    return workers_->Start(name_, std::move(request), setting.attention.CountsBounds(), std::move(callbacks.on_done));
   }
   void Cancel(Handle handle) override { workers_->Cancel(handle); }
   const LoadedModel& model() const override {
@@ -60,8 +60,8 @@ class WorkerEngine : public Engine {
     EngineDescription description;
     description.context_tokens_max = config_.max_position;
     if (model.kv_cache_bytes_per_token() > 0) {
-      description.context_tokens_max =
-          std::min(description.context_tokens_max, model.kv_cache_bytes() / model.kv_cache_bytes_per_token());
+      description.cache_tokens_max = model.kv_cache_bytes() / model.kv_cache_bytes_per_token();
+      description.context_tokens_max = std::min(description.context_tokens_max, description.cache_tokens_max);
     }
     description.kv_cache_bytes = model.kv_cache_bytes();
     description.prefix_cache = true;
@@ -80,7 +80,8 @@ class WorkerEngine : public Engine {
     return status;
   }
   absl::StatusOr<EngineEstimate> Estimate(int64_t prompt_token_count, int64_t new_token_count, int64_t) override {
-    RETURN_IF_ERROR(CheckLength(config_, prompt_token_count, new_token_count));
+    // A setting may extend the limit of the model.
+    RETURN_IF_ERROR(CheckLength(config_.extended_position_max, prompt_token_count, new_token_count));
     return EngineEstimate{};
   }
   void DropPrefixCache() override {}
@@ -94,7 +95,8 @@ class WorkerEngine : public Engine {
   const ModelConfig config_;
 };
 
-absl::Status CheckSame(const std::string& name, const char* what, const std::string& here, const std::string& there) {
+absl::Status CheckSame(const std::string& name, const std::string& what, const std::string& here,
+                       const std::string& there) {
   if (here == there) return absl::OkStatus();
   return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", name, "\": the workers have another ", what,
                                                                " than the directory: ", there, ", and ", here)),
@@ -108,20 +110,21 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeWorkerModel(std::shared_ptr<Rem
   const std::string directory = CheckpointOf(place).directory;
   const v1::Model& remote = workers->model(name);
   auto hosted = std::make_unique<HostedModel>();
-  ASSIGN_OR_RETURN(const std::string config, ReadFile(absl::StrCat(directory, "/config.json"), kConfigFile));
-  ASSIGN_OR_RETURN(hosted->config, ParseModelConfig(config));
+  ASSIGN_OR_RETURN(hosted->config, ReadModelConfig(directory));
   ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(directory));
   ASSIGN_OR_RETURN(hosted->chat_format, ReadChatFormat(directory));
   RETURN_IF_ERROR(CheckSame(name, "tokenizer", hosted->tokenizer->sha256(), remote.tokenizer_sha256()));
   RETURN_IF_ERROR(CheckSame(name, "attention", hosted->config.attention.json(), remote.attention_json()));
-  RETURN_IF_ERROR(CheckSame(name, "context length", absl::StrCat(hosted->config.max_position),
-                            absl::StrCat(remote.context_length_max())));
   ModelProvenance& provenance = hosted->provenance;
+  provenance.dtype = remote.dtype();
+  if (const auto other = FirstTextDifference(FunctionOf(*hosted), remote.function_json()); other.has_value()) {
+    const std::string what = absl::StrCat("configuration (", other->place, ")");
+    RETURN_IF_ERROR(CheckSame(name, what, other->before, other->after));
+  }
   provenance.backend = remote.backend();
   provenance.isa = remote.isa();
   // The kinds of a mixed set stand for the set, so that its answers are not taken for those of one of them.
   if (const std::string kinds = workers->KindsInWords(); kinds.find('+') != std::string::npos) provenance.isa = kinds;
-  provenance.dtype = remote.dtype();
   provenance.device = absl::StrCat("workers ", absl::StrJoin(workers->Addresses(), ", "));
   provenance.weights_sha256 = remote.weights_sha256();
   provenance.tokenizer_sha256 = remote.tokenizer_sha256();

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/json.h"
 #include "wire/resource_names.h"
 
 namespace varifocal {
@@ -22,13 +23,14 @@ std::string DifferenceOf(const v1::Model& a, const v1::Model& b) {
       {"tokenizer", {a.tokenizer_sha256(), b.tokenizer_sha256()}},
       {"number format", {a.dtype(), b.dtype()}},
       {"attention", {a.attention_json(), b.attention_json()}},
-      {"context length", {absl::StrCat(a.context_length_max()), absl::StrCat(b.context_length_max())}},
       {"code version", {a.code_version(), b.code_version()}},
   };
   for (const auto& [name, values] : facts) {
     if (values.first != values.second)
       return absl::StrCat("another ", name, ": ", values.second, ", and ", values.first);
   }
+  if (const auto other = FirstTextDifference(a.function_json(), b.function_json()); other.has_value())
+    return absl::StrCat("another configuration (", other->place, "): ", other->after, ", and ", other->before);
   return "";
 }
 

@@ -269,7 +269,10 @@ ModelFactory MakeFakeModelFactory(std::shared_ptr<FakeEngineControl> control, Ma
     model->provenance.isa = control->instruction_set();
     model->provenance.dtype = "f32";
     model->provenance.threads = 1;
-    model->provenance.weights_sha256 = Sha256Hex(directory);
+    // The same weights under another rotation.
+    const bool is_stretched = absl::EndsWith(directory, "-stretched");
+    if (is_stretched) model->config.ropes = {{.kind = RopeKind::kLinear, .factor = 4}};
+    model->provenance.weights_sha256 = Sha256Hex(is_stretched ? directory.substr(0, directory.size() - 10) : directory);
     model->provenance.weight_bytes = 1000;
     model->provenance.page_bytes = 128 * 1024;
     if (!absl::EndsWith(directory, "bare")) {

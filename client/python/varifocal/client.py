@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pathlib
+import uuid
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
@@ -105,11 +105,11 @@ class Client:
 
     def make_spec(self, suite: str | Path | config_pb2.SuiteConfig, models: Sequence[str | config_pb2.Variant], *,
                   lengths: Sequence[int] | None = None, tasks: Sequence[str] | None = None, limit: int | None = None,
-                  seed: int | None = None, keep_prompts: bool = False) -> config_pb2.JobSpec:
+                  seed: int | None = None, seeds: int | None = None, keep_prompts: bool = False) -> config_pb2.JobSpec:
         """What submit sends. suite: a built-in name, the path of a YAML file (it holds a slash or a dot), or a message.
 
         lengths and seed replace the suite's; tasks chooses among its tasks by name; limit asks only the first questions of
-        every task and length.
+        every task and length; seeds asks the questions of that many data seeds, pooled.
         """
         config = config_pb2.SuiteConfig()
         if isinstance(suite, config_pb2.SuiteConfig):
@@ -128,6 +128,8 @@ class Client:
                     del samples_at[length]
         if seed is not None:
             config.seed = seed
+        if seeds is not None:
+            config.seeds = seeds
         if tasks is not None:
             names = [task.name or task.kind for task in config.tasks]
             missing = sorted(set(tasks) - set(names))
@@ -144,27 +146,23 @@ class Client:
 
     def submit(self, suite: str | Path | config_pb2.SuiteConfig, models: Sequence[str | config_pb2.Variant], *,
                lengths: Sequence[int] | None = None, tasks: Sequence[str] | None = None, limit: int | None = None,
-               seed: int | None = None, keep_prompts: bool = False, request_id: str | None = None) -> Job:
+               seed: int | None = None, seeds: int | None = None, keep_prompts: bool = False,
+               request_id: str | None = None, new: bool = False) -> Job:
         """Makes a job durable and queues it. models: "baseline", "focal@t=0.7", or messages.
 
-        request_id: a second call with the same id and the same spec gives the first job back. None: a hash of the spec
-        and of the models' weights, so that the same call twice is one job. "": always another job.
+        The same call again gives the same job back. When its data files, weights, tokenizers or configurations have
+        changed since, it is an error that names both values; new=True makes another job. request_id: a second call with
+        the same id and the same spec gives the first job back, whatever has changed.
         """
         spec = self.make_spec(suite, models, lengths=lengths, tasks=tasks, limit=limit, seed=seed,
-                              keep_prompts=keep_prompts)
+                              seeds=seeds, keep_prompts=keep_prompts)
+        request = evaluation_pb2.SubmitJobRequest(spec=spec, request_id=request_id or "",
+                                                  reuse_equal_job=request_id is None and not new)
+        if new:
+            request.request_id = f"python {uuid.uuid4().hex}"
         with translated():
-            if request_id is None:
-                request_id = self._request_id(spec)
-            answer = self.evaluation.SubmitJob(
-                evaluation_pb2.SubmitJobRequest(spec=spec, request_id=request_id), timeout=self.timeout)
+            answer = self.evaluation.SubmitJob(request, timeout=self.timeout)
         return Job(self, answer.job)
-
-    def _request_id(self, spec: config_pb2.JobSpec) -> str:
-        content = hashlib.sha256(spec.SerializeToString(deterministic=True))
-        for variant in spec.variants:
-            model = self.inference.GetModel(inference_pb2.GetModelRequest(name=variant.model), timeout=self.timeout)
-            content.update(f" {model.weights_sha256} {model.tokenizer_sha256} {model.chat_template_sha256}".encode())
-        return f"python {content.hexdigest()[:32]}"
 
     def estimate(self, spec: config_pb2.JobSpec) -> evaluation_pb2.JobEstimate:
         """What a job would cost; nothing is stored. Takes a few seconds: prompts are made and the models measured."""

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/model/attention/variants.h"
@@ -122,6 +123,7 @@ absl::StatusOr<AttentionSetting> AttentionSetting::With(const AttentionOverrides
   for (const AttentionOverride& given : overrides) {
     const auto rows = AttentionOverrideRows();
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return given.name == r.name; });
+    VF_CHECK(row == rows.end() || row->make != nullptr, "rotations are applied by WithOverrides");
     if (row == rows.end()) {
       return WithReason(absl::InvalidArgumentError(absl::StrCat(
                             "\"", given.name, "\" is not a run-time attention setting; supported are: ",

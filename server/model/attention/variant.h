@@ -25,6 +25,7 @@
 #include "base/reason.h"
 #include "kernels/backend.h"
 #include "server/model/config_reader.h"
+#include "server/model/rope_keys.h"
 
 namespace varifocal {
 
@@ -140,6 +141,9 @@ struct AttentionOverrideRow {
   // most one may replace it.
   bool edits;
   absl::StatusOr<Json> (*make)(const Json& current, const Json& value, const AttentionModel& model);
+  // Of a row that changes the rotation instead, whose `make` is null: the rope of full layers under the setting.
+  absl::StatusOr<RopeConfig> (*rotate)(const RopeConfig& current, const Json& value, const RopeKeys& keys,
+                                       const RopeSizes& sizes) = nullptr;
 };
 
 }  // namespace varifocal

@@ -16,6 +16,10 @@ absl::Span<const AttentionOverrideRow> AttentionOverrideRows() {
                                   kMiddleLayersTemperatureOverride,
                                   kLateLayersTemperatureOverride,
                                   kLogNOverride,
+                                  kRopeThetaOverride,
+                                  kYarnOverride,
+                                  kLinearRopeOverride,
+                                  kDynamicRopeOverride,
                                   kFocusTopKOverride,
                                   kFocusWindowOverride};
   return rows;

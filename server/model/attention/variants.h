@@ -24,6 +24,10 @@ extern const AttentionOverrideRow kEarlyLayersTemperatureOverride;   // focal_la
 extern const AttentionOverrideRow kMiddleLayersTemperatureOverride;  // focal_layer_groups.cc
 extern const AttentionOverrideRow kLateLayersTemperatureOverride;    // focal_layer_groups.cc
 extern const AttentionOverrideRow kLogNOverride;                     // log_n.cc
+extern const AttentionOverrideRow kYarnOverride;                     // rotation.cc
+extern const AttentionOverrideRow kLinearRopeOverride;               // rotation.cc
+extern const AttentionOverrideRow kDynamicRopeOverride;              // rotation.cc
+extern const AttentionOverrideRow kRopeThetaOverride;                // rotation.cc
 extern const AttentionOverrideRow kFocusTopKOverride;                // focus.cc
 extern const AttentionOverrideRow kFocusWindowOverride;              // focus.cc
 

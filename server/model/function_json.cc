@@ -1,0 +1,102 @@
+#include "server/model/function_json.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+#include "base/json.h"
+
+namespace varifocal {
+namespace {
+
+const char* NameOf(kernels::Activation activation) {
+  switch (activation) {
+    case kernels::Activation::kNone:
+      return "none";
+    case kernels::Activation::kSilu:
+      return "silu";
+    case kernels::Activation::kGeluTanh:
+      return "gelu_tanh";
+    case kernels::Activation::kGeluErf:
+      return "gelu_erf";
+    case kernels::Activation::kRelu:
+      return "relu";
+  }
+  return "";
+}
+
+const char* NameOf(kernels::NormKind norm) {
+  switch (norm) {
+    case kernels::NormKind::kRms:
+      return "rms";
+    case kernels::NormKind::kLayer:
+      return "layer";
+    case kernels::NormKind::kNone:
+      return "none";
+  }
+  return "";
+}
+
+// Every field of BlockConfig.
+Json BlocksJson(const BlockConfig& blocks) {
+  const auto& [norm, norm_epsilon, norms_add_one, head_norm_over_width, activation, parallel_residual,
+               query_key_value_bias, attention_output_bias, mlp_bias, embedding_multiplier, residual_multiplier,
+               logit_multiplier] = blocks;  // a new field does not compile until it is listed
+  return {{"activation", NameOf(activation)},
+          {"attention_output_bias", attention_output_bias},
+          {"embedding_multiplier", embedding_multiplier},
+          {"head_norm_over_width", head_norm_over_width},
+          {"logit_multiplier", logit_multiplier},
+          {"mlp_bias", mlp_bias},
+          {"norm", NameOf(norm)},
+          {"norm_epsilon", norm_epsilon},
+          {"norms_add_one", norms_add_one},
+          {"parallel_residual", parallel_residual},
+          {"query_key_value_bias", query_key_value_bias},
+          {"residual_multiplier", residual_multiplier}};
+}
+
+// Runs of equal consecutive layers.
+Json LayersJson(const std::vector<LayerConfig>& layers) {
+  Json runs = Json::array();
+  for (size_t first = 0, next = 0; first < layers.size(); first = next) {
+    const LayerConfig& layer = layers[first];
+    while (next < layers.size() && layers[next].window == layer.window && layers[next].rope_index == layer.rope_index &&
+           layers[next].attention_scale == layer.attention_scale)
+      ++next;
+    runs.push_back({{"attention_scale", layer.attention_scale},
+                    {"count", next - first},
+                    {"rope", layer.rope_index},
+                    {"window", layer.window}});
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, absl::string_view chat_sha256) {
+  const absl::StatusOr<Json> attention = ParseJson(config.attention.json());
+  VF_CHECK(attention.ok(), "an attention setting has valid JSON");
+  const Json json = {{"architecture", config.model_type},
+                     {"attention", *attention},
+                     {"blocks", BlocksJson(config.blocks)},
+                     {"chat_format", chat_sha256},
+                     {"context_length_max", config.max_position},
+                     {"eos_token_ids", std::set<int32_t>(config.eos_token_ids.begin(), config.eos_token_ids.end())},
+                     {"layers", LayersJson(config.layers)},
+                     {"number_format", dtype},
+                     {"ropes", RopesToString(config.ropes)},
+                     {"sizes",
+                      {{"feed_forward", config.feed_forward_width},
+                       {"head_width", config.head_width},
+                       {"heads", config.head_count},
+                       {"kv_heads", config.kv_head_count},
+                       {"vocabulary", config.vocabulary_size},
+                       {"width", config.width}}},
+                     {"tied_embeddings", config.tied_embeddings}};
+  absl::StatusOr<std::string> text = DumpJson(json);
+  VF_CHECK(text.ok(), "a config is checked to be finite");
+  return *std::move(text);
+}
+
+}  // namespace varifocal
