@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "client/files.h"
@@ -264,8 +265,11 @@ class Importer {
       imports[job.job_id].push_back(std::move(import));
     }
     if (metrics.empty()) {
-      return absl::NotFoundError(absl::StrCat(path, ": none of its ", file.judgments.size(),
-                                              " judgments belongs to an answer in job ", job.job_id, "."));
+      const int64_t count = std::ssize(file.judgments);
+      return absl::NotFoundError(
+          absl::StrCat(path, ": ", count == 1 ? "its " : "none of its ", count,
+                       Plural(count, " judgment belongs to no answer", " judgments belongs to an answer"), " in job ",
+                       job.job_id, "."));
     }
     result.metrics.assign(metrics.begin(), metrics.end());
     return result;

@@ -69,6 +69,7 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
                               asked_count});
       }
     }
+    if (std::string note = task->Note(); !note.empty()) grid.notes.push_back(std::move(note));
     grid.tasks.push_back(std::move(task));
   }
   if (context_count == 0 && !grid.missing.empty()) {

@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "eval_tasks/text_bytes.h"
 
 namespace varifocal {
 namespace {
@@ -86,7 +87,7 @@ constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // Error for first bytes that are not JSON; empty when they may be.
 std::string NotJson(absl::string_view bytes, bool is_object) {
-  if (absl::StartsWith(bytes, "\x1F\x8B")) return "is compressed (gzip); unpack it first";
+  if (std::string why = WhyNotText(bytes); !why.empty()) return why;
   const size_t at = bytes.find_first_not_of(" \t\r\n", absl::StartsWith(bytes, kByteOrderMark) ? 3 : 0);
   if (at == absl::string_view::npos) return "";
   if (is_object) return bytes[at] == '{' ? "" : "is not a JSON object";
