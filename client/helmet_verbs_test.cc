@@ -241,7 +241,7 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
   const Ran judged = judge("x-gpt4eval_o.json", result.dump());
   EXPECT_EQ(judged.code, ExitCode::kDone) << judged.err;
   EXPECT_THAT(judged.err, HasSubstr("1 answer has no score from the judge"));
-  EXPECT_THAT(judged.out, HasSubstr("1 scores of imported/gpt-4-score"));
+  EXPECT_THAT(judged.out, HasSubstr("1 score of imported/gpt-4-score"));
   result["data"][0]["gpt-4-scores"] = {{"fluency", 1}, {"recall", 1.5}, {"precision", 1}, {"f1", 1}};
   const Ran beyond = judge("y.json", result.dump());
   EXPECT_EQ(beyond.code, ExitCode::kFailed);
@@ -325,7 +325,7 @@ TEST_F(HelmetVerbsTest, WhatDoesNotJoinIsTold) {
   const std::string db = "--db=" + directory_.File("r.db"), out = "--out=" + directory_.File("output");
   const Ran half = Varifocal({"export", db, out});
   EXPECT_EQ(half.code, ExitCode::kDone);
-  EXPECT_THAT(half.err, HasSubstr("kilt_nq at 600, other: 1 questions without an answer were left out"));
+  EXPECT_THAT(half.err, HasSubstr("kilt_nq at 600, other: 1 question without an answer was left out"));
   EXPECT_EQ(Varifocal({"export", db, out, "--tag=a/b"}).code, ExitCode::kWrongUsage);
   EXPECT_EQ(Varifocal({"export", db, out, "--tag="}).code, ExitCode::kWrongUsage);
   EXPECT_THAT(Varifocal({"export", db, "--out=" + suite_}).err, HasSubstr("Cannot make "));

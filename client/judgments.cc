@@ -18,6 +18,7 @@
 #include "client/files.h"
 #include "db/reader.h"
 #include "db/writer.h"
+#include "eval_tasks/text_bytes.h"
 
 namespace varifocal::client {
 namespace {
@@ -101,6 +102,7 @@ absl::StatusOr<std::map<std::string, double>> ScoresOfItem(const Json& given) {
 
 absl::StatusOr<JudgmentFile> ReadResultFile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
+  RETURN_IF_ERROR(CheckBeginsText(path, bytes));
   const absl::StatusOr<Json> parsed = ParseJson(bytes);
   if (!parsed.ok()) return Annotate(parsed.status(), path);
   if (!parsed->is_object() || !parsed->contains("data") || !(*parsed)["data"].is_array()) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -17,6 +18,10 @@ absl::StatusOr<int> PlannedCount(const JobSpec& spec, const TaskSpec& task_spec,
   return spec.limit > 0 ? std::min(count, spec.limit) : count;
 }
 
+std::string Counted(size_t count, absl::string_view one) {
+  return absl::StrCat(count, " ", one, Plural(static_cast<int64_t>(count), "", "s"));
+}
+
 }  // namespace
 
 int64_t Grid::SampleCount() const {
@@ -28,9 +33,10 @@ int64_t Grid::SampleCount() const {
 absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
   const size_t cell_count = spec.variants.size() * spec.suite.tasks.size() * spec.suite.lengths.size();
   if (cell_count > kJobCellCountMax) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the job has ", cell_count, " cells (", spec.variants.size(), " variants x ", spec.suite.tasks.size(),
-        " tasks x ", spec.suite.lengths.size(), " lengths); the limit is ", kJobCellCountMax));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the job has ", cell_count, " cells (", Counted(spec.variants.size(), "variant"), " x ",
+                     Counted(spec.suite.tasks.size(), "task"), " x ", Counted(spec.suite.lengths.size(), "length"),
+                     "); the limit is ", kJobCellCountMax));
   }
   Grid grid;
   int64_t sample_count = 0;
@@ -44,8 +50,8 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
       if (sample_count > kJobSampleCountMax) {
         return absl::InvalidArgumentError(
             absl::StrCat("the job has more than ", kJobSampleCountMax, " samples: task \"", task_spec.name, "\" at ",
-                         length, " tokens brings it to ", sample_count, " (", spec.variants.size(), " variants x ",
-                         planned_count, " questions there); use --limit to ask fewer questions"));
+                         length, " tokens brings it to ", sample_count, " (", Counted(spec.variants.size(), "variant"),
+                         " x ", Counted(planned_count, "question"), " there); use --limit to ask fewer questions"));
       }
       if (const std::string reason = task->WhyNoQuestionsAt(length); !reason.empty()) {
         grid.missing.push_back(absl::StrCat(task_spec.name, " at ", length, " has no questions: ", reason));

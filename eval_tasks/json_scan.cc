@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/plural.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "eval_tasks/text_bytes.h"
@@ -205,8 +206,8 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
         if (c != '\n') continue;
       } else if (state == kSeeking || state == kDone) {
         if (state == kDone && rows_field.empty() && !IsJsonSpace(c)) {
-          return absl::InvalidArgumentError(
-              absl::StrCat(path(), ": has trailing data after its list of ", places_.size(), " rows"));
+          return absl::InvalidArgumentError(absl::StrCat(path(), ": has trailing data after its list of ",
+                                                         places_.size(), Plural(std::ssize(places_), " row", " rows")));
         }
         if (state == kSeeking && seeker.Take(c)) state = kArray;
         row_begin = looked_at + 1;
@@ -230,8 +231,8 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
     } else if (at_end && nesting.depth() != 0) {
       return absl::InvalidArgumentError(absl::StrCat(PlaceOf(places_.size()), ": the file ends inside it"));
     } else if (at_end && state == kArray) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path(), ": ends inside its list, after ", places_.size(), " rows"));
+      return absl::InvalidArgumentError(absl::StrCat(path(), ": ends inside its list, after ", places_.size(),
+                                                     Plural(std::ssize(places_), " row", " rows")));
     }
     pending.erase(0, row_begin);
     begin += row_begin;

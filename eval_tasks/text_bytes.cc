@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "tokenizer/utf8.h"
 
 namespace varifocal {
@@ -47,17 +48,18 @@ std::string WhyNotText(absl::string_view bytes) {
   return nul == absl::string_view::npos ? "" : HasNul(nul);
 }
 
-absl::Status CheckIsText(absl::string_view path, absl::string_view bytes) {
-  std::string why = WhyNotText(bytes);
-  if (why.empty()) {
-    const size_t nul = bytes.find('\0'), bad = ValidUtf8Prefix(bytes);
-    if (nul < bad) {
-      why = HasNul(nul);
-    } else if (bad < bytes.size()) {
-      why = absl::StrCat("is not UTF-8: no character begins at offset ", bad, "; convert it to UTF-8 first");
-    }
-  }
+absl::Status CheckBeginsText(absl::string_view path, absl::string_view bytes) {
+  const std::string why = WhyNotText(bytes);
   return why.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
+}
+
+absl::Status CheckIsText(absl::string_view path, absl::string_view bytes) {
+  RETURN_IF_ERROR(CheckBeginsText(path, bytes));
+  const size_t nul = bytes.find('\0'), bad = ValidUtf8Prefix(bytes);
+  if (nul < bad) return absl::InvalidArgumentError(absl::StrCat(path, ": ", HasNul(nul)));
+  if (bad == bytes.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": is not UTF-8: no character begins at offset ", bad, "; convert it to UTF-8 first"));
 }
 
 }  // namespace varifocal

@@ -14,7 +14,9 @@ namespace varifocal {
 // Why no text in UTF-8 begins with these bytes, as the end of a sentence; empty when one may. A look at a few bytes.
 std::string WhyNotText(absl::string_view bytes);
 
-// Of a whole file.
+// The same as an error of a file, whose bytes are parsed afterwards.
+absl::Status CheckBeginsText(absl::string_view path, absl::string_view bytes);
+// Of every byte.
 absl::Status CheckIsText(absl::string_view path, absl::string_view bytes);
 
 }  // namespace varifocal

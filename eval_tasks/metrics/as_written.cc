@@ -32,9 +32,9 @@ PythonText WithSingleSpaces(absl::string_view text) {
 
 PythonText WithoutMarks(const PythonText& text) {
   size_t begin = 0, end = text.size();
-  while (begin < end && IsMarkBefore(text[begin])) ++begin;
-  while (begin < end && IsMarkAfter(text[end - 1])) --end;
-  return begin == end ? text : PythonStrip(PythonText(text.begin() + begin, text.begin() + end));
+  while (begin < end && (text[begin] == ' ' || IsMarkBefore(text[begin]))) ++begin;
+  while (begin < end && (text[end - 1] == ' ' || IsMarkAfter(text[end - 1]))) --end;
+  return begin == end ? text : PythonText(text.begin() + begin, text.begin() + end);
 }
 
 PythonText Bare(absl::string_view text) { return WithoutMarks(WithSingleSpaces(text)); }

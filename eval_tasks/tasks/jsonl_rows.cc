@@ -142,9 +142,7 @@ absl::StatusOr<std::vector<JsonlRow>> ParseJsonlRows(const Parameters& parameter
                                                      absl::string_view bytes) {
   ASSIGN_OR_RETURN(const std::vector<TemplatePart> prompt, ParseTemplate(GetText(parameters, "prompt")));
   RETURN_IF_ERROR(CheckShows(prompt, parameters));
-  if (const std::string why = WhyNotText(bytes); !why.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
-  }
+  RETURN_IF_ERROR(CheckBeginsText(path, bytes));
   std::vector<JsonlRow> rows;
   std::map<std::string, int> line_of_id;
   int line_number = 0;

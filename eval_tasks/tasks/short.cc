@@ -240,9 +240,7 @@ const ShortKind& KindNamed(const std::string& name) {
 }
 
 absl::StatusOr<std::vector<Json>> ReadObjects(const std::string& path, absl::string_view bytes) {
-  if (const std::string why = WhyNotText(bytes); !why.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
-  }
+  RETURN_IF_ERROR(CheckBeginsText(path, bytes));
   std::vector<Json> objects;
   int row_number = 0;
   absl::ConsumePrefix(&bytes, "\xEF\xBB\xBF");  // a byte order mark
