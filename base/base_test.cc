@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/json_strings.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "base/random.h"
 #include "base/sha256.h"
 #include "gtest/gtest.h"
@@ -108,6 +109,35 @@ TEST(JsonTest, RejectsAmbiguousInput) {
   EXPECT_EQ(ParseJson(R"({"a":1,"a":2})").status().message(), "duplicate key \"a\"");
 }
 
+TEST(JsonTest, LongNumbersAreTextsWhereAskedFor) {
+  const auto kept = [](const char* number) { return ParseJsonKeepingDigits(number).value(); };
+  for (const char* number :
+       {"12345678901234567890123", "-18446744073709551617", "18446744073709551617", "-9223372036854775809",
+        "3.14159265358979323846", "100000000000000000000001e3", "100000000000000000000", "1e-400"}) {
+    EXPECT_EQ(kept(number), Json(number)) << "as it is written";
+    EXPECT_TRUE(ParseJson(number)->is_number_float());
+  }
+  EXPECT_EQ(kept("18446744073709551615").dump(), "18446744073709551615");
+  EXPECT_EQ(kept("-9223372036854775808").dump(), "-9223372036854775808");
+  for (const char* number : {"0", "1.0", "1.50", "0.1", "1e5", "-2.5e-3", "0.0", "5e-324", "1e22"}) {
+    EXPECT_EQ(kept(number), *ParseJson(number)) << number << " has the digits of its double";
+  }
+  EXPECT_FALSE(ParseJsonKeepingDigits("1e999").ok());
+}
+
+TEST(JsonTest, KindsAreWordsOfASentence) {
+  const Json list = *ParseJson(R"([[1], {"a": 1}, "a", 1, 1.5, true, null])");
+  std::vector<std::string> kinds;
+  for (const Json& value : list) kinds.emplace_back(JsonKind(value));
+  EXPECT_EQ(kinds, (std::vector<std::string>{"a list", "an object", "a text", "a number", "a number", "a truth value",
+                                             "null"}));
+}
+
+TEST(PluralTest, OneIsSingular) {
+  EXPECT_EQ(Plural(1, "row", "rows"), "row");
+  for (int64_t count : {0, 2, 11}) EXPECT_EQ(Plural(count, "row", "rows"), "rows");
+}
+
 TEST(JsonTest, ListsOfStrings) {
   const Json object = *ParseJson(R"({"two": ["a", "b"], "none": [], "mixed": ["a", 1], "text": "a"})");
   EXPECT_EQ(*GetStrings(object, "two"), (std::vector<std::string>{"a", "b"}));
@@ -129,7 +159,7 @@ TEST(JsonTest, GettersNameTheKey) {
   EXPECT_EQ(GetBool(object, "b").value(), true);
   EXPECT_EQ(FindInt(object, "z").value(), std::nullopt);
   EXPECT_EQ(GetInt(object, "q").status().message(), "\"q\" is missing");
-  EXPECT_EQ(GetInt(object, "x").status().message(), "\"x\" must be an integer, not number");
+  EXPECT_EQ(GetInt(object, "x").status().message(), "\"x\" must be an integer, not a number");
   EXPECT_FALSE(GetInt(object, "big").ok());
 }
 

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/json_strings.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -15,7 +17,7 @@ std::string Key(absl::string_view key) { return std::string(key); }
 
 absl::Status WrongType(absl::string_view key, absl::string_view wanted, const Json& value) {
   return absl::InvalidArgumentError(
-      absl::StrCat("\"", std::string(key), "\" must be ", std::string(wanted), ", not ", value.type_name()));
+      absl::StrCat("\"", std::string(key), "\" must be ", std::string(wanted), ", not ", JsonKind(value)));
 }
 
 const Json* FindValue(const Json& object, absl::string_view key) {
@@ -31,18 +33,32 @@ absl::StatusOr<T> Require(absl::StatusOr<std::optional<T>> found, absl::string_v
   return std::move(**found);
 }
 
+// The digits of a number without its sign, point, exponent, and the zeros at either end.
+std::string Digits(absl::string_view number) {
+  std::string digits;
+  for (char c : number.substr(0, number.find_first_of("eE"))) {
+    if (absl::ascii_isdigit(c) && (c != '0' || !digits.empty())) digits += c;
+  }
+  while (!digits.empty() && digits.back() == '0') digits.pop_back();
+  return digits;
+}
+
 // Builds the tree while nlohmann's lexer reads. nlohmann's own builder silently keeps the last of two equal keys; here
 // the result of the insertion detects duplicates at no cost.
 class TreeBuilder : public nlohmann::json_sax<Json> {
  public:
-  explicit TreeBuilder(Json& root) : root_(root) {}
+  TreeBuilder(Json& root, bool keeps_digits) : root_(root), keeps_digits_(keeps_digits) {}
   const std::string& problem() const { return problem_; }
 
   bool null() override { return Put(nullptr); }
   bool boolean(bool value) override { return Put(value); }
   bool number_integer(number_integer_t value) override { return Put(value); }
   bool number_unsigned(number_unsigned_t value) override { return Put(value); }
-  bool number_float(number_float_t value, const string_t&) override { return Put(value); }
+  bool number_float(number_float_t value, const string_t& written) override {
+    const bool is_whole = written.find_first_of(".eE") == string_t::npos;
+    const bool is_long = is_whole || Digits(written) != Digits(Json(value).dump());
+    return is_long && keeps_digits_ ? Put(written) : Put(value);
+  }
   bool string(string_t& value) override { return Put(std::move(value)); }
   bool binary(binary_t&) override { return false; }
   bool start_object(std::size_t) override { return Open(Json::object()); }
@@ -88,6 +104,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
 
   Json& root_;
+  const bool keeps_digits_;
   std::vector<Json*> open_;  // unfinished objects and lists; an element is not moved until it is finished
   Json* slot_ = nullptr;     // of the key just read
   std::string problem_;
@@ -103,14 +120,25 @@ bool AllFinite(const Json& value) {
   return true;
 }
 
-}  // namespace
-
-absl::StatusOr<Json> ParseJson(absl::string_view text) {
+absl::StatusOr<Json> Parse(absl::string_view text, bool keeps_digits) {
   Json root;
-  TreeBuilder builder(root);
+  TreeBuilder builder(root, keeps_digits);
   Json::sax_parse(text.begin(), text.end(), &builder);
   if (!builder.problem().empty()) return absl::InvalidArgumentError(builder.problem());
   return root;
+}
+
+}  // namespace
+
+absl::StatusOr<Json> ParseJson(absl::string_view text) { return Parse(text, /*keeps_digits=*/false); }
+absl::StatusOr<Json> ParseJsonKeepingDigits(absl::string_view text) { return Parse(text, /*keeps_digits=*/true); }
+
+absl::string_view JsonKind(const Json& value) {
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  if (value.is_string()) return "a text";
+  if (value.is_boolean()) return "a truth value";
+  return value.is_null() ? "null" : "a number";
 }
 
 absl::StatusOr<std::string> DumpJson(const Json& value) {

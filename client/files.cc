@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/json_strings.h"
 #include "base/status_macros.h"
+#include "eval_tasks/text_bytes.h"
 
 namespace varifocal::client {
 namespace {
@@ -49,8 +51,22 @@ absl::Status ForEachJsonLine(const std::string& path, const std::function<absl::
 }
 
 absl::Status ForEachJsonLine(const std::string& path,
-                             const std::function<absl::Status(int64_t line_number, const Json&)>& visit,
-                             const std::function<void(const absl::Status&)>& on_error) {
+                             const std::function<absl::Status(int64_t line_number, const Json&)>& visit) {
+  return ForEachLine(path, [&](int64_t line_number, absl::string_view line) -> absl::Status {
+    ASSIGN_OR_RETURN(const Json object, ParseJsonObject(line));
+    return visit(line_number, object);
+  });
+}
+
+absl::StatusOr<Json> ParseJsonObject(absl::string_view line) {
+  ASSIGN_OR_RETURN(Json object, ParseJson(line));
+  if (object.is_object()) return object;
+  return absl::InvalidArgumentError(absl::StrCat("must be a JSON object, not ", JsonKind(object), "."));
+}
+
+absl::Status ForEachLine(const std::string& path,
+                         const std::function<absl::Status(int64_t line_number, absl::string_view line)>& visit,
+                         const std::function<void(const absl::Status&)>& on_error) {
   const File file = Open(path);
   if (file == nullptr) return PathError(path, errno);
   struct Buffer {
@@ -66,17 +82,13 @@ absl::Status ForEachJsonLine(const std::string& path,
       return absl::OkStatus();
     }
     const absl::string_view line = absl::StripAsciiWhitespace(absl::string_view(buffer.text, size));
-    if (line.empty()) continue;
-    const std::string place = absl::StrCat(path, ":", line_number);
-    absl::Status status;
-    if (const absl::StatusOr<Json> object = ParseJson(line); !object.ok()) {
-      status = Annotate(object.status(), place);
-    } else if (!object->is_object()) {
-      status =
-          absl::InvalidArgumentError(absl::StrCat(place, ": must be a JSON object, not ", object->type_name(), "."));
-    } else {
-      status = Annotate(visit(line_number, *object), place);
+    if (line_number == 1) {
+      if (const std::string why = WhyNotText(absl::string_view(buffer.text, size)); !why.empty()) {
+        return absl::InvalidArgumentError(absl::StrCat(path, ": ", why, "."));
+      }
     }
+    if (line.empty()) continue;
+    const absl::Status status = Annotate(visit(line_number, line), absl::StrCat(path, ":", line_number));
     if (status.ok()) continue;
     if (!on_error) return status;
     on_error(status);
@@ -85,7 +97,7 @@ absl::Status ForEachJsonLine(const std::string& path,
 
 absl::StatusOr<std::vector<int32_t>> TokenIdsOfJson(const Json& value) {
   if (!value.is_array()) {
-    return absl::InvalidArgumentError(absl::StrCat("token ids must be a JSON array, not ", value.type_name(), "."));
+    return absl::InvalidArgumentError(absl::StrCat("token ids must be a JSON array, not ", JsonKind(value), "."));
   }
   std::vector<int32_t> ids;
   ids.reserve(value.size());

@@ -217,7 +217,7 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
       {"d.jsonl", line({{"scores", Json::object()}}), "d.jsonl:1: \"scores\" must be an object"},
       {"e.jsonl", line({{"scores", {{"a b", 1}}}}), "e.jsonl:1: a score is called \"a b\""},
       {"f.jsonl", line({{"token_ids_sha256", "12"}}), "f.jsonl:1: \"token_ids_sha256\" is \"12\""},
-      {"g.jsonl", line({{"token_ids_sha256", unknown}, {"scores", {{"c", 1}}}}), "none of its 1 judgments belongs"},
+      {"g.jsonl", line({{"token_ids_sha256", unknown}, {"scores", {{"c", 1}}}}), "its 1 judgment belongs to no answer"},
       {"h.jsonl", line({{"scores", {{"c", 1}}}}) + line({{"scores", {{"c", 0}}}}), "h.jsonl:2: this answer of other"},
       {"i.jsonl", line({{"scores", {{"c", 1}}}, {"variant", "none"}}), "has no variant \"none\", only other"},
       {"k.json", "{\"data\": [", "k.json: "},
@@ -240,8 +240,8 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
   result["data"][1]["gpt-4-scores"] = nullptr;
   const Ran judged = judge("x-gpt4eval_o.json", result.dump());
   EXPECT_EQ(judged.code, ExitCode::kDone) << judged.err;
-  EXPECT_THAT(judged.err, HasSubstr("1 answers have no score from the judge"));
-  EXPECT_THAT(judged.out, HasSubstr("1 scores of imported/gpt-4-score"));
+  EXPECT_THAT(judged.err, HasSubstr("1 answer has no score from the judge"));
+  EXPECT_THAT(judged.out, HasSubstr("1 score of imported/gpt-4-score"));
   result["data"][0]["gpt-4-scores"] = {{"fluency", 1}, {"recall", 1.5}, {"precision", 1}, {"f1", 1}};
   const Ran beyond = judge("y.json", result.dump());
   EXPECT_EQ(beyond.code, ExitCode::kFailed);
@@ -295,7 +295,7 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreComparedWithOthers) {
   ASSERT_EQ(others[0]["token_ids_sha256"], samples[0]["token_ids_sha256"]);
   ASSERT_EQ(Import(Line(others[0], "Rome") + Line(others[1], "Bonn"), "third").code, ExitCode::kDone);
   const Ran part = compare("third", metric, "text");
-  EXPECT_THAT(part.out, HasSubstr("Two jobs: 1 questions were asked in both with the same prompt; left out are 1 of "
+  EXPECT_THAT(part.out, HasSubstr("Two jobs: 1 question was asked in both with the same prompt; left out are 1 of "
                                   "jobs/1 and 1 of jobs/3.\nThe jobs' specifications differ in kilt_nq"));
   WriteSuite({"Lima"});
   ASSERT_EQ(Import(Line(Samples()[0], "Lima"), "fourth").code, ExitCode::kDone);
@@ -311,8 +311,8 @@ TEST_F(HelmetVerbsTest, WhatDoesNotJoinIsTold) {
   const Json samples = Samples();
   const Ran partial = Import(Line(samples[0], "Rome") + Line({{"token_ids_sha256", std::string(64, '0')}}, "x"));
   EXPECT_EQ(partial.code, ExitCode::kFailed);
-  EXPECT_THAT(partial.err, HasSubstr("1 answers belong to no prompt"));
-  EXPECT_THAT(partial.out, HasSubstr("1 answers judged, 1 prompts without one"));
+  EXPECT_THAT(partial.err, HasSubstr("1 answer belongs to no prompt"));
+  EXPECT_THAT(partial.out, HasSubstr("1 answer judged, 1 prompt without one"));
   EXPECT_THAT(Import(Line(samples[0], "Rome") + Line(samples[0], "Oslo")).err, HasSubstr("answers.jsonl:2"));
   EXPECT_THAT(Import("{\"prediction\": \"x\"}").err, HasSubstr("token_ids_sha256"));
   EXPECT_THAT(Import("\n").err, HasSubstr("answers.jsonl: has no answers"));
@@ -325,7 +325,7 @@ TEST_F(HelmetVerbsTest, WhatDoesNotJoinIsTold) {
   const std::string db = "--db=" + directory_.File("r.db"), out = "--out=" + directory_.File("output");
   const Ran half = Varifocal({"export", db, out});
   EXPECT_EQ(half.code, ExitCode::kDone);
-  EXPECT_THAT(half.err, HasSubstr("kilt_nq at 600, other: 1 questions without an answer were left out"));
+  EXPECT_THAT(half.err, HasSubstr("kilt_nq at 600, other: 1 question without an answer was left out"));
   EXPECT_EQ(Varifocal({"export", db, out, "--tag=a/b"}).code, ExitCode::kWrongUsage);
   EXPECT_EQ(Varifocal({"export", db, out, "--tag="}).code, ExitCode::kWrongUsage);
   EXPECT_THAT(Varifocal({"export", db, "--out=" + suite_}).err, HasSubstr("Cannot make "));

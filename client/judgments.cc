@@ -12,11 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "client/files.h"
 #include "db/reader.h"
 #include "db/writer.h"
+#include "eval_tasks/text_bytes.h"
 
 namespace varifocal::client {
 namespace {
@@ -100,6 +102,7 @@ absl::StatusOr<std::map<std::string, double>> ScoresOfItem(const Json& given) {
 
 absl::StatusOr<JudgmentFile> ReadResultFile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
+  RETURN_IF_ERROR(CheckBeginsText(path, bytes));
   const absl::StatusOr<Json> parsed = ParseJson(bytes);
   if (!parsed.ok()) return Annotate(parsed.status(), path);
   if (!parsed->is_object() || !parsed->contains("data") || !(*parsed)["data"].is_array()) {
@@ -264,8 +267,11 @@ class Importer {
       imports[job.job_id].push_back(std::move(import));
     }
     if (metrics.empty()) {
-      return absl::NotFoundError(absl::StrCat(path, ": none of its ", file.judgments.size(),
-                                              " judgments belongs to an answer in job ", job.job_id, "."));
+      const int64_t count = std::ssize(file.judgments);
+      return absl::NotFoundError(
+          absl::StrCat(path, ": ", count == 1 ? "its " : "none of its ", count,
+                       Plural(count, " judgment belongs to no answer", " judgments belongs to an answer"), " in job ",
+                       job.job_id, "."));
     }
     result.metrics.assign(metrics.begin(), metrics.end());
     return result;

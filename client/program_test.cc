@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -263,13 +264,81 @@ TEST(ProgramTest, MetricsJudgeRows) {
            {"{\"metric\": \"exact_mach\", \"prediction\": \"a\", \"gold\": [\"a\"]}", "exact_match"},
            {"{\"prediction\": \"a\", \"gold\": [\"a\"]}", "\"metric\" is missing"},
            {"{\"metric\": \"exact_match\", \"gold\": [\"a\"]}", "needs \"prediction\""},
-           {"{\"metric\": \"exact_match\", \"prediction\": \"a\", \"gold\": [3]}", "must be text"},
+           {"{\"metric\": \"exact_match\", \"prediction\": null, \"gold\": [\"a\"]}", "needs \"prediction\""},
+           {"{\"metric\": \"exact_match\", \"prediction\": \"a\"}", "at least one \"gold\""},
+           {"{\"metric\": \"exact_match\", \"prediction\": \"a\", \"gold\": {}}", "\"gold\" is an object, not a text"},
+           {"{\"metric\": 5, \"prediction\": \"a\", \"gold\": [\"a\"]}", "unknown metric \"5\""},
+           {"{\"metric\": [], \"prediction\": \"a\", \"gold\": [\"a\"]}", "\"metric\" is an empty list"},
+           {"[1]", "must be a JSON object, not a list."},
+           {"\x1F\x8B", "rows: is compressed (gzip); unpack it first."},
+           {"\xFF\xFE{", "rows: is UTF-16; convert it to UTF-8 first."},
            {"not json", "rows:1"}}) {
     WriteFile(directory.File("rows"), bytes);
     const Ran bad = Varifocal({"metric", "--jsonl=" + directory.File("rows")});
     EXPECT_EQ(bad.code, ExitCode::kFailed) << bytes;
     EXPECT_THAT(bad.err, HasSubstr(words)) << bytes;
   }
+}
+
+// The gold answers that `metric` takes are those that rows of a task may have, and are the same texts.
+TEST(ProgramTest, MetricTakesTheGoldAnswersOfRows) {
+  testing_support::TemporaryDirectory directory;
+  WriteFile(
+      directory.File("suite.yaml"),
+      "{name: s, lengths: [256], tasks: [{kind: jsonl, parameters: {path: rows.jsonl, prompt: \"{q}\", gold: gold}}]}");
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      // gold, the text that is right; "" where it is refused
+      {"\"red\"", "red"},
+      {"5", "5"},
+      {"true", "true"},
+      {"-1.50", "-1.5"},
+      {"[\"red\", 7]", "7"},
+      {"12345678901234567890123", "12345678901234567890123"},
+      {"[18446744073709551617]", "18446744073709551617"},
+      {"3.14159265358979323846", "3.14159265358979323846"},
+      {"\"A\"", "A"},
+      {"\"\"", ""},
+      {"\" \\n\"", ""},
+      {"\"\\u00a0\"", ""},
+      {"[]", ""},
+      {"[\"\", \"Rome\"]", ""},
+      {"[\"Rome\", null]", ""},
+      {"null", ""},
+      {"{}", ""},
+      {"[[\"red\"]]", ""},
+      {"1e999", ""},
+  };
+  for (const auto& [gold, right] : cases) {
+    WriteFile(directory.File("rows.jsonl"), absl::StrCat("{\"q\": \"What?\", \"gold\": ", gold, "}\n"));
+    WriteFile(directory.File("answers"),
+              absl::StrCat("{\"metric\": [\"written_match\", \"exact_match\"], \"prediction\": ", Json(right).dump(),
+                           ", \"gold\": ", gold, "}\n"));
+    const Ran samples = Varifocal({"samples", directory.File("suite.yaml"), std::string("--tokenizer=") + kTokenizer});
+    const Ran metric = Varifocal({"metric", "--jsonl=" + directory.File("answers"), "--format=jsonl"});
+    const bool is_taken = *right != '\0';
+    EXPECT_EQ(samples.code, is_taken ? ExitCode::kDone : ExitCode::kFailed) << gold << samples.err;
+    EXPECT_EQ(metric.code, is_taken ? ExitCode::kDone : ExitCode::kFailed) << gold << metric.err;
+    if (!is_taken) continue;
+    EXPECT_THAT(samples.out, HasSubstr(right));
+    EXPECT_EQ(*ParseJson(metric.out), Json({{"written_match", 1.0}, {"exact_match", 1.0}})) << gold;
+  }
+}
+
+TEST(ProgramTest, MetricTakesSeveralRightContinuations) {
+  testing_support::TemporaryDirectory directory;
+  const auto score = [&](const char* right) {
+    WriteFile(directory.File("rows"),
+              absl::StrCat("{\"metric\": \"multiple_choice_accuracy\", \"gold_continuation_index\": ", right,
+                           ", \"continuation_scores\": [{\"log_likelihood\": -2}, {\"log_likelihood\": -1}]}"));
+    return Varifocal({"metric", "--jsonl=" + directory.File("rows"), "--format=jsonl"});
+  };
+  EXPECT_EQ(ParseJson(score("1").out)->at("multiple_choice_accuracy"), 1.0);
+  EXPECT_EQ(ParseJson(score("[0, 1]").out)->at("multiple_choice_accuracy"), 1.0);
+  EXPECT_EQ(ParseJson(score("[0]").out)->at("multiple_choice_accuracy"), 0.0);
+  EXPECT_THAT(score("-1").err, HasSubstr("it must be 0 or above"));
+  EXPECT_THAT(score("[2]").err, HasSubstr("the gold continuation has index 2"));
+  EXPECT_THAT(score("[]").err, HasSubstr("no gold continuation is named"));
+  EXPECT_THAT(score("\"1\"").err, HasSubstr("must be an integer"));
 }
 
 TEST(ProgramTest, SamplesAreTheDocumentedRows) {

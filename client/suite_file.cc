@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/json.h"
 #include "base/status_macros.h"
@@ -24,6 +25,7 @@
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/suites.h"
 #include "eval_tasks/task.h"
+#include "eval_tasks/text_bytes.h"
 #include "wire/job_spec.h"
 
 namespace varifocal::client {
@@ -87,6 +89,17 @@ const std::map<std::string, Limits>& FieldLimits() {
   return limits;
 }
 
+// Which line up to `line` (from 0), the nearest one, has a tab before its text, for an error there; empty where none has.
+std::string TabBefore(absl::string_view yaml, int line) {
+  const std::vector<absl::string_view> lines = absl::StrSplit(yaml, '\n');
+  for (int i = std::min(line, static_cast<int>(lines.size()) - 1); i >= 0; --i) {
+    if (lines[i].substr(0, lines[i].find_first_not_of(" \t-")).find('\t') != absl::string_view::npos) {
+      return absl::StrCat("; line ", i + 1, " has a tab before its text, and YAML is indented with spaces alone");
+    }
+  }
+  return "";
+}
+
 class SuiteParser {
  public:
   explicit SuiteParser(absl::string_view origin) : origin_(origin) {}
@@ -96,11 +109,15 @@ class SuiteParser {
       return UsageError(
           absl::StrCat(origin_, ": has ", yaml.size(), " bytes; a suite has at most ", kFileBytesMax, "."));
     }
+    if (const std::string why = WhyNotText(yaml); !why.empty()) {
+      return UsageError(absl::StrCat(origin_, ": ", why, "."));
+    }
     std::vector<YAML::Node> documents;
     try {
       documents = YAML::LoadAll(std::string(yaml));
     } catch (const YAML::Exception& error) {  // yaml-cpp reports by exceptions; they end here
-      return UsageError(absl::StrCat(origin_, ":", error.mark.line + 1, ": is not YAML: ", error.msg, "."));
+      return UsageError(absl::StrCat(origin_, ":", error.mark.line + 1, ": is not YAML: ", error.msg,
+                                     TabBefore(yaml, error.mark.line), "."));
     }
     if (documents.size() > 1) {
       return ErrorAt(documents[1], absl::StrCat("one suite a file, found ", documents.size(), " documents"));

@@ -170,6 +170,9 @@ std::vector<Bad> BadSuites() {
       {"samples_at as a number", Replaced("samples: 8", "samples_at: 8"), 5, "must be a mapping"},
       {"nothing as a value", Replaced("seed: 7", "seed:"), 3, "\"seed\" has no value"},
       {"no tasks", "name: a\nlengths: [64]\n", 1, "has no \"tasks\""},
+      {"a tab as indentation", "name: a\nlengths: [64]\ntasks:\n\t- kind: recall_kv\n", 4,
+       "line 4 has a tab before its text, and YAML is indented with spaces alone"},
+      {"a tab in a mapping", Replaced("    samples: 4", "\tsamples: 4"), 12, "line 12 has a tab"},
       {"tasks as a mapping", "name: a\nlengths: [64]\ntasks:\n  kind: recall_kv\n", 4, "must be a list"},
       {"task as a word", "name: a\nlengths: [64]\ntasks:\n  - recall_kv\n", 4, "must be a mapping, not \"recall_kv\""},
       {"task without a kind", Replaced("kind: recall_kv", "name: recall_kv"), 7, "has no \"kind\""},
@@ -201,6 +204,11 @@ TEST(SuiteFileTest, BadSuitesNameTheLineAndTheReason) {
     EXPECT_EQ(ExitCodeOf(config.status()), ExitCode::kWrongUsage) << bad.what;
     EXPECT_THAT(message, testing::Not(HasSubstr("\n"))) << bad.what;
   }
+}
+
+TEST(SuiteFileTest, BytesThatAreNoTextAreNamed) {
+  EXPECT_EQ(ParseSuite("\x1F\x8B\x08", "s.yaml").status().message(), "s.yaml: is compressed (gzip); unpack it first.");
+  EXPECT_EQ(ParseSuite("\xFF\xFEn", "s.yaml").status().message(), "s.yaml: is UTF-16; convert it to UTF-8 first.");
 }
 
 TEST(SuiteFileTest, TooLargeAFile) {

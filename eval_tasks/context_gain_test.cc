@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -99,6 +100,34 @@ TEST(ContextGainTest, RefusesWhatHasNoWindow) {
   const auto sparse = MakeGain(long_words);
   ASSERT_TRUE(sparse.ok());
   EXPECT_EQ((*sparse)->MakeSample({kSeed, 2000, 0}, Words()).status().code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST(ContextGainTest, RefusesBytesThatAreNotText) {
+  const std::string text = SomeText(17'000);
+  const auto with = [&](size_t at, const std::string& bytes) {
+    return std::string(text).replace(at, bytes.size(), bytes);
+  };
+  const std::pair<std::string, const char*> cases[] = {
+      {"\xFF\xFE" + text, "text.txt: is UTF-16; convert it to UTF-8 first"},
+      {"\xFE\xFF" + text, "text.txt: is UTF-16; convert it to UTF-8 first"},
+      {std::string("\xFF\xFE\0\0", 4) + text, "text.txt: is UTF-32; convert it to UTF-8 first"},
+      {"\x1F\x8B" + text, "text.txt: is compressed (gzip); unpack it first"},
+      {"PK\x03\x04" + text, "text.txt: is a ZIP archive; unpack it first"},
+      {std::string("A\0n", 3) + text,
+       "text.txt: has a NUL byte at offset 1, which no text has; is it UTF-16, or not text at all?"},
+      {with(16'998, std::string(1, '\0')),
+       "text.txt: has a NUL byte at offset 16998, which no text has; is it UTF-16, or not text at all?"},
+      {with(9'000, "\xE9t"), "text.txt: is not UTF-8: no character begins at offset 9000; convert it to UTF-8 first"},
+      {with(9'000, "\xC0\x80"),
+       "text.txt: is not UTF-8: no character begins at offset 9000; convert it to UTF-8 first"},
+      {text + "\xC3", "text.txt: is not UTF-8: no character begins at offset 17000; convert it to UTF-8 first"},
+  };
+  for (const auto& [bytes, message] : cases) {
+    const auto task = MakeGain(bytes);
+    EXPECT_EQ(task.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(task.status().message(), message);
+  }
+  EXPECT_TRUE(MakeGain("\xEF\xBB\xBF" + with(9'000, "\xC3\xA9\xF0\x9F\x98\x80")).ok()) << "a byte order mark of UTF-8";
 }
 
 }  // namespace

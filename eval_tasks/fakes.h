@@ -115,7 +115,7 @@ class FakeGenerator : public Generator {
       if (gold_count > 0) generation.gold_score = {right ? -0.5 : -3.0, gold_count, right};
     }
     for (size_t i = 0; i < sample.continuations.size(); ++i) {
-      const bool gold = static_cast<int>(i) == sample.gold_continuation_index;
+      const bool gold = sample.gold_continuation_indices[0] == static_cast<int>(i);
       generation.continuation_scores.push_back({gold == right ? -1.0 : -2.0, 1, false});
     }
     return generation;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -20,6 +21,10 @@ absl::StatusOr<int> PlannedCount(const JobSpec& spec, const TaskSpec& task_spec,
 // Rows of a user's file are the same questions under every seed: asking them again would replicate nothing.
 bool DependsOnSeed(const TaskSpec& task_spec, const Task& task) {
   return FindTaskKind(task_spec.kind)->native && task.data_sha256().empty();
+}
+
+std::string Counted(size_t count, absl::string_view one) {
+  return absl::StrCat(count, " ", one, Plural(static_cast<int64_t>(count), "", "s"));
 }
 
 }  // namespace
@@ -49,9 +54,10 @@ Sample Grid::Identify(const GridGroup& group, int place) const {
 absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
   const size_t cell_count = spec.variants.size() * spec.suite.tasks.size() * spec.suite.lengths.size();
   if (cell_count > kJobCellCountMax) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the job has ", cell_count, " cells (", spec.variants.size(), " variants x ", spec.suite.tasks.size(),
-        " tasks x ", spec.suite.lengths.size(), " lengths); the limit is ", kJobCellCountMax));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the job has ", cell_count, " cells (", Counted(spec.variants.size(), "variant"), " x ",
+                     Counted(spec.suite.tasks.size(), "task"), " x ", Counted(spec.suite.lengths.size(), "length"),
+                     "); the limit is ", kJobCellCountMax));
   }
   Grid grid;
   int64_t sample_count = 0;
@@ -67,8 +73,8 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
       if (sample_count > kJobSampleCountMax) {
         return absl::InvalidArgumentError(
             absl::StrCat("the job has more than ", kJobSampleCountMax, " samples: task \"", task_spec.name, "\" at ",
-                         length, " tokens brings it to ", sample_count, " (", spec.variants.size(), " variants x ",
-                         planned_count, " questions there); use --limit to ask fewer questions"));
+                         length, " tokens brings it to ", sample_count, " (", Counted(spec.variants.size(), "variant"),
+                         " x ", Counted(planned_count, "question"), " there); use --limit to ask fewer questions"));
       }
       if (const std::string reason = task->WhyNoQuestionsAt(length); !reason.empty()) {
         grid.missing.push_back(absl::StrCat(task_spec.name, " at ", length, " has no questions: ", reason));
@@ -95,6 +101,7 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
                               asked_count});
       }
     }
+    if (std::string note = task->Note(); !note.empty()) grid.notes.push_back(std::move(note));
     grid.tasks.push_back(std::move(task));
   }
   if (context_count == 0 && !grid.missing.empty()) {

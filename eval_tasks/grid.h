@@ -43,6 +43,7 @@ struct Grid {
   std::vector<GridCell> cells;               // variant-major within task and length
   std::vector<GridGroup> groups;             // in execution order; of the job's shard
   std::vector<std::string> missing;          // one sentence for each task and length without questions
+  std::vector<std::string> notes;            // Task::Note of the tasks that have one
 
   int64_t SampleCount() const;  // to be asked, over all cells
   // Of the whole context, in order; may be more than the group asks. Their index is that in the cell.

@@ -8,8 +8,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/plural.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "eval_tasks/text_bytes.h"
 
 namespace varifocal {
 namespace {
@@ -86,7 +88,7 @@ constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // Error for first bytes that are not JSON; empty when they may be.
 std::string NotJson(absl::string_view bytes, bool is_object) {
-  if (absl::StartsWith(bytes, "\x1F\x8B")) return "is compressed (gzip); unpack it first";
+  if (std::string why = WhyNotText(bytes); !why.empty()) return why;
   const size_t at = bytes.find_first_not_of(" \t\r\n", absl::StartsWith(bytes, kByteOrderMark) ? 3 : 0);
   if (at == absl::string_view::npos) return "";
   if (is_object) return bytes[at] == '{' ? "" : "is not a JSON object";
@@ -204,8 +206,8 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
         if (c != '\n') continue;
       } else if (state == kSeeking || state == kDone) {
         if (state == kDone && rows_field.empty() && !IsJsonSpace(c)) {
-          return absl::InvalidArgumentError(
-              absl::StrCat(path(), ": has trailing data after its list of ", places_.size(), " rows"));
+          return absl::InvalidArgumentError(absl::StrCat(path(), ": has trailing data after its list of ",
+                                                         places_.size(), Plural(std::ssize(places_), " row", " rows")));
         }
         if (state == kSeeking && seeker.Take(c)) state = kArray;
         row_begin = looked_at + 1;
@@ -229,8 +231,8 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
     } else if (at_end && nesting.depth() != 0) {
       return absl::InvalidArgumentError(absl::StrCat(PlaceOf(places_.size()), ": the file ends inside it"));
     } else if (at_end && state == kArray) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path(), ": ends inside its list, after ", places_.size(), " rows"));
+      return absl::InvalidArgumentError(absl::StrCat(path(), ": ends inside its list, after ", places_.size(),
+                                                     Plural(std::ssize(places_), " row", " rows")));
     }
     pending.erase(0, row_begin);
     begin += row_begin;

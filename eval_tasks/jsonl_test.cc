@@ -85,9 +85,67 @@ TEST(JsonlTest, ChoicesAreScored) {
   const auto task = MakeFromRows(R"({"q":"w","a":"no","o":["yes","no","well"]})", {{"choices", "o"}});
   const Sample sample = task->MakeSample({1, 64, 0}, Bytes()).value();
   EXPECT_EQ(sample.continuations, (std::vector<std::string>{"yes", "no", "well"}));
-  EXPECT_EQ(sample.gold_continuation_index, 1);
+  EXPECT_EQ(sample.gold_continuation_indices, std::vector<int>{1});
   EXPECT_EQ(sample.max_new_tokens, 4) << "space for the longest continuation is reserved";
   EXPECT_EQ(sample.metrics[0], "multiple_choice_accuracy");
+}
+
+TEST(JsonlTest, AnyGoldAnswerAmongTheChoicesIsRight) {
+  const auto right = [](const char* gold) {
+    return MakeFromRows(absl::StrCat(R"({"q":"w","a":)", gold, R"(,"o":["red","blue",3]})"), {{"choices", "o"}})
+        ->Identify({1, 64, 0});
+  };
+  EXPECT_EQ(right(R"(["red","blue","3"])").gold_continuation_indices, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(right(R"(["a colour","blue"])").gold_continuation_indices, std::vector<int>{1}) << "not the first one";
+  EXPECT_EQ(right(R"([3,"red"])").gold_continuation_indices, (std::vector<int>{0, 2}));
+  EXPECT_EQ(right("3").gold, std::vector<std::string>{"3"});
+}
+
+// Numbers beyond 64 bits (2^64 is 18446744073709551616), and with more digits than a double has.
+TEST(JsonlTest, NumbersAreTextsAsWritten) {
+  const auto task = MakeFromRows(R"({"q":12345678901234567890123,"a":12345678901234567890123,"i":18446744073709551617})"
+                                 "\n"
+                                 R"({"q":"w","a":[18446744073709551615,9007199254740993,1.0,1,true,-0.5],)"
+                                 R"("i":18446744073709551618})"
+                                 "\n"
+                                 R"({"q":"w","a":3.14159265358979323846,"i":100000000000000000000})",
+                                 {{"id", "i"}});
+  const Sample first = task->MakeSample({1, 64, 0}, Bytes()).value();
+  EXPECT_EQ(first.gold, std::vector<std::string>{"12345678901234567890123"});
+  EXPECT_EQ(first.prompt, "12345678901234567890123?");
+  EXPECT_EQ(first.row_id, "18446744073709551617");
+  const Sample second = task->MakeSample({1, 64, 1}, Bytes()).value();
+  EXPECT_EQ(second.row_id, "18446744073709551618");
+  EXPECT_EQ(second.gold,
+            (std::vector<std::string>{"18446744073709551615", "9007199254740993", "1.0", "1", "true", "-0.5"}));
+  const Sample third = task->MakeSample({1, 64, 2}, Bytes()).value();
+  EXPECT_EQ(third.gold, std::vector<std::string>{"3.14159265358979323846"});
+  EXPECT_EQ(third.row_id, "100000000000000000000");
+}
+
+// A template that shows nothing of the row, or not the context that it groups by, asks another question than was meant.
+TEST(JsonlTest, TheTemplateShowsTheRow) {
+  const std::string rows = R"({"q":"w","a":"x","c":"k","o":["x","y"]})";
+  const auto error = [&](std::map<std::string, std::string> parameters) {
+    return std::string(MakeJsonlTask(JsonlSpec(std::move(parameters)), "rows.jsonl", rows).status().message());
+  };
+  EXPECT_EQ(
+      error({{"context", "c"}}),
+      "context: the prompt has no {c}, so no model would see the context; rows that are not independent are named "
+      "by `cluster` instead");
+  EXPECT_EQ(error({{"context", "c"}, {"choices", "o"}}), error({{"context", "c"}}));
+  EXPECT_EQ(error({{"prompt", "What?"}}),
+            "prompt: it has no field such as {question}, so every row would ask the same");
+  EXPECT_EQ(error({{"prompt", "{{q}}"}}), error({{"prompt", "What?"}})) << "braces are no field";
+  EXPECT_EQ(error({{"context", "c"}, {"prompt", "{c}"}}), "");
+  EXPECT_EQ(error({{"prompt", "\n"}, {"choices", "o"}}), "") << "the choices are the row's";
+}
+
+TEST(JsonlTest, GoldAnswersInTheContextAreFoundWithoutTheirWhiteSpace) {
+  const auto task =
+      MakeFromRows(absl::StrCat(R"({"c":")", std::string(50, 'x'), R"( Paris","q":"1","a":"Paris\n"})"),
+                   {{"prompt", "{c} {q}"}, {"context", "c"}, {"truncate", "end"}, {"max_new_tokens", "1"}});
+  EXPECT_FALSE(task->MakeSample({1, 30, 0}, Bytes())->truncation.gold_survived);
 }
 
 TEST(JsonlTest, ARowThatDoesNotFitFailsAloneWithBothCounts) {
@@ -195,15 +253,38 @@ TEST(JsonlTest, MalformedDataIsRejectedWithTheRow) {
                            "\n";
   const Case cases[] = {
       {"bad JSON", good + "{\"q\":", "rows.jsonl: row 2: not JSON at byte 6"},
-      {"not an object", "[1]", "rows.jsonl: row 1: is array, not a JSON object"},
+      {"not an object", "[1]", "rows.jsonl: row 1: is a list, not a JSON object"},
       {"key twice", R"({"q":"w","q":"v"})", "rows.jsonl: row 1: duplicate key \"q\""},
       {"missing field", good + R"({"a":"x","i":"2"})", "rows.jsonl: row 2: the field \"q\" is missing"},
-      {"null field", R"({"q":null,"a":"x"})", "rows.jsonl: row 1: the field \"q\" is missing"},
-      {"field of another type", R"({"q":{},"a":"x"})", "rows.jsonl: row 1: the field \"q\" is object, not a text"},
+      {"null field", R"({"q":null,"a":"x"})", "rows.jsonl: row 1: the field \"q\" is null"},
+      {"field of another type", R"({"q":{},"a":"x"})", "rows.jsonl: row 1: the field \"q\" is an object, not a text"},
       {"missing gold", R"({"q":"w","c":"k"})", "rows.jsonl: row 1: the field \"a\" is missing"},
       {"empty gold", R"({"q":"w","c":"k","a":" "})", "rows.jsonl: row 1: the field \"a\" is empty"},
       {"no gold", R"({"q":"w","c":"k","a":[]})", "rows.jsonl: row 1: the field \"a\" is an empty list"},
-      {"one empty gold", R"({"q":"w","c":"k","a":["x",""]})", "rows.jsonl: row 1: the field \"a\" is empty"},
+      {"one empty gold", R"({"q":"w","c":"k","a":["x",""]})", "rows.jsonl: row 1: text 2 of the field \"a\" is empty"},
+      {"null gold", R"({"q":"w","c":"k","a":null})", "rows.jsonl: row 1: the field \"a\" is null"},
+      {"a null among gold answers", R"({"q":"w","c":"k","a":["x",null]})",
+       "rows.jsonl: row 1: text 2 of the field \"a\" is null"},
+      {"lists of gold answers", R"({"q":"w","c":"k","a":[["x"]]})",
+       "rows.jsonl: row 1: text 1 of the field \"a\" is a list, not a text"},
+      {"gold of wide spaces", "{\"q\":\"w\",\"a\":\"\u3000\u00A0\"}", "rows.jsonl: row 1: the field \"a\" is empty"},
+      {"number out of range", R"({"q":"w","a":1e999})", "rows.jsonl: row 1: not JSON: a number is out of range"},
+      {"empty id", R"({"q":"w","a":"x","i":""})", "rows.jsonl: row 1: the field \"i\" is empty"},
+      {"blank id", R"({"q":"w","a":"x","i":" "})", "rows.jsonl: row 1: the field \"i\" is empty"},
+      {"empty cluster", R"({"q":"w","a":"x","i":"1","c":""})", "rows.jsonl: row 1: the field \"c\" is empty"},
+      {"blank cluster", R"({"q":"w","a":"x","i":"1","c":"\n"})", "rows.jsonl: row 1: the field \"c\" is empty"},
+      {"null cluster", R"({"q":"w","a":"x","i":"1","c":null})", "rows.jsonl: row 1: the field \"c\" is null"},
+      {"no gold answer is a choice", R"({"q":"w","a":["u","v"],"i":"1","c":"k","o":["x","y"]})",
+       "rows.jsonl: row 1: none of the gold answers is among the choices"},
+      {"the same long id",
+       R"({"q":"w","a":"x","i":18446744073709551617,"c":"k","o":["x","y"]})"
+       "\n"
+       R"({"q":"w","a":"x","i":18446744073709551617,"c":"k","o":["x","y"]})",
+       "rows.jsonl: row 2: the id is already that of row 1"},
+      {"compressed", "\x1F\x8B\x08", "rows.jsonl: is compressed (gzip); unpack it first"},
+      {"UTF-16", std::string("\xFF\xFE{\0", 4), "rows.jsonl: is UTF-16; convert it to UTF-8 first"},
+      {"UTF-16 without its mark", std::string("{\0\"\0", 4),
+       "rows.jsonl: has a NUL byte at offset 1, which no text has; is it UTF-16, or not text at all?"},
       {"missing id", R"({"q":"w","a":"x","c":"k"})", "rows.jsonl: row 1: the field \"i\" is missing"},
       {"duplicate id", good + "\n" + good, "rows.jsonl: row 3: the id is already that of row 1"},
       {"missing cluster", R"({"q":"w","a":"x","i":"1"})", "rows.jsonl: row 1: the field \"c\" is missing"},
@@ -223,7 +304,7 @@ TEST(JsonlTest, MalformedDataIsRejectedWithTheRow) {
 
 TEST(JsonlTest, MalformedTemplatesAndFilesAreRejected) {
   const std::string row = R"({"q":"w","a":"x"})";
-  for (const char* prompt : {"{q", "q}", "{}", "{q}}"}) {
+  for (const char* prompt : {"{q", "q}", "{}", "{q}}", "q"}) {
     const auto task = MakeJsonlTask(JsonlSpec({{"prompt", prompt}}), "rows.jsonl", row);
     EXPECT_EQ(task.status().code(), absl::StatusCode::kInvalidArgument) << prompt;
   }

@@ -56,7 +56,7 @@ TEST(LongqaNovelTest, RowIdsAndEndOfRows) {
   EXPECT_EQ(group[2].row_id, "The Lamp 20 2");
   EXPECT_TRUE(absl::EndsWith(group[2].prompt, "Question: What is sentence 2?\nAnswer:"));
   EXPECT_EQ(group[2].continuations.size(), 4u);
-  EXPECT_EQ(group[2].continuations[group[2].gold_continuation_index], absl::StrCat(" ", group[2].gold[0]));
+  EXPECT_EQ(group[2].continuations[group[2].gold_continuation_indices[0]], absl::StrCat(" ", group[2].gold[0]));
   EXPECT_TRUE(absl::StartsWith(EvidenceText(group[2]), group[2].gold[0]));
 }
 

@@ -1,7 +1,7 @@
 // A metric: maps one answer and its gold to one number.
 //
 // Metrics named helmet/KIND/VALUE are single values of HELMET's scores (eval_tasks/helmet/score.h).
-// Other text metrics follow HELMET's normalisation (eval_tasks/metrics/normalize.h) and take the best over the gold
+// Other text metrics follow HELMET's normalisation (eval_tasks/metrics/text_metrics.h) and take the best over the gold
 // answers; choice metrics use only log-likelihoods. The table is metrics.cc.
 //
 // Errors:  INVALID_ARGUMENT when the input lacks what the metric needs.
@@ -30,9 +30,9 @@ struct MetricInput {
   std::vector<std::string> gold;  // any of these is right
   std::vector<ContinuationScore> continuation_scores;
   std::vector<std::string> continuations;
-  int gold_continuation_index = -1;
-  std::string output;          // Sample::answer_prefix and the whole text, for metrics that use it
-  std::string reference_json;  // Sample::reference_json
+  std::vector<int> gold_continuation_indices;  // the right ones
+  std::string output;                          // Sample::answer_prefix and the whole text, for metrics that use it
+  std::string reference_json;                  // Sample::reference_json
   std::optional<ContinuationScore> gold_score = {};  // of the gold answer after the prompt, beside a written answer
 };
 

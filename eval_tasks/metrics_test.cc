@@ -1,16 +1,24 @@
 // Metrics: text metrics against the Python reference on adversarial pairs (recipes/make_metric_goldens.py), the published
 // examples, choices and errors by literals.
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/json.h"
+#include "base/random.h"
 #include "eval_tasks/answer.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/metrics/choice_metrics.h"
 #include "eval_tasks/metrics/normalize.h"
+#include "eval_tasks/metrics/text_metrics.h"
 #include "gtest/gtest.h"
 
 namespace varifocal {
@@ -24,14 +32,152 @@ TEST(TextMetricsTest, EqualTheReferenceOnAdversarialPairs) {
   text << file.rdbuf();
   const Json rows = ParseJson(text.str()).value();
   ASSERT_GT(rows.size(), 600u);
+  int with_words_count = 0;
   for (const Json& row : rows) {
     MetricInput input;
     input.prediction = row["prediction"];
     for (const Json& gold : row["gold"]) input.gold.push_back(gold);
     EXPECT_EQ(NormalizeAnswer(input.prediction), row["normalized"].get<std::string>()) << row.dump();
+    const UpstreamTextMeasures upstream = MeasureAsUpstream(input.prediction, input.gold);
+    // The same operations in the same order on both sides: equal to the bit.
+    EXPECT_EQ(upstream.exact_match, row["exact_match"].get<double>()) << row.dump();
+    EXPECT_EQ(upstream.substring_exact_match, row["substring_exact_match"].get<double>()) << row.dump();
+    EXPECT_EQ(upstream.token_f1, row["token_f1"].get<double>()) << row.dump();
+    if (std::any_of(input.gold.begin(), input.gold.end(), [](const auto& g) { return NormalizeAnswer(g).empty(); })) {
+      continue;
+    }
+    ++with_words_count;
     for (const char* metric : {"exact_match", "substring_exact_match", "token_f1"}) {
-      // The same operations in the same order on both sides: equal to the bit.
       EXPECT_EQ(Score(metric, input), row[metric].get<double>()) << metric << " " << row.dump();
+    }
+  }
+  EXPECT_GT(with_words_count, 400);
+}
+
+// Gold answers of which normalisation leaves nothing.
+TEST(TextMetricsTest, WhatNormalisesToNothingIsComparedAsWritten) {
+  struct Row {
+    const char *prediction, *gold;
+    double exact, substring, f1;
+  };
+  for (const Row& row : std::vector<Row>{
+           {"A", "A", 1, 1, 1},
+           {"a", "A", 1, 1, 1},
+           {"A.", "A", 1, 1, 1},
+           {"(A)", "A", 1, 1, 1},
+           {"**A**", "A", 1, 1, 1},
+           {"A", "(A).", 1, 1, 1},
+           {"B", "A", 0, 0, 0},
+           {"", "A", 0, 0, 0},
+           {"The", "A", 0, 0, 0},
+           {"an", "A", 0, 0, 0},
+           {"banana", "A", 0, 0, 0},
+           {"A+", "A", 0, 0, 0},
+           {"A-", "A+", 0, 0, 0},
+           {"A+", "A+", 1, 1, 1},
+           {"the answer is A", "A", 0, 1, 0.4},
+           {"Answer: (A), I think", "A", 0, 1, 0.4},
+           {"it is a cat", "A", 0, 0, 0.4},
+           {"A/B", "A", 0, 0, 0},
+           {"London", "The", 0, 0, 0},
+           {"the", "The", 1, 1, 1},
+           {"a an", "the", 0, 0, 0},
+           {"the a", "the  a", 1, 1, 1},
+           {"-", "+", 0, 0, 0},
+           {"", "+", 0, 0, 0},
+           {"+", "+", 1, 1, 1},
+           {"'+'.", "+", 1, 1, 1},
+           {"use + here", "+", 0, 1, 0.5},
+           {"1+2", "+", 0, 0, 0},
+           {"++", "+", 0, 0, 0},
+           {"!!!", "???", 0, 0, 0},
+           {"???", "???", 1, 1, 1},
+           {"why ???", "???", 0, 1, 2.0 / 3},
+           {"!!", "!", 0, 0, 0},
+           {"( A )", "A", 1, 1, 0.5},
+           {"( .", "( .", 1, 1, 1},
+           {"( .", "( ?", 0, 0, 0.5},
+           {"wait...", "...", 0, 0, 0},
+           {">=", ">", 0, 0, 0},
+           {"\xE3\x80\x80+\xC2\xA0", "+", 1, 1, 1},
+       }) {
+    const MetricInput input = {row.prediction, {row.gold}, {}, {}, {}};
+    EXPECT_EQ(Score("exact_match", input), row.exact) << row.prediction << " for " << row.gold;
+    EXPECT_EQ(Score("substring_exact_match", input), row.substring) << row.prediction << " for " << row.gold;
+    EXPECT_DOUBLE_EQ(Score("token_f1", input), row.f1) << row.prediction << " for " << row.gold;
+  }
+  for (const char* metric : {"exact_match", "substring_exact_match", "token_f1"}) {
+    EXPECT_EQ(Score(metric, {"London", {"The", "Paris"}, {}, {}, {}}), 0) << "one unusable answer of two";
+    EXPECT_EQ(Score(metric, {"Paris", {"The", "Paris"}, {}, {}, {}}), 1);
+    EXPECT_EQ(Score(metric, {"the", {"The", "Paris"}, {}, {}, {}}), 1);
+    EXPECT_EQ(Score(metric, {"", {"", " ", "Paris"}, {}, {}, {}}), 0) << "a blank answer is never right";
+  }
+  EXPECT_EQ(Score("string_match_all", {"x", {"", "x"}, {}, {}, {}}), 0.5);
+}
+
+TEST(TextMetricsTest, WrittenMetricsKeepPointsSignsAndWords) {
+  struct Row {
+    const char *prediction, *gold;
+    double match, substring;
+  };
+  for (const Row& row : std::vector<Row>{
+           {"314", "3.14", 0, 0},
+           {"3.14", "3.14", 1, 1},
+           {"3.14.", "3.14", 1, 1},
+           {"It is 3.14.", "3.14", 0, 1},
+           {"3.14", "3", 0, 0},
+           {"3.14", "14", 0, 0},
+           {".5", "5", 0, 0},
+           {"5", "-5", 0, 0},
+           {"-5", "5", 0, 0},
+           {"10", "1.0", 0, 0},
+           {"1,000", "1", 0, 0},
+           {"(42).", "42", 1, 1},
+           {"C", "C++", 0, 0},
+           {"C++", "c++", 1, 1},
+           {"yesterday", "yes", 0, 0},
+           {"Yes, it is", "yes", 0, 1},
+           {"the red door", "red door", 0, 1},
+           {"Paris", "Paris\n", 1, 1},
+           {"\"Paris\"", "Paris", 1, 1},
+           {"New  York", "new york", 1, 1},
+           {"", "Paris", 0, 0},
+       }) {
+    EXPECT_EQ(Score("written_match", {row.prediction, {"zebra", row.gold}, {}, {}, {}}), row.match)
+        << row.prediction << " for " << row.gold;
+    EXPECT_EQ(Score("written_substring", {row.prediction, {"zebra", row.gold}, {}, {}, {}}), row.substring)
+        << row.prediction << " for " << row.gold;
+  }
+}
+
+// Answers are stripped before they are scored, so no answer could end as such a gold answer does.
+TEST(TextMetricsTest, WhiteSpaceAtTheEndsOfAGoldAnswerIsIgnored) {
+  for (const char* gold : {"Paris\n", " Paris", "\tParis \r\n", "\xC2\xA0Paris"}) {
+    for (const char* metric : {"string_match_all", "string_match_part", "exact_match", "substring_exact_match",
+                               "token_f1", "written_match", "written_substring"}) {
+      EXPECT_EQ(Score(metric, {"Paris", {gold}, {}, {}, {}}), 1) << metric << " " << Json(gold);
+      EXPECT_EQ(Score(metric, {"Rome", {gold}, {}, {}, {}}), 0) << metric << " " << Json(gold);
+    }
+  }
+}
+
+// For random texts of articles, punctuation and words: a gold answer is right for itself and no answer for any.
+TEST(TextMetricsTest, AnAnswerIsRightForItselfAndNoAnswerNever) {
+  const std::vector<std::string> pieces = {"a",  "an", "The", "A", "red", "C",  "3.14",     "-5",  "+", "??",
+                                           "\"", "(",  ")",   ".", "*",   "\n", "\xC3\x89", "yes", "_", "\xE2\x80\x9C"};
+  Random random("gold answers");
+  const char* metrics[] = {"exact_match",       "substring_exact_match", "token_f1",         "string_match_all",
+                           "string_match_part", "written_match",         "written_substring"};
+  for (int i = 0; i < 20'000; ++i) {
+    std::string gold = random.Choose(pieces);
+    for (uint64_t more = random.Below(4); more > 0; --more) {
+      absl::StrAppend(&gold, random.Below(2) == 0 ? " " : "", random.Choose(pieces));
+    }
+    if (absl::StripAsciiWhitespace(gold).empty()) continue;
+    for (const char* metric : metrics) {
+      ASSERT_EQ(Score(metric, {gold, {gold}, {}, {}, {}}), 1) << metric << " " << Json(gold);
+      ASSERT_EQ(Score(metric, {"", {gold}, {}, {}, {}}), 0) << metric << " " << Json(gold);
+      ASSERT_EQ(Score(metric, {"7", {gold}, {}, {}, {}}), 0) << metric << " " << Json(gold);
     }
   }
 }
@@ -40,11 +186,11 @@ TEST(TextMetricsTest, PublishedExamples) {
   EXPECT_EQ(NormalizeAnswer("A. The whale"), "whale");
   EXPECT_EQ(NormalizeAnswer("U.S.A."), "usa");
   EXPECT_EQ(NormalizeAnswer("A"), "") << "HELMET's normalisation deletes the answer A";
-  EXPECT_DOUBLE_EQ(Score("token_f1", {"Don Shula was the coach", {"Don Shula"}, {}, {}, -1}), 2.0 / 3);
-  EXPECT_EQ(Score("token_f1", {"yes it is", {"yes"}, {}, {}, -1}), 0);
-  EXPECT_EQ(Score("substring_exact_match", {"yes it is", {"yes"}, {}, {}, -1}), 1);
-  EXPECT_DOUBLE_EQ(Score("token_f1", {"foo bar foo", {"foo foo"}, {}, {}, -1}), 0.8);
-  EXPECT_EQ(Score("exact_match", {"b", {"a c", "B."}, {}, {}, -1}), 1) << "any gold answer is right";
+  EXPECT_DOUBLE_EQ(Score("token_f1", {"Don Shula was the coach", {"Don Shula"}, {}, {}, {}}), 2.0 / 3);
+  EXPECT_EQ(Score("token_f1", {"yes it is", {"yes"}, {}, {}, {}}), 0);
+  EXPECT_EQ(Score("substring_exact_match", {"yes it is", {"yes"}, {}, {}, {}}), 1);
+  EXPECT_DOUBLE_EQ(Score("token_f1", {"foo bar foo", {"foo foo"}, {}, {}, {}}), 0.8);
+  EXPECT_EQ(Score("exact_match", {"b", {"a c", "B."}, {}, {}, {}}), 1) << "any gold answer is right";
 }
 
 TEST(TextMetricsTest, InvalidUtf8IsReplaced) {
@@ -56,14 +202,33 @@ TEST(ChoiceMetricsTest, TheHighestLogLikelihoodIsTheAnswer) {
   MetricInput input;
   input.continuations = {" attic", " a very long place", " bank"};
   input.continuation_scores = {{-4, 1, false}, {-9, 4, false}, {-4, 1, true}};
-  input.gold_continuation_index = 0;
+  input.gold_continuation_indices = {0};
   EXPECT_EQ(Score("multiple_choice_accuracy", input), 1) << "ties go to the first";
   EXPECT_EQ(ChosenContinuation(input), 0);
   // Per character: -4/5, -9/17, -4/4.
   EXPECT_EQ(Score("multiple_choice_accuracy_normalized", input), 0);
-  input.gold_continuation_index = 1;
+  input.gold_continuation_indices = {1};
   EXPECT_EQ(Score("multiple_choice_accuracy", input), 0);
   EXPECT_EQ(Score("multiple_choice_accuracy_normalized", input), 1);
+}
+
+TEST(ChoiceMetricsTest, AnyOfTheRightContinuationsCounts) {
+  MetricInput input;
+  input.continuations = {" red", " blue", " green"};
+  input.continuation_scores = {{-5, 1, false}, {-6, 1, false}, {-4, 1, false}};  // normalised: -5/3, -6/4, -4/5
+  for (const char* metric : {"multiple_choice_accuracy", "multiple_choice_accuracy_normalized"}) {
+    for (const auto& [right, value] :
+         std::vector<std::pair<std::vector<int>, double>>{{{0, 1, 2}, 1}, {{0, 2}, 1}, {{2}, 1}, {{0, 1}, 0}}) {
+      input.gold_continuation_indices = right;
+      EXPECT_EQ(Score(metric, input), value) << metric;
+    }
+    input.gold_continuation_indices = {};
+    EXPECT_EQ(FindMetric(metric)->Score(input).status().message(),
+              "no gold continuation is named; a choice needs at least 1");
+    input.gold_continuation_indices = {0, 3};
+    EXPECT_EQ(FindMetric(metric)->Score(input).status().message(),
+              "the gold continuation has index 3; there are 3 continuations");
+  }
 }
 
 TEST(ChoiceMetricsTest, OneLeadingSpaceIsNotCounted) {
@@ -71,7 +236,7 @@ TEST(ChoiceMetricsTest, OneLeadingSpaceIsNotCounted) {
   // Per character: -3/3 (its second space counts), -3.1/3.
   input.continuations = {"  ab", " abc"};
   input.continuation_scores = {{-3, 1, false}, {-3.1, 1, false}};
-  input.gold_continuation_index = 0;
+  input.gold_continuation_indices = {0};
   EXPECT_EQ(Score("multiple_choice_accuracy_normalized", input), 1);
   input.continuations[0] = " ";
   EXPECT_EQ(Score("multiple_choice_accuracy_normalized", input), 0) << "an empty choice is never selected";
@@ -82,14 +247,14 @@ TEST(ChoiceMetricsTest, InvalidInputIsAnErrorNotAZero) {
   const Metric& metric = *FindMetric("multiple_choice_accuracy");
   MetricInput input;
   input.continuations = {"a", "b"};
-  input.gold_continuation_index = 0;
+  input.gold_continuation_indices = {0};
   EXPECT_FALSE(metric.Score(input).ok());
   input.continuation_scores = {{-1, 1, false}, {std::numeric_limits<double>::quiet_NaN(), 1, false}};
   EXPECT_FALSE(metric.Score(input).ok());
   input.continuation_scores[1].log_likelihood = -2;
-  input.gold_continuation_index = 2;
+  input.gold_continuation_indices = {2};
   EXPECT_EQ(metric.Score(input).status().message(), "the gold continuation has index 2; there are 2 continuations");
-  EXPECT_FALSE(FindMetric("exact_match")->Score({"x", {}, {}, {}, -1}).ok());
+  EXPECT_FALSE(FindMetric("exact_match")->Score({"x", {}, {}, {}, {}}).ok());
 }
 
 TEST(MetricsTableTest, NamesAreUniqueAndWorstValueIsAttained) {
@@ -101,17 +266,17 @@ TEST(MetricsTableTest, NamesAreUniqueAndWorstValueIsAttained) {
       continue;
     }
     if (metric.is_unbounded) {
-      EXPECT_EQ(metric.Score({"", {}, {{-2.5, 1, false}}, {"a"}, 0}).value(), -2.5);
+      EXPECT_EQ(metric.Score({"", {}, {{-2.5, 1, false}}, {"a"}, {0}}).value(), -2.5);
       continue;
     }
-    MetricInput wrong = {"x", {"y"}, {{-1, 1, false}, {-2, 1, false}}, {"a", "b"}, 1};
+    MetricInput wrong = {"x", {"y"}, {{-1, 1, false}, {-2, 1, false}}, {"a", "b"}, {1}};
     wrong.output = "x";
     wrong.reference_json = absl::StrContains(metric.name, "rerank")   ? R"({"y": 1})"
                            : absl::StrContains(metric.name, "choice") ? R"(["y", "q"])"
                                                                       : R"([["y"]])";
     EXPECT_EQ(metric.Score(wrong).value(), metric.worst_value) << metric.name;
     wrong.prediction = wrong.output = "y";
-    wrong.gold_continuation_index = 0;
+    wrong.gold_continuation_indices = {0};
     wrong.continuation_scores[0].is_greedy = true;
     EXPECT_EQ(metric.Score(wrong).value(), 1.0) << metric.name;
   }
@@ -135,7 +300,7 @@ TEST(ContextGainMetricsTest, AreByTokenOfTheSameTokens) {
   MetricInput input;
   input.continuations = {"text", "text"};
   input.continuation_scores = {{-8, 4, false}, {-14, 4, false}};
-  input.gold_continuation_index = 0;
+  input.gold_continuation_indices = {0};
   EXPECT_EQ(Score("context_gain", input), 1.5);
   EXPECT_EQ(Score("long_context_log_likelihood", input), -2);
   EXPECT_EQ(Score("short_context_log_likelihood", input), -3.5);

@@ -385,7 +385,7 @@ TEST(FrequentWordsTest, TheGoldWordsFollowTheDots) {
 
 TEST(StringMatchTest, CountsContainedGoldAnswersIgnoringCase) {
   auto score = [](const char* metric, const std::string& prediction, std::vector<std::string> gold) {
-    return FindMetric(metric)->Score({prediction, std::move(gold), {}, {}, -1}).value();
+    return FindMetric(metric)->Score({prediction, std::move(gold), {}, {}, {}}).value();
   };
   // string_match_all and string_match_part of RULER's scripts/eval/synthetic/constants.py, one sample, as shares.
   EXPECT_EQ(score("string_match_all", "12, 34.", {"12", "56"}), 0.5);
@@ -394,7 +394,7 @@ TEST(StringMatchTest, CountsContainedGoldAnswersIgnoringCase) {
   EXPECT_EQ(score("string_match_all", "12345", {"234"}), 1) << "inside a longer number as well";
   EXPECT_EQ(score("string_match_all", "\u00c9MILE", {"\u00e9mile"}), 1) << "in lower case as Python has it";
   EXPECT_EQ(score("string_match_part", "", {"a"}), 0);
-  EXPECT_EQ(FindMetric("string_match_all")->Score({"x", {}, {}, {}, -1}).status().message(),
+  EXPECT_EQ(FindMetric("string_match_all")->Score({"x", {}, {}, {}, {}}).status().message(),
             "no gold answer: at least 1 is needed to judge a text");
 }
 

@@ -31,7 +31,7 @@ MetricInput JudgedInput(const Sample& sample, const Generation& generation, std:
   input.gold = sample.gold;
   input.continuations = sample.continuations;
   input.continuation_scores = generation.continuation_scores;
-  input.gold_continuation_index = sample.gold_continuation_index;
+  input.gold_continuation_indices = sample.gold_continuation_indices;
   input.gold_score = generation.gold_score;
   if (sample.continuations.empty()) {
     answer = ProcessAnswer(generation.text, sample.stop_strings);

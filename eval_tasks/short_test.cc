@@ -4,7 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
+#include <tuple>
 
 #include <unistd.h>
 
@@ -88,7 +90,7 @@ TEST(ShortTaskTest, BadRowsAreNamed) {
         "\"choices\" has 1; a choice needs at least 2"}},
       {"arc",
        {{{"question", "q"}, {"answerKey", "A"}, {"choices", {{"text", {"a", "b"}}, {"label", {"A"}}}}},
-        "\"choices\" has 1 labels for 2 texts"}},
+        "\"choices\" has 1 label for 2 texts"}},
       {"hellaswag",
        {{{"activity_label", "x"}, {"ctx_a", "a"}, {"ctx_b", "b"}, {"label", "1"}, {"endings", {"c"}}},
         "\"endings\" has 1; a choice needs at least 2"}},
@@ -97,6 +99,17 @@ TEST(ShortTaskTest, BadRowsAreNamed) {
       {"boolq", {{{"passage", "p"}, {"question", "q"}, {"label", 2}}, "\"label\" must be from 0 to 1"}},
       {"hellaswag",
        {{{"activity_label", "x"}, {"ctx_a", "a"}, {"ctx_b", "b"}, {"label", "0"}}, "\"endings\" must be a list"}},
+      {"boolq",
+       {{{"passage", "p"}, {"question", "q"}, {"label", 1}, {"answer", false}},
+        "the fields \"answer\" and \"label\" disagree"}},
+      {"boolq",
+       {{{"passage", "p"}, {"question", "q"}, {"label", "0"}, {"answer", 1}},
+        "the fields \"answer\" and \"label\" disagree"}},
+      {"boolq",
+       {{{"passage", "p"}, {"question", "q"}, {"label", ""}, {"answer", true}}, "\"label\" is empty; rows without"}},
+      {"arc",
+       {{{"question", "q"}, {"answerKey", "A"}, {"choices", {{"text", {"a", "b"}}, {"label", {"A", "A"}}}}},
+        "\"answerKey\" is the label of several choices"}},
       {"lambada", {{{"text", "word"}}, "fewer than 2 words"}},
       {"piqa", {{{"goal", "g"}, {"sol1", "s"}, {"label", 0}}, "sol2"}},
       {"arc", {{{"question", {{"stem", "q"}, {"choices", {1}}}}, {"answerKey", "A"}}, "\"choices\" must hold objects"}},
@@ -121,9 +134,19 @@ TEST(ShortTaskTest, BadRowsAreNamed) {
         << name;
     fs::remove(rows);
   }
+  for (const auto& [name, bytes, message] : std::vector<std::tuple<const char*, std::string, const char*>>{
+           {"list", "[1]", ": row 1: is a list, not a JSON object"},
+           {"gzip", "\x1F\x8B", ": is compressed (gzip); unpack it first"},
+           {"utf16", "\xFE\xFF", ": is UTF-16; convert it to UTF-8 first"}}) {
+    const fs::path path = WriteRows(name, Json::array());
+    std::ofstream(path) << bytes;
+    EXPECT_THAT(std::string(MakeShort({{"task", "arc"}, {"path", path.string()}}).status().message()),
+                HasSubstr(message));
+    fs::remove(path);
+  }
   const fs::path rows = WriteRows("few", Json::array({{{"text", "two words"}}}));
   EXPECT_THAT(std::string(MakeShort({{"task", "lambada"}, {"path", rows.string()}, {"shots", "3"}}).status().message()),
-              HasSubstr("has 1 rows; 3 demonstrations for each question need at least 3"));
+              HasSubstr("has 1 row; 3 demonstrations for each question need at least 3"));
   EXPECT_FALSE(MakeShort({{"task", "squad"}, {"path", rows.string()}}).ok());
   fs::remove(rows);
 }
@@ -140,7 +163,8 @@ TEST(ShortTaskTest, OtherLayoutsAreEquivalent) {
       {"boolq",
        {{{"passage", "p"}, {"question", "q"}, {"answer", true}},
         {{"passage", "p"}, {"question", "q"}, {"label", true}, {"idx", 0}},
-        {{"passage", "p"}, {"question", "q"}, {"label", 1}}}},
+        {{"passage", "p"}, {"question", "q"}, {"label", 1}},
+        {{"passage", "p"}, {"question", "q"}, {"label", 1}, {"answer", true}}}},
       {"hellaswag",
        {{{"activity_label", "x"}, {"ctx_a", "a"}, {"ctx_b", "b"}, {"endings", {"c", "d"}}, {"label", "1"}},
         {{"activity_label", "x"}, {"ctx_a", "a"}, {"ctx_b", "b"}, {"endings", {"c", "d"}}, {"label", 1}}}},
@@ -161,9 +185,52 @@ TEST(ShortTaskTest, OtherLayoutsAreEquivalent) {
     for (const Sample& sample : samples) {
       EXPECT_EQ(sample.prompt, samples[0].prompt) << name;
       EXPECT_EQ(sample.continuations, samples[0].continuations) << name;
-      EXPECT_EQ(sample.gold_continuation_index, 1) << name;
+      EXPECT_EQ(sample.gold_continuation_indices, std::vector<int>{1}) << name;
     }
   }
+}
+
+// ARC's demonstrations come from the rows themselves without a pool, and then may be the asked row, as in the harness.
+TEST(ShortTaskTest, TheAskedRowIsCountedAmongItsDemonstrationsOrLeftOut) {
+  const auto arc = [](int i) {
+    return Json{{"id", i},
+                {"question", absl::StrCat("question ", i)},
+                {"answerKey", "A"},
+                {"choices", {{"text", {"x", "y"}}, {"label", {"A", "B"}}}}};
+  };
+  Json twice = arc(0);
+  twice["id"] = "the same question under another id";
+  const fs::path rows = WriteRows("asked", {arc(0), arc(1), arc(2), arc(3), twice});
+  const auto tokenizer = MakeTokenCounter(Tokenizer::Load("models/baseline").value());
+  const auto shown_count = [&](const Task& task) {
+    int count = 0;
+    for (int i = 0; i < task.question_count(); ++i) {
+      const std::string prompt = task.MakeSample({1, 4096, i}, *tokenizer).value().prompt;
+      const std::string asked = absl::StrCat("Question: question ", i % 4, "\nAnswer: x\n");
+      count += prompt.find(asked) != std::string::npos;
+    }
+    return count;
+  };
+  std::map<std::string, std::string> parameters = {{"task", "arc"}, {"path", rows.string()}, {"shots", "2"}};
+  const auto harness = MakeShort(parameters).value();
+  const int count = shown_count(*harness);
+  EXPECT_GT(count, 0);
+  EXPECT_EQ(harness->Note(),
+            absl::StrCat("task \"short\": ", count,
+                         " of 5 prompts show the asked question with its answer among the "
+                         "demonstrations, as in lm-evaluation-harness; asked_row: exclude leaves it out"));
+  parameters["asked_row"] = "harness";
+  EXPECT_EQ(MakeShort(parameters).value()->MakeSample({1, 4096, 4}, *tokenizer)->prompt,
+            harness->MakeSample({1, 4096, 4}, *tokenizer)->prompt);
+  parameters["asked_row"] = "exclude";
+  const auto without = MakeShort(parameters).value();
+  EXPECT_EQ(shown_count(*without), 0);
+  EXPECT_EQ(without->Note(), "");
+  parameters["shots"] = "4";
+  EXPECT_THAT(std::string(MakeShort(parameters).status().message()), HasSubstr("has too few distinct rows"));
+  parameters["asked_row"] = "no";
+  EXPECT_FALSE(MakeShort(parameters).ok());
+  fs::remove(rows);
 }
 
 // PIQA and WinoGrande come with their answers in a second file.
@@ -173,8 +240,8 @@ TEST(ShortTaskTest, AnswersMayBeInALabelsFile) {
   const fs::path labels = fs::path(rows).replace_extension().string() + "-labels.lst";
   std::ofstream(labels) << "0\r\n1\n1\n";
   const auto task = MakeShort({{"task", "piqa"}, {"path", rows.string()}}).value();
-  EXPECT_EQ(task->Identify({1, 4096, 0}).gold_continuation_index, 0);
-  EXPECT_EQ(task->Identify({1, 4096, 2}).gold_continuation_index, 1);
+  EXPECT_EQ(task->Identify({1, 4096, 0}).gold_continuation_indices, std::vector<int>{0});
+  EXPECT_EQ(task->Identify({1, 4096, 2}).gold_continuation_indices, std::vector<int>{1});
   const std::string digest = task->data_sha256();
   std::ofstream(labels) << "1\n1\n1\n";
   EXPECT_NE(MakeShort({{"task", "piqa"}, {"path", rows.string()}}).value()->data_sha256(), digest)
@@ -182,6 +249,12 @@ TEST(ShortTaskTest, AnswersMayBeInALabelsFile) {
   std::ofstream(labels) << "0\n";
   EXPECT_THAT(std::string(MakeShort({{"task", "piqa"}, {"path", rows.string()}}).status().message()),
               HasSubstr("has 3 rows, and its labels file 1; they must have as many"));
+  Json with_label = row;
+  with_label["label"] = 1;
+  const fs::path mixed = WriteRows("apart", {row, row, with_label});
+  std::ofstream(labels) << "0\n1\n0\n";
+  EXPECT_THAT(std::string(MakeShort({{"task", "piqa"}, {"path", mixed.string()}}).status().message()),
+              HasSubstr("row 3: has the field \"label\", which row 1 leaves to the labels file"));
   fs::remove(labels);
   fs::remove(rows);
 }

@@ -72,9 +72,9 @@ struct Sample {
   uint64_t sampling_seed = 0;  // for a sampling temperature above zero
 
   // Scoring.
-  std::vector<std::string> gold;  // any of these is right; with continuations: the text of the right one
-  int gold_continuation_index = -1;
-  std::vector<std::string> metrics;  // the first is the primary one
+  std::vector<std::string> gold;               // any of these is right
+  std::vector<int> gold_continuation_indices;  // of continuations: any of these is right
+  std::vector<std::string> metrics;            // the first is the primary one
   std::string answer_prefix;   // part of the answer in the prompt; prepended to the output for metrics that use it
   std::string reference_json;  // structured gold answers, for those metrics
 
@@ -130,6 +130,8 @@ class Task {
                                                         const TokenCounter& tokenizer) const = 0;
   // The system message of every prompt in a chat format.
   virtual std::optional<std::string> system_message() const { return std::nullopt; }
+  // What is unusual about the prompts, one sentence without its full stop; empty where nothing is.
+  virtual std::string Note() const { return ""; }
   // Hex digest of the data a user's rows came from; empty for native tasks.
   virtual std::string data_sha256() const { return ""; }
 

@@ -38,6 +38,15 @@ ParameterInfo Text(std::string name, bool required, std::string help) {
   return {std::move(name), ParameterType::kText, "", required, 0, 0, {}, std::move(help)};
 }
 
+// Without a default, so that stored jobs stay as they are.
+ParameterInfo AskedRow() {
+  ParameterInfo info = Choice("asked_row", {"harness", "exclude"},
+                              "whether the asked question may be among its demonstrations: as in the harness, where "
+                              "ARC's and LAMBADA's may (when absent), or never");
+  info.default_value.clear();
+  return info;
+}
+
 ParameterInfo NovelsDirectory() {
   return Text("novels", false,
               "directory of the six novels; ${VARIFOCAL_CACHE:-~/.cache/varifocal}/novels when absent");
@@ -209,7 +218,7 @@ const std::vector<TaskKind>& KindTable() {
        {Choice("task", ShortTaskNames(), "which benchmark's fields the rows have"),
         Text("path", true, "file of one JSON object a line; relative to the suite file"),
         Integer("shots", "0", 0, 64, "demonstrations before each question"),
-        Text("shots_path", false, "file they come from; when absent, the rows of the same file"),
+        Text("shots_path", false, "file they come from; when absent, the rows of the same file"), AskedRow(),
         Text("sha256", false, "digest of the data; filled in when a job is submitted")},
        false,
        &ShortTaskMetrics,

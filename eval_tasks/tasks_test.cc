@@ -500,9 +500,9 @@ TEST(LongqaStoryTest, OptionsAreDistinctAndTheRightOneIsAtAnyIndex) {
     for (const Sample& sample : Group(*task, 1024, Shipped(), index)) {
       EXPECT_EQ(sample.continuations.size(), 4u);
       EXPECT_EQ(std::set<std::string>(sample.continuations.begin(), sample.continuations.end()).size(), 4u);
-      ASSERT_GE(sample.gold_continuation_index, 0);
-      EXPECT_EQ(sample.continuations[sample.gold_continuation_index], absl::StrCat(" ", sample.gold[0]));
-      right.insert(sample.gold_continuation_index);
+      ASSERT_EQ(sample.gold_continuation_indices.size(), 1u);
+      EXPECT_EQ(sample.continuations[sample.gold_continuation_indices[0]], absl::StrCat(" ", sample.gold[0]));
+      right.insert(sample.gold_continuation_indices[0]);
       // The prompt is that of the free form: only the scoring differs.
       EXPECT_TRUE(absl::EndsWith(sample.prompt, " is in the"));
     }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/report/arm_rows.h"
 #include "client/report/result_rows.h"
@@ -204,9 +205,9 @@ std::string ArmsNote(const ArmReport& arms) {
     }
   }
   std::vector<std::string> families;
-  if (suite > 0)
-    families.push_back(absl::StrCat("over the ", suite, suite == 1 ? " mean over tasks" : " means over tasks"));
-  if (primary > 0) families.push_back(absl::StrCat("over the ", primary, " cells of primary metrics"));
+  if (suite > 0) families.push_back(absl::StrCat("over the ", suite, Plural(suite, " mean", " means"), " over tasks"));
+  if (primary > 0)
+    families.push_back(absl::StrCat("over the ", primary, Plural(primary, " cell", " cells"), " of primary metrics"));
   return absl::StrCat(
       "Interval and p: t over training seeds and contexts, which are crossed: every run answers the same questions. "
       "They "

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "base/plural.h"
 #include "client/report/columns.h"
 #include "client/report/inference_cells.h"
 #include "client/report/perplexity.h"
@@ -254,9 +255,11 @@ std::string TestingNote(const ReportData& data) {
     }
   }
   std::vector<std::string> families;
-  if (suite > 0) families.push_back(absl::StrCat("over the ", suite, " means over tasks"));
-  if (primary > 0) families.push_back(absl::StrCat("over the ", primary, " cells of primary metrics"));
-  if (secondary > 0) families.push_back(absl::StrCat("over the ", secondary, " cells of other metrics"));
+  if (suite > 0) families.push_back(absl::StrCat("over the ", suite, Plural(suite, " mean", " means"), " over tasks"));
+  if (primary > 0)
+    families.push_back(absl::StrCat("over the ", primary, Plural(primary, " cell", " cells"), " of primary metrics"));
+  if (secondary > 0)
+    families.push_back(absl::StrCat("over the ", secondary, Plural(secondary, " cell", " cells"), " of other metrics"));
   return absl::StrCat(
       "Interval and p: t over clusters. Sign flips are a check",
       seed == 0 ? "" : absl::StrCat(" (seed ", seed, " where drawn)"),

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/plural.h"
 #include "client/report/result_rows.h"
 #include "client/report/text_format.h"
 
@@ -293,15 +294,17 @@ std::vector<Label> SourceLabels(const ReportData& data) {
     const std::string job = absl::StrCat("job ", data.job.job_id),
                       other = absl::StrCat("job ", data.keys[i + 1].job_id);
     labels.push_back(
-        {"two jobs", absl::StrCat(data.versus[i].candidate, " was asked in ", other, ": ",
-                                  CountLabel(report.paired_count), " of its questions were asked in ", job,
-                                  " with the same ", report.tokenizers_differ ? "settings and data" : "prompt",
-                                  " and are paired, left out are ", CountLabel(report.baseline_left_out_count), " of ",
-                                  job, " and ", CountLabel(report.candidate_left_out_count), " of ", other, ".",
-                                  report.tasks_with_other_settings.empty()
-                                      ? ""
-                                      : absl::StrCat(" The specifications of the two differ in ",
-                                                     JoinWithAnd(report.tasks_with_other_settings), "."))});
+        {"two jobs",
+         absl::StrCat(data.versus[i].candidate, " was asked in ", other, ": ", CountLabel(report.paired_count),
+                      " of its questions ", Plural(report.paired_count, "was", "were"), " asked in ", job,
+                      " with the same ", report.tokenizers_differ ? "settings and data" : "prompt", " and ",
+                      Plural(report.paired_count, "is", "are"), " paired, left out are ",
+                      CountLabel(report.baseline_left_out_count), " of ", job, " and ",
+                      CountLabel(report.candidate_left_out_count), " of ", other, ".",
+                      report.tasks_with_other_settings.empty()
+                          ? ""
+                          : absl::StrCat(" The specifications of the two differ in ",
+                                         JoinWithAnd(report.tasks_with_other_settings), "."))});
   }
   return labels;
 }

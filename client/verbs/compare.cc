@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/adjust_flag.h"
 #include "client/console.h"
@@ -280,7 +281,8 @@ class Compare : public Command {
     }
     if (!report.is_across_jobs) return notes;
     const std::string candidate = absl::StrCat("jobs/", sides.keys[1].job_id);
-    absl::StrAppend(&notes, "Two jobs: ", WithThousands(report.paired_count), " questions were asked in both with ",
+    absl::StrAppend(&notes, "Two jobs: ", WithThousands(report.paired_count),
+                    Plural(report.paired_count, " question was", " questions were"), " asked in both with ",
                     report.tokenizers_differ ? "the same settings and data" : "the same prompt", "; left out are ",
                     WithThousands(report.baseline_left_out_count), " of jobs/", sides.keys[0].job_id, " and ",
                     WithThousands(report.candidate_left_out_count), " of ", candidate, ".\n");
@@ -366,21 +368,19 @@ class Compare : public Command {
                                   WithThousands(contrast.long_length), " tokens the difference changes by "),
           Signed(contrast.difference), is_slope ? " per doubling " : " ", Bounds(contrast.low, contrast.high), ", p ",
           PText(contrast.p_value), " (", PText(contrast.p_adjusted), " adjusted for ", contrast.test_count,
-          " tests), on the same questions.\n");
+          Plural(contrast.test_count, " test", " tests"), "), on the same questions.\n");
     }
     const bool is_max_t = !report.suite.empty() && report.suite.front().is_max_t;
     absl::StrAppend(&notes, is_max_t ? "p adjusted (max-t for means over tasks, Holm for cells)" : "p adjusted (Holm)",
                     " counts all candidates and lengths of the job, shown or not: ");
-    const auto counted = [](int64_t count, const std::string& one, const std::string& several) {
-      return absl::StrCat(count, " ", count == 1 ? one : several);
-    };
-    if (!report.suite.empty())
-      absl::StrAppend(&notes, counted(report.suite.front().test_count, "mean", "means"), " over tasks, ");
+    if (!report.suite.empty()) {
+      const int64_t mean_count = report.suite.front().test_count;
+      absl::StrAppend(&notes, mean_count, Plural(mean_count, " mean", " means"), " over tasks, ");
+    }
+    const int64_t cell_count = rows.front().test_count;
     absl::StrAppend(
-        &notes,
-        counted(rows.front().test_count, rows.front().is_primary_metric ? "cell" : "other cell",
-                rows.front().is_primary_metric ? "cells" : "other cells"),
-        ".", report.suite.empty() ? "" : " Only the rows \"all tasks\" are primary; read the others as exploratory.",
+        &notes, cell_count, rows.front().is_primary_metric ? "" : " other", Plural(cell_count, " cell.", " cells."),
+        report.suite.empty() ? "" : " Only the rows \"all tasks\" are primary; read the others as exploratory.",
         "\nThe outcome is by p adjusted; equivalent is within ", NumberText(margin_),
         " points. Undecided does not mean equal: detectable is the difference that would have been found "
         "four times out of five.\n");

@@ -1,6 +1,7 @@
 // varifocal delete: removes a job, by the daemon that has its database open or from the file.
 #include <ostream>
 
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/jobs.h"
 #include "client/verb.h"
@@ -28,7 +29,7 @@ class Delete : public Command {
       return ExitCode::kDone;
     }
     console.out << name << " (" << deleted.suite << ") deleted with " << WithThousands(deleted.generation_count)
-                << " answers; no other job gets its number.\n";
+                << Plural(deleted.generation_count, " answer", " answers") << "; no other job gets its number.\n";
     return ExitCode::kDone;
   }
 

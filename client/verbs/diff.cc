@@ -2,6 +2,7 @@
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/rows.h"
 #include "client/verb.h"
@@ -64,7 +65,8 @@ class Diff : public Command {
     RETURN_IF_ERROR(rows.Finish());
     if (console.format == Format::kText) {
       console.out << (diff.differences.empty() ? "" : "\n") << WithThousands(diff.difference_count)
-                  << " differences; A has " << WithThousands(diff.row_count_a) << " rows, B has "
+                  << Plural(diff.difference_count, " difference; A has ", " differences; A has ")
+                  << WithThousands(diff.row_count_a) << Plural(diff.row_count_a, " row, B has ", " rows, B has ")
                   << WithThousands(diff.row_count_b) << ".\n";
     }
     return code;

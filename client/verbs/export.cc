@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/files.h"
 #include "client/jobs.h"
@@ -151,10 +152,10 @@ class ExportResults : public Command {
     }
     if (file_count == 0) return absl::NotFoundError("The job has no answers to tasks of HELMET's.");
     if (missing_text_count_ > 0) {
-      console.err << "varifocal: " << missing_text_count_
-                  << " items have no input_text: no --tokenizer was given that made their prompts.\n";
+      console.err << "varifocal: " << missing_text_count_ << Plural(missing_text_count_, " item has", " items have")
+                  << " no input_text: no --tokenizer was given that made their prompts.\n";
     }
-    console.out << file_count << " result files\n";
+    console.out << file_count << Plural(file_count, " result file\n", " result files\n");
     return ExitCode::kDone;
   }
 
@@ -248,7 +249,8 @@ class ExportResults : public Command {
     }
     if (skipped_count > 0) {
       console.err << "varifocal: " << task.name << " at " << length << ", " << variant.Name() << ": " << skipped_count
-                  << " questions without an answer were left out, as upstream leaves them out.\n";
+                  << Plural(skipped_count, " question without an answer was", " questions without an answer were")
+                  << " left out, as upstream leaves them out.\n";
     }
     if (data.empty()) return Json();
     const Json averaged = Averages(lists, [](const std::string& name) { return absl::StrContains(name, "_len"); });

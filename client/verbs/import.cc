@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/plural.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "client/embedded.h"
@@ -67,11 +68,12 @@ class Import : public Command {
       for (const std::string& sentence : result.left_out) console.err << "varifocal: " << sentence << "\n";
       if (result.unscored_count > 0) {
         console.err << "varifocal: " << result.path << ": " << result.unscored_count
-                    << " answers have no score from the judge.\n";
+                    << Plural(result.unscored_count, " answer has", " answers have") << " no score from the judge.\n";
       }
       if (result.unknown_count > 0) {
         console.err << "varifocal: " << result.path << ": " << result.unknown_count
-                    << " judgments belong to no answer in job " << result.job_id << ".\n";
+                    << Plural(result.unknown_count, " judgment belongs", " judgments belong") << " to no answer in job "
+                    << result.job_id << ".\n";
       }
       if (result.unknown_count > 0 || !result.left_out.empty()) code = ExitCode::kFailed;
       if (console.format != Format::kText) {
@@ -82,8 +84,9 @@ class Import : public Command {
                                             {"unknown_count", result.unknown_count},
                                             {"unscored_count", result.unscored_count}}));
       } else {
-        console.out << "jobs/" << result.job_id << ": " << result.value_count << " scores of "
-                    << absl::StrJoin(result.metrics, ", ") << " from " << result.path << "\n";
+        console.out << "jobs/" << result.job_id << ": " << result.value_count
+                    << Plural(result.value_count, " score of ", " scores of ") << absl::StrJoin(result.metrics, ", ")
+                    << " from " << result.path << "\n";
       }
     }
     return code;
@@ -132,7 +135,9 @@ class Import : public Command {
     import.spec = std::move(job);
     ASSIGN_OR_RETURN(const AnswerImportResult result, ImportAnswersHere(std::move(import)));
     if (result.unused_count > 0) {
-      console.err << "varifocal: " << result.unused_count << " answers belong to no prompt of the suite.\n";
+      console.err << "varifocal: " << result.unused_count
+                  << Plural(result.unused_count, " answer belongs", " answers belong")
+                  << " to no prompt of the suite.\n";
     }
     if (console.format != Format::kText) {
       RETURN_IF_ERROR(PrintJson(console, {{"job", absl::StrCat("jobs/", result.job_id)},
@@ -140,8 +145,9 @@ class Import : public Command {
                                           {"failed_count", result.failed_count},
                                           {"unused_count", result.unused_count}}));
     } else {
-      console.out << "jobs/" << result.job_id << ": " << result.answered_count << " answers judged, "
-                  << result.failed_count << " prompts without one\n";
+      console.out << "jobs/" << result.job_id << ": " << result.answered_count
+                  << Plural(result.answered_count, " answer judged, ", " answers judged, ") << result.failed_count
+                  << Plural(result.failed_count, " prompt without one\n", " prompts without one\n");
     }
     return result.failed_count == 0 ? ExitCode::kDone : ExitCode::kFailed;
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/verb.h"
 
@@ -31,9 +32,10 @@ class Merge : public Command {
                                           {"generation_count", merged.generation_count}}));
       return ExitCode::kDone;
     }
-    console.out << out_ << ": " << WithThousands(merged.shard_count) << " shards, "
-                << WithThousands(merged.sample_count) << " questions, " << WithThousands(merged.generation_count)
-                << " answers.\n";
+    console.out << out_ << ": " << WithThousands(merged.shard_count)
+                << Plural(merged.shard_count, " shard, ", " shards, ") << WithThousands(merged.sample_count)
+                << Plural(merged.sample_count, " question, ", " questions, ") << WithThousands(merged.generation_count)
+                << Plural(merged.generation_count, " answer.\n", " answers.\n");
     if (!merged.missing_shards.empty()) {
       console.err << "Note: without shards " << absl::StrJoin(merged.missing_shards, ", ")
                   << "; the job is incomplete.\n";

@@ -1,48 +1,64 @@
 // varifocal metric: scores answers with the metrics of eval_tasks, without any model.
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/json_strings.h"
 #include "base/status_macros.h"
 #include "client/files.h"
 #include "client/rows.h"
 #include "client/verb.h"
 #include "eval_tasks/helmet/score.h"
 #include "eval_tasks/metric.h"
+#include "eval_tasks/row_texts.h"
 #include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
 namespace {
 
-absl::StatusOr<std::vector<std::string>> Strings(const Json& line, const char* key, bool required) {
-  std::vector<std::string> values;
-  const auto found = line.find(key);
-  if (found == line.end()) {
-    if (!required) return values;
-    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is missing."));
-  }
-  const Json list = found->is_array() ? *found : Json::array({*found});
-  for (const Json& item : list) {
-    if (!item.is_string()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", key, "\" must be text or a list of texts, not ", item.type_name(), "."));
-    }
-    values.push_back(item.get<std::string>());
-  }
-  if (required && values.empty()) return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is an empty list."));
-  return values;
+absl::StatusOr<std::vector<std::string>> Names(const Json& line) {
+  return NonBlankTextsOf(FindField(line, "metric"), "\"metric\"");
 }
 
-absl::StatusOr<MetricInput> ReadInput(const Json& line) {
+// One index, or a list of them.
+absl::StatusOr<std::vector<int>> GoldIndices(const Json& line) {
+  constexpr char kKey[] = "gold_continuation_index";
+  std::vector<int> indices;
+  const Json* found = FindField(line, kKey);
+  if (found == nullptr || found->is_null()) return indices;
+  for (const Json& item : found->is_array() ? *found : Json::array({*found})) {
+    ASSIGN_OR_RETURN(const int64_t index, GetInt(Json{{kKey, item}}, kKey));
+    if (index < 0 || index > std::numeric_limits<int>::max()) {
+      return absl::InvalidArgumentError(absl::StrCat("\"", kKey, "\" is ", index, "; it must be 0 or above."));
+    }
+    indices.push_back(static_cast<int>(index));
+  }
+  return indices;
+}
+
+// `written` is the line with long numbers as texts: gold answers are read as in rows of a task.
+absl::StatusOr<MetricInput> ReadInput(const Json& line, const Json& written) {
   MetricInput input;
   ASSIGN_OR_RETURN(const std::optional<std::string> prediction, FindString(line, "prediction"));
   input.prediction = prediction.value_or("");
-  ASSIGN_OR_RETURN(input.gold, Strings(line, "gold", /*required=*/false));
-  ASSIGN_OR_RETURN(input.continuations, Strings(line, "continuations", /*required=*/false));
-  ASSIGN_OR_RETURN(const std::optional<int64_t> gold_index, FindInt(line, "gold_continuation_index"));
-  input.gold_continuation_index = gold_index.value_or(-1);
+  if (const Json* gold = FindField(written, "gold"); gold != nullptr) {
+    ASSIGN_OR_RETURN(input.gold, NonBlankTextsOf(gold, "\"gold\""));
+  }
+  if (const Json* texts = FindField(line, "continuations"); texts != nullptr) {
+    const Json list = texts->is_array() ? *texts : Json::array({*texts});
+    ASSIGN_OR_RETURN(input.continuations, GetStrings(Json{{"continuations", list}}, "continuations"));
+  }
+  ASSIGN_OR_RETURN(input.gold_continuation_indices, GoldIndices(line));
   if (const auto scores = line.find("continuation_scores"); scores != line.end()) {
+    if (!scores->is_array()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"continuation_scores\" must be a list, not ", JsonKind(*scores), "."));
+    }
     for (const Json& score : *scores) {
       ContinuationScore read;
       ASSIGN_OR_RETURN(read.log_likelihood, GetDouble(score, "log_likelihood"));
@@ -79,7 +95,7 @@ absl::StatusOr<Json> ScoreOne(const std::string& name, const Json& line, const M
     ASSIGN_OR_RETURN(whole.reference_json, DumpJson(line.contains("gold") ? line["gold"] : Json()));
     return metric->Score(whole);
   }
-  if (!metric->needs_continuations && (!line.contains("prediction") || input.gold.empty())) {
+  if (!metric->needs_continuations && (line.value("prediction", Json()).is_null() || input.gold.empty())) {
     return absl::InvalidArgumentError(absl::StrCat(name, " needs \"prediction\" and at least one \"gold\"."));
   }
   return metric->Score(input);
@@ -93,19 +109,21 @@ class JudgeAnswers : public Command {
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
     bool has_error = false;
-    const auto judge = [&](int64_t, const Json& line) -> absl::Status {
-      ASSIGN_OR_RETURN(const std::vector<std::string> names, Strings(line, "metric", /*required=*/true));
+    const auto judge = [&](int64_t, absl::string_view text) -> absl::Status {
+      ASSIGN_OR_RETURN(const Json line, ParseJsonObject(text));
+      ASSIGN_OR_RETURN(const Json written, ParseRowObject(text));
+      ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(line));
       // HELMET's kinds read their own gold answers.
       const bool is_helmet = std::all_of(names.begin(), names.end(), IsHelmet);
       ASSIGN_OR_RETURN(const MetricInput input,
-                       is_helmet ? absl::StatusOr<MetricInput>(MetricInput()) : ReadInput(line));
+                       is_helmet ? absl::StatusOr<MetricInput>(MetricInput()) : ReadInput(line, written));
       Json values = Json::object();
       for (const std::string& name : names) {
         ASSIGN_OR_RETURN(values[name], ScoreOne(name, line, input));
       }
       return Print(console, values);
     };
-    RETURN_IF_ERROR(ForEachJsonLine(jsonl_, judge, [&](const absl::Status& error) {
+    RETURN_IF_ERROR(ForEachLine(jsonl_, judge, [&](const absl::Status& error) {
       has_error = true;
       console.err << "varifocal: " << error.message() << "\n";
       Print(console, {{"error", std::string(error.message())}}).IgnoreError();  // a line for every line
@@ -140,11 +158,13 @@ constinit const Verb kMetricVerb = {
     .summary = "score existing answers",
     .about =
         R"(Reads one JSON object per line and prints one per line without buffering: {metric name: value, ..}. "metric" is
-a name or a list of names, "gold" a string or a list of accepted strings. A metric of log-likelihoods
-takes "continuation_scores" [{"log_likelihood", "token_count", "is_greedy"}] and
-"gold_continuation_index" (from 0) instead of a prediction. "helmet/KIND" returns an object: the prediction after
-HELMET's post-processing of that kind (docs/helmet.md). Other keys are ignored, so that rows may have ids. A line that
-is refused gives {"error": sentence}, also on standard error; the others are scored, and the exit code is 1.)",
+a name or a list of names, "gold" an accepted text or a list of them, read as in rows of a task: numbers
+and truth values are texts as JSON writes them, and none may be empty. A metric of log-likelihoods takes
+"continuation_scores" [{"log_likelihood", "token_count", "is_greedy"}] and "gold_continuation_index"
+(from 0; a list where several are right) instead of a prediction. "helmet/KIND" returns an object: the
+prediction after HELMET's post-processing of that kind (docs/helmet.md). Other keys are ignored, so that
+rows may have ids. A line that is refused gives {"error": sentence}, also on standard error; the others
+are scored, and the exit code is 1.)",
     .examples =
         "echo '{\"metric\": \"token_f1\", \"prediction\": \"the red door\", \"gold\": [\"a red door\"]}' > "
         "answers.jsonl\n"

@@ -1,6 +1,7 @@
 // varifocal resume: continues a job with its missing samples.
 #include <ostream>
 
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/jobs.h"
 #include "client/verb.h"
@@ -33,7 +34,8 @@ class Resume : public Command {
       return ExitCode::kDone;
     }
     const int64_t missing = job.progress().planned_count() - job.progress().done_count();
-    console.out << job.name() << " " << StateName(job.state()) << ": " << WithThousands(missing) << " samples left.\n";
+    console.out << job.name() << " " << StateName(job.state()) << ": " << WithThousands(missing)
+                << Plural(missing, " sample left.\n", " samples left.\n");
     return ExitCode::kDone;
   }
 

@@ -69,6 +69,7 @@ class MakeSamples : public Command {
     const std::shared_ptr<const TokenCounter> chat_counter = MakeTokenCounter(tokenizer, chat_format);
     ASSIGN_OR_RETURN(const Grid grid, MakeGrid(*valid));
     for (const std::string& missing : grid.missing) console.err << "varifocal: " << missing << "\n";
+    for (const std::string& note : grid.notes) console.err << "varifocal: " << note << "\n";
 
     Rows rows(console, {{.key = "task"},
                         {.key = "context_length"},

@@ -79,12 +79,12 @@ constexpr std::array<std::pair<const char*, double Measures::*>, 7> kMeasureName
     {"rougeLsum_recall", &Measures::rouge_lsum_recall},
 }};
 
-absl::StatusOr<Measures> Measure(absl::string_view output, const Texts& gold) {
-  const MetricInput input = {std::string(output), gold, {}, {}, -1};
+Measures Measure(absl::string_view output, const Texts& gold) {
+  const UpstreamTextMeasures text = MeasureAsUpstream(output, gold);
   Measures measures;
-  ASSIGN_OR_RETURN(measures.exact_match, ScoreExactMatch(input));
-  ASSIGN_OR_RETURN(measures.f1, ScoreTokenF1(input));
-  ASSIGN_OR_RETURN(measures.substring_exact_match, ScoreSubstringExactMatch(input));
+  measures.exact_match = text.exact_match;
+  measures.f1 = text.token_f1;
+  measures.substring_exact_match = text.substring_exact_match;
   for (const std::string& answer : gold) {
     const RougeScore l = RougeL(answer, output), lsum = RougeLsum(answer, output);
     measures.rouge_l_f1 = std::max(measures.rouge_l_f1, l.f1);
@@ -104,8 +104,8 @@ Json ToJson(const Measures& measures) {
 absl::StatusOr<Json> BetterOfWholeAndParsed(absl::string_view output, const Json& gold, absl::string_view prefix) {
   ASSIGN_OR_RETURN(const Texts texts, GoldTexts(gold));
   const std::string parsed = ParseOutput(output, prefix);
-  ASSIGN_OR_RETURN(Measures measures, Measure(output, texts));
-  ASSIGN_OR_RETURN(const Measures of_parsed, Measure(parsed, texts));
+  Measures measures = Measure(output, texts);
+  const Measures of_parsed = Measure(parsed, texts);
   for (const auto& [name, member] : kMeasureNames) {
     measures.*member = std::max(measures.*member, of_parsed.*member);
   }
@@ -116,7 +116,7 @@ absl::StatusOr<Json> BetterOfWholeAndParsed(absl::string_view output, const Json
 
 absl::StatusOr<Json> ScoreMetrics(absl::string_view output, const Json& gold, const Json&) {
   ASSIGN_OR_RETURN(const Texts texts, GoldTexts(gold));
-  ASSIGN_OR_RETURN(const Measures measures, Measure(output, texts));
+  const Measures measures = Measure(output, texts);
   return ToJson(measures);
 }
 
@@ -133,7 +133,7 @@ absl::StatusOr<Json> ScoreSummary(absl::string_view output, const Json& gold, co
 absl::StatusOr<Json> ScoreLabel(absl::string_view output, const Json& gold, const Json&) {
   ASSIGN_OR_RETURN(const Texts texts, GoldTexts(gold));
   const std::string parsed = ParseOutput(output, "label:");
-  ASSIGN_OR_RETURN(const Measures measures, Measure(parsed, texts));
+  const Measures measures = Measure(parsed, texts);
   Json object = ToJson(measures);
   object["parsed_output"] = parsed;
   return object;

@@ -208,8 +208,8 @@ TEST(HelmetTemplateTest, ValuesAreShownAsPythonShowsThem) {
   EXPECT_EQ(PythonRepr(shown).value(), "[True, False, None, 7, 0.5, 'a']");
   EXPECT_EQ(PythonStr(true).value(), "True");
   EXPECT_EQ(PythonStr(false).value(), "False");
-  EXPECT_EQ(PythonStr(Json::object()).status().message(), "is object, not a text or a number");
-  EXPECT_EQ(PythonRepr(Json::array({Json::object()})).status().message(), "is object, not a text or a number");
+  EXPECT_EQ(PythonStr(Json::object()).status().message(), "is an object, not a text or a number");
+  EXPECT_EQ(PythonRepr(Json::array({Json::object()})).status().message(), "is an object, not a text or a number");
 }
 
 }  // namespace

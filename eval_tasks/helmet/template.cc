@@ -1,6 +1,7 @@
 #include "eval_tasks/helmet/template.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/json_strings.h"
 #include "base/status_macros.h"
 #include "eval_tasks/python/repr.h"
 
@@ -67,7 +68,7 @@ absl::StatusOr<std::string> PythonStr(const Json& value) {
   if (value.is_boolean()) return std::string(value.get<bool>() ? "True" : "False");
   if (value.is_number_float()) return varifocal::PythonRepr(value.get<double>());
   if (value.is_number()) return value.dump();
-  return absl::InvalidArgumentError(absl::StrCat("is ", value.type_name(), ", not a text or a number"));
+  return absl::InvalidArgumentError(absl::StrCat("is ", JsonKind(value), ", not a text or a number"));
 }
 
 }  // namespace varifocal::helmet

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "eval_tasks/metrics/normalize.h"
 
@@ -17,11 +18,16 @@ namespace {
 absl::Status Check(const MetricInput& input) {
   const size_t count = input.continuation_scores.size();
   if (count < 2) {
-    return absl::InvalidArgumentError(absl::StrCat(count, " continuations were scored; a choice needs at least 2"));
+    return absl::InvalidArgumentError(absl::StrCat(count, Plural(count, " continuation was", " continuations were"),
+                                                   " scored; a choice needs at least 2"));
   }
-  if (input.gold_continuation_index < 0 || static_cast<size_t>(input.gold_continuation_index) >= count) {
-    return absl::InvalidArgumentError(absl::StrCat("the gold continuation has index ", input.gold_continuation_index,
-                                                   "; there are ", count, " continuations"));
+  if (input.gold_continuation_indices.empty()) {
+    return absl::InvalidArgumentError("no gold continuation is named; a choice needs at least 1");
+  }
+  for (const int index : input.gold_continuation_indices) {
+    if (index >= 0 && static_cast<size_t>(index) < count) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the gold continuation has index ", index, "; there are ", count, " continuations"));
   }
   for (const ContinuationScore& score : input.continuation_scores) {
     if (!std::isfinite(score.log_likelihood)) {
@@ -36,6 +42,11 @@ int IndexOfLargest(const std::vector<double>& values) {
   return std::max_element(values.begin(), values.end()) - values.begin();
 }
 
+double IsRight(const MetricInput& input, int chosen) {
+  const std::vector<int>& right = input.gold_continuation_indices;
+  return std::find(right.begin(), right.end(), chosen) != right.end() ? 1.0 : 0.0;
+}
+
 }  // namespace
 
 int ChosenContinuation(const MetricInput& input) {
@@ -46,14 +57,15 @@ int ChosenContinuation(const MetricInput& input) {
 
 absl::StatusOr<double> ScoreMultipleChoice(const MetricInput& input) {
   RETURN_IF_ERROR(Check(input));
-  return ChosenContinuation(input) == input.gold_continuation_index ? 1.0 : 0.0;
+  return IsRight(input, ChosenContinuation(input));
 }
 
 absl::StatusOr<double> ScoreMultipleChoiceNormalized(const MetricInput& input) {
   RETURN_IF_ERROR(Check(input));
   if (input.continuations.size() != input.continuation_scores.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(input.continuation_scores.size(), " continuations were scored; ",
-                                                   input.continuations.size(), " texts were given"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the counts of scored continuations and of their texts differ: ", input.continuation_scores.size(),
+                     " and ", input.continuations.size()));
   }
   std::vector<double> values;
   for (size_t i = 0; i < input.continuations.size(); ++i) {
@@ -62,7 +74,7 @@ absl::StatusOr<double> ScoreMultipleChoiceNormalized(const MetricInput& input) {
     const double value = input.continuation_scores[i].log_likelihood;
     values.push_back(length == 0 ? -std::numeric_limits<double>::infinity() : value / length);
   }
-  return IndexOfLargest(values) == input.gold_continuation_index ? 1.0 : 0.0;
+  return IsRight(input, IndexOfLargest(values));
 }
 
 absl::StatusOr<double> ScoreGreedyContinuation(const MetricInput& input) {
@@ -86,7 +98,8 @@ absl::StatusOr<double> PerToken(const MetricInput& input, size_t index) {
   const auto& scores = input.continuation_scores;
   if (scores.size() != 2 || scores[0].token_count < 1 || scores[0].token_count != scores[1].token_count) {
     return absl::InvalidArgumentError(
-        absl::StrCat(scores.size(), " continuations were scored; the same tokens after 2 contexts are needed"));
+        absl::StrCat(scores.size(), Plural(std::ssize(scores), " continuation was", " continuations were"),
+                     " scored; the same tokens after 2 contexts are needed"));
   }
   return scores[index].log_likelihood / scores[index].token_count;
 }

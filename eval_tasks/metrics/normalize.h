@@ -2,7 +2,7 @@
 //
 // The reference is a line of Python, so its Unicode rules are Python's: str.lower() with the final sigma and the dotted
 // capital I, `\b` between letters or digits and everything else (a combining accent is not a letter), str.split().
-// Note that the answer "A" normalises to "", which every text contains.
+// Note that the answer "A" normalises to "", which every text contains; text_metrics.h treats such gold answers apart.
 //
 // Bytes that are not UTF-8 count as U+FFFD each.
 // Source: SQuAD's evaluation script as HELMET uses it (normalize_answer).

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/seeds.h"
+#include "eval_tasks/text_bytes.h"
 
 namespace varifocal {
 namespace {
@@ -104,7 +105,7 @@ class ContextGain : public SingleQuestionTask {
     ASSIGN_OR_RETURN(const std::string text, tokenizer.DecodePiece(sample.continuation_token_ids[0]));
     sample.continuations.assign(2, text);
     sample.gold = {text};
-    sample.gold_continuation_index = 0;
+    sample.gold_continuation_indices = {0};
     return sample;
   }
 
@@ -129,6 +130,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeContextGain(const TaskSpec& spec, absl
   }
   const std::string digest = Sha256Hex(bytes);
   RETURN_IF_ERROR(CheckRecordedSha256(spec.parameters, path, digest));
+  RETURN_IF_ERROR(CheckIsText(path, bytes));
   const size_t size = bytes.size();
   auto task = std::make_unique<ContextGain>(spec, std::move(bytes), digest);
   if (task->question_count() == 0) {

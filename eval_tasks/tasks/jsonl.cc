@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -36,11 +37,11 @@ std::string TruncateContext(const std::string& context, size_t keep, absl::strin
                       context.substr(CharacterStart(context, context.size() - (keep - keep / 2))));
 }
 
-bool HoldsAny(absl::string_view text, const std::vector<std::string>& needles) {
-  for (const std::string& needle : needles) {
-    if (text.find(needle) != absl::string_view::npos) return true;
-  }
-  return false;
+// Answers are compared without white space at their ends.
+bool HoldsAnswer(absl::string_view text, const std::vector<std::string>& gold) {
+  return std::any_of(gold.begin(), gold.end(), [&](const std::string& answer) {
+    return absl::StrContains(text, absl::StripAsciiWhitespace(answer));
+  });
 }
 
 bool HoldsAll(absl::string_view text, const std::vector<std::string>& needles) {
@@ -92,10 +93,7 @@ class JsonlTask : public Task {
     sample.continuations = row.choices;
     sample.sampling_seed = SamplingSeed(ItemSeed(request.seed, spec_.name, request.index));
     sample.gold = row.gold;
-    if (!row.choices.empty()) {
-      const auto right = std::find(row.choices.begin(), row.choices.end(), row.gold[0]);
-      sample.gold_continuation_index = right - row.choices.begin();
-    }
+    sample.gold_continuation_indices = row.gold_choices;
     sample.metrics = spec_.metrics;
     return sample;
   }
@@ -196,7 +194,7 @@ class JsonlTask : public Task {
       // The row's evidence, or else the answer itself.
       const std::vector<std::string>& evidence = rows_[sample.index].evidence;
       sample.truncation.gold_survived = evidence.empty()
-                                            ? !HoldsAny(context, sample.gold) || HoldsAny(*kept, sample.gold)
+                                            ? !HoldsAnswer(context, sample.gold) || HoldsAnswer(*kept, sample.gold)
                                             : HoldsAll(*kept, evidence);
       whole = std::move(sample);
     }

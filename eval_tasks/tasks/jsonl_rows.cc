@@ -9,46 +9,28 @@
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "eval_tasks/row_texts.h"
+#include "eval_tasks/text_bytes.h"
 
 namespace varifocal {
 namespace {
 
-// A field as text: a text itself, or a number or truth value as JSON writes it.
-absl::StatusOr<std::string> FieldText(const Json& object, const std::string& field) {
-  const auto it = object.find(field);
-  if (it == object.end() || it->is_null())
-    return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is missing"));
-  if (it->is_string()) return it->get<std::string>();
-  if (it->is_number() || it->is_boolean()) return it->dump();
-  return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is ", it->type_name(), ", not a text"));
-}
+// In errors.
+std::string Called(const std::string& field) { return absl::StrCat("the field \"", field, "\""); }
 
-absl::StatusOr<std::vector<std::string>> FieldTexts(const Json& object, const std::string& field) {
-  std::vector<std::string> texts;
-  const auto it = object.find(field);
-  if (it != object.end() && it->is_array()) {
-    for (const Json& item : *it) {
-      ASSIGN_OR_RETURN(std::string text, FieldText(Json{{field, item}}, field));
-      texts.push_back(std::move(text));
-    }
-  } else {
-    ASSIGN_OR_RETURN(std::string text, FieldText(object, field));
-    texts.push_back(std::move(text));
-  }
-  if (texts.empty()) return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is an empty list"));
-  for (const std::string& text : texts) {
-    if (absl::StripAsciiWhitespace(text).empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" is empty"));
-    }
-  }
-  return texts;
+absl::StatusOr<std::string> FieldText(const Json& row, const std::string& field) {
+  return TextOf(FindField(row, field), Called(field));
+}
+absl::StatusOr<std::string> NonBlankField(const Json& row, const std::string& field) {
+  return NonBlankTextOf(FindField(row, field), Called(field));
+}
+absl::StatusOr<std::vector<std::string>> NonBlankFields(const Json& row, const std::string& field) {
+  return NonBlankTextsOf(FindField(row, field), Called(field));
 }
 
 absl::StatusOr<JsonlRow> ParseRow(absl::string_view line, int line_number, const Parameters& parameters,
                                   const std::vector<TemplatePart>& prompt) {
-  ASSIGN_OR_RETURN(const Json object, ParseJson(line));
-  if (!object.is_object())
-    return absl::InvalidArgumentError(absl::StrCat("is ", object.type_name(), ", not a JSON object"));
+  ASSIGN_OR_RETURN(const Json object, ParseRowObject(line));
   JsonlRow row;
   row.line_number = line_number;
   const std::string& context_field = GetText(parameters, "context");
@@ -63,25 +45,27 @@ absl::StatusOr<JsonlRow> ParseRow(absl::string_view line, int line_number, const
   if (!context_field.empty()) {
     ASSIGN_OR_RETURN(row.context, FieldText(object, context_field));
   }
-  ASSIGN_OR_RETURN(row.gold, FieldTexts(object, GetText(parameters, "gold")));
+  ASSIGN_OR_RETURN(row.gold, NonBlankFields(object, GetText(parameters, "gold")));
   row.id = absl::StrCat(line_number);
-  if (!GetText(parameters, "id").empty()) {
-    ASSIGN_OR_RETURN(row.id, FieldText(object, GetText(parameters, "id")));
-    if (row.id.empty())
-      return absl::InvalidArgumentError(absl::StrCat("the field \"", GetText(parameters, "id"), "\" is empty"));
+  if (const std::string& field = GetText(parameters, "id"); !field.empty()) {
+    ASSIGN_OR_RETURN(row.id, NonBlankField(object, field));
   }
-  if (!GetText(parameters, "cluster").empty()) {
-    ASSIGN_OR_RETURN(row.cluster, FieldText(object, GetText(parameters, "cluster")));
+  if (const std::string& field = GetText(parameters, "cluster"); !field.empty()) {
+    ASSIGN_OR_RETURN(row.cluster, NonBlankField(object, field));
   }
-  if (!GetText(parameters, "choices").empty()) {
-    ASSIGN_OR_RETURN(row.choices, FieldTexts(object, GetText(parameters, "choices")));
+  if (const std::string& field = GetText(parameters, "choices"); !field.empty()) {
+    ASSIGN_OR_RETURN(row.choices, NonBlankFields(object, field));
     if (row.choices.size() < 2) return absl::InvalidArgumentError("has 1 choice; at least 2 are needed");
-    if (std::find(row.choices.begin(), row.choices.end(), row.gold[0]) == row.choices.end()) {
-      return absl::InvalidArgumentError("the gold answer is not among the choices");
+    for (int i = 0; i < std::ssize(row.choices); ++i) {
+      if (std::find(row.gold.begin(), row.gold.end(), row.choices[i]) != row.gold.end()) row.gold_choices.push_back(i);
+    }
+    if (row.gold_choices.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          row.gold.size() == 1 ? "the gold answer is not" : "none of the gold answers is", " among the choices"));
     }
   }
-  if (!GetText(parameters, "evidence").empty()) {
-    ASSIGN_OR_RETURN(row.evidence, FieldTexts(object, GetText(parameters, "evidence")));
+  if (const std::string& field = GetText(parameters, "evidence"); !field.empty()) {
+    ASSIGN_OR_RETURN(row.evidence, NonBlankFields(object, field));
     for (const std::string& text : row.evidence) {
       if (!absl::StrContains(row.context, text)) {
         return absl::InvalidArgumentError("an evidence text is not in the context");
@@ -89,6 +73,26 @@ absl::StatusOr<JsonlRow> ParseRow(absl::string_view line, int line_number, const
     }
   }
   return row;
+}
+
+// Of what the template leaves out, nothing is asked.
+absl::Status CheckShows(const std::vector<TemplatePart>& prompt, const Parameters& parameters) {
+  const auto shows = [&](const std::string& field) {
+    return std::any_of(prompt.begin(), prompt.end(), [&](const TemplatePart& part) {
+      return part.is_field && (field.empty() || part.text == field);
+    });
+  };
+  if (const std::string& context = GetText(parameters, "context"); !shows(context)) {
+    if (!context.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("context: the prompt has no {", context,
+                                                     "}, so no model would see the context; rows that are "
+                                                     "not independent are named by `cluster` instead"));
+    }
+    if (GetText(parameters, "choices").empty()) {
+      return absl::InvalidArgumentError("prompt: it has no field such as {question}, so every row would ask the same");
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Rows of one context adjacent, contexts in the order of their first rows.
@@ -137,6 +141,8 @@ absl::StatusOr<std::vector<TemplatePart>> ParseTemplate(absl::string_view text) 
 absl::StatusOr<std::vector<JsonlRow>> ParseJsonlRows(const Parameters& parameters, absl::string_view path,
                                                      absl::string_view bytes) {
   ASSIGN_OR_RETURN(const std::vector<TemplatePart> prompt, ParseTemplate(GetText(parameters, "prompt")));
+  RETURN_IF_ERROR(CheckShows(prompt, parameters));
+  RETURN_IF_ERROR(CheckBeginsText(path, bytes));
   std::vector<JsonlRow> rows;
   std::map<std::string, int> line_of_id;
   int line_number = 0;

@@ -29,6 +29,7 @@ struct JsonlRow {
   std::vector<TemplatePart> prompt;  // fields replaced, except the context
   std::vector<std::string> gold;
   std::vector<std::string> choices;
+  std::vector<int> gold_choices;      // indices of those that are gold answers
   std::vector<std::string> evidence;  // texts contained in the context
 };
 

@@ -159,7 +159,7 @@ absl::StatusOr<std::vector<Sample>> NativeTask::FillGroup(const SampleRequest& r
     sample.max_new_tokens = fit.max_new_tokens;
     sample.continuations = question.continuations;
     sample.gold = question.gold;
-    sample.gold_continuation_index = question.gold_continuation_index;
+    if (!question.continuations.empty()) sample.gold_continuation_indices = {question.gold_continuation_index};
     sample.depth = question.depth;
     sample.evidence = EvidenceBytes(*plan, fitted, i);
     if (request.locates_all) {

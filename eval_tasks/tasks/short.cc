@@ -1,6 +1,7 @@
 #include "eval_tasks/tasks/short.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -11,6 +12,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/json_strings.h"
+#include "base/plural.h"
 #include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
@@ -18,10 +20,13 @@
 #include "eval_tasks/python/random.h"
 #include "eval_tasks/python/text.h"
 #include "eval_tasks/seeds.h"
+#include "eval_tasks/text_bytes.h"
 
 namespace varifocal {
 namespace {
 
+constexpr char kAskedRow[] = "asked_row";
+constexpr char kExclude[] = "exclude";
 constexpr uint64_t kFewShotSeed = 1234;  // the harness's --seed for demonstrations
 
 struct ShortRow {
@@ -102,8 +107,9 @@ absl::StatusOr<ShortRow> ReadArc(const Json& row) {
   ASSIGN_OR_RETURN(const std::string answer, GetString(row, "answerKey"));
   ASSIGN_OR_RETURN(const ArcChoices choices, ReadChoices(holder.value("choices", Json())));
   if (choices.labels.size() != choices.texts.size()) {
-    return WrongField("choices",
-                      absl::StrCat("has ", choices.labels.size(), " labels for ", choices.texts.size(), " texts"));
+    return WrongField(
+        "choices", absl::StrCat("has ", choices.labels.size(), Plural(std::ssize(choices.labels), " label", " labels"),
+                                " for ", choices.texts.size(), Plural(std::ssize(choices.texts), " text", " texts")));
   }
   RETURN_IF_ERROR(CheckIsChoice(choices.texts, "choices"));
   if (answer.empty()) return WrongField("answerKey", kNoAnswer);
@@ -111,20 +117,29 @@ absl::StatusOr<ShortRow> ReadArc(const Json& row) {
   if (right == choices.labels.end()) {
     return WrongField("answerKey", "is not the label of a choice");
   }
+  if (std::find(right + 1, choices.labels.end(), answer) != choices.labels.end()) {
+    return WrongField("answerKey", "is the label of several choices");
+  }
   return Choice(absl::StrCat("Question: ", question, "\nAnswer:"), choices.texts, right - choices.labels.begin());
 }
 
 // BoolQ's rows have "answer"; SuperGLUE's "label", a truth value in its release and 0 or 1 on the hub.
+absl::StatusOr<int> TruthIndex(const Json& row, const char* field) {
+  if (row.contains(field) && row[field].is_boolean()) return row[field].get<bool>() ? 1 : 0;
+  ASSIGN_OR_RETURN(const int64_t label, WholeNumber(row, field));
+  return Index(label, 2, field);
+}
+
 absl::StatusOr<ShortRow> ReadBoolQ(const Json& row) {
   ASSIGN_OR_RETURN(const std::string passage, GetString(row, "passage"));
   ASSIGN_OR_RETURN(const std::string question, GetString(row, "question"));
-  int gold_index = 0;
-  const char* field = row.contains("answer") ? "answer" : "label";
-  if (row.contains(field) && row[field].is_boolean()) {
-    gold_index = row[field].get<bool>() ? 1 : 0;
-  } else {
-    ASSIGN_OR_RETURN(const int64_t label, WholeNumber(row, field));
-    ASSIGN_OR_RETURN(gold_index, Index(label, 2, field));
+  ASSIGN_OR_RETURN(const int gold_index, TruthIndex(row, row.contains("answer") ? "answer" : "label"));
+  if (row.contains("answer") && row.contains("label")) {
+    ASSIGN_OR_RETURN(const int label, TruthIndex(row, "label"));
+    if (label != gold_index) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the fields \"answer\" and \"label\" disagree: ", row["answer"].dump(), " and ", row["label"].dump()));
+    }
   }
   return Choice(absl::StrCat(passage, "\nQuestion: ", question, "?\nAnswer:"), {"no", "yes"}, gold_index);
 }
@@ -225,6 +240,7 @@ const ShortKind& KindNamed(const std::string& name) {
 }
 
 absl::StatusOr<std::vector<Json>> ReadObjects(const std::string& path, absl::string_view bytes) {
+  RETURN_IF_ERROR(CheckBeginsText(path, bytes));
   std::vector<Json> objects;
   int row_number = 0;
   absl::ConsumePrefix(&bytes, "\xEF\xBB\xBF");  // a byte order mark
@@ -235,7 +251,8 @@ absl::StatusOr<std::vector<Json>> ReadObjects(const std::string& path, absl::str
     absl::StatusOr<Json> object = ParseJson(line);
     if (!object.ok()) return Annotate(object.status(), absl::StrCat(path, ": row ", row_number));
     if (!object->is_object())
-      return absl::InvalidArgumentError(absl::StrCat(path, ": row ", row_number, ": is not a JSON object"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": row ", row_number, ": is ", JsonKind(*object), ", not a JSON object"));
     objects.push_back(*std::move(object));
   }
   if (objects.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": has no rows"));
@@ -255,10 +272,17 @@ absl::Status AddLabels(const std::string& path, const char* field, absl::string_
                        std::vector<Json>& objects) {
   const std::vector<absl::string_view> lines = absl::StrSplit(labels, absl::ByAnyChar("\r\n"), absl::SkipEmpty());
   if (lines.size() != objects.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": has ", objects.size(), " rows, and its labels file ",
-                                                   lines.size(), "; they must have as many"));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": has ", objects.size(),
+                                                   Plural(std::ssize(objects), " row", " rows"),
+                                                   ", and its labels file ", lines.size(), "; they must have as many"));
   }
-  for (size_t i = 0; i < lines.size(); ++i) objects[i][field] = std::string(absl::StripAsciiWhitespace(lines[i]));
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (objects[i].contains(field)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": row ", i + 1, ": has the field \"", field,
+                                                     "\", which row 1 leaves to the labels file"));
+    }
+    objects[i][field] = std::string(absl::StripAsciiWhitespace(lines[i]));
+  }
   return absl::OkStatus();
 }
 
@@ -291,32 +315,42 @@ absl::StatusOr<std::vector<ShortRow>> ReadRows(const std::string& path, const st
   return rows;
 }
 
+struct DemoDraw {
+  size_t shots = 0;
+  bool draws_one_more = false;  // and leaves out the asked row
+  std::string path;             // of the pool
+  std::function<bool(size_t row, size_t demo)> is_asked;
+};
+
 // Demonstrations for each row, in the harness's order of draws.
-absl::StatusOr<std::vector<std::vector<size_t>>> DrawDemos(const std::vector<Json>& tests,
-                                                           const std::vector<Json>& pool, bool draws_one_more,
-                                                           size_t shots, const std::string& path) {
+absl::StatusOr<std::vector<std::vector<size_t>>> DrawDemos(size_t row_count, size_t pool_size, const DemoDraw& draw) {
   PythonRandom random(kFewShotSeed);
-  const size_t drawn_count = shots + (draws_one_more ? 1 : 0);
-  if (pool.size() < drawn_count) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": has ", pool.size(), " rows; ", shots,
-                                                   " demonstrations for each question need at least ", drawn_count));
+  const size_t drawn_count = draw.shots + (draw.draws_one_more ? 1 : 0);
+  if (pool_size < drawn_count) {
+    const int64_t shots = draw.shots, have = pool_size;
+    return absl::InvalidArgumentError(
+        absl::StrCat(draw.path, ": has ", have, Plural(have, " row; ", " rows; "), shots,
+                     Plural(shots, " demonstration for each question needs", " demonstrations for each question need"),
+                     " at least ", drawn_count));
   }
   std::vector<std::vector<size_t>> all;
-  for (const Json& test : tests) {
+  for (size_t row = 0; row < row_count; ++row) {
     std::vector<size_t> demos;
-    for (size_t index : random.Sample(pool.size(), drawn_count)) {
-      if (!draws_one_more || pool[index] != test) demos.push_back(index);
+    for (size_t index : random.Sample(pool_size, drawn_count)) {
+      if (!draw.draws_one_more || !draw.is_asked(row, index)) demos.push_back(index);
     }
-    if (demos.size() < shots) {  // the file has duplicates of the row
+    if (demos.size() < draw.shots) {  // the file has duplicates of the row
       std::vector<size_t> others;
-      for (size_t i = 0; i < pool.size(); ++i) {
-        if (pool[i] != test) others.push_back(i);
+      for (size_t i = 0; i < pool_size; ++i) {
+        if (!draw.is_asked(row, i)) others.push_back(i);
       }
-      if (others.size() < shots) return absl::InvalidArgumentError(absl::StrCat(path, ": has too few distinct rows"));
+      if (others.size() < draw.shots) {
+        return absl::InvalidArgumentError(absl::StrCat(draw.path, ": has too few distinct rows"));
+      }
       demos.clear();
-      for (size_t index : random.Sample(others.size(), shots)) demos.push_back(others[index]);
+      for (size_t index : random.Sample(others.size(), draw.shots)) demos.push_back(others[index]);
     }
-    demos.resize(shots);
+    demos.resize(draw.shots);
     all.push_back(std::move(demos));
   }
   return all;
@@ -324,12 +358,13 @@ absl::StatusOr<std::vector<std::vector<size_t>>> DrawDemos(const std::vector<Jso
 
 class ShortTask : public SingleQuestionTask {
  public:
-  ShortTask(TaskSpec spec, std::vector<ShortRow> rows, std::string data_sha256)
-      : spec_(std::move(spec)), rows_(std::move(rows)), data_sha256_(std::move(data_sha256)) {}
+  ShortTask(TaskSpec spec, std::vector<ShortRow> rows, std::string data_sha256, std::string note)
+      : spec_(std::move(spec)), rows_(std::move(rows)), data_sha256_(std::move(data_sha256)), note_(std::move(note)) {}
 
   const std::string& name() const override { return spec_.name; }
   int question_count() const override { return rows_.size(); }
   std::string data_sha256() const override { return data_sha256_; }
+  std::string Note() const override { return note_; }
 
   Sample Identify(const SampleRequest& request) const override {
     const ShortRow& row = rows_[request.index];
@@ -342,7 +377,7 @@ class ShortTask : public SingleQuestionTask {
     sample.continuations = row.continuations;
     sample.given_bytes = row.given_bytes;
     sample.gold = {row.continuations[row.gold_index]};
-    sample.gold_continuation_index = row.gold_index;
+    sample.gold_continuation_indices = {row.gold_index};
     sample.sampling_seed = SamplingSeed(ItemSeed(request.seed, spec_.name, request.index));
     sample.metrics = spec_.metrics;
     return sample;
@@ -372,7 +407,7 @@ class ShortTask : public SingleQuestionTask {
 
   const TaskSpec spec_;
   const std::vector<ShortRow> rows_;
-  const std::string data_sha256_;
+  const std::string data_sha256_, note_;
 };
 
 }  // namespace
@@ -402,18 +437,36 @@ absl::StatusOr<std::unique_ptr<Task>> MakeShortTask(const TaskSpec& spec) {
   const std::string digest = has_pool ? Sha256Hex(file.sha256 + pool_file.sha256) : file.sha256;
   RETURN_IF_ERROR(CheckRecordedSha256(spec.parameters, path, digest));
   ASSIGN_OR_RETURN(std::vector<ShortRow> rows, ReadRows(path, file.objects, kind.read));
-  if (shots > 0) {
-    const std::string& pool_path = has_pool ? shots_path : path;
-    const std::vector<Json>& pool_objects = has_pool ? pool_file.objects : file.objects;
-    ASSIGN_OR_RETURN(const std::vector<ShortRow> pool, ReadRows(pool_path, pool_objects, kind.read));
-    ASSIGN_OR_RETURN(const auto demos, DrawDemos(file.objects, pool_objects, kind.draws_one_more, shots, pool_path));
-    for (size_t i = 0; i < rows.size(); ++i) {
-      std::string before;
-      for (size_t demo : demos[i]) absl::StrAppend(&before, pool[demo].as_demo, "\n\n");
-      rows[i].prompt = before + rows[i].prompt;
-    }
+  if (shots == 0) return std::make_unique<ShortTask>(spec, std::move(rows), digest, "");
+  const std::string& pool_path = has_pool ? shots_path : path;
+  const std::vector<Json>& pool_objects = has_pool ? pool_file.objects : file.objects;
+  ASSIGN_OR_RETURN(const std::vector<ShortRow> pool, ReadRows(pool_path, pool_objects, kind.read));
+  const auto is_same_question = [&](size_t row, size_t demo) {
+    return rows[row].prompt == pool[demo].prompt && rows[row].continuations == pool[demo].continuations;
+  };
+  const auto is_same_row = [&](size_t row, size_t demo) { return file.objects[row] == pool_objects[demo]; };
+  DemoDraw draw = {.shots = shots, .draws_one_more = kind.draws_one_more, .path = pool_path, .is_asked = is_same_row};
+  if (GetText(spec.parameters, kAskedRow) == kExclude) {
+    draw.draws_one_more = true;
+    draw.is_asked = is_same_question;
   }
-  return std::make_unique<ShortTask>(spec, std::move(rows), digest);
+  ASSIGN_OR_RETURN(const auto demos, DrawDemos(rows.size(), pool.size(), draw));
+  int64_t shown_count = 0;
+  std::vector<std::string> before(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t demo : demos[i]) absl::StrAppend(&before[i], pool[demo].as_demo, "\n\n");
+    shown_count +=
+        std::any_of(demos[i].begin(), demos[i].end(), [&](size_t demo) { return is_same_question(i, demo); });
+  }
+  for (size_t i = 0; i < rows.size(); ++i) rows[i].prompt.insert(0, before[i]);
+  std::string note;
+  if (shown_count > 0) {
+    note = absl::StrCat("task \"", spec.name, "\": ", shown_count, " of ", rows.size(),
+                        Plural(std::ssize(rows), " prompt shows", " prompts show"),
+                        " the asked question with its answer among the demonstrations, as in lm-evaluation-harness; ",
+                        kAskedRow, ": ", kExclude, " leaves it out");
+  }
+  return std::make_unique<ShortTask>(spec, std::move(rows), digest, std::move(note));
 }
 
 }  // namespace varifocal

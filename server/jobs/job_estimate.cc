@@ -104,7 +104,7 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
   estimate.cell_count = grid.cells.size();
   estimate.sample_count = grid.SampleCount();
   std::set<const HostedModel*> distinct;
-  std::set<std::string> notes;
+  std::set<std::string> notes(grid.notes.begin(), grid.notes.end());
   for (const auto& model : models) {
     if (!distinct.insert(model.get()).second) continue;
     estimate.weights_bytes += model->provenance.weight_bytes;

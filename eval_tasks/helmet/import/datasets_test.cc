@@ -255,7 +255,7 @@ TEST_F(DatasetsTest, BadFieldsOfDemonstrationsAndPassagesAreNamed) {
       {kRank, kRankDemos, Erase("query"), "demos.jsonl: row [0-9]+: the field \"query\" is missing"},
       {kNq, kNqDemos, Erase("ctxs"), "nq_demos.jsonl: row [0-9]+: the field \"ctxs\" is missing"},
       {kNq, kNqDemos, Erase("answers"), "nq_demos.jsonl: row [0-9]+: the field \"answers\" is missing"},
-      {kNq, kNqFile, Set("/answers", Json::array({Json::array({"a", 7})})), "\"answers\" holds number, not texts"},
+      {kNq, kNqFile, Set("/answers", Json::array({Json::array({"a", 7})})), "\"answers\" holds a number, not texts"},
       {kAsqa, kAsqaFile, Erase("question"), "\"question\" is missing"},
       {kAsqa, kAsqaFile, Set("/qa_pairs/0/short_answers", Json{"a", 7}), "must be a list of at least 1 text"},
       {kStory, kStoryFile, Set("/document", Json{{"text", 7}}), "\"document.text\" must be a text"},
@@ -266,7 +266,7 @@ TEST_F(DatasetsTest, BadFieldsOfDemonstrationsAndPassagesAreNamed) {
       {kBookQa, kBookQaFile, Erase("context"), "\"context\" is missing"},
       {kChoice, kChoiceFile, Erase("options"), "\"options\" is missing"},
       {kCases, kCasesFile, Erase("sources"), "\"sources\" is missing"},
-      {kCases, kCasesFile, [](Json& row) { row["summary/short"] = 7; }, "\"summary/short\" is number, not a text"},
+      {kCases, kCasesFile, [](Json& row) { row["summary/short"] = 7; }, "\"summary/short\" is a number, not a text"},
   };
   for (const BadField& row : rows) {
     const std::string whole = ReadAll((root_ / row.path).string());
@@ -286,13 +286,13 @@ TEST_F(DatasetsTest, BadPromptFilesAreNamed) {
   const std::pair<std::function<void(Json&)>, const char*> rows[] = {
       {Erase("instruction"), "asqa_revised.json: the field \"instruction\" is missing"},
       {Erase("demo_prompt"), "asqa_revised.json: the field \"demo_prompt\" is missing"},
-      {Set("/doc_prompt", 7), "asqa_revised.json: the field \"doc_prompt\" is number, not a text"},
+      {Set("/doc_prompt", 7), "asqa_revised.json: the field \"doc_prompt\" is a number, not a text"},
       {Set("/demo_prompt", "{"), "the brace at byte 0 of a template is not closed"},
       {Set("/doc_prompt", "}"), "the brace at byte 0 of a template is unmatched"},
       {Erase("demos"), "asqa_revised.json: the field \"demos\" is missing"},
       {Set("/demos", Json::array()), "asqa_revised.json: the field \"demos\" is an empty list"},
       {Set("/demos/1", Json::object()), "asqa_revised.json: demonstration 2: the field \"docs\" is missing"},
-      {Set("/demos/0/docs", Json{7}), "asqa_revised.json: demonstration 1: the field \"docs[0]\" is number"},
+      {Set("/demos/0/docs", Json{7}), "asqa_revised.json: demonstration 1: the field \"docs[0]\" is a number"},
       {[](Json& prompt) { prompt["demos"][0].erase("question"); },
        "asqa_revised.json: demonstration 1: the field \"demos.question\" is missing"},
   };

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/json_strings.h"
 #include "base/status_macros.h"
 #include "eval_tasks/python/random.h"
 
@@ -53,7 +54,7 @@ absl::StatusOr<const Json*> RowView::Field(absl::string_view field) const {
 
 absl::StatusOr<std::string> RowView::Text(absl::string_view field) const {
   ASSIGN_OR_RETURN(const Json* value, Field(field));
-  if (!value->is_string()) return Error(field, absl::StrCat("is ", value->type_name(), ", not a text"));
+  if (!value->is_string()) return Error(field, absl::StrCat("is ", JsonKind(*value), ", not a text"));
   return value->get<std::string>();
 }
 
@@ -66,7 +67,7 @@ absl::StatusOr<std::string> RowView::Str(absl::string_view field) const {
 
 absl::StatusOr<const Json*> RowView::List(absl::string_view field) const {
   ASSIGN_OR_RETURN(const Json* value, Field(field));
-  if (!value->is_array()) return Error(field, absl::StrCat("is ", value->type_name(), ", not a list"));
+  if (!value->is_array()) return Error(field, absl::StrCat("is ", JsonKind(*value), ", not a list"));
   if (value->empty()) return Error(field, "is an empty list");
   return value;
 }
@@ -83,7 +84,7 @@ absl::StatusOr<std::vector<std::string>> RowView::Texts(absl::string_view field)
   const Json list = value->is_array() ? *value : Json::array({*value});
   for (const Json& item : list) {
     for (const Json& text : item.is_array() ? item : Json::array({item})) {
-      if (!text.is_string()) return Error(field, absl::StrCat("holds ", text.type_name(), ", not texts"));
+      if (!text.is_string()) return Error(field, absl::StrCat("holds ", JsonKind(text), ", not texts"));
       texts.push_back(text.get<std::string>());
     }
   }
@@ -93,7 +94,7 @@ absl::StatusOr<std::vector<std::string>> RowView::Texts(absl::string_view field)
 
 absl::StatusOr<std::string> RenderObject(const Template& form, const Json& object, const SlotValues& more,
                                          const RowView& row, absl::string_view field) {
-  if (!object.is_object()) return row.Error(field, absl::StrCat("is ", object.type_name(), ", not an object"));
+  if (!object.is_object()) return row.Error(field, absl::StrCat("is ", JsonKind(object), ", not an object"));
   SlotValues values;
   for (const std::string& slot : form.slots()) {
     if (more.count(slot) > 0) continue;
