@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/models.h"
@@ -113,6 +114,27 @@ std::vector<Variant> Sweep(const std::vector<Variant>& variants, const std::vect
   return all;
 }
 
+// Every variant, followed by itself at each value of one setting, "yarn=2,4", unless it has that setting.
+absl::StatusOr<std::vector<Variant>> SweepSetting(const std::vector<Variant>& variants, absl::string_view sweep) {
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(sweep, absl::MaxSplits('=', 1));
+  std::vector<Variant> all;
+  const auto add = [&](const Variant& variant) {
+    if (std::find(all.begin(), all.end(), variant) == all.end()) all.push_back(variant);
+  };
+  for (const Variant& variant : variants) {
+    add(variant);
+    if (parts.first == "t" ? !variant.focal_temperatures.empty()
+                           : variant.attention_overrides.contains(std::string(parts.first)))
+      continue;
+    for (absl::string_view value : absl::StrSplit(parts.second, ',')) {
+      const absl::StatusOr<Variant> swept = ParseVariant(absl::StrCat(variant.Name(), "@", parts.first, "=", value));
+      if (!swept.ok()) return UsageError(absl::StrCat("--sweep=", sweep, ": ", swept.status().message(), "."));
+      add(*swept);
+    }
+  }
+  return all;
+}
+
 // Whether the variant has one run-time setting, a temperature equal to the one its model was trained with.
 bool IsSameAsTrained(const v1::Variant& variant, const std::optional<double>& trained) {
   if (!trained.has_value()) return false;
@@ -134,6 +156,8 @@ void JobFlags::AddTo(FlagSet& flags) {
       "focal-layers", &focal_layers, "all|full|early|middle|late,..",
       "of --focal-temperatures: all layers (default), those without a window, or a third of them; each named is a "
       "sweep of its own");
+  flags.Add("sweep", &sweeps, "NAME=X,X,..",
+            "adds every model without this run-time setting at each of these values, such as yarn=2,4,8; repeatable");
   flags.Add("keep-prompts", &keep_prompts, "store whole prompts (by default they are regenerated when needed)");
   flags.Add("score-gold", &score_gold,
             "also the log-likelihood of the gold answer after each prompt, for tasks with written answers");
@@ -165,6 +189,9 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
     spec.variants = Sweep(spec.variants, temperatures, settings);
   } else if (job.focal_layers.has_value()) {
     return UsageError("--focal-layers needs --focal-temperatures.");
+  }
+  for (const std::string& sweep : job.sweeps) {
+    ASSIGN_OR_RETURN(spec.variants, SweepSetting(spec.variants, sweep));
   }
   spec.limit = std::min<int64_t>(suite.limit, kSampleCountMax);
   spec.keep_prompts = job.keep_prompts;

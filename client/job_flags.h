@@ -29,10 +29,11 @@ struct SuiteFlags {
   absl::StatusOr<SuiteSpec> Read() const;
 };
 
-// --focal-temperatures, --focal-layers, --keep-prompts, --score-gold, --inspect, --inspected-rows, --in-flight,
+// --focal-temperatures, --focal-layers, --sweep, --keep-prompts, --score-gold, --inspect, --inspected-rows, --in-flight,
 // --sampling-temperature, --top-p.
 struct JobFlags {
   std::optional<std::string> focal_temperatures, focal_layers;
+  std::vector<std::string> sweeps;
   bool keep_prompts = false, score_gold = false, inspect = false;
   std::optional<std::string> inspected_rows;
   std::optional<int64_t> in_flight;

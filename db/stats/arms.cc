@@ -30,8 +30,8 @@ bool IsSamePoint(const db::VariantRecord& a, const db::VariantRecord& b) {
   const db::ModelRecord &x = a.model, &y = b.model;
   return ArmName(a) == ArmName(b) && x.parameter_count == y.parameter_count && x.training_tokens == y.training_tokens &&
          x.trained_context_length == y.trained_context_length && x.attention_json == y.attention_json &&
-         x.architecture == y.architecture && x.dtype == y.dtype && x.function_json == y.function_json && x.tokenizer_sha256 == y.tokenizer_sha256 &&
-         a.focal_temperature_json == b.focal_temperature_json;
+         x.architecture == y.architecture && x.dtype == y.dtype && x.function_json == y.function_json &&
+         x.tokenizer_sha256 == y.tokenizer_sha256 && a.focal_temperature_json == b.focal_temperature_json;
 }
 
 bool IsComparable(const Arm& a, const Arm& b) {

@@ -104,15 +104,18 @@ std::string RotationRefusal(const std::string& golden, const AttentionOverrides&
 TEST(RotationLimits, AScaledRotationExtendsTheContext) {
   const ModelConfig config = *ReadModelConfig(GoldenDirectory("untied-d32-bf16"));
   const int64_t limit = config.max_position;
-  EXPECT_EQ(*PositionLimit(config, {}), limit);
-  EXPECT_EQ(*PositionLimit(config, {{"yarn", 4}}), 4 * limit);
-  EXPECT_EQ(*PositionLimit(config, {{"linear", 0.5}}), limit) << "never below the model's own";
-  EXPECT_EQ(*PositionLimit(config, {{"rope-theta", 2e5}}), limit);
+  const auto limit_under = [](const ModelConfig& of, const AttentionOverrides& overrides) {
+    return WithOverrides(of, overrides)->max_position;
+  };
+  EXPECT_EQ(limit_under(config, {}), limit);
+  EXPECT_EQ(limit_under(config, {{"yarn", 4}}), 4 * limit);
+  EXPECT_EQ(limit_under(config, {{"linear", 0.5}}), limit) << "never below the model's own";
+  EXPECT_EQ(limit_under(config, {{"rope-theta", 2e5}}), limit);
   // A window at least as long as the model's context has no effect there, but would beyond it.
   ModelConfig windows = config;
   for (LayerConfig& layer : windows.layers) layer.window = 2 * limit;
   GroupLayers(windows);
-  EXPECT_EQ(*PositionLimit(windows, {{"yarn", 4}}), 2 * limit);
+  EXPECT_EQ(limit_under(windows, {{"yarn", 4}}), 2 * limit);
 }
 
 TEST(RotationLimits, WhatCannotBeAppliedIsRefusedByName) {

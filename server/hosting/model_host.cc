@@ -38,6 +38,11 @@ absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& confi
   return overrides;
 }
 
+absl::StatusOr<int64_t> PositionLimit(const ModelConfig& config, const AttentionOverrides& overrides) {
+  ASSIGN_OR_RETURN(const RunTimeSetting setting, WithOverrides(config, overrides));
+  return setting.max_position;
+}
+
 std::string FunctionOf(const HostedModel& model) {
   return FunctionJson(model.config, model.provenance.dtype,
                       model.chat_format != nullptr ? model.chat_format->ContentSha256() : "");

@@ -87,6 +87,9 @@ absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& confi
                                                         absl::Span<const double> temperatures,
                                                         const std::map<std::string, double>& others);
 
+// The most tokens, prompt and new ones together, of a request under these settings.
+absl::StatusOr<int64_t> PositionLimit(const ModelConfig& config, const AttentionOverrides& overrides);
+
 // FunctionJson of the model, its chat format included.
 std::string FunctionOf(const HostedModel& model);
 

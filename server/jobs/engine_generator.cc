@@ -12,7 +12,6 @@
 #include "base/status_macros.h"
 #include "server/engine/request_check.h"
 #include "server/hosting/continuations.h"
-#include "server/model/run_time_setting.h"
 
 namespace varifocal {
 namespace {

@@ -9,7 +9,6 @@
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/jobs/job_records.h"
-#include "server/model/run_time_setting.h"
 
 namespace varifocal {
 namespace {

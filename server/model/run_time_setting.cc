@@ -27,7 +27,7 @@ absl::Status Rotate(const AttentionOverrideRow& row, const Json& value, const Mo
   }
   const Architecture* architecture = FindArchitecture(config.model_type);
   const RopeSizes sizes{.head_width = config.head_width, .max_position = config.max_position};
-  // The first rope is that of full layers, whose keys in config.json the override stands for.
+  // The first rope is that of full layers, whose keys in config.json the setting replaces.
   ASSIGN_OR_RETURN(setting.ropes[0], row.rotate(setting.ropes[0], value, architecture->rope, sizes));
   // Longer contexts are what a scaled rotation is for. A window that was longer than the model's limit was dropped, and
   // would count beyond it.
@@ -60,12 +60,6 @@ absl::StatusOr<RunTimeSetting> WithOverrides(const ModelConfig& config, const At
   }
   ASSIGN_OR_RETURN(setting.attention, config.attention.With(others, AttentionModelOf(config)));
   return setting;
-}
-
-absl::StatusOr<int64_t> PositionLimit(const ModelConfig& config, const AttentionOverrides& overrides) {
-  if (overrides.empty()) return config.max_position;
-  ASSIGN_OR_RETURN(const RunTimeSetting setting, WithOverrides(config, overrides));
-  return setting.max_position;
 }
 
 }  // namespace varifocal

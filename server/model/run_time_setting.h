@@ -22,7 +22,5 @@ struct RunTimeSetting {
 };
 
 absl::StatusOr<RunTimeSetting> WithOverrides(const ModelConfig& config, const AttentionOverrides& overrides);
-// Its max_position alone.
-absl::StatusOr<int64_t> PositionLimit(const ModelConfig& config, const AttentionOverrides& overrides);
 
 }  // namespace varifocal

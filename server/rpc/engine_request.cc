@@ -10,7 +10,6 @@
 #include "eval_tasks/attention_inspection.h"
 #include "server/engine/request_check.h"
 #include "server/hosting/continuations.h"
-#include "server/model/run_time_setting.h"
 #include "server/rpc/limits.h"
 
 namespace varifocal {
