@@ -113,6 +113,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
   if (!transformer.ok()) return Annotate(transformer.status(), directory);
   RETURN_IF_ERROR(source->CheckUnchanged());
   model->transformer_ = *std::move(transformer);
+  model->config_.tied_embeddings = model->transformer_->config().tied_embeddings;
 
   const kernels::BackendInfo& info = backend->info();
   const std::vector<std::string> name_parts = absl::StrSplit(info.name, '-');
