@@ -473,6 +473,16 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text, std::v
   return config;
 }
 
+std::vector<std::string> KeysOfModel(const std::vector<std::string>& keys, absl::string_view model) {
+  std::vector<std::string> of_model;
+  for (const std::string& key : keys) {
+    const size_t colon = key.find(':');
+    if (colon == std::string::npos) of_model.push_back(key);
+    if (key.substr(0, colon) == model && colon != std::string::npos) of_model.push_back(key.substr(colon + 1));
+  }
+  return of_model;
+}
+
 absl::StatusOr<std::optional<std::vector<int32_t>>> ParseGenerationConfigEos(absl::string_view json_text,
                                                                              int64_t vocabulary_size) {
   ASSIGN_OR_RETURN(const Json json, ParseObject(json_text));

@@ -23,6 +23,9 @@ namespace varifocal {
 // there: only keys that exist and would be refused as unknown or unsupported.
 absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text, std::vector<std::string> ignored_keys = {});
 
+// Of a list of "KEY" and "NAME:KEY": the keys for every model and for the one of that name.
+std::vector<std::string> KeysOfModel(const std::vector<std::string>& keys, absl::string_view model);
+
 // The eos ids of generation_config.json, if any. Other settings there are decoding defaults, which are never applied
 // silently; only their syntax is checked.
 absl::StatusOr<std::optional<std::vector<int32_t>>> ParseGenerationConfigEos(absl::string_view json_text,
