@@ -121,6 +121,10 @@ bool AllFinite(const Json& value) {
 }
 
 absl::StatusOr<Json> Parse(absl::string_view text, bool keeps_digits) {
+  // nlohmann's lexer takes it for the end of the text, and what follows would be ignored.
+  if (const size_t nul = text.find('\0'); nul != absl::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("not JSON at byte ", nul + 1));
+  }
   Json root;
   TreeBuilder builder(root, keeps_digits);
   Json::sax_parse(text.begin(), text.end(), &builder);

@@ -27,6 +27,8 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(const Embe
   for (const auto& model : options.models) server_options.models.push_back({model.name, model.directory});
   server_options.endpoints = options.endpoints;
   server_options.model.device = options.device;
+  server_options.model.tokenizer_rules = options.tokenizer_rules;
+  server_options.model.ignored_config_keys = options.ignored_config_keys;
   server_options.model.dtype = options.dtype.value_or("");
   server_options.model.cpu_isa = options.cpu_isa.value_or("");
   server_options.model.threads = options.threads.value_or(0);

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "eval_tasks/answer_import.h"
+#include "tokenizer/token_rules.h"
 
 namespace grpc {
 class Channel;
@@ -35,6 +36,8 @@ struct EmbeddedOptions {
   std::vector<NamedModel> models;
   std::vector<std::string> endpoints;  // as varifocald's --endpoint
   std::string device = "auto";
+  TokenizerRules tokenizer_rules = TokenizerRules::kAgreed;
+  std::vector<std::string> ignored_config_keys;
   std::optional<std::string> dtype, cpu_isa;
   std::optional<int> threads;
   std::optional<int64_t> prefill_chunk_tokens, kv_cache_bytes, batch_size_max;

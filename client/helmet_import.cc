@@ -18,6 +18,7 @@ void HelmetImportFlags::AddTo(FlagSet& flags) {
   flags.Add("out", &out_, "DIR", "where suites, tasks, rows and manifest.json are written");
   flags.Add("length-tokenizer", &length_tokenizer_, "DIR",
             "Llama 2's tokenizer, which upstream cuts long documents by");
+  tokenizer_.AddTo(flags);
   flags.Add("configs", &configs_, "A,B,..", "names of configs/*.yaml; default: all families of the paper");
   flags.Add("lengths", &lengths_, "N,N,..", "only these context lengths");
   flags
@@ -29,8 +30,8 @@ void HelmetImportFlags::AddTo(FlagSet& flags) {
 }
 
 absl::Status HelmetImportFlags::CheckUnused() const {
-  const bool used =
-      no_chat_ || !absl::StrCat(checkout_, data_, out_, length_tokenizer_, configs_, lengths_, profile_).empty();
+  const bool used = no_chat_ || tokenizer_.AnyGiven() ||
+                    !absl::StrCat(checkout_, data_, out_, length_tokenizer_, configs_, lengths_, profile_).empty();
   return used ? UsageError("These flags are for `varifocal suites import-helmet`.") : absl::OkStatus();
 }
 
@@ -43,6 +44,7 @@ absl::StatusOr<ExitCode> HelmetImportFlags::Run(Console& console) const {
   options.data = data_;
   options.out = out_;
   options.length_tokenizer = length_tokenizer_;
+  options.tokenizer_rules = tokenizer_.Rules();
   if (!configs_.empty()) options.configs = SplitList(configs_);
   for (const std::string& text : SplitList(lengths_)) {
     int length = 0;

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/console.h"
 #include "client/flags.h"
+#include "client/tokenizers.h"
 #include "client/usage.h"
 
 namespace varifocal::client {
@@ -21,6 +22,7 @@ class HelmetImportFlags {
 
  private:
   std::string checkout_, data_, out_, length_tokenizer_, configs_, lengths_, profile_;
+  TokenizerFlags tokenizer_;
   bool no_chat_ = false;
 };
 

@@ -43,9 +43,16 @@ std::optional<int64_t> ReadBytes(absl::string_view text) {
 }
 
 void EngineFlags::AddTo(FlagSet& flags) {
-  flags.Section("The engine in this process (with --model=DIR); only device, dtype and cpu-isa can change an answer");
+  flags.Section(
+      "The engine in this process (with --model=DIR); only device, dtype, cpu-isa, tokenizer-rules and "
+      "ignore-config-key can change an answer");
   flags.Add("device", &device, "NAME", "auto, cpu, reference or cuda:N");
   flags.Add("dtype", &dtype, "NAME", "number format; default: the device's native one").Among({"f32", "bf16"});
+  tokenizer.AddTo(flags);
+  flags.Add(
+      "ignore-config-key", &ignored_config_keys, "KEY",
+      "ignore a key of config.json that would be refused as unknown or unsupported; recorded. NAME:KEY for one of "
+      "several models; repeatable");
   flags.Add("threads", &threads, "N", "default: one per processor").AtLeast(1).AtMost(1024);
   flags.Add("cpu-isa", &cpu_isa, "NAME", "instruction set; default: the best supported one");
   flags.Add("prefill-chunk-tokens", &prefill_chunk_tokens, "N", "prompt tokens per step").AtLeast(1).AtMost(1 << 20);
@@ -57,7 +64,7 @@ void EngineFlags::AddTo(FlagSet& flags) {
 bool EngineFlags::AnyGiven() const {
   return device != "auto" || dtype.has_value() || threads.has_value() || cpu_isa.has_value() ||
          prefill_chunk_tokens.has_value() || prefix_cache.has_value() || kv_cache_bytes.has_value() ||
-         batch_size_max.has_value();
+         batch_size_max.has_value() || tokenizer.AnyGiven() || !ignored_config_keys.empty();
 }
 
 absl::StatusOr<EmbeddedOptions> EngineFlags::Options() const {
@@ -65,6 +72,8 @@ absl::StatusOr<EmbeddedOptions> EngineFlags::Options() const {
   options.device = device;
   options.dtype = dtype;
   options.cpu_isa = cpu_isa;
+  options.tokenizer_rules = tokenizer.Rules();
+  options.ignored_config_keys = ignored_config_keys;
   if (threads.has_value()) options.threads = *threads;
   options.prefill_chunk_tokens = prefill_chunk_tokens;
   options.batch_size_max = batch_size_max;

@@ -12,6 +12,7 @@
 #include "client/daemon.h"
 #include "client/embedded.h"
 #include "client/flags.h"
+#include "client/tokenizers.h"
 #include "client/verb.h"
 #include "eval_tasks/job_spec.h"
 
@@ -22,6 +23,8 @@ struct EngineFlags {
   std::string device = "auto";
   std::optional<std::string> dtype, cpu_isa, prefix_cache, kv_cache_bytes;
   std::optional<int64_t> threads, prefill_chunk_tokens, batch_size_max;
+  TokenizerFlags tokenizer;
+  std::vector<std::string> ignored_config_keys;
 
   void AddTo(FlagSet& flags);
   bool AnyGiven() const;

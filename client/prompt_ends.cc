@@ -16,10 +16,11 @@ constexpr size_t kShownTokens = 500;
 
 }  // namespace
 
-absl::StatusOr<PromptEnds> PromptEnds::Open(const std::vector<std::string>& tokenizer_directories) {
+absl::StatusOr<PromptEnds> PromptEnds::Open(const std::vector<std::string>& tokenizer_directories,
+                                            TokenizerRules rules) {
   PromptEnds ends;
   for (const std::string& directory : tokenizer_directories) {
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(directory));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(directory, rules));
     ASSIGN_OR_RETURN(const std::shared_ptr<const ChatFormat> format, ReadChatFormat(directory));
     Counters& counters = ends.counters_[tokenizer->sha256()];
     counters.plain = MakeTokenCounter(tokenizer);

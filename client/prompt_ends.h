@@ -15,13 +15,14 @@
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/task.h"
 #include "eval_tasks/token_counter.h"
+#include "tokenizer/token_rules.h"
 
 namespace varifocal::client {
 
 class PromptEnds {
  public:
   // Directories with a tokenizer.json, and a chat_format.json for chat tasks.
-  static absl::StatusOr<PromptEnds> Open(const std::vector<std::string>& tokenizer_directories);
+  static absl::StatusOr<PromptEnds> Open(const std::vector<std::string>& tokenizer_directories, TokenizerRules rules);
 
   // nullopt when the sample was built with none of the tokenizers.
   absl::StatusOr<std::optional<std::string>> Of(const TaskSpec& task, int64_t seed, const db::SampleRecord& sample);

@@ -1,5 +1,6 @@
 #include "client/tokenizers.h"
 
+#include <ostream>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -7,6 +8,7 @@
 #include "base/status_macros.h"
 #include "client/daemon.h"
 #include "client/models.h"
+#include "client/usage.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal::client {
@@ -66,12 +68,33 @@ class RemoteCoder : public TextCoder {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TextCoder>> OpenTextCoder(const std::string& model, const GlobalFlags& global) {
+void TokenizerFlags::AddTo(FlagSet& flags) {
+  flags
+      .Add("tokenizer-rules", &rules, "4|5",
+           "tokens as transformers 4 or 5 makes them, where these read the tokenizer's files differently")
+      .Among({"4", "5"});
+}
+
+TokenizerRules TokenizerFlags::Rules() const {
+  return *ParseTokenizerRules(rules.value_or(""));  // one of the choices
+}
+
+absl::StatusOr<std::shared_ptr<const Tokenizer>> TokenizerFlags::Load(const std::string& directory,
+                                                                      Console& console) const {
+  ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(directory, Rules()));
+  for (const std::string& note : tokenizer->notes()) console.err << "Note: " << directory << ": " << note << ".\n";
+  return tokenizer;
+}
+
+absl::StatusOr<std::unique_ptr<TextCoder>> OpenTextCoder(const std::string& model, const TokenizerFlags& flags,
+                                                         const GlobalFlags& global, Console& console) {
   if (global.daemon_given) {
+    if (flags.AnyGiven())
+      return UsageError("With --daemon the tokenizer is the daemon's; leave out --tokenizer-rules.");
     ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
     return std::make_unique<RemoteCoder>(std::move(daemon), ModelResourceOf(model));
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(model));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, flags.Load(model, console));
   return std::make_unique<LocalCoder>(std::move(tokenizer));
 }
 

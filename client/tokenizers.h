@@ -5,14 +5,29 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "client/console.h"
+#include "client/flags.h"
 #include "client/verb.h"
+#include "tokenizer/tokenizer.h"
 
 namespace varifocal::client {
+
+// --tokenizer-rules, of every verb that reads a tokenizer in this process.
+struct TokenizerFlags {
+  std::optional<std::string> rules;
+
+  void AddTo(FlagSet& flags);
+  bool AnyGiven() const { return rules.has_value(); }
+  TokenizerRules Rules() const;
+  // Tokenizer::Load, and its notes on standard error.
+  absl::StatusOr<std::shared_ptr<const Tokenizer>> Load(const std::string& directory, Console& console) const;
+};
 
 struct TextEncodeOptions {
   bool no_special_tokens = false;
@@ -29,6 +44,7 @@ class TextCoder {
 };
 
 // `model` is a directory, or the name of a daemon's model when --daemon was given.
-absl::StatusOr<std::unique_ptr<TextCoder>> OpenTextCoder(const std::string& model, const GlobalFlags& global);
+absl::StatusOr<std::unique_ptr<TextCoder>> OpenTextCoder(const std::string& model, const TokenizerFlags& flags,
+                                                         const GlobalFlags& global, Console& console);
 
 }  // namespace varifocal::client

@@ -164,7 +164,7 @@ int Main(int argc, char** argv) {
   options.engine.prefill_chunk_tokens = 0;  // the device's own
   std::vector<std::string> models;
   std::string port_file;
-  std::string prefix_cache = "on";
+  std::string prefix_cache = "on", tokenizer_rules;
   int grace_seconds = kGraceSeconds;
   LogTarget log;
   std::string log_format = "text";
@@ -238,6 +238,17 @@ int Main(int argc, char** argv) {
   app.add_option("--dtype", options.model.dtype, "Number format, f32 or bf16; default: the device's native one")
       ->check(quiet(CLI::IsMember({"f32", "bf16"})))
       ->type_name("NAME");
+  app.add_option("--tokenizer-rules", tokenizer_rules,
+                 "Tokens as transformers 4 or 5 makes them, where a tokenizer's files are read differently by these")
+      ->check(quiet(CLI::IsMember({"4", "5"})))
+      ->type_name("4|5");
+  app.add_option(
+         "--ignore-config-key", options.model.ignored_config_keys,
+         "Ignore a key of config.json that would be refused as unknown or unsupported; recorded. NAME:KEY for one "
+         "model; may be repeated")
+      ->type_name("[NAME:]KEY")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--cpu-isa", options.model.cpu_isa,
                  "Instruction set of the CPU kernels; default: the best supported one")
       ->type_name("NAME");
@@ -295,6 +306,7 @@ int Main(int argc, char** argv) {
   if (!added.ok()) return Complain(kWrongUsage, added.message());
   if (!options.workers.addresses.empty() && in_flight->count() == 0) options.in_flight = kInFlightOfCoordinator;
   options.engine.prefix_cache = prefix_cache == "on";
+  options.model.tokenizer_rules = *ParseTokenizerRules(tokenizer_rules);  // one of the set above
   log.is_json = log_format == "json";
   SetLogLevel(ToLogLevel(log_level));
   options.command_line = absl::StrJoin(argv, argv + argc, " ");

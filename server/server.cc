@@ -197,7 +197,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   }
   for (const ServerOptions::NamedModel& model : options.models) {
     const auto remote = [&](const std::string& name, const std::string& directory) {
-      return MakeWorkerModel(workers, name, directory);
+      return MakeWorkerModel(workers, name, directory, options.model);
     };
     RETURN_IF_ERROR((workers == nullptr ? parts.host->Load(model.name, model.directory)
                                         : parts.host->LoadWith(model.name, model.directory, remote))
@@ -205,7 +205,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   }
   for (const EndpointSpec& endpoint : endpoints) {
     const auto connect = [&](const std::string&, const std::string&) {
-      return MakeEndpointModel(endpoint, *options.clock);
+      return MakeEndpointModel(endpoint, *options.clock, options.model.tokenizer_rules);
     };
     RETURN_IF_ERROR(parts.host->LoadWith(endpoint.name, endpoint.url, connect).status());
   }

@@ -84,6 +84,10 @@ absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Vocabu
   int32_t id_max = -1;
   for (size_t i = 0; i < list.size(); ++i) {
     ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(list[i], i));
+    if (added.by_content_.contains(token.content)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("added_tokens[", i, "] repeats the content \"", token.content, "\""));
+    }
     // The library numbers tokens that are not in the vocabulary itself and ignores the file's ids; both must agree.
     const auto known = vocabulary.Find(token.content);
     const int32_t expected = known.value_or(std::max<int32_t>(vocabulary.entry_count(), id_max + 1));
@@ -93,10 +97,9 @@ absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Vocabu
                        known.has_value() ? ", but \"vocab\" gives it " : ", but the next free id is ", expected));
     }
     id_max = std::max(id_max, token.id);
-    if (!added.by_id_.emplace(token.id, added.tokens_.size()).second ||
-        !added.by_content_.emplace(token.content, token.id).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("added_tokens[", i, "] repeats the id ", token.id, " or the content \"", token.content, "\""));
+    added.by_content_.emplace(token.content, token.id);
+    if (!added.by_id_.emplace(token.id, added.tokens_.size()).second) {
+      return absl::InvalidArgumentError(absl::StrCat("added_tokens[", i, "] repeats the id ", token.id));
     }
     if (token.special) added.special_contents_.insert(token.content);
     added.tokens_.push_back(std::move(token));

@@ -21,6 +21,7 @@
 #include "tokenizer/post_processors.h"
 #include "tokenizer/pre_tokenizers.h"
 #include "tokenizer/subword_models.h"
+#include "tokenizer/token_changes.h"
 #include "tokenizer/unicode_classes.h"
 #include "tokenizer/utf8.h"
 
@@ -101,7 +102,9 @@ struct Tokenizer::Parts {
   PostProcessor post_processor;
   Decoders decoders;
   AddedTokens added;
+  bool splits_special_tokens = false;
   std::string sha256;
+  std::vector<std::string> notes;
   int vocab_size = 0;
   WordCachePool caches;
 
@@ -224,31 +227,50 @@ struct Tokenizer::Parts {
 Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Tokenizer::~Tokenizer() = default;
 
-absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::string& directory_or_file) {
+std::string Tokenizer::OtherFormatHint(const std::string& directory) {
+  for (const char* name :
+       {"vocab.json", "vocab.txt", "tokenizer.model", "tekken.json", "spiece.model", "tiktoken.model"}) {
+    if (!FileExists(absl::StrCat(directory, "/", name), FileUse::kModel)) continue;
+    return absl::StrCat("; ", name, " is not read, a conversion to tokenizer.json is needed");
+  }
+  return "";
+}
+
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::string& directory_or_file,
+                                                                 TokenizerRules rules) {
   struct stat status;
   const bool is_directory = stat(directory_or_file.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
   const std::string path = is_directory ? directory_or_file + "/tokenizer.json" : directory_or_file;
-  ASSIGN_OR_RETURN(std::string bytes, ReadFile(path, kTokenizerFile));
-  auto tokenizer = FromJson(bytes);
+  absl::StatusOr<std::string> bytes = ReadFile(path, kTokenizerFile);
+  if (!bytes.ok()) {
+    return absl::Status(bytes.status().code(),
+                        absl::StrCat(bytes.status().message(), OtherFormatHint(directory_or_file)));
+  }
+  SideFiles files;
+  if (is_directory) {
+    ASSIGN_OR_RETURN(files, ReadSideFiles(directory_or_file));
+  }
+  auto tokenizer = FromJson(*bytes, files, rules);
   if (!tokenizer.ok()) return Annotate(tokenizer.status(), path);
   return tokenizer;
 }
 
-absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::string_view text) {
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::string_view text, const SideFiles& files,
+                                                                     TokenizerRules rules) {
   ASSIGN_OR_RETURN(Json json, ParseJson(text));
   RETURN_IF_ERROR(CheckKeys(json, "tokenizer.json",
                             {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
                              "post_processor", "decoder", "model"}));
+  auto parts = std::make_unique<Parts>();
   for (const char* key : {"truncation", "padding"}) {
     if (json.contains(key) && !json[key].is_null()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", key, "\" is set, which would change texts silently; it must be null"));
+      parts->notes.push_back(
+          absl::StrCat("\"", key, "\" of tokenizer.json is ignored, as transformers resets it at each call"));
     }
   }
   const Json null;
   auto member = [&](const char* key) -> const Json& { return json.contains(key) ? json[key] : null; };
   ASSIGN_OR_RETURN(const Json* model, GetMember(json, "model"));
-  auto parts = std::make_unique<Parts>();
   ASSIGN_OR_RETURN(parts->pre_tokenizers, MakePreTokenizers(member("pre_tokenizer")));
   ASSIGN_OR_RETURN(parts->model, MakeSubwordModel(*model, parts->pre_tokenizers.words_are_bytes));
   const Vocabulary& vocabulary = parts->model->vocabulary();
@@ -256,9 +278,24 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::strin
   ASSIGN_OR_RETURN(parts->post_processor, MakePostProcessor(member("post_processor")));
   ASSIGN_OR_RETURN(parts->decoders, MakeDecoders(member("decoder")));
   ASSIGN_OR_RETURN(parts->added, AddedTokens::FromJson(member("added_tokens"), vocabulary, parts->normalizers));
+  ASSIGN_OR_RETURN(const TokenChanges changes, ReadTokenChanges(files, json, vocabulary, parts->post_processor, rules));
+  parts->sha256 = Sha256Hex(text);
+  if (const std::string identity = changes.Identity(); !identity.empty()) {
+    parts->sha256 = Sha256Hex(absl::StrCat(parts->sha256, "\n", identity));
+    parts->notes.push_back("tokens differ from tokenizer.json alone, because of the files beside it");
+  }
+  if (changes.added_tokens.has_value()) {
+    ASSIGN_OR_RETURN(parts->added, AddedTokens::FromJson(*changes.added_tokens, vocabulary, parts->normalizers));
+  }
+  if (changes.add_prefix_space.has_value()) {
+    json["pre_tokenizer"]["add_prefix_space"] = *changes.add_prefix_space;
+    ASSIGN_OR_RETURN(parts->pre_tokenizers, MakePreTokenizers(json["pre_tokenizer"]));
+  }
+  parts->post_processor.before = changes.before.value_or(parts->post_processor.before);
+  parts->post_processor.behind = changes.behind.value_or(parts->post_processor.behind);
+  parts->splits_special_tokens = changes.splits_special_tokens;
   parts->vocab_size = vocabulary.tokens().size();
   for (const AddedToken& token : parts->added.tokens()) parts->vocab_size = std::max(parts->vocab_size, token.id + 1);
-  parts->sha256 = Sha256Hex(text);
   for (const auto* ids : {&parts->post_processor.before, &parts->post_processor.behind}) {
     for (int32_t id : *ids) {
       if (!vocabulary.has_id(id) && parts->added.Find(id) == nullptr) {
@@ -273,7 +310,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::strin
 absl::Status Tokenizer::EncodeInto(absl::string_view text, const EncodeOptions& options, std::vector<int32_t>& ids,
                                    Trace* trace) const {
   std::vector<AddedTokenCut> cuts;
-  const PlainText plain{options.special_tokens_as_text, text, options.plain_parts};
+  const PlainText plain{options.special_tokens_as_text || parts_->splits_special_tokens, text, options.plain_parts};
   parts_->added.Cut(
       text, /*after_normalization=*/false, [&](size_t begin, size_t end) { return plain.Touches(begin, end); }, cuts);
   const size_t ids_max = options.ids_max == 0 ? SIZE_MAX : options.ids_max;
@@ -380,5 +417,7 @@ bool Tokenizer::IsSpecial(int32_t id) const {
 int Tokenizer::vocab_size() const { return parts_->vocab_size; }
 
 const std::string& Tokenizer::sha256() const { return parts_->sha256; }
+
+const std::vector<std::string>& Tokenizer::notes() const { return parts_->notes; }
 
 }  // namespace varifocal

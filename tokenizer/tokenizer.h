@@ -10,7 +10,8 @@
 //          rule of the Unicode standard, which Python and Rust follow) and is counted. NUL bytes are ordinary characters.
 // Threads: any number may use one Tokenizer; a word cache is used by one call at a time.
 // Cost:    linear in the text; a word of n characters that no pre-tokenizer splits costs O(n log n) at most.
-// Source:  ids, offsets and text equal those of the `tokenizers` library (0.23), which the golden files come from.
+// Source:  ids, offsets and text equal those of the `tokenizers` library (0.23), which the golden files come from; with
+//          files beside tokenizer.json, those of transformers (token_rules.h).
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tokenizer/text_range.h"
+#include "tokenizer/token_rules.h"
 
 namespace varifocal {
 
@@ -53,9 +55,13 @@ struct DecodeOptions {
 
 class Tokenizer {
  public:
-  // A tokenizer.json, or a directory that contains one.
-  static absl::StatusOr<std::shared_ptr<const Tokenizer>> Load(const std::string& directory_or_file);
-  static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromJson(absl::string_view json);
+  // A directory with a tokenizer.json and perhaps the files of token_rules.h, or a tokenizer.json alone.
+  static absl::StatusOr<std::shared_ptr<const Tokenizer>> Load(const std::string& directory_or_file,
+                                                               TokenizerRules rules = TokenizerRules::kAgreed);
+  static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromJson(absl::string_view json, const SideFiles& files = {},
+                                                                   TokenizerRules rules = TokenizerRules::kAgreed);
+  // "; vocab.json is not read, ..": of a directory that has a tokenizer in another format, else "".
+  static std::string OtherFormatHint(const std::string& directory);
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
@@ -72,8 +78,11 @@ class Tokenizer {
   std::optional<int32_t> TokenToId(absl::string_view token) const;
   std::optional<std::string> IdToToken(int32_t id) const;  // as in tokenizer.json; added ones normalized
   bool IsSpecial(int32_t id) const;
-  int vocab_size() const;             // one more than the largest id
-  const std::string& sha256() const;  // hex, of tokenizer.json's bytes
+  int vocab_size() const;  // one more than the largest id
+  // Identifies everything that determines ids, in hex: of tokenizer.json's bytes, and of what other files change, if
+  // anything.
+  const std::string& sha256() const;
+  const std::vector<std::string>& notes() const;  // for the user: what was left out or added, a sentence each
 
  private:
   struct Parts;

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
@@ -186,6 +188,32 @@ TEST(DecodeTest, IdsWithoutATokenAreAnError) {
     EXPECT_THAT(std::string(text.status().message()), testing::HasSubstr(absl::StrCat("token 1 has the id ", id)));
     EXPECT_EQ(*Shipped()->Decode({5, id}, {.ignore_unknown_ids = true}), *Shipped()->Decode({5}));
   }
+}
+
+// Left behind by training and calibration; transformers resets both at each call.
+TEST(TokenizerTest, TruncationAndPaddingAreIgnoredWithANote) {
+  const std::string rest = R"("model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})";
+  for (const char* key : {"truncation", "padding"}) {
+    const auto made = Tokenizer::FromJson(absl::StrCat("{\"", key, "\": {\"max_length\": 1}, ", rest));
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(*(*made)->Encode("abab"), (std::vector<int32_t>{0, 1, 0, 1}));
+    ASSERT_EQ((*made)->notes().size(), 1u);
+    EXPECT_THAT((*made)->notes()[0], testing::HasSubstr(absl::StrCat("\"", key, "\" of tokenizer.json is ignored")));
+  }
+  EXPECT_TRUE((*Tokenizer::FromJson(absl::StrCat("{\"truncation\": null, ", rest)))->notes().empty());
+}
+
+// Beside a tokenizer in another format, which is not read.
+TEST(TokenizerTest, OtherFormatsAreNamed) {
+  const std::string directory = testing::TempDir() + "/other_formats";
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directory(directory);
+  EXPECT_EQ(Tokenizer::OtherFormatHint(directory), "");
+  std::ofstream(directory + "/tokenizer.model") << "x";
+  const auto made = Tokenizer::Load(directory);
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(made.status().message()),
+              testing::HasSubstr("; tokenizer.model is not read, a conversion to tokenizer.json is needed"));
 }
 
 TEST(TokenizerTest, HashIsOfTheFile) {

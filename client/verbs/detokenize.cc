@@ -18,13 +18,14 @@ class Detokenize : public Command {
     flags.Add("token-ids-file", &ids_file_, "PATH", "a JSON array of token ids; - is standard input");
     flags.Add("jsonl", &jsonl_, "PATH", "one {\"token_ids\": [..]} per line; prints one result per line");
     flags.Add("keep-special-tokens", &keep_special_tokens_, "keep special tokens such as BOS in the text");
+    tokenizer_.AddTo(flags);
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     if (ids_file_.has_value() + jsonl_.has_value() != 1) {
       return UsageError("Give exactly one of --token-ids-file=PATH and --jsonl=PATH.");
     }
-    ASSIGN_OR_RETURN(const std::unique_ptr<TextCoder> coder, OpenTextCoder(model_, global));
+    ASSIGN_OR_RETURN(const std::unique_ptr<TextCoder> coder, OpenTextCoder(model_, tokenizer_, global, console));
     auto print = [&](const std::vector<int32_t>& ids) -> absl::Status {
       ASSIGN_OR_RETURN(const std::string text, coder->Decode(ids, keep_special_tokens_));
       if (console.format != Format::kText) return PrintJson(console, {{"text", text}});
@@ -48,6 +49,7 @@ class Detokenize : public Command {
 
  private:
   std::string model_;
+  TokenizerFlags tokenizer_;
   std::optional<std::string> ids_file_, jsonl_;
   bool keep_special_tokens_ = false;
 };

@@ -14,6 +14,7 @@
 #include "client/files.h"
 #include "client/jobs.h"
 #include "client/prompt_ends.h"
+#include "client/tokenizers.h"
 #include "client/verb.h"
 #include "db/reader.h"
 #include "eval_tasks/answer.h"
@@ -120,6 +121,7 @@ class ExportResults : public Command {
     flags.Add("tag", &tag_, "TAG", "the tag in the file names, for collect_results; default: eval");
     flags.Add("tokenizer", &tokenizers_, "DIR",
               "a model's directory, to rebuild prompts for input_text; may be repeated");
+    tokenizer_flags_.AddTo(flags);
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
@@ -139,7 +141,7 @@ class ExportResults : public Command {
       ASSIGN_OR_RETURN(job, reader_->Job(id));
     }
     ASSIGN_OR_RETURN(const JobSpec spec, FromCanonicalJson(job.spec_json));
-    ASSIGN_OR_RETURN(PromptEnds prompt_ends, PromptEnds::Open(tokenizers_));
+    ASSIGN_OR_RETURN(PromptEnds prompt_ends, PromptEnds::Open(tokenizers_, tokenizer_flags_.Rules()));
     prompt_ends_ = &prompt_ends;
     int file_count = 0;
     for (const TaskSpec& task : spec.suite.tasks) {
@@ -310,6 +312,7 @@ class ExportResults : public Command {
   std::unique_ptr<db::Reader> reader_;
   std::string db_, out_, job_, tag_ = "eval";
   std::vector<std::string> tokenizers_;
+  TokenizerFlags tokenizer_flags_;
   PromptEnds* prompt_ends_ = nullptr;
   int64_t missing_text_count_ = 0;
 };

@@ -67,7 +67,8 @@ class Groups : public Command {
     request_.set_per_token_groups(true);
     ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::Open(model_, global));
     ASSIGN_OR_RETURN(const int64_t context, ReadSetting(*session));
-    ASSIGN_OR_RETURN(const std::unique_ptr<TextCoder> coder, OpenTextCoder(model_.model, global));
+    ASSIGN_OR_RETURN(const std::unique_ptr<TextCoder> coder,
+                     OpenTextCoder(model_.model, model_.engine.tokenizer, global, console));
     ASSIGN_OR_RETURN(const std::vector<int32_t> ids, coder->Encode(text, {.no_special_tokens = true}));
     if (ids.empty()) return absl::InvalidArgumentError(absl::StrCat(file_, " is empty; it has no tokens."));
     std::vector<std::string> tokens;

@@ -13,6 +13,7 @@
 #include "client/jobs.h"
 #include "client/judgments.h"
 #include "client/rows.h"
+#include "client/tokenizers.h"
 #include "client/verb.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
@@ -32,6 +33,7 @@ class Import : public Command {
               "one answer a line: {\"token_ids_sha256\", \"prediction\"}; - is standard input");
     flags.Add("name", &name_, "NAME", "the variant name of the answers in results");
     flags.Add("tokenizer", &tokenizer_, "DIR", "directory with the tokenizer.json that was used for the prompts");
+    tokenizer_flags_.AddTo(flags);
     flags.Section("Judgments of stored answers");
     flags.Add("judgments", &judgments_.paths, "PATH",
               "one judgment a line: {\"token_ids_sha256\", \"scores\": {\"NAME\": 1}}; or a .json that HELMET's "
@@ -101,7 +103,7 @@ class Import : public Command {
     job.limit = std::min<int64_t>(suite_.limit, kSampleCountMax);
     AnswerImport import;
     import.database_path = db_;
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(tokenizer_));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, tokenizer_flags_.Load(tokenizer_, console));
     import.tokenizer = import.chat_tokenizer = MakeTokenCounter(tokenizer);
     const bool any_chat =
         std::any_of(job.suite.tasks.begin(), job.suite.tasks.end(), [](const TaskSpec& task) { return task.chat; });
@@ -154,6 +156,7 @@ class Import : public Command {
 
   SuiteFlags suite_;
   std::string predictions_, name_, tokenizer_, db_, job_;
+  TokenizerFlags tokenizer_flags_;
   JudgmentImport judgments_;
 };
 

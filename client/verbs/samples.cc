@@ -8,6 +8,7 @@
 #include "client/job_flags.h"
 #include "client/progress.h"
 #include "client/rows.h"
+#include "client/tokenizers.h"
 #include "client/verb.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/token_counter.h"
@@ -53,6 +54,7 @@ class MakeSamples : public Command {
     suite_.AddTo(flags);
     flags.Add("tokenizer", &tokenizer_, "DIR", "directory with the tokenizer.json that determines prompt lengths")
         .Required();
+    tokenizer_flags_.AddTo(flags);
     flags.Add("index", &index_, "N", "print only question N (from 0) of each task and length").AtLeast(0);
   }
 
@@ -63,7 +65,7 @@ class MakeSamples : public Command {
     job.limit = std::min<int64_t>(suite_.limit, kSampleCountMax);
     absl::StatusOr<JobSpec> valid = ValidateJobSpec(std::move(job));
     if (!valid.ok()) return AsUsageError(valid.status());
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(tokenizer_));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, tokenizer_flags_.Load(tokenizer_, console));
     ASSIGN_OR_RETURN(const std::shared_ptr<const ChatFormat> chat_format, ReadChatFormat(tokenizer_));
     const std::shared_ptr<const TokenCounter> counter = MakeTokenCounter(tokenizer);
     const std::shared_ptr<const TokenCounter> chat_counter = MakeTokenCounter(tokenizer, chat_format);
@@ -123,6 +125,7 @@ class MakeSamples : public Command {
 
   SuiteFlags suite_;
   std::string tokenizer_;
+  TokenizerFlags tokenizer_flags_;
   std::optional<int64_t> index_;
 };
 

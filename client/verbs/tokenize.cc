@@ -21,13 +21,14 @@ class Tokenize : public Command {
     flags.Add("jsonl", &jsonl_, "PATH", "one {\"text\": \"..\"} per line; prints one result per line");
     flags.Add("no-special-tokens", &options_.no_special_tokens, "do not add the tokenizer's special tokens (BOS)");
     flags.Add("special-tokens-as-text", &options_.special_tokens_as_text, "\"<|end|>\" inside a text is plain text");
+    tokenizer_.AddTo(flags);
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     if (file_.has_value() + text_.has_value() + jsonl_.has_value() != 1) {
       return UsageError("Give the text by exactly one of --file=PATH, --text=TEXT and --jsonl=PATH.");
     }
-    ASSIGN_OR_RETURN(const std::unique_ptr<TextCoder> coder, OpenTextCoder(model_, global));
+    ASSIGN_OR_RETURN(const std::unique_ptr<TextCoder> coder, OpenTextCoder(model_, tokenizer_, global, console));
     auto print = [&](const std::string& text) -> absl::Status {
       const int64_t invalid_before = coder->invalid_utf8_count();
       ASSIGN_OR_RETURN(const std::vector<int32_t> ids, coder->Encode(text, options_));
@@ -62,6 +63,7 @@ class Tokenize : public Command {
   std::string model_;
   std::optional<std::string> file_, text_, jsonl_;
   TextEncodeOptions options_;
+  TokenizerFlags tokenizer_;
 };
 
 }  // namespace

@@ -49,13 +49,14 @@ std::string Describe(const EndpointSpec& spec, const EndpointClient& client, con
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpec& spec, const Clock& clock) {
+absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpec& spec, const Clock& clock,
+                                                               TokenizerRules rules) {
   std::unique_ptr<HttpClient> http = MakeHttpClient();
   if (http == nullptr) {
     return absl::UnimplementedError("this program is linked statically, without libcurl, and reaches no endpoints");
   }
   auto hosted = std::make_unique<HostedModel>();
-  ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(spec.tokenizer_directory));
+  ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(spec.tokenizer_directory, rules));
   ASSIGN_OR_RETURN(hosted->chat_format, ReadChatFormat(spec.tokenizer_directory));
   auto client = std::make_unique<EndpointClient>(spec, std::move(http), clock, SleepingPause());
   RETURN_IF_ERROR(client->Connect());

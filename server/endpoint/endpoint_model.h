@@ -13,9 +13,11 @@
 #include "base/clock.h"
 #include "server/endpoint/endpoint_spec.h"
 #include "server/hosting/model_host.h"
+#include "tokenizer/token_rules.h"
 
 namespace varifocal {
 
-absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpec& spec, const Clock& clock);
+absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpec& spec, const Clock& clock,
+                                                               TokenizerRules rules = TokenizerRules::kAgreed);
 
 }  // namespace varifocal

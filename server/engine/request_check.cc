@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/json.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
@@ -31,11 +32,16 @@ Sha256Digest PrefixRoot(const LoadedModel& model, const Sequence& sequence) {
 
 }  // namespace
 
-absl::Status CheckIds(absl::Span<const int32_t> ids, const std::string& field, int64_t vocabulary_size) {
+absl::Status CheckIds(absl::Span<const int32_t> ids, const std::string& field, int64_t vocabulary_size,
+                      const Tokenizer* tokenizer) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= 0 && ids[i] < vocabulary_size) continue;
-    return WithReason(absl::InvalidArgumentError(absl::StrCat("token ", i, " of ", field, " is ", ids[i],
-                                                              "; ids must lie in 0..", vocabulary_size - 1)),
+    std::string limit = absl::StrCat("ids must lie in 0..", vocabulary_size - 1);
+    if (const auto token = tokenizer == nullptr ? std::nullopt : tokenizer->IdToToken(ids[i])) {
+      limit = absl::StrCat("the tokenizer's token ", Json(*token).dump(-1, ' ', false, Json::error_handler_t::replace),
+                           ", which the model lacks: its vocab_size is ", vocabulary_size, ", ", limit);
+    }
+    return WithReason(absl::InvalidArgumentError(absl::StrCat("token ", i, " of ", field, " is ", ids[i], "; ", limit)),
                       ErrorReason::kBadTokenId, {{"field", field}});
   }
   return absl::OkStatus();
@@ -81,7 +87,8 @@ absl::Status CheckContinuationCount(size_t count) {
       ErrorReason::kBadContinuation, {{"field", "continuations"}});
 }
 
-absl::Status CheckContinuations(absl::Span<const std::vector<int32_t>> continuations, int64_t vocabulary_size) {
+absl::Status CheckContinuations(absl::Span<const std::vector<int32_t>> continuations, int64_t vocabulary_size,
+                                const Tokenizer* tokenizer) {
   RETURN_IF_ERROR(CheckContinuationCount(continuations.size()));
   const auto bad = [](const std::string& field, const std::string& problem) {
     return WithReason(absl::InvalidArgumentError(problem), ErrorReason::kBadContinuation, {{"field", field}});
@@ -91,7 +98,7 @@ absl::Status CheckContinuations(absl::Span<const std::vector<int32_t>> continuat
     if (continuations[i].empty()) {
       return bad(field, absl::StrCat(field, " has no tokens; it must have at least 1"));
     }
-    RETURN_IF_ERROR(CheckIds(continuations[i], field, vocabulary_size));
+    RETURN_IF_ERROR(CheckIds(continuations[i], field, vocabulary_size, tokenizer));
   }
   return absl::OkStatus();
 }
@@ -149,7 +156,7 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   const ModelConfig& config = model.config();
   auto sequence = std::make_unique<Sequence>();
   RETURN_IF_ERROR(CheckNotEmpty(request.token_ids));
-  RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config.vocabulary_size));
+  RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config.vocabulary_size, model.tokenizer().get()));
   const std::vector<int32_t>& boundaries = request.inspected_boundaries;
   VF_CHECK(boundaries.size() != 1 && std::is_sorted(boundaries.begin(), boundaries.end()),
            "boundaries are of segments");
@@ -164,7 +171,7 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
                         ErrorReason::kModelWithoutTokenizer);
     }
     new_tokens = generate->max_new_tokens;
-    RETURN_IF_ERROR(CheckContinuations(generate->scored, config.vocabulary_size));
+    RETURN_IF_ERROR(CheckContinuations(generate->scored, config.vocabulary_size, model.tokenizer().get()));
     for (const auto& scored : generate->scored) {
       if (std::ssize(scored) <= new_tokens) continue;
       return WithReason(absl::InvalidArgumentError(absl::StrCat("a scored continuation has ", scored.size(),
@@ -177,7 +184,7 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
       return WithReason(absl::InvalidArgumentError("there are no continuations; there must be at least 1"),
                         ErrorReason::kBadContinuation, {{"field", "continuations"}});
     }
-    RETURN_IF_ERROR(CheckContinuations(score->continuations, config.vocabulary_size));
+    RETURN_IF_ERROR(CheckContinuations(score->continuations, config.vocabulary_size, model.tokenizer().get()));
     for (const auto& continuation : score->continuations) new_tokens = std::max(new_tokens, std::ssize(continuation));
     sequence->continuation_done.assign(score->continuations.size(), 0);
   }

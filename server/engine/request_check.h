@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "server/engine/sequence.h"
 #include "server/model/model.h"
+#include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 
@@ -28,7 +29,9 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
 // "prompt_token_ids", "continuations[2]", "top_p".
 inline constexpr size_t kStopsMax = 16;
 inline constexpr size_t kContinuationsMax = 1024;
-absl::Status CheckIds(absl::Span<const int32_t> ids, const std::string& field, int64_t vocabulary_size);
+// The tokenizer, if any, may have more ids than the model: the message names the token.
+absl::Status CheckIds(absl::Span<const int32_t> ids, const std::string& field, int64_t vocabulary_size,
+                      const Tokenizer* tokenizer = nullptr);
 absl::Status CheckNotEmpty(absl::Span<const int32_t> prompt);
 absl::Status CheckGenerateWork(const GenerateWork& work);
 absl::Status CheckContinuationCount(size_t count);

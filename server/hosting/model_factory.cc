@@ -12,6 +12,7 @@
 #include "server/engine/memory_ledger.h"
 #include "server/hosting/generation_defaults.h"
 #include "server/hosting/model_host.h"
+#include "server/model/config.h"
 
 namespace varifocal {
 namespace {
@@ -52,6 +53,7 @@ ModelFactory MakeModelFactory(const ModelOptions& options, const EngineOptions& 
     const Checkpoint checkpoint = CheckpointOf(place);
     const std::string& directory = checkpoint.directory;
     if (!checkpoint.dtype.empty()) model_options.dtype = checkpoint.dtype;
+    model_options.ignored_config_keys = KeysOfModel(options.ignored_config_keys, name);
     absl::Status room;
     model_options.admit = [&](const kernels::Backend& backend, int64_t needed_bytes) {
       return room = CheckRoomForWeights(directory, backend, needed_bytes);

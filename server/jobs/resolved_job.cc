@@ -15,7 +15,9 @@ namespace {
 
 absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
   if (model.tokenizer == nullptr) {
-    return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\" has no tokenizer")),
+    return WithReason(absl::FailedPreconditionError(
+                          absl::StrCat("model \"", model.name, "\" has no tokenizer",
+                                       Tokenizer::OtherFormatHint(CheckpointOf(model.directory).directory))),
                       ErrorReason::kModelWithoutTokenizer, {{"model", model.name}});
   }
   if (!variant.focal_temperatures.empty() || !variant.attention_overrides.empty()) {

@@ -86,6 +86,89 @@ constexpr const char* kHarmless[] = {
     "transformers.js_config",
     "unsloth_fixed",
     "unsloth_version",
+    "_from_model_config",
+    "_commit_hash",
+    "_attn_implementation",
+    "_attn_implementation_internal",
+    "_flash_attn_2_enabled",
+    "use_flash_attn",
+    "flash_attention",
+    "use_flash_attention",
+    "use_flash_attn_2",
+    "use_sdpa",
+    "gradient_checkpointing",
+    "use_gradient_checkpointing",
+    "output_past",
+    "custom_pipelines",
+    "model_max_length",
+    "tokenizer_padding_side",
+    "padding_side",
+    "seq_length",
+    "max_seq_length",
+    "neftune_noise_alpha",
+    "xla_device",
+    "onnx_export",
+    "loss_type",
+    "bos_token",
+    "eos_token",
+    "pad_token",
+    "unk_token",
+    "sep_token",
+    "cls_token",
+    "mask_token",
+    "pipeline_tag",
+    "library_name",
+    "license",
+    "tags",
+    "language",
+    "base_model",
+    "model_name",
+    // The remaining members of GenerationConfig (4.57 and 5.24): full dumps of older configurations have them.
+    "assistant_confidence_threshold",
+    "assistant_early_exit",
+    "assistant_ensemble_weight",
+    "assistant_lookbehind",
+    "cache_config",
+    "compile_config",
+    "constraints",
+    "continuous_batching_config",
+    "disable_compile",
+    "dola_layers",
+    "encoder_no_repeat_ngram_size",
+    "encoder_repetition_penalty",
+    "epsilon_cutoff",
+    "eta_cutoff",
+    "force_words_ids",
+    "guidance_scale",
+    "is_assistant",
+    "low_memory",
+    "max_cache_len",
+    "max_matching_ngram_size",
+    "max_new_tokens",
+    "max_time",
+    "min_new_tokens",
+    "min_p",
+    "num_assistant_tokens",
+    "num_assistant_tokens_schedule",
+    "output_logits",
+    "penalty_alpha",
+    "prefill_chunk_size",
+    "prompt_lookup_num_tokens",
+    "renormalize_logits",
+    "repetition_penalty",
+    "return_legacy_cache",
+    "sequence_bias",
+    "speculation_type",
+    "stop_strings",
+    "target_lookbehind",
+    "temperature",
+    "token_healing",
+    "top_h",
+    "top_k",
+    "top_p",
+    "typical_p",
+    "use_mtp",
+    "watermarking_config",
 };
 
 absl::StatusOr<std::vector<int32_t>> ReadTokenIds(ConfigReader& reader, absl::string_view key,
@@ -105,21 +188,31 @@ absl::StatusOr<std::vector<int32_t>> ReadTokenIds(ConfigReader& reader, absl::st
   return ids;
 }
 
+// What may be done with the text part of a multimodal checkpoint.
+std::string TextPartHint(ConfigReader& reader) {
+  const Json* text = reader.Take("text_config");
+  if (text == nullptr || !text->is_object()) return "";
+  const auto type = text->find("model_type");
+  if (type == text->end() || !type->is_string()) {
+    return "; it is multimodal, and its \"text_config\" does not state the type of the text part";
+  }
+  const bool is_supported = FindArchitecture(type->get<std::string>()) != nullptr;
+  return absl::StrCat("; it is multimodal, and its text part is of type ", ShownValue(*type),
+                      is_supported
+                          ? ": a checkpoint of that part alone, with the keys of \"text_config\" at the top, is "
+                            "supported"
+                          : ", which is not supported either");
+}
+
 absl::StatusOr<const Architecture*> ReadArchitecture(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.model_type, reader.String("model_type"));
   const Architecture* architecture = FindArchitecture(config.model_type);
   if (architecture == nullptr) {
-    std::string hint;
-    if (reader.Has("text_config")) {
-      hint =
-          "; it is multimodal: a checkpoint of its text part alone, with the keys of \"text_config\" at the "
-          "top, may be supported";
-    }
     return absl::UnimplementedError(
         absl::StrCat("\"model_type\" is \"", config.model_type, "\"; supported are ",
                      absl::StrJoin(Architectures(), ", ",
                                    [](std::string* out, const Architecture& row) { out->append(row.model_type); }),
-                     hint));
+                     TextPartHint(reader)));
   }
   config.architecture = architecture->class_name;
   if (const Json* names = reader.Take("architectures"); names != nullptr) {
@@ -265,12 +358,51 @@ absl::Status RefuseUnsupported(ConfigReader& reader) {
   return absl::OkStatus();
 }
 
-}  // namespace
+// Dual chunk attention (Qwen2.5-1M): positions are counted within chunks, sums are split by them, and beyond the original
+// length scores are scaled. Within the first chunk it is the plain function, so the model is limited to that length.
+absl::Status ReadDualChunk(ConfigReader& reader, ModelConfig& config) {
+  constexpr absl::string_view kKey = "dual_chunk_attention_config";
+  const Json* object = reader.Take(kKey);
+  if (object == nullptr) return absl::OkStatus();
+  if (!object->is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(reader.Name(kKey), " is ", ShownValue(*object), "; it must be an object"));
+  }
+  ConfigReader chunks(*object, kKey);
+  ASSIGN_OR_RETURN(const int64_t chunk_size, chunks.Int("chunk_size", {1, kPositionMax}, 8192));
+  ASSIGN_OR_RETURN(const int64_t local_size, chunks.Int("local_size", {0, kPositionMax}, 1024));
+  if (local_size >= chunk_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(chunks.Name("local_size"), " is ", local_size, "; it must be below chunk_size, ", chunk_size));
+  }
+  int64_t limit = chunk_size - local_size;
+  ASSIGN_OR_RETURN(const int64_t original, chunks.Int("original_max_position_embeddings", {0, kPositionMax}, 0));
+  if (original > 0) limit = std::min(limit, original);
+  // Longer prompts are then attended to sparsely.
+  const bool has_sparse_part = chunks.Take("sparse_attention_config") != nullptr;
+  ASSIGN_OR_RETURN(const bool is_sparse, chunks.Bool("sparse_attention_enabled", has_sparse_part));
+  ASSIGN_OR_RETURN(const int64_t threshold, chunks.Int("sparse_attention_threshold", {0, kPositionMax}, 32768));
+  if (is_sparse) limit = std::min(limit, threshold);
+  chunks.Ignore({"sparse_attention_last_q"});
+  RETURN_IF_ERROR(chunks.RefuseUnread());
+  if (limit == 0) {
+    return absl::UnimplementedError(
+        absl::StrCat(chunks.Name("sparse_attention_threshold"), " is 0; sparse attention is not supported"));
+  }
+  if (limit >= config.max_position) return absl::OkStatus();
+  config.notes.push_back(absl::StrCat("context limited from ", config.max_position, " to ", limit,
+                                      " positions, up to which ", kKey, " is the plain function"));
+  config.max_position = limit;
+  return absl::OkStatus();
+}
 
-absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
-  ASSIGN_OR_RETURN(const Json json, ParseJson(json_text));
-  if (!json.is_object())
-    return absl::InvalidArgumentError(absl::StrCat("the file is ", json.type_name(), ", not an object"));
+absl::StatusOr<Json> ParseObject(absl::string_view json_text) {
+  ASSIGN_OR_RETURN(Json json, ParseJson(json_text));
+  if (json.is_object()) return json;
+  return absl::InvalidArgumentError(absl::StrCat("the file is ", json.type_name(), ", not an object"));
+}
+
+absl::StatusOr<ModelConfig> ReadConfigJson(const Json& json) {
   ConfigReader reader(json, "");
   ModelConfig config;
   ASSIGN_OR_RETURN(const Architecture* architecture, ReadArchitecture(reader, config));
@@ -289,6 +421,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
     config.trained_context_length = std::min(*trained, config.trained_context_length.value_or(*trained));
   }
   RETURN_IF_ERROR(RefuseUnsupported(reader));
+  RETURN_IF_ERROR(ReadDualChunk(reader, config));
   RETURN_IF_ERROR(architecture->read_config(reader, config));
   ASSIGN_OR_RETURN(config.eos_token_ids, ReadTokenIds(reader, "eos_token_id", config.vocabulary_size));
   ASSIGN_OR_RETURN(const std::vector<int32_t> bos, ReadTokenIds(reader, "bos_token_id", config.vocabulary_size));
@@ -298,11 +431,60 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text) {
   return config;
 }
 
+// Removes "key", or "object.key" as messages show it; false when there is none.
+bool RemoveKey(absl::string_view name, Json& json) {
+  if (!json.is_object()) return false;
+  if (json.erase(std::string(name)) > 0) return true;
+  for (size_t dot = name.find('.'); dot != absl::string_view::npos; dot = name.find('.', dot + 1)) {
+    const auto inner = json.find(std::string(name.substr(0, dot)));
+    if (inner != json.end() && RemoveKey(name.substr(dot + 1), *inner)) return true;
+  }
+  return false;
+}
+
+Json Without(const Json& json, absl::Span<const std::string> keys, absl::string_view kept = "") {
+  Json rest = json;
+  for (const std::string& key : keys) {
+    if (key != kept) RemoveKey(key, rest);
+  }
+  return rest;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text, std::vector<std::string> ignored_keys) {
+  ASSIGN_OR_RETURN(const Json json, ParseObject(json_text));
+  std::sort(ignored_keys.begin(), ignored_keys.end());
+  ignored_keys.erase(std::unique(ignored_keys.begin(), ignored_keys.end()), ignored_keys.end());
+  for (const std::string& key : ignored_keys) {
+    if (Json copy = json; RemoveKey(key, copy)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is to be ignored, and there is no such key"));
+  }
+  ASSIGN_OR_RETURN(ModelConfig config, ReadConfigJson(Without(json, ignored_keys)));
+  for (const std::string& key : ignored_keys) {
+    const absl::Status with_key = ReadConfigJson(Without(json, ignored_keys, key)).status();
+    if (absl::IsUnimplemented(with_key)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("\"", key,
+                                                   "\" is to be ignored, and is not refused as unknown or unsupported",
+                                                   with_key.ok() ? "" : absl::StrCat(": ", with_key.message())));
+  }
+  config.ignored_keys = std::move(ignored_keys);
+  return config;
+}
+
+std::vector<std::string> KeysOfModel(const std::vector<std::string>& keys, absl::string_view model) {
+  std::vector<std::string> of_model;
+  for (const std::string& key : keys) {
+    const size_t colon = key.find(':');
+    if (colon == std::string::npos) of_model.push_back(key);
+    if (key.substr(0, colon) == model && colon != std::string::npos) of_model.push_back(key.substr(colon + 1));
+  }
+  return of_model;
+}
+
 absl::StatusOr<std::optional<std::vector<int32_t>>> ParseGenerationConfigEos(absl::string_view json_text,
                                                                              int64_t vocabulary_size) {
-  ASSIGN_OR_RETURN(const Json json, ParseJson(json_text));
-  if (!json.is_object())
-    return absl::InvalidArgumentError(absl::StrCat("the file is ", json.type_name(), ", not an object"));
+  ASSIGN_OR_RETURN(const Json json, ParseObject(json_text));
   ConfigReader reader(json, "");
   if (!reader.Has("eos_token_id")) return std::optional<std::vector<int32_t>>();
   ASSIGN_OR_RETURN(std::vector<int32_t> ids, ReadTokenIds(reader, "eos_token_id", vocabulary_size));

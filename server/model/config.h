@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,8 +19,12 @@
 
 namespace varifocal {
 
-// `json_text` is the content of config.json.
-absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text);
+// `json_text` is the content of config.json. Keys of `ignored_keys` ("key", or "object.key") are read as if they were not
+// there: only keys that exist and would be refused as unknown or unsupported.
+absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text, std::vector<std::string> ignored_keys = {});
+
+// Of a list of "KEY" and "NAME:KEY": the keys for every model and for the one of that name.
+std::vector<std::string> KeysOfModel(const std::vector<std::string>& keys, absl::string_view model);
 
 // The eos ids of generation_config.json, if any. Other settings there are decoding defaults, which are never applied
 // silently; only their syntax is checked.

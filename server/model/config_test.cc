@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -234,11 +235,91 @@ TEST(ConfigTest, BadValuesAreNamed) {
   }
 }
 
+// Keys that no forward pass reads: generation settings in full dumps of older configurations, training, other programs.
+TEST(ConfigTest, KeysWithoutEffectLoad) {
+  for (const char* key :
+       {"temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "encoder_no_repeat_ngram_size",
+        "gradient_checkpointing", "output_past", "custom_pipelines", "_flash_attn_2_enabled", "use_flash_attn",
+        "model_max_length", "tokenizer_padding_side", "seq_length", "min_p", "penalty_alpha", "max_new_tokens"}) {
+    for (const Json& value : {Json(1), Json(0.5), Json(false), Json("left"), Json::object()}) {
+      Json json = Good();
+      json[key] = value;
+      EXPECT_TRUE(Parse(json).ok()) << Parse(json).status();
+    }
+  }
+}
+
+struct ChunkCase {
+  const char* chunks;
+  int64_t max_position;
+};
+
+// Dual chunk attention is the plain function in its first chunk, up to the original length and before it is sparse.
+TEST(ConfigTest, DualChunkAttentionLimitsTheContext) {
+  for (const ChunkCase& c :
+       {ChunkCase{R"({"chunk_size":262144,"local_size":8192,"original_max_position_embeddings":262144})", 4096},
+        ChunkCase{R"({"chunk_size":1024,"local_size":128})", 896},
+        ChunkCase{R"({"chunk_size":1024,"local_size":128,"original_max_position_embeddings":512})", 512},
+        ChunkCase{R"({"chunk_size":1024,"local_size":128,"original_max_position_embeddings":0})", 896},
+        ChunkCase{R"({"chunk_size":4096,"local_size":0})", 4096},
+        ChunkCase{R"({"chunk_size":4096,"local_size":1})", 4095},
+        ChunkCase{
+            R"({"chunk_size":1024,"local_size":128,"sparse_attention_config":[],"sparse_attention_threshold":99})", 99},
+        ChunkCase{R"({"chunk_size":1024,"local_size":128,"sparse_attention_enabled":false,
+                      "sparse_attention_threshold":99,"sparse_attention_last_q":64})",
+                  896}}) {
+    Json json = Good();
+    json["dual_chunk_attention_config"] = *ParseJson(c.chunks);
+    const auto config = Parse(json);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->max_position, c.max_position) << c.chunks;
+    EXPECT_EQ(config->notes.size(), c.max_position == 4096 ? 0 : 1) << c.chunks;
+    if (!config->notes.empty()) {
+      EXPECT_THAT(config->notes[0], HasSubstr(absl::StrCat("context limited from 4096 to ", c.max_position)));
+    }
+  }
+  EXPECT_FALSE(Parse(Good())->notes.size() > 0);
+}
+
+TEST(ConfigTest, KeysAreIgnoredOnRequest) {
+  Json json = Good();
+  json["b_new"] = 3;
+  json["attention_bias_kind"] = "x";
+  json["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}, {"novel", 1}};
+  json["quantization_config"] = {{"bits", 4}};
+  const auto parse = [&](std::vector<std::string> keys) { return ParseModelConfig(json.dump(), std::move(keys)); };
+  const auto config = parse({"quantization_config", "b_new", "rope_scaling.novel", "attention_bias_kind", "b_new"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->ignored_keys,
+            std::vector<std::string>({"attention_bias_kind", "b_new", "quantization_config", "rope_scaling.novel"}));
+  EXPECT_TRUE(Parse(Good())->ignored_keys.empty());
+
+  const auto refusal = [&](std::vector<std::string> keys) {
+    return std::string(parse(std::move(keys)).status().message());
+  };
+  EXPECT_THAT(refusal({"b_new", "rope_scaling.novel", "attention_bias_kind"}),
+              HasSubstr("\"quantization_config\" is set"));
+  EXPECT_THAT(refusal({"b_old"}), HasSubstr("\"b_old\" is to be ignored, and there is no such key"));
+  EXPECT_THAT(refusal({"rope_scaling.factors"}),
+              HasSubstr("\"rope_scaling.factors\" is to be ignored, and there is no"));
+  // Keys that are read, whatever their value, and keys without effect.
+  json = Good();
+  for (const char* key : {"rope_theta", "tie_word_embeddings", "use_cache"}) {
+    EXPECT_THAT(refusal({key}),
+                HasSubstr(absl::StrCat("\"", key, "\" is to be ignored, and is not refused as unknown")));
+  }
+  json["rope_theta"] = -1;
+  EXPECT_THAT(refusal({"rope_theta"}), HasSubstr("is not refused as unknown or unsupported: \"rope_theta\" is -1"));
+  json["hidden_size"] = 63;
+  EXPECT_THAT(refusal({"rope_theta"}), HasSubstr("hidden_size"));
+}
+
 TEST(ConfigTest, MalformedText) {
-  for (const char* text :
-       {"", "{", "[]", "null", "\"llama\"", "{\"model_type\":\"llama\",\"model_type\":\"llama\"}", "{\"a\":1}}"}) {
+  for (const char* text : {"", "{", "[]", "null", "\"llama\"", "{\"model_type\":\"llama\",\"model_type\":\"llama\"}",
+                           "{\"a\":1}}", "{}x"}) {
     EXPECT_FALSE(ParseModelConfig(text).ok()) << text;
   }
+  EXPECT_FALSE(ParseModelConfig(Good().dump() + std::string("\0}", 2)).ok()) << "bytes behind a NUL are not ignored";
 }
 
 // Random edits of a valid file: rejected or parsed, never a crash; parsed values are within the limits.

@@ -83,6 +83,7 @@ std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, abs
                      {"chat_format", chat_sha256},
                      {"context_length_max", config.max_position},
                      {"eos_token_ids", std::set<int32_t>(config.eos_token_ids.begin(), config.eos_token_ids.end())},
+                     {"ignored_config_keys", config.ignored_keys},
                      {"layers", LayersJson(config.layers)},
                      {"number_format", dtype},
                      {"ropes", RopesToString(config.ropes)},

@@ -65,14 +65,17 @@ absl::Status ReadEos(const std::string& directory, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string& directory,
-                                                               const ModelConfig& config) {
+absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string& directory, TokenizerRules rules,
+                                                               ModelConfig& config) {
   if (!FileExists(absl::StrCat(directory, "/tokenizer.json"), FileUse::kModel))
     return std::shared_ptr<const Tokenizer>();
-  ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(directory));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::Load(directory, rules));
+  config.notes.insert(config.notes.end(), tokenizer->notes().begin(), tokenizer->notes().end());
   if (tokenizer->vocab_size() > config.vocabulary_size) {
-    return absl::InvalidArgumentError(absl::StrCat(directory, ": the tokenizer has ", tokenizer->vocab_size(),
-                                                   " ids; the model's vocab_size is ", config.vocabulary_size));
+    // Texts without these tokens, which are common for padding and images, are as they should be.
+    config.notes.push_back(absl::StrCat("the tokenizer has ids up to ", tokenizer->vocab_size() - 1,
+                                        ", the model's vocab_size is ", config.vocabulary_size,
+                                        ": texts with tokens beyond it are refused"));
   }
   return tokenizer;
 }
@@ -82,10 +85,11 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string
 LoadedModel::LoadedModel() = default;
 LoadedModel::~LoadedModel() = default;
 
-absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory) {
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory,
+                                            const std::vector<std::string>& ignored_keys) {
   const std::string path = absl::StrCat(directory, "/config.json");
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
-  absl::StatusOr<ModelConfig> config = ParseModelConfig(text);
+  absl::StatusOr<ModelConfig> config = ParseModelConfig(text, ignored_keys);
   if (!config.ok()) return Annotate(config.status(), path);
   RETURN_IF_ERROR(ReadEos(directory, *config));
   return config;
@@ -96,8 +100,8 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
   ASSIGN_OR_RETURN(const kernels::BackendOptions backend_options, ToBackendOptions(options));
   auto model = std::shared_ptr<LoadedModel>(new LoadedModel);
   model->directory_ = directory;
-  ASSIGN_OR_RETURN(model->config_, ReadModelConfig(directory));
-  ASSIGN_OR_RETURN(model->tokenizer_, ReadTokenizer(directory, model->config_));
+  ASSIGN_OR_RETURN(model->config_, ReadModelConfig(directory, options.ignored_config_keys));
+  ASSIGN_OR_RETURN(model->tokenizer_, ReadTokenizer(directory, options.tokenizer_rules, model->config_));
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightSource> source, OpenWeights(directory));
   std::shared_ptr<kernels::Backend> backend = options.backend;
   if (backend == nullptr) {
@@ -115,6 +119,14 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
   if (!transformer.ok()) return Annotate(transformer.status(), directory);
   RETURN_IF_ERROR(source->CheckUnchanged());
   model->transformer_ = *std::move(transformer);
+  model->config_.tied_embeddings = model->transformer_->config().tied_embeddings;
+
+  for (const std::string& note : model->config_.notes) {
+    Log(LogLevel::kWarning, "model", {{"directory", directory}, {"note", note}});
+  }
+  for (const std::string& key : model->config_.ignored_keys) {
+    Log(LogLevel::kWarning, "model", {{"directory", directory}, {"ignored_config_key", key}});
+  }
 
   const kernels::BackendInfo& info = backend->info();
   const std::vector<std::string> name_parts = absl::StrSplit(info.name, '-');

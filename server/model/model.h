@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "server/model/model_config.h"
+#include "tokenizer/token_rules.h"
 
 namespace varifocal {
 
@@ -35,6 +36,8 @@ struct ModelOptions {
   std::string cpu_isa;          // empty takes the best that the processor has
   bool cuda_graphs = false;     // kernels/backend.h
   int threads = 0;              // 0 takes one per processor this process may use
+  TokenizerRules tokenizer_rules = TokenizerRules::kAgreed;
+  std::vector<std::string> ignored_config_keys;  // "KEY", or "NAME:KEY" of one model of a server (KeysOfModel)
   // Cache of weight hashes; empty: $XDG_CACHE_HOME/varifocal or ~/.cache/varifocal. Failure to read or write it only
   // costs time.
   std::string cache_directory;
@@ -93,6 +96,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
 
 // The config of a directory without its weights; the ends of a generation are those of generation_config.json, else of
 // config.json.
-absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory);
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory,
+                                            const std::vector<std::string>& ignored_keys = {});
 
 }  // namespace varifocal

@@ -58,7 +58,7 @@ struct ModelConfig {
   int64_t head_count = 0;          // H
   int64_t kv_head_count = 0;       // K
   int64_t head_width = 0;          // D
-  bool tied_embeddings = false;
+  bool tied_embeddings = false;    // of a loaded model: in effect, a stored head that differs is used
   BlockConfig blocks;
   std::vector<RopeConfig> ropes;  // one, or one of full and one of window layers; none with learned positions
   std::vector<LayerConfig> layers;
@@ -70,6 +70,8 @@ struct ModelConfig {
   AttentionSetting attention;
   std::vector<int32_t> eos_token_ids;
   std::optional<int32_t> bos_token_id;
+  std::vector<std::string> ignored_keys;  // of config.json, because the user said so; sorted
+  std::vector<std::string> notes;         // for the user: what was limited or left out, a sentence each
 };
 
 // Fills page_groups, and each layer's index in them, from the layers' windows. A window of at least max_position is

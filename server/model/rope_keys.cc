@@ -54,8 +54,15 @@ absl::Status ReadFactorOrRatio(ConfigReader& reader, const Surroundings& around,
   return absl::OkStatus();
 }
 
+// Keys of remote code and of other scalings, which transformers does not read here.
+absl::Status ReadLinear(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
+  reader.Ignore({"original_max_position_embeddings"});
+  return ReadFactor(reader, around, rope);
+}
+
 absl::Status ReadDynamic(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
   RETURN_IF_ERROR(ReadFactor(reader, around, rope));
+  reader.Ignore({"original_max_position_embeddings"});
   rope.original_max_position = around.sizes.max_position;
   const int64_t span = rope.RotarySpan(around.sizes.head_width);
   if (span <= 2) {
@@ -87,6 +94,9 @@ double YarnAttentionFactor(double factor, double mscale) {
 }
 
 absl::Status ReadYarn(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
+  // As in transformers: only a factor that is there and null is the ratio.
+  if (!reader.IsPresent("factor"))
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("factor"), " is missing"));
   RETURN_IF_ERROR(ReadFactorOrRatio(reader, around, rope));
   ASSIGN_OR_RETURN(rope.beta_fast, reader.Positive("beta_fast", 32));
   ASSIGN_OR_RETURN(rope.beta_slow, reader.Positive("beta_slow", 1));
@@ -153,7 +163,11 @@ absl::Status ReadLongRope(ConfigReader& reader, const Surroundings& around, Rope
   return absl::OkStatus();
 }
 
-absl::Status ReadNothing(ConfigReader&, const Surroundings&, RopeConfig&) { return absl::OkStatus(); }
+absl::Status ReadDefault(ConfigReader& reader, const Surroundings&, RopeConfig&) {
+  // Of multimodal models: the sections' positions are equal for text.
+  reader.Ignore({"mrope_section", "mrope_interleaved"});
+  return absl::OkStatus();
+}
 
 struct RopeRow {
   RopeKind kind;
@@ -161,7 +175,7 @@ struct RopeRow {
   absl::Status (*read)(ConfigReader& reader, const Surroundings& around, RopeConfig& rope);
 };
 constexpr RopeRow kRows[] = {
-    {RopeKind::kDefault, ReadNothing}, {RopeKind::kLinear, ReadFactor}, {RopeKind::kDynamic, ReadDynamic},
+    {RopeKind::kDefault, ReadDefault}, {RopeKind::kLinear, ReadLinear}, {RopeKind::kDynamic, ReadDynamic},
     {RopeKind::kLlama3, ReadLlama3},   {RopeKind::kYarn, ReadYarn},     {RopeKind::kLongRope, ReadLongRope},
 };
 
@@ -221,17 +235,22 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
                                                                        : absl::StrCat("\"", around.partial_key, "\"");
   RETURN_IF_ERROR(SetSpan(partial, partial_name, around, rope));
   RETURN_IF_ERROR(row->read(reader, around, rope));
+  // Of remote code of the first YaRN models; transformers reads neither.
+  reader.Ignore({"finetuned"});
+  RETURN_IF_ERROR(reader.RequireValue("attn_factor", 1));
   RETURN_IF_ERROR(reader.RefuseUnread());
   return rope;
 }
 
-// A top-level key that repeats a key of the RoPE object must have the same value.
-absl::Status CheckAgain(ConfigReader& reader, const char* key, double expected) {
+// A top-level key that repeats another, by default one of the RoPE object, must have the same value.
+absl::Status CheckAgain(ConfigReader& reader, const char* key, double expected,
+                        const std::string& other = "in the RoPE parameters") {
   ASSIGN_OR_RETURN(const double value, reader.Positive(key, expected));
   if (value == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(reader.Name(key), " is ", value, " but in the RoPE parameters ", expected));
+  return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is ", value, " but ", other, " ", expected));
 }
+
+bool HasTheta(const Json* object) { return object != nullptr && ConfigReader(*object, "").Has("rope_theta"); }
 
 }  // namespace
 
@@ -258,7 +277,11 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
         absl::StrCat("\"rope_scaling\" is ", older.ToString(), ", but \"rope_parameters\" is ", rope.ToString()));
   }
   if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, rope.theta));
-  RETURN_IF_ERROR(CheckAgain(reader, "rope_theta", rope.theta));
+  std::string other = "in the RoPE parameters";
+  if (!HasTheta(parameters) && !HasTheta(scaling)) {
+    other = absl::StrCat(reader.Name(keys.theta), reader.Has(keys.theta) ? " is" : " is missing, which means");
+  }
+  RETURN_IF_ERROR(CheckAgain(reader, "rope_theta", rope.theta, other));
   const double width = sizes.head_width;
   for (const char* key : {keys.partial, "partial_rotary_factor"}) {
     ASSIGN_OR_RETURN(const double partial, reader.Positive(key, rope.RotarySpan(sizes.head_width) / width));

@@ -125,7 +125,9 @@ uint64_t HeaderBytes(absl::string_view file) {
   return header_bytes;
 }
 
+// Null counts as absent, as in the reference implementation.
 absl::Status CheckMetadata(const Json& metadata) {
+  if (metadata.is_null()) return absl::OkStatus();
   if (!metadata.is_object())
     return absl::InvalidArgumentError(absl::StrCat("__metadata__ is not an object but ", metadata.type_name()));
   for (const auto& [key, value] : metadata.items()) {

@@ -67,6 +67,7 @@ std::vector<BadFile> BadFiles() {
       {"Comment", File("{/* */}", 0), "header"},
       {"SingleQuotes", File("{'a':1}", 0), "header"},
       {"NotUtf8", File("{\"\xff\":1}", 0), "header"},
+      {"NulPadding", File("{" + Entry("a", "F32", "[]", "[0,4]") + "}" + std::string(3, '\0'), 4), "header: not JSON"},
       {"NulInHeader", File(std::string("{\0}", 3), 0), "header"},
       {"NaN", one("\"a\":NaN", 0), "header"},
       {"DuplicateTensor", one(good + "," + good, 8), "duplicate key"},
@@ -158,6 +159,11 @@ TEST(SafetensorsTest, ReadsTensorsInAnyHeaderOrder) {
   EXPECT_EQ((*tensors)[0].element_count(), 2);
   EXPECT_EQ((*tensors)[1].name, "e");
   EXPECT_EQ((*tensors)[2].shape, std::vector<int64_t>({3}));
+}
+
+// As in the reference implementation.
+TEST(SafetensorsTest, NullMetadataIsNone) {
+  EXPECT_TRUE(ParseSafetensors(File("{\"__metadata__\":null," + Entry("a", "F32", "[]", "[0,4]") + "}", 4)).ok());
 }
 
 TEST(SafetensorsTest, AScalarHasOneElement) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "server/model/kernel_status.h"
@@ -13,10 +15,19 @@
 namespace varifocal {
 namespace {
 
-absl::Status Listed(absl::string_view what, const std::vector<std::string>& names) {
+std::string Listed(absl::string_view what, const std::vector<std::string>& names) {
   const auto shown = absl::MakeConstSpan(names).subspan(0, 5);
-  return absl::InvalidArgumentError(absl::StrCat(what, " ", names.size(), " tensor", names.size() == 1 ? "" : "s", ": ",
-                                                 absl::StrJoin(shown, ", "), names.size() > 5 ? ", .." : ""));
+  return absl::StrCat(what, " ", names.size(), " tensor", names.size() == 1 ? "" : "s", ": ",
+                      absl::StrJoin(shown, ", "), names.size() > 5 ? ", .." : "");
+}
+
+// What wrappers and multimodal checkpoints put before the names, such as "_orig_mod." or "language_model.".
+std::string PrefixHint(const std::vector<std::string>& missing, const std::vector<std::string>& unexpected) {
+  for (absl::string_view name : unexpected) {
+    if (!absl::ConsumeSuffix(&name, missing.front()) || !absl::EndsWith(name, ".")) continue;
+    return absl::StrCat("; they have \"", name, "\" before the expected names, which is not removed");
+  }
+  return "";
 }
 
 absl::Status CheckFinite(const Stack& stack) {
@@ -76,12 +87,18 @@ void TensorLoader::Fail(std::string message) {
 
 absl::Status TensorLoader::Finish() const {
   RETURN_IF_ERROR(status_);
-  if (!missing_.empty()) return Listed("missing", missing_);
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : source_.tensors()) {
     if (!taken_.contains(name)) unexpected.push_back(name);
   }
-  if (!unexpected.empty()) return Listed("not implied by the config:", unexpected);
+  if (!missing_.empty()) {
+    std::string message = Listed("missing", missing_);
+    if (!unexpected.empty()) {
+      absl::StrAppend(&message, "; the weights have ", Listed("instead", unexpected), PrefixHint(missing_, unexpected));
+    }
+    return absl::InvalidArgumentError(message);
+  }
+  if (!unexpected.empty()) return absl::InvalidArgumentError(Listed("not implied by the config:", unexpected));
   return absl::OkStatus();
 }
 
@@ -93,6 +110,25 @@ kernels::HostMatrix RowsOf(const TensorView& tensor, int64_t first, int64_t coun
   part.data = tensor.bytes.data() + first * row_bytes;
   (is_vector ? part.columns : part.rows) = count;
   return part;
+}
+
+absl::StatusOr<bool> HaveSameValues(const WeightSource& source, const TensorDigests& digests, const TensorView& a,
+                                    const TensorView& b) {
+  const auto of_a = digests.find(a.name), of_b = digests.find(b.name);
+  if (a.type == b.type && of_a != digests.end() && of_b != digests.end() && of_a->second == of_b->second) return true;
+  RETURN_IF_ERROR(source.Load(a));
+  RETURN_IF_ERROR(source.Load(b));
+  const kernels::HostMatrix rows_a = ToHostMatrix(a), rows_b = ToHostMatrix(b);
+  std::vector<float> values_a(rows_a.columns), values_b(rows_b.columns);
+  bool equal = true;
+  for (int64_t row = 0; equal && row < rows_a.rows; ++row) {
+    kernels::WidenRow(rows_a, row, values_a.data());
+    kernels::WidenRow(rows_b, row, values_b.data());
+    equal = values_a == values_b;
+  }
+  source.Release(a);
+  source.Release(b);
+  return equal;
 }
 
 std::optional<Sha256Digest> TensorPacker::ContentOf(const Stack& stack, kernels::WeightUse use) const {

@@ -34,6 +34,8 @@ class TensorLoader {
   const TensorView* TakeIfPresent(const std::string& name, std::vector<int64_t> shape);
   bool Holds(const std::string& name) const { return source_.tensors().contains(name); }
   void Skip(const std::string& name) { taken_.insert(name); }
+  // Does not count a tensor that was taken and turned out to be a copy of another.
+  void Uncount(const TensorView& tensor) { parameter_count_ -= tensor.element_count(); }
   absl::Status Finish() const;
 
   int64_t parameter_count() const { return parameter_count_; }
@@ -60,6 +62,11 @@ struct Stack {
 
 // `count` rows of a matrix from `first` on; of a vector, as many elements.
 kernels::HostMatrix RowsOf(const TensorView& tensor, int64_t first, int64_t count);
+
+// Whether two matrices of one shape have the same values: by their digests where they have any and one type, else
+// element by element in f32, which holds the values of all types.
+absl::StatusOr<bool> HaveSameValues(const WeightSource& source, const TensorDigests& digests, const TensorView& a,
+                                    const TensorView& b);
 
 class TensorPacker {
  public:

@@ -199,19 +199,25 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   }
   const char* head_name = names.head;
   if (names.older_head != nullptr && loader.Holds(weight_of("", names.older_head))) head_name = names.older_head;
-  if (config.tied_embeddings) {
-    loader.Skip(weight_of("", head_name));  // some exports store the tied matrix twice
-  } else {
-    head = Stack::Of({loader.Take(weight_of("", head_name), {config.vocabulary_size, config.width})});
-  }
+  const std::vector<int64_t> head_shape = {config.vocabulary_size, config.width};
+  const TensorView* stored_head = config.tied_embeddings ? loader.TakeIfPresent(weight_of("", head_name), head_shape)
+                                                         : loader.Take(weight_of("", head_name), head_shape);
   if (names.skipped != nullptr) loader.Skip(absl::StrCat(prefix, names.skipped));
   LayerLoader layer_loader(loader, architecture, config, prefix);
   std::vector<LayerStacks> layers;
   for (int64_t layer = 0; layer < config.layer_count; ++layer) layers.push_back(layer_loader.Take(layer));
   RETURN_IF_ERROR(loader.Finish());
+  bool is_tied = config.tied_embeddings;
+  if (is_tied && stored_head != nullptr) {
+    // Some exports store the tied matrix twice; others store a head of their own beside a key, or its default, that ties.
+    ASSIGN_OR_RETURN(is_tied, HaveSameValues(source, digests, *embedding, *stored_head));
+    if (is_tied) loader.Uncount(*stored_head);
+  }
+  if (!is_tied) head = Stack::Of({stored_head});
 
   auto model = std::unique_ptr<Transformer>(new Transformer);
   model->config_ = config;
+  model->config_.tied_embeddings = is_tied;
   model->backend_ = std::move(backend);
   model->parameter_count_ = loader.parameter_count();
   for (size_t group = 0; group < config.page_groups.size(); ++group) {
@@ -219,7 +225,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   }
   TensorPacker packer(*model->backend_, source, digests);
   using kernels::WeightUse;
-  const WeightUse embedding_use = config.tied_embeddings ? WeightUse::kEmbeddingAndHead : WeightUse::kEmbedding;
+  const WeightUse embedding_use = is_tied ? WeightUse::kEmbeddingAndHead : WeightUse::kEmbedding;
   if (admit) {
     int64_t needed_bytes = packer.MatrixBytes(Stack::Of({embedding}), embedding_use) +
                            packer.MatrixBytes(positions, WeightUse::kEmbedding) +

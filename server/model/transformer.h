@@ -1,7 +1,8 @@
 // A model's weights on a backend, named by function.
 //
 // A checkpoint must have exactly the tensors that the architecture's row names, with the shapes implied by the config:
-// missing and unused tensors are errors. Values are checked to be finite.
+// missing and unused tensors are errors. A head that is stored although the config ties it to the embedding is used when
+// it differs (as in transformers 5), and skipped when it is a copy. Values are checked to be finite.
 //
 // Errors:  INVALID_ARGUMENT naming tensors (the first five and their count), shapes and positions; backend errors.
 // Threads: immutable once loaded.
@@ -58,6 +59,7 @@ class Transformer {
                                                            std::shared_ptr<kernels::Backend> backend,
                                                            const TensorDigests& digests = {}, const Admit& admit = {});
 
+  // As given, but not tied where the checkpoint stores a head that differs from the embedding.
   const ModelConfig& config() const { return config_; }
   kernels::Backend& backend() const { return *backend_; }
   const std::vector<LayerWeights>& layers() const { return layers_; }

@@ -178,6 +178,63 @@ TEST_P(TransformerTest, OldBuffersAreSkipped) {
   EXPECT_TRUE(Load(more).ok()) << Load(more).status();
 }
 
+// A head that is stored although the config, or its default, ties it to the embedding: a copy is skipped, another one is
+// used, and is checked as any weight.
+TEST_P(TransformerTest, StoredHeadOfATiedModel) {
+  const TensorNames& names = FindArchitecture(config_.model_type)->names;
+  const bool bare = !source_->tensors().contains(absl::StrCat(names.prefix, names.embedding, ".weight"));
+  const TensorView embedding =
+      source_->tensors().find(absl::StrCat(bare ? "" : names.prefix, names.embedding, ".weight"))->second;
+  config_.tied_embeddings = true;
+  std::vector<std::string> head_names = {absl::StrCat(names.head, ".weight")};
+  if (names.older_head != nullptr) head_names.push_back(absl::StrCat(names.older_head, ".weight"));
+  for (const std::string& head_name : head_names) {
+    Tensors tensors = source_->tensors();
+    for (const std::string& other : head_names) tensors.erase(other);
+    const auto without = Load(tensors);
+    ASSERT_TRUE(without.ok()) << without.status();
+    TensorView head = embedding;
+    head.name = head_name;
+    tensors[head_name] = head;
+    const auto copied = Load(tensors);
+    ASSERT_TRUE(copied.ok()) << copied.status();
+    EXPECT_TRUE((*copied)->config().tied_embeddings);
+    EXPECT_EQ(&(*copied)->head(), &(*copied)->embedding());
+    EXPECT_EQ((*copied)->parameter_count(), (*without)->parameter_count());
+
+    std::string bytes(embedding.bytes);
+    bytes[0] ^= 1;  // the last bit of the first value
+    tensors[head_name].bytes = bytes;
+    const auto other = Load(tensors);
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_FALSE((*other)->config().tied_embeddings);
+    EXPECT_NE(&(*other)->head(), &(*other)->embedding());
+    EXPECT_EQ((*other)->parameter_count(), (*without)->parameter_count() + embedding.element_count());
+
+    // The same values in f32, and others.
+    std::vector<float> wide(embedding.element_count());
+    const kernels::HostMatrix rows = ToHostMatrix(embedding);
+    for (int64_t row = 0; row < rows.rows; ++row) kernels::WidenRow(rows, row, &wide[row * rows.columns]);
+    tensors[head_name].type = kernels::DType::kF32;
+    tensors[head_name].bytes = {reinterpret_cast<const char*>(wide.data()), wide.size() * sizeof(float)};
+    EXPECT_TRUE((*Load(tensors))->config().tied_embeddings);
+    wide.back() += 1;
+    EXPECT_FALSE((*Load(tensors))->config().tied_embeddings);
+    wide.back() = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_THAT(Refusal(tensors), HasSubstr(absl::StrCat("tensor ", head_name, " has a value that is not finite")));
+    ++tensors[head_name].shape[0];
+    EXPECT_THAT(Refusal(tensors), HasSubstr(absl::StrCat("tensor ", head_name, " has shape ")));
+  }
+}
+
+// Wrappers put a prefix before all names; the error shows it.
+TEST_P(TransformerTest, PrefixesOfWrappersAreShown) {
+  Tensors wrapped;
+  for (const auto& [name, tensor] : source_->tensors()) wrapped.emplace("_orig_mod." + name, tensor);
+  EXPECT_THAT(Refusal(wrapped), testing::ContainsRegex("missing [0-9]+ tensors: .*; the weights have instead [0-9]+ "
+                                                       "tensors: _orig_mod\\.[^;]*; they have \"_orig_mod\\."));
+}
+
 // A checkpoint without the head: names have no prefix. Only valid for a tied model.
 TEST_P(TransformerTest, BodyWithoutPrefix) {
   const std::string prefix = FindArchitecture(config_.model_type)->names.prefix;

@@ -21,7 +21,7 @@ absl::Status Bad(const std::string& message, ErrorReason reason, const std::stri
 
 absl::StatusOr<std::vector<int32_t>> CheckedIds(const v1::TokenIds& ids, const HostedModel& model,
                                                 const std::string& field) {
-  RETURN_IF_ERROR(CheckIds(ids.ids(), field, model.config.vocabulary_size));
+  RETURN_IF_ERROR(CheckIds(ids.ids(), field, model.config.vocabulary_size, model.tokenizer.get()));
   return std::vector<int32_t>(ids.ids().begin(), ids.ids().end());
 }
 
@@ -134,7 +134,8 @@ absl::Status CheckLengthOf(const EngineRequest& request, int64_t new_token_count
 absl::Status CheckHasTokenizer(const HostedModel& model) {
   if (model.tokenizer != nullptr) return absl::OkStatus();
   return WithReason(
-      absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\" has no tokenizer; send token ids")),
+      absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\" has no tokenizer; send token ids",
+                                                 Tokenizer::OtherFormatHint(CheckpointOf(model.directory).directory))),
       ErrorReason::kModelWithoutTokenizer, {{"model", model.name}});
 }
 

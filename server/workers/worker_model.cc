@@ -30,12 +30,12 @@ absl::Status CheckInspected(const EngineResult& result, size_t heads, size_t seg
 
 class WorkerEngine : public Engine {
  public:
-  WorkerEngine(std::shared_ptr<RemoteWorkers> workers, std::string name, ModelConfig config)
-      : workers_(std::move(workers)), name_(std::move(name)), config_(std::move(config)) {}
+  WorkerEngine(std::shared_ptr<RemoteWorkers> workers, const HostedModel& model, std::string name)
+      : workers_(std::move(workers)), name_(std::move(name)), config_(model.config), tokenizer_(model.tokenizer) {}
 
   absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override {
     RETURN_IF_ERROR(CheckNotEmpty(request.token_ids));
-    RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config_.vocabulary_size));
+    RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config_.vocabulary_size, tokenizer_.get()));
     if (request.keep_groups)
       return absl::UnimplementedError("the groups of tokens are not sent by the workers of a coordinator");
     ASSIGN_OR_RETURN(const RunTimeSetting setting, WithOverrides(config_, request.attention_overrides));
@@ -93,6 +93,7 @@ class WorkerEngine : public Engine {
   const std::shared_ptr<RemoteWorkers> workers_;
   const std::string name_;
   const ModelConfig config_;
+  const std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
 absl::Status CheckSame(const std::string& name, const std::string& what, const std::string& here,
@@ -106,17 +107,24 @@ absl::Status CheckSame(const std::string& name, const std::string& what, const s
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HostedModel>> MakeWorkerModel(std::shared_ptr<RemoteWorkers> workers,
-                                                             const std::string& name, const std::string& place) {
+                                                             const std::string& name, const std::string& place,
+                                                             const ModelOptions& options) {
   const std::string directory = CheckpointOf(place).directory;
   const v1::Model& remote = workers->model(name);
   auto hosted = std::make_unique<HostedModel>();
-  ASSIGN_OR_RETURN(hosted->config, ReadModelConfig(directory));
-  ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(directory));
+  ASSIGN_OR_RETURN(hosted->config, ReadModelConfig(directory, KeysOfModel(options.ignored_config_keys, name)));
+  ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(directory, options.tokenizer_rules));
   ASSIGN_OR_RETURN(hosted->chat_format, ReadChatFormat(directory));
   RETURN_IF_ERROR(CheckSame(name, "tokenizer", hosted->tokenizer->sha256(), remote.tokenizer_sha256()));
   RETURN_IF_ERROR(CheckSame(name, "attention", hosted->config.attention.json(), remote.attention_json()));
   ModelProvenance& provenance = hosted->provenance;
   provenance.dtype = remote.dtype();
+  // Whether a tied model has a head of its own is seen in its weights, which the workers have.
+  if (hosted->config.tied_embeddings) {
+    const Json function = ParseJson(remote.function_json()).value_or(Json());
+    if (function.is_object())
+      hosted->config.tied_embeddings = FindBool(function, "tied_embeddings").value_or(true).value_or(true);
+  }
   if (const auto other = FirstTextDifference(FunctionOf(*hosted), remote.function_json()); other.has_value()) {
     const std::string what = absl::StrCat("configuration (", other->place, ")");
     RETURN_IF_ERROR(CheckSame(name, what, other->before, other->after));
@@ -131,7 +139,7 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeWorkerModel(std::shared_ptr<Rem
   provenance.parameter_count = remote.parameter_count();
   provenance.attention = remote.attention_label();
   hosted->sampling_defaults = remote.sampling_defaults();
-  hosted->engine = std::make_unique<WorkerEngine>(std::move(workers), name, hosted->config);
+  hosted->engine = std::make_unique<WorkerEngine>(std::move(workers), *hosted, name);
   return hosted;
 }
 

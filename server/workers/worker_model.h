@@ -16,8 +16,9 @@
 
 namespace varifocal {
 
-// `name` is of the workers' model_names.
+// `name` is of the workers' model_names. Of the options only those of config.json and of the tokenizer are used.
 absl::StatusOr<std::unique_ptr<HostedModel>> MakeWorkerModel(std::shared_ptr<RemoteWorkers> workers,
-                                                             const std::string& name, const std::string& directory);
+                                                             const std::string& name, const std::string& directory,
+                                                             const ModelOptions& options = {});
 
 }  // namespace varifocal

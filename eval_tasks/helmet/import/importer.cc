@@ -140,7 +140,7 @@ class Importer {
     for (const TextChange& change : texts_.changes()) result_.changes.push_back(change.message);
     sources_ = {options_.checkout, options_.data, &texts_, nullptr, {}};
     if (!options_.length_tokenizer.empty()) {
-      ASSIGN_OR_RETURN(sources_.length_tokenizer, Tokenizer::Load(options_.length_tokenizer));
+      ASSIGN_OR_RETURN(sources_.length_tokenizer, Tokenizer::Load(options_.length_tokenizer, options_.tokenizer_rules));
     }
     ASSIGN_OR_RETURN(const std::vector<ConfigEntry> entries, ReadConfigs());
     for (const ConfigEntry& entry : entries) RETURN_IF_ERROR(ImportEntry(entry));

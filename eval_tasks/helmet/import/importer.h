@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tokenizer/token_rules.h"
 
 namespace varifocal::helmet {
 
@@ -21,7 +22,8 @@ struct ImportOptions {
   std::string checkout;
   std::string data;
   std::string out;
-  std::string length_tokenizer;      // directory; "" for none
+  std::string length_tokenizer;  // directory; "" for none
+  TokenizerRules tokenizer_rules = TokenizerRules::kAgreed;
   std::vector<std::string> configs;  // names of configs/NAME.yaml; empty: the families of the paper
   std::vector<int> lengths;          // empty: all
   bool stop_at_newline = false;      // profile "newline": as configured upstream, not as implemented
