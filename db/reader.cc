@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "db/answer_kinds.h"
 #include "db/job_rows.h"
 #include "db/refusal.h"
 #include "db/rows.h"
@@ -89,7 +90,16 @@ constexpr char kSelectForCounts[] =
     " AND coalesce(scores.value <> task_metrics.best_value, TRUE)"
     " THEN substr(ltrim(generations.answer, char(9, 10, 11, 12, 13, 32)), 1, 40) END,"
     " generations.finish_reason IS 'length', generations.error_code IS NULL AND generations.is_extrapolated,"
-    " generations.error_code IS NULL AND samples.truncation_json IS NOT NULL, cells.cell_id";
+    " generations.error_code IS NULL AND samples.truncation_json IS NOT NULL, cells.cell_id,"
+    " samples.question_id";
+
+constexpr char kSelectPromptCounts[] =
+    "SELECT task, context_length, count(*), count(prompt_token_count), coalesce(min(prompt_token_count), 0),"
+    " coalesce(max(prompt_token_count), 0), coalesce(max(prompt_token_count + new_token_count_max), 0) FROM samples"
+    " WHERE job_id = ? GROUP BY task, context_length ORDER BY task, context_length";
+constexpr char kSelectPromptHashes[] =
+    "SELECT DISTINCT token_ids_sha256 FROM samples WHERE job_id = ? AND task = ? AND context_length = ?"
+    " AND token_ids_sha256 IS NOT NULL ORDER BY token_ids_sha256";
 
 constexpr char kSelectGroupShares[] =
     "SELECT variants.name, cells.task, cells.context_length, count(*), avg(generations.pairs_visible_share),"
@@ -150,6 +160,12 @@ absl::Status ForEach(Statement& statement, const std::function<absl::Status()>& 
     if (!is_there) return absl::OkStatus();
     RETURN_IF_ERROR(use());
   }
+}
+
+// Of a row of kSelectForCounts.
+uint32_t KindsOf(const Statement& row) {
+  return (row.Int(4) != 0 ? kEmptyAnswer : 0) | (!row.IsNull(5) && IsRefusal(row.Text(5)) ? kRefusedAnswer : 0) |
+         (row.Int(6) != 0 ? kCutAnswer : 0) | (row.Int(8) != 0 ? kTruncatedPrompt : 0);
 }
 
 SampleDetail ToDetail(const Statement& row) {
@@ -410,14 +426,42 @@ absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
     }
     AnswerCounts& cell = counts.back();
     ++(row.Int(3) != 0 ? cell.answered_count : cell.failed_count);
-    cell.empty_count += row.Int(4);
-    cell.refused_count += !row.IsNull(5) && IsRefusal(row.Text(5));
-    cell.cut_count += row.Int(6);
     cell.extrapolated_count += row.Int(7);
-    cell.truncated_count += row.Int(8);
+    const uint32_t kinds = KindsOf(row);
+    for (const AnswerKind& kind : kAnswerKinds) cell.*kind.count += (kinds & kind.mark) != 0;
     return absl::OkStatus();
   }));
   return counts;
+}
+
+absl::StatusOr<std::vector<PromptCountsRow>> Reader::CountPrompts(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectPromptCounts));
+  statement.BindAll(job_id);
+  return ReadAll<PromptCountsRow>(statement, [](const Statement& row) {
+    return PromptCountsRow{row.Text(0), row.Int(1), row.Int(2), row.Int(3), row.Int(4), row.Int(5), row.Int(6)};
+  });
+}
+
+absl::StatusOr<std::vector<std::string>> Reader::PromptHashes(int64_t job_id, const std::string& task,
+                                                              int64_t context_length) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectPromptHashes));
+  statement.BindAll(job_id, task, context_length);
+  return ReadAll<std::string>(statement, [](const Statement& row) { return row.Text(0); });
+}
+
+absl::Status Reader::EachMarkedAnswer(int64_t job_id, const std::string& variant,
+                                      const std::function<absl::Status(MarkedAnswerRow)>& use) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement row,
+                   state_->database->Prepare(
+                       absl::StrCat(kSelectForCounts, kFromAnswers, " AND variants.name = ? ORDER BY cells.cell_id")));
+  row.BindAll(job_id, variant);
+  return ForEach(row, [&] {
+    const uint32_t kinds = KindsOf(row);
+    return kinds == 0 ? absl::OkStatus() : use({row.Text(1), row.Int(2), row.Text(10), kinds});
+  });
 }
 
 absl::StatusOr<std::vector<SampleDetail>> Reader::Samples(const SampleQuery& query) {

@@ -56,6 +56,7 @@ struct PairRow {  // v_pairs; a failed side counts as the metric's worst value, 
   std::string question_id, cluster, baseline_variant, candidate_variant;
   std::optional<double> baseline_value, candidate_value, difference;
   std::optional<std::string> baseline_error, candidate_error;
+  uint32_t answer_kinds = 0;  // of either side (db/answer_kinds.h); set by db/stats, which joins EachMarkedAnswer
 };
 
 // Counts of one variant's answers in one cell.
@@ -69,6 +70,23 @@ struct AnswerCounts {
   int64_t cut_count = 0;           // ended by the limit on new tokens
   int64_t extrapolated_count = 0;  // prompt and answer longer than the model was trained with
   int64_t truncated_count = 0;     // the task truncated the prompt to the context length
+};
+
+// An answer of some kind of db/answer_kinds.h.
+struct MarkedAnswerRow {
+  std::string task;
+  int64_t context_length = 0;
+  std::string question_id;
+  uint32_t answer_kinds = 0;
+};
+
+// The prompts of one task at one length, over all tokenizers of the job.
+struct PromptCountsRow {
+  std::string task;
+  int64_t context_length = 0;
+  int64_t sample_count = 0, prompt_count = 0;  // the latter of samples whose prompt could be made
+  int64_t tokens_min = 0, tokens_max = 0;      // of the prompts; 0 without any
+  int64_t reach_max = 0;                       // the largest sum of prompt tokens and tokens to generate
 };
 
 // Means over the answers of one variant in one cell that have them (v_samples has the shares).
@@ -152,6 +170,11 @@ class Reader {
 
   absl::StatusOr<std::vector<ScoresByLengthRow>> ScoresByLength(int64_t job_id);
   absl::StatusOr<std::vector<AnswerCounts>> CountAnswers(int64_t job_id);  // of cells with answers, in running order
+  // By task and length; of tasks and lengths with a sample.
+  absl::StatusOr<std::vector<PromptCountsRow>> CountPrompts(int64_t job_id);
+  // Ascending, each once: token_ids_sha256 of the prompts of a task at a length.
+  absl::StatusOr<std::vector<std::string>> PromptHashes(int64_t job_id, const std::string& task,
+                                                        int64_t context_length);
   // Of cells whose answers were computed with learned groups, in running order; empty in a file from before version 5.
   absl::StatusOr<std::vector<GroupSharesRow>> GroupShares(int64_t job_id);
   // In running order, by layer and head; none in a file from before version 8.
@@ -165,6 +188,8 @@ class Reader {
                         const std::function<absl::Status(PairRow)>& use);  // by task, metric, length, question
   absl::Status EachAnswer(int64_t job_id, const std::string& variant,      // by cell and question
                           const std::function<absl::Status(AnswerRow)>& use);
+  absl::Status EachMarkedAnswer(int64_t job_id, const std::string& variant,  // by cell; answers of no kind are left out
+                                const std::function<absl::Status(MarkedAnswerRow)>& use);
   absl::StatusOr<std::vector<SampleDetail>> Samples(const SampleQuery& query);
 
   // Two variants of a job use different tokenizers: their pairs share the question, not the prompt.

@@ -19,6 +19,7 @@
 #include "base/status_macros.h"
 #include "client/estimate.h"
 #include "client/report/collect.h"
+#include "client/report/length_label.h"
 #include "client/report/report_data.h"
 #include "client/report/template.h"
 #include "client/report/text_format.h"
@@ -178,11 +179,13 @@ Json CellValues(const std::vector<stats::Estimate>& estimates, const std::string
 }
 
 Json TaskTables(const std::vector<db::CellRow>& cells, const std::vector<db::TaskMetricRecord>& metrics,
-                const std::vector<std::string>& variants, const std::vector<stats::Estimate>& estimates) {
+                const std::vector<std::string>& variants, const std::vector<stats::Estimate>& estimates,
+                const stats::TestedLengths& tested) {
   std::vector<std::string> tasks;
-  std::set<int64_t> lengths;
+  std::map<std::string, std::set<int64_t>> lengths_of;  // by task
   for (const db::CellRow& row : cells) {
-    lengths.insert(row.cell.context_length);
+    if (const auto length = tested.Of(row.cell.task, row.cell.context_length))
+      lengths_of[row.cell.task].insert(*length);
     if (std::find(tasks.begin(), tasks.end(), row.cell.task) == tasks.end()) tasks.push_back(row.cell.task);
   }
   Json tables = Json::array();
@@ -190,7 +193,8 @@ Json TaskTables(const std::vector<db::CellRow>& cells, const std::vector<db::Tas
     const db::TaskMetricRecord* metric = PrimaryMetric(metrics, task);
     if (metric == nullptr) continue;
     Json labels = Json::array(), rows = Json::array();
-    for (const int64_t length : lengths) labels.push_back(report::LengthLabel(length));
+    const std::set<int64_t>& lengths = lengths_of[task];
+    for (const int64_t length : lengths) labels.push_back(report::LengthLabel(tested, task, length));
     for (const std::string& variant : variants) {
       Json row = {{"variant", variant}, {"cells", Json::array()}};
       for (const int64_t length : lengths) row["cells"].push_back(CellValues(estimates, variant, *metric, length));
@@ -242,6 +246,7 @@ absl::StatusOr<Json> ComputeResults(const std::string& database_path, int64_t jo
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader->Metrics(job_id));
   Json results = {{"recorded_count", job.answered_count + job.failed_count}};
   std::vector<stats::Estimate> estimates;
+  stats::TestedLengths tested;
   // Outcomes need every answer, so there are none before a job has succeeded.
   if (job.state == db::JobState::kSucceeded && variants.size() > 1) {
     ReportOptions options;
@@ -252,10 +257,12 @@ absl::StatusOr<Json> ComputeResults(const std::string& database_path, int64_t jo
     ASSIGN_OR_RETURN(report::ReportData data, report::CollectReportData(*reader, options));
     AddVerdicts(data, &results);
     estimates = std::move(data.estimates);
+    tested = std::move(data.tested);
   } else {
-    ASSIGN_OR_RETURN(estimates, stats::EstimateScores(*reader, job_id, kConfidence));
+    ASSIGN_OR_RETURN(tested, stats::TestedLengths::Read(*reader, job_id));
+    ASSIGN_OR_RETURN(estimates, stats::EstimateScores(*reader, job_id, tested, kConfidence));
   }
-  results["tasks"] = TaskTables(cells, metrics, VariantNames(variants), estimates);
+  results["tasks"] = TaskTables(cells, metrics, VariantNames(variants), estimates, tested);
   return results;
 }
 

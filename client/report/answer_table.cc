@@ -1,6 +1,7 @@
 #include "client/report/answer_table.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -8,15 +9,19 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/report/text_format.h"
+#include "db/answer_kinds.h"
 
 namespace varifocal::report {
 
-absl::Status AnswerTable::Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels) {
+absl::Status AnswerTable::Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels,
+                               const stats::TestedLengths& tested) {
   ASSIGN_OR_RETURN(std::vector<db::AnswerCounts> counts, reader.CountAnswers(job_id));
   for (db::AnswerCounts& cell : counts) {
     const auto label = labels.find(cell.variant);
-    if (label == labels.end()) continue;
+    const std::optional<int64_t> length = tested.Of(cell.task, cell.context_length);
+    if (label == labels.end() || !length.has_value()) continue;
     cell.variant = label->second;
+    cell.context_length = *length;
     std::tuple key{cell.variant, cell.context_length, cell.task};
     cells_[std::move(key)] = std::move(cell);
   }
@@ -31,11 +36,8 @@ db::AnswerCounts AnswerTable::Of(const std::string& variant, const std::string& 
     if (!task.empty() && task != cell_task) continue;
     sum.answered_count += cell->second.answered_count;
     sum.failed_count += cell->second.failed_count;
-    sum.empty_count += cell->second.empty_count;
-    sum.refused_count += cell->second.refused_count;
-    sum.cut_count += cell->second.cut_count;
     sum.extrapolated_count += cell->second.extrapolated_count;
-    sum.truncated_count += cell->second.truncated_count;
+    for (const db::AnswerKind& kind : db::kAnswerKinds) sum.*kind.count += cell->second.*kind.count;
   }
   return sum;
 }
@@ -43,10 +45,9 @@ db::AnswerCounts AnswerTable::Of(const std::string& variant, const std::string& 
 std::string CountsNote(const db::AnswerCounts& counts, bool with_failed) {
   std::vector<std::string> parts;
   if (with_failed && counts.failed_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.failed_count), " failed"));
-  if (counts.empty_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.empty_count), " empty"));
-  if (counts.refused_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.refused_count), " refused"));
-  if (counts.cut_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.cut_count), " cut"));
-  if (counts.truncated_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.truncated_count), " truncated"));
+  for (const db::AnswerKind& kind : db::kAnswerKinds) {
+    if (counts.*kind.count > 0) parts.push_back(absl::StrCat(CountLabel(counts.*kind.count), " ", kind.name));
+  }
   return absl::StrJoin(parts, ", ");
 }
 

@@ -11,13 +11,15 @@
 
 #include "absl/status/status.h"
 #include "db/reader.h"
+#include "db/stats/tested_lengths.h"
 
 namespace varifocal::report {
 
 class AnswerTable {
  public:
   // Of the job's variants in `labels`, which maps to displayed names.
-  absl::Status Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels);
+  absl::Status Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels,
+                    const stats::TestedLengths& tested);
 
   // Failed, empty (nothing but white space), refused (they begin like a refusal: db/refusal.h), cut (ended by the limit
   // on new tokens) and extrapolated answers, and answers to truncated prompts.

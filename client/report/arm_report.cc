@@ -8,6 +8,8 @@
 #include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/report/arm_rows.h"
+#include "client/report/inference_cells.h"
+#include "client/report/length_label.h"
 #include "client/report/result_rows.h"
 #include "client/report/text_format.h"
 
@@ -156,14 +158,14 @@ std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms) {
       const double scale = is_share ? 100 : 1;
       const int decimals = is_share ? 1 : 3;
       const std::string point = PointLabel(*comparison, own);
-      std::string sentence =
-          absl::StrCat(point.empty() ? "" : absl::StrCat(point, ", "),
-                       is_share ? "" : absl::StrCat(MeasureLabel(row->measure), ", "), "at ",
-                       LengthLabel(row->context_length), ": ", Signed(row->difference * scale, decimals));
+      std::string sentence = absl::StrCat(point.empty() ? "" : absl::StrCat(point, ", "),
+                                          is_share ? "" : absl::StrCat(MeasureLabel(row->measure), ", "), "at ",
+                                          LengthLabel(arms.table.tested(), row->measure.task, row->context_length),
+                                          ": ", Signed(row->difference * scale, decimals));
       if (row->can_infer) {
-        absl::StrAppend(&sentence, is_share ? " points" : "", " (", ConfidenceLabel(arms.confidence), " interval ",
-                        Signed(row->low * scale, decimals), " to ", Signed(row->high * scale, decimals), ", ",
-                        SeedsLabel(*comparison), "), ", OutcomeLabel(*row));
+        absl::StrAppend(&sentence, is_share ? " points" : "", " (",
+                        IntervalAndP(*row, scale, decimals, arms.confidence), ", ", SeedsLabel(*comparison), "), ",
+                        OutcomeLabel(*row));
         if (row->outcome == stats::Outcome::kUndecided && !row->is_unfinished) {
           absl::StrAppend(
               &sentence, "; detectable: ",
@@ -182,15 +184,18 @@ std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms) {
 std::vector<Json> ArmsJson(const ArmReport& arms) {
   std::vector<Json> rows;
   for (const stats::ArmComparison& comparison : arms.comparisons) {
-    for (const stats::ArmRow& row : comparison.rows) rows.push_back(ArmRowJson(comparison, row, arms.job_id));
+    for (const stats::ArmRow& row : comparison.rows)
+      rows.push_back(ArmRowJson(comparison, row, arms.table.tested(), arms.job_id));
   }
   for (const AxisReport& axis : arms.axes) {
     for (const AxisCurves& curves : axis.curves) {
       for (const AxisSeries& series : curves.series) {
-        for (const AxisPoint& point : series.points) rows.push_back(AxisPointJson(curves, series, point, *axis.axis));
+        for (const AxisPoint& point : series.points)
+          rows.push_back(AxisPointJson(curves, series, point, *axis.axis, arms.table.tested()));
       }
     }
-    for (const EqualLossRow& row : axis.ratios) rows.push_back(EqualLossJson(row, *axis.axis, arms.job_id));
+    for (const EqualLossRow& row : axis.ratios)
+      rows.push_back(EqualLossJson(row, *axis.axis, arms.table.tested(), arms.job_id));
   }
   return rows;
 }

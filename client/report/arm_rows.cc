@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/report/length_label.h"
 #include "client/report/result_rows.h"
 #include "client/report/text_format.h"
 
@@ -12,11 +13,11 @@ namespace {
 
 Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-void AddMeasure(const stats::ArmMeasure& measure, int64_t length, Json& json) {
+void AddMeasure(const stats::ArmMeasure& measure, int64_t length, const stats::TestedLengths& tested, Json& json) {
   json["task"] = TextOrNull(measure.task);
   json["metric"] = TextOrNull(measure.metric);
   json["is_primary_metric"] = measure.is_primary;
-  json["context_length"] = length;
+  json["context_length"] = tested.At(measure.task, length).Tokens();
 }
 
 void AddPlace(const db::ModelRecord& model, Json& json) {
@@ -47,10 +48,12 @@ const std::vector<std::string>& ArmResultKeys() {
   return *keys;
 }
 
-Json ArmRowJson(const stats::ArmComparison& comparison, const stats::ArmRow& row, int64_t job_id) {
+Json ArmRowJson(const stats::ArmComparison& comparison, const stats::ArmRow& row, const stats::TestedLengths& tested,
+                int64_t job_id) {
   Json json = EmptyArmRow(row.measure.task.empty() ? "arm_mean" : "arm_cell");
   AddInference(row, json);
-  AddMeasure(row.measure, row.context_length, json);
+  AddMeasure(row.measure, row.context_length, tested, json);
+  AddLength(tested, row.measure.task, row.context_length, json);
   AddPlace(comparison.candidate.first.model, json);
   json["baseline"] = comparison.baseline.name;
   json["candidate"] = comparison.candidate.name;
@@ -70,9 +73,9 @@ Json ArmRowJson(const stats::ArmComparison& comparison, const stats::ArmRow& row
   return json;
 }
 
-Json EqualLossJson(const EqualLossRow& row, const Axis& axis, int64_t job_id) {
+Json EqualLossJson(const EqualLossRow& row, const Axis& axis, const stats::TestedLengths& tested, int64_t job_id) {
   Json json = EmptyArmRow("equal_loss_ratio");
-  AddMeasure(row.measure, row.context_length, json);
+  AddMeasure(row.measure, row.context_length, tested, json);
   json["baseline"] = row.baseline;
   json["candidate"] = row.candidate;
   json["baseline_job"] = json["candidate_job"] = job_id;
@@ -96,9 +99,10 @@ Json EqualLossJson(const EqualLossRow& row, const Axis& axis, int64_t job_id) {
   return json;
 }
 
-Json AxisPointJson(const AxisCurves& curves, const AxisSeries& series, const AxisPoint& point, const Axis& axis) {
+Json AxisPointJson(const AxisCurves& curves, const AxisSeries& series, const AxisPoint& point, const Axis& axis,
+                   const stats::TestedLengths& tested) {
   Json json = {{"kind", "axis_point"}, {"axis", axis.name}, {"axis_value", point.x}, {"arm", series.label}};
-  AddMeasure(curves.measure, curves.context_length, json);
+  AddMeasure(curves.measure, curves.context_length, tested, json);
   AddPlace(point.arm->first.model, json);
   json["seeds"] = SeedList(SeedsOf(point.arm->runs));
   json["mean"] = point.mean.difference;

@@ -15,11 +15,13 @@ namespace varifocal::report {
 const std::vector<std::string>& ArmResultKeys();
 
 // kind "arm_cell" or "arm_mean".
-Json ArmRowJson(const stats::ArmComparison& comparison, const stats::ArmRow& row, int64_t job_id);
+Json ArmRowJson(const stats::ArmComparison& comparison, const stats::ArmRow& row, const stats::TestedLengths& tested,
+                int64_t job_id);
 // kind "equal_loss_ratio".
-Json EqualLossJson(const EqualLossRow& row, const Axis& axis, int64_t job_id);
+Json EqualLossJson(const EqualLossRow& row, const Axis& axis, const stats::TestedLengths& tested, int64_t job_id);
 // kind "axis_point": the mean of one arm.
-Json AxisPointJson(const AxisCurves& curves, const AxisSeries& series, const AxisPoint& point, const Axis& axis);
+Json AxisPointJson(const AxisCurves& curves, const AxisSeries& series, const AxisPoint& point, const Axis& axis,
+                   const stats::TestedLengths& tested);
 
 // "incomplete", "fragile", "one training run each", ...
 std::vector<std::string> ArmLabels(const stats::ArmComparison& comparison, const stats::ArmRow& row);

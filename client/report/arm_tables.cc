@@ -9,6 +9,7 @@
 #include "client/report/axis_figure.h"
 #include "client/report/columns.h"
 #include "client/report/inference_cells.h"
+#include "client/report/length_label.h"
 #include "client/report/svg_chart.h"
 #include "client/report/template.h"
 
@@ -42,8 +43,9 @@ std::vector<ArmLine> LinesOf(const ArmReport& arms, const std::string& candidate
   for (const stats::ArmComparison& comparison : own) {
     for (const stats::ArmRow& row : comparison.rows) {
       const Scale scale = ScaleOf(row.measure);
-      lines.push_back({PointLabel(comparison, own), MeasureWithUnit(row.measure), LengthLabel(row.context_length),
-                       SeedsLabel(comparison), Unsigned(row.baseline_mean * scale.factor, scale.decimals),
+      lines.push_back({PointLabel(comparison, own), MeasureWithUnit(row.measure),
+                       LengthLabel(arms.table.tested(), row.measure.task, row.context_length), SeedsLabel(comparison),
+                       Unsigned(row.baseline_mean * scale.factor, scale.decimals),
                        Unsigned(row.candidate_mean * scale.factor, scale.decimals),
                        absl::StrJoin(ArmLabels(comparison, row), ", "),
                        MakeInferenceCells(row, scale.factor, scale.decimals), IsMainMeasure(row.measure, arms.table)});
@@ -96,7 +98,8 @@ std::vector<PlaceLine> PlacesOf(const ArmReport& arms, const AxisReport& axis) {
     for (const AxisSeries& series : curves.series) {
       for (const AxisPoint& point : series.points) {
         const size_t seeds = point.arm->runs.size();
-        lines.push_back({series.label, MeasureWithUnit(curves.measure), LengthLabel(curves.context_length),
+        lines.push_back({series.label, MeasureWithUnit(curves.measure),
+                         LengthLabel(arms.table.tested(), curves.measure.task, curves.context_length),
                          QuantityLabel(point.x), Unsigned(point.mean.difference * scale.factor, scale.decimals),
                          point.mean.can_infer
                              ? absl::StrCat(Unsigned(point.mean.low * scale.factor, scale.decimals), " to ",
@@ -144,8 +147,9 @@ std::string RatioTable(const ArmReport& arms, const AxisReport& axis, bool of_ma
   for (const EqualLossRow& row : axis.ratios) {
     if (IsMainMeasure(row.measure, arms.table) != of_main) continue;
     absl::StrAppend(&rows, "<tr><td>", EscapeHtml(row.candidate), "<small>", EscapeHtml(MeasureLabel(row.measure)),
-                    "</small></td><td>", LengthLabel(row.context_length), "</td><td class=\"n\">", QuantityLabel(row.x),
-                    "</td><td>", RatioLabel(row.ratio, row.is_paired), "</td><td class=\"n\">",
+                    "</small></td><td>", LengthLabel(arms.table.tested(), row.measure.task, row.context_length),
+                    "</td><td class=\"n\">", QuantityLabel(row.x), "</td><td>", RatioLabel(row.ratio, row.is_paired),
+                    "</td><td class=\"n\">",
                     row.ratio.low.has_value() ? EscapeHtml(PValue(row.ratio.p_value)) : kNoValue, "<small>",
                     row.ratio.low.has_value() ? EscapeHtml(PValue(row.ratio.sign_flip.p_value)) : kNoValue,
                     "</small></td></tr>\n");
@@ -227,8 +231,9 @@ std::string ArmsMarkdown(const ArmReport& arms) {
     absl::StrAppend(&out, "\n| Candidate | Measure | Length | Its ", axis.axis->title,
                     " | Equal-loss ratio |\n| --- | --- | ---: | ---: | --- |\n");
     for (const EqualLossRow& row : axis.ratios) {
-      out += MarkdownRow({row.candidate, MeasureLabel(row.measure), LengthLabel(row.context_length),
-                          QuantityLabel(row.x), RatioLabel(row.ratio, row.is_paired)});
+      out += MarkdownRow({row.candidate, MeasureLabel(row.measure),
+                          LengthLabel(arms.table.tested(), row.measure.task, row.context_length), QuantityLabel(row.x),
+                          RatioLabel(row.ratio, row.is_paired)});
     }
     absl::StrAppend(&out, "\n", RatioNote(axis, arms.baseline, arms.confidence), "\n");
   }
@@ -271,7 +276,8 @@ std::string AxisLatex(const ArmReport& arms) {
     for (const EqualLossRow& row : axis.ratios) {
       if (!IsMainMeasure(row.measure, arms.table)) continue;
       absl::StrAppend(&ratios, EscapeLatex(row.candidate), " & ", EscapeLatex(MeasureLabel(row.measure)), " & ",
-                      LengthLabel(row.context_length), " & ", QuantityLabel(row.x), " & ",
+                      LengthLabel(arms.table.tested(), row.measure.task, row.context_length), " & ",
+                      QuantityLabel(row.x), " & ",
                       absl::StrReplaceAll(RatioLabel(row.ratio, row.is_paired), {{"×", "$\\times$"}}), " \\\\\n");
     }
     if (ratios.empty()) continue;

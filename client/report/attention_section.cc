@@ -59,7 +59,7 @@ Figure EvidenceFigure(const ReportData& data, const std::string& title, const Ma
       point.has_interval = false;  // these means are not tested
       point.x = length;
       point.y = point.low = point.high = *masses->evidence * 100;
-      point.tip = absl::StrCat(name, " at ", LengthLabel(length), ": ", MassPercent(masses->evidence), " %",
+      point.tip = absl::StrCat(name, " at ", data.Length("", length), ": ", MassPercent(masses->evidence), " %",
                                point.is_incomplete ? ", incomplete" : "");
       series.points.push_back(std::move(point));
     }
@@ -77,7 +77,7 @@ std::vector<std::string> Sentences(const ReportData& data) {
     std::vector<std::string> incomplete;
     for (const int64_t length : data.attention.Lengths(variant.name)) {
       if (IsIncomplete(data, variant.name, length)) {
-        incomplete.push_back(LengthLabel(length));
+        incomplete.push_back(data.Length("", length));
       } else {
         lengths.push_back(length);
       }
@@ -92,9 +92,9 @@ std::vector<std::string> Sentences(const ReportData& data) {
     if (!first->evidence.has_value() || !last->evidence.has_value() || *first->evidence <= 0) continue;
     sentences.push_back(absl::StrCat(
         variant.name, ": over all heads ", MassPercent(first->evidence), " % of the weight is on the evidence at ",
-        LengthLabel(lengths.front()), " and ", MassPercent(last->evidence), " % at ", LengthLabel(lengths.back()),
-        " (ratio ", Unsigned(*last->evidence / *first->evidence, 2), "); effective keys: ", Keys(first->effective_keys),
-        " and ", Keys(last->effective_keys), "."));
+        data.Length("", lengths.front()), " and ", MassPercent(last->evidence), " % at ",
+        data.Length("", lengths.back()), " (ratio ", Unsigned(*last->evidence / *first->evidence, 2),
+        "); effective keys: ", Keys(first->effective_keys), " and ", Keys(last->effective_keys), "."));
   }
   return sentences;
 }
@@ -109,7 +109,7 @@ Json TableRows(const ReportData& data) {
       const std::optional<AttentionHead> head = data.attention.StrongestHead(variant.name);
       rows.push_back({{"first", is_first},
                       {"variant", is_first ? variant.name : ""},
-                      {"length", LengthLabel(length)},
+                      {"length", data.Length("", length)},
                       {"incomplete", IncompleteMark(data, variant.name, length)},
                       {"answers", CountLabel(masses.answer_count)},
                       {"evidence", MassPercent(masses.evidence)},
@@ -135,7 +135,7 @@ Json LayerTables(const ReportData& data) {
     Json table = {{"name", variant.name}, {"lengths", Json::array()}, {"rows", Json::array()}};
     for (const int64_t length : lengths)
       table["lengths"].push_back(
-          {{"label", LengthLabel(length)}, {"incomplete", IncompleteMark(data, variant.name, length)}});
+          {{"label", data.Length("", length)}, {"incomplete", IncompleteMark(data, variant.name, length)}});
     for (int64_t layer = 0; layer < data.attention.LayerCount(variant.name); ++layer) {
       Json row = {{"layer", layer}, {"cells", Json::array()}};
       for (const int64_t length : lengths) {

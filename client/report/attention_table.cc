@@ -26,8 +26,8 @@ class WeightedMean {
 
 }  // namespace
 
-absl::Status AttentionTable::Read(db::Reader& reader, int64_t job_id,
-                                  const std::map<std::string, std::string>& labels) {
+absl::Status AttentionTable::Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels,
+                                  const stats::TestedLengths& tested) {
   ASSIGN_OR_RETURN(std::vector<db::AttentionMeansRow> rows, reader.AttentionMeans(job_id));
   if (rows.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const db::JobRow job, reader.Job(job_id));
@@ -35,7 +35,9 @@ absl::Status AttentionTable::Read(db::Reader& reader, int64_t job_id,
   const Json inspected = spec.ok() && spec->is_object() ? spec->value("inspected_rows", Json()) : Json();
   for (db::AttentionMeansRow& row : rows) {
     const auto label = labels.find(row.variant);
-    if (label == labels.end()) continue;
+    const std::optional<int64_t> length = tested.Of(row.task, row.context_length);
+    if (label == labels.end() || !length.has_value()) continue;
+    row.context_length = *length;
     inspected_rows_[label->second] = inspected.is_string() ? inspected.get<std::string>() : "last";
     rows_[label->second].push_back(std::move(row));
   }

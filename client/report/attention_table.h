@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "client/report/attention_strip.h"
 #include "db/reader.h"
+#include "db/stats/tested_lengths.h"
 
 namespace varifocal::report {
 
@@ -32,7 +33,8 @@ struct AttentionHead {
 class AttentionTable {
  public:
   // Of the job's variants that `labels` names; the label is what they are called here.
-  absl::Status Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels);
+  absl::Status Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels,
+                    const stats::TestedLengths& tested);
 
   bool IsEmpty() const { return rows_.empty(); }
   std::vector<int64_t> Lengths(const std::string& variant) const;  // rising

@@ -1,9 +1,11 @@
 #include "client/report/axis_figure.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "client/report/length_label.h"
 #include "client/report/text_format.h"
 
 namespace varifocal::report {
@@ -19,7 +21,7 @@ std::vector<Figure> AxisFigures(const AxisReport& report, const stats::ArmTable&
     Figure figure;
     figure.kind = Figure::Kind::kLinesWithBars;
     figure.title = absl::StrCat(curves.measure.IsSuite() ? "Score, mean over tasks" : "Loss", " at ",
-                                LengthLabel(curves.context_length));
+                                LengthLabel(table.tested(), curves.measure.task, curves.context_length));
     figure.y_label = curves.measure.IsSuite()
                          ? "%"
                          : absl::StrCat("−", curves.measure.metric, ", ",
@@ -33,13 +35,18 @@ std::vector<Figure> AxisFigures(const AxisReport& report, const stats::ArmTable&
       Series line{
           series.label, static_cast<int>(std::find(names.begin(), names.end(), series.arm) - names.begin()), {}};
       for (const AxisPoint& point : series.points) {
-        const double a = point.mean.low * scale, b = point.mean.high * scale;
+        const bool has_interval = !std::isinf(point.mean.high);  // equal values without bounds have none
+        const double a = (has_interval ? point.mean.low : point.mean.difference) * scale;
+        const double b = (has_interval ? point.mean.high : point.mean.difference) * scale;
         Point drawn{point.x, point.mean.difference * scale, std::min(a, b), std::max(a, b)};
+        drawn.has_interval = has_interval;
         drawn.is_incomplete = point.mean.is_unfinished;
         drawn.is_hollow = drawn.is_incomplete || !point.mean.is_over_seeds;
-        drawn.tip = absl::StrCat(series.label, " at ", QuantityLabel(point.x), ": ", Unsigned(drawn.y, decimals), " (",
-                                 Unsigned(drawn.low, decimals), " to ", Unsigned(drawn.high, decimals), "), ",
-                                 point.arm->runs.size(), point.mean.is_over_seeds ? " seeds" : " training run");
+        drawn.tip = absl::StrCat(series.label, " at ", QuantityLabel(point.x), ": ", Unsigned(drawn.y, decimals),
+                                 has_interval ? absl::StrCat(" (", Unsigned(drawn.low, decimals), " to ",
+                                                             Unsigned(drawn.high, decimals), ")")
+                                              : "",
+                                 ", ", point.arm->runs.size(), point.mean.is_over_seeds ? " seeds" : " training run");
         line.points.push_back(std::move(drawn));
         ticks.insert(point.x);
       }

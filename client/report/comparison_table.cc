@@ -9,7 +9,9 @@
 #include "absl/strings/str_replace.h"
 #include "base/plural.h"
 #include "client/report/columns.h"
+#include "client/report/contrast_table.h"
 #include "client/report/inference_cells.h"
+#include "client/report/length_label.h"
 #include "client/report/perplexity.h"
 #include "client/report/result_rows.h"
 #include "client/report/text_format.h"
@@ -63,14 +65,16 @@ struct Cells {
 Cells MakeCells(const ReportData& data, const CandidateComparison& versus, const stats::Comparison& row) {
   const double scale = IsShare(data.metric(row.task, row.metric)) ? 100 : 1;
   const int decimals = scale == 100 ? 1 : 3;
-  auto range = [&](const stats::Interval& interval) {
-    return absl::StrCat(Unsigned(interval.low * scale, decimals), " to ", Unsigned(interval.high * scale, decimals));
+  auto range = [&](const std::optional<stats::Interval>& interval) {
+    return interval.has_value() ? absl::StrCat(Unsigned(interval->low * scale, decimals), " to ",
+                                               Unsigned(interval->high * scale, decimals))
+                                : "";
   };
   Cells cells;
   cells.inferred = MakeInferenceCells(row, scale, decimals);
   cells.task = row.task;
   cells.metric = absl::StrCat(row.metric, scale == 100 ? ", %" : "");
-  cells.length = LengthLabel(row.context_length);
+  cells.length = data.Length(row.task, row.context_length);
   cells.candidate = row.candidate;
   cells.questions = CountLabel(row.sample_count);
   cells.failed = CountLabel(row.failed_count);
@@ -99,21 +103,20 @@ void ForEachSuiteRow(const ReportData& data, Use use) {
   }
 }
 
-// Use(row, scale, decimals)
+// Use(versus, row, scale, decimals)
 template <typename Use>
 void ForEachContrast(const ReportData& data, Use use) {
   for (const CandidateComparison& versus : data.versus) {
     for (const stats::LengthContrast& row : versus.report.contrasts) {
       const bool is_share = row.task.empty() || IsShare(data.metric(row.task, row.metric));
-      use(row, is_share ? 100 : 1, is_share ? 1 : 3);
+      use(versus, row, is_share ? 100 : 1, is_share ? 1 : 3);
     }
   }
 }
 
 // "1K → 8K", of a slope "1K → 8K, per doubling".
-std::string LengthsLabel(const stats::LengthContrast& row) {
-  return absl::StrCat(LengthLabel(row.short_length), " \u2192 ", LengthLabel(row.long_length),
-                      row.kind == stats::LengthContrast::Kind::kSlope ? ", per doubling" : "");
+std::string LengthsWithKind(const ReportData& data, const stats::LengthContrast& row) {
+  return absl::StrCat(LengthsLabel(data, row), row.kind == stats::LengthContrast::Kind::kSlope ? ", per doubling" : "");
 }
 
 std::vector<Json> AllRows(const ReportData& data) {
@@ -235,8 +238,7 @@ CandidateRows RowsOfCandidate(const ReportData& data, const CandidateComparison&
     absl::StrAppend(&rows.html, "<tr><td><small>perplexity, exp(−mean)</small></td><td>", cells.length,
                     "</td><td class=\"minor\"></td>", MeanCell(perplexity.baseline, perplexity.baseline_range, ""),
                     MeanCell(perplexity.candidate, perplexity.candidate_range, ""),
-                    "<td class=\"minor\"></td><td class=\"n\">", perplexity.ratio, "<small>", perplexity.low, " to ",
-                    perplexity.high,
+                    "<td class=\"minor\"></td><td class=\"n\">", perplexity.ratio, "<small>", perplexity.Range(),
                     "</small></td><td class=\"minor\"></td><td></td><td></td><td class=\"minor\"></td></tr>\n");
   }
   return rows;
@@ -261,7 +263,7 @@ std::string TestingNote(const ReportData& data) {
   if (secondary > 0)
     families.push_back(absl::StrCat("over the ", secondary, Plural(secondary, " cell", " cells"), " of other metrics"));
   return absl::StrCat(
-      "Interval and p: t over clusters. Sign flips are a check",
+      "Interval and p: t over clusters, of each test alone. Sign flips are a check",
       seed == 0 ? "" : absl::StrCat(" (seed ", seed, " where drawn)"),
       "; a row where it and p fall on different sides of ", Json(std::round((1 - data.confidence) * 1e6) / 1e6).dump(),
       " is fragile. p adjusted (", AdjustmentLabel(data), "): ", absl::StrJoin(families, ", "),
@@ -311,7 +313,7 @@ std::string SuiteTableHtml(const ReportData& data, bool of_swept) {
       InferenceHeads(data.confidence, "Difference"), "</tr></thead><tbody>\n");
   ForEachSuiteRow(data, [&](const CandidateComparison& versus, const stats::SuiteComparison& row) {
     if ((data.swept.count(row.candidate) > 0) != of_swept) return;
-    absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", LengthLabel(row.context_length),
+    absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", data.Length("", row.context_length),
                     Flags(SuiteLabels(data, versus, row)),
                     SideFlags(row.baseline, CountsNote(data.answers.Of(row.baseline, "", row.context_length)),
                               row.candidate, CountsNote(data.answers.Of(row.candidate, "", row.context_length))),
@@ -354,7 +356,7 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                    "---: | ---: | --- | ---: | --- |\n");
   ForEachSuiteRow(data, [&](const CandidateComparison& versus, const stats::SuiteComparison& row) {
     const InferenceCells cells = MakeInferenceCells(row, 100, 1);
-    absl::StrAppend(&out, "| mean over ", TasksWords(row), " | points | ", LengthLabel(row.context_length), " | ",
+    absl::StrAppend(&out, "| mean over ", TasksWords(row), " | points | ", data.Length("", row.context_length), " | ",
                     EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.sample_count), " | ", cells.clusters,
                     " | ", CountLabel(row.failed_count), " | ", Unsigned(row.baseline_mean * 100, 1), " | ",
                     Unsigned(row.candidate_mean * 100, 1), " | ", RelativeMarkdown(row.relative), " | ",
@@ -382,23 +384,25 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
     const PerplexityRow perplexity = PerplexityOf(row);
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(cells.task), " | perplexity | ", cells.length, " | ",
                     EscapeMarkdownCell(cells.candidate), " | | | | ", perplexity.baseline, " | ", perplexity.candidate,
-                    " | | ", perplexity.ratio, " | ", perplexity.low, " to ", perplexity.high,
+                    " | | ", perplexity.ratio, " | ", perplexity.Range(),
                     " | | | | | | exp(−mean of the row above) |\n");
   });
   std::string contrasts;
-  ForEachContrast(data, [&](const stats::LengthContrast& row, double scale, int decimals) {
-    absl::StrAppend(&contrasts, "| ", row.task.empty() ? "mean over tasks" : EscapeMarkdownCell(row.task), " | ",
-                    LengthsLabel(row), " | ", EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.question_count),
-                    " | ", Signed(row.short_difference * scale, decimals), " | ",
-                    Signed(row.long_difference * scale, decimals), " | ",
-                    inferred(MakeInferenceCells(row, scale, decimals)), " |\n");
-  });
+  ForEachContrast(
+      data, [&](const CandidateComparison& versus, const stats::LengthContrast& row, double scale, int decimals) {
+        absl::StrAppend(&contrasts, "| ", row.task.empty() ? "mean over tasks" : EscapeMarkdownCell(row.task), " | ",
+                        LengthsWithKind(data, row), " | ", EscapeMarkdownCell(row.candidate), " | ",
+                        CountLabel(row.question_count), " | ", Signed(row.short_difference * scale, decimals), " | ",
+                        Signed(row.long_difference * scale, decimals), " | ",
+                        inferred(MakeInferenceCells(row, scale, decimals)),
+                        EscapeMarkdownCell(SteadyNote(data, versus, row)), " |\n");
+      });
   if (!contrasts.empty()) {
     absl::StrAppend(&out, "\n| Task | Lengths | Candidate | n | At short | At long | Change", tail,
                     "| --- | --- | --- | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | --- | ---: | --- |\n",
                     contrasts);
   }
-  return absl::StrCat(out, "\n", TestingNote(data), SourceNote(data), "\n",
+  return absl::StrCat(out, "\n", TestingNote(data), SourceNote(data), LengthNote(data.tested), "\n",
                       GroupTableMarkdown(data.groups, data.VariantNames()));
 }
 
@@ -420,10 +424,11 @@ std::string ComparisonTableLatex(const ReportData& data) {
   bool has_suite = false;
   ForEachSuiteRow(data, [&](const CandidateComparison&, const stats::SuiteComparison& row) {
     has_suite = true;
-    absl::StrAppend(
-        &out, "mean over ", TasksWords(row), " & ", EscapeLatex(row.candidate), " & ", LengthLabel(row.context_length),
-        " & ", CountLabel(row.sample_count), " & ", EscapeLatex(Unsigned(row.baseline_mean * 100, 1)), " & ",
-        EscapeLatex(Unsigned(row.candidate_mean * 100, 1)), " & ", inferred(MakeInferenceCells(row, 100, 1)));
+    absl::StrAppend(&out, "mean over ", TasksWords(row), " & ", EscapeLatex(row.candidate), " & ",
+                    data.Length("", row.context_length), " & ", CountLabel(row.sample_count), " & ",
+                    EscapeLatex(Unsigned(row.baseline_mean * 100, 1)), " & ",
+                    EscapeLatex(Unsigned(row.candidate_mean * 100, 1)), " & ",
+                    inferred(MakeInferenceCells(row, 100, 1)));
   });
   if (has_suite) out += "\\midrule\n";
   ForEachRow(data, [&](const CandidateComparison& versus, const stats::Comparison& row) {
@@ -434,17 +439,17 @@ std::string ComparisonTableLatex(const ReportData& data) {
                     EscapeLatex(cells.candidate_mean), " & ", inferred(cells.inferred));
   });
   std::string contrasts;
-  ForEachContrast(data, [&](const stats::LengthContrast& row, double scale, int decimals) {
+  ForEachContrast(data, [&](const CandidateComparison&, const stats::LengthContrast& row, double scale, int decimals) {
     absl::StrAppend(&contrasts, row.task.empty() ? "mean over tasks" : EscapeLatex(row.task), " & ",
-                    EscapeLatex(row.candidate), " & ", absl::StrReplaceAll(LengthsLabel(row), {{"\u2192", "to"}}),
-                    " & ", CountLabel(row.question_count), " & & & ",
-                    inferred(MakeInferenceCells(row, scale, decimals)));
+                    EscapeLatex(row.candidate), " & ",
+                    absl::StrReplaceAll(LengthsWithKind(data, row), {{"\u2192", "to"}}), " & ",
+                    CountLabel(row.question_count), " & & & ", inferred(MakeInferenceCells(row, scale, decimals)));
   });
   if (!contrasts.empty()) absl::StrAppend(&out, "\\midrule\n", contrasts);
   return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Candidate minus ", EscapeLatex(data.baseline),
                       ", with ", EscapeLatex(ConfidenceLabel(data.confidence)),
                       " intervals over clusters of questions that share a context. ", EscapeLatex(TestingNote(data)),
-                      EscapeLatex(SourceNote(data)), "}\n\\end{table}\n");
+                      EscapeLatex(SourceNote(data)), EscapeLatex(LengthNote(data.tested)), "}\n\\end{table}\n");
 }
 
 }  // namespace varifocal::report

@@ -1,7 +1,10 @@
 #include "client/report/contrast_table.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "client/report/inference_cells.h"
+#include "client/report/result_rows.h"
 #include "client/report/text_format.h"
 
 namespace varifocal::report {
@@ -16,13 +19,16 @@ std::string ContrastRows(const ReportData& data, stats::LengthContrast::Kind kin
       const bool is_share = row.task.empty() || IsShare(data.metric(row.task, row.metric));
       const double scale = is_share ? 100 : 1;
       const int decimals = is_share ? 1 : 3;
-      absl::StrAppend(
-          &rows, "<tr", is_first ? " class=\"first\"" : "", "><td>", is_first ? EscapeHtml(row.candidate) : "",
-          "</td><td>", row.task.empty() ? "mean over tasks" : EscapeHtml(row.task), "</td><td class=\"minor\">",
-          LengthLabel(row.short_length), " \u2192 ", LengthLabel(row.long_length), "</td><td class=\"n minor\">",
-          CountLabel(row.question_count), "</td><td class=\"n minor\">", Signed(row.short_difference * scale, decimals),
-          "</td><td class=\"n minor\">", Signed(row.long_difference * scale, decimals), "</td>",
-          InferenceHtml(MakeInferenceCells(row, scale, decimals)), "</tr>\n");
+      const std::string note = SteadyNote(data, versus, row);
+      absl::StrAppend(&rows, "<tr", is_first ? " class=\"first\"" : "", "><td>",
+                      is_first ? EscapeHtml(row.candidate) : "", "</td><td>",
+                      row.task.empty() ? "mean over tasks" : EscapeHtml(row.task), "</td><td class=\"minor\">",
+                      EscapeHtml(LengthsLabel(data, row)),
+                      note.empty() ? "" : absl::StrCat("<small class=\"flag\">", EscapeHtml(note), "</small>"),
+                      "</td><td class=\"n minor\">", CountLabel(row.question_count), "</td><td class=\"n minor\">",
+                      Signed(row.short_difference * scale, decimals), "</td><td class=\"n minor\">",
+                      Signed(row.long_difference * scale, decimals), "</td>",
+                      InferenceHtml(MakeInferenceCells(row, scale, decimals)), "</tr>\n");
       is_first = false;
     };
     for (const bool is_mean : {true, false}) {
@@ -32,6 +38,12 @@ std::string ContrastRows(const ReportData& data, stats::LengthContrast::Kind kin
     }
   }
   return rows;
+}
+
+// A difference at one length, in the unit that is shown.
+std::string BetweenText(const std::string& length, const stats::Inference& row, double scale, int decimals) {
+  return absl::StrCat("at ", length, " the difference is ", Signed(row.difference * scale, decimals), " (",
+                      OutcomeLabel(row), ")");
 }
 
 std::string ContrastTable(const ReportData& data, const char* change, const std::string& rows) {
@@ -48,6 +60,32 @@ std::string Folded(const char* summary, const std::string& body) {
 }
 
 }  // namespace
+
+std::string LengthsLabel(const ReportData& data, const stats::LengthContrast& row) {
+  return absl::StrCat(data.Length(row.task, row.short_length), " \u2192 ", data.Length(row.task, row.long_length));
+}
+
+std::string SteadyNote(const ReportData& data, const CandidateComparison& versus, const stats::LengthContrast& row) {
+  constexpr size_t kNamedCountMax = 2;
+  std::vector<std::string> parts;
+  const auto add = [&](int64_t length, const stats::Inference& between, double scale, int decimals) {
+    if (length <= row.short_length || length >= row.long_length) return;
+    if (between.outcome != stats::Outcome::kBetter && between.outcome != stats::Outcome::kWorse) return;
+    const auto [low, high] = std::minmax(row.short_difference, row.long_difference);
+    if (between.difference < low || between.difference > high)
+      parts.push_back(BetweenText(data.Length(row.task, length), between, scale, decimals));
+  };
+  if (row.task.empty()) {
+    for (const stats::SuiteComparison& between : versus.report.suite) add(between.context_length, between, 100, 1);
+  } else {
+    const bool is_share = IsShare(data.metric(row.task, row.metric));
+    for (const stats::Comparison& between : versus.report.comparisons) {
+      if (between.task == row.task && between.metric == row.metric)
+        add(between.context_length, between, is_share ? 100 : 1, is_share ? 1 : 3);
+    }
+  }
+  return parts.empty() ? "" : absl::StrCat("not steadily: ", ShortList(parts, kNamedCountMax));
+}
 
 std::string ContrastTableHtml(const ReportData& data) {
   using Kind = stats::LengthContrast::Kind;

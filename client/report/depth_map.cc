@@ -30,7 +30,7 @@ Json Maps(const ReportData& data, const std::string& task) {
   Json maps = Json::array();
   for (size_t variant = 0; variant < data.variants.size(); ++variant) {
     Json map = {{"name", data.variants[variant].name}, {"lengths", Json::array()}, {"rows", Json::array()}};
-    for (int64_t length : data.lengths) map["lengths"].push_back(LengthLabel(length));
+    for (int64_t length : data.lengths) map["lengths"].push_back(data.Length("", length));
     for (int quarter = 0; quarter < DepthTable::kQuarterCount; ++quarter) {
       Json row = {{"depth", kQuarters[quarter]}, {"cells", Json::array()}};
       for (int64_t length : data.lengths) {
@@ -139,7 +139,7 @@ std::string DepthMapsSvg(const ReportData& data) {
     text("title", "start", left, top + 13, data.variants[variant].name);
     for (size_t i = 0; i < data.lengths.size(); ++i) {
       const int x = left + kLabelWidth + kCellWidth * i;
-      text("tick", "middle", x + kCellWidth / 2, top + kTop - 6, LengthLabel(data.lengths[i]));
+      text("tick", "middle", x + kCellWidth / 2, top + kTop - 6, data.Length("", data.lengths[i]));
       for (int quarter = 0; quarter < DepthTable::kQuarterCount; ++quarter) {
         const int y = top + kTop + kCellHeight * quarter;
         if (i == 0) text("tick", "start", left, y + kCellHeight / 2 + 4, kQuarters[quarter]);

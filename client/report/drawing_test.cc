@@ -180,6 +180,7 @@ TEST(PerplexityTest, IsTheExponentialOfWhatIsEstimated) {
   row.difference = std::log(2.0);  // the candidate finds every word twice as likely
   row.low = std::log(0.8);
   row.high = std::log(5.0);
+  row.can_infer = true;
   const report::PerplexityRow read = report::PerplexityOf(row);
   EXPECT_EQ(read.baseline, "20");
   EXPECT_EQ(read.baseline_range, "16 to 25");

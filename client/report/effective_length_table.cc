@@ -6,14 +6,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/report/inference_cells.h"
+#include "client/report/length_label.h"
 #include "client/report/text_format.h"
 
 namespace varifocal::report {
 namespace {
 
-std::string End(const stats::EffectiveLength& row, const std::optional<int64_t>& length) {
-  if (!length.has_value()) return absl::StrCat("below ", LengthLabel(row.tested.front()));
-  return absl::StrCat(*length == row.tested.back() ? "at least " : "", LengthLabel(*length));
+std::string End(const stats::EffectiveLength& row, const stats::TestedLengths& tested,
+                const std::optional<int64_t>& length) {
+  if (!length.has_value()) return absl::StrCat("below ", LongestLabel(tested, row.task, row.tested.front()));
+  return absl::StrCat(*length == row.tested.back() ? "at least " : "", LongestLabel(tested, row.task, *length));
 }
 
 std::string ThresholdText(const ReportData& data) {
@@ -41,8 +43,8 @@ std::vector<Line> Lines(const ReportData& data) {
     const bool has_scores = row.problem != stats::EffectiveLengthProblem::kUnfinished;
     lines.push_back({row.variant, row.task.empty() ? "mean over tasks" : row.task,
                      has_scores ? Unsigned(row.shortest_score * 100, 1) : kNoValue,
-                     has_scores ? Unsigned(row.threshold * 100, 1) : kNoValue, EffectiveLengthLabel(row),
-                     EffectiveLengthRange(row), row.task.empty(), !has_scores});
+                     has_scores ? Unsigned(row.threshold * 100, 1) : kNoValue, EffectiveLengthLabel(row, data.tested),
+                     EffectiveLengthRange(row, data.tested), row.task.empty(), !has_scores});
   }
   return lines;
 }
@@ -69,12 +71,12 @@ std::string Table(const ReportData& data, const std::vector<Line>& lines, const 
 
 }  // namespace
 
-std::string EffectiveLengthLabel(const stats::EffectiveLength& row) {
+std::string EffectiveLengthLabel(const stats::EffectiveLength& row, const stats::TestedLengths& tested) {
   if (row.problem == stats::EffectiveLengthProblem::kUnfinished) return "unfinished";
-  return row.problem == stats::EffectiveLengthProblem::kNoScore ? kNoValue : End(row, row.length);
+  return row.problem == stats::EffectiveLengthProblem::kNoScore ? kNoValue : End(row, tested, row.length);
 }
 
-std::string EffectiveLengthRange(const stats::EffectiveLength& row) {
+std::string EffectiveLengthRange(const stats::EffectiveLength& row, const stats::TestedLengths& tested) {
   switch (row.problem) {
     case stats::EffectiveLengthProblem::kUnfinished:
       return "";
@@ -85,7 +87,7 @@ std::string EffectiveLengthRange(const stats::EffectiveLength& row) {
     case stats::EffectiveLengthProblem::kNone:
       break;
   }
-  const std::string low = End(row, row.low), high = End(row, row.high);
+  const std::string low = End(row, tested, row.low), high = End(row, tested, row.high);
   return low == high ? low : absl::StrCat(low, " to ", high);
 }
 
@@ -125,15 +127,20 @@ std::vector<Json> EffectiveLengthJson(const ReportData& data) {
   for (const stats::EffectiveLength& row : data.effective_lengths) {
     const bool has_scores = row.problem != stats::EffectiveLengthProblem::kUnfinished;
     const stats::EffectiveLengthOptions& options = data.effective_length_options;
+    const auto tokens_of = [&](const std::optional<int64_t>& length) {
+      return length.has_value() ? Json(data.tested.At(row.task, *length).Tokens()) : Json();
+    };
+    Json tokens = Json::array();
+    for (int64_t length : row.tested) tokens.push_back(tokens_of(length));
     rows.push_back({{"kind", "effective_length"},
                     {"variant", row.variant},
                     {"task", row.task.empty() ? Json() : Json(row.task)},
-                    {"tested_lengths", row.tested},
-                    {"context_length", OrNull(row.length)},
-                    {"low", OrNull(row.low)},
-                    {"high", OrNull(row.high)},
-                    {"label", EffectiveLengthLabel(row)},
-                    {"interval", EffectiveLengthRange(row)},
+                    {"tested_lengths", tokens},
+                    {"context_length", tokens_of(row.length)},
+                    {"low", tokens_of(row.low)},
+                    {"high", tokens_of(row.high)},
+                    {"label", EffectiveLengthLabel(row, data.tested)},
+                    {"interval", EffectiveLengthRange(row, data.tested)},
                     {"threshold_share", options.score.has_value() ? Json() : Json(options.share)},
                     {"threshold", has_scores ? Json(row.threshold) : Json()},
                     {"shortest_score", has_scores ? Json(row.shortest_score) : Json()},

@@ -10,9 +10,9 @@
 namespace varifocal::report {
 
 // "4K", "at least 8K" where the score still reaches the threshold at the longest length tested, "below 1K".
-std::string EffectiveLengthLabel(const stats::EffectiveLength& row);
+std::string EffectiveLengthLabel(const stats::EffectiveLength& row, const stats::TestedLengths& tested);
 // "2K to at least 8K"; empty without an interval.
-std::string EffectiveLengthRange(const stats::EffectiveLength& row);
+std::string EffectiveLengthRange(const stats::EffectiveLength& row, const stats::TestedLengths& tested);
 
 // Empty without a task that has two lengths.
 std::string EffectiveLengthHtml(const ReportData& data);

@@ -69,18 +69,18 @@ stats::Interval RangeOf(const Figure& figure) {
   return range;
 }
 
-std::string Tip(const std::string& label, double x, const std::string& value, const std::string& low,
+std::string Tip(const std::string& label, const std::string& length, const std::string& value, const std::string& low,
                 const std::string& high, const Point& point) {
   const std::string range = point.has_interval ? absl::StrCat(" (", low, " to ", high, ")") : ", no interval";
-  return absl::StrCat(label, " at ", LengthLabel(static_cast<int64_t>(x)), ": ", value, range,
-                      point.is_extrapolated ? ", extrapolated" : "", point.is_incomplete ? ", incomplete" : "");
+  return absl::StrCat(label, " at ", length, ": ", value, range, point.is_extrapolated ? ", extrapolated" : "",
+                      point.is_incomplete ? ", incomplete" : "");
 }
 
 // A difference and its interval, where it has one.
-Point DifferencePoint(const std::string& label, int64_t length, const stats::Inference& row, double scale,
-                      bool is_extrapolated, bool is_incomplete) {
+Point DifferencePoint(const ReportData& data, const std::string& label, const std::string& task, int64_t length,
+                      const stats::Inference& row, double scale, bool is_extrapolated, bool is_incomplete) {
   Point point;
-  point.x = length;
+  point.x = data.tested.At(task, length).Tokens();
   point.y = row.difference * scale;
   point.has_interval = row.can_infer;
   point.low = row.can_infer ? row.low * scale : point.y;
@@ -88,14 +88,20 @@ Point DifferencePoint(const std::string& label, int64_t length, const stats::Inf
   point.is_extrapolated = is_extrapolated;
   point.is_incomplete = is_incomplete;
   point.is_hollow = is_incomplete || !row.can_infer;
-  point.tip = Tip(label, point.x, Signed(point.y, 1), Signed(point.low, 1), Signed(point.high, 1), point);
+  point.tip =
+      Tip(label, data.Length(task, length), Signed(point.y, 1), Signed(point.low, 1), Signed(point.high, 1), point);
   return point;
 }
 
-Figure Empty(const ReportData& data, Figure::Kind kind) {
+// Of a task, or with an empty one of means over tasks. Where the prompts of all tasks are as long as their lengths, charts
+// have the same ticks.
+Figure Empty(const ReportData& data, Figure::Kind kind, const std::string& task) {
   Figure figure;
   figure.kind = kind;
-  for (int64_t length : data.lengths) figure.x_ticks.push_back(length);
+  for (int64_t length : data.lengths) {
+    if (data.tested.At("", length).is_reached || !data.tested.At(task, length).nominal.empty())
+      figure.x_ticks.push_back(data.tested.At(task, length).Tokens());
+  }
   figure.trained_x = CommonTrainedLength(data);
   return figure;
 }
@@ -148,7 +154,7 @@ std::string NoIntervalNote(const std::vector<Figure>& figures) {
 }
 
 Figure SuiteDifferenceFigure(const ReportData& data) {
-  Figure figure = Empty(data, Figure::Kind::kPointsWithBars);
+  Figure figure = Empty(data, Figure::Kind::kPointsWithBars, "");
   figure.has_zero_line = true;
   figure.title = absl::StrCat("Difference to ", data.baseline, ", mean over tasks");
   figure.y_label = "points";
@@ -156,7 +162,7 @@ Figure SuiteDifferenceFigure(const ReportData& data) {
     if (data.swept.count(versus.candidate) > 0) continue;
     Series series{versus.candidate, ColorIndex(data, versus.candidate), {}};
     for (const stats::SuiteComparison& row : versus.report.suite) {
-      series.points.push_back(DifferencePoint(series.label, row.context_length, row, 100,
+      series.points.push_back(DifferencePoint(data, series.label, "", row.context_length, row, 100,
                                               data.answers.IsExtrapolated(versus.candidate, "", row.context_length),
                                               row.is_incomplete));
     }
@@ -175,7 +181,7 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
     const db::TaskMetricRecord* metric = data.primary_metric(task);
     if (metric == nullptr) continue;
     const double scale = IsShare(*metric) ? 100 : 1;
-    Figure figure = Empty(data, Figure::Kind::kLinesWithBands);
+    Figure figure = Empty(data, Figure::Kind::kLinesWithBands, task);
     figure.title = task;
     figure.y_label = absl::StrCat(metric->metric, scale == 100 ? ", %" : "");
     for (const db::VariantRecord& variant : data.variants) {
@@ -183,15 +189,20 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
       Series series{variant.name, ColorIndex(data, variant.name), {}};
       for (const stats::Estimate& estimate : data.estimates) {
         if (estimate.variant != variant.name || estimate.task != task || estimate.metric != metric->metric ||
-            !estimate.mean.has_value() || !estimate.interval.has_value()) {
+            !estimate.mean.has_value()) {
           continue;
         }
-        Point point{static_cast<double>(estimate.context_length), *estimate.mean * scale,
-                    estimate.interval->low * scale, estimate.interval->high * scale};
+        Point point;
+        point.x = data.tested.At(task, estimate.context_length).Tokens();
+        point.y = *estimate.mean * scale;
+        point.has_interval = estimate.interval.has_value();
+        point.low = point.has_interval ? estimate.interval->low * scale : point.y;
+        point.high = point.has_interval ? estimate.interval->high * scale : point.y;
         point.is_extrapolated = data.answers.IsExtrapolated(variant.name, task, estimate.context_length);
-        point.is_incomplete = point.is_hollow = data.IsIncomplete(variant.name, task, estimate.context_length);
-        point.tip =
-            Tip(series.label, point.x, Unsigned(point.y, 1), Unsigned(point.low, 1), Unsigned(point.high, 1), point);
+        point.is_incomplete = data.IsIncomplete(variant.name, task, estimate.context_length);
+        point.is_hollow = point.is_incomplete || !point.has_interval;
+        point.tip = Tip(series.label, data.Length(task, estimate.context_length), Unsigned(point.y, 1),
+                        Unsigned(point.low, 1), Unsigned(point.high, 1), point);
         series.points.push_back(point);
       }
       std::sort(series.points.begin(), series.points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });
@@ -214,7 +225,7 @@ std::vector<Figure> DifferenceFigures(const ReportData& data) {
     const db::TaskMetricRecord* metric = data.primary_metric(task);
     if (metric == nullptr) continue;
     const double scale = IsShare(*metric) ? 100 : 1;
-    Figure figure = Empty(data, Figure::Kind::kPointsWithBars);
+    Figure figure = Empty(data, Figure::Kind::kPointsWithBars, task);
     figure.has_zero_line = true;
     figure.title = task;
     figure.y_label = absl::StrCat(metric->metric, scale == 100 ? ", points" : "");
@@ -223,7 +234,7 @@ std::vector<Figure> DifferenceFigures(const ReportData& data) {
       Series series{versus.candidate, ColorIndex(data, versus.candidate), {}};
       for (const stats::Comparison& row : versus.report.comparisons) {
         if (row.task != task || !row.is_primary_metric) continue;
-        series.points.push_back(DifferencePoint(series.label, row.context_length, row, scale,
+        series.points.push_back(DifferencePoint(data, series.label, task, row.context_length, row, scale,
                                                 data.answers.IsExtrapolated(versus.candidate, task, row.context_length),
                                                 row.is_incomplete));
       }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "client/report/length_label.h"
 #include "client/report/template.h"
 #include "client/report/text_format.h"
 
@@ -57,7 +58,9 @@ const char kGroupTableNote[] =
     "equal groups "
     "would have k of K. Trained at: the length at which the groups were trained.";
 
-absl::Status GroupTable::Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels) {
+absl::Status GroupTable::Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels,
+                              const stats::TestedLengths& tested) {
+  tested_ = tested;
   ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader.Variants(job_id));
   for (const db::VariantRecord& variant : variants) {
     const auto label = labels.find(variant.name);
@@ -70,7 +73,9 @@ absl::Status GroupTable::Read(db::Reader& reader, int64_t job_id, const std::map
   ASSIGN_OR_RETURN(std::vector<db::GroupSharesRow> cells, reader.GroupShares(job_id));
   for (db::GroupSharesRow& cell : cells) {
     const auto label = labels.find(cell.variant);
-    if (label == labels.end()) continue;
+    const std::optional<int64_t> length = tested.Of(cell.task, cell.context_length);
+    if (label == labels.end() || !length.has_value()) continue;
+    cell.context_length = *length;
     if (const auto variant = variants_.find(label->second); variant != variants_.end())
       variant->second.cells.push_back(std::move(cell));
   }
@@ -130,7 +135,7 @@ std::vector<std::vector<std::string>> GroupTable::Rows(const std::vector<std::st
     for (const int64_t context_length : lengths) {
       const std::optional<GroupShares> shares = Of(name, "", context_length);
       std::vector<std::string> row = setting;
-      row.push_back(shares ? LengthLabel(context_length) : kNoValue);
+      row.push_back(shares ? LengthLabel(tested_, "", context_length) : kNoValue);
       row.push_back(shares ? PercentOrNone(shares->pairs_visible) : kNoValue);
       row.push_back(shares ? PercentOrNone(shares->largest_group) : kNoValue);
       rows.push_back(std::move(row));

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "base/json.h"
 #include "db/reader.h"
+#include "db/stats/tested_lengths.h"
 
 namespace varifocal::report {
 
@@ -30,7 +31,8 @@ struct GroupShares {
 class GroupTable {
  public:
   // Of the job's variants that `labels` names and that have groups; the label is what they are called here.
-  absl::Status Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels);
+  absl::Status Read(db::Reader& reader, int64_t job_id, const std::map<std::string, std::string>& labels,
+                    const stats::TestedLengths& tested);
 
   // `focus_attention` as it ran; null without groups.
   Json Setting(const std::string& variant) const;
@@ -48,6 +50,7 @@ class GroupTable {
     std::vector<db::GroupSharesRow> cells;  // in running order
   };
   std::map<std::string, Variant> variants_;
+  stats::TestedLengths tested_;
 };
 
 // The section of the page, the lines of Markdown, a LaTeX table; empty where no variant has groups.

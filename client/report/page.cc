@@ -106,9 +106,10 @@ std::string HowToRead(const ReportData& data) {
   return absl::StrCat(
       "<ul class=\"reading\">\n<li><b>A difference</b> is candidate minus ", baseline,
       " on the same questions, in points: from 60\u00A0% to 72.5\u00A0% is +12.5. Better is up.</li>\n"
-      "<li><b>An interval</b> contains the true values that are compatible with the data. It excludes zero exactly "
-      "when the p beside it is below 0.05. Where fewer than three contexts differ from the rest it is widened by the "
-      "spread seen at other lengths.</li>\n"
+      "<li><b>An interval</b> contains the true values that are compatible with the data. It is of one "
+      "test alone and excludes zero exactly when the unadjusted p is below 0.05; the outcome is by p adjusted, so that "
+      "an undecided difference may have an interval without zero. Where fewer than three contexts differ from the rest "
+      "it is widened by the spread seen at other lengths.</li>\n"
       "<li><b>A cluster</b> is a set of questions that share one context. Their answers are not independent, so "
       "clusters, not questions, are the unit of analysis.</li>\n"
       "<li><b>p</b> is the probability of a difference at least this large when there is none (t test over clusters). "
@@ -117,18 +118,20 @@ std::string HowToRead(const ReportData& data) {
       "differences tested (",
       EscapeHtml(AdjustmentLabel(data)),
       "); the outcome is decided by it.</li>\n"
-      "<li><b>Outcome</b> is better, worse, equivalent (the difference is within the margin, by two one-sided tests) "
-      "or undecided. Undecided does not mean equal. <b>Detectable</b> is the smallest true difference that is found "
+      "<li><b>Outcome</b> is better, worse, equivalent (the difference is within the margin, by two one-sided tests, "
+      "and so is its interval) or undecided. A better or worse difference whose interval is within the margin is so by less "
+      "than the margin. Undecided does not mean equal. <b>Detectable</b> is the smallest true difference that is found "
       "with 80 % power with this many clusters, at the adjusted level; <b>none</b>: not even the largest possible "
       "one. <b>few_differ</b>: fewer than three contexts differ from the rest, too few to estimate a variance "
-      "from.</li>\n"
+      "from: better or worse needs sign flips that agree.</li>\n"
       "<li><b>A failed answer</b> counts as the worst value, never as missing, so that failures cannot improve a "
       "score. Where the outcome would be another one, or none, without the questions that failed on a side, "
       "<b>failures decide</b> and there is no outcome. <b>Incomplete</b>: answers failed or are missing. "
       "<b>Extrapolated</b> lengths exceed those of training.</li>\n"
       "<li><b>Counts</b>: <b>empty</b> answers are nothing but white space, <b>refused</b> ones are wrong and begin "
       "like a refusal, <b>cut</b> ones were ended by the limit on new tokens; <b>truncated</b> are prompts that the task "
-      "cut to the context length.</li>\n"
+      "cut to the context length. Where the outcome is another one without the questions that have such an answer, the "
+      "difference rests on them.</li>\n"
       "<li><b>A hollow point</b> is incomplete, or has too few contexts",
       has_arms ? " or training seeds" : "",
       " for its interval; all others "

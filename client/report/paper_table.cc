@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/report/length_label.h"
 #include "client/report/text_format.h"
 
 namespace varifocal::report {
@@ -35,6 +36,7 @@ struct Mark {
 constexpr Mark kMarks[] = {{"\\uparrow", "better"},
                            {"\\downarrow", "worse"},
                            {"=", "equivalent"},
+                           {"\\ast", "by less than the margin"},
                            {"\\dagger", "fragile (the sign-flip check disagrees)"},
                            {"\\circ", "unfinished, no verdict"},
                            {"\\times", "undecided: failed answers decide"}};
@@ -44,9 +46,10 @@ std::string MarksOf(const stats::SuiteComparison& row, std::set<size_t>& used) {
   if (row.outcome == stats::Outcome::kBetter) marks.push_back(0);
   if (row.outcome == stats::Outcome::kWorse) marks.push_back(1);
   if (row.outcome == stats::Outcome::kEquivalent) marks.push_back(2);
-  if (row.is_fragile) marks.push_back(3);
-  if (row.is_unfinished || !row.can_infer) marks.push_back(4);
-  if (row.do_failures_decide) marks.push_back(5);
+  if (row.IsWithinMargin()) marks.push_back(3);
+  if (row.is_fragile) marks.push_back(4);
+  if (row.is_unfinished || !row.can_infer) marks.push_back(5);
+  if (row.do_failures_decide) marks.push_back(6);
   std::string text;
   for (size_t mark : marks) text += kMarks[mark].latex;
   used.insert(marks.begin(), marks.end());
@@ -113,7 +116,7 @@ std::string FinishedTasks(const ReportData& data) {
     for (const stats::SuiteComparison& row : versus.report.suite) {
       if (!row.is_unfinished) continue;
       std::string part = absl::StrCat(row.finished_task_count, " of ", row.planned_task_count, " tasks at ",
-                                      LengthLabel(row.context_length));
+                                      data.Length("", row.context_length));
       if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(std::move(part));
     }
   }
@@ -124,18 +127,20 @@ std::string FinishedTasks(const ReportData& data) {
 
 std::string PaperTableLatex(const ReportData& data) {
   std::set<size_t> used;
-  bool baselines_differ = false, has_suite = false, is_max_t = false;
+  bool baselines_differ = false, has_suite = false, is_max_t = false, is_found_alone = false;
   int64_t test_count = 0;
   for (const CandidateComparison& versus : data.versus) {
     has_suite |= !versus.report.suite.empty();
     for (const stats::SuiteComparison& row : versus.report.suite) {
       test_count = row.test_count;
       is_max_t |= row.is_max_t;
+      const double level = 1 - data.confidence;
+      is_found_alone |= row.can_infer && row.p_value < level && row.p_adjusted >= level;
     }
   }
   const std::vector<PaperRow> rows = has_suite ? SuiteRows(data, used, baselines_differ) : TaskRows(data);
   std::vector<std::string> heads;
-  for (int64_t length : data.lengths) heads.push_back(absl::StrCat(" & ", LengthLabel(length)));
+  for (int64_t length : data.lengths) heads.push_back(absl::StrCat(" & ", data.Length("", length)));
   std::string out = absl::StrCat("% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\n\\begin{tabular}{l",
                                  std::string(data.lengths.size(), 'r'), "}\n\\toprule\n", has_suite ? "Model" : "Task",
                                  absl::StrJoin(heads, ""), " \\\\\n\\midrule\n");
@@ -149,9 +154,22 @@ std::string PaperTableLatex(const ReportData& data) {
     const std::string finished = FinishedTasks(data);
     std::vector<std::string> meanings;
     for (size_t mark : used) meanings.push_back(absl::StrCat("$", kMarks[mark].latex, "$ ", kMarks[mark].meaning));
+    std::map<int64_t, int64_t> tasks_at;  // by length: prompts of some tasks may not reach it
+    for (const CandidateComparison& versus : data.versus) {
+      for (const stats::SuiteComparison& row : versus.report.suite)
+        tasks_at.emplace(row.context_length, row.planned_task_count);
+    }
+    std::set<int64_t> task_counts;
+    std::vector<std::string> by_length;
+    for (const auto& [length, count] : tasks_at) {
+      task_counts.insert(count);
+      by_length.push_back(absl::StrCat(count, " at ", data.Length("", length)));
+    }
     caption = absl::StrCat(
         data.tasks.size() == 1 ? absl::StrCat("Score on ", EscapeLatex(data.tasks.front()))
-                               : absl::StrCat("Mean over ", data.tasks.size(), " tasks"),
+        : task_counts.size() > 1
+            ? absl::StrCat("Mean over tasks (", absl::StrJoin(by_length, ", "), ")")
+            : absl::StrCat("Mean over ", *task_counts.begin(), *task_counts.begin() == 1 ? " task" : " tasks"),
         " in percent by context length; below it the difference to ", EscapeLatex(data.baseline),
         " in points with its ", confidence, " interval over contexts. ",
         meanings.empty() ? "A" : absl::StrCat(absl::StrJoin(meanings, ", "), "; a"),
@@ -159,13 +177,17 @@ std::string PaperTableLatex(const ReportData& data) {
         finished.empty() ? "" : absl::StrCat("Finished are ", finished, ". "), "Outcomes by $p$ adjusted (",
         is_max_t ? "max-t" : "Holm", ") for ", test_count, test_count == 1 ? " test" : " tests",
         "; equivalent: within ", EscapeLatex(Json(std::round(data.margin * 1e6) / 1e4).dump()), " points.",
+        is_found_alone
+            ? " An interval is of its difference alone: it may leave out zero where $p$ adjusted decides nothing."
+            : "",
         baselines_differ ? absl::StrCat(" Not every candidate was asked the same questions: the row of ",
                                         EscapeLatex(data.baseline), " is of those shared with the first one.")
                          : "");
   } else {
     caption = absl::StrCat("Scores by context length with their ", confidence, " intervals over contexts.");
   }
-  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{", caption, "}\n\\end{table}\n");
+  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{", caption, EscapeLatex(LengthNote(data.tested)),
+                      "}\n\\end{table}\n");
 }
 
 }  // namespace varifocal::report

@@ -20,8 +20,9 @@ stats::Interval PerplexityInterval(const stats::Interval& of_mean) {
 std::string PerplexityLabel(double perplexity) { return absl::StrFormat("%.4g", perplexity); }
 
 PerplexityRow PerplexityOf(const stats::Comparison& row) {
-  const auto range = [](const stats::Interval& of_mean) {
-    const stats::Interval interval = PerplexityInterval(of_mean);
+  const auto range = [](const std::optional<stats::Interval>& of_mean) -> std::string {
+    if (!of_mean.has_value()) return "";
+    const stats::Interval interval = PerplexityInterval(*of_mean);
     return absl::StrCat(PerplexityLabel(interval.low), " to ", PerplexityLabel(interval.high));
   };
   const auto times = [](double log_ratio) { return absl::StrCat("\u00D7", PerplexityLabel(std::exp(log_ratio))); };
@@ -30,8 +31,8 @@ PerplexityRow PerplexityOf(const stats::Comparison& row) {
           PerplexityLabel(Perplexity(row.candidate_mean)),
           range(row.candidate_interval),
           times(-row.difference),
-          times(-row.high),
-          times(-row.low)};
+          row.can_infer ? times(-row.high) : "",
+          row.can_infer ? times(-row.low) : ""};
 }
 
 }  // namespace varifocal::report

@@ -24,7 +24,9 @@ std::string PerplexityLabel(double perplexity);  // four digits: "27.36", "5.313
 
 struct PerplexityRow {
   std::string baseline, baseline_range, candidate, candidate_range;  // "27.36", "25.1 to 29.9"
-  std::string ratio, low, high;                                      // "×0.96", "×0.91", "×1.01"
+  std::string ratio, low, high;  // "×0.96", "×0.91", "×1.01"; no ends without inference
+
+  std::string Range() const { return low.empty() ? "" : low + " to " + high; }
 };
 PerplexityRow PerplexityOf(const stats::Comparison& row);  // of a metric that IsLogLikelihood
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <tuple>
 #include <vector>
@@ -13,8 +14,10 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "client/report/length_label.h"
 #include "client/report/text_format.h"
 #include "db/stats/family.h"
+#include "db/stats/grouped_pairs.h"
 #include "db/variant_names.h"
 
 namespace varifocal::report {
@@ -77,13 +80,15 @@ absl::Status ChooseVariants(db::Reader& reader, const ReportOptions& options, Re
 // The estimates of one job's displayed variants.
 absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, ReportData& data,
                      std::set<int64_t>& lengths) {
+  ASSIGN_OR_RETURN(const stats::TestedLengths own, stats::TestedLengths::Read(reader, job_id));
+  data.tested.AddMissing(own);
   std::map<std::string, std::string> labels;  // of the shown ones, by name in the database
   for (size_t i = 0; i < data.keys.size(); ++i) {
     if (data.keys[i].job_id == job_id) labels[data.keys[i].name] = data.variants[i].name;
   }
-  RETURN_IF_ERROR(data.answers.Read(reader, job_id, labels));
-  RETURN_IF_ERROR(data.groups.Read(reader, job_id, labels));
-  RETURN_IF_ERROR(data.attention.Read(reader, job_id, labels));
+  RETURN_IF_ERROR(data.answers.Read(reader, job_id, labels, data.tested));
+  RETURN_IF_ERROR(data.groups.Read(reader, job_id, labels, data.tested));
+  RETURN_IF_ERROR(data.attention.Read(reader, job_id, labels, data.tested));
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
   for (const db::TaskMetricRecord& metric : metrics) {
     const bool is_known = std::any_of(data.metrics.begin(), data.metrics.end(), [&](const auto& known) {
@@ -107,14 +112,15 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
     row.variant = labels[row.variant];
     data.score_imports.push_back(std::move(row));
   }
-  ASSIGN_OR_RETURN(std::vector<stats::Estimate> estimates, stats::EstimateScores(reader, job_id, confidence));
+  ASSIGN_OR_RETURN(std::vector<stats::Estimate> estimates,
+                   stats::EstimateScores(reader, job_id, data.tested, confidence));
   for (stats::Estimate& estimate : estimates) {
     if (labels.count(estimate.variant) == 0) continue;
     estimate.variant = labels[estimate.variant];
     data.estimates.push_back(std::move(estimate));
   }
   ASSIGN_OR_RETURN(std::vector<stats::EffectiveLength> effective_lengths,
-                   stats::EffectiveLengths(reader, job_id, data.effective_length_options));
+                   stats::EffectiveLengths(reader, job_id, data.effective_length_options, data.tested));
   for (stats::EffectiveLength& row : effective_lengths) {
     if (labels.count(row.variant) == 0) continue;
     row.variant = labels[row.variant];
@@ -125,7 +131,7 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
     if (std::find(data.tasks.begin(), data.tasks.end(), cell.cell.task) == data.tasks.end()) {
       data.tasks.push_back(cell.cell.task);
     }
-    lengths.insert(cell.cell.context_length);
+    if (const auto length = data.tested.Of(cell.cell.task, cell.cell.context_length)) lengths.insert(*length);
   }
   return absl::OkStatus();
 }
@@ -141,6 +147,8 @@ absl::Status ReadFailures(db::Reader& reader, const db::JobRow& job, ReportData&
 absl::Status Compare(db::Reader& reader, ReportData& data) {
   stats::CompareOptions options;
   options.with_max_t = data.with_max_t;
+  options.source = std::make_shared<stats::PairSource>();
+  options.source->tested[data.job.job_id] = data.tested;
   options.confidence = data.confidence;
   options.margin = data.margin;
   ASSIGN_OR_RETURN(std::vector<stats::CandidateReport> family,
@@ -234,6 +242,10 @@ const db::TaskMetricRecord* ReportData::primary_metric(const std::string& task) 
   return nullptr;
 }
 
+std::string ReportData::Length(const std::string& task, int64_t length) const {
+  return LengthLabel(tested, task, length);
+}
+
 bool ReportData::IsIncomplete(const std::string& variant, const std::string& task, int64_t length) const {
   const db::TaskMetricRecord* metric = primary_metric(task);
   const auto cell = std::find_if(estimates.begin(), estimates.end(), [&](const stats::Estimate& estimate) {
@@ -307,7 +319,8 @@ ResultContext ContextOf(const ReportData& data, const CandidateComparison& versu
           db::IsImported(data.variants[0]),
           db::IsImported(data.variants[index]),
           &data.answers,
-          &data.groups};
+          &data.groups,
+          &data.tested};
 }
 
 }  // namespace varifocal::report

@@ -25,6 +25,7 @@
 #include "db/stats/compare.h"
 #include "db/stats/effective_length.h"
 #include "db/stats/estimates.h"
+#include "db/stats/tested_lengths.h"
 
 namespace varifocal::report {
 
@@ -53,6 +54,7 @@ struct VariantAnswer {
 struct BrowserSample {
   std::string task, question_id;
   int64_t context_length = 0, sample_index = 0;
+  int64_t nominal_length = 0;  // of the suite
   std::optional<int64_t> prompt_token_count;
   int64_t cut_token_count = 0;  // of the prompt, by the task
   bool has_lost_gold = false;   // the gold answer was in what was cut
@@ -80,6 +82,7 @@ struct ReportData {
   std::vector<db::ExecutionRow> executions;
   std::vector<db::FailureGroup> failures;         // of all these jobs
   std::vector<db::ScoreImportRow> score_imports;  // of the variants above
+  stats::TestedLengths tested;                    // of these jobs; all lengths below are its
   std::vector<stats::Estimate> estimates;         // of the variants above
   stats::EffectiveLengthOptions effective_length_options;
   std::vector<stats::EffectiveLength> effective_lengths;  // likewise, in their order
@@ -91,7 +94,7 @@ struct ReportData {
   GroupTable groups;                                // likewise
   AttentionTable attention;                         // likewise
   std::vector<std::string> tasks;                   // in the order they ran
-  std::vector<int64_t> lengths;                     // ascending
+  std::vector<int64_t> lengths;                     // ascending; of all tasks
   std::vector<BrowserSample> samples;
   int64_t sample_total = 0;                        // questions that the browser's were taken from
   DepthTable depths;                               // filled with the samples, as is `work`
@@ -103,6 +106,8 @@ struct ReportData {
   std::string database_path;
 
   std::vector<std::string> VariantNames() const;
+  // "8K", "7 to 8 prompt tokens"; an empty task: of the mean over tasks.
+  std::string Length(const std::string& task, int64_t length) const;
   const db::VariantRecord& variant(const std::string& name) const;
   const db::TaskMetricRecord& metric(const std::string& task, const std::string& name) const;
   const db::TaskMetricRecord* primary_metric(const std::string& task) const;

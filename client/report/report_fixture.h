@@ -62,6 +62,9 @@ struct Made {
   int truncated_count = 0;                               // of the first prompts of each cell, by 2,251 tokens
   std::set<std::pair<std::string, int64_t>> unanswered;  // task and length
   int other_prompt_count = 0;                            // of the first questions, which are asked in other words
+  int64_t prompt_tokens = 0;       // of even questions, odd ones have one more; the same prompts at every length
+  bool has_empty_answers = false;  // the baseline's wrong answers to even questions at 8K, which "sharp" gains
+  bool has_bounds = true;          // else the metric is a log-likelihood: -1 for right answers, -2 to -1.5 for others
 };
 
 // Two candidates at 1K to 8K. "sharp" is right wherever the baseline is and, from 4K on, on every second question that
@@ -138,7 +141,13 @@ class ReportTest : public testing::Test {
       job.variants.push_back(variant);
     }
     const std::vector<int64_t> lengths = {1024, 2048, 4096, 8192};
-    for (const std::string& task : made.tasks) job.metrics.push_back({task, "exact_match", 0, true, 0.0, 1.0});
+    for (const std::string& task : made.tasks) {
+      if (made.has_bounds) {
+        job.metrics.push_back({task, "exact_match", 0, true, 0.0, 1.0});
+      } else {
+        job.metrics.push_back({task, "log_score", 0, false, std::nullopt, std::nullopt});
+      }
+    }
     for (const auto& variant : job.variants) {
       for (const std::string& task : made.tasks) {
         for (int64_t length : lengths) job.cells.push_back({variant.name, task, length, made.question_count});
@@ -165,6 +174,10 @@ class ReportTest : public testing::Test {
         sample.cluster = absl::StrCat(cell.cell.task, "/", index / 4);
         sample.token_ids_sha256 = Hash(index < made.other_prompt_count ? 'b' : 'a');
         sample.prompt_token_count = cell.cell.context_length - 16;
+        if (made.prompt_tokens > 0) {
+          sample.token_ids_sha256 = Hash(index % 2 == 0 ? 'e' : 'f');
+          sample.prompt_token_count = made.prompt_tokens + index % 2;
+        }
         sample.new_token_count_max = 8;
         if (made.has_evidence) {
           const double depth = (index % 4) / 4.0;
@@ -187,7 +200,13 @@ class ReportTest : public testing::Test {
           outcome.generation.pairs_visible_share = (is_first_task ? 0.5 : 0.25) + (index % 2 == 0 ? 0.125 : -0.125);
           outcome.generation.largest_group_share = is_last ? 0.75 : 0.375;
         }
-        outcome.scores = {{"exact_match", right ? 1.0 : 0.0}};
+        if (made.has_empty_answers && cell.cell.variant == "baseline" && is_last && !right && index % 2 == 0)
+          outcome.generation.answer = outcome.generation.answer_raw = "";
+        if (made.has_bounds) {
+          outcome.scores = {{"exact_match", right ? 1.0 : 0.0}};
+        } else {
+          outcome.scores = {{"log_score", right ? -1.0 : -2.0 + 0.1 * (index / 4 % 6)}};
+        }
         if ((made.has_failures && index == 3 && is_last && cell.cell.variant == "sharp") ||
             cell.cell.variant == made.failing_variant) {
           outcome.generation = {};

@@ -282,5 +282,83 @@ TEST_F(ReportTest, AJobWithoutAnswersIsAPageThatSaysSo) {
   EXPECT_THAT(page, HasSubstr("No sample has been answered yet."));
 }
 
+// Prompts of 7 and 8 tokens at 1K to 8K are one test, in words, tables, charts and rows.
+TEST_F(ReportTest, ALengthThatNoPromptReachesIsNone) {
+  Made made;
+  made.prompt_tokens = 7;
+  made.variants = {"baseline", "sharp"};
+  Make(made);
+  const std::string page = Render(), markdown = Render(ReportFormat::kMarkdown);
+  EXPECT_THAT(markdown, HasSubstr("differs from baseline at 7 to 8 prompt tokens, averaged over 2 tasks"));
+  EXPECT_THAT(markdown, Not(HasSubstr(" at 8K")));
+  EXPECT_THAT(markdown, HasSubstr("| mean over 2 tasks | points | 7 to 8 prompt tokens |"));
+  EXPECT_THAT(markdown, Not(HasSubstr("At the shortest"))) << "no effective length";
+  EXPECT_THAT(page,
+              HasSubstr("<b>prompt lengths</b> Not every prompt is as long as the length of the suite: rag_facts at "
+                        "1K has 7 to 8 prompt tokens, no prompt reaches that length (the same prompts at 2K, 4K and "
+                        "8K are not counted again) and "));
+  EXPECT_THAT(page, Not(HasSubstr("at 8K")));
+  EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("Model & 7 to 8 prompt tokens"));
+  const Json rows = ComparisonRows();
+  ASSERT_EQ(rows.size(), 3u) << "two tasks and their mean";
+  for (const Json& row : rows) {
+    EXPECT_EQ(row["context_length"], 8);
+    EXPECT_EQ(row["prompt_tokens_min"], 7);
+    EXPECT_EQ(row["prompt_tokens_max"], 8);
+    EXPECT_EQ(row["nominal_lengths"], "1024 2048 4096 8192");
+  }
+  EXPECT_EQ(rows[2]["test_count"], 1);
+}
+
+// What "sharp" gains at 8K are the questions that the baseline answers with nothing.
+TEST_F(ReportTest, TheHeadlineSaysWhatADifferenceRestsOn) {
+  Made made;
+  made.has_empty_answers = true;
+  made.variants = {"baseline", "sharp"};
+  Make(made);
+  const std::string markdown = Render(ReportFormat::kMarkdown);
+  const std::string headline = markdown.substr(0, markdown.find('\n'));
+  EXPECT_THAT(headline, HasSubstr("sharp is better than baseline at 4K and 8K"));
+  EXPECT_THAT(headline,
+              HasSubstr("; it rests on empty answers (38 of 96 of baseline): over the 58 questions without them "
+                        "on either side 0.0 points ("));
+  EXPECT_THAT(Render(), HasSubstr("Answers of nothing but white space: baseline gave 38 of 96 at 8K. "));
+  for (const Json& row : ComparisonRows()) {
+    if (row["kind"] != "suite_mean") continue;
+    const bool is_last = row["context_length"] == 8192;
+    EXPECT_EQ(row["outcome_without_empty"], is_last ? Json("undecided") : Json());
+    EXPECT_EQ(row["difference_without_empty"], is_last ? Json(0.0) : Json());
+    EXPECT_EQ(row["labels"].get<std::string>().find("rests_on_empty") != std::string::npos, is_last);
+  }
+}
+
+TEST_F(ReportTest, TheHeadlineNamesFailuresWhateverTheOutcome) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.variants = {"baseline", "sharp"};
+  made.has_failures = true;
+  Make(made);
+  const std::string markdown = Render(ReportFormat::kMarkdown);
+  const std::string headline = markdown.substr(0, markdown.find('\n'));
+  EXPECT_THAT(headline, HasSubstr("Undecided whether sharp differs from baseline"));
+  EXPECT_THAT(headline, HasSubstr("; 2 of 16 answers of sharp failed at 8K"));
+}
+
+// A finished job of metrics without bounds is compared by its cells.
+TEST_F(ReportTest, WithoutBoundsTheCellsAreTheVerdict) {
+  Made made;
+  made.has_bounds = false;
+  made.variants = {"baseline", "sharp"};
+  Make(made);
+  const std::string markdown = Render(ReportFormat::kMarkdown);
+  EXPECT_THAT(markdown, Not(HasSubstr(" yet")));
+  EXPECT_THAT(markdown,
+              HasSubstr("sharp against baseline, of 8 comparisons of single tasks: 4 better, 4 no verdict. No "
+                        "metric has bounds, so there is no mean over tasks."));
+  EXPECT_THAT(markdown, HasSubstr("log_score of recall_kv at 4K: +"));
+  EXPECT_THAT(markdown, HasSubstr("all values are equal: nothing can be inferred"));
+  EXPECT_THAT(markdown, Not(HasSubstr("however large")));
+}
+
 }  // namespace
 }  // namespace varifocal

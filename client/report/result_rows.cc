@@ -1,11 +1,14 @@
 #include "client/report/result_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/report/length_label.h"
 #include "client/report/text_format.h"
 
 namespace varifocal::report {
@@ -50,10 +53,8 @@ void AddAnswerCounts(const std::string& task, int64_t length, const std::string&
                      const ResultContext& context, Json& json) {
   const auto add = [&](const char* side, const db::AnswerCounts& counts) {
     json[absl::StrCat(side, "_failed_count")] = counts.failed_count;
-    json[absl::StrCat(side, "_empty_count")] = counts.empty_count;
-    json[absl::StrCat(side, "_refused_count")] = counts.refused_count;
-    json[absl::StrCat(side, "_cut_count")] = counts.cut_count;
-    json[absl::StrCat(side, "_truncated_count")] = counts.truncated_count;
+    for (const db::AnswerKind& kind : db::kAnswerKinds)
+      json[absl::StrCat(side, "_", kind.name, "_count")] = counts.*kind.count;
   };
   add("baseline", context.answers->Of(baseline, task, length));
   add("candidate", context.answers->Of(candidate, task, length));
@@ -77,8 +78,11 @@ void AddCommonLabels(const Row& row, const std::string& task, int64_t length, co
                                     context.answers->Of(row.candidate, task, length)};
   const auto has = [&](int64_t db::AnswerCounts::*count) { return sides[0].*count > 0 || sides[1].*count > 0; };
   if (row.do_failures_decide) labels.push_back("failures");
+  for (const db::AnswerKind* kind : KindsBehind(row, sides[0], sides[1]))
+    labels.push_back(absl::StrCat("rests_on_", kind->name));
   if (row.is_fragile) labels.push_back("fragile");
-  if (row.can_infer && row.is_variance_borrowed) labels.push_back("few_differ");
+  const bool is_found = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
+  if (row.can_infer && row.is_variance_borrowed && !is_found) labels.push_back("few_differ");
   if (has(&db::AnswerCounts::extrapolated_count)) labels.push_back("extrapolated");
   if (has(&db::AnswerCounts::truncated_count)) labels.push_back("truncated");
   if (context.baseline_is_imported || context.candidate_is_imported) labels.push_back("imported");
@@ -106,6 +110,13 @@ void AddInference(const stats::Inference& inferred, Json& row) {
   row["outcome"] = stats::OutcomeName(inferred.outcome);
   if (inferred.answered && inferred.answered->can_infer && !inferred.is_unfinished)
     row["outcome_without_failures"] = stats::OutcomeName(inferred.answered->outcome);
+  for (const db::AnswerKind& kind : db::kAnswerKinds) {
+    const auto part = inferred.without.find(kind.mark);
+    if (part == inferred.without.end() || !part->second.can_infer || inferred.is_unfinished) continue;
+    row[absl::StrCat("outcome_without_", kind.name)] = stats::OutcomeName(part->second.outcome);
+    row[absl::StrCat("difference_without_", kind.name)] = part->second.difference;
+  }
+  row["within_margin"] = inferred.IsWithinMargin();
   row["margin"] = OrNull(inferred.margin);
   if (!inferred.can_infer) return;
   row["low"] = inferred.low;
@@ -123,77 +134,86 @@ void AddInference(const stats::Inference& inferred, Json& row) {
 }
 
 const std::vector<std::string>& ResultKeys() {
-  static const std::vector<std::string>* const keys =
-      new std::vector<std::string>{"kind",  // "cell", "suite_mean", "contrast", "slope" or "choice"
-                                   "task",
-                                   "metric",
-                                   "is_primary_metric",
-                                   "context_length",
-                                   "short_length",
-                                   "baseline",
-                                   "candidate",
-                                   "baseline_job",
-                                   "candidate_job",
-                                   "task_count",
-                                   "planned_task_count",
-                                   "planned_count",
-                                   "sample_count",
-                                   "failed_count",
-                                   "cluster_count",
-                                   "baseline_failed_count",
-                                   "candidate_failed_count",
-                                   "baseline_empty_count",
-                                   "candidate_empty_count",
-                                   "baseline_refused_count",
-                                   "candidate_refused_count",
-                                   "baseline_cut_count",
-                                   "candidate_cut_count",
-                                   "baseline_truncated_count",
-                                   "candidate_truncated_count",
-                                   "baseline_mean",
-                                   "baseline_low",
-                                   "baseline_high",
-                                   "candidate_mean",
-                                   "candidate_low",
-                                   "candidate_high",
-                                   "short_difference",
-                                   "choice_difference",
-                                   "difference",
-                                   "low",
-                                   "high",
-                                   "relative_gain",
-                                   "relative_low",
-                                   "relative_high",
-                                   "relative_problem",
-                                   "degrees",
-                                   "p_value",
-                                   "p_adjusted",
-                                   "test_count",
-                                   "adjustment",
-                                   "p_sign_flip",
-                                   "p_sign_flip_min",
-                                   "sign_flip_test",
-                                   "sign_flip_draws",
-                                   "sign_flip_seed",
-                                   "fragile",
-                                   "outcome",
-                                   "outcome_without_failures",
-                                   "margin",
-                                   "p_equivalence_adjusted",
-                                   "detectable_difference",
-                                   "gain_count",
-                                   "loss_count",
-                                   "unfinished",
-                                   "labels",
-                                   "baseline_left_out_count",
-                                   "candidate_left_out_count",
-                                   "imported",
-                                   "baseline_focus_attention",
-                                   "candidate_focus_attention",
-                                   "baseline_pairs_visible",
-                                   "candidate_pairs_visible",
-                                   "baseline_largest_group",
-                                   "candidate_largest_group"};
+  static const std::vector<std::string>* const keys = [] {
+    auto* all = new std::vector<std::string>{"kind",  // "cell", "suite_mean", "contrast", "slope" or "choice"
+                                             "task",
+                                             "metric",
+                                             "is_primary_metric",
+                                             "context_length",
+                                             "short_length",
+                                             "baseline",
+                                             "candidate",
+                                             "baseline_job",
+                                             "candidate_job",
+                                             "task_count",
+                                             "planned_task_count",
+                                             "planned_count",
+                                             "sample_count",
+                                             "failed_count",
+                                             "cluster_count",
+                                             "baseline_failed_count",
+                                             "candidate_failed_count",
+                                             "baseline_empty_count",
+                                             "candidate_empty_count",
+                                             "baseline_refused_count",
+                                             "candidate_refused_count",
+                                             "baseline_cut_count",
+                                             "candidate_cut_count",
+                                             "baseline_truncated_count",
+                                             "candidate_truncated_count",
+                                             "baseline_mean",
+                                             "baseline_low",
+                                             "baseline_high",
+                                             "candidate_mean",
+                                             "candidate_low",
+                                             "candidate_high",
+                                             "short_difference",
+                                             "choice_difference",
+                                             "difference",
+                                             "low",
+                                             "high",
+                                             "relative_gain",
+                                             "relative_low",
+                                             "relative_high",
+                                             "relative_problem",
+                                             "degrees",
+                                             "p_value",
+                                             "p_adjusted",
+                                             "test_count",
+                                             "adjustment",
+                                             "p_sign_flip",
+                                             "p_sign_flip_min",
+                                             "sign_flip_test",
+                                             "sign_flip_draws",
+                                             "sign_flip_seed",
+                                             "fragile",
+                                             "outcome",
+                                             "outcome_without_failures",
+                                             "margin",
+                                             "p_equivalence_adjusted",
+                                             "detectable_difference",
+                                             "gain_count",
+                                             "loss_count",
+                                             "unfinished",
+                                             "labels",
+                                             "baseline_left_out_count",
+                                             "candidate_left_out_count",
+                                             "imported",
+                                             "baseline_focus_attention",
+                                             "candidate_focus_attention",
+                                             "baseline_pairs_visible",
+                                             "candidate_pairs_visible",
+                                             "baseline_largest_group",
+                                             "candidate_largest_group",
+                                             "prompt_tokens_min",
+                                             "prompt_tokens_max",
+                                             "nominal_lengths",
+                                             "within_margin"};
+    for (const char* of : {"outcome", "difference"}) {
+      for (const db::AnswerKind& kind : db::kAnswerKinds) all->push_back(absl::StrCat(of, "_without_", kind.name));
+    }
+    return all;
+  }();
   return *keys;
 }
 
@@ -229,16 +249,20 @@ Json ResultJson(const stats::Comparison& row, const ResultContext& context) {
   json["task"] = row.task;
   json["metric"] = row.metric;
   json["is_primary_metric"] = row.is_primary_metric;
-  json["context_length"] = row.context_length;
+  AddLength(*context.tested, row.task, row.context_length, json);
   json["planned_count"] = row.planned_count;
   json["sample_count"] = row.sample_count;
   json["failed_count"] = row.failed_count;
   json["baseline_mean"] = row.baseline_mean;
-  json["baseline_low"] = row.baseline_interval.low;
-  json["baseline_high"] = row.baseline_interval.high;
+  if (row.baseline_interval.has_value()) {
+    json["baseline_low"] = row.baseline_interval->low;
+    json["baseline_high"] = row.baseline_interval->high;
+  }
   json["candidate_mean"] = row.candidate_mean;
-  json["candidate_low"] = row.candidate_interval.low;
-  json["candidate_high"] = row.candidate_interval.high;
+  if (row.candidate_interval.has_value()) {
+    json["candidate_low"] = row.candidate_interval->low;
+    json["candidate_high"] = row.candidate_interval->high;
+  }
   json["gain_count"] = row.gain_count;
   json["loss_count"] = row.loss_count;
   json["baseline_left_out_count"] = row.baseline_left_out_count;
@@ -253,7 +277,7 @@ Json ResultJson(const stats::SuiteComparison& row, const ResultContext& context)
   AddSides(row, context, json);
   AddAnswerCounts("", row.context_length, row.baseline, row.candidate, context, json);
   AddGroups("", row.context_length, row.baseline, row.candidate, context, json);
-  json["context_length"] = row.context_length;
+  AddLength(*context.tested, "", row.context_length, json);
   json["task_count"] = row.finished_task_count;
   json["planned_task_count"] = row.planned_task_count;
   json["sample_count"] = row.sample_count;
@@ -272,8 +296,8 @@ Json ResultJson(const stats::LengthContrast& row, const ResultContext& context) 
     json["metric"] = row.metric;
     json["is_primary_metric"] = true;
   }
-  json["context_length"] = row.long_length;
-  json["short_length"] = row.short_length;
+  AddLength(*context.tested, row.task, row.long_length, json);
+  json["short_length"] = context.tested->At(row.task, row.short_length).Tokens();
   json["sample_count"] = row.question_count;
   json["short_difference"] = row.short_difference;
   return json;
@@ -291,8 +315,8 @@ Json ResultJson(const stats::Choice& choice, const ResultContext& context) {
   }
   // Counted over all contexts, of which this row has half.
   for (const char* side : {"baseline", "candidate"}) {
-    for (const char* count : {"failed", "empty", "refused", "cut", "truncated"})
-      json[absl::StrCat(side, "_", count, "_count")] = nullptr;
+    json[absl::StrCat(side, "_failed_count")] = nullptr;
+    for (const db::AnswerKind& kind : db::kAnswerKinds) json[absl::StrCat(side, "_", kind.name, "_count")] = nullptr;
     for (const char* share : {"pairs_visible", "largest_group"}) json[absl::StrCat(side, "_", share)] = nullptr;
   }
   return json;
@@ -310,15 +334,32 @@ std::string DesignNote(const stats::SuiteComparison& row) {
   return ClusterNote(row);
 }
 
+std::vector<const db::AnswerKind*> KindsBehind(const stats::Inference& row, const db::AnswerCounts& baseline,
+                                               const db::AnswerCounts& candidate) {
+  std::vector<const db::AnswerKind*> kinds;
+  const auto share = [](const db::AnswerCounts& counts, const db::AnswerKind& kind) {
+    return counts.answered_count == 0 ? 0.0 : static_cast<double>(counts.*kind.count) / counts.answered_count;
+  };
+  for (const db::AnswerKind& kind : db::kAnswerKinds) {
+    if (row.RestsOn(kind.mark) && std::abs(share(candidate, kind) - share(baseline, kind)) >= kind.imbalance_min)
+      kinds.push_back(&kind);
+  }
+  return kinds;
+}
+
 std::string OutcomeLabel(const stats::Inference& row) {
   if (row.is_unfinished || !row.can_infer) return "no verdict";
-  return row.do_failures_decide ? "failures decide" : stats::OutcomeName(row.outcome);
+  if (row.do_failures_decide) return "failures decide";
+  return absl::StrCat(stats::OutcomeName(row.outcome), row.IsWithinMargin() ? ", by less than the margin" : "");
 }
 
 std::string OutcomeCounts(const std::vector<std::string>& labels) {
   std::vector<std::string> counts;
   for (const char* outcome : {"better", "worse", "equivalent", "undecided", "failures decide", "no verdict"}) {
-    if (const auto count = std::count(labels.begin(), labels.end(), outcome); count > 0)
+    const auto is_outcome = [&](const std::string& label) {
+      return label == outcome || absl::StartsWith(label, absl::StrCat(outcome, ","));
+    };
+    if (const auto count = std::count_if(labels.begin(), labels.end(), is_outcome); count > 0)
       counts.push_back(absl::StrCat(count, " ", outcome));
   }
   return absl::StrJoin(counts, ", ");

@@ -10,8 +10,10 @@
 #include "base/json.h"
 #include "client/report/answer_table.h"
 #include "client/report/group_table.h"
+#include "db/answer_kinds.h"
 #include "db/stats/choice.h"
 #include "db/stats/compare.h"
+#include "db/stats/tested_lengths.h"
 
 namespace varifocal::report {
 
@@ -21,12 +23,13 @@ struct ResultContext {
   bool baseline_is_imported = false, candidate_is_imported = false;
   const AnswerTable* answers = nullptr;
   const GroupTable* groups = nullptr;
+  const stats::TestedLengths* tested = nullptr;
 };
 
 const std::vector<std::string>& ResultKeys();  // in the order of CSV columns
 
-// The flags of a row: "secondary", "incomplete", "failures", "fragile", "few_differ", "extrapolated", "truncated",
-// "imported".
+// The flags of a row: "secondary", "incomplete", "failures", "rests_on_empty" (and other kinds of answers), "fragile",
+// "few_differ", "extrapolated", "truncated", "imported".
 std::vector<std::string> RowLabels(const stats::Comparison& row, const ResultContext& context);
 std::vector<std::string> RowLabels(const stats::SuiteComparison& row, const ResultContext& context);
 std::vector<std::string> RowLabels(const stats::LengthContrast& row, const ResultContext& context);
@@ -44,7 +47,12 @@ void AddInference(const stats::Inference& inferred, Json& row);
 std::string DesignNote(const stats::Comparison& row);
 std::string DesignNote(const stats::SuiteComparison& row);
 
-// "better", "worse", "equivalent", "undecided", "failures decide" or, without a verdict, "no verdict".
+// The kinds of answers without which the outcome is another one, or none, as far as they can explain it: db/answer_kinds.h.
+std::vector<const db::AnswerKind*> KindsBehind(const stats::Inference& row, const db::AnswerCounts& baseline,
+                                               const db::AnswerCounts& candidate);
+
+// "better", "worse, by less than the margin", "equivalent", "undecided", "failures decide" or, without a verdict, "no
+// verdict".
 std::string OutcomeLabel(const stats::Inference& row);
 // "2 better, 1 no verdict" of such labels; empty for none.
 std::string OutcomeCounts(const std::vector<std::string>& labels);

@@ -96,12 +96,17 @@ absl::StatusOr<AnswerMarks> ReadMarks(db::Reader& reader, ReportData& data) {
       for (auto& [key, of_variants] : marks) of_variants[i].is_left_out = true;
     }
     const auto add = [&](const db::AnswerRow& row) -> absl::Status {
+      const std::optional<int64_t> length = data.tested.Of(row.sample.task, row.sample.context_length);
+      if (!length.has_value()) return absl::OkStatus();  // asked with the same prompts at a shorter length
+      db::SampleRecord of_test = row.sample;
+      of_test.context_length = *length;
       SampleKey key = {row.sample.task, row.sample.context_length, row.sample.sample_index};
       if (is_of_other_job) {
         const auto paired = pairs.baseline_index.find(key);
         if (paired == pairs.baseline_index.end()) return absl::OkStatus();
         std::get<2>(key) = paired->second;
       }
+      std::get<1>(key) = *length;
       const bool is_answered = row.generation.error_code.empty();
       std::vector<AnswerMark>& of_variants = marks[key];
       of_variants.resize(data.variants.size());
@@ -123,8 +128,7 @@ absl::StatusOr<AnswerMarks> ReadMarks(db::Reader& reader, ReportData& data) {
       // A failed answer counts as the worst value.
       const std::optional<double> counted = is_answered ? row.value : metric->worst_value;
       if (counted.has_value()) {
-        data.depths.Add(i, row.sample,
-                        (*counted - *metric->worst_value) / (*metric->best_value - *metric->worst_value));
+        data.depths.Add(i, of_test, (*counted - *metric->worst_value) / (*metric->best_value - *metric->worst_value));
       }
       return absl::OkStatus();
     };
@@ -159,6 +163,7 @@ absl::StatusOr<BrowserSample> ReadSample(db::Reader& reader, const ReportData& d
       sample.excerpt = detail.sample.excerpt.value_or(detail.sample.prompt.value_or(""));
       sample.evidence = EvidenceSpans(detail.sample.evidence_json.value_or("[]"));
       sample.gold = GoldStrings(detail.sample.gold_json);
+      sample.nominal_length = detail.sample.context_length;
       sample.prompt_token_count = detail.sample.prompt_token_count;
       sample.depth = DepthOf(detail.sample);
       ReadTruncation(detail.sample.truncation_json, sample);
@@ -200,7 +205,7 @@ std::string FactsLine(const BrowserSample& sample) {
 // Prints the whole prompt.
 std::string PromptCommand(const BrowserSample& sample, const ReportData& data) {
   return absl::StrCat("varifocal samples ", ShellWord(data.job.suite), " --tokenizer=DIR --seed=", data.job.data_seed,
-                      " --tasks=", ShellWord(sample.task), " --lengths=", sample.context_length,
+                      " --tasks=", ShellWord(sample.task), " --lengths=", sample.nominal_length,
                       " --index=", sample.sample_index);
 }
 
@@ -217,7 +222,7 @@ std::string MetaLine(const VariantAnswer& answer) {
 std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
   Json values = {{"task", sample.task},
                  {"context_length", sample.context_length},
-                 {"length", LengthLabel(sample.context_length)},
+                 {"length", data.Length(sample.task, sample.context_length)},
                  {"index", sample.sample_index},
                  {"outcome_keys", absl::StrJoin(sample.outcomes, " ")},
                  {"outcomes", Json::array()},
@@ -300,7 +305,7 @@ std::string SampleBrowserHtml(const ReportData& data) {
   if (data.samples.empty()) return "<p>No sample has been answered yet.</p>\n";
   std::vector<std::pair<std::string, std::string>> tasks, lengths, outcomes, flags, candidates;
   for (const std::string& task : data.tasks) tasks.emplace_back(task, task);
-  for (int64_t length : data.lengths) lengths.emplace_back(absl::StrCat(length), LengthLabel(length));
+  for (int64_t length : data.lengths) lengths.emplace_back(absl::StrCat(length), data.Length("", length));
   std::set<std::string> seen;
   bool has_failed = false, has_empty = false, has_refused = false, has_cut = false, has_truncated = false;
   for (const BrowserSample& sample : data.samples) {

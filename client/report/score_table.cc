@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/report/columns.h"
+#include "client/report/length_label.h"
 #include "client/report/perplexity.h"
 #include "client/report/text_format.h"
 #include "client/report/verdict.h"
@@ -31,6 +32,10 @@ db::AnswerCounts Answers(const ScoreRow& row) {
   return row.data->answers.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
 }
 
+stats::TestedLength TestedOf(const ScoreRow& row) {
+  return row.data->tested.At(row.estimate->task, row.estimate->context_length);
+}
+
 std::vector<std::string> Labels(const ScoreRow& row) {
   const db::VariantRecord& variant = row.data->variant(row.estimate->variant);
   std::vector<std::string> labels;
@@ -53,7 +58,7 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
     {"task", [](const ScoreRow& row) -> Json { return row.estimate->task; }},
     {"metric", [](const ScoreRow& row) -> Json { return row.estimate->metric; }},
     {"is_primary_metric", [](const ScoreRow& row) -> Json { return IsPrimary(row); }},
-    {"context_length", [](const ScoreRow& row) -> Json { return row.estimate->context_length; }},
+    {"context_length", [](const ScoreRow& row) -> Json { return TestedOf(row).Tokens(); }},
     {"variant", [](const ScoreRow& row) -> Json { return row.estimate->variant; }},
     {"planned_count", [](const ScoreRow& row) -> Json { return row.estimate->planned_count; }},
     {"answered_count", [](const ScoreRow& row) -> Json { return row.estimate->answered_count; }},
@@ -89,12 +94,21 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
        const std::optional<GroupShares> shares = Groups(row);
        return shares ? OrNull(shares->largest_group) : Json();
      }},
+    {"prompt_tokens_min",
+     [](const ScoreRow& row) -> Json {
+       return TestedOf(row).tokens_max > 0 ? Json(TestedOf(row).tokens_min) : Json();
+     }},
+    {"prompt_tokens_max",
+     [](const ScoreRow& row) -> Json {
+       return TestedOf(row).tokens_max > 0 ? Json(TestedOf(row).tokens_max) : Json();
+     }},
+    {"nominal_lengths", [](const ScoreRow& row) -> Json { return absl::StrJoin(TestedOf(row).nominal, " "); }},
 };
 
 // The formatted fields of a row.
 struct ScoreCells {
   std::string metric, length, counted, answered, clusters, failed, empty, refused, cut, truncated;
-  std::string mean = kNoValue, low = kNoValue, high = kNoValue, labels;
+  std::string mean = kNoValue, range = kNoValue, labels;
 };
 
 ScoreCells MakeScoreCells(const ScoreRow& row) {
@@ -104,7 +118,7 @@ ScoreCells MakeScoreCells(const ScoreRow& row) {
   const int decimals = is_share ? 1 : 3;
   ScoreCells cells;
   cells.metric = absl::StrCat(estimate.metric, is_share ? ", %" : "");
-  cells.length = LengthLabel(estimate.context_length);
+  cells.length = row.data->Length(estimate.task, estimate.context_length);
   cells.counted = CountLabel(estimate.answered_count + estimate.failed_count);
   cells.answered = CountLabel(estimate.answered_count);
   cells.clusters = CountLabel(estimate.cluster_count);
@@ -115,8 +129,8 @@ ScoreCells MakeScoreCells(const ScoreRow& row) {
   cells.truncated = CountLabel(Answers(row).truncated_count);
   if (estimate.mean.has_value()) cells.mean = Unsigned(*estimate.mean * scale, decimals);
   if (estimate.interval.has_value()) {
-    cells.low = Unsigned(estimate.interval->low * scale, decimals);
-    cells.high = Unsigned(estimate.interval->high * scale, decimals);
+    cells.range = absl::StrCat(Unsigned(estimate.interval->low * scale, decimals), " to ",
+                               Unsigned(estimate.interval->high * scale, decimals));
   }
   cells.labels = absl::StrJoin(Labels(row), ", ");
   return cells;
@@ -129,11 +143,10 @@ std::optional<ScoreCells> PerplexityCells(const ScoreRow& row) {
     return std::nullopt;
   ScoreCells cells;
   cells.metric = "perplexity";
-  cells.length = LengthLabel(estimate.context_length);
+  cells.length = row.data->Length(estimate.task, estimate.context_length);
   const stats::Interval interval = PerplexityInterval(*estimate.interval);
   cells.mean = PerplexityLabel(Perplexity(*estimate.mean));
-  cells.low = PerplexityLabel(interval.low);
-  cells.high = PerplexityLabel(interval.high);
+  cells.range = absl::StrCat(PerplexityLabel(interval.low), " to ", PerplexityLabel(interval.high));
   cells.labels = "exp(\u2212mean of the row above)";
   return cells;
 }
@@ -151,7 +164,7 @@ std::string ScoreNote(const ReportData& data) {
   std::string note =
       "Intervals are over clusters of questions that share a context; a failed answer counts as the worst value.";
   for (const Label& label : SourceLabels(data)) absl::StrAppend(&note, " ", label.explanation);
-  return note;
+  return note + LengthNote(data.tested);
 }
 
 }  // namespace
@@ -170,7 +183,7 @@ std::string ScoreTableHtml(const ReportData& data) {
                     "</small></td><td>", cells.length, "</td><td class=\"n\">", cells.answered, "<small>", cells.failed,
                     ", ", cells.empty, ", ", cells.refused, ", ", cells.cut, ", ", cells.truncated,
                     "</small></td><td class=\"n\">", cells.clusters, "</td><td class=\"n\">", cells.mean, "<small>",
-                    cells.low, " to ", cells.high, "</small></td><td>", cells.labels, "</td></tr>\n");
+                    cells.range, "</small></td><td>", cells.labels, "</td></tr>\n");
   });
   return absl::StrCat(out, "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(ScoreNote(data)), "</p>\n");
 }
@@ -185,8 +198,7 @@ std::string ScoreTableMarkdown(const ReportData& data) {
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(row.estimate->task), " | ", EscapeMarkdownCell(cells.metric), " | ",
                     cells.length, " | ", EscapeMarkdownCell(row.estimate->variant), " | ", cells.counted, " | ",
                     cells.clusters, " | ", cells.failed, " | ", cells.empty, " | ", cells.refused, " | ", cells.cut,
-                    " | ", cells.truncated, " | ", cells.mean, " | ", cells.low, " to ", cells.high, " | ",
-                    cells.labels, " |\n");
+                    " | ", cells.truncated, " | ", cells.mean, " | ", cells.range, " | ", cells.labels, " |\n");
   });
   return absl::StrCat(out, "\n", ScoreNote(data), "\n", GroupTableMarkdown(data.groups, data.VariantNames()));
 }
@@ -198,8 +210,8 @@ std::string ScoreTableLatex(const ReportData& data) {
   ForEachScoreRow(data, [&](const ScoreRow& row, const ScoreCells& cells) {
     if (!IsPrimary(row)) return;
     absl::StrAppend(&out, EscapeLatex(row.estimate->task), " & ", cells.length, " & ", cells.counted, " & ",
-                    cells.failed, " & ", EscapeLatex(cells.mean), " & ", EscapeLatex(cells.low), " to ",
-                    EscapeLatex(cells.high), " \\\\\n");
+                    cells.failed, " & ", EscapeLatex(cells.mean), " & ",
+                    cells.range == kNoValue ? kNoValueLatex : EscapeLatex(cells.range), " \\\\\n");
   });
   return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Scores of ", EscapeLatex(data.baseline), ", with ",
                       EscapeLatex(ConfidenceLabel(data.confidence)), " intervals. ", EscapeLatex(ScoreNote(data)),

@@ -216,7 +216,7 @@ std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportD
   for (int64_t length : data.lengths) {
     Figure figure;
     figure.kind = Figure::Kind::kLinesWithBars;
-    figure.title = absl::StrCat("Score by temperature at ", LengthLabel(length));
+    figure.title = absl::StrCat("Score by temperature at ", data.Length("", length));
     figure.y_label = "mean over tasks, %";
     figure.x_label = kTemperatureAxis;
     figure.x_ticks = TemperaturesOf(sweeps);
@@ -274,7 +274,7 @@ std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const Rep
     if (metric == nullptr) continue;
     Figure figure;
     figure.kind = Figure::Kind::kLinesWithBars;
-    figure.title = by_length ? task : absl::StrCat(task, " at ", LengthLabel(data.lengths.back()));
+    figure.title = by_length ? task : absl::StrCat(task, " at ", data.Length(task, data.lengths.back()));
     figure.y_label = absl::StrCat(metric->metric, IsShare(*metric) ? ", %" : "");
     figure.x_label = kTemperatureAxis;
     figure.x_ticks = TemperaturesOf(sweeps);
@@ -282,7 +282,7 @@ std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const Rep
     for (size_t i = 0; i < (by_length ? data.lengths.size() : sweeps.size()); ++i) {
       const int64_t length = by_length ? data.lengths[i] : data.lengths.back();
       Series series = TaskSeries(sweeps[by_length ? 0 : i], data, *metric, length);
-      series.label = by_length ? LengthLabel(length) : SweepLabel(sweeps[i]);
+      series.label = by_length ? data.Length(task, length) : SweepLabel(sweeps[i]);
       series.color_index = i;
       if (!series.points.empty()) figure.series.push_back(std::move(series));
     }
@@ -321,7 +321,7 @@ std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
 
 std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {
   Json values = {{"lengths", Json::array()}, {"rows", Json::array()}, {"has_models", sweeps.size() > 1}};
-  for (int64_t length : data.lengths) values["lengths"].push_back(LengthLabel(length));
+  for (int64_t length : data.lengths) values["lengths"].push_back(data.Length("", length));
   for (const Sweep& sweep : sweeps) {
     for (const SweepPoint& point : sweep.points) {
       const std::string& name = data.variants[point.variant_index].name;
@@ -384,15 +384,15 @@ std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Swee
   for (const stats::Choice& choice : choices) {
     const SweepPoint* point = PointOf(choice, sweep, data);
     const stats::SuiteComparison& row = choice.confirmation;
-    if (choice.is_baseline) kept.push_back(LengthLabel(row.context_length));
+    if (choice.is_baseline) kept.push_back(data.Length("", row.context_length));
     if (point == nullptr || row.is_unfinished || !row.can_infer) continue;
     test_count = row.test_count;
     parts.push_back(absl::StrCat("t = ", TemperatureLabel(point->temperature),
-                                 point->is_as_trained ? " (as trained)" : "", " at ", LengthLabel(row.context_length),
-                                 " is ",
+                                 point->is_as_trained ? " (as trained)" : "", " at ",
+                                 data.Length("", row.context_length), " is ",
                                  row.do_failures_decide ? "undecided, since failures decide" : OutcomeLabel(row), " (",
                                  Signed(row.difference * 100, 1), ", ", Signed(row.low * 100, 1), " to ",
-                                 Signed(row.high * 100, 1), ", ", PEquals(row.p_adjusted), ")"));
+                                 Signed(row.high * 100, 1), ", ", DecidingP(row, data.confidence), ")"));
   }
   std::string sentence;
   if (!parts.empty()) {
@@ -414,16 +414,16 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
       const SweepPoint* point = PointOf(choice, sweeps[s], data);
       if (point == nullptr) continue;
       const stats::SuiteComparison& row = choice.confirmation;
-      absl::StrAppend(&rows, "<tr><td>", EscapeHtml(SweepLabel(sweeps[s])), "</td><td>",
-                      LengthLabel(row.context_length), "</td><td class=\"n\">", TemperatureLabel(point->temperature),
-                      point->is_as_trained ? "<small>as trained</small>" : "", "</td><td class=\"n minor\">",
-                      Signed(choice.choice_difference * 100, 1), "<small>", CountLabel(choice.choice_cluster_count),
-                      choice.choice_cluster_count == 1 ? " cluster" : " clusters", "</small></td>",
-                      choice.is_baseline
-                          ? "<td colspan=\"5\">no temperature scored higher: not tested</td>"
-                          : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
-                                         CountLabel(row.cluster_count), "</td>"),
-                      "</tr>\n");
+      absl::StrAppend(
+          &rows, "<tr><td>", EscapeHtml(SweepLabel(sweeps[s])), "</td><td>", data.Length("", row.context_length),
+          "</td><td class=\"n\">", TemperatureLabel(point->temperature),
+          point->is_as_trained ? "<small>as trained</small>" : "", "</td><td class=\"n minor\">",
+          Signed(choice.choice_difference * 100, 1), "<small>", CountLabel(choice.choice_cluster_count),
+          choice.choice_cluster_count == 1 ? " cluster" : " clusters", "</small></td>",
+          choice.is_baseline ? "<td colspan=\"5\">no temperature scored higher: not tested</td>"
+                             : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
+                                            CountLabel(row.cluster_count), "</td>"),
+          "</tr>\n");
     }
   }
   if (rows.empty()) return "";

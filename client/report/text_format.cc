@@ -88,6 +88,11 @@ std::string LengthLabel(int64_t tokens) {
   return CountLabel(tokens);
 }
 
+std::string TokensLabel(int64_t low, int64_t high) {
+  return absl::StrCat(low == high ? "" : absl::StrCat(CountLabel(low), " to "), CountLabel(high), " prompt token",
+                      high == 1 ? "" : "s");
+}
+
 std::string ConfidenceLabel(double confidence) { return absl::StrCat(std::lround(confidence * 100), " %"); }
 
 std::string CountLabel(int64_t count) {

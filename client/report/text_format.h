@@ -24,15 +24,16 @@ inline constexpr char kNoValueLatex[] = "---";
 // To be rounded for people: 83.75 gives 83.8 however the sum that gave it was ordered.
 double ForRounding(double value);
 
-std::string LengthLabel(int64_t tokens);           // "8K", "1,000"
-std::string CountLabel(int64_t count);             // "12,345"
-std::string ConfidenceLabel(double confidence);    // "95 %"
-std::string Signed(double value, int decimals);    // "+12.5", "−3.0" (U+2212), "0.0"
-std::string Unsigned(double value, int decimals);  // "12.5", "−3.0"
-std::string PValue(double p);                      // "0.002", "< 0.001"; never zero
-std::string PEquals(double p);                     // "p = 0.002", "p < 0.001", with no-break spaces
-std::string TimeLabel(int64_t time_us);            // "2026-11-21 14:30 UTC"
-std::string ShortHash(absl::string_view hex);      // the first 12 characters
+std::string LengthLabel(int64_t tokens);             // "8K", "1,000"
+std::string TokensLabel(int64_t low, int64_t high);  // "7 to 8 prompt tokens"
+std::string CountLabel(int64_t count);               // "12,345"
+std::string ConfidenceLabel(double confidence);      // "95 %"
+std::string Signed(double value, int decimals);      // "+12.5", "−3.0" (U+2212), "0.0"
+std::string Unsigned(double value, int decimals);    // "12.5", "−3.0"
+std::string PValue(double p);                        // "0.002", "< 0.001"; never zero
+std::string PEquals(double p);                       // "p = 0.002", "p < 0.001", with no-break spaces
+std::string TimeLabel(int64_t time_us);              // "2026-11-21 14:30 UTC"
+std::string ShortHash(absl::string_view hex);        // the first 12 characters
 
 // "1K", "1K and 2K", "1K, 2K and 4K"
 std::string JoinWithAnd(const std::vector<std::string>& parts);

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/plural.h"
+#include "client/report/contrast_table.h"
+#include "client/report/inference_cells.h"
+#include "client/report/length_label.h"
 #include "client/report/result_rows.h"
 #include "client/report/text_format.h"
 
@@ -16,42 +20,28 @@ namespace {
 
 std::string Points(double share) { return Signed(share * 100, 1); }
 
-std::string Lengths(const std::vector<const stats::SuiteComparison*>& rows) {
+using MeanRows = std::vector<const stats::SuiteComparison*>;
+
+std::string LengthOf(const stats::SuiteComparison& row, const ReportData& data) {
+  return data.Length("", row.context_length);
+}
+
+std::string Lengths(const MeanRows& rows, const ReportData& data) {
   std::vector<std::string> labels;
-  for (const auto* row : rows) labels.push_back(LengthLabel(row->context_length));
+  for (const auto* row : rows) labels.push_back(LengthOf(*row, data));
   return JoinWithAnd(labels);
 }
 
 std::string IntervalText(const stats::Inference& row, const ReportData& data) {
-  return absl::StrCat(ConfidenceLabel(data.confidence), " interval ", Points(row.low), " to ", Points(row.high));
-}
-
-// "p = 0.002 adjusted for 16 tests"
-std::string AdjustedP(const stats::Inference& row) {
-  if (row.test_count < 2) return PEquals(row.p_value);
-  return absl::StrCat(PEquals(row.p_adjusted), " adjusted for ", row.test_count, " tests");
+  return IntervalAndP(row, 100, 1, data.confidence);
 }
 
 std::string Margin(const ReportData& data) { return absl::StrCat("\u00B1", Unsigned(data.margin * 100, 1), " points"); }
 
-const stats::SuiteComparison* Largest(const std::vector<const stats::SuiteComparison*>& rows) {
+const stats::SuiteComparison* Largest(const MeanRows& rows) {
   return *std::max_element(rows.begin(), rows.end(), [](const auto* a, const auto* b) {
     return std::abs(a->difference) < std::abs(b->difference);
   });
-}
-
-// "+12.5 points at 4K (95 % interval +6.0 to +19.0, p = 0.002 adjusted for 8 tests)"
-std::string Numbers(const stats::SuiteComparison& row, const ReportData& data) {
-  return absl::StrCat(Points(row.difference), " points at ", LengthLabel(row.context_length), " (",
-                      IntervalText(row, data), ", ", AdjustedP(row), row.is_fragile ? ", fragile" : "", ")");
-}
-
-// "a change of 12.0 points would have been found four times out of five"
-std::string Detectable(const char* what, const stats::Inference& row, const char* where) {
-  if (!row.detectable_difference.has_value())
-    return absl::StrCat("no ", what, ", however large, would have been found", where, " four times out of five");
-  return absl::StrCat("a ", what, " of ", Unsigned(*row.detectable_difference * 100, 1),
-                      " points would have been found", where, " four times out of five");
 }
 
 // "72 of 72 answers of ep failed", "1 of 48 answers of a and 2 of 48 of b failed"; "" where none did.
@@ -67,30 +57,117 @@ std::string FailedText(const stats::SuiteComparison& row, const ReportData& data
   return parts.empty() ? "" : absl::StrCat(JoinWithAnd(parts), " failed");
 }
 
-// "1K (72 of 72 answers of ep failed; -29.2 points with failures as the worst score) and 2K (..)"
-std::string FailuresList(const std::vector<const stats::SuiteComparison*>& rows, const ReportData& data) {
+// "; 3 of 400 answers of c failed", of several rows "; 3 of 400 answers of c failed at 4K and ..".
+std::string FailedNote(const MeanRows& rows, const ReportData& data) {
   std::vector<std::string> parts;
   for (const auto* row : rows) {
-    parts.push_back(absl::StrCat(LengthLabel(row->context_length), " (", FailedText(*row, data), "; ",
-                                 Points(row->difference), " points with failures as the worst score)"));
+    const std::string failed = FailedText(*row, data);
+    if (failed.empty()) continue;
+    parts.push_back(rows.size() > 1 ? absl::StrCat(failed, " at ", LengthOf(*row, data)) : failed);
+  }
+  return parts.empty() ? "" : absl::StrCat("; ", JoinWithAnd(parts));
+}
+
+// "; it rests on empty answers (55 of 240 of baseline): over the 182 questions without them on either side
+// +0.4 points (-9.4 to +10.3, p = 0.93 adjusted alike), undecided";
+// "" where the outcome is the same without them.
+std::string RestsNote(const stats::SuiteComparison& row, const ReportData& data) {
+  const db::AnswerCounts baseline = data.answers.Of(row.baseline, "", row.context_length);
+  const db::AnswerCounts candidate = data.answers.Of(row.candidate, "", row.context_length);
+  std::string note;
+  for (const db::AnswerKind* kind : KindsBehind(row, baseline, candidate)) {
+    std::vector<std::string> counts;
+    for (const db::AnswerCounts* side : {&baseline, &candidate}) {
+      if (side->*kind->count > 0)
+        counts.push_back(absl::StrCat(CountLabel(side->*kind->count), " of ", CountLabel(side->answered_count), " of ",
+                                      side->variant));
+    }
+    const stats::AnsweredInference& part = row.without.at(kind->mark);
+    absl::StrAppend(
+        &note, "; it rests on ", kind->answers, " (", JoinWithAnd(counts), "): ",
+        part.can_infer
+            ? absl::StrCat("over the ", CountLabel(part.value_count), " questions without them on either side ",
+                           Points(part.difference), " points (", Points(part.low), " to ", Points(part.high), ", ",
+                           PEquals(part.p_adjusted), " adjusted alike), ", stats::OutcomeName(part.outcome))
+        : part.value_count > 0 ? absl::StrCat("nothing can be inferred from the ", CountLabel(part.value_count),
+                                              " questions without them on either side")
+                               : "no question is without them on both sides");
+  }
+  return note;
+}
+
+// "+12.5 points at 4K (95 % interval +6.0 to +19.0, p = 0.002 adjusted for 8 tests)"
+std::string Numbers(const stats::SuiteComparison& row, const ReportData& data) {
+  return absl::StrCat(Points(row.difference), " points at ", LengthOf(row, data), " (", IntervalText(row, data),
+                      row.is_fragile ? ", fragile" : "", RestsNote(row, data), ")");
+}
+
+// "a change of 12.0 points would have been found four times out of five"
+std::string Detectable(const char* what, const stats::Inference& row, const char* where) {
+  if (!row.detectable_difference.has_value())
+    return absl::StrCat("no ", what, ", however large, would have been found", where, " four times out of five");
+  return absl::StrCat("a ", what, " of ", Unsigned(*row.detectable_difference * 100, 1),
+                      " points would have been found", where, " four times out of five");
+}
+
+// "1K (72 of 72 answers of ep failed; -29.2 points with failures as the worst score) and 2K (..)"
+std::string FailuresList(const MeanRows& rows, const ReportData& data) {
+  std::vector<std::string> parts;
+  for (const auto* row : rows) {
+    parts.push_back(absl::StrCat(LengthOf(*row, data), " (", FailedText(*row, data), "; ", Points(row->difference),
+                                 " points with failures as the worst score)"));
   }
   return JoinWithAnd(parts);
 }
 
 // " (+12.5 points at 4K, 95 % interval +6.0 to +19.0, p = 0.002 adjusted for 8 tests)"
-std::string Evidence(const stats::SuiteComparison& row, size_t row_count, const ReportData& data) {
+std::string Evidence(const MeanRows& rows, const ReportData& data) {
+  const stats::SuiteComparison& row = *Largest(rows);
   return absl::StrCat(" (", Points(row.difference), " points",
-                      row_count > 1 ? absl::StrCat(" at ", LengthLabel(row.context_length)) : "", ", ",
-                      IntervalText(row, data), ", ", AdjustedP(row), row.is_fragile ? ", fragile" : "",
-                      row.failed_count > 0 ? absl::StrCat("; ", FailedText(row, data)) : "", ")");
+                      rows.size() > 1 ? absl::StrCat(" at ", LengthOf(row, data)) : "", ", ", IntervalText(row, data),
+                      row.is_fragile ? ", fragile" : "", RestsNote(row, data), FailedNote(rows, data), ")");
 }
 
-// The tasks that the two were compared on: of a variant of another job perhaps not all.
-std::vector<std::string> TasksOf(const CandidateComparison& versus, const ReportData& data) {
-  if (!versus.report.is_across_jobs) return data.tasks;
-  std::set<std::string> compared;
-  for (const stats::Comparison& row : versus.report.comparisons) compared.insert(row.task);
-  return {compared.begin(), compared.end()};
+// Whether the metric has a span, so that the mean over tasks has the task.
+bool IsAveraged(const db::TaskMetricRecord* metric) {
+  return metric != nullptr && metric->worst_value.has_value() && metric->best_value.has_value() &&
+         *metric->worst_value != *metric->best_value;
+}
+
+// The tasks of a mean over tasks; of a variant of another job perhaps not all.
+std::vector<std::string> TasksAt(const CandidateComparison& versus, int64_t length, const ReportData& data) {
+  std::vector<std::string> tasks;
+  for (const stats::Comparison& row : versus.report.comparisons) {
+    if (row.is_primary_metric && row.context_length == length && IsAveraged(data.primary_metric(row.task)))
+      tasks.push_back(row.task);
+  }
+  return tasks;
+}
+
+// How many tasks the rows are means over: " on recall" and ", averaged over 5 tasks"; where they differ by length, all of them.
+struct Scope {
+  std::string where, over;
+};
+Scope ScopeOf(const MeanRows& rows, const CandidateComparison& versus, const ReportData& data) {
+  const auto counted = [](int64_t count) { return absl::StrCat(count, count == 1 ? " task" : " tasks"); };
+  std::set<std::vector<std::string>> sets;
+  std::set<int64_t> planned;
+  std::vector<std::string> parts;
+  for (const auto* row : rows) {
+    sets.insert(TasksAt(versus, row->context_length, data));
+    planned.insert(row->planned_task_count);
+    parts.push_back(absl::StrCat(counted(row->planned_task_count), " at ", LengthOf(*row, data)));
+  }
+  if (planned.size() > 1) return {"", absl::StrCat(", averaged over ", JoinWithAnd(parts))};
+  if (*planned.begin() > 1) return {"", absl::StrCat(", averaged over ", counted(*planned.begin()))};
+  if (sets.size() > 1 || sets.begin()->empty()) return {"", ", one task at each"};
+  return {absl::StrCat(" on ", sets.begin()->front()), ""};
+}
+
+// Whether a mean over tasks is one over several of them, at any length.
+bool HasSeveralTasks(const CandidateComparison& versus) {
+  return std::any_of(versus.report.suite.begin(), versus.report.suite.end(),
+                     [](const stats::SuiteComparison& row) { return row.planned_task_count > 1; });
 }
 
 // The cells that are better or worse after adjusting over the whole table, largest first.
@@ -100,12 +177,12 @@ std::string TaskSentence(const CandidateComparison& versus, const ReportData& da
     const bool is_decided = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
     if (row.is_primary_metric && is_decided && IsShare(data.metric(row.task, row.metric))) rows.push_back(&row);
   }
-  if (rows.empty() || TasksOf(versus, data).size() < 2) return "";
+  if (rows.empty() || !HasSeveralTasks(versus)) return "";
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto* a, const auto* b) { return std::abs(a->difference) > std::abs(b->difference); });
   std::vector<std::string> parts;
   for (size_t i = 0; i < std::min<size_t>(rows.size(), 3); ++i) {
-    parts.push_back(absl::StrCat(rows[i]->task, " at ", LengthLabel(rows[i]->context_length), " (",
+    parts.push_back(absl::StrCat(rows[i]->task, " at ", data.Length(rows[i]->task, rows[i]->context_length), " (",
                                  Points(rows[i]->difference), ")"));
   }
   const std::string more = rows.size() > 3 ? absl::StrCat("; ", rows.size(), " such cells in all") : "";
@@ -114,40 +191,46 @@ std::string TaskSentence(const CandidateComparison& versus, const ReportData& da
 
 std::string GrowthSentence(const CandidateComparison& versus, const ReportData& data) {
   for (const stats::LengthContrast& row : versus.report.contrasts) {
-    if (!row.task.empty() && TasksOf(versus, data).size() > 1) continue;
+    if (!row.task.empty() && HasSeveralTasks(versus)) continue;
     if (!row.task.empty() && !IsShare(data.metric(row.task, row.metric))) continue;
     if (row.is_unfinished || !row.can_infer) continue;
+    const std::string steady = SteadyNote(data, versus, row);
     const std::string span =
-        absl::StrCat(" from ", LengthLabel(row.short_length), " to ", LengthLabel(row.long_length));
-    const std::string numbers = absl::StrCat(" (", Points(row.difference), " points, ", IntervalText(row, data), ", ",
-                                             AdjustedP(row), row.is_fragile ? ", fragile" : "", ")");
+        absl::StrCat(" from ", data.Length(row.task, row.short_length), " to ", data.Length(row.task, row.long_length));
+    const std::string numbers = absl::StrCat(" (", Points(row.difference), " points, ", IntervalText(row, data),
+                                             row.is_fragile ? ", fragile" : "", ")");
+    const std::string end = absl::StrCat(steady.empty() ? "" : absl::StrCat("; ", steady), ".");
+    const std::string size = row.IsWithinMargin() ? absl::StrCat(", by less than the margin of ", Margin(data)) : "";
     switch (row.outcome) {
       case stats::Outcome::kBetter:
-        return absl::StrCat("The difference moves towards ", versus.candidate, span, numbers, ".");
+        return absl::StrCat("The difference moves towards ", versus.candidate, span, size, numbers, end);
       case stats::Outcome::kWorse:
-        return absl::StrCat("The difference moves against ", versus.candidate, span, numbers, ".");
+        return absl::StrCat("The difference moves against ", versus.candidate, span, size, numbers, end);
       case stats::Outcome::kEquivalent:
-        return absl::StrCat("The difference changes by less than ", Margin(data), span, numbers, ".");
+        return absl::StrCat("The difference changes by less than ", Margin(data), span, numbers, end);
       case stats::Outcome::kUndecided:
         break;
     }
     return absl::StrCat("Undecided whether the difference changes", span, numbers, ": ",
-                        row.do_failures_decide ? "failed answers decide" : Detectable("change", row, ""), ".");
+                        row.do_failures_decide ? "failed answers decide" : Detectable("change", row, ""), end);
   }
   return "";
 }
 
 // "1K (-2.0, -9.0 to +5.0; detectable 10.1) and 2K (..)"
-std::string UndecidedList(const std::vector<const stats::SuiteComparison*>& rows) {
+std::string UndecidedList(const MeanRows& rows, const ReportData& data) {
   std::vector<std::string> parts;
   for (const auto* row : rows) {
     parts.push_back(absl::StrCat(
-        LengthLabel(row->context_length), " (", Points(row->difference), ", ", Points(row->low), " to ",
-        Points(row->high), "; detectable ",
+        LengthOf(*row, data), " (", Points(row->difference), ", ", Points(row->low), " to ", Points(row->high),
+        row->p_value < 1 - data.confidence && row->p_adjusted >= 1 - data.confidence
+            ? absl::StrCat(", ", DecidingP(*row, data.confidence))
+            : "",
+        "; detectable ",
         row->detectable_difference.has_value() ? Unsigned(*row->detectable_difference * 100, 1) : std::string("none"),
         row->is_variance_borrowed ? absl::StrCat("; fewer than ", stats::kSpreadClusterCountMin, " contexts differ")
                                   : "",
-        ")"));
+        RestsNote(*row, data), ")"));
   }
   return JoinWithAnd(parts);
 }
@@ -167,7 +250,7 @@ std::string DesignSentence(const CandidateComparison& versus) {
 }
 
 struct Rows {
-  std::vector<const stats::SuiteComparison*> better, worse, equivalent, undecided, failures, open;
+  MeanRows better, worse, equivalent, undecided, failures, open;
 };
 
 Rows SortByOutcome(const std::vector<stats::SuiteComparison>& suite) {
@@ -188,12 +271,47 @@ Rows SortByOutcome(const std::vector<stats::SuiteComparison>& suite) {
 }
 
 // "No verdict at 1K (2 of 5 tasks so far)."
-std::string OpenSentence(const std::vector<const stats::SuiteComparison*>& rows) {
+std::string OpenSentence(const MeanRows& rows, const ReportData& data) {
   if (rows.empty()) return "";
   std::vector<std::string> parts;
-  for (const auto* row : rows)
-    parts.push_back(absl::StrCat(LengthLabel(row->context_length), " (", DesignNote(*row), ")"));
+  for (const auto* row : rows) parts.push_back(absl::StrCat(LengthOf(*row, data), " (", DesignNote(*row), ")"));
   return absl::StrCat("No verdict at ", JoinWithAnd(parts), ".");
+}
+
+// Every planned sample of the jobs has an answer or has failed.
+bool IsFinished(const ReportData& data) {
+  const auto is_finished = [](const db::JobRow& job) {
+    return job.planned_count > 0 && job.answered_count + job.failed_count >= job.planned_count;
+  };
+  return is_finished(data.job) && std::all_of(data.other_jobs.begin(), data.other_jobs.end(), is_finished);
+}
+
+// Where no metric has a span there is no mean over tasks, and the cells speak.
+Verdict MakeVerdictOfCells(const CandidateComparison& versus, const ReportData& data) {
+  constexpr size_t kNamedCellCountMax = 4;
+  Verdict verdict;
+  verdict.candidate = versus.candidate;
+  std::map<stats::Outcome, int> counts;
+  std::vector<std::string> outcomes;
+  for (const stats::Comparison& row : versus.report.comparisons) {
+    if (!row.is_primary_metric) continue;
+    ++counts[row.outcome];
+    outcomes.push_back(OutcomeLabel(row));
+    if (verdict.details.size() >= kNamedCellCountMax) continue;
+    const std::string note = DesignNote(row);
+    verdict.details.push_back(
+        absl::StrCat(row.metric, " of ", row.task, " at ", data.Length(row.task, row.context_length), ": ",
+                     Signed(row.difference, 3),
+                     row.can_infer ? absl::StrCat(" (", IntervalAndP(row, 1, 3, data.confidence), ")") : "", ", ",
+                     OutcomeLabel(row), note.empty() ? "" : absl::StrCat("; ", note), "."));
+  }
+  const int better = counts[stats::Outcome::kBetter], worse = counts[stats::Outcome::kWorse];
+  verdict.tone = better > 0 && worse > 0 ? "mixed" : better > 0 ? "better" : worse > 0 ? "worse" : "undecided";
+  verdict.headline =
+      absl::StrCat(versus.candidate, " against ", data.baseline, ", of ", outcomes.size(),
+                   outcomes.size() == 1 ? " comparison" : " comparisons", " of single tasks: ", OutcomeCounts(outcomes),
+                   ". No metric has bounds, so there is no mean over tasks.");
+  return verdict;
 }
 
 Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
@@ -202,50 +320,61 @@ Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
   verdict.tone = "unknown";
   const Rows rows = SortByOutcome(versus.report.suite);
   const bool is_all_open = rows.open.size() == versus.report.suite.size();
+  const std::string yet = IsFinished(data) ? "" : " yet";
+  const bool has_primary = std::any_of(versus.report.comparisons.begin(), versus.report.comparisons.end(),
+                                       [](const stats::Comparison& row) { return row.is_primary_metric; });
+  if (versus.report.suite.empty() && has_primary) return MakeVerdictOfCells(versus, data);
   if (versus.report.suite.empty()) {
-    verdict.headline = absl::StrCat(versus.candidate, " cannot be compared with ", data.baseline, " yet",
+    verdict.headline = absl::StrCat(versus.candidate, " cannot be compared with ", data.baseline, yet,
                                     versus.problem.empty() ? "" : absl::StrCat(": ", versus.problem), ".");
     return verdict;
   }
   if (is_all_open) {
-    verdict.headline = absl::StrCat(versus.candidate, " against ", data.baseline, ": no verdict yet.");
-    verdict.details.push_back(OpenSentence(rows.open));
+    verdict.headline = absl::StrCat(versus.candidate, " against ", data.baseline, ": no verdict", yet, ".");
+    verdict.details.push_back(OpenSentence(rows.open, data));
     return verdict;
   }
-  const std::vector<std::string> tasks = TasksOf(versus, data);
-  const bool one_task = tasks.size() == 1;
-  const std::string where = one_task ? absl::StrCat(" on ", tasks.front()) : "";
-  const std::string over = one_task ? "" : absl::StrCat(", averaged over ", tasks.size(), " tasks");
-  const auto clause = [&](const char* words, const std::vector<const stats::SuiteComparison*>& list) {
-    return absl::StrCat(words, data.baseline, where, " at ", Lengths(list), over,
-                        Evidence(*Largest(list), list.size(), data));
+  const auto clause = [&](const std::string& outcome, const MeanRows& list) {
+    const Scope scope = ScopeOf(list, versus, data);
+    const bool is_small = std::all_of(list.begin(), list.end(), [](const auto* row) { return row->IsWithinMargin(); });
+    return absl::StrCat(" ", outcome, is_small ? absl::StrCat(", by less than the margin of ", Margin(data), ",") : "",
+                        " than ", data.baseline, scope.where, " at ", Lengths(list, data), scope.over,
+                        Evidence(list, data));
   };
   if (!rows.better.empty() && !rows.worse.empty()) {
     verdict.tone = "mixed";
-    verdict.headline = absl::StrCat(versus.candidate, clause(" is better than ", rows.better), ", but",
-                                    clause(" worse than ", rows.worse));
+    verdict.headline =
+        absl::StrCat(versus.candidate, " is", clause("better", rows.better), ", but", clause("worse", rows.worse));
   } else if (!rows.better.empty()) {
     verdict.tone = "better";
-    verdict.headline = absl::StrCat(versus.candidate, clause(" is better than ", rows.better));
+    verdict.headline = absl::StrCat(versus.candidate, " is", clause("better", rows.better));
   } else if (!rows.worse.empty()) {
     verdict.tone = "worse";
-    verdict.headline = absl::StrCat(versus.candidate, clause(" is worse than ", rows.worse));
+    verdict.headline = absl::StrCat(versus.candidate, " is", clause("worse", rows.worse));
   } else if (!rows.failures.empty()) {
     verdict.tone = "undecided";
-    verdict.headline = absl::StrCat(
-        "Undecided whether ", versus.candidate, " differs from ", data.baseline, where, " at ", Lengths(rows.failures),
-        over, ": failed answers decide, ", FailedText(*Largest(rows.failures), data),
-        rows.failures.size() > 1 ? absl::StrCat(" at ", LengthLabel(Largest(rows.failures)->context_length)) : "");
+    const Scope scope = ScopeOf(rows.failures, versus, data);
+    verdict.headline =
+        absl::StrCat("Undecided whether ", versus.candidate, " differs from ", data.baseline, scope.where, " at ",
+                     Lengths(rows.failures, data), scope.over, ": failed answers decide, ",
+                     FailedText(*Largest(rows.failures), data),
+                     rows.failures.size() > 1 ? absl::StrCat(" at ", LengthOf(*Largest(rows.failures), data)) : "");
   } else if (rows.undecided.empty()) {
     verdict.tone = "equivalent";
-    verdict.headline = absl::StrCat(versus.candidate, " is equivalent to ", data.baseline, where, " within ",
-                                    Margin(data), " at ", Lengths(rows.equivalent), over);
+    const Scope scope = ScopeOf(rows.equivalent, versus, data);
+    std::string rests;
+    for (const auto* row : rows.equivalent) rests += RestsNote(*row, data);
+    verdict.headline =
+        absl::StrCat(versus.candidate, " is equivalent to ", data.baseline, scope.where, " within ", Margin(data),
+                     " at ", Lengths(rows.equivalent, data), scope.over, rests, FailedNote(rows.equivalent, data));
   } else {
     verdict.tone = "undecided";
     const auto* largest = Largest(rows.undecided);
-    verdict.headline = absl::StrCat("Undecided whether ", versus.candidate, " differs from ", data.baseline, where,
-                                    " at ", Lengths(rows.undecided), over, ": the largest difference is ",
-                                    Numbers(*largest, data), "; ", Detectable("difference", *largest, " there"));
+    const Scope scope = ScopeOf(rows.undecided, versus, data);
+    verdict.headline =
+        absl::StrCat("Undecided whether ", versus.candidate, " differs from ", data.baseline, scope.where, " at ",
+                     Lengths(rows.undecided, data), scope.over, ": the largest difference is ", Numbers(*largest, data),
+                     "; ", Detectable("difference", *largest, " there"), FailedNote(rows.undecided, data));
   }
   verdict.headline += ".";
   if (!rows.failures.empty()) {
@@ -254,12 +383,25 @@ Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
   }
   const bool is_settled = !rows.failures.empty() || (verdict.tone != "equivalent" && verdict.tone != "undecided");
   if (!rows.undecided.empty() && (is_settled || rows.undecided.size() > 1))
-    verdict.details.push_back(absl::StrCat("Undecided at ", UndecidedList(rows.undecided), "."));
-  if (!rows.equivalent.empty() && verdict.tone != "equivalent") {
-    verdict.details.push_back(absl::StrCat("Equivalent within ", Margin(data), " at ", Lengths(rows.equivalent), "."));
+    verdict.details.push_back(absl::StrCat("Undecided at ", UndecidedList(rows.undecided, data), "."));
+  MeanRows small;
+  for (const MeanRows* list : {&rows.better, &rows.worse}) {
+    const size_t before = small.size();
+    for (const auto* row : *list) {
+      if (row->IsWithinMargin()) small.push_back(row);
+    }
+    if (small.size() - before == list->size()) small.resize(before);  // the headline says so
   }
-  for (std::string sentence :
-       {OpenSentence(rows.open), TaskSentence(versus, data), GrowthSentence(versus, data), DesignSentence(versus)}) {
+  if (!small.empty()) {
+    verdict.details.push_back(
+        absl::StrCat("The difference is less than the margin of ", Margin(data), " at ", Lengths(small, data), "."));
+  }
+  if (!rows.equivalent.empty() && verdict.tone != "equivalent") {
+    verdict.details.push_back(
+        absl::StrCat("Equivalent within ", Margin(data), " at ", Lengths(rows.equivalent, data), "."));
+  }
+  for (std::string sentence : {OpenSentence(rows.open, data), TaskSentence(versus, data), GrowthSentence(versus, data),
+                               DesignSentence(versus)}) {
     if (!sentence.empty()) verdict.details.push_back(std::move(sentence));
   }
   return verdict;
@@ -314,26 +456,29 @@ namespace {
 constexpr size_t kFailureBytesMax = 200;
 constexpr size_t kNamedVariantCountMax = 4;
 
-// "a gave 7 of 320, b gave 6 of 320 and 3 more": the largest counts, where there are many.
+// "baseline gave 55 of 240 at 8K, sharp gave 6 of 240 at 4K and 3 more": by length, since the counts of a whole job hide
+// where they are; the largest shares first, where there are many.
 class CountedVariants {
  public:
-  void Add(const std::string& name, int64_t count, int64_t answered_count, const char* verb = "gave") {
-    if (count > 0)
-      counts_.push_back(
-          {count, absl::StrCat(name, " ", verb, " ", CountLabel(count), " of ", CountLabel(answered_count))});
+  void Add(const std::string& name, const std::string& length, int64_t count, int64_t answered_count,
+           const char* verb = "gave") {
+    if (count == 0) return;
+    counts_.push_back(
+        {static_cast<double>(count) / std::max<int64_t>(1, answered_count),
+         absl::StrCat(name, " ", verb, " ", CountLabel(count), " of ", CountLabel(answered_count), " at ", length)});
   }
   bool IsEmpty() const { return counts_.empty(); }
   std::string Text() const {
-    std::vector<std::pair<int64_t, std::string>> largest = counts_;
+    std::vector<std::pair<double, std::string>> largest = counts_;
     if (largest.size() > kNamedVariantCountMax)
       std::stable_sort(largest.begin(), largest.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     std::vector<std::string> parts;
-    for (const auto& [count, part] : largest) parts.push_back(part);
+    for (const auto& [share, part] : largest) parts.push_back(part);
     return ShortList(parts, kNamedVariantCountMax);
   }
 
  private:
-  std::vector<std::pair<int64_t, std::string>> counts_;
+  std::vector<std::pair<double, std::string>> counts_;
 };
 
 }  // namespace
@@ -376,6 +521,10 @@ std::vector<Label> MakeLabels(const ReportData& data) {
   }
   if (!data.arms.IsOverSeeds() && !data.arms.notes.empty())
     labels.push_back({"arms", absl::StrJoin(data.arms.notes, " ")});
+  if (const std::vector<std::string> notes = LengthNotes(data.tested); !notes.empty()) {
+    labels.push_back({"prompt lengths", absl::StrCat("Not every prompt is as long as the length of the suite: ",
+                                                     ShortList(notes, kNamedVariantCountMax), ".")});
+  }
   std::vector<std::string> beyond;
   for (const db::VariantRecord& variant : data.variants) {
     if (!data.answers.IsExtrapolated(variant.name) || !variant.model.trained_context_length.has_value()) continue;
@@ -387,19 +536,14 @@ std::vector<Label> MakeLabels(const ReportData& data) {
   }
   CountedVariants empty, refused, cut, truncated;
   for (const db::VariantRecord& variant : data.variants) {
-    db::AnswerCounts sum;
     for (int64_t length : data.lengths) {
       const db::AnswerCounts counts = data.answers.Of(variant.name, "", length);
-      sum.empty_count += counts.empty_count;
-      sum.refused_count += counts.refused_count;
-      sum.cut_count += counts.cut_count;
-      sum.truncated_count += counts.truncated_count;
-      sum.answered_count += counts.answered_count;
+      const std::string label = data.Length("", length);
+      empty.Add(variant.name, label, counts.empty_count, counts.answered_count);
+      refused.Add(variant.name, label, counts.refused_count, counts.answered_count);
+      cut.Add(variant.name, label, counts.cut_count, counts.answered_count);
+      truncated.Add(variant.name, label, counts.truncated_count, counts.answered_count, "answered");
     }
-    empty.Add(variant.name, sum.empty_count, sum.answered_count);
-    refused.Add(variant.name, sum.refused_count, sum.answered_count);
-    cut.Add(variant.name, sum.cut_count, sum.answered_count);
-    truncated.Add(variant.name, sum.truncated_count, sum.answered_count, "answered");
   }
   if (!empty.IsEmpty()) {
     labels.push_back({"empty answers", absl::StrCat("Answers of nothing but white space: ", empty.Text(),

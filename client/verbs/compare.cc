@@ -1,6 +1,7 @@
 // varifocal compare: baseline against candidate, per task and context length, from a results database.
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <ostream>
 #include <set>
 #include <string>
@@ -17,15 +18,18 @@
 #include "client/jobs.h"
 #include "client/report/answer_table.h"
 #include "client/report/group_table.h"
+#include "client/report/length_label.h"
 #include "client/report/perplexity.h"
 #include "client/report/result_rows.h"
 #include "client/report/text_format.h"
 #include "client/rows.h"
 #include "client/verb.h"
 #include "client/verbs/compare_arms.h"
+#include "db/answer_kinds.h"
 #include "db/pairing.h"
 #include "db/reader.h"
 #include "db/stats/family.h"
+#include "db/stats/grouped_pairs.h"
 #include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
@@ -84,6 +88,25 @@ std::string Marks(std::vector<std::string> labels, int64_t failed_count, const s
   return absl::StrJoin(labels, ", ");
 }
 
+constexpr double kLevel = 0.05;
+
+// "at 4,096 the difference is -0.067 (worse)": decided means over tasks between two lengths, outside of those at both.
+std::string BetweenText(const stats::ComparisonReport& report, const stats::LengthContrast& contrast,
+                        const stats::TestedLengths& tested) {
+  const auto [low, high] = std::minmax(contrast.short_difference, contrast.long_difference);
+  std::vector<std::string> parts;
+  for (const stats::SuiteComparison& row : report.suite) {
+    const bool is_between = row.context_length > contrast.short_length && row.context_length < contrast.long_length;
+    const bool is_found = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
+    if (is_between && is_found && (row.difference < low || row.difference > high)) {
+      parts.push_back(absl::StrCat("at ", report::ExactLengthLabel(tested, "", row.context_length),
+                                   " the difference is ", Signed(row.difference), " (", report::OutcomeLabel(row),
+                                   ")"));
+    }
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
 std::string Detectable(const stats::Inference& row) {
   if (!row.can_infer) return "";
   return row.detectable_difference.has_value() ? Mean(*row.detectable_difference) : "none";
@@ -138,6 +161,13 @@ class Compare : public Command {
     if (seed_.has_value()) options.sign_flip.seed = *seed_;
     options.margin = margin_ / 100;
     options.with_max_t = adjust_.is_max_t();
+    ASSIGN_OR_RETURN(stats::TestedLengths tested, stats::TestedLengths::Read(*reader, keys[0].job_id));
+    options.source = std::make_shared<stats::PairSource>();
+    options.source->tested[keys[0].job_id] = tested;
+    if (keys[1].job_id != keys[0].job_id) {
+      ASSIGN_OR_RETURN(const stats::TestedLengths other, stats::TestedLengths::Read(*reader, keys[1].job_id));
+      tested.AddMissing(other);
+    }
     ASSIGN_OR_RETURN(std::vector<stats::CandidateReport> family,
                      stats::CompareFamily(*reader, keys[0], {keys[1]}, options));
     if (!family[0].problem.empty()) return absl::FailedPreconditionError(family[0].problem);
@@ -150,12 +180,12 @@ class Compare : public Command {
     labels[keys[0].job_id][keys[0].name] = keys[0].name;
     labels[keys[1].job_id][keys[1].name] = candidate_label;
     for (const auto& [job_id, of_job] : labels) {
-      RETURN_IF_ERROR(answers.Read(*reader, job_id, of_job));
-      RETURN_IF_ERROR(groups.Read(*reader, job_id, of_job));
+      RETURN_IF_ERROR(answers.Read(*reader, job_id, of_job, tested));
+      RETURN_IF_ERROR(groups.Read(*reader, job_id, of_job, tested));
     }
     const report::ResultContext context{
-        keys[0].job_id, keys[1].job_id, db::IsImported(sides.variants[0]), db::IsImported(sides.variants[1]),
-        &answers,       &groups};
+        keys[0].job_id, keys[1].job_id, db::IsImported(sides.variants[0]), db::IsImported(sides.variants[1]), &answers,
+        &groups,        &tested};
     RETURN_IF_ERROR(CheckFilters(report));
     std::erase_if(report.comparisons,
                   [&](const stats::Comparison& row) { return !Wanted(row, console.format == Format::kText); });
@@ -180,7 +210,7 @@ class Compare : public Command {
       for (const auto& row : report.contrasts) RETURN_IF_ERROR(rows.Add(report::ResultJson(row, context)));
       RETURN_IF_ERROR(rows.Finish());
     }
-    return is_gate_ ? Gate(report, console) : absl::StatusOr<ExitCode>(ExitCode::kDone);
+    return is_gate_ ? Gate(report, tested, console) : absl::StatusOr<ExitCode>(ExitCode::kDone);
   }
 
  private:
@@ -226,12 +256,15 @@ class Compare : public Command {
   bool IsFiltered() const { return !task_.empty() || !metric_.empty(); }
 
   // Whether any deciding row is worse; an incomplete one is an error.
-  absl::StatusOr<ExitCode> Gate(const stats::ComparisonReport& report, Console& console) const {
+  absl::StatusOr<ExitCode> Gate(const stats::ComparisonReport& report, const stats::TestedLengths& tested,
+                                Console& console) const {
     std::vector<std::pair<const stats::Inference*, std::string>> rows;
     for (const stats::SuiteComparison& row : report.suite)
-      rows.push_back({&row, absl::StrCat("all tasks at ", WithThousands(row.context_length))});
+      rows.push_back({&row, absl::StrCat("all tasks at ", report::ExactLengthLabel(tested, "", row.context_length))});
     for (const stats::Comparison& row : report.comparisons) {
-      if (IsFiltered()) rows.push_back({&row, absl::StrCat(row.task, " at ", WithThousands(row.context_length))});
+      if (IsFiltered())
+        rows.push_back(
+            {&row, absl::StrCat(row.task, " at ", report::ExactLengthLabel(tested, row.task, row.context_length))});
     }
     if (rows.empty()) {
       return absl::FailedPreconditionError("--gate has no rows to check: no task's metric has a worst and best value");
@@ -312,6 +345,7 @@ class Compare : public Command {
                 << " (" << sides.Jobs() << "); differences are candidate minus baseline, intervals 95 %\n\n";
     std::vector<std::vector<std::string>> cells;
     bool has_several_metrics = false, is_near_zero = false, has_no_detectable = false;
+    bool is_found_alone = false, is_small = false;
     std::set<std::string> labels_seen;
     db::AnswerCounts seen;
     for (const stats::Comparison& row : rows)
@@ -320,31 +354,32 @@ class Compare : public Command {
       std::vector<std::string> counts;
       for (const std::string& variant : {row.baseline, row.candidate}) {
         const db::AnswerCounts answers = context.answers->Of(variant, task, row.context_length);
-        seen.empty_count += answers.empty_count;
-        seen.refused_count += answers.refused_count;
-        seen.cut_count += answers.cut_count;
+        for (const db::AnswerKind& kind : db::kAnswerKinds) seen.*kind.count += answers.*kind.count;
         const std::string note = report::CountsNote(answers, /*with_failed=*/false);
         if (!note.empty()) counts.push_back(absl::StrCat(variant, " ", note));
       }
       const std::vector<std::string> labels = report::RowLabels(row, context);
       labels_seen.insert(labels.begin(), labels.end());
       has_no_detectable |= row.can_infer && !row.detectable_difference.has_value();
+      is_found_alone |= row.can_infer && row.p_value < kLevel && row.p_adjusted >= kLevel;
+      is_small |= row.IsWithinMargin();
       is_near_zero |= row.relative.problem == stats::RelativeGainProblem::kBaselineNearZero;
-      cells.push_back({name, WithThousands(row.context_length), Mean(row.baseline_mean), Mean(row.candidate_mean),
-                       Signed(row.difference), row.can_infer ? Bounds(row.low, row.high) : "", Relative(row.relative),
-                       row.can_infer ? PText(row.p_value) : "", row.can_infer ? PText(row.p_adjusted) : "",
-                       report::OutcomeLabel(row), Detectable(row),
-                       absl::StrCat(row.sample_count, "/", row.cluster_count),
-                       Marks(labels, row.failed_count, absl::StrJoin(counts, ", "), report::DesignNote(row))});
+      cells.push_back(
+          {name, report::ExactLengthLabel(*context.tested, task, row.context_length), Mean(row.baseline_mean),
+           Mean(row.candidate_mean), Signed(row.difference), row.can_infer ? Bounds(row.low, row.high) : "",
+           Relative(row.relative), row.can_infer ? PText(row.p_value) : "", row.can_infer ? PText(row.p_adjusted) : "",
+           report::OutcomeLabel(row), Detectable(row), absl::StrCat(row.sample_count, "/", row.cluster_count),
+           Marks(labels, row.failed_count, absl::StrJoin(counts, ", "), report::DesignNote(row))});
     };
     for (const stats::Comparison& row : rows) {
       if (report::IsLogLikelihood(row.metric)) {  // text output shows a perplexity, and the ratio of two
         const report::PerplexityRow perplexity = report::PerplexityOf(row);
-        cells.push_back({absl::StrCat(row.task, " perplexity"), WithThousands(row.context_length), perplexity.baseline,
+        cells.push_back({absl::StrCat(row.task, " perplexity"),
+                         report::ExactLengthLabel(*context.tested, row.task, row.context_length), perplexity.baseline,
                          perplexity.candidate, perplexity.ratio,
-                         absl::StrCat("[", perplexity.low, ", ", perplexity.high, "]"), "", PText(row.p_value),
-                         PText(row.p_adjusted), report::OutcomeLabel(row), "",
-                         absl::StrCat(row.sample_count, "/", row.cluster_count),
+                         row.can_infer ? absl::StrCat("[", perplexity.low, ", ", perplexity.high, "]") : "", "",
+                         row.can_infer ? PText(row.p_value) : "", row.can_infer ? PText(row.p_adjusted) : "",
+                         report::OutcomeLabel(row), "", absl::StrCat(row.sample_count, "/", row.cluster_count),
                          Marks(report::RowLabels(row, context), row.failed_count, "", report::DesignNote(row))});
         if (!all_metrics_ && metric_.empty()) continue;
       }
@@ -358,17 +393,22 @@ class Compare : public Command {
                                 cells);
     PrintGroups(*context.groups, {rows.front().baseline, rows.front().candidate}, console);
     std::string notes = PairingNotes(report, sides);
+    for (const std::string& note : report::LengthNotes(*context.tested))
+      absl::StrAppend(&notes, "Prompts: ", note, ".\n");
     for (const stats::LengthContrast& contrast : report.contrasts) {
       if (!contrast.task.empty() || !contrast.can_infer) continue;
       const bool is_slope = contrast.kind == stats::LengthContrast::Kind::kSlope;
+      const std::string between = BetweenText(report, contrast, *context.tested);
       absl::StrAppend(
           &notes,
           is_slope ? "Its slope over all lengths is "
-                   : absl::StrCat("From ", WithThousands(contrast.short_length), " to ",
-                                  WithThousands(contrast.long_length), " tokens the difference changes by "),
+                   : absl::StrCat("From ", report::ExactLengthLabel(*context.tested, "", contrast.short_length), " to ",
+                                  report::ExactLengthLabel(*context.tested, "", contrast.long_length),
+                                  " tokens the difference changes by "),
           Signed(contrast.difference), is_slope ? " per doubling " : " ", Bounds(contrast.low, contrast.high), ", p ",
           PText(contrast.p_value), " (", PText(contrast.p_adjusted), " adjusted for ", contrast.test_count,
-          Plural(contrast.test_count, " test", " tests"), "), on the same questions.\n");
+          Plural(contrast.test_count, " test", " tests"), "), on the same questions",
+          between.empty() ? "" : absl::StrCat("; not steadily: ", between), ".\n");
     }
     const bool is_max_t = !report.suite.empty() && report.suite.front().is_max_t;
     absl::StrAppend(&notes, is_max_t ? "p adjusted (max-t for means over tasks, Holm for cells)" : "p adjusted (Holm)",
@@ -384,6 +424,16 @@ class Compare : public Command {
         "\nThe outcome is by p adjusted; equivalent is within ", NumberText(margin_),
         " points. Undecided does not mean equal: detectable is the difference that would have been found "
         "four times out of five.\n");
+    if (is_found_alone) {
+      absl::StrAppend(
+          &notes,
+          "Interval and p are of each test alone: one may leave out zero where the outcome, by p adjusted, is "
+          "undecided.\n");
+    }
+    if (is_small) {
+      absl::StrAppend(&notes, "By less than the margin: the interval leaves out zero and lies within ",
+                      NumberText(margin_), " points.\n");
+    }
     if (adjust_.is_max_t() && !is_max_t && !report.suite.empty()) {
       absl::StrAppend(&notes, "Max-t needs every planned answer of the job; until then it is Holm.\n");
     }
@@ -401,9 +451,10 @@ class Compare : public Command {
                       "Fragile: the sign-flip test does not agree at 0.05 with the interval and p, which are by t.\n");
     }
     if (labels_seen.contains("few_differ")) {
-      absl::StrAppend(&notes, "few_differ: fewer than ", stats::kSpreadClusterCountMin,
-                      " contexts have another difference than the rest, too few to estimate a variance. Where the rest "
-                      "has none, the outcome cannot be better or worse.\n");
+      absl::StrAppend(
+          &notes, "few_differ: fewer than ", stats::kSpreadClusterCountMin,
+          " contexts have another difference than the rest, too few to estimate a variance: better or worse "
+          "needs sign flips that agree.\n");
     }
     if (report.is_incomplete) {
       absl::StrAppend(&notes, "Incomplete: samples are missing or failed (failed ones count as the worst value)",
@@ -416,6 +467,12 @@ class Compare : public Command {
     }
     if (labels_seen.contains("extrapolated")) {
       absl::StrAppend(&notes, "Extrapolated: some samples are longer than the texts of training.\n");
+    }
+    for (const db::AnswerKind& kind : db::kAnswerKinds) {
+      const std::string label = absl::StrCat("rests_on_", kind.name);
+      if (!labels_seen.contains(label)) continue;
+      absl::StrAppend(&notes, label, ": without the questions with ", kind.answers,
+                      " on a side the outcome is another one, or none (outcome_without_", kind.name, " in JSON).\n");
     }
     if (has_no_detectable)
       absl::StrAppend(&notes, "Detectable none: no difference, however large, would have been found that often.\n");

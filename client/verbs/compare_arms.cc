@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "client/jobs.h"
 #include "client/report/arm_rows.h"
+#include "client/report/length_label.h"
 #include "client/report/result_rows.h"
 #include "client/rows.h"
 
@@ -26,12 +27,13 @@ bool IsWanted(const stats::ArmMeasure& measure, const ArmsRequest& request) {
 
 bool IsFiltered(const ArmsRequest& request) { return !request.task.empty() || !request.metric.empty(); }
 
-std::vector<std::string> TextRow(const ShownRow& shown, const std::vector<stats::ArmComparison>& all) {
+std::vector<std::string> TextRow(const ShownRow& shown, const std::vector<stats::ArmComparison>& all,
+                                 const stats::TestedLengths& tested) {
   const auto& [comparison, row] = shown;
   const std::string point = report::PointLabel(*comparison, all);
   return {point,
           report::MeasureLabel(row->measure),
-          WithThousands(row->context_length),
+          report::ExactLengthLabel(tested, row->measure.task, row->context_length),
           report::SeedsLabel(*comparison),
           absl::StrFormat("%.3f", row->baseline_mean),
           absl::StrFormat("%.3f", row->candidate_mean),
@@ -50,8 +52,8 @@ std::vector<std::string> TextRow(const ShownRow& shown, const std::vector<stats:
 
 void PrintForPeople(const std::vector<ShownRow>& shown, const std::vector<stats::ArmComparison>& all,
                     const std::vector<std::pair<const report::Axis*, report::EqualLossRow>>& ratios,
-                    const ArmsRequest& request, int64_t job_id, const std::vector<std::string>& notes,
-                    Console& console) {
+                    const ArmsRequest& request, int64_t job_id, const stats::TestedLengths& tested,
+                    const std::vector<std::string>& notes, Console& console) {
   console.out << Styled(console, Style::kBold, absl::StrCat(request.candidate, " against ", request.baseline))
               << " (jobs/" << job_id
               << "); differences are candidate minus baseline, intervals 95 % over training seeds and contexts\n\n";
@@ -59,7 +61,7 @@ void PrintForPeople(const std::vector<ShownRow>& shown, const std::vector<stats:
   int64_t suite = 0, primary = 0;
   bool is_fragile = false;
   for (const ShownRow& row : shown) {
-    cells.push_back(TextRow(row, all));
+    cells.push_back(TextRow(row, all, tested));
     is_fragile |= row.second->is_fragile;
     if (row.second->measure.IsSuite()) suite = row.second->test_count;
     if (!row.second->measure.IsSuite() && row.second->measure.is_primary) primary = row.second->test_count;
@@ -84,7 +86,8 @@ void PrintForPeople(const std::vector<ShownRow>& shown, const std::vector<stats:
     std::vector<std::vector<std::string>> lines;
     for (const auto& [axis, row] : ratios) {
       lines.push_back({axis->name, report::QuantityLabel(row.x), row.candidate, report::MeasureLabel(row.measure),
-                       WithThousands(row.context_length), report::RatioLabel(row.ratio, row.is_paired),
+                       report::ExactLengthLabel(tested, row.measure.task, row.context_length),
+                       report::RatioLabel(row.ratio, row.is_paired),
                        row.ratio.low.has_value() ? PText(row.ratio.p_value) : ""});
     }
     console.out << AlignedTable(console, {"axis", "candidate's", "candidate", "measure", "length", "ratio", "p"},
@@ -105,24 +108,22 @@ void PrintForPeople(const std::vector<ShownRow>& shown, const std::vector<stats:
   for (const std::string& note : notes) console.out << note << "\n";
 }
 
-absl::StatusOr<ExitCode> Gate(const std::vector<ShownRow>& shown, const ArmsRequest& request, Console& console) {
+absl::StatusOr<ExitCode> Gate(const std::vector<ShownRow>& shown, const ArmsRequest& request,
+                              const stats::TestedLengths& tested, Console& console) {
   std::vector<std::string> worse;
   bool has_rows = false;
   for (const auto& [comparison, row] : shown) {
     if (!row->measure.IsSuite() && !IsFiltered(request)) continue;
+    const std::string name = absl::StrCat(report::MeasureLabel(row->measure), " at ",
+                                          report::ExactLengthLabel(tested, row->measure.task, row->context_length));
     has_rows |= row->can_infer;
     if (row->is_unfinished) {
-      return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", report::MeasureLabel(row->measure),
-                                                        " at ", WithThousands(row->context_length), " is unfinished"));
+      return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", name, " is unfinished"));
     }
     if (row->do_failures_decide) {
-      return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: failures decide ",
-                                                        report::MeasureLabel(row->measure), " at ",
-                                                        WithThousands(row->context_length)));
+      return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: failures decide ", name));
     }
-    if (row->outcome == stats::Outcome::kWorse) {
-      worse.push_back(absl::StrCat(report::MeasureLabel(row->measure), " at ", WithThousands(row->context_length)));
-    }
+    if (row->outcome == stats::Outcome::kWorse) worse.push_back(name);
   }
   if (!has_rows) {
     return absl::FailedPreconditionError(
@@ -173,17 +174,19 @@ absl::StatusOr<ExitCode> CompareArms(db::Reader& reader, const ArmsRequest& requ
   if (is_text) {
     std::vector<std::string> notes = report::ArmNotes(comparisons);
     notes.insert(notes.end(), table.arms().notes.begin(), table.arms().notes.end());
-    PrintForPeople(shown, comparisons, ratios, request, job_id, notes, console);
+    for (std::string& note : report::LengthNotes(table.tested())) notes.push_back(absl::StrCat("Prompts: ", note, "."));
+    PrintForPeople(shown, comparisons, ratios, request, job_id, table.tested(), notes, console);
   } else {
     std::vector<Column> columns;
     for (const std::string& key : report::ArmResultKeys()) columns.push_back({.key = key});
     Rows rows(console, std::move(columns));
     for (const auto& [comparison, row] : shown)
-      RETURN_IF_ERROR(rows.Add(report::ArmRowJson(*comparison, *row, job_id)));
-    for (const auto& [axis, row] : ratios) RETURN_IF_ERROR(rows.Add(report::EqualLossJson(row, *axis, job_id)));
+      RETURN_IF_ERROR(rows.Add(report::ArmRowJson(*comparison, *row, table.tested(), job_id)));
+    for (const auto& [axis, row] : ratios)
+      RETURN_IF_ERROR(rows.Add(report::EqualLossJson(row, *axis, table.tested(), job_id)));
     RETURN_IF_ERROR(rows.Finish());
   }
-  return request.is_gate ? Gate(shown, request, console) : absl::StatusOr<ExitCode>(ExitCode::kDone);
+  return request.is_gate ? Gate(shown, request, table.tested(), console) : absl::StatusOr<ExitCode>(ExitCode::kDone);
 }
 
 }  // namespace varifocal::client

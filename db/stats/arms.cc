@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "db/stats/check_value.h"
 #include "db/stats/grouped_pairs.h"
@@ -100,38 +101,33 @@ double MeanOfRuns(const std::vector<std::vector<std::vector<double>>>& runs) {
   return sum / runs.size();
 }
 
-// The largest size that a difference, or a value, of the measure's task can have; that of the values seen where the metric
-// has no bounds.
-double SizeMax(const std::vector<ReplicateGroup>& groups, size_t task, const ArmMeasure& measure, bool of_difference) {
+// The largest size that a difference, or a value, of the measure's task can have; infinite where the metric has no bounds.
+double SizeMax(size_t task, const ArmMeasure& measure, bool of_difference) {
   if (measure.IsSuite()) return 1;
   const db::TaskMetricRecord& metric = measure.parts[task];
-  if (metric.worst_value.has_value() && metric.best_value.has_value()) {
-    return of_difference ? std::abs(*metric.best_value - *metric.worst_value)
-                         : std::max(std::abs(*metric.best_value), std::abs(*metric.worst_value));
-  }
-  double reach = 0;
-  for (const ReplicateGroup& group : groups) {
-    for (const auto& run : group.values) {
-      for (double value : run[task]) reach = std::max(reach, std::abs(value));
-    }
-  }
-  return of_difference ? 2 * reach : reach;
+  const Range range = RangeOf(metric.worst_value, metric.best_value);
+  return of_difference ? range.Width() : std::max(std::abs(range.low), std::abs(range.high));
 }
 
-void SetDesignEffects(const std::vector<ReplicateGroup>& groups, std::vector<ReplicatedTask>& tasks) {
-  for (size_t t = 0; t < tasks.size(); ++t) {
-    std::vector<ClusteredValue> values;
-    for (size_t q = 0; q < tasks[t].clusters.size(); ++q) {
-      double value = 0;
-      for (const ReplicateGroup& group : groups) {
-        for (const auto& run : group.values) value += group.sign * run[t][q] / group.values.size();
-      }
-      values.push_back({tasks[t].clusters[q], value});
+// Of each question, the groups' means over seeds, signed and added.
+std::vector<Cluster> ClustersOfTask(const std::vector<ReplicateGroup>& groups, const ReplicatedTask& task, size_t t) {
+  std::vector<ClusteredValue> values;
+  for (size_t q = 0; q < task.clusters.size(); ++q) {
+    double value = 0;
+    for (const ReplicateGroup& group : groups) {
+      for (const auto& run : group.values) value += group.sign * run[t][q] / group.values.size();
     }
-    const std::vector<Cluster> clusters = GroupByCluster(values);
-    const double most = std::max(1.0, DesignEffectMax(clusters));
-    tasks[t].design_effect = std::clamp(PooledDesignEffect({clusters}).value_or(most), 1.0, most);
+    values.push_back({task.clusters[q], value});
   }
+  return GroupByCluster(values);
+}
+
+MetricKey KeyOf(const db::TaskMetricRecord& metric) { return {metric.task, metric.metric_index, metric.metric}; }
+
+std::string NamesOf(const std::vector<ArmRun>& runs) {
+  std::vector<std::string> names;
+  for (const ArmRun& run : runs) names.push_back(run.variant);
+  return absl::StrJoin(names, "\n");
 }
 
 std::string Known(const std::vector<std::string>& names) {
@@ -201,10 +197,13 @@ absl::StatusOr<ArmTable> ArmTable::Read(db::Reader& reader, int64_t job_id) {
   std::map<std::pair<std::string, std::string>, db::TaskMetricRecord> metric_of;
   for (const db::TaskMetricRecord& metric : metrics) metric_of[{metric.task, metric.metric}] = metric;
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
+  ASSIGN_OR_RETURN(table.tested_, TestedLengths::Read(reader, job_id));
   std::set<int64_t> lengths;
   for (const db::CellRow& row : cells) {
-    lengths.insert(row.cell.context_length);
-    table.planned_[{row.cell.variant, row.cell.task, row.cell.context_length}] = row.cell.planned_count;
+    const std::optional<int64_t> length = table.tested_.Of(row.cell.task, row.cell.context_length);
+    if (!length.has_value()) continue;  // asked with the same prompts at a shorter length
+    lengths.insert(*length);
+    table.planned_[{row.cell.variant, row.cell.task, *length}] = row.cell.planned_count;
   }
   table.lengths_.assign(lengths.begin(), lengths.end());
   for (const Arm& arm : table.arms_.arms) {
@@ -213,13 +212,17 @@ absl::StatusOr<ArmTable> ArmTable::Read(db::Reader& reader, int64_t job_id) {
       RETURN_IF_ERROR(reader.EachSampleRow(job_id, run.variant, [&](const db::SampleRow& sample) -> absl::Status {
         const db::TaskMetricRecord& metric = metric_of[{sample.task, sample.metric}];
         RETURN_IF_ERROR(CheckValue(sample.task, sample.metric, sample.value, metric.worst_value, metric.best_value));
+        const std::optional<int64_t> length = table.tested_.Of(sample.task, sample.context_length);
+        if (!length.has_value()) return absl::OkStatus();
         const bool is_failed = sample.error_code.has_value();
-        values[{sample.task, sample.metric, sample.context_length}][{sample.sample_index, sample.question_id}] = {
+        values[{sample.task, sample.metric, *length}][{sample.sample_index, sample.question_id}] = {
             sample.cluster, is_failed ? metric.worst_value : sample.value, is_failed};
         return absl::OkStatus();
       }));
     }
   }
+  for (const Arm& arm : table.arms_.arms)
+    table.effects_[NamesOf(arm.runs)] = table.EffectsOf(arm.runs, /*baseline_count=*/0, /*is_paired=*/false);
   return table;
 }
 
@@ -227,7 +230,8 @@ ArmTable::Selection ArmTable::Select(const std::vector<ArmRun>& runs, const ArmM
                                      bool answered_only) const {
   Selection selection;
   selection.values.resize(runs.size());
-  for (const db::TaskMetricRecord& metric : measure.parts) {
+  for (size_t part = 0; part < measure.parts.size(); ++part) {
+    const db::TaskMetricRecord& metric = measure.parts[part];
     int64_t planned = 0;
     std::vector<const std::map<Question, Value>*> of_runs;
     static const std::map<Question, Value> kNothing;
@@ -260,27 +264,57 @@ ArmTable::Selection ArmTable::Select(const std::vector<ArmRun>& runs, const ArmM
     }
     if (task.clusters.empty()) continue;
     selection.tasks.push_back(std::move(task));
+    selection.parts.push_back(part);
     for (size_t r = 0; r < runs.size(); ++r) selection.values[r].push_back(std::move(columns[r]));
   }
   return selection;
 }
 
+std::vector<ReplicateGroup> ArmTable::GroupsOf(ReplicateGroup lower, ReplicateGroup upper, bool is_paired) {
+  if (!is_paired) return {std::move(upper), std::move(lower)};
+  for (size_t s = 0; s < upper.values.size(); ++s) Subtract(lower.values[s], upper.values[s]);
+  return {std::move(upper)};
+}
+
+DesignEffects ArmTable::EffectsOf(const std::vector<ArmRun>& runs, int64_t baseline_count, bool is_paired) const {
+  DesignEffects effects;
+  for (const ArmMeasure& measure : measures_) {
+    if (measure.task.empty()) continue;  // a mean has those of its tasks
+    for (int64_t length : lengths_) {
+      const Selection selection = Select(runs, measure, length);
+      if (selection.tasks.empty()) continue;
+      ReplicateGroup lower{-1, {selection.values.begin(), selection.values.begin() + baseline_count}};
+      ReplicateGroup upper{1, {selection.values.begin() + baseline_count, selection.values.end()}};
+      const std::vector<ReplicateGroup> groups = baseline_count == 0
+                                                     ? std::vector<ReplicateGroup>{std::move(upper)}
+                                                     : GroupsOf(std::move(lower), std::move(upper), is_paired);
+      const db::TaskMetricRecord& metric = measure.parts.front();
+      effects.Add(
+          KeyOf(metric), length, ClustersOfTask(groups, selection.tasks[0], 0),
+          CanBeAveraged(InfoOf(metric)) ? std::optional(*metric.best_value - *metric.worst_value) : std::nullopt);
+    }
+  }
+  return effects;
+}
+
+std::vector<double> ArmTable::DesignEffectsAt(const DesignEffects& effects, const ArmMeasure& measure,
+                                              const Selection& selection, int64_t length) {
+  std::vector<double> of_parts(measure.parts.size(), 1);
+  for (size_t part : selection.parts) of_parts[part] = effects.Of(KeyOf(measure.parts[part]), length);
+  return of_parts;
+}
+
 ArmRow ArmTable::InferAt(Selection selection, const ArmMeasure& measure, int64_t baseline_count, bool is_paired,
-                         const CompareOptions& options) {
+                         const std::vector<double>& design_effects, const CompareOptions& options) {
   ArmRow row;
   ReplicateGroup lower{-1, {selection.values.begin(), selection.values.begin() + baseline_count}};
   ReplicateGroup upper{1, {selection.values.begin() + baseline_count, selection.values.end()}};
   const double baseline_mean = MeanOfRuns(lower.values), candidate_mean = MeanOfRuns(upper.values);
-  for (size_t t = 0; t < selection.tasks.size(); ++t)
-    selection.tasks[t].difference_max = SizeMax({lower, upper}, t, measure, /*of_difference=*/true);
-  std::vector<ReplicateGroup> groups;
-  if (is_paired) {
-    for (size_t s = 0; s < upper.values.size(); ++s) Subtract(lower.values[s], upper.values[s]);
-    groups = {std::move(upper)};
-  } else {
-    groups = {std::move(upper), std::move(lower)};
+  for (size_t t = 0; t < selection.tasks.size(); ++t) {
+    selection.tasks[t].difference_max = SizeMax(selection.parts[t], measure, /*of_difference=*/true);
+    selection.tasks[t].design_effect = design_effects[selection.parts[t]];
   }
-  SetDesignEffects(groups, selection.tasks);
+  const std::vector<ReplicateGroup> groups = GroupsOf(std::move(lower), std::move(upper), is_paired);
   InferenceOptions inference{options.confidence, std::nullopt, 1, options.with_sign_flip, options.sign_flip};
   const db::TaskMetricRecord& metric = measure.parts.front();
   if (metric.worst_value.has_value() && metric.best_value.has_value()) {
@@ -319,6 +353,7 @@ ArmComparison ArmTable::CompareAt(const Arm& baseline, const Arm& candidate, con
   std::vector<ArmRun> all = result.baseline.runs;
   all.insert(all.end(), result.candidate.runs.begin(), result.candidate.runs.end());
   const auto baseline_count = std::ssize(result.baseline.runs);
+  const DesignEffects effects = EffectsOf(all, baseline_count, result.is_paired);
   for (const ArmMeasure& measure : measures_) {
     for (int64_t length : lengths_) {
       Selection selection = Select(all, measure, length);
@@ -326,15 +361,20 @@ ArmComparison ArmTable::CompareAt(const Arm& baseline, const Arm& candidate, con
       const ArmCounts counts = selection.counts;
       const bool has_values = !selection.tasks.empty();
       ArmRow row;
-      if (has_values) row = InferAt(std::move(selection), measure, baseline_count, result.is_paired, options);
+      const std::vector<double> design_effects = DesignEffectsAt(effects, measure, selection, length);
+      const auto infer = [&](Selection of, const CompareOptions& own) {
+        return InferAt(std::move(of), measure, baseline_count, result.is_paired, design_effects, own);
+      };
+      if (has_values) row = infer(std::move(selection), options);
       if (has_values && counts.failed_count > 0) {
         row.answered.emplace();
         Selection answered = Select(all, measure, length, /*answered_only=*/true);
         CompareOptions unchecked = options;
         unchecked.with_sign_flip = false;
         if (!answered.tasks.empty()) {
-          const ArmRow other = InferAt(std::move(answered), measure, baseline_count, result.is_paired, unchecked);
-          row.answered = {other.difference, other.p_value, other.p_equivalence, other.can_infer};
+          const ArmRow other = infer(std::move(answered), unchecked);
+          row.answered = {other.difference, other.low,           other.high,     other.value_count,
+                          other.p_value,    other.p_equivalence, other.can_infer};
         }
       }
       row.measure = measure;
@@ -430,9 +470,13 @@ std::optional<ArmMean> ArmTable::MeanOf(const Arm& arm, const ArmMeasure& measur
   Selection selection = Select(arm.runs, measure, length);
   if (selection.tasks.empty()) return std::nullopt;
   const std::vector<ReplicateGroup> groups = {{1, std::move(selection.values)}};
-  for (size_t t = 0; t < selection.tasks.size(); ++t)
-    selection.tasks[t].difference_max = SizeMax(groups, t, measure, /*of_difference=*/false);
-  SetDesignEffects(groups, selection.tasks);
+  const auto known = effects_.find(NamesOf(arm.runs));
+  VF_CHECK(known != effects_.end(), "the arm is one of the table's");
+  const std::vector<double> design_effects = DesignEffectsAt(known->second, measure, selection, length);
+  for (size_t t = 0; t < selection.tasks.size(); ++t) {
+    selection.tasks[t].difference_max = SizeMax(selection.parts[t], measure, /*of_difference=*/false);
+    selection.tasks[t].design_effect = design_effects[selection.parts[t]];
+  }
   InferenceOptions options;
   options.confidence = confidence;
   options.with_sign_flip = false;

@@ -25,7 +25,9 @@
 #include "absl/status/statusor.h"
 #include "db/reader.h"
 #include "db/stats/compare.h"
+#include "db/stats/design_effects.h"
 #include "db/stats/replicates.h"
+#include "db/stats/tested_lengths.h"
 
 namespace varifocal::stats {
 
@@ -95,13 +97,14 @@ class ArmTable {
   const Arms& arms() const { return arms_; }
   const std::vector<ArmMeasure>& measures() const { return measures_; }  // means over tasks first
   const std::vector<int64_t>& lengths() const { return lengths_; }
+  const TestedLengths& tested() const { return tested_; }
 
   // All points in common, adjusted together with those of every other arm against this baseline: means over tasks, means of
   // other metrics over tasks, primary metrics and other metrics are a family each, by Holm's method.
   absl::StatusOr<std::vector<ArmComparison>> Compare(const std::string& baseline, const std::string& candidate,
                                                      const CompareOptions& options) const;
 
-  // None where no question has a value in every run.
+  // Of one of arms(); none where no question has a value in every run.
   std::optional<ArmMean> MeanOf(const Arm& arm, const ArmMeasure& measure, int64_t length, double confidence) const;
   // Of each run, over the questions that all of them have; empty where there are none.
   std::vector<double> RunMeans(const std::vector<ArmRun>& runs, const ArmMeasure& measure, int64_t length) const;
@@ -118,6 +121,7 @@ class ArmTable {
   // Runs in order, with the values of the questions that all have.
   struct Selection {
     std::vector<ReplicatedTask> tasks;
+    std::vector<size_t> parts;                             // of the measure, for each task
     std::vector<std::vector<std::vector<double>>> values;  // [run][task][question]
     ArmCounts counts;
   };
@@ -125,17 +129,25 @@ class ArmTable {
   // `answered_only`: without the questions on which a run failed.
   Selection Select(const std::vector<ArmRun>& runs, const ArmMeasure& measure, int64_t length,
                    bool answered_only = false) const;
-  // Of the first `baseline_count` runs and the others.
+  static std::vector<ReplicateGroup> GroupsOf(ReplicateGroup lower, ReplicateGroup upper, bool is_paired);
+  // Over all lengths, of the differences between the first `baseline_count` runs and the others, or of the others' means.
+  DesignEffects EffectsOf(const std::vector<ArmRun>& runs, int64_t baseline_count, bool is_paired) const;
+  // By part of the measure; 1 for one without values.
+  static std::vector<double> DesignEffectsAt(const DesignEffects& effects, const ArmMeasure& measure,
+                                             const Selection& selection, int64_t length);
+  // Of the first `baseline_count` runs and the others; `design_effects` by part of the measure.
   static ArmRow InferAt(Selection selection, const ArmMeasure& measure, int64_t baseline_count, bool is_paired,
-                        const CompareOptions& options);
+                        const std::vector<double>& design_effects, const CompareOptions& options);
   ArmComparison CompareAt(const Arm& baseline, const Arm& candidate, const CompareOptions& options) const;
   absl::StatusOr<std::vector<ArmComparison>> ComparePoints(const std::string& baseline, const std::string& candidate,
                                                            const CompareOptions& options) const;
 
   Arms arms_;
   std::vector<ArmMeasure> measures_;
+  TestedLengths tested_;
   std::vector<int64_t> lengths_;
   std::map<std::string, Values> values_;                                      // by variant
+  std::map<std::string, DesignEffects> effects_;                              // of an arm's mean, by its runs
   std::map<std::tuple<std::string, std::string, int64_t>, int64_t> planned_;  // by variant, task and length
 };
 

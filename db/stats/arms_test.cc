@@ -2,6 +2,7 @@
 // the values written. Method: jobs with known values in a database, and numbers verified by hand.
 #include "db/stats/arms.h"
 
+#include <cmath>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
@@ -280,6 +281,46 @@ TEST_F(ArmsTest, MeansHaveIntervalsOverSeedsAndContexts) {
   EXPECT_LE(of_focal->high, 1);
   EXPECT_THAT(table_.RunMeans(focal.runs, suite, 1024), ElementsAre(0.625, 0.75, 0.875));
   EXPECT_THAT(table_.RunMeans(focal.runs, suite, 2048), IsEmpty());
+}
+
+// A cell without spread borrows the design effect of the task and metric over all lengths, as variants do: here that of 1K,
+// where one question of every context gains, is 1; the cell's own largest would be 4.
+TEST_F(ArmsTest, DesignEffectsAreThoseOverAllLengths) {
+  db::NewJob job =
+      db::FakeJob({.variants = {"p1", "p2", "f1", "f2"}, .lengths = {1024, 2048}, .planned_count = kQuestions});
+  for (size_t i = 0; i < job.variants.size(); ++i) {
+    db::ModelRecord& model = job.variants[i].model;
+    model.training_arm = i < 2 ? "plain" : "focal";
+    model.training_seed = i % 2;
+    model.training_tokens = 1000;
+    model.parameter_count = 100'000;
+  }
+  {
+    auto writer = *db::Writer::Open(path_);
+    const int64_t execution = *writer->AddExecution(db::FakeExecution());
+    job_id_ = writer->AddJob(job)->job_id;
+    const std::vector<db::CellRow> cells = *writer->Cells(job_id_);
+    std::vector<db::Outcome> outcomes;
+    for (const db::CellRow& cell : cells) {
+      for (int64_t q = 0; q < kQuestions; ++q) {
+        db::Outcome& outcome = outcomes.emplace_back(db::FakeOutcome(cell, job, execution, q));
+        const bool gains = cell.cell.variant[0] == 'f' && cell.cell.context_length == 1024 && q % 4 == 0;
+        outcome.scores = {{"exact_match", gains ? 1.0 : 0.0}, {"token_f1", 0.0}};
+      }
+    }
+    ASSERT_TRUE(writer->RecordSamples(outcomes).ok());
+  }
+  table_ = *ArmTable::Read(**db::Reader::Open(path_), job_id_);
+  const auto comparisons = table_.Compare("plain", "focal", {});
+  ASSERT_TRUE(comparisons.ok()) << comparisons.status();
+  int count = 0;
+  for (const ArmRow& row : comparisons->front().rows) {
+    if (row.measure.metric != "exact_match" || row.context_length != 2048) continue;
+    ++count;
+    // One pair gained and one lost are added to 24: sqrt(2 * design effect) / 26.
+    EXPECT_NEAR(row.standard_error, std::sqrt(2.0) / 26, 1e-12);
+  }
+  EXPECT_EQ(count, 1);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "db/answer_kinds.h"
 #include "db/stats/adjust_together.h"
 #include "db/stats/design_effects.h"
 #include "db/stats/grouped_pairs.h"
@@ -19,22 +19,6 @@ namespace varifocal::stats {
 namespace {
 
 using db::PairRow;
-
-// The span of a metric: from worst to best; without them, that of the values themselves.
-Range MetricRange(const MetricInfo& info, const std::vector<PairRow>& pairs) {
-  if (info.worst_value.has_value() && info.best_value.has_value()) return {*info.worst_value, *info.best_value};
-  Range seen{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
-  for (const PairRow& pair : pairs) {
-    for (const std::optional<double>& value : {pair.baseline_value, pair.candidate_value}) {
-      if (!value.has_value()) continue;
-      seen.low = std::min(seen.low, *value);
-      seen.high = std::max(seen.high, *value);
-    }
-  }
-  return seen.low <= seen.high ? seen : Range{0, 0};
-}
-
-double Width(Range range) { return std::abs(range.high - range.low); }
 
 // Better is +1 when the best value is the high one (or unknown), else -1.
 double Direction(const MetricInfo& info) {
@@ -55,6 +39,49 @@ bool DoFailuresCount(const std::vector<PairRow>& pairs) {
   return std::any_of(pairs.begin(), pairs.end(),
                      [](const PairRow& pair) { return HasFailure(pair) && pair.difference.has_value(); });
 }
+
+// The kinds of answers (db/answer_kinds.h) among the differences.
+uint32_t KindsOf(const std::vector<PairRow>& pairs) {
+  uint32_t kinds = 0;
+  for (const PairRow& pair : pairs) kinds |= pair.difference.has_value() ? pair.answer_kinds : 0;
+  return kinds;
+}
+
+// Those that both sides answered, neither with an answer of this kind.
+std::vector<PairRow> AnsweredWithout(const std::vector<PairRow>& pairs, uint32_t kind) {
+  std::vector<PairRow> answered = Answered(pairs);
+  std::erase_if(answered, [&](const PairRow& pair) { return (pair.answer_kinds & kind) != 0; });
+  return answered;
+}
+
+// The parts of a row's pairs that have an outcome of their own, for one task after the other.
+class Parts {
+ public:
+  // `with` gives the part's differences of a task.
+  template <typename With>
+  void Add(const std::vector<PairRow>& pairs, double difference_max, double design_effect, With with) {
+    const auto of = [&](const std::vector<PairRow>& part) {
+      return TaskDifferences{with(part), difference_max, design_effect};
+    };
+    has_failures_ |= DoFailuresCount(pairs);
+    kinds_ |= KindsOf(pairs);
+    answered_.push_back(of(Answered(pairs)));
+    for (const db::AnswerKind& kind : db::kAnswerKinds)
+      without_[kind.mark].push_back(of(AnsweredWithout(pairs, kind.mark)));
+  }
+  void Infer(const InferenceOptions& options, Inference& row) const {
+    if (has_failures_) row.answered = InferAnswered(answered_, options);
+    for (const auto& [kind, tasks] : without_) {
+      if ((kinds_ & kind) != 0) row.without[kind] = InferAnswered(tasks, options);
+    }
+  }
+
+ private:
+  bool has_failures_ = false;
+  uint32_t kinds_ = 0;
+  std::vector<TaskDifferences> answered_;
+  std::map<uint32_t, std::vector<TaskDifferences>> without_;
+};
 
 using Member = std::optional<double> PairRow::*;
 using Lengths = std::map<int64_t, std::vector<PairRow>>;
@@ -99,14 +126,15 @@ bool HasZero(const MetricInfo& info) {
 }
 
 // The weight of each length in a contrast of the lengths; they add up to zero.
-std::map<int64_t, double> WeightsOf(LengthContrast::Kind kind, const Lengths& lengths) {
+std::map<int64_t, double> WeightsOf(LengthContrast::Kind kind, const Lengths& lengths,
+                                    const std::map<int64_t, double>& places) {
   std::map<int64_t, double> weights;
   if (kind == LengthContrast::Kind::kChange) return {{lengths.begin()->first, -1}, {lengths.rbegin()->first, 1}};
   // Least squares on x = log2(length): weight = (x - mean) / sum (x - mean)^2
   double mean = 0, squares = 0;
-  for (const auto& [length, pairs] : lengths) mean += std::log2(length) / lengths.size();
-  for (const auto& [length, pairs] : lengths) squares += std::pow(std::log2(length) - mean, 2);
-  for (const auto& [length, pairs] : lengths) weights[length] = (std::log2(length) - mean) / squares;
+  for (const auto& [length, place] : places) mean += std::log2(place) / lengths.size();
+  for (const auto& [length, place] : places) squares += std::pow(std::log2(place) - mean, 2);
+  for (const auto& [length, place] : places) weights[length] = (std::log2(place) - mean) / squares;
   return weights;
 }
 
@@ -115,10 +143,12 @@ std::map<int64_t, double> WeightsOf(LengthContrast::Kind kind, const Lengths& le
 std::vector<PairRow> ContrastPairs(const Lengths& lengths, const std::map<int64_t, double>& weights) {
   std::map<std::string, std::map<int64_t, double>> differences;  // by question and length
   std::set<std::string> failed;                                  // at any of these lengths
+  std::map<std::string, uint32_t> kinds;                         // of answers, likewise
   for (const auto& [length, weight] : weights) {
     for (const PairRow& pair : lengths.at(length)) {
       if (pair.difference.has_value()) differences[pair.question_id].emplace(length, *pair.difference);
       if (HasFailure(pair)) failed.insert(pair.question_id);
+      kinds[pair.question_id] |= pair.answer_kinds;
     }
   }
   std::vector<PairRow> result;
@@ -130,6 +160,7 @@ std::vector<PairRow> ContrastPairs(const Lengths& lengths, const std::map<int64_
     contrast.candidate_value = found->second.rbegin()->second;
     contrast.difference = 0;
     if (failed.contains(pair.question_id) && !HasFailure(contrast)) contrast.candidate_error = "at another length";
+    contrast.answer_kinds = kinds.at(pair.question_id);
     for (const auto& [length, difference] : found->second) *contrast.difference += weights.at(length) * difference;
     result.push_back(std::move(contrast));
   }
@@ -179,9 +210,9 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
   row.context_length = length;
   row.baseline = baseline;
   row.candidate = candidate;
-  std::vector<TaskDifferences> tasks, answered_tasks;
+  std::vector<TaskDifferences> tasks;
   std::vector<TaskRatio> ratios;
-  bool do_failures_count = false;
+  Parts parts;
   for (const auto& [key, info] : grouped.metrics) {
     if (CanBeAveraged(info)) row.planned_task_count += grouped.planned.contains({key.first, length});
   }
@@ -194,12 +225,11 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
     if (values.empty()) continue;
     tasks.push_back({GroupByCluster(values), 1, design_effects.Of(key, length)});
     ratios.push_back({tasks.back().clusters, ScaledBaseline(found->second, info)});
-    const std::vector<ClusteredValue> answered = ScaledDifferences(Answered(found->second), info);
-    answered_tasks.push_back({GroupByCluster(answered), 1, tasks.back().design_effect});
-    do_failures_count |= DoFailuresCount(found->second);
+    parts.Add(found->second, 1, tasks.back().design_effect,
+              [&](const auto& part) { return GroupByCluster(ScaledDifferences(part, info)); });
     if (options.with_max_t) {
       AddContributions(task, values, row.contributions);
-      AddContributions(task, answered, row.answered_contributions);
+      AddContributions(task, ScaledDifferences(Answered(found->second), info), row.answered_contributions);
     }
     const double worst = *info.worst_value;
     const double span = *info.best_value - worst;
@@ -219,7 +249,7 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
   row.baseline_mean /= tasks.size();
   row.candidate_mean /= tasks.size();
   Assign(InferDifference(tasks, OptionsFor(options, options.margin, 1)), row);
-  if (do_failures_count) SetAnswered(answered_tasks, OptionsFor(options, options.margin, 1), row);
+  parts.Infer(OptionsFor(options, options.margin, 1), row);
   row.relative = InferRelativeGain(ratios, row, options.confidence);
   row.sample_count = row.value_count;
   return row;
@@ -229,15 +259,17 @@ std::vector<LengthContrast> ContrastLengths(LengthContrast::Kind kind, const Gro
                                             const DesignEffects& design_effects, const std::string& baseline,
                                             const std::string& candidate, const CompareOptions& options) {
   std::vector<LengthContrast> contrasts;
-  std::vector<TaskDifferences> all_tasks, all_answered;
-  bool do_failures_count = false;
+  std::vector<TaskDifferences> all_tasks;
+  Parts all_parts;
   std::map<int64_t, double> all_weights;
   LengthContrast all;
   for (const auto& [key, lengths] : grouped.pairs) {
     const auto& [task, metric_index, metric] = key;
     const MetricInfo& info = grouped.metrics.at({task, metric});
     if (!info.is_primary || lengths.size() < (kind == LengthContrast::Kind::kSlope ? 3 : 2)) continue;
-    const std::map<int64_t, double> weights = WeightsOf(kind, lengths);
+    std::map<int64_t, double> places;  // the length itself, or that of the longest prompt
+    for (const auto& [length, pairs] : lengths) places[length] = grouped.tested.At(task, length).Tokens();
+    const std::map<int64_t, double> weights = WeightsOf(kind, lengths, places);
     const std::vector<PairRow> pairs = ContrastPairs(lengths, weights);
     if (pairs.empty()) continue;
     LengthContrast row;
@@ -256,16 +288,18 @@ std::vector<LengthContrast> ContrastLengths(LengthContrast::Kind kind, const Gro
       weight_sum += std::abs(weight);
     }
     // A slope is equivalent to zero when the change over all lengths that it implies is within the margin.
-    const double unit =
-        kind == LengthContrast::Kind::kSlope ? std::log2(row.long_length) - std::log2(row.short_length) : 1;
-    const double width = Width(MetricRange(info, lengths.begin()->second));
+    const double unit = kind == LengthContrast::Kind::kSlope
+                            ? std::log2(places.rbegin()->second) - std::log2(places.begin()->second)
+                            : 1;
+    const double width = RangeOf(info.worst_value, info.best_value).Width();
     const double design_effect = design_effects.Of(key, row.long_length);
     const bool has_span = CanBeAveraged(info);
     const InferenceOptions own =
         OptionsFor(options, has_span ? std::optional(options.margin * width / unit) : std::nullopt, Direction(info));
     Assign(InferDifference({{ClustersOf(pairs), weight_sum * width, design_effect}}, own), row);
-    const std::vector<PairRow> answered = Answered(pairs);
-    if (DoFailuresCount(pairs)) SetAnswered({{ClustersOf(answered), weight_sum * width, design_effect}}, own, row);
+    Parts parts;
+    parts.Add(pairs, weight_sum * width, design_effect, [](const auto& part) { return ClustersOf(part); });
+    parts.Infer(own, row);
     row.question_count = row.value_count;
     contrasts.push_back(row);
 
@@ -283,18 +317,22 @@ std::vector<LengthContrast> ContrastLengths(LengthContrast::Kind kind, const Gro
     all.long_difference += row.long_difference * scale;
     all.is_unfinished |= row.is_unfinished;
     all_tasks.push_back({GroupByCluster(ScaledDifferences(pairs, info)), weight_sum, design_effect});
-    all_answered.push_back({GroupByCluster(ScaledDifferences(answered, info)), weight_sum, design_effect});
-    do_failures_count |= DoFailuresCount(pairs);
+    all_parts.Add(pairs, weight_sum, design_effect,
+                  [&](const auto& part) { return GroupByCluster(ScaledDifferences(part, info)); });
   }
   if (all_tasks.size() < 2) return contrasts;
   Assign(InferDifference(all_tasks, OptionsFor(options, all.margin, 1)), all);
-  if (do_failures_count) SetAnswered(all_answered, OptionsFor(options, all.margin, 1), all);
+  all_parts.Infer(OptionsFor(options, all.margin, 1), all);
   all.task = all.metric = "";
   all.short_difference /= all_tasks.size();
   all.long_difference /= all_tasks.size();
   all.question_count = all.value_count;
   contrasts.push_back(all);
   return contrasts;
+}
+
+PairSource& SourceOf(PairSource& own, const CompareOptions& options) {
+  return options.source == nullptr ? own : *options.source;
 }
 
 // Fills a report in which only the pairing is set. `where` names the source of the pairs in errors.
@@ -375,14 +413,14 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
   row.is_unfinished = std::ssize(pairs) < row.planned_count;
   row.is_incomplete = row.failed_count > 0 || row.sample_count < row.planned_count;
 
-  const Range range = MetricRange(info, pairs);
+  const double width = RangeOf(info.worst_value, info.best_value).Width();
   const std::vector<Cluster> baseline_clusters = GroupByCluster(baseline);
   const std::vector<Cluster> candidate_clusters = GroupByCluster(candidate);
   row.baseline_mean = MeanOfClusters(baseline_clusters).mean;
   row.candidate_mean = MeanOfClusters(candidate_clusters).mean;
   const auto interval_of = [&](const std::vector<ClusteredValue>& side, std::optional<double> effect) {
-    return ScoreInterval(GroupByCluster(side), {info.is_binary, RangeOfValues(info.worst_value, info.best_value, side),
-                                                options.confidence, effect});
+    return ScoreInterval(GroupByCluster(side),
+                         {info.is_binary, RangeOf(info.worst_value, info.best_value), options.confidence, effect});
   };
   row.baseline_interval = interval_of(baseline, info.baseline_design_effect);
   row.candidate_interval = interval_of(candidate, info.candidate_design_effect);
@@ -390,9 +428,11 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
   const bool has_span = info.worst_value.has_value() && info.best_value.has_value();
   const double design_effect = BorrowedDesignEffect(clusters, info.design_effect, PooledDesignEffect({clusters}));
   const InferenceOptions inference =
-      OptionsFor(options, has_span ? std::optional(options.margin * Width(range)) : std::nullopt, Direction(info));
-  Assign(InferDifference({{clusters, Width(range), design_effect}}, inference), row);
-  if (DoFailuresCount(pairs)) SetAnswered({{ClustersOf(Answered(pairs)), Width(range), design_effect}}, inference, row);
+      OptionsFor(options, has_span ? std::optional(options.margin * width) : std::nullopt, Direction(info));
+  Assign(InferDifference({{clusters, width, design_effect}}, inference), row);
+  Parts parts;
+  parts.Add(pairs, width, design_effect, [](const auto& part) { return ClustersOf(part); });
+  parts.Infer(inference, row);
   if (HasZero(info)) row.relative = InferRelativeGain({{clusters, baseline_clusters}}, row, options.confidence);
   AdjustForMultipleTests({&row}, 1, options.confidence);
   return row;
@@ -401,7 +441,9 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
 absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, int64_t job_id, const std::string& baseline,
                                                  const std::string& candidate, const CompareOptions& options) {
   ComparisonReport report;
-  ASSIGN_OR_RETURN(GroupedPairs grouped, ReadPairs(reader, job_id, baseline, candidate, report));
+  PairSource own;
+  ASSIGN_OR_RETURN(GroupedPairs grouped,
+                   ReadPairs(reader, job_id, baseline, candidate, SourceOf(own, options), report));
   KeepContexts(options.contexts, grouped);
   return CompareGrouped(grouped, absl::StrCat("job ", job_id), baseline, candidate, options, std::move(report));
 }
@@ -411,7 +453,9 @@ absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, const db::J
   if (baseline.job_id == candidate.job_id)
     return CompareVariants(reader, baseline.job_id, baseline.name, candidate.name, options);
   ComparisonReport report;
-  ASSIGN_OR_RETURN(GroupedPairs grouped, ReadPairsAcrossJobs(reader, baseline, candidate, report));
+  PairSource own;
+  ASSIGN_OR_RETURN(GroupedPairs grouped,
+                   ReadPairsAcrossJobs(reader, baseline, candidate, SourceOf(own, options), report));
   KeepContexts(options.contexts, grouped);
   return CompareGrouped(grouped, absl::StrCat("the pair of jobs ", baseline.job_id, " and ", candidate.job_id),
                         baseline.name, db::JobVariantLabel(candidate, baseline.job_id), options, std::move(report));

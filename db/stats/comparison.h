@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ inline constexpr double kDefaultMargin = 0.03;
 // answers are. One half serves to choose a candidate, the other to test it.
 enum class Contexts { kAll, kChoice, kConfirmation };
 
+struct PairSource;  // db/stats/grouped_pairs.h
+
 struct CompareOptions {
   double confidence = 0.95;
   Contexts contexts = Contexts::kAll;
@@ -31,6 +34,7 @@ struct CompareOptions {
   bool with_sign_flip = true;
   SignFlipOptions sign_flip;
   bool with_max_t = false;  // the family of means over tasks is adjusted by max-t once every answer of it is there
+  std::shared_ptr<PairSource> source;  // what several comparisons with one baseline have in common; may be empty
 };
 
 // Of one task, metric and length; differences in the metric's unit. A metric without bounds has no margin.
@@ -44,7 +48,7 @@ struct Comparison : Inference {
   int64_t failed_count = 0;    // pairs with a failure on either side
   bool is_incomplete = false;  // failures, or fewer pairs than planned
   double baseline_mean = 0, candidate_mean = 0;
-  Interval baseline_interval, candidate_interval;
+  std::optional<Interval> baseline_interval, candidate_interval;  // none: equal values without bounds, or one context
   RelativeGain relative;
   int64_t gain_count = 0;  // pairs where the candidate is better, and where it is worse (v. best_value)
   int64_t loss_count = 0;

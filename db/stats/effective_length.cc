@@ -1,6 +1,7 @@
 #include "db/stats/effective_length.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -126,6 +127,13 @@ EffectiveLength FindEffectiveLength(const std::vector<LengthValues>& tasks, cons
 
 absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader, int64_t job_id,
                                                               const EffectiveLengthOptions& options) {
+  ASSIGN_OR_RETURN(const TestedLengths tested, TestedLengths::Read(reader, job_id));
+  return EffectiveLengths(reader, job_id, options, tested);
+}
+
+absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader, int64_t job_id,
+                                                              const EffectiveLengthOptions& options,
+                                                              const TestedLengths& tested) {
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
   ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader.Variants(job_id));
@@ -145,8 +153,10 @@ absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader
       TaskValues& task = all.emplace_back(TaskValues{&metric, {}, {}});
       for (const db::CellRow& cell : cells) {
         if (cell.cell.variant != variant.name || cell.cell.task != metric.task) continue;
-        task.missing[cell.cell.context_length] = cell.cell.planned_count;
-        task.values[cell.cell.context_length];
+        const std::optional<int64_t> length = tested.Of(cell.cell.task, cell.cell.context_length);
+        if (!length.has_value()) continue;
+        task.missing[*length] = cell.cell.planned_count;
+        task.values[*length];
       }
     }
     RETURN_IF_ERROR(reader.EachSampleRow(job_id, variant.name, [&](const db::SampleRow& sample) -> absl::Status {
@@ -155,11 +165,11 @@ absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader
         if (sample.task != metric.task || sample.metric != metric.metric) continue;
         RETURN_IF_ERROR(CheckValue(sample.task, sample.metric, sample.value, metric.worst_value, metric.best_value));
         const std::optional<double> value = sample.error_code.has_value() ? metric.worst_value : sample.value;
-        if (!value.has_value()) continue;
-        --task.missing[sample.context_length];
-        task.values[sample.context_length].push_back(
-            {sample.question_id, sample.cluster,
-             (*value - *metric.worst_value) / (*metric.best_value - *metric.worst_value)});
+        const std::optional<int64_t> length = tested.Of(sample.task, sample.context_length);
+        if (!value.has_value() || !length.has_value()) continue;
+        --task.missing[*length];
+        task.values[*length].push_back({sample.question_id, sample.cluster,
+                                        (*value - *metric.worst_value) / (*metric.best_value - *metric.worst_value)});
       }
       return absl::OkStatus();
     }));

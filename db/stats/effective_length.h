@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "db/reader.h"
 #include "db/stats/clusters.h"
+#include "db/stats/tested_lengths.h"
 
 namespace varifocal::stats {
 
@@ -67,8 +68,12 @@ struct EffectiveLength {
 EffectiveLength FindEffectiveLength(const std::vector<LengthValues>& tasks, const EffectiveLengthOptions& options);
 
 // Of every variant of the job: each task whose primary metric has a worst and a best value, then the mean over them if
-// there are two, at the lengths that all of them have; tasks with a single length are left out.
+// there are two, at the lengths that all of them have; tasks with a single length are left out. Lengths are those of
+// db/stats/tested_lengths.h: one that no prompt reaches is none.
 absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader, int64_t job_id,
                                                               const EffectiveLengthOptions& options = {});
+absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader, int64_t job_id,
+                                                              const EffectiveLengthOptions& options,
+                                                              const TestedLengths& tested);
 
 }  // namespace varifocal::stats

@@ -23,6 +23,12 @@ struct Values {
 }  // namespace
 
 absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t job_id, double confidence) {
+  ASSIGN_OR_RETURN(const TestedLengths tested, TestedLengths::Read(reader, job_id));
+  return EstimateScores(reader, job_id, tested, confidence);
+}
+
+absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t job_id, const TestedLengths& tested,
+                                                     double confidence) {
   ASSIGN_OR_RETURN(std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
   ASSIGN_OR_RETURN(std::vector<db::CellRow> cells, reader.Cells(job_id));
   std::vector<Estimate> estimates;
@@ -35,11 +41,12 @@ absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t
   std::set<std::string> variants;
   for (const db::CellRow& cell : cells) {
     variants.insert(cell.cell.variant);
+    const std::optional<int64_t> length = tested.Of(cell.cell.task, cell.cell.context_length);
+    if (!length.has_value()) continue;
     for (const db::TaskMetricRecord& metric : metrics) {
       if (metric.task != cell.cell.task) continue;
-      place_of[{cell.cell.variant, metric.task, metric.metric, cell.cell.context_length}] = estimates.size();
-      estimates.push_back(
-          {cell.cell.variant, metric.task, metric.metric, cell.cell.context_length, cell.cell.planned_count});
+      place_of[{cell.cell.variant, metric.task, metric.metric, *length}] = estimates.size();
+      estimates.push_back({cell.cell.variant, metric.task, metric.metric, *length, cell.cell.planned_count});
       metric_of.push_back(&metric);
     }
   }
@@ -58,8 +65,7 @@ absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t
     const bool has_worst = metric.worst_value.has_value();
     if (!has_worst && values.failed_count > 0) values.counted.clear();
     clusters[i] = GroupByCluster(values.counted);
-    options[i] = {metric.is_binary, RangeOfValues(metric.worst_value, metric.best_value, values.counted), confidence,
-                  std::nullopt};
+    options[i] = {metric.is_binary, RangeOf(metric.worst_value, metric.best_value), confidence, std::nullopt};
     if (clusters[i].empty()) return;
     const bool has_span = has_worst && metric.best_value.has_value() && *metric.best_value != *metric.worst_value;
     effects[estimate.variant].Add(
@@ -73,7 +79,9 @@ absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t
     std::optional<size_t> place;
     Values values;
     RETURN_IF_ERROR(reader.EachSampleRow(job_id, variant, [&](const db::SampleRow& sample) -> absl::Status {
-      const auto found = place_of.find({variant, sample.task, sample.metric, sample.context_length});
+      const std::optional<int64_t> length = tested.Of(sample.task, sample.context_length);
+      if (!length.has_value()) return absl::OkStatus();
+      const auto found = place_of.find({variant, sample.task, sample.metric, *length});
       if (found == place_of.end()) return absl::OkStatus();
       if (place != found->second) {  // rows of a cell and metric follow each other
         if (place.has_value()) finish(*place, std::move(values));

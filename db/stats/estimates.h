@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "db/reader.h"
 #include "db/stats/score_intervals.h"
+#include "db/stats/tested_lengths.h"
 
 namespace varifocal::stats {
 
@@ -23,7 +24,9 @@ struct Estimate {
   std::optional<Interval> interval;  // of `mean`
 };
 
-// In the order of the cells, then of the metrics.
+// In the order of the cells, then of the metrics; cells that repeat the prompts of a shorter length are left out.
 absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t job_id, double confidence = 0.95);
+absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t job_id, const TestedLengths& tested,
+                                                     double confidence = 0.95);
 
 }  // namespace varifocal::stats

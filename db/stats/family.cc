@@ -1,6 +1,7 @@
 #include "db/stats/family.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "base/status_macros.h"
 #include "db/stats/adjust_together.h"
@@ -15,7 +16,9 @@ bool IsSame(const db::JobVariant& a, const db::JobVariant& b) { return a.job_id 
 
 absl::StatusOr<std::vector<CandidateReport>> CompareFamily(db::Reader& reader, const db::JobVariant& baseline,
                                                            const std::vector<db::JobVariant>& candidates,
-                                                           const CompareOptions& options) {
+                                                           const CompareOptions& asked) {
+  CompareOptions options = asked;
+  if (options.source == nullptr) options.source = std::make_shared<PairSource>();
   std::vector<CandidateReport> family;
   for (const db::JobVariant& candidate : candidates) family.push_back({candidate, {}, ""});
   ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader.Variants(baseline.job_id));
@@ -42,7 +45,7 @@ absl::StatusOr<std::vector<CandidateReport>> CompareFamily(db::Reader& reader, c
     if (member.candidate.job_id != baseline.job_id) continue;
     ComparisonReport unused;
     ASSIGN_OR_RETURN(const GroupedPairs planned,
-                     ReadPairs(reader, baseline.job_id, baseline.name, member.candidate.name, unused));
+                     ReadPairs(reader, baseline.job_id, baseline.name, member.candidate.name, *options.source, unused));
     const DeclaredTests declared = planned.Declared();
     unanswered.suite += declared.suite;
     unanswered.primary += declared.primary;

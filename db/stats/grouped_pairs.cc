@@ -29,13 +29,36 @@ absl::Status CheckVariants(db::Reader& reader, int64_t job_id, const std::string
   return absl::OkStatus();
 }
 
+absl::StatusOr<const TestedLengths*> TestedOf(db::Reader& reader, int64_t job_id, PairSource& source) {
+  if (const auto known = source.tested.find(job_id); known != source.tested.end()) return &known->second;
+  ASSIGN_OR_RETURN(TestedLengths tested, TestedLengths::Read(reader, job_id));
+  return &source.tested.emplace(job_id, std::move(tested)).first->second;
+}
+
+absl::StatusOr<const AnswerKindMarks*> MarksOf(db::Reader& reader, int64_t job_id, const std::string& variant,
+                                               PairSource& source) {
+  const auto [known, is_new] = source.variants.try_emplace({job_id, variant});
+  if (!is_new) return &known->second;
+  RETURN_IF_ERROR(reader.EachMarkedAnswer(job_id, variant, [&](db::MarkedAnswerRow row) {
+    known->second[{std::move(row.task), row.context_length, std::move(row.question_id)}] = row.answer_kinds;
+    return absl::OkStatus();
+  }));
+  return &known->second;
+}
+
 // Sorts pairs into the groups of the metrics and cells that are known.
 class PairGrouper {
  public:
+  // `planned` by task and length of the suite.
   PairGrouper(int64_t job_id, const std::vector<db::TaskMetricRecord>& metrics,
-              std::map<std::pair<std::string, int64_t>, int64_t> planned)
-      : job_id_(job_id) {
-    grouped_.planned = std::move(planned);
+              const std::map<std::pair<std::string, int64_t>, int64_t>& planned, const TestedLengths& tested,
+              std::vector<const AnswerKindMarks*> marks)
+      : job_id_(job_id), marks_(std::move(marks)) {
+    grouped_.tested = tested;
+    for (const auto& [cell, count] : planned) {
+      if (const std::optional<int64_t> length = tested.Of(cell.first, cell.second))
+        grouped_.planned[{cell.first, *length}] = count;
+    }
     for (const db::TaskMetricRecord& metric : metrics) {
       grouped_.metrics[{metric.task, metric.metric}] = {.is_binary = metric.is_binary,
                                                         .is_primary = metric.metric_index == 0,
@@ -46,6 +69,13 @@ class PairGrouper {
   }
 
   absl::Status Add(PairRow pair) {
+    const std::optional<int64_t> length = grouped_.tested.Of(pair.task, pair.context_length);
+    if (!length.has_value()) return absl::OkStatus();  // asked with the same prompts at a shorter length
+    for (const AnswerKindMarks* marks : marks_) {
+      const auto found = marks->find({pair.task, pair.context_length, pair.question_id});
+      if (found != marks->end()) pair.answer_kinds |= found->second;
+    }
+    pair.context_length = *length;
     const auto metric = grouped_.metrics.find({pair.task, pair.metric});
     if (metric == grouped_.metrics.end() || !grouped_.planned.contains({pair.task, pair.context_length})) {
       return absl::DataLossError(absl::StrCat("the database is damaged: job ", job_id_, " has answers to task ",
@@ -62,6 +92,7 @@ class PairGrouper {
 
  private:
   const int64_t job_id_;
+  const std::vector<const AnswerKindMarks*> marks_;
   GroupedPairs grouped_;
   std::map<std::pair<std::string, std::string>, int64_t> metric_index_;
 };
@@ -122,7 +153,7 @@ void KeepContexts(Contexts contexts, GroupedPairs& grouped) {
 }
 
 absl::StatusOr<GroupedPairs> ReadPairs(db::Reader& reader, int64_t job_id, const std::string& baseline,
-                                       const std::string& candidate, ComparisonReport& report) {
+                                       const std::string& candidate, PairSource& source, ComparisonReport& report) {
   RETURN_IF_ERROR(CheckVariants(reader, job_id, baseline, candidate));
   ASSIGN_OR_RETURN(report.tokenizers_differ, reader.TokenizersDiffer(job_id, baseline, candidate));
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
@@ -133,14 +164,20 @@ absl::StatusOr<GroupedPairs> ReadPairs(db::Reader& reader, int64_t job_id, const
     int64_t& count = planned[{cell.cell.task, cell.cell.context_length}];
     count = std::max(count, cell.cell.planned_count);
   }
-  PairGrouper grouper(job_id, metrics, std::move(planned));
+  ASSIGN_OR_RETURN(const TestedLengths* const tested, TestedOf(reader, job_id, source));
+  std::vector<const AnswerKindMarks*> marks;
+  for (const std::string& variant : {baseline, candidate}) {
+    ASSIGN_OR_RETURN(marks.emplace_back(), MarksOf(reader, job_id, variant, source));
+  }
+  PairGrouper grouper(job_id, metrics, planned, *tested, std::move(marks));
   RETURN_IF_ERROR(
       reader.EachPair(job_id, baseline, candidate, [&](PairRow pair) { return grouper.Add(std::move(pair)); }));
   return grouper.Take();
 }
 
 absl::StatusOr<GroupedPairs> ReadPairsAcrossJobs(db::Reader& reader, const db::JobVariant& baseline,
-                                                 const db::JobVariant& candidate, ComparisonReport& report) {
+                                                 const db::JobVariant& candidate, PairSource& source,
+                                                 ComparisonReport& report) {
   ASSIGN_OR_RETURN(db::CrossPairs cross, db::PairAcrossJobs(reader, baseline, candidate));
   report.is_across_jobs = true;
   report.tokenizers_differ = cross.tokenizers_differ;
@@ -152,10 +189,18 @@ absl::StatusOr<GroupedPairs> ReadPairsAcrossJobs(db::Reader& reader, const db::J
     report.candidate_left_out_count += cell.candidate_left_out_count;
     if (cell.planned_count > 0) planned[{cell.task, cell.context_length}] = cell.planned_count;
   }
-  PairGrouper grouper(baseline.job_id, cross.metrics, std::move(planned));
+  ASSIGN_OR_RETURN(const TestedLengths* const tested, TestedOf(reader, baseline.job_id, source));
+  std::vector<const AnswerKindMarks*> marks;
+  for (const db::JobVariant* variant : {&baseline, &candidate}) {
+    ASSIGN_OR_RETURN(marks.emplace_back(), MarksOf(reader, variant->job_id, variant->name, source));
+  }
+  PairGrouper grouper(baseline.job_id, cross.metrics, planned, *tested, std::move(marks));
   for (PairRow& pair : cross.pairs) RETURN_IF_ERROR(grouper.Add(std::move(pair)));
   GroupedPairs grouped = grouper.Take();
-  for (db::PairedCell& cell : cross.cells) grouped.cells[{cell.task, cell.context_length}] = std::move(cell);
+  for (db::PairedCell& cell : cross.cells) {
+    if (const std::optional<int64_t> length = grouped.tested.Of(cell.task, cell.context_length))
+      grouped.cells[{cell.task, *length}] = std::move(cell);
+  }
   return grouped;
 }
 

@@ -15,6 +15,7 @@
 #include "db/pairing.h"
 #include "db/reader.h"
 #include "db/stats/comparison.h"
+#include "db/stats/tested_lengths.h"
 
 namespace varifocal::stats {
 
@@ -24,6 +25,7 @@ struct GroupedPairs {
   std::map<std::pair<std::string, std::string>, MetricInfo> metrics;  // by task and metric
   std::map<std::pair<std::string, int64_t>, int64_t> planned;         // by task and length
   std::map<std::pair<std::string, int64_t>, db::PairedCell> cells;    // across jobs
+  TestedLengths tested;                                               // of the baseline's job; all lengths here are its
 
   DeclaredTests Declared() const;
 };
@@ -34,10 +36,20 @@ bool CanBeAveraged(const MetricInfo& info);
 // Leaves the pairs of these contexts. A cell that was finished remains finished.
 void KeepContexts(Contexts contexts, GroupedPairs& grouped);
 
+// Of a variant's answers, by task, length of the suite and question: marks of db/answer_kinds.h.
+using AnswerKindMarks = std::map<std::tuple<std::string, int64_t, std::string>, uint32_t>;
+
+// What is read once for several comparisons of one database.
+struct PairSource {
+  std::map<int64_t, TestedLengths> tested;                              // by job
+  std::map<std::pair<int64_t, std::string>, AnswerKindMarks> variants;  // by job and name
+};
+
 // Both fill in the pairing fields of `report`.
 absl::StatusOr<GroupedPairs> ReadPairs(db::Reader& reader, int64_t job_id, const std::string& baseline,
-                                       const std::string& candidate, ComparisonReport& report);
+                                       const std::string& candidate, PairSource& source, ComparisonReport& report);
 absl::StatusOr<GroupedPairs> ReadPairsAcrossJobs(db::Reader& reader, const db::JobVariant& baseline,
-                                                 const db::JobVariant& candidate, ComparisonReport& report);
+                                                 const db::JobVariant& candidate, PairSource& source,
+                                                 ComparisonReport& report);
 
 }  // namespace varifocal::stats

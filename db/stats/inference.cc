@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace {
 
 // With one pair of +difference_max and one of -difference_max added.
 double SparseVariance(const TaskDifferences& task, const ClusteredMean& mean) {
+  if (std::isinf(task.difference_max)) return 0;  // no pair has a largest difference
   const double n = mean.value_count;
   const double seen = n * n * mean.standard_error * mean.standard_error;
   return (seen + 2 * task.design_effect * task.difference_max * task.difference_max) / ((n + 2) * (n + 2));
@@ -50,9 +52,17 @@ AdjustedValues Adjust(size_t family_size, size_t test_count, const std::vector<d
   return adjusted;
 }
 
-Outcome Decide(double difference, double direction, double p_adjusted, double p_equivalence_adjusted, double level) {
-  if (p_adjusted < level) return difference * direction > 0 ? Outcome::kBetter : Outcome::kWorse;
-  return p_equivalence_adjusted < level ? Outcome::kEquivalent : Outcome::kUndecided;
+bool IsInside(double low, double high, const std::optional<double>& margin) {
+  return margin.has_value() && low > -*margin && high < *margin;
+}
+
+// Of a row or of one of its parts: difference, low and high.
+template <typename Values>
+Outcome Decide(const Values& values, const Inference& row, double p_adjusted, double p_equivalence_adjusted,
+               double level) {
+  if (p_adjusted < level) return values.difference * row.direction > 0 ? Outcome::kBetter : Outcome::kWorse;
+  return p_equivalence_adjusted < level && IsInside(values.low, values.high, row.margin) ? Outcome::kEquivalent
+                                                                                         : Outcome::kUndecided;
 }
 
 }  // namespace
@@ -69,6 +79,17 @@ const char* OutcomeName(Outcome outcome) {
       break;
   }
   return "undecided";
+}
+
+bool Inference::IsWithinMargin() const {
+  return (outcome == Outcome::kBetter || outcome == Outcome::kWorse) && IsInside(low, high, margin);
+}
+
+bool Inference::RestsOn(uint32_t answer_kind) const {
+  const auto found = without.find(answer_kind);
+  if (found == without.end() || is_unfinished || !can_infer || IsUnknownSpread()) return false;
+  if (found->second.can_infer) return found->second.outcome != outcome;
+  return outcome != Outcome::kUndecided;
 }
 
 Inference InferDifference(const std::vector<TaskDifferences>& tasks, const InferenceOptions& options) {
@@ -132,14 +153,14 @@ void SetSignFlip(SignFlipResult check, double confidence, Inference& row) {
   row.is_fragile = (row.p_value < level) != (row.sign_flip.p_value < level);
 }
 
-void SetAnswered(const std::vector<TaskDifferences>& tasks, InferenceOptions options, Inference& row) {
-  row.answered.emplace();
+AnsweredInference InferAnswered(const std::vector<TaskDifferences>& tasks, InferenceOptions options) {
   std::vector<TaskDifferences> answered = tasks;
   std::erase_if(answered, [](const TaskDifferences& task) { return task.clusters.empty(); });
-  if (answered.empty()) return;
+  if (answered.empty()) return {};
   options.with_sign_flip = false;
   const Inference inferred = InferDifference(answered, options);
-  row.answered = {inferred.difference, inferred.p_value, inferred.p_equivalence, inferred.can_infer};
+  return {inferred.difference, inferred.low,           inferred.high,     inferred.value_count,
+          inferred.p_value,    inferred.p_equivalence, inferred.can_infer};
 }
 
 void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
@@ -148,11 +169,16 @@ void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t decla
   const size_t count = std::max<size_t>(family.size(), std::max<int64_t>(declared_count, 1));
   const AdjustedValues all = Adjust(family.size(), count, max_t.all,
                                     [&](size_t i) { return std::pair(family[i]->p_value, family[i]->p_equivalence); });
-  const AdjustedValues answered = Adjust(family.size(), count, max_t.answered, [&](size_t i) {
-    const Inference& row = *family[i];
-    return row.answered ? std::pair(row.answered->p_value, row.answered->p_equivalence)
-                        : std::pair(row.p_value, row.p_equivalence);
-  });
+  const auto adjust_parts = [&](const std::vector<double>& max_t_values, auto part_of) {
+    return Adjust(family.size(), count, max_t_values, [&](size_t i) {
+      const Inference& row = *family[i];
+      const AnsweredInference* part = part_of(*family[i]);
+      return part != nullptr ? std::pair(part->p_value, part->p_equivalence)
+                             : std::pair(row.p_value, row.p_equivalence);
+    });
+  };
+  const auto answered_of = [](Inference& row) { return row.answered ? &*row.answered : nullptr; };
+  const AdjustedValues answered = adjust_parts(max_t.answered, answered_of);
   for (size_t i = 0; i < family.size(); ++i) {
     Inference& row = *family[i];
     row.test_count = count;
@@ -165,12 +191,32 @@ void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t decla
     const double detectable = DetectableDifference(row.standard_error, row.degrees, level / count);
     row.detectable_difference = detectable <= row.difference_max ? std::optional(detectable) : std::nullopt;
     if (row.is_unfinished) continue;
-    row.outcome = Decide(row.difference, row.direction, row.p_adjusted, row.p_equivalence_adjusted, level);
+    const Outcome by_t = Decide(row, row, row.p_adjusted, row.p_equivalence_adjusted, level);
+    const bool is_found = by_t == Outcome::kBetter || by_t == Outcome::kWorse;
+    row.outcome = is_found && row.IsUnknownSpread() ? Outcome::kUndecided : by_t;
     if (!row.answered) continue;
     AnsweredInference& without = *row.answered;
-    without.outcome = Decide(without.difference, row.direction, answered.differs[i], answered.equals[i], level);
-    row.do_failures_decide = !without.can_infer || without.outcome != row.outcome;
+    without.outcome = Decide(without, row, answered.differs[i], answered.equals[i], level);
+    row.do_failures_decide = !without.can_infer || without.outcome != by_t;
     if (row.do_failures_decide) row.outcome = Outcome::kUndecided;
+  }
+  std::set<uint32_t> kinds;
+  for (const Inference* row : family) {
+    for (const auto& [kind, part] : row->without) kinds.insert(kind);
+  }
+  for (const uint32_t kind : kinds) {
+    const auto part_of = [kind](Inference& row) {
+      const auto found = row.without.find(kind);
+      return found != row.without.end() ? &found->second : nullptr;
+    };
+    const AdjustedValues without = adjust_parts({}, part_of);
+    for (size_t i = 0; i < family.size(); ++i) {
+      AnsweredInference* const part = part_of(*family[i]);
+      if (part == nullptr) continue;
+      part->p_adjusted = without.differs[i];
+      part->outcome = Outcome::kUndecided;
+      if (part->can_infer) part->outcome = Decide(*part, *family[i], without.differs[i], without.equals[i], level);
+    }
   }
 }
 

@@ -11,6 +11,13 @@
 // effect difference_max^2) / (n + 2)^2 for n pairs. The test of equivalence has at least that variance in every task
 // most of whose clusters do not differ: its null hypothesis is a difference, and few pairs show it.
 //
+// Where no value has a bound (difference_max is infinite) nothing is clipped and no pair is added: the interval is that of
+// t. Too few clusters that differ then leave the variance as it is; without any spread nothing can be inferred.
+//
+// With few clusters that differ, t decides only what the sign flips find too. An equivalent difference has its interval
+// within the margin; a better or worse one may have it there as well (IsWithinMargin). The rules are
+// docs/decisions/0147.
+//
 // Units:   those of the values given; `margin` and `difference_max` too.
 // Source:  Satterthwaite 1946, Biometrics Bulletin 2, 110-114; Bonett and Price 2012, JEBS 37, 479-488; Schuirmann 1987
 //          (two one-sided tests).
@@ -18,6 +25,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -34,11 +42,13 @@ enum class Outcome { kUndecided, kBetter, kWorse, kEquivalent };
 
 const char* OutcomeName(Outcome outcome);  // "undecided", "better", "worse", "equivalent"
 
-// The same difference over the pairs that both sides answered.
+// The same difference over a part of the pairs: those that both sides answered, or answered without some kind of answer.
 struct AnsweredInference {
-  double difference = 0;
+  double difference = 0, low = 0, high = 0;
+  int64_t value_count = 0;
   double p_value = 1, p_equivalence = 1;
   bool can_infer = false;  // false also where no such pair is left
+  double p_adjusted = 1;   // of a kind of answers
   Outcome outcome = Outcome::kUndecided;
 };
 
@@ -68,13 +78,22 @@ struct Inference {
   Outcome outcome = Outcome::kUndecided;
   std::optional<AnsweredInference> answered;  // where failures count as values; its outcome is adjusted likewise
   bool do_failures_decide = false;            // it has another outcome, or none can be inferred: `outcome` is undecided
-  double direction = 1;                       // -1 where a negative difference is the better one
+  // By the mark of an answer kind (db/answer_kinds.h) that some pair has, over the pairs that both sides answered without
+  // it. They decide nothing.
+  std::map<uint32_t, AnsweredInference> without;
+  double direction = 1;  // -1 where a negative difference is the better one
+
+  // The spread between few contexts that differ is not known from them, and the check, which needs none, disagrees.
+  bool IsUnknownSpread() const { return is_variance_borrowed && is_fragile; }
+  bool IsWithinMargin() const;  // better or worse, by less than the margin
+  // Whether the outcome is another one, or none, without the answers of a kind.
+  bool RestsOn(uint32_t answer_kind) const;
 };
 
 // The contribution of one task to a mean over tasks.
 struct TaskDifferences {
   std::vector<Cluster> clusters;  // of differences
-  double difference_max = 1;      // the largest possible size of one difference
+  double difference_max = 1;      // the largest possible size of one difference; infinite without bounds
   double design_effect = 1;       // over all lengths; used where the clusters have no spread
 };
 
@@ -94,9 +113,8 @@ void InferFromStandardError(double standard_error, double degrees, const Inferen
 // Sets the check, and whether it disagrees.
 void SetSignFlip(SignFlipResult check, double confidence, Inference& row);
 
-// Sets row.answered from the pairs that both sides answered, in the order of InferDifference; tasks without any are left
-// out of the mean.
-void SetAnswered(const std::vector<TaskDifferences>& tasks, InferenceOptions options, Inference& row);
+// From a part of the pairs, in the order of InferDifference; tasks without any are left out of the mean.
+AnsweredInference InferAnswered(const std::vector<TaskDifferences>& tasks, InferenceOptions options);
 
 // p values adjusted by max-t, in the order of a family; of its rows, and of their `answered`. Empty for Holm's method.
 struct MaxTValues {

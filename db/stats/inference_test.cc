@@ -67,11 +67,16 @@ TEST(Compare, IntervalAndPCannotContradictEachOther) {
 
 // Four contexts that all lose a lot: worse by t, and a sign-flip test that cannot go below 2 / 16 does not agree.
 TEST(Compare, FewContextsAreFragileAndSayWhatTheyCanReach) {
-  const Comparison row = Compared({{-1, -1, 0, 0}, {-1, 0, 0, 0}, {-1, -1, -1, 0}, {-1, -1, 0, 0}});
+  const Comparison row = Compared({{-1, -1, 0, 0}, {-1, 0, 0, 0}, {-1, -1, -1, 0}, {-1, -1, -1, -1}});
   EXPECT_EQ(row.outcome, Outcome::kWorse);
   EXPECT_DOUBLE_EQ(row.p_sign_flip_min, 0.125);
   EXPECT_DOUBLE_EQ(row.sign_flip.p_value, 0.125);
   EXPECT_TRUE(row.is_fragile);
+  // With two contexts alike fewer than three differ from the rest: the spread is not known, and t alone decides nothing.
+  const Comparison alike = Compared({{-1, -1, 0, 0}, {-1, 0, 0, 0}, {-1, -1, -1, 0}, {-1, -1, 0, 0}});
+  EXPECT_LT(alike.p_value, 0.05);
+  EXPECT_TRUE(alike.is_variance_borrowed);
+  EXPECT_EQ(alike.outcome, Outcome::kUndecided);
   const Comparison lone = Compared({{-1, -1, -1, -1}});
   EXPECT_FALSE(lone.can_infer);
   EXPECT_EQ(lone.p_value, 1);
@@ -84,16 +89,20 @@ TEST(Compare, EquivalenceIsTwoOneSidedTests) {
   std::vector<std::vector<double>> clusters;
   for (int i = 0; i < 100; ++i) clusters.push_back({i % 10 == 0 ? 1.0 : 0.0, i % 10 == 5 ? -1.0 : 0.0, 0, 0});
   CompareOptions options;
-  options.margin = 0.02;
+  options.margin = 0.023;
   const Comparison row = Compared(clusters, options);
   EXPECT_EQ(row.difference, 0);
   // Ten clusters at +1/4 and ten at -1/4 of a hundred: se = sqrt(20 * (1/16) / 99 / 100) = 0.0112367. With one pair gained
   // and one lost more, design effect 400 se^2 / (20 / 399) = 1.00758: sqrt(400^2 se^2 + 2.01515) / 402 = 0.0117251.
   EXPECT_NEAR(row.standard_error, 0.0112367, 1e-7);
-  EXPECT_NEAR(row.p_equivalence, 1 - StudentTCdf(0.02 / 0.01172515, 99), 1e-6);
+  EXPECT_NEAR(row.p_equivalence, 1 - StudentTCdf(0.023 / 0.01172515, 99), 1e-6);
   EXPECT_EQ(row.outcome, Outcome::kEquivalent);
-  options.margin = 0.015;
-  EXPECT_EQ(Compared(clusters, options).outcome, Outcome::kUndecided);
+  // Two one-sided tests at 5 % are a 90 % interval: within 2 points, and the interval shown, of 95 %, is not.
+  options.margin = 0.02;
+  const Comparison wide = Compared(clusters, options);
+  EXPECT_LT(wide.p_equivalence, 0.05);
+  EXPECT_GT(wide.high, 0.02);
+  EXPECT_EQ(wide.outcome, Outcome::kUndecided);
 }
 
 // Nominal 5 %. 4,000 experiments: one standard error of a true rate of 5 % is 0.34 points, so a true rate between 4 and

@@ -1,6 +1,6 @@
 // null_rates [EXPERIMENTS [DRAWS [SECTION]]]: the false positives at nominal 5 % and the coverage of the 95 % interval in
 // simulated experiments, and exit 1 when one of them is outside the bounds in docs/measuring.md. SECTION is one of pairs,
-// relative_gains, base_rates, families and seeds; all of them unless given.
+// relative_gains, base_rates, unbounded, families and seeds; all of them unless given.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -134,6 +134,31 @@ bool CheckBaseRates(long experiments) {
   return all_good;
 }
 
+// Values without bounds: the t interval as it is.
+bool CheckUnbounded(long experiments) {
+  bool all_good = true;
+  const double slack = Slack(experiments);
+  std::printf("%-44s %11s %11s %11s %11s\n", "normal values without bounds", "correlation", "score", "difference",
+              "false");
+  struct Size {
+    int contexts, questions;
+    double correlation;
+  };
+  for (const Size& size :
+       {Size{2, 1, 0}, Size{3, 1, 0}, Size{4, 1, 0}, Size{6, 1, 0}, Size{8, 1, 0}, Size{12, 1, 0}, Size{25, 1, 0},
+        Size{100, 1, 0}, Size{3, 4, 0.5}, Size{6, 4, 0.5}, Size{12, 4, 0.5}, Size{100, 4, 0.5}}) {
+    const UnboundedRates rates = SimulateUnbounded({size.contexts, size.questions, size.correlation}, experiments, 9);
+    const auto is_near = [&](double coverage) { return std::abs(coverage - 0.95) <= 0.02 + slack; };
+    const bool is_good = is_near(rates.score) && is_near(rates.difference) && rates.contradictions == 0;
+    std::printf("%3d contexts of %d %27s %11.1f %9.2f %% %9.2f %% %9.2f %%%s\n", size.contexts, size.questions, "",
+                size.correlation, 100 * rates.score, 100 * rates.difference, 100 * rates.interval,
+                is_good ? "" : "  outside");
+    std::fflush(stdout);
+    all_good &= is_good;
+  }
+  return all_good;
+}
+
 bool CheckFamilies(long experiments) {
   bool all_good = true;
   std::printf("%-44s %17s %17s %17s\n", "a job without any difference", "some p < 0.05", "some outcome", "with max-t");
@@ -209,6 +234,7 @@ int main(int argc, char** argv) {
       {"pairs", [&] { return CheckPairs(experiments, draws); }},
       {"relative_gains", [&] { return CheckRelativeGains(experiments); }},
       {"base_rates", [&] { return CheckBaseRates(experiments); }},
+      {"unbounded", [&] { return CheckUnbounded(experiments); }},
       {"families", [&] { return CheckFamilies(experiments); }},
       {"seeds", [&] { return CheckSeeds(experiments); }},
   };
@@ -217,7 +243,7 @@ int main(int argc, char** argv) {
   if (experiments <= 0 || draws < 0 || !is_known) {
     std::fprintf(
         stderr,
-        "usage: null_rates [EXPERIMENTS [DRAWS [pairs|relative_gains|base_rates|families|seeds]]], DRAWS may be 0\n");
+        "usage: null_rates [EXPERIMENTS [DRAWS [pairs|relative_gains|base_rates|unbounded|families|seeds]]], DRAWS may be 0\n");
     return 2;
   }
   std::printf("%ld experiments a row, %ld sign flips each; nominal 5 %%.\n", experiments, draws);

@@ -188,4 +188,40 @@ NullRates SimulateNull(const NullDesign& design, int64_t experiment_count, int64
   return rates;
 }
 
+UnboundedRates SimulateUnbounded(const UnboundedDesign& design, int64_t experiment_count, uint64_t seed) {
+  constexpr double kTrueScore = -12.0;
+  Random random(absl::StrCat("unbounded ", seed));
+  const double shared = std::sqrt(design.correlation), own = std::sqrt(1 - design.correlation);
+  MetricInfo info;  // no worst and no best value
+  info.is_primary = true;
+  info.planned_count = static_cast<int64_t>(design.cluster_count) * design.cluster_size;
+  CompareOptions options;
+  options.with_sign_flip = false;
+  UnboundedRates rates;
+  for (int64_t experiment = 0; experiment < experiment_count; ++experiment) {
+    std::vector<db::PairRow> pairs;
+    for (int cluster = 0; cluster < design.cluster_count; ++cluster) {
+      const double commons[] = {Normal(random), Normal(random)};
+      for (int i = 0; i < design.cluster_size; ++i) {
+        db::PairRow& pair = pairs.emplace_back();
+        pair.cluster = absl::StrCat(cluster);
+        pair.question_id = absl::StrCat(pairs.size());
+        pair.baseline_value = kTrueScore + shared * commons[0] + own * Normal(random);
+        pair.candidate_value = kTrueScore + shared * commons[1] + own * Normal(random);
+        pair.difference = *pair.candidate_value - *pair.baseline_value;
+      }
+    }
+    const absl::StatusOr<Comparison> row = ComparePairs(pairs, info, options);
+    VF_CHECK(row.ok() && row->can_infer && row->baseline_interval.has_value(), "every experiment has an interval");
+    rates.score += row->baseline_interval->low <= kTrueScore && kTrueScore <= row->baseline_interval->high;
+    const bool excludes_zero = row->low > 0 || row->high < 0;
+    rates.difference += !excludes_zero;
+    rates.contradictions += excludes_zero != (row->p_value < 0.05);
+  }
+  rates.score /= experiment_count;
+  rates.difference /= experiment_count;
+  rates.interval = 1 - rates.difference;
+  return rates;
+}
+
 }  // namespace varifocal::stats

@@ -37,6 +37,22 @@ struct NullRates {
 
 NullRates SimulateNull(const NullDesign& design, int64_t experiment_count, int64_t draws, uint64_t seed);
 
+// Graded values without bounds, such as log-likelihoods: normal, one or several to a context.
+struct UnboundedDesign {
+  int cluster_count = 3;
+  int cluster_size = 1;
+  double correlation = 0;  // within a context
+};
+
+struct UnboundedRates {
+  double score = 0;            // share of the intervals of a mean score that contain the true one
+  double difference = 0;       // share of the intervals of a paired difference that do
+  double interval = 0;         // share of the latter that exclude zero, without a true difference
+  int64_t contradictions = 0;  // experiments where p < 0.05 and the interval disagree
+};
+
+UnboundedRates SimulateUnbounded(const UnboundedDesign& design, int64_t experiment_count, uint64_t seed);
+
 // A whole job: candidates and lengths, all compared with one baseline, adjusted together. Answers are right or wrong.
 struct FamilyDesign {
   int candidate_count = 17;

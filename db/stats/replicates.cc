@@ -106,12 +106,15 @@ ReplicatedInference InferReplicates(const std::vector<ReplicatedTask>& tasks, co
   ReplicatedInference result;
   static_cast<Inference&>(result) = InferDifference(OverSeeds(tasks, groups), contexts_only);
   result.is_over_seeds = std::all_of(groups.begin(), groups.end(), [](const auto& g) { return g.values.size() > 1; });
-  if (!result.is_over_seeds || !result.can_infer) return result;
+  if (!result.is_over_seeds || result.has_single_cluster) return result;
 
   const double probability = (1 + options.confidence) / 2;
   const double of_contexts = result.standard_error * result.standard_error;
   double of_seeds = 0, rest = 0, seed_quantiles = 0;  // the quantiles weighted with the groups' parts of of_seeds
-  double degrees_low = result.degrees, degrees_high = result.degrees;
+  // Without bounds the contexts may have no spread at all, and the seeds alone have one.
+  const bool have_contexts = result.can_infer;
+  double degrees_low = have_contexts ? result.degrees : std::numeric_limits<double>::infinity();
+  double degrees_high = have_contexts ? result.degrees : 0;
   std::vector<std::vector<double>> seed_means;
   for (const ReplicateGroup& group : groups) {
     seed_means.push_back(SeedMeans(group));
@@ -125,12 +128,15 @@ ReplicatedInference InferReplicates(const std::vector<ReplicatedTask>& tasks, co
     for (size_t t = 0; t < tasks.size(); ++t) rest += RestVariance(tasks[t], group, t) / (count * count);
   }
   const double variance = std::max({of_seeds, of_contexts, of_seeds + of_contexts - rest});
-  const double critical =
-      (seed_quantiles + (variance - of_seeds) * StudentTQuantile(probability, result.degrees)) / variance;
+  result.can_infer = variance > 0;
+  if (!result.can_infer) return result;
+  const double of_rest = have_contexts ? (variance - of_seeds) * StudentTQuantile(probability, result.degrees) : 0;
+  const double critical = (seed_quantiles + of_rest) / variance;
   result.seed_share = of_seeds / variance;
   InferFromStandardError(std::sqrt(variance),
                          DegreesOfCriticalValue(critical, degrees_low, degrees_high, options.confidence), options,
                          result);
+  result.is_variance_borrowed = false;  // it is the seeds', too
   const std::vector<double>& first = seed_means.front();
   result.p_sign_flip_min = groups.size() == 1 ? std::min(1.0, std::exp2(1.0 - first.size()))
                                               : SmallestPermutationP(first.size(), seed_means.back().size());

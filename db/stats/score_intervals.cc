@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "db/stats/special.h"
 
 namespace varifocal::stats {
 
-Range RangeOfValues(std::optional<double> worst, std::optional<double> best,
-                    const std::vector<ClusteredValue>& values) {
+Range RangeOf(std::optional<double> worst, std::optional<double> best) {
   if (worst.has_value() && best.has_value()) return {*worst, *best};
-  double most = 0;
-  for (const ClusteredValue& value : values) most = std::max(most, std::abs(value.value));
-  return {-most, most};
+  return {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
 }
 
 Interval WilsonInterval(double mean, double effective_count, double confidence) {
@@ -49,11 +47,13 @@ double EffectiveSampleCount(const std::vector<Cluster>& clusters, std::optional<
 
 namespace {
 
-Interval MeanInterval(const std::vector<Cluster>& clusters, const ScoreOptions& options) {
+std::optional<Interval> MeanInterval(const std::vector<Cluster>& clusters, const ScoreOptions& options) {
   const ClusteredMean mean = MeanOfClusters(clusters);
   const double lowest = std::min(options.range.low, options.range.high);
   const double highest = std::max(options.range.low, options.range.high);
-  if (mean.cluster_count < 2) return {lowest, highest};
+  const bool is_bounded = !std::isinf(options.range.Width());
+  if (!is_bounded && !(mean.standard_error > 0)) return std::nullopt;
+  if (mean.cluster_count < 2) return Interval{lowest, highest};
   double low = mean.mean;
   double high = mean.mean;
   if (mean.standard_error > 0) {
@@ -61,7 +61,7 @@ Interval MeanInterval(const std::vector<Cluster>& clusters, const ScoreOptions& 
     low -= half;
     high += half;
   }
-  if (!HasSpread(clusters)) {
+  if (is_bounded && !HasSpread(clusters)) {
     // Rule of three, for any confidence: the share q of other values with (1 - q)^n = 1 - confidence is near
     // -ln(1 - confidence) / n, which is 3/n at 95 %.
     const double count = EffectiveSampleCount(clusters, options.borrowed_design_effect);
@@ -69,12 +69,12 @@ Interval MeanInterval(const std::vector<Cluster>& clusters, const ScoreOptions& 
     low = std::min(low, mean.mean - share * (mean.mean - lowest));
     high = std::max(high, mean.mean + share * (highest - mean.mean));
   }
-  return {std::max(low, lowest), std::min(high, highest)};
+  return Interval{std::max(low, lowest), std::min(high, highest)};
 }
 
 }  // namespace
 
-Interval ScoreInterval(const std::vector<Cluster>& clusters, const ScoreOptions& options) {
+std::optional<Interval> ScoreInterval(const std::vector<Cluster>& clusters, const ScoreOptions& options) {
   if (!options.is_binary) return MeanInterval(clusters, options);
   return WilsonInterval(std::clamp(MeanOfClusters(clusters).mean, 0.0, 1.0),
                         EffectiveSampleCount(clusters, options.borrowed_design_effect), options.confidence);

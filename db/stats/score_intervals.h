@@ -4,11 +4,13 @@
 // effect. Where clusters show too little spread to estimate a design effect (a perfect score has none), it is borrowed:
 // the caller passes that of the same task, metric and variant at other lengths. With none to borrow a cluster counts as
 // one value. Other means: t interval with Satterthwaite's degrees of freedom; without spread the rule of three on the
-// effective sample size: at most a share 3 / size of the values may differ, by the whole range.
+// effective sample size: at most a share 3 / size of the values may differ, by the whole range. Values without bounds have
+// the t interval as it is, and none without spread: nothing says how far another value may be.
 //
 // Source: Wilson 1927; Korn and Graubard 1998 (effective sample size); Hanley and Lippman-Hand 1983 (rule of three).
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -21,13 +23,14 @@ struct Interval {
   double high = 0;
 };
 
-struct Range {  // of a single value: worst and best of a metric, in either order
+// Of a single value: worst and best of a metric, in either order; infinite where the metric lacks one of them.
+struct Range {
   double low = 0;
   double high = 1;
-};
 
-// From worst to best; where a metric lacks one of them, as far from zero as its values in either direction.
-Range RangeOfValues(std::optional<double> worst, std::optional<double> best, const std::vector<ClusteredValue>& values);
+  double Width() const { return std::abs(high - low); }
+};
+Range RangeOf(std::optional<double> worst, std::optional<double> best);
 
 // Wilson's interval for a share `mean` of `effective_count` independent values (which need not be whole).
 Interval WilsonInterval(double mean, double effective_count, double confidence = 0.95);
@@ -44,8 +47,8 @@ struct ScoreOptions {
   std::optional<double> borrowed_design_effect;
 };
 
-// For a single cluster of a metric that is not binary: the whole range.
-Interval ScoreInterval(const std::vector<Cluster>& clusters, const ScoreOptions& options);
+// For a single cluster of a metric that is not binary: the whole range, none without bounds.
+std::optional<Interval> ScoreInterval(const std::vector<Cluster>& clusters, const ScoreOptions& options);
 
 // The smallest true difference that a two-sided t test at `level` would find four times out of five.
 double DetectableDifference(double standard_error, double degrees, double level = 0.05);

@@ -80,7 +80,7 @@ TEST(Intervals, DifferencesOfEqualClustersAreScipys) {
   for (const Json& c : Golden()["t_interval"]) {
     std::vector<Cluster> clusters;
     for (const Json& difference : c["differences"]) clusters.push_back({difference.get<double>(), 1});
-    const Interval interval = ScoreInterval(clusters, {.range = {-10, 10}});
+    const Interval interval = *ScoreInterval(clusters, {.range = {-10, 10}});
     EXPECT_NEAR(MeanOfClusters(clusters).mean, c["mean"].get<double>(), 1e-14);
     EXPECT_NEAR(interval.low, c["low"].get<double>(), 1e-9) << c.dump();
     EXPECT_NEAR(interval.high, c["high"].get<double>(), 1e-9) << c.dump();
@@ -284,18 +284,83 @@ TEST(Intervals, RuleOfThreeWhereNoVarianceIsSeen) {
   const double share = -std::log(0.05) / 12;  // 0.2496, "three over twelve"
   EXPECT_NEAR(share, 3.0 / 12, 5e-4);
   const std::vector<Cluster> perfect(12, Cluster{4, 4, 4});
-  const Interval all = ScoreInterval(perfect, {.range = {0, 1}});
+  const Interval all = *ScoreInterval(perfect, {.range = {0, 1}});
   EXPECT_DOUBLE_EQ(all.low, 1 - share) << "a cluster counts as one value";
   EXPECT_EQ(all.high, 1);
-  const Interval borrowed = ScoreInterval(perfect, {.range = {0, 1}, .borrowed_design_effect = 1});
+  const Interval borrowed = *ScoreInterval(perfect, {.range = {0, 1}, .borrowed_design_effect = 1});
   EXPECT_DOUBLE_EQ(borrowed.low, 1 + std::log(0.05) / 48) << "values do not depend on each other elsewhere";
-  const Interval binary = ScoreInterval(perfect, {.is_binary = true, .borrowed_design_effect = 1});
+  const Interval binary = *ScoreInterval(perfect, {.is_binary = true, .borrowed_design_effect = 1});
   EXPECT_NEAR(binary.low, WilsonInterval(1, 48).low, 1e-12);
-  const Interval lone = ScoreInterval({{2, 4}}, {.range = {-1, 1}});
+  const Interval lone = *ScoreInterval({{2, 4}}, {.range = {-1, 1}});
   EXPECT_EQ(lone.low, -1);
   EXPECT_EQ(lone.high, 1);
   // Means that are equal on paper only (0.1 + 0.2 against 0.3) show no variance either.
   EXPECT_EQ(MeanOfClusters({{0.1 + 0.2, 1}, {0.3, 1}, {0.3, 1}}).standard_error, 0);
+}
+
+// Values without bounds have Student's t interval and nothing else; the literals are scipy's.
+TEST(Intervals, WithoutBoundsNothingIsClippedOrAdded) {
+  const ScoreOptions options{.range = RangeOf(std::nullopt, std::nullopt)};
+  const Interval three = *ScoreInterval({{-12.103, 1}, {-11.252, 1}, {-12.132, 1}}, options);
+  EXPECT_NEAR(three.low, -13.070838, 1e-5);
+  EXPECT_NEAR(three.high, -10.587162, 1e-5);
+  const Interval two = *ScoreInterval({{-12, 1}, {-11, 1}}, options);
+  EXPECT_NEAR(two.low, -11.5 - 12.7062 * 0.5, 1e-4) << "t with one degree of freedom";
+  EXPECT_NEAR(two.high, -11.5 + 12.7062 * 0.5, 1e-4);
+  EXPECT_FALSE(ScoreInterval({{2.094, 1}, {2.094, 1}, {2.094, 1}}, options).has_value());
+  EXPECT_FALSE(ScoreInterval({{2.094, 1}}, options).has_value()) << "one context";
+}
+
+// Likewise differences: a detectable one always, no verdict from equal ones.
+TEST(Inference, WithoutBoundsADifferenceHasTheTInterval) {
+  const double infinite = RangeOf(0.0, std::nullopt).Width();
+  Inference row = InferDifference({{{{1.0, 1}, {-1.0, 1}, {0.7, 1}}, infinite, 1}}, {});
+  AdjustForMultipleTests({&row}, 1, 0.95);
+  EXPECT_TRUE(row.can_infer);
+  EXPECT_NEAR(row.low, 0.233333 - 4.302653 * 0.622718, 1e-4);
+  EXPECT_NEAR(row.high, 0.233333 + 4.302653 * 0.622718, 1e-4);
+  ASSERT_TRUE(row.detectable_difference.has_value());
+  EXPECT_GT(*row.detectable_difference, 3);
+  const Inference equal = InferDifference({{{{0.5, 1}, {0.5, 1}, {0.5, 1}}, infinite, 1}}, {});
+  EXPECT_FALSE(equal.can_infer);
+  EXPECT_FALSE(equal.has_single_cluster);
+}
+
+// Three contexts with 0, 1 and 1: fewer than three differ, t says better, and sign flips cannot.
+TEST(Inference, FewContextsThatDifferDecideWithSignFlipsAlone) {
+  std::vector<Cluster> few = {{0, 4, 0}, {4, 4, 4}, {4, 4, 4}};
+  Inference row = InferDifference({{few, 1, 1}}, {.margin = 0.03});
+  AdjustForMultipleTests({&row}, 1, 0.95);
+  EXPECT_TRUE(row.is_variance_borrowed);
+  EXPECT_GT(row.sign_flip.p_value, 0.05);
+  EXPECT_EQ(row.outcome, Outcome::kUndecided);
+  std::vector<Cluster> many(40, Cluster{4, 4, 4});  // two of forty differ from the rest, all of which gain
+  many[0] = many[1] = {0, 4, 0};
+  Inference sure = InferDifference({{many, 1, 1}}, {.margin = 0.03});
+  AdjustForMultipleTests({&sure}, 1, 0.95);
+  EXPECT_TRUE(sure.is_variance_borrowed);
+  EXPECT_EQ(sure.outcome, Outcome::kBetter);
+}
+
+// A difference within the margin is worse and so by less than the margin; equivalent has its interval within it.
+TEST(Inference, OutcomesAgreeWithTheMargin) {
+  std::vector<Cluster> small;
+  for (int i = 0; i < 100; ++i) small.push_back({i % 4 == 0 ? -0.4 : 0.0, 10, 0});
+  Inference row = InferDifference({{small, 1, 1}}, {.margin = 0.03});
+  AdjustForMultipleTests({&row}, 1, 0.95);
+  EXPECT_EQ(row.outcome, Outcome::kWorse);
+  EXPECT_GT(row.low, -0.03);
+  EXPECT_TRUE(row.IsWithinMargin());
+  for (double shift = 0; shift < 0.03; shift += 0.0005) {
+    std::vector<Cluster> around;
+    for (int i = 0; i < 40; ++i) around.push_back({(i % 2 == 0 ? 0.7 : -0.7) + 10 * shift, 10, 1});
+    Inference near = InferDifference({{around, 1, 1}}, {.margin = 0.03});
+    AdjustForMultipleTests({&near}, 1, 0.95);
+    if (near.outcome == Outcome::kEquivalent) {
+      EXPECT_GT(near.low, -0.03) << shift;
+      EXPECT_LT(near.high, 0.03) << shift;
+    }
+  }
 }
 
 TEST(Clusters, OrderOfRowsDoesNotMatter) {

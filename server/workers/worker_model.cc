@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "server/engine/engine.h"
 #include "server/engine/request_check.h"
+#include "server/model/config.h"
 #include "server/model/model.h"
 #include "server/model/run_time_setting.h"
 #include "server/rpc/limits.h"

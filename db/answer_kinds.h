@@ -1,0 +1,32 @@
+// Kinds of answers that are scored as they are and are a reason to look: a difference may rest on them.
+//
+// A row of the table is counted per cell, has a second outcome over the questions without it (db/stats/inference.h), and
+// keys of its own in the rows for programs. Failed answers are no kind: they have no text and count as the worst value.
+#pragma once
+
+#include <cstdint>
+
+#include "db/reader.h"
+
+namespace varifocal::db {
+
+inline constexpr uint32_t kEmptyAnswer = 1, kRefusedAnswer = 2, kCutAnswer = 4, kTruncatedPrompt = 8;
+
+struct AnswerKind {
+  uint32_t mark;
+  int64_t AnswerCounts::*count;
+  const char* name;     // "3 empty"
+  const char* answers;  // "rests on empty answers"
+  // The headline names it where the outcome without it is another one and the shares of the two sides differ by so much:
+  // a limit on new tokens that ends nearly every answer of both sides explains no difference.
+  double imbalance_min;
+};
+
+inline constexpr AnswerKind kAnswerKinds[] = {
+    {kEmptyAnswer, &AnswerCounts::empty_count, "empty", "empty answers", 0},
+    {kRefusedAnswer, &AnswerCounts::refused_count, "refused", "refusals", 0},
+    {kCutAnswer, &AnswerCounts::cut_count, "cut", "cut answers", 0.1},
+    {kTruncatedPrompt, &AnswerCounts::truncated_count, "truncated", "truncated prompts", 0.1},
+};
+
+}  // namespace varifocal::db

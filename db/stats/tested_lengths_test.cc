@@ -1,0 +1,181 @@
+// Which lengths a job tested, from prompts written with known counts and hashes; and rows of reports by them.
+#include "db/stats/tested_lengths.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/sha256.h"
+#include "db/fakes/fake_results.h"
+#include "db/stats/effective_length.h"
+#include "db/stats/estimates.h"
+#include "db/stats/family.h"
+#include "db/writer.h"
+
+namespace varifocal::stats {
+namespace {
+
+using testing::ElementsAre;
+
+struct FakePrompt {
+  std::string text;  // its hash
+  int64_t tokens = 0;
+};
+
+class TestedLengthsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ =
+        testing::TempDir() + "/tested_lengths_" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".db";
+    for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
+  }
+
+  // A job of two variants; `prompt_of` by task, length and index.
+  void Write(const db::FakeJobOptions& options,
+             const std::function<FakePrompt(const std::string&, int64_t, int64_t)>& prompt_of,
+             std::map<int64_t, int64_t> answered = {}) {
+    FakeClock clock(1);
+    const auto writer = db::Writer::Open(path_, clock);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    const db::NewJob job = db::FakeJob(options);
+    const auto execution = (*writer)->AddExecution(db::FakeExecution());
+    const auto added = (*writer)->AddJob(job);
+    ASSERT_TRUE(added.ok()) << added.status();
+    std::vector<db::Outcome> outcomes;
+    const auto cells = (*writer)->Cells(added->job_id);
+    for (const db::CellRow& cell : *cells) {
+      const int64_t length = cell.cell.context_length;
+      const int64_t count = answered.contains(length) ? answered[length] : options.planned_count;
+      for (int64_t i = 0; i < count; ++i) {
+        db::Outcome& outcome = outcomes.emplace_back(db::FakeOutcome(cell, job, *execution, i));
+        const FakePrompt prompt = prompt_of(cell.cell.task, length, i);
+        outcome.sample.token_ids_sha256 = Sha256Hex(prompt.text);
+        outcome.sample.prompt_token_count = prompt.tokens;
+      }
+    }
+    const auto recorded = (*writer)->RecordSamples(outcomes);
+    ASSERT_TRUE(recorded.ok()) << recorded.status();
+    auto reader = db::Reader::Open(path_);
+    ASSERT_TRUE(reader.ok());
+    reader_ = *std::move(reader);
+    auto tested = TestedLengths::Read(*reader_, 1);
+    ASSERT_TRUE(tested.ok()) << tested.status();
+    tested_ = *std::move(tested);
+  }
+
+  std::string path_;
+  std::unique_ptr<db::Reader> reader_;
+  TestedLengths tested_;
+};
+
+// Rows of a file are asked with the same prompts at every length: one test, named by its tokens, counted once by Holm.
+TEST_F(TestedLengthsTest, EqualPromptsAreOneTest) {
+  Write({.tasks = {"rows"}, .lengths = {8192, 16384, 32768}, .planned_count = 24},
+        [](const std::string&, int64_t, int64_t i) {
+          return FakePrompt{absl::StrCat("row ", i), 7 + i % 2};
+        });
+  EXPECT_EQ(tested_.Of("rows", 8192), 8);
+  EXPECT_EQ(tested_.Of("rows", 16384), std::nullopt);
+  EXPECT_EQ(tested_.Of("rows", 32768), std::nullopt);
+  const TestedLength test = tested_.At("rows", 8);
+  EXPECT_FALSE(test.is_reached);
+  EXPECT_EQ(test.tokens_min, 7);
+  EXPECT_EQ(test.tokens_max, 8);
+  EXPECT_THAT(test.nominal, ElementsAre(8192, 16384, 32768));
+  const auto family = CompareFamily(*reader_, {1, "baseline"}, {{1, "focal"}});
+  ASSERT_TRUE(family.ok()) << family.status();
+  const ComparisonReport& report = (*family)[0].report;
+  ASSERT_EQ(report.suite.size(), 1u);
+  EXPECT_EQ(report.suite[0].context_length, 8);
+  EXPECT_EQ(report.suite[0].test_count, 1) << "not once for each length";
+  EXPECT_EQ(report.comparisons.size(), 2u) << "two metrics";
+  EXPECT_TRUE(report.contrasts.empty()) << "one length has no change";
+  EXPECT_EQ(EstimateScores(*reader_, 1)->size(), 4u) << "two variants and metrics";
+  EXPECT_TRUE(EffectiveLengths(*reader_, 1)->empty());
+}
+
+// Prompts of 3K at 8K are a test at 3K; at 1K they were truncated and reach it.
+TEST_F(TestedLengthsTest, PartlyReachedLengthsAreNamedByTheirPrompts) {
+  Write({.tasks = {"rows"}, .lengths = {1024, 8192, 16384}, .planned_count = 12},
+        [](const std::string&, int64_t length, int64_t i) {
+          return length == 1024 ? FakePrompt{absl::StrCat("cut ", i), 1010}
+                                : FakePrompt{absl::StrCat("row ", i), 2950 + 10 * i};
+        });
+  EXPECT_EQ(tested_.Of("rows", 1024), 1024);
+  EXPECT_EQ(tested_.Of("rows", 8192), 3060);
+  EXPECT_EQ(tested_.Of("rows", 16384), std::nullopt);
+  const auto lengths = EffectiveLengths(*reader_, 1);
+  ASSERT_TRUE(lengths.ok());
+  for (const EffectiveLength& row : *lengths) EXPECT_THAT(row.tested, ElementsAre(1024, 3060));
+}
+
+// 9,000 tokens at 12,000 reach it (three quarters, tokens to generate included), 8,990 do not.
+TEST_F(TestedLengthsTest, ThreeQuartersReachALength) {
+  Write({.tasks = {"near", "short"}, .lengths = {12000}, .planned_count = 4},
+        [](const std::string& task, int64_t, int64_t i) {
+          return FakePrompt{absl::StrCat(task, i), task == "near" ? 8992 : 8982};  // and 8 to generate
+        });
+  EXPECT_EQ(tested_.Of("near", 12000), 12000);
+  EXPECT_TRUE(tested_.At("near", 12000).is_reached);
+  EXPECT_EQ(tested_.Of("short", 12000), 8982);
+}
+
+// Tasks that fill their lengths keep them; the mean over tasks at 8K is over those that reach it.
+TEST_F(TestedLengthsTest, AMeanIsOverTheTasksThatReachTheLength) {
+  Write({.tasks = {"long", "rows_a", "rows_b"}, .lengths = {4096, 8192}, .planned_count = 12},
+        [](const std::string& task, int64_t length, int64_t i) {
+          if (task == "long") return FakePrompt{absl::StrCat(task, length, i), length - 16};
+          return FakePrompt{absl::StrCat(task, i), task == "rows_a" ? 20 : 300};
+        });
+  const auto family = CompareFamily(*reader_, {1, "baseline"}, {{1, "focal"}});
+  ASSERT_TRUE(family.ok()) << family.status();
+  std::map<int64_t, int64_t> tasks_at;
+  for (const SuiteComparison& row : (*family)[0].report.suite) tasks_at[row.context_length] = row.planned_task_count;
+  EXPECT_EQ(tasks_at, (std::map<int64_t, int64_t>{{300, 2}, {4096, 1}, {8192, 1}}));
+  EXPECT_EQ(tested_.At("", 300).tokens_min, 20);
+  EXPECT_EQ(tested_.At("", 300).tokens_max, 300);
+  EXPECT_EQ(tested_.At("rows_a", 300).Tokens(), 20);
+}
+
+// A length that no prompt reaches may have as many tokens as another length: both keep a name of their own.
+TEST_F(TestedLengthsTest, NoTwoTestsHaveOneName) {
+  Write({.tasks = {"rows"}, .lengths = {1024, 8192}, .planned_count = 4},
+        [](const std::string&, int64_t length, int64_t i) {
+          return FakePrompt{absl::StrCat(length, i), 1024};
+        });
+  EXPECT_EQ(tested_.Of("rows", 1024), 1024);
+  EXPECT_EQ(tested_.Of("rows", 8192), 1025);
+  EXPECT_EQ(tested_.At("rows", 1025).Tokens(), 1024);
+}
+
+// Where some prompts are the same and others are not, the tests are two; in a running job the prompts so far decide.
+TEST_F(TestedLengthsTest, SomeEqualPromptsAreTwoTests) {
+  Write({.tasks = {"rows"}, .lengths = {4096, 8192}, .planned_count = 8},
+        [](const std::string&, int64_t length, int64_t i) {
+          return i == 0 ? FakePrompt{absl::StrCat("cut at ", length), 4000} : FakePrompt{absl::StrCat(i), 3000};
+        });
+  EXPECT_EQ(tested_.Of("rows", 4096), 4096);
+  EXPECT_EQ(tested_.Of("rows", 8192), 4000);
+}
+
+TEST_F(TestedLengthsTest, ARunningJobIsReadByWhatIsThere) {
+  Write({.tasks = {"rows"}, .lengths = {1024, 2048, 4096}, .planned_count = 8},
+        [](const std::string&, int64_t, int64_t i) {
+          return FakePrompt{absl::StrCat(i), 900};
+        },
+        {{1024, 8}, {2048, 3}, {4096, 0}});
+  EXPECT_EQ(tested_.Of("rows", 1024), 1024);
+  EXPECT_EQ(tested_.Of("rows", 2048), std::nullopt) << "its three prompts are the first three";
+  EXPECT_EQ(tested_.Of("rows", 4096), 4096) << "nothing is known of it yet";
+  EXPECT_EQ(tested_.Of("other", 4096), 4096);
+}
+
+}  // namespace
+}  // namespace varifocal::stats
