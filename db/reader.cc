@@ -127,6 +127,18 @@ constexpr char kSelectAttentionHeads[] =
     " strip FROM attention_heads WHERE generation_id = ? ORDER BY layer, head";
 
 // In this order of loops (CROSS JOIN), so that a page begins at its first row: otherwise every page reads and sorts the whole job.
+// The indices of a cell run through the seeds (eval_tasks/grid.h). A task of a user's rows has the digest of its data.
+constexpr char kSelectDataSeeds[] =
+    "SELECT DISTINCT samples.task, samples.question_id,"
+    " jobs.data_seed + samples.sample_index / (cells.planned_count / (jobs.spec_json ->> '$.suite.seeds'))"
+    " FROM jobs JOIN samples ON samples.job_id = jobs.job_id"
+    " JOIN variants ON variants.job_id = jobs.job_id AND variants.variant_index = 0"
+    " JOIN cells ON cells.variant_id = variants.variant_id AND cells.task = samples.task"
+    " AND cells.context_length = samples.context_length"
+    " JOIN json_each(jobs.spec_json, '$.suite.tasks') AS tasks ON tasks.value ->> '$.name' = samples.task"
+    " WHERE jobs.job_id = ? AND jobs.spec_json ->> '$.suite.seeds' > 1"
+    " AND cells.planned_count >= jobs.spec_json ->> '$.suite.seeds'"
+    " AND tasks.value -> '$.parameters.sha256' IS NULL";
 constexpr char kSelectDetails[] =
     "SELECT generations.generation_id, samples.job_id, variants.name, samples.task, samples.context_length,"
     " samples.sample_index, samples.tokenizer_sha256, samples.question_id, samples.cluster, samples.row_id,"
@@ -462,6 +474,18 @@ absl::Status Reader::EachMarkedAnswer(int64_t job_id, const std::string& variant
     const uint32_t kinds = KindsOf(row);
     return kinds == 0 ? absl::OkStatus() : use({row.Text(1), row.Int(2), row.Text(10), kinds});
   });
+}
+
+absl::StatusOr<std::map<std::pair<std::string, std::string>, int64_t>> Reader::DataSeeds(int64_t job_id) {
+  std::map<std::pair<std::string, std::string>, int64_t> seeds;
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectDataSeeds));
+  row.BindAll(job_id);
+  RETURN_IF_ERROR(ForEach(row, [&] {
+    seeds[{row.Text(0), row.Text(1)}] = row.Int(2);
+    return absl::OkStatus();
+  }));
+  return seeds;
 }
 
 absl::StatusOr<std::vector<SampleDetail>> Reader::Samples(const SampleQuery& query) {

@@ -9,9 +9,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -56,7 +58,8 @@ struct PairRow {  // v_pairs; a failed side counts as the metric's worst value, 
   std::string question_id, cluster, baseline_variant, candidate_variant;
   std::optional<double> baseline_value, candidate_value, difference;
   std::optional<std::string> baseline_error, candidate_error;
-  uint32_t answer_kinds = 0;  // of either side (db/answer_kinds.h); set by db/stats, which joins EachMarkedAnswer
+  uint32_t answer_kinds = 0;    // of either side (db/answer_kinds.h); set by db/stats, which joins EachMarkedAnswer
+  std::optional<int64_t> seed;  // the data seed of its question, in a job of several; set by db/stats from DataSeeds
 };
 
 // Counts of one variant's answers in one cell.
@@ -190,6 +193,9 @@ class Reader {
                           const std::function<absl::Status(AnswerRow)>& use);
   absl::Status EachMarkedAnswer(int64_t job_id, const std::string& variant,  // by cell; answers of no kind are left out
                                 const std::function<absl::Status(MarkedAnswerRow)>& use);
+  // The data seed of each question of a job of several seeds, by task and question id; of questions that no seed changes,
+  // such as rows of a user's file, there is none. Empty for a job of one seed.
+  absl::StatusOr<std::map<std::pair<std::string, std::string>, int64_t>> DataSeeds(int64_t job_id);
   absl::StatusOr<std::vector<SampleDetail>> Samples(const SampleQuery& query);
 
   // Two variants of a job use different tokenizers: their pairs share the question, not the prompt.

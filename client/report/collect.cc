@@ -10,7 +10,7 @@ namespace varifocal::report {
 absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOptions& options) {
   ASSIGN_OR_RETURN(ReportData data, ReadReportData(reader, options));
   data.swept = SweptCandidates(FindSweeps(data), data);
-  RETURN_IF_ERROR(ChooseTemperatures(reader, data));
+  RETURN_IF_ERROR(ChooseValues(reader, data));
   ArmReportOptions arms{data.job.job_id, data.keys[0].name, options.baseline_arm, options.axis, {}};
   arms.compare.confidence = data.confidence;
   arms.compare.margin = data.margin;

@@ -159,16 +159,17 @@ std::string ReportPage(const ReportData& data) {
                       EscapeHtml(TestingNote(data)), "</p>\n");
   }
   std::string sweep;
+  const std::string noun = SweptNoun(sweeps);
   if (!sweeps.empty()) {
-    sweep =
-        ChartGrid(SweepFigures(sweeps, data), "sweep", data.baseline,
-                  absl::StrCat("Mean score over tasks by the softmax temperature at run time. Bars are the interval of "
-                               "the difference to ",
-                               EscapeHtml(data.baseline),
-                               " around each score; a ring marks the "
-                               "temperature that half of the contexts chose. A checkpoint as it was trained is the "
-                               "point at its own temperature."));
-    absl::StrAppend(&sweep, ChoiceTableHtml(sweeps, data), "<h3>Every temperature</h3>\n", SweepTableHtml(sweeps, data),
+    sweep = ChartGrid(
+        SweepFigures(sweeps, data), "sweep", data.baseline,
+        absl::StrCat("Mean score over tasks by the ", noun == "temperature" ? "softmax temperature" : "setting",
+                     " at run time. Bars are the interval of the difference to ", EscapeHtml(data.baseline),
+                     " around each score; a ring marks the ", noun,
+                     " that half of the contexts chose. A checkpoint as it was trained is the point at its "
+                     "own ",
+                     noun, "."));
+    absl::StrAppend(&sweep, ChoiceTableHtml(sweeps, data), "<h3>Every ", noun, "</h3>\n", SweepTableHtml(sweeps, data),
                     data.tasks.size() < 2
                         ? ""
                         : absl::StrCat("<h3>Every task</h3>\n",
@@ -211,7 +212,7 @@ std::string ReportPage(const ReportData& data) {
   for (const AxisReport& axis : data.arms.axes)
     add(absl::StrCat("axis-", axis.axis->name), absl::StrCat("By ", axis.axis->title), AxisHtml(data.arms, axis));
   add("suite", "Over all tasks", std::move(overview));
-  add("sweep", "Temperature sweep", std::move(sweep));
+  add("sweep", noun == "temperature" ? "Temperature sweep" : "Sweep of run-time settings", std::move(sweep));
   add("scores", "Score by context length", scores);
   add("score-table", "Every score", data.versus.empty() ? ScoreTableHtml(data) : "");
   add("differences", "Difference by context length", differences);

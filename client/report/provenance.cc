@@ -201,11 +201,11 @@ std::string ProvenanceHtml(const ReportData& data) {
                                            " SHA-256"),
                               Code(variant.model.weights_sha256)));
     const std::optional<std::string>& function = variant.model.function_json;
-    absl::StrAppend(&out, Row(absl::StrCat(EscapeHtml(variant.name), ", configuration SHA-256"),
-                              function.has_value() ? absl::StrCat("<details><summary>", Code(Sha256Hex(*function)),
-                                                                  "</summary><pre>", EscapeHtml(*function),
-                                                                  "</pre></details>")
-                                                   : "not recorded: the job is of an earlier version"));
+    absl::StrAppend(
+        &out, Row(absl::StrCat(EscapeHtml(variant.name), ", configuration SHA-256"),
+                  function.has_value() ? absl::StrCat("<details><summary>", Code(Sha256Hex(*function)),
+                                                      "</summary><pre>", EscapeHtml(*function), "</pre></details>")
+                                       : "not recorded: the job is of an earlier version"));
   }
   absl::StrAppend(
       &out, "</table>\n<details><summary>Specification</summary><pre>", EscapeHtml(spec),

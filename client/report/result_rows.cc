@@ -99,7 +99,27 @@ std::string ClusterNote(const stats::Inference& row) {
                       Json(row.p_sign_flip_min).dump());
 }
 
+// {"1": 0.04, "2": -0.01}: a data seed's difference; null in a job of one seed.
+void AddSeeds(const std::vector<stats::SeedDifference>& seeds, Json& row) {
+  for (const stats::SeedDifference& of_seed : seeds)
+    row["seed_differences"][absl::StrCat(of_seed.seed)] = of_seed.difference;
+}
+
 }  // namespace
+
+std::string SeedSpread(const std::vector<stats::SeedDifference>& seeds, double scale, int digits) {
+  if (seeds.size() < 2) return "";
+  double mean = 0, squares = 0, low = seeds[0].difference, high = low;
+  for (const stats::SeedDifference& of_seed : seeds) {
+    mean += of_seed.difference / std::ssize(seeds);
+    low = std::min(low, of_seed.difference);
+    high = std::max(high, of_seed.difference);
+  }
+  for (const stats::SeedDifference& of_seed : seeds)
+    squares += (of_seed.difference - mean) * (of_seed.difference - mean);
+  return absl::StrCat(Signed(low * scale, digits), " to ", Signed(high * scale, digits), ", standard deviation ",
+                      Unsigned(std::sqrt(squares / (std::ssize(seeds) - 1)) * scale, digits));
+}
 
 void AddInference(const stats::Inference& inferred, Json& row) {
   row["difference"] = inferred.difference;
@@ -208,6 +228,7 @@ const std::vector<std::string>& ResultKeys() {
                                              "prompt_tokens_min",
                                              "prompt_tokens_max",
                                              "nominal_lengths",
+                                             "seed_differences",
                                              "within_margin"};
     for (const char* of : {"outcome", "difference"}) {
       for (const db::AnswerKind& kind : db::kAnswerKinds) all->push_back(absl::StrCat(of, "_without_", kind.name));
@@ -241,6 +262,7 @@ std::vector<std::string> RowLabels(const stats::LengthContrast& row, const Resul
 
 Json ResultJson(const stats::Comparison& row, const ResultContext& context) {
   Json json = EmptyRow("cell");
+  AddSeeds(row.by_seed, json);
   AddInference(row, json);
   AddRelativeGain(row.relative, json);
   AddSides(row, context, json);
@@ -272,6 +294,7 @@ Json ResultJson(const stats::Comparison& row, const ResultContext& context) {
 
 Json ResultJson(const stats::SuiteComparison& row, const ResultContext& context) {
   Json json = EmptyRow("suite_mean");
+  AddSeeds(row.by_seed, json);
   AddInference(row, json);
   AddRelativeGain(row.relative, json);
   AddSides(row, context, json);

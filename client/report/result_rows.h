@@ -39,6 +39,9 @@ Json ResultJson(const stats::SuiteComparison& row, const ResultContext& context)
 Json ResultJson(const stats::LengthContrast& row, const ResultContext& context);
 Json ResultJson(const stats::Choice& choice, const ResultContext& context);
 
+// "-2.1 to +16.3, standard deviation 5.8": differences of the single data seeds; "" for fewer than two.
+std::string SeedSpread(const std::vector<stats::SeedDifference>& seeds, double scale, int digits);
+
 // The keys of a row that every inference sets; those that cannot be inferred stay as they are.
 void AddInference(const stats::Inference& inferred, Json& row);
 

@@ -45,32 +45,71 @@ std::optional<double> BaselineMean(const ReportData& data, int64_t length) {
   return std::nullopt;
 }
 
-std::string TemperatureLabel(double temperature) { return absl::StrCat(temperature); }
+std::string ValueLabel(double value) { return absl::StrCat(value); }
+
+// A setting of full layers alone replaces the trained temperature of the others too, by 1.
+std::optional<double> TrainedEverywhere(const db::ModelRecord& model) {
+  const std::optional<double> trained = db::TrainedTemperature(model.attention_json);
+  return trained == 1.0 ? trained : std::nullopt;
+}
+std::optional<double> TrainedT(const db::ModelRecord& model) { return db::TrainedTemperature(model.attention_json); }
+
+// "default theta=10000; .." (RopeConfig::ToString) of the model's function, the rotation of full layers first.
+std::string RopeOf(const db::ModelRecord& model) {
+  const auto function = ParseJson(model.function_json.value_or(""));
+  if (!function.ok() || !function->is_object()) return "";
+  return FindString(*function, "ropes").value_or(std::nullopt).value_or("");
+}
+std::optional<double> TrainedFactor(const db::ModelRecord& model) {
+  return absl::StartsWith(RopeOf(model), "default ") ? std::optional(1.0) : std::nullopt;
+}
+std::optional<double> TrainedTheta(const db::ModelRecord& model) {
+  constexpr absl::string_view kTheta = " theta=";
+  const std::string rope = RopeOf(model);
+  const size_t at = rope.find(kTheta);
+  double theta = 0;
+  const std::vector<std::string> words =
+      absl::StrSplit(at == rope.npos ? "" : rope.substr(at + kTheta.size()), absl::ByAnyChar(" ;"));
+  return absl::SimpleAtod(words.front(), &theta) ? std::optional(theta) : std::nullopt;
+}
 
 constexpr char kTemperatureAxis[] = "softmax temperature t at run time";
 
-// Run-time settings that a sweep may have, and the layers that they concern.
-constexpr char kFullLayers[] = "full-t";
-struct SweptLayers {
-  const char* setting;
-  const char* layers;
+// Settings of one kind, which have one axis, are drawn together.
+constexpr SweptSetting kSweptSettings[] = {
+    {"t", "", "t", "temperature", "temperatures", kTemperatureAxis, &TrainedT},
+    {"full-t", "layers without a window", "t", "temperature", "temperatures", kTemperatureAxis, &TrainedEverywhere},
+    {"early-t", "early layers", "t", "temperature", "temperatures", kTemperatureAxis, &TrainedT},
+    {"middle-t", "middle layers", "t", "temperature", "temperatures", kTemperatureAxis, &TrainedT},
+    {"late-t", "late layers", "t", "temperature", "temperatures", kTemperatureAxis, &TrainedT},
+    {"yarn", "", "yarn", "factor of yarn", "factors of yarn", "factor of yarn at run time", &TrainedFactor},
+    {"linear", "", "linear", "factor of linear RoPE", "factors of linear RoPE", "factor of linear RoPE at run time",
+     &TrainedFactor},
+    {"dynamic", "", "dynamic", "factor of dynamic RoPE", "factors of dynamic RoPE",
+     "factor of dynamic RoPE at run time", &TrainedFactor},
+    {"rope-theta", "", "rope-theta", "RoPE base", "RoPE bases", "RoPE base at run time", &TrainedTheta},
 };
-constexpr SweptLayers kSweptLayers[] = {{"t", ""},
-                                        {kFullLayers, "layers without a window"},
-                                        {"early-t", "early layers"},
-                                        {"middle-t", "middle layers"},
-                                        {"late-t", "late layers"}};
-
-std::string LayersOf(const std::string& setting) {
-  for (const SweptLayers& swept : kSweptLayers) {
-    if (setting == swept.setting) return swept.layers;
-  }
-  return "";
-}
 
 // "baseline", "baseline, early layers".
+std::string SweptModel(const Sweep& sweep) {
+  return absl::StrCat(sweep.model, *sweep.setting->layers != 0 ? ", " : "", sweep.setting->layers);
+}
+// The same, unique among sweeps: "baseline, yarn".
 std::string SweepLabel(const Sweep& sweep) {
-  return absl::StrCat(sweep.model, sweep.layers.empty() ? "" : ", ", sweep.layers);
+  const bool is_temperature = absl::string_view(sweep.setting->symbol) == "t";
+  return absl::StrCat(SweptModel(sweep), is_temperature ? "" : ", ", is_temperature ? "" : sweep.setting->symbol);
+}
+
+// The sweeps of each axis, in the order of the sweeps.
+std::vector<std::vector<const Sweep*>> ByAxis(const std::vector<Sweep>& sweeps) {
+  std::vector<std::vector<const Sweep*>> groups;
+  for (const Sweep& sweep : sweeps) {
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& known) {
+      return absl::string_view(known.front()->setting->axis) == sweep.setting->axis;
+    });
+    (group == groups.end() ? groups.emplace_back() : *group).push_back(&sweep);
+  }
+  return groups;
 }
 
 // The choice at this length among the points of the sweep, if any.
@@ -112,15 +151,15 @@ Point ComparedPoint(const std::string& name, const Row& row, double scale, std::
   return point;
 }
 
-std::vector<double> TemperaturesOf(const std::vector<Sweep>& sweeps) {
-  std::set<double> temperatures;
-  for (const Sweep& sweep : sweeps) {
-    for (const SweepPoint& point : sweep.points) temperatures.insert(point.temperature);
+std::vector<double> ValuesOf(const std::vector<const Sweep*>& sweeps) {
+  std::set<double> values;
+  for (const Sweep* sweep : sweeps) {
+    for (const SweepPoint& point : sweep->points) values.insert(point.value);
   }
-  return {temperatures.begin(), temperatures.end()};
+  return {values.begin(), values.end()};
 }
 
-// The score on one task at one length by temperature.
+// The score on one task at one length by value.
 Series TaskSeries(const Sweep& sweep, const ReportData& data, const db::TaskMetricRecord& metric, int64_t length) {
   const double scale = IsShare(metric) ? 100 : 1;
   const std::optional<stats::Interval> bounds = IsShare(metric) ? std::optional(stats::Interval{0, 100}) : std::nullopt;
@@ -146,7 +185,7 @@ Series TaskSeries(const Sweep& sweep, const ReportData& data, const db::TaskMetr
       if (row == nullptr) continue;
       point = ComparedPoint(name, *row, scale, bounds);
     }
-    point.x = swept.temperature;
+    point.x = swept.value;
     series.points.push_back(std::move(point));
   }
   return series;
@@ -154,18 +193,16 @@ Series TaskSeries(const Sweep& sweep, const ReportData& data, const db::TaskMetr
 
 }  // namespace
 
-std::optional<SweptTemperature> SweptTemperatureOf(const db::VariantRecord& variant) {
-  // Other run-time settings beside the temperature are not part of a sweep.
+std::optional<SweptValue> SweptValueOf(const db::VariantRecord& variant) {
+  // Other run-time settings beside the one are not part of a sweep.
   const std::vector<std::string> parts = absl::StrSplit(variant.name, '@');
   if (parts.size() != 2) return std::nullopt;
-  SweptTemperature run;
-  for (const SweptLayers& swept : kSweptLayers) {
-    if (absl::StartsWith(parts[1], absl::StrCat(swept.setting, "="))) run.setting = swept.setting;
+  const std::pair<std::string, std::string> setting = absl::StrSplit(parts[1], absl::MaxSplits('=', 1));
+  SweptValue run;
+  for (const SweptSetting& row : kSweptSettings) {
+    if (setting.first == row.name) run.setting = &row;
   }
-  if (run.setting.empty() ||
-      !absl::SimpleAtod(absl::string_view(parts[1]).substr(run.setting.size() + 1), &run.temperature)) {
-    return std::nullopt;
-  }
+  if (run.setting == nullptr || !absl::SimpleAtod(setting.second, &run.value)) return std::nullopt;
   return run;
 }
 
@@ -176,29 +213,35 @@ std::vector<Sweep> FindSweeps(const ReportData& data) {
   };
   std::vector<Sweep> sweeps;
   for (size_t i = 0; i < data.variants.size(); ++i) {
-    const std::optional<SweptTemperature> run = SweptTemperatureOf(data.variants[i]);
+    const std::optional<SweptValue> run = SweptValueOf(data.variants[i]);
     if (!run.has_value()) continue;
-    const std::string model = model_of(i), layers = LayersOf(run->setting);
-    auto sweep = std::find_if(sweeps.begin(), sweeps.end(),
-                              [&](const Sweep& known) { return known.model == model && known.layers == layers; });
-    if (sweep == sweeps.end()) sweep = sweeps.insert(sweeps.end(), {model, layers, {}});
-    sweep->points.push_back({run->temperature, i, false});
+    const std::string model = model_of(i);
+    auto sweep = std::find_if(sweeps.begin(), sweeps.end(), [&](const Sweep& known) {
+      return known.model == model && known.setting == run->setting;
+    });
+    if (sweep == sweeps.end()) sweep = sweeps.insert(sweeps.end(), {model, run->setting, {}});
+    sweep->points.push_back({run->value, i, false});
   }
   for (size_t i = 0; i < data.variants.size(); ++i) {
     if (IsRunTime(data.variants[i])) continue;
-    const std::optional<double> trained = db::TrainedTemperature(data.variants[i].model.attention_json);
     for (Sweep& sweep : sweeps) {
-      // A setting of full layers alone replaces the trained temperature of the others too, by 1.
-      const bool is_point = trained.has_value() && (sweep.layers != LayersOf(kFullLayers) || trained == 1.0);
-      if (is_point && sweep.model == model_of(i)) sweep.points.push_back({*trained, i, true});
+      const std::optional<double> trained = sweep.setting->as_trained(data.variants[i].model);
+      if (trained.has_value() && sweep.model == model_of(i)) sweep.points.push_back({*trained, i, true});
     }
   }
   std::erase_if(sweeps, [](const Sweep& sweep) { return sweep.points.size() < kSweepPointCountMin; });
   for (Sweep& sweep : sweeps) {
     std::stable_sort(sweep.points.begin(), sweep.points.end(),
-                     [](const SweepPoint& a, const SweepPoint& b) { return a.temperature < b.temperature; });
+                     [](const SweepPoint& a, const SweepPoint& b) { return a.value < b.value; });
   }
   return sweeps;
+}
+
+std::string SweptNoun(const std::vector<Sweep>& sweeps) {
+  const bool is_temperature = std::all_of(sweeps.begin(), sweeps.end(), [](const Sweep& sweep) {
+    return absl::string_view(sweep.setting->axis) == kTemperatureAxis;
+  });
+  return is_temperature ? "temperature" : "value";
 }
 
 std::set<std::string> SweptCandidates(const std::vector<Sweep>& sweeps, const ReportData& data) {
@@ -211,24 +254,28 @@ std::set<std::string> SweptCandidates(const std::vector<Sweep>& sweeps, const Re
   return names;
 }
 
-std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportData& data) {
-  std::vector<Figure> figures;
+namespace {
+
+void AddSweepFigures(const std::vector<const Sweep*>& group, const std::vector<Sweep>& sweeps, const ReportData& data,
+                     std::vector<Figure>& figures) {
+  const SweptSetting& setting = *group.front()->setting;
   for (int64_t length : data.lengths) {
     Figure figure;
     figure.kind = Figure::Kind::kLinesWithBars;
-    figure.title = absl::StrCat("Score by temperature at ", data.Length("", length));
+    figure.title = absl::StrCat("Score by ", setting.what, " at ", data.Length("", length));
     figure.y_label = "mean over tasks, %";
-    figure.x_label = kTemperatureAxis;
-    figure.x_ticks = TemperaturesOf(sweeps);
+    figure.x_label = setting.axis;
+    figure.x_ticks = ValuesOf(group);
     figure.x_is_length = false;
     if (const std::optional<double> mean = BaselineMean(data, length)) figure.reference_y = *mean * 100;
     // Where the baseline is a point of a sweep, its line needs no second name.
     const bool is_named =
-        std::any_of(sweeps.begin(), sweeps.end(), [&](const Sweep& sweep) { return sweep.model == data.baseline; });
+        std::any_of(group.begin(), group.end(), [&](const Sweep* sweep) { return sweep->model == data.baseline; });
     figure.reference_label = is_named ? "" : data.baseline;
     std::set<int> colors;
-    for (size_t s = 0; s < sweeps.size(); ++s) {
-      const Sweep& sweep = sweeps[s];
+    for (const Sweep* of_group : group) {
+      const Sweep& sweep = *of_group;
+      const size_t s = of_group - sweeps.data();
       const stats::Choice* choice = s < data.choices.size() ? ChoiceAt(data.choices[s], length) : nullptr;
       const SweepPoint* chosen = choice == nullptr ? nullptr : PointOf(*choice, sweep, data);
       Series series{SweepLabel(sweep), static_cast<int>(sweep.points.front().variant_index), {}};
@@ -240,7 +287,7 @@ std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportD
       for (const SweepPoint& swept : sweep.points) {
         const std::string& name = data.variants[swept.variant_index].name;
         Point point;
-        point.x = swept.temperature;
+        point.x = swept.value;
         if (swept.variant_index == 0) {
           if (!figure.reference_y.has_value()) continue;
           point.y = point.low = point.high = *figure.reference_y;
@@ -249,7 +296,7 @@ std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportD
           const stats::SuiteComparison* row = SuiteRow(data, name, length);
           if (row == nullptr) continue;
           point = ComparedPoint(name, *row, 100, stats::Interval{0, 100});
-          point.x = swept.temperature;
+          point.x = swept.value;
         }
         if (&swept == chosen) {
           point.is_chosen = true;
@@ -262,13 +309,11 @@ std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportD
     FitY(figure, 10, 0, 100);
     figures.push_back(std::move(figure));
   }
-  return figures;
 }
 
-std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const ReportData& data) {
-  std::vector<Figure> figures;
-  if (sweeps.empty() || data.lengths.empty()) return figures;
-  const bool by_length = sweeps.size() == 1;
+void AddTaskFigures(const std::vector<const Sweep*>& group, const ReportData& data, std::vector<Figure>& figures) {
+  const SweptSetting& setting = *group.front()->setting;
+  const bool by_length = group.size() == 1;
   for (const std::string& task : data.tasks) {
     const db::TaskMetricRecord* metric = data.primary_metric(task);
     if (metric == nullptr) continue;
@@ -276,13 +321,13 @@ std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const Rep
     figure.kind = Figure::Kind::kLinesWithBars;
     figure.title = by_length ? task : absl::StrCat(task, " at ", data.Length(task, data.lengths.back()));
     figure.y_label = absl::StrCat(metric->metric, IsShare(*metric) ? ", %" : "");
-    figure.x_label = kTemperatureAxis;
-    figure.x_ticks = TemperaturesOf(sweeps);
+    figure.x_label = setting.axis;
+    figure.x_ticks = ValuesOf(group);
     figure.x_is_length = false;
-    for (size_t i = 0; i < (by_length ? data.lengths.size() : sweeps.size()); ++i) {
+    for (size_t i = 0; i < (by_length ? data.lengths.size() : group.size()); ++i) {
       const int64_t length = by_length ? data.lengths[i] : data.lengths.back();
-      Series series = TaskSeries(sweeps[by_length ? 0 : i], data, *metric, length);
-      series.label = by_length ? data.Length(task, length) : SweepLabel(sweeps[i]);
+      Series series = TaskSeries(*group[by_length ? 0 : i], data, *metric, length);
+      series.label = by_length ? data.Length(task, length) : SweepLabel(*group[i]);
       series.color_index = i;
       if (!series.points.empty()) figure.series.push_back(std::move(series));
     }
@@ -293,6 +338,20 @@ std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const Rep
     }
     figures.push_back(std::move(figure));
   }
+}
+
+}  // namespace
+
+std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportData& data) {
+  std::vector<Figure> figures;
+  for (const std::vector<const Sweep*>& group : ByAxis(sweeps)) AddSweepFigures(group, sweeps, data, figures);
+  return figures;
+}
+
+std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const ReportData& data) {
+  std::vector<Figure> figures;
+  if (data.lengths.empty()) return figures;
+  for (const std::vector<const Sweep*>& group : ByAxis(sweeps)) AddTaskFigures(group, data, figures);
   return figures;
 }
 
@@ -309,10 +368,10 @@ std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
       is_any_finished |= !row.is_unfinished;
     }
   }
-  return absl::StrCat(SweepLabel(sweep), " at ", sweep.points.size(), " temperatures from ",
-                      TemperatureLabel(sweep.points.front().temperature), " to ",
-                      TemperatureLabel(sweep.points.back().temperature), ", against ", data.baseline, " at ",
-                      lengths.size(), lengths.size() == 1 ? " length: " : " lengths: ",
+  return absl::StrCat(SweptModel(sweep), " at ", sweep.points.size(), " ", sweep.setting->plural, " from ",
+                      ValueLabel(sweep.points.front().value), " to ", ValueLabel(sweep.points.back().value),
+                      ", against ", data.baseline, " at ", lengths.size(),
+                      lengths.size() == 1 ? " length: " : " lengths: ",
                       outcomes.empty()   ? "no answers yet"
                       : !is_any_finished ? "no verdict yet"
                                          : OutcomeCounts(outcomes),
@@ -320,7 +379,10 @@ std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
 }
 
 std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {
-  Json values = {{"lengths", Json::array()}, {"rows", Json::array()}, {"has_models", sweeps.size() > 1}};
+  Json values = {{"lengths", Json::array()},
+                 {"rows", Json::array()},
+                 {"has_models", sweeps.size() > 1},
+                 {"symbol", sweeps.empty() || ByAxis(sweeps).size() > 1 ? "value" : sweeps.front().setting->symbol}};
   for (int64_t length : data.lengths) values["lengths"].push_back(data.Length("", length));
   for (const Sweep& sweep : sweeps) {
     for (const SweepPoint& point : sweep.points) {
@@ -328,7 +390,7 @@ std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& d
       Json row = {{"model", SweepLabel(sweep)},
                   {"first", &point == &sweep.points.front()},
                   {"has_models", sweeps.size() > 1},
-                  {"temperature", TemperatureLabel(point.temperature)},
+                  {"value", ValueLabel(point.value)},
                   {"note", point.is_as_trained ? "as trained" : ""},
                   {"cells", Json::array()}};
       for (int64_t length : data.lengths) {
@@ -354,17 +416,16 @@ std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& d
   return FillTemplate("sweep_table.html", values);
 }
 
-absl::Status ChooseTemperatures(db::Reader& reader, ReportData& data) {
+absl::Status ChooseValues(db::Reader& reader, ReportData& data) {
   stats::CompareOptions options;
   options.confidence = data.confidence;
   options.margin = data.margin;
   for (const Sweep& sweep : FindSweeps(data)) {
-    // Of equal scores the temperature nearest to the trained one is chosen, and as trained before any other.
+    // Of equal scores the value nearest to the trained one is chosen, and as trained before any other.
     std::vector<SweepPoint> points = sweep.points;
-    const double trained =
-        db::TrainedTemperature(data.variants[points.front().variant_index].model.attention_json).value_or(1);
+    const double trained = sweep.setting->as_trained(data.variants[points.front().variant_index].model).value_or(1);
     std::stable_sort(points.begin(), points.end(), [&](const SweepPoint& a, const SweepPoint& b) {
-      return std::abs(std::log(a.temperature / trained)) < std::abs(std::log(b.temperature / trained));
+      return std::abs(std::log(a.value / trained)) < std::abs(std::log(b.value / trained));
     });
     std::vector<db::JobVariant> candidates;
     bool has_baseline = false;
@@ -387,7 +448,7 @@ std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Swee
     if (choice.is_baseline) kept.push_back(data.Length("", row.context_length));
     if (point == nullptr || row.is_unfinished || !row.can_infer) continue;
     test_count = row.test_count;
-    parts.push_back(absl::StrCat("t = ", TemperatureLabel(point->temperature),
+    parts.push_back(absl::StrCat(sweep.setting->symbol, " = ", ValueLabel(point->value),
                                  point->is_as_trained ? " (as trained)" : "", " at ",
                                  data.Length("", row.context_length), " is ",
                                  row.do_failures_decide ? "undecided, since failures decide" : OutcomeLabel(row), " (",
@@ -401,8 +462,8 @@ std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Swee
                             test_count > 1 ? absl::StrCat("; p adjusted for ", test_count, " lengths") : "", ".");
   }
   if (!kept.empty()) {
-    absl::StrAppend(&sentence, sentence.empty() ? "" : " ", "At ", JoinWithAnd(kept),
-                    " no temperature scored higher than ", data.baseline, " on the half that chooses.");
+    absl::StrAppend(&sentence, sentence.empty() ? "" : " ", "At ", JoinWithAnd(kept), " no ", sweep.setting->what,
+                    " scored higher than ", data.baseline, " on the half that chooses.");
   }
   return sentence;
 }
@@ -414,27 +475,27 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
       const SweepPoint* point = PointOf(choice, sweeps[s], data);
       if (point == nullptr) continue;
       const stats::SuiteComparison& row = choice.confirmation;
-      absl::StrAppend(
-          &rows, "<tr><td>", EscapeHtml(SweepLabel(sweeps[s])), "</td><td>", data.Length("", row.context_length),
-          "</td><td class=\"n\">", TemperatureLabel(point->temperature),
-          point->is_as_trained ? "<small>as trained</small>" : "", "</td><td class=\"n minor\">",
-          Signed(choice.choice_difference * 100, 1), "<small>", CountLabel(choice.choice_cluster_count),
-          choice.choice_cluster_count == 1 ? " cluster" : " clusters", "</small></td>",
-          choice.is_baseline ? "<td colspan=\"5\">no temperature scored higher: not tested</td>"
-                             : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
-                                            CountLabel(row.cluster_count), "</td>"),
-          "</tr>\n");
+      absl::StrAppend(&rows, "<tr><td>", EscapeHtml(SweepLabel(sweeps[s])), "</td><td>",
+                      data.Length("", row.context_length), "</td><td class=\"n\">", ValueLabel(point->value),
+                      point->is_as_trained ? "<small>as trained</small>" : "", "</td><td class=\"n minor\">",
+                      Signed(choice.choice_difference * 100, 1), "<small>", CountLabel(choice.choice_cluster_count),
+                      choice.choice_cluster_count == 1 ? " cluster" : " clusters", "</small></td>",
+                      choice.is_baseline
+                          ? "<td colspan=\"5\">no other value scored higher: not tested</td>"
+                          : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
+                                         CountLabel(row.cluster_count), "</td>"),
+                      "</tr>\n");
     }
   }
   if (rows.empty()) return "";
   return absl::StrCat(
       "<h3>Chosen on one half, tested on the other</h3>\n<div class=\"wide\"><table class=\"data\">"
-      "<thead><tr><th>Model</th><th>Length</th><th class=\"n\">t chosen</th><th class=\"n minor\">"
+      "<thead><tr><th>Model</th><th>Length</th><th class=\"n\">Chosen</th><th class=\"n minor\">"
       "Difference<small>where chosen</small></th>",
       InferenceHeads(data.confidence, "Tested"), "<th class=\"n minor\">Clusters</th></tr></thead><tbody>\n", rows,
-      "</tbody></table></div>\n<p class=\"note\">Every second context of a task chooses the temperature with the highest "
+      "</tbody></table></div>\n<p class=\"note\">Every second context of a task chooses the value with the highest "
       "mean over tasks, of equal ones the nearest to the trained one; the others test it once. p is adjusted over the "
-      "lengths of a sweep, not over its temperatures, since the test uses other contexts than the choice.</p>\n");
+      "lengths of a sweep, not over its values, since the test uses other contexts than the choice.</p>\n");
 }
 
 }  // namespace varifocal::report

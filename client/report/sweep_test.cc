@@ -18,16 +18,48 @@ db::VariantRecord Variant(const std::string& name, const std::string& attention)
   return variant;
 }
 
-TEST(SweepTest, TheTemperatureOfAVariant) {
+TEST(SweepTest, TheSettingOfAVariant) {
   const auto run = [](const std::string& name) {
-    const std::optional<report::SweptTemperature> found = report::SweptTemperatureOf(Variant(name, "{}"));
-    return found.has_value() ? absl::StrCat(found->setting, " ", found->temperature) : "none";
+    const std::optional<report::SweptValue> found = report::SweptValueOf(Variant(name, "{}"));
+    return found.has_value() ? absl::StrCat(found->setting->name, " ", found->value) : "none";
   };
+  EXPECT_EQ(run("a@yarn=4"), "yarn 4");
+  EXPECT_EQ(run("a@rope-theta=1000000"), "rope-theta 1e+06");
   EXPECT_EQ(run("a@t=0.7"), "t 0.7");
   EXPECT_EQ(run("a@full-t=1"), "full-t 1");
   EXPECT_EQ(run("a@late-t=1e-1"), "late-t 0.1");
   for (const char* other : {"a", "a@t=1,2", "a@log-n=4096", "a@t=0.7@log-n=4096", "a@early-t=1@late-t=2"})
     EXPECT_EQ(run(other), "none") << other;
+}
+
+// A rotation is swept like a temperature; a checkpoint as trained is the point of an unscaled rotation, or of its own base.
+TEST(SweepTest, RotationsOfACheckpoint) {
+  report::ReportData data;
+  const auto add = [&](const std::string& name, const std::string& ropes) {
+    db::VariantRecord variant = Variant(name, "{}");
+    variant.model.name = "a";
+    variant.model.function_json = absl::StrCat(R"({"ropes":")", ropes, R"("})");
+    data.variants.push_back(variant);
+    data.keys.push_back({1, name});
+  };
+  data.job.job_id = 1;
+  add("a", "default theta=500000; default theta=10000");
+  for (const char* run : {"a@yarn=4", "a@yarn=2", "a@rope-theta=1000000", "a@rope-theta=250000"}) add(run, "");
+  std::vector<report::Sweep> sweeps = report::FindSweeps(data);
+  ASSERT_EQ(sweeps.size(), 2u);
+  const auto values = [](const report::Sweep& sweep) {
+    std::string text = absl::StrCat(sweep.setting->name, ":");
+    for (const report::SweepPoint& point : sweep.points)
+      absl::StrAppend(&text, " ", static_cast<int64_t>(point.value), point.is_as_trained ? " as trained" : "");
+    return text;
+  };
+  EXPECT_EQ(values(sweeps[0]), "yarn: 1 as trained 2 4");
+  EXPECT_EQ(values(sweeps[1]), "rope-theta: 250000 500000 as trained 1000000");
+  EXPECT_EQ(report::SweptNoun(sweeps), "value");
+  data.variants[0].model.function_json = R"({"ropes":"llama3 theta=500000 factor=8"})";
+  sweeps = report::FindSweeps(data);
+  ASSERT_EQ(sweeps.size(), 1u) << "two factors and no unscaled rotation are no sweep";
+  EXPECT_EQ(values(sweeps[0]), "rope-theta: 250000 500000 as trained 1000000");
 }
 
 TEST(SweepTest, TheTemperatureOfACheckpoint) {

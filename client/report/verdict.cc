@@ -249,6 +249,20 @@ std::string DesignSentence(const CandidateComparison& versus) {
   return note.empty() ? "" : absl::StrCat("Single cells with ", note, ".");
 }
 
+// One data seed alone may say otherwise.
+std::string SeedSentence(const CandidateComparison& versus, const ReportData& data) {
+  std::vector<std::string> parts;
+  size_t seed_count = 0;
+  for (const stats::SuiteComparison& row : versus.report.suite) {
+    if (row.by_seed.size() < 2) continue;
+    seed_count = std::max(seed_count, row.by_seed.size());
+    parts.push_back(absl::StrCat("at ", LengthOf(row, data), " from ", SeedSpread(row.by_seed, 100, 1)));
+  }
+  if (parts.empty()) return "";
+  return absl::StrCat("Single data seeds, of the ", seed_count, " that are pooled, have differences ",
+                      JoinWithAnd(parts), " points.");
+}
+
 struct Rows {
   MeanRows better, worse, equivalent, undecided, failures, open;
 };
@@ -401,7 +415,7 @@ Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
         absl::StrCat("Equivalent within ", Margin(data), " at ", Lengths(rows.equivalent, data), "."));
   }
   for (std::string sentence : {OpenSentence(rows.open, data), TaskSentence(versus, data), GrowthSentence(versus, data),
-                               DesignSentence(versus)}) {
+                               SeedSentence(versus, data), DesignSentence(versus)}) {
     if (!sentence.empty()) verdict.details.push_back(std::move(sentence));
   }
   return verdict;

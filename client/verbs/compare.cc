@@ -410,6 +410,12 @@ class Compare : public Command {
           Plural(contrast.test_count, " test", " tests"), "), on the same questions",
           between.empty() ? "" : absl::StrCat("; not steadily: ", between), ".\n");
     }
+    for (const stats::SuiteComparison& row : report.suite) {
+      if (row.by_seed.size() < 2) continue;
+      absl::StrAppend(&notes, "At ", report::ExactLengthLabel(*context.tested, "", row.context_length),
+                      " tokens single data seeds, of the ", row.by_seed.size(),
+                      " that are pooled, have differences from ", report::SeedSpread(row.by_seed, 1, 3), ".\n");
+    }
     const bool is_max_t = !report.suite.empty() && report.suite.front().is_max_t;
     absl::StrAppend(&notes, is_max_t ? "p adjusted (max-t for means over tasks, Holm for cells)" : "p adjusted (Holm)",
                     " counts all candidates and lengths of the job, shown or not: ");

@@ -204,6 +204,31 @@ void AddContributions(const std::string& task, const std::vector<ClusteredValue>
   }
 }
 
+// Adds the mean difference of each seed's questions to `sums`, with the number of tasks that have it.
+void AddSeeds(const std::vector<PairRow>& pairs, double scale, std::map<int64_t, std::pair<double, int64_t>>& sums) {
+  std::map<int64_t, std::pair<double, int64_t>> of_task;
+  for (const PairRow& pair : pairs) {
+    if (!pair.difference.has_value() || !pair.seed.has_value()) continue;
+    of_task[*pair.seed].first += *pair.difference * scale;
+    ++of_task[*pair.seed].second;
+  }
+  for (const auto& [seed, sum] : of_task) {
+    sums[seed].first += sum.first / sum.second;
+    ++sums[seed].second;
+  }
+}
+
+// Seeds that all of these tasks have.
+std::vector<SeedDifference> MeansOfSeeds(const std::map<int64_t, std::pair<double, int64_t>>& sums) {
+  int64_t task_count = 0;
+  for (const auto& [seed, sum] : sums) task_count = std::max(task_count, sum.second);
+  std::vector<SeedDifference> means;
+  for (const auto& [seed, sum] : sums) {
+    if (sum.second == task_count) means.push_back({seed, sum.first / task_count});
+  }
+  return means;
+}
+
 SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& design_effects, int64_t length,
                              const std::string& baseline, const std::string& candidate, const CompareOptions& options) {
   SuiteComparison row;
@@ -213,6 +238,7 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
   std::vector<TaskDifferences> tasks;
   std::vector<TaskRatio> ratios;
   Parts parts;
+  std::map<int64_t, std::pair<double, int64_t>> of_seeds;
   for (const auto& [key, info] : grouped.metrics) {
     if (CanBeAveraged(info)) row.planned_task_count += grouped.planned.contains({key.first, length});
   }
@@ -223,6 +249,7 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
     if (!CanBeAveraged(info) || found == lengths.end()) continue;
     std::vector<ClusteredValue> values = ScaledDifferences(found->second, info);
     if (values.empty()) continue;
+    AddSeeds(found->second, Direction(info) / std::abs(*info.best_value - *info.worst_value), of_seeds);
     tasks.push_back({GroupByCluster(values), 1, design_effects.Of(key, length)});
     ratios.push_back({tasks.back().clusters, ScaledBaseline(found->second, info)});
     parts.Add(found->second, 1, tasks.back().design_effect,
@@ -252,6 +279,7 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
   parts.Infer(OptionsFor(options, options.margin, 1), row);
   row.relative = InferRelativeGain(ratios, row, options.confidence);
   row.sample_count = row.value_count;
+  row.by_seed = MeansOfSeeds(of_seeds);
   return row;
 }
 
@@ -435,6 +463,9 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
   parts.Infer(inference, row);
   if (HasZero(info)) row.relative = InferRelativeGain({{clusters, baseline_clusters}}, row, options.confidence);
   AdjustForMultipleTests({&row}, 1, options.confidence);
+  std::map<int64_t, std::pair<double, int64_t>> of_seeds;
+  AddSeeds(pairs, 1, of_seeds);
+  row.by_seed = MeansOfSeeds(of_seeds);
   return row;
 }
 

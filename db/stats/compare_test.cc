@@ -116,6 +116,39 @@ TEST_F(CompareTest, OneCellByHand) {
 }
 
 // A baseline right in only one cluster of six: its mean is not distinguished from zero, whatever the candidate's is.
+// Two data seeds of eight questions: focal gains two questions of the first, loses one of the second, and does nothing to the
+// rows of a file, which have no seed.
+TEST_F(CompareTest, SeveralSeedsArePooledAndShownOneByOne) {
+  db::NewJob job = db::FakeJob({.tasks = {"recall", "rows"}, .planned_count = 16});
+  job.spec_json = R"({"suite": {"seeds": 2, "tasks": [{"name": "recall", "parameters": {}},
+                                                       {"name": "rows", "parameters": {"sha256": "00"}}]}})";
+  const auto score = [](const db::CellRecord& cell, int64_t i) {
+    if (cell.task == "rows") return 1.0;
+    if (cell.variant == "baseline") return i == 12 ? 1.0 : 0.0;
+    return i == 1 || i == 6 ? 1.0 : 0.0;
+  };
+  Write(job, score);
+  const auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
+  ASSERT_TRUE(report.ok()) << report.status();
+  const Comparison& recall = report->comparisons[0];
+  EXPECT_DOUBLE_EQ(recall.difference, 1.0 / 16) << "pooled";
+  ASSERT_EQ(recall.by_seed.size(), 2u);
+  EXPECT_EQ(recall.by_seed[0].seed, 7);  // the job's
+  EXPECT_DOUBLE_EQ(recall.by_seed[0].difference, 2.0 / 8);
+  EXPECT_EQ(recall.by_seed[1].seed, 8);
+  EXPECT_DOUBLE_EQ(recall.by_seed[1].difference, -1.0 / 8);
+  EXPECT_EQ(report->comparisons[2].task, "rows");
+  EXPECT_TRUE(report->comparisons[2].by_seed.empty());
+  ASSERT_EQ(report->suite[0].by_seed.size(), 2u);
+  EXPECT_DOUBLE_EQ(report->suite[0].by_seed[0].difference, 2.0 / 8) << "of the tasks whose questions a seed changes";
+  EXPECT_DOUBLE_EQ(report->suite[0].difference, 1.0 / 32);
+
+  job.spec_json = R"({"suite": {"tasks": [{"name": "recall", "parameters": {}}]}})";
+  path_ = directory_.File("one_seed.db");
+  Write(job, score);
+  EXPECT_TRUE(CompareVariants(*reader_, job_id_, "baseline", "focal")->suite[0].by_seed.empty());
+}
+
 TEST_F(CompareTest, NoRelativeGainOverABaselineNearZero) {
   Write(db::FakeJob({.planned_count = 24}), [](const db::CellRecord& cell, int64_t i) {
     if (cell.variant == "baseline") return i == 0 ? 1.0 : 0.0;

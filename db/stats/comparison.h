@@ -37,6 +37,12 @@ struct CompareOptions {
   std::shared_ptr<PairSource> source;  // what several comparisons with one baseline have in common; may be empty
 };
 
+// What the questions of one data seed alone give, in a job of several: the rows pool them.
+struct SeedDifference {
+  int64_t seed = 0;
+  double difference = 0;
+};
+
 // Of one task, metric and length; differences in the metric's unit. A metric without bounds has no margin.
 struct Comparison : Inference {
   std::string task, metric;
@@ -54,6 +60,7 @@ struct Comparison : Inference {
   int64_t loss_count = 0;
   int64_t baseline_left_out_count = 0;  // across jobs: questions of this side without a counterpart on the other
   int64_t candidate_left_out_count = 0;
+  std::vector<SeedDifference> by_seed;  // empty in a job of one seed
 };
 
 // One length, all tasks: the mean of the tasks' differences, as a share of each metric's span; better is positive.
@@ -68,6 +75,7 @@ struct SuiteComparison : Inference {
   double baseline_mean = 0, candidate_mean = 0;
   RelativeGain relative;
   ClusterContributions contributions, answered_contributions;  // with_max_t alone
+  std::vector<SeedDifference> by_seed;  // over the tasks whose questions a seed changes; empty in a job of one seed
 };
 
 // How the difference depends on the length, question by question. task is "" for the mean over tasks.

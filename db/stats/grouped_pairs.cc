@@ -46,14 +46,22 @@ absl::StatusOr<const AnswerKindMarks*> MarksOf(db::Reader& reader, int64_t job_i
   return &known->second;
 }
 
+absl::StatusOr<const QuestionSeeds*> SeedsOf(db::Reader& reader, int64_t job_id, PairSource& source) {
+  const auto [known, is_new] = source.seeds.try_emplace(job_id);
+  if (is_new) {
+    ASSIGN_OR_RETURN(known->second, reader.DataSeeds(job_id));
+  }
+  return &known->second;
+}
+
 // Sorts pairs into the groups of the metrics and cells that are known.
 class PairGrouper {
  public:
   // `planned` by task and length of the suite.
   PairGrouper(int64_t job_id, const std::vector<db::TaskMetricRecord>& metrics,
               const std::map<std::pair<std::string, int64_t>, int64_t>& planned, const TestedLengths& tested,
-              std::vector<const AnswerKindMarks*> marks)
-      : job_id_(job_id), marks_(std::move(marks)) {
+              std::vector<const AnswerKindMarks*> marks, const QuestionSeeds& seeds)
+      : job_id_(job_id), marks_(std::move(marks)), seeds_(seeds) {
     grouped_.tested = tested;
     for (const auto& [cell, count] : planned) {
       if (const std::optional<int64_t> length = tested.Of(cell.first, cell.second))
@@ -75,6 +83,7 @@ class PairGrouper {
       const auto found = marks->find({pair.task, pair.context_length, pair.question_id});
       if (found != marks->end()) pair.answer_kinds |= found->second;
     }
+    if (const auto seed = seeds_.find({pair.task, pair.question_id}); seed != seeds_.end()) pair.seed = seed->second;
     pair.context_length = *length;
     const auto metric = grouped_.metrics.find({pair.task, pair.metric});
     if (metric == grouped_.metrics.end() || !grouped_.planned.contains({pair.task, pair.context_length})) {
@@ -93,6 +102,7 @@ class PairGrouper {
  private:
   const int64_t job_id_;
   const std::vector<const AnswerKindMarks*> marks_;
+  const QuestionSeeds& seeds_;
   GroupedPairs grouped_;
   std::map<std::pair<std::string, std::string>, int64_t> metric_index_;
 };
@@ -169,7 +179,8 @@ absl::StatusOr<GroupedPairs> ReadPairs(db::Reader& reader, int64_t job_id, const
   for (const std::string& variant : {baseline, candidate}) {
     ASSIGN_OR_RETURN(marks.emplace_back(), MarksOf(reader, job_id, variant, source));
   }
-  PairGrouper grouper(job_id, metrics, planned, *tested, std::move(marks));
+  ASSIGN_OR_RETURN(const QuestionSeeds* const seeds, SeedsOf(reader, job_id, source));
+  PairGrouper grouper(job_id, metrics, planned, *tested, std::move(marks), *seeds);
   RETURN_IF_ERROR(
       reader.EachPair(job_id, baseline, candidate, [&](PairRow pair) { return grouper.Add(std::move(pair)); }));
   return grouper.Take();
@@ -194,7 +205,8 @@ absl::StatusOr<GroupedPairs> ReadPairsAcrossJobs(db::Reader& reader, const db::J
   for (const db::JobVariant* variant : {&baseline, &candidate}) {
     ASSIGN_OR_RETURN(marks.emplace_back(), MarksOf(reader, variant->job_id, variant->name, source));
   }
-  PairGrouper grouper(baseline.job_id, cross.metrics, planned, *tested, std::move(marks));
+  ASSIGN_OR_RETURN(const QuestionSeeds* const seeds, SeedsOf(reader, baseline.job_id, source));
+  PairGrouper grouper(baseline.job_id, cross.metrics, planned, *tested, std::move(marks), *seeds);
   for (PairRow& pair : cross.pairs) RETURN_IF_ERROR(grouper.Add(std::move(pair)));
   GroupedPairs grouped = grouper.Take();
   for (db::PairedCell& cell : cross.cells) {

@@ -39,10 +39,14 @@ void KeepContexts(Contexts contexts, GroupedPairs& grouped);
 // Of a variant's answers, by task, length of the suite and question: marks of db/answer_kinds.h.
 using AnswerKindMarks = std::map<std::tuple<std::string, int64_t, std::string>, uint32_t>;
 
+// See db::Reader::DataSeeds.
+using QuestionSeeds = std::map<std::pair<std::string, std::string>, int64_t>;
+
 // What is read once for several comparisons of one database.
 struct PairSource {
   std::map<int64_t, TestedLengths> tested;                              // by job
   std::map<std::pair<int64_t, std::string>, AnswerKindMarks> variants;  // by job and name
+  std::map<int64_t, QuestionSeeds> seeds;                               // by job
 };
 
 // Both fill in the pairing fields of `report`.
