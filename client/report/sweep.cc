@@ -64,12 +64,11 @@ std::optional<double> TrainedFactor(const db::ModelRecord& model) {
   return absl::StartsWith(RopeOf(model), "default ") ? std::optional(1.0) : std::nullopt;
 }
 std::optional<double> TrainedTheta(const db::ModelRecord& model) {
-  constexpr absl::string_view kTheta = " theta=";
-  const std::string rope = RopeOf(model);
-  const size_t at = rope.find(kTheta);
+  const std::string mark = " theta=", rope = RopeOf(model);
+  const size_t at = rope.find(mark);
   double theta = 0;
   const std::vector<std::string> words =
-      absl::StrSplit(at == rope.npos ? "" : rope.substr(at + kTheta.size()), absl::ByAnyChar(" ;"));
+      absl::StrSplit(at == rope.npos ? "" : rope.substr(at + mark.size()), absl::ByAnyChar(" ;"));
   return absl::SimpleAtod(words.front(), &theta) ? std::optional(theta) : std::nullopt;
 }
 
