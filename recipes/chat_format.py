@@ -25,6 +25,8 @@ import jinja2
 import jinja2.ext
 import jinja2.sandbox
 
+# Longer strings of a template are texts that it writes; more of them than are tried would take long.
+CONSTANT_MAX, CONSTANTS_MAX = 60, 200
 USER, SYSTEM = "uQ7sentinelQ7u", "sQ7sentinelQ7s"
 # User messages: markup and template syntax, quotes, lines, other scripts, long and short.
 PROBES = ["a", "Is 3 < 4 & 5 > 2?\n\n'Yes', \"no\"\t{{ x }} {% if y %}", "日本語 \u00e9 \U0001f9ea", "word " * 3000 + "end", "</think> [INST] <|im_end|>"]
@@ -65,7 +67,16 @@ def compiled(template, day):
     environment.filters["tojson"] = to_json
     environment.globals["raise_exception"] = refuse
     environment.globals["strftime_now"] = day.strftime
-    return environment.from_string(template)
+    return environment.from_string(template), string_constants(environment, template)
+
+
+def string_constants(environment, template):
+    """The strings that a template compares or searches its messages for, such as "/no_think"."""
+    constants = set()
+    for node in environment.parse(template).find_all(jinja2.nodes.Const):
+        if isinstance(node.value, str) and 0 < len(node.value.strip()) <= CONSTANT_MAX:
+            constants.add(node.value.strip())
+    return sorted(constants)
 
 
 def read_template(directory, name):
@@ -142,11 +153,17 @@ def trims(render, system):
 def reduce(template, variables, day=None):
     """The content of chat_format.json, and notes for the user."""
     notes = []
+    templates = {}  # by date
+
+    def compiled_for(on):
+        if on not in templates:
+            templates[on] = compiled(template, on)
+        return templates[on]
 
     def render(user, system, on=None):
         try:
             on = on or day or datetime.datetime(2001, 2, 3)
-            return compiled(template, on).render(messages=messages(user, system), add_generation_prompt=True, **variables)
+            return compiled_for(on)[0].render(messages=messages(user, system), add_generation_prompt=True, **variables)
         except jinja2.exceptions.TemplateError as error:
             raise Refused(f"the template refuses this conversation: {error}") from None
 
@@ -171,12 +188,21 @@ def reduce(template, variables, day=None):
             with_it = "" if systems == [None] else ", with a system message,"
             notes.append(f"a message of nothing but white space{with_it} comes out otherwise than the template writes it")
 
+    def check_constants(system):
+        """A template may switch on what a message holds: its own constants, alone, at either end and inside."""
+        for constant in compiled_for(day or datetime.datetime(2001, 2, 3))[1][:CONSTANTS_MAX]:
+            said = [constant, f"{constant} word", f"word {constant}", f"word {constant} word"]
+            for user, before in [(s, system) for s in said] + ([] if system is None else [("word", s) for s in said]):
+                if render(user, before) != wrap(result, user, before):
+                    raise Refused(f"the template does more than put texts around messages: it switches on {json.dumps(constant)} in one")
+
     drawn = random_messages(200)
     result = {
         "template_sha256": hashlib.sha256(template.encode()).hexdigest(),
         "without_system": dict(zip(("prefix", "suffix"), texts_of(None))),
         "with_system": None,
     }
+    check_constants(None)
     check(PROBES, [None])
     result["without_system"] |= trims(render, None)
     check(drawn, [None])
@@ -190,6 +216,7 @@ def reduce(template, variables, day=None):
             notes.append("no system message: the template leaves it out")
         else:
             result["with_system"] = dict(zip(("prefix", "between", "suffix"), texts_of(SYSTEM)))
+            check_constants("word")
             check(PROBES, PROBES)
             result["with_system"] |= trims(render, SYSTEM)
             for user, system in zip(drawn, reversed(drawn)):

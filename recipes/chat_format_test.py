@@ -105,6 +105,9 @@ REFUSED = {
     "{{ messages[-1].content + ' ' if messages[-1].content.endswith('\\n') else messages[-1].content }}": "changes \"",
     "{{ messages[-1].content.split() | join(' ') }}": "it changes \"Is 3",
     "{% if messages | length > 1 %}{{ 'S' }}{% endif %}{{ messages[-1].content }}": "writes a message 0 times",
+    "{{ messages[-1].content }}{{ '!' if messages[-1].content.endswith('/no_think') }}": 'it switches on "/no_think" in one',
+    "{% for m in messages %}{{ m.role + (': ' if '/think' in messages[0].content else '. ') + m.content + '|' }}{% endfor %}": 'it switches on "/think" in one',
+    "{% for m in messages %}{{ m.role + ': ' + (m.content | trim | replace('/nothink', '')) + '|' }}{% endfor %}": 'it switches on "/nothink" in one',
     "{{ raise_exception('never') }}": "refuses this conversation: never",
     "{% if %}": "refuses this conversation",
 }

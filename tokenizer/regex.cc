@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "tokenizer/unicode_classes.h"
@@ -76,42 +77,135 @@ absl::Status UnsupportedSyntax(absl::string_view pattern, absl::string_view what
       absl::StrCat("the pattern \"", pattern, "\" has ", what, ", which is not supported"));
 }
 
-// The pattern with every set expanded to that of the library's engine. Syntax that PCRE2 interprets differently is
-// rejected: sets inside brackets and their intersection, and a + after {..}, which repeats instead of being possessive.
+// A bracket expression: simple members and sets inside it are united; && intersects what is on its sides.
+class BracketReader {
+ public:
+  // `pattern` begins with a bracket.
+  explicit BracketReader(absl::string_view pattern) : pattern_(pattern) {}
+
+  // A PCRE2 pattern of one character.
+  absl::StatusOr<std::string> Read() {
+    ASSIGN_OR_RETURN(const Set set, ReadSet());
+    return Text(set);
+  }
+  size_t size() const { return at_; }
+
+ private:
+  // One character: of the members, or of one of the patterns. Negated: of none of them.
+  struct Set {
+    bool negated = false;
+    std::string members;
+    std::vector<std::string> patterns;
+  };
+
+  static std::string Text(const Set& set) {
+    if (set.patterns.empty()) return absl::StrCat(set.negated ? "[^" : "[", set.members, "]");
+    std::string any = absl::StrJoin(set.patterns, "|");
+    if (!set.members.empty()) any = absl::StrCat("[", set.members, "]|", any);
+    return set.negated ? absl::StrCat("(?:(?!", any, ")[\\s\\S])") : absl::StrCat("(?:", any, ")");
+  }
+
+  bool Takes(absl::string_view text) {
+    if (!absl::StartsWith(pattern_.substr(at_), text)) return false;
+    at_ += text.size();
+    return true;
+  }
+
+  absl::StatusOr<Set> ReadSet() {
+    if (++depth_ > 16) return absl::InvalidArgumentError("brackets are nested deeper than 16 levels");
+    Set set;
+    ++at_;
+    set.negated = Takes("^");
+    std::vector<std::string> factors;  // complete operands of &&
+    std::string first = pattern_[at_ < pattern_.size() ? at_ : 0] == ']' && Takes("]") ? "]" : "";
+    Set operand{false, first, {}};
+    while (at_ < pattern_.size() && pattern_[at_] != ']') RETURN_IF_ERROR(ReadMember(operand, factors));
+    if (!Takes("]")) return absl::InvalidArgumentError("a bracket is not closed");
+    --depth_;
+    if (factors.empty()) {
+      operand.negated = set.negated;
+      return operand;
+    }
+    if (operand.members.empty() && operand.patterns.empty()) return absl::InvalidArgumentError("&& has an empty side");
+    std::string all = "(?:";
+    for (const std::string& factor : factors) absl::StrAppend(&all, "(?=", factor, ")");
+    set.patterns.push_back(absl::StrCat(all, Text(operand), ")"));
+    return set;
+  }
+
+  absl::Status ReadMember(Set& operand, std::vector<std::string>& factors) {
+    const absl::string_view rest = pattern_.substr(at_);
+    if (absl::StartsWith(rest, "&&")) {
+      if (operand.members.empty() && operand.patterns.empty()) {
+        return absl::InvalidArgumentError("&& has an empty side");
+      }
+      factors.push_back(Text(operand));
+      operand = Set();
+      at_ += 2;
+      if (absl::StartsWith(pattern_.substr(at_), "^")) return absl::InvalidArgumentError("&& is followed by ^");
+      return absl::OkStatus();
+    }
+    if (absl::StartsWith(rest, "[:") && rest.find(":]") != absl::string_view::npos) {
+      const size_t size = rest.find(":]") + 2;
+      absl::StrAppend(&operand.members, rest.substr(0, size));
+      at_ += size;
+      return absl::OkStatus();
+    }
+    if (rest[0] == '[') {
+      ASSIGN_OR_RETURN(const Set inner, ReadSet());
+      operand.patterns.push_back(Text(inner));
+      // A hyphen before a set is a member; it must not become a range to what follows the set.
+      if (absl::EndsWith(operand.members, "-")) operand.members.insert(operand.members.size() - 1, "\\");
+      return absl::OkStatus();
+    }
+    size_t size = 1;
+    if (rest[0] == '\\' && rest.size() > 1) {
+      const CharacterSet set = ReadCharacterSet(rest);
+      size = set.size > 0 ? set.size : 2;
+      if (set.size > 0 && !set.negated) {
+        absl::StrAppend(&operand.members, set.members);
+        at_ += size;
+        return absl::OkStatus();
+      }
+    }
+    absl::StrAppend(&operand.members, rest.substr(0, size));
+    at_ += size;
+    return absl::OkStatus();
+  }
+
+  const absl::string_view pattern_;
+  size_t at_ = 0;
+  int depth_ = 0;
+};
+
+// The pattern with every set expanded to that of the library's engine, and sets inside brackets and their intersection,
+// which PCRE2 lacks, as alternatives and look-aheads. A + after {..}, which repeats instead of being possessive, is
+// rejected.
 absl::StatusOr<std::string> WithLibraryClasses(absl::string_view pattern) {
   std::string out;
-  bool in_brackets = false;
   for (size_t i = 0; i < pattern.size();) {
     const absl::string_view rest = pattern.substr(i);
     if (rest[0] == '\\' && rest.size() > 1) {
       const CharacterSet set = ReadCharacterSet(rest);
-      const size_t size = set.size > 0 ? set.size : 2;
-      if (set.size == 0 || (set.negated && in_brackets)) {
-        absl::StrAppend(&out, rest.substr(0, size));
+      if (set.size == 0) {
+        absl::StrAppend(&out, rest.substr(0, 2));
       } else {
-        absl::StrAppend(&out, in_brackets ? "" : set.negated ? "[^" : "[", set.members, in_brackets ? "" : "]");
+        absl::StrAppend(&out, set.negated ? "[^" : "[", set.members, "]");
       }
-      i += size;
+      i += set.size > 0 ? set.size : 2;
       continue;
     }
-    if (in_brackets && absl::StartsWith(rest, "[") && !absl::StartsWith(rest, "[:")) {
-      return UnsupportedSyntax(pattern, "brackets inside brackets");
+    if (rest[0] == '[') {
+      BracketReader reader(rest);
+      absl::StatusOr<std::string> text = reader.Read();
+      if (!text.ok()) return Annotate(text.status(), absl::StrCat("the pattern \"", pattern, "\""));
+      absl::StrAppend(&out, *text);
+      i += reader.size();
+      continue;
     }
-    if (in_brackets && absl::StartsWith(rest, "&&")) return UnsupportedSyntax(pattern, "&& inside brackets");
-    if (!in_brackets && absl::StartsWith(rest, "}+")) return UnsupportedSyntax(pattern, "a + after {..}");
-    size_t size = 1;
-    if (!in_brackets && rest[0] == '[') {  // a bracket right after the opening one is a member
-      in_brackets = true;
-      size += absl::StartsWith(rest.substr(size), "^") ? 1 : 0;
-      size += absl::StartsWith(rest.substr(size), "]") ? 1 : 0;
-    } else if (in_brackets && absl::StartsWith(rest, "[:")) {
-      const size_t end = rest.find(":]");
-      size = end == absl::string_view::npos ? 2 : end + 2;
-    } else if (in_brackets && rest[0] == ']') {
-      in_brackets = false;
-    }
-    absl::StrAppend(&out, rest.substr(0, size));
-    i += size;
+    if (absl::StartsWith(rest, "}+")) return UnsupportedSyntax(pattern, "a + after {..}");
+    out.push_back(rest[0]);
+    ++i;
   }
   return out;
 }

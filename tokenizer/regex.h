@@ -1,8 +1,8 @@
 // Regular expressions of tokenizer.json, through PCRE2 in UTF and UCP mode.
 //
 // Character sets (\s \w \d \h \p{..}) are rewritten to those of the `tokenizers` library's engine, which follows a newer
-// Unicode release than Debian's PCRE2; ^ and $ match at lines, as there. Syntax that PCRE2 interprets differently is
-// rejected. Common patterns use dedicated scanners instead (word_scanner.h).
+// Unicode release than Debian's PCRE2; ^ and $ match at lines, as there. Sets inside brackets and && are rewritten
+// too; other syntax that PCRE2 interprets differently is rejected. Common patterns use dedicated scanners instead (word_scanner.h).
 //
 // Errors:  INVALID_ARGUMENT with PCRE2's message and the offset when a pattern does not compile; RESOURCE_EXHAUSTED
 //          when a match exceeds PCRE2's limits (excessive backtracking).

@@ -209,21 +209,22 @@ class TokenList {
  public:
   explicit TokenList(const Vocabulary& vocabulary) : vocabulary_(&vocabulary) {}
 
-  // In one call. `as_before`: the library until 0.22 leaves out those that are equal to one from before the call.
-  void AddAll(const std::vector<Token>& tokens, bool as_before) {
+  // In one call of the library, until version 0.22 or newer. The older one leaves out tokens that are equal to one from
+  // before the call, and still finds a special token in the text as it was, before normalization, where it once did.
+  void AddAll(const std::vector<Token>& tokens, bool is_older) {
     std::vector<Token> added;
     for (const Token& token : tokens) {
-      if (!as_before || !HoldsExactly(token)) added.push_back(token);
+      if (!is_older || !HoldsExactly(token)) added.push_back(token);
     }
-    for (const Token& token : added) Add(token);
+    for (const Token& token : added) Add(token, is_older);
   }
-  void Add(const Token& token) {
+  void Add(const Token& token, bool is_older) {
     if (token.content.empty()) return;
     for (auto& [id, other] : tokens_) {
       if (other.content != token.content) continue;
-      const bool was_special = other.special;
-      other = token;
-      other.special = other.special || was_special;
+      const Token before = std::exchange(other, token);
+      other.special = token.special || before.special;
+      if (is_older && before.special && !before.normalized) other.normalized = false;
       return;
     }
     int32_t id = std::max<int32_t>(vocabulary_->entry_count(), id_max_ + 1);
@@ -503,7 +504,12 @@ class VersionRules {
     };
     for (const auto& [key, special] : named_) append(special);
     for (const auto& [key, special] : named_) names.insert(special.token.content);
-    for (const Special& special : extra_) append(special);
+    const std::set<std::string> seen_before_list = seen;  // repetitions inside the list are kept
+    for (const Special& special : extra_) {
+      if (seen_before_list.count(special.token.content) > 0) continue;
+      seen.erase(special.token.content);
+      append(special);
+    }
     for (const auto& [key, special] : late_named_) append(special);
     if (is_4_) {
       for (const Special& special : specials) names.insert(special.token.content);
@@ -518,7 +524,7 @@ class VersionRules {
     for (Token& token : added) token.special = token.special || names.count(token.content) > 0;
     tokens_.AddAll(added, is_4_);
     if (is_4_ || !row_->wraps_names) return;
-    for (const Special& special : specials) tokens_.Add(PlainSpecial(special.token.content));
+    for (const Special& special : specials) tokens_.Add(PlainSpecial(special.token.content), false);
   }
 
   // Ids of new tokens depend on their order, which members of an object do not have.
@@ -626,8 +632,22 @@ std::string InWords(const std::vector<int32_t>& ids) {
   return ids.empty() ? "nothing" : absl::StrCat(ids.size() == 1 ? "the token " : "the tokens ", Json(ids).dump());
 }
 
+// Whether the same texts are taken for the token, as far as it is certain: whether it is looked for before or after
+// normalization makes no difference without any, or to plain characters when no spaces around them count.
+bool MatchAlike(const std::pair<int32_t, Token>& a, const std::pair<int32_t, Token>& b, bool normalizes) {
+  Token other = b.second;
+  if (other.normalized != a.second.normalized) {
+    const std::string& content = other.content;
+    const bool is_plain = !other.lstrip && !other.rstrip && !other.single_word &&
+                          std::all_of(content.begin(), content.end(), [](char c) { return c > ' ' && c < 127; });
+    if (normalizes && !is_plain) return false;
+    other.normalized = a.second.normalized;
+  }
+  return a.first == b.first && a.second == other;
+}
+
 // What the two versions disagree about; "" when nothing.
-std::string Disagreement(const SideFiles& files, const VersionRules& four, const VersionRules& five) {
+std::string Disagreement(const SideFiles& files, const VersionRules& four, const VersionRules& five, bool normalizes) {
   const auto stated = [&](const char* flag, const char* token) {
     const bool has_flag = files.config.is_object() && files.config.contains(flag);
     const std::string of_class = absl::StrCat(" of class ", four.row().name);
@@ -653,7 +673,8 @@ std::string Disagreement(const SideFiles& files, const VersionRules& four, const
        {std::tuple{&four, &five, std::pair{"4.57", "5.24"}}, {&five, &four, {"5.24", "4.57"}}}) {
     for (const auto& entry : a->tokens().tokens()) {
       const auto& others = b->tokens().tokens();
-      if (std::find(others.begin(), others.end(), entry) != others.end()) continue;
+      const auto alike = [&, &mine = entry](const auto& other) { return MatchAlike(mine, other, normalizes); };
+      if (std::any_of(others.begin(), others.end(), alike)) continue;
       const std::string& content = entry.second.content;
       return absl::StrCat("the added token \"", content, "\", ", SourceOf(files, content, a->row()), ", is ",
                           b->tokens().Holds(content) ? "another with transformers " : "none with transformers ",
@@ -701,7 +722,8 @@ absl::StatusOr<TokenChanges> ReadTokenChanges(const SideFiles& files, const Json
     return ToChanges(files, five, own);
   }
   if (five_status.ok()) {
-    if (const std::string what = Disagreement(files, four, five); !what.empty()) {
+    if (const std::string what = Disagreement(files, four, five, !Member(tokenizer, "normalizer").is_null());
+        !what.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat(what, "; --tokenizer-rules=4 or --tokenizer-rules=5 chooses between them"));
     }

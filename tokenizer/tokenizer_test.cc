@@ -449,10 +449,49 @@ TEST(RegexTest, NewerCharactersAndLineAnchors) {
   }
 }
 
+// Sets inside brackets and their intersection: matches of the library (`Split` with `invert`), joined by |.
+TEST(RegexTest, SetsInsideBracketsMatchTheLibrary) {
+  constexpr char kText[] = "aB1_- [x]^&é中文\n.,!?… 中a z";
+  const std::pair<const char*, const char*> cases[] = {
+      {"[a[b]]", "a|a"},
+      {"[\\p{L}&&[^a]]", "B|x|é|中|文|中|z"},
+      {"[\\p{L}&&[^\\p{Han}]]+", "aB|x|é|a|z"},
+      {" ?[^(\\s|[.,!?…。，、।۔،])]+", "aB1_-| [x]^&é中文| 中a| z"},
+      {"[^\\p{L}&&[^\\p{Han}]]", "1|_|-| |[|]|^|&|中|文|\n|.|,|!|?|…| |中| "},
+      {"[a-c[x-z]1]", "a|1|x|a|z"},
+      {"[a[^\\s\\p{L}]]", "a|1|_|-|[|]|^|&|.|,|!|?|…|a"},
+      {"[^a[^\\s\\p{L}]]", "B| |x|é|中|文|\n| |中| |z"},
+      {"[\\p{L}&&\\p{Ll}&&[^a]]", "x|é|z"},
+      {"[a-z&&[^x-z]]", "a|a"},
+      {"[^\\r\\n\\p{L}\\p{N}]?[\\p{L}&&[^\\p{Han}]]+", "aB|[x|&é|a| z"},
+      {"[[a]-z]", "a|-|a|z"},
+      {"[[:alpha:]&&[^a]]", "B|x|é|中|文|中|z"},
+      {"[a\\[]", "a|[|a"},
+      {"[&a]", "a|&|a"},
+      {"[]a]", "a|]|a"},
+      {"[^]a]", "B|1|_|-| |[|x|^|&|é|中|文|\n|.|,|!|?|…| |中| |z"},
+      {"[\\S&&[^a]]", "B|1|_|-|[|x|]|^|&|é|中|文|.|,|!|?|…|中|z"},
+  };
+  for (const auto& [pattern, wanted] : cases) {
+    const auto regex = Regex::Compile(pattern);
+    ASSERT_TRUE(regex.ok()) << regex.status();
+    std::string found;
+    const std::vector<TextRange> ranges = *(*regex)->FindAll(kText);
+    for (const TextRange& range : ranges) {
+      absl::StrAppend(&found, found.empty() ? "" : "|",
+                      absl::string_view(kText).substr(range.begin, range.end - range.begin));
+    }
+    EXPECT_EQ(found, wanted) << pattern;
+  }
+}
+
 TEST(RegexTest, RejectsUnsupportedSyntax) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"([\p{L}&&[^a]])", "&& inside brackets"},
-      {R"([a[b]])", "brackets inside brackets"},
+      {R"([\p{L}&&])", "&& has an empty side"},
+      {R"([&&a])", "&& has an empty side"},
+      {R"([a&&^b])", "&& is followed by ^"},
+      {R"([a[b])", "a bracket is not closed"},
+      {"[[[[[[[[[[[[[[[[[a]]]]]]]]]]]]]]]]]", "nested deeper than 16 levels"},
       {R"(\p{N}{1,3}+)", "a + after {..}"},
       {R"(\p{Nonsense})", "does not compile"},
   };
