@@ -14,8 +14,10 @@ constexpr int64_t kLongWaitUs = 3'600'000'000;
 class RealClock : public Clock {
  public:
   int64_t WallMicros() const override {
-    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
+    // The library's clock counts nanoseconds, of which 64 bits hold those until 2262.
+    timespec now = {};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
   }
   int64_t MonotonicMicros() const override {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -50,13 +52,15 @@ const Clock& Clock::Real() {
 }
 
 std::string FormatUtc(int64_t wall_us) {
-  const time_t seconds = wall_us / 1'000'000;
+  constexpr int64_t kSecondUs = 1'000'000;
+  const int64_t part_us = (wall_us % kSecondUs + kSecondUs) % kSecondUs;  // also before 1970
+  const time_t seconds = (wall_us - part_us) / kSecondUs;
   std::tm utc{};
   gmtime_r(&seconds, &utc);
   char date[32];
   std::strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
   char text[48];
-  std::snprintf(text, sizeof(text), "%s.%03dZ", date, static_cast<int>(wall_us / 1000 % 1000));
+  std::snprintf(text, sizeof(text), "%s.%03dZ", date, static_cast<int>(part_us / 1000));
   return text;
 }
 

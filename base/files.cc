@@ -6,9 +6,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <new>
 
 #include "absl/strings/str_cat.h"
+#include "base/file_calls.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -40,33 +42,66 @@ absl::Status CheckRegular(const std::string& path, int fd, struct stat* info) {
   return absl::InvalidArgumentError(absl::StrCat(path, " is ", TypeName(info->st_mode), ", not a regular file"));
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path, FileUse use) {
+absl::StatusOr<int> OpenRegular(const std::string& path, FileUse use, struct stat* info) {
   // Looked at before it is opened for reading, because opening alone has effects on some devices.
   ASSIGN_OR_RETURN(const int look, OpenConfined(path, use, O_PATH));
-  struct stat info;
-  absl::Status status = CheckRegular(path, look, &info);
+  absl::Status status = CheckRegular(path, look, info);
   close(look);
   RETURN_IF_ERROR(status);
   // Without O_NONBLOCK, opening a FIFO without a writer blocks; the flag has no effect on a regular file.
   ASSIGN_OR_RETURN(const int fd, OpenConfined(path, use, O_RDONLY | O_NONBLOCK | O_NOCTTY));
-  status = CheckRegular(path, fd, &info);
-  if (!status.ok()) {
-    close(fd);
-    return status;
-  }
-  return std::unique_ptr<InputFile>(new InputFile(path, fd, IdentityOf(info)));
+  status = CheckRegular(path, fd, info);
+  if (status.ok()) return fd;
+  close(fd);
+  return status;
 }
 
-InputFile::~InputFile() { close(fd_); }
+}  // namespace
+
+struct InputFile::Handle {
+  explicit Handle(int fd) : fd(fd) {}
+  // Closing may wait for the file system too.
+  ~Handle() {
+    CallFileSystemLater([closed = fd] { close(closed); });
+  }
+  const int fd;
+};
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path, FileUse use) {
+  struct Opened {
+    absl::Status status;
+    std::shared_ptr<Handle> handle;
+    FileIdentity identity;
+  };
+  auto opened = std::make_shared<Opened>();
+  RETURN_IF_ERROR(CallFileSystem(path, [opened, path, use] {
+    struct stat info = {};
+    const absl::StatusOr<int> fd = OpenRegular(path, use, &info);
+    opened->status = fd.status();
+    if (fd.ok()) opened->handle = std::make_shared<Handle>(*fd);
+    opened->identity = IdentityOf(info);
+  }));
+  RETURN_IF_ERROR(opened->status);
+  return std::unique_ptr<InputFile>(new InputFile(path, opened->handle, opened->identity));
+}
 
 absl::StatusOr<size_t> InputFile::ReadSomeAt(int64_t offset, size_t size, char* out) const {
-  for (;;) {
-    const ssize_t count = pread(fd_, out, size, offset);
-    if (count >= 0) return static_cast<size_t>(count);
-    if (errno != EINTR) return FileError(path_, "read", errno);
-  }
+  struct Piece {
+    std::unique_ptr<char[]> bytes;
+    ssize_t count = -1;
+    int error = 0;
+  };
+  auto piece = std::make_shared<Piece>();
+  piece->bytes.reset(new char[size]);  // not zeroed
+  RETURN_IF_ERROR(CallFileSystem(path_, [piece, handle = handle_, offset, size] {
+    do {
+      piece->count = pread(handle->fd, piece->bytes.get(), size, offset);
+      piece->error = errno;
+    } while (piece->count < 0 && piece->error == EINTR);
+  }));
+  if (piece->count < 0) return FileError(path_, "read", piece->error);
+  std::memcpy(out, piece->bytes.get(), static_cast<size_t>(piece->count));
+  return static_cast<size_t>(piece->count);
 }
 
 absl::Status InputFile::ReadAt(int64_t offset, size_t size, char* out) const {
@@ -84,9 +119,16 @@ absl::Status InputFile::ReadAt(int64_t offset, size_t size, char* out) const {
 }
 
 absl::Status InputFile::CheckUnchanged() const {
-  struct stat info;
-  if (fstat(fd_, &info) != 0) return FileError(path_, "inspect", errno);
-  if (IdentityOf(info) == identity_) return absl::OkStatus();
+  struct Looked {
+    struct stat info = {};
+    int error = 0;
+  };
+  auto looked = std::make_shared<Looked>();
+  RETURN_IF_ERROR(CallFileSystem(path_, [looked, handle = handle_] {
+    if (fstat(handle->fd, &looked->info) != 0) looked->error = errno;
+  }));
+  if (looked->error != 0) return FileError(path_, "inspect", looked->error);
+  if (IdentityOf(looked->info) == identity_) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(path_, " was changed while it was read; its content is not used"));
 }
 
@@ -117,9 +159,13 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, const FileKind& ki
 }
 
 bool FileExists(const std::string& path, FileUse use) {
-  const absl::StatusOr<int> fd = OpenConfined(path, use, O_PATH);
-  if (fd.ok()) close(*fd);
-  return !absl::IsNotFound(fd.status());
+  auto is_missing = std::make_shared<bool>(false);
+  const absl::Status answered = CallFileSystem(path, [is_missing, path, use] {
+    const absl::StatusOr<int> fd = OpenConfined(path, use, O_PATH);
+    if (fd.ok()) close(*fd);
+    *is_missing = absl::IsNotFound(fd.status());
+  });
+  return !answered.ok() || !*is_missing;
 }
 
 }  // namespace varifocal

@@ -5,7 +5,7 @@
 //
 // Errors:  NOT_FOUND (no such file), PERMISSION_DENIED, INVALID_ARGUMENT (not a regular file; above the size limit
 //          of its kind), RESOURCE_EXHAUSTED (no descriptor or memory left), DATA_LOSS (I/O error, or the file was
-//          truncated), all with the path.
+//          truncated), UNAVAILABLE (the file system does not answer, file_calls.h), all with the path.
 // Threads: an InputFile may be shared; it reads at explicit offsets.
 #pragma once
 
@@ -48,7 +48,6 @@ struct FileIdentity {
 class InputFile {
  public:
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path, FileUse use);
-  ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
@@ -63,11 +62,12 @@ class InputFile {
   absl::Status CheckUnchanged() const;
 
  private:
-  InputFile(std::string path, int fd, const FileIdentity& identity)
-      : path_(std::move(path)), fd_(fd), identity_(identity) {}
+  struct Handle;  // shared with a read that was given up
+  InputFile(std::string path, std::shared_ptr<Handle> handle, const FileIdentity& identity)
+      : path_(std::move(path)), handle_(std::move(handle)), identity_(identity) {}
 
   const std::string path_;
-  const int fd_;
+  const std::shared_ptr<Handle> handle_;
   const FileIdentity identity_;
 };
 

@@ -1,11 +1,13 @@
 // Input and output of a verb: streams, their properties, and the requested output format.
 //
-// Results go to `out`, everything else (progress, notes, errors) to `err`, so that a pipe carries data only. Tests use
-// string streams.
+// Results go to `out`, everything else (progress, notes, errors) to `err`, so that a pipe carries data only. What goes to a
+// terminal is escaped (base/terminal_text.h), except for the codes of Styled: names, answers and errors may come from anyone. Tests
+// use string streams.
 #pragma once
 
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -22,7 +24,11 @@ struct Console {
   bool color = false;  // out is a terminal, NO_COLOR is unset or empty and TERM is not "dumb"
   int width = 100;     // columns of the terminal
   Format format = Format::kText;
+  std::ostream* controls = nullptr;  // of `err`, for codes of a terminal; null: `err` itself
 };
+
+// A stream buffer that escapes what it passes on to `target`.
+std::unique_ptr<std::streambuf> MakeTerminalBuffer(std::streambuf* target);
 
 // The streams of the process.
 Console StandardConsole();

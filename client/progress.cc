@@ -54,6 +54,11 @@ void Progress::Update(const State& state) {
   Show(/*last=*/false);
 }
 
+void Progress::EraseLine() {
+  console_.err << std::flush;
+  (console_.controls == nullptr ? console_.err : *console_.controls) << "\r\x1b[K" << std::flush;
+}
+
 void Progress::Show(bool last) {
   const int64_t now_us = clock_.MonotonicMicros();
   if (now_us - start_us_ < kQuietUs) return;
@@ -63,7 +68,8 @@ void Progress::Show(bool last) {
   if (console_.err_is_terminal) {
     std::string line = Line(state_, /*bar=*/true);
     if (std::ssize(line) > console_.width - 1) line.resize(console_.width - 1);
-    console_.err << "\r\x1b[K" << line << std::flush;
+    EraseLine();
+    console_.err << line << std::flush;
     on_line_ = true;
   } else {
     console_.err << Line(state_, /*bar=*/false) << "\n" << std::flush;
@@ -71,7 +77,7 @@ void Progress::Show(bool last) {
 }
 
 void Progress::Clear() {
-  if (on_line_) console_.err << "\r\x1b[K" << std::flush;
+  if (on_line_) EraseLine();
   on_line_ = false;
 }
 

@@ -39,6 +39,7 @@ class Progress {
 
  private:
   void Show(bool last);
+  void EraseLine();
 
   Console& console_;
   std::string label_;

@@ -31,6 +31,13 @@ absl::Status ErrnoStatus(const std::string& path, int error) {
   return absl::InternalError(message);
 }
 
+// A write-ahead log with more than its head.
+bool HasLog(const std::string& path) {
+  constexpr int64_t kLogHeadBytes = 32;
+  struct stat info;
+  return stat(absl::StrCat(path, "-wal").c_str(), &info) == 0 && info.st_size > kLogHeadBytes;
+}
+
 struct Versions {
   int64_t version = 0;  // 0: no schema yet
   int64_t compatible_version = 0;
@@ -83,6 +90,8 @@ absl::Status CheckFile(const std::string& path, bool may_create) {
   int error = errno;
   close(fd);
   if (count < 0) return ErrnoStatus(path, error);
+  // A power loss during a checkpoint may tear the first page, or leave a file of no bytes, while the log has all of it.
+  if (HasLog(path)) return absl::OkStatus();
   if (count == 0) {
     if (may_create) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(path, ": the database is empty (0 bytes)"));

@@ -26,8 +26,12 @@
 
 namespace varifocal::db {
 
-// Consecutive starts of one job that end with the death of the process before a sample is recorded.
-inline constexpr int kUnendedStartsMax = 3;
+// Starts in a row of one job that end with the death of the process before a sample is recorded, each after a time in which
+// the process was well without the job, and sooner than that time: these are charged to the job, all others are not.
+inline constexpr int kChargedStartsMax = 4;
+// How long a process must have run before it starts a job again whose last `unended_count` starts ended so: nothing, then 10,
+// 20, 40 .. 600 seconds.
+int64_t StartDelayUs(int64_t unended_count);
 
 struct DeletedJob {
   std::string suite;
@@ -92,10 +96,22 @@ class Writer {
   absl::StatusOr<std::vector<CalledModel>> CalledModels();  // by name
 
   // Recovery at start: a job that a killed process left running is queued again, one in cancelling is cancelled. A job
-  // whose last kUnendedStartsMax starts all ended that way without a sample becomes failed: it might kill this process
-  // too.
-  absl::Status RecoverInterruptedJobs();
-  absl::StatusOr<std::optional<int64_t>> NextQueuedJob();  // the oldest one; none when the queue is empty
+  // with kChargedStartsMax charged starts becomes failed: it would end this process too. The jobs that wait because of
+  // earlier ends, each with the time of this process from which on it may start.
+  struct WaitingJob {
+    int64_t job_id = 0;
+    int64_t unended_count = 0;
+    int64_t lived_us = 0;  // of the last start
+    int64_t due_us = 0;    // since this writer was opened
+  };
+  absl::StatusOr<std::vector<WaitingJob>> RecoverInterruptedJobs();
+  // The oldest one that need not wait; none when there is none.
+  absl::StatusOr<std::optional<int64_t>> NextQueuedJob();
+  int64_t UptimeMicros() const;  // since this writer was opened
+  // A queued job that waits may start now, as if it never had.
+  absl::Status ForgetStarts(int64_t job_id);
+  // Notes now and then that this process runs the job, while it has no sample yet; called every second.
+  absl::Status NoteRunning(int64_t job_id);
 
   // Refuses (FAILED_PRECONDITION, naming both sides) to continue a job whose answers came from another code version,
   // backend or instruction set unless allow_mixed, and always when a variant's model is another one. `variants` are the
@@ -131,6 +147,7 @@ class Writer {
   explicit Writer(std::unique_ptr<WriterState> state);
   int64_t EndOfRun(int64_t job_id, int64_t now_us);
   absl::Status Step(int64_t job_id, JobState state, const std::string& error);
+  absl::Status ForgetStartsOf(int64_t job_id);
   std::unique_ptr<WriterState> state_;
 };
 

@@ -1,9 +1,11 @@
 // Job states, times and recovery, and the models loaded by calls.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "db/rows.h"
 #include "db/writer.h"
 #include "db/writer_state.h"
@@ -21,20 +23,34 @@ constexpr char kUpdateState[] =
     "UPDATE jobs SET state = ?, error = ?, start_us = coalesce(start_us, max(?, create_us)),"
     " end_us = max(?, coalesce(start_us, create_us)) WHERE job_id = ?";
 constexpr char kRunBegin[] = "SELECT max(?, start_us) FROM jobs WHERE job_id = ?";
+constexpr char kUnendedCount[] = "SELECT unended_count FROM job_starts WHERE job_id = ?";
 constexpr char kCountStart[] =
     "INSERT INTO job_starts (job_id, unended_count) VALUES (?, 1)"
-    " ON CONFLICT (job_id) DO UPDATE SET unended_count = unended_count + 1";
+    " ON CONFLICT (job_id) DO UPDATE SET unended_count = unended_count + 1, waited_us = ?, lived_us = 0";
+constexpr char kNoteLived[] = "UPDATE job_starts SET lived_us = ? WHERE job_id = ?";
+// The true time is up to twice the one that was written down.
+constexpr char kChargeStarts[] =
+    "UPDATE job_starts SET charged_count = charged_count + 1 WHERE 2 * lived_us < waited_us"
+    " AND job_id IN (SELECT job_id FROM jobs WHERE state = 'running')";
 constexpr char kFailAfterStarts[] =
-    "UPDATE jobs SET state = 'failed', end_us = max(?, coalesce(start_us, create_us)), error = 'the job stopped the "
-    "daemon ' || ? || ' times before a"
-    " sample was recorded; `varifocal resume jobs/' || job_id || '` starts it again'"
-    " WHERE state = 'running' AND job_id IN (SELECT job_id FROM job_starts WHERE unended_count >= ?)";
+    "UPDATE jobs SET state = 'failed', end_us = max(?, coalesce(start_us, create_us)), error = 'the daemon ended ' || ?"
+    " || ' times soon after it had started this job and before an answer was recorded, and each time had run for longer"
+    " without the job before; `varifocal resume jobs/' || job_id || '` starts it again'"
+    " WHERE state = 'running' AND job_id IN (SELECT job_id FROM job_starts WHERE charged_count >= ?)";
+constexpr char kWaitingJobs[] =
+    "SELECT job_id, unended_count, lived_us FROM job_starts WHERE unended_count > 1"
+    " AND job_id IN (SELECT job_id FROM jobs WHERE state = 'queued') ORDER BY job_id";
 constexpr char kForgetStartsOfEnded[] =
     "DELETE FROM job_starts WHERE job_id IN (SELECT job_id FROM jobs WHERE state IN ('failed', 'cancelled'))";
 constexpr char kRequeueRunning[] = "UPDATE jobs SET state = 'queued' WHERE state = 'running'";
 constexpr char kFinishCancelling[] =
     "UPDATE jobs SET state = 'cancelled', end_us = max(?, coalesce(start_us, create_us)) WHERE state = 'cancelling'";
-constexpr char kNextQueued[] = "SELECT min(job_id) FROM jobs WHERE state = 'queued'";
+constexpr char kNextQueued[] =
+    "SELECT job_id FROM jobs WHERE state = 'queued' AND job_id NOT IN (SELECT value FROM json_each(?))"
+    " ORDER BY job_id LIMIT 1";
+constexpr int64_t kFirstDelayUs = 10'000'000;
+constexpr int64_t kLongestDelayUs = 600'000'000;
+constexpr int64_t kFirstNoteUs = 1'000'000;
 
 constexpr char kAllowMixing[] = "INSERT OR IGNORE INTO mixed_jobs (job_id) VALUES (?)";
 constexpr char kForbidMixing[] = "DELETE FROM mixed_jobs WHERE job_id = ?";
@@ -98,7 +114,10 @@ absl::Status Writer::Step(int64_t job_id, JobState state, const std::string& err
     ASSIGN_OR_RETURN(const std::optional<int64_t> begin_us, database.QueryInt(kRunBegin, now_us, job_id));
     state_->runs[job_id] = {begin_us.value_or(now_us), state_->clock.MonotonicMicros()};
   }
-  return database.Run(state == JobState::kRunning ? kCountStart : kForgetStarts, job_id);
+  if (state != JobState::kRunning) return ForgetStartsOf(job_id);
+  ASSIGN_OR_RETURN(const std::optional<int64_t> unended_count, database.QueryInt(kUnendedCount, job_id));
+  const int64_t waited_us = std::min(UptimeMicros(), StartDelayUs(unended_count.value_or(0)));
+  return database.Run(kCountStart, job_id, waited_us);
 }
 
 absl::Status Writer::SetJobState(int64_t job_id, JobState state, const std::string& error) {
@@ -147,20 +166,71 @@ absl::StatusOr<std::vector<CalledModel>> Writer::CalledModels() {
   }
 }
 
-absl::Status Writer::RecoverInterruptedJobs() {
+absl::StatusOr<std::vector<Writer::WaitingJob>> Writer::RecoverInterruptedJobs() {
   std::lock_guard<std::mutex> hold(state_->mutex);
   Database& database = *state_->database;
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
-  RETURN_IF_ERROR(database.Run(kFailAfterStarts, state_->clock.WallMicros(), kUnendedStartsMax, kUnendedStartsMax));
+  RETURN_IF_ERROR(database.Run(kChargeStarts));
+  RETURN_IF_ERROR(database.Run(kFailAfterStarts, state_->clock.WallMicros(), kChargedStartsMax, kChargedStartsMax));
   RETURN_IF_ERROR(database.Run(kRequeueRunning));
   RETURN_IF_ERROR(database.Run(kFinishCancelling, state_->clock.WallMicros()));
   RETURN_IF_ERROR(database.Run(kForgetStartsOfEnded));
+  std::vector<WaitingJob> waiting;
+  {
+    ASSIGN_OR_RETURN(Statement statement, database.Prepare(kWaitingJobs));
+    while (true) {
+      ASSIGN_OR_RETURN(const bool row, statement.Step());
+      if (!row) break;
+      waiting.push_back({statement.Int(0), statement.Int(1), statement.Int(2), StartDelayUs(statement.Int(1))});
+    }
+  }
+  RETURN_IF_ERROR(state_->Commit(transaction));
+  state_->delayed.clear();
+  for (const WaitingJob& job : waiting) state_->delayed[job.job_id] = job.due_us;
+  return waiting;
+}
+
+int64_t StartDelayUs(int64_t unended_count) {
+  if (unended_count < 2) return 0;
+  return std::min(kLongestDelayUs, kFirstDelayUs << std::min<int64_t>(unended_count - 2, 10));
+}
+
+int64_t Writer::UptimeMicros() const { return state_->clock.MonotonicMicros() - state_->opened_us; }
+
+// Call inside a transaction.
+absl::Status Writer::ForgetStartsOf(int64_t job_id) {
+  RETURN_IF_ERROR(state_->database->Run(kForgetStarts, job_id));
+  state_->delayed.erase(job_id);
+  return absl::OkStatus();
+}
+
+absl::Status Writer::ForgetStarts(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
+  RETURN_IF_ERROR(ForgetStartsOf(job_id));
   return state_->Commit(transaction);
+}
+
+absl::Status Writer::NoteRunning(int64_t job_id) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  const auto run = state_->runs.find(job_id);
+  if (run == state_->runs.end()) return absl::OkStatus();
+  const int64_t lived_us = state_->clock.MonotonicMicros() - run->second.monotonic_us;
+  if (lived_us < std::max(kFirstNoteUs, 2 * run->second.noted_us)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
+  RETURN_IF_ERROR(state_->database->Run(kNoteLived, lived_us, job_id));
+  RETURN_IF_ERROR(state_->Commit(transaction));
+  run->second.noted_us = lived_us;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<int64_t>> Writer::NextQueuedJob() {
   std::lock_guard<std::mutex> hold(state_->mutex);
-  return state_->database->QueryInt(kNextQueued);
+  std::vector<int64_t> delayed;
+  for (const auto& [job_id, due_us] : state_->delayed) {
+    if (due_us > UptimeMicros()) delayed.push_back(job_id);
+  }
+  return state_->database->QueryInt(kNextQueued, absl::StrCat("[", absl::StrJoin(delayed, ","), "]"));
 }
 
 }  // namespace varifocal::db

@@ -128,38 +128,113 @@ TEST_F(WriterTest, RecoveryRequeuesWhatAKilledProcessLeft) {
   EXPECT_EQ(**writer_->NextQueuedJob(), first);
 }
 
-TEST_F(WriterTest, AJobThatOnlyStopsItsProcessFailsAfterThreeStarts) {
-  const NewJob job = FakeJob({.planned_count = 3});
-  const int64_t job_id = Add(job);
-  const auto start_and_die = [&] {
-    ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
-    ASSERT_TRUE(writer_->RecoverInterruptedJobs().ok());
-  };
-  start_and_die();
-  start_and_die();
-  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
-  // A sample in between, or a regular end, resets the count.
-  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
-  ASSERT_TRUE(writer_->RecordSample(FakeOutcome((*writer_->Cells(job_id))[0], job, execution_id_, 0)).ok());
-  ASSERT_TRUE(writer_->RecoverInterruptedJobs().ok());
-  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
-  start_and_die();
-  start_and_die();
-  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kRunning).ok());
-  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kQueued).ok());
-  start_and_die();
-  start_and_die();
-  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
-  start_and_die();
-  const JobRow row = *Read()->Job(job_id);
+// What the database keeps of a start whose process died. Method: the clock is advanced, and the writer is opened again, as by
+// the next process.
+class StartsTest : public WriterTest {
+ protected:
+  // A process runs for `idle_us`, takes the job, lives with it for `lived_us`, and is killed. False when the job may not start.
+  bool StartAndDie(int64_t idle_us, int64_t lived_us) {
+    Restart();
+    clock_.Advance(idle_us);
+    if (*writer_->NextQueuedJob() != job_id_) return false;
+    EXPECT_TRUE(writer_->SetJobState(job_id_, JobState::kRunning).ok());
+    for (int64_t second = 0; second < lived_us / 1'000'000; ++second) {
+      clock_.Advance(1'000'000);
+      EXPECT_TRUE(writer_->NoteRunning(job_id_).ok());
+    }
+    clock_.Advance(lived_us % 1'000'000);
+    return true;
+  }
+  void Restart() {
+    writer_.reset();
+    writer_ = *Writer::Open(path_, clock_);
+    waiting_ = *writer_->RecoverInterruptedJobs();
+  }
+  JobState State() { return Read()->Job(job_id_)->state; }
+
+  const NewJob job_ = FakeJob({.planned_count = 3});
+  int64_t job_id_ = 0;
+  std::vector<Writer::WaitingJob> waiting_;
+  static constexpr int64_t kSecond = 1'000'000;
+};
+
+TEST_F(StartsTest, KillsOneAfterAnotherOnlyMakeItWait) {
+  job_id_ = Add(job_);
+  EXPECT_TRUE(StartAndDie(0, 0)) << "at once";
+  EXPECT_TRUE(StartAndDie(0, 0)) << "once more: one death is no sign of anything";
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_FALSE(StartAndDie(9 * kSecond, 0)) << "killed every nine seconds, and never with this job";
+    ASSERT_EQ(waiting_.size(), 1u);
+    EXPECT_EQ(waiting_[0].unended_count, 2);
+    EXPECT_EQ(waiting_[0].due_us, 10 * kSecond);
+  }
+  Restart();
+  EXPECT_EQ(State(), JobState::kQueued);
+  clock_.Advance(10 * kSecond);
+  EXPECT_EQ(*writer_->NextQueuedJob(), job_id_);
+}
+
+// A process that is killed every so often, while the first answer takes longer: the process was not well for longer without
+// the job than with it, or it is by chance once or twice.
+TEST_F(StartsTest, EvictionsOfALongJobAreNotChargedToIt) {
+  job_id_ = Add(job_);
+  StartAndDie(0, 45 * kSecond);
+  StartAndDie(0, 45 * kSecond);
+  for (int i = 0; i < 3; ++i) StartAndDie((10 << i) * kSecond, 45 * kSecond);
+  for (int i = 0; i < 3; ++i) StartAndDie(80 * kSecond, 45 * kSecond);
+  Restart();
+  EXPECT_EQ(State(), JobState::kQueued);
+  EXPECT_EQ(waiting_[0].lived_us, 32 * kSecond) << "written down after 1, 2, 4, .. seconds";
+}
+
+TEST_F(StartsTest, AJobThatEndsItsProcessFailsAfterFourChargedStarts) {
+  job_id_ = Add(job_);
+  const int64_t other = Add(FakeJob());
+  EXPECT_TRUE(StartAndDie(0, kSecond / 2));
+  EXPECT_TRUE(StartAndDie(0, kSecond / 2));
+  for (const int64_t wait : {10, 20, 40}) {
+    EXPECT_FALSE(StartAndDie(wait * kSecond - 1, 0)) << "before its time";
+    EXPECT_EQ(*writer_->NextQueuedJob(), other) << "others go first";
+    EXPECT_TRUE(StartAndDie(wait * kSecond, kSecond / 2));
+  }
+  Restart();
+  EXPECT_EQ(State(), JobState::kQueued);
+  EXPECT_TRUE(StartAndDie(80 * kSecond, kSecond / 2));
+  Restart();
+  const JobRow row = *Read()->Job(job_id_);
   EXPECT_EQ(row.state, JobState::kFailed);
-  EXPECT_THAT(row.error, HasSubstr("stopped the daemon 3 times"));
-  EXPECT_THAT(row.error, HasSubstr(absl::StrCat("varifocal resume jobs/", job_id)));
-  EXPECT_EQ(*writer_->NextQueuedJob(), std::nullopt);
-  ASSERT_TRUE(writer_->SetJobState(job_id, JobState::kQueued).ok());  // resumed: three starts again
-  start_and_die();
-  start_and_die();
-  EXPECT_EQ(Read()->Job(job_id)->state, JobState::kQueued);
+  EXPECT_THAT(row.error, HasSubstr("the daemon ended 4 times soon after it had started this job"));
+  EXPECT_THAT(row.error, HasSubstr(absl::StrCat("varifocal resume jobs/", job_id_)));
+  ASSERT_TRUE(writer_->ResumeJob(job_id_, false).ok());
+  EXPECT_TRUE(StartAndDie(0, 0)) << "resumed: from the beginning";
+}
+
+TEST_F(StartsTest, AnAnswerAnEndAndAResumeForgetThem) {
+  job_id_ = Add(job_);
+  const auto twice = [&] {
+    ASSERT_TRUE(StartAndDie(0, 0));
+    ASSERT_TRUE(StartAndDie(0, 0));
+    ASSERT_FALSE(StartAndDie(0, 0));
+  };
+  twice();
+  ASSERT_TRUE(writer_->ForgetStarts(job_id_).ok());
+  EXPECT_EQ(*writer_->NextQueuedJob(), job_id_);
+  twice();
+  ASSERT_TRUE(StartAndDie(10 * kSecond, 0));
+  Restart();
+  clock_.Advance(20 * kSecond);
+  ASSERT_TRUE(writer_->SetJobState(job_id_, JobState::kRunning).ok());
+  ASSERT_TRUE(writer_->RecordSample(FakeOutcome((*writer_->Cells(job_id_))[0], job_, execution_id_, 0)).ok());
+  EXPECT_TRUE(writer_->NoteRunning(job_id_).ok());
+  Restart();
+  EXPECT_TRUE(waiting_.empty());
+  twice();
+  Restart();
+  clock_.Advance(10 * kSecond);
+  ASSERT_TRUE(writer_->SetJobState(job_id_, JobState::kRunning).ok());
+  ASSERT_TRUE(writer_->SetJobState(job_id_, JobState::kQueued).ok());  // SIGTERM
+  Restart();
+  EXPECT_TRUE(waiting_.empty());
 }
 
 }  // namespace

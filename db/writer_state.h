@@ -23,7 +23,8 @@ struct WriterState {
         database(std::move(database)),
         held(this->database->path()),
         files(this->database->path()),
-        clock(clock) {}
+        clock(clock),
+        opened_us(clock.MonotonicMicros()) {}
 
   absl::Status CheckFiles() const {
     RETURN_IF_ERROR(files.Check());
@@ -43,11 +44,15 @@ struct WriterState {
   const HeldFile held;
   const FileWatch files;
   const Clock& clock;
+  const int64_t opened_us;
   std::mutex mutex;
   struct Moment {
     int64_t wall_us;
     int64_t monotonic_us;
+    int64_t noted_us = 0;  // how long it has run, as last written down
   };
+  std::map<int64_t, int64_t>
+      delayed;                     // jobs that wait because of earlier ends, and from which uptime on they may start
   std::map<int64_t, Moment> runs;  // start times of the jobs that this process set running
 };
 

@@ -249,6 +249,10 @@ std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, cons
 
 absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite) {
   RETURN_IF_ERROR(CheckName("suite", suite.name));
+  if (suite.description.size() > kDescriptionBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("the description of the suite has ", suite.description.size(),
+                                                   " bytes, the limit is ", kDescriptionBytesMax));
+  }
   RETURN_IF_ERROR(CheckRange("samples", suite.samples, 1, kSampleCountMax));
   RETURN_IF_ERROR(CheckRange("seeds", suite.seeds, 0, kSeedCountMax));
   if (suite.seeds == 1) suite.seeds = 0;

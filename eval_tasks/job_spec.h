@@ -21,6 +21,7 @@
 namespace varifocal {
 
 inline constexpr int kContextLengthMax = 1 << 20;
+inline constexpr size_t kDescriptionBytesMax = 4096;      // of a suite: a sentence or a few
 inline constexpr int kSampleCountMax = 100'000;           // questions per task and length
 inline constexpr int64_t kJobCellCountMax = 16'384;       // variants x tasks x lengths of a job
 inline constexpr int64_t kJobSampleCountMax = 2'000'000;  // samples over all cells of a job

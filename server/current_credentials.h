@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "server/rpc/access.h"
-#include "server/tls_material.h"
+#include "server/front/tls_material.h"
 
 namespace varifocal {
 

@@ -68,12 +68,12 @@ void EngineStalls::Forget(const std::set<std::string>& models_left) {
 }
 
 HealthMonitor::HealthMonitor(const Lanes* lanes, const JobManager* jobs, const ModelHost* host, Setter setter,
-                             std::function<void()> on_alive, const Clock& clock)
+                             std::function<void(bool is_alive)> on_period, const Clock& clock)
     : lanes_(lanes),
       jobs_(jobs),
       host_(host),
       setter_(std::move(setter)),
-      on_alive_(std::move(on_alive)),
+      on_period_(std::move(on_period)),
       clock_(clock),
       thread_([this] { Loop(); }) {}
 
@@ -121,7 +121,7 @@ void HealthMonitor::Loop() {
     set(v1::Inference::service_full_name(), health.inference, &inference_serves);
     set(v1::Evaluation::service_full_name(), health.evaluation, &evaluation_serves);
     LookAtModels();
-    if (on_alive_ && health.threads.ok()) on_alive_();
+    if (on_period_) on_period_(health.threads.ok());
     wake_.wait_for(lock, kPeriod, [this] { return stopping_; });
   }
 }

@@ -65,9 +65,9 @@ class HealthMonitor {
  public:
   using Setter = std::function<void(const std::string& service, bool is_serving)>;
 
-  // `on_alive`, if set, is called in each period in which no thread is stalled.
+  // `on_period`, if set, is called in each period, with whether no thread is stalled.
   HealthMonitor(const Lanes* lanes, const JobManager* jobs, const ModelHost* host, Setter setter,
-                std::function<void()> on_alive = nullptr, const Clock& clock = Clock::Real());
+                std::function<void(bool is_alive)> on_period = nullptr, const Clock& clock = Clock::Real());
   ~HealthMonitor() { Stop(); }
   void Stop();  // no health is set afterwards; idempotent
 
@@ -79,7 +79,7 @@ class HealthMonitor {
   const JobManager* const jobs_;
   const ModelHost* const host_;
   const Setter setter_;
-  const std::function<void()> on_alive_;
+  const std::function<void(bool is_alive)> on_period_;
   const Clock& clock_;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "eval_tasks/attention_inspection.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 #include "server/engine/request_check.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/limits.h"
@@ -99,6 +101,50 @@ TEST_F(LimitsBoundaryTest, BytesOfAHeader) {
   EXPECT_TRUE(call(0).ok()) << "later calls are answered";
 }
 
+// Those of one connection are refused above its limit; with all of them in use, the connection with the most loses its oldest.
+TEST_F(LimitsBoundaryTest, HealthWatches) {
+  using grpc::health::v1::HealthCheckRequest;
+  using grpc::health::v1::HealthCheckResponse;
+  struct Watch {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> reader;
+  };
+  std::vector<std::unique_ptr<grpc::health::v1::Health::Stub>> stubs;
+  std::vector<std::unique_ptr<Watch>> watches;
+  const auto watch = [&](size_t connection) {
+    while (stubs.size() <= connection) {
+      grpc::ChannelArguments arguments;
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      stubs.push_back(grpc::health::v1::Health::NewStub(
+          grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments)));
+    }
+    Watch& made = *watches.emplace_back(std::make_unique<Watch>());
+    made.reader = stubs[connection]->Watch(&made.context, HealthCheckRequest());
+    HealthCheckResponse message;
+    const bool is_read = made.reader->Read(&message);
+    EXPECT_TRUE(!is_read || message.status() == HealthCheckResponse::SERVING);
+    return is_read;
+  };
+  for (size_t i = 0; i < kHealthWatchesOfConnectionMax; ++i) ASSERT_TRUE(watch(0)) << i;
+  EXPECT_FALSE(watch(0));
+  EXPECT_EQ(watches.back()->reader->Finish().error_code(), grpc::RESOURCE_EXHAUSTED);
+  watches.pop_back();
+  for (size_t i = kHealthWatchesOfConnectionMax; i < kHealthWatchesMax; ++i) {
+    ASSERT_TRUE(watch(1 + i / (kHealthWatchesOfConnectionMax - 1))) << i;
+  }
+  ASSERT_TRUE(watch(100)) << "a newcomer";
+  const grpc::Status ended = watches[0]->reader->Finish();
+  EXPECT_EQ(ended.error_code(), grpc::RESOURCE_EXHAUSTED) << ended.error_message();
+  // All of them are told of a change.
+  ASSERT_TRUE(inference_ != nullptr);
+  server_->Shutdown(std::chrono::milliseconds(0));
+  HealthCheckResponse message;
+  ASSERT_TRUE(watches.back()->reader->Read(&message));
+  EXPECT_EQ(message.status(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(watches.back()->reader->Finish().error_code(), grpc::UNAVAILABLE);
+  for (const auto& each : watches) each->context.TryCancel();
+}
+
 TEST_F(LimitsBoundaryTest, Watches) {
   control_->Hold();
   v1::SubmitJobResponse submitted;
@@ -143,6 +189,15 @@ TEST_F(LimitsBoundaryTest, Watches) {
   EXPECT_EQ(status.error_code(), grpc::CANCELLED) << "a place is free again";
   for (const auto& watch : watches) watch->context.TryCancel();
   control_->Release();
+}
+
+TEST_F(LimitsBoundaryTest, BytesOfADescription) {
+  ExpectLimit(kDescriptionBytesMax, grpc::INVALID_ARGUMENT, [&](int64_t bytes) {
+    v1::SubmitJobRequest request = SmallJob();
+    request.mutable_spec()->mutable_suite()->set_description(std::string(bytes, 'd'));
+    v1::SubmitJobResponse response;
+    return Submit(request, &response);
+  });
 }
 
 TEST_F(LimitsBoundaryTest, BytesOfARequestId) {

@@ -15,14 +15,37 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "server/listen_address.h"
+#include "server/front/listen_address.h"
 
 namespace varifocal {
 namespace {
 
 constexpr int kProbeTimeoutMs = 5000;
-// The connection preface of HTTP/2 and an empty SETTINGS frame (RFC 9113, section 3.4).
-constexpr absl::string_view kPreface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+constexpr char kFrameData = 0, kFrameFields = 1, kFrameSettings = 4;
+constexpr char kEndOfStream = 1, kEndOfFields = 4;
+
+std::string ProbeFrame(char type, char flags, char stream, absl::string_view payload) {
+  const std::string head = {0, 0, static_cast<char>(payload.size()), type, flags, 0, 0, 0, stream};
+  return absl::StrCat(head, payload);
+}
+
+// A field that is in no table of HPACK.
+std::string ProbeField(absl::string_view name, absl::string_view value) {
+  return absl::StrCat(std::string(1, '\0'), std::string(1, static_cast<char>(name.size())), name,
+                      std::string(1, static_cast<char>(value.size())), value);
+}
+
+// Everything that a client sends for grpc.health.v1.Health.Check of the whole server (RFC 9113, section 3.4; gRPC over
+// HTTP/2).
+std::string HealthCall() {
+  const std::string fields =
+      absl::StrCat(ProbeField(":method", "POST"), ProbeField(":scheme", "http"),
+                   ProbeField(":path", "/grpc.health.v1.Health/Check"), ProbeField(":authority", "localhost"),
+                   ProbeField("te", "trailers"), ProbeField("content-type", "application/grpc"));
+  return absl::StrCat("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ProbeFrame(kFrameSettings, 0, 0, ""),
+                      ProbeFrame(kFrameFields, kEndOfFields, 1, fields),
+                      ProbeFrame(kFrameData, kEndOfStream, 1, std::string(5, '\0')));
+}
 
 absl::Status Failed(const std::string& address, absl::string_view step, int error) {
   return absl::UnavailableError(absl::StrCat(address, " cannot be ", step, ": ", std::strerror(error)));
@@ -40,6 +63,32 @@ bool WaitFor(int fd, short events, int* timeout_ms) {
   }
 }
 
+// Makes the call over a connected socket, and waits for a message in answer, whatever it says.
+absl::Status CallHealth(const std::string& address, int fd, int timeout_ms) {
+  const std::string call = HealthCall();
+  if (send(fd, call.data(), call.size(), MSG_NOSIGNAL) != std::ssize(call)) return Failed(address, "written to", errno);
+  std::string received;
+  while (true) {
+    if (!WaitFor(fd, POLLIN, &timeout_ms)) {
+      return Failed(address,
+                    received.empty() ? "reached: it accepts no connection" : "used: it does not answer a health call",
+                    ETIMEDOUT);
+    }
+    char bytes[4096];
+    const ssize_t count = recv(fd, bytes, sizeof(bytes), 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (count <= 0) return Failed(address, "read from", count == 0 ? ECONNRESET : errno);
+    received.append(bytes, count);
+    for (size_t at = 0; at + 9 <= received.size();) {
+      const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(received[at + i])); };
+      const size_t size = byte(0) << 16 | byte(1) << 8 | byte(2);
+      if (at + 9 + size > received.size()) break;
+      if (received[at + 3] == kFrameData && received[at + 8] == 1 && size > 0) return absl::OkStatus();
+      at += 9 + size;
+    }
+  }
+}
+
 absl::Status Exchange(const std::string& address, int fd, const sockaddr* to, socklen_t to_size, bool has_tls,
                       int timeout_ms) {
   if (connect(fd, to, to_size) != 0) {
@@ -50,13 +99,11 @@ absl::Status Exchange(const std::string& address, int fd, const sockaddr* to, so
     getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error != 0) return Failed(address, "connected to", error);
   }
-  if (send(fd, kPreface.data(), kPreface.size(), MSG_NOSIGNAL) != std::ssize(kPreface)) {
-    return Failed(address, "written to", errno);
-  }
+  if (!has_tls) return CallHealth(address, fd, timeout_ms);
+  // No handshake: what is sent is none, and any reply at all, an alert or the end, shows that it was accepted.
+  const std::string call = HealthCall();
+  if (send(fd, call.data(), call.size(), MSG_NOSIGNAL) != std::ssize(call)) return Failed(address, "written to", errno);
   if (!WaitFor(fd, POLLIN, &timeout_ms)) return Failed(address, "reached: it accepts no connection", ETIMEDOUT);
-  if (has_tls) return absl::OkStatus();  // any reply at all: accepted
-  char first = 0;
-  if (recv(fd, &first, 1, 0) != 1) return Failed(address, "read from", errno == 0 ? ECONNRESET : errno);
   return absl::OkStatus();
 }
 
@@ -86,6 +133,18 @@ absl::Status ProbeListener(const std::string& address, bool has_tls, int timeout
   return ProbeAt(address, found->ai_addr, found->ai_addrlen, has_tls, timeout_ms);
 }
 
+absl::Status ProbeServer(const std::function<void(int)>& serve, int timeout_ms) {
+  constexpr char kItself[] = "the server behind the listener";
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+    return Failed(kItself, "probed", errno);
+  }
+  serve(ends[1]);
+  const absl::Status status = CallHealth(kItself, ends[0], timeout_ms);
+  close(ends[0]);
+  return status;
+}
+
 absl::Status ListenerHealth::Poll() {
   if (MicrosToNextProbe() > 0) return absl::OkStatus();
   const absl::Status status = probe_();
@@ -99,9 +158,13 @@ absl::Status ListenerHealth::Poll() {
   return failure_count_ < kFailuresMax ? absl::OkStatus() : status;
 }
 
-ListenerWatchdog::ListenerWatchdog(const std::string& address, bool has_tls,
+ListenerWatchdog::ListenerWatchdog(const std::string& address, bool has_tls, std::function<void(int)> serve,
                                    std::function<void(const absl::Status&)> on_dead)
-    : health_([=] { return ProbeListener(address, has_tls, kProbeTimeoutMs); }, Clock::Real()),
+    : health_(
+          [=] {
+            return has_tls ? ProbeServer(serve, kProbeTimeoutMs) : ProbeListener(address, has_tls, kProbeTimeoutMs);
+          },
+          Clock::Real()),
       on_dead_(std::move(on_dead)),
       thread_([this] { Loop(); }) {}
 

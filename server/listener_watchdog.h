@@ -1,8 +1,8 @@
-// Detects a listener that no longer accepts, by periodic connections to the daemon's own address.
+// Detects a daemon that no longer answers, by a health call to its own address now and then.
 //
-// gRPC 1.51 permanently stops accepting after running out of descriptors once; connected clients are not affected, so
-// this is not visible otherwise. After several consecutive failures the watchdog reports once; varifocald then exits with
-// a message, so that its supervisor restarts it. Jobs resume.
+// Threads of gRPC that wait for memory or for each other are not visible otherwise: the kernel, and the front, still take
+// connections. After several consecutive failures the watchdog reports once; varifocald then exits with a message, so that its
+// supervisor restarts it. Jobs resume.
 //
 // Threads: a background thread calls the probe and the report.
 #pragma once
@@ -18,9 +18,11 @@
 
 namespace varifocal {
 
-// Connects to a listen address (listen_address.h) and waits `timeout_ms` for an HTTP/2 frame: the kernel completes connections
-// that the process never accepts, so the server's first frame is required; with TLS its alert or the end of the connection.
+// Connects to a listen address (front/listen_address.h), calls grpc.health.v1.Health.Check, and waits `timeout_ms` for an answer,
+// which may be that it does not serve. With TLS, for which the probe has no certificate, the end of the connection is enough.
 absl::Status ProbeListener(const std::string& address, bool has_tls, int timeout_ms);
+// The same call over a socket pair, of which `serve` gets one end.
+absl::Status ProbeServer(const std::function<void(int)>& serve, int timeout_ms);
 
 // The probing and reporting policy, without a thread.
 class ListenerHealth {
@@ -45,7 +47,9 @@ class ListenerHealth {
 
 class ListenerWatchdog {
  public:
-  ListenerWatchdog(const std::string& address, bool has_tls, std::function<void(const absl::Status&)> on_dead);
+  // `serve` is used with TLS, for which the probe has no certificate.
+  ListenerWatchdog(const std::string& address, bool has_tls, std::function<void(int)> serve,
+                   std::function<void(const absl::Status&)> on_dead);
   ~ListenerWatchdog();
 
  private:

@@ -1,17 +1,12 @@
 #include "server/process_usage.h"
 
 #include <dirent.h>
-#include <grpc/grpc.h>
-#include <grpc/support/alloc.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <memory>
-
-#include "absl/strings/numbers.h"
-#include "base/json.h"
 
 namespace varifocal {
 namespace {
@@ -22,17 +17,6 @@ int64_t CountEntries(const char* directory) {
   int64_t count = 0;
   while (const dirent* entry = readdir(open.get())) count += entry->d_name[0] != '.';
   return count;
-}
-
-Json Parse(char* text) {
-  const std::unique_ptr<char, void (*)(void*)> owned(text, gpr_free);
-  return text == nullptr ? Json() : Json::parse(text, nullptr, /*allow_exceptions=*/false);
-}
-
-// The elements of an array of the answer; null without it.
-const Json* List(const Json& answer, const char* name) {
-  const auto list = answer.find(name);
-  return list != answer.end() && list->is_array() ? &*list : nullptr;
 }
 
 }  // namespace
@@ -59,28 +43,6 @@ ProcessUsage ReadProcessUsage() {
 int64_t FileBytes(const std::string& path) {
   struct stat info = {};
   return stat(path.c_str(), &info) == 0 ? info.st_size : 0;
-}
-
-int64_t CountConnections() {
-  constexpr intptr_t kPageSize = 10'000;
-  int64_t count = 0;
-  const Json servers = Parse(grpc_channelz_get_servers(0));
-  const Json* const list = List(servers, "server");
-  if (list == nullptr) return 0;
-  for (const Json& server : *list) {
-    intptr_t id = 0;
-    if (!absl::SimpleAtoi(server["ref"]["serverId"].get<std::string>(), &id)) continue;
-    for (intptr_t next = 0;;) {
-      const Json sockets = Parse(grpc_channelz_get_server_sockets(id, next, kPageSize));
-      const Json* const page = List(sockets, "socketRef");
-      if (page == nullptr || page->empty()) break;
-      count += std::ssize(*page);
-      intptr_t last = 0;
-      if (sockets.contains("end") || !absl::SimpleAtoi(page->back()["socketId"].get<std::string>(), &last)) break;
-      next = last + 1;
-    }
-  }
-  return count;
 }
 
 }  // namespace varifocal

@@ -18,7 +18,5 @@ struct ProcessUsage {
 
 ProcessUsage ReadProcessUsage();
 int64_t FileBytes(const std::string& path);
-// Connections of this process's gRPC servers, from gRPC's own list of them.
-int64_t CountConnections();
 
 }  // namespace varifocal

@@ -11,25 +11,28 @@
 #include "base/files.h"
 #include "base/http_server.h"
 #include "base/log.h"
+#include "base/log_tally.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/novels.h"
+#include "grpc/grpc.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
-#include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/impl/server_builder_option.h"
 #include "grpcpp/impl/server_builder_plugin.h"
+#include "grpcpp/server_posix.h"
 #include "server/endpoint/endpoint_model.h"
+#include "server/front/front.h"
+#include "server/front/listen_address.h"
 #include "server/health_monitor.h"
 #include "server/jobs/job_manager.h"
-#include "server/listen_address.h"
 #include "server/listener_watchdog.h"
 #include "server/metrics.h"
-#include "server/process_usage.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/call_counts.h"
 #include "server/rpc/engine_gate.h"
 #include "server/rpc/evaluation_service.h"
+#include "server/rpc/health_service.h"
 #include "server/rpc/inference_service.h"
 #include "server/rpc/lanes.h"
 #include "server/rpc/refusals.h"
@@ -43,12 +46,6 @@ namespace {
 // Timeout of a write waiting for another process's lock: the current job pauses and retries, and a caller of CancelJob
 // waits for at most two of these.
 constexpr int kBusyTimeoutMs = 1000;
-
-// gRPC's setting is process-wide.
-void SwitchOnHealth() {
-  static std::once_flag once;
-  std::call_once(once, [] { grpc::EnableDefaultHealthCheckService(true); });
-}
 
 // The reflection library registers itself with every server of the process when it is loaded.
 class WithoutReflection final : public grpc::ServerBuilderOption {
@@ -125,32 +122,44 @@ HttpAnswer AnswerScrape(const MetricsSources& sources, const HttpRequest& reques
 struct Server::Parts {
   std::unique_ptr<UnixSocketClaim> socket;  // null with another address
   std::unique_ptr<CurrentCredentials> credentials;
-  std::shared_ptr<grpc::ServerCredentials> listener_credentials;
   std::unique_ptr<ModelHost> host;
   std::unique_ptr<JobManager> jobs;  // null without a database
   Admission admission;
   CallCounts calls;
   std::unique_ptr<Lanes> lanes;
   std::unique_ptr<EngineGate> gate;
+  LogTally refusals;
+  Callers callers;
   std::unique_ptr<Audit> audit;
+  HealthService health_service;
   std::unique_ptr<InferenceService> inference;
   std::unique_ptr<EvaluationService> evaluation;
   std::unique_ptr<grpc::Server> grpc_server;
+  std::unique_ptr<Front> front;  // null without a listen address
   std::unique_ptr<HealthMonitor> health;
   std::unique_ptr<ListenerWatchdog> watchdog;  // null without on_listener_dead
   std::unique_ptr<HttpServer> metrics;         // null without metrics_address
   std::once_flag shut_down;
 
-  void SetHealth(const std::string& name, bool is_serving) {
-    if (grpc_server != nullptr) grpc_server->GetHealthCheckService()->SetServingStatus(name, is_serving);
-  }
+  void SetHealth(const std::string& name, bool is_serving) { health_service.Set(name, is_serving); }
 };
 
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
+  // Never shut down: gRPC 1.51 does that on a thread of its own, and waits for ever where none can be made.
+  static std::once_flag once;
+  std::call_once(once, grpc_init);
   auto server = std::unique_ptr<Server>(new Server(std::make_unique<Parts>()));
-  Parts& parts = *server->parts_;
+  const bool exits = options.exits_after_failure;
+  const absl::Status status = CatchExceptions("starting", [&] { return server->Init(std::move(options)); });
+  if (status.ok()) return server;
+  if (exits) (void)server.release();
+  return status;
+}
+
+absl::Status Server::Init(ServerOptions options) {
+  Parts& parts = *parts_;
   ListenAddress listen;
   if (!options.listen_address.empty()) {
     RETURN_IF_ERROR(CheckListenAddress(options.listen_address, {.has_tls = options.protection.has_tls(),
@@ -173,7 +182,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   RETURN_IF_ERROR(CheckProtection(options.protection, options.reflection));
   ASSIGN_OR_RETURN(parts.credentials, CurrentCredentials::Read(options.protection.tls_files(),
                                                                options.protection.token_file, *options.clock));
-  parts.audit = std::make_unique<Audit>(parts.credentials.get());
+  parts.audit = std::make_unique<Audit>(parts.credentials.get(), &parts.callers);
   ASSIGN_OR_RETURN(ChannelSecrets worker_secrets, ReadSecrets(options.workers));
   RETURN_IF_ERROR(Confine(options, endpoints));
   if (!options.model_factory) options.model_factory = MakeModelFactory(options.model, options.engine);
@@ -223,7 +232,6 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   parts.evaluation =
       std::make_unique<EvaluationService>(parts.jobs.get(), parts.lanes.get(), &parts.admission, parts.audit.get());
 
-  SwitchOnHealth();
   grpc::ServerBuilder builder;
   if (options.reflection) {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -232,69 +240,76 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   }
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   builder.SetMaxSendMessageSize(kMessageBytesMax);
-  // Otherwise a second daemon on the same port would silently receive half of the connections.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  int port = -1;
-  if (!options.listen_address.empty()) {
-    SetTransportLimits(builder, options.timeouts);
-    parts.listener_credentials = MakeServerCredentials(parts.credentials.get());
-    builder.AddListeningPort(options.listen_address, parts.listener_credentials, &port);
-  }
+  SetTransportLimits(builder, options.timeouts);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(MakeRefusals(parts.credentials.get()));
+  interceptors.push_back(MakeRefusals(parts.credentials.get(), &parts.callers, &parts.refusals));
   interceptors.push_back(MakeCallCounter(&parts.calls));  // after the one that replaces statuses
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(parts.inference.get());
   builder.RegisterService(parts.evaluation.get());
-  {
+  builder.RegisterService(&parts.health_service);
+  parts.grpc_server = builder.BuildAndStart();
+  if (parts.grpc_server == nullptr) return absl::InternalError("gRPC's server cannot be started");
+  if (!options.listen_address.empty()) {
     std::optional<PrivateFilesScope> owner_only;
     if (listen.is_unix()) owner_only.emplace();
-    parts.grpc_server = builder.BuildAndStart();
-  }
-  if (parts.grpc_server == nullptr || port == 0) {
-    return WithReason(absl::FailedPreconditionError(absl::StrCat("cannot listen on ", options.listen_address)),
-                      ErrorReason::kCannotListen);
-  }
-  if (listen.is_unix()) {
-    server->address_ = options.listen_address;
-  } else if (port > 0) {
-    server->address_ = absl::StrCat(options.listen_address.substr(0, options.listen_address.rfind(':')), ":", port);
+    ASSIGN_OR_RETURN(parts.front,
+                     Front::Listen({.address = listen,
+                                    .tls = [credentials = parts.credentials.get()] { return credentials->tls(); },
+                                    .limits = {.message_bytes_max = kMessageBytesMax},
+                                    .handshake_us = options.timeouts.handshake_ms * int64_t{1000},
+                                    .connections_max = ConnectionsMax(),
+                                    .callers = &parts.callers,
+                                    .refusals = &parts.refusals}));
+    address_ = listen.is_unix() ? options.listen_address
+                                : absl::StrCat(options.listen_address.substr(0, options.listen_address.rfind(':')), ":",
+                                               parts.front->port());
   }
   parts.SetHealth("", true);
   parts.SetHealth(v1::Inference::service_full_name(), true);
   parts.SetHealth(v1::Evaluation::service_full_name(), true);
   for (const auto& model : parts.host->List()) parts.SetHealth(HealthName(model->name), true);
+  if (parts.front != nullptr) {
+    parts.front->Start(
+        [grpc_server = parts.grpc_server.get()](int fd) { grpc::AddInsecureChannelFromFd(grpc_server, fd); });
+  }
   if (parts.jobs != nullptr) parts.jobs->Start();
   parts.health = std::make_unique<HealthMonitor>(
       parts.lanes.get(), parts.jobs.get(), parts.host.get(),
       [&parts](const std::string& service, bool is_serving) { parts.SetHealth(service, is_serving); },
-      std::move(options.on_alive), *options.clock);
-  if (options.on_listener_dead && !server->address_.empty()) {
-    parts.watchdog = std::make_unique<ListenerWatchdog>(server->address_, options.protection.has_tls(),
-                                                        std::move(options.on_listener_dead));
+      [&parts, on_alive = std::move(options.on_alive)](bool is_alive) {
+        parts.health_service.Poll();
+        if (is_alive && on_alive) on_alive();
+      },
+      *options.clock);
+  if (options.on_listener_dead && !address_.empty()) {
+    parts.watchdog = std::make_unique<ListenerWatchdog>(
+        address_, options.protection.has_tls(), [&parts](int fd) { parts.front->Pass(fd); },
+        std::move(options.on_listener_dead));
   }
   if (!options.metrics_address.empty()) {
-    const MetricsSources sources = {.host = parts.host.get(),
-                                    .jobs = parts.jobs.get(),
-                                    .lanes = parts.lanes.get(),
-                                    .admission = &parts.admission,
-                                    .gate = parts.gate.get(),
-                                    .calls = &parts.calls,
-                                    .credentials = parts.credentials.get(),
-                                    .database_path = options.database_path,
-                                    .count_connections = CountConnections,
-                                    .clock = options.clock};
+    const MetricsSources sources = {
+        .host = parts.host.get(),
+        .jobs = parts.jobs.get(),
+        .lanes = parts.lanes.get(),
+        .admission = &parts.admission,
+        .gate = parts.gate.get(),
+        .calls = &parts.calls,
+        .credentials = parts.credentials.get(),
+        .database_path = options.database_path,
+        .count_connections = [&parts] { return parts.front == nullptr ? 0 : parts.front->connection_count(); },
+        .clock = options.clock};
     ASSIGN_OR_RETURN(parts.metrics, HttpServer::Start(metrics_port, [sources](const HttpRequest& request) {
                        return AnswerScrape(sources, request);
                      }));
-    Log(LogLevel::kInfo, "metrics", {{"url", absl::StrCat("http://127.0.0.1:", server->metrics_port(), "/metrics")}});
+    Log(LogLevel::kInfo, "metrics", {{"url", absl::StrCat("http://127.0.0.1:", this->metrics_port(), "/metrics")}});
   }
   Log(LogLevel::kInfo, "serving",
-      {{"address", server->address_},
+      {{"address", address_},
        {"database", options.database_path},
        {"models", parts.host->List().size()},
        {"version", CodeVersion()}});
-  return server;
+  return absl::OkStatus();
 }
 
 int Server::metrics_port() const { return parts_->metrics == nullptr ? 0 : parts_->metrics->port(); }
@@ -315,11 +330,13 @@ void Server::Shutdown(std::chrono::milliseconds grace) {
     if (parts_->health != nullptr) parts_->health->Stop();
     parts_->watchdog = nullptr;
     parts_->metrics = nullptr;
-    parts_->grpc_server->GetHealthCheckService()->Shutdown();
+    if (parts_->front != nullptr) parts_->front->StopAccepting();
+    parts_->health_service.Shutdown();
     if (parts_->jobs != nullptr) parts_->jobs->Stop();
     parts_->evaluation->EndWatches();
     parts_->grpc_server->Shutdown(std::chrono::system_clock::now() + grace);
     parts_->grpc_server->Wait();
+    parts_->front = nullptr;
     Log(LogLevel::kInfo, "stopped");
   });
 }

@@ -67,6 +67,8 @@ struct ServerOptions {
   std::function<void(const absl::Status&)> on_listener_dead;
   // Called four times a second while no thread of the daemon is stalled, for a supervisor's watchdog; optional.
   std::function<void()> on_alive;
+  // The process exits when Start fails: what was made so far is then not destroyed, which may wait for threads that never came.
+  bool exits_after_failure = false;
   ModelFactory model_factory;  // for tests; unset: real models
   const Clock* clock = &Clock::Real();
 };
@@ -86,6 +88,7 @@ class Server {
 
  private:
   struct Parts;
+  absl::Status Init(ServerOptions options);
   explicit Server(std::unique_ptr<Parts> parts);
 
   std::string address_;

@@ -1,21 +1,14 @@
-// Credentials of a daemon's listener: TLS from PEM files, client certificates. Tokens are server/rpc/access.h's.
+// Which credentials a daemon's listener needs: TLS from PEM files (front/tls_session.h), client certificates, and tokens
+// (rpc/access.h).
 //
-// Source:  gRPC 1.51, grpc_security.h, the certificate config fetcher: asked at every handshake. The library's own
-//          FileWatcherCertificateProvider drops the certificate in use before it has checked the next one
-//          (tls_security_connector.cc, UpdateHandshakerFactoryLocked).
 // Errors:  INVALID_ARGUMENT (BAD_CREDENTIALS): a flag that needs another one.
-// Threads: call once, while the server is built; the credentials may be used on any.
+// Threads: any.
 #pragma once
 
-#include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "server/current_credentials.h"
-
-namespace grpc {
-class ServerCredentials;
-}
+#include "absl/status/status.h"
+#include "server/front/tls_material.h"
 
 namespace varifocal {
 
@@ -32,8 +25,5 @@ struct ServerProtection {
 
 // Reflection has no roles, so it is refused beside tokens.
 absl::Status CheckProtection(const ServerProtection& protection, bool reflection);
-
-// TLS, or none. `current` and the result outlive the server.
-std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const CurrentCredentials* current);
 
 }  // namespace varifocal

@@ -2,8 +2,14 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "grpcpp/resource_quota.h"
@@ -14,14 +20,56 @@ namespace varifocal {
 void SetTransportLimits(grpc::ServerBuilder& builder, const ConnectionTimeouts& timeouts) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnectionMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kHeaderBytesMax);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, timeouts.handshake_ms);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, timeouts.idle_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, timeouts.keepalive_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, timeouts.keepalive_answer_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  // gRPC 1.51 inflates a message before it looks at its size. The front refuses those that come over a socket
+  // (front/frame_gate.h); with these a client is told so, and nothing is ever inflated.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   grpc::ResourceQuota quota("varifocald");
   quota.Resize(kTransportBytesMax);
   builder.SetResourceQuota(quota);
+}
+
+absl::Status CheckThreadsAreLeft(int count) {
+  std::mutex mutex;
+  std::condition_variable may_end;
+  bool is_over = false;
+  std::vector<std::thread> threads;
+  absl::Status status;
+  try {
+    threads.reserve(static_cast<size_t>(count));
+    while (std::ssize(threads) < count) {
+      threads.emplace_back([&] {
+        std::unique_lock<std::mutex> lock(mutex);
+        may_end.wait(lock, [&] { return is_over; });
+      });
+    }
+  } catch (const std::exception&) {
+    status = absl::ResourceExhaustedError(
+        absl::StrCat("this process may have ", threads.size(), " threads more, and needs ", count,
+                     "; the limit may be one of the user (ulimit -u), of a control group (pids.max) or of memory "
+                     "(ulimit -v)"));
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    is_over = true;
+  }
+  may_end.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  return status;
+}
+
+int ConnectionsMax() {
+  constexpr rlim_t kOtherDescriptors = 100, kDescriptorsOfConnection = 3;
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kConnectionsMax;
+  if (limit.rlim_cur < 2 * kOtherDescriptors) return 16;
+  const rlim_t fit = (limit.rlim_cur - kOtherDescriptors) / kDescriptorsOfConnection;
+  return static_cast<int>(std::min<rlim_t>(kConnectionsMax, fit));
 }
 
 absl::StatusOr<uint64_t> RaiseDescriptorLimit() {

@@ -26,6 +26,14 @@ struct ConnectionTimeouts {
   int keepalive_answer_ms = 20'000;  // .. and from that to its answer
 };
 
+// Connections of the listener: each needs three descriptors, and some are left for the database, models and logs.
+inline constexpr int kConnectionsMax = 4096;
+int ConnectionsMax();
+
+// RESOURCE_EXHAUSTED unless this process can have that many threads more at the moment: they are made, and end. Libraries abort
+// or wait for ever where a thread cannot be made.
+absl::Status CheckThreadsAreLeft(int count);
+
 void SetTransportLimits(grpc::ServerBuilder& builder, const ConnectionTimeouts& timeouts);
 
 // Raises the soft limit of open descriptors to the hard one and returns it. gRPC 1.51 permanently stops accepting after

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/daemon.h"
+#include "client/page_tokens.h"
 #include "client/rows.h"
 #include "client/verb.h"
 
@@ -89,6 +90,8 @@ class Health : public Command {
     }
     if (!services_only_) {
       v1::ListModelsRequest request;
+      PageTokens tokens;
+      bool has_more = false;
       do {
         ASSIGN_OR_RETURN(const v1::ListModelsResponse page,
                          Call(daemon->inference(), &v1::Inference::Stub::ListModels, request));
@@ -99,7 +102,8 @@ class Health : public Command {
           }));
         }
         request.set_page_token(page.next_page_token());
-      } while (!request.page_token().empty());
+        ASSIGN_OR_RETURN(has_more, tokens.HasNext(page.next_page_token(), page.models_size()));
+      } while (has_more);
     }
     RETURN_IF_ERROR(rows.Finish());
     return all_serve ? ExitCode::kDone : ExitCode::kFailed;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/jobs.h"
+#include "client/page_tokens.h"
 #include "client/verb.h"
 
 namespace varifocal::client {
@@ -23,6 +24,7 @@ class ListJobs : public Command {
     v1::ListJobsRequest request;
     int64_t left = all_ ? INT64_MAX : limit_;
     bool has_more = false;
+    PageTokens tokens;
     do {
       request.set_page_size(std::min<int64_t>(left, 1000));
       ASSIGN_OR_RETURN(const v1::ListJobsResponse page,
@@ -30,7 +32,7 @@ class ListJobs : public Command {
       for (const v1::Job& job : page.jobs()) RETURN_IF_ERROR(rows.Add(JobJson(job)));
       left -= page.jobs_size();
       request.set_page_token(page.next_page_token());
-      has_more = !page.next_page_token().empty();
+      ASSIGN_OR_RETURN(has_more, tokens.HasNext(page.next_page_token(), page.jobs_size()));
     } while (left > 0 && has_more);
     RETURN_IF_ERROR(rows.Finish("No jobs yet; `varifocal submit quick --models=A,B` makes one."));
     if (has_more) console.err << "There are older ones: --all or a larger --limit shows them.\n";

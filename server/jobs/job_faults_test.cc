@@ -53,6 +53,20 @@ class JobFaultsTest : public testing::Test {
     manager_->Start();
   }
 
+  // Starts a manager with the database as it is on the disk when the process is killed while the job runs.
+  void DieWhileRunning(int64_t job_id) {
+    WaitForState(job_id, db::JobState::kRunning);
+    const std::string copy = path_ + ".killed";
+    {
+      const auto database = *sqlite::Database::Open(path_, {});
+      ASSERT_TRUE(database->Execute("VACUUM INTO '" + copy + "'").ok());
+    }
+    manager_.reset();
+    for (const char* end : {"", "-wal", "-shm"}) std::remove((path_ + end).c_str());
+    ASSERT_EQ(std::rename(copy.c_str(), path_.c_str()), 0);
+    Open();
+  }
+
   static JobSpec SmallSpec() {
     JobSpec spec;
     spec.suite.name = "small";
@@ -291,6 +305,35 @@ TEST_F(JobFaultsTest, ARequestSentAgainIsItsJobWhateverHappenedSince) {
   other.suite.seed = 99;
   EXPECT_EQ(ReasonOf(manager_->Submit(other, {.request_id = "id", .body_sha256 = "another"}).status()).name,
             "REQUEST_ID_REUSED");
+}
+
+// Two daemons that died before an answer: the third one shows why the job waits, runs others first, and starts it by itself.
+TEST_F(JobFaultsTest, AJobWaitsAfterEndsOfTheDaemonAndOthersGoFirst) {
+  control_->Hold();
+  const int64_t job_id = Submit();
+  DieWhileRunning(job_id);
+  DieWhileRunning(job_id);
+  const JobView waiting = WaitForPause(job_id);
+  EXPECT_EQ(waiting.row.state, db::JobState::kQueued);
+  EXPECT_THAT(waiting.paused_reason, HasSubstr("the daemon ended 2 times while this job ran"));
+  EXPECT_THAT(waiting.paused_reason, HasSubstr("in 10 s, or at once with `varifocal resume jobs/1`"));
+  const int64_t other = Submit();
+  control_->Release();
+  WaitForState(other, db::JobState::kSucceeded);
+  EXPECT_EQ(manager_->Get(job_id, false)->row.state, db::JobState::kQueued);
+  clock_.Advance(10'000'000);
+  EXPECT_EQ(WaitForState(job_id, db::JobState::kSucceeded).paused_reason, "");
+}
+
+TEST_F(JobFaultsTest, AResumeEndsTheWait) {
+  control_->Hold();
+  const int64_t job_id = Submit();
+  DieWhileRunning(job_id);
+  DieWhileRunning(job_id);
+  WaitForPause(job_id);
+  control_->Release();
+  ASSERT_TRUE(manager_->Resume(job_id, false).ok());
+  WaitForState(job_id, db::JobState::kSucceeded);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ void JobManager::RunJobs() {
     beat_us_ = -1;
     lock.lock();
     const auto has_come = [this] { return stopping_ || has_news_; };
-    if (!taken.ok()) {  // for example a full disk: poll instead of spinning
+    if (!taken.ok() || (!*taken && !waiting_.empty())) {  // for example a full disk: poll instead of spinning
       options_.clock->Wait(wake_, lock, kQueuePeriodUs, has_come);
     } else if (!*taken && needs_checkpoint_) {
       options_.clock->Wait(wake_, lock, kCheckpointPeriodUs, has_come);
@@ -78,6 +78,7 @@ absl::StatusOr<bool> JobManager::TakeNextJob() {
   if (!next.has_value()) return false;
   RETURN_IF_ERROR(Move(*next, db::JobState::kRunning));
   std::lock_guard<std::mutex> lock(mutex_);
+  waiting_.erase(*next);
   running_ = std::make_unique<RunningJob>();
   running_->job_id = *next;
   return true;
@@ -230,7 +231,11 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
     running_->meter.Update(progress, options_.clock->MonotonicMicros());
     ++change_counts_[job_id];
   };
-  hooks.on_wait = [this] { Beat(); };
+  hooks.on_wait = [this, job_id] {
+    Beat();
+    // How long it has run when the process ends; without it the end counts as an early one.
+    (void)writer_->NoteRunning(job_id);
+  };
   hooks.wait_before_retry = [this](int attempt_count) {
     std::unique_lock<std::mutex> lock(mutex_);
     const int64_t pause_us = kFirstPauseUs << std::min(attempt_count, 5);

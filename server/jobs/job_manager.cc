@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -31,8 +32,20 @@ absl::StatusOr<std::unique_ptr<JobManager>> JobManager::Create(ModelHost* host, 
   ASSIGN_OR_RETURN(manager->writer_, db::Writer::Open(options.database_path, *options.clock, options.busy_timeout_ms));
   ASSIGN_OR_RETURN(manager->reader_, db::Reader::Open(options.database_path));
   ASSIGN_OR_RETURN(manager->list_reader_, db::Reader::Open(options.database_path));
-  RETURN_IF_ERROR(manager->writer_->RecoverInterruptedJobs());
+  ASSIGN_OR_RETURN(const std::vector<db::Writer::WaitingJob> waiting, manager->writer_->RecoverInterruptedJobs());
+  for (const db::Writer::WaitingJob& job : waiting) {
+    manager->waiting_[job.job_id] = job;
+    Log(LogLevel::kWarning, "job_waits", {{"job", JobName(job.job_id)}, {"reason", manager->WhyItWaits(job)}});
+  }
   return manager;
+}
+
+std::string JobManager::WhyItWaits(const db::Writer::WaitingJob& job) const {
+  const int64_t left_us = std::max<int64_t>(job.due_us - writer_->UptimeMicros(), 0);
+  return absl::StrCat(
+      "the daemon ended ", job.unended_count, " times while this job ran and before an answer was recorded, ",
+      "the last time ", job.lived_us / 1'000'000, " s or more after its start; it starts again in ",
+      (left_us + 999'999) / 1'000'000, " s, or at once with `varifocal resume ", JobName(job.job_id), "`");
 }
 
 void JobManager::Start() {
@@ -55,13 +68,23 @@ void JobManager::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+absl::Status CheckSpecBytes(const std::string& spec_json) {
+  if (spec_json.size() <= kSpecBytesMax) return absl::OkStatus();
+  return WithReason(absl::InvalidArgumentError(absl::StrCat("the specification has ", spec_json.size(),
+                                                            " bytes, the limit is ", kSpecBytesMax)),
+                    ErrorReason::kBadJobSpec);
+}
+
+absl::Status CheckRequestId(absl::string_view request_id) {
+  if (request_id.size() <= kRequestIdBytesMax) return absl::OkStatus();
+  return WithReason(absl::InvalidArgumentError(absl::StrCat("request_id has ", request_id.size(),
+                                                            " bytes, the limit is ", kRequestIdBytesMax)),
+                    ErrorReason::kBadRequestId, {{"field", "request_id"}});
+}
+
 absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const SubmitOptions& options) {
   const std::string& request_id = options.request_id;
-  if (request_id.size() > kRequestIdBytesMax) {
-    return WithReason(absl::InvalidArgumentError(absl::StrCat("request_id has ", request_id.size(),
-                                                              " bytes, the limit is ", kRequestIdBytesMax)),
-                      ErrorReason::kBadRequestId, {{"field", "request_id"}});
-  }
+  RETURN_IF_ERROR(CheckRequestId(request_id));
   if (!request_id.empty() && !options.body_sha256.empty()) {
     // Before the spec is validated: the first call was accepted, and its models and files may have changed since.
     ASSIGN_OR_RETURN(const std::optional<int64_t> known, writer_->FindRequest(request_id, options.body_sha256));
@@ -80,6 +103,7 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const SubmitOptions& op
   db::NewJob row;
   row.suite = job.spec.suite.name;
   row.spec_json = ToCanonicalJson(job.spec);
+  RETURN_IF_ERROR(CheckSpecBytes(row.spec_json));
   row.data_seed = job.spec.suite.seed;
   if (!request_id.empty()) row.request_id = request_id;
   row.body_sha256 = options.body_sha256.empty() ? Sha256Hex(row.spec_json) : options.body_sha256;
@@ -162,6 +186,7 @@ absl::Status JobManager::CheckQueueHasRoom() {
 
 absl::StatusOr<JobEstimate> JobManager::Estimate(JobSpec spec, const std::function<bool()>& is_abandoned) {
   ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(spec), *host_, options_.in_flight));
+  RETURN_IF_ERROR(CheckSpecBytes(ToCanonicalJson(job.spec)));
   return EstimateJob(job.spec, job.grid, job.models, is_abandoned);
 }
 
@@ -185,6 +210,11 @@ absl::StatusOr<JobView> JobManager::ToView(db::JobRow row, bool with_cells) {
     ASSIGN_OR_RETURN(view.failures, reader_->Failures(job_id));
   }
   std::lock_guard<std::mutex> lock(mutex_);
+  const auto waiting = waiting_.find(job_id);
+  if (waiting != waiting_.end() && view.row.state == db::JobState::kQueued &&
+      waiting->second.due_us > writer_->UptimeMicros()) {
+    view.paused_reason = WhyItWaits(waiting->second);
+  }
   if (running_ != nullptr && running_->job_id == job_id) {
     const int64_t now_us = options_.clock->MonotonicMicros();
     view.tokens_per_second = running_->meter.TokensPerSecond(now_us);
@@ -284,6 +314,12 @@ absl::StatusOr<JobView> JobManager::Resume(int64_t job_id, bool allow_mixed) {
       Moved(job_id, db::JobState::kQueued);
     }
   } else {
+    bool waits = false;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      waits = waiting_.erase(job_id) > 0;
+    }
+    if (waits) RETURN_IF_ERROR(writer_->ForgetStarts(job_id));
     std::lock_guard<std::mutex> lock(mutex_);
     if (running_ != nullptr && running_->job_id == job_id) running_->retry_now = !running_->paused_reason.empty();
   }
@@ -428,6 +464,7 @@ void JobManager::Moved(int64_t job_id, db::JobState state, const std::string& er
   }
   if (db::IsSettled(state)) {
     std::lock_guard<std::mutex> lock(mutex_);
+    waiting_.erase(job_id);
     needs_checkpoint_ = true;
   }
 }

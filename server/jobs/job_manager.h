@@ -53,6 +53,11 @@ namespace varifocal {
 // Jobs that wait; further ones are refused.
 inline constexpr int64_t kQueuedJobsMax = 10'000;
 inline constexpr size_t kRequestIdBytesMax = 64;
+// Of a job as it is stored, JSON with all its texts.
+inline constexpr size_t kSpecBytesMax = 1 << 20;
+
+absl::Status CheckRequestId(absl::string_view request_id);
+absl::Status CheckSpecBytes(const std::string& spec_json);
 
 struct JobManagerOptions {
   std::string database_path;
@@ -83,7 +88,7 @@ struct JobView {
   double elapsed_seconds = 0;
   int64_t token_count = 0;
   bool is_repeated = false;   // of Submit: the request id was known
-  std::string paused_reason;  // why it is paused although its row is in state running; empty: not paused
+  std::string paused_reason;  // why it does not run although its row is in state running or queued; empty: it may
 };
 
 struct RunningJob;  // server/jobs/running_job.h
@@ -154,6 +159,7 @@ class JobManager {
   void Moved(int64_t job_id, db::JobState state, const std::string& error = "");  // its latest version number
   void Changed(int64_t job_id);
   void Wake();
+  std::string WhyItWaits(const db::Writer::WaitingJob& job) const;
 
   absl::StatusOr<bool> TakeNextJob();
   void RunJob(int64_t job_id);
@@ -188,6 +194,7 @@ class JobManager {
   bool needs_checkpoint_ = false;
   std::unique_ptr<RunningJob> running_;
   std::map<int64_t, int64_t> change_counts_;
+  std::map<int64_t, db::Writer::WaitingJob> waiting_;  // because of earlier ends of the daemon
 
   SampleCounts sample_counts_;
 

@@ -415,5 +415,13 @@ TEST_F(JobManagerTest, ConcurrentCancelAndFinishLeaveOneSettledState) {
   }
 }
 
+TEST_F(JobManagerTest, BytesOfASpecification) {
+  for (const size_t bytes : {kSpecBytesMax - 1, kSpecBytesMax, kSpecBytesMax + 1}) {
+    const absl::Status status = CheckSpecBytes(std::string(bytes, ' '));
+    EXPECT_EQ(status.ok(), bytes <= kSpecBytesMax) << bytes;
+    EXPECT_EQ(HasReason(status, ErrorReason::kBadJobSpec), bytes > kSpecBytesMax) << bytes;
+  }
+}
+
 }  // namespace
 }  // namespace varifocal

@@ -119,6 +119,14 @@ const Tokens::Holder* Tokens::Find(absl::string_view authorization) const {
   return holder == holders_.end() ? nullptr : &holder->second;
 }
 
+std::string TokenName(const TokenSource& source, const std::multimap<grpc::string_ref, grpc::string_ref>& metadata) {
+  const std::shared_ptr<const Tokens> tokens = source.Get();
+  const auto field = metadata.find("authorization");
+  if (tokens == nullptr || field == metadata.end()) return "";
+  const Tokens::Holder* holder = tokens->Find(absl::string_view(field->second.data(), field->second.size()));
+  return holder == nullptr ? "" : holder->name;
+}
+
 absl::Status AuthorizeCall(const TokenSource& source, absl::string_view method,
                            const std::multimap<grpc::string_ref, grpc::string_ref>& metadata) {
   const std::shared_ptr<const Tokens> tokens = source.Get();

@@ -71,6 +71,8 @@ class TokenSource {
   virtual int64_t WallMicros() const = 0;
 };
 
+// The name of the call's token, also of one that has expired; empty without a known one.
+std::string TokenName(const TokenSource& source, const std::multimap<grpc::string_ref, grpc::string_ref>& metadata);
 // OK without tokens. A duplicate authorization field is none.
 absl::Status AuthorizeCall(const TokenSource& source, absl::string_view method,
                            const std::multimap<grpc::string_ref, grpc::string_ref>& metadata);

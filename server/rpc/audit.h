@@ -11,20 +11,20 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "grpcpp/server_context.h"
+#include "server/front/callers.h"
 #include "server/rpc/access.h"
 
 namespace varifocal {
 
 class Audit {
  public:
-  // `tokens` name the callers, and outlive the audit.
-  explicit Audit(const TokenSource* tokens) : tokens_(tokens) {}
+  // `tokens` and `callers` name the callers, and outlive the audit.
+  Audit(const TokenSource* tokens, const Callers* callers) : tokens_(tokens), callers_(callers) {}
 
   // Whether the caller's token allows the method. A handler for which it does not returns null at once, and
   // server/rpc/refusals.h answers.
@@ -38,9 +38,8 @@ class Audit {
                                        std::function<std::string()> resource, std::function<absl::Status()> body) const;
 
  private:
-  std::optional<std::string> TokenOf(const grpc::CallbackServerContext& context) const;  // its name in the file
-
   const TokenSource* const tokens_;
+  const Callers* const callers_;
 };
 
 }  // namespace varifocal

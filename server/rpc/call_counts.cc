@@ -1,10 +1,12 @@
 #include "server/rpc/call_counts.h"
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "server/rpc/access.h"
 
 namespace varifocal {
 namespace {
@@ -13,6 +15,9 @@ using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 
 constexpr absl::string_view kPackage = "/varifocal.v1.";
+constexpr absl::string_view kStandardServices = "/grpc.";
+// A caller chooses the name of a method that does not exist, so it is no label.
+constexpr char kUnknownMethod[] = "unknown";
 
 std::string CodeName(const grpc::Status& status) {
   // The canonical codes have the same numbers in both libraries.
@@ -53,8 +58,9 @@ class CounterFactory final : public grpc::experimental::ServerInterceptorFactory
 
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
     absl::string_view method = info->method();
-    if (!absl::ConsumePrefix(&method, kPackage)) return nullptr;
-    return new Counter(counts_, std::string(method));
+    if (absl::StartsWith(method, kStandardServices)) return nullptr;
+    const bool is_known = IsMethod(method) && absl::ConsumePrefix(&method, kPackage);
+    return new Counter(counts_, is_known ? std::string(method) : kUnknownMethod);
   }
 
  private:

@@ -1,6 +1,7 @@
 // How many calls ended, by method and status, and how many errors had which reason.
 //
-// Counted by an interceptor when the status is sent; health and reflection are not counted.
+// Counted by an interceptor when the status is sent; health and reflection are not counted. Methods that do not exist are
+// counted together, as "unknown".
 //
 // Threads: any.
 #pragma once

@@ -83,7 +83,7 @@ absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto) {
   proto->set_state(ToProto(row.state));
   proto->set_error_message(row.error);
   if (!view.paused_reason.empty()) {
-    if (row.state == db::JobState::kRunning) proto->set_state(v1::Job::PAUSED);
+    if (row.state == db::JobState::kRunning || row.state == db::JobState::kQueued) proto->set_state(v1::Job::PAUSED);
     if (row.error.empty()) proto->set_error_message(view.paused_reason);
   }
   if (with_spec) {

@@ -158,6 +158,7 @@ grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerConte
                                                        v1::SubmitJobResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/SubmitJob")) return nullptr;
   const auto estimate = [=, this]() -> absl::Status {
+    RETURN_IF_ERROR(CheckRequestId(request->request_id()));
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(JobSpec spec, FromProto(request->spec()));
     ASSIGN_OR_RETURN(const JobEstimate estimate, jobs->Estimate(std::move(spec), IsAbandoned(context)));

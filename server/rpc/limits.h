@@ -25,6 +25,9 @@ inline constexpr int64_t kAdmittedBytesOfPeerMax = int64_t{128} << 20;
 
 // Streams of WatchJob; one thread serves them all.
 inline constexpr size_t kWatchesMax = 1024;
+// Streams of the health service's Watch, which needs no token, in all and of one connection.
+inline constexpr size_t kHealthWatchesMax = 1024;
+inline constexpr size_t kHealthWatchesOfConnectionMax = 64;
 
 // Bytes of the text of Tokenize, and ids of its answer, which is smaller than a message may be with three bytes per id. A
 // text has fewer ids than bytes, unless its normalizer makes it longer.

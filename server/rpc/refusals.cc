@@ -5,6 +5,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "base/reason.h"
+#include "server/rpc/admission.h"
 #include "server/rpc/status.h"
 
 namespace varifocal {
@@ -13,15 +15,24 @@ namespace {
 using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 
+struct RefusalParts {
+  const TokenSource* tokens;
+  const Callers* callers;
+  LogTally* log;
+};
+
 class Refusal final : public grpc::experimental::Interceptor {
  public:
-  Refusal(const TokenSource* tokens, std::string method) : tokens_(tokens), method_(std::move(method)) {}
+  Refusal(const RefusalParts& parts, grpc::experimental::ServerRpcInfo* info)
+      : parts_(parts), info_(info), method_(info->method()) {}
 
   void Intercept(InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
-      authorized_ = AuthorizeCall(*tokens_, method_, *methods->GetRecvInitialMetadata());
+      authorized_ = AuthorizeCall(*parts_.tokens, method_, *methods->GetRecvInitialMetadata());
+      if (!authorized_.ok()) token_ = TokenName(*parts_.tokens, *methods->GetRecvInitialMetadata());
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
+      if (!authorized_.ok()) WriteDown();
       const grpc::Status status = methods->GetSendStatus();
       if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
         methods->ModifySendStatus(ToGrpcStatus(
@@ -35,29 +46,42 @@ class Refusal final : public grpc::experimental::Interceptor {
   }
 
  private:
-  const TokenSource* const tokens_;
+  void WriteDown() const {
+    parts_.log->Add({.what = method_.substr(method_.rfind('/') + 1),
+                     .peer = PeerAddress(parts_.callers->Of(info_->server_context()->peer()).address),
+                     .token = token_.empty() ? "none" : token_,
+                     .cause = HasReason(authorized_, ErrorReason::kTokenExpired)
+                                  ? "TOKEN_EXPIRED"
+                                  : absl::StatusCodeToString(authorized_.code())});
+  }
+
+  const RefusalParts parts_;
+  grpc::experimental::ServerRpcInfo* const info_;
   const std::string method_;
   absl::Status authorized_;
+  std::string token_;
 };
 
 class RefusalFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  explicit RefusalFactory(const TokenSource* tokens) : tokens_(tokens) {}
+  explicit RefusalFactory(const RefusalParts& parts) : parts_(parts) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
     // A method that does not exist remains UNIMPLEMENTED.
     const bool is_ours = absl::StartsWith(info->method(), "/varifocal.") && IsMethod(info->method());
-    return is_ours ? new Refusal(tokens_, info->method()) : nullptr;
+    return is_ours ? new Refusal(parts_, info) : nullptr;
   }
 
  private:
-  const TokenSource* const tokens_;
+  const RefusalParts parts_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakeRefusals(const TokenSource* tokens) {
-  return std::make_unique<RefusalFactory>(tokens);
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakeRefusals(const TokenSource* tokens,
+                                                                                    const Callers* callers,
+                                                                                    LogTally* log) {
+  return std::make_unique<RefusalFactory>(RefusalParts{tokens, callers, log});
 }
 
 }  // namespace varifocal

@@ -12,12 +12,16 @@
 
 #include <memory>
 
+#include "base/log_tally.h"
 #include "grpcpp/support/server_interceptor.h"
+#include "server/front/callers.h"
 #include "server/rpc/access.h"
 
 namespace varifocal {
 
-// `tokens` outlives the server.
-std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakeRefusals(const TokenSource* tokens);
+// Calls that are refused for their token are written to `log`, with the caller's address. All outlive the server.
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakeRefusals(const TokenSource* tokens,
+                                                                                    const Callers* callers,
+                                                                                    LogTally* log);
 
 }  // namespace varifocal

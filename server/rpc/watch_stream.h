@@ -1,4 +1,4 @@
-// A WatchJob stream: a handle that may outlive its gRPC reactor.
+// A stream of messages to a client: a handle that may outlive its gRPC reactor.
 //
 // gRPC destroys the reactor when the client disconnects, while the watcher thread still has the handle; and the watcher
 // may end the stream while a write is pending. So the handle tracks whether the reactor exists, and Finish waits for
@@ -10,38 +10,104 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "base/check.h"
 #include "grpcpp/server_context.h"
+#include "server/rpc/status.h"
 #include "varifocal/v1/evaluation.pb.h"
 
 namespace varifocal {
 
-class WatchStream : public std::enable_shared_from_this<WatchStream> {
+template <typename Message>
+class MessageStream {
  public:
-  static std::shared_ptr<WatchStream> Make();
+  static std::shared_ptr<MessageStream> Make() {
+    auto stream = std::make_shared<MessageStream>();
+    stream->reactor_ = new Reactor(stream);
+    return stream;
+  }
 
   // For gRPC, once.
-  grpc::ServerWriteReactor<v1::WatchJobResponse>* reactor() const;
+  grpc::ServerWriteReactor<Message>* reactor() const { return reactor_; }
 
-  bool IsOpen() const;                          // neither ended nor cancelled by its client
-  bool IsReady() const;                         // no message pending
-  void Send(v1::WatchJobResponse message);      // needs IsReady
-  void SendLast(v1::WatchJobResponse message);  // needs IsReady; ends the stream with OK
-  void End(const absl::Status& status);         // after the pending message; no effect on a stream that has ended
+  // Neither ended nor cancelled by its client.
+  bool IsOpen() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return !is_finished_ && !end_;
+  }
+  // No message pending.
+  bool IsReady() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return !is_writing_;
+  }
+  // Needs IsReady.
+  void Send(Message message) {
+    if (Begin(std::move(message), /*is_last=*/false)) reactor_->StartWrite(&message_);
+  }
+  // Needs IsReady; ends the stream with OK.
+  void SendLast(Message message) {
+    if (Begin(std::move(message), /*is_last=*/true)) {
+      reactor_->StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+    }
+  }
+  // After the pending message; no effect on a stream that has ended.
+  void End(const absl::Status& status) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (is_finished_ || end_) return;
+      if (is_writing_) {
+        end_ = status;
+        return;
+      }
+      is_finished_ = true;
+    }
+    reactor_->Finish(ToGrpcStatus(status));
+  }
 
  private:
-  class Reactor;
+  // Keeps its stream alive until gRPC is done with it.
+  class Reactor final : public grpc::ServerWriteReactor<Message> {
+   public:
+    explicit Reactor(std::shared_ptr<MessageStream> stream) : stream_(std::move(stream)) {}
+    void OnWriteDone(bool) override { stream_->OnWriteDone(); }
+    void OnCancel() override { stream_->End(absl::CancelledError("the client disconnected")); }
+    void OnDone() override { delete this; }
 
-  void OnWriteDone();
-  void OnCancel();
+   private:
+    const std::shared_ptr<MessageStream> stream_;
+  };
+
+  // False when the client disconnected in between.
+  bool Begin(Message message, bool is_last) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (is_finished_) return false;
+    VF_CHECK(!is_writing_);
+    message_ = std::move(message);
+    (is_last ? is_finished_ : is_writing_) = true;
+    return true;
+  }
+  void OnWriteDone() {
+    absl::Status status;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      is_writing_ = false;
+      if (is_finished_ || !end_) return;
+      is_finished_ = true;
+      status = *end_;
+    }
+    reactor_->Finish(ToGrpcStatus(status));
+  }
 
   Reactor* reactor_ = nullptr;  // deletes itself after Finish
   mutable std::mutex mutex_;
   bool is_writing_ = false;
   bool is_finished_ = false;         // Finish was called, or is about to be
   std::optional<absl::Status> end_;  // requested while a write is pending
-  v1::WatchJobResponse message_;     // being written
+  Message message_;                  // being written
 };
+
+using WatchStream = MessageStream<v1::WatchJobResponse>;
 
 }  // namespace varifocal

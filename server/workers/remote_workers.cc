@@ -28,6 +28,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kLooksPerResolve = 5;
+constexpr auto kQuietConnect = std::chrono::seconds(2);
+constexpr auto kConnectLinePeriod = std::chrono::seconds(30);
 constexpr int kFailuresMax = 3;  // in a row, until a worker's requests are ended
 
 }  // namespace
@@ -38,6 +40,8 @@ class RemoteWorkers::Impl {
 
   absl::Status Connect() {
     const auto deadline = std::chrono::steady_clock::now() + options_.connect_timeout;
+    const bool has_deadline = options_.connect_timeout > milliseconds(0);
+    auto next_line = std::chrono::steady_clock::now() + kQuietConnect;
     std::string last_problem = "no address was found";
     while (true) {
       Refresh();
@@ -55,7 +59,12 @@ class RemoteWorkers::Impl {
           break;
         }
       }
-      if (std::chrono::steady_clock::now() >= deadline) {
+      if (!has_deadline && std::chrono::steady_clock::now() >= next_line) {
+        next_line += kConnectLinePeriod;
+        Log(LogLevel::kWarning, "waiting_for_workers",
+            {{"workers", absl::StrJoin(options_.addresses, ",")}, {"problem", last_problem}});
+      }
+      if (has_deadline && std::chrono::steady_clock::now() >= deadline) {
         return absl::UnavailableError(absl::StrCat("no worker of ", absl::StrJoin(options_.addresses, ","),
                                                    " answered within ", options_.connect_timeout.count() / 1000,
                                                    " s; the last: ", last_problem));

@@ -40,7 +40,8 @@ struct RemoteWorkersOptions {
   int attempts_max = 8;                  // workers that may be lost with one request
   bool allow_mixed = false;              // accept workers of several backends and instruction sets
   std::chrono::milliseconds period = std::chrono::seconds(1);            // between looks at the workers
-  std::chrono::milliseconds connect_timeout = std::chrono::seconds(30);  // for the first worker to answer
+  // For the first worker to answer; 0: as long as it takes, since the machines may start in any order.
+  std::chrono::milliseconds connect_timeout = std::chrono::milliseconds(0);
 };
 
 class RemoteWorkers {

@@ -25,7 +25,7 @@
 #include "server/endpoint/completion.h"
 #include "server/endpoint/endpoint_spec.h"
 #include "server/hosting/generation_defaults.h"
-#include "server/listen_address.h"
+#include "server/front/listen_address.h"
 #include "server/model/config.h"
 #include "server/rpc/access.h"
 #include "server/rpc/page_token.h"

@@ -179,10 +179,14 @@ class Client:
     def jobs(self) -> Iterator[Job]:
         """All jobs, the newest first."""
         request = evaluation_pb2.ListJobsRequest()
+        seen: set[str] = set()
         while True:
             with translated():
                 page = self.evaluation.ListJobs(request, timeout=self.timeout)
             yield from (Job(self, job) for job in page.jobs)
             if not page.next_page_token:
                 return
+            if not page.jobs or page.next_page_token in seen:
+                raise VarifocalError("the daemon's list of jobs does not end", grpc.StatusCode.INTERNAL)
+            seen.add(page.next_page_token)
             request.page_token = page.next_page_token

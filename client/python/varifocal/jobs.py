@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+import grpc
 import pandas as pd
 
-from varifocal.errors import translated
+from varifocal.errors import VarifocalError, translated
 from varifocal.v1 import evaluation_pb2 as messages
 
 if TYPE_CHECKING:
@@ -42,8 +43,15 @@ class Job:
 
     @property
     def state(self) -> str:
-        """"queued", "running", "succeeded", "failed", "cancelling", "cancelled" or "paused"."""
-        return messages.Job.State.Name(self.message.state).lower()
+        """"queued", "running", "succeeded", "failed", "cancelling", "cancelled" or "paused".
+
+        VarifocalError for a state that only a newer package knows.
+        """
+        try:
+            return messages.Job.State.Name(self.message.state).lower()
+        except ValueError:
+            raise VarifocalError(f"{self.name} is in a state that this package does not know "
+                                 f"({self.message.state}); a newer one does", grpc.StatusCode.UNIMPLEMENTED) from None
 
     @property
     def is_settled(self) -> bool:

@@ -1,4 +1,4 @@
-#include "server/listen_address.h"
+#include "server/front/listen_address.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

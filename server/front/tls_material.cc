@@ -1,4 +1,4 @@
-#include "server/tls_material.h"
+#include "server/front/tls_material.h"
 
 #include <openssl/asn1.h>
 #include <openssl/bio.h>

@@ -1,5 +1,5 @@
 // Which addresses need no protection, and which Unix sockets are replaced.
-#include "server/listen_address.h"
+#include "server/front/listen_address.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

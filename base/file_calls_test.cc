@@ -1,0 +1,52 @@
+// A file system that does not answer costs its waiter the patience once, and nobody else anything. Method: calls that wait for
+// the test, in the place of a hung mount.
+#include "base/file_calls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace varifocal {
+namespace {
+
+class FileCallsTest : public testing::Test {
+ protected:
+  void TearDown() override { SetFilePatienceForTesting(kFilePatienceUs); }
+};
+
+TEST_F(FileCallsTest, AHungCallIsGivenUpAndItsDirectoryFailsAtOnceUntilItReturns) {
+  SetFilePatienceForTesting(1000);
+  auto release = std::make_shared<std::promise<void>>();
+  const std::shared_future<void> released = release->get_future().share();
+  const absl::Status hung = CallFileSystem("/mnt/gone/a", [released] { released.wait(); });
+  EXPECT_EQ(hung.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(hung.message()), testing::HasSubstr("/mnt/gone/a cannot be read: its file system"));
+  SetFilePatienceForTesting(3'600'000'000);
+  EXPECT_EQ(CallFileSystem("/mnt/gone/b", [released] { released.wait(); }).code(), absl::StatusCode::kUnavailable)
+      << "at once: with this patience it would wait for an hour";
+  int ran = 0;
+  EXPECT_TRUE(CallFileSystem("/mnt/well/a", [&ran] { ++ran; }).ok());
+  EXPECT_EQ(ran, 1);
+  release->set_value();
+  while (!CallFileSystem("/mnt/gone/c", [&ran] { ++ran; }).ok()) std::this_thread::yield();
+  EXPECT_EQ(ran, 2);
+}
+
+TEST_F(FileCallsTest, ManyHungDirectoriesLeaveRoomForOthers) {
+  SetFilePatienceForTesting(1000);
+  auto release = std::make_shared<std::promise<void>>();
+  const std::shared_future<void> released = release->get_future().share();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(CallFileSystem("/mnt/" + std::to_string(i) + "/a", [released] { released.wait(); }).ok());
+  }
+  SetFilePatienceForTesting(3'600'000'000);
+  EXPECT_TRUE(CallFileSystem("/mnt/well/a", [] {}).ok());
+  release->set_value();
+}
+
+}  // namespace
+}  // namespace varifocal

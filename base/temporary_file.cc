@@ -1,0 +1,73 @@
+#include "base/temporary_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/file_error.h"
+
+namespace varifocal {
+namespace {
+
+void RemoveWithSiblings(const std::string& path) {
+  for (const char* end : {"-journal", "-wal", "-shm", ".lock", ""}) unlink(absl::StrCat(path, end).c_str());
+}
+
+// A file of the prefix and a number, without more.
+bool IsOfPrefix(absl::string_view name, absl::string_view prefix) {
+  return name.size() > prefix.size() && name.substr(0, prefix.size()) == prefix &&
+         std::all_of(name.begin() + prefix.size(), name.end(), absl::ascii_isdigit);
+}
+
+void RemoveLeftovers(const std::string& prefix) {
+  const std::filesystem::path pattern = prefix;
+  const std::filesystem::path directory = pattern.parent_path().empty() ? "." : pattern.parent_path();
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!IsOfPrefix(entry->path().filename().string(), pattern.filename().string())) continue;
+    const std::string path = entry->path().string();
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) continue;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) RemoveWithSiblings(path);
+    close(fd);
+  }
+}
+
+}  // namespace
+
+TemporaryFile::TemporaryFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+TemporaryFile::TemporaryFile(TemporaryFile&& other) noexcept
+    : path_(std::exchange(other.path_, "")), fd_(std::exchange(other.fd_, -1)) {}
+
+TemporaryFile::~TemporaryFile() {
+  if (!path_.empty()) RemoveWithSiblings(path_);
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<TemporaryFile> TemporaryFile::Make(const std::string& prefix) {
+  RemoveLeftovers(prefix);
+  const std::string path = absl::StrCat(prefix, getpid());
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return FileError(path, "create", errno);
+  TemporaryFile made(path, fd);
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    made.path_.clear();  // another process's, of another namespace
+    return FileError(path, "lock", errno);
+  }
+  if (ftruncate(fd, 0) != 0) return FileError(path, "create", errno);
+  return made;
+}
+
+}  // namespace varifocal

@@ -1,0 +1,63 @@
+// Temporary files that killed processes leave: the next one of the prefix removes them, and nothing that is held or is called
+// differently. Method: files made by hand, and a child process that holds one.
+#include "base/temporary_file.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/process.h"
+
+namespace varifocal {
+namespace {
+
+using testing_support::TemporaryDirectory;
+using testing_support::WriteFile;
+
+TEST(TemporaryFileTest, RemovesWhatNobodyHolds) {
+  const TemporaryDirectory directory;
+  const std::string prefix = directory.File("all.db.merge-");
+  for (const char* left : {"11", "11-wal", "11-shm", "12", "12-journal"}) WriteFile(prefix + left, "x");
+  for (const char* other : {"", "x1", "11.bak"}) WriteFile(prefix + other, "x");
+  WriteFile(directory.File("all.db"), "x");
+  {
+    const auto made = TemporaryFile::Make(prefix);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->path(), absl::StrCat(prefix, getpid()));
+    for (const char* left : {"11", "11-wal", "11-shm", "12", "12-journal"}) {
+      EXPECT_FALSE(std::filesystem::exists(prefix + left)) << left;
+    }
+    for (const char* other : {"", "x1", "11.bak"}) EXPECT_TRUE(std::filesystem::exists(prefix + other)) << other;
+    WriteFile(made->path() + "-wal", "x");
+  }
+  EXPECT_FALSE(std::filesystem::exists(absl::StrCat(prefix, getpid())));
+  EXPECT_FALSE(std::filesystem::exists(absl::StrCat(prefix, getpid(), "-wal")));
+  EXPECT_TRUE(std::filesystem::exists(directory.File("all.db")));
+}
+
+TEST(TemporaryFileTest, KeepsWhatALivingProcessHoldsUntilItIsKilled) {
+  const TemporaryDirectory directory;
+  const std::string prefix = directory.File("r-");
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto made = TemporaryFile::Make(prefix);
+    WriteFile(directory.File("ready"), "x");
+    while (true) pause();
+  }
+  while (!std::filesystem::exists(directory.File("ready"))) usleep(1000);
+  const std::string of_child = absl::StrCat(prefix, child);
+  EXPECT_TRUE(TemporaryFile::Make(prefix).ok());
+  EXPECT_TRUE(std::filesystem::exists(of_child));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(TemporaryFile::Make(prefix).ok());
+  EXPECT_FALSE(std::filesystem::exists(of_child));
+}
+
+}  // namespace
+}  // namespace varifocal
