@@ -24,7 +24,7 @@ int Run(const char* path) {
   NewJob job = FakeJob({.tasks = {"icl", "recall"}, .lengths = {1024, 2048}, .planned_count = 40});
   job.request_id = "the one job";
   job.body_sha256 = "its body";
-  absl::Status recovered = (*writer)->RecoverInterruptedJobs();
+  absl::Status recovered = (*writer)->RecoverInterruptedJobs().status();
   if (!recovered.ok()) return Fail("recover", recovered);
   absl::StatusOr<int64_t> execution_id = (*writer)->AddExecution(FakeExecution());
   if (!execution_id.ok()) return Fail("execution", execution_id.status());

@@ -60,7 +60,7 @@ absl::Status Record(const std::string& path, std::set<int64_t>& acknowledged) {
 
 absl::Status Resume(const std::string& path, std::set<int64_t>& acknowledged) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Writer> writer, Writer::Open(path));
-  RETURN_IF_ERROR(writer->RecoverInterruptedJobs());
+  RETURN_IF_ERROR(writer->RecoverInterruptedJobs().status());
   ASSIGN_OR_RETURN(const std::optional<int64_t> job_id, writer->NextQueuedJob());
   if (!job_id.has_value()) return absl::UnknownError("the job of the killed process is not queued");
   const db::NewJob job = TheJob();

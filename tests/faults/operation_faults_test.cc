@@ -287,7 +287,7 @@ TEST_F(OperationFaults, OfAWriter) {
        }},
       {"RecoverInterruptedJobs",
        [&]() -> Count {
-         RETURN_IF_ERROR(writer->RecoverInterruptedJobs());
+         RETURN_IF_ERROR(writer->RecoverInterruptedJobs().status());
          return 0;
        }},
   };

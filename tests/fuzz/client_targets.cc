@@ -29,7 +29,7 @@
 #include "server/model/config.h"
 #include "server/rpc/access.h"
 #include "server/rpc/page_token.h"
-#include "server/tls_material.h"
+#include "server/front/tls_material.h"
 #include "server/workers/worker_addresses.h"
 #include "tests/fuzz/targets.h"
 #include "tests/support/process.h"
