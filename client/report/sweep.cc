@@ -474,16 +474,17 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
       const SweepPoint* point = PointOf(choice, sweeps[s], data);
       if (point == nullptr) continue;
       const stats::SuiteComparison& row = choice.confirmation;
-      absl::StrAppend(&rows, "<tr><td>", EscapeHtml(SweepLabel(sweeps[s])), "</td><td>",
-                      data.Length("", row.context_length), "</td><td class=\"n\">", ValueLabel(point->value),
-                      point->is_as_trained ? "<small>as trained</small>" : "", "</td><td class=\"n minor\">",
-                      Signed(choice.choice_difference * 100, 1), "<small>", CountLabel(choice.choice_cluster_count),
-                      choice.choice_cluster_count == 1 ? " cluster" : " clusters", "</small></td>",
-                      choice.is_baseline
-                          ? "<td colspan=\"5\">no other value scored higher: not tested</td>"
-                          : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
-                                         CountLabel(row.cluster_count), "</td>"),
-                      "</tr>\n");
+      absl::StrAppend(
+          &rows, "<tr><td>", EscapeHtml(SweepLabel(sweeps[s])), "</td><td>", data.Length("", row.context_length),
+          "</td><td class=\"n\">", ValueLabel(point->value), point->is_as_trained ? "<small>as trained</small>" : "",
+          "</td><td class=\"n minor\">", Signed(choice.choice_difference * 100, 1), "<small>",
+          CountLabel(choice.choice_cluster_count), choice.choice_cluster_count == 1 ? " cluster" : " clusters",
+          "</small></td>",
+          choice.is_baseline
+              ? absl::StrCat("<td colspan=\"5\">no ", sweeps[s].setting->what, " scored higher: not tested</td>")
+              : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
+                             CountLabel(row.cluster_count), "</td>"),
+          "</tr>\n");
     }
   }
   if (rows.empty()) return "";
