@@ -44,8 +44,8 @@ std::optional<int64_t> ReadBytes(absl::string_view text) {
 
 void EngineFlags::AddTo(FlagSet& flags) {
   flags.Section(
-      "The engine in this process (with --model=DIR); only device, dtype, cpu-isa, tokenizer-rules and "
-      "ignore-config-key can change an answer");
+      "The engine in this process (with --model=DIR); only device, dtype, cpu-isa and how files are read can change an "
+      "answer");
   flags.Add("device", &device, "NAME", "auto, cpu, reference or cuda:N");
   flags.Add("dtype", &dtype, "NAME", "number format; default: the device's native one").Among({"f32", "bf16"});
   tokenizer.AddTo(flags);
@@ -95,10 +95,11 @@ void ModelFlags::AddTo(FlagSet& flags) {
       .Required();
   flags.Add("focal-temperature", &focal_temperature, "T[,T..]",
             "run-time focal temperature instead of the checkpoint's: one number, or one a layer");
-  flags.Add("attention", &attention, "NAME=X",
-            "another run-time attention setting: full-t=0.7 (a temperature of layers without a window), log-n=4096 "
-            "(scores grow with the logarithm of the number of visible keys), yarn=4, linear=2, dynamic=2, rope-theta=1e6 "
-            "(another rotation of positions), and those of the flags below; repeatable");
+  flags.Add(
+      "attention", &attention, "NAME=X",
+      "another run-time attention setting: full-t=0.7 (a temperature of layers without a window), log-n=4096 "
+      "(scores grow with the logarithm of the number of visible keys), yarn=4, linear=2, dynamic=2, rope-theta=1e6 "
+      "(another rotation of positions), and those of the flags below; repeatable");
   flags.Add("focus-top-k", &focus_top_k, "N", "of a Focus checkpoint: groups per token, in place of its own");
   flags.Add("focus-window", &focus_window, "N", "of a Focus checkpoint: keys before a row that are always visible");
 }

@@ -425,7 +425,7 @@ TEST(ProgramTest, CompletionKnowsEveryVerbAndItsFlags) {
   for (const Verb* verb : Verbs()) {
     EXPECT_THAT(script, HasSubstr(absl::StrCat("\n    ", verb->name, ") flags=\""))) << verb->name;
   }
-  EXPECT_THAT(script, HasSubstr("--focal-temperatures --focal-layers --keep-prompts"));
+  EXPECT_THAT(script, HasSubstr("--focal-temperatures --focal-layers --sweep --keep-prompts"));
   EXPECT_THAT(script, testing::EndsWith("complete -F _varifocal varifocal\n"));
 }
 
