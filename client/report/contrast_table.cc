@@ -40,12 +40,6 @@ std::string ContrastRows(const ReportData& data, stats::LengthContrast::Kind kin
   return rows;
 }
 
-// A difference at one length, in the unit that is shown.
-std::string BetweenText(const std::string& length, const stats::Inference& row, double scale, int decimals) {
-  return absl::StrCat("at ", length, " the difference is ", Signed(row.difference * scale, decimals), " (",
-                      OutcomeLabel(row), ")");
-}
-
 std::string ContrastTable(const ReportData& data, const char* change, const std::string& rows) {
   if (rows.empty()) return "";
   return absl::StrCat(
@@ -65,24 +59,33 @@ std::string LengthsLabel(const ReportData& data, const stats::LengthContrast& ro
   return absl::StrCat(data.Length(row.task, row.short_length), " \u2192 ", data.Length(row.task, row.long_length));
 }
 
-std::string SteadyNote(const ReportData& data, const CandidateComparison& versus, const stats::LengthContrast& row) {
-  constexpr size_t kNamedCountMax = 2;
-  std::vector<std::string> parts;
-  const auto add = [&](int64_t length, const stats::Inference& between, double scale, int decimals) {
-    if (length <= row.short_length || length >= row.long_length) return;
-    if (between.outcome != stats::Outcome::kBetter && between.outcome != stats::Outcome::kWorse) return;
-    const auto [low, high] = std::minmax(row.short_difference, row.long_difference);
-    if (between.difference < low || between.difference > high)
-      parts.push_back(BetweenText(data.Length(row.task, length), between, scale, decimals));
+std::vector<std::pair<int64_t, const stats::Inference*>> UnsteadyRows(const stats::ComparisonReport& report,
+                                                                      const stats::LengthContrast& row) {
+  std::vector<std::pair<int64_t, const stats::Inference*>> rows;
+  const auto [low, high] = std::minmax(row.short_difference, row.long_difference);
+  const auto add = [&, low = low, high = high](int64_t length, const stats::Inference& between) {
+    const bool is_between = length > row.short_length && length < row.long_length;
+    const bool is_outside = between.difference < low || between.difference > high;
+    if (is_between && is_outside && between.IsDecided()) rows.emplace_back(length, &between);
   };
   if (row.task.empty()) {
-    for (const stats::SuiteComparison& between : versus.report.suite) add(between.context_length, between, 100, 1);
+    for (const stats::SuiteComparison& between : report.suite) add(between.context_length, between);
   } else {
-    const bool is_share = IsShare(data.metric(row.task, row.metric));
-    for (const stats::Comparison& between : versus.report.comparisons) {
-      if (between.task == row.task && between.metric == row.metric)
-        add(between.context_length, between, is_share ? 100 : 1, is_share ? 1 : 3);
+    for (const stats::Comparison& between : report.comparisons) {
+      if (between.task == row.task && between.metric == row.metric) add(between.context_length, between);
     }
+  }
+  return rows;
+}
+
+std::string SteadyNote(const ReportData& data, const CandidateComparison& versus, const stats::LengthContrast& row) {
+  constexpr size_t kNamedCountMax = 2;
+  const bool is_share = row.task.empty() || IsShare(data.metric(row.task, row.metric));
+  std::vector<std::string> parts;
+  for (const auto& [length, between] : UnsteadyRows(versus.report, row)) {
+    parts.push_back(absl::StrCat("at ", data.Length(row.task, length), " the difference is ",
+                                 Signed(between->difference * (is_share ? 100 : 1), is_share ? 1 : 3), " (",
+                                 OutcomeLabel(*between), ")"));
   }
   return parts.empty() ? "" : absl::StrCat("not steadily: ", ShortList(parts, kNamedCountMax));
 }

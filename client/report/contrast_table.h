@@ -2,7 +2,10 @@
 // per doubling. With many candidates, single tasks are folded.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "client/report/report_data.h"
 
@@ -13,8 +16,11 @@ std::string ContrastTableHtml(const ReportData& data);
 // "1K → 8K"
 std::string LengthsLabel(const ReportData& data, const stats::LengthContrast& row);
 
-// "not steadily: at 4K the difference is −6.7 (worse)": decided differences between the two lengths that are outside of
-// those at both; "" without one.
+// Decided differences at lengths between those of the change or slope that are outside of the differences at both: by length.
+std::vector<std::pair<int64_t, const stats::Inference*>> UnsteadyRows(const stats::ComparisonReport& report,
+                                                                      const stats::LengthContrast& row);
+
+// "not steadily: at 4K the difference is −6.7 (worse)"; "" without such rows.
 std::string SteadyNote(const ReportData& data, const CandidateComparison& versus, const stats::LengthContrast& row);
 
 }  // namespace varifocal::report

@@ -6,15 +6,6 @@
 
 namespace varifocal::report {
 
-namespace {
-
-// The interval leaves out zero, and the p that decides is not below the level.
-bool IsFoundAlone(const stats::Inference& row, double confidence) {
-  return row.p_value < 1 - confidence && row.p_adjusted >= 1 - confidence;
-}
-
-}  // namespace
-
 InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int decimals) {
   InferenceCells cells;
   cells.difference = Signed(row.difference * scale, decimals);
@@ -28,7 +19,7 @@ InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int
   cells.p_adjusted = PValue(row.p_adjusted);
   cells.detectable =
       row.detectable_difference.has_value() ? Unsigned(*row.detectable_difference * scale, decimals) : "none";
-  cells.is_decided = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
+  cells.is_decided = row.IsDecided();
   return cells;
 }
 
@@ -37,12 +28,12 @@ std::string IntervalAndP(const stats::Inference& row, double scale, int decimals
       absl::StrCat(ConfidenceLabel(confidence), " interval ", Signed(row.low * scale, decimals), " to ",
                    Signed(row.high * scale, decimals));
   if (row.test_count < 2) return absl::StrCat(interval, ", ", PEquals(row.p_value));
-  return absl::StrCat(interval, ", ", DecidingP(row, confidence), IsFoundAlone(row, confidence) ? "" : " adjusted",
+  return absl::StrCat(interval, ", ", DecidingP(row, confidence), row.IsFoundAlone(1 - confidence) ? "" : " adjusted",
                       " for ", row.test_count, " tests");
 }
 
 std::string DecidingP(const stats::Inference& row, double confidence) {
-  if (!IsFoundAlone(row, confidence)) return PEquals(row.p_adjusted);
+  if (!row.IsFoundAlone(1 - confidence)) return PEquals(row.p_adjusted);
   return absl::StrCat(PEquals(row.p_value), " of this test alone, ", PEquals(row.p_adjusted), " adjusted");
 }
 

@@ -134,8 +134,7 @@ std::string PaperTableLatex(const ReportData& data) {
     for (const stats::SuiteComparison& row : versus.report.suite) {
       test_count = row.test_count;
       is_max_t |= row.is_max_t;
-      const double level = 1 - data.confidence;
-      is_found_alone |= row.can_infer && row.p_value < level && row.p_adjusted >= level;
+      is_found_alone |= row.IsFoundAlone(1 - data.confidence);
     }
   }
   const std::vector<PaperRow> rows = has_suite ? SuiteRows(data, used, baselines_differ) : TaskRows(data);

@@ -542,9 +542,10 @@ TEST(SteadyNote, NamesDecidedDifferencesBetweenTheEnds) {
   EXPECT_EQ(report::SteadyNote(data, versus, change), "") << "between the two";
 }
 
-// An interval without zero beside an adjusted p that decides nothing says whose it is.
+// An interval without zero beside an adjusted p that decides nothing is given with its own p.
 TEST(IntervalAndP, SaysWhoseItIs) {
   stats::Inference row;
+  row.can_infer = true;
   row.low = 0.089;
   row.high = 0.744;
   row.p_value = 0.017;

@@ -81,8 +81,7 @@ void AddCommonLabels(const Row& row, const std::string& task, int64_t length, co
   for (const db::AnswerKind* kind : KindsBehind(row, sides[0], sides[1]))
     labels.push_back(absl::StrCat("rests_on_", kind->name));
   if (row.is_fragile) labels.push_back("fragile");
-  const bool is_found = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
-  if (row.can_infer && row.is_variance_borrowed && !is_found) labels.push_back("few_differ");
+  if (row.can_infer && row.is_variance_borrowed && !row.IsDecided()) labels.push_back("few_differ");
   if (has(&db::AnswerCounts::extrapolated_count)) labels.push_back("extrapolated");
   if (has(&db::AnswerCounts::truncated_count)) labels.push_back("truncated");
   if (context.baseline_is_imported || context.candidate_is_imported) labels.push_back("imported");

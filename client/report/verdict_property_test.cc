@@ -279,7 +279,7 @@ void ExpectSentencesAgree(const std::string& candidate, const std::string& headl
       return row[side + "_empty_count"] == Number(match[1]) && HasLabel(row, "rests_on_empty");
     })) << match[0];
   }
-  // What is undecided by p adjusted may exclude zero alone, and then says so.
+  // What is undecided by p adjusted may exclude zero alone; then both p are given.
   if (absl::StrContains(headline, "Undecided whether") && !absl::StrContains(headline, "failed answers decide")) {
     for (const std::smatch& match : Matches(headline, R"(interval ([+-]?[\d.]+) to ([+-]?[\d.]+))")) {
       if (Number(match[1]) <= 0 && Number(match[2]) >= 0) continue;

@@ -17,6 +17,7 @@
 #include "client/console.h"
 #include "client/jobs.h"
 #include "client/report/answer_table.h"
+#include "client/report/contrast_table.h"
 #include "client/report/group_table.h"
 #include "client/report/length_label.h"
 #include "client/report/perplexity.h"
@@ -89,23 +90,6 @@ std::string Marks(std::vector<std::string> labels, int64_t failed_count, const s
 }
 
 constexpr double kLevel = 0.05;
-
-// "at 4,096 the difference is -0.067 (worse)": decided means over tasks between two lengths, outside of those at both.
-std::string BetweenText(const stats::ComparisonReport& report, const stats::LengthContrast& contrast,
-                        const stats::TestedLengths& tested) {
-  const auto [low, high] = std::minmax(contrast.short_difference, contrast.long_difference);
-  std::vector<std::string> parts;
-  for (const stats::SuiteComparison& row : report.suite) {
-    const bool is_between = row.context_length > contrast.short_length && row.context_length < contrast.long_length;
-    const bool is_found = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
-    if (is_between && is_found && (row.difference < low || row.difference > high)) {
-      parts.push_back(absl::StrCat("at ", report::ExactLengthLabel(tested, "", row.context_length),
-                                   " the difference is ", Signed(row.difference), " (", report::OutcomeLabel(row),
-                                   ")"));
-    }
-  }
-  return absl::StrJoin(parts, ", ");
-}
 
 std::string Detectable(const stats::Inference& row) {
   if (!row.can_infer) return "";
@@ -361,7 +345,7 @@ class Compare : public Command {
       const std::vector<std::string> labels = report::RowLabels(row, context);
       labels_seen.insert(labels.begin(), labels.end());
       has_no_detectable |= row.can_infer && !row.detectable_difference.has_value();
-      is_found_alone |= row.can_infer && row.p_value < kLevel && row.p_adjusted >= kLevel;
+      is_found_alone |= row.IsFoundAlone(kLevel);
       is_small |= row.IsWithinMargin();
       is_near_zero |= row.relative.problem == stats::RelativeGainProblem::kBaselineNearZero;
       cells.push_back(
@@ -398,7 +382,12 @@ class Compare : public Command {
     for (const stats::LengthContrast& contrast : report.contrasts) {
       if (!contrast.task.empty() || !contrast.can_infer) continue;
       const bool is_slope = contrast.kind == stats::LengthContrast::Kind::kSlope;
-      const std::string between = BetweenText(report, contrast, *context.tested);
+      std::vector<std::string> between;
+      for (const auto& [length, row] : report::UnsteadyRows(report, contrast)) {
+        between.push_back(absl::StrCat("at ", report::ExactLengthLabel(*context.tested, "", length),
+                                       " the difference is ", Signed(row->difference), " (", report::OutcomeLabel(*row),
+                                       ")"));
+      }
       absl::StrAppend(
           &notes,
           is_slope ? "Its slope over all lengths is "
@@ -408,7 +397,7 @@ class Compare : public Command {
           Signed(contrast.difference), is_slope ? " per doubling " : " ", Bounds(contrast.low, contrast.high), ", p ",
           PText(contrast.p_value), " (", PText(contrast.p_adjusted), " adjusted for ", contrast.test_count,
           Plural(contrast.test_count, " test", " tests"), "), on the same questions",
-          between.empty() ? "" : absl::StrCat("; not steadily: ", between), ".\n");
+          between.empty() ? "" : absl::StrCat("; not steadily: ", absl::StrJoin(between, ", ")), ".\n");
     }
     for (const stats::SuiteComparison& row : report.suite) {
       if (row.by_seed.size() < 2) continue;

@@ -81,9 +81,7 @@ const char* OutcomeName(Outcome outcome) {
   return "undecided";
 }
 
-bool Inference::IsWithinMargin() const {
-  return (outcome == Outcome::kBetter || outcome == Outcome::kWorse) && IsInside(low, high, margin);
-}
+bool Inference::IsWithinMargin() const { return IsDecided() && IsInside(low, high, margin); }
 
 bool Inference::RestsOn(uint32_t answer_kind) const {
   const auto found = without.find(answer_kind);

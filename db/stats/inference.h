@@ -85,6 +85,9 @@ struct Inference {
 
   // The spread between few contexts that differ is not known from them, and the check, which needs none, disagrees.
   bool IsUnknownSpread() const { return is_variance_borrowed && is_fragile; }
+  bool IsDecided() const { return outcome == Outcome::kBetter || outcome == Outcome::kWorse; }
+  // The interval leaves out zero, and the p that decides does not reach the level.
+  bool IsFoundAlone(double level) const { return can_infer && p_value < level && p_adjusted >= level; }
   bool IsWithinMargin() const;  // better or worse, by less than the margin
   // Whether the outcome is another one, or none, without the answers of a kind.
   bool RestsOn(uint32_t answer_kind) const;

@@ -5,7 +5,7 @@
 // the caller passes that of the same task, metric and variant at other lengths. With none to borrow a cluster counts as
 // one value. Other means: t interval with Satterthwaite's degrees of freedom; without spread the rule of three on the
 // effective sample size: at most a share 3 / size of the values may differ, by the whole range. Values without bounds have
-// the t interval as it is, and none without spread: nothing says how far another value may be.
+// the t interval as it is, and none without spread: how far another value may be is unknown.
 //
 // Source: Wilson 1927; Korn and Graubard 1998 (effective sample size); Hanley and Lippman-Hand 1983 (rule of three).
 #pragma once

@@ -326,7 +326,7 @@ TEST(Inference, WithoutBoundsADifferenceHasTheTInterval) {
   EXPECT_FALSE(equal.has_single_cluster);
 }
 
-// Three contexts with 0, 1 and 1: fewer than three differ, t says better, and sign flips cannot.
+// Three contexts with 0, 1 and 1: fewer than three differ, better by t, and sign flips cannot.
 TEST(Inference, FewContextsThatDifferDecideWithSignFlipsAlone) {
   std::vector<Cluster> few = {{0, 4, 0}, {4, 4, 4}, {4, 4, 4}};
   Inference row = InferDifference({{few, 1, 1}}, {.margin = 0.03});
