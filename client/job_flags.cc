@@ -114,25 +114,21 @@ std::vector<Variant> Sweep(const std::vector<Variant>& variants, const std::vect
   return all;
 }
 
-// Every variant, followed by itself at each value of one setting, "yarn=2,4", unless it has that setting.
-absl::StatusOr<std::vector<Variant>> SweepSetting(const std::vector<Variant>& variants, absl::string_view sweep) {
-  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(sweep, absl::MaxSplits('=', 1));
-  std::vector<Variant> all;
-  const auto add = [&](const Variant& variant) {
-    if (std::find(all.begin(), all.end(), variant) == all.end()) all.push_back(variant);
-  };
+// Adds each of `variants` at each value of one setting, "yarn=2,4", unless it has that setting.
+absl::Status AddSweep(const std::vector<Variant>& variants, absl::string_view sweep, std::vector<Variant>& all) {
+  const size_t equals = sweep.find('=');
+  if (equals == 0 || equals == absl::string_view::npos || equals + 1 == sweep.size())
+    return UsageError(absl::StrCat("--sweep=", sweep, ": must be a setting and its values, such as yarn=2,4,8."));
+  const std::string name(sweep.substr(0, equals));
   for (const Variant& variant : variants) {
-    add(variant);
-    if (parts.first == "t" ? !variant.focal_temperatures.empty()
-                           : variant.attention_overrides.contains(std::string(parts.first)))
-      continue;
-    for (absl::string_view value : absl::StrSplit(parts.second, ',')) {
-      const absl::StatusOr<Variant> swept = ParseVariant(absl::StrCat(variant.Name(), "@", parts.first, "=", value));
+    if (name == "t" ? !variant.focal_temperatures.empty() : variant.attention_overrides.contains(name)) continue;
+    for (absl::string_view value : absl::StrSplit(sweep.substr(equals + 1), ',')) {
+      const absl::StatusOr<Variant> swept = ParseVariant(absl::StrCat(variant.Name(), "@", name, "=", value));
       if (!swept.ok()) return UsageError(absl::StrCat("--sweep=", sweep, ": ", swept.status().message(), "."));
-      add(*swept);
+      if (std::find(all.begin(), all.end(), *swept) == all.end()) all.push_back(*swept);
     }
   }
-  return all;
+  return absl::OkStatus();
 }
 
 // Whether the variant has one run-time setting, a temperature equal to the one its model was trained with.
@@ -190,8 +186,9 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
   } else if (job.focal_layers.has_value()) {
     return UsageError("--focal-layers needs --focal-temperatures.");
   }
+  const std::vector<Variant> unswept = spec.variants;
   for (const std::string& sweep : job.sweeps) {
-    ASSIGN_OR_RETURN(spec.variants, SweepSetting(spec.variants, sweep));
+    RETURN_IF_ERROR(AddSweep(unswept, sweep, spec.variants));
   }
   spec.limit = std::min<int64_t>(suite.limit, kSampleCountMax);
   spec.keep_prompts = job.keep_prompts;

@@ -371,7 +371,7 @@ absl::StatusOr<MergedJob> MergeShards(const std::vector<std::string>& paths, con
   std::vector<Shard> shards;
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(shards.emplace_back(), OpenShard(path));
-    RETURN_IF_ERROR(CheckSameJob(shards[0], shards.back(), options.allow_mixed));
+    if (shards.size() > 1) RETURN_IF_ERROR(CheckSameJob(shards[0], shards.back(), options.allow_mixed));
   }
   MergedJob merged;
   ASSIGN_OR_RETURN(merged.missing_shards, MissingShards(shards, options.allow_missing));

@@ -50,10 +50,15 @@ std::optional<ModelDifference> FindModelDifference(const VariantRecord& before, 
       return ModelDifference{absl::StrCat("configuration (", other->place, ")"), other->before, other->after};
     return std::nullopt;
   }
+  if (before.model.architecture != after.model.architecture)
+    return ModelDifference{"architecture", before.model.architecture, after.model.architecture};
+  if (before.model.context_length_max != after.model.context_length_max) {
+    return ModelDifference{"context length", absl::StrCat(before.model.context_length_max),
+                           absl::StrCat(after.model.context_length_max)};
+  }
   if (allow_unrecorded) return std::nullopt;
   const auto shown = [](const std::optional<std::string>& json) {
-    return json.has_value() ? Sha256Hex(*json)
-                            : "not recorded (by an earlier version; allow mixed executions to accept it)";
+    return json.has_value() ? Sha256Hex(*json) : "not recorded (by an earlier version; --allow-mixed accepts it)";
   };
   return ModelDifference{"configuration", shown(a), shown(b)};
 }
@@ -72,7 +77,7 @@ absl::StatusOr<std::vector<int64_t>> ReadPendingSamples(sqlite::Database& databa
   }
 }
 
-absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, std::optional<int64_t> execution_id,
+absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, int64_t execution_id,
                             const std::vector<VariantRecord>& variants, bool allow_mixed) {
   ASSIGN_OR_RETURN(std::vector<VariantRecord> recorded, ReadVariants(database, job_id));
   for (const VariantRecord& now : variants) {
@@ -84,9 +89,9 @@ absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, std::opt
                                                         fact->before));
     }
   }
-  if (allow_mixed || !execution_id.has_value()) return absl::OkStatus();
+  if (allow_mixed) return absl::OkStatus();
   ASSIGN_OR_RETURN(sqlite::Statement other, database.Prepare(kOtherExecution));
-  ASSIGN_OR_RETURN(bool differs, other.BindAll(*execution_id, job_id).Step());
+  ASSIGN_OR_RETURN(bool differs, other.BindAll(execution_id, job_id).Step());
   if (!differs) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("job ", job_id, " has answers from code ", other.Text(0), " on ", other.Text(1), "/", other.Text(2),

@@ -30,7 +30,7 @@ std::optional<ModelDifference> FindModelDifference(const VariantRecord& before, 
                                                    bool allow_unrecorded);
 
 // See Writer::CheckResume.
-absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, std::optional<int64_t> execution_id,
+absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, int64_t execution_id,
                             const std::vector<VariantRecord>& variants, bool allow_mixed);
 
 }  // namespace varifocal::db

@@ -51,6 +51,9 @@ constexpr char kInsertJob[] =
     " coalesce((SELECT max(job_id) FROM deleted_jobs), 0)) + 1, ?, ?, ?, ?, ?, ?, 'queued', NULL, ?, NULL, NULL";
 constexpr char kInsertVariant[] =
     "INSERT INTO variants (job_id, variant_index, name, model_id, focal_temperature_json) VALUES (?, ?, ?, ?, ?)";
+constexpr char kSetModel[] =
+    "UPDATE variants SET model_id = ? WHERE job_id = ? AND name = ?"
+    " AND model_id IN (SELECT model_id FROM models WHERE function_json IS NULL)";
 constexpr char kInsertMetric[] =
     "INSERT INTO task_metrics (job_id, task, metric, metric_index, is_binary, worst_value, best_value)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)";
@@ -368,10 +371,27 @@ absl::StatusOr<std::vector<int64_t>> Writer::FindBody(const std::string& body_sh
   }
 }
 
-absl::Status Writer::CheckResume(int64_t job_id, std::optional<int64_t> execution_id,
-                                 const std::vector<VariantRecord>& variants, bool allow_mixed) {
+absl::Status Writer::CheckResume(int64_t job_id, int64_t execution_id, const std::vector<VariantRecord>& variants,
+                                 bool allow_mixed) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   return CheckMayResume(*state_->database, job_id, execution_id, variants, allow_mixed);
+}
+
+absl::Status Writer::RecordFunctions(int64_t job_id, const std::vector<VariantRecord>& variants) {
+  std::lock_guard<std::mutex> hold(state_->mutex);
+  Database& database = *state_->database;
+  ASSIGN_OR_RETURN(const std::vector<VariantRecord> recorded, ReadVariants(database, job_id));
+  const bool is_any_missing = std::any_of(recorded.begin(), recorded.end(), [](const VariantRecord& variant) {
+    return !variant.model.function_json.has_value();
+  });
+  if (!is_any_missing) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
+  for (const VariantRecord& variant : variants) {
+    if (!variant.model.function_json.has_value()) continue;
+    ASSIGN_OR_RETURN(const int64_t model_id, ModelId(database, variant.model));
+    RETURN_IF_ERROR(database.Run(kSetModel, model_id, job_id, variant.name));
+  }
+  return state_->Commit(transaction);
 }
 
 absl::StatusOr<std::vector<CellRow>> Writer::Cells(int64_t job_id) {

@@ -116,9 +116,12 @@ class Writer {
   // Refuses (FAILED_PRECONDITION, naming both sides) to continue a job whose answers came from another code version,
   // backend or instruction set unless allow_mixed, and always when a variant's model is another one. `variants` are the
   // variants as they would run now; those not listed are not compared.
-  // Without an execution: the models alone.
-  absl::Status CheckResume(int64_t job_id, std::optional<int64_t> execution_id,
-                           const std::vector<VariantRecord>& variants, bool allow_mixed);
+  absl::Status CheckResume(int64_t job_id, int64_t execution_id, const std::vector<VariantRecord>& variants,
+                           bool allow_mixed);
+
+  // Where a job of an earlier version recorded no function of its models, records those that were accepted, so that it goes
+  // on with no others.
+  absl::Status RecordFunctions(int64_t job_id, const std::vector<VariantRecord>& variants);
 
   absl::StatusOr<std::vector<CellRow>> Cells(int64_t job_id);
 

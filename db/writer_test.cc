@@ -404,7 +404,7 @@ TEST_F(WriterTest, ResumeNeedsTheSameModelsAndTheSameMachineCode) {
   // The same weights under another configuration are another model, with allow_mixed, too; the message has both values.
   changed = job.variants;
   changed[1].model.function_json = R"({"ropes":"linear theta=10000 factor=4"})";
-  other = writer_->CheckResume(job_id, std::nullopt, changed, true);
+  other = writer_->CheckResume(job_id, execution_id_, changed, true);
   EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(other.message(), HasSubstr("another configuration (ropes) than when the job began: "
                                          "\"linear theta=10000 factor=4\", recorded \"default theta=10000\""));
@@ -417,10 +417,10 @@ TEST_F(WriterTest, ResumeNeedsTheSameModelsAndTheSameMachineCode) {
     const int64_t old_id = Add(old);
     std::vector<VariantRecord> now = job.variants;
     if (was_recorded) now[0].model.function_json.reset();
-    other = writer_->CheckResume(old_id, std::nullopt, now, false);
+    other = writer_->CheckResume(old_id, execution_id_, now, false);
     EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(other.message(), HasSubstr("not recorded"));
-    EXPECT_TRUE(writer_->CheckResume(old_id, std::nullopt, now, true).ok());
+    EXPECT_TRUE(writer_->CheckResume(old_id, execution_id_, now, true).ok());
   }
 
   // Permitted with allow_mixed, and labelled.

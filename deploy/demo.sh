@@ -28,7 +28,7 @@ for _ in $(seq 300); do
 done
 address=127.0.0.1:$(cat "$port_file")
 
-"$bin/varifocal" submit "$suite" --daemon="$address" --models="$models" --request-id=demo-"$suite" --wait
+"$bin/varifocal" submit "$suite" --daemon="$address" --models="$models" --wait
 kill "$daemon"; wait "$daemon" || true
 trap - EXIT
 

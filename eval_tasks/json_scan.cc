@@ -154,6 +154,17 @@ absl::StatusOr<std::unique_ptr<JsonRowFile>> JsonRowFile::Open(const std::string
 
 std::string JsonRowFile::PlaceOf(size_t index) const { return absl::StrCat(path(), ": row ", index + 1); }
 
+namespace {
+
+uint64_t DigestOf(absl::string_view text) {
+  const Sha256Digest sha256 = Sha256(text);
+  uint64_t digest = 0;
+  std::memcpy(&digest, sha256.data(), sizeof(digest));
+  return digest;
+}
+
+}  // namespace
+
 absl::Status JsonRowFile::Visit(int64_t offset, absl::string_view text,
                                 const std::function<absl::Status(int64_t, absl::string_view)>& visit) {
   const absl::string_view row = absl::StripAsciiWhitespace(text);
@@ -165,7 +176,7 @@ absl::Status JsonRowFile::Visit(int64_t offset, absl::string_view text,
                                                                        ? ": is not a JSON object: it does not end"
                                                                        : ": has trailing data after its object"));
   }
-  places_.push_back({offset + (row.data() - text.data()), std::ssize(row)});
+  places_.push_back({offset + (row.data() - text.data()), std::ssize(row), DigestOf(row)});
   const absl::Status status = visit(index + 1, row);
   return status.ok() ? status : Annotate(status, PlaceOf(index));
 }
@@ -251,6 +262,10 @@ absl::StatusOr<std::string> JsonRowFile::ReadText(size_t index) const {
   std::string text(place.size, '\0');
   const absl::Status read = file_->ReadAt(place.offset, text.size(), text.data());
   if (!read.ok()) return Annotate(read, PlaceOf(index));
+  if (DigestOf(text) != place.digest) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(PlaceOf(index), ": was changed since the file was opened; its content is not used"));
+  }
   return text;
 }
 

@@ -32,6 +32,7 @@ inline constexpr int64_t kJsonRowBytesMax = int64_t{1} << 28;
 struct RowPlace {
   int64_t offset = 0;
   int64_t size = 0;
+  uint64_t digest = 0;  // the first bytes of the text's SHA-256
 };
 
 class JsonRowFile {

@@ -296,9 +296,31 @@ std::string AttentionLabel(const db::VariantRecord& variant) {
   return absl::StrCat("run with ", absl::StrJoin(run, " and "), ", ", trained.empty() ? "trained without" : trained);
 }
 
+std::string RopeOf(const db::ModelRecord& model) {
+  const auto function = ParseJson(model.function_json.value_or(""));
+  if (!function.ok() || !function->is_object()) return "";
+  return FindString(*function, "ropes").value_or(std::nullopt).value_or("");
+}
+
 std::string TrainedLabel(const db::VariantRecord& variant) {
-  const std::string trained = TrainedLabel(variant.model.attention_json);
-  return trained.empty() ? "trained without focal attention" : trained;
+  bool has_rotation = false, has_other = false;
+  const std::vector<std::string> settings = absl::StrSplit(variant.name, '@');
+  for (size_t i = 1; i < settings.size(); ++i) {
+    const std::string name = settings[i].substr(0, settings[i].find('='));
+    const bool is_rotation = name == "yarn" || name == "linear" || name == "dynamic" || name == "rope-theta";
+    (is_rotation ? has_rotation : has_other) = true;
+  }
+  std::vector<std::string> parts;
+  if (has_other || !has_rotation) {
+    const std::string trained = TrainedLabel(variant.model.attention_json);
+    parts.push_back(trained.empty() ? "trained without focal attention" : trained);
+  }
+  if (has_rotation) {
+    const std::string rope = RopeOf(variant.model);
+    parts.push_back(rope.empty() ? "trained with a rotation that is not recorded"
+                                 : absl::StrCat("trained with the rotation ", rope));
+  }
+  return absl::StrJoin(parts, " and ");
 }
 
 std::string AdjustmentLabel(const ReportData& data) {

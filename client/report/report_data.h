@@ -124,6 +124,9 @@ bool IsShare(const db::TaskMetricRecord& metric);
 
 // Whether an attention setting was applied at run time.
 bool IsRunTime(const db::VariantRecord& variant);
+// The rotation of positions that the model was trained with, "default theta=10000", of full layers first; "" where a file of an
+// earlier version did not record it.
+std::string RopeOf(const db::ModelRecord& model);
 // "trained with focal attention (constant, temperature 0.4)", "run with t = 0.7 and log-n = 4096, trained without", ...
 std::string AttentionLabel(const db::VariantRecord& variant);
 

@@ -204,8 +204,17 @@ std::string FactsLine(const BrowserSample& sample) {
 
 // Prints the whole prompt.
 std::string PromptCommand(const BrowserSample& sample, const ReportData& data) {
+  // What decides how the indices of a cell run through the data seeds.
+  const Json spec = ParseJson(data.job.spec_json).value_or(Json());
+  const Json suite = spec.is_object() ? spec.value("suite", Json()) : Json();
+  std::string seeds;
+  if (suite.is_object() && suite.contains("seeds")) {
+    const int64_t limit = FindInt(spec, "limit").value_or(std::nullopt).value_or(0);
+    seeds = absl::StrCat(" --seeds=", FindInt(suite, "seeds").value_or(std::nullopt).value_or(1),
+                         limit > 0 ? absl::StrCat(" --limit=", limit) : "");
+  }
   return absl::StrCat("varifocal samples ", ShellWord(data.job.suite), " --tokenizer=DIR --seed=", data.job.data_seed,
-                      " --tasks=", ShellWord(sample.task), " --lengths=", sample.nominal_length,
+                      seeds, " --tasks=", ShellWord(sample.task), " --lengths=", sample.nominal_length,
                       " --index=", sample.sample_index);
 }
 

@@ -54,12 +54,6 @@ std::optional<double> TrainedEverywhere(const db::ModelRecord& model) {
 }
 std::optional<double> TrainedT(const db::ModelRecord& model) { return db::TrainedTemperature(model.attention_json); }
 
-// "default theta=10000; .." (RopeConfig::ToString) of the model's function, the rotation of full layers first.
-std::string RopeOf(const db::ModelRecord& model) {
-  const auto function = ParseJson(model.function_json.value_or(""));
-  if (!function.ok() || !function->is_object()) return "";
-  return FindString(*function, "ropes").value_or(std::nullopt).value_or("");
-}
 std::optional<double> TrainedFactor(const db::ModelRecord& model) {
   return absl::StartsWith(RopeOf(model), "default ") ? std::optional(1.0) : std::nullopt;
 }

@@ -144,7 +144,8 @@ class RunHere : public Command {
     }
     ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));
     ASSIGN_OR_RETURN(const v1::Job job, FollowJob(daemon, name, console));
-    const ExitCode code = PrintOutcome(job, outcome_, console, "the same command");
+    const ExitCode code =
+        PrintOutcome(job, outcome_, console, repeat_.is_new ? "the same command without --new" : "the same command");
     if (console.format == Format::kText && job.state() == v1::Job::SUCCEEDED) {
       int64_t job_id = 0;
       (void)absl::SimpleAtoi(absl::StripPrefix(name, "jobs/"), &job_id);
@@ -157,7 +158,7 @@ class RunHere : public Command {
   // The same command on the same database continues the same job.
   absl::StatusOr<std::string> Submit(Daemon& daemon, v1::SubmitJobRequest& request, Console& console) const {
     repeat_.Apply(request);
-    request.set_allow_unrecorded(allow_mixed_);
+    request.set_allow_mixed(allow_mixed_);
     ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                      Call(daemon.evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
     const v1::Job& job = response.job();

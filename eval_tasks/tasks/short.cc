@@ -435,7 +435,9 @@ absl::StatusOr<std::unique_ptr<Task>> MakeShortTask(const TaskSpec& spec) {
     ASSIGN_OR_RETURN(pool_file, ReadShortFile(shots_path, kind.labels_field));
   }
   const std::string digest = has_pool ? Sha256Hex(file.sha256 + pool_file.sha256) : file.sha256;
-  RETURN_IF_ERROR(CheckRecordedSha256(spec.parameters, path, digest));
+  RETURN_IF_ERROR(CheckRecordedSha256(
+      spec.parameters, absl::StrCat(path, " with its labels", has_pool ? absl::StrCat(" and ", shots_path) : ""),
+      digest));
   ASSIGN_OR_RETURN(std::vector<ShortRow> rows, ReadRows(path, file.objects, kind.read));
   if (shots == 0) return std::make_unique<ShortTask>(spec, std::move(rows), digest, "");
   const std::string& pool_path = has_pool ? shots_path : path;

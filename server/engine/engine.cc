@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <condition_variable>
 #include <mutex>
 #include <numeric>
@@ -444,6 +445,11 @@ absl::Status EngineThread::WarmUp() {
   return absl::OkStatus();
 }
 
+// To a power of two, so that prompts of about one length share a table.
+int64_t RoundedUp(int64_t positions) {
+  return std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(positions, 1024)));
+}
+
 // A run-time rotation may extend the model's limit: the first such sequence gets larger buffers.
 absl::Status EngineThread::MakeRoomFor(int64_t positions) {
   if (positions <= step_positions_max_) return absl::OkStatus();
@@ -457,7 +463,11 @@ absl::Status EngineThread::MakeRoomFor(int64_t positions) {
 absl::Status EngineThread::RunForward(StepPlan& plan) {
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     const Sequence& sequence = *plan.entries[i].sequence;
-    const int64_t positions = std::min(sequence.position_max, cache_tokens_max_);
+    const int64_t limit = std::min(sequence.position_max, cache_tokens_max_);
+    // The model's own tables are made once; those of other rotations are as long as they have been needed.
+    const bool is_own = sequence.ropes == model_->config().ropes;
+    const int64_t needed = sequence.extent.prompt_rows + sequence.extent.later_rows;
+    const int64_t positions = is_own ? context_tokens_max_ : std::min(limit, RoundedUp(needed));
     ASSIGN_OR_RETURN(plan.forward_sequences[i].rope, ropes_->Get(sequence.ropes, positions, sequence.rope_length));
     RETURN_IF_ERROR(MakeRoomFor(positions));
   }

@@ -187,6 +187,7 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
   ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(stored), *host_, options_.in_flight));
   ASSIGN_OR_RETURN(const bool allow_mixed, WhileBlocked([&] { return writer_->IsMixingAllowed(job_id); }));
   RETURN_IF_ERROR(WhileBlocked([&] { return CheckResumable(job_id, job, allow_mixed); }));
+  RETURN_IF_ERROR(WhileBlocked([&] { return writer_->RecordFunctions(job_id, job.variants); }));
 
   DatabaseSink::Options sink_options;
   sink_options.job_id = job_id;

@@ -141,8 +141,10 @@ absl::StatusOr<std::optional<int64_t>> JobManager::FindUnchanged(const SubmitOpt
   absl::Status of_newest;
   for (const int64_t job_id : jobs) {
     ASSIGN_OR_RETURN(const db::JobRow row, Row(job_id));
-    const absl::Status unchanged = CheckUnchanged(row, options.allow_unrecorded);
+    const absl::Status unchanged = CheckUnchanged(row, options.allow_mixed);
     if (unchanged.ok()) return job_id;
+    // A model that is not served, or a file that is not there, is no change of either.
+    if (!absl::IsFailedPrecondition(unchanged) && !absl::IsInvalidArgument(unchanged)) return unchanged;
     if (of_newest.ok()) of_newest = unchanged;
   }
   if (jobs.empty()) return std::nullopt;
@@ -152,10 +154,10 @@ absl::StatusOr<std::optional<int64_t>> JobManager::FindUnchanged(const SubmitOpt
                     ErrorReason::kRequestChanged, {{"job", JobName(jobs.front())}});
 }
 
-absl::Status JobManager::CheckUnchanged(const db::JobRow& row, bool allow_unrecorded) {
+absl::Status JobManager::CheckUnchanged(const db::JobRow& row, bool allow_mixed) {
   ASSIGN_OR_RETURN(JobSpec spec, FromCanonicalJson(row.spec_json));
   ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(spec), *host_, options_.in_flight));
-  return writer_->CheckResume(row.job_id, /*execution_id=*/std::nullopt, job.variants, allow_unrecorded);
+  return CheckResumable(row.job_id, job, allow_mixed);
 }
 
 absl::StatusOr<JobView> JobManager::Submitted(int64_t job_id, bool is_repeated) {

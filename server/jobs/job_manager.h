@@ -73,7 +73,7 @@ struct SubmitOptions {
   std::string request_id;        // empty: every call creates a job
   std::string body_sha256;       // of the request as it was sent; empty: the resolved spec's
   bool reuse_equal_job = false;  // without request_id, see SubmitJobRequest
-  bool allow_unrecorded = false;
+  bool allow_mixed = false;
   std::function<bool()> is_abandoned;  // polled between steps; true ends the call with CANCELLED, nothing is stored
 };
 
@@ -148,7 +148,7 @@ class JobManager {
   JobManager(ModelHost* host, const JobManagerOptions& options);
   absl::StatusOr<int64_t> ExecutionFor(const ModelProvenance& provenance);
   absl::StatusOr<std::optional<int64_t>> FindUnchanged(const SubmitOptions& options);
-  absl::Status CheckUnchanged(const db::JobRow& row, bool allow_unrecorded);
+  absl::Status CheckUnchanged(const db::JobRow& row, bool allow_mixed);
   absl::Status CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed);
   absl::Status CheckModelsAreSame(const ResolvedJob& job) const;
   absl::Status CheckQueueHasRoom();

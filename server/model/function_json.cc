@@ -82,6 +82,7 @@ std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, abs
                      {"blocks", BlocksJson(config.blocks)},
                      {"chat_format", chat_sha256},
                      {"context_length_max", config.max_position},
+                     {"extended_context_length_max", config.extended_position_max},
                      {"eos_token_ids", std::set<int32_t>(config.eos_token_ids.begin(), config.eos_token_ids.end())},
                      {"ignored_config_keys", config.ignored_keys},
                      {"layers", LayersJson(config.layers)},

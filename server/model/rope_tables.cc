@@ -32,13 +32,14 @@ absl::StatusOr<std::unique_ptr<RopeTables>> RopeTables::Create(const Transformer
 
 absl::StatusOr<const RopeTables*> RopeTableCache::Get(const std::vector<RopeConfig>& ropes, int64_t position_count,
                                                       int64_t rope_length) {
-  auto found = std::find_if(tables_.begin(), tables_.end(),
-                            [&](const auto& tables) { return tables->IsOf(ropes, rope_length); });
+  const bool own =
+      std::any_of(ropes.begin(), ropes.end(), [](const RopeConfig& rope) { return rope.kind == RopeKind::kDynamic; });
+  // A dynamic rotation is for sequences of exactly this length; later positions are never used.
+  const int64_t positions = own && rope_length > 0 ? std::min(rope_length, position_count) : position_count;
+  auto found = std::find_if(tables_.begin(), tables_.end(), [&](const auto& tables) {
+    return tables->AreOf(ropes, rope_length) && tables->position_count() >= positions;
+  });
   if (found == tables_.end()) {
-    const bool own =
-        std::any_of(ropes.begin(), ropes.end(), [](const RopeConfig& rope) { return rope.kind == RopeKind::kDynamic; });
-    // A dynamic rotation is for sequences of exactly this length; later positions are never used.
-    const int64_t positions = own && rope_length > 0 ? std::min(rope_length, position_count) : position_count;
     ASSIGN_OR_RETURN(std::unique_ptr<RopeTables> made, RopeTables::Create(model_, ropes, positions, rope_length));
     tables_.push_front(std::move(made));
     if (std::ssize(tables_) > kept_) tables_.pop_back();

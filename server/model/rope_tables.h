@@ -22,7 +22,7 @@ class RopeTables {
                                                             const std::vector<RopeConfig>& ropes,
                                                             int64_t position_count, int64_t rope_length);
 
-  bool IsOf(const std::vector<RopeConfig>& ropes, int64_t rope_length) const {
+  bool AreOf(const std::vector<RopeConfig>& ropes, int64_t rope_length) const {
     return rope_length_ == rope_length && ropes_ == ropes;
   }
   int64_t position_count() const { return position_count_; }
@@ -42,7 +42,7 @@ class RopeTableCache {
   // `kept` is the number of sequences of a step: their tables are used at the same time.
   RopeTableCache(const Transformer& model, int64_t kept) : model_(model), kept_(kept) {}
 
-  // Valid until `kept` others were requested. Equal ropes have one position_count.
+  // Valid until `kept` others were requested. Has at least position_count positions, or those that a dynamic rotation uses.
   absl::StatusOr<const RopeTables*> Get(const std::vector<RopeConfig>& ropes, int64_t position_count,
                                         int64_t rope_length);
 

@@ -265,15 +265,18 @@ TEST_P(RopeTableCacheTest, TablesByRopeLength) {
   EXPECT_EQ(get(0), usual);
   const RopeTables* longer = get(RopeLength(config_.ropes, 300));
   EXPECT_NE(longer, usual);
-  EXPECT_TRUE(longer->IsOf(config_.ropes, 300));
+  EXPECT_TRUE(longer->AreOf(config_.ropes, 300));
   EXPECT_EQ(longer->position_count(), 300);  // later positions are never used at that length
   EXPECT_EQ(get(300), longer);
   EXPECT_EQ(get(0), usual);
-  EXPECT_TRUE(get(200)->IsOf(config_.ropes, 200));
+  EXPECT_TRUE(get(200)->AreOf(config_.ropes, 200));
   EXPECT_EQ(get(0), usual);  // the two last used are kept
   std::vector<RopeConfig> others = config_.ropes;
   others[0].theta *= 2;
-  EXPECT_NE(*cache.Get(others, 400, 0), usual) << "another rotation";
+  const RopeTables* other = *cache.Get(others, 400, 0);
+  EXPECT_NE(other, usual) << "another rotation";
+  EXPECT_EQ(*cache.Get(others, 300, 0), other) << "longer than needed";
+  EXPECT_EQ((*cache.Get(others, 500, 0))->position_count(), 500);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dynamic, RopeTableCacheTest, testing::Values("llama-dynamic"),

@@ -170,9 +170,13 @@ grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerConte
     ASSIGN_OR_RETURN(JobSpec spec, FromProto(request->spec()));
     SubmitOptions options;
     options.request_id = request->request_id();
-    options.body_sha256 = MessageSha256(request->spec());
+    // What changes no answer makes no other request.
+    v1::JobSpec asked = request->spec();
+    asked.clear_in_flight();
+    if (asked.suite().seeds() == 1) asked.mutable_suite()->clear_seeds();
+    options.body_sha256 = MessageSha256(asked);
     options.reuse_equal_job = request->reuse_equal_job();
-    options.allow_unrecorded = request->allow_unrecorded();
+    options.allow_mixed = request->allow_mixed();
     options.is_abandoned = IsAbandoned(context);
     ASSIGN_OR_RETURN(const JobView view, jobs->Submit(std::move(spec), options));
     response->set_already_submitted(view.is_repeated);
