@@ -176,7 +176,13 @@ TEST(LogTest, EscapesNewlines) {
             "I done job=jobs/1 n=3 text=\"a b\\n\\\"c\\\"\"");
 }
 
-TEST(ClockTest, FormatsUtc) { EXPECT_EQ(FormatUtc(1'000'000'000'123'456), "2001-09-09T01:46:40.123Z"); }
+TEST(ClockTest, FormatsUtc) {
+  EXPECT_EQ(FormatUtc(1'000'000'000'123'456), "2001-09-09T01:46:40.123Z");
+  EXPECT_EQ(FormatUtc(-1), "1969-12-31T23:59:59.999Z");
+  EXPECT_EQ(FormatUtc(-1'000'000), "1969-12-31T23:59:59.000Z");
+  EXPECT_EQ(FormatUtc(9'223'372'036'854'776), "2262-04-11T23:47:16.854Z") << "the last one of the nanoseconds";
+  EXPECT_EQ(FormatUtc(253'402'300'799'999'000), "9999-12-31T23:59:59.999Z");
+}
 
 TEST(ClockTest, ParsesUtc) {
   EXPECT_EQ(ParseUtc("2001-09-09T01:46:40Z"), 1'000'000'000'000'000);

@@ -51,6 +51,12 @@ TemporaryFile::TemporaryFile(std::string path, int fd) : path_(std::move(path)),
 TemporaryFile::TemporaryFile(TemporaryFile&& other) noexcept
     : path_(std::exchange(other.path_, "")), fd_(std::exchange(other.fd_, -1)) {}
 
+TemporaryFile& TemporaryFile::operator=(TemporaryFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
 TemporaryFile::~TemporaryFile() {
   if (!path_.empty()) RemoveWithSiblings(path_);
   if (fd_ >= 0) close(fd_);

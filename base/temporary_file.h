@@ -20,6 +20,7 @@ class TemporaryFile {
   // left, with what SQLite puts beside them.
   static absl::StatusOr<TemporaryFile> Make(const std::string& prefix);
   TemporaryFile(TemporaryFile&& other) noexcept;
+  TemporaryFile& operator=(TemporaryFile&& other) noexcept;
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;
 

@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "base/temporary_file.h"
 #include "db/resume.h"
 #include "db/rows.h"
 #include "db/schema.h"
@@ -342,25 +343,13 @@ class Merger {
   std::map<Key, CellRow> cells_;
 };
 
-// A file that is removed unless it was renamed.
-class TemporaryDatabase {
- public:
-  explicit TemporaryDatabase(const std::string& path) : path_(path) {}
-  ~TemporaryDatabase() {
-    for (const char* end : {"", "-wal", "-shm"}) unlink(absl::StrCat(path_, end).c_str());
-  }
-  const std::string& path() const { return path_; }
-  absl::Status RenameTo(const std::string& path) const {
-    // link(2) does not replace a file that came into being meanwhile, as rename(2) would.
-    if (link(path_.c_str(), path.c_str()) == 0) return absl::OkStatus();
-    const int error = errno;
-    if (error == EEXIST) return absl::AlreadyExistsError(absl::StrCat(path, ": the file exists"));
-    return absl::InternalError(absl::StrCat("cannot create ", path, ": ", std::strerror(error)));
-  }
-
- private:
-  const std::string path_;
-};
+// link(2) does not replace a file that came into being meanwhile, as rename(2) would.
+absl::Status LinkTo(const std::string& from, const std::string& path) {
+  if (link(from.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  const int error = errno;
+  if (error == EEXIST) return absl::AlreadyExistsError(absl::StrCat(path, ": the file exists"));
+  return absl::InternalError(absl::StrCat("cannot create ", path, ": ", std::strerror(error)));
+}
 
 }  // namespace
 
@@ -378,7 +367,7 @@ absl::StatusOr<MergedJob> MergeShards(const std::vector<std::string>& paths, con
   merged.shard_count = std::ssize(shards);
   std::sort(shards.begin(), shards.end(), [](const Shard& a, const Shard& b) { return a.index < b.index; });
 
-  const TemporaryDatabase temporary(absl::StrCat(out_path, ".merge-", getpid()));
+  ASSIGN_OR_RETURN(const TemporaryFile temporary, TemporaryFile::Make(absl::StrCat(out_path, ".merge-")));
   RETURN_IF_ERROR(CheckFile(temporary.path(), /*may_create=*/true));
   {
     ASSIGN_OR_RETURN(const std::unique_ptr<Database> out, Database::Open(temporary.path(), {}));
@@ -391,7 +380,7 @@ absl::StatusOr<MergedJob> MergeShards(const std::vector<std::string>& paths, con
     RETURN_IF_ERROR(out->FullCheck());
     RETURN_IF_ERROR(out->Checkpoint());
   }
-  RETURN_IF_ERROR(temporary.RenameTo(out_path));
+  RETURN_IF_ERROR(LinkTo(temporary.path(), out_path));
   return merged;
 }
 

@@ -313,6 +313,10 @@ TEST(JsonlTest, MalformedTemplatesAndFilesAreRejected) {
   EXPECT_FALSE(MakeJsonlTask(JsonlSpec({{"path", "."}})).ok()) << "a directory";
   EXPECT_EQ(MakeJsonlTask(JsonlSpec({{"sha256", "00"}}), "rows.jsonl", row).status().code(),
             absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(std::string(MakeJsonlTask(JsonlSpec({{"sha256", "00"}}), "rows.jsonl", row).status().message())
+                .find(Sha256Hex(row)),
+            std::string::npos)
+      << "a caller may name any file that the daemon can read";
   EXPECT_TRUE(MakeJsonlTask(JsonlSpec({{"sha256", Sha256Hex(row)}}), "rows.jsonl", row).ok());
 }
 

@@ -207,6 +207,13 @@ TEST_F(LimitsBoundaryTest, BytesOfARequestId) {
     v1::SubmitJobResponse response;
     return Submit(request, &response);
   });
+  ExpectLimit(kRequestIdBytesMax, grpc::INVALID_ARGUMENT, [&](int64_t bytes) {
+    v1::SubmitJobRequest request = SmallJob();
+    request.set_validate_only(true);
+    request.set_request_id(std::string(bytes, 'a'));
+    v1::SubmitJobResponse response;
+    return Submit(request, &response);
+  });
 }
 
 TEST_F(LimitsBoundaryTest, StopStrings) {

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <memory>
+#include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -65,6 +67,7 @@ class Listener {
   }
   ~Listener() { close(fd_); }
   void Listen() { EXPECT_EQ(listen(fd_, 8), 0); }
+  int fd() const { return fd_; }
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
 
  private:
@@ -91,6 +94,30 @@ TEST(ProbeListenerTest, TheServerAnswers) {
   EXPECT_TRUE(status.ok()) << status;
   (*server)->Shutdown(std::chrono::milliseconds(0));
   EXPECT_FALSE(ProbeListener(address, /*has_tls=*/false, 60'000).ok());
+}
+
+// It accepts and even speaks HTTP/2, and a call has no answer: before, the first byte was enough.
+TEST(ProbeListenerTest, SettingsAreNotAnAnswer) {
+  Listener listener;
+  listener.Listen();
+  std::thread server([&] {
+    const int fd = accept(listener.fd(), nullptr, nullptr);
+    const std::string settings("\0\0\0\4\0\0\0\0\0", 9);
+    (void)!write(fd, settings.data(), settings.size());
+    char bytes[1024];
+    while (read(fd, bytes, sizeof bytes) > 0) continue;  // until the probe gives up
+    close(fd);
+  });
+  EXPECT_THAT(std::string(ProbeListener(listener.address(), /*has_tls=*/false, 200).message()),
+              testing::HasSubstr("it does not answer a health call"));
+  server.join();
+}
+
+TEST(ProbeServerTest, ASocketThatNobodyServes) {
+  EXPECT_FALSE(ProbeServer([](int fd) { close(fd); }, 60'000).ok());
+  int held = -1;
+  EXPECT_FALSE(ProbeServer([&held](int fd) { held = fd; }, 50).ok());
+  close(held);
 }
 
 TEST(DescriptorLimitTest, BecomesTheHardOne) {

@@ -11,6 +11,7 @@
 #endif
 
 #include <atomic>
+#include <future>
 #include <map>
 #include <memory>
 #include <regex>
@@ -20,6 +21,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "server/server_limits.h"
@@ -241,6 +243,31 @@ TEST_F(MetricsTest, TheDashboardAsksForFamiliesThatExist) {
     const std::string family = std::regex_replace(one, std::regex("_(bucket|sum|count)$"), "");
     EXPECT_THAT(document, HasSubstr("`" + family + "`")) << "docs/metrics.md lists every family";
   }
+}
+
+// Anyone may call a method that does not exist, by any name.
+TEST_F(MetricsTest, MethodsThatDoNotExistAreOneLabel) {
+  const auto call = [this](const std::string& method) {
+    grpc::GenericStub stub(channel_);
+    grpc::ByteBuffer in, out;
+    const grpc::Slice empty("");
+    in = grpc::ByteBuffer(&empty, 1);
+    grpc::ClientContext context;
+    std::promise<grpc::Status> done;
+    stub.UnaryCall(&context, method, grpc::StubOptions(), &in, &out,
+                   [&done](grpc::Status status) { done.set_value(std::move(status)); });
+    return done.get_future().get().error_code();
+  };
+  call("/varifocal.v1.made/up");
+  const size_t before = Scrape().size();
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(call(absl::StrCat("/varifocal.v1.made/up", i)), grpc::UNIMPLEMENTED);
+    EXPECT_EQ(call(absl::StrCat("/other.v", i, "/Method")), grpc::UNIMPLEMENTED);
+    EXPECT_EQ(call(absl::StrCat("/varifocal.v1.Inference/Method", i)), grpc::UNIMPLEMENTED);
+  }
+  auto values = Scrape();
+  EXPECT_EQ(values.size(), before);
+  EXPECT_EQ((values["varifocal_calls_total{code=\"UNIMPLEMENTED\",method=\"unknown\"}"]), 151);
 }
 
 #endif  // VARIFOCAL_HAS_METRICS

@@ -185,6 +185,14 @@ absl::Status Server::Init(ServerOptions options) {
   parts.audit = std::make_unique<Audit>(parts.credentials.get(), &parts.callers);
   ASSIGN_OR_RETURN(ChannelSecrets worker_secrets, ReadSecrets(options.workers));
   RETURN_IF_ERROR(Confine(options, endpoints));
+  if (!options.model_factory && options.models.empty()) {
+    // Without a model at the start a wrong name would be found by the first LoadModel.
+    const ModelOptions ours;
+    if (options.model.cpu_isa != ours.cpu_isa || options.model.device != ours.device ||
+        options.model.dtype != ours.dtype) {
+      RETURN_IF_ERROR(CheckModelOptions(options.model));
+    }
+  }
   if (!options.model_factory) options.model_factory = MakeModelFactory(options.model, options.engine);
   parts.host = std::make_unique<ModelHost>(std::move(options.model_factory));
 

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "db/reader.h"
@@ -295,6 +297,59 @@ TEST_F(DaemonTest, RefusesInOneSentence) {
     const std::vector<std::string> lines = absl::StrSplit(absl::StripSuffix(result.err, "\n"), '\n');
     EXPECT_EQ(lines.back().rfind("varifocald: ", 0), 0u) << what << ": " << result.err;
     EXPECT_EQ(result.out, "") << what;
+  }
+}
+
+// Starts that fail for want of threads or memory, at any value: a sentence and exit code 1; or it serves and stops in order. Never a
+// signal, and never a process that stays. Threads are limited for a user other than root alone.
+TEST_F(DaemonTest, StartsWithTooFewThreadsOrTooLittleMemory) {
+  const std::string daemon = directory_.File("varifocald");
+  std::filesystem::copy_file(testing_support::ProgramPath(kDaemon), daemon);
+  std::filesystem::copy("models/baseline", directory_.File("model"), std::filesystem::copy_options::recursive);
+  std::filesystem::permissions(directory_.path(), std::filesystem::perms::all);
+  std::vector<std::string> limits = {"-v 200000", "-v 400000", "-v 600000", "-v 900000"};
+  std::string as_other = "exec ";
+  if (geteuid() == 0 && std::filesystem::exists("/usr/bin/setpriv")) {
+    as_other = "exec /usr/bin/setpriv --reuid=65534 --regid=65534 --clear-groups ";
+    for (const int threads : {10, 13, 18, 22, 26, 30}) limits.push_back(absl::StrCat("-u ", threads));
+  }
+  for (const std::string& limit : limits) {
+    const std::string name = absl::StrReplaceAll(limit, {{" ", "_"}});
+    const std::string port = directory_.File(absl::StrCat("port", name));
+    const std::string command =
+        absl::StrCat("ulimit ", limit, "; ", as_other, daemon, " --db=", directory_.File(absl::StrCat(name, ".db")),
+                     " --model=a=", directory_.File("model"),
+                     " --threads=1 --kv-cache-bytes=64000000 --port-file=", port, " --listen=127.0.0.1:0");
+    testing_support::BackgroundProcess process("/bin/sh", {"-c", command});
+    if (process.WaitForFile(port, 60)) process.Signal(SIGTERM);
+    const int code = process.Wait(40);
+    const std::string errors = process.Errors();
+    EXPECT_TRUE(code == 0 || code == 1) << limit << ": " << code << "\n" << errors;
+    if (code == 1) {
+      EXPECT_THAT(errors, testing::AnyOf(HasSubstr("varifocald: "), HasSubstr("memory"))) << limit;
+    }
+  }
+}
+
+// Without standard error its number would be that of the lock file.
+TEST_F(DaemonTest, ClosedStandardStreamsAreNoFiles) {
+  const std::string port = directory_.File("port");
+  const std::string command =
+      absl::StrCat("exec ", testing_support::ProgramPath(kDaemon), " ", absl::StrJoin(Arguments(), " "),
+                   " --listen=127.0.0.1:0 --port-file=", port, " <&- >&- 2>&-");
+  testing_support::BackgroundProcess process("/bin/sh", {"-c", command});
+  ASSERT_TRUE(process.WaitForFile(port, 60));
+  EXPECT_EQ(testing_support::ReadFile(directory_.File("r.db.lock")), absl::StrCat(process.pid(), "\n"));
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(60), 0);
+}
+
+TEST_F(DaemonTest, NamesOfDevicesAreCheckedWithoutAModelToo) {
+  for (const char* flag : {"--cpu-isa=zz", "--device=zz"}) {
+    const ProcessResult result =
+        RunProcess(kDaemon, {absl::StrCat("--db=", directory_.File("r.db")), "--listen=127.0.0.1:0", flag});
+    EXPECT_EQ(result.exit_code, 1) << flag;
+    EXPECT_THAT(result.err, HasSubstr("zz")) << flag;
   }
 }
 

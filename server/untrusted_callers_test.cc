@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/sha256.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/support/process.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
@@ -211,6 +212,36 @@ TEST_F(UntrustedCallersTest, EveryChangeIsWrittenDownWithItsCaller) {
   EXPECT_THAT(lines, testing::ContainsRegex("change call=UnloadModel " + peer + "resource=models/second status=OK\n"));
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 6) << lines;
   EXPECT_LT(lines.size(), 3000u) << "caller-supplied text is truncated";
+}
+
+TEST_F(UntrustedCallersTest, CallsThatAreRefusedAreWrittenDownWithTheirCaller) {
+  testing_support::WriteFile(directory_.File("tokens"), absl::StrCat("viewer ", Sha256Hex("v"), " vera\nviewer ",
+                                                                     Sha256Hex("e"), " eve 2020-01-01T00:00:00Z\n"));
+  std::vector<std::string> arguments = Arguments();
+  arguments.push_back(absl::StrCat("--token-file=", directory_.File("tokens")));
+  DaemonProcess daemon(arguments);
+  const std::string address = daemon.Address();
+  ASSERT_NE(address, "") << daemon.Errors();
+  Connect(address);
+  const auto unload = [&](const char* token) {
+    grpc::ClientContext context;
+    if (token[0] != 0) context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
+    v1::UnloadModelRequest request;
+    v1::UnloadModelResponse response;
+    return inference_->UnloadModel(&context, request, &response).error_code();
+  };
+  EXPECT_EQ(unload(""), grpc::UNAUTHENTICATED);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(unload("guess"), grpc::UNAUTHENTICATED);
+  EXPECT_EQ(unload("v"), grpc::PERMISSION_DENIED);
+  EXPECT_EQ(unload("e"), grpc::UNAUTHENTICATED);
+  daemon.Signal(SIGTERM);
+  ASSERT_EQ(daemon.Wait(60), 0);
+  const std::string log = daemon.Errors();
+  const std::string line = "refused what=UnloadModel peer=ipv4:127.0.0.1 token=";
+  EXPECT_THAT(log, HasSubstr(line + "none cause=UNAUTHENTICATED count=1\n"));
+  EXPECT_THAT(log, HasSubstr(line + "none cause=UNAUTHENTICATED count=100\n")) << "those after it, as one";
+  EXPECT_THAT(log, HasSubstr(line + "vera cause=PERMISSION_DENIED count=1\n"));
+  EXPECT_THAT(log, HasSubstr(line + "eve cause=TOKEN_EXPIRED count=1\n"));
 }
 
 }  // namespace

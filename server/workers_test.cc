@@ -379,5 +379,22 @@ TEST_F(WorkersTest, NamesWhatIsWrongWithAddresses) {
   EXPECT_THAT(none.message(), HasSubstr("no worker of 127.0.0.1:1 answered within"));
 }
 
+// The machines may start in any order: a coordinator without an answer waits for one.
+TEST_F(WorkersTest, TheFirstWorkerMayComeLater) {
+  std::string address;
+  { address = WorkerDaemon().server->address(); }
+  RemoteWorkersOptions options;
+  options.addresses = {address};
+  options.model_names = {"a"};
+  options.period = milliseconds(10);
+  std::promise<absl::Status> connected;
+  std::thread coordinator([&] { connected.set_value(RemoteWorkers::Connect(options).status()); });
+  std::future<absl::Status> status = connected.get_future();
+  EXPECT_EQ(status.wait_for(milliseconds(300)), std::future_status::timeout) << "it waits";
+  const WorkerDaemon late(address);
+  EXPECT_TRUE(status.get().ok());
+  coordinator.join();
+}
+
 }  // namespace
 }  // namespace varifocal

@@ -1,12 +1,10 @@
 // varifocal run: a whole evaluation without a daemon; the same server inside this process.
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <ostream>
-#include <system_error>
 #include <tuple>
 
 #include "absl/strings/numbers.h"
@@ -15,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "base/temporary_file.h"
 #include "client/embedded.h"
 #include "client/estimate.h"
 #include "client/jobs.h"
@@ -82,21 +81,6 @@ absl::Status PrintScores(const std::string& db_path, int64_t job_id, Console& co
   return absl::OkStatus();
 }
 
-// Path of the temporary database of a dry run.
-class UnkeptDatabase {
- public:
-  UnkeptDatabase()
-      : path_(absl::StrCat(std::filesystem::temp_directory_path().string(), "/varifocal_dry_run_", getpid(), ".db")) {}
-  ~UnkeptDatabase() {
-    std::error_code error;
-    for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(absl::StrCat(path_, end), error);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  const std::string path_;
-};
-
 class RunHere : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
@@ -121,8 +105,12 @@ class RunHere : public Command {
     ASSIGN_OR_RETURN(EmbeddedOptions options, run_.Options());
     options.command_line = global.command_line;
     options.database_path = db_;
-    std::optional<UnkeptDatabase> unkept;  // outlives the server
-    if (dry_run_ && !std::filesystem::exists(db_)) options.database_path = unkept.emplace().path();
+    std::optional<TemporaryFile> unkept;  // outlives the server
+    if (dry_run_ && !std::filesystem::exists(db_)) {
+      ASSIGN_OR_RETURN(unkept, TemporaryFile::Make(absl::StrCat(std::filesystem::temp_directory_path().string(),
+                                                                "/varifocal_dry_run_")));
+      options.database_path = unkept->path();
+    }
     v1::SubmitJobRequest request;
     ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJobSpec(run_.suite, run_.job, run_.variants));
     if (shard_.has_value()) {

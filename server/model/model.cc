@@ -82,6 +82,11 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string
 
 }  // namespace
 
+absl::Status CheckModelOptions(const ModelOptions& options) {
+  ASSIGN_OR_RETURN(const kernels::BackendOptions backend, ToBackendOptions(options));
+  return SharedBackend(backend).status();
+}
+
 LoadedModel::LoadedModel() = default;
 LoadedModel::~LoadedModel() = default;
 

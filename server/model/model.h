@@ -47,6 +47,9 @@ struct ModelOptions {
   std::shared_ptr<kernels::Backend> backend;
 };
 
+// Whether device, number format, threads and instruction set can be used here, without a model.
+absl::Status CheckModelOptions(const ModelOptions& options);
+
 // Recorded with every result.
 struct ModelProvenance {
   std::string backend;  // "cpu", "reference", "cuda"

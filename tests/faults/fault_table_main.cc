@@ -26,7 +26,7 @@ namespace {
 using testing_support::ProcessResult;
 using testing_support::RunProcess;
 
-constexpr int kRowCount = 42;
+constexpr int kRowCount = 46;
 
 struct Options {
   std::string size = "quick";

@@ -337,6 +337,19 @@ constexpr Attack kAttacks[] = {
     {"connections", ManyConnections, 120},
 };
 
+// Whether the frames end the stream. Fields may be compressed, so they are not looked at.
+bool HasEnded(absl::string_view frames, uint32_t stream) {
+  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(frames[i])); };
+  while (frames.size() >= 9) {
+    const size_t size = byte(0) << 16 | byte(1) << 8 | byte(2);
+    const bool has_end = byte(3) <= Http2::kHeaders && (byte(4) & Http2::kEndStream) != 0;
+    if (has_end && byte(8) == stream) return true;
+    if (frames.size() < 9 + size) return false;
+    frames.remove_prefix(9 + size);
+  }
+  return false;
+}
+
 // A caller beside an attack: answered calls of `varifocal list` would need a process each, so the call is by hand too.
 bool IsAnswered(const std::string& address, const std::string& token, int seconds) {
   Attacker caller(address);
@@ -345,7 +358,7 @@ bool IsAnswered(const std::string& address, const std::string& token, int second
   caller.Send(Http2Frame(Http2::kData, Http2::kEndStream, 1, GrpcMessage("")));
   for (const int64_t end_us = Now() + seconds * int64_t{1'000'000}; Now() < end_us && caller.is_open();) {
     caller.DrainFor(10);
-    if (absl::StrContains(caller.received(), "grpc-status")) return true;
+    if (HasEnded(caller.received(), 1)) return true;
   }
   return false;
 }
@@ -395,7 +408,7 @@ class StrangerTest : public testing::Test {
     std::thread caller([&] {
       while (!is_over) {
         const int64_t begin_us = Now();
-        EXPECT_TRUE(IsAnswered(target.address, "other", kSecondsToAnswer)) << "a caller beside it";
+        EXPECT_TRUE(IsAnswered(address_, "other", kSecondsToAnswer)) << "a caller beside it";
         worst_us = std::max<int64_t>(worst_us, Now() - begin_us);
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
       }
@@ -403,6 +416,7 @@ class StrangerTest : public testing::Test {
     attack.run(target);
     is_over = true;
     caller.join();
+    // nginx limits addresses, so it may answer that this one has had too much.
     EXPECT_TRUE(IsAnswered(target.address, "other", kSecondsToAnswer)) << "a caller after it";
     meter.join();
     ASSERT_TRUE(daemon_->IsRunning()) << daemon_->Errors();
