@@ -39,8 +39,9 @@ absl::StatusOr<const AnswerKindMarks*> MarksOf(db::Reader& reader, int64_t job_i
                                                PairSource& source) {
   const auto [known, is_new] = source.variants.try_emplace({job_id, variant});
   if (!is_new) return &known->second;
-  RETURN_IF_ERROR(reader.EachMarkedAnswer(job_id, variant, [&](db::MarkedAnswerRow row) {
-    known->second[{std::move(row.task), row.context_length, std::move(row.question_id)}] = row.answer_kinds;
+  AnswerKindMarks& marks = known->second;
+  RETURN_IF_ERROR(reader.EachMarkedAnswer(job_id, variant, [&marks](db::MarkedAnswerRow row) {
+    marks[{std::move(row.task), row.context_length, std::move(row.question_id)}] = row.answer_kinds;
     return absl::OkStatus();
   }));
   return &known->second;
