@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 #include <sstream>
 #include <string>
@@ -70,6 +71,49 @@ TEST(ProgramTest, EveryVerbExplainsItself) {
       at = end + 1;
     }
   }
+}
+
+// A directory whose files the versions of transformers read differently: each verb that reads a tokenizer or a model
+// refuses it and names the flag, and takes the flag.
+TEST(ProgramTest, TokenizerRules) {
+  const std::string directory = testing::TempDir() + "/two_readings";
+  std::filesystem::remove_all(directory);
+  std::filesystem::copy("models/baseline", directory);
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    std::filesystem::permissions(entry.path(), std::filesystem::perms::owner_write, std::filesystem::perm_options::add);
+  }
+  WriteFile(
+      directory + "/tokenizer_config.json",
+      R"({"tokenizer_class": "GPTNeoXTokenizer", "bos_token": "<|begin|>", "eos_token": "<|end|>", "pad_token": null,
+                "unk_token": null, "add_bos_token": true})");
+  const std::string ids = testing::TempDir() + "/two_readings_ids.json";
+  WriteFile(ids, "[1, 2, 3]");
+  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+           {"tokenize", "--model=" + directory, "--text=a"},
+           {"detokenize", "--model=" + directory, "--token-ids-file=" + ids},
+           {"generate", "--model=" + directory, "--prompt=a", "--max-new-tokens=1"},
+           {"score", "--model=" + directory, "--prompt=a"},
+           {"samples", "quick", "--tokenizer=" + directory, "--lengths=512", "--limit=1"}}) {
+    const Ran refused = Varifocal(args);
+    EXPECT_EQ(refused.code, ExitCode::kFailed) << args[0];
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("\"add_bos_token\" is true"), HasSubstr("--tokenizer-rules=4 or")))
+        << args[0];
+    for (const char* rules : {"4", "5"}) {
+      std::vector<std::string> chosen = args;
+      chosen.push_back(absl::StrCat("--tokenizer-rules=", rules));
+      EXPECT_EQ(Varifocal(chosen).code, ExitCode::kDone) << args[0] << " " << rules << ": " << Varifocal(chosen).err;
+    }
+  }
+  const auto tokens = [&](const char* rules) {
+    return Varifocal({"tokenize", "--model=" + directory, "--text=a", absl::StrCat("--tokenizer-rules=", rules)}).out;
+  };
+  EXPECT_NE(tokens("4"), tokens("5"));
+  EXPECT_THAT(Varifocal({"tokenize", "--model=" + directory, "--text=a", "--tokenizer-rules=6"}).err,
+              HasSubstr("must be one of 4, 5"));
+  EXPECT_THAT(Varifocal({"tokenize", "--daemon=127.0.0.1:1", "--model=a", "--text=a", "--tokenizer-rules=5"}).err,
+              HasSubstr("the tokenizer is the daemon's"));
+  EXPECT_THAT(Varifocal({"score", "--model=models/baseline", "--prompt=a", "--ignore-config-key=novel"}).err,
+              HasSubstr("\"novel\" is to be ignored, and there is no such key"));
 }
 
 TEST(ProgramTest, WrongUsageIsTwoAndSuggests) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -220,8 +221,8 @@ class TokenList {
   }
   void Add(const Token& token, bool is_older) {
     if (token.content.empty()) return;
-    for (auto& [id, other] : tokens_) {
-      if (other.content != token.content) continue;
+    if (const auto found = by_content_.find(token.content); found != by_content_.end()) {
+      Token& other = tokens_[found->second].second;
       const Token before = std::exchange(other, token);
       other.special = token.special || before.special;
       if (is_older && before.special && !before.normalized) other.normalized = false;
@@ -233,9 +234,13 @@ class TokenList {
   }
   void Place(int32_t id, Token token) {
     id_max_ = std::max(id_max_, id);
+    by_content_.emplace(token.content, tokens_.size());
     tokens_.emplace_back(id, std::move(token));
   }
-  bool Holds(absl::string_view content) const { return Find(content) != nullptr; }
+  const std::pair<int32_t, Token>* Find(absl::string_view content) const {
+    const auto found = by_content_.find(content);
+    return found == by_content_.end() ? nullptr : &tokens_[found->second];
+  }
   bool HoldsExactly(const Token& token) const {
     const std::pair<int32_t, Token>* found = Find(token.content);
     return found != nullptr && found->second == token;
@@ -261,15 +266,9 @@ class TokenList {
   }
 
  private:
-  const std::pair<int32_t, Token>* Find(absl::string_view content) const {
-    for (const auto& entry : tokens_) {
-      if (entry.second.content == content) return &entry;
-    }
-    return nullptr;
-  }
-
   const Vocabulary* vocabulary_;
   std::vector<std::pair<int32_t, Token>> tokens_;
+  absl::flat_hash_map<std::string, size_t> by_content_;  // index into tokens_
   int32_t id_max_ = -1;
 };
 
@@ -531,9 +530,9 @@ class VersionRules {
   absl::Status CheckOrder() const {
     std::vector<std::string> placed;
     for (const auto& [id, token] : tokens_.tokens()) {
+      if (unordered_.count(token.content) == 0 || file_tokens_.IdOf(token.content)) continue;
       const auto is_it = [&](const auto& entry) { return entry.second.content == token.content; };
-      const bool is_listed = std::any_of(listed_.begin(), listed_.end(), is_it);
-      if (unordered_.count(token.content) == 0 || is_listed || file_tokens_.IdOf(token.content)) continue;
+      if (std::any_of(listed_.begin(), listed_.end(), is_it)) continue;
       placed.push_back(token.content);
     }
     if (placed.size() < 2) return absl::OkStatus();
@@ -672,13 +671,12 @@ std::string Disagreement(const SideFiles& files, const VersionRules& four, const
   for (const auto& [a, b, versions] :
        {std::tuple{&four, &five, std::pair{"4.57", "5.24"}}, {&five, &four, {"5.24", "4.57"}}}) {
     for (const auto& entry : a->tokens().tokens()) {
-      const auto& others = b->tokens().tokens();
-      const auto alike = [&, &mine = entry](const auto& other) { return MatchAlike(mine, other, normalizes); };
-      if (std::any_of(others.begin(), others.end(), alike)) continue;
+      const auto* other = b->tokens().Find(entry.second.content);
+      if (other != nullptr && MatchAlike(entry, *other, normalizes)) continue;
       const std::string& content = entry.second.content;
       return absl::StrCat("the added token \"", content, "\", ", SourceOf(files, content, a->row()), ", is ",
-                          b->tokens().Holds(content) ? "another with transformers " : "none with transformers ",
-                          versions.second, " than with ", versions.first);
+                          other != nullptr ? "another with transformers " : "none with transformers ", versions.second,
+                          " than with ", versions.first);
     }
   }
   return "";

@@ -10,10 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/engine/engine_testing.h"
 #include "server/engine/memory_ledger.h"
+#include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 namespace {
@@ -463,6 +467,65 @@ TEST(LoadTest, TensorsMustMatchTheConfig) {
     EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument) << edit.key;
     EXPECT_THAT(std::string(model.status().message()), HasSubstr(edit.message)) << edit.key;
   }
+}
+
+// 120 ids of the model, and tokens beyond them, as an image token or a padding token that was added without resizing.
+std::string TokenizerWithMoreIds() {
+  Json vocabulary = Json::object();
+  for (int id = 0; id < 120; ++id)
+    vocabulary[id < 26 ? std::string(1, static_cast<char>('a' + id)) : absl::StrCat("#", id)] = id;
+  const Json token = {{"id", 120},       {"content", "<image>"}, {"single_word", false}, {"lstrip", false},
+                      {"rstrip", false}, {"normalized", false},  {"special", false}};
+  return Json({{"added_tokens", {token}},
+               {"truncation", {{"max_length", 4}}},
+               {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}})
+      .dump();
+}
+
+TEST(LoadTest, TokensBeyondTheVocabularyAreRefusedWhereTheyOccur) {
+  const TemporaryCheckpoint checkpoint("tied-d16-f32", "more_tokens");
+  checkpoint.Write("tokenizer.json", TokenizerWithMoreIds());
+  const auto model = LoadForTest(checkpoint.directory());
+  ASSERT_EQ(model->tokenizer()->vocab_size(), 121);
+  EXPECT_THAT(model->config().notes, testing::ElementsAre(HasSubstr("\"truncation\" of tokenizer.json is ignored"),
+                                                          HasSubstr("ids up to 120, the model's vocab_size is 120")));
+  auto engine = StartEngine(model);
+  EXPECT_TRUE(engine->Run({.token_ids = *model->tokenizer()->Encode("abba"), .work = Tokens(2)}).ok());
+  const std::vector<int32_t> ids = *model->tokenizer()->Encode("ab<image>");
+  for (const EngineRequest& request :
+       {EngineRequest{.token_ids = ids, .work = Tokens(2)}, EngineRequest{.token_ids = ids, .work = ScoreTextWork{}},
+        EngineRequest{.token_ids = {0, 1}, .work = ScoreContinuationsWork{{ids}}}}) {
+    const absl::Status status = engine->Run(request).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(ReasonOf(status).name, "BAD_TOKEN_ID");
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(" is 120; the tokenizer's token \"<image>\", which the model lacks: its vocab_size is 120"));
+  }
+  // An id that no token has.
+  EXPECT_THAT(std::string(engine->Run({.token_ids = {7, 121}, .work = Tokens(2)}).status().message()),
+              HasSubstr("token 1 of prompt_token_ids is 121; ids must lie in 0..119"));
+}
+
+TEST(LoadTest, RulesAndIgnoredKeysReachTheCheckpoint) {
+  const TemporaryCheckpoint checkpoint("tied-d16-f32", "rules");
+  checkpoint.Write("tokenizer.json", TokenizerWithMoreIds());
+  checkpoint.Write("tokenizer_config.json", R"({"image_token": "<other>"})");
+  Json config = *ParseJson(checkpoint.Read("config.json"));
+  config["novel_key"] = 1;
+  checkpoint.Write("config.json", config.dump());
+  ModelOptions options{.cache_directory = testing::TempDir()};
+  EXPECT_THAT(std::string(LoadModel(checkpoint.directory(), options).status().message()),
+              HasSubstr("\"novel_key\" is 1"));
+  options.ignored_config_keys = {"novel_key"};
+  EXPECT_THAT(std::string(LoadModel(checkpoint.directory(), options).status().message()),
+              HasSubstr("--tokenizer-rules=4 or --tokenizer-rules=5 chooses"));
+  options.tokenizer_rules = TokenizerRules::kTransformers5;
+  const auto model = LoadModel(checkpoint.directory(), options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->config().ignored_keys, std::vector<std::string>({"novel_key"}));
+  EXPECT_EQ((*model)->tokenizer()->TokenToId("<other>"), 121);
+  EXPECT_EQ((*model)->provenance().tokenizer_sha256, (*model)->tokenizer()->sha256());
+  EXPECT_NE((*model)->tokenizer()->sha256(), Sha256Hex(TokenizerWithMoreIds()));
 }
 
 TEST(LoadTest, MissingDirectoryAndBadOptions) {

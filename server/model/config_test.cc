@@ -314,6 +314,13 @@ TEST(ConfigTest, KeysAreIgnoredOnRequest) {
   EXPECT_THAT(refusal({"rope_theta"}), HasSubstr("hidden_size"));
 }
 
+TEST(ConfigTest, KeysOfModels) {
+  const std::vector<std::string> keys = {"a", "one:b", "two:c.d"};
+  EXPECT_EQ(KeysOfModel(keys, "one"), std::vector<std::string>({"a", "b"}));
+  EXPECT_EQ(KeysOfModel(keys, "two"), std::vector<std::string>({"a", "c.d"}));
+  EXPECT_EQ(KeysOfModel(keys, "on"), std::vector<std::string>({"a"}));
+}
+
 TEST(ConfigTest, MalformedText) {
   for (const char* text : {"", "{", "[]", "null", "\"llama\"", "{\"model_type\":\"llama\",\"model_type\":\"llama\"}",
                            "{\"a\":1}}", "{}x"}) {

@@ -70,7 +70,7 @@ struct ModelConfig {
   AttentionSetting attention;
   std::vector<int32_t> eos_token_ids;
   std::optional<int32_t> bos_token_id;
-  std::vector<std::string> ignored_keys;  // of config.json, at the user's request; sorted
+  std::vector<std::string> ignored_keys;  // keys of config.json that the user chose to ignore; sorted
   std::vector<std::string> notes;         // for the user: what was limited or left out, a sentence each
 };
 
