@@ -1,4 +1,4 @@
-// A file system that does not answer costs its waiter the patience once, and nobody else anything. Method: calls that wait for
+// A file system that does not answer costs its waiter the patience once, and no other call anything. Method: calls that wait for
 // the test, in the place of a hung mount.
 #include "base/file_calls.h"
 

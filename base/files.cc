@@ -168,4 +168,13 @@ bool FileExists(const std::string& path, FileUse use) {
   return !answered.ok() || !*is_missing;
 }
 
+bool IsDirectory(const std::string& path) {
+  auto is_directory = std::make_shared<bool>(false);
+  const absl::Status answered = CallFileSystem(path, [is_directory, path] {
+    struct stat info = {};
+    *is_directory = stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  });
+  return answered.ok() && *is_directory;
+}
+
 }  // namespace varifocal

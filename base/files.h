@@ -75,5 +75,7 @@ class InputFile {
 absl::StatusOr<std::string> ReadFile(const std::string& path, const FileKind& kind);
 // False when it is certain that nothing is there. A path outside of the roots counts as there: reading it is refused.
 bool FileExists(const std::string& path, FileUse use);
+// False also for what cannot be looked at, or does not answer.
+bool IsDirectory(const std::string& path);
 
 }  // namespace varifocal

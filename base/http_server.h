@@ -3,7 +3,7 @@
 // A page of another site that a browser has open must not read these: a request whose Host is not this server's own
 // loopback name and port is refused (DNS rebinding), no answer allows another origin, and none may be framed.
 //
-// One thread reads and writes all connections, so that slow clients keep nobody from an answer.
+// One thread reads and writes all connections, so that slow clients delay no other.
 //
 // Errors:  FAILED_PRECONDITION when the port cannot be taken.
 // Threads: the handler is called by several at a time.

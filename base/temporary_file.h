@@ -1,7 +1,7 @@
 // A file that is made under a temporary name and removed unless it is renamed, also when the process is killed: the next one of the
-// same name removes what nobody holds.
+// same name removes what no process holds.
 //
-// The holder has a lock (flock) on the file, so what a killed process left is told from what another one is writing, in any
+// The holder has a lock (flock) on the file, which distinguishes what a killed process left from what another one is writing, in any
 // namespace of processes.
 //
 // Threads: one.

@@ -1,4 +1,4 @@
-// The tokens of a list's pages, followed as long as that can end: a daemon may be broken, or not what it says.
+// The tokens of a list's pages, followed as long as that can end: a daemon may be broken, or another program.
 #pragma once
 
 #include <cstdint>

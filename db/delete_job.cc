@@ -44,6 +44,7 @@ constexpr TableOfJobs kTables[] = {
     {"variants", "job_id = ?"},
     {"task_metrics", "job_id = ?"},
     {"score_imports", "job_id = ?"},
+    {"job_charges", "job_id = ?"},
     {"job_starts", "job_id = ?"},
     {"mixed_jobs", "job_id = ?"},
     {"jobs", "job_id = ?"},

@@ -95,8 +95,7 @@ TEST_F(QueryTest, AMigratedFileHasThemToo) {
       database
           ->Execute("DROP TRIGGER generations_count_insert; DROP TRIGGER generations_count_delete;"
                     "DROP TRIGGER generations_count_update; DROP TABLE cell_counts;"
-                    "ALTER TABLE job_starts DROP COLUMN waited_us; ALTER TABLE job_starts DROP COLUMN lived_us;"
-                    "ALTER TABLE job_starts DROP COLUMN charged_count;"
+                    "DROP TABLE job_charges;"
                     "DROP VIEW v_variants; ALTER TABLE models DROP COLUMN function_sha256;"
                     "ALTER TABLE models DROP COLUMN function_json; ALTER TABLE models DROP COLUMN parameter_count;"
                     "ALTER TABLE models DROP COLUMN training_arm; ALTER TABLE models DROP COLUMN training_seed;"

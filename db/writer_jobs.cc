@@ -26,20 +26,23 @@ constexpr char kRunBegin[] = "SELECT max(?, start_us) FROM jobs WHERE job_id = ?
 constexpr char kUnendedCount[] = "SELECT unended_count FROM job_starts WHERE job_id = ?";
 constexpr char kCountStart[] =
     "INSERT INTO job_starts (job_id, unended_count) VALUES (?, 1)"
-    " ON CONFLICT (job_id) DO UPDATE SET unended_count = unended_count + 1, waited_us = ?, lived_us = 0";
-constexpr char kNoteLived[] = "UPDATE job_starts SET lived_us = ? WHERE job_id = ?";
+    " ON CONFLICT (job_id) DO UPDATE SET unended_count = unended_count + 1";
+constexpr char kBeginStart[] =
+    "INSERT INTO job_charges (job_id, waited_us, lived_us, charged_count) VALUES (?, ?, 0, 0)"
+    " ON CONFLICT (job_id) DO UPDATE SET waited_us = excluded.waited_us, lived_us = 0";
+constexpr char kNoteLived[] = "UPDATE job_charges SET lived_us = ? WHERE job_id = ?";
 // The true time is up to twice the one that was written down.
 constexpr char kChargeStarts[] =
-    "UPDATE job_starts SET charged_count = charged_count + 1 WHERE 2 * lived_us < waited_us"
+    "UPDATE job_charges SET charged_count = charged_count + 1 WHERE 2 * lived_us < waited_us"
     " AND job_id IN (SELECT job_id FROM jobs WHERE state = 'running')";
 constexpr char kFailAfterStarts[] =
     "UPDATE jobs SET state = 'failed', end_us = max(?, coalesce(start_us, create_us)), error = 'the daemon ended ' || ?"
     " || ' times soon after it had started this job and before an answer was recorded, and each time had run for longer"
     " without the job before; `varifocal resume jobs/' || job_id || '` starts it again'"
-    " WHERE state = 'running' AND job_id IN (SELECT job_id FROM job_starts WHERE charged_count >= ?)";
+    " WHERE state = 'running' AND job_id IN (SELECT job_id FROM job_charges WHERE charged_count >= ?)";
 constexpr char kWaitingJobs[] =
-    "SELECT job_id, unended_count, lived_us FROM job_starts WHERE unended_count > 1"
-    " AND job_id IN (SELECT job_id FROM jobs WHERE state = 'queued') ORDER BY job_id";
+    "SELECT job_id, unended_count, coalesce(lived_us, 0) FROM job_starts LEFT JOIN job_charges USING (job_id)"
+    " WHERE unended_count > 1 AND job_id IN (SELECT job_id FROM jobs WHERE state = 'queued') ORDER BY job_id";
 constexpr char kForgetStartsOfEnded[] =
     "DELETE FROM job_starts WHERE job_id IN (SELECT job_id FROM jobs WHERE state IN ('failed', 'cancelled'))";
 constexpr char kRequeueRunning[] = "UPDATE jobs SET state = 'queued' WHERE state = 'running'";
@@ -117,7 +120,8 @@ absl::Status Writer::Step(int64_t job_id, JobState state, const std::string& err
   if (state != JobState::kRunning) return ForgetStartsOf(job_id);
   ASSIGN_OR_RETURN(const std::optional<int64_t> unended_count, database.QueryInt(kUnendedCount, job_id));
   const int64_t waited_us = std::min(UptimeMicros(), StartDelayUs(unended_count.value_or(0)));
-  return database.Run(kCountStart, job_id, waited_us);
+  RETURN_IF_ERROR(database.Run(kCountStart, job_id));
+  return database.Run(kBeginStart, job_id, waited_us);
 }
 
 absl::Status Writer::SetJobState(int64_t job_id, JobState state, const std::string& error) {

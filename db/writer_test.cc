@@ -130,7 +130,7 @@ TEST_F(WriterTest, AFileOfVersionTwoIsMigratedAndKeepsItsRows) {
                      "ALTER TABLE models DROP COLUMN training_arm; ALTER TABLE models DROP COLUMN training_seed;"
                      "ALTER TABLE models DROP COLUMN training_tokens;"
                      "DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"
-                     "DROP TABLE called_models; DROP TABLE mixed_jobs; DROP TABLE job_starts; DROP VIEW "
+                     "DROP TABLE called_models; DROP TABLE mixed_jobs; DROP TABLE job_charges; DROP TABLE job_starts; DROP VIEW "
                      "v_samples; CREATE VIEW v_samples AS SELECT 1 AS job_id;"
                      "ALTER TABLE samples DROP COLUMN depth;"
                      "ALTER TABLE models DROP COLUMN focal_temperature_json;"

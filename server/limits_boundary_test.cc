@@ -135,7 +135,7 @@ TEST_F(LimitsBoundaryTest, HealthWatches) {
   ASSERT_TRUE(watch(100)) << "a newcomer";
   const grpc::Status ended = watches[0]->reader->Finish();
   EXPECT_EQ(ended.error_code(), grpc::RESOURCE_EXHAUSTED) << ended.error_message();
-  // All of them are told of a change.
+  // All of them receive a change.
   ASSERT_TRUE(inference_ != nullptr);
   server_->Shutdown(std::chrono::milliseconds(0));
   HealthCheckResponse message;

@@ -18,6 +18,7 @@
 #include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/job_spec.h"
 #include "server/engine/request_check.h"
+#include "server/front/frame_gate.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/page_token.h"
@@ -153,14 +154,32 @@ TEST(LimitsTest, EveryRowHasTheNumberOfTheCodeAndATest) {
 TEST(LimitsTest, EveryLimitOfAConnectionHasATest) {
   const std::string document = testing_support::ReadFile("docs/network.md");
   constexpr char kBoundary[] = "server/limits_boundary_test.cc", kTimeouts[] = "server/connection_timeouts_test.cc";
+  constexpr char kGate[] = "server/front/frame_gate_test.cc", kFront[] = "server/front/front_test.cc";
   const ConnectionTimeouts timeouts;
+  const FrameLimits frames;
+  EXPECT_EQ(frames.streams.per_second, 2000);
+  EXPECT_EQ(frames.all_streams.per_second, 4000);
+  EXPECT_EQ(frames.frames.per_second, 20'000);
+  EXPECT_EQ(frames.all_frames.per_second, 200'000);
+  EXPECT_EQ(frames.message_bytes_max, kMessageBytesMax);
   const struct {
     std::string name, value;
     const char *source, *test;
   } limits[] = {
+      {"Connections", "4,096", kFront, "FrontTest, AFullListenerClosesWhoeverIsIdle"},
+      {"Connections of one address", "half", nullptr, nullptr},
+      {"Streams that are opened", "2,000 and 4,000", kGate,
+       "FrameGateTest, StreamsWaitAboveTheRateOfTheConnectionAndOfAll"},
+      {"Frames, of one", "20,000 and 200,000", kGate, "FrameGateTest, FramesOfNoUseAreCountedAndNotPassedOn"},
+      {"The same, when gRPC", absl::StrCat(frames.field_bytes_max >> 10, " KiB, or ", frames.field_frames_max), kGate,
+       "FrameGateTest, HeaderBlocksAreBounded"},
+      {"Compressed messages", "none", kGate, "FrameGateTest, ACompressedMessageIsNeverWhole"},
+      {"From the fields", absl::StrCat(frames.request_us_max / 1'000'000, " s"), kGate,
+       "FrameGateTest, ARequestThatDoesNotEndIsCancelled"},
+      {"`Health.Watch`", absl::StrCat(kHealthWatchesOfConnectionMax), kBoundary, "LimitsBoundaryTest, HealthWatches"},
       {"Message, either", absl::StrCat(kMessageBytesMax >> 20, " MiB"), kBoundary,
        "LimitsBoundaryTest, BytesOfAMessage"},
-      {"Streams of one", "1,000", "server/metrics_test.cc", "MetricsTest, StreamsOfAConnection"},
+      {"Streams of one connection", "1,000", "server/metrics_test.cc", "MetricsTest, StreamsOfAConnection"},
       {"Header fields", absl::StrCat(kHeaderBytesMax >> 10, " KiB"), kBoundary, "LimitsBoundaryTest, BytesOfAHeader"},
       {"From the connection", absl::StrCat(timeouts.handshake_ms / 1000, " s"), kTimeouts,
        "ConnectionTimeoutsTest, FromTheConnectionToTheSettings"},
@@ -175,7 +194,7 @@ TEST(LimitsTest, EveryLimitOfAConnectionHasATest) {
       {"Open descriptors", "the hard limit", "server/listener_watchdog_test.cc",
        "DescriptorLimitTest, BecomesTheHardOne"},
   };
-  EXPECT_EQ(RowsOf(document, "Limits of one connection").size(), std::size(limits));
+  EXPECT_EQ(RowsOf(document, "Limits of connections").size(), std::size(limits));
   for (const auto& limit : limits) {
     EXPECT_THAT(document, testing::ContainsRegex(absl::StrCat("\n\\| ", limit.name, "[^|]*\\| ", limit.value)));
     if (limit.source == nullptr) continue;

@@ -63,7 +63,7 @@ bool WaitFor(int fd, short events, int* timeout_ms) {
   }
 }
 
-// Makes the call over a connected socket, and waits for a message in answer, whatever it says.
+// Makes the call over a connected socket, and waits for a message in answer, with any content.
 absl::Status CallHealth(const std::string& address, int fd, int timeout_ms) {
   const std::string call = HealthCall();
   if (send(fd, call.data(), call.size(), MSG_NOSIGNAL) != std::ssize(call)) return Failed(address, "written to", errno);

@@ -267,7 +267,7 @@ TEST_F(MetricsTest, MethodsThatDoNotExistAreOneLabel) {
   }
   auto values = Scrape();
   EXPECT_EQ(values.size(), before);
-  EXPECT_EQ((values["varifocal_calls_total{code=\"UNIMPLEMENTED\",method=\"unknown\"}"]), 151);
+  EXPECT_EQ((values["varifocal_calls_total{method=\"unknown\",code=\"UNIMPLEMENTED\"}"]), 151);
 }
 
 #endif  // VARIFOCAL_HAS_METRICS

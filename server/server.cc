@@ -147,7 +147,7 @@ struct Server::Parts {
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
-  // Never shut down: gRPC 1.51 does that on a thread of its own, and waits for ever where none can be made.
+  // Never shut down: gRPC 1.51 does that on a thread of its own, and waits endlessly where none can be made.
   static std::once_flag once;
   std::call_once(once, grpc_init);
   auto server = std::unique_ptr<Server>(new Server(std::make_unique<Parts>()));

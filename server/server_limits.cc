@@ -25,7 +25,7 @@ void SetTransportLimits(grpc::ServerBuilder& builder, const ConnectionTimeouts& 
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, timeouts.keepalive_answer_ms);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   // gRPC 1.51 inflates a message before it looks at its size. The front refuses those that come over a socket
-  // (front/frame_gate.h); with these a client is told so, and nothing is ever inflated.
+  // (front/frame_gate.h); with these a client gets an error, and nothing is ever inflated.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);

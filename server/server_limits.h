@@ -31,7 +31,7 @@ inline constexpr int kConnectionsMax = 4096;
 int ConnectionsMax();
 
 // RESOURCE_EXHAUSTED unless this process can have that many threads more at the moment: they are made, and end. Libraries abort
-// or wait for ever where a thread cannot be made.
+// or wait endlessly where a thread cannot be made.
 absl::Status CheckThreadsAreLeft(int count);
 
 void SetTransportLimits(grpc::ServerBuilder& builder, const ConnectionTimeouts& timeouts);

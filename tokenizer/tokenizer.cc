@@ -1,7 +1,5 @@
 #include "tokenizer/tokenizer.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -238,14 +236,13 @@ std::string Tokenizer::OtherFormatHint(const std::string& directory) {
 
 absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::string& directory_or_file,
                                                                  TokenizerRules rules) {
-  struct stat status;
-  const bool is_directory = stat(directory_or_file.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  const bool is_directory = IsDirectory(directory_or_file);
   const std::string path = is_directory ? directory_or_file + "/tokenizer.json" : directory_or_file;
   absl::StatusOr<std::string> bytes = ReadFile(path, kTokenizerFile);
-  if (!bytes.ok()) {
-    return absl::Status(bytes.status().code(),
-                        absl::StrCat(bytes.status().message(), OtherFormatHint(directory_or_file)));
+  if (absl::IsNotFound(bytes.status())) {
+    return absl::NotFoundError(absl::StrCat(bytes.status().message(), OtherFormatHint(directory_or_file)));
   }
+  RETURN_IF_ERROR(bytes.status());  // with its reason
   SideFiles files;
   if (is_directory) {
     ASSIGN_OR_RETURN(files, ReadSideFiles(directory_or_file));

@@ -1,7 +1,7 @@
 // Who is at the other end of a call: address and certificate of its connection.
 //
 // gRPC gets its connections as one end of a socket pair and calls the peer "fd:N". Its descriptor is open until the last call
-// of the connection is destroyed, so the number is not reused while anybody can ask for it.
+// of the connection is destroyed, so the number is not reused while a call can ask for it.
 //
 // Threads: any.
 #pragma once

@@ -119,7 +119,7 @@ absl::Status FrontConnection::ReadServer() {
 absl::Status FrontConnection::Write() {
   if (server_fd_ >= 0) {
     const absl::Status status = Flush(server_fd_, &gate_.to_server);
-    // What gRPC said before it closed is still to be read.
+    // What gRPC sent before it closed is still to be read.
     if (!status.ok()) std::string().swap(gate_.to_server);
   }
   return Flush(fd_, &to_client_);

@@ -74,7 +74,7 @@ class FrameGate {
 
   bool IsOpen() const { return is_open_; }  // the client's first settings have come
   size_t stream_count() const { return streams_.size(); }
-  // Why the connection must be closed; empty: it need not. A frame that says so is in to_client.
+  // Why the connection must be closed; empty: it need not. to_client then has a frame with the reason.
   const std::string& refusal() const { return refusal_; }
 
  private:

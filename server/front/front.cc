@@ -129,6 +129,7 @@ class Front::Loop {
     for (const int fd : listeners_.fds) Watch(fd, kListenerId << 1, are_watched ? EPOLLIN : 0u, EPOLL_CTL_MOD);
   }
   void CloseListeners() {
+    if (options_.address.is_unix() && !listeners_.fds.empty()) unlink(options_.address.socket_path.c_str());
     for (const int fd : listeners_.fds) close(fd);
     listeners_.fds.clear();
   }
@@ -236,7 +237,7 @@ void Front::Loop::Handle(const epoll_event& event) {
     if (!is_server) {
       status = absl::UnavailableError("");
     } else {
-      // gRPC has closed, and what it said waits for the client: watched again once there is room.
+      // gRPC has closed, and what it sent waits for the client: watched again once there is room.
       epoll_ctl(epoll_, EPOLL_CTL_DEL, connection.server_fd(), nullptr);
       found->second->is_server_watched = false;
     }

@@ -1,6 +1,6 @@
 // The daemon's listener: accepts connections, ends TLS, and passes HTTP/2 frames on to gRPC through a FrameGate each.
 //
-// gRPC gets one end of a socket pair, and only once the client's settings have come: a connection that says nothing costs it
+// gRPC gets one end of a socket pair, and only once the client's settings have come: a silent connection costs it
 // nothing. Connections that have streams to open beyond the rates wait in a queue and take turns. When there is no room for another
 // connection, one that waits for its settings, else the one without a call that has been silent longest, is closed for it.
 //
@@ -47,7 +47,7 @@ class Front {
   void Start(std::function<void(int fd)> serve);
   // A socket that goes to `serve` as those of connections do, by the front's thread: for a call that is to show that both work.
   void Pass(int fd);
-  // No new connection is accepted, and none is passed to `serve` when this returns; those that are open go on.
+  // No new connection is accepted, and none is passed to `serve` when this returns; those that are open stay.
   void StopAccepting();
 
   int port() const { return port_; }  // 0 of a Unix socket

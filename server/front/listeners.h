@@ -1,6 +1,6 @@
 // The listening sockets of an address.
 //
-// A wildcard address of either family stands for both, as in gRPC; a name stands for all its addresses, which get the same
+// A wildcard address of either family means both, as in gRPC; a name means all its addresses, which get the same
 // port.
 //
 // Errors:  FAILED_PRECONDITION (ADDRESS_IN_USE, CANNOT_LISTEN), INVALID_ARGUMENT (BAD_LISTEN_ADDRESS).

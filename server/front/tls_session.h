@@ -39,12 +39,12 @@ class TlsSession {
   ~TlsSession();
   TlsSession(const TlsSession&) = delete;
 
-  // Takes what the socket received, and appends what it says to *plain and what must be sent to *wire.
+  // Takes what the socket received, and appends its content to *plain and what must be sent to *wire.
   absl::Status Receive(absl::string_view received, std::string* plain, std::string* wire);
   absl::Status Send(absl::string_view plain, std::string* wire);
 
   bool is_open() const { return is_open_; }      // the handshake is done
-  bool has_ended() const { return has_ended_; }  // the peer said that nothing more comes
+  bool has_ended() const { return has_ended_; }  // the peer has announced the end
   std::string PeerName() const;                  // common name of its certificate; empty without one
 
  private:

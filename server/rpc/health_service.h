@@ -20,7 +20,7 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
   void Set(const std::string& service, bool is_serving);
   // Sends what has changed to streams that could not take it at once; called four times a second.
   void Poll();
-  // All services stop serving for good, and all streams end.
+  // All services stop serving permanently, and all streams end.
   void Shutdown();
   size_t watch_count() const;
 

@@ -10,29 +10,20 @@
 #include "base/random.h"
 #include "tests/fakes/server_fixture.h"
 #include "tests/faults/loopback.h"
+#include "tests/support/http2_frames.h"
 #include "tests/support/trials.h"
 
 namespace varifocal {
 namespace {
 
+using testing_support::Http2;
+using testing_support::Http2Call;
+using testing_support::Http2Field;
+using testing_support::Http2Frame;
+using testing_support::kHttp2Preface;
 using testing_support::Trials;
 
-constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr size_t kOpenMax = 32;
-
-// The frame types of HTTP/2 (RFC 9113, section 6).
-enum FrameType {
-  kData,
-  kHeaders,
-  kPriority,
-  kResetStream,
-  kSettings,
-  kPushPromise,
-  kPing,
-  kGoAway,
-  kWindowUpdate,
-  kContinuation
-};
 
 std::string RandomBytes(Random& random, size_t count_max) {
   std::string bytes(random.Below(count_max + 1), '\0');
@@ -40,39 +31,16 @@ std::string RandomBytes(Random& random, size_t count_max) {
   return bytes;
 }
 
-// `claimed` is the length in the header, which may differ from the payload's.
-std::string Frame(int type, int flags, uint32_t stream, const std::string& payload, size_t claimed) {
-  std::string frame;
-  for (const int shift : {16, 8, 0}) frame.push_back(claimed >> shift);
-  frame.push_back(type);
-  frame.push_back(flags);
-  for (const int shift : {24, 16, 8, 0}) frame.push_back(stream >> shift);
-  return frame + payload;
-}
-std::string Frame(int type, int flags, uint32_t stream, const std::string& payload) {
-  return Frame(type, flags, stream, payload, payload.size());
-}
-
-// A header field that HPACK does not index, with a short name and value.
-std::string Field(const std::string& name, const std::string& value) {
-  return absl::StrCat(std::string(1, '\0'), std::string(1, static_cast<char>(name.size())), name,
-                      std::string(1, static_cast<char>(value.size())), value);
-}
-
-std::string RequestHeaders() {
-  return absl::StrCat(Field(":method", "POST"), Field(":scheme", "http"),
-                      Field(":path", "/varifocal.v1.Inference/ListModels"), Field(":authority", "x"),
-                      Field("content-type", "application/grpc"), Field("te", "trailers"));
-}
+std::string RequestHeaders() { return Http2Call("/varifocal.v1.Inference/ListModels"); }
 
 std::string RandomFrame(Random& random) {
   const std::string payload = RandomBytes(random, 64);
   const size_t claimed = random.Below(4) == 0 ? random.Below(1 << 24) : payload.size();
-  return Frame(random.Below(12), random.Below(256), random.Below(8), payload, claimed);
+  return Http2Frame(random.Below(12), random.Below(256), random.Below(8), payload, claimed);
 }
 
 std::string Attack(Random& random) {
-  std::string bytes = kPreface;
+  std::string bytes = kHttp2Preface;
   switch (random.Below(9)) {
     case 0:
       return RandomBytes(random, 2000);
@@ -80,37 +48,38 @@ std::string Attack(Random& random) {
       bytes.resize(random.Below(bytes.size()));
       return bytes;
     case 2:
-      bytes += Frame(kSettings, 0, 0, "");
+      bytes += Http2Frame(Http2::kSettings, 0, 0, "");
       for (uint64_t i = 0; i < 1 + random.Below(20); ++i) bytes += RandomFrame(random);
       return bytes;
     case 3:  // settings whose values or sizes are not allowed
-      return bytes + Frame(kSettings, 0, 0, RandomBytes(random, 60));
+      return bytes + Http2Frame(Http2::kSettings, 0, 0, RandomBytes(random, 60));
     case 4:  // a header block that does not end, up to a bound here
-      bytes += Frame(kSettings, 0, 0, "") + Frame(kHeaders, 0, 1, RequestHeaders());
+      bytes += Http2Frame(Http2::kSettings, 0, 0, "") + Http2Frame(Http2::kHeaders, 0, 1, RequestHeaders());
       for (int i = 0; i < 60; ++i)
-        bytes += Frame(kContinuation, 0, 1, Field(absl::StrCat("x-", i), std::string(100, 'v')));
+        bytes += Http2Frame(Http2::kContinuation, 0, 1, Http2Field(absl::StrCat("x-", i), std::string(100, 'v')));
       return bytes;
     case 5:  // streams that are opened and reset
-      bytes += Frame(kSettings, 0, 0, "");
+      bytes += Http2Frame(Http2::kSettings, 0, 0, "");
       for (uint32_t stream = 1; stream < 100; stream += 2) {
-        bytes += Frame(kHeaders, 4, stream, RequestHeaders());
-        bytes += Frame(kResetStream, 0, stream, std::string("\0\0\0\x08", 4));
+        bytes += Http2Frame(Http2::kHeaders, 4, stream, RequestHeaders());
+        bytes += Http2Frame(Http2::kReset, 0, stream, std::string("\0\0\0\x08", 4));
       }
       return bytes;
     case 6:  // a message that claims 2 GiB
-      return absl::StrCat(bytes, Frame(kSettings, 0, 0, ""), Frame(kHeaders, 4, 1, RequestHeaders()),
-                          Frame(kData, 0, 1, std::string("\0\x7f\xff\xff\xff", 5) + RandomBytes(random, 100)));
+      return absl::StrCat(
+          bytes, Http2Frame(Http2::kSettings, 0, 0, ""), Http2Frame(Http2::kHeaders, 4, 1, RequestHeaders()),
+          Http2Frame(Http2::kData, 0, 1, std::string("\0\x7f\xff\xff\xff", 5) + RandomBytes(random, 100)));
     case 7:  // a good request, cut anywhere
-      bytes += Frame(kSettings, 0, 0, "") + Frame(kHeaders, 4, 1, RequestHeaders()) +
-               Frame(kData, 1, 1, std::string(5, '\0'));
+      bytes += Http2Frame(Http2::kSettings, 0, 0, "") + Http2Frame(Http2::kHeaders, 4, 1, RequestHeaders()) +
+               Http2Frame(Http2::kData, 1, 1, std::string(5, '\0'));
       bytes.resize(random.Below(bytes.size() + 1));
       return bytes;
     default:  // windows that overflow, pings, a stream that depends on itself
-      bytes += Frame(kSettings, 0, 0, "");
+      bytes += Http2Frame(Http2::kSettings, 0, 0, "");
       for (int i = 0; i < 20; ++i) {
-        bytes += Frame(kWindowUpdate, 0, random.Below(2), std::string("\x7f\xff\xff\xff", 4));
-        bytes += Frame(kPing, 0, 0, RandomBytes(random, 9));
-        bytes += Frame(kPriority, 0, 3, std::string("\0\0\0\x03\x10", 5));
+        bytes += Http2Frame(Http2::kWindowUpdate, 0, random.Below(2), std::string("\x7f\xff\xff\xff", 4));
+        bytes += Http2Frame(Http2::kPing, 0, 0, RandomBytes(random, 9));
+        bytes += Http2Frame(Http2::kPriority, 0, 3, std::string("\0\0\0\x03\x10", 5));
       }
       return bytes;
   }
@@ -159,7 +128,7 @@ TEST_F(RawBytesTest, ABrokenConnectionIsClosed) {
   Random random("closed");
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.1\r\n\r\n"), RandomBytes(random, 2000) + std::string(64, 'x'),
-        std::string(kPreface) + Frame(kSettings, 0, 0, "x")}) {
+        std::string(kHttp2Preface) + Http2Frame(Http2::kSettings, 0, 0, "x")}) {
     Connection connection(server_->address());
     connection.Send(bytes);
     EXPECT_TRUE(connection.DrainUntilClosed(60'000)) << bytes.substr(0, 20);

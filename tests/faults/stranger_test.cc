@@ -1,5 +1,5 @@
 // Callers who send valid HTTP/2 with intent: compressed calls, streams that are reset by the ten thousand, floods of frames
-// that cost little to send, streams that are held, names that are made up. Method: the real daemon with a token file, its frames
+// that cost little to send, streams that are held, names of no method. Method: the real daemon with a token file, its frames
 // written by hand, without a token and with one of each role, directly and behind nginx with the shipped configuration. While
 // each attack lasts another caller must be answered; the memory of the daemon is measured every 5 ms and is bounded by a number;
 // at the end the daemon stops in order. Loopback alone; an attack ends after a time and a number of frames.
@@ -51,7 +51,7 @@ constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
 
 int64_t Now() { return Clock::Real().MonotonicMicros(); }
 
-// A connection that sends without waiting for ever, and discards what it gets.
+// A connection that sends without waiting endlessly, and discards what it gets.
 class Attacker {
  public:
   explicit Attacker(const std::string& address) : connection_(address) {

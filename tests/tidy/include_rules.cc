@@ -77,7 +77,7 @@ const std::vector<Home>& Homes() {
       {"(cuda|cublas|cudnn|nvrtc).*\\.h", {"kernels/cuda/"}},
       {"(grpc|grpcpp)/.*|.*\\.grpc\\.pb\\.h",
        {"server/rpc/", "wire/channel", "server/workers/", "server/health_monitor", "server/metrics",
-        "server/process_usage", "server/server", "server/untrusted_callers_test", "client/", "tests/"}},
+        "server/limits_boundary_test", "server/server", "server/untrusted_callers_test", "client/", "tests/"}},
       {"varifocal/v1/[a-z]+\\.pb\\.h", {"wire/", "server/rpc/", "server/workers/", "client/"}},
       {"google/rpc/.*", {"server/rpc/", "tests/"}},
       {"google/protobuf/.*", {"wire/", "tests/"}},
