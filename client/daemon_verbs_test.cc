@@ -143,11 +143,15 @@ TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
   std::vector<std::string> other_job = submit;
   other_job.push_back("--new");
   EXPECT_THAT(Ask(other_job).out, HasSubstr("jobs/2 "));
-  // Other weights under the same name are another request.
+  // Other weights under the same name are no repetition: refused with both values, and asked as a new job.
   EXPECT_EQ(Ask({"watch", "2"}).code, ExitCode::kDone);
   EXPECT_EQ(Ask({"unload", "focal"}).code, ExitCode::kDone);
   EXPECT_EQ(Ask({"load", "focal=models/focal-learned"}).code, ExitCode::kDone);
-  EXPECT_THAT(Ask(submit).out, HasSubstr("jobs/3 "));
+  const Ran changed = Ask(submit);
+  EXPECT_EQ(changed.code, ExitCode::kFailed);
+  EXPECT_THAT(changed.err, AllOf(HasSubstr("another weights"), HasSubstr("--new")));
+  EXPECT_EQ(changed.out, "");
+  EXPECT_THAT(Ask(other_job).out, HasSubstr("jobs/3 "));
   EXPECT_EQ(Ask({"watch", "3"}).code, ExitCode::kDone);
   // While the daemon has the database open, readers are allowed.
   const Ran compared =
