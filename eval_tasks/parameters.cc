@@ -128,7 +128,7 @@ absl::Status CheckRecordedSha256(const Parameters& parameters, absl::string_view
   const std::string& recorded = GetText(parameters, "sha256");
   if (recorded.empty() || recorded == sha256) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(path, ": the SHA-256 of the data is ", sha256, ", not ", recorded, " as recorded in the job"));
+      absl::StrCat(path, ": the SHA-256 of the data is not ", recorded, " as recorded in the job"));
 }
 
 std::string FormatNumber(double value) {

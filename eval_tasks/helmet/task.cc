@@ -126,9 +126,8 @@ class HelmetTask : public SingleQuestionTask {
       return absl::OkStatus();
     }));
     if (rows.file->sha256() != entry.rows_sha256) {
-      return absl::FailedPreconditionError(absl::StrCat(rows.file->path(), ": the SHA-256 of the file is ",
-                                                        rows.file->sha256(), ", not ", entry.rows_sha256,
-                                                        " as when it was imported"));
+      return absl::FailedPreconditionError(absl::StrCat(rows.file->path(), ": the SHA-256 of the file is not ",
+                                                        entry.rows_sha256, " as when it was imported"));
     }
     if (std::ssize(rows.identities) != entry.row_count) {
       return absl::FailedPreconditionError(

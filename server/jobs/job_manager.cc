@@ -12,6 +12,7 @@
 #include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "eval_tasks/parameters.h"
 #include "server/jobs/job_records.h"
 #include "server/jobs/running_job.h"
 
@@ -155,8 +156,19 @@ absl::StatusOr<std::optional<int64_t>> JobManager::FindUnchanged(const SubmitOpt
 }
 
 absl::Status JobManager::CheckUnchanged(const db::JobRow& row, bool allow_mixed) {
-  ASSIGN_OR_RETURN(JobSpec spec, FromCanonicalJson(row.spec_json));
+  ASSIGN_OR_RETURN(const JobSpec recorded, FromCanonicalJson(row.spec_json));
+  // Without the recorded digests, so that the present ones can be stated beside them: a file that is no longer of the task's
+  // form is refused before.
+  JobSpec spec = recorded;
+  for (TaskSpec& task : spec.suite.tasks) task.parameters.erase("sha256");
   ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(spec), *host_, options_.in_flight));
+  for (size_t i = 0; i < recorded.suite.tasks.size(); ++i) {
+    const TaskSpec &then = recorded.suite.tasks[i], &now = job.spec.suite.tasks[i];
+    const std::string &before = GetText(then.parameters, "sha256"), &after = GetText(now.parameters, "sha256");
+    if (before == after) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("the SHA-256 of the data of task \"", then.name, "\" is ", after, ", recorded ", before));
+  }
   return CheckResumable(row.job_id, job, allow_mixed);
 }
 
