@@ -95,7 +95,8 @@ constexpr char kSelectForCounts[] =
 
 constexpr char kSelectPromptCounts[] =
     "SELECT task, context_length, count(*), count(prompt_token_count), coalesce(min(prompt_token_count), 0),"
-    " coalesce(max(prompt_token_count), 0), coalesce(max(prompt_token_count + new_token_count_max), 0) FROM samples"
+    " coalesce(max(prompt_token_count), 0), coalesce(max(prompt_token_count + new_token_count_max), 0),"
+    " coalesce(sum(prompt_token_count + new_token_count_max >= ? * context_length), 0) FROM samples"
     " WHERE job_id = ? GROUP BY task, context_length ORDER BY task, context_length";
 constexpr char kSelectPromptHashes[] =
     "SELECT DISTINCT token_ids_sha256 FROM samples WHERE job_id = ? AND task = ? AND context_length = ?"
@@ -446,12 +447,13 @@ absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
   return counts;
 }
 
-absl::StatusOr<std::vector<PromptCountsRow>> Reader::CountPrompts(int64_t job_id) {
+absl::StatusOr<std::vector<PromptCountsRow>> Reader::CountPrompts(int64_t job_id, double reached_share) {
   std::lock_guard<std::mutex> hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectPromptCounts));
-  statement.BindAll(job_id);
+  statement.BindAll(reached_share, job_id);
   return ReadAll<PromptCountsRow>(statement, [](const Statement& row) {
-    return PromptCountsRow{row.Text(0), row.Int(1), row.Int(2), row.Int(3), row.Int(4), row.Int(5), row.Int(6)};
+    return PromptCountsRow{row.Text(0), row.Int(1), row.Int(2), row.Int(3),
+                           row.Int(4),  row.Int(5), row.Int(6), row.Int(7)};
   });
 }
 

@@ -90,6 +90,7 @@ struct PromptCountsRow {
   int64_t sample_count = 0, prompt_count = 0;  // the latter of samples whose prompt could be made
   int64_t tokens_min = 0, tokens_max = 0;      // of the prompts; 0 without any
   int64_t reach_max = 0;                       // the largest sum of prompt tokens and tokens to generate
+  int64_t reached_count = 0;  // prompts whose sum is at least the share of the length that was asked for
 };
 
 // Means over the answers of one variant in one cell that have them (v_samples has the shares).
@@ -174,7 +175,7 @@ class Reader {
   absl::StatusOr<std::vector<ScoresByLengthRow>> ScoresByLength(int64_t job_id);
   absl::StatusOr<std::vector<AnswerCounts>> CountAnswers(int64_t job_id);  // of cells with answers, in running order
   // By task and length; of tasks and lengths with a sample.
-  absl::StatusOr<std::vector<PromptCountsRow>> CountPrompts(int64_t job_id);
+  absl::StatusOr<std::vector<PromptCountsRow>> CountPrompts(int64_t job_id, double reached_share);
   // Ascending, each once: token_ids_sha256 of the prompts of a task at a length.
   absl::StatusOr<std::vector<std::string>> PromptHashes(int64_t job_id, const std::string& task,
                                                         int64_t context_length);

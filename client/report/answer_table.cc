@@ -42,6 +42,14 @@ db::AnswerCounts AnswerTable::Of(const std::string& variant, const std::string& 
   return sum;
 }
 
+std::set<int64_t> AnswerTable::Lengths(const std::string& task) const {
+  std::set<int64_t> lengths;
+  for (const auto& [key, counts] : cells_) {
+    if (task.empty() || std::get<2>(key) == task) lengths.insert(std::get<1>(key));
+  }
+  return lengths;
+}
+
 std::string CountsNote(const db::AnswerCounts& counts, bool with_failed) {
   std::vector<std::string> parts;
   if (with_failed && counts.failed_count > 0) parts.push_back(absl::StrCat(CountLabel(counts.failed_count), " failed"));

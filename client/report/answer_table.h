@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -25,6 +26,7 @@ class AnswerTable {
   // on new tokens) and extrapolated answers, and answers to truncated prompts.
   // Zeros for a cell without answers. An empty task means all tasks of that length.
   db::AnswerCounts Of(const std::string& variant, const std::string& task, int64_t context_length) const;
+  std::set<int64_t> Lengths(const std::string& task) const;  // with answers of any variant; an empty task: of any
   bool IsExtrapolated(const std::string& variant, const std::string& task, int64_t context_length) const;
   bool IsExtrapolated(const std::string& variant) const;  // at any length
 

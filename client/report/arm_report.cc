@@ -12,6 +12,7 @@
 #include "client/report/length_label.h"
 #include "client/report/result_rows.h"
 #include "client/report/text_format.h"
+#include "db/answer_kinds.h"
 
 namespace varifocal::report {
 namespace {
@@ -39,6 +40,19 @@ std::string Tone(const std::map<stats::Outcome, int>& counts, size_t total) {
   if (better > 0) return "better";
   if (worse > 0) return "worse";
   return static_cast<size_t>(count(stats::Outcome::kEquivalent)) == total ? "equivalent" : "undecided";
+}
+
+// "3 failed, 5 empty of 96": over the runs of an arm; "" where there are none.
+std::string AnswersNote(const stats::Arm& arm, const std::string& task, int64_t length, const AnswerTable& answers) {
+  db::AnswerCounts sum;
+  for (const stats::ArmRun& run : arm.runs) {
+    const db::AnswerCounts counts = answers.Of(run.variant, task, length);
+    sum.answered_count += counts.answered_count;
+    sum.failed_count += counts.failed_count;
+    for (const db::AnswerKind& kind : db::kAnswerKinds) sum.*kind.count += counts.*kind.count;
+  }
+  const std::string note = CountsNote(sum);
+  return note.empty() ? "" : absl::StrCat(note, " of ", CountLabel(sum.answered_count + sum.failed_count));
 }
 
 }  // namespace
@@ -84,6 +98,11 @@ absl::StatusOr<ArmReport> CollectArms(db::Reader& reader, const ArmReportOptions
   const stats::Arms& arms = report.table.arms();
   report.notes = arms.notes;
   const std::vector<std::string> names = arms.Names();
+  std::map<std::string, std::string> runs;  // under their own names
+  for (const stats::Arm& arm : arms.arms) {
+    for (const stats::ArmRun& run : arm.runs) runs[run.variant] = run.variant;
+  }
+  RETURN_IF_ERROR(report.answers.Read(reader, options.job_id, runs, report.table.tested()));
   report.baseline = options.baseline_arm;
   if (report.baseline.empty() && !names.empty()) {
     report.baseline = names.front();
@@ -138,7 +157,9 @@ std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms) {
     const auto rows = DecidingRows(own);
     std::map<stats::Outcome, int> counts;
     ArmVerdict verdict;
+    bool is_open = rows.empty();
     for (const auto& [comparison, row] : rows) {
+      is_open |= row->is_unfinished;
       if (row->is_unfinished || !row->can_infer) continue;
       ++counts[row->outcome];
     }
@@ -152,7 +173,7 @@ std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms) {
     verdict.headline = absl::StrCat(
         candidate, " against ", arms.baseline, " over training seeds, ",
         rows.empty() ? "no score" : absl::StrCat(rows.size(), rows.size() == 1 ? " comparison" : " comparisons"), ": ",
-        outcomes.empty() ? "no verdict yet" : absl::StrJoin(outcomes, ", "), ".");
+        outcomes.empty() ? (is_open ? "no verdict yet" : "no verdict") : absl::StrJoin(outcomes, ", "), ".");
     for (const auto& [comparison, row] : rows) {
       const bool is_share = row->measure.IsSuite();
       const double scale = is_share ? 100 : 1;
@@ -164,8 +185,8 @@ std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms) {
                                           ": ", Signed(row->difference * scale, decimals));
       if (row->can_infer) {
         absl::StrAppend(&sentence, is_share ? " points" : "", " (",
-                        IntervalAndP(*row, scale, decimals, arms.confidence), ", ", SeedsLabel(*comparison), "), ",
-                        OutcomeLabel(*row));
+                        IntervalAndP(*row, scale, decimals, arms.confidence), row->is_fragile ? ", fragile, " : ", ",
+                        SeedsLabel(*comparison), "), ", OutcomeLabel(*row));
         if (row->outcome == stats::Outcome::kUndecided && !row->is_unfinished) {
           absl::StrAppend(
               &sentence, "; detectable: ",
@@ -174,6 +195,12 @@ std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms) {
                   : "no difference");
         }
       }
+      std::vector<std::string> answers;
+      for (const stats::Arm* arm : {&comparison->baseline, &comparison->candidate}) {
+        const std::string counts = AnswersNote(*arm, row->measure.task, row->context_length, arms.answers);
+        if (!counts.empty()) answers.push_back(absl::StrCat(arm->name, " ", counts));
+      }
+      if (!answers.empty()) absl::StrAppend(&sentence, "; of the answers ", JoinWithAnd(answers));
       verdict.details.push_back(sentence + ".");
     }
     verdicts.push_back(std::move(verdict));

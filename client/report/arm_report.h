@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/json.h"
+#include "client/report/answer_table.h"
 #include "client/report/axis.h"
 #include "db/reader.h"
 #include "db/stats/arms.h"
@@ -30,6 +31,7 @@ struct ArmReport {
   std::vector<stats::ArmComparison> comparisons;  // of every other arm with it, over seeds or not
   std::vector<AxisReport> axes;
   std::vector<std::string> notes;
+  AnswerTable answers;  // of the runs
 
   bool IsOverSeeds() const;  // some comparison has several runs of both arms
   // The comparisons of one arm over seeds.

@@ -249,10 +249,12 @@ CandidateRows RowsOfCandidate(const ReportData& data, const CandidateComparison&
 std::string TestingNote(const ReportData& data) {
   int64_t suite = 0, primary = 0, secondary = 0;
   uint64_t seed = 0;
+  bool has_margin = false;
   for (const CandidateComparison& versus : data.versus) {
     for (const stats::SuiteComparison& row : versus.report.suite) suite = row.test_count;
     for (const stats::Comparison& row : versus.report.comparisons) {
       (row.is_primary_metric ? primary : secondary) = row.test_count;
+      has_margin |= row.margin.has_value();
       seed = std::max(seed, row.sign_flip.seed);
     }
   }
@@ -262,15 +264,18 @@ std::string TestingNote(const ReportData& data) {
     families.push_back(absl::StrCat("over the ", primary, Plural(primary, " cell", " cells"), " of primary metrics"));
   if (secondary > 0)
     families.push_back(absl::StrCat("over the ", secondary, Plural(secondary, " cell", " cells"), " of other metrics"));
+  if (families.empty()) return "Nothing was compared.";
   return absl::StrCat(
       "Interval and p: t over clusters, of each test alone. Sign flips are a check",
       seed == 0 ? "" : absl::StrCat(" (seed ", seed, " where drawn)"),
       "; a row where it and p fall on different sides of ", Json(std::round((1 - data.confidence) * 1e6) / 1e6).dump(),
       " is fragile. p adjusted (", AdjustmentLabel(data), "): ", absl::StrJoin(families, ", "),
-      ", of all candidates and lengths of the job, shown or not. Equivalent: within ",
-      Json(std::round(data.margin * 1e6) / 1e4).dump(), " points by two one-sided tests. Relative gain: candidate / ",
-      data.baseline, " \u2212 1 with Fieller's interval; none where the mean of ", data.baseline,
-      " is not distinguished from zero.");
+      ", of all candidates and lengths of the job, shown or not. ",
+      has_margin ? absl::StrCat("Equivalent: within ", Json(std::round(data.margin * 1e6) / 1e4).dump(),
+                                " points by two one-sided tests. ")
+                 : "",
+      "Relative gain: candidate / ", data.baseline, " \u2212 1 with Fieller's interval; none where the mean of ",
+      data.baseline, " is not distinguished from zero.");
 }
 
 std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics) {
@@ -395,7 +400,7 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                         CountLabel(row.question_count), " | ", Signed(row.short_difference * scale, decimals), " | ",
                         Signed(row.long_difference * scale, decimals), " | ",
                         inferred(MakeInferenceCells(row, scale, decimals)),
-                        EscapeMarkdownCell(SteadyNote(data, versus, row)), " |\n");
+                        EscapeMarkdownCell(absl::StrJoin(ContrastNotes(data, versus, row), ", ")), " |\n");
       });
   if (!contrasts.empty()) {
     absl::StrAppend(&out, "\n| Task | Lengths | Candidate | n | At short | At long | Change", tail,

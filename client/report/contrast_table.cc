@@ -19,16 +19,16 @@ std::string ContrastRows(const ReportData& data, stats::LengthContrast::Kind kin
       const bool is_share = row.task.empty() || IsShare(data.metric(row.task, row.metric));
       const double scale = is_share ? 100 : 1;
       const int decimals = is_share ? 1 : 3;
-      const std::string note = SteadyNote(data, versus, row);
-      absl::StrAppend(&rows, "<tr", is_first ? " class=\"first\"" : "", "><td>",
-                      is_first ? EscapeHtml(row.candidate) : "", "</td><td>",
-                      row.task.empty() ? "mean over tasks" : EscapeHtml(row.task), "</td><td class=\"minor\">",
-                      EscapeHtml(LengthsLabel(data, row)),
-                      note.empty() ? "" : absl::StrCat("<small class=\"flag\">", EscapeHtml(note), "</small>"),
-                      "</td><td class=\"n minor\">", CountLabel(row.question_count), "</td><td class=\"n minor\">",
-                      Signed(row.short_difference * scale, decimals), "</td><td class=\"n minor\">",
-                      Signed(row.long_difference * scale, decimals), "</td>",
-                      InferenceHtml(MakeInferenceCells(row, scale, decimals)), "</tr>\n");
+      std::string flags;
+      for (const std::string& note : ContrastNotes(data, versus, row))
+        absl::StrAppend(&flags, "<small class=\"flag\">", EscapeHtml(note), "</small>");
+      absl::StrAppend(
+          &rows, "<tr", is_first ? " class=\"first\"" : "", "><td>", is_first ? EscapeHtml(row.candidate) : "",
+          "</td><td>", row.task.empty() ? "mean over tasks" : EscapeHtml(row.task), "</td><td class=\"minor\">",
+          EscapeHtml(LengthsLabel(data, row)), flags, "</td><td class=\"n minor\">", CountLabel(row.question_count),
+          "</td><td class=\"n minor\">", Signed(row.short_difference * scale, decimals), "</td><td class=\"n minor\">",
+          Signed(row.long_difference * scale, decimals), "</td>",
+          InferenceHtml(MakeInferenceCells(row, scale, decimals)), "</tr>\n");
       is_first = false;
     };
     for (const bool is_mean : {true, false}) {
@@ -88,6 +88,13 @@ std::string SteadyNote(const ReportData& data, const CandidateComparison& versus
                                  OutcomeLabel(*between), ")"));
   }
   return parts.empty() ? "" : absl::StrCat("not steadily: ", ShortList(parts, kNamedCountMax));
+}
+
+std::vector<std::string> ContrastNotes(const ReportData& data, const CandidateComparison& versus,
+                                       const stats::LengthContrast& row) {
+  std::vector<std::string> notes = RowLabels(row, ContextOf(data, versus));
+  if (std::string note = SteadyNote(data, versus, row); !note.empty()) notes.push_back(std::move(note));
+  return notes;
 }
 
 std::string ContrastTableHtml(const ReportData& data) {

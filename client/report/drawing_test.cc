@@ -85,7 +85,7 @@ TEST_F(ReportTest, ADifferenceWithoutIntervalIsHollow) {
   made.question_count = made.answered_of_last_length = 4;
   Make(made);
   const std::string page = Render();
-  EXPECT_THAT(page, HasSubstr("A point without a bar has no interval: its row has one context or equal values."));
+  EXPECT_THAT(page, HasSubstr("A point without a bar has no interval: its row has one context or equal differences."));
   EXPECT_THAT(page, HasSubstr("no interval"));
   EXPECT_THAT(page, HasSubstr("<b>A hollow point</b> is incomplete, or has too few contexts"));
   const std::string directory = testing::TempDir() + "/report_test_no_interval";

@@ -146,7 +146,7 @@ std::string NoIntervalNote(const std::vector<Figure>& figures) {
     for (const Series& series : figure.series) {
       for (const Point& point : series.points) {
         if (!point.has_interval)
-          return " A point without a bar has no interval: its row has one context or equal values.";
+          return " A point without a bar has no interval: its row has one context or equal differences.";
       }
     }
   }

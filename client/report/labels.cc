@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "base/plural.h"
 #include "client/report/length_label.h"
+#include "client/report/result_rows.h"
 #include "client/report/text_format.h"
 #include "client/report/verdict.h"
 
@@ -87,7 +88,12 @@ std::vector<Label> MakeLabels(const ReportData& data) {
   std::vector<Label> labels;
   std::vector<const db::JobRow*> jobs = {&data.job};
   for (const db::JobRow& job : data.other_jobs) jobs.push_back(&job);
-  bool is_mixed = false;
+  bool is_mixed = false, has_worst_value = false, has_none = false;
+  for (const std::string& task : data.tasks) {
+    const db::TaskMetricRecord* metric = data.primary_metric(task);
+    if (metric == nullptr) continue;
+    (metric->worst_value.has_value() ? has_worst_value : has_none) = true;
+  }
   const auto is_imported = [&](const db::JobRow& job) {  // then nothing can be resumed
     for (size_t i = 0; i < data.keys.size(); ++i) {
       if (data.keys[i].job_id == job.job_id && db::IsImported(data.variants[i])) return true;
@@ -104,7 +110,7 @@ std::vector<Label> MakeLabels(const ReportData& data) {
     if (job->failed_count > 0) {
       labels.push_back(
           {"failed", absl::StrCat(of, CountLabel(job->failed_count), " of ", CountLabel(job->planned_count),
-                                  " samples failed and count as the worst value",
+                                  " samples failed and ", FailuresCountAs(has_worst_value, has_none),
                                   is_imported(*job) ? "." : "; varifocal resume asks them again.")});
     }
   }

@@ -27,7 +27,9 @@ std::vector<std::string> LengthNotes(const stats::TestedLengths& tested) {
     for (size_t i = 1; i < test.nominal.size(); ++i) repeated.push_back(LengthLabel(test.nominal[i]));
     notes.push_back(absl::StrCat(
         task, " at ", LengthLabel(test.nominal.front()), " has ", TokensLabel(test.tokens_min, test.tokens_max),
-        test.is_reached ? "" : ", no prompt reaches that length",
+        test.is_reached      ? ""
+        : test.HasReaching() ? ", fewer than half of the prompts reach that length"
+                             : ", no prompt reaches that length",
         repeated.empty() ? ""
                          : absl::StrCat(" (the same prompts at ", JoinWithAnd(repeated), " are not counted again)")));
   }

@@ -125,7 +125,7 @@ std::string HowToRead(const ReportData& data) {
       "one. <b>few_differ</b>: fewer than three contexts differ from the rest, too few to estimate a variance "
       "from: better or worse needs sign flips that agree.</li>\n"
       "<li><b>A failed answer</b> counts as the worst value, never as missing, so that failures cannot improve a "
-      "score. Where the outcome would be another one, or none, without the questions that failed on a side, "
+      "score; a metric without a worst value leaves it out. Where the outcome would be another one, or none, without the questions that failed on a side, "
       "<b>failures decide</b> and there is no outcome. <b>Incomplete</b>: answers failed or are missing. "
       "<b>Extrapolated</b> lengths exceed those of training.</li>\n"
       "<li><b>Counts</b>: <b>empty</b> answers are nothing but white space, <b>refused</b> ones are wrong and begin "

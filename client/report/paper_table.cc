@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/report/answers_behind.h"
 #include "client/report/length_label.h"
 #include "client/report/text_format.h"
 
@@ -39,24 +40,36 @@ constexpr Mark kMarks[] = {{"\\uparrow", "better"},
                            {"\\ast", "by less than the margin"},
                            {"\\dagger", "fragile (the sign-flip check disagrees)"},
                            {"\\circ", "unfinished, no verdict"},
-                           {"\\times", "undecided: failed answers decide"}};
+                           {"\\times", "undecided: failed answers decide"},
+                           {"\\diamond", "nothing can be inferred"},
+                           {"\\ddagger", "rests on answers of a kind"}};
 
-std::string MarksOf(const stats::SuiteComparison& row, std::set<size_t>& used) {
+// Of a table.
+struct MarksUsed {
+  std::set<size_t> marks;
+  std::set<std::string> answers;  // that outcomes rest on
+};
+
+std::string MarksOf(const stats::SuiteComparison& row, const ReportData& data, MarksUsed& used) {
   std::vector<size_t> marks;
   if (row.outcome == stats::Outcome::kBetter) marks.push_back(0);
   if (row.outcome == stats::Outcome::kWorse) marks.push_back(1);
   if (row.outcome == stats::Outcome::kEquivalent) marks.push_back(2);
   if (row.IsWithinMargin()) marks.push_back(3);
   if (row.is_fragile) marks.push_back(4);
-  if (row.is_unfinished || !row.can_infer) marks.push_back(5);
+  if (row.is_unfinished) marks.push_back(5);
   if (row.do_failures_decide) marks.push_back(6);
+  if (!row.is_unfinished && !row.can_infer) marks.push_back(7);
+  const std::vector<AnswersBehind> behind = KindsBehind(row, SidesOf(row, data.answers, data.tested));
+  if (!behind.empty()) marks.push_back(8);
+  for (const AnswersBehind& kind : behind) used.answers.insert(kind.answers);
   std::string text;
   for (size_t mark : marks) text += kMarks[mark].latex;
-  used.insert(marks.begin(), marks.end());
+  used.marks.insert(marks.begin(), marks.end());
   return text.empty() ? "" : absl::StrCat("$^{", text, "}$");
 }
 
-std::vector<PaperRow> SuiteRows(const ReportData& data, std::set<size_t>& used, bool& baselines_differ) {
+std::vector<PaperRow> SuiteRows(const ReportData& data, MarksUsed& used, bool& baselines_differ) {
   std::vector<PaperRow> rows = {{data.baseline, {}, {}}};
   for (const CandidateComparison& versus : data.versus) {
     PaperRow row{versus.candidate, {}, {}};
@@ -65,7 +78,7 @@ std::vector<PaperRow> SuiteRows(const ReportData& data, std::set<size_t>& used, 
       const auto [known, is_new] = rows.front().values.emplace(cell.context_length, baseline);
       baselines_differ |= !is_new && known->second != baseline;
       row.values[cell.context_length] =
-          absl::StrCat(EscapeLatex(Unsigned(cell.candidate_mean * 100, 1)), MarksOf(cell, used));
+          absl::StrCat(EscapeLatex(Unsigned(cell.candidate_mean * 100, 1)), MarksOf(cell, data, used));
       row.ranges[cell.context_length] = absl::StrCat(
           Math(cell.difference * 100, 1),
           cell.can_infer ? absl::StrCat(" ", Bounds(Math(cell.low * 100, 1), Math(cell.high * 100, 1))) : "");
@@ -126,7 +139,7 @@ std::string FinishedTasks(const ReportData& data) {
 }  // namespace
 
 std::string PaperTableLatex(const ReportData& data) {
-  std::set<size_t> used;
+  MarksUsed used;
   bool baselines_differ = false, has_suite = false, is_max_t = false, is_found_alone = false;
   int64_t test_count = 0;
   for (const CandidateComparison& versus : data.versus) {
@@ -152,7 +165,8 @@ std::string PaperTableLatex(const ReportData& data) {
   if (has_suite) {
     const std::string finished = FinishedTasks(data);
     std::vector<std::string> meanings;
-    for (size_t mark : used) meanings.push_back(absl::StrCat("$", kMarks[mark].latex, "$ ", kMarks[mark].meaning));
+    for (size_t mark : used.marks)
+      meanings.push_back(absl::StrCat("$", kMarks[mark].latex, "$ ", kMarks[mark].meaning));
     std::map<int64_t, int64_t> tasks_at;  // by length: prompts of some tasks may not reach it
     for (const CandidateComparison& versus : data.versus) {
       for (const stats::SuiteComparison& row : versus.report.suite)
@@ -179,6 +193,10 @@ std::string PaperTableLatex(const ReportData& data) {
         is_found_alone
             ? " An interval is of its difference alone: it may leave out zero where $p$ adjusted decides nothing."
             : "",
+        used.answers.empty()
+            ? ""
+            : absl::StrCat(" $\\ddagger$: without the questions with ", absl::StrJoin(used.answers, " or "),
+                           " on a side the outcome is another one, or none."),
         baselines_differ ? absl::StrCat(" Not every candidate was asked the same questions: the row of ",
                                         EscapeLatex(data.baseline), " is of those shared with the first one.")
                          : "");

@@ -215,6 +215,13 @@ std::string TrainedLabel(const std::string& attention_json) {
 
 }  // namespace
 
+bool ReportData::IsEnded() const {
+  const auto is_ended = [](const db::JobRow& of) {
+    return db::IsSettled(of.state) || (of.planned_count > 0 && of.answered_count + of.failed_count >= of.planned_count);
+  };
+  return is_ended(job) && std::all_of(other_jobs.begin(), other_jobs.end(), is_ended);
+}
+
 std::vector<std::string> ReportData::VariantNames() const {
   std::vector<std::string> names;
   for (const db::VariantRecord& variant : variants) names.push_back(variant.name);

@@ -106,6 +106,8 @@ struct ReportData {
   std::string database_path;
 
   std::vector<std::string> VariantNames() const;
+  // No answers are to come: every planned sample of the jobs has an answer or has failed, or the job has ended.
+  bool IsEnded() const;
   // "8K", "7 to 8 prompt tokens"; an empty task: of the mean over tasks.
   std::string Length(const std::string& task, int64_t length) const;
   const db::VariantRecord& variant(const std::string& name) const;

@@ -64,6 +64,7 @@ struct Made {
   int other_prompt_count = 0;                            // of the first questions, which are asked in other words
   int64_t prompt_tokens = 0;       // of even questions, odd ones have one more; the same prompts at every length
   bool has_empty_answers = false;  // the baseline's wrong answers to even questions at 8K, which "sharp" gains
+  bool has_mixed_answers = false;  // those are empty, refusals or cut in turn
   bool has_bounds = true;          // else the metric is a log-likelihood: -1 for right answers, -2 to -1.5 for others
 };
 
@@ -202,6 +203,11 @@ class ReportTest : public testing::Test {
         }
         if (made.has_empty_answers && cell.cell.variant == "baseline" && is_last && !right && index % 2 == 0)
           outcome.generation.answer = outcome.generation.answer_raw = "";
+        if (made.has_mixed_answers && cell.cell.variant == "baseline" && is_last && !right && index % 2 == 0) {
+          if (index % 3 == 0) outcome.generation.answer = outcome.generation.answer_raw = "";
+          if (index % 3 == 1) outcome.generation.answer = outcome.generation.answer_raw = "I cannot answer";
+          if (index % 3 == 2) outcome.generation.finish_reason = "length";
+        }
         if (made.has_bounds) {
           outcome.scores = {{"exact_match", right ? 1.0 : 0.0}};
         } else {

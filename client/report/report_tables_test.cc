@@ -326,7 +326,7 @@ TEST(DesignNoteTest, EqualValuesAreNoSingleContext) {
   stats::Comparison row;
   row.cluster_count = 4;
   row.sample_count = row.planned_count = 16;
-  EXPECT_EQ(report::DesignNote(row), "all values are equal: nothing can be inferred");
+  EXPECT_EQ(report::DesignNote(row), "all differences are equal: nothing can be inferred");
   row.has_single_cluster = true;
   row.cluster_count = 1;
   EXPECT_EQ(report::DesignNote(row), "1 context: nothing can be inferred");

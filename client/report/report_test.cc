@@ -320,7 +320,7 @@ TEST_F(ReportTest, TheHeadlineSaysWhatADifferenceRestsOn) {
   const std::string headline = markdown.substr(0, markdown.find('\n'));
   EXPECT_THAT(headline, HasSubstr("sharp is better than baseline at 4K and 8K"));
   EXPECT_THAT(headline,
-              HasSubstr("; it rests on empty answers (38 of 96 of baseline): over the 58 questions without them "
+              HasSubstr("; at 8K it rests on empty answers (38 of 96 of baseline): over the 58 questions without them "
                         "on either side 0.0 points ("));
   EXPECT_THAT(Render(), HasSubstr("Answers of nothing but white space: baseline gave 38 of 96 at 8K. "));
   for (const Json& row : ComparisonRows()) {
@@ -330,6 +330,68 @@ TEST_F(ReportTest, TheHeadlineSaysWhatADifferenceRestsOn) {
     EXPECT_EQ(row["difference_without_empty"], is_last ? Json(0.0) : Json());
     EXPECT_EQ(row["labels"].get<std::string>().find("rests_on_empty") != std::string::npos, is_last);
   }
+}
+
+// No single kind explains what "sharp" gains, all three do.
+TEST_F(ReportTest, ADifferenceMayRestOnSeveralKinds) {
+  Made made;
+  made.has_mixed_answers = true;
+  made.variants = {"baseline", "sharp"};
+  Make(made);
+  const std::string markdown = Render(ReportFormat::kMarkdown);
+  EXPECT_THAT(markdown, HasSubstr("; at 8K it rests on empty answers, refusals or cut answers ("));
+  for (const Json& row : ComparisonRows()) {
+    if (row["kind"] != "suite_mean") continue;
+    const bool is_last = row["context_length"] == 8192;
+    const std::string labels = row["labels"];
+    EXPECT_EQ(labels.find("rests_on_several") != std::string::npos, is_last);
+    EXPECT_EQ(labels.find("rests_on_empty"), std::string::npos);
+    EXPECT_EQ(row["outcome_without_several"], is_last ? Json("undecided") : Json());
+    EXPECT_EQ(row["difference_without_several"], is_last ? Json(0.0) : Json());
+  }
+  const std::string latex = Render(ReportFormat::kLatex);
+  EXPECT_THAT(latex, HasSubstr("\\ddagger}$"));
+  EXPECT_THAT(latex, HasSubstr("without the questions with empty answers, refusals or cut answers on a side"));
+}
+
+// The change from 1K to 8K is made of empty answers too: sentence and notes say it.
+TEST_F(ReportTest, AChangeMayRestOnEmptyAnswers) {
+  Made made;
+  made.has_empty_answers = true;
+  made.variants = {"baseline", "sharp"};
+  Make(made);
+  const std::string markdown = Render(ReportFormat::kMarkdown);
+  const size_t moves = markdown.find("The difference moves towards sharp");
+  ASSERT_NE(moves, std::string::npos);
+  EXPECT_THAT(markdown.substr(moves, markdown.find("\n", moves) - moves),
+              HasSubstr("; it rests on empty answers (baseline 38 of 96 at 8K): "));
+  const size_t row = markdown.find("| mean over tasks | 1K");
+  ASSERT_NE(row, std::string::npos);
+  EXPECT_THAT(markdown.substr(row, markdown.find("\n", row) - row), HasSubstr("rests_on_empty"));
+}
+
+// Samples without a worst value are left out, not counted; the headline has them.
+TEST_F(ReportTest, WithoutBoundsFailuresAreLeftOut) {
+  Made made;
+  made.has_bounds = false;
+  made.has_failures = true;
+  made.variants = {"baseline", "sharp"};
+  Make(made);
+  const std::string markdown = Render(ReportFormat::kMarkdown);
+  EXPECT_THAT(Render(), HasSubstr("samples failed and are left out: no metric has a worst value"));
+  EXPECT_THAT(markdown.substr(0, markdown.find('\n')), HasSubstr("; 2 of 384 answers of sharp failed. No metric"));
+  EXPECT_THAT(markdown, Not(HasSubstr("Equivalent: within")));
+}
+
+// A cell of one context in a finished job is no unfinished one.
+TEST_F(ReportTest, OneContextIsNotUnfinished) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 4;
+  made.variants = {"baseline", "sharp"};
+  Make(made);
+  const std::string latex = Render(ReportFormat::kLatex);
+  EXPECT_THAT(latex, HasSubstr("$\\diamond$ nothing can be inferred"));
+  EXPECT_THAT(latex, Not(HasSubstr("unfinished")));
 }
 
 TEST_F(ReportTest, TheHeadlineNamesFailuresWhateverTheOutcome) {
@@ -356,7 +418,7 @@ TEST_F(ReportTest, WithoutBoundsTheCellsAreTheVerdict) {
               HasSubstr("sharp against baseline, of 8 comparisons of single tasks: 4 better, 4 no verdict. No "
                         "metric has bounds, so there is no mean over tasks."));
   EXPECT_THAT(markdown, HasSubstr("log_score of recall_kv at 4K: +"));
-  EXPECT_THAT(markdown, HasSubstr("all values are equal: nothing can be inferred"));
+  EXPECT_THAT(markdown, HasSubstr("all differences are equal: nothing can be inferred"));
   EXPECT_THAT(markdown, Not(HasSubstr("however large")));
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/report/answers_behind.h"
 #include "client/report/length_label.h"
 #include "client/report/text_format.h"
 
@@ -31,6 +32,11 @@ void AddRelativeGain(const stats::RelativeGain& relative, Json& row) {
   row["relative_high"] = relative.high;
 }
 
+void AddOutcomeWithout(const std::string& kind, const stats::AnsweredInference& part, Json& row) {
+  row[absl::StrCat("outcome_without_", kind)] = stats::OutcomeName(part.outcome);
+  row[absl::StrCat("difference_without_", kind)] = part.difference;
+}
+
 template <typename Row>
 void AddSides(const Row& row, const ResultContext& context, Json& json) {
   json["baseline"] = row.baseline;
@@ -46,6 +52,10 @@ void AddSides(const Row& row, const ResultContext& context, Json& json) {
     if (!setting.is_null()) json[absl::StrCat(side, "_focus_attention")] = setting.dump();
   }
   json["labels"] = absl::StrJoin(RowLabels(row, context), " ");
+  for (const AnswersBehind& behind : KindsBehind(row, SidesOf(row, *context.answers, *context.tested))) {
+    const stats::AnsweredInference& part = row.without.at(behind.marks);
+    if (behind.name == kSeveralKinds && part.can_infer) AddOutcomeWithout(behind.name, part, json);
+  }
   json["unfinished"] = row.is_unfinished;
 }
 
@@ -78,8 +88,8 @@ void AddCommonLabels(const Row& row, const std::string& task, int64_t length, co
                                     context.answers->Of(row.candidate, task, length)};
   const auto has = [&](int64_t db::AnswerCounts::*count) { return sides[0].*count > 0 || sides[1].*count > 0; };
   if (row.do_failures_decide) labels.push_back("failures");
-  for (const db::AnswerKind* kind : KindsBehind(row, sides[0], sides[1]))
-    labels.push_back(absl::StrCat("rests_on_", kind->name));
+  for (const AnswersBehind& behind : KindsBehind(row, SidesOf(row, *context.answers, *context.tested)))
+    labels.push_back(absl::StrCat("rests_on_", behind.name));
   if (row.is_fragile) labels.push_back("fragile");
   if (row.can_infer && row.is_variance_borrowed && !row.IsDecided()) labels.push_back("few_differ");
   if (has(&db::AnswerCounts::extrapolated_count)) labels.push_back("extrapolated");
@@ -89,7 +99,7 @@ void AddCommonLabels(const Row& row, const std::string& task, int64_t length, co
 
 std::string ClusterNote(const stats::Inference& row) {
   if (!row.can_infer) {
-    return !row.has_single_cluster  ? "all values are equal: nothing can be inferred"
+    return !row.has_single_cluster  ? "all differences are equal: nothing can be inferred"
            : row.cluster_count == 1 ? "1 context: nothing can be inferred"
                                     : "a task with 1 context: nothing can be inferred";
   }
@@ -132,8 +142,7 @@ void AddInference(const stats::Inference& inferred, Json& row) {
   for (const db::AnswerKind& kind : db::kAnswerKinds) {
     const auto part = inferred.without.find(kind.mark);
     if (part == inferred.without.end() || !part->second.can_infer || inferred.is_unfinished) continue;
-    row[absl::StrCat("outcome_without_", kind.name)] = stats::OutcomeName(part->second.outcome);
-    row[absl::StrCat("difference_without_", kind.name)] = part->second.difference;
+    AddOutcomeWithout(kind.name, part->second, row);
   }
   row["within_margin"] = inferred.IsWithinMargin();
   row["margin"] = OrNull(inferred.margin);
@@ -231,6 +240,9 @@ const std::vector<std::string>& ResultKeys() {
                                              "within_margin"};
     for (const char* of : {"outcome", "difference"}) {
       for (const db::AnswerKind& kind : db::kAnswerKinds) all->push_back(absl::StrCat(of, "_without_", kind.name));
+    }
+    for (const char* of : {"outcome", "difference"}) {
+      all->push_back(absl::StrCat(of, "_without_", kSeveralKinds));
     }
     return all;
   }();
@@ -356,23 +368,16 @@ std::string DesignNote(const stats::SuiteComparison& row) {
   return ClusterNote(row);
 }
 
-std::vector<const db::AnswerKind*> KindsBehind(const stats::Inference& row, const db::AnswerCounts& baseline,
-                                               const db::AnswerCounts& candidate) {
-  std::vector<const db::AnswerKind*> kinds;
-  const auto share = [](const db::AnswerCounts& counts, const db::AnswerKind& kind) {
-    return counts.answered_count == 0 ? 0.0 : static_cast<double>(counts.*kind.count) / counts.answered_count;
-  };
-  for (const db::AnswerKind& kind : db::kAnswerKinds) {
-    if (row.RestsOn(kind.mark) && std::abs(share(candidate, kind) - share(baseline, kind)) >= kind.imbalance_min)
-      kinds.push_back(&kind);
-  }
-  return kinds;
-}
-
 std::string OutcomeLabel(const stats::Inference& row) {
   if (row.is_unfinished || !row.can_infer) return "no verdict";
   if (row.do_failures_decide) return "failures decide";
   return absl::StrCat(stats::OutcomeName(row.outcome), row.IsWithinMargin() ? ", by less than the margin" : "");
+}
+
+std::string FailuresCountAs(bool has_worst_value, bool has_none) {
+  if (!has_none) return "count as the worst value";
+  return has_worst_value ? "count as the worst value, or are left out where the metric has none"
+                         : "are left out: no metric has a worst value";
 }
 
 std::string OutcomeCounts(const std::vector<std::string>& labels) {

@@ -28,7 +28,8 @@ struct ResultContext {
 
 const std::vector<std::string>& ResultKeys();  // in the order of CSV columns
 
-// The flags of a row: "secondary", "incomplete", "failures", "rests_on_empty" (and other kinds of answers), "fragile",
+// The flags of a row: "secondary", "incomplete", "failures", "rests_on_empty" (and other kinds of answers, or
+// "rests_on_several"), "fragile",
 // "few_differ", "extrapolated", "truncated", "imported".
 std::vector<std::string> RowLabels(const stats::Comparison& row, const ResultContext& context);
 std::vector<std::string> RowLabels(const stats::SuiteComparison& row, const ResultContext& context);
@@ -50,13 +51,11 @@ void AddInference(const stats::Inference& inferred, Json& row);
 std::string DesignNote(const stats::Comparison& row);
 std::string DesignNote(const stats::SuiteComparison& row);
 
-// The kinds of answers without which the outcome is another one, or none, as far as they can explain it: db/answer_kinds.h.
-std::vector<const db::AnswerKind*> KindsBehind(const stats::Inference& row, const db::AnswerCounts& baseline,
-                                               const db::AnswerCounts& candidate);
-
 // "better", "worse, by less than the margin", "equivalent", "undecided", "failures decide" or, without a verdict, "no
 // verdict".
 std::string OutcomeLabel(const stats::Inference& row);
+// What failed samples do: by whether metrics have a worst value, or none.
+std::string FailuresCountAs(bool has_worst_value, bool has_none);
 // "2 better, 1 no verdict" of such labels; empty for none.
 std::string OutcomeCounts(const std::vector<std::string>& labels);
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "client/report/answers_behind.h"
 #include "client/report/inference_cells.h"
 #include "client/report/result_rows.h"
 #include "client/report/template.h"
@@ -352,6 +353,9 @@ std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
   std::vector<std::string> outcomes;
   std::set<int64_t> lengths;
   bool is_any_finished = false;
+  int64_t rest_count = 0;
+  std::set<std::string> kinds;  // of answers that outcomes rest on
+  const std::string yet = data.IsEnded() ? "" : " yet";
   for (const SweepPoint& point : sweep.points) {
     const CandidateComparison* versus = VersusOf(data, data.variants[point.variant_index].name);
     if (versus == nullptr) continue;
@@ -359,16 +363,22 @@ std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
       outcomes.push_back(OutcomeLabel(row));
       lengths.insert(row.context_length);
       is_any_finished |= !row.is_unfinished;
+      const std::vector<AnswersBehind> behind = KindsBehind(row, SidesOf(row, data.answers, data.tested));
+      rest_count += !behind.empty();
+      for (const AnswersBehind& kind : behind) kinds.insert(kind.answers);
     }
   }
-  return absl::StrCat(SweptModel(sweep), " at ", sweep.points.size(), " ", sweep.setting->plural, " from ",
-                      ValueLabel(sweep.points.front().value), " to ", ValueLabel(sweep.points.back().value),
-                      ", against ", data.baseline, " at ", lengths.size(),
-                      lengths.size() == 1 ? " length: " : " lengths: ",
-                      outcomes.empty()   ? "no answers yet"
-                      : !is_any_finished ? "no verdict yet"
-                                         : OutcomeCounts(outcomes),
-                      ".");
+  return absl::StrCat(
+      SweptModel(sweep), " at ", sweep.points.size(), " ", sweep.setting->plural, " from ",
+      ValueLabel(sweep.points.front().value), " to ", ValueLabel(sweep.points.back().value), ", against ",
+      data.baseline, " at ", lengths.size(), lengths.size() == 1 ? " length: " : " lengths: ",
+      outcomes.empty()   ? absl::StrCat("no answers", yet)
+      : !is_any_finished ? absl::StrCat("no verdict", yet)
+                         : OutcomeCounts(outcomes),
+      rest_count == 0 ? ""
+                      : absl::StrCat("; ", rest_count, rest_count == 1 ? " of them rests on " : " of them rest on ",
+                                     absl::StrJoin(kinds, " or ")),
+      ".");
 }
 
 std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {

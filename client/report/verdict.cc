@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/report/answers_behind.h"
 #include "client/report/contrast_table.h"
 #include "client/report/inference_cells.h"
 #include "client/report/result_rows.h"
@@ -42,16 +43,20 @@ const stats::SuiteComparison* Largest(const MeanRows& rows) {
 }
 
 // "72 of 72 answers of ep failed", "1 of 48 answers of a and 2 of 48 of b failed"; "" where none did.
-std::string FailedText(const stats::SuiteComparison& row, const ReportData& data) {
+std::string FailedText(const std::vector<db::AnswerCounts>& sides) {
   std::vector<std::string> parts;
-  for (const std::string& variant : {row.baseline, row.candidate}) {
-    const db::AnswerCounts counts = data.answers.Of(variant, "", row.context_length);
+  for (const db::AnswerCounts& counts : sides) {
     if (counts.failed_count == 0) continue;
     parts.push_back(absl::StrCat(CountLabel(counts.failed_count), " of ",
                                  CountLabel(counts.failed_count + counts.answered_count),
-                                 parts.empty() ? " answers" : "", " of ", variant));
+                                 parts.empty() ? " answers" : "", " of ", counts.variant));
   }
   return parts.empty() ? "" : absl::StrCat(JoinWithAnd(parts), " failed");
+}
+
+std::string FailedText(const stats::SuiteComparison& row, const ReportData& data) {
+  return FailedText(
+      {data.answers.Of(row.baseline, "", row.context_length), data.answers.Of(row.candidate, "", row.context_length)});
 }
 
 // "; 3 of 400 answers of c failed", of several rows "; 3 of 400 answers of c failed at 4K and ..".
@@ -65,32 +70,15 @@ std::string FailedNote(const MeanRows& rows, const ReportData& data) {
   return parts.empty() ? "" : absl::StrCat("; ", JoinWithAnd(parts));
 }
 
-// "; it rests on empty answers (55 of 240 of baseline): over the 182 questions without them on either side
-// +0.4 points (-9.4 to +10.3, p = 0.93 adjusted alike), undecided";
-// "" where the outcome is the same without them.
-std::string RestsNote(const stats::SuiteComparison& row, const ReportData& data) {
-  const db::AnswerCounts baseline = data.answers.Of(row.baseline, "", row.context_length);
-  const db::AnswerCounts candidate = data.answers.Of(row.candidate, "", row.context_length);
-  std::string note;
-  for (const db::AnswerKind* kind : KindsBehind(row, baseline, candidate)) {
-    std::vector<std::string> counts;
-    for (const db::AnswerCounts* side : {&baseline, &candidate}) {
-      if (side->*kind->count > 0)
-        counts.push_back(absl::StrCat(CountLabel(side->*kind->count), " of ", CountLabel(side->answered_count), " of ",
-                                      side->variant));
-    }
-    const stats::AnsweredInference& part = row.without.at(kind->mark);
-    absl::StrAppend(
-        &note, "; it rests on ", kind->answers, " (", JoinWithAnd(counts), "): ",
-        part.can_infer
-            ? absl::StrCat("over the ", CountLabel(part.value_count), " questions without them on either side ",
-                           Points(part.difference), " points (", Points(part.low), " to ", Points(part.high), ", ",
-                           PEquals(part.p_adjusted), " adjusted alike), ", stats::OutcomeName(part.outcome))
-        : part.value_count > 0 ? absl::StrCat("nothing can be inferred from the ", CountLabel(part.value_count),
-                                              " questions without them on either side")
-                               : "no question is without them on both sides");
-  }
-  return note;
+std::string RestsNote(const stats::SuiteComparison& row, const ReportData& data, const std::string& at = "") {
+  return RestsNote(row, SidesOf(row, data.answers, data.tested), 100, 1, at);
+}
+
+// Of every row that a headline names, with its length where it names several.
+std::string RestsNotes(const MeanRows& rows, const ReportData& data) {
+  std::string notes;
+  for (const auto* row : rows) notes += RestsNote(*row, data, rows.size() > 1 ? LengthOf(*row, data) : "");
+  return notes;
 }
 
 // "+12.5 points at 4K (95 % interval +6.0 to +19.0, p = 0.002 adjusted for 8 tests)"
@@ -122,7 +110,7 @@ std::string Evidence(const MeanRows& rows, const ReportData& data) {
   const stats::SuiteComparison& row = *Largest(rows);
   return absl::StrCat(" (", Points(row.difference), " points",
                       rows.size() > 1 ? absl::StrCat(" at ", LengthOf(row, data)) : "", ", ", IntervalText(row, data),
-                      row.is_fragile ? ", fragile" : "", RestsNote(row, data), FailedNote(rows, data), ")");
+                      row.is_fragile ? ", fragile" : "", RestsNotes(rows, data), FailedNote(rows, data), ")");
 }
 
 // Whether the metric has a span, so that the mean over tasks has the task.
@@ -196,7 +184,8 @@ std::string GrowthSentence(const CandidateComparison& versus, const ReportData& 
         absl::StrCat(" from ", data.Length(row.task, row.short_length), " to ", data.Length(row.task, row.long_length));
     const std::string numbers = absl::StrCat(" (", Points(row.difference), " points, ", IntervalText(row, data),
                                              row.is_fragile ? ", fragile" : "", ")");
-    const std::string end = absl::StrCat(steady.empty() ? "" : absl::StrCat("; ", steady), ".");
+    const std::string end = absl::StrCat(steady.empty() ? "" : absl::StrCat("; ", steady),
+                                         RestsNote(row, SidesOf(row, data.answers, data.tested), 100, 1), ".");
     const std::string size = row.IsWithinMargin() ? absl::StrCat(", by less than the margin of ", Margin(data)) : "";
     switch (row.outcome) {
       case stats::Outcome::kBetter:
@@ -289,14 +278,6 @@ std::string OpenSentence(const MeanRows& rows, const ReportData& data) {
   return absl::StrCat("No verdict at ", JoinWithAnd(parts), ".");
 }
 
-// Every planned sample of the jobs has an answer or has failed.
-bool IsFinished(const ReportData& data) {
-  const auto is_finished = [](const db::JobRow& job) {
-    return job.planned_count > 0 && job.answered_count + job.failed_count >= job.planned_count;
-  };
-  return is_finished(data.job) && std::all_of(data.other_jobs.begin(), data.other_jobs.end(), is_finished);
-}
-
 // Where no metric has a span there is no mean over tasks, and the cells speak.
 Verdict MakeVerdictOfCells(const CandidateComparison& versus, const ReportData& data) {
   constexpr size_t kNamedCellCountMax = 4;
@@ -304,8 +285,18 @@ Verdict MakeVerdictOfCells(const CandidateComparison& versus, const ReportData& 
   verdict.candidate = versus.candidate;
   std::map<stats::Outcome, int> counts;
   std::vector<std::string> outcomes;
+  std::map<std::string, db::AnswerCounts> answers;  // of all these cells, by variant
   for (const stats::Comparison& row : versus.report.comparisons) {
     if (!row.is_primary_metric) continue;
+    const std::vector<AnswerSides> sides = SidesOf(row, data.answers, data.tested);
+    const std::vector<db::AnswerCounts> of_cell = {sides.front().baseline, sides.front().candidate};
+    for (const db::AnswerCounts& side : of_cell) {
+      db::AnswerCounts& sum = answers[side.variant];
+      sum.variant = side.variant;
+      sum.answered_count += side.answered_count;
+      sum.failed_count += side.failed_count;
+    }
+    const std::string failed = FailedText(of_cell);
     ++counts[row.outcome];
     outcomes.push_back(OutcomeLabel(row));
     if (verdict.details.size() >= kNamedCellCountMax) continue;
@@ -314,14 +305,16 @@ Verdict MakeVerdictOfCells(const CandidateComparison& versus, const ReportData& 
         absl::StrCat(row.metric, " of ", row.task, " at ", data.Length(row.task, row.context_length), ": ",
                      Signed(row.difference, 3),
                      row.can_infer ? absl::StrCat(" (", IntervalAndP(row, 1, 3, data.confidence), ")") : "", ", ",
-                     OutcomeLabel(row), note.empty() ? "" : absl::StrCat("; ", note), "."));
+                     OutcomeLabel(row), row.is_fragile ? ", fragile" : "", note.empty() ? "" : absl::StrCat("; ", note),
+                     RestsNote(row, sides, 1, 3), failed.empty() ? "" : absl::StrCat("; ", failed), "."));
   }
   const int better = counts[stats::Outcome::kBetter], worse = counts[stats::Outcome::kWorse];
   verdict.tone = better > 0 && worse > 0 ? "mixed" : better > 0 ? "better" : worse > 0 ? "worse" : "undecided";
-  verdict.headline =
-      absl::StrCat(versus.candidate, " against ", data.baseline, ", of ", outcomes.size(),
-                   outcomes.size() == 1 ? " comparison" : " comparisons", " of single tasks: ", OutcomeCounts(outcomes),
-                   ". No metric has bounds, so there is no mean over tasks.");
+  const std::string failed = FailedText({answers[data.baseline], answers[versus.candidate]});
+  verdict.headline = absl::StrCat(
+      versus.candidate, " against ", data.baseline, ", of ", outcomes.size(),
+      outcomes.size() == 1 ? " comparison" : " comparisons", " of single tasks: ", OutcomeCounts(outcomes),
+      failed.empty() ? "" : absl::StrCat("; ", failed), ". No metric has bounds, so there is no mean over tasks.");
   return verdict;
 }
 
@@ -331,7 +324,7 @@ Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
   verdict.tone = "unknown";
   const Rows rows = SortByOutcome(versus.report.suite);
   const bool is_all_open = rows.open.size() == versus.report.suite.size();
-  const std::string yet = IsFinished(data) ? "" : " yet";
+  const std::string yet = data.IsEnded() ? "" : " yet";
   const bool has_primary = std::any_of(versus.report.comparisons.begin(), versus.report.comparisons.end(),
                                        [](const stats::Comparison& row) { return row.is_primary_metric; });
   if (versus.report.suite.empty() && has_primary) return MakeVerdictOfCells(versus, data);
@@ -373,11 +366,9 @@ Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
   } else if (rows.undecided.empty()) {
     verdict.tone = "equivalent";
     const Scope scope = ScopeOf(rows.equivalent, versus, data);
-    std::string rests;
-    for (const auto* row : rows.equivalent) rests += RestsNote(*row, data);
-    verdict.headline =
-        absl::StrCat(versus.candidate, " is equivalent to ", data.baseline, scope.where, " within ", Margin(data),
-                     " at ", Lengths(rows.equivalent, data), scope.over, rests, FailedNote(rows.equivalent, data));
+    verdict.headline = absl::StrCat(versus.candidate, " is equivalent to ", data.baseline, scope.where, " within ",
+                                    Margin(data), " at ", Lengths(rows.equivalent, data), scope.over,
+                                    RestsNotes(rows.equivalent, data), FailedNote(rows.equivalent, data));
   } else {
     verdict.tone = "undecided";
     const auto* largest = Largest(rows.undecided);

@@ -17,6 +17,7 @@
 #include "client/console.h"
 #include "client/jobs.h"
 #include "client/report/answer_table.h"
+#include "client/report/answers_behind.h"
 #include "client/report/contrast_table.h"
 #include "client/report/group_table.h"
 #include "client/report/length_label.h"
@@ -330,8 +331,10 @@ class Compare : public Command {
     std::vector<std::vector<std::string>> cells;
     bool has_several_metrics = false, is_near_zero = false, has_no_detectable = false;
     bool is_found_alone = false, is_small = false;
+    bool has_worst_value = false, has_none = false;  // a metric with a margin has both ends
     std::set<std::string> labels_seen;
     db::AnswerCounts seen;
+    for (const stats::Comparison& row : rows) (row.margin.has_value() ? has_worst_value : has_none) = true;
     for (const stats::Comparison& row : rows)
       has_several_metrics |= !row.is_primary_metric && (all_metrics_ || !report::IsLogLikelihood(row.metric));
     const auto add = [&](const std::string& name, const auto& row, const std::string& task) {
@@ -397,7 +400,8 @@ class Compare : public Command {
           Signed(contrast.difference), is_slope ? " per doubling " : " ", Bounds(contrast.low, contrast.high), ", p ",
           PText(contrast.p_value), " (", PText(contrast.p_adjusted), " adjusted for ", contrast.test_count,
           Plural(contrast.test_count, " test", " tests"), "), on the same questions",
-          between.empty() ? "" : absl::StrCat("; not steadily: ", absl::StrJoin(between, ", ")), ".\n");
+          between.empty() ? "" : absl::StrCat("; not steadily: ", absl::StrJoin(between, ", ")),
+          report::RestsNote(contrast, report::SidesOf(contrast, *context.answers, *context.tested), 1, 3), ".\n");
     }
     for (const stats::SuiteComparison& row : report.suite) {
       if (row.by_seed.size() < 2) continue;
@@ -416,8 +420,9 @@ class Compare : public Command {
     absl::StrAppend(
         &notes, cell_count, rows.front().is_primary_metric ? "" : " other", Plural(cell_count, " cell.", " cells."),
         report.suite.empty() ? "" : " Only the rows \"all tasks\" are primary; read the others as exploratory.",
-        "\nThe outcome is by p adjusted; equivalent is within ", NumberText(margin_),
-        " points. Undecided does not mean equal: detectable is the difference that would have been found "
+        "\nThe outcome is by p adjusted",
+        has_worst_value ? absl::StrCat("; equivalent is within ", NumberText(margin_), " points") : "",
+        ". Undecided does not mean equal: detectable is the difference that would have been found "
         "four times out of five.\n");
     if (is_found_alone) {
       absl::StrAppend(
@@ -452,8 +457,8 @@ class Compare : public Command {
           "needs sign flips that agree.\n");
     }
     if (report.is_incomplete) {
-      absl::StrAppend(&notes, "Incomplete: samples are missing or failed (failed ones count as the worst value)",
-                      Resume(sides), ".\n");
+      absl::StrAppend(&notes, "Incomplete: samples are missing or failed (failed ones ",
+                      report::FailuresCountAs(has_worst_value, has_none), ")", Resume(sides), ".\n");
     }
     if (report.tokenizers_differ) {
       absl::StrAppend(
@@ -468,6 +473,13 @@ class Compare : public Command {
       if (!labels_seen.contains(label)) continue;
       absl::StrAppend(&notes, label, ": without the questions with ", kind.answers,
                       " on a side the outcome is another one, or none (outcome_without_", kind.name, " in JSON).\n");
+    }
+    if (labels_seen.contains(absl::StrCat("rests_on_", report::kSeveralKinds))) {
+      absl::StrAppend(
+          &notes, "rests_on_", report::kSeveralKinds,
+          ": no kind of answers alone, but without the questions with empty, refused, cut or truncated ones "
+          "on a side the outcome is another one, or none (outcome_without_",
+          report::kSeveralKinds, " in JSON).\n");
     }
     if (has_no_detectable)
       absl::StrAppend(&notes, "Detectable none: no difference, however large, would have been found that often.\n");

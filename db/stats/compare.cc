@@ -47,12 +47,15 @@ uint32_t KindsOf(const std::vector<PairRow>& pairs) {
   return kinds;
 }
 
-// Those that both sides answered, neither with an answer of this kind.
-std::vector<PairRow> AnsweredWithout(const std::vector<PairRow>& pairs, uint32_t kind) {
+// Those that both sides answered, neither with an answer of these kinds.
+std::vector<PairRow> AnsweredWithout(const std::vector<PairRow>& pairs, uint32_t kinds) {
   std::vector<PairRow> answered = Answered(pairs);
-  std::erase_if(answered, [&](const PairRow& pair) { return (pair.answer_kinds & kind) != 0; });
+  std::erase_if(answered, [&](const PairRow& pair) { return (pair.answer_kinds & kinds) != 0; });
   return answered;
 }
+
+// The next smaller set of kinds that is a part of `kinds`; 0 is the last.
+uint32_t NextPart(uint32_t part, uint32_t kinds) { return (part - 1) & kinds; }
 
 // The parts of a row's pairs that have an outcome of their own, for one task after the other.
 class Parts {
@@ -63,24 +66,35 @@ class Parts {
     const auto of = [&](const std::vector<PairRow>& part) {
       return TaskDifferences{with(part), difference_max, design_effect};
     };
+    const uint32_t kinds = KindsOf(pairs);
     has_failures_ |= DoFailuresCount(pairs);
-    kinds_ |= KindsOf(pairs);
+    kinds_ |= kinds;
     answered_.push_back(of(Answered(pairs)));
-    for (const db::AnswerKind& kind : db::kAnswerKinds)
-      without_[kind.mark].push_back(of(AnsweredWithout(pairs, kind.mark)));
+    Task& task = without_.emplace_back(Task{kinds, {}});
+    for (uint32_t part = kinds; part != 0; part = NextPart(part, kinds))
+      task.differences.emplace(part, of(AnsweredWithout(pairs, part)));
   }
   void Infer(const InferenceOptions& options, Inference& row) const {
     if (has_failures_) row.answered = InferAnswered(answered_, options);
-    for (const auto& [kind, tasks] : without_) {
-      if ((kinds_ & kind) != 0) row.without[kind] = InferAnswered(tasks, options);
+    for (uint32_t part = kinds_; part != 0; part = NextPart(part, kinds_)) {
+      std::vector<TaskDifferences> tasks;
+      for (size_t i = 0; i < answered_.size(); ++i) {
+        const uint32_t own = part & without_[i].kinds;
+        tasks.push_back(own == 0 ? answered_[i] : without_[i].differences.at(own));
+      }
+      row.without[part] = InferAnswered(tasks, options);
     }
   }
 
  private:
+  struct Task {
+    uint32_t kinds = 0;
+    std::map<uint32_t, TaskDifferences> differences;  // by a set of these kinds
+  };
   bool has_failures_ = false;
   uint32_t kinds_ = 0;
   std::vector<TaskDifferences> answered_;
-  std::map<uint32_t, std::vector<TaskDifferences>> without_;
+  std::vector<Task> without_;
 };
 
 using Member = std::optional<double> PairRow::*;
@@ -138,7 +152,15 @@ std::map<int64_t, double> WeightsOf(LengthContrast::Kind kind, const Lengths& le
   return weights;
 }
 
+// value - first; 0 where they differ by no more than rounding.
+double Beyond(double first, double value) {
+  const double rest = value - first;
+  return std::abs(rest) <= 1e-12 * std::max(std::abs(first), std::abs(value)) ? 0 : rest;
+}
+
 // The weighted sum of a question's differences, of those with a difference at every length; in the metric's own unit.
+// The weights add up to zero, so that the first difference is subtracted: equal ones give exactly 0, not what is left of
+// rounding, from which a spread and a verdict would follow.
 // The values are the differences at the shortest and at the longest length; a failure at any length is one here.
 std::vector<PairRow> ContrastPairs(const Lengths& lengths, const std::map<int64_t, double>& weights) {
   std::map<std::string, std::map<int64_t, double>> differences;  // by question and length
@@ -161,7 +183,9 @@ std::vector<PairRow> ContrastPairs(const Lengths& lengths, const std::map<int64_
     contrast.difference = 0;
     if (failed.contains(pair.question_id) && !HasFailure(contrast)) contrast.candidate_error = "at another length";
     contrast.answer_kinds = kinds.at(pair.question_id);
-    for (const auto& [length, difference] : found->second) *contrast.difference += weights.at(length) * difference;
+    const double first = found->second.begin()->second;
+    for (const auto& [length, difference] : found->second)
+      *contrast.difference += weights.at(length) * Beyond(first, difference);
     result.push_back(std::move(contrast));
   }
   return result;
@@ -396,7 +420,7 @@ absl::StatusOr<ComparisonReport> CompareGrouped(const GroupedPairs& grouped, con
   }
   if (report.comparisons.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(where, " has no sample yet that both ", baseline, " and ", candidate, " answered"));
+        absl::StrCat(where, " has no sample that both ", baseline, " and ", candidate, " answered"));
   }
   report.is_incomplete |= group_count < std::ssize(grouped.planned);
   for (const auto& [length, seen] : lengths_seen) {

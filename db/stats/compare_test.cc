@@ -396,6 +396,25 @@ TEST_F(CompareTest, TheSlopeUsesEveryLength) {
   EXPECT_EQ(slope.outcome, Outcome::kBetter);
 }
 
+// Differences that are equal at every length have no slope: the weights of 64, 128, 256 and 512 do not add up to exactly
+// zero, and what is left is no evidence.
+TEST_F(CompareTest, EqualDifferencesHaveNoSlope) {
+  Write(db::FakeJob({.tasks = {"recall", "rag"}, .lengths = {64, 128, 256, 512}, .planned_count = 48}),
+        [](const db::CellRecord& cell, int64_t i) {
+          return cell.variant == "baseline" ? 0.1 : i / 4 < (cell.task == "rag" ? 9 : 7) ? 0.4 : 0.1;
+        });
+  auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->contrasts.size(), 6u);
+  for (const LengthContrast& row : report->contrasts) {
+    EXPECT_EQ(row.difference, 0);
+    EXPECT_FALSE(row.IsDecided());
+    EXPECT_TRUE(row.is_variance_borrowed);
+    EXPECT_GT(row.high, 0);
+    EXPECT_LT(row.low, 0);
+  }
+}
+
 // One half of the contexts chooses the best candidate, the other tests it.
 TEST_F(CompareTest, ChosenOnOneHalfAndTestedOnTheOther) {
   const db::NewJob job =

@@ -83,8 +83,8 @@ const char* OutcomeName(Outcome outcome) {
 
 bool Inference::IsWithinMargin() const { return IsDecided() && IsInside(low, high, margin); }
 
-bool Inference::RestsOn(uint32_t answer_kind) const {
-  const auto found = without.find(answer_kind);
+bool Inference::RestsOn(uint32_t answer_kinds) const {
+  const auto found = without.find(answer_kinds);
   if (found == without.end() || is_unfinished || !can_infer || IsUnknownSpread()) return false;
   if (found->second.can_infer) return found->second.outcome != outcome;
   return outcome != Outcome::kUndecided;
@@ -198,19 +198,22 @@ void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t decla
     row.do_failures_decide = !without.can_infer || without.outcome != by_t;
     if (row.do_failures_decide) row.outcome = Outcome::kUndecided;
   }
-  std::set<uint32_t> kinds;
+  std::set<uint32_t> sets;
   for (const Inference* row : family) {
-    for (const auto& [kind, part] : row->without) kinds.insert(kind);
+    for (const auto& [kinds, part] : row->without) sets.insert(kinds);
   }
-  for (const uint32_t kind : kinds) {
-    const auto part_of = [kind](Inference& row) {
-      const auto found = row.without.find(kind);
+  for (const uint32_t kinds : sets) {
+    const auto part_of = [kinds](Inference& row) {
+      uint32_t own = 0;  // a row without some of the kinds: without those that it has
+      for (const auto& [part_kinds, part] : row.without) own |= part_kinds & kinds;
+      const auto found = row.without.find(own);
       return found != row.without.end() ? &found->second : nullptr;
     };
     const AdjustedValues without = adjust_parts({}, part_of);
     for (size_t i = 0; i < family.size(); ++i) {
-      AnsweredInference* const part = part_of(*family[i]);
-      if (part == nullptr) continue;
+      const auto found = family[i]->without.find(kinds);
+      if (found == family[i]->without.end()) continue;
+      AnsweredInference* const part = &found->second;
       part->p_adjusted = without.differs[i];
       part->outcome = Outcome::kUndecided;
       if (part->can_infer) part->outcome = Decide(*part, *family[i], without.differs[i], without.equals[i], level);

@@ -78,8 +78,8 @@ struct Inference {
   Outcome outcome = Outcome::kUndecided;
   std::optional<AnsweredInference> answered;  // where failures count as values; its outcome is adjusted likewise
   bool do_failures_decide = false;            // it has another outcome, or none can be inferred: `outcome` is undecided
-  // By the mark of an answer kind (db/answer_kinds.h) that some pair has, over the pairs that both sides answered without
-  // it. They decide nothing.
+  // By the marks of answer kinds (db/answer_kinds.h), for every set of those that some pair has: over the pairs that both
+  // sides answered without any of the set. They decide nothing.
   std::map<uint32_t, AnsweredInference> without;
   double direction = 1;  // -1 where a negative difference is the better one
 
@@ -89,8 +89,8 @@ struct Inference {
   // The interval leaves out zero, and the p that decides does not reach the level.
   bool IsFoundAlone(double level) const { return can_infer && p_value < level && p_adjusted >= level; }
   bool IsWithinMargin() const;  // better or worse, by less than the margin
-  // Whether the outcome is another one, or none, without the answers of a kind.
-  bool RestsOn(uint32_t answer_kind) const;
+  // Whether the outcome is another one, or none, without the answers of any of these kinds.
+  bool RestsOn(uint32_t answer_kinds) const;
 };
 
 // The contribution of one task to a mean over tasks.

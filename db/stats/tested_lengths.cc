@@ -19,7 +19,7 @@ struct Asked {
 
 bool Reaches(int64_t tokens, int64_t length) { return tokens >= kReachedShare * length; }
 
-// They have the same prompts, or those of an unfinished one so far are among the other's.
+// They have the same prompts, or those that one has made so far, or could make, are among the other's.
 absl::StatusOr<bool> HaveSamePrompts(db::Reader& reader, int64_t job_id, Asked& a, Asked& b) {
   if (a.prompts.prompt_count == 0 || b.prompts.prompt_count == 0) return false;
   if (a.prompts.tokens_min > b.prompts.tokens_max || b.prompts.tokens_min > a.prompts.tokens_max) return false;
@@ -32,10 +32,15 @@ absl::StatusOr<bool> HaveSamePrompts(db::Reader& reader, int64_t job_id, Asked& 
                         std::back_inserter(common));
   const auto is_within = [&](const Asked& asked) { return common.size() == asked.hashes->size(); };
   if (is_within(a) && is_within(b)) return true;
-  return !common.empty() && ((is_within(a) && !a.is_finished) || (is_within(b) && !b.is_finished));
+  const auto has_missing = [](const Asked& asked) {
+    return !asked.is_finished || asked.prompts.prompt_count < asked.prompts.sample_count;
+  };
+  return !common.empty() && ((is_within(a) && has_missing(a)) || (is_within(b) && has_missing(b)));
 }
 
 }  // namespace
+
+bool TestedLength::HasReaching() const { return Reaches(tokens_max + new_tokens, nominal.front()); }
 
 bool TestedLength::IsFilled() const {
   return is_reached && nominal.size() < 2 && (tokens_max == 0 || Reaches(tokens_min + new_tokens, length));
@@ -44,7 +49,7 @@ bool TestedLength::IsFilled() const {
 absl::StatusOr<TestedLengths> TestedLengths::Read(db::Reader& reader, int64_t job_id) {
   TestedLengths result;
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
-  ASSIGN_OR_RETURN(const std::vector<db::PromptCountsRow> counts, reader.CountPrompts(job_id));
+  ASSIGN_OR_RETURN(const std::vector<db::PromptCountsRow> counts, reader.CountPrompts(job_id, kReachedShare));
   std::map<std::string, std::map<int64_t, Asked>> tasks;
   std::map<std::pair<std::string, int64_t>, int64_t> planned;
   std::set<int64_t> taken;  // no two lengths have one name
@@ -81,7 +86,7 @@ absl::StatusOr<TestedLengths> TestedLengths::Read(db::Reader& reader, int64_t jo
       test.tokens_max = std::max(test.tokens_max, row.tokens_max);
       if (same != &asked) continue;
       test.length = nominal;
-      test.is_reached = row.prompt_count == 0 || Reaches(row.reach_max, nominal);
+      test.is_reached = 2 * row.reached_count >= row.prompt_count;
       test.new_tokens = row.reach_max - row.tokens_max;
       if (!test.is_reached) longest[nominal] = std::max(longest[nominal], row.tokens_max);
     }

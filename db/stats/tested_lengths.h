@@ -2,8 +2,8 @@
 //
 // Rows of a file are not padded, so a length of the suite may be one that no prompt has. A task's cells with the same
 // prompts are one test, that of the shortest such length; the others are repeated and left out. A cell reaches its length
-// when its longest prompt and the tokens to generate are at least kReachedShare of it; tests that do not are named by the
-// tokens of their prompts. The rule is docs/decisions/0144.
+// when half of its prompts, with the tokens to generate, are at least kReachedShare of it; tests that do not are named by
+// the tokens of their prompts. The rule is docs/decisions/0144.
 //
 // Rows of db/stats have the `length` below as their context_length. Where no prompt is there yet it is the suite's.
 //
@@ -28,7 +28,7 @@ namespace varifocal::stats {
 inline constexpr double kReachedShare = 0.75;
 
 struct TestedLength {
-  // The shortest length of the suite with these prompts; where none reaches it, that of the longest prompt of all tasks
+  // The shortest length of the suite with these prompts; where they do not reach it, that of the longest prompt of all tasks
   // that do not reach it either, or the next number that no other length has.
   int64_t length = 0;
   bool is_reached = true;
@@ -37,7 +37,8 @@ struct TestedLength {
   std::vector<int64_t> nominal;            // lengths of the suite that asked these prompts, ascending
 
   int64_t Tokens() const { return is_reached ? length : tokens_max; }  // the place on an axis
-  bool IsFilled() const;  // every prompt reaches the length, and no other length repeats it
+  bool HasReaching() const;  // the longest prompt reaches the length, as few others may
+  bool IsFilled() const;     // every prompt reaches the length, and no other length repeats it
 };
 
 class TestedLengths {

@@ -25,7 +25,7 @@ namespace {
 using testing::ElementsAre;
 
 struct FakePrompt {
-  std::string text;  // its hash
+  std::string text;  // its hash; a prompt without one could not be made
   int64_t tokens = 0;
 };
 
@@ -56,6 +56,11 @@ class TestedLengthsTest : public testing::Test {
       for (int64_t i = 0; i < count; ++i) {
         db::Outcome& outcome = outcomes.emplace_back(db::FakeOutcome(cell, job, *execution, i));
         const FakePrompt prompt = prompt_of(cell.cell.task, length, i);
+        if (prompt.text.empty()) {
+          outcome.sample.token_ids_sha256 = std::nullopt;
+          outcome.sample.prompt_token_count = std::nullopt;
+          continue;
+        }
         outcome.sample.token_ids_sha256 = Sha256Hex(prompt.text);
         outcome.sample.prompt_token_count = prompt.tokens;
       }
@@ -127,6 +132,21 @@ TEST_F(TestedLengthsTest, ThreeQuartersReachALength) {
   EXPECT_EQ(tested_.Of("short", 12000), 8982);
 }
 
+// One long row among 39 short ones does not make a length; half of the rows do.
+TEST_F(TestedLengthsTest, HalfOfThePromptsReachALength) {
+  Write({.tasks = {"few", "half"}, .lengths = {256}, .planned_count = 40},
+        [](const std::string& task, int64_t, int64_t i) {
+          return FakePrompt{absl::StrCat(task, i), i < (task == "half" ? 20 : 19) ? 205 : 5 + i % 6};
+        });
+  EXPECT_EQ(tested_.Of("half", 256), 256);
+  EXPECT_EQ(tested_.Of("few", 256), 205);
+  const TestedLength test = tested_.At("few", 205);
+  EXPECT_FALSE(test.is_reached);
+  EXPECT_TRUE(test.HasReaching());
+  EXPECT_FALSE(test.IsFilled());
+  EXPECT_EQ(test.tokens_min, 5);
+}
+
 // Tasks that fill their lengths keep them; the mean over tasks at 8K is over those that reach it.
 TEST_F(TestedLengthsTest, AMeanIsOverTheTasksThatReachTheLength) {
   Write({.tasks = {"long", "rows_a", "rows_b"}, .lengths = {4096, 8192}, .planned_count = 12},
@@ -159,10 +179,20 @@ TEST_F(TestedLengthsTest, NoTwoTestsHaveOneName) {
 TEST_F(TestedLengthsTest, SomeEqualPromptsAreTwoTests) {
   Write({.tasks = {"rows"}, .lengths = {4096, 8192}, .planned_count = 8},
         [](const std::string&, int64_t length, int64_t i) {
-          return i == 0 ? FakePrompt{absl::StrCat("cut at ", length), 4000} : FakePrompt{absl::StrCat(i), 3000};
+          return i == 0 ? FakePrompt{absl::StrCat("cut at ", length), 4000} : FakePrompt{absl::StrCat(i), 3100};
         });
   EXPECT_EQ(tested_.Of("rows", 4096), 4096);
   EXPECT_EQ(tested_.Of("rows", 8192), 4000);
+}
+
+// A prompt that could not be made at one length is not another question there.
+TEST_F(TestedLengthsTest, APromptThatFailedAtOneLengthMakesNoTest) {
+  Write({.tasks = {"rows"}, .lengths = {4096, 8192}, .planned_count = 8},
+        [](const std::string&, int64_t length, int64_t i) {
+          return FakePrompt{length == 4096 && i == 0 ? "" : absl::StrCat(i), 3000};
+        });
+  EXPECT_EQ(tested_.Of("rows", 4096), 3000);
+  EXPECT_EQ(tested_.Of("rows", 8192), std::nullopt);
 }
 
 TEST_F(TestedLengthsTest, ARunningJobIsReadByWhatIsThere) {
