@@ -531,7 +531,8 @@ class VersionRules {
     std::vector<std::string> placed;
     for (const auto& [id, token] : tokens_.tokens()) {
       if (unordered_.count(token.content) == 0 || file_tokens_.IdOf(token.content)) continue;
-      const auto is_it = [&](const auto& entry) { return entry.second.content == token.content; };
+      const std::string& content = token.content;
+      const auto is_it = [&content](const auto& entry) { return entry.second.content == content; };
       if (std::any_of(listed_.begin(), listed_.end(), is_it)) continue;
       placed.push_back(token.content);
     }

@@ -263,7 +263,8 @@ TEST(BadDatabase, AFirstPageThatOnlyTheLogHasIsRecovered) {
   const db::NewJob job = db::FakeJob({.planned_count = 12});
   const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
   const int64_t job_id = writer->AddJob(job)->job_id;
-  for (const db::CellRow& cell : *writer->Cells(job_id)) {
+  const std::vector<db::CellRow> cells = *writer->Cells(job_id);
+  for (const db::CellRow& cell : cells) {
     ASSERT_TRUE(writer->RecordSample(db::FakeOutcome(cell, job, execution_id, 0)).ok());
   }
   const std::string file = ReadFile(made), log = ReadFile(made + "-wal");
