@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -107,6 +108,22 @@ TEST(JsonTest, RejectsAmbiguousInput) {
   EXPECT_FALSE(ParseJson(std::string(300, '[') + std::string(300, ']')).ok());
   EXPECT_TRUE(ParseJson(R"({"a":{"b":1},"c":{"b":2}})").ok()) << "the same key in two objects is fine";
   EXPECT_EQ(ParseJson(R"({"a":1,"a":2})").status().message(), "duplicate key \"a\"");
+}
+
+TEST(JsonTest, NamesTheFirstByteThatIsNotUtf8) {
+  struct Case {
+    absl::string_view text;
+    int byte;
+  };
+  for (const Case& c : std::vector<Case>{{"\"caf\xE9\"", 5},           // Latin-1
+                                         {"\"\xC3\xA9\xFF\"", 4},      // after a character of two bytes
+                                         {"\"\xE2\x82\xAC\x80\"", 5},  // of three
+                                         {"\"\xF0\x9F\x98\"", 2},      // three of four
+                                         {"\"a\xE9", 3},
+                                         {"{\"\xE9\": 1}", 3}}) {
+    EXPECT_EQ(ParseJson(c.text).status().message(),
+              absl::StrCat("not JSON at byte ", c.byte, ": it is not UTF-8, no character begins there"));
+  }
 }
 
 TEST(JsonTest, LongNumbersAreTextsWhereAskedFor) {

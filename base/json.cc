@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/json_strings.h"
 #include "base/status_macros.h"
@@ -43,11 +44,21 @@ std::string Digits(absl::string_view number) {
   return digits;
 }
 
+// Where the character begins that the byte at `at` breaks off: there, or up to 3 bytes before.
+size_t BrokenCharacter(absl::string_view text, size_t at) {
+  size_t begin = at;
+  while (begin > 0 && at - begin < 2 && (text[begin - 1] & 0xC0) == 0x80) --begin;
+  const unsigned lead = begin > 0 ? static_cast<unsigned char>(text[begin - 1]) : 0;
+  const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 0;
+  return at - begin + 1 < length ? begin - 1 : at;
+}
+
 // Builds the tree while nlohmann's lexer reads. nlohmann's own builder silently keeps the last of two equal keys; here
 // the result of the insertion detects duplicates at no cost.
 class TreeBuilder : public nlohmann::json_sax<Json> {
  public:
-  TreeBuilder(Json& root, bool keeps_digits) : root_(root), keeps_digits_(keeps_digits) {}
+  TreeBuilder(absl::string_view text, Json& root, bool keeps_digits)
+      : text_(text), root_(root), keeps_digits_(keeps_digits) {}
   const std::string& problem() const { return problem_; }
 
   bool null() override { return Put(nullptr); }
@@ -72,6 +83,11 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     return is_new;
   }
   bool parse_error(std::size_t byte, const std::string&, const Json::exception& error) override {
+    if (absl::StrContains(error.what(), "ill-formed UTF-8")) {  // `byte` is the last one that was read, from 1
+      problem_ = absl::StrCat("not JSON at byte ", BrokenCharacter(text_, byte - 1) + 1,
+                              ": it is not UTF-8, no character begins there");
+      return false;
+    }
     const bool is_syntax = dynamic_cast<const Json::parse_error*>(&error) != nullptr;
     problem_ = is_syntax ? absl::StrCat("not JSON at byte ", byte) : "not JSON: a number is out of range";
     return false;
@@ -103,6 +119,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  const absl::string_view text_;
   Json& root_;
   const bool keeps_digits_;
   std::vector<Json*> open_;  // unfinished objects and lists; an element is not moved until it is finished
@@ -126,7 +143,7 @@ absl::StatusOr<Json> Parse(absl::string_view text, bool keeps_digits) {
     return absl::InvalidArgumentError(absl::StrCat("not JSON at byte ", nul + 1));
   }
   Json root;
-  TreeBuilder builder(root, keeps_digits);
+  TreeBuilder builder(text, root, keeps_digits);
   Json::sax_parse(text.begin(), text.end(), &builder);
   if (!builder.problem().empty()) return absl::InvalidArgumentError(builder.problem());
   return root;

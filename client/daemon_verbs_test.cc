@@ -91,6 +91,19 @@ TEST_F(DaemonVerbsTest, ADryRunNamesRowsThatAreTooLong) {
                     HasSubstr("2 of 6 questions of \"mine\" at 256 tokens will fail: row 1 of task \"mine\"")));
 }
 
+// Rows of a file at two lengths, which no prompt reaches, are one row of the table, named by the prompts.
+TEST_F(DaemonVerbsTest, ARunNamesALengthThatNoPromptReaches) {
+  testing_support::WriteFile(directory_.File("rows.jsonl"), "{\"text\": \"some words\", \"answer\": \"words\"}\n");
+  const std::string suite = directory_.File("suite.yaml");
+  testing_support::WriteFile(suite,
+                             "name: mine\nlengths: [256, 512]\ntasks:\n  - name: mine\n    kind: jsonl\n"
+                             "    parameters: {path: rows.jsonl, prompt: \"{text}\", gold: answer}\n");
+  const Ran ran = Varifocal({"run", suite, "--model=baseline=models/baseline", "--db=" + directory_.File("short.db")});
+  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(testing::ContainsRegex("exact_match +[0-9]+ prompt tokens "), Not(HasSubstr("256")),
+                             Not(HasSubstr("512"))));
+}
+
 // `baseline` was trained at 1, `focal` at 0.4. What --models names is asked even so.
 TEST_F(DaemonVerbsTest, ATemperatureOfTrainingIsNotAskedAgain) {
   const Ran submitted =
@@ -217,6 +230,9 @@ TEST_F(DaemonVerbsTest, OutputsHaveTheDocumentedKeys) {
   EXPECT_EQ(Keys(generation), (std::set<std::string>{"prompt_token_count", "token_ids", "text", "finish_reason"}));
   EXPECT_EQ(generation.at("token_ids").size(), 3u);
   EXPECT_EQ(generation.at("finish_reason"), "length");
+
+  EXPECT_THAT(Ask({"generate", "--model=baseline", "--prompt=Find the key", "--max-new-tokens=1", "--ignore-eos"}).err,
+              HasSubstr(" 1 new one in "));
 
   const Ran scored = Ask({"score", "--model=baseline", "--prompt=Find the key", "--per-token", "--format=json"});
   const Json score = *ParseJson(scored.out);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "base/clock.h"
+#include "base/plural.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "client/progress.h"
@@ -184,7 +185,8 @@ ExitCode PrintOutcome(const v1::Job& job, const OutcomeFlags& flags, Console& co
     return PrintJson(console, JobJson(job)).ok() ? code : ExitCode::kFailed;
   }
   std::string line = absl::StrCat(job.name(), " ", StateName(job.state()), ": ", WithThousands(progress.done_count()),
-                                  " of ", WithThousands(progress.planned_count()), " samples answered");
+                                  " of ", WithThousands(progress.planned_count()),
+                                  Plural(progress.planned_count(), " sample", " samples"), " answered");
   if (job.has_start_time() && job.has_end_time()) {
     const double seconds = static_cast<double>(job.end_time().seconds() - job.start_time().seconds()) +
                            1e-9 * (job.end_time().nanos() - job.start_time().nanos());

@@ -383,6 +383,11 @@ TEST(ProgramTest, MetricTakesSeveralRightContinuations) {
   EXPECT_THAT(score("[2]").err, HasSubstr("the gold continuation has index 2"));
   EXPECT_THAT(score("[]").err, HasSubstr("no gold continuation is named"));
   EXPECT_THAT(score("\"1\"").err, HasSubstr("must be an integer"));
+  for (const char* metric : {"multiple_choice_accuracy", "continuation_log_likelihood"}) {
+    WriteFile(directory.File("rows"), absl::StrCat("{\"metric\": \"", metric, "\", \"gold_continuation_index\": 0}"));
+    EXPECT_THAT(Varifocal({"metric", "--jsonl=" + directory.File("rows")}).err,
+                HasSubstr(absl::StrCat(metric, " needs \"continuation_scores\"")));
+  }
 }
 
 TEST(ProgramTest, SamplesAreTheDocumentedRows) {
@@ -436,6 +441,13 @@ TEST(ProgramTest, TasksAndSuitesNeedNoDaemon) {
   testing_support::TemporaryDirectory directory;
   WriteFile(directory.File("mine.yaml"), Varifocal({"suites", "quick"}).out);
   EXPECT_THAT(Varifocal({"suites", directory.File("mine.yaml")}).out, HasSubstr("is a valid suite"));
+  for (const char* format : {"--format=json", "--format=jsonl", "--format=csv"}) {
+    EXPECT_EQ(Varifocal({"suites", directory.File("mine.yaml"), format}).out,
+              Varifocal({"suites", "quick", format}).out);
+    EXPECT_THAT(Varifocal({"suites", "quik", format}).err, HasSubstr("No suite is called \"quik\""));
+  }
+  WriteFile(directory.File("mine.yaml"), "name: mine\n");
+  EXPECT_THAT(Varifocal({"suites", directory.File("mine.yaml"), "--format=json"}).err, HasSubstr("no \"lengths\""));
 }
 
 // A suite file is checked with the data that it names, as a job would.

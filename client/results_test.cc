@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -109,6 +110,13 @@ TEST_F(ResultsTest, DeleteRemovesAJobThatHasEnded) {
 
 TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
   const std::string path = WriteDatabase("a.db", 0);
+  for (const auto& [margin, words] :
+       {std::pair("1", "is within 1 point. "), std::pair("1.5", "is within 1.5 points. ")}) {
+    EXPECT_THAT(Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal",
+                           absl::StrCat("--margin=", margin)})
+                    .out,
+                HasSubstr(words));
+  }
   const Ran ran = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--format=jsonl"});
   ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
   const auto row = ParseJson(ran.out.substr(0, ran.out.find('\n')));

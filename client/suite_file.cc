@@ -109,8 +109,8 @@ class SuiteParser {
       return UsageError(
           absl::StrCat(origin_, ": has ", yaml.size(), " bytes; a suite has at most ", kFileBytesMax, "."));
     }
-    if (const std::string why = WhyNotText(yaml); !why.empty()) {
-      return UsageError(absl::StrCat(origin_, ": ", why, "."));
+    if (const absl::Status text = CheckIsText(origin_, yaml); !text.ok()) {
+      return UsageError(absl::StrCat(text.message(), EndsSentence(text.message()) ? "" : "."));
     }
     std::vector<YAML::Node> documents;
     try {
@@ -195,9 +195,19 @@ class SuiteParser {
     return absl::OkStatus();
   }
 
+  // YAML can write a NUL as "\0".
+  absl::Status CheckHasNoNul(absl::string_view name, const YAML::Node& text) const {
+    const size_t nul = text.Scalar().find('\0');
+    if (nul == std::string::npos) return absl::OkStatus();
+    return ErrorAt(text, absl::StrCat(name, " has a NUL at its byte ", nul + 1, ", which no text has"));
+  }
+
   // A scalar unchanged; a list of scalars as a JSON array of strings.
   absl::StatusOr<std::string> ParameterText(const std::string& key, const YAML::Node& value) const {
-    if (value.IsScalar()) return value.Scalar();
+    if (value.IsScalar()) {
+      RETURN_IF_ERROR(CheckHasNoNul(absl::StrCat("\"", key, "\""), value));
+      return value.Scalar();
+    }
     if (!value.IsSequence()) {
       return ErrorAt(value, absl::StrCat("\"", key, "\" must be a value or a list of texts, not ", Kind(value)));
     }
@@ -206,6 +216,7 @@ class SuiteParser {
       if (!item.IsScalar()) {
         return ErrorAt(item, absl::StrCat("\"", key, "\" must be a list of texts; one of them is ", Kind(item)));
       }
+      RETURN_IF_ERROR(CheckHasNoNul(absl::StrCat("a text of \"", key, "\""), item));
       list.push_back(item.Scalar());
     }
     const absl::StatusOr<std::string> text = DumpJson(list);
@@ -216,6 +227,7 @@ class SuiteParser {
   // A key is a scalar, occurs once in its mapping and has a value (without a position if it is missing).
   absl::Status CheckKey(const YAML::Node& key, const YAML::Node& value, std::map<std::string, int>* seen) const {
     if (!key.IsScalar()) return ErrorAt(key, absl::StrCat("a key must be a word, not ", Kind(key)));
+    RETURN_IF_ERROR(CheckHasNoNul("a key", key));
     if (value.IsNull()) return ErrorAt(key, absl::StrCat("\"", key.Scalar(), "\" has no value"));
     const auto [earlier, is_new] = seen->emplace(key.Scalar(), key.Mark().line + 1);
     if (is_new) return absl::OkStatus();
@@ -236,6 +248,7 @@ class SuiteParser {
       }
       case FieldDescriptor::CPPTYPE_STRING: {
         if (!node.IsScalar()) return wrong_type("text");
+        RETURN_IF_ERROR(CheckHasNoNul(Label(field), node));
         if (LooksLikeNumber(node) || LooksLikeTruth(node)) {
           return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be text, not ", node.Scalar(),
                                             " (put quotes around it if it is meant as text)"));

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "base/temporary_file.h"
@@ -146,7 +147,8 @@ absl::StatusOr<std::vector<int64_t>> MissingShards(const std::vector<Shard>& sha
   if (missing.empty() || allow_missing) return missing;
   const std::vector<int64_t> named(missing.begin(), missing.begin() + std::min(missing.size(), kNamedMax));
   return absl::FailedPreconditionError(absl::StrCat("of ", shards[0].count, " shards ", missing.size(),
-                                                    " are missing: ", absl::StrJoin(named, ", "),
+                                                    Plural(std::ssize(missing), " is missing: ", " are missing: "),
+                                                    absl::StrJoin(named, ", "),
                                                     missing.size() > kNamedMax ? ", .." : ""));
 }
 

@@ -151,7 +151,7 @@ TEST_F(MergeTest, EqualsTheSingleRun) {
 
 TEST_F(MergeTest, RefusesWhatDoesNotBelongTogether) {
   const std::string a = Write("a.db", {1, 3}), b = Write("b.db", {2, 3}), c = Write("c.db", {3, 3});
-  ExpectRefused({a, c}, "of 3 shards 1 are missing: 2");
+  ExpectRefused({a, c}, "of 3 shards 1 is missing: 2");
   ExpectRefused({a, b, c, Write("b2.db", {2, 3})}, "are both shard 2/3");
   ExpectRefused({a, b, Write("c4.db", {3, 4})}, "are shards of 3 and of 4");
   ExpectRefused({a, Write("whole.db", {}), c}, "without --shard=I/N");

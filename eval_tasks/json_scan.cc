@@ -277,6 +277,16 @@ absl::StatusOr<Json> JsonRowFile::Read(size_t index) const {
   return row;
 }
 
+namespace {
+
+// The error of a field's text, whose offset is one of the field, as that of the whole row, where that has one.
+absl::Status OfWholeRow(absl::string_view row, const absl::Status& of_field) {
+  const absl::Status whole = ParsePythonJson(row).status();
+  return whole.ok() ? of_field : whole;
+}
+
+}  // namespace
+
 absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::string> names,
                               std::vector<std::string>* all_names) {
   const absl::Status broken = absl::InvalidArgumentError("is not a JSON object");
@@ -292,17 +302,20 @@ absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::stri
     if (!skip_space() || text[at] != '"') return broken;
     const size_t name_end = ValueEnd(text, at);
     if (name_end == absl::string_view::npos) return broken;
-    ASSIGN_OR_RETURN(const Json name, ParseJson(text.substr(at, name_end - at)));
+    const absl::StatusOr<Json> name = ParseJson(text.substr(at, name_end - at));
+    if (!name.ok()) return OfWholeRow(text, name.status());
     at = name_end;
     if (!skip_space() || text[at++] != ':' || !skip_space()) return broken;
     const size_t end = ValueEnd(text, at);
     if (end == absl::string_view::npos || end == at) return broken;
-    const std::string& field = name.get_ref<const std::string&>();
+    const std::string& field = name->get_ref<const std::string&>();
     if (std::find(names.begin(), names.end(), field) != names.end()) {
       if (fields.contains(field)) {
         return absl::InvalidArgumentError(absl::StrCat("duplicate field \"", field, "\""));
       }
-      ASSIGN_OR_RETURN(fields[field], ParsePythonJson(text.substr(at, end - at)));
+      absl::StatusOr<Json> value = ParsePythonJson(text.substr(at, end - at));
+      if (!value.ok()) return OfWholeRow(text, value.status());
+      fields[field] = *std::move(value);
     }
     if (all_names != nullptr) all_names->push_back(field);
     at = end;

@@ -293,7 +293,10 @@ TEST(JsonlTest, MalformedDataIsRejectedWithTheRow) {
       {"gold is no choice", R"({"q":"w","a":"z","i":"1","c":"k","o":["x","y"]})",
        "rows.jsonl: row 1: the gold answer is not among the choices"},
       {"no rows", "\n \n", "rows.jsonl: has no rows; at least 1 is needed"},
-      {"bad UTF-8", "{\"q\":\"\xff\",\"a\":\"x\"}", "rows.jsonl: row 1: not JSON at byte 7"},
+      {"bad UTF-8", "{\"q\":\"\xff\",\"a\":\"x\"}",
+       "rows.jsonl: row 1: not JSON at byte 7: it is not UTF-8, no character begins there"},
+      {"Latin-1", "{\"q\":\"caf\xe9\",\"a\":\"x\"}",
+       "rows.jsonl: row 1: not JSON at byte 10: it is not UTF-8, no character begins there"},
   };
   for (const Case& c : cases) {
     const auto task = MakeJsonlTask(JsonlSpec({{"id", "i"}, {"cluster", "c"}, {"choices", "o"}}), "rows.jsonl", c.rows);

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "eval_tasks/answer.h"
@@ -74,11 +75,18 @@ TEST(TextMetricsTest, WhatNormalisesToNothingIsComparedAsWritten) {
            {"banana", "A", 0, 0, 0},
            {"A+", "A", 0, 0, 0},
            {"A-", "A+", 0, 0, 0},
+           {"A-", "A", 1, 1, 1},
+           {"A", "A-", 0, 0, 0},
+           {"A-", "A-", 1, 1, 1},
+           {"<A-.>", "A-", 1, 1, 1},
+           {"A#", "A", 0, 0, 0},
+           {"A-B", "A-", 0, 0, 0},
+           {"not AA, BA or A1", "A", 0, 0, 0},
            {"A+", "A+", 1, 1, 1},
            {"the answer is A", "A", 0, 1, 0.4},
            {"Answer: (A), I think", "A", 0, 1, 0.4},
            {"it is a cat", "A", 0, 0, 0.4},
-           {"A/B", "A", 0, 0, 0},
+           {"A/B", "A", 0, 1, 0},
            {"London", "The", 0, 0, 0},
            {"the", "The", 1, 1, 1},
            {"a an", "the", 0, 0, 0},
@@ -94,7 +102,7 @@ TEST(TextMetricsTest, WhatNormalisesToNothingIsComparedAsWritten) {
            {"???", "???", 1, 1, 1},
            {"why ???", "???", 0, 1, 2.0 / 3},
            {"!!", "!", 0, 0, 0},
-           {"( A )", "A", 1, 1, 0.5},
+           {"( A )", "A", 1, 1, 1},
            {"( .", "( .", 1, 1, 1},
            {"( .", "( ?", 0, 0, 0.5},
            {"wait...", "...", 0, 0, 0},
@@ -106,6 +114,39 @@ TEST(TextMetricsTest, WhatNormalisesToNothingIsComparedAsWritten) {
     EXPECT_EQ(Score("substring_exact_match", input), row.substring) << row.prediction << " for " << row.gold;
     EXPECT_DOUBLE_EQ(Score("token_f1", input), row.f1) << row.prediction << " for " << row.gold;
   }
+  // Where "B" counts for the gold answer "B", "A" counts for "A".
+  for (const char* frame : {"<$0>",
+                            "_$0_",
+                            "- $0",
+                            ": $0",
+                            "$0:",
+                            "~$0~",
+                            "|$0|",
+                            "/$0/",
+                            "- $0 -",
+                            "@$0",
+                            "&$0;",
+                            "=$0",
+                            "%$0%",
+                            "^$0^",
+                            "$0$$",
+                            "-- <$0>",
+                            "($0)-",
+                            "***$0***",
+                            "Answer: $$\\boxed{$0}$$",
+                            "\\text{$0}",
+                            "it is option_$0.",
+                            "answer=$0",
+                            "<b>$0</b>"}) {
+    for (const char* metric : {"exact_match", "substring_exact_match"}) {
+      const auto score = [&](const char* answer) {
+        return Score(metric, {absl::Substitute(frame, answer), {answer}, {}, {}, {}});
+      };
+      EXPECT_EQ(score("A"), score("B")) << frame << ", " << metric;
+    }
+    EXPECT_EQ(Score("substring_exact_match", {absl::Substitute(frame, "A"), {"A"}, {}, {}, {}}), 1) << frame;
+  }
+  EXPECT_EQ(Score("written_match", {"<A>", {"A"}, {}, {}, {}}), 0) << "signs count";
   for (const char* metric : {"exact_match", "substring_exact_match", "token_f1"}) {
     EXPECT_EQ(Score(metric, {"London", {"The", "Paris"}, {}, {}, {}}), 0) << "one unusable answer of two";
     EXPECT_EQ(Score(metric, {"Paris", {"The", "Paris"}, {}, {}, {}}), 1);
@@ -224,11 +265,15 @@ TEST(ChoiceMetricsTest, AnyOfTheRightContinuationsCounts) {
     }
     input.gold_continuation_indices = {};
     EXPECT_EQ(FindMetric(metric)->Score(input).status().message(),
-              "no gold continuation is named; a choice needs at least 1");
+              "no gold continuation is named (\"gold_continuation_index\"); a choice needs at least 1");
     input.gold_continuation_indices = {0, 3};
     EXPECT_EQ(FindMetric(metric)->Score(input).status().message(),
               "the gold continuation has index 3; there are 3 continuations");
   }
+  input.gold_continuation_indices = {0};
+  input.continuations = {};
+  EXPECT_EQ(FindMetric("multiple_choice_accuracy_normalized")->Score(input).status().message(),
+            "\"continuation_scores\" has 3 and \"continuations\" has 0; each score needs its text");
 }
 
 TEST(ChoiceMetricsTest, OneLeadingSpaceIsNotCounted) {

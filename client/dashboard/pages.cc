@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "base/embedded.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/estimate.h"
 #include "client/report/collect.h"
@@ -285,7 +286,7 @@ Json Facts(const db::JobRow& job, const std::vector<std::string>& variants, cons
                         execution.code_version)] += row.generation_count;
   }
   for (const auto& [execution, count] : counts) {
-    add("Computed by", absl::StrCat(execution, ": ", CountLabel(count), " samples"));
+    add("Computed by", absl::StrCat(execution, ": ", CountLabel(count), Plural(count, " sample", " samples")));
   }
   return facts;
 }
@@ -351,7 +352,8 @@ absl::StatusOr<std::string> JobPage(const std::string& database_path, int64_t jo
   values.update(results);
   const int64_t recorded = results.at("recorded_count").get<int64_t>();
   if (recorded < job.answered_count + job.failed_count) {
-    values["scores_of"] = absl::StrCat(Ago(page->wall_us, now_us), ", over ", CountLabel(recorded), " answers");
+    values["scores_of"] = absl::StrCat(Ago(page->wall_us, now_us), ", over ", CountLabel(recorded),
+                                       Plural(recorded, " answer", " answers"));
   }
   std::vector<db::FailureGroup> failures;
   if (job.failed_count > 0) {

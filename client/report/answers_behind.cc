@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/plural.h"
 #include "client/report/length_label.h"
 #include "client/report/text_format.h"
 
@@ -115,13 +116,15 @@ std::string RestsNote(const stats::Inference& row, const std::vector<AnswerSides
         &note, "; ", at.empty() ? "" : absl::StrCat("at ", at, " "), "it rests on ", behind.answers,
         counts.empty() ? "" : absl::StrCat(" (", counts, ")"), ": ",
         part.can_infer
-            ? absl::StrCat("over the ", CountLabel(part.value_count), " questions without them on either side ",
+            ? absl::StrCat("over the ", CountLabel(part.value_count),
+                           Plural(part.value_count, " question", " questions"), " without them on either side ",
                            Signed(part.difference * scale, decimals), scale == 100 ? " points" : "", " (",
                            Signed(part.low * scale, decimals), " to ", Signed(part.high * scale, decimals), ", ",
                            PEquals(part.p_adjusted), " adjusted alike), ", stats::OutcomeName(part.outcome))
-        : part.value_count > 0 ? absl::StrCat("nothing can be inferred from the ", CountLabel(part.value_count),
-                                              " questions without them on either side")
-                               : "no question is without them on both sides");
+        : part.value_count > 0
+            ? absl::StrCat("nothing can be inferred from the ", CountLabel(part.value_count),
+                           Plural(part.value_count, " question", " questions"), " without them on either side")
+            : "no question is without them on both sides");
   }
   return note;
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/report/excerpt.h"
 #include "client/report/template.h"
@@ -340,6 +341,7 @@ std::string SampleBrowserHtml(const ReportData& data) {
   Json values = {{"selects", Json::array()},
                  {"sample_count", CountLabel(data.samples.size())},
                  {"sample_total", CountLabel(data.sample_total)},
+                 {"questions", std::string(Plural(data.sample_total, "question", "questions"))},
                  {"baseline", data.baseline}};
   const auto add = [&](const char* id, const char* label, const char* all, const auto& options) {
     values["selects"].push_back({{"id", id}, {"label", label}, {"all", all}, {"options", Options(options)}});

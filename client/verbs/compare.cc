@@ -421,7 +421,9 @@ class Compare : public Command {
         &notes, cell_count, rows.front().is_primary_metric ? "" : " other", Plural(cell_count, " cell.", " cells."),
         report.suite.empty() ? "" : " Only the rows \"all tasks\" are primary; read the others as exploratory.",
         "\nThe outcome is by p adjusted",
-        has_worst_value ? absl::StrCat("; equivalent is within ", NumberText(margin_), " points") : "",
+        has_worst_value
+            ? absl::StrCat("; equivalent is within ", NumberText(margin_), margin_ == 1 ? " point" : " points")
+            : "",
         ". Undecided does not mean equal: detectable is the difference that would have been found "
         "four times out of five.\n");
     if (is_found_alone) {
@@ -432,7 +434,7 @@ class Compare : public Command {
     }
     if (is_small) {
       absl::StrAppend(&notes, "By less than the margin: the interval leaves out zero and lies within ",
-                      NumberText(margin_), " points.\n");
+                      NumberText(margin_), margin_ == 1 ? " point.\n" : " points.\n");
     }
     if (adjust_.is_max_t() && !is_max_t && !report.suite.empty()) {
       absl::StrAppend(&notes, "Max-t needs every planned answer of the job; until then it is Holm.\n");

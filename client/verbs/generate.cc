@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/model_session.h"
 #include "client/progress.h"
@@ -95,9 +96,11 @@ class Generate : public Command {
     }
     if (console.out_is_terminal) console.out << "\n";
     console.out.flush();
-    console.err << absl::StrFormat("%d prompt tokens (%d reused) in %.2f s, %d new ones in %.2f s, ended by %s\n",
-                                   result.prompt_token_count(), result.cached_token_count(), result.prefill_us() * 1e-6,
-                                   result.token_ids_size(), result.decode_us() * 1e-6, FinishName(result));
+    console.err << absl::StrFormat("%d prompt %s (%d reused) in %.2f s, %d new %s in %.2f s, ended by %s\n",
+                                   result.prompt_token_count(), Plural(result.prompt_token_count(), "token", "tokens"),
+                                   result.cached_token_count(), result.prefill_us() * 1e-6, result.token_ids_size(),
+                                   Plural(result.token_ids_size(), "one", "ones"), result.decode_us() * 1e-6,
+                                   FinishName(result));
   }
 
   ModelFlags model_;

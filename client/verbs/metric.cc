@@ -98,6 +98,9 @@ absl::StatusOr<Json> ScoreOne(const std::string& name, const Json& line, const M
   if (!metric->needs_continuations && (line.value("prediction", Json()).is_null() || input.gold.empty())) {
     return absl::InvalidArgumentError(absl::StrCat(name, " needs \"prediction\" and at least one \"gold\"."));
   }
+  if (metric->needs_continuations && input.continuation_scores.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " needs \"continuation_scores\"."));
+  }
   return metric->Score(input);
 }
 

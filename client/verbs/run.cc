@@ -12,17 +12,20 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "base/temporary_file.h"
 #include "client/embedded.h"
 #include "client/estimate.h"
 #include "client/jobs.h"
 #include "client/power.h"
+#include "client/report/length_label.h"
 #include "client/report/perplexity.h"
 #include "client/run_flags.h"
 #include "client/verb.h"
 #include "db/reader.h"
 #include "db/stats/estimates.h"
+#include "db/stats/tested_lengths.h"
 
 namespace varifocal::client {
 namespace {
@@ -33,7 +36,8 @@ absl::Status PrintScores(const std::string& db_path, int64_t job_id, Console& co
   ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_path));
   ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader->Variants(job_id));
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader->Metrics(job_id));
-  ASSIGN_OR_RETURN(const std::vector<stats::Estimate> estimates, stats::EstimateScores(*reader, job_id));
+  ASSIGN_OR_RETURN(const stats::TestedLengths tested, stats::TestedLengths::Read(*reader, job_id));
+  ASSIGN_OR_RETURN(const std::vector<stats::Estimate> estimates, stats::EstimateScores(*reader, job_id, tested));
   std::map<std::string, std::string> primary;
   for (const db::TaskMetricRecord& metric : metrics) {
     if (metric.metric_index == 0) primary[metric.task] = metric.metric;
@@ -56,7 +60,7 @@ absl::Status PrintScores(const std::string& db_path, int64_t job_id, Console& co
     const auto [at, is_new] =
         row_at.emplace(std::make_tuple(estimate.task, metric, estimate.context_length), rows.size());
     if (is_new) {
-      rows.push_back({estimate.task, metric, WithThousands(estimate.context_length)});
+      rows.push_back({estimate.task, metric, report::ExactLengthLabel(tested, estimate.task, estimate.context_length)});
       rows.back().resize(titles.size());
     }
     std::string text = estimate.mean.has_value() ? absl::StrFormat("%.3f", *estimate.mean) : std::string("-");
@@ -154,7 +158,8 @@ class RunHere : public Command {
                                (job.state() == v1::Job::SUCCEEDED && job.progress().failed_count() > 0);
     if (job.progress().done_count() > 0) {
       console.err << job.name() << " is in the database already: " << WithThousands(job.progress().done_count())
-                  << " of " << WithThousands(job.progress().planned_count()) << " samples are answered.\n";
+                  << " of " << WithThousands(job.progress().planned_count())
+                  << Plural(job.progress().planned_count(), " sample is", " samples are") << " answered.\n";
     }
     if (is_unfinished) {
       v1::ResumeJobRequest resume;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/files.h"
 #include "client/model_session.h"
@@ -160,7 +161,8 @@ class Score : public Command {
                       Console& console) const {
     if (text != nullptr) {
       const int scored = std::max(0, text->token_ids_size() - 1);
-      console.out << absl::StrFormat("log-likelihood %.6f over %d tokens", text->log_likelihood(), scored);
+      console.out << absl::StrFormat("log-likelihood %.6f over %d %s", text->log_likelihood(), scored,
+                                     Plural(scored, "token", "tokens"));
       if (scored > 0) console.out << absl::StrFormat(", %.6f each", text->log_likelihood() / scored);
       console.out << "\n";
       for (int i = 0; per_token_ && i < text->token_log_probs_size(); ++i) {

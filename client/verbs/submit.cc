@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/estimate.h"
 #include "client/job_flags.h"
@@ -61,7 +62,7 @@ class Submit : public Command {
     }
     console.out << job.name() << " " << StateName(job.state()) << ": " << job.suite() << " for "
                 << absl::StrJoin(job.variants(), ", ") << ", " << WithThousands(job.progress().planned_count())
-                << " samples.\n";
+                << Plural(job.progress().planned_count(), " sample.\n", " samples.\n");
     console.err << "Follow it: varifocal watch " << job.name();
     if (global.daemon.address != DaemonTarget().address) console.err << " --daemon=" << global.daemon.address;
     console.err << "\n";

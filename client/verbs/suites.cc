@@ -32,17 +32,13 @@ class ShowSuites : public Command {
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     if (suite_ == "import-helmet") return import_.Run(console);
     RETURN_IF_ERROR(import_.CheckUnused());
-    if (!suite_.empty() && console.format == Format::kText && !global.daemon_given) {
-      ASSIGN_OR_RETURN(const v1::SuiteConfig config, ReadSuite(suite_));
+    if (!suite_.empty() && !global.daemon_given) {
       const auto text = BuiltInSuiteText(suite_);
-      if (text.has_value()) {
+      if (!text.has_value()) return CheckFile(console);
+      if (console.format == Format::kText) {
         console.out << std::string(*text);
-      } else {
-        ASSIGN_OR_RETURN(const SuiteSpec spec, ToSuiteSpec(config));
-        RETURN_IF_ERROR(CheckTasks(spec));
-        console.out << suite_ << " is a valid suite.\n";
+        return ExitCode::kDone;
       }
-      return ExitCode::kDone;
     }
     std::vector<NamedText> suites;
     if (global.daemon_given) {
@@ -60,15 +56,7 @@ class ShowSuites : public Command {
       for (const std::string& name : BuiltInSuiteNames())
         suites.push_back({name, std::string(*BuiltInSuiteText(name))});
     }
-    Rows rows(console, {{.key = "name", .title = "suite"},
-                        {.key = "tasks", .title = "tasks", .text = Joined("tasks")},
-                        {.key = "lengths", .title = "lengths", .text = Joined("lengths")},
-                        {.key = "samples", .title = "samples", .right_aligned = true, .text = Samples},
-                        {.key = "description", .title = "what for", .text = [](const Json& row) {
-                           // The first sentence; JSON and `suites NAME` have it all.
-                           const std::string text = row.at("description").get<std::string>();
-                           return text.substr(0, text.find(". "));
-                         }}});
+    Rows rows = Table(console);
     std::vector<std::string> names;
     bool found = false;
     for (const NamedText& suite : suites) {
@@ -77,11 +65,7 @@ class ShowSuites : public Command {
       found = true;
       ASSIGN_OR_RETURN(const v1::SuiteConfig config, ParseSuite(suite.yaml, suite.name));
       ASSIGN_OR_RETURN(const SuiteSpec spec, ToSuiteSpec(config));
-      Json row = {{"name", suite.name},      {"tasks", Json::array()},       {"lengths", spec.lengths},
-                  {"samples", spec.samples}, {"samples_at", Json::object()}, {"description", spec.description}};
-      for (const auto& [length, samples] : spec.samples_at) row["samples_at"][absl::StrCat(length)] = samples;
-      for (const TaskSpec& task : spec.tasks) row["tasks"].push_back(task.name);
-      RETURN_IF_ERROR(rows.Add(std::move(row)));
+      RETURN_IF_ERROR(rows.Add(RowOf(suite.name, spec)));
     }
     if (!found && !suite_.empty()) {
       return UsageError(absl::StrCat("No suite is called \"", suite_, "\"", DidYouMean(suite_, names)));
@@ -91,6 +75,44 @@ class ShowSuites : public Command {
   }
 
  private:
+  absl::StatusOr<ExitCode> CheckFile(Console& console) const {
+    ASSIGN_OR_RETURN(const v1::SuiteConfig config, ReadSuite(suite_));
+    ASSIGN_OR_RETURN(const SuiteSpec spec, ToSuiteSpec(config));
+    RETURN_IF_ERROR(CheckTasks(spec));
+    if (console.format == Format::kText) {
+      console.out << suite_ << " is a valid suite.\n";
+      return ExitCode::kDone;
+    }
+    Rows rows = Table(console);
+    RETURN_IF_ERROR(rows.Add(RowOf(spec.name, spec)));
+    RETURN_IF_ERROR(rows.Finish("No suites."));
+    return ExitCode::kDone;
+  }
+
+  static Rows Table(Console& console) {
+    return Rows(console, {{.key = "name", .title = "suite"},
+                          {.key = "tasks", .title = "tasks", .text = Joined("tasks")},
+                          {.key = "lengths", .title = "lengths", .text = Joined("lengths")},
+                          {.key = "samples", .title = "samples", .right_aligned = true, .text = Samples},
+                          {.key = "description", .title = "what for", .text = [](const Json& row) {
+                             // The first sentence; JSON and `suites NAME` have it all.
+                             const std::string text = row.at("description").get<std::string>();
+                             return text.substr(0, text.find(". "));
+                           }}});
+  }
+
+  static Json RowOf(const std::string& name, const SuiteSpec& spec) {
+    Json row = {{"name", name},
+                {"tasks", Json::array()},
+                {"lengths", spec.lengths},
+                {"samples", spec.samples},
+                {"samples_at", Json::object()},
+                {"description", spec.description}};
+    for (const auto& [length, samples] : spec.samples_at) row["samples_at"][absl::StrCat(length)] = samples;
+    for (const TaskSpec& task : spec.tasks) row["tasks"].push_back(task.name);
+    return row;
+  }
+
   // Reads the files of the tasks.
   static absl::Status CheckTasks(const SuiteSpec& spec) {
     for (const TaskSpec& task : spec.tasks) {
@@ -131,7 +153,8 @@ constinit const Verb kSuitesVerb = {
     .summary = "list built-in suites, print one as YAML, check a suite file",
     .about =
         R"(Without SUITE: one line per built-in suite. With the name of one: its YAML, as a template for your own. With the
-path of a file: whether it is a valid suite whose data files can be read, and if not, the line and the reason.
+path of a file: whether it is a valid suite whose data files can be read, and if not, the line and the reason;
+with --format=json, csv or jsonl the row of the suite, as in the list.
 With import-helmet: writes suites, rows and a manifest from a checkout of HELMET and its data (docs/helmet.md). What
 cannot be imported is reported on standard error, everything else is written, and the exit code is 1.)",
     .examples =

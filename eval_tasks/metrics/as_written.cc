@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "absl/strings/ascii.h"
 #include "eval_tasks/metrics/normalize.h"
 #include "eval_tasks/python/text.h"
 
@@ -15,6 +16,16 @@ bool IsMarkBefore(CodePoint point) {
 }
 bool IsMarkAfter(CodePoint point) {
   return point < 128 && absl::string_view("\"'`*)]}.,;:!?").find(point) != std::string::npos;
+}
+
+bool IsPunctuation(CodePoint point) { return IsAsciiPunctuation(point) && point != '+' && point != '#'; }
+
+bool IsIgnoredBefore(CodePoint point, AnswerEnds ends) {
+  return ends == AnswerEnds::kMarks ? IsMarkBefore(point) : IsPunctuation(point);
+}
+bool IsIgnoredAfter(CodePoint point, AnswerEnds ends) {
+  if (ends == AnswerEnds::kMarks) return IsMarkAfter(point);
+  return IsPunctuation(point) && !(point == '-' && ends == AnswerEnds::kPunctuationButMinus);
 }
 
 // One space for each run of white space, none at the ends.
@@ -30,14 +41,14 @@ PythonText WithSingleSpaces(absl::string_view text) {
   return points;
 }
 
-PythonText WithoutMarks(const PythonText& text) {
+PythonText WithoutMarks(const PythonText& text, AnswerEnds ends) {
   size_t begin = 0, end = text.size();
-  while (begin < end && (text[begin] == ' ' || IsMarkBefore(text[begin]))) ++begin;
-  while (begin < end && (text[end - 1] == ' ' || IsMarkAfter(text[end - 1]))) --end;
+  while (begin < end && (text[begin] == ' ' || IsIgnoredBefore(text[begin], ends))) ++begin;
+  while (begin < end && (text[end - 1] == ' ' || IsIgnoredAfter(text[end - 1], ends))) --end;
   return begin == end ? text : PythonText(text.begin() + begin, text.begin() + end);
 }
 
-PythonText Bare(absl::string_view text) { return WithoutMarks(WithSingleSpaces(text)); }
+PythonText Bare(absl::string_view text, AnswerEnds ends) { return WithoutMarks(WithSingleSpaces(text), ends); }
 
 // Whether marks alone are between text[at] and white space or the end, going by `step`. A mark that is doubled is
 // another one: "!" is not in "!!".
@@ -49,16 +60,30 @@ bool EndsAt(const PythonText& text, std::ptrdiff_t at, std::ptrdiff_t step, IsMa
   return !is_inside();
 }
 
-}  // namespace
-
-bool EqualsAsWritten(absl::string_view prediction, absl::string_view gold) {
-  const PythonText bare = Bare(gold);
-  return !bare.empty() && PythonLower(Bare(prediction)) == PythonLower(bare);
+bool IsWhole(const PythonText& text, std::ptrdiff_t begin, std::ptrdiff_t end, AnswerEnds ends) {
+  if (ends == AnswerEnds::kMarks) {
+    return EndsAt(text, begin - 1, -1, &IsMarkBefore, text[begin]) && EndsAt(text, end, 1, &IsMarkAfter, text[end - 1]);
+  }
+  return (begin == 0 || text[begin - 1] == ' ' || IsIgnoredBefore(text[begin - 1], ends)) &&
+         (end == std::ssize(text) || text[end] == ' ' || IsIgnoredAfter(text[end], ends));
 }
 
-bool HoldsAsWritten(absl::string_view prediction, absl::string_view gold) {
-  if (EqualsAsWritten(prediction, gold)) return true;
-  PythonText wanted = Bare(gold), text = WithSingleSpaces(prediction);
+}  // namespace
+
+AnswerEnds EndsOf(absl::string_view gold) {
+  if (!std::any_of(gold.begin(), gold.end(), [](char c) { return absl::ascii_isalpha(c); })) return AnswerEnds::kMarks;
+  const bool has_minus = Bare(gold, AnswerEnds::kPunctuationButMinus).back() == '-';
+  return has_minus ? AnswerEnds::kPunctuationButMinus : AnswerEnds::kPunctuation;
+}
+
+bool EqualsAsWritten(absl::string_view prediction, absl::string_view gold, AnswerEnds ends) {
+  const PythonText bare = Bare(gold, ends);
+  return !bare.empty() && PythonLower(Bare(prediction, ends)) == PythonLower(bare);
+}
+
+bool HoldsAsWritten(absl::string_view prediction, absl::string_view gold, AnswerEnds ends) {
+  if (EqualsAsWritten(prediction, gold, ends)) return true;
+  PythonText wanted = Bare(gold, ends), text = WithSingleSpaces(prediction);
   if (wanted.empty()) return false;
   if (!NormalizedWords(gold).empty()) {
     wanted = PythonLower(wanted);
@@ -68,19 +93,18 @@ bool HoldsAsWritten(absl::string_view prediction, absl::string_view gold) {
     found = std::search(found, text.end(), wanted.begin(), wanted.end());
     if (found == text.end()) return false;
     const std::ptrdiff_t begin = found - text.begin(), end = begin + std::ssize(wanted);
-    if (EndsAt(text, begin - 1, -1, &IsMarkBefore, wanted.front()) &&
-        EndsAt(text, end, 1, &IsMarkAfter, wanted.back())) {
-      return true;
-    }
+    if (IsWhole(text, begin, end, ends)) return true;
   }
 }
 
-std::vector<std::string> WordsAsWritten(absl::string_view text) {
+std::vector<std::string> WordsAsWritten(absl::string_view text, AnswerEnds ends) {
   std::vector<std::string> words;
   const PythonText points = PythonLower(WithSingleSpaces(text));
   for (auto begin = points.begin(); begin != points.end();) {
     const auto end = std::find(begin, points.end(), ' ');
-    words.push_back(ToUtf8(WithoutMarks(PythonText(begin, end))));
+    const PythonText word(begin, end);
+    const bool is_left_out = ends != AnswerEnds::kMarks && std::all_of(begin, end, IsPunctuation);
+    if (!is_left_out) words.push_back(ToUtf8(WithoutMarks(word, ends)));
     begin = end == points.end() ? end : end + 1;
   }
   return words;

@@ -22,7 +22,8 @@ absl::Status Check(const MetricInput& input) {
                                                    " scored; a choice needs at least 2"));
   }
   if (input.gold_continuation_indices.empty()) {
-    return absl::InvalidArgumentError("no gold continuation is named; a choice needs at least 1");
+    return absl::InvalidArgumentError(
+        "no gold continuation is named (\"gold_continuation_index\"); a choice needs at least 1");
   }
   for (const int index : input.gold_continuation_indices) {
     if (index >= 0 && static_cast<size_t>(index) < count) continue;
@@ -63,9 +64,9 @@ absl::StatusOr<double> ScoreMultipleChoice(const MetricInput& input) {
 absl::StatusOr<double> ScoreMultipleChoiceNormalized(const MetricInput& input) {
   RETURN_IF_ERROR(Check(input));
   if (input.continuations.size() != input.continuation_scores.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the counts of scored continuations and of their texts differ: ", input.continuation_scores.size(),
-                     " and ", input.continuations.size()));
+    return absl::InvalidArgumentError(absl::StrCat("\"continuation_scores\" has ", input.continuation_scores.size(),
+                                                   " and \"continuations\" has ", input.continuations.size(),
+                                                   "; each score needs its text"));
   }
   std::vector<double> values;
   for (size_t i = 0; i < input.continuations.size(); ++i) {

@@ -1,15 +1,9 @@
 #include "eval_tasks/metrics/normalize.h"
 
 #include "absl/strings/str_join.h"
-#include "eval_tasks/python/text.h"
 
 namespace varifocal {
 namespace {
-
-bool IsAsciiPunctuation(CodePoint point) {
-  return (point >= 33 && point <= 47) || (point >= 58 && point <= 64) || (point >= 91 && point <= 96) ||
-         (point >= 123 && point <= 126);
-}
 
 bool IsArticle(const PythonText& points, size_t begin, size_t end) {
   const size_t length = end - begin;
@@ -18,6 +12,11 @@ bool IsArticle(const PythonText& points, size_t begin, size_t end) {
 }
 
 }  // namespace
+
+bool IsAsciiPunctuation(CodePoint point) {
+  return (point >= 33 && point <= 47) || (point >= 58 && point <= 64) || (point >= 91 && point <= 96) ||
+         (point >= 123 && point <= 126);
+}
 
 std::vector<std::string> NormalizedWords(absl::string_view text) {
   PythonText points;

@@ -12,11 +12,14 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "eval_tasks/python/text.h"
 
 namespace varifocal {
 
 std::string NormalizeAnswer(absl::string_view text);
 std::vector<std::string> NormalizedWords(absl::string_view text);  // the words that NormalizeAnswer joins by spaces
 int64_t CountCharacters(absl::string_view text);                   // code points
+
+bool IsAsciiPunctuation(CodePoint point);  // what normalisation drops
 
 }  // namespace varifocal

@@ -73,16 +73,20 @@ int CountGoldsInside(const MetricInput& input) {
 }  // namespace
 
 absl::StatusOr<double> ScoreExactMatch(const MetricInput& input) {
-  return Best(input, std::equal_to<TextWords>(), &EqualsAsWritten);
+  return Best(input, std::equal_to<TextWords>(), [](const std::string& prediction, const std::string& gold) {
+    return EqualsAsWritten(prediction, gold, EndsOf(gold));
+  });
 }
 
 absl::StatusOr<double> ScoreSubstringExactMatch(const MetricInput& input) {
-  return Best(input, &Holds, &HoldsAsWritten);
+  return Best(input, &Holds, [](const std::string& prediction, const std::string& gold) {
+    return HoldsAsWritten(prediction, gold, EndsOf(gold));
+  });
 }
 
 absl::StatusOr<double> ScoreTokenF1(const MetricInput& input) {
   return Best(input, &TokenF1, [](absl::string_view prediction, absl::string_view gold) {
-    return TokenF1(WordsAsWritten(prediction), WordsAsWritten(gold));
+    return TokenF1(WordsAsWritten(prediction, EndsOf(gold)), WordsAsWritten(gold, EndsOf(gold)));
   });
 }
 

@@ -179,7 +179,12 @@ absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationReques
   work.top_p = request.decode.top_p.value_or(1);
   work.seed = sample.sampling_seed;
   work.stop = sample.stop_strings;
-  if (!sample.gold_token_ids.empty()) work.scored = {sample.gold_token_ids};
+  // A gold answer with a token that the model lacks is not scored; the question is asked all the same.
+  const auto is_known = [&](int32_t id) { return id < model_->config.vocabulary_size; };
+  if (!sample.gold_token_ids.empty() &&
+      std::all_of(sample.gold_token_ids.begin(), sample.gold_token_ids.end(), is_known)) {
+    work.scored = {sample.gold_token_ids};
+  }
   engine_request.work = std::move(work);
   return engine_request;
 }

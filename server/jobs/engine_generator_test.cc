@@ -238,6 +238,26 @@ TEST(GoldTest, HasTheBitsOfScoringTheSameText) {
   EXPECT_GT(other_count, 0);
 }
 
+// Of a tokenizer with added tokens, that the model has no row for.
+TEST(GoldTest, AGoldAnswerWithATokenThatTheModelLacksIsNotScored) {
+  Fixture fixture = MakeFixture("models/baseline");
+  fixture.model->config.vocabulary_size = 120;
+  fixture.model->config.max_position = 4096;
+  for (const auto& [gold, is_scored] :
+       std::vector<std::pair<std::vector<int32_t>, bool>>{{{5, 119}, true}, {{5, 120}, false}, {{400, 5}, false}}) {
+    Sample sample;
+    sample.token_ids = {3, 4};
+    sample.max_new_tokens = 4;
+    sample.gold_token_ids = gold;
+    fixture.generator->Start({std::make_shared<const Sample>(sample), {}, {}, false, ""},
+                             [](const absl::StatusOr<Generation>&) {});
+    const GenerateWork& work = std::get<GenerateWork>(fixture.engine->asked.back().request.work);
+    EXPECT_EQ(work.scored.size(), is_scored ? 1u : 0u) << gold.front();
+    EXPECT_EQ(work.max_new_tokens, 4) << "the question is asked";
+    fixture.engine->Finish(fixture.engine->asked.size() - 1, absl::CancelledError("ended"));
+  }
+}
+
 // Tokens that a task gives are run as they are, each after its own context.
 TEST(TokensTest, AreRunAsGiven) {
   Fixture fixture = MakeFixture("models/baseline");
@@ -259,7 +279,7 @@ TEST(TokensTest, AreRunAsGiven) {
 
 // The engine is asked for the spans and bins of the sample, and its heads become rows; else nothing is asked.
 TEST(EngineGeneratorTest, InspectionIsAskedForAndSummarized) {
-  const Fixture fixture = MakeFixture("models/baseline/tokenizer.json");
+  const Fixture fixture = MakeFixture("models/baseline");
   fixture.model->config.max_position = 4096;
   fixture.model->config.head_count = 2;
   Sample sample;
