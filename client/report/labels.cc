@@ -88,12 +88,7 @@ std::vector<Label> MakeLabels(const ReportData& data) {
   std::vector<Label> labels;
   std::vector<const db::JobRow*> jobs = {&data.job};
   for (const db::JobRow& job : data.other_jobs) jobs.push_back(&job);
-  bool is_mixed = false, has_worst_value = false, has_none = false;
-  for (const std::string& task : data.tasks) {
-    const db::TaskMetricRecord* metric = data.primary_metric(task);
-    if (metric == nullptr) continue;
-    (metric->worst_value.has_value() ? has_worst_value : has_none) = true;
-  }
+  bool is_mixed = false;
   const auto is_imported = [&](const db::JobRow& job) {  // then nothing can be resumed
     for (size_t i = 0; i < data.keys.size(); ++i) {
       if (data.keys[i].job_id == job.job_id && db::IsImported(data.variants[i])) return true;
@@ -110,7 +105,7 @@ std::vector<Label> MakeLabels(const ReportData& data) {
     if (job->failed_count > 0) {
       labels.push_back(
           {"failed", absl::StrCat(of, CountLabel(job->failed_count), " of ", CountLabel(job->planned_count),
-                                  " samples failed and ", FailuresCountAs(has_worst_value, has_none),
+                                  " samples failed and ", FailuresCountAs(data.HasWorstValue(), data.LacksWorstValue()),
                                   is_imported(*job) ? "." : "; varifocal resume asks them again.")});
     }
   }

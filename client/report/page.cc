@@ -11,6 +11,7 @@
 #include "client/report/depth_map.h"
 #include "client/report/effective_length_table.h"
 #include "client/report/group_table.h"
+#include "client/report/result_rows.h"
 #include "client/report/sample_browser.h"
 #include "client/report/score_table.h"
 #include "client/report/svg_chart.h"
@@ -180,11 +181,12 @@ std::string ReportPage(const ReportData& data) {
   }
   // Of a sweep's variants the baseline alone would be left, which every drawing of the sweep has.
   const bool is_all_swept = !data.versus.empty() && data.swept.size() == data.versus.size();
-  const std::string scores = is_all_swept
-                                 ? ""
-                                 : ChartGrid(ScoreFigures(data), "score", data.baseline,
-                                             "Mean score by context length with its interval; each drawing has its own "
-                                             "axis. A failed answer counts as the worst value.");
+  const std::string scores =
+      is_all_swept ? ""
+                   : ChartGrid(ScoreFigures(data), "score", data.baseline,
+                               absl::StrCat("Mean score by context length with its interval; each drawing has its own "
+                                            "axis. A failed answer ",
+                                            FailureInScore(data.HasWorstValue(), data.LacksWorstValue()), "."));
   const std::vector<Figure> difference_figures = DifferenceFigures(data);
   const std::string differences =
       ChartGrid(difference_figures, "difference", data.baseline,

@@ -215,6 +215,20 @@ std::string TrainedLabel(const std::string& attention_json) {
 
 }  // namespace
 
+namespace {
+
+bool HasPrimaryMetric(const ReportData& data, bool with_worst_value) {
+  return std::any_of(data.tasks.begin(), data.tasks.end(), [&](const std::string& task) {
+    const db::TaskMetricRecord* metric = data.primary_metric(task);
+    return metric != nullptr && metric->worst_value.has_value() == with_worst_value;
+  });
+}
+
+}  // namespace
+
+bool ReportData::HasWorstValue() const { return HasPrimaryMetric(*this, true); }
+bool ReportData::LacksWorstValue() const { return HasPrimaryMetric(*this, false); }
+
 bool ReportData::IsEnded() const {
   const auto is_ended = [](const db::JobRow& of) {
     return db::IsSettled(of.state) || (of.planned_count > 0 && of.answered_count + of.failed_count >= of.planned_count);

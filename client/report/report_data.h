@@ -108,6 +108,9 @@ struct ReportData {
   std::vector<std::string> VariantNames() const;
   // No answers are to come: every planned sample of the jobs has an answer or has failed, or the job has ended.
   bool IsEnded() const;
+  // Whether a primary metric has a worst value, as which a failed answer counts, and whether one has none.
+  bool HasWorstValue() const;
+  bool LacksWorstValue() const;
   // "8K", "7 to 8 prompt tokens"; an empty task: of the mean over tasks.
   std::string Length(const std::string& task, int64_t length) const;
   const db::VariantRecord& variant(const std::string& name) const;

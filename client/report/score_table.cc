@@ -7,6 +7,7 @@
 #include "client/report/columns.h"
 #include "client/report/length_label.h"
 #include "client/report/perplexity.h"
+#include "client/report/result_rows.h"
 #include "client/report/text_format.h"
 #include "client/report/verdict.h"
 
@@ -161,8 +162,8 @@ void ForEachScoreRow(const ReportData& data, Use use) {
 }
 
 std::string ScoreNote(const ReportData& data) {
-  std::string note =
-      "Intervals are over clusters of questions that share a context; a failed answer counts as the worst value.";
+  std::string note = absl::StrCat("Intervals are over clusters of questions that share a context; a failed answer ",
+                                  FailureInScore(data.HasWorstValue(), data.LacksWorstValue()), ".");
   for (const Label& label : SourceLabels(data)) absl::StrAppend(&note, " ", label.explanation);
   return note + LengthNote(data.tested);
 }
