@@ -90,7 +90,14 @@ absl::Status CheckFile(const std::string& path, bool may_create) {
   int error = errno;
   close(fd);
   if (count < 0) return ErrnoStatus(path, error);
-  // A power loss during a checkpoint may tear the first page, or leave a file of no bytes, while the log has all of it.
+  if (count == 0 && HasLog(path)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path,
+                     ": the file has 0 bytes beside a write-ahead log, which SQLite "
+                     "would delete; `truncate -s 4096` of a copy of both recovers what "
+                     "the log has"));
+  }
+  // A power loss during a checkpoint may tear the first page while the log has it.
   if (HasLog(path)) return absl::OkStatus();
   if (count == 0) {
     if (may_create) return absl::OkStatus();

