@@ -123,20 +123,21 @@ TEST_F(WriterTest, AFileOfVersionTwoIsMigratedAndKeepsItsRows) {
   {
     auto old = *sqlite::Database::Open(path, {});
     ASSERT_TRUE(
-        old->Execute("DROP TRIGGER generations_count_insert; DROP TRIGGER generations_count_delete;"
-                     "DROP TRIGGER generations_count_update; DROP TABLE cell_counts;"
-                     "DROP VIEW v_variants; ALTER TABLE models DROP COLUMN function_sha256;"
-                     "ALTER TABLE models DROP COLUMN function_json; ALTER TABLE models DROP COLUMN parameter_count;"
-                     "ALTER TABLE models DROP COLUMN training_arm; ALTER TABLE models DROP COLUMN training_seed;"
-                     "ALTER TABLE models DROP COLUMN training_tokens;"
-                     "DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"
-                     "DROP TABLE called_models; DROP TABLE mixed_jobs; DROP TABLE job_charges; DROP TABLE job_starts; DROP VIEW "
-                     "v_samples; CREATE VIEW v_samples AS SELECT 1 AS job_id;"
-                     "ALTER TABLE samples DROP COLUMN depth;"
-                     "ALTER TABLE models DROP COLUMN focal_temperature_json;"
-                     "ALTER TABLE generations DROP COLUMN pairs_visible_share;"
-                     "ALTER TABLE generations DROP COLUMN largest_group_share;"
-                     "UPDATE schema_version SET version = 2")
+        old->Execute(
+               "DROP TRIGGER generations_count_insert; DROP TRIGGER generations_count_delete;"
+               "DROP TRIGGER generations_count_update; DROP TABLE cell_counts;"
+               "DROP VIEW v_variants; ALTER TABLE models DROP COLUMN function_sha256;"
+               "ALTER TABLE models DROP COLUMN function_json; ALTER TABLE models DROP COLUMN parameter_count;"
+               "ALTER TABLE models DROP COLUMN training_arm; ALTER TABLE models DROP COLUMN training_seed;"
+               "ALTER TABLE models DROP COLUMN training_tokens;"
+               "DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"
+               "DROP TABLE called_models; DROP TABLE mixed_jobs; DROP TABLE job_charges; DROP TABLE job_starts; DROP VIEW "
+               "v_samples; CREATE VIEW v_samples AS SELECT 1 AS job_id;"
+               "ALTER TABLE samples DROP COLUMN depth;"
+               "ALTER TABLE models DROP COLUMN focal_temperature_json;"
+               "ALTER TABLE generations DROP COLUMN pairs_visible_share;"
+               "ALTER TABLE generations DROP COLUMN largest_group_share;"
+               "UPDATE schema_version SET version = 2")
             .ok());
   }
   EXPECT_EQ((*Reader::Open(path))->Job(job_id)->state, JobState::kQueued) << "readers accept the old file unmigrated";

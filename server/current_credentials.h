@@ -18,8 +18,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
-#include "server/rpc/access.h"
 #include "server/front/tls_material.h"
+#include "server/rpc/access.h"
 
 namespace varifocal {
 

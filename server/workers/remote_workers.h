@@ -39,7 +39,7 @@ struct RemoteWorkersOptions {
   int in_flight = 8;                     // requests of one worker
   int attempts_max = 8;                  // workers that may be lost with one request
   bool allow_mixed = false;              // accept workers of several backends and instruction sets
-  std::chrono::milliseconds period = std::chrono::seconds(1);            // between looks at the workers
+  std::chrono::milliseconds period = std::chrono::seconds(1);  // between looks at the workers
   // For the first worker to answer; 0: as long as it takes, since the machines may start in any order.
   std::chrono::milliseconds connect_timeout = std::chrono::milliseconds(0);
 };
