@@ -141,7 +141,8 @@ absl::StatusOr<int> FrontConnection::OpenServer() {
 }
 
 uint32_t FrontConnection::ClientEvents() const {
-  const bool reads = unread_.empty() && gate_.to_server.empty();
+  // The little that comes before gRPC has the connection is kept.
+  const bool reads = unread_.empty() && (server_fd_ < 0 || gate_.to_server.empty());
   return (reads ? EPOLLIN : 0u) | (to_client_.empty() ? 0u : EPOLLOUT);
 }
 

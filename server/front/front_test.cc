@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/front/connection.h"
 #include "tests/faults/loopback.h"
 #include "tests/support/http2_frames.h"
 
@@ -94,6 +96,24 @@ TEST_F(FrontTest, BytesGoBothWaysOnceTheSettingsHaveCome) {
   EXPECT_EQ(callers_.Of("inproc").address, "inproc");
   shutdown(client.fd(), SHUT_WR);
   EXPECT_TRUE(server.DrainUntilClosed(60'000));
+}
+
+// The first bytes may come in any pieces, each read on its own.
+TEST(FrontConnectionTest, ReadsOnUntilTheSettingsAreWhole) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const FrameLimits limits;
+  SharedRates shared(limits);
+  FrontConnection connection(ends[0], Caller(), limits, &shared, nullptr, 0);
+  for (const char byte : FirstBytes()) {
+    EXPECT_FALSE(connection.WantsServer());
+    ASSERT_NE(connection.ClientEvents() & EPOLLIN, 0u);
+    ASSERT_EQ(write(ends[1], &byte, 1), 1);
+    ASSERT_TRUE(connection.ReadClient(1).ok());
+  }
+  EXPECT_TRUE(connection.WantsServer());
+  close(ends[1]);
+  EXPECT_FALSE(connection.ReadClient(1).ok());
 }
 
 TEST_F(FrontTest, AFullListenerClosesWhoeverIsIdle) {
