@@ -23,9 +23,10 @@ using ::testing::ExitedWithCode;
 
 constexpr int64_t kFlushMilliseconds = 60'000;
 
-class LogTargetTest : public ::testing::Test {
+// Named so that it runs before tests that start threads: it forks.
+class LogTargetDeathTest : public ::testing::Test {
  protected:
-  LogTargetTest() {
+  LogTargetDeathTest() {
     std::string pattern = testing::TempDir() + "/log_XXXXXX";
     EXPECT_NE(mkdtemp(pattern.data()), nullptr);
     path_ = pattern + "/lines";
@@ -37,7 +38,7 @@ class LogTargetTest : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(LogTargetTest, StandardErrorHasLinesFromTheLevelOn) {
+TEST_F(LogTargetDeathTest, StandardErrorHasLinesFromTheLevelOn) {
   EXPECT_EXIT(
       {
         Log(LogLevel::kDebug, "dropped");
@@ -52,7 +53,7 @@ TEST_F(LogTargetTest, StandardErrorHasLinesFromTheLevelOn) {
       ExitedWithCode(0), "^[^\n]* I before key=\"a b\"\n[^\n]* E behind empty=\"\"\n$");
 }
 
-TEST_F(LogTargetTest, ARotatedFileIsMadeAgain) {
+TEST_F(LogTargetDeathTest, ARotatedFileIsMadeAgain) {
   EXPECT_EXIT(
       {
         bool held = LogThroughQueue({.file = path_, .is_json = true}).ok();
@@ -72,7 +73,7 @@ TEST_F(LogTargetTest, ARotatedFileIsMadeAgain) {
 }
 
 // A limit of the file's size, of which 40 bytes are left.
-TEST_F(LogTargetTest, WhatTheFileDoesNotTakeGoesToStandardError) {
+TEST_F(LogTargetDeathTest, WhatTheFileDoesNotTakeGoesToStandardError) {
   constexpr size_t kBytesMax = 4096;
   std::ofstream(path_) << std::string(kBytesMax - 40, '.');
   EXPECT_EXIT(
@@ -90,7 +91,7 @@ TEST_F(LogTargetTest, WhatTheFileDoesNotTakeGoesToStandardError) {
       ExitedWithCode(0), "^s_longer_than_the_file_may_be\n[^\n]* I another\n$");
 }
 
-TEST_F(LogTargetTest, AFileThatCannotBeOpenedIsAnError) {
+TEST_F(LogTargetDeathTest, AFileThatCannotBeOpenedIsAnError) {
   EXPECT_TRUE(absl::IsNotFound(LogThroughQueue({.file = path_ + "/below"})));
   const absl::Status device = LogThroughQueue({.file = "/dev/null"});
   EXPECT_EQ(device.message(), "/dev/null is not a regular file");

@@ -57,8 +57,7 @@ for check in "$@"; do
       GTEST_FILTER='-*Conformance*portable*attention*:*Conformance*portable*groups*:*Conformance*portable*same_bits*:*Conformance*portable*inspection*' \
         build_and_run asan $core_tests ;;
     tsan)
-      # Death tests fork after files were read, which is done by threads of their own.
-      export TSAN_OPTIONS="halt_on_error=1 die_after_fork=0 suppressions=$PWD/deploy/tsan.supp"
+      export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/tsan.supp"
       # For threads, golden tests and groups against the oracle add nothing to the same-bits tests, and portable kernels run on
       # the same thread pool as the others; each takes minutes here.
       GTEST_FILTER='-*Golden*:*Conformance*groups_?_of_*:*Conformance*portable*:*inspection_across_splits*' \
