@@ -433,7 +433,7 @@ class Compare : public Command {
           "undecided.\n");
     }
     if (is_small) {
-      absl::StrAppend(&notes, "By less than the margin: the interval leaves out zero and lies within ",
+      absl::StrAppend(&notes, "By less than the margin: the interval excludes zero and lies within ",
                       NumberText(margin_), margin_ == 1 ? " point.\n" : " points.\n");
     }
     if (adjust_.is_max_t() && !is_max_t && !report.suite.empty()) {
