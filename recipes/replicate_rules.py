@@ -2,7 +2,7 @@
 
     python recipes/replicate_rules.py [EXPERIMENTS]
 
-docs/decisions/0064-seeds-and-contexts-are-crossed.md quotes it; the product's own rule is measured by `null_rates`.
+docs/decisions/0064-training-seeds-and-contexts-are-crossed-factors.md quotes it; the product's own rule is measured by `null_rates`.
 """
 
 import sys
