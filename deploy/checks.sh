@@ -30,7 +30,7 @@ for check in "$@"; do
       git ls-files -z '*.cc' '*.h' '*.cu' | xargs -0 -P2 -n40 clang-format-14 --dry-run -Werror
       echo "-- clang-format: $(git ls-files '*.cc' '*.h' '*.cu' | wc -l) files" ;;
     tidy)
-      # Files that have not passed yet as they are now.
+      # The files that changed since the commit of deploy/tidy_base, where all passed.
       deploy/tidy.py ;;
     benches)
       # They are not part of `all`, since no test needs them.

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""clang-tidy-14 over the files that have not passed yet as they are now.
+"""clang-tidy-14 over the files that changed since every file passed.
 
-    deploy/tidy.py [--max=N]     at most N translation units (all unless given)
+    deploy/tidy.py                the files that differ from the commit of deploy/tidy_base, uncommitted ones included
+    deploy/tidy.py --all          every file
+    deploy/tidy.py --max=N        at most N translation units; a repeated call goes on where the last one ended
+    deploy/tidy.py --move-base    the same, and where all pass and nothing is uncommitted, HEAD becomes the base
 
-deploy/tidy.sums names every file that passed by a hash of its text and of .clang-tidy; commit it with the files. A header is
-checked through one unit that includes it, a source of a unity build through that build's file. Needs
-build/release/compile_commands.json (deploy/test.sh).
+All files are checked where .clang-tidy differs or the base is not in the history (a shallow clone). A header is checked
+through one unit that includes it, a source of a unity build through that build's file. What passed is remembered in
+build/release by the text of the unit and of all it includes. Needs build/release/compile_commands.json (deploy/test.sh).
 """
 
+import argparse
 import concurrent.futures
 import functools
 import hashlib
@@ -20,13 +24,10 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build/release"
-SUMS = ROOT / "deploy/tidy.sums"
+BASE = ROOT / "deploy/tidy_base"
+PASSED = BUILD / "tidy_passed.json"
 ROOMS = ("base", "kernels", "tokenizer", "eval_tasks", "wire", "db", "server", "client", "bench", "tests")
 INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
-
-
-def sum_of(path):
-    return hashlib.sha256((ROOT / ".clang-tidy").read_bytes() + path.read_bytes()).hexdigest()[:16]
 
 
 @functools.cache
@@ -45,6 +46,28 @@ def closure_of(unit):
             seen.add(header)
             waiting.append(header)
     return frozenset(seen)
+
+
+def hash_of(unit):
+    """Of the configuration and of every file that `unit` is compiled from."""
+    text = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
+    for path in sorted(closure_of(unit)):
+        text.update(path.read_bytes())
+    return text.hexdigest()
+
+
+def git(*args):
+    return subprocess.run(["git", *args], cwd=ROOT, capture_output=True, text=True)
+
+
+def changed_files():
+    """Paths that differ from the base; None when all must be checked."""
+    base = BASE.read_text().strip()
+    if git("merge-base", "--is-ancestor", base, "HEAD").returncode != 0:
+        print(f"-- clang-tidy: commit {base[:10]} is not in the history, so every file is checked")
+        return None
+    names = git("diff", "--name-only", base).stdout.split() + git("ls-files", "--others", "--exclude-standard").stdout.split()
+    return None if ".clang-tidy" in names else {ROOT / name for name in names}
 
 
 def chosen(units, dirty):
@@ -66,33 +89,44 @@ def check(unit):
     return unit, ran.returncode, ran.stdout
 
 
-def main(args):
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--max", type=int)
+    parser.add_argument("--move-base", action="store_true")
+    options = parser.parse_args()
+
     commands = json.loads((BUILD / "compile_commands.json").read_text())
-    limit = int(args[0].removeprefix("--max=")) if args else len(commands)
     named = {pathlib.Path(command["file"]) for command in commands}
     units = sorted(unit for unit in named if "Unity" in unit.parts or not unit.is_relative_to(BUILD))
     rooms = tuple(ROOT / room for room in ROOMS)
     files = {path for unit in units for path in closure_of(unit) if any(path.is_relative_to(room) for room in rooms)}
-    sums = {path: sum_of(path) for path in files}
-    passed = dict(reversed(line.split()) for line in SUMS.read_text().splitlines()) if SUMS.exists() else {}
-    dirty = {path for path in sums if passed.get(str(path.relative_to(ROOT))) != sums[path]}
+    changed = None if options.all else changed_files()
+    dirty = files if changed is None else files & changed
 
-    to_check = chosen(units, dirty)
+    passed = json.loads(PASSED.read_text()) if PASSED.exists() else {}
+    hashes = {unit: hash_of(unit) for unit in chosen(units, dirty)}
+    waiting = [unit for unit in hashes if passed.get(str(unit)) != hashes[unit]]
+    asked = waiting[: options.max]
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for unit, code, output in pool.map(check, to_check[:limit]):
+        for unit, code, output in pool.map(check, asked):
             if code == 0:
-                dirty -= closure_of(unit)
+                passed[str(unit)] = hashes[unit]
+                PASSED.write_text(json.dumps(passed))  # now, to go on after an interruption
             else:
                 failed += 1
                 print(f"{unit.relative_to(ROOT)}:\n{output}")
-            clean = sorted(str(path.relative_to(ROOT)) for path in sums if path not in dirty)
-            SUMS.write_text("".join(f"{sums[ROOT / name]} {name}\n" for name in clean))  # now, to resume after an interruption
-    asked = min(limit, len(to_check))
-    print(f"-- clang-tidy: {len(sums) - len(dirty)} of {len(sums)} files pass; {asked} units checked now, {failed} with findings, "
-          f"{len(to_check) - asked} left")
+    left = len(waiting) - len(asked)
+    print(f"-- clang-tidy: {len(dirty)} of {len(files)} files changed, in {len(hashes)} units: {len(asked)} checked now, "
+          f"{failed} with findings, {left} left")
+    if options.move_base and not failed and not left:
+        if git("status", "--porcelain").stdout:
+            print("-- clang-tidy: the base stays, since changes are not committed")
+        else:
+            BASE.write_text(git("rev-parse", "HEAD").stdout)
     return failed > 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
