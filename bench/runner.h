@@ -153,8 +153,8 @@ class BenchRunner {
     std::ofstream(options_.out + ".json")
         << "{\"machines\": " << Json(results.machines).dump() << ",\n\"rows\": [" << lines << "]}\n";
     std::ofstream text(options_.out + ".md");
-    text << "# The CPU backend, measured\n\nWritten by `deploy/bench_cpu.sh`; [README.md](README.md) explains how to "
-            "read it.\n\n"
+    text << "# The CPU backend, measured\n\nFor researchers: written by `deploy/bench_cpu.sh`; [README.md](README.md) "
+            "explains how to read it.\n\n"
          << machines << "## Goals\n\n"
          << GoalTable(results.rows) << "\n![tokens/s over context length](bench.svg)\n";
     for (const std::string& section : sections) text << SectionTable(results.rows, section);

@@ -197,7 +197,7 @@ def mutation_test():
     toothless = [row for row in rows if row.endswith("| 0 | 0 |")]
     assert not toothless, toothless
     table = "\n".join(["| family | mistake | texts encoded otherwise | texts decoded otherwise |", "| --- | --- | --- | --- |", *rows])
-    head = "# What the golden ids would notice\n\nEach row is one deliberate mistake in a family's pipeline, made in its tokenizer.json and run by the tokenizers library on"
+    head = "# What the golden ids would notice\n\nFor contributors: which mistakes the golden ids detect. Each row is one deliberate mistake in a family's pipeline, made in\nits tokenizer.json and run by the tokenizers library on"
     (OUT / "MUTATION_TEST.md").write_text(f"{head}\nthe {len(texts)} texts of `texts.json`. Written by `recipes/goldens/make_tokenizers.py mutation_test`, which fails on a row of zeros.\n\n{table}\n")
     print(table)
 
