@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "models/README.md", "docs/**/*.md", "recipes/**/*.md",
          "client/python/README.md"]
 MAX_WORDS = 30
-PAGE_LIMITS = [(re.compile(r"docs/findings\.md"), 700), (re.compile(r"docs/studies/.*"), 800)]
+PAGE_LIMITS = [(re.compile(r"docs/findings\.md"), 750), (re.compile(r"docs/studies/.*"), 800)]
 ABBREVIATIONS = ("e.g.", "i.e.", "cf.", "vs.", "etc.", "approx.", "No.", "Fig.", "Eq.", "al.")
 
 
@@ -53,7 +53,7 @@ def plain(text: str) -> str:
 
 def split_sentences(block: str) -> list[str]:
     sentences, start = [], 0
-    for end in re.finditer(r"[.!?][)\"'*_\]]*\s+(?=[\"'(*_\[]*[A-Z0-9])", block):
+    for end in re.finditer(r"[.!?][)\"'*_\]]*\s+(?=[\"'(*_\[]*[A-Z0-9]|\*\*)", block):
         if block[start:end.end()].rstrip().split()[-1].lstrip("(*_[").endswith(ABBREVIATIONS):
             continue
         sentences.append(block[start:end.end()].strip())

@@ -1,1 +1,1 @@
-"""Tokens until recall emerges in small models trained from scratch: docs/findings.md, stage 2."""
+"""Tokens until recall emerges in small models trained from scratch: docs/studies/recall_from_scratch.md."""

@@ -1,4 +1,4 @@
-"""The analysis registered in docs/findings.md, stage 2: ratios of tokens until recall, paired by seed, on the log scale."""
+"""The analysis registered in docs/studies/recall_from_scratch.md: ratios of tokens until recall, paired by seed, on the log scale."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""Attention mass on the gold value against the number of pairs: docs/findings.md, stage 2, second extension.
+"""Attention mass on the gold value against the number of pairs: docs/studies/attention_mass.md.
 
 Models of equal training (exactly `steps_max` steps) are asked for one of n + 1 pairs, as in training but with other n. The row
 that must give the value has, in the head that puts the largest mean mass on the gold value's token at the trained number of

@@ -1,7 +1,7 @@
 """One run: an arm at a learning rate and a seed, trained until recall has emerged or `steps_max`; resumable.
 
 A run with the same seed has the same initial weights (but for W_q's factor) and batches in every arm. No weight decay
-and no clipping: with either, the equivalence of docs/findings.md would hold approximately. Seconds are of the
+and no clipping: with either, the equivalence of docs/studies/recall_from_scratch.md would hold approximately. Seconds are of the
 process's own time.
 """
 

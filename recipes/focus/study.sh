@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All runs of docs/focus_results.md, sequentially, each resuming if interrupted: about 90 minutes of one core.
+# All runs of docs/studies/focus_small_model.md and focus_smollm2.md, sequentially, each resuming if interrupted: about 90 minutes of one core.
 #
 #   recipes/focus/study.sh RUNS [small|smollm2]       RUNS: a directory for states and logs; PYTHON: the interpreter
 #

@@ -1,1 +1,1 @@
-"""One temperature per head of a frozen checkpoint, fitted to text: docs/findings.md, stage 3."""
+"""One temperature per head of a frozen checkpoint, fitted to text: docs/studies/head_temperatures.md."""

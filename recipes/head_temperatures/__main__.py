@@ -1,4 +1,4 @@
-"""Stage 3 of docs/findings.md. From recipes/:
+"""docs/studies/head_temperatures.md. From recipes/:
 
     python -m head_temperatures fit head_temperatures/smollm2-2k.toml --out DIR       fits or resumes, one thread
     python -m head_temperatures table head_temperatures/smollm2-2k.toml --out DIR     where the temperatures are; loss on other text

@@ -1,1 +1,1 @@
-"""Small llamas with every temperature of docs/findings.md: model, arms, training, folding."""
+"""Small llamas with every temperature of docs/studies: model, arms, training, folding."""

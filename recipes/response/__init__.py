@@ -1,1 +1,1 @@
-"""Run-time temperatures of public models: docs/findings.md, stage 1. Suites, their text, compact rows and tables."""
+"""Run-time temperatures of public models: docs/studies/public_model_text.md. Suites, their text, compact rows and tables."""

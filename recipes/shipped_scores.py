@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Writes the scores of the shipped models into models/README.md, between its two markers.
+
+    recipes/shipped_scores.py             # writes the tables
+    recipes/shipped_scores.py --check     # exit 1 where the page has others
+
+They are functions of the counts in recipes/llama/results: `*_counts.csv` by llama/counts.sql, standard.csv by llama/standard.sql.
+Standard library only.
+"""
+
+import argparse
+import collections
+import csv
+import dataclasses
+import pathlib
+import sys
+from typing import Iterable
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "recipes/llama/results"
+PAGE = ROOT / "models/README.md"
+BEGIN, END = "<!-- begin: written by recipes/shipped_scores.py -->", "<!-- end -->"
+ARMS = ("baseline", "focal-constant", "focal-learned")
+TASKS = {"recall_kv": "`recall_kv`", "icl_labels": "`icl_labels`", "icl_labels_noisy": "`icl_labels` with a noise word",
+         "rag_facts": "`rag_facts`", "longqa_story": "`longqa_story`", "longqa_story_choices": "`longqa_story`, four choices"}
+
+
+@dataclasses.dataclass
+class Count:
+    samples: int = 0
+    right: int = 0
+    empty: int = 0
+
+
+Cells = dict[tuple[str, str, int], Count]  # task, variant, length
+
+
+def read(*names: str) -> Cells:
+    """Counts over all data seeds of these files; a row without `samples` is one answer."""
+    cells: Cells = collections.defaultdict(Count)
+    for name in names:
+        with (RESULTS / name).open() as file:
+            for row in csv.DictReader(file):
+                cell = cells[row["task"], row["variant"], int(row["length"])]
+                cell.samples += int(row.get("samples", 1))
+                cell.right += int(row["right"]) if "right" in row else round(float(row["value"]))
+                cell.empty += int(row["empty"])
+    return cells
+
+
+def table(cells: Cells, lengths: Iterable[int]) -> list[str]:
+    """Shares of right answers; the last rows count answers of white space alone over all tasks."""
+    lengths = list(lengths)
+    lines = ["| task | arm | " + " | ".join(f"{n // 1024}K" for n in lengths) + " |", "| --- | --- |" + " ---: |" * len(lengths)]
+    for task, label in TASKS.items():
+        for arm in ARMS:
+            counts = [cells[task, arm, n] for n in lengths if (task, arm, n) in cells]
+            if counts:
+                shares = " | ".join(f"{c.right / c.samples:.3f}" for c in counts)
+                lines.append(f"| {label if arm == ARMS[0] else ''} | {arm} | {shares} |")
+    for arm in ARMS:
+        totals = [[c for (_, variant, m), c in cells.items() if (variant, m) == (arm, n)] for n in lengths]
+        shares = " | ".join(f"{sum(c.empty for c in t):,} of {sum(c.samples for c in t):,}" for t in totals)
+        lines.append(f"| {'empty answers' if arm == ARMS[0] else ''} | {arm} | {shares} |")
+    return lines
+
+
+def text() -> str:
+    quick = read("quick_counts.csv")
+    at_2k = {key: count for key, count in read("quick_counts.csv", "quick_2k_counts.csv").items() if key[2] == 2048}
+    return "\n".join([
+        BEGIN, "", "Suite `quick`, data seed 1 (`deploy/demo.sh`):", "", *table(quick, (1024, 2048, 4096, 8192)), "",
+        "The same at 2K over five data seeds, 1 and 101 to 104:", "", *table(at_2k, (2048,)), "",
+        "Suite `standard` in bf16, data seed 1; at 32K five contexts a task instead of 25:", "",
+        *table(read("standard.csv"), (8192, 16384, 32768)), "", END])  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the page differs")
+    options = parser.parse_args()
+    page = PAGE.read_text()
+    start, stop = page.index(BEGIN), page.index(END) + len(END)
+    if options.check:
+        if page[start:stop] != text():
+            print("models/README.md: the scores differ from recipes/llama/results; run recipes/shipped_scores.py", file=sys.stderr)
+            return 1
+        return 0
+    PAGE.write_text(page[:start] + text() + page[stop:])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
