@@ -1,7 +1,7 @@
 // Machine-readable rows of `compare` and `report`: one object per cell, mean over tasks, contrast or slope over the
 // lengths, or choice of a temperature.
 // Every object has every key of ResultKeys(); values that do not apply or cannot be inferred are null
-// (docs/measuring.md, "Rows for programs").
+// (docs/result_rows.md).
 #pragma once
 
 #include <string>

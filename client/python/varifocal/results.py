@@ -68,7 +68,7 @@ class Database:
     def compare(self, baseline: str, candidate: str, job: int | None = None, margin: float | None = None) -> pd.DataFrame:
         """Differences with interval, p, adjusted p and outcome: a row a cell, a mean over tasks, a contrast or slope over the lengths.
 
-        Columns are those of `varifocal compare --format=json` (docs/measuring.md). margin: of equivalence, in points.
+        Columns are those of `varifocal compare --format=json` (docs/result_rows.md). margin: of equivalence, in points.
         """
         arguments = ["compare", f"--db={self.path}", f"--baseline={baseline}", f"--candidate={candidate}", "--format=json"]
         if job is not None:
