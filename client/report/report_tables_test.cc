@@ -59,7 +59,7 @@ TEST_F(ReportTest, ModelsByLengthsInLatex) {
   EXPECT_THAT(latex, Not(HasSubstr("\u2212")));
 }
 
-// What docs/measuring.md and result_rows.md state about every row, on jobs with random scores, failures and missing answers.
+// What docs/measuring.md states about every row, on jobs with random scores, failures and missing answers.
 TEST_F(ReportTest, RowsForProgramsKeepTheirContract) {
   std::map<std::string, int> outcomes;
   int inferred_count = 0, excluded_count = 0;
