@@ -180,7 +180,8 @@ def main() -> int:
     if arguments.paths:
         wanted = [pathlib.Path(p).resolve() for p in arguments.paths]
         pages = [page for page in pages if any(page == w or w in page.parents for w in wanted)]
-    count, anchors_of = 0, {}
+    count = 0
+    anchors_of: dict[pathlib.Path, set[str]] = {}
     if arguments.table:
         print("| page | words | longest sentence | longest line |\n| --- | ---: | ---: | ---: |")
     for path in pages:
