@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "models/README.md", "docs/**/*.md", "recipes/**/*.md",
          "client/python/README.md"]
 MAX_WORDS = 30
-PAGE_LIMITS = [(re.compile(r"docs/findings\.md"), 750), (re.compile(r"docs/studies/.*"), 800)]
+PAGE_LIMITS = [(re.compile(r"docs/findings\.md"), 800), (re.compile(r"docs/studies/.*"), 800)]
 ABBREVIATIONS = ("e.g.", "i.e.", "cf.", "vs.", "etc.", "approx.", "No.", "Fig.", "Eq.", "al.")
 
 
