@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Checks beyond the tests: formatting, clang-tidy, the benchmarks' build, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
+# Checks beyond the tests: formatting, documents, clang-tidy, the benchmarks' build, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
 #
-#   deploy/checks.sh [format] [tidy] [benches] [package] [asan] [tsan] [cuda]    all seven unless some are named
+#   deploy/checks.sh [format] [docs] [tidy] [benches] [package] [asan] [tsan] [cuda]    all eight unless some are named
 #   deploy/checks.sh fuzz                                      libFuzzer, a minute a target or FUZZ_SECONDS (clang and its runtime library)
 #
 # tidy, benches and package need the build of deploy/test.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deploy/install.sh
-[ $# -gt 0 ] || set -- format tidy benches package asan tsan cuda
+[ $# -gt 0 ] || set -- format docs tidy benches package asan tsan cuda
 
 # Rooms without gRPC: ThreadSanitizer is not reliable in the others (Debian's gRPC is not instrumented).
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test hosting_test jobs_test"
@@ -29,6 +29,11 @@ for check in "$@"; do
     format)
       git ls-files -z '*.cc' '*.h' '*.cu' | xargs -0 -P2 -n40 clang-format-14 --dry-run -Werror
       echo "-- clang-format: $(git ls-files '*.cc' '*.h' '*.cu' | wc -l) files" ;;
+    docs)
+      # Readers named, sentences short, links and generated tables right.
+      deploy/docs_check.py
+      python3 recipes/shipped_scores.py --check
+      echo "-- docs: $(git ls-files '*.md' | wc -l) pages" ;;
     tidy)
       # The files that changed since the commit of deploy/tidy_base, where all passed.
       deploy/tidy.py ;;
@@ -81,6 +86,6 @@ for check in "$@"; do
           { tail -n 60 build/fuzz/log; exit 1; }
         echo "-- fuzz: $target, $(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/log) executions"
       done ;;
-    *) echo "error: unknown check '$check'; the checks are format, tidy, benches, package, asan, tsan, cuda, fuzz" >&2; exit 2 ;;
+    *) echo "error: unknown check '$check'; the checks are format, docs, tidy, benches, package, asan, tsan, cuda, fuzz" >&2; exit 2 ;;
   esac
 done
