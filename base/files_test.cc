@@ -12,11 +12,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr FileKind kTiny = {"a tiny file", 8};
 
@@ -33,10 +32,10 @@ class FilesTest : public testing::Test {
     std::ofstream(Path(name), std::ios::binary | std::ios::trunc) << bytes;
     return Path(name);
   }
-  static void ExpectRefusal(const std::string& path, absl::StatusCode code, const std::string& words) {
+  static void ExpectRefusal(const std::string& path, absl::StatusCode code) {
     const auto read = ReadFile(path, kTiny);
     EXPECT_EQ(read.status().code(), code) << path << ": " << read.status();
-    EXPECT_THAT(std::string(read.status().message()), testing::AllOf(HasSubstr(path), HasSubstr(words)));
+    EXPECT_THAT(read.status().message(), Message(path));
   }
   std::string directory_;
 };
@@ -44,26 +43,25 @@ class FilesTest : public testing::Test {
 TEST_F(FilesTest, OnlyRegularFilesAreRead) {
   ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
   std::filesystem::create_symlink(Path("fifo"), Path("link"));
-  ExpectRefusal(Path("fifo"), absl::StatusCode::kInvalidArgument, "is a FIFO, not a regular file");
-  ExpectRefusal(Path("link"), absl::StatusCode::kInvalidArgument, "is a FIFO, not a regular file");
-  ExpectRefusal(directory_, absl::StatusCode::kInvalidArgument, "is a directory, not a regular file");
-  ExpectRefusal("/dev/zero", absl::StatusCode::kInvalidArgument, "is a device, not a regular file");
-  ExpectRefusal("/dev/random", absl::StatusCode::kInvalidArgument, "is a device, not a regular file");
-  ExpectRefusal(Path("absent"), absl::StatusCode::kNotFound, "No such file");
-  ExpectRefusal(Write("file", "x") + "/below", absl::StatusCode::kNotFound, "Not a directory");
+  ExpectRefusal(Path("fifo"), absl::StatusCode::kInvalidArgument);
+  ExpectRefusal(Path("link"), absl::StatusCode::kInvalidArgument);
+  ExpectRefusal(directory_, absl::StatusCode::kInvalidArgument);
+  ExpectRefusal("/dev/zero", absl::StatusCode::kInvalidArgument);
+  ExpectRefusal("/dev/random", absl::StatusCode::kInvalidArgument);
+  ExpectRefusal(Path("absent"), absl::StatusCode::kNotFound);
+  ExpectRefusal(Write("file", "x") + "/below", absl::StatusCode::kNotFound);
 }
 
 TEST_F(FilesTest, SizeLimits) {
   EXPECT_EQ(*ReadFile(Write("empty", ""), kTiny), "");
   EXPECT_EQ(*ReadFile(Write("below", "1234567"), kTiny), "1234567");
   EXPECT_EQ(*ReadFile(Write("at", "12345678"), kTiny), "12345678");
-  ExpectRefusal(Write("above", "123456789"), absl::StatusCode::kInvalidArgument,
-                "has 9 bytes; the limit of a tiny file is 8");
+  ExpectRefusal(Write("above", "123456789"), absl::StatusCode::kInvalidArgument);
   // A sparse terabyte costs nothing to refuse.
   ASSERT_EQ(truncate(Write("sparse", "x").c_str(), off_t{1} << 40), 0);
-  ExpectRefusal(Path("sparse"), absl::StatusCode::kInvalidArgument, "has 1099511627776 bytes");
+  ExpectRefusal(Path("sparse"), absl::StatusCode::kInvalidArgument);
   // Files without a size are read to their end, within the limit.
-  ExpectRefusal("/proc/cpuinfo", absl::StatusCode::kInvalidArgument, "has more than 8 bytes");
+  ExpectRefusal("/proc/cpuinfo", absl::StatusCode::kInvalidArgument);
   const std::string large(3'000'001, 'y');
   EXPECT_EQ(*ReadFile(Write("large", large), {"a large file", 3'000'001}), large);
 }
@@ -82,7 +80,7 @@ TEST_F(FilesTest, WithoutADescriptorItIsResourceExhausted) {
   const bool exists = FileExists(path, kTiny.use);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("Too many open files"));
+  EXPECT_THAT(status.message(), Message());
   EXPECT_TRUE(exists) << "not certain that nothing is there";
   EXPECT_TRUE(ReadFile(path, kTiny).ok());
 }
@@ -96,7 +94,7 @@ TEST_F(FilesTest, TruncationIsDataLoss) {
   ASSERT_EQ(truncate(Path("file").c_str(), 4), 0);
   const absl::Status status = (*file)->ReadAt(2, 8, bytes);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("it had 10 bytes and now ends at byte 4"));
+  EXPECT_THAT(status.message(), Message("10", "4"));
   EXPECT_EQ((*file)->CheckUnchanged().code(), absl::StatusCode::kDataLoss);
 }
 

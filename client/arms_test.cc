@@ -11,6 +11,7 @@
 #include "db/fakes/fake_arms.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal::client {
@@ -35,17 +36,10 @@ TEST_F(ArmsVerbTest, TextHasPointsSeedsAndRatios) {
   db::WriteFakeArms(path_);
   const Ran ran = Compare({});
   EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
-  EXPECT_THAT(ran.out,
-              HasSubstr("focal against plain (jobs/1); differences are candidate minus baseline, intervals 95 % over "
-                        "training seeds and contexts"));
-  EXPECT_THAT(ran.out, HasSubstr("3 seeds, paired"));
+  EXPECT_THAT(ran.out, Message("jobs/1", "95", "3"));
   EXPECT_THAT(ran.out, HasSubstr("+0.250"));
   EXPECT_THAT(ran.out, HasSubstr("2K tokens"));
-  EXPECT_THAT(ran.out, HasSubstr("×1.41 (1.19 to 1.68)"));
-  EXPECT_THAT(ran.out, HasSubstr("above the measured range in 3 of 3 seeds, at least ×1"));
-  EXPECT_THAT(ran.out,
-              HasSubstr("p adjusted (Holm) counts all arms, points and lengths of the job, shown or not: 3 means over "
-                        "tasks, 3 cells of primary metrics."));
+  EXPECT_THAT(ran.out, Message("1.41", "1.19", "1.68", "3", "1"));
 }
 
 TEST_F(ArmsVerbTest, JsonRowsHaveEveryKeyAndTheTextsNumbers) {
@@ -73,7 +67,7 @@ TEST_F(ArmsVerbTest, TheGateFailsWhenTheCandidateIsWorse) {
   EXPECT_EQ(Compare({"--gate"}).code, ExitCode::kDone);
   const Ran worse = Compare({"--gate"}, "focal", "plain");
   EXPECT_EQ(worse.code, ExitCode::kFailed);
-  EXPECT_THAT(worse.err, HasSubstr("Gate: worse in mean over tasks at 1,024"));
+  EXPECT_THAT(worse.err, Message("1,024"));
 }
 
 TEST_F(ArmsVerbTest, OneRunAnArmCannotBeDecided) {
@@ -83,25 +77,25 @@ TEST_F(ArmsVerbTest, OneRunAnArmCannotBeDecided) {
               AllOf(HasSubstr("one training run each: says nothing about other seeds"), HasSubstr("no verdict")));
   const Ran gate = Compare({"--gate"});
   EXPECT_EQ(gate.code, ExitCode::kFailed);
-  EXPECT_THAT(gate.err, HasSubstr("no mean over tasks has several training runs of both arms"));
+  EXPECT_THAT(gate.err, Message());
 }
 
 TEST_F(ArmsVerbTest, AnUnfinishedJobSaysSo) {
   db::WriteFakeArms(path_, {.answered_count = 12});
-  EXPECT_THAT(Compare({}).out, HasSubstr("12 of 24 questions so far"));
-  EXPECT_THAT(Compare({"--gate"}).err, HasSubstr("--gate cannot decide: mean over tasks at 1,024 is unfinished"));
+  EXPECT_THAT(Compare({}).out, Message("12", "24"));
+  EXPECT_THAT(Compare({"--gate"}).err, Message("--gate", "1,024"));
 }
 
 TEST_F(ArmsVerbTest, MistakesAreOneSentence) {
   db::WriteFakeArms(path_, {.seed_count = 2, .tokens = {1000}});
-  EXPECT_THAT(Compare({}, "plain", "sharp").err, HasSubstr("the job has no arm \"sharp\"; it has plain, focal"));
-  EXPECT_THAT(Compare({"--task=recal"}).err, HasSubstr("no such task or metric"));
-  EXPECT_THAT(Compare({"--baseline=a"}).err, HasSubstr("are given instead of --baseline and --candidate"));
-  EXPECT_THAT(Compare({"--adjust=max-t"}).err, HasSubstr("arms are adjusted by holm"));
+  EXPECT_THAT(Compare({}, "plain", "sharp").err, Message("\"sharp\""));
+  EXPECT_THAT(Compare({"--task=recal"}).err, Message());
+  EXPECT_THAT(Compare({"--baseline=a"}).err, Message("--baseline", "--candidate"));
+  EXPECT_THAT(Compare({"--adjust=max-t"}).err, Message());
   EXPECT_THAT(Varifocal({"compare", "--db=" + path_, "--baseline-arm=plain"}).err, HasSubstr("belong together"));
   const Ran none = Varifocal({"compare", "--db=" + path_, "--baseline=plain-s1-1000"});
   EXPECT_EQ(none.code, ExitCode::kWrongUsage);
-  EXPECT_THAT(none.err, HasSubstr("--baseline=A and --candidate=B are missing"));
+  EXPECT_THAT(none.err, Message("--baseline=A", "--candidate=B"));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "client/testing_run.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal::client {
@@ -75,11 +76,9 @@ TEST_F(DaemonTargetTest, TlsWithAToken) {
   EXPECT_THAT(models.out, HasSubstr("base"));
   const Ran load = Varifocal({"unload", "base", address, Flag("tls-ca", "pem"), Flag("token-file", "token")});
   EXPECT_EQ(load.code, ExitCode::kFailed);
-  EXPECT_THAT(load.err, HasSubstr("the token's role does not allow this call"));
-  EXPECT_THAT(Varifocal({"models", address, Flag("tls-ca", "pem"), Flag("token-file", "wrong")}).err,
-              HasSubstr("no valid token"));
-  EXPECT_THAT(Varifocal({"models", address, Flag("tls-ca", "pem"), Flag("token-file", "empty")}).err,
-              HasSubstr("its first line must be the token"));
+  EXPECT_THAT(load.err, Message());
+  EXPECT_THAT(Varifocal({"models", address, Flag("tls-ca", "pem"), Flag("token-file", "wrong")}).err, Message());
+  EXPECT_THAT(Varifocal({"models", address, Flag("tls-ca", "pem"), Flag("token-file", "empty")}).err, Message());
   EXPECT_EQ(Varifocal({"models", address}).code, ExitCode::kFailed) << "without TLS";
 }
 
@@ -96,7 +95,7 @@ TEST_F(DaemonTargetTest, ATokenOnThisMachine) {
     const std::string port = testing_support::ReadFile(File("port"));
     const std::string address =
         listen[0] == 'u' ? "--daemon=" + listen : absl::StrCat("--daemon=127.0.0.1:", port.substr(0, port.find('\n')));
-    EXPECT_THAT(Varifocal({"models", address}).err, HasSubstr("no valid token")) << listen;
+    EXPECT_THAT(Varifocal({"models", address}).err, Message()) << listen;
     const Ran models = Varifocal({"models", address, Flag("token-file", "token")});
     EXPECT_EQ(models.code, ExitCode::kDone) << listen << ": " << models.err;
     EXPECT_THAT(models.out, HasSubstr("base"));

@@ -12,6 +12,7 @@
 #include "client/testing_run.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal::client {
@@ -52,7 +53,7 @@ class DaemonVerbsTest : public testing::Test {
 TEST_F(DaemonVerbsTest, ModelsComeAndGo) {
   const Ran loaded = Ask({"load", "learned=models/focal-learned"});
   EXPECT_EQ(loaded.code, ExitCode::kDone) << loaded.err;
-  EXPECT_THAT(loaded.out, HasSubstr("learned is served: "));
+  EXPECT_THAT(loaded.out, Message());
   EXPECT_THAT(Ask({"models"}).out, HasSubstr("learned"));
   EXPECT_THAT(Ask({"load", "learned=models/baseline"}).err, HasSubstr("learned"));
   EXPECT_EQ(Ask({"unload", "learned"}).out, "learned is no longer served; its memory is free.\n");
@@ -66,7 +67,7 @@ TEST_F(DaemonVerbsTest, ADryRunLeavesNoDatabase) {
   const Ran ran = Varifocal({"run", "quick", "--model=baseline=models/baseline", "--db=" + path, "--lengths=1K",
                              "--tasks=recall_kv", "--limit=4", "--dry-run"});
   EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("Power: one variant, so there is no difference to detect."));
+  EXPECT_THAT(ran.out, Message());
   EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
@@ -110,8 +111,7 @@ TEST_F(DaemonVerbsTest, ATemperatureOfTrainingIsNotAskedAgain) {
       Ask({"submit", "quick", "--models=baseline,focal,focal@t=0.4", "--focal-temperatures=0.4,1",
            "--focal-layers=all,early,full", "--lengths=256", "--limit=1", "--tasks=recall_kv", "--format=json"});
   ASSERT_EQ(submitted.code, ExitCode::kDone) << submitted.err;
-  EXPECT_THAT(submitted.err, HasSubstr("Asked once: baseline@t=1 is baseline, baseline@early-t=1 is baseline, "
-                                       "baseline@full-t=1 is baseline, focal@early-t=0.4 is focal as trained.\n"));
+  EXPECT_THAT(submitted.err, Message("baseline@t=1", "baseline@early-t=1", "baseline@full-t=1", "focal@early-t=0.4"));
   const auto job = ParseJson(submitted.out);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ((*job)["variants"],
@@ -119,8 +119,8 @@ TEST_F(DaemonVerbsTest, ATemperatureOfTrainingIsNotAskedAgain) {
                   "focal@t=1", "focal@early-t=1", "focal@full-t=0.4", "focal@full-t=1"}));
   EXPECT_EQ(Ask({"watch", "1"}).code, ExitCode::kDone);
   const Ran deleted = Ask({"delete", "1"});
-  EXPECT_THAT(deleted.out, HasSubstr("jobs/1 (quick) deleted with 10 answers")) << deleted.err;
-  EXPECT_THAT(Ask({"delete", "1"}).err, HasSubstr("no job jobs/1"));
+  EXPECT_THAT(deleted.out, Message("jobs/1", "10")) << deleted.err;
+  EXPECT_THAT(Ask({"delete", "1"}).err, Message("jobs/1"));
 }
 
 TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
@@ -133,7 +133,7 @@ TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
   EXPECT_THAT(estimate.out, AllOf(HasSubstr("samples               32"),
                                   HasSubstr("Power of the mean over tasks, for 1 candidate at 2 lengths"),
                                   HasSubstr("Nothing was stored.")));
-  EXPECT_THAT(Ask({"list"}).out, HasSubstr("No jobs yet"));
+  EXPECT_THAT(Ask({"list"}).out, Message());
 
   const Ran submitted = Ask(submit);
   ASSERT_EQ(submitted.code, ExitCode::kDone) << submitted.err;
@@ -141,10 +141,10 @@ TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
   const Ran again = Ask(submit);
   EXPECT_EQ(again.code, ExitCode::kDone) << again.err;
   EXPECT_THAT(again.out, HasSubstr("jobs/1 "));
-  EXPECT_THAT(again.err, HasSubstr("jobs/1 is this request, submitted before"));
+  EXPECT_THAT(again.err, Message("jobs/1"));
   const Ran watched = Ask({"watch", "1"});
   EXPECT_EQ(watched.code, ExitCode::kDone) << watched.err;
-  EXPECT_THAT(watched.out, HasSubstr("jobs/1 succeeded: 32 of 32 samples answered"));
+  EXPECT_THAT(watched.out, Message("jobs/1", "32"));
   const Ran shown = Ask({"show", "jobs/1", "--format=json"});
   const auto job = ParseJson(shown.out);
   ASSERT_TRUE(job.ok()) << shown.out << shown.err;
@@ -232,7 +232,7 @@ TEST_F(DaemonVerbsTest, OutputsHaveTheDocumentedKeys) {
   EXPECT_EQ(generation.at("finish_reason"), "length");
 
   EXPECT_THAT(Ask({"generate", "--model=baseline", "--prompt=Find the key", "--max-new-tokens=1", "--ignore-eos"}).err,
-              HasSubstr(" 1 new one in "));
+              Message("1"));
 
   const Ran scored = Ask({"score", "--model=baseline", "--prompt=Find the key", "--per-token", "--format=json"});
   const Json score = *ParseJson(scored.out);
@@ -279,7 +279,7 @@ TEST(RunTest, ASuiteWithoutADaemonGoesOnWhereItWas) {
                                HasSubstr("icl_labels")));
   const Ran again = Varifocal(args);
   EXPECT_EQ(again.code, ExitCode::kDone);
-  EXPECT_THAT(again.err, HasSubstr("jobs/1 is in the database already: 8 of 8"));
+  EXPECT_THAT(again.err, Message("jobs/1", "8"));
   args.push_back("--seed=2");
   EXPECT_THAT(Varifocal(args).out, HasSubstr("jobs/2 succeeded"));
   EXPECT_EQ(Varifocal({"run", "quick", "--model=models/baseline", "--db=" + database}).code, ExitCode::kWrongUsage);

@@ -20,6 +20,7 @@
 #include "client/verb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal::client {
@@ -109,11 +110,11 @@ TEST(ProgramTest, TokenizerRules) {
   };
   EXPECT_NE(tokens("4"), tokens("5"));
   EXPECT_THAT(Varifocal({"tokenize", "--model=" + directory, "--text=a", "--tokenizer-rules=6"}).err,
-              HasSubstr("must be one of 4, 5"));
+              Message("4", "5"));
   EXPECT_THAT(Varifocal({"tokenize", "--daemon=127.0.0.1:1", "--model=a", "--text=a", "--tokenizer-rules=5"}).err,
-              HasSubstr("the tokenizer is the daemon's"));
+              Message());
   EXPECT_THAT(Varifocal({"score", "--model=models/baseline", "--prompt=a", "--ignore-config-key=novel"}).err,
-              HasSubstr("\"novel\" is to be ignored, and there is no such key"));
+              Message("\"novel\""));
 }
 
 TEST(ProgramTest, WrongUsageIsTwoAndSuggests) {
@@ -236,7 +237,7 @@ TEST(ProgramTest, ManyTextsAreOneLineEach) {
   const Ran bad = Varifocal(
       {"tokenize", std::string("--model=") + kTokenizer, "--jsonl=" + directory.File("bad"), "--format=jsonl"});
   EXPECT_EQ(bad.code, ExitCode::kFailed);
-  EXPECT_THAT(bad.err, HasSubstr("bad:2: \"text\" is missing"));
+  EXPECT_THAT(bad.err, Message("2", "\"text\""));
 }
 
 TEST(ProgramTest, BadTokenIds) {
@@ -379,10 +380,10 @@ TEST(ProgramTest, MetricTakesSeveralRightContinuations) {
   EXPECT_EQ(ParseJson(score("1").out)->at("multiple_choice_accuracy"), 1.0);
   EXPECT_EQ(ParseJson(score("[0, 1]").out)->at("multiple_choice_accuracy"), 1.0);
   EXPECT_EQ(ParseJson(score("[0]").out)->at("multiple_choice_accuracy"), 0.0);
-  EXPECT_THAT(score("-1").err, HasSubstr("it must be 0 or above"));
-  EXPECT_THAT(score("[2]").err, HasSubstr("the gold continuation has index 2"));
-  EXPECT_THAT(score("[]").err, HasSubstr("no gold continuation is named"));
-  EXPECT_THAT(score("\"1\"").err, HasSubstr("must be an integer"));
+  EXPECT_THAT(score("-1").err, Message("0"));
+  EXPECT_THAT(score("[2]").err, Message("2"));
+  EXPECT_THAT(score("[]").err, Message());
+  EXPECT_THAT(score("\"1\"").err, Message());
   for (const char* metric : {"multiple_choice_accuracy", "continuation_log_likelihood"}) {
     WriteFile(directory.File("rows"), absl::StrCat("{\"metric\": \"", metric, "\", \"gold_continuation_index\": 0}"));
     EXPECT_THAT(Varifocal({"metric", "--jsonl=" + directory.File("rows")}).err,
@@ -428,7 +429,7 @@ TEST(ProgramTest, SamplesAreTheDocumentedRows) {
   one.back() = "--index=3";
   const Ran none = Varifocal(one);
   EXPECT_EQ(none.code, ExitCode::kFailed);
-  EXPECT_THAT(none.err, HasSubstr("no task of the suite has a question 3"));
+  EXPECT_THAT(none.err, Message("3"));
 }
 
 TEST(ProgramTest, TasksAndSuitesNeedNoDaemon) {
@@ -440,11 +441,11 @@ TEST(ProgramTest, TasksAndSuitesNeedNoDaemon) {
   EXPECT_THAT(suites.out, AllOf(HasSubstr("quick"), HasSubstr("standard")));
   testing_support::TemporaryDirectory directory;
   WriteFile(directory.File("mine.yaml"), Varifocal({"suites", "quick"}).out);
-  EXPECT_THAT(Varifocal({"suites", directory.File("mine.yaml")}).out, HasSubstr("is a valid suite"));
+  EXPECT_THAT(Varifocal({"suites", directory.File("mine.yaml")}).out, Message());
   for (const char* format : {"--format=json", "--format=jsonl", "--format=csv"}) {
     EXPECT_EQ(Varifocal({"suites", directory.File("mine.yaml"), format}).out,
               Varifocal({"suites", "quick", format}).out);
-    EXPECT_THAT(Varifocal({"suites", "quik", format}).err, HasSubstr("No suite is called \"quik\""));
+    EXPECT_THAT(Varifocal({"suites", "quik", format}).err, Message("\"quik\""));
   }
   WriteFile(directory.File("mine.yaml"), "name: mine\n");
   EXPECT_THAT(Varifocal({"suites", directory.File("mine.yaml"), "--format=json"}).err, HasSubstr("no \"lengths\""));

@@ -11,6 +11,7 @@
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal::db {
@@ -98,7 +99,7 @@ TEST_F(DeleteJobTest, WhatHasNotEndedIsKept) {
     const absl::Status status = DeleteJob(path_, job_id).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_TRUE(HasReason(status, ErrorReason::kJobNotEnded)) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("only one that has ended"));
+    EXPECT_THAT(status.message(), Message());
   }
   EXPECT_EQ((*Reader::Open(path_))->Jobs()->size(), 2);
 }

@@ -12,6 +12,7 @@
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal::db {
@@ -142,9 +143,7 @@ TEST_F(PairingTest, NothingEqualIsOneSentence) {
   });
   const absl::Status status = PairAcrossJobs(*reader_, {a, "baseline"}, {b, "other"}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(status.message(), HasSubstr("jobs/1/baseline and jobs/2/other were asked 4 and 3 questions, and none "
-                                          "is the same"));
-  EXPECT_THAT(status.message(), HasSubstr("ask both the same suite"));
+  EXPECT_THAT(status.message(), Message("jobs/1/baseline", "jobs/2/other", "4", "3"));
   EXPECT_EQ(PairAcrossJobs(*reader_, {a, "baseline"}, {b, "baseline"}).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(PairAcrossJobs(*reader_, {a, "baseline"}, {9, "other"}).status().code(), absl::StatusCode::kNotFound);
 }
@@ -157,8 +156,7 @@ TEST_F(PairingTest, OtherTokenizersPairByRowOfTheSameData) {
   EXPECT_EQ(pairs.cells[0].paired_count, 6);
   EXPECT_EQ(pairs.cells[0].baseline_left_out_count, 2);
   const int64_t other_data = Add(Job("other", 6, "u"), kOtherData);
-  EXPECT_THAT(PairAcrossJobs(*reader_, {a, "baseline"}, {other_data, "other"}).status().message(),
-              HasSubstr("with two tokenizers"));
+  EXPECT_THAT(PairAcrossJobs(*reader_, {a, "baseline"}, {other_data, "other"}).status().message(), Message());
   NewJob seeded = Job("other", 6, "u");
   seeded.data_seed = 8;
   EXPECT_FALSE(PairAcrossJobs(*reader_, {a, "baseline"}, {Add(seeded), "other"}).ok());
@@ -223,11 +221,8 @@ TEST_F(PairingTest, NamesFindTheirJobs) {
   EXPECT_EQ(find("baseline", "3/other"), "jobs/1/baseline jobs/3/other");
   EXPECT_EQ(find("jobs/2/baseline", "jobs/3/other"), "jobs/2/baseline jobs/3/other") << "as asked; to see why not";
   EXPECT_EQ(find("baseline", "3/other", 1), "jobs/1/baseline jobs/3/other");
-  EXPECT_THAT(find("2/baseline", "other"), HasSubstr("jobs/2/baseline and other are in different jobs and have no "
-                                                     "question in common (other is in jobs 3); ask both"));
-  EXPECT_THAT(find("baseline", "fokal"),
-              HasSubstr("no job has the variant fokal; the database's variants are baseline, "
-                        "other"));
+  EXPECT_THAT(find("2/baseline", "other"), Message("jobs/2/baseline", "3"));
+  EXPECT_THAT(find("baseline", "fokal"), Message());
   Add(FakeJob({.variants = {"baseline", "other"}, .planned_count = 4}));  // 4
   EXPECT_EQ(find("baseline", "other"), "jobs/4/baseline jobs/4/other") << "one job before two";
   EXPECT_EQ(ParseJobVariant("a/b").name, "a/b");

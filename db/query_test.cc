@@ -11,6 +11,7 @@
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal::db {
@@ -126,7 +127,7 @@ TEST_F(QueryTest, OnlyReadingIsAllowed) {
         "INSERT INTO scores (generation_id, metric, value) VALUES (1, 'x', 1) RETURNING metric"}) {
     const absl::Status status = Run(sql);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << sql << ": " << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("must be one SELECT")) << sql;
+    EXPECT_THAT(status.message(), Message("SELECT")) << sql;
   }
   EXPECT_FALSE(Run(absl::StrCat("ATTACH '", directory_.File("other.db"), "' AS other")).ok());
   EXPECT_FALSE(Run(absl::StrCat("VACUUM INTO '", directory_.File("other.db"), "'")).ok());

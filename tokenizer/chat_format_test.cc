@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tokenizer/utf8.h"
 
 namespace varifocal {
@@ -122,32 +123,32 @@ TEST(ChatFormatTest, IdentityCoversTemplateAndMessageOptions) {
 TEST(ChatFormatTest, RejectsInOneSentence) {
   struct Bad {
     std::string file;
-    const char* message;
+    std::vector<std::string> message;  // contained in the message
   };
   for (const Bad& bad : std::vector<Bad>{
-           {"[]", "not an object"},
-           {"{", ""},
-           {R"({"template_sha256": "aa", "without_system": {}})", "64 lower-case"},
-           {absl::StrCat(R"({"template_sha256": ")", std::string(64, 'A'), R"(", "without_system": {}})"), "64 lower"},
-           {R"({"without_system": {"prefix": "", "suffix": ""}})", "template_sha256"},
-           {absl::StrCat(R"({"template_sha256": ")", kDigest, R"("})"), "\"without_system\" is missing"},
-           {File(kWith, "null"), "\"without_system\" is {"},
-           {File(kWithout, kWithout), "prefix, between, suffix"},
-           {File(R"({"prefix": 3, "suffix": ""})", "null"), "{\"prefix\":3"},
-           {File("null", "null"), "\"without_system\" is null"},
-           {File(R"({"prefix": "", "suffix": "", "trim_user": true})", "null"), "trim_user (\"start\", \"end\" or"},
-           {File(R"({"prefix": "", "suffix": "", "trim_system": "both"})", "null"), "\"without_system\" is {"},
-           {File(R"({"prefix": "", "suffix": "", "omits_empty_system": true})", "null"), "\"without_system\" is {"},
+           {"[]", {}},
+           {"{", {}},
+           {R"({"template_sha256": "aa", "without_system": {}})", {"64"}},
+           {absl::StrCat(R"({"template_sha256": ")", std::string(64, 'A'), R"(", "without_system": {}})"), {"64"}},
+           {R"({"without_system": {"prefix": "", "suffix": ""}})", {"template_sha256"}},
+           {absl::StrCat(R"({"template_sha256": ")", kDigest, R"("})"), {"\"without_system\""}},
+           {File(kWith, "null"), {"\"without_system\""}},
+           {File(kWithout, kWithout), {}},
+           {File(R"({"prefix": 3, "suffix": ""})", "null"), {"{\"prefix\":3"}},
+           {File("null", "null"), {"\"without_system\""}},
+           {File(R"({"prefix": "", "suffix": "", "trim_user": true})", "null"), {"trim_user", "\"start\"", "\"end\""}},
+           {File(R"({"prefix": "", "suffix": "", "trim_system": "both"})", "null"), {"\"without_system\""}},
+           {File(R"({"prefix": "", "suffix": "", "omits_empty_system": true})", "null"), {"\"without_system\""}},
            {File(kWithout, R"({"prefix": "", "suffix": "", "between": "", "omits_empty_system": 1})"),
-            "omits_empty_system (true or false)"},
+            {"omits_empty_system"}},
            {File(kWithout, R"({"prefix": "", "suffix": "", "between": "", "trim_system": "left"})"),
-            "\"with_system\" is {"},
-           {R"({"extra": [1]})", "unknown key \"extra\" with value [1]"},
+            {"\"with_system\""}},
+           {R"({"extra": [1]})", {"\"extra\"", "1"}},
        }) {
     const auto format = ParseChatFormat(bad.file);
     ASSERT_FALSE(format.ok()) << bad.file;
     EXPECT_EQ(format.status().code(), absl::StatusCode::kInvalidArgument) << format.status();
-    EXPECT_THAT(std::string(format.status().message()), HasSubstr(bad.message));
+    EXPECT_THAT(format.status().message(), MessageMatcher(bad.message));
   }
 }
 
@@ -165,7 +166,7 @@ TEST(ChatFormatTest, IsReadFromADirectoryAndOptional) {
   EXPECT_EQ(*missing, nullptr);
   const absl::Status refused = CheckHasChatFormat(nullptr, "m");
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("model \"m\" has no chat_format.json"));
+  EXPECT_THAT(refused.message(), Message("\"m\"", "chat_format.json"));
 }
 
 TEST(ChatFormatTest, MarksAreTokensAndNoneAreAdded) {

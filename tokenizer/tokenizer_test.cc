@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "tests/support/messages.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/regex.h"
@@ -212,8 +213,7 @@ TEST(TokenizerTest, OtherFormatsAreNamed) {
   std::ofstream(directory + "/tokenizer.model") << "x";
   const auto made = Tokenizer::Load(directory);
   EXPECT_EQ(made.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(made.status().message()),
-              testing::HasSubstr("; tokenizer.model is not read, a conversion to tokenizer.json is needed"));
+  EXPECT_THAT(made.status().message(), Message("tokenizer.model", "tokenizer.json"));
 }
 
 TEST(TokenizerTest, HashIsOfTheFile) {
@@ -486,17 +486,9 @@ TEST(RegexTest, SetsInsideBracketsMatchTheLibrary) {
 }
 
 TEST(RegexTest, RejectsUnsupportedSyntax) {
-  const std::pair<const char*, const char*> cases[] = {
-      {R"([\p{L}&&])", "&& has an empty side"},
-      {R"([&&a])", "&& has an empty side"},
-      {R"([a&&^b])", "&& is followed by ^"},
-      {R"([a[b])", "a bracket is not closed"},
-      {"[[[[[[[[[[[[[[[[[a]]]]]]]]]]]]]]]]]", "nested deeper than 16 levels"},
-      {R"(\p{N}{1,3}+)", "a + after {..}"},
-      {R"(\p{Nonsense})", "does not compile"},
-  };
-  for (const auto& [pattern, words] : cases) {
-    EXPECT_THAT(std::string(Regex::Compile(pattern).status().message()), testing::HasSubstr(words)) << pattern;
+  for (const char* pattern : {R"([\p{L}&&])", R"([&&a])", R"([a&&^b])", R"([a[b])",
+                              "[[[[[[[[[[[[[[[[[a]]]]]]]]]]]]]]]]]", R"(\p{N}{1,3}+)", R"(\p{Nonsense})"}) {
+    EXPECT_THAT(Regex::Compile(pattern).status().message(), Message()) << pattern;
   }
 }
 

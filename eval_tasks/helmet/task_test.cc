@@ -14,6 +14,7 @@
 #include "eval_tasks/testing_samples.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 
 namespace varifocal::helmet {
 namespace {
@@ -113,13 +114,13 @@ TEST_F(HelmetTaskTest, MissingAndChangedFilesAreRejected) {
   index_.lengths[kImported].row_count = 3;
   const absl::Status fewer = Made(0).status();
   EXPECT_EQ(fewer.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(fewer.message()), HasSubstr("rows.jsonl: has 2 rows, not 3"));
+  EXPECT_THAT(fewer.message(), Message("rows.jsonl", "2", "3"));
   index_.lengths[kImported].row_count = 2;
   Write();
   std::ofstream(folder_ / "rows.jsonl", std::ios::app) << "\n";
   const absl::Status changed = MakeHelmetTask(Spec(false)).value()->QuestionCountAt(kImported).status();
   EXPECT_EQ(changed.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(changed.message()), HasSubstr("as when it was imported"));
+  EXPECT_THAT(changed.message(), Message());
   // Truncated after it was opened.
   const std::unique_ptr<Task> opened = Open();
   ASSERT_EQ(opened->QuestionCountAt(kImported).value(), 2);
@@ -152,13 +153,11 @@ TEST_F(HelmetTaskTest, InvalidIndicesAreNamed) {
   EXPECT_EQ(MakeHelmetTask(spec).status().code(), absl::StatusCode::kFailedPrecondition);
   index_.user_template = "}{context}";
   Write();
-  EXPECT_THAT(std::string(MakeHelmetTask(Spec(false)).status().message()),
-              HasSubstr("the brace at byte 0 of a template is unmatched"));
+  EXPECT_THAT(MakeHelmetTask(Spec(false)).status().message(), Message("0"));
   index_.user_template = "{context}";
   index_.system_template = "Answer {";
   Write();
-  EXPECT_THAT(std::string(MakeHelmetTask(Spec(true)).status().message()),
-              HasSubstr("the brace at byte 7 of a template is not closed"));
+  EXPECT_THAT(MakeHelmetTask(Spec(true)).status().message(), Message("7"));
   std::ofstream(folder_ / "index.json", std::ios::binary) << "{}";
   EXPECT_THAT(std::string(MakeHelmetTask(Spec(false)).status().message()),
               testing::AllOf(HasSubstr("index.json: "), HasSubstr("\"format\"")));
@@ -177,7 +176,7 @@ TEST_F(HelmetTaskTest, ErrorsOfTheTokenizerArePassedOn) {
       break;
     }
     EXPECT_EQ(sample.status().code(), absl::StatusCode::kAborted);
-    EXPECT_THAT(std::string(sample.status().message()), HasSubstr("the tokenizer failed"));
+    EXPECT_THAT(sample.status().message(), Message());
   }
   EXPECT_EQ(call_count, 3) << "the prompt, the context's offsets, the truncated prompt";
 }
@@ -200,7 +199,7 @@ TEST_F(HelmetTaskTest, TruncationRecordsLostGold) {
   rows_[0]["values"]["question"] = question;
   const absl::Status too_long = Made(0).status();
   EXPECT_EQ(too_long.code(), absl::StatusCode::kOutOfRange);
-  EXPECT_THAT(std::string(too_long.message()), HasSubstr("row id1 of task \"t\" at 120: the prompt is "));
+  EXPECT_THAT(too_long.message(), Message("id1", "\"t\"", "120"));
 }
 
 TEST(HelmetTemplateTest, ValuesAreShownAsPythonShowsThem) {

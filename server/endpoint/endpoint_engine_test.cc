@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/endpoint/faulty_server.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
@@ -79,7 +80,7 @@ TEST_F(EndpointEngineTest, SendsTextWhereIdsAreRefused) {
   const absl::Status no_text =
       (*engine)->Run({.token_ids = letters, .work = GenerateWork{.max_new_tokens = 1}}).status();
   EXPECT_EQ(no_text.code(), absl::StatusCode::kInvalidArgument) << no_text;
-  EXPECT_THAT(no_text.message(), HasSubstr("accepts text only"));
+  EXPECT_THAT(no_text.message(), Message());
   // Asked to send ids, it does not fall back.
   EXPECT_THAT(Make(server, {.prompts = PromptForm::kTokenIds}).status().message(), HasSubstr("422"));
 }

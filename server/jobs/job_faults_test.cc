@@ -19,6 +19,7 @@
 #include "server/jobs/job_manager.h"
 #include "tests/fakes/fake_engine.h"
 #include "tests/fakes/wait_for_job.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal {
@@ -315,8 +316,7 @@ TEST_F(JobFaultsTest, AJobWaitsAfterEndsOfTheDaemonAndOthersGoFirst) {
   DieWhileRunning(job_id);
   const JobView waiting = WaitForPause(job_id);
   EXPECT_EQ(waiting.row.state, db::JobState::kQueued);
-  EXPECT_THAT(waiting.paused_reason, HasSubstr("the daemon ended 2 times while this job ran"));
-  EXPECT_THAT(waiting.paused_reason, HasSubstr("in 10 s, or at once with `varifocal resume jobs/1`"));
+  EXPECT_THAT(waiting.paused_reason, Message("2", "10", "jobs/1"));
   const int64_t other = Submit();
   control_->Release();
   WaitForState(other, db::JobState::kSucceeded);

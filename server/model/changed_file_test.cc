@@ -17,11 +17,10 @@
 #include "server/model/model.h"
 #include "server/model/safetensors.h"
 #include "server/model/transformer.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr char kGolden[] = "tests/testdata/goldens/llama/tied-d16-f32";
 
@@ -64,9 +63,9 @@ class ChangedFileTest : public testing::Test {
     };
     return LoadModel(directory_ + "/model", options_);
   }
-  void ExpectDataLoss(const absl::Status& status, const std::string& words) {
+  void ExpectDataLoss(const absl::Status& status) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(words));
+    EXPECT_THAT(status.message(), Message());
   }
 
   std::string directory_, bytes_;
@@ -86,7 +85,7 @@ TEST_F(ChangedFileTest, WithoutMemoryOrDescriptorsItIsResourceExhausted) {
   absl::Status status = Load().status();
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("Cannot allocate memory"));
+  EXPECT_THAT(status.message(), Message());
 
   Overwrite(bytes_);
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -103,7 +102,7 @@ TEST_F(ChangedFileTest, TruncationIsAnErrorNotASignal) {
     SCOPED_TRACE(size);
     Overwrite(bytes_);
     const auto loaded = Load([&] { ASSERT_EQ(truncate(Weights().c_str(), size), 0); });
-    ExpectDataLoss(loaded.status(), "model.safetensors");
+    ExpectDataLoss(loaded.status());
   }
   Overwrite(bytes_);
   EXPECT_TRUE(Load().ok());
@@ -111,7 +110,7 @@ TEST_F(ChangedFileTest, TruncationIsAnErrorNotASignal) {
 
 TEST_F(ChangedFileTest, OverwritingDuringLoadIsRejected) {
   const auto mixed = Load([&] { Overwrite(Flipped("model.layers.0.mlp.down_proj.weight")); });
-  ExpectDataLoss(mixed.status(), "model.layers.0.mlp.down_proj.weight does not have the bytes that were hashed");
+  ExpectDataLoss(mixed.status());
   const auto loaded = Load();
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ((*loaded)->weights_sha256(), Sha256Hex(*ReadFile(Weights(), kDataFile)));
@@ -139,7 +138,7 @@ TEST_F(ChangedFileTest, AWrongCachedHashIsDetected) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) std::ofstream(entry.path()) << remembered;
   ASSERT_EQ(HashWeights(**changed, options_.cache_directory)->whole, (*first)->weights_sha256());
   // The old model is resident: its matrices have the digests in the cache.
-  ExpectDataLoss(Load().status(), "does not have the bytes that were hashed");
+  ExpectDataLoss(Load().status());
   const auto second = Load();
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ((*second)->weights_sha256(), Sha256Hex(other));

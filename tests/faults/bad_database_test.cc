@@ -19,6 +19,7 @@
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 #include "tests/support/trials.h"
 
@@ -58,56 +59,52 @@ struct Case {
   std::function<void(const std::string& path)> make;
   Code reader_code;
   Code writer_code;
-  std::string words;  // substring of the error message
 };
 
 std::vector<Case> Cases() {
   return {
-      {"missing", [](const std::string&) {}, Code::kNotFound, Code::kOk, "No such file"},
-      {"empty", [](const std::string& path) { WriteFile(path, ""); }, Code::kFailedPrecondition, Code::kOk,
-       "empty (0 bytes)"},
+      {"missing", [](const std::string&) {}, Code::kNotFound, Code::kOk},
+      {"empty", [](const std::string& path) { WriteFile(path, ""); }, Code::kFailedPrecondition, Code::kOk},
       {"without tables", [](const std::string& path) { Sql(path, "CREATE TABLE t (a INTEGER); DROP TABLE t"); },
-       Code::kFailedPrecondition, Code::kOk, "empty (no tables)"},
+       Code::kFailedPrecondition, Code::kOk},
       {"text", [](const std::string& path) { WriteFile(path, "task,score\nrecall,0.9\n"); }, Code::kInvalidArgument,
-       Code::kInvalidArgument, "not an SQLite database"},
+       Code::kInvalidArgument},
       {"folder", [](const std::string& path) { ASSERT_EQ(mkdir(path.c_str(), 0755), 0); }, Code::kInvalidArgument,
-       Code::kInvalidArgument, "not a file"},
+       Code::kInvalidArgument},
       {"another program's", [](const std::string& path) { Sql(path, "CREATE TABLE history (url TEXT)"); },
-       Code::kInvalidArgument, Code::kInvalidArgument, "another program"},
+       Code::kInvalidArgument, Code::kInvalidArgument},
       {"newer version",
        [](const std::string& path) {
          MakeDatabase(path);
          Sql(path, absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 2,
                                 ", compatible_version = ", db::kSchemaVersion + 1));
        },
-       Code::kFailedPrecondition, Code::kFailedPrecondition,
-       absl::StrCat("schema version ", db::kSchemaVersion + 2, ", usable from version ", db::kSchemaVersion + 1,
-                    " on, and this program supports version ", db::kSchemaVersion)},
+       Code::kFailedPrecondition, Code::kFailedPrecondition},
       {"newer but compatible",
        [](const std::string& path) {
          MakeDatabase(path);
          Sql(path,
              absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 1, ", compatible_version = 1"));
        },
-       Code::kOk, Code::kOk, ""},
+       Code::kOk, Code::kOk},
       {"two names",
        [](const std::string& path) {
          MakeDatabase(path);
          ASSERT_EQ(link(path.c_str(), (path + ".other").c_str()), 0);
        },
-       Code::kOk, Code::kFailedPrecondition, "2 hard links"},
+       Code::kOk, Code::kFailedPrecondition},
       {"without version",
        [](const std::string& path) {
          MakeDatabase(path);
          Sql(path, "DELETE FROM schema_version");
        },
-       Code::kDataLoss, Code::kDataLoss, "damaged"},
+       Code::kDataLoss, Code::kDataLoss},
       {"cut short",
        [](const std::string& path) {
          MakeDatabase(path);
          ASSERT_EQ(truncate(path.c_str(), 20'000), 0);
        },
-       Code::kDataLoss, Code::kDataLoss, "database disk image is malformed"},
+       Code::kDataLoss, Code::kDataLoss},
       {"zeroed pages",
        [](const std::string& path) {
          MakeDatabase(path);
@@ -115,7 +112,7 @@ std::vector<Case> Cases() {
          for (size_t i = 4096; i < bytes.size(); ++i) bytes[i] = 0;
          WriteFile(path, bytes);
        },
-       Code::kDataLoss, Code::kDataLoss, ""},
+       Code::kDataLoss, Code::kDataLoss},
       {"header of the wrong size",
        [](const std::string& path) {
          MakeDatabase(path);
@@ -123,7 +120,7 @@ std::vector<Case> Cases() {
          bytes[16] = 7;  // page size
          WriteFile(path, bytes);
        },
-       Code::kDataLoss, Code::kDataLoss, "not a database"},
+       Code::kDataLoss, Code::kDataLoss},
   };
 }
 
@@ -159,8 +156,7 @@ TEST(BadDatabase, IsRejectedInOneSentenceAndUnchanged) {
     const absl::Status read = ReadEverything(path);
     EXPECT_EQ(read.code(), c.reader_code) << read;
     if (!read.ok()) {
-      EXPECT_THAT(std::string(read.message()), HasSubstr(c.words));
-      EXPECT_THAT(std::string(read.message()), HasSubstr(path));
+      EXPECT_THAT(read.message(), Message(path));
       EXPECT_TRUE(IsOneSentence(std::string(read.message()))) << read;
     }
     const absl::Status diffed = db::DiffDatabases(path, path).status();
@@ -170,7 +166,7 @@ TEST(BadDatabase, IsRejectedInOneSentenceAndUnchanged) {
     const absl::Status written = db::Writer::Open(path).status();
     EXPECT_EQ(written.code(), c.writer_code) << written;
     if (!written.ok()) {
-      EXPECT_THAT(std::string(written.message()), HasSubstr(c.words));
+      EXPECT_THAT(written.message(), Message(path));
       EXPECT_TRUE(IsOneSentence(std::string(written.message()))) << written;
       EXPECT_EQ(ReadFile(path), before) << "a rejected file is unchanged";
       EXPECT_NE(access((path + ".lock").c_str(), F_OK), 0) << "no lock file remains";

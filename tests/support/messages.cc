@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <sstream>
 
 #include "absl/algorithm/container.h"
@@ -23,7 +25,7 @@ namespace {
 
 constexpr char kPath[] = "tests/testdata/goldens/messages.txt";
 
-// "program: Suite.Test" -> its messages in order. "- " begins a message, two blanks go on with it.
+// "program: Suite.Test" -> its messages in order. "- " begins a message, two blanks continue it.
 using Goldens = std::map<std::string, std::vector<std::string>>;
 
 Goldens ReadGoldens() {
@@ -90,9 +92,10 @@ class Places : public testing::EmptyTestEventListener {
     const auto found = goldens_.find(test);
     const size_t place = seen_.size() - 1;
     const std::string hint = absl::StrCat("; VARIFOCAL_UPDATE_GOLDENS=1 rewrites ", kPath);
-    if (found == goldens_.end() || place >= found->second.size()) return absl::StrCat("is a new message", hint);
+    if (found == goldens_.end() || place >= found->second.size())
+      return absl::StrCat("which is a new message, \"", message, "\"", hint);
     if (found->second[place] == message) return "";
-    return absl::StrCat("the golden message is \"", found->second[place], "\"", hint);
+    return absl::StrCat("which is \"", message, "\", and the golden message is \"", found->second[place], "\"", hint);
   }
 
   void OnTestEnd(const testing::TestInfo& info) override {
@@ -126,6 +129,11 @@ std::string CompareWithGoldenMessage(absl::string_view text, const std::vector<s
   for (size_t i = 0; i < varying.size(); ++i) {
     message = absl::StrReplaceAll(message, {{varying[i], absl::StrCat("<", i + 1, ">")}});
   }
+  static const auto* const temporary = new std::regex(absl::StrCat(testing::TempDir(), R"([^\s/":,;)']+)"));
+  static const auto* const port = new std::regex(R"((127\.0\.0\.1|localhost|\[::1\]):\d+)");
+  message = std::regex_replace(message, *temporary, "<tmp>");
+  message = std::regex_replace(message, *port, "$1:<port>");
+  message = absl::StrReplaceAll(message, {{std::filesystem::current_path().string(), "<source>"}});
   // Bytes that an editor would not keep.
   message = absl::StrReplaceAll(message, {{"\r", "\\r"}, {absl::string_view("\0", 1), "\\0"}});
   return Places::Get().Compare(message);
@@ -136,7 +144,7 @@ bool MessageMatcher::MatchAndExplain(absl::string_view text, testing::MatchResul
     failed_text_ = std::string(text);
     failure_ = CompareWithGoldenMessage(text, varying_);
     const auto missing = absl::c_find_if(values_, [&](const std::string& v) { return !absl::StrContains(text, v); });
-    if (missing != values_.end()) failure_ = absl::StrCat("lacks \"", *missing, "\"");
+    if (missing != values_.end()) failure_ = absl::StrCat("which lacks \"", *missing, "\": \"", text, "\"");
   }
   *listener << failure_;
   return failure_.empty();
@@ -144,7 +152,7 @@ bool MessageMatcher::MatchAndExplain(absl::string_view text, testing::MatchResul
 
 void MessageMatcher::DescribeTo(std::ostream* os) const {
   *os << "is the golden message of this place";
-  if (!values_.empty()) *os << " and tells " << absl::StrJoin(values_, ", ");
+  if (!values_.empty()) *os << " and contains " << absl::StrJoin(values_, ", ");
 }
 
 }  // namespace varifocal

@@ -1,17 +1,17 @@
-// Messages for people, held by one golden file instead of by the words of many tests.
+// Messages for people, compared with one golden file.
 //
 //   EXPECT_THAT(status.message(), Message("top_p", "2"));
 //
-// holds when the text is the one that the golden file has for this place of this test and contains each of the values.
-// A test states what the message must tell (names, values, limits); the sentence itself stands once, in
-// tests/testdata/goldens/messages.txt, where all of them can be read in a row.
+// matches when the text contains each of the values and equals the golden text of this place in this test. A test names the
+// values that a message must contain (names, numbers, limits); the sentences are in tests/testdata/goldens/messages.txt alone.
 //
 // To reword: change the sentence, run the tests with VARIFOCAL_UPDATE_GOLDENS=1, and read the difference of the file.
 //
-// A place is the running test and how many messages it has matched so far; a test that matches fewer than the file has
-// fails too. What differs between runs (directories, ports, process numbers) is named with Varying and replaced by its
-// number: `<1>`.
-// Threads: of the test's own thread only.
+// A place is the running test and the number of messages it has matched before. A test that matches fewer messages than the
+// file has fails. Temporary paths, the path of this checkout and ports of this host become <tmp>, <source> and <port>; other
+// text that differs between runs is given to Varying and replaced by its number, <1>.
+//
+// Threads: the test's own thread only.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -28,7 +28,7 @@ TEST(MessagesTest, OtherWordsFail) {
   if (std::getenv("VARIFOCAL_UPDATE_GOLDENS") != nullptr) GTEST_SKIP();
   EXPECT_NONFATAL_FAILURE(EXPECT_THAT("reworded", Message()), "the golden message is \"as written\"");
   EXPECT_THAT("the second", Message());
-  EXPECT_NONFATAL_FAILURE(EXPECT_THAT("a third", Message()), "is a new message");
+  EXPECT_NONFATAL_FAILURE(EXPECT_THAT("a third", Message()), "which is a new message");
 }
 
 TEST(DISABLED_MessagesTest, MatchesOneOfTwo) { EXPECT_THAT("the first", Message()); }
