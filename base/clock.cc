@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/mutex.h"
+
 namespace varifocal {
 namespace {
 
@@ -23,25 +25,23 @@ class RealClock : public Clock {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
   }
-  bool Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int64_t us,
-            const std::function<bool()>& is_done) const override {
-    return changed.wait_for(lock, std::chrono::microseconds(us), is_done);
+  bool Wait(CondVar& changed, Mutex& mutex, int64_t us, const std::function<bool()>& is_done) const override
+      VF_REQUIRES(mutex) {
+    return changed.WaitFor(mutex, std::chrono::microseconds(us), is_done);
   }
 };
 
 }  // namespace
 
-void Clock::WaitUntil(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-                      const std::function<bool()>& is_done) const {
-  while (!Wait(changed, lock, kLongWaitUs, is_done)) continue;
+void Clock::WaitUntil(CondVar& changed, Mutex& mutex, const std::function<bool()>& is_done) const {
+  while (!Wait(changed, mutex, kLongWaitUs, is_done)) continue;
 }
 
-bool FakeClock::Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int64_t us,
-                     const std::function<bool()>& is_done) const {
+bool FakeClock::Wait(CondVar& changed, Mutex& mutex, int64_t us, const std::function<bool()>& is_done) const {
   const int64_t due_us = MonotonicMicros() + us;
   while (!is_done()) {
     if (MonotonicMicros() >= due_us) return false;
-    changed.wait_for(lock, kPollPeriod);
+    changed.WaitFor(mutex, kPollPeriod);
   }
   return true;
 }

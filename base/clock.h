@@ -6,12 +6,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
+
+#include "base/mutex.h"
 
 namespace varifocal {
 
@@ -22,10 +22,8 @@ class Clock {
   virtual int64_t MonotonicMicros() const = 0;  // never decreases; only differences are meaningful
   // Returns when is_done(), which is called with the lock held, or after `us` microseconds of this clock; is_done() then.
   // `changed` is notified when is_done() may have changed.
-  virtual bool Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int64_t us,
-                    const std::function<bool()>& is_done) const = 0;
-  void WaitUntil(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-                 const std::function<bool()>& is_done) const;
+  virtual bool Wait(CondVar& changed, Mutex& mutex, int64_t us, const std::function<bool()>& is_done) const = 0;
+  void WaitUntil(CondVar& changed, Mutex& mutex, const std::function<bool()>& is_done) const VF_REQUIRES(mutex);
 
   static const Clock& Real();
 };
@@ -35,8 +33,8 @@ class FakeClock : public Clock {
   explicit FakeClock(int64_t wall_us = 1'700'000'000'000'000) : wall_us_(wall_us) {}
   int64_t WallMicros() const override { return wall_us_; }
   int64_t MonotonicMicros() const override { return monotonic_us_; }
-  bool Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int64_t us,
-            const std::function<bool()>& is_done) const override;
+  bool Wait(CondVar& changed, Mutex& mutex, int64_t us, const std::function<bool()>& is_done) const override
+      VF_REQUIRES(mutex);
   void JumpWall(int64_t us) { wall_us_ += us; }  // as when the clock is set
   void Advance(int64_t us) {
     wall_us_ += us;

@@ -1,16 +1,15 @@
 #include "base/file_calls.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace varifocal {
 namespace {
@@ -20,18 +19,19 @@ constexpr int kFileThreadsMax = 64;
 struct FileCall {
   std::function<void()> run;
   std::string directory;
+  // These two with the lock of the threads.
   bool is_done = false;
   bool is_given_up = false;
 };
 
 struct FileThreads {
-  std::mutex mutex;
-  std::condition_variable has_work, has_ended;
-  std::deque<std::shared_ptr<FileCall>> queue;
-  std::map<std::string, int> stuck;  // calls that were given up and still run, by directory
-  int thread_count = 0;
-  int idle_count = 0;
-  int64_t patience_us = kFilePatienceUs;
+  Mutex mutex;
+  CondVar has_work, has_ended;
+  std::deque<std::shared_ptr<FileCall>> queue VF_GUARDED_BY(mutex);
+  std::map<std::string, int> stuck VF_GUARDED_BY(mutex);  // calls that were given up and still run, by directory
+  int thread_count VF_GUARDED_BY(mutex) = 0;
+  int idle_count VF_GUARDED_BY(mutex) = 0;
+  int64_t patience_us VF_GUARDED_BY(mutex) = kFilePatienceUs;
 };
 
 // Never destroyed: its threads may outlive everything.
@@ -42,28 +42,28 @@ FileThreads& Threads() {
 
 void RunFileCalls() {
   FileThreads& all = Threads();
-  std::unique_lock<std::mutex> lock(all.mutex);
+  MutexLock lock(all.mutex);
   while (true) {
     ++all.idle_count;
-    all.has_work.wait(lock, [&] { return !all.queue.empty(); });
+    all.has_work.Wait(all.mutex, [&]() VF_REQUIRES(all.mutex) { return !all.queue.empty(); });
     --all.idle_count;
     const std::shared_ptr<FileCall> call = std::move(all.queue.front());
     all.queue.pop_front();
-    lock.unlock();
+    lock.Unlock();
     call->run();
     call->run = nullptr;
-    lock.lock();
+    lock.Lock();
     call->is_done = true;
     if (call->is_given_up) {
       const auto stuck = all.stuck.find(call->directory);
       if (--stuck->second == 0) all.stuck.erase(stuck);
     }
-    all.has_ended.notify_all();
+    all.has_ended.NotifyAll();
   }
 }
 
-// With the lock. False without a thread that could run it.
-bool Enqueue(FileThreads& all, std::shared_ptr<FileCall> call) {
+// False without a thread that could run it.
+bool Enqueue(FileThreads& all, std::shared_ptr<FileCall> call) VF_REQUIRES(all.mutex) {
   if (std::ssize(all.queue) >= all.idle_count && all.thread_count < kFileThreadsMax) {
     try {
       std::thread(RunFileCalls).detach();
@@ -73,7 +73,7 @@ bool Enqueue(FileThreads& all, std::shared_ptr<FileCall> call) {
     }
   }
   all.queue.push_back(std::move(call));
-  all.has_work.notify_one();
+  all.has_work.NotifyOne();
   return true;
 }
 
@@ -91,15 +91,16 @@ absl::Status CallFileSystem(const std::string& path, std::function<void()> call)
   auto entry = std::make_shared<FileCall>();
   entry->run = std::move(call);
   entry->directory = DirectoryOf(path);
-  std::unique_lock<std::mutex> lock(all.mutex);
+  MutexLock lock(all.mutex);
   if (all.stuck.count(entry->directory) > 0) return NoAnswer(path, all.patience_us);
   if (!Enqueue(all, entry)) {
-    lock.unlock();
+    lock.Unlock();
     entry->run();
     return absl::OkStatus();
   }
   const auto patience = std::chrono::microseconds(all.patience_us);
-  if (all.has_ended.wait_for(lock, patience, [&] { return entry->is_done; })) return absl::OkStatus();
+  if (all.has_ended.WaitFor(all.mutex, patience, [&]() VF_REQUIRES(all.mutex) { return entry->is_done; }))
+    return absl::OkStatus();
   entry->is_given_up = true;
   ++all.stuck[entry->directory];
   return NoAnswer(path, all.patience_us);
@@ -109,15 +110,15 @@ void CallFileSystemLater(std::function<void()> call) {
   FileThreads& all = Threads();
   auto entry = std::make_shared<FileCall>();
   entry->run = std::move(call);
-  std::unique_lock<std::mutex> lock(all.mutex);
+  MutexLock lock(all.mutex);
   if (Enqueue(all, entry)) return;
-  lock.unlock();
+  lock.Unlock();
   entry->run();
 }
 
 void SetFilePatienceForTesting(int64_t microseconds) {
   FileThreads& all = Threads();
-  std::lock_guard<std::mutex> lock(all.mutex);
+  MutexLock lock(all.mutex);
   all.patience_us = microseconds;
 }
 

@@ -11,11 +11,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <deque>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -28,6 +26,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace varifocal {
 namespace {
@@ -138,10 +137,10 @@ class PollingServer : public HttpServer {
 
   ~PollingServer() override {
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       stopping_ = true;
     }
-    has_work_.notify_all();
+    has_work_.NotifyAll();
     for (std::thread& thread : handlers_) thread.join();
     Wake();
     if (thread_.joinable()) thread_.join();
@@ -193,15 +192,15 @@ class PollingServer : public HttpServer {
   }
 
   void Handle() {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     while (true) {
-      has_work_.wait(lock, [this] { return stopping_ || !work_.empty(); });
+      has_work_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return stopping_ || !work_.empty(); });
       if (stopping_) return;
       const std::shared_ptr<Connection> connection = work_.front();
       work_.pop_front();
-      lock.unlock();
+      lock.Unlock();
       std::string out = Serialize(handler_(connection->parsed.request), connection->parsed.method == "GET");
-      lock.lock();
+      lock.Lock();
       connection->out = std::move(out);
       answered_.push_back(connection);
       Wake();
@@ -234,7 +233,7 @@ class PollingServer : public HttpServer {
       BeginWrite(*connection, *refused);
       return true;
     }
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (std::ssize(work_) >= limits_.waiting_max || pending_bytes_ > limits_.pending_bytes_max) {
       BeginWrite(*connection, PlainAnswer(503, "Too many requests at a time; try again later."));
       return true;
@@ -242,7 +241,7 @@ class PollingServer : public HttpServer {
     connection->step = Step::kAnswer;
     connection->due_us = INT64_MAX;
     work_.push_back(connection);
-    has_work_.notify_one();
+    has_work_.NotifyOne();
     return true;
   }
 
@@ -293,7 +292,7 @@ class PollingServer : public HttpServer {
       uint64_t count = 0;
       (void)!read(wake_, &count, sizeof(count));
       {
-        std::lock_guard<std::mutex> lock(mutex_);
+        MutexLock lock(mutex_);
         if (stopping_) return;
         for (const auto& connection : answered_) {
           connection->step = Step::kWrite;
@@ -336,11 +335,11 @@ class PollingServer : public HttpServer {
   int listener_ = -1, wake_ = -1, port_ = 0;
   std::list<std::shared_ptr<Connection>> connections_;  // of the loop; oldest first
   int64_t pending_bytes_ = 0;
-  std::mutex mutex_;
-  std::condition_variable has_work_;
-  std::deque<std::shared_ptr<Connection>> work_;
-  std::vector<std::shared_ptr<Connection>> answered_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar has_work_;
+  std::deque<std::shared_ptr<Connection>> work_ VF_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Connection>> answered_ VF_GUARDED_BY(mutex_);
+  bool stopping_ VF_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> handlers_;
   std::thread thread_;
 };

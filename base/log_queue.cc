@@ -1,11 +1,11 @@
 #include "base/log_queue.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace varifocal {
 
@@ -14,18 +14,18 @@ struct LogQueue::State {
   size_t bytes_max = 0;
   std::function<void(const std::string&)> write;
   std::function<std::string(int64_t)> format_dropped;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::string> lines;
-  size_t byte_count = 0;
-  int64_t dropped_count = 0;
-  bool is_writing = false;
-  bool stopping = false;
+  Mutex mutex;
+  CondVar changed;
+  std::deque<std::string> lines VF_GUARDED_BY(mutex);
+  size_t byte_count VF_GUARDED_BY(mutex) = 0;
+  int64_t dropped_count VF_GUARDED_BY(mutex) = 0;
+  bool is_writing VF_GUARDED_BY(mutex) = false;
+  bool stopping VF_GUARDED_BY(mutex) = false;
 
   void Loop() {
-    std::unique_lock<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     while (true) {
-      changed.wait(lock, [this] { return stopping || !lines.empty(); });
+      changed.Wait(mutex, [this]() VF_REQUIRES(mutex) { return stopping || !lines.empty(); });
       if (lines.empty()) return;
       std::string line = std::move(lines.front());
       lines.pop_front();
@@ -37,11 +37,11 @@ struct LogQueue::State {
         dropped_count = 0;
       }
       is_writing = true;
-      lock.unlock();
+      lock.Unlock();
       write(line);
-      lock.lock();
+      lock.Lock();
       is_writing = false;
-      changed.notify_all();
+      changed.NotifyAll();
     }
   }
 };
@@ -57,26 +57,27 @@ LogQueue::LogQueue(size_t lines_max, size_t bytes_max, std::function<void(const 
 }
 
 LogQueue::~LogQueue() {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   state_->stopping = true;
-  state_->changed.notify_all();
+  state_->changed.NotifyAll();
 }
 
 void LogQueue::Push(std::string line) {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  MutexLock lock(state_->mutex);
   if (state_->lines.size() >= state_->lines_max || state_->byte_count + line.size() > state_->bytes_max) {
     ++state_->dropped_count;
     return;
   }
   state_->byte_count += line.size();
   state_->lines.push_back(std::move(line));
-  state_->changed.notify_all();
+  state_->changed.NotifyAll();
 }
 
 bool LogQueue::Flush(int64_t milliseconds_max) {
-  std::unique_lock<std::mutex> lock(state_->mutex);
-  return state_->changed.wait_for(lock, std::chrono::milliseconds(milliseconds_max),
-                                  [this] { return state_->lines.empty() && !state_->is_writing; });
+  MutexLock lock(state_->mutex);
+  return state_->changed.WaitFor(
+      state_->mutex, std::chrono::milliseconds(milliseconds_max),
+      [this]() VF_REQUIRES(state_->mutex) { return state_->lines.empty() && !state_->is_writing; });
 }
 
 }  // namespace varifocal

@@ -1,9 +1,8 @@
 // The log queue: keeps order while the reader reads, drops and counts lines while it does not, and never blocks a
 // writer. Method: a reader that the test blocks and unblocks.
 #include "base/log_queue.h"
+#include "base/mutex.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -19,32 +18,36 @@ using ::testing::ElementsAre;
 
 // Shared with the queue's thread, which may outlive the test.
 struct Reader {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool is_held = false;
-  bool is_waiting = false;
-  std::vector<std::string> lines;
+  Mutex mutex;
+  CondVar changed;
+  bool is_held VF_GUARDED_BY(mutex) = false;
+  bool is_waiting VF_GUARDED_BY(mutex) = false;
+  std::vector<std::string> lines VF_GUARDED_BY(mutex);
 
   void Read(const std::string& line) {
-    std::unique_lock<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     is_waiting = true;
-    changed.notify_all();
-    changed.wait(lock, [this] { return !is_held; });
+    changed.NotifyAll();
+    changed.Wait(mutex, [this]() VF_REQUIRES(mutex) { return !is_held; });
     is_waiting = false;
     lines.push_back(line);
   }
   void Hold() {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     is_held = true;
   }
   void Release() {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     is_held = false;
-    changed.notify_all();
+    changed.NotifyAll();
+  }
+  std::vector<std::string> Lines() {
+    MutexLock lock(mutex);
+    return lines;
   }
   void WaitUntilItWaits() {
-    std::unique_lock<std::mutex> lock(mutex);
-    changed.wait(lock, [this] { return is_waiting; });
+    MutexLock lock(mutex);
+    changed.Wait(mutex, [this]() VF_REQUIRES(mutex) { return is_waiting; });
   }
 };
 
@@ -58,7 +61,7 @@ TEST(LogQueueTest, KeepsTheOrder) {
       100, 1000, [reader](const std::string& line) { reader->Read(line); }, DroppedLine);
   for (const char* line : {"a", "b", "c"}) queue.Push(line);
   ASSERT_TRUE(queue.Flush(kMinuteMs));
-  EXPECT_THAT(reader->lines, ElementsAre("a", "b", "c"));
+  EXPECT_THAT(reader->Lines(), ElementsAre("a", "b", "c"));
 }
 
 TEST(LogQueueTest, ABlockedReaderDropsLinesAndBlocksNoWriter) {
@@ -72,11 +75,11 @@ TEST(LogQueueTest, ABlockedReaderDropsLinesAndBlocksNoWriter) {
   EXPECT_FALSE(queue.Flush(1));
   reader->Release();
   ASSERT_TRUE(queue.Flush(kMinuteMs));
-  ASSERT_EQ(reader->lines.size(), 4u);
-  EXPECT_EQ(reader->lines[3], "dropped 998");
+  ASSERT_EQ(reader->Lines().size(), 4u);
+  EXPECT_EQ(reader->Lines()[3], "dropped 998");
   queue.Push("afterwards");
   ASSERT_TRUE(queue.Flush(kMinuteMs));
-  EXPECT_EQ(reader->lines.back(), "afterwards");
+  EXPECT_EQ(reader->Lines().back(), "afterwards");
 }
 
 TEST(LogQueueTest, BytesAreBounded) {
@@ -90,7 +93,7 @@ TEST(LogQueueTest, BytesAreBounded) {
   queue.Push("x");
   reader->Release();
   ASSERT_TRUE(queue.Flush(kMinuteMs));
-  EXPECT_THAT(reader->lines, ElementsAre("first", "0123456789", "dropped 1"));
+  EXPECT_THAT(reader->Lines(), ElementsAre("first", "0123456789", "dropped 1"));
 }
 
 TEST(LogQueueTest, DestructionDoesNotWaitForABlockedReader) {

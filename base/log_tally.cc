@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutex.h"
 
 namespace varifocal {
 
@@ -16,7 +17,7 @@ void LogTally::Write(const Refusal& refusal, int64_t count) {
 }
 
 void LogTally::Add(Refusal refusal) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (counts_.size() >= kKindsMax && counts_.count(refusal) == 0) refusal = {"others", "several", "several", "several"};
   const auto [entry, is_new] = counts_.try_emplace(std::move(refusal));
   if (!is_new) {
@@ -29,7 +30,7 @@ void LogTally::Add(Refusal refusal) {
 
 void LogTally::Flush(bool also_new) {
   const int64_t now_us = clock_.MonotonicMicros();
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   for (auto entry = counts_.begin(); entry != counts_.end();) {
     Count& count = entry->second;
     if (!also_new && now_us - count.written_us < kPeriodUs) {

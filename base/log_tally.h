@@ -8,11 +8,11 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <tuple>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace varifocal {
 
@@ -41,8 +41,8 @@ class LogTally {
   static void Write(const Refusal& refusal, int64_t count);
 
   const Clock& clock_;
-  std::mutex mutex_;
-  std::map<Refusal, Count> counts_;
+  Mutex mutex_;
+  std::map<Refusal, Count> counts_ VF_GUARDED_BY(mutex_);
 };
 
 }  // namespace varifocal

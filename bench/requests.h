@@ -1,16 +1,15 @@
 // Shared helpers of the engine benchmarks: requests with synthetic ids, and running many at once.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/random.h"
 #include "server/engine/engine.h"
 
@@ -47,9 +46,11 @@ struct BenchAnswers {
 inline BenchAnswers RunAll(Engine& engine, const std::vector<EngineRequest>& requests) {
   BenchAnswers answers;
   answers.results.resize(requests.size());
-  std::mutex mutex;
-  std::condition_variable done;
-  size_t left = requests.size();
+  struct {
+    Mutex mutex;
+    CondVar done;
+    size_t left VF_GUARDED_BY(mutex);
+  } calls = {.left = requests.size()};
   const auto fail = [](const absl::Status& status) {
     std::fprintf(stderr, "%s\n", status.ToString().c_str());
     std::exit(1);
@@ -57,15 +58,15 @@ inline BenchAnswers RunAll(Engine& engine, const std::vector<EngineRequest>& req
   const int64_t begin_us = Clock::Real().MonotonicMicros();
   for (size_t i = 0; i < requests.size(); ++i) {
     auto handle = engine.Start(requests[i], {.on_done = [&, i](absl::StatusOr<EngineResult> result) {
-                                 std::lock_guard<std::mutex> lock(mutex);
+                                 MutexLock lock(calls.mutex);
                                  if (!result.ok()) fail(result.status());
                                  answers.results[i] = *std::move(result);
-                                 if (--left == 0) done.notify_all();
+                                 if (--calls.left == 0) calls.done.NotifyAll();
                                }});
     if (!handle.ok()) fail(handle.status());
   }
-  std::unique_lock<std::mutex> lock(mutex);
-  done.wait(lock, [&] { return left == 0; });
+  MutexLock lock(calls.mutex);
+  calls.done.Wait(calls.mutex, [&]() VF_REQUIRES(calls.mutex) { return calls.left == 0; });
   answers.seconds = 1e-6 * (Clock::Real().MonotonicMicros() - begin_us);
   return answers;
 }

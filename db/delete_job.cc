@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "db/rows.h"
@@ -61,7 +62,7 @@ std::vector<std::string> TablesOfJobs() {
 }
 
 absl::StatusOr<DeletedJob> Writer::DeleteJob(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   Database& database = *state_->database;
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   DeletedJob deleted;

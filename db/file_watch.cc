@@ -2,18 +2,18 @@
 
 #include <sys/stat.h>
 
-#include <mutex>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace varifocal::db {
 namespace {
 
 struct Held {
-  std::mutex mutex;
-  std::multiset<std::pair<dev_t, ino_t>> files;
+  Mutex mutex;
+  std::multiset<std::pair<dev_t, ino_t>> files VF_GUARDED_BY(mutex);
 };
 
 Held& AllHeld() {
@@ -28,19 +28,22 @@ HeldFile::HeldFile(const std::string& path) {
   if (stat(path.c_str(), &info) != 0) return;
   device_ = info.st_dev;
   inode_ = info.st_ino;
-  std::lock_guard<std::mutex> lock(AllHeld().mutex);
-  AllHeld().files.insert({device_, inode_});
+  Held& all = AllHeld();
+  MutexLock lock(all.mutex);
+  all.files.insert({device_, inode_});
 }
 
 HeldFile::~HeldFile() {
-  std::lock_guard<std::mutex> lock(AllHeld().mutex);
-  const auto mine = AllHeld().files.find({device_, inode_});
-  if (mine != AllHeld().files.end()) AllHeld().files.erase(mine);
+  Held& all = AllHeld();
+  MutexLock lock(all.mutex);
+  const auto mine = all.files.find({device_, inode_});
+  if (mine != all.files.end()) all.files.erase(mine);
 }
 
 bool HeldFile::IsHeld(dev_t device, ino_t inode) {
-  std::lock_guard<std::mutex> lock(AllHeld().mutex);
-  return AllHeld().files.count({device, inode}) > 0;
+  Held& all = AllHeld();
+  MutexLock lock(all.mutex);
+  return all.files.count({device, inode}) > 0;
 }
 
 FileWatch::FileWatch(const std::string& database_path) {

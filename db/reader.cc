@@ -1,12 +1,12 @@
 #include "db/reader.h"
 
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "db/answer_kinds.h"
 #include "db/job_rows.h"
@@ -22,12 +22,12 @@ using sqlite::Statement;
 using sqlite::Transaction;
 
 struct Reader::State {
-  std::unique_ptr<Database> database;
-  std::optional<Transaction> held;  // of HoldSnapshot
-  std::mutex mutex;
+  Mutex mutex;
+  std::unique_ptr<Database> database VF_PT_GUARDED_BY(mutex);
+  std::optional<Transaction> held VF_GUARDED_BY(mutex);  // of HoldSnapshot
 
   // For the duration of a call; that of HoldSnapshot where there is one.
-  absl::StatusOr<std::optional<Transaction>> Snapshot() {
+  absl::StatusOr<std::optional<Transaction>> Snapshot() VF_REQUIRES(mutex) {
     if (held.has_value()) return std::nullopt;
     ASSIGN_OR_RETURN(Transaction begun, Transaction::Begin(*database, Transaction::Kind::kRead));
     return std::optional<Transaction>(std::move(begun));
@@ -233,12 +233,15 @@ absl::StatusOr<std::unique_ptr<Reader>> Reader::Open(const std::string& path) {
   RETURN_IF_ERROR(CheckFile(path, /*may_create=*/false));
   auto state = std::make_unique<State>();
   ASSIGN_OR_RETURN(state->database, Database::Open(path, {.read_only = true}));
-  RETURN_IF_ERROR(CheckSchema(*state->database));
+  {
+    MutexLock hold(state->mutex);
+    RETURN_IF_ERROR(CheckSchema(*state->database));
+  }
   return std::unique_ptr<Reader>(new Reader(std::move(state)));
 }
 
 absl::Status Reader::HoldSnapshot() {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(std::optional<Transaction> begun, state_->Snapshot());
   if (!begun.has_value()) return absl::OkStatus();
   state_->held.emplace(*std::move(begun));
@@ -247,43 +250,43 @@ absl::Status Reader::HoldSnapshot() {
 }
 
 absl::StatusOr<std::vector<JobRow>> Reader::Jobs(int64_t before_id, int64_t limit) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   return ReadJobs(*state_->database, before_id, limit);
 }
 
 absl::StatusOr<JobRow> Reader::Job(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   return ReadJob(*state_->database, job_id);
 }
 
 absl::StatusOr<std::vector<JobStateCount>> Reader::CountJobs() {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   return CountJobsByState(*state_->database);
 }
 
 absl::StatusOr<int64_t> Reader::CountQueued(int64_t at_most) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   return CountQueuedJobs(*state_->database, at_most);
 }
 
 absl::StatusOr<std::optional<UnfinishedJob>> Reader::UnfinishedJobOf(const std::string& model) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   return FindUnfinishedJob(*state_->database, model);
 }
 
 absl::StatusOr<JobRow> Reader::LatestJob(const std::vector<std::string>& variants) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::optional<Transaction> snapshot, state_->Snapshot());
   return FindLatestJob(*state_->database, variants);
 }
 
 absl::StatusOr<std::vector<VariantRecord>> Reader::Variants(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   return ReadVariants(*state_->database, job_id);
 }
 
 absl::StatusOr<std::vector<TaskMetricRecord>> Reader::Metrics(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectMetrics));
   statement.BindAll(job_id);
   return ReadAll<TaskMetricRecord>(statement, [](const Statement& row) {
@@ -293,17 +296,17 @@ absl::StatusOr<std::vector<TaskMetricRecord>> Reader::Metrics(int64_t job_id) {
 }
 
 absl::StatusOr<std::vector<CellRow>> Reader::Cells(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   return ReadCells(*state_->database, job_id);
 }
 
 absl::StatusOr<std::vector<FailureGroup>> Reader::Failures(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   return ReadFailures(*state_->database, job_id);
 }
 
 absl::StatusOr<std::vector<ScoreImportRow>> Reader::ScoreImports(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::optional<int64_t> table_count,
                    state_->database->QueryInt("SELECT count(*) FROM sqlite_schema WHERE name = 'score_imports'"));
   if (*table_count == 0) return std::vector<ScoreImportRow>();  // a file of schema version 1
@@ -315,7 +318,7 @@ absl::StatusOr<std::vector<ScoreImportRow>> Reader::ScoreImports(int64_t job_id)
 }
 
 absl::StatusOr<std::vector<GroupSharesRow>> Reader::GroupShares(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::optional<int64_t> column_count,
                    state_->database->QueryInt(
                        "SELECT count(*) FROM pragma_table_info('generations') WHERE name = 'pairs_visible_share'"));
@@ -328,7 +331,7 @@ absl::StatusOr<std::vector<GroupSharesRow>> Reader::GroupShares(int64_t job_id) 
 }
 
 absl::StatusOr<std::vector<AttentionMeansRow>> Reader::AttentionMeans(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::optional<int64_t> table_count, state_->database->QueryInt(kCountAttentionHeads));
   if (*table_count == 0) return std::vector<AttentionMeansRow>();
   ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectAttentionMeans));
@@ -342,7 +345,7 @@ absl::StatusOr<std::vector<AttentionMeansRow>> Reader::AttentionMeans(int64_t jo
 }
 
 absl::StatusOr<std::vector<AttentionHeadRecord>> Reader::AttentionHeads(int64_t generation_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::optional<int64_t> table_count, state_->database->QueryInt(kCountAttentionHeads));
   if (*table_count == 0) return std::vector<AttentionHeadRecord>();
   ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectAttentionHeads));
@@ -354,7 +357,7 @@ absl::StatusOr<std::vector<AttentionHeadRecord>> Reader::AttentionHeads(int64_t 
 }
 
 absl::StatusOr<std::vector<ExecutionRow>> Reader::Executions(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::string counts, CellCounts(*state_->database));
   ASSIGN_OR_RETURN(Statement statement,
                    state_->database->Prepare(absl::StrReplaceAll(kSelectExecutions, {{"$counts", counts}})));
@@ -368,7 +371,7 @@ absl::StatusOr<std::vector<ExecutionRow>> Reader::Executions(int64_t job_id) {
 }
 
 absl::StatusOr<std::vector<ScoresByLengthRow>> Reader::ScoresByLength(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectScoresByLength));
   statement.BindAll(job_id);
   return ReadAll<ScoresByLengthRow>(statement, [](const Statement& row) {
@@ -379,7 +382,7 @@ absl::StatusOr<std::vector<ScoresByLengthRow>> Reader::ScoresByLength(int64_t jo
 
 absl::Status Reader::EachSampleRow(int64_t job_id, const std::string& variant,
                                    const std::function<absl::Status(SampleRow)>& use) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectSampleRows));
   row.BindAll(job_id, variant);
   return ForEach(row, [&] {
@@ -390,7 +393,7 @@ absl::Status Reader::EachSampleRow(int64_t job_id, const std::string& variant,
 
 absl::Status Reader::EachPair(int64_t job_id, const std::string& baseline, const std::string& candidate,
                               const std::function<absl::Status(PairRow)>& use) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectPairs));
   row.BindAll(job_id, baseline, candidate);
   return ForEach(row, [&] {
@@ -402,7 +405,7 @@ absl::Status Reader::EachPair(int64_t job_id, const std::string& baseline, const
 
 absl::Status Reader::EachAnswer(int64_t job_id, const std::string& variant,
                                 const std::function<absl::Status(AnswerRow)>& use) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(absl::StrCat(
                                       kSelectAnswers, kFromAnswers,
                                       " AND variants.name = ? ORDER BY cells.cell_id, generations.sample_id")));
@@ -426,7 +429,7 @@ absl::Status Reader::EachAnswer(int64_t job_id, const std::string& variant,
 }
 
 absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement row,
                    state_->database->Prepare(absl::StrCat(kSelectForCounts, kFromAnswers, " ORDER BY cells.cell_id")));
   row.BindAll(job_id);
@@ -448,7 +451,7 @@ absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
 }
 
 absl::StatusOr<std::vector<PromptCountsRow>> Reader::CountPrompts(int64_t job_id, double reached_share) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectPromptCounts));
   statement.BindAll(reached_share, job_id);
   return ReadAll<PromptCountsRow>(statement, [](const Statement& row) {
@@ -459,7 +462,7 @@ absl::StatusOr<std::vector<PromptCountsRow>> Reader::CountPrompts(int64_t job_id
 
 absl::StatusOr<std::vector<std::string>> Reader::PromptHashes(int64_t job_id, const std::string& task,
                                                               int64_t context_length) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectPromptHashes));
   statement.BindAll(job_id, task, context_length);
   return ReadAll<std::string>(statement, [](const Statement& row) { return row.Text(0); });
@@ -467,7 +470,7 @@ absl::StatusOr<std::vector<std::string>> Reader::PromptHashes(int64_t job_id, co
 
 absl::Status Reader::EachMarkedAnswer(int64_t job_id, const std::string& variant,
                                       const std::function<absl::Status(MarkedAnswerRow)>& use) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement row,
                    state_->database->Prepare(
                        absl::StrCat(kSelectForCounts, kFromAnswers, " AND variants.name = ? ORDER BY cells.cell_id")));
@@ -480,7 +483,7 @@ absl::Status Reader::EachMarkedAnswer(int64_t job_id, const std::string& variant
 
 absl::StatusOr<std::map<std::pair<std::string, std::string>, int64_t>> Reader::DataSeeds(int64_t job_id) {
   std::map<std::pair<std::string, std::string>, int64_t> seeds;
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectDataSeeds));
   row.BindAll(job_id);
   RETURN_IF_ERROR(ForEach(row, [&] {
@@ -491,7 +494,7 @@ absl::StatusOr<std::map<std::pair<std::string, std::string>, int64_t>> Reader::D
 }
 
 absl::StatusOr<std::vector<SampleDetail>> Reader::Samples(const SampleQuery& query) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   Database& database = *state_->database;
   ASSIGN_OR_RETURN(const std::optional<Transaction> snapshot, state_->Snapshot());
   ASSIGN_OR_RETURN(Statement statement, database.Prepare(kSelectDetails));

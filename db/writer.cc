@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/mutex.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "db/resume.h"
@@ -299,7 +299,7 @@ absl::StatusOr<std::unique_ptr<Writer>> Writer::Open(const std::string& path, co
 }
 
 absl::StatusOr<int64_t> Writer::AddExecution(const ExecutionRecord& execution) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   Database& database = *state_->database;
   RETURN_IF_ERROR(state_->CheckFiles());
   RETURN_IF_ERROR(database.Run(kInsertExecution, execution.code_version, execution.backend, execution.instruction_set,
@@ -309,7 +309,7 @@ absl::StatusOr<int64_t> Writer::AddExecution(const ExecutionRecord& execution) {
 }
 
 absl::StatusOr<AddedJob> Writer::AddJob(const NewJob& job) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   Database& database = *state_->database;
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   if (job.request_id.has_value()) {
@@ -352,7 +352,7 @@ absl::StatusOr<AddedJob> Writer::AddJob(const NewJob& job) {
 
 absl::StatusOr<std::optional<int64_t>> Writer::FindRequest(const std::string& request_id,
                                                            const std::string& body_sha256) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement find, state_->database->Prepare(kFindRequest));
   ASSIGN_OR_RETURN(const bool is_known, find.BindAll(request_id).Step());
   if (!is_known || find.Text(1) != body_sha256) return std::nullopt;
@@ -360,7 +360,7 @@ absl::StatusOr<std::optional<int64_t>> Writer::FindRequest(const std::string& re
 }
 
 absl::StatusOr<std::vector<int64_t>> Writer::FindBody(const std::string& body_sha256) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement find, state_->database->Prepare(kFindBody));
   find.BindAll(body_sha256);
   std::vector<int64_t> jobs;
@@ -373,12 +373,12 @@ absl::StatusOr<std::vector<int64_t>> Writer::FindBody(const std::string& body_sh
 
 absl::Status Writer::CheckResume(int64_t job_id, int64_t execution_id, const std::vector<VariantRecord>& variants,
                                  bool allow_mixed) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   return CheckMayResume(*state_->database, job_id, execution_id, variants, allow_mixed);
 }
 
 absl::Status Writer::RecordFunctions(int64_t job_id, const std::vector<VariantRecord>& variants) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   Database& database = *state_->database;
   ASSIGN_OR_RETURN(const std::vector<VariantRecord> recorded, ReadVariants(database, job_id));
   const bool is_any_missing = std::any_of(recorded.begin(), recorded.end(), [](const VariantRecord& variant) {
@@ -395,12 +395,12 @@ absl::Status Writer::RecordFunctions(int64_t job_id, const std::vector<VariantRe
 }
 
 absl::StatusOr<std::vector<CellRow>> Writer::Cells(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   return ReadCells(*state_->database, job_id);
 }
 
 absl::StatusOr<std::vector<int64_t>> Writer::ReadPendingSamples(int64_t cell_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(CellPlace cell, FindCell(*state_->database, cell_id));
   return db::ReadPendingSamples(*state_->database, cell_id, cell.planned_count);
 }
@@ -411,7 +411,7 @@ absl::StatusOr<RecordResult> Writer::RecordSample(const Outcome& outcome) {
 }
 
 absl::StatusOr<std::vector<RecordResult>> Writer::RecordSamples(absl::Span<const Outcome> outcomes) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   std::vector<RecordResult> results;
   for (const Outcome& outcome : outcomes) {
@@ -423,7 +423,7 @@ absl::StatusOr<std::vector<RecordResult>> Writer::RecordSamples(absl::Span<const
 }
 
 absl::Status Writer::ImportScores(int64_t job_id, const std::vector<ScoreImport>& imports) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   Database& database = *state_->database;
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   for (const ScoreImport& import : imports) {
@@ -461,7 +461,7 @@ absl::Status Writer::ImportScores(int64_t job_id, const std::vector<ScoreImport>
 absl::Status Writer::CheckFiles() const { return state_->CheckFiles(); }
 
 absl::Status Writer::Checkpoint() {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   return state_->database->Checkpoint();
 }
 

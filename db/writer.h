@@ -148,9 +148,6 @@ class Writer {
 
  private:
   explicit Writer(std::unique_ptr<WriterState> state);
-  int64_t EndOfRun(int64_t job_id, int64_t now_us);
-  absl::Status Step(int64_t job_id, JobState state, const std::string& error);
-  absl::Status ForgetStartsOf(int64_t job_id);
   std::unique_ptr<WriterState> state_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/mutex.h"
 #include "db/rows.h"
 #include "db/writer.h"
 #include "db/writer_state.h"
@@ -85,19 +86,17 @@ bool IsAllowed(JobState from, JobState to) {
 }  // namespace
 
 // The wall clock may have been set since the run started.
-int64_t Writer::EndOfRun(int64_t job_id, int64_t now_us) {
-  const auto run = state_->runs.find(job_id);
-  if (run == state_->runs.end()) return now_us;
-  const int64_t end_us = run->second.wall_us + state_->clock.MonotonicMicros() - run->second.monotonic_us;
-  state_->runs.erase(run);
+int64_t WriterState::EndOfRun(int64_t job_id, int64_t now_us) {
+  const auto run = runs.find(job_id);
+  if (run == runs.end()) return now_us;
+  const int64_t end_us = run->second.wall_us + clock.MonotonicMicros() - run->second.monotonic_us;
+  runs.erase(run);
   return end_us;
 }
 
-// Call inside a transaction.
-absl::Status Writer::Step(int64_t job_id, JobState state, const std::string& error) {
-  Database& database = *state_->database;
+absl::Status WriterState::Step(int64_t job_id, JobState state, const std::string& error) {
   {
-    ASSIGN_OR_RETURN(Statement find, database.Prepare(kFindState));
+    ASSIGN_OR_RETURN(Statement find, database->Prepare(kFindState));
     ASSIGN_OR_RETURN(bool is_known, find.BindAll(job_id).Step());
     if (!is_known) return absl::NotFoundError(absl::StrCat("no job ", job_id));
     ASSIGN_OR_RETURN(JobState from, ParseJobState(find.Text(0)));
@@ -106,61 +105,61 @@ absl::Status Writer::Step(int64_t job_id, JobState state, const std::string& err
           absl::StrCat("job ", job_id, " is ", JobStateName(from), " and cannot become ", JobStateName(state)));
     }
   }
-  const int64_t now_us = state_->clock.WallMicros();
+  const int64_t now_us = clock.WallMicros();
   std::optional<std::string> kept_error;
   if (state == JobState::kFailed) kept_error = error;
   std::optional<int64_t> start_us, end_us;
   if (state == JobState::kRunning) start_us = now_us;
   if (IsSettled(state)) end_us = EndOfRun(job_id, now_us);
-  RETURN_IF_ERROR(database.Run(kUpdateState, JobStateName(state), kept_error, start_us, end_us, job_id));
+  RETURN_IF_ERROR(database->Run(kUpdateState, JobStateName(state), kept_error, start_us, end_us, job_id));
   if (state == JobState::kRunning) {
-    ASSIGN_OR_RETURN(const std::optional<int64_t> begin_us, database.QueryInt(kRunBegin, now_us, job_id));
-    state_->runs[job_id] = {begin_us.value_or(now_us), state_->clock.MonotonicMicros()};
+    ASSIGN_OR_RETURN(const std::optional<int64_t> begin_us, database->QueryInt(kRunBegin, now_us, job_id));
+    runs[job_id] = {begin_us.value_or(now_us), clock.MonotonicMicros()};
   }
   if (state != JobState::kRunning) return ForgetStartsOf(job_id);
-  ASSIGN_OR_RETURN(const std::optional<int64_t> unended_count, database.QueryInt(kUnendedCount, job_id));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> unended_count, database->QueryInt(kUnendedCount, job_id));
   const int64_t waited_us = std::min(UptimeMicros(), StartDelayUs(unended_count.value_or(0)));
-  RETURN_IF_ERROR(database.Run(kCountStart, job_id));
-  return database.Run(kBeginStart, job_id, waited_us);
+  RETURN_IF_ERROR(database->Run(kCountStart, job_id));
+  return database->Run(kBeginStart, job_id, waited_us);
 }
 
 absl::Status Writer::SetJobState(int64_t job_id, JobState state, const std::string& error) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
-  RETURN_IF_ERROR(Step(job_id, state, error));
+  RETURN_IF_ERROR(state_->Step(job_id, state, error));
   return state_->Commit(transaction);
 }
 
 absl::Status Writer::ResumeJob(int64_t job_id, bool allow_mixed) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
-  RETURN_IF_ERROR(Step(job_id, JobState::kQueued, ""));
+  RETURN_IF_ERROR(state_->Step(job_id, JobState::kQueued, ""));
   RETURN_IF_ERROR(state_->database->Run(allow_mixed ? kAllowMixing : kForbidMixing, job_id));
   return state_->Commit(transaction);
 }
 
 absl::StatusOr<bool> Writer::IsMixingAllowed(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::optional<int64_t> count, state_->database->QueryInt(kIsMixingAllowed, job_id));
   return count.value_or(0) > 0;
 }
 
 absl::Status Writer::RememberModel(const CalledModel& model) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   RETURN_IF_ERROR(state_->database->Run(kRememberModel, model.name, model.directory, state_->clock.WallMicros()));
   return state_->Commit(transaction);
 }
 
 absl::Status Writer::ForgetModel(const std::string& name) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   RETURN_IF_ERROR(state_->database->Run(kForgetModel, name));
   return state_->Commit(transaction);
 }
 
 absl::StatusOr<std::vector<CalledModel>> Writer::CalledModels() {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kCalledModels));
   std::vector<CalledModel> models;
   while (true) {
@@ -171,7 +170,7 @@ absl::StatusOr<std::vector<CalledModel>> Writer::CalledModels() {
 }
 
 absl::StatusOr<std::vector<Writer::WaitingJob>> Writer::RecoverInterruptedJobs() {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   Database& database = *state_->database;
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   RETURN_IF_ERROR(database.Run(kChargeStarts));
@@ -199,24 +198,23 @@ int64_t StartDelayUs(int64_t unended_count) {
   return std::min(kLongestDelayUs, kFirstDelayUs << std::min<int64_t>(unended_count - 2, 10));
 }
 
-int64_t Writer::UptimeMicros() const { return state_->clock.MonotonicMicros() - state_->opened_us; }
+int64_t Writer::UptimeMicros() const { return state_->UptimeMicros(); }
 
-// Call inside a transaction.
-absl::Status Writer::ForgetStartsOf(int64_t job_id) {
-  RETURN_IF_ERROR(state_->database->Run(kForgetStarts, job_id));
-  state_->delayed.erase(job_id);
+absl::Status WriterState::ForgetStartsOf(int64_t job_id) {
+  RETURN_IF_ERROR(database->Run(kForgetStarts, job_id));
+  delayed.erase(job_id);
   return absl::OkStatus();
 }
 
 absl::Status Writer::ForgetStarts(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
-  RETURN_IF_ERROR(ForgetStartsOf(job_id));
+  RETURN_IF_ERROR(state_->ForgetStartsOf(job_id));
   return state_->Commit(transaction);
 }
 
 absl::Status Writer::NoteRunning(int64_t job_id) {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   const auto run = state_->runs.find(job_id);
   if (run == state_->runs.end()) return absl::OkStatus();
   const int64_t lived_us = state_->clock.MonotonicMicros() - run->second.monotonic_us;
@@ -229,7 +227,7 @@ absl::Status Writer::NoteRunning(int64_t job_id) {
 }
 
 absl::StatusOr<std::optional<int64_t>> Writer::NextQueuedJob() {
-  std::lock_guard<std::mutex> hold(state_->mutex);
+  MutexLock hold(state_->mutex);
   std::vector<int64_t> delayed;
   for (const auto& [job_id, due_us] : state_->delayed) {
     if (due_us > UptimeMicros()) delayed.push_back(job_id);

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdlib>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -13,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/files.h"
+#include "base/mutex.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 
@@ -142,11 +142,11 @@ std::string DefaultNovelsDirectory() {
 
 absl::StatusOr<std::shared_ptr<const Novels>> LoadNovels(std::string directory) {
   if (directory.empty()) directory = DefaultNovelsDirectory();
-  static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<const Novels>>& loaded =
-      *new std::map<std::string, std::weak_ptr<const Novels>>();
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (std::shared_ptr<const Novels> held = loaded[directory].lock(); held != nullptr) return held;
+  static Mutex mutex;
+  static std::map<std::string, std::weak_ptr<const Novels>>* const loaded VF_PT_GUARDED_BY(mutex) =
+      new std::map<std::string, std::weak_ptr<const Novels>>();
+  const MutexLock lock(mutex);
+  if (std::shared_ptr<const Novels> held = (*loaded)[directory].lock(); held != nullptr) return held;
   std::vector<Novel> novels;
   for (const NovelFile& file : NovelFiles()) {
     const std::string path = absl::StrCat(directory, "/", file.file_name);
@@ -162,7 +162,7 @@ absl::StatusOr<std::shared_ptr<const Novels>> LoadNovels(std::string directory) 
     novels.push_back(std::move(novel));
   }
   auto made = std::make_shared<const Novels>(std::move(novels));
-  loaded[directory] = made;
+  (*loaded)[directory] = made;
   return std::shared_ptr<const Novels>(std::move(made));
 }
 

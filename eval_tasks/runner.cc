@@ -1,11 +1,9 @@
 #include "eval_tasks/runner.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/exceptions.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/answer.h"
@@ -100,9 +99,9 @@ class Runner::Impl {
   }
 
   void Cancel() {
-    const std::lock_guard<std::mutex> lock(mailbox_->mutex);
+    const MutexLock lock(mailbox_->mutex);
     mailbox_->cancelled = true;
-    mailbox_->changed.notify_all();
+    mailbox_->changed.NotifyAll();
   }
 
  private:
@@ -122,10 +121,10 @@ class Runner::Impl {
 
   // State accessed by other threads; shared with the callbacks, which may briefly outlive an abandoned run.
   struct Mailbox {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::deque<Arrival> arrivals;
-    bool cancelled = false;
+    Mutex mutex;
+    CondVar changed;
+    std::deque<Arrival> arrivals VF_GUARDED_BY(mutex);
+    bool cancelled VF_GUARDED_BY(mutex) = false;
   };
 
   // What is recorded of one sample.
@@ -141,7 +140,7 @@ class Runner::Impl {
   };
 
   bool Cancelled() const {
-    const std::lock_guard<std::mutex> lock(mailbox_->mutex);
+    const MutexLock lock(mailbox_->mutex);
     return mailbox_->cancelled;
   }
 
@@ -302,9 +301,9 @@ class Runner::Impl {
     entry.item = std::move(item);
     entry.generator = variants_[variant_index].generator;
     entry.id = entry.generator->Start(request, [mailbox = mailbox_, ticket](absl::StatusOr<Generation> result) {
-      const std::lock_guard<std::mutex> lock(mailbox->mutex);
+      const MutexLock lock(mailbox->mutex);
       mailbox->arrivals.push_back({ticket, std::move(result)});
-      mailbox->changed.notify_all();
+      mailbox->changed.NotifyAll();
     });
   }
 
@@ -312,9 +311,11 @@ class Runner::Impl {
   absl::StatusOr<bool> TakeArrivals(bool wait) {
     std::deque<Arrival> arrivals;
     {
-      std::unique_lock<std::mutex> lock(mailbox_->mutex);
-      const auto has_come = [&] { return !mailbox_->arrivals.empty() || mailbox_->cancelled; };
-      while (wait && !options_.clock->Wait(mailbox_->changed, lock, kWaitPeriodUs, has_come)) {
+      MutexLock lock(mailbox_->mutex);
+      const auto has_come = [&]() VF_REQUIRES(mailbox_->mutex) {
+        return !mailbox_->arrivals.empty() || mailbox_->cancelled;
+      };
+      while (wait && !options_.clock->Wait(mailbox_->changed, mailbox_->mutex, kWaitPeriodUs, has_come)) {
         if (hooks_.on_wait) hooks_.on_wait();
       }
       arrivals.swap(mailbox_->arrivals);
@@ -440,8 +441,9 @@ class Runner::Impl {
     while (!in_flight_.empty()) {
       std::deque<Arrival> arrivals;
       {
-        std::unique_lock<std::mutex> lock(mailbox_->mutex);
-        options_.clock->WaitUntil(mailbox_->changed, lock, [&] { return !mailbox_->arrivals.empty(); });
+        MutexLock lock(mailbox_->mutex);
+        options_.clock->WaitUntil(mailbox_->changed, mailbox_->mutex,
+                                  [&]() VF_REQUIRES(mailbox_->mutex) { return !mailbox_->arrivals.empty(); });
         arrivals.swap(mailbox_->arrivals);
       }
       for (Arrival& arrival : arrivals) {

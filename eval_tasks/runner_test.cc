@@ -1,13 +1,12 @@
 // The runner with fakes: answers in any order give the same records; failures become records; transient errors are
 // retried within bounds; cancellation leaves exactly the unanswered samples missing; the in-flight bound holds.
 #include "eval_tasks/runner.h"
+#include "base/mutex.h"
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -444,22 +443,22 @@ class ThreadedGenerator : public Generator {
   }
   ~ThreadedGenerator() override {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       closing_ = true;
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
     for (std::thread& thread : threads_) thread.join();
   }
   Id Start(const GenerationRequest& request, Done done) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     queue_[++last_id_] = {request, std::move(done)};
-    changed_.notify_one();
+    changed_.NotifyOne();
     return last_id_;
   }
   void Cancel(Id id) override {
     Done done;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto it = queue_.find(id);
       if (it == queue_.end()) return;
       done = std::move(it->second.second);
@@ -470,25 +469,25 @@ class ThreadedGenerator : public Generator {
 
  private:
   void Work(Random random) {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
+      changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return closing_ || !queue_.empty(); });
       if (queue_.empty()) return;
       auto it = random.Coin() ? queue_.begin() : std::prev(queue_.end());
       const std::pair<GenerationRequest, Done> work = std::move(it->second);
       queue_.erase(it);
-      lock.unlock();
+      lock.Unlock();
       if (random.Below(8) == 0) {
         work.second(absl::UnavailableError("in a moment"));
       } else {
         work.second(FakeGenerator::Answer(work.first));
       }
-      lock.lock();
+      lock.Lock();
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   std::map<Id, std::pair<GenerationRequest, Done>> queue_;
   Id last_id_ = 0;
   bool closing_ = false;

@@ -5,6 +5,7 @@
 
 #include "base/exceptions.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -22,9 +23,11 @@ absl::StatusOr<std::unique_ptr<CurrentCredentials>> CurrentCredentials::Read(con
   if (!files.empty()) {
     ASSIGN_OR_RETURN(TlsMaterial tls, ReadTlsMaterial(files));
     current->WarnOfValidity(tls);
+    MutexLock lock(current->mutex_);
     current->tls_ = std::make_shared<TlsMaterial>(std::move(tls));
   }
   if (!token_file.empty()) {
+    MutexLock lock(current->mutex_);
     ASSIGN_OR_RETURN(current->tokens_, Tokens::Read(token_file));
   }
   if (!files.empty() || !token_file.empty()) current->thread_ = std::thread([raw = current.get()] { raw->Loop(); });
@@ -33,20 +36,20 @@ absl::StatusOr<std::unique_ptr<CurrentCredentials>> CurrentCredentials::Read(con
 
 CurrentCredentials::~CurrentCredentials() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
 std::shared_ptr<const TlsMaterial> CurrentCredentials::tls() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return tls_;
 }
 
 std::shared_ptr<const Tokens> CurrentCredentials::Get() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return tokens_;
 }
 
@@ -65,7 +68,7 @@ absl::Status CurrentCredentials::PollTls() {
       {{"file", files_.certificate},
        {"subject", now.subject},
        {"not_after", FormatUtc(now.not_after_s * kMicrosPerSecond)}});
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   tls_ = std::make_shared<TlsMaterial>(std::move(now));
   return absl::OkStatus();
 }
@@ -75,7 +78,7 @@ absl::Status CurrentCredentials::PollTokens() {
   ASSIGN_OR_RETURN(std::shared_ptr<const Tokens> now, Tokens::Read(token_file_));
   if (*now == *Get()) return absl::OkStatus();
   Log(LogLevel::kInfo, "tokens_reloaded", {{"file", token_file_}, {"tokens", now->size()}});
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   tokens_ = std::move(now);
   return absl::OkStatus();
 }
@@ -91,15 +94,15 @@ void CurrentCredentials::WarnOfValidity(const TlsMaterial& tls) const {
 }
 
 void CurrentCredentials::Loop() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (!wake_.wait_for(lock, kPollPeriod, [this] { return stopping_; })) {
-    lock.unlock();
+  MutexLock lock(mutex_);
+  while (!wake_.WaitFor(mutex_, kPollPeriod, [this]() VF_REQUIRES(mutex_) { return stopping_; })) {
+    lock.Unlock();
     const absl::Status status = CatchExceptions("reading credentials", [this] { return Poll(); });
     if (!status.ok() && logged_error_ != status.message()) {
       Log(LogLevel::kError, "credentials_not_reloaded", {{"error", status.message()}});
     }
     logged_error_ = std::string(status.message());
-    lock.lock();
+    lock.Lock();
   }
 }
 

@@ -9,15 +9,14 @@
 // Threads: any; one background thread polls.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "server/front/tls_material.h"
 #include "server/rpc/access.h"
 
@@ -47,11 +46,11 @@ class CurrentCredentials : public TokenSource {
   const TlsFiles files_;
   const std::string token_file_;
   const Clock& clock_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
-  std::shared_ptr<const TlsMaterial> tls_;
-  std::shared_ptr<const Tokens> tokens_;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ VF_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<const TlsMaterial> tls_ VF_GUARDED_BY(mutex_);
+  std::shared_ptr<const Tokens> tokens_ VF_GUARDED_BY(mutex_);
   std::string logged_error_;  // of the thread
   std::thread thread_;
 };

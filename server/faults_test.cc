@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstdio>
-#include <mutex>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "server/health_monitor.h"
 #include "server/stop_signal.h"
 #include "tests/fakes/server_fixture.h"
@@ -28,24 +27,24 @@ constexpr int kPolls = 6000;  // of 10 ms: a minute
 class Gate {
  public:
   void Wait() {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     ++waiting_count_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return is_open_; });
+    changed_.NotifyAll();
+    changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return is_open_; });
   }
   void WaitForOne() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return waiting_count_ > 0; });
+    MutexLock lock(mutex_);
+    changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return waiting_count_ > 0; });
   }
   void Open() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     is_open_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   int waiting_count_ = 0;
   bool is_open_ = false;
 };
@@ -184,32 +183,33 @@ TEST_F(ServerFaultsTest, HealthFollowsTheFilesOfTheDatabase) {
 
 TEST(HealthTest, AStalledLaneIsTheHealthOfItsServices) {
   struct Case {
-    WorkerPool Lanes::*lane;
+    RpcPool RpcPools::*pool;
     int64_t limit_us;
     bool inference, evaluation;
   };
-  const Case cases[] = {{&Lanes::control, kControlStallUs, false, false}, {&Lanes::start, kControlStallUs, false, true},
-                        {&Lanes::text, kWorkStallUs, false, true},        {&Lanes::submit, kWorkStallUs, true, false},
-                        {&Lanes::load, kWorkStallUs, true, true},         {&Lanes::change, kWorkStallUs, true, true}};
+  const Case cases[] = {
+      {&RpcPools::control, kControlStallUs, false, false}, {&RpcPools::start, kControlStallUs, false, true},
+      {&RpcPools::text, kWorkStallUs, false, true},        {&RpcPools::submit, kWorkStallUs, true, false},
+      {&RpcPools::load, kWorkStallUs, true, true},         {&RpcPools::change, kWorkStallUs, true, true}};
   for (const Case& c : cases) {
     Gate gate;
     FakeClock clock;
-    Lanes lanes(clock);
-    WorkerPool& lane = lanes.*c.lane;
-    SCOPED_TRACE(lane.name());
-    for (int i = 0; i < 16; ++i) ASSERT_TRUE(lane.Post([&gate] { gate.Wait(); }).ok());
+    RpcPools pools(clock);
+    RpcPool& pool = pools.*c.pool;
+    SCOPED_TRACE(pool.name());
+    for (int i = 0; i < 16; ++i) ASSERT_TRUE(pool.Post([&gate] { gate.Wait(); }).ok());
     gate.WaitForOne();
     for (const int64_t us : {c.limit_us - 1, int64_t{1}}) {  // one below the limit, and at it
       clock.Advance(us);
-      EXPECT_TRUE(LookAtHealth(lanes, nullptr).inference.ok());
-      EXPECT_TRUE(LookAtHealth(lanes, nullptr).evaluation.ok());
+      EXPECT_TRUE(LookAtHealth(pools, nullptr).inference.ok());
+      EXPECT_TRUE(LookAtHealth(pools, nullptr).evaluation.ok());
     }
     clock.Advance(1);
-    const ServiceHealth health = LookAtHealth(lanes, nullptr);
+    const ServiceHealth health = LookAtHealth(pools, nullptr);
     EXPECT_EQ(health.inference.ok(), c.inference);
     EXPECT_EQ(health.evaluation.ok(), c.evaluation);
     const absl::Status& first = health.inference.ok() ? health.evaluation : health.inference;
-    EXPECT_TRUE(first.ok() || absl::StrContains(first.message(), lane.name())) << first;
+    EXPECT_TRUE(first.ok() || absl::StrContains(first.message(), pool.name())) << first;
     gate.Open();
   }
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 #include "varifocal/v1/inference.grpc.pb.h"
@@ -13,22 +14,22 @@ namespace {
 
 constexpr auto kPeriod = std::chrono::milliseconds(250);
 
-absl::Status CheckLane(const WorkerPool& lane, int64_t limit_us) {
-  const int64_t wait_us = lane.WaitMicros();
+absl::Status CheckPool(const RpcPool& pool, int64_t limit_us) {
+  const int64_t wait_us = pool.WaitMicros();
   if (wait_us <= limit_us) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("a call has waited ", wait_us / 1'000'000, " s for the ", lane.name(),
+  return absl::UnavailableError(absl::StrCat("a call has waited ", wait_us / 1'000'000, " s for the ", pool.name(),
                                              " threads, the limit is ", limit_us / 1'000'000, " s"));
 }
 
-absl::Status CheckInference(const Lanes& lanes) {
-  RETURN_IF_ERROR(CheckLane(lanes.control, kControlStallUs));
-  RETURN_IF_ERROR(CheckLane(lanes.start, kControlStallUs));
-  return CheckLane(lanes.text, kWorkStallUs);
+absl::Status CheckInference(const RpcPools& pools) {
+  RETURN_IF_ERROR(CheckPool(pools.control, kControlStallUs));
+  RETURN_IF_ERROR(CheckPool(pools.start, kControlStallUs));
+  return CheckPool(pools.text, kWorkStallUs);
 }
 
-absl::Status CheckJobs(const Lanes& lanes, const JobManager* jobs) {
-  RETURN_IF_ERROR(CheckLane(lanes.control, kControlStallUs));
-  RETURN_IF_ERROR(CheckLane(lanes.submit, kWorkStallUs));
+absl::Status CheckJobs(const RpcPools& pools, const JobManager* jobs) {
+  RETURN_IF_ERROR(CheckPool(pools.control, kControlStallUs));
+  RETURN_IF_ERROR(CheckPool(pools.submit, kWorkStallUs));
   return CheckJobThread(jobs == nullptr ? 0 : jobs->SilentMicros());
 }
 
@@ -40,10 +41,10 @@ absl::Status CheckJobThread(int64_t silent_us) {
                                              " s, the limit is ", kJobStallUs / 1'000'000, " s"));
 }
 
-ServiceHealth LookAtHealth(const Lanes& lanes, const JobManager* jobs) {
+ServiceHealth LookAtHealth(const RpcPools& pools, const JobManager* jobs) {
   ServiceHealth health;
-  health.inference = CheckInference(lanes);
-  health.evaluation = CheckJobs(lanes, jobs);
+  health.inference = CheckInference(pools);
+  health.evaluation = CheckJobs(pools, jobs);
   health.threads = health.inference.ok() ? health.evaluation : health.inference;
   if (jobs != nullptr) health.evaluation.Update(jobs->CheckDatabase());
   return health;
@@ -67,9 +68,9 @@ void EngineStalls::Forget(const std::set<std::string>& models_left) {
   std::erase_if(seen_, [&](const auto& entry) { return models_left.count(entry.first) == 0; });
 }
 
-HealthMonitor::HealthMonitor(const Lanes* lanes, const JobManager* jobs, const ModelHost* host, Setter setter,
+HealthMonitor::HealthMonitor(const RpcPools* pools, const JobManager* jobs, const ModelHost* host, Setter setter,
                              std::function<void(bool is_alive)> on_period, const Clock& clock)
-    : lanes_(lanes),
+    : pools_(pools),
       jobs_(jobs),
       host_(host),
       setter_(std::move(setter)),
@@ -97,10 +98,10 @@ void HealthMonitor::LookAtModels() {
 
 void HealthMonitor::Stop() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -115,14 +116,14 @@ void HealthMonitor::Loop() {
     setter_(service, now.ok());
     setter_("", inference_serves && evaluation_serves);
   };
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
-    const ServiceHealth health = LookAtHealth(*lanes_, jobs_);
+    const ServiceHealth health = LookAtHealth(*pools_, jobs_);
     set(v1::Inference::service_full_name(), health.inference, &inference_serves);
     set(v1::Evaluation::service_full_name(), health.evaluation, &evaluation_serves);
     LookAtModels();
     if (on_period_) on_period_(health.threads.ok());
-    wake_.wait_for(lock, kPeriod, [this] { return stopping_; });
+    wake_.WaitFor(mutex_, kPeriod, [this]() VF_REQUIRES(mutex_) { return stopping_; });
   }
 }
 

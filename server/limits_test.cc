@@ -72,8 +72,7 @@ std::vector<Row> LimitsOfJobsAndCalls() {
       {"Bytes of their requests, of all", kAdmittedBytesMax, kAdmission, kAdmit},
       {"Active calls (see below), of one", kAdmittedCallsOfPeerMax, kAdmission, kAdmit},
       {"Bytes of their requests, of one", kAdmittedBytesOfPeerMax, kAdmission, kAdmit},
-      {"Calls that wait for a thread", kLaneQueueMax, kAdmission,
-       "WorkerPoolTest, AFullLaneRefusesAndAStalledOneShowsIt"},
+      {"Calls that wait for a thread", kPoolQueueMax, kAdmission, "RpcPoolTest, AFullPoolRefusesAndAStalledOneShowsIt"},
       {"Calls of one model in its engine while no job", kEngineCallsMax, kAdmission, kGate},
       {"Calls of one model in its engine beside", kEngineCallsBesideJobMax, kAdmission, kGate},
       {"Streams of `WatchJob`", kWatchesMax, kBoundary, "LimitsBoundaryTest, Watches"},
@@ -204,12 +203,12 @@ TEST(LimitsTest, EveryLimitOfAConnectionHasATest) {
 
 TEST(LimitsTest, ThreadsOfTheLanes) {
   const std::string document = testing_support::ReadFile("docs/limits.md");
-  const std::pair<const char*, int64_t> lanes[] = {{"control", kControlThreads},
+  const std::pair<const char*, int64_t> pools[] = {{"control", kControlThreads},
                                                    {"submit", kSubmitThreads},
                                                    {"change", kChangeThreads},
                                                    {"load", kLoadThreads},
                                                    {"text", kTextThreads}};
-  for (const auto& [name, value] : lanes) EXPECT_EQ(InDocument(document, name), value) << name;
+  for (const auto& [name, value] : pools) EXPECT_EQ(InDocument(document, name), value) << name;
 }
 
 }  // namespace

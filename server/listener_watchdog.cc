@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "server/front/listen_address.h"
 
@@ -170,22 +171,22 @@ ListenerWatchdog::ListenerWatchdog(const std::string& address, bool has_tls, std
 
 ListenerWatchdog::~ListenerWatchdog() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   thread_.join();
 }
 
 void ListenerWatchdog::Loop() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     const auto wait = std::chrono::microseconds(std::max<int64_t>(health_.MicrosToNextProbe(), 0));
-    if (wake_.wait_for(lock, wait, [this] { return stopping_; })) return;
-    lock.unlock();
+    if (wake_.WaitFor(mutex_, wait, [this]() VF_REQUIRES(mutex_) { return stopping_; })) return;
+    lock.Unlock();
     const absl::Status status = health_.Poll();
     if (!status.ok()) return on_dead_(status);
-    lock.lock();
+    lock.Lock();
   }
 }
 

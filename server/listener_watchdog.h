@@ -7,14 +7,13 @@
 // Threads: a background thread calls the probe and the report.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "absl/status/status.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace varifocal {
 
@@ -57,9 +56,9 @@ class ListenerWatchdog {
 
   ListenerHealth health_;
   const std::function<void(const absl::Status&)> on_dead_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ VF_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -75,7 +75,7 @@ std::string UnknownFlag(const CLI::App& app, const std::string& argument) {
   return absl::StrCat("unknown argument \"", argument, "\"", DidYouMean(flag, known), "; see varifocald --help");
 }
 
-// Threads that are made while it starts: those of gRPC, of the lanes, of each model. Measured: 28 with two processors, one
+// Threads that are made while it starts: those of gRPC, of the pools, of each model. Measured: 28 with two processors, one
 // model and --threads=1.
 int ThreadsNeeded(const ServerOptions& options) {
   constexpr int kOwnThreads = 24, kProcessorsMax = 16;

@@ -198,16 +198,16 @@ void AddCalls(const MetricsSources& sources, Families& out) {
   const Admission::Use active = sources.admission->Active();
   out.Gauge("varifocal_calls_active", "Calls that count against the limits of docs/limits.md.", {}, active.calls);
   out.Gauge("varifocal_call_bytes_active", "Bytes of their requests.", {}, active.bytes);
-  const Lanes& lanes = *sources.lanes;
-  for (const WorkerPool* lane : {&lanes.control, &lanes.submit, &lanes.change, &lanes.load, &lanes.text}) {
-    out.Gauge("varifocal_lane_wait_seconds", "Age of the first call that waits for a thread.", {{"lane", lane->name()}},
-              Seconds(lane->WaitMicros()));
+  const RpcPools& pools = *sources.pools;
+  for (const RpcPool* pool : {&pools.control, &pools.submit, &pools.change, &pools.load, &pools.text}) {
+    out.Gauge("varifocal_lane_wait_seconds", "Age of the first call that waits for a thread.", {{"lane", pool->name()}},
+              Seconds(pool->WaitMicros()));
   }
   out.Gauge("varifocal_connections", "Open connections of clients.", {}, sources.count_connections());
 }
 
 void AddHealth(const MetricsSources& sources, Families& out) {
-  const ServiceHealth health = LookAtHealth(*sources.lanes, sources.jobs);
+  const ServiceHealth health = LookAtHealth(*sources.pools, sources.jobs);
   constexpr char kServing[] = "1 while the service serves, as grpc.health.v1 says.";
   const auto add = [&](const std::string& service, bool is_serving) {
     out.Gauge("varifocal_service_serving", kServing, {{"service", service}}, is_serving ? 1 : 0);

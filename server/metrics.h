@@ -2,7 +2,7 @@
 //
 // Everything is read when it is asked for, from counters that the parts keep anyway, so a daemon that is not scraped does
 // no work for it, and a step of an engine costs the same. The number of time series is bounded: labels are methods, status
-// codes, reasons, states, lanes, and the first 32 names of models (server/hosting/model_labels.h).
+// codes, reasons, states, pools, and the first 32 names of models (server/hosting/model_labels.h).
 //
 // Errors:  UNIMPLEMENTED in a statically linked program.
 // Threads: any.
@@ -19,7 +19,7 @@
 #include "server/rpc/admission.h"
 #include "server/rpc/call_counts.h"
 #include "server/rpc/engine_gate.h"
-#include "server/rpc/lanes.h"
+#include "server/rpc/rpc_pools.h"
 
 namespace varifocal {
 
@@ -27,7 +27,7 @@ namespace varifocal {
 struct MetricsSources {
   ModelHost* host = nullptr;
   JobManager* jobs = nullptr;
-  const Lanes* lanes = nullptr;
+  const RpcPools* pools = nullptr;
   const Admission* admission = nullptr;
   const EngineGate* gate = nullptr;
   const CallCounts* calls = nullptr;

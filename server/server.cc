@@ -34,8 +34,8 @@
 #include "server/rpc/evaluation_service.h"
 #include "server/rpc/health_service.h"
 #include "server/rpc/inference_service.h"
-#include "server/rpc/lanes.h"
 #include "server/rpc/refusals.h"
+#include "server/rpc/rpc_pools.h"
 #include "server/server_limits.h"
 #include "server/workers/worker_addresses.h"
 #include "server/workers/worker_model.h"
@@ -126,7 +126,7 @@ struct Server::Parts {
   std::unique_ptr<JobManager> jobs;  // null without a database
   Admission admission;
   CallCounts calls;
-  std::unique_ptr<Lanes> lanes;
+  std::unique_ptr<RpcPools> pools;
   std::unique_ptr<EngineGate> gate;
   LogTally refusals;
   Callers callers;
@@ -228,17 +228,17 @@ absl::Status Server::Init(ServerOptions options) {
   }
   if (parts.jobs != nullptr) parts.jobs->LoadCalledModels();
 
-  parts.lanes = std::make_unique<Lanes>(*options.clock);
-  parts.gate = std::make_unique<EngineGate>(&parts.lanes->start, [jobs = parts.jobs.get()] {
+  parts.pools = std::make_unique<RpcPools>(*options.clock);
+  parts.gate = std::make_unique<EngineGate>(&parts.pools->start, [jobs = parts.jobs.get()] {
     return jobs != nullptr && jobs->HasActiveJob() ? kEngineCallsBesideJobMax : kEngineCallsMax;
   });
   const auto listener = [&parts](const std::string& name, bool is_serving) {
     parts.SetHealth(HealthName(name), is_serving);
   };
-  parts.inference = std::make_unique<InferenceService>(parts.host.get(), parts.jobs.get(), parts.lanes.get(),
+  parts.inference = std::make_unique<InferenceService>(parts.host.get(), parts.jobs.get(), parts.pools.get(),
                                                        &parts.admission, parts.gate.get(), parts.audit.get(), listener);
   parts.evaluation =
-      std::make_unique<EvaluationService>(parts.jobs.get(), parts.lanes.get(), &parts.admission, parts.audit.get());
+      std::make_unique<EvaluationService>(parts.jobs.get(), parts.pools.get(), &parts.admission, parts.audit.get());
 
   grpc::ServerBuilder builder;
   if (options.reflection) {
@@ -283,7 +283,7 @@ absl::Status Server::Init(ServerOptions options) {
   }
   if (parts.jobs != nullptr) parts.jobs->Start();
   parts.health = std::make_unique<HealthMonitor>(
-      parts.lanes.get(), parts.jobs.get(), parts.host.get(),
+      parts.pools.get(), parts.jobs.get(), parts.host.get(),
       [&parts](const std::string& service, bool is_serving) { parts.SetHealth(service, is_serving); },
       [&parts, on_alive = std::move(options.on_alive)](bool is_alive) {
         parts.health_service.Poll();
@@ -299,7 +299,7 @@ absl::Status Server::Init(ServerOptions options) {
     const MetricsSources sources = {
         .host = parts.host.get(),
         .jobs = parts.jobs.get(),
-        .lanes = parts.lanes.get(),
+        .pools = parts.pools.get(),
         .admission = &parts.admission,
         .gate = parts.gate.get(),
         .calls = &parts.calls,

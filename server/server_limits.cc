@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
 #include <exception>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/server_builder.h"
 
@@ -35,17 +34,19 @@ void SetTransportLimits(grpc::ServerBuilder& builder, const ConnectionTimeouts& 
 }
 
 absl::Status CheckThreadsAreLeft(int count) {
-  std::mutex mutex;
-  std::condition_variable may_end;
-  bool is_over = false;
+  struct {
+    Mutex mutex;
+    CondVar may_end;
+    bool is_over VF_GUARDED_BY(mutex) = false;
+  } hold;
   std::vector<std::thread> threads;
   absl::Status status;
   try {
     threads.reserve(static_cast<size_t>(count));
     while (std::ssize(threads) < count) {
       threads.emplace_back([&] {
-        std::unique_lock<std::mutex> lock(mutex);
-        may_end.wait(lock, [&] { return is_over; });
+        MutexLock lock(hold.mutex);
+        hold.may_end.Wait(hold.mutex, [&]() VF_REQUIRES(hold.mutex) { return hold.is_over; });
       });
     }
   } catch (const std::exception&) {
@@ -55,10 +56,10 @@ absl::Status CheckThreadsAreLeft(int count) {
                      "(ulimit -v)"));
   }
   {
-    std::lock_guard<std::mutex> lock(mutex);
-    is_over = true;
+    MutexLock lock(hold.mutex);
+    hold.is_over = true;
   }
-  may_end.notify_all();
+  hold.may_end.NotifyAll();
   for (std::thread& thread : threads) thread.join();
   return status;
 }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/mutex.h"
 
 namespace varifocal {
 namespace {
@@ -27,14 +28,14 @@ StopSignal::StopSignal(std::chrono::milliseconds last_deadline, int exit_code) {
     // A second signal is not blocked any more and terminates the process.
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       if (!in_order_) {
         FlushLog(kFlushMs);
         _exit(0);
       }
       has_come_ = true;
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
     std::this_thread::sleep_for(last_deadline);
     Log(LogLevel::kError, "not_stopped_in_time", {{"milliseconds", last_deadline.count()}});
     FlushLog(kFlushMs);
@@ -43,13 +44,13 @@ StopSignal::StopSignal(std::chrono::milliseconds last_deadline, int exit_code) {
 }
 
 void StopSignal::StopInOrderFromNowOn() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   in_order_ = true;
 }
 
 void StopSignal::Wait() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return has_come_; });
+  MutexLock lock(mutex_);
+  changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return has_come_; });
 }
 
 }  // namespace varifocal

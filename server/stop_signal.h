@@ -9,8 +9,8 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
+
+#include "base/mutex.h"
 
 namespace varifocal {
 
@@ -24,10 +24,10 @@ class StopSignal {
   void Wait();  // blocks until a signal arrives
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool in_order_ = false;
-  bool has_come_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  bool in_order_ VF_GUARDED_BY(mutex_) = false;
+  bool has_come_ VF_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace varifocal

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_join.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "server/model/model.h"
 #include "server/server.h"
@@ -83,16 +84,16 @@ class WorkersTest : public testing::Test {
     const int index = request.token_ids.back();
     return workers.Start(
         "a", std::move(request), /*has_bounds=*/false, [this, index](absl::StatusOr<EngineResult> result) {
-          const std::lock_guard<std::mutex> lock(mutex_);
+          const MutexLock lock(mutex_);
           ends_[index].push_back(result.ok() ? result->text
                                              : std::string(absl::StatusCodeToString(result.status().code())));
           if (result.ok()) workers_seen_.insert(result->worker);
-          changed_.notify_all();
+          changed_.NotifyAll();
         });
   }
   void WaitFor(size_t count) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] {
+    MutexLock lock(mutex_);
+    changed_.Wait(mutex_, [&]() VF_REQUIRES(mutex_) {
       size_t ended = 0;
       for (const auto& [index, ends] : ends_) ended += ends.size();
       return ended >= count;
@@ -107,15 +108,15 @@ class WorkersTest : public testing::Test {
     return text.get_future().get();
   }
   void ExpectEveryAnswerOnce(int count) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     ASSERT_EQ(std::ssize(ends_), count);
     for (int i = 0; i < count; ++i) {
       EXPECT_THAT(ends_[7 + i], testing::ElementsAre(Expected(Request(i)))) << i;
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   std::map<int, std::vector<std::string>> ends_;  // by the request's last id
   std::set<std::string> workers_seen_;            // EngineResult::worker
 };

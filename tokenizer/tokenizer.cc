@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/mutex.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "tokenizer/added_tokens.h"
@@ -78,20 +78,20 @@ struct Tokenizer::Parts {
   class WordCachePool {
    public:
     std::unique_ptr<WordCache> Borrow() {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       if (caches_.empty()) return std::make_unique<WordCache>();
       auto cache = std::move(caches_.back());
       caches_.pop_back();
       return cache;
     }
     void Return(std::unique_ptr<WordCache> cache) {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       caches_.push_back(std::move(cache));
     }
 
    private:
-    std::mutex mutex_;
-    std::vector<std::unique_ptr<WordCache>> caches_;
+    Mutex mutex_;
+    std::vector<std::unique_ptr<WordCache>> caches_ VF_GUARDED_BY(mutex_);
   };
 
   std::unique_ptr<const SubwordModel> model;

@@ -1,5 +1,6 @@
 // The dashboard over HTTP, in this process: status codes, hosts, paths, HEAD, and a database that grows while it is served.
 #include "client/dashboard/dashboard.h"
+#include "base/mutex.h"
 
 #include <httplib.h>
 
@@ -158,9 +159,9 @@ class SlowClock : public Clock {
     clock_.Advance(2 * kSecondUs);
     return clock_.MonotonicMicros();
   }
-  bool Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int64_t us,
-            const std::function<bool()>& is_done) const override {
-    return clock_.Wait(changed, lock, us, is_done);
+  bool Wait(CondVar& changed, Mutex& mutex, int64_t us, const std::function<bool()>& is_done) const override
+      VF_REQUIRES(mutex) {
+    return clock_.Wait(changed, mutex, us, is_done);
   }
 
  private:

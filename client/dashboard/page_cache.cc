@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/status_macros.h"
 
 namespace varifocal::client {
@@ -15,12 +16,16 @@ absl::StatusOr<std::shared_ptr<const PageCache::Page>> PageCache::Get(const std:
            (may_be_old && clock_.MonotonicMicros() - page.monotonic_us < kPeriodPerCost * page.cost_us);
   };
   if (std::shared_ptr<const Page> page = Find(name, is_good); page != nullptr) return page;
-  std::unique_lock<std::mutex> computing(compute_mutex_, std::defer_lock);
-  if (!computing.try_lock()) {
+  bool has_waited = false;
+  if (!compute_mutex_.TryLock()) {
     if (may_be_old) {
       if (std::shared_ptr<const Page> page = Find(name, [](const Page&) { return true; }); page != nullptr) return page;
     }
-    computing.lock();
+    compute_mutex_.Lock();
+    has_waited = true;
+  }
+  const MutexLock computing(compute_mutex_, std::adopt_lock);
+  if (has_waited) {
     if (std::shared_ptr<const Page> page = Find(name, is_good); page != nullptr) return page;  // computed meanwhile
   }
   auto page = std::make_shared<Page>();
@@ -36,13 +41,13 @@ absl::StatusOr<std::shared_ptr<const PageCache::Page>> PageCache::Get(const std:
 }
 
 int64_t PageCache::computed_count() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return computed_count_;
 }
 
 std::shared_ptr<const PageCache::Page> PageCache::Find(const std::string& name,
                                                        const std::function<bool(const Page&)>& is_good) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = by_name_.find(name);
   if (found == by_name_.end() || !is_good(*found->second->second)) return nullptr;
   entries_.splice(entries_.begin(), entries_, found->second);
@@ -50,7 +55,7 @@ std::shared_ptr<const PageCache::Page> PageCache::Find(const std::string& name,
 }
 
 void PageCache::Keep(const std::string& name, std::shared_ptr<const Page> page) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   ++computed_count_;
   if (const auto found = by_name_.find(name); found != by_name_.end()) {
     bytes_ -= found->second->second->bytes.size();

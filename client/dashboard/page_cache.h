@@ -14,11 +14,11 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace varifocal::client {
 
@@ -51,12 +51,12 @@ class PageCache {
 
   const Clock& clock_;
   const size_t bytes_max_;
-  std::mutex compute_mutex_;
-  mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // the most recently used first
-  std::map<std::string, std::list<Entry>::iterator> by_name_;
-  size_t bytes_ = 0;
-  int64_t computed_count_ = 0;
+  Mutex compute_mutex_;
+  mutable Mutex mutex_;
+  std::list<Entry> entries_ VF_GUARDED_BY(mutex_);  // the most recently used first
+  std::map<std::string, std::list<Entry>::iterator> by_name_ VF_GUARDED_BY(mutex_);
+  size_t bytes_ VF_GUARDED_BY(mutex_) = 0;
+  int64_t computed_count_ VF_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace varifocal::client

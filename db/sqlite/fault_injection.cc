@@ -4,16 +4,16 @@
 #include <sqlite3.h>
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "base/check.h"
+#include "base/mutex.h"
 
 namespace varifocal::sqlite {
 namespace {
 
 // One lock for all of the state: tests inject faults under several threads.
-std::mutex mutex;
+Mutex mutex;
 
 struct Armed {
   FaultKind kind = FaultKind::kMemory;
@@ -21,21 +21,21 @@ struct Armed {
   bool sticky = false;
   bool failing = false;  // sticky, and reached
   bool happened = false;
-} armed;
+} armed VF_GUARDED_BY(mutex);
 
-int64_t quota_left = -1;  // negative: no quota
+int64_t quota_left VF_GUARDED_BY(mutex) = -1;  // negative: no quota
 
 struct {
   std::string point;
   int64_t left = 0;
   std::map<std::string, int64_t> counts;
-} kill_points;
+} kill_points VF_GUARDED_BY(mutex);
 
-bool is_tracing = false;
-std::vector<FileChange> trace;
+bool is_tracing VF_GUARDED_BY(mutex) = false;
+std::vector<FileChange> trace VF_GUARDED_BY(mutex);
 
 bool ShouldFail(FaultKind kind) {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   if (kind != armed.kind) return false;
   if (armed.failing) return true;
   if (armed.left == 0 || --armed.left > 0) return false;
@@ -46,7 +46,7 @@ bool ShouldFail(FaultKind kind) {
 
 // Takes the bytes by which a write makes the file longer from the quota; false when too few are left.
 bool TakeFromQuota(int64_t byte_count) {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   if (quota_left < 0 || byte_count <= 0) return true;
   if (quota_left < byte_count) return false;
   quota_left -= byte_count;
@@ -54,7 +54,7 @@ bool TakeFromQuota(int64_t byte_count) {
 }
 
 void Record(FileChange change) {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   if (is_tracing && !change.path.empty()) trace.push_back(std::move(change));
 }
 
@@ -194,51 +194,51 @@ void InstallFaultInjection() {
 }
 
 void ArmFault(FaultKind kind, int64_t at, bool sticky) {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   armed = {kind, at, sticky, false, false};
 }
 void DisarmFaults() {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   armed.left = 0;
   armed.failing = false;
 }
 bool FaultHappened() {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   return armed.happened;
 }
 
 void SetDiskQuota(int64_t bytes) {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   quota_left = bytes;
 }
 
 void ArmKillPoint(const std::string& point, int64_t nth) {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   kill_points.point = point;
   kill_points.left = nth;
 }
 void PassKillPoint(const char* point) {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   ++kill_points.counts[point];
   if (kill_points.point == point && --kill_points.left == 0) raise(SIGKILL);
 }
 std::map<std::string, int64_t> KillPointCounts() {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   return kill_points.counts;
 }
 
 void StartTrace() {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   trace.clear();
   is_tracing = true;
 }
 std::vector<FileChange> StopTrace() {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   is_tracing = false;
   return std::exchange(trace, {});
 }
 int64_t TraceLength() {
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   return std::ssize(trace);
 }
 

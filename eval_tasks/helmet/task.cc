@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/files.h"
+#include "base/mutex.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "eval_tasks/helmet/rows.h"
@@ -106,7 +106,7 @@ class HelmetTask : public SingleQuestionTask {
     if (entry == index_.lengths.end() || !entry->second.missing.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("the task \"", spec_.name, "\" has no rows for ", context_length));
     }
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto loaded = rows_.find(context_length);
     if (loaded != rows_.end()) return &loaded->second;
     ASSIGN_OR_RETURN(LoadedRows rows, Load(entry->second));
@@ -187,8 +187,8 @@ class HelmetTask : public SingleQuestionTask {
   const std::string index_sha256_;
   const Template prompt_;
   const Template answer_prefix_;
-  mutable std::mutex mutex_;
-  mutable std::map<int, LoadedRows> rows_;
+  mutable Mutex mutex_;
+  mutable std::map<int, LoadedRows> rows_ VF_GUARDED_BY(mutex_);
 };
 
 }  // namespace

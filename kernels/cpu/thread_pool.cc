@@ -6,6 +6,8 @@
 
 #if defined(__SSE2__)
 #include <immintrin.h>
+
+#include "base/mutex.h"
 #endif
 
 namespace varifocal::kernels::cpu {
@@ -52,10 +54,10 @@ ThreadPool::ThreadPool(int thread_count) {
 
 ThreadPool::~ThreadPool() {
   {
-    std::lock_guard lock(sleep_mutex_);
+    MutexLock lock(sleep_mutex_);
     stopping_.store(true);
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -63,7 +65,7 @@ void ThreadPool::Measure(PoolProfile* profile) { g_profile.store(profile); }
 
 bool ThreadPool::RunErased(int count, const std::atomic<bool>* cancelled, PoolWork work, const void* context,
                            Call call) {
-  std::lock_guard job(one_job_);
+  MutexLock job(one_job_);
   PoolProfile* const profile = g_profile.load(std::memory_order_relaxed);
   const int64_t begin_ns = profile == nullptr ? 0 : NowNs();
   profile_ = profile;
@@ -80,8 +82,8 @@ bool ThreadPool::RunErased(int count, const std::atomic<bool>* cancelled, PoolWo
     generation_.fetch_add(1, std::memory_order_seq_cst);
     // A worker increments sleepers_ before its last check of generation_, so no wake-up is lost.
     if (sleepers_.load(std::memory_order_seq_cst) > 0) {
-      std::lock_guard lock(sleep_mutex_);
-      wake_.notify_all();
+      MutexLock lock(sleep_mutex_);
+      wake_.NotifyAll();
     }
   }
   DoMeasured(0);
@@ -125,9 +127,11 @@ void ThreadPool::Work(int thread) {
     for (int i = 0; i < kSpinPauses && generation_.load(std::memory_order_acquire) == seen && !stopping_.load(); ++i)
       Pause();
     if (generation_.load(std::memory_order_acquire) == seen) {
-      std::unique_lock lock(sleep_mutex_);
+      MutexLock lock(sleep_mutex_);
       sleepers_.fetch_add(1, std::memory_order_seq_cst);
-      wake_.wait(lock, [&] { return generation_.load(std::memory_order_seq_cst) != seen || stopping_.load(); });
+      wake_.Wait(sleep_mutex_, [&]() VF_REQUIRES(sleep_mutex_) {
+        return generation_.load(std::memory_order_seq_cst) != seen || stopping_.load();
+      });
       sleepers_.fetch_sub(1, std::memory_order_relaxed);
     }
     if (stopping_.load()) return;

@@ -8,11 +8,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace varifocal::kernels::cpu {
 
@@ -74,7 +74,7 @@ class ThreadPool {
   void DoItems(int thread);
 
   std::vector<std::thread> workers_;
-  std::mutex one_job_;
+  Mutex one_job_;
 
   // The current job. Written while open_ is false and no worker is inside; a worker enters by incrementing inside_ before
   // reading open_, the caller leaves by clearing open_ before waiting for inside_, so that a descheduled worker never
@@ -93,8 +93,8 @@ class ThreadPool {
   std::atomic<uint64_t> generation_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<int> sleepers_{0};
-  std::mutex sleep_mutex_;
-  std::condition_variable wake_;
+  Mutex sleep_mutex_;
+  CondVar wake_;
 };
 
 }  // namespace varifocal::kernels::cpu

@@ -4,9 +4,9 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "kernels/cuda/cudart_error.h"
 #include "kernels/cuda/product_plans.h"
 
@@ -120,7 +120,7 @@ class CublasLt final : public ProductLibrary {
   int MakePlan(const ProductPlan& plan) override {
     cublasLtMatmulAlgo_t algorithm;
     if (Recorded(plan, &algorithm) ? !Keeps(plan, algorithm) : !FirstOf(plan, &algorithm)) return -1;
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     plans_.push_back({plan, algorithm});
     return std::ssize(plans_) - 1;
   }
@@ -165,7 +165,7 @@ class CublasLt final : public ProductLibrary {
   };
 
   Known PlanAt(int index) const {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     return plans_[index];
   }
 
@@ -277,8 +277,8 @@ class CublasLt final : public ProductLibrary {
   const int capability_;
   cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDesc_t desc_ = nullptr;
-  mutable std::mutex mutex_;
-  std::vector<Known> plans_;
+  mutable Mutex mutex_;
+  std::vector<Known> plans_ VF_GUARDED_BY(mutex_);
 };
 
 }  // namespace

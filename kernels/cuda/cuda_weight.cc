@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/mutex.h"
 #include "base/wide_product.h"
 #include "kernels/host_memory.h"
 
@@ -66,7 +67,7 @@ int CudaWeight::Plan(Device& device, int64_t outputs, ProductType type) const {
   ProductLibrary* library = device.runtime().products();
   // The library is slow and less predictable for rows that are not aligned to 16 bytes; own kernels are used instead.
   if (library == nullptr || columns_ % kChunkDims != 0) return -1;
-  std::lock_guard<std::mutex> lock(plans_mutex_);
+  MutexLock lock(plans_mutex_);
   for (const KnownPlan& known : plans_) {
     if (known.outputs == outputs && known.type == type) return known.plan;
   }

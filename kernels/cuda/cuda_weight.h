@@ -7,6 +7,7 @@
 // Cost:    conversion runs on several threads while the previous piece is copied.
 #pragma once
 
+#include "base/mutex.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/device_memory.h"
 
@@ -35,8 +36,8 @@ class CudaWeight final : public Weight {
   int64_t rows_ = 0, columns_ = 0, stride_ = 0;
   bool gated_ = false;
   DeviceMemory memory_;
-  mutable std::mutex plans_mutex_;
-  mutable std::vector<KnownPlan> plans_;
+  mutable Mutex plans_mutex_;
+  mutable std::vector<KnownPlan> plans_ VF_GUARDED_BY(plans_mutex_);
 };
 
 class CudaRopeTable final : public RopeTable {

@@ -1,9 +1,9 @@
 #include "kernels/cuda/device_launch.h"
 
 #include <map>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "kernels/cuda/cudart_error.h"
 
 namespace varifocal::kernels::cuda {
@@ -21,9 +21,9 @@ struct KernelState {
 int Prepare(const void* kernel, size_t shared_bytes, bool* overlaps) {
   int device = 0;
   if (const int code = Cleared(cudaGetDevice(&device)); code != 0) return code;
-  static std::mutex mutex;
-  static std::map<std::pair<const void*, int>, KernelState> states;
-  std::lock_guard<std::mutex> lock(mutex);
+  static Mutex mutex;
+  static std::map<std::pair<const void*, int>, KernelState> states VF_GUARDED_BY(mutex);
+  MutexLock lock(mutex);
   KernelState& state = states[{kernel, device}];
   if (!state.is_known) {
     cudaFuncAttributes attributes;

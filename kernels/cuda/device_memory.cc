@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/mutex.h"
 #include "kernels/cuda/device_error.h"
 
 namespace varifocal::kernels::cuda {
@@ -62,7 +63,7 @@ Error Device::Check(int code, const char* doing) {
   if (code == 0) return {};
   Error error = ToError(*runtime_, code, doing);
   if (IsSticky(code)) {
-    std::lock_guard<std::mutex> lock(fault_mutex_);
+    MutexLock lock(fault_mutex_);
     if (!faulted_) fault_ = error;
     faulted_ = true;
   }
@@ -71,7 +72,7 @@ Error Device::Check(int code, const char* doing) {
 
 Error Device::Fault() {
   if (!faulted_) return {};
-  std::lock_guard<std::mutex> lock(fault_mutex_);
+  MutexLock lock(fault_mutex_);
   return fault_;
 }
 
@@ -98,7 +99,7 @@ Error Device::UploadThrough(Ring& ring, void* to, size_t bytes, size_t unit, con
   const size_t most = ring.piece_bytes / unit * unit;
   for (size_t offset = 0; offset < bytes; offset += most) {
     const size_t count = std::min(most, bytes - offset);
-    std::lock_guard<std::mutex> lock(ring.mutex);
+    MutexLock lock(ring.mutex);
     const int mark = ring.first_mark + ring.next;
     char* piece = ring.memory + ring.next * ring.piece_bytes;
     if (Error error = Check(runtime_->WaitMark(mark), "waiting for an upload"); !error.ok()) return error;

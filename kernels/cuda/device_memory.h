@@ -11,9 +11,9 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/runtime.h"
 
@@ -71,10 +71,11 @@ class Device {
   friend class DeviceMemory;
   // Pieces of staging memory in the order of their use.
   struct Ring {
-    std::mutex mutex;
+    Mutex mutex;
     char* memory = nullptr;
     size_t piece_bytes = 0;
-    int first_mark = 0, next = 0;
+    int first_mark = 0;
+    int next VF_GUARDED_BY(mutex) = 0;
   };
   using Fill = std::function<void(char*, size_t, size_t)>;
   Error UploadThrough(Ring& ring, void* to, size_t bytes, size_t unit, const Fill& fill);
@@ -85,9 +86,9 @@ class Device {
   std::vector<char> plain_staging_;
   bool pinned_ = false;
   Ring weights_, steps_[kStepRings];
-  std::mutex fault_mutex_;
+  Mutex fault_mutex_;
   std::atomic<bool> faulted_{false};
-  Error fault_;
+  Error fault_ VF_GUARDED_BY(fault_mutex_);
 };
 
 class DeviceBuffer final : public Buffer {

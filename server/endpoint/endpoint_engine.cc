@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
 #include <deque>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,6 +14,7 @@
 #include "base/clock.h"
 #include "base/exceptions.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/engine/request_check.h"
@@ -49,9 +48,9 @@ class HttpEndpointEngine : public EndpointEngine {
 
   ~HttpEndpointEngine() override {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(mutex_);
       stopping_ = true;
-      changed_.notify_all();
+      changed_.NotifyAll();
     }
     for (std::thread& thread : threads_) thread.join();
   }
@@ -99,7 +98,7 @@ class HttpEndpointEngine : public EndpointEngine {
 
   absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override {
     RETURN_IF_ERROR(Check(request));
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return absl::UnavailableError("the engine is shutting down");
     RETURN_IF_ERROR(fault_);
     const auto pending = std::make_shared<Pending>();
@@ -109,12 +108,12 @@ class HttpEndpointEngine : public EndpointEngine {
     pending->start_us = Clock::Real().MonotonicMicros();
     queue_.push_back(pending);
     active_[pending->handle] = pending;
-    changed_.notify_all();  // the thread that reconnects waits on it too
+    changed_.NotifyAll();  // the thread that reconnects waits on it too
     return pending->handle;
   }
 
   void Cancel(Handle handle) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = active_.find(handle);
     if (found != active_.end()) found->second->is_cancelled = true;
   }
@@ -131,7 +130,7 @@ class HttpEndpointEngine : public EndpointEngine {
     return description;
   }
   EngineStatus Status() const override {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     EngineStatus status;
     status.queued_count = std::ssize(queue_);
     status.running_count = std::ssize(active_) - std::ssize(queue_);
@@ -143,7 +142,7 @@ class HttpEndpointEngine : public EndpointEngine {
   }
   void DropPrefixCache() override {}
   absl::Status Fault() const override {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     return fault_;
   }
 
@@ -356,40 +355,40 @@ class HttpEndpointEngine : public EndpointEngine {
   }
 
   void Work() {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
       if (queue_.empty()) return;
       const std::shared_ptr<Pending> pending = queue_.front();
       queue_.pop_front();
       absl::StatusOr<EngineResult> result = fault_.ok() ? absl::StatusOr<EngineResult>(EngineResult()) : fault_;
       if (stopping_) result = absl::UnavailableError("the engine is shutting down");
-      lock.unlock();
+      lock.Unlock();
       if (result.ok()) result = CatchExceptions("asking the endpoint", [&] { return Run(*pending); });
-      lock.lock();
+      lock.Lock();
       active_.erase(pending->handle);
       if (!result.ok() && stopping_) {
         result = absl::UnavailableError("the engine is shutting down");
       } else if (HasReason(result.status(), ErrorReason::kEndpointFaulted) && fault_.ok()) {
         fault_ = result.status();
-        changed_.notify_all();
+        changed_.NotifyAll();
       }
-      lock.unlock();
+      lock.Unlock();
       pending->on_done(std::move(result));
-      lock.lock();
+      lock.Lock();
     }
   }
 
   // Clears a fault once the server answers again.
   void Reconnect() {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     while (!stopping_) {
-      changed_.wait(lock, [this] { return stopping_ || !fault_.ok(); });
+      changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return stopping_ || !fault_.ok(); });
       const auto is_stopping = [this] { return stopping_.load(); };
-      lock.unlock();
+      lock.Unlock();
       pause_(kReconnectUs, is_stopping);
       const bool is_serving = !stopping_ && client_->IsServingModel(is_stopping);
-      lock.lock();
+      lock.Lock();
       if (is_serving) fault_ = absl::OkStatus();
     }
   }
@@ -400,12 +399,12 @@ class HttpEndpointEngine : public EndpointEngine {
   const EndpointClient::Pause pause_;
   EndpointAbilities abilities_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::shared_ptr<Pending>> queue_;
-  std::map<Handle, std::shared_ptr<Pending>> active_;
-  Handle next_handle_ = 0;
-  absl::Status fault_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::shared_ptr<Pending>> queue_ VF_GUARDED_BY(mutex_);
+  std::map<Handle, std::shared_ptr<Pending>> active_ VF_GUARDED_BY(mutex_);
+  Handle next_handle_ VF_GUARDED_BY(mutex_) = 0;
+  absl::Status fault_ VF_GUARDED_BY(mutex_);
   std::atomic<bool> stopping_{false};  // written under mutex_
   std::vector<std::thread> threads_;
 };

@@ -8,11 +8,9 @@
 
 #include <httplib.h>
 
-#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/json.h"
+#include "base/mutex.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
@@ -98,26 +97,26 @@ class FaultyServer {
 
   // The next requests for a completion fail in this way, in order.
   void FailNext(std::vector<Scripted> faults) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     faults_.assign(faults.begin(), faults.end());
   }
   void ReleaseHanging() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     is_released_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   // Bodies of completion requests, in order of arrival.
   std::vector<Json> bodies() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     return bodies_;
   }
   int in_flight_max() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     return in_flight_max_;
   }
   void WaitForBodies(size_t count) const {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return bodies_.size() >= count; });
+    MutexLock lock(mutex_);
+    changed_.Wait(mutex_, [&]() VF_REQUIRES(mutex_) { return bodies_.size() >= count; });
   }
 
   static double LogProb(int32_t before, int32_t id) { return -0.25 * (1 + (before * 31 + id * 7) % 13); }
@@ -143,18 +142,18 @@ class FaultyServer {
     Json body = Json::parse(request.body);
     Scripted scripted;
     {
-      std::unique_lock<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       bodies_.push_back(body);
-      changed_.notify_all();
+      changed_.NotifyAll();
       in_flight_max_ = std::max(in_flight_max_, ++in_flight_);
       if (!faults_.empty()) {
         scripted = faults_.front();
         faults_.pop_front();
       }
-      if (scripted.fault == Fault::kHang) changed_.wait(lock, [this] { return is_released_; });
+      if (scripted.fault == Fault::kHang) changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return is_released_; });
     }
     Answer(body, scripted, response);
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     --in_flight_;
   }
 
@@ -237,13 +236,13 @@ class FaultyServer {
   std::unique_ptr<httplib::Server> server_;
   int port_ = 0;
   std::thread thread_;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  std::deque<Scripted> faults_;
-  bool is_released_ = false;
-  std::vector<Json> bodies_;
-  int in_flight_ = 0;
-  int in_flight_max_ = 0;
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
+  std::deque<Scripted> faults_ VF_GUARDED_BY(mutex_);
+  bool is_released_ VF_GUARDED_BY(mutex_) = false;
+  std::vector<Json> bodies_ VF_GUARDED_BY(mutex_);
+  int in_flight_ VF_GUARDED_BY(mutex_) = 0;
+  int in_flight_max_ VF_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace varifocal

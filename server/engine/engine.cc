@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <condition_variable>
-#include <mutex>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "base/clock.h"
 #include "base/exceptions.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/engine/estimate.h"
@@ -149,21 +148,20 @@ class EngineThread final : public Engine {
   ForwardOutput output_;
   std::vector<float> logits_;  // scratch of the head
 
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  // Guarded by mutex_.
-  std::vector<std::unique_ptr<Sequence>> arrived_;
-  std::vector<Handle> cancels_;
-  std::vector<Handle> in_step_;  // of the prefill step being computed
-  bool drop_prefix_cache_ = false;
-  bool stopping_ = false;
-  Handle next_handle_ = 1;
-  EngineStatus status_;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  std::vector<std::unique_ptr<Sequence>> arrived_ VF_GUARDED_BY(mutex_);
+  std::vector<Handle> cancels_ VF_GUARDED_BY(mutex_);
+  std::vector<Handle> in_step_ VF_GUARDED_BY(mutex_);  // of the prefill step being computed
+  bool drop_prefix_cache_ VF_GUARDED_BY(mutex_) = false;
+  bool stopping_ VF_GUARDED_BY(mutex_) = false;
+  Handle next_handle_ VF_GUARDED_BY(mutex_) = 1;
+  EngineStatus status_ VF_GUARDED_BY(mutex_);
 
   std::atomic<bool> step_cancelled_{false};
-  std::mutex estimate_mutex_;
-  std::optional<CostRates> rates_;  // guarded by estimate_mutex_
-  int64_t rates_us_ = 0;            // likewise; when they were measured
+  Mutex estimate_mutex_;
+  std::optional<CostRates> rates_ VF_GUARDED_BY(estimate_mutex_);
+  int64_t rates_us_ VF_GUARDED_BY(estimate_mutex_) = 0;  // when they were measured
   std::thread thread_;
 };
 
@@ -210,11 +208,11 @@ absl::Status EngineThread::Allocate() {
 
 EngineThread::~EngineThread() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     step_cancelled_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -236,7 +234,7 @@ absl::StatusOr<Engine::Handle> EngineThread::Submit(EngineRequest request, Engin
   sequence->arrival_us = Clock::Real().MonotonicMicros();
   Handle handle = 0;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (stopping_) return WithReason(absl::UnavailableError("the engine is shutting down"), ErrorReason::kShuttingDown);
     const int64_t queued = status_.queued_count + std::ssize(arrived_);
     if (queued >= options_.queue_length_max) {
@@ -248,25 +246,25 @@ absl::StatusOr<Engine::Handle> EngineThread::Submit(EngineRequest request, Engin
     sequence->handle = handle;
     arrived_.push_back(std::move(sequence));
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   return handle;
 }
 
 void EngineThread::Cancel(Handle handle) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     cancels_.push_back(handle);
     if (std::find(in_step_.begin(), in_step_.end(), handle) != in_step_.end()) step_cancelled_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
 }
 
 void EngineThread::DropPrefixCache() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     drop_prefix_cache_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
 }
 
 absl::Status EngineThread::Fault() const {
@@ -292,7 +290,7 @@ EngineDescription EngineThread::Describe() const {
 }
 
 EngineStatus EngineThread::Status() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   EngineStatus status = status_;
   status.queued_count += std::ssize(arrived_);
   if (status.oldest_arrival_us < 0 && !arrived_.empty()) status.oldest_arrival_us = arrived_.front()->arrival_us;
@@ -307,7 +305,7 @@ absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count
                                                       int64_t cached_token_count) {
   // A setting may extend the limit of the model.
   RETURN_IF_ERROR(CheckLength(model_->config().extended_position_max, prompt_token_count, new_token_count));
-  std::lock_guard<std::mutex> lock(estimate_mutex_);
+  MutexLock lock(estimate_mutex_);
   const int64_t now_us = Clock::Real().MonotonicMicros();
   if (!rates_.has_value() || now_us - rates_us_ > kRatesAgeUsMax) {
     rates_us_ = now_us;
@@ -334,8 +332,8 @@ bool EngineThread::DrainInbox() {
   std::vector<Handle> cancels;
   bool drop = false;
   {
-    std::unique_lock<std::mutex> lock(mutex_);
-    wake_.wait(lock, [&] {
+    MutexLock lock(mutex_);
+    wake_.Wait(mutex_, [&]() VF_REQUIRES(mutex_) {
       return stopping_ || !arrived_.empty() || !cancels_.empty() || drop_prefix_cache_ || !scheduler_.idle();
     });
     if (stopping_) return false;
@@ -379,7 +377,7 @@ void EngineThread::Loop() {
 
 void EngineThread::FailAll(const absl::Status& status) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     for (auto* sequences : {&taken_, &arrived_}) {
       for (auto& sequence : *sequences) {
         if (sequence != nullptr) scheduler_.Enqueue(std::move(sequence));
@@ -392,7 +390,7 @@ void EngineThread::FailAll(const absl::Status& status) {
 
 void EngineThread::RunStep(StepPlan& plan) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     step_cancelled_ = stopping_;
     // A decode step is short and runs to completion; a prefill step can be cancelled.
     if (plan.phase == kernels::Phase::kPrefill) {
@@ -408,7 +406,7 @@ void EngineThread::RunStep(StepPlan& plan) {
     return CountPromptGroups(model_->transformer(), pools_, plan);
   });
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     in_step_.clear();
   }
   if (status.ok()) {
@@ -506,7 +504,7 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
 void EngineThread::Deliver() {
   std::vector<Finished> finished = scheduler_.TakeFinished();
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     scheduler_.GetStatus(&status_);
     if (IsOnHost(model_->transformer().backend())) memory_->SetTouched(status_.cache_bytes_peak);
   }
@@ -528,19 +526,21 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::shared_ptr<const Loa
 }
 
 absl::StatusOr<EngineResult> Engine::WaitFor(absl::FunctionRef<absl::StatusOr<Handle>(EngineCallbacks)> start) {
-  std::mutex mutex;
-  std::condition_variable done;
-  std::optional<absl::StatusOr<EngineResult>> outcome;
+  struct {
+    Mutex mutex;
+    CondVar done;
+    std::optional<absl::StatusOr<EngineResult>> outcome VF_GUARDED_BY(mutex);
+  } end;
   EngineCallbacks callbacks;
   callbacks.on_done = [&](absl::StatusOr<EngineResult> result) {
-    std::lock_guard<std::mutex> lock(mutex);
-    outcome = std::move(result);
-    done.notify_all();  // under the lock: the waiter may free `done` as soon as it is released
+    MutexLock lock(end.mutex);
+    end.outcome = std::move(result);
+    end.done.NotifyAll();  // under the lock: the waiter may free `end` as soon as it is released
   };
   RETURN_IF_ERROR(start(std::move(callbacks)).status());
-  std::unique_lock<std::mutex> lock(mutex);
-  done.wait(lock, [&] { return outcome.has_value(); });
-  return *std::move(outcome);
+  MutexLock lock(end.mutex);
+  end.done.Wait(end.mutex, [&]() VF_REQUIRES(end.mutex) { return end.outcome.has_value(); });
+  return *std::move(end.outcome);
 }
 
 absl::StatusOr<EngineResult> Engine::Run(EngineRequest request) {

@@ -1,12 +1,11 @@
 // An exception on the engine's thread ends only the active requests: the next request gives the same bits, and no page
 // leaks.
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <stdexcept>
 
+#include "base/mutex.h"
 #include "gtest/gtest.h"
 #include "server/engine/engine_testing.h"
 
@@ -15,20 +14,20 @@ namespace {
 
 absl::StatusOr<EngineResult> RunWith(Engine& engine, const EngineRequest& request,
                                      std::function<void(int32_t, double)> on_token) {
-  std::mutex mutex;
-  std::condition_variable done;
+  Mutex mutex;
+  CondVar done;
   std::optional<absl::StatusOr<EngineResult>> outcome;
   EngineCallbacks callbacks;
   callbacks.on_token = std::move(on_token);
   callbacks.on_done = [&](absl::StatusOr<EngineResult> result) {
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     EXPECT_FALSE(outcome.has_value()) << "once";
     outcome = std::move(result);
-    done.notify_all();
+    done.NotifyAll();
   };
   EXPECT_TRUE(engine.Start(request, std::move(callbacks)).ok());
-  std::unique_lock<std::mutex> lock(mutex);
-  done.wait(lock, [&] { return outcome.has_value(); });
+  MutexLock lock(mutex);
+  done.Wait(mutex, [&]() VF_REQUIRES(mutex) { return outcome.has_value(); });
   return *outcome;
 }
 

@@ -1,11 +1,10 @@
 // Shares of jobs and interactive callers in one engine. Method: a tiny model; the first step is held until every request is
 // queued, so the order of steps depends on the requests alone; tokens of each lane are counted from the plans. The control
 // puts all requests into one lane, where the few do wait for the many.
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "gtest/gtest.h"
 #include "server/engine/engine_testing.h"
 #include "server/engine/step_plan.h"
@@ -28,8 +27,8 @@ class LanesTest : public testing::Test {
   // each load, how many tokens the other one had when it had its last.
   std::vector<int64_t> TokensOfTheOtherAtTheEnd(const std::vector<Load>& loads, int64_t batch_size_max = 4,
                                                 const Load& before = {}) {
-    std::mutex mutex;
-    std::condition_variable changed;
+    Mutex mutex;
+    CondVar changed;
     bool all_queued = true;
     bool counts = false;
     std::vector<int64_t> tokens(loads.size()), other_at_end(loads.size());
@@ -39,8 +38,8 @@ class LanesTest : public testing::Test {
     options.batch_size_max = batch_size_max;
     options.prefix_cache = false;
     options.test_only_alter_plan = [&](StepPlan& plan) {
-      std::unique_lock<std::mutex> lock(mutex);
-      changed.wait(lock, [&] { return all_queued; });
+      MutexLock lock(mutex);
+      changed.Wait(mutex, [&]() VF_REQUIRES(mutex) { return all_queued; });
       if (!counts) return;
       for (const StepEntry& entry : plan.entries) {
         const size_t load = Index(loads, entry.sequence->request.id);
@@ -53,7 +52,7 @@ class LanesTest : public testing::Test {
     const auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")), options);
     for (int i = 0; i < before.request_count; ++i) EXPECT_TRUE(engine->Run(MakeRequest(before, i)).ok());
     {
-      std::lock_guard<std::mutex> lock(mutex);
+      MutexLock lock(mutex);
       all_queued = false;
       counts = true;
     }
@@ -62,17 +61,17 @@ class LanesTest : public testing::Test {
         ++request_count;
         const auto started = engine->Start(MakeRequest(load, i), {.on_done = [&](absl::StatusOr<EngineResult> result) {
                                              EXPECT_TRUE(result.ok()) << result.status();
-                                             std::lock_guard<std::mutex> lock(mutex);
+                                             MutexLock lock(mutex);
                                              ++done_count;
-                                             changed.notify_all();
+                                             changed.NotifyAll();
                                            }});
         EXPECT_TRUE(started.ok()) << started.status();
       }
     }
-    std::unique_lock<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     all_queued = true;
-    changed.notify_all();
-    changed.wait(lock, [&] { return done_count == request_count; });
+    changed.NotifyAll();
+    changed.Wait(mutex, [&]() VF_REQUIRES(mutex) { return done_count == request_count; });
     return other_at_end;
   }
 

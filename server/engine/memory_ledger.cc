@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/mutex.h"
 
 namespace varifocal {
 
@@ -17,37 +18,37 @@ MemoryLedger& MemoryLedger::Get() {
 std::unique_ptr<MemoryLedger::Entry> MemoryLedger::Add(Account account) {
   int64_t id = 0;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     id = next_id_++;
   }
   // Both are allocated before the account is listed: without memory for the entry it would remain listed.
   std::map<int64_t, Account> listed;
   listed.emplace(id, std::move(account));
   auto entry = std::make_unique<Entry>(this, id);
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   accounts_.merge(listed);
   return entry;
 }
 
 MemoryLedger::Entry::~Entry() {
-  std::lock_guard<std::mutex> lock(ledger_->mutex_);
+  MutexLock lock(ledger_->mutex_);
   ledger_->accounts_.erase(id_);
 }
 
 void MemoryLedger::Entry::SetTouched(int64_t bytes) {
-  std::lock_guard<std::mutex> lock(ledger_->mutex_);
+  MutexLock lock(ledger_->mutex_);
   ledger_->accounts_[id_].touched_bytes = bytes;
 }
 
 int64_t MemoryLedger::FreeAfterReservations(int64_t free_bytes) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   for (const auto& [id, account] : accounts_)
     free_bytes -= std::max<int64_t>(account.cache_bytes - account.touched_bytes, 0);
   return std::max<int64_t>(free_bytes, 0);
 }
 
 std::string MemoryLedger::ToString() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return absl::StrJoin(accounts_, "; ", [](std::string* out, const auto& item) {
     const Account& account = item.second;
     const int64_t shared_bytes = account.shared_weight_bytes ? account.shared_weight_bytes() : 0;

@@ -11,9 +11,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "kernels/backend.h"
 
 namespace varifocal {
@@ -53,9 +53,9 @@ class MemoryLedger {
   std::string ToString() const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<int64_t, Account> accounts_;
-  int64_t next_id_ = 1;
+  mutable Mutex mutex_;
+  std::map<int64_t, Account> accounts_ VF_GUARDED_BY(mutex_);
+  int64_t next_id_ VF_GUARDED_BY(mutex_) = 1;
 };
 
 // Memory of a backend's device: total, and free after all reservations of this process.

@@ -5,14 +5,13 @@
 // VARIFOCAL_SAME_BITS_PROMPTS=1000 sets the number of prompts of the first case, for a long manual run;
 // VARIFOCAL_SAME_BITS_ISA=avx2 selects the CPU's instruction set.
 #include <algorithm>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
 #include "server/engine/engine_testing.h"
@@ -67,40 +66,40 @@ std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_ma
 std::vector<std::string> AnswerTogether(Engine& engine, const std::vector<EngineRequest>& requests, bool reversed,
                                         bool with_cancelled_others) {
   std::vector<std::string> answers(requests.size());
-  std::mutex mutex;
-  std::condition_variable done;
+  Mutex mutex;
+  CondVar done;
   size_t left = requests.size();
   std::vector<Engine::Handle> others;
   for (size_t n = 0; n < requests.size(); ++n) {
     const size_t i = reversed ? requests.size() - 1 - n : n;
     if (with_cancelled_others && n % 3 == 0) {
       {
-        std::lock_guard<std::mutex> lock(mutex);
+        MutexLock lock(mutex);
         ++left;
       }
       others.push_back(*engine.Start({.token_ids = RandomIds(absl::StrCat("other ", n), 350),
                                       .work = GenerateWork{.max_new_tokens = 50, .ignore_eos = true}},
                                      {.on_done = [&](auto) {
-                                       std::lock_guard<std::mutex> lock(mutex);
+                                       MutexLock lock(mutex);
                                        --left;
-                                       done.notify_all();
+                                       done.NotifyAll();
                                      }}));
     }
     auto handle = engine.Start(requests[i], {.on_done = [&, i](const absl::StatusOr<EngineResult>& result) {
-                                 std::lock_guard<std::mutex> lock(mutex);
+                                 MutexLock lock(mutex);
                                  answers[i] = AnswerBits(result);
                                  --left;
-                                 done.notify_all();
+                                 done.NotifyAll();
                                }});
     EXPECT_TRUE(handle.ok()) << handle.status();
     if (!handle.ok()) {
-      std::lock_guard<std::mutex> lock(mutex);
+      MutexLock lock(mutex);
       --left;
     }
   }
   for (const Engine::Handle other : others) engine.Cancel(other);
-  std::unique_lock<std::mutex> lock(mutex);
-  done.wait(lock, [&] { return left == 0; });
+  MutexLock lock(mutex);
+  done.Wait(mutex, [&]() VF_REQUIRES(mutex) { return left == 0; });
   return answers;
 }
 

@@ -65,7 +65,7 @@ void Scheduler::Enqueue(std::unique_ptr<Sequence>&& sequence) {
   }
 }
 
-// The job's, where both have had the same.
+// Ties go to the job lane.
 size_t Scheduler::LaneWithFewerTokens() const { return lane_tokens_[0] <= lane_tokens_[1] ? 0 : 1; }
 
 void Scheduler::CountTokens(const StepPlan& plan) {

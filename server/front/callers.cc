@@ -4,11 +4,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
+#include "base/mutex.h"
 
 namespace varifocal {
 
 void Callers::Set(int fd, Caller caller) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   callers_[fd] = std::move(caller);
 }
 
@@ -16,7 +17,7 @@ Caller Callers::Of(absl::string_view peer) const {
   int fd = 0;
   absl::string_view number = peer;
   if (absl::ConsumePrefix(&number, "fd:") && absl::SimpleAtoi(number, &fd)) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     const auto found = callers_.find(fd);
     if (found != callers_.end()) return found->second;
   }

@@ -7,10 +7,10 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "base/mutex.h"
 
 namespace varifocal {
 
@@ -26,8 +26,8 @@ class Callers {
   Caller Of(absl::string_view peer) const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<int, Caller> callers_;
+  mutable Mutex mutex_;
+  std::map<int, Caller> callers_ VF_GUARDED_BY(mutex_);
 };
 
 }  // namespace varifocal

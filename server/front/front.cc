@@ -15,7 +15,6 @@
 #include <deque>
 #include <future>
 #include <map>
-#include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "server/front/connection.h"
 #include "server/front/listeners.h"
@@ -81,7 +81,7 @@ class Front::Loop {
   void StopAccepting() {
     std::future<void> stopped;
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       stop_accepting_.emplace_back();
       stopped = stop_accepting_.back().get_future();
     }
@@ -90,14 +90,14 @@ class Front::Loop {
   }
   void Pass(int fd) {
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       passed_.push_back(fd);
     }
     Wake();
   }
   void Stop() {
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       stopping_ = true;
     }
     Wake();
@@ -161,10 +161,10 @@ class Front::Loop {
   std::shared_ptr<const TlsMaterial> material_;
   std::shared_ptr<TlsContext> tls_;
 
-  std::mutex mutex_;
-  bool stopping_ = false;
-  std::vector<std::promise<void>> stop_accepting_;
-  std::vector<int> passed_;
+  Mutex mutex_;
+  bool stopping_ VF_GUARDED_BY(mutex_) = false;
+  std::vector<std::promise<void>> stop_accepting_ VF_GUARDED_BY(mutex_);
+  std::vector<int> passed_ VF_GUARDED_BY(mutex_);
 };
 
 void Front::Loop::Refused(const std::string& peer, absl::string_view why) const {
@@ -197,7 +197,7 @@ int Front::Loop::Timeout() const {
 bool Front::Loop::TakeRequests() {
   uint64_t count = 0;
   (void)!read(wake_, &count, sizeof(count));
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (!stop_accepting_.empty()) {
     CloseListeners();
     // Those that gRPC does not have yet.

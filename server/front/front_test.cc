@@ -1,6 +1,7 @@
 // The listener: what gRPC gets, and who is closed for whom. Method: a front on a loopback port whose sockets for gRPC the test
 // keeps; time is the real one and awaited, never measured.
 #include "server/front/front.h"
+#include "base/mutex.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -9,9 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -41,21 +40,21 @@ class FrontTest : public testing::Test {
     front_ = *std::move(front);
     front_->Start([this](int fd) {
       fcntl(fd, F_SETFL, 0);  // the test waits
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       served_.push_back(std::make_unique<Connection>(fd));
-      changed_.notify_all();
+      changed_.NotifyAll();
     });
     address_ = absl::StrCat("127.0.0.1:", front_->port());
   }
   void TearDown() override { front_ = nullptr; }
   // The n-th socket that gRPC would have.
   Connection& Served(size_t n) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return served_.size() > n; });
+    MutexLock lock(mutex_);
+    changed_.Wait(mutex_, [&]() VF_REQUIRES(mutex_) { return served_.size() > n; });
     return *served_[n];
   }
   size_t served_count() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     return served_.size();
   }
   static std::string Read(const Connection& connection, size_t count) {
@@ -74,8 +73,8 @@ class FrontTest : public testing::Test {
   Callers callers_;
   std::unique_ptr<Front> front_;
   std::string address_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   std::vector<std::unique_ptr<Connection>> served_;
 };
 

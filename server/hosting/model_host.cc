@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "base/exceptions.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/job_spec.h"
@@ -76,7 +77,7 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::stri
         ErrorReason::kBadDirectory, {{"field", "directory"}});
   }
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     const auto [entry, is_new] = entries_.try_emplace(name, Entry{directory, nullptr});
     if (!is_new) {
       if (entry->second.directory != directory) {
@@ -91,7 +92,7 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::stri
   }
   absl::StatusOr<std::unique_ptr<HostedModel>> made =
       CatchExceptions("loading the model", [&] { return factory(name, directory); });
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (!made.ok()) {
     entries_.erase(name);
     return Annotate(made.status(), absl::StrCat("model \"", name, "\""));
@@ -119,7 +120,7 @@ absl::Status ModelHost::Unload(const std::string& name) {
   RETURN_IF_ERROR(Find(name).status());
   std::shared_ptr<HostedModel> last;  // destroyed after the lock is released: stopping an engine may take long
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     const auto entry = entries_.find(name);
     if (entry == entries_.end()) return absl::OkStatus();
     last = std::move(entry->second.model);
@@ -130,7 +131,7 @@ absl::Status ModelHost::Unload(const std::string& name) {
 }
 
 absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Find(const std::string& name) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   const auto entry = entries_.find(name);
   if (entry == entries_.end()) {
     std::vector<std::string> names;
@@ -147,7 +148,7 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Find(const std::string& 
 }
 
 std::map<std::string, std::string> ModelHost::Loading() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   std::map<std::string, std::string> loading;
   for (const auto& [name, entry] : entries_) {
     if (entry.model == nullptr) loading[name] = entry.directory;
@@ -156,7 +157,7 @@ std::map<std::string, std::string> ModelHost::Loading() const {
 }
 
 std::vector<std::shared_ptr<HostedModel>> ModelHost::List() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   std::vector<std::shared_ptr<HostedModel>> models;
   for (const auto& [name, entry] : entries_) {
     if (entry.model != nullptr) models.push_back(entry.model);

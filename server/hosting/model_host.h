@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/mutex.h"
 #include "server/engine/engine.h"
 #include "server/hosting/model_labels.h"
 #include "server/model/model.h"
@@ -73,8 +73,8 @@ class ModelHost {
   };
 
   const ModelFactory factory_;
-  mutable std::mutex mutex_;
-  std::map<std::string, Entry> entries_;
+  mutable Mutex mutex_;
+  std::map<std::string, Entry> entries_ VF_GUARDED_BY(mutex_);
   ModelLabels labels_;
 };
 

@@ -7,9 +7,10 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <set>
 #include <string>
+
+#include "base/mutex.h"
 
 namespace varifocal {
 
@@ -19,14 +20,14 @@ class ModelLabels {
   static constexpr char kOther[] = "_other";
 
   std::string Of(const std::string& model) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (known_.size() < kMax) known_.insert(model);
     return known_.count(model) > 0 ? model : kOther;
   }
 
  private:
-  std::mutex mutex_;
-  std::set<std::string> known_;
+  Mutex mutex_;
+  std::set<std::string> known_ VF_GUARDED_BY(mutex_);
 };
 
 }  // namespace varifocal

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/exceptions.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/engine/request_check.h"
@@ -97,17 +97,19 @@ struct EngineGenerator::Part {
 };
 
 struct EngineGenerator::Fanout {
-  std::mutex mutex;
-  std::vector<Engine::Handle> handles;             // set before the id is published
-  std::vector<std::vector<size_t>> continuations;  // of each part
-  std::vector<Generation> answers;                 // of each part
-  absl::Status error;                              // the first
-  size_t left_count = 0;
+  explicit Fanout(size_t part_count) : answers(part_count), left_count(part_count) {}
+
+  Mutex mutex;
+  std::vector<Engine::Handle> handles;                   // set before the id is published
+  std::vector<std::vector<size_t>> continuations;        // of each part
+  std::vector<Generation> answers VF_GUARDED_BY(mutex);  // of each part
+  absl::Status error VF_GUARDED_BY(mutex);               // the first
+  size_t left_count VF_GUARDED_BY(mutex);
   Done done;
 
   // True when this was the last part.
   bool Add(size_t part, absl::StatusOr<Generation> answer) {
-    const std::lock_guard<std::mutex> lock(mutex);
+    const MutexLock lock(mutex);
     if (answer.ok()) {
       answers[part] = *std::move(answer);
     } else {
@@ -116,8 +118,9 @@ struct EngineGenerator::Fanout {
     return --left_count == 0;
   }
 
-  // The answer of one sample: the durations of the slowest part and the longest prompt.
-  absl::StatusOr<Generation> Merged() const {
+  // The answer of one sample: the durations of the slowest part and the longest prompt. After the last part.
+  absl::StatusOr<Generation> Merged() {
+    const MutexLock lock(mutex);
     if (!error.ok()) return error;
     Generation whole = answers[0];
     size_t count = 0;
@@ -146,19 +149,19 @@ struct EngineGenerator::Fanout {
 };
 
 struct EngineGenerator::Pending {
-  std::mutex mutex;
-  Id last_id = kSeveral;
-  std::map<Id, std::shared_ptr<Fanout>> fanouts;
+  Mutex mutex;
+  Id last_id VF_GUARDED_BY(mutex) = kSeveral;
+  std::map<Id, std::shared_ptr<Fanout>> fanouts VF_GUARDED_BY(mutex);
 
   void Finish(Id id, size_t part, absl::StatusOr<Generation> answer) {
     std::shared_ptr<Fanout> one;
     {
-      const std::lock_guard<std::mutex> lock(mutex);
+      const MutexLock lock(mutex);
       one = fanouts.at(id);
     }
     if (!one->Add(part, std::move(answer))) return;
     {
-      const std::lock_guard<std::mutex> lock(mutex);
+      const MutexLock lock(mutex);
       fanouts.erase(id);
     }
     one->done(one->Merged());
@@ -284,14 +287,12 @@ Generator::Id EngineGenerator::Start(const GenerationRequest& request, Done done
 }
 
 Generator::Id EngineGenerator::StartFanout(std::vector<Part> parts, Done done) {
-  const auto fanout = std::make_shared<Fanout>();
-  fanout->left_count = parts.size();
-  fanout->answers.resize(parts.size());
+  const auto fanout = std::make_shared<Fanout>(parts.size());
   fanout->done = std::move(done);
   for (const Part& part : parts) fanout->continuations.push_back(part.continuations);
   Id id = 0;
   {
-    const std::lock_guard<std::mutex> lock(pending_->mutex);
+    const MutexLock lock(pending_->mutex);
     id = ++pending_->last_id;
     pending_->fanouts[id] = fanout;
   }
@@ -320,7 +321,7 @@ void EngineGenerator::Cancel(Id id) {
   if (id <= kSeveral) return model_->engine->Cancel(id - 1);
   std::vector<Engine::Handle> handles;
   {
-    const std::lock_guard<std::mutex> lock(pending_->mutex);
+    const MutexLock lock(pending_->mutex);
     const auto found = pending_->fanouts.find(id);
     if (found != pending_->fanouts.end()) handles = found->second->handles;
   }

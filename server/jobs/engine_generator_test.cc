@@ -2,13 +2,12 @@
 // kind (recipes/goldens/make_short_tasks.py); on a recording engine, how the answers of several requests are merged,
 // cancelled or refused; and gold answers scored on the shipped baseline.
 #include "server/jobs/engine_generator.h"
+#include "base/mutex.h"
 
-#include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <map>
-#include <mutex>
 #include <set>
 #include <sstream>
 
@@ -393,20 +392,20 @@ TEST_F(SeveralTest, AnswersComeFromAnotherThread) {
       MakeFakeModelFactory(std::make_shared<FakeEngineControl>())("fake", "fake").value();
   EngineGenerator generator(model);
   constexpr int kCount = 50;
-  std::mutex mutex;
-  std::condition_variable changed;
+  Mutex mutex;
+  CondVar changed;
   int done_count = 0;
   for (int i = 0; i < kCount; ++i) {
     const Generator::Id id = generator.Start({sample_, {}, {}, false, ""}, [&](absl::StatusOr<Generation> answer) {
-      const std::lock_guard<std::mutex> lock(mutex);
+      const MutexLock lock(mutex);
       EXPECT_TRUE(answer.ok() ? answer->continuation_scores.size() == 2 : absl::IsCancelled(answer.status()));
       ++done_count;
-      changed.notify_all();
+      changed.NotifyAll();
     });
     if (i % 3 == 0) generator.Cancel(id);
   }
-  std::unique_lock<std::mutex> lock(mutex);
-  changed.wait(lock, [&] { return done_count == kCount; });
+  MutexLock lock(mutex);
+  changed.Wait(mutex, [&]() VF_REQUIRES(mutex) { return done_count == kCount; });
 }
 
 TEST_F(SeveralTest, TheHashKnowsBothContexts) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/exceptions.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/jobs/database_sink.h"
@@ -45,14 +46,14 @@ absl::Status StatusOf(const absl::StatusOr<T>& result) {
 }  // namespace
 
 void JobManager::RunJobs() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     has_news_ = false;
-    lock.unlock();
-    Beat();
-    const absl::StatusOr<bool> taken = TakeNextJob();
-    if (taken.ok() && *taken) {
-      RunJob(running_->job_id);  // running_ is changed by this thread alone
+    lock.Unlock();
+    RecordHeartbeat();
+    const absl::StatusOr<std::optional<int64_t>> taken = TakeNextJob();
+    if (taken.ok() && taken->has_value()) {
+      RunJob(**taken);
       TryCheckpoint();
     } else if (taken.ok()) {
       TryCheckpoint();
@@ -60,47 +61,48 @@ void JobManager::RunJobs() {
       Log(LogLevel::kError, "job_start_failed", {{"error", taken.status().ToString()}});
     }
     beat_us_ = -1;
-    lock.lock();
-    const auto has_come = [this] { return stopping_ || has_news_; };
-    if (!taken.ok() || (!*taken && !waiting_.empty())) {  // for example a full disk: poll instead of spinning
-      options_.clock->Wait(wake_, lock, kQueuePeriodUs, has_come);
-    } else if (!*taken && needs_checkpoint_) {
-      options_.clock->Wait(wake_, lock, kCheckpointPeriodUs, has_come);
-    } else if (!*taken) {
-      options_.clock->WaitUntil(wake_, lock, has_come);
+    lock.Lock();
+    const auto has_come = [this]() VF_REQUIRES(mutex_) { return stopping_ || has_news_; };
+    if (!taken.ok() ||
+        (!taken->has_value() && !waiting_.empty())) {  // for example a full disk: poll instead of spinning
+      options_.clock->Wait(wake_, mutex_, kQueuePeriodUs, has_come);
+    } else if (!taken->has_value() && needs_checkpoint_) {
+      options_.clock->Wait(wake_, mutex_, kCheckpointPeriodUs, has_come);
+    } else if (!taken->has_value()) {
+      options_.clock->WaitUntil(wake_, mutex_, has_come);
     }
   }
 }
 
-absl::StatusOr<bool> JobManager::TakeNextJob() {
-  std::lock_guard<std::mutex> states(states_mutex_);
+absl::StatusOr<std::optional<int64_t>> JobManager::TakeNextJob() {
+  MutexLock states(states_mutex_);
   ASSIGN_OR_RETURN(const std::optional<int64_t> next, writer_->NextQueuedJob());
-  if (!next.has_value()) return false;
+  if (!next.has_value()) return next;
   RETURN_IF_ERROR(Move(*next, db::JobState::kRunning));
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   waiting_.erase(*next);
   running_ = std::make_unique<RunningJob>();
   running_->job_id = *next;
-  return true;
+  return next;
 }
 
 // So that a copy of the file alone has every finished job; retried while idle if a reader blocks it.
 void JobManager::TryCheckpoint() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (!needs_checkpoint_) return;
     needs_checkpoint_ = false;
   }
   const absl::Status done = writer_->Checkpoint();
   if (done.ok()) return;
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   needs_checkpoint_ = true;
 }
 
 bool JobManager::Pause(const absl::Status& status, int attempt_count, bool also_cancelled) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   RunningJob& running = *running_;
-  const auto ends = [&] { return stopping_ || (running.cancel_requested && !also_cancelled); };
+  const auto ends = [&]() VF_REQUIRES(mutex_) { return stopping_ || (running.cancel_requested && !also_cancelled); };
   if (ends()) return false;
   if (running.paused_reason != status.message()) {
     Log(LogLevel::kWarning, "job_paused", {{"job", JobName(running.job_id)}, {"reason", status.message()}});
@@ -109,17 +111,17 @@ bool JobManager::Pause(const absl::Status& status, int attempt_count, bool also_
   ++change_counts_[running.job_id];
   const int64_t pause_us = std::min(kLongestPauseUs, kFirstPauseUs << std::min(attempt_count - 1, 10));
   const int64_t due_us = options_.clock->MonotonicMicros() + pause_us;
-  const auto is_over = [&] { return ends() || running.retry_now; };
+  const auto is_over = [&]() VF_REQUIRES(mutex_) { return ends() || running.retry_now; };
   for (int64_t left_us = pause_us; left_us > 0; left_us = due_us - options_.clock->MonotonicMicros()) {
-    Beat();
-    if (options_.clock->Wait(wake_, lock, std::min(left_us, kPauseSliceUs), is_over)) break;
+    RecordHeartbeat();
+    if (options_.clock->Wait(wake_, mutex_, std::min(left_us, kPauseSliceUs), is_over)) break;
   }
   running.retry_now = false;
   return !ends();
 }
 
 void JobManager::EndPause() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (running_->paused_reason.empty()) return;
   Log(LogLevel::kInfo, "job_goes_on", {{"job", JobName(running_->job_id)}});
   running_->paused_reason.clear();
@@ -140,21 +142,21 @@ auto JobManager::WhileBlocked(Call&& call) -> decltype(call()) {
 void JobManager::RunJob(int64_t job_id) {
   const absl::StatusOr<RunOutcome> outcome = CatchExceptions("running the job", [&] { return RunSamples(job_id); });
   Settle(job_id, outcome);
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   running_.reset();
 }
 
 // Records the end of the job, with retries until that succeeds: otherwise its row would remain in state running.
 void JobManager::Settle(int64_t job_id, const absl::StatusOr<RunOutcome>& outcome) {
   for (int attempt_count = 1;; ++attempt_count) {
-    Beat();
+    RecordHeartbeat();
     absl::Status moved;
     {
-      std::lock_guard<std::mutex> states(states_mutex_);
+      MutexLock states(states_mutex_);
       bool is_cancelled = false;
       bool is_stopping = false;
       {
-        std::lock_guard<std::mutex> lock(mutex_);
+        MutexLock lock(mutex_);
         is_cancelled = running_->cancel_requested;
         is_stopping = stopping_;
         if (absl::IsDataLoss(outcome.status())) running_->lost_reason = std::string(outcome.status().message());
@@ -172,7 +174,7 @@ void JobManager::Settle(int64_t job_id, const absl::StatusOr<RunOutcome>& outcom
     if (moved.ok()) return;
     Log(LogLevel::kError, "job_end_failed", {{"job", JobName(job_id)}, {"error", moved.ToString()}});
     if (absl::IsDataLoss(moved)) {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       running_->lost_reason = std::string(moved.message());
       ++change_counts_[job_id];
     }
@@ -225,34 +227,35 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
 
   RunnerHooks hooks;
   hooks.on_progress = [this, job_id](const RunProgress& progress) {
-    Beat();
+    RecordHeartbeat();
     EndPause();  // what is reported was written
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     running_->progress = progress;
     running_->meter.Update(progress, options_.clock->MonotonicMicros());
     ++change_counts_[job_id];
   };
   hooks.on_wait = [this, job_id] {
-    Beat();
+    RecordHeartbeat();
     // How long it has run when the process ends; without it the end counts as an early one.
     (void)writer_->NoteRunning(job_id);
   };
   hooks.wait_before_retry = [this](int attempt_count) {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     const int64_t pause_us = kFirstPauseUs << std::min(attempt_count, 5);
-    options_.clock->Wait(wake_, lock, pause_us, [this] { return stopping_ || running_->cancel_requested; });
+    options_.clock->Wait(wake_, mutex_, pause_us,
+                         [this]() VF_REQUIRES(mutex_) { return stopping_ || running_->cancel_requested; });
   };
   auto runner = std::make_shared<Runner>(job.spec, run_variants, sink.get(), std::move(hooks),
                                          RunnerOptions{.clock = options_.clock});
   bool stop_at_once = false;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     running_->runner = runner;
     stop_at_once = stopping_ || running_->cancel_requested;
   }
   if (stop_at_once) runner->Cancel();
   const absl::StatusOr<RunOutcome> outcome = runner->Run();
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   running_->runner.reset();
   return outcome;
 }

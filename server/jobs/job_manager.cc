@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
@@ -34,6 +35,7 @@ absl::StatusOr<std::unique_ptr<JobManager>> JobManager::Create(ModelHost* host, 
   ASSIGN_OR_RETURN(manager->reader_, db::Reader::Open(options.database_path));
   ASSIGN_OR_RETURN(manager->list_reader_, db::Reader::Open(options.database_path));
   ASSIGN_OR_RETURN(const std::vector<db::Writer::WaitingJob> waiting, manager->writer_->RecoverInterruptedJobs());
+  MutexLock lock(manager->mutex_);
   for (const db::Writer::WaitingJob& job : waiting) {
     manager->waiting_[job.job_id] = job;
     Log(LogLevel::kWarning, "job_waits", {{"job", JobName(job.job_id)}, {"reason", manager->WhyItWaits(job)}});
@@ -59,11 +61,11 @@ JobManager::~JobManager() { Stop(); }
 void JobManager::Stop() {
   std::shared_ptr<Runner> runner;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
     if (running_ != nullptr) runner = running_->runner;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   // Outside the lock: the runner's hooks take it.
   if (runner != nullptr) runner->Cancel();
   if (thread_.joinable()) thread_.join();
@@ -113,7 +115,7 @@ absl::StatusOr<JobView> JobManager::Submit(JobSpec spec, const SubmitOptions& op
   row.cells = ToCells(job.grid);
   absl::StatusOr<db::AddedJob> added = absl::UnknownError("not tried yet");
   {
-    std::lock_guard<std::mutex> lock(models_mutex_);
+    MutexLock lock(models_mutex_);
     RETURN_IF_ERROR(CheckModelsAreSame(job));
     RETURN_IF_ERROR(CheckQueueHasRoom());
     added = writer_->AddJob(row);
@@ -223,7 +225,7 @@ absl::StatusOr<JobView> JobManager::ToView(db::JobRow row, bool with_cells) {
   if (with_cells && view.row.failed_count > 0 && db::IsSettled(view.row.state)) {
     ASSIGN_OR_RETURN(view.failures, reader_->Failures(job_id));
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   const auto waiting = waiting_.find(job_id);
   if (waiting != waiting_.end() && view.row.state == db::JobState::kQueued &&
       waiting->second.due_us > writer_->UptimeMicros()) {
@@ -267,7 +269,7 @@ absl::StatusOr<std::vector<JobView>> JobManager::List(int64_t before_id, int64_t
 absl::StatusOr<JobView> JobManager::Cancel(int64_t job_id) {
   std::shared_ptr<Runner> runner;
   {
-    std::lock_guard<std::mutex> states(states_mutex_);
+    MutexLock states(states_mutex_);
     ASSIGN_OR_RETURN(const db::JobRow row, Row(job_id));
     switch (row.state) {
       case db::JobState::kQueued:
@@ -277,7 +279,7 @@ absl::StatusOr<JobView> JobManager::Cancel(int64_t job_id) {
         bool is_in_hand = false;
         bool is_paused = false;
         {
-          std::lock_guard<std::mutex> lock(mutex_);
+          MutexLock lock(mutex_);
           if (running_ != nullptr && running_->job_id == job_id) {
             is_in_hand = running_->cancel_requested = true;
             is_paused = !running_->paused_reason.empty() || !running_->lost_reason.empty();
@@ -318,23 +320,23 @@ absl::StatusOr<JobView> JobManager::Resume(int64_t job_id, bool allow_mixed) {
     ASSIGN_OR_RETURN(JobSpec spec, FromCanonicalJson(before.spec_json));
     ASSIGN_OR_RETURN(const ResolvedJob job, ResolveJob(std::move(spec), *host_, options_.in_flight));
     RETURN_IF_ERROR(CheckResumable(job_id, job, allow_mixed));
-    std::lock_guard<std::mutex> models(models_mutex_);
+    MutexLock models(models_mutex_);
     RETURN_IF_ERROR(CheckModelsAreSame(job));
-    std::lock_guard<std::mutex> states(states_mutex_);
+    MutexLock states(states_mutex_);
     // Two resumes at once: the second finds it queued already.
     ASSIGN_OR_RETURN(const db::JobRow now, Row(job_id));
     if (db::IsSettled(now.state)) {
       RETURN_IF_ERROR(writer_->ResumeJob(job_id, allow_mixed));
-      Moved(job_id, db::JobState::kQueued);
+      OnStateWritten(job_id, db::JobState::kQueued);
     }
   } else {
     bool waits = false;
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       waits = waiting_.erase(job_id) > 0;
     }
     if (waits) RETURN_IF_ERROR(writer_->ForgetStarts(job_id));
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (running_ != nullptr && running_->job_id == job_id) running_->retry_now = !running_->paused_reason.empty();
   }
   Wake();
@@ -342,17 +344,17 @@ absl::StatusOr<JobView> JobManager::Resume(int64_t job_id, bool allow_mixed) {
 }
 
 absl::StatusOr<db::DeletedJob> JobManager::Delete(int64_t job_id) {
-  std::lock_guard<std::mutex> states(states_mutex_);
+  MutexLock states(states_mutex_);
   ASSIGN_OR_RETURN(const db::JobRow row, Row(job_id));
   {
     // Its row has its final state shortly before the job thread releases it.
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (running_ != nullptr && running_->job_id == job_id && db::IsSettled(row.state)) {
       return absl::UnavailableError(absl::StrCat(JobName(job_id), " is just ending; try again"));
     }
   }
   ASSIGN_OR_RETURN(db::DeletedJob deleted, writer_->DeleteJob(job_id));
-  Changed(job_id);
+  NotifyWatchers(job_id);
   Log(LogLevel::kInfo, "job_deleted", {{"job", JobName(job_id)}, {"generations", deleted.generation_count}});
   return deleted;
 }
@@ -372,7 +374,7 @@ absl::Status JobManager::CheckResumable(int64_t job_id, const ResolvedJob& job, 
 absl::StatusOr<int64_t> JobManager::ExecutionFor(const ModelProvenance& provenance) {
   const std::string key =
       absl::StrCat(provenance.backend, " ", provenance.isa, " ", provenance.device, " ", provenance.threads);
-  std::lock_guard<std::mutex> lock(executions_mutex_);
+  MutexLock lock(executions_mutex_);
   const auto known = executions_.find(key);
   if (known != executions_.end()) return known->second;
   const db::ExecutionRecord record = ToExecutionRecord(provenance, options_.command_line);
@@ -382,7 +384,7 @@ absl::StatusOr<int64_t> JobManager::ExecutionFor(const ModelProvenance& provenan
 }
 
 int64_t JobManager::ChangeCount(int64_t job_id) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = change_counts_.find(job_id);
   return found == change_counts_.end() ? 0 : found->second;
 }
@@ -423,7 +425,7 @@ absl::Status JobManager::CheckUnused(const std::string& model) {
 }
 
 absl::Status JobManager::UnloadModel(const std::string& model) {
-  std::lock_guard<std::mutex> lock(models_mutex_);
+  MutexLock lock(models_mutex_);
   RETURN_IF_ERROR(CheckUnused(model));
   RETURN_IF_ERROR(host_->Find(model).status());
   RETURN_IF_ERROR(writer_->ForgetModel(model));
@@ -431,12 +433,12 @@ absl::Status JobManager::UnloadModel(const std::string& model) {
 }
 
 bool JobManager::HasActiveJob() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return running_ != nullptr;
 }
 
 bool JobManager::IsPaused() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return running_ != nullptr && !running_->paused_reason.empty();
 }
 
@@ -447,29 +449,29 @@ int64_t JobManager::SilentMicros() const {
 
 absl::Status JobManager::CheckDatabase() const { return writer_->CheckFiles(); }
 
-void JobManager::Changed(int64_t job_id) {
-  std::lock_guard<std::mutex> lock(mutex_);
+void JobManager::NotifyWatchers(int64_t job_id) {
+  MutexLock lock(mutex_);
   ++change_counts_[job_id];
 }
 
 void JobManager::Wake() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     has_news_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
 }
 
-void JobManager::Beat() { beat_us_ = options_.clock->MonotonicMicros(); }
+void JobManager::RecordHeartbeat() { beat_us_ = options_.clock->MonotonicMicros(); }
 
 absl::Status JobManager::Move(int64_t job_id, db::JobState state, const std::string& error) {
   RETURN_IF_ERROR(writer_->SetJobState(job_id, state, error));
-  Moved(job_id, state, error);
+  OnStateWritten(job_id, state, error);
   return absl::OkStatus();
 }
 
-void JobManager::Moved(int64_t job_id, db::JobState state, const std::string& error) {
-  Changed(job_id);
+void JobManager::OnStateWritten(int64_t job_id, db::JobState state, const std::string& error) {
+  NotifyWatchers(job_id);
   if (state == db::JobState::kFailed) {
     Log(LogLevel::kError, "job_state",
         {{"job", JobName(job_id)}, {"state", db::JobStateName(state)}, {"error", error}});
@@ -477,7 +479,7 @@ void JobManager::Moved(int64_t job_id, db::JobState state, const std::string& er
     Log(LogLevel::kInfo, "job_state", {{"job", JobName(job_id)}, {"state", db::JobStateName(state)}});
   }
   if (db::IsSettled(state)) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     waiting_.erase(job_id);
     needs_checkpoint_ = true;
   }

@@ -22,12 +22,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -37,6 +35,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "db/delete_job.h"
 #include "db/reader.h"
 #include "db/writer.h"
@@ -150,18 +149,20 @@ class JobManager {
   absl::StatusOr<std::optional<int64_t>> FindUnchanged(const SubmitOptions& options);
   absl::Status CheckUnchanged(const db::JobRow& row, bool allow_mixed);
   absl::Status CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed);
-  absl::Status CheckModelsAreSame(const ResolvedJob& job) const;
-  absl::Status CheckQueueHasRoom();
+  absl::Status CheckModelsAreSame(const ResolvedJob& job) const VF_REQUIRES(models_mutex_);
+  absl::Status CheckQueueHasRoom() VF_REQUIRES(models_mutex_);
   absl::StatusOr<JobView> Submitted(int64_t job_id, bool is_repeated);
   absl::StatusOr<db::JobRow> Row(int64_t job_id);
   absl::StatusOr<JobView> ToView(db::JobRow row, bool with_cells);
-  absl::Status Move(int64_t job_id, db::JobState state, const std::string& error = "");
-  void Moved(int64_t job_id, db::JobState state, const std::string& error = "");  // its latest version number
-  void Changed(int64_t job_id);
-  void Wake();
+  absl::Status Move(int64_t job_id, db::JobState state, const std::string& error = "") VF_REQUIRES(states_mutex_)
+      VF_EXCLUDES(mutex_);
+  void OnStateWritten(int64_t job_id, db::JobState state, const std::string& error = "") VF_REQUIRES(states_mutex_)
+      VF_EXCLUDES(mutex_);
+  void NotifyWatchers(int64_t job_id) VF_EXCLUDES(mutex_);
+  void Wake() VF_EXCLUDES(mutex_);
   std::string WhyItWaits(const db::Writer::WaitingJob& job) const;
 
-  absl::StatusOr<bool> TakeNextJob();
+  absl::StatusOr<std::optional<int64_t>> TakeNextJob();  // none when no job is queued
   void RunJob(int64_t job_id);
   absl::StatusOr<RunOutcome> RunSamples(int64_t job_id);
   void Settle(int64_t job_id, const absl::StatusOr<RunOutcome>& outcome);
@@ -174,7 +175,7 @@ class JobManager {
   // Retries the call while the database is blocked.
   template <typename Call>
   auto WhileBlocked(Call&& call) -> decltype(call());
-  void Beat();
+  void RecordHeartbeat();
 
   ModelHost* const host_;
   const JobManagerOptions options_;
@@ -182,24 +183,25 @@ class JobManager {
   std::unique_ptr<db::Reader> reader_;
   std::unique_ptr<db::Reader> list_reader_;  // of List and CountJobs, so that one job's state does not wait for them
 
-  // Locks in acquisition order. The first three are held during database writes, which may take as long as the busy
-  // timeout; mutex_ is not, so that reading a job's state does not wait for a write.
-  std::mutex models_mutex_;      // a job is accepted, or a model is unloaded
-  std::mutex states_mutex_;      // every change of a job's state
-  std::mutex executions_mutex_;  // guards executions_
-  mutable std::mutex mutex_;     // guards the following members
-  std::condition_variable wake_;
-  bool stopping_ = false;
-  bool has_news_ = false;  // the queue may have changed since the last check
-  bool needs_checkpoint_ = false;
-  std::unique_ptr<RunningJob> running_;
-  std::map<int64_t, int64_t> change_counts_;
-  std::map<int64_t, db::Writer::WaitingJob> waiting_;  // because of earlier ends of the daemon
+  // The first three are held during database writes, which may take as long as the busy timeout; mutex_ is not, so that
+  // reading a job's state does not wait for a write.
+  Mutex models_mutex_ VF_ACQUIRED_BEFORE(states_mutex_);      // a job is accepted, or a model is unloaded
+  Mutex states_mutex_ VF_ACQUIRED_BEFORE(executions_mutex_);  // every change of a job's state
+  Mutex executions_mutex_ VF_ACQUIRED_BEFORE(mutex_);
+  mutable Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ VF_GUARDED_BY(mutex_) = false;
+  bool has_news_ VF_GUARDED_BY(mutex_) = false;  // the queue may have changed since the last check
+  bool needs_checkpoint_ VF_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<RunningJob> running_ VF_GUARDED_BY(mutex_) VF_PT_GUARDED_BY(mutex_);
+  std::map<int64_t, int64_t> change_counts_ VF_GUARDED_BY(mutex_);
+  std::map<int64_t, db::Writer::WaitingJob> waiting_ VF_GUARDED_BY(mutex_);  // because of earlier ends of the daemon
 
   SampleCounts sample_counts_;
 
-  std::map<std::string, int64_t> executions_;  // by backend, instruction set, device and threads
-  std::atomic<int64_t> beat_us_{-1};           // -1 while idle
+  // By backend, instruction set, device and threads.
+  std::map<std::string, int64_t> executions_ VF_GUARDED_BY(executions_mutex_);
+  std::atomic<int64_t> beat_us_{-1};  // -1 while idle
 
   std::thread thread_;
 };

@@ -2,6 +2,7 @@
 // failure, cancelling at any time, idempotent submission, refusals. Method: each test drives a JobManager and reads the
 // database directly.
 #include "server/jobs/job_manager.h"
+#include "base/mutex.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +12,6 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -258,12 +258,12 @@ TEST_F(JobManagerTest, AnEqualRequestIsAskedAgainWhenWhatItAsksHasChanged) {
 
 TEST_F(JobManagerTest, ConcurrentSubmitsWithOneIdMakeOneJob) {
   std::vector<std::thread> threads;
-  std::mutex mutex;
+  Mutex mutex;
   std::set<int64_t> ids;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
       const auto view = manager_->Submit(SmallSpec(), {.request_id = "same"});
-      std::lock_guard<std::mutex> lock(mutex);
+      MutexLock lock(mutex);
       ids.insert(view.ok() ? view->row.job_id : -1);
     });
   }

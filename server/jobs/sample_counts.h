@@ -5,9 +5,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace varifocal {
 
@@ -17,17 +18,17 @@ class SampleCounts {
   using Counts = std::map<std::pair<std::string, std::string>, int64_t>;
 
   void Add(const std::string& model_label, const std::string& reason) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     ++counts_[{model_label, reason}];
   }
   Counts Get() const {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     return counts_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  Counts counts_;
+  mutable Mutex mutex_;
+  Counts counts_ VF_GUARDED_BY(mutex_);
 };
 
 }  // namespace varifocal

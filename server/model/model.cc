@@ -1,7 +1,6 @@
 #include "server/model/model.h"
 
 #include <map>
-#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
 #include "server/model/config.h"
@@ -23,12 +23,12 @@ namespace {
 
 // One backend for all models with the same options: one thread pool, one account of the device's memory.
 absl::StatusOr<std::shared_ptr<kernels::Backend>> SharedBackend(const kernels::BackendOptions& options) {
-  static std::mutex mutex;
-  static auto& backends =
-      *new std::map<std::tuple<std::string, kernels::DType, int, std::string, bool>, std::weak_ptr<kernels::Backend>>;
-  std::lock_guard<std::mutex> lock(mutex);
+  static Mutex mutex;
+  static auto* const backends VF_PT_GUARDED_BY(mutex) =
+      new std::map<std::tuple<std::string, kernels::DType, int, std::string, bool>, std::weak_ptr<kernels::Backend>>;
+  MutexLock lock(mutex);
   std::weak_ptr<kernels::Backend>& slot =
-      backends[{options.device, options.dtype, options.thread_count, options.cpu_isa, options.cuda_graphs}];
+      (*backends)[{options.device, options.dtype, options.thread_count, options.cpu_isa, options.cuda_graphs}];
   if (std::shared_ptr<kernels::Backend> backend = slot.lock()) return backend;
   ASSIGN_OR_RETURN(std::shared_ptr<kernels::Backend> backend, ToStatusOr(kernels::CreateBackend(options)));
   for (const std::string& note : backend->info().notes) Log(LogLevel::kInfo, "backend", {{"note", note}});

@@ -1,5 +1,7 @@
 #include "server/model/weight_cache.h"
 
+#include "base/mutex.h"
+
 namespace varifocal {
 
 WeightCache& WeightCache::Get() {
@@ -8,7 +10,7 @@ WeightCache& WeightCache::Get() {
 }
 
 std::shared_ptr<kernels::Weight> WeightCache::Find(const kernels::Backend& backend, const Sha256Digest& content) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   const auto found = weights_.find({&backend, content});
   return found == weights_.end() ? nullptr : found->second.lock();
 }
@@ -16,7 +18,7 @@ std::shared_ptr<kernels::Weight> WeightCache::Find(const kernels::Backend& backe
 std::shared_ptr<kernels::Weight> WeightCache::Put(const kernels::Backend& backend, const Sha256Digest& content,
                                                   std::unique_ptr<kernels::Weight> weight) {
   std::shared_ptr<kernels::Weight> packed = std::move(weight);
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   std::erase_if(weights_, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<kernels::Weight>& place = weights_[{&backend, content}];
   if (std::shared_ptr<kernels::Weight> earlier = place.lock()) return earlier;

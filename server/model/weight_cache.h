@@ -9,9 +9,9 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/sha256.h"
 #include "kernels/backend.h"
 
@@ -31,8 +31,8 @@ class WeightCache {
  private:
   // A backend outlives its weights: when its address is reused, its entries have expired.
   using Key = std::pair<const kernels::Backend*, Sha256Digest>;
-  mutable std::mutex mutex_;
-  std::map<Key, std::weak_ptr<kernels::Weight>> weights_;
+  mutable Mutex mutex_;
+  std::map<Key, std::weak_ptr<kernels::Weight>> weights_ VF_GUARDED_BY(mutex_);
 };
 
 }  // namespace varifocal

@@ -1,6 +1,7 @@
 #include "server/rpc/admission.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 
@@ -32,7 +33,7 @@ absl::StatusOr<Admission::Ticket> Admission::AdmitMore(const std::string& peer, 
 
 absl::StatusOr<Admission::Ticket> Admission::Take(const std::string& peer, const Use& more) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     const auto known = peers_.find(peer);
     const Use of_peer = known == peers_.end() ? Use() : known->second;
     RETURN_IF_ERROR(CheckLimit(of_peer.calls + more.calls, limits_.calls_of_peer, absl::StrCat("calls of ", peer)));
@@ -49,12 +50,12 @@ absl::StatusOr<Admission::Ticket> Admission::Take(const std::string& peer, const
 }
 
 Admission::Use Admission::Active() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return all_;
 }
 
 void Admission::Release(const std::string& peer, const Use& less) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   all_.calls -= less.calls;
   all_.bytes -= less.bytes;
   const auto use = peers_.find(peer);

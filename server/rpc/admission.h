@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/mutex.h"
 #include "server/rpc/limits.h"
 
 namespace varifocal {
@@ -49,9 +49,9 @@ class Admission {
   void Release(const std::string& peer, const Use& use);
 
   const Limits limits_;
-  mutable std::mutex mutex_;
-  Use all_;
-  std::map<std::string, Use> peers_;  // peers with active calls
+  mutable Mutex mutex_;
+  Use all_ VF_GUARDED_BY(mutex_);
+  std::map<std::string, Use> peers_ VF_GUARDED_BY(mutex_);  // peers with active calls
 };
 
 }  // namespace varifocal

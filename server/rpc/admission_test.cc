@@ -1,9 +1,8 @@
-// Admission: bounds at the limit and beyond, the gate's round-robin order, and lanes that are full or stalled. Method:
+// Admission: bounds at the limit and beyond, the gate's round-robin order, and pools that are full or stalled. Method:
 // the classes in isolation, with small limits and a manual clock.
 #include "server/rpc/admission.h"
+#include "base/mutex.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/rpc/engine_gate.h"
-#include "server/rpc/worker_pool.h"
+#include "server/rpc/rpc_pool.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -68,44 +67,44 @@ TEST(AdmissionTest, MoreBytesOfACallAreNoFurtherCall) {
 class HeldLane {
  public:
   HeldLane() {
-    EXPECT_TRUE(lane_
+    EXPECT_TRUE(pool_
                     .Post([this] {
-                      std::unique_lock<std::mutex> lock(mutex_);
+                      MutexLock lock(mutex_);
                       is_held_ = true;
-                      changed_.notify_all();
-                      changed_.wait(lock, [this] { return released_; });
+                      changed_.NotifyAll();
+                      changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return released_; });
                     })
                     .ok());
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return is_held_; });
+    MutexLock lock(mutex_);
+    changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return is_held_; });
   }
   ~HeldLane() { Release(); }
   void Release() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     released_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
-  WorkerPool& lane() { return lane_; }
+  RpcPool& pool() { return pool_; }
   FakeClock& clock() { return clock_; }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
   bool is_held_ = false;
   bool released_ = false;
   FakeClock clock_;
-  WorkerPool lane_{"test", 1, 2, clock_};
+  RpcPool pool_{"test", 1, 2, clock_};
 };
 
-TEST(WorkerPoolTest, AFullLaneRefusesAndAStalledOneShowsIt) {
+TEST(RpcPoolTest, AFullPoolRefusesAndAStalledOneShowsIt) {
   HeldLane held;
-  EXPECT_EQ(held.lane().WaitMicros(), 0) << "blocked, but no call waits";
-  ASSERT_TRUE(held.lane().Post([] {}).ok());
+  EXPECT_EQ(held.pool().WaitMicros(), 0) << "blocked, but no call waits";
+  ASSERT_TRUE(held.pool().Post([] {}).ok());
   held.clock().Advance(7);
-  ASSERT_TRUE(held.lane().Post([] {}).ok());
+  ASSERT_TRUE(held.pool().Post([] {}).ok());
   held.clock().Advance(5);
-  EXPECT_EQ(held.lane().WaitMicros(), 12) << "the oldest counts";
-  const absl::Status refused = held.lane().Post([] {});
+  EXPECT_EQ(held.pool().WaitMicros(), 12) << "the oldest counts";
+  const absl::Status refused = held.pool().Post([] {});
   EXPECT_EQ(ReasonOf(refused).name, "LANE_FULL");
   EXPECT_THAT(refused.message(), Message("2"));
 }
@@ -113,13 +112,13 @@ TEST(WorkerPoolTest, AFullLaneRefusesAndAStalledOneShowsIt) {
 TEST(EngineGateTest, PeersTakeTurnsWithinTheLimit) {
   std::vector<std::string> started;
   int64_t limit = 2;
-  std::mutex mutex;
+  Mutex mutex;
   {
-    WorkerPool lane("start", 1, 100);
-    EngineGate gate(&lane, [&limit] { return limit; });
+    RpcPool pool("start", 1, 100);
+    EngineGate gate(&pool, [&limit] { return limit; });
     const auto enter = [&](const std::string& peer, const std::string& name) {
       return gate.Enter("m", peer, [&, name] {
-        std::lock_guard<std::mutex> lock(mutex);
+        MutexLock lock(mutex);
         started.push_back(name);
       });
     };

@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "base/mutex.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "server/rpc/access.h"
@@ -71,13 +72,13 @@ class CounterFactory final : public grpc::experimental::ServerInterceptorFactory
 
 void CallCounts::Add(const std::string& method, const grpc::Status& status) {
   const std::string reason = status.ok() ? "" : ReasonIn(status);
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   ++counts_.calls[{method, CodeName(status)}];
   if (!status.ok()) ++counts_.errors[reason];
 }
 
 CallCounts::Counts CallCounts::Get() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return counts_;
 }
 

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "base/mutex.h"
 #include "grpcpp/support/server_interceptor.h"
 #include "grpcpp/support/status.h"
 
@@ -29,8 +29,8 @@ class CallCounts {
   Counts Get() const;
 
  private:
-  mutable std::mutex mutex_;
-  Counts counts_;
+  mutable Mutex mutex_;
+  Counts counts_ VF_GUARDED_BY(mutex_);
 };
 
 // `counts` outlives the server. Created after other interceptors, which may replace the status.

@@ -9,13 +9,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "base/exceptions.h"
+#include "base/mutex.h"
 #include "server/engine/engine.h"
 #include "server/hosting/model_host.h"
 #include "server/rpc/engine_gate.h"
@@ -28,9 +28,9 @@ class EngineCall : public std::enable_shared_from_this<EngineCall> {
   // must live until on_done, as long as Cancel may be called.
   void Start(EngineGate* gate, const std::string& peer, const std::shared_ptr<HostedModel>& model,
              EngineRequest request, EngineCallbacks callbacks) {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (cancelled_) {
-      lock.unlock();
+      lock.Unlock();
       return callbacks.on_done(absl::CancelledError("the call was cancelled"));
     }
     gate_ = gate;
@@ -47,13 +47,13 @@ class EngineCall : public std::enable_shared_from_this<EngineCall> {
   }
 
   void Cancel() {
-    std::unique_lock<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     cancelled_ = true;
     if (handle_) return engine_->Cancel(*handle_);
     if (!waiting_id_ || !gate_->Withdraw(model_name_, *waiting_id_)) return;
     waiting_id_.reset();
     const auto on_done = on_done_;
-    lock.unlock();
+    lock.Unlock();
     on_done(absl::CancelledError("the call was cancelled"));
   }
 
@@ -64,20 +64,20 @@ class EngineCall : public std::enable_shared_from_this<EngineCall> {
     const absl::StatusOr<Engine::Handle> handle = CatchExceptions(
         "starting the request", [&] { return engine->Start(std::move(request), std::move(callbacks)); });
     if (!handle.ok()) return on_done(handle.status());
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     engine_ = engine;
     handle_ = *handle;
     if (cancelled_) engine_->Cancel(*handle_);
   }
 
-  std::mutex mutex_;
-  EngineGate* gate_ = nullptr;
-  std::string model_name_;
-  std::function<void(absl::StatusOr<EngineResult>)> on_done_;
-  std::optional<int64_t> waiting_id_;
-  Engine* engine_ = nullptr;
-  std::optional<Engine::Handle> handle_;
-  bool cancelled_ = false;
+  Mutex mutex_;
+  EngineGate* gate_ VF_GUARDED_BY(mutex_) = nullptr;
+  std::string model_name_ VF_GUARDED_BY(mutex_);
+  std::function<void(absl::StatusOr<EngineResult>)> on_done_ VF_GUARDED_BY(mutex_);
+  std::optional<int64_t> waiting_id_ VF_GUARDED_BY(mutex_);
+  Engine* engine_ VF_GUARDED_BY(mutex_) = nullptr;
+  std::optional<Engine::Handle> handle_ VF_GUARDED_BY(mutex_);
+  bool cancelled_ VF_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace varifocal

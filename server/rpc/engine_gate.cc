@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/mutex.h"
 
 namespace varifocal {
 
 int64_t EngineGate::Enter(const std::string& model, const std::string& peer, std::function<void()> start) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   const int64_t id = next_id_++;
   Line& line = lines_[model];
   line.by_peer[peer].push_back({id, clock_.MonotonicMicros(), std::move(start)});
@@ -17,7 +18,7 @@ int64_t EngineGate::Enter(const std::string& model, const std::string& peer, std
 }
 
 bool EngineGate::Withdraw(const std::string& model, int64_t id) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   Line& line = lines_[model];
   for (auto peer = line.by_peer.begin(); peer != line.by_peer.end(); ++peer) {
     std::deque<Waiting>& queue = peer->second;
@@ -32,7 +33,7 @@ bool EngineGate::Withdraw(const std::string& model, int64_t id) {
 }
 
 void EngineGate::Leave(const std::string& model) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   Line& line = lines_[model];
   VF_CHECK(line.inside_count > 0, "every call that leaves came in");
   --line.inside_count;
@@ -40,7 +41,7 @@ void EngineGate::Leave(const std::string& model) {
 }
 
 EngineGate::Queue EngineGate::QueueOf(const std::string& model) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   Queue result;
   const auto line = lines_.find(model);
   if (line == lines_.end()) return result;
@@ -61,8 +62,8 @@ void EngineGate::LetIn(Line& line) {
     peer->second.pop_front();
     if (peer->second.empty()) line.by_peer.erase(peer);
     ++line.inside_count;
-    const absl::Status posted = lane_->Post(std::move(start));
-    VF_CHECK(posted.ok(), "the lane has room for every admitted call");
+    const absl::Status posted = pool_->Post(std::move(start));
+    VF_CHECK(posted.ok(), "the pool has room for every admitted call");
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/suites.h"
@@ -103,8 +104,8 @@ class EvaluationService::Watch {
   int64_t sent_us_ = 0;
 };
 
-EvaluationService::EvaluationService(JobManager* jobs, Lanes* lanes, Admission* admission, const Audit* audit)
-    : jobs_(jobs), lanes_(lanes), admission_(admission), audit_(audit) {
+EvaluationService::EvaluationService(JobManager* jobs, RpcPools* pools, Admission* admission, const Audit* audit)
+    : jobs_(jobs), pools_(pools), admission_(admission), audit_(audit) {
   if (jobs_ != nullptr) watcher_ = std::thread([this] { WatchLoop(); });
 }
 
@@ -112,32 +113,32 @@ EvaluationService::~EvaluationService() { EndWatches(); }
 
 void EvaluationService::EndWatches() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   if (watcher_.joinable()) watcher_.join();
 }
 
 void EvaluationService::WatchLoop() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     if (watches_.empty()) {
-      wake_.wait(lock);
+      wake_.Wait(mutex_);
       continue;
     }
     const std::vector<std::shared_ptr<Watch>> watches = watches_;
     has_new_ = false;
-    lock.unlock();
+    lock.Unlock();
     Poll poll(jobs_);
     std::set<std::shared_ptr<Watch>> ended;
     for (const auto& watch : watches) {
       if (!watch->Look(poll)) ended.insert(watch);
     }
-    lock.lock();
+    lock.Lock();
     std::erase_if(watches_, [&ended](const auto& watch) { return ended.count(watch) > 0; });
     // A new watcher is updated at once, the others four times a second.
-    wake_.wait_for(lock, kWatchPeriod, [this] { return stopping_ || has_new_; });
+    wake_.WaitFor(mutex_, kWatchPeriod, [this]() VF_REQUIRES(mutex_) { return stopping_ || has_new_; });
   }
   // A last update, so that watchers receive the final state.
   Poll poll(jobs_);
@@ -187,13 +188,13 @@ grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerConte
   };
   std::function<absl::Status()> body = estimate;
   if (!request->validate_only()) body = audit_->Record(context, "SubmitJob", resource, submit);
-  return RunAdmitted(context, audit_->CallerOf(*context), lanes_->submit, *admission_, *request, std::move(body));
+  return RunAdmitted(context, audit_->CallerOf(*context), pools_->submit, *admission_, *request, std::move(body));
 }
 
 grpc::ServerUnaryReactor* EvaluationService::GetJob(grpc::CallbackServerContext* context,
                                                     const v1::GetJobRequest* request, v1::Job* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/GetJob")) return nullptr;
-  return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
+  return RunUnary(context, pools_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
     ASSIGN_OR_RETURN(const JobView view, jobs->Get(job_id, /*with_cells=*/true));
@@ -205,7 +206,7 @@ grpc::ServerUnaryReactor* EvaluationService::ListJobs(grpc::CallbackServerContex
                                                       const v1::ListJobsRequest* request,
                                                       v1::ListJobsResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/ListJobs")) return nullptr;
-  return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
+  return RunUnary(context, pools_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int32_t page_size, CheckPageSize(request->page_size()));
     ASSIGN_OR_RETURN(const std::string after, ParsePageToken("jobs", request->page_token()));
@@ -227,7 +228,7 @@ grpc::ServerUnaryReactor* EvaluationService::CancelJob(grpc::CallbackServerConte
                                                        const v1::CancelJobRequest* request, v1::Job* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/CancelJob")) return nullptr;
   const auto resource = [request] { return request->name(); };
-  return RunUnary(context, lanes_->control, audit_->Record(context, "CancelJob", resource, [=, this]() -> absl::Status {
+  return RunUnary(context, pools_->control, audit_->Record(context, "CancelJob", resource, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
     ASSIGN_OR_RETURN(const JobView view, jobs->Cancel(job_id));
@@ -239,7 +240,7 @@ grpc::ServerUnaryReactor* EvaluationService::ResumeJob(grpc::CallbackServerConte
                                                        const v1::ResumeJobRequest* request, v1::Job* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/ResumeJob")) return nullptr;
   const auto resource = [request] { return request->name(); };
-  return RunUnary(context, lanes_->change, audit_->Record(context, "ResumeJob", resource, [=, this]() -> absl::Status {
+  return RunUnary(context, pools_->change, audit_->Record(context, "ResumeJob", resource, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
     ASSIGN_OR_RETURN(const JobView view, jobs->Resume(job_id, request->allow_mixed()));
@@ -252,7 +253,7 @@ grpc::ServerUnaryReactor* EvaluationService::DeleteJob(grpc::CallbackServerConte
                                                        v1::DeleteJobResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/DeleteJob")) return nullptr;
   const auto resource = [request] { return request->name(); };
-  return RunUnary(context, lanes_->change, audit_->Record(context, "DeleteJob", resource, [=, this]() -> absl::Status {
+  return RunUnary(context, pools_->change, audit_->Record(context, "DeleteJob", resource, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
     ASSIGN_OR_RETURN(const db::DeletedJob deleted, jobs->Delete(job_id));
@@ -269,7 +270,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc
   const absl::Status status = [&]() -> absl::Status {
     RETURN_IF_ERROR(Jobs().status());
     ASSIGN_OR_RETURN(const int64_t job_id, ParseJobResource(request->name(), "name"));
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (stopping_) return ShuttingDown();
     if (watches_.size() >= kWatchesMax) {
       return WithReason(absl::ResourceExhaustedError(absl::StrCat("with this call there would be ", watches_.size() + 1,
@@ -278,7 +279,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc
     }
     watches_.push_back(std::make_shared<Watch>(job_id, stream));
     has_new_ = true;
-    wake_.notify_all();
+    wake_.NotifyAll();
     return absl::OkStatus();
   }();
   if (!status.ok()) stream->End(status);
@@ -289,7 +290,7 @@ grpc::ServerUnaryReactor* EvaluationService::ListSuites(grpc::CallbackServerCont
                                                         const v1::ListSuitesRequest*,
                                                         v1::ListSuitesResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/ListSuites")) return nullptr;
-  return RunUnary(context, lanes_->control, [response]() -> absl::Status {
+  return RunUnary(context, pools_->control, [response]() -> absl::Status {
     for (const std::string& name : BuiltInSuiteNames()) {
       v1::Suite* suite = response->add_suites();
       suite->set_name(name);
@@ -302,7 +303,7 @@ grpc::ServerUnaryReactor* EvaluationService::ListSuites(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* EvaluationService::ListTasks(grpc::CallbackServerContext* context,
                                                        const v1::ListTasksRequest*, v1::ListTasksResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/ListTasks")) return nullptr;
-  return RunUnary(context, lanes_->control, [response]() -> absl::Status {
+  return RunUnary(context, pools_->control, [response]() -> absl::Status {
     for (const TaskKind& kind : TaskKinds()) *response->add_tasks() = ToProto(kind);
     return absl::OkStatus();
   });

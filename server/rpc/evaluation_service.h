@@ -1,22 +1,21 @@
-// The Evaluation service. Every unary call may block on the database, so it runs on a lane.
+// The Evaluation service. Every unary call may block on the database, so it runs on a pool.
 //
 // Watching: one thread polls all watched jobs four times a second and writes to those streams whose job changed and
 //           whose
 // last message was sent. So a slow reader skips messages, and watchers do not slow down a job.
 //
-// Threads: any gRPC thread. Jobs, lanes, admission and audit outlive the service, the service outlives the gRPC server.
+// Threads: any gRPC thread. Jobs, pools, admission and audit outlive the service, the service outlives the gRPC server.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "server/jobs/job_manager.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/audit.h"
-#include "server/rpc/lanes.h"
+#include "server/rpc/rpc_pools.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 
 namespace varifocal {
@@ -24,7 +23,7 @@ namespace varifocal {
 class EvaluationService final : public v1::Evaluation::CallbackService {
  public:
   // `jobs` is null in a server without a database; calls that need one then fail with NO_DATABASE.
-  EvaluationService(JobManager* jobs, Lanes* lanes, Admission* admission, const Audit* audit);
+  EvaluationService(JobManager* jobs, RpcPools* pools, Admission* admission, const Audit* audit);
   ~EvaluationService() override;
 
   // Ends all WatchJob streams with UNAVAILABLE (SHUTTING_DOWN), and later ones at once. Idempotent.
@@ -57,15 +56,15 @@ class EvaluationService final : public v1::Evaluation::CallbackService {
   void WatchLoop();
 
   JobManager* const jobs_;
-  Lanes* const lanes_;
+  RpcPools* const pools_;
   Admission* const admission_;
   const Audit* const audit_;
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
-  bool has_new_ = false;  // a watcher without an update so far
-  std::vector<std::shared_ptr<Watch>> watches_;
+  Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ VF_GUARDED_BY(mutex_) = false;
+  bool has_new_ VF_GUARDED_BY(mutex_) = false;  // a watcher without an update so far
+  std::vector<std::shared_ptr<Watch>> watches_ VF_GUARDED_BY(mutex_);
   std::thread watcher_;
 };
 

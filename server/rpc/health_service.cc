@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "server/rpc/limits.h"
 
@@ -41,20 +42,20 @@ void HealthService::Look(Watcher& watcher) const {
 
 void HealthService::Set(const std::string& service, bool is_serving) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     services_[service] = is_serving;
   }
   Poll();
 }
 
 void HealthService::Poll() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   std::erase_if(watchers_, [](const Watcher& watcher) { return !watcher.stream->IsOpen(); });
   for (Watcher& watcher : watchers_) Look(watcher);
 }
 
 void HealthService::Shutdown() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   is_shut_down_ = true;
   for (Watcher& watcher : watchers_) {
     Look(watcher);
@@ -64,14 +65,14 @@ void HealthService::Shutdown() {
 }
 
 size_t HealthService::watch_count() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return watchers_.size();
 }
 
 grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context, const HealthCheckRequest* request,
                                                HealthCheckResponse* response) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   const State state = StateOf(request->service());
   if (state == HealthCheckResponse::SERVICE_UNKNOWN) {
     reactor->Finish(grpc::Status(grpc::NOT_FOUND, "there is no such service"));
@@ -104,7 +105,7 @@ grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(grpc::Callba
                                                                     const HealthCheckRequest* request) {
   auto stream = MessageStream<HealthCheckResponse>::Make();
   auto* const reactor = stream->reactor();
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   absl::Status room = MakeRoom(context->peer());
   if (request->service().size() > kServiceBytesMax) {
     room = absl::InvalidArgumentError(absl::StrCat("the name of the service has ", request->service().size(),

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/rpc/watch_stream.h"
 
@@ -39,14 +39,14 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
     State sent = grpc::health::v1::HealthCheckResponse::UNKNOWN;
   };
 
-  State StateOf(const std::string& service) const;  // with the lock
-  absl::Status MakeRoom(const std::string& connection);
-  void Look(Watcher& watcher) const;
+  State StateOf(const std::string& service) const VF_REQUIRES(mutex_);
+  absl::Status MakeRoom(const std::string& connection) VF_REQUIRES(mutex_);
+  void Look(Watcher& watcher) const VF_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  bool is_shut_down_ = false;
-  std::map<std::string, bool> services_;
-  std::vector<Watcher> watchers_;  // oldest first
+  mutable Mutex mutex_;
+  bool is_shut_down_ VF_GUARDED_BY(mutex_) = false;
+  std::map<std::string, bool> services_ VF_GUARDED_BY(mutex_);
+  std::vector<Watcher> watchers_ VF_GUARDED_BY(mutex_);  // oldest first
 };
 
 }  // namespace varifocal

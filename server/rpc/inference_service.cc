@@ -3,13 +3,13 @@
 #include <atomic>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/exceptions.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/rpc/convert.h"
@@ -159,7 +159,7 @@ class ScoreCall final : public grpc::ServerUnaryReactor {
 
   void Keep(Admission::Ticket ticket) { held_.call = std::move(ticket); }
 
-  // On the text lane. The reactor may be destroyed when this returns, so everything needed is kept on the stack.
+  // On the text pool. The reactor may be destroyed when this returns, so everything needed is kept on the stack.
   void Begin(const ModelHost& host, Admission& admission, EngineGate* gate) {
     if (is_cancelled_) return Finish(ToGrpcStatus(absl::CancelledError("the call was cancelled")));
     absl::StatusOr<EngineRequest> engine_request = MakeRequest(host, admission, peer_, *request_, &held_);
@@ -218,10 +218,14 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   }
 
   void OnWriteDone(bool ok) override {
-    std::unique_lock<std::mutex> lock(mutex_);
-    is_writing_ = false;
-    if (!ok) call_->Cancel();  // the client disconnected; the engine's callback finishes the call
-    Advance(std::move(lock));
+    Step next = Step::kNone;
+    {
+      const MutexLock lock(mutex_);
+      is_writing_ = false;
+      if (!ok) call_->Cancel();  // the client disconnected; the engine's callback finishes the call
+      next = NextStep();
+    }
+    Take(next);
   }
   void OnCancel() override {
     is_cancelled_ = true;
@@ -231,38 +235,52 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
 
  private:
   void Add(int32_t token_id) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    pending_.push_back(token_id);
-    Advance(std::move(lock));
+    Step next = Step::kNone;
+    {
+      const MutexLock lock(mutex_);
+      pending_.push_back(token_id);
+      next = NextStep();
+    }
+    Take(next);
   }
 
   void End(absl::StatusOr<EngineResult> result) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    is_ended_ = true;
-    status_ = CatchExceptions("answering the call", [&] {
-      if (result.ok()) ToProto(*result, final_.mutable_result());
-      return result.status();
-    });
-    Advance(std::move(lock));
+    Step next = Step::kNone;
+    {
+      const MutexLock lock(mutex_);
+      is_ended_ = true;
+      status_ = CatchExceptions("answering the call", [&] {
+        if (result.ok()) ToProto(*result, final_.mutable_result());
+        return result.status();
+      });
+      next = NextStep();
+    }
+    Take(next);
   }
 
-  // The next step, when no write is pending. gRPC is called without the lock: it may call back at once. After the last
-  // step the object may be destroyed.
-  void Advance(std::unique_lock<std::mutex> lock) {
-    if (is_writing_) return;
+  enum class Step { kNone, kWrite, kFinish };
+
+  // The next step, when no write is pending.
+  Step NextStep() VF_REQUIRES(mutex_) {
+    if (is_writing_) return Step::kNone;
     if (is_ended_) {
       is_writing_ = true;
-      const grpc::Status status = ToGrpcStatus(status_);
-      lock.unlock();
-      if (status.ok()) return StartWriteAndFinish(&final_, grpc::WriteOptions(), status);
-      return Finish(status);
+      return Step::kFinish;
     }
-    if (pending_.empty()) return;
+    if (pending_.empty()) return Step::kNone;
     chunk_.mutable_new_tokens()->mutable_ids()->Assign(pending_.begin(), pending_.end());
     pending_.clear();
     is_writing_ = true;
-    lock.unlock();
-    StartWrite(&chunk_);
+    return Step::kWrite;
+  }
+
+  // Without the lock: gRPC may call back at once. After the last step the object may be destroyed.
+  void Take(Step step) VF_EXCLUDES(mutex_) {
+    if (step == Step::kNone) return;
+    if (step == Step::kWrite) return StartWrite(&chunk_);
+    const grpc::Status status = ToGrpcStatus(status_);
+    if (status.ok()) return StartWriteAndFinish(&final_, grpc::WriteOptions(), status);
+    return Finish(status);
   }
 
   const v1::GenerateRequest* const request_;
@@ -271,25 +289,26 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   std::atomic<bool> is_cancelled_{false};
   const std::shared_ptr<EngineCall> call_;
 
-  std::mutex mutex_;
-  std::vector<int32_t> pending_;
-  bool is_writing_ = false;
-  bool is_ended_ = false;
-  absl::Status status_;
+  Mutex mutex_;
+  std::vector<int32_t> pending_ VF_GUARDED_BY(mutex_);
+  bool is_writing_ VF_GUARDED_BY(mutex_) = false;
+  bool is_ended_ VF_GUARDED_BY(mutex_) = false;
+  // Of the write that is pending; status_ and final_ are not changed after is_ended_.
   v1::GenerateResponse chunk_;
+  absl::Status status_;
   v1::GenerateResponse final_;
 };
 
 }  // namespace
 
-// Admits a call for an engine and starts it on the text lane, or finishes it with the reason.
+// Admits a call for an engine and starts it on the text pool, or finishes it with the reason.
 template <typename EngineRpc>
 EngineRpc* InferenceService::Launch(EngineRpc* call, const std::string& peer, size_t byte_count) {
   absl::StatusOr<Admission::Ticket> ticket = admission_->Admit(peer, byte_count);
   absl::Status status = ticket.status();
   if (status.ok()) {
     call->Keep(*std::move(ticket));
-    status = lanes_->text.Post([this, call] { call->Begin(*host_, *admission_, gate_); });
+    status = pools_->text.Post([this, call] { call->Begin(*host_, *admission_, gate_); });
   }
   if (!status.ok()) call->Finish(ToGrpcStatus(status));
   return call;
@@ -299,7 +318,7 @@ grpc::ServerUnaryReactor* InferenceService::ListModels(grpc::CallbackServerConte
                                                        const v1::ListModelsRequest* request,
                                                        v1::ListModelsResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Inference/ListModels")) return nullptr;
-  return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
+  return RunUnary(context, pools_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const int32_t page_size, CheckPageSize(request->page_size()));
     ASSIGN_OR_RETURN(const std::string after, ParsePageToken("models", request->page_token()));
     std::map<std::string, v1::Model> models;
@@ -324,7 +343,7 @@ grpc::ServerUnaryReactor* InferenceService::ListModels(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* InferenceService::GetModel(grpc::CallbackServerContext* context,
                                                      const v1::GetModelRequest* request, v1::Model* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Inference/GetModel")) return nullptr;
-  return RunUnary(context, lanes_->control, [=, this]() -> absl::Status {
+  return RunUnary(context, pools_->control, [=, this]() -> absl::Status {
     ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->name(), "name"));
     ToProto(*model, response);
     return absl::OkStatus();
@@ -337,7 +356,7 @@ grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContex
   const auto resource = [request] {
     return absl::StrCat(ModelResource(request->model_id()), "=", request->directory());
   };
-  return RunUnary(context, lanes_->load, audit_->Record(context, "LoadModel", resource, [=, this]() -> absl::Status {
+  return RunUnary(context, pools_->load, audit_->Record(context, "LoadModel", resource, [=, this]() -> absl::Status {
     if (request->directory().empty()) {
       return WithReason(absl::InvalidArgumentError("directory is not set"), ErrorReason::kBadDirectory,
                         {{"field", "directory"}});
@@ -355,7 +374,7 @@ grpc::ServerUnaryReactor* InferenceService::UnloadModel(grpc::CallbackServerCont
                                                         v1::UnloadModelResponse*) {
   if (!audit_->Allows(*context, "/varifocal.v1.Inference/UnloadModel")) return nullptr;
   const auto resource = [request] { return request->name(); };
-  return RunUnary(context, lanes_->change,
+  return RunUnary(context, pools_->change,
                   audit_->Record(context, "UnloadModel", resource, [=, this]() -> absl::Status {
                     ASSIGN_OR_RETURN(const std::string name, ParseModelResource(request->name(), "name"));
                     RETURN_IF_ERROR(host_->Find(name).status());
@@ -370,7 +389,7 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext
                                                      v1::TokenizeResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Inference/Tokenize")) return nullptr;
   return RunAdmitted(
-      context, audit_->CallerOf(*context), lanes_->text, *admission_, *request, [=, this]() -> absl::Status {
+      context, audit_->CallerOf(*context), pools_->text, *admission_, *request, [=, this]() -> absl::Status {
         ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
         RETURN_IF_ERROR(CheckHasTokenizer(*model));
         if (request->text().size() > kTokenizeBytesMax) {
@@ -397,7 +416,7 @@ grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerConte
                                                        v1::DetokenizeResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Inference/Detokenize")) return nullptr;
   return RunAdmitted(
-      context, audit_->CallerOf(*context), lanes_->text, *admission_, *request, [=, this]() -> absl::Status {
+      context, audit_->CallerOf(*context), pools_->text, *admission_, *request, [=, this]() -> absl::Status {
         ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
         RETURN_IF_ERROR(CheckHasTokenizer(*model));
         if (request->token_ids().size() > kDetokenizeIdsMax) {

@@ -1,9 +1,9 @@
 // The Inference service: validates a request, submits it to a model's engine, returns the results.
 //
-// No gRPC thread is blocked: texts are encoded on the text lane and responses are sent from the engine's callback. A
+// No gRPC thread is blocked: texts are encoded on the text pool and responses are sent from the engine's callback. A
 // client that disconnects or exceeds its deadline cancels its engine request.
 //
-// Threads: any gRPC thread. Host, jobs, lanes, admission, gate and audit outlive the service, and the service outlives
+// Threads: any gRPC thread. Host, jobs, pools, admission, gate and audit outlive the service, and the service outlives
 //          the gRPC server.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "server/rpc/admission.h"
 #include "server/rpc/audit.h"
 #include "server/rpc/engine_gate.h"
-#include "server/rpc/lanes.h"
+#include "server/rpc/rpc_pools.h"
 #include "varifocal/v1/inference.grpc.pb.h"
 
 namespace varifocal {
@@ -23,11 +23,11 @@ class InferenceService final : public v1::Inference::CallbackService {
   using ModelListener = std::function<void(const std::string& name, bool is_serving)>;
 
   // `jobs` is null in a server without a database.
-  InferenceService(ModelHost* host, JobManager* jobs, Lanes* lanes, Admission* admission, EngineGate* gate,
+  InferenceService(ModelHost* host, JobManager* jobs, RpcPools* pools, Admission* admission, EngineGate* gate,
                    const Audit* audit, ModelListener listener)
       : host_(host),
         jobs_(jobs),
-        lanes_(lanes),
+        pools_(pools),
         admission_(admission),
         gate_(gate),
         audit_(audit),
@@ -57,7 +57,7 @@ class InferenceService final : public v1::Inference::CallbackService {
 
   ModelHost* const host_;
   JobManager* const jobs_;
-  Lanes* const lanes_;
+  RpcPools* const pools_;
   Admission* const admission_;
   EngineGate* const gate_;
   const Audit* const audit_;

@@ -7,16 +7,16 @@
 
 namespace varifocal {
 
-// Threads of the lanes (server/rpc/lanes.h).
+// Threads of the pools (server/rpc/rpc_pools.h).
 inline constexpr int kControlThreads = 2;
 inline constexpr int kSubmitThreads = 2;
 inline constexpr int kChangeThreads = 1;
 inline constexpr int kLoadThreads = 1;
 inline constexpr int kTextThreads = 4;
-// Calls that wait for a thread of one lane.
-inline constexpr size_t kLaneQueueMax = 4096;
+// Calls that wait for a thread of one pool.
+inline constexpr size_t kPoolQueueMax = 4096;
 
-// Active calls (except those of the control lane) from arrival to response, and the bytes of their requests; one peer
+// Active calls (except those of the control pool) from arrival to response, and the bytes of their requests; one peer
 // is one name of tokens, or without tokens one address, with all its connections.
 inline constexpr int64_t kAdmittedCallsMax = 4096;
 inline constexpr int64_t kAdmittedBytesMax = int64_t{256} << 20;
@@ -47,7 +47,7 @@ inline constexpr int64_t kInspectedHeadsMax = kInspectedMassesMax / 257;
 inline constexpr int64_t kEngineCallsMax = 64;
 inline constexpr int64_t kEngineCallsBesideJobMax = 8;
 
-// Health: a lane whose oldest waiting call has waited longer is stalled, as is a job thread without a heartbeat for
+// Health: a pool whose oldest waiting call has waited longer is stalled, as is a job thread without a heartbeat for
 //         longer.
 inline constexpr int64_t kControlStallUs = 10'000'000;
 inline constexpr int64_t kWorkStallUs = 60'000'000;

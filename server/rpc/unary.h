@@ -1,6 +1,6 @@
-// A unary handler whose body runs on a lane; most RPC methods need nothing else.
+// A unary handler whose body runs on a pool; most RPC methods need nothing else.
 //
-//   return RunUnary(context, lanes_->control, [this, request, response] { return Do(*request, response); });
+//   return RunUnary(context, pools_->control, [this, request, response] { return Do(*request, response); });
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@
 #include "base/exceptions.h"
 #include "grpcpp/server_context.h"
 #include "server/rpc/admission.h"
+#include "server/rpc/rpc_pool.h"
 #include "server/rpc/status.h"
-#include "server/rpc/worker_pool.h"
 
 namespace varifocal {
 
 // Request and response live until the reactor is finished, so `body` may keep pointers to them. A call that was
 // cancelled or exceeded its deadline while it waited for a thread is not started.
-inline grpc::ServerUnaryReactor* RunUnary(grpc::CallbackServerContext* context, WorkerPool& lane,
+inline grpc::ServerUnaryReactor* RunUnary(grpc::CallbackServerContext* context, RpcPool& pool,
                                           std::function<absl::Status()> body) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const absl::Status posted = lane.Post([context, reactor, body = std::move(body)] {
+  const absl::Status posted = pool.Post([context, reactor, body = std::move(body)] {
     reactor->Finish(ToGrpcStatus(context->IsCancelled() ? absl::CancelledError("the call was cancelled")
                                                         : CatchExceptions("answering the call", body)));
   });
@@ -31,7 +31,7 @@ inline grpc::ServerUnaryReactor* RunUnary(grpc::CallbackServerContext* context, 
 
 // The same for a call that counts against the admission limits of `caller`, with the bytes of its request.
 template <typename Request>
-grpc::ServerUnaryReactor* RunAdmitted(grpc::CallbackServerContext* context, const std::string& caller, WorkerPool& lane,
+grpc::ServerUnaryReactor* RunAdmitted(grpc::CallbackServerContext* context, const std::string& caller, RpcPool& pool,
                                       Admission& admission, const Request& request,
                                       std::function<absl::Status()> body) {
   absl::StatusOr<Admission::Ticket> ticket = admission.Admit(caller, request.ByteSizeLong());
@@ -40,7 +40,7 @@ grpc::ServerUnaryReactor* RunAdmitted(grpc::CallbackServerContext* context, cons
     reactor->Finish(ToGrpcStatus(ticket.status()));
     return reactor;
   }
-  return RunUnary(context, lane, [ticket = *std::move(ticket), body = std::move(body)] { return body(); });
+  return RunUnary(context, pool, [ticket = *std::move(ticket), body = std::move(body)] { return body(); });
 }
 
 // Whether the response is no longer needed: the client disconnected or its deadline has passed. For loops in a body.

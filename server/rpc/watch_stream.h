@@ -8,12 +8,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "base/check.h"
+#include "base/mutex.h"
 #include "grpcpp/server_context.h"
 #include "server/rpc/status.h"
 #include "varifocal/v1/evaluation.pb.h"
@@ -34,12 +34,12 @@ class MessageStream {
 
   // Neither ended nor cancelled by its client.
   bool IsOpen() const {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     return !is_finished_ && !end_;
   }
   // No message pending.
   bool IsReady() const {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     return !is_writing_;
   }
   // Needs IsReady.
@@ -55,7 +55,7 @@ class MessageStream {
   // After the pending message; no effect on a stream that has ended.
   void End(const absl::Status& status) {
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       if (is_finished_ || end_) return;
       if (is_writing_) {
         end_ = status;
@@ -81,7 +81,7 @@ class MessageStream {
 
   // False when the client disconnected in between.
   bool Begin(Message message, bool is_last) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (is_finished_) return false;
     VF_CHECK(!is_writing_);
     message_ = std::move(message);
@@ -91,7 +91,7 @@ class MessageStream {
   void OnWriteDone() {
     absl::Status status;
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       is_writing_ = false;
       if (is_finished_ || !end_) return;
       is_finished_ = true;
@@ -101,11 +101,11 @@ class MessageStream {
   }
 
   Reactor* reactor_ = nullptr;  // deletes itself after Finish
-  mutable std::mutex mutex_;
-  bool is_writing_ = false;
-  bool is_finished_ = false;         // Finish was called, or is about to be
-  std::optional<absl::Status> end_;  // requested while a write is pending
-  Message message_;                  // being written
+  mutable Mutex mutex_;
+  bool is_writing_ VF_GUARDED_BY(mutex_) = false;
+  bool is_finished_ VF_GUARDED_BY(mutex_) = false;         // Finish was called, or is about to be
+  std::optional<absl::Status> end_ VF_GUARDED_BY(mutex_);  // requested while a write is pending
+  Message message_;                                        // being written, by one thread while is_writing_
 };
 
 using WatchStream = MessageStream<v1::WatchJobResponse>;

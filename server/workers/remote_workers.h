@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,10 +40,12 @@ struct RemoteWorkersOptions {
   int in_flight = 8;                     // requests of one worker
   int attempts_max = 8;                  // workers that may be lost with one request
   bool allow_mixed = false;              // accept workers of several backends and instruction sets
-  std::chrono::milliseconds period = std::chrono::seconds(1);  // between looks at the workers
+  std::chrono::milliseconds period = std::chrono::seconds(1);  // between polls of the workers
   // For the first worker to answer; 0: as long as it takes, since the machines may start in any order.
   std::chrono::milliseconds connect_timeout = std::chrono::milliseconds(0);
 };
+
+class Dispatcher;
 
 class RemoteWorkers {
  public:
@@ -66,9 +69,13 @@ class RemoteWorkers {
   void Stop();  // ends everything with UNAVAILABLE and waits for the callbacks
 
  private:
-  class Impl;
-  explicit RemoteWorkers(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit RemoteWorkers(const RemoteWorkersOptions& options);
+  absl::Status WaitForWorker();
+  void WatchLoop();
+
+  const RemoteWorkersOptions options_;
+  const std::unique_ptr<Dispatcher> dispatcher_;
+  std::thread thread_;  // polls and resolves
 };
 
 }  // namespace varifocal

@@ -1,14 +1,13 @@
 #include "server/workers/worker_models.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/json.h"
+#include "base/mutex.h"
 #include "wire/resource_names.h"
 
 namespace varifocal {
@@ -47,9 +46,11 @@ std::vector<std::vector<ModelReply>> AskForModels(const std::vector<v1::Inferenc
                                                   const std::vector<std::string>& models) {
   std::vector<std::vector<ModelReply>> replies(workers.size(), std::vector<ModelReply>(models.size()));
   std::vector<std::unique_ptr<ModelCall>> calls;
-  std::mutex mutex;
-  std::condition_variable changed;
-  size_t left = workers.size() * models.size();
+  struct {
+    Mutex mutex;
+    CondVar changed;
+    size_t left VF_GUARDED_BY(mutex);
+  } calls_left = {.left = workers.size() * models.size()};
   const auto deadline = std::chrono::system_clock::now() + kReplyTimeout;
   for (size_t w = 0; w < workers.size(); ++w) {
     for (size_t m = 0; m < models.size(); ++m) {
@@ -59,14 +60,14 @@ std::vector<std::vector<ModelReply>> AskForModels(const std::vector<v1::Inferenc
       call.request.set_name(ModelResource(models[m]));
       call.context.set_deadline(deadline);
       workers[w]->async()->GetModel(&call.context, &call.request, &reply->description, [&, reply](grpc::Status status) {
-        const std::lock_guard<std::mutex> lock(mutex);
+        const MutexLock lock(calls_left.mutex);
         reply->status = std::move(status);
-        if (--left == 0) changed.notify_all();
+        if (--calls_left.left == 0) calls_left.changed.NotifyAll();
       });
     }
   }
-  std::unique_lock<std::mutex> lock(mutex);
-  changed.wait(lock, [&] { return left == 0; });
+  MutexLock lock(calls_left.mutex);
+  calls_left.changed.Wait(calls_left.mutex, [&]() VF_REQUIRES(calls_left.mutex) { return calls_left.left == 0; });
   return replies;
 }
 

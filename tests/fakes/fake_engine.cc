@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/mutex.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 
@@ -70,65 +71,65 @@ EngineResult FakeAnswer(const EngineRequest& request) {
 }
 
 void FakeEngineControl::SetDelayMs(int delay_ms) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   delay_ms_ = delay_ms;
 }
 
 void FakeEngineControl::Hold() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   held_ = true;
 }
 
 void FakeEngineControl::Release() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   held_ = false;
   until_hold_ = 0;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void FakeEngineControl::FailNext(int count, absl::Status status) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   failures_ = count;
   failure_ = std::move(status);
 }
 
 void FakeEngineControl::SetFault(const std::string& model, absl::Status status) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   faults_[model] = std::move(status);
 }
 
 void FakeEngineControl::SetPageCount(int64_t page_count) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   page_count_ = page_count;
 }
 
 void FakeEngineControl::SetInstructionSet(std::string isa) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   isa_ = std::move(isa);
 }
 
 std::string FakeEngineControl::instruction_set() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return isa_;
 }
 
 void FakeEngineControl::HoldAfter(int count) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   held_ = false;
   until_hold_ = count;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 void FakeEngineControl::WaitUntilStarted() const {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return started_count_ > 0; });
+  MutexLock lock(mutex_);
+  changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return started_count_ > 0; });
 }
 int FakeEngineControl::started_count() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return started_count_;
 }
 
 int FakeEngineControl::cancelled_count() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return cancelled_count_;
 }
 
@@ -137,41 +138,43 @@ FakeEngine::FakeEngine(std::shared_ptr<FakeEngineControl> control, std::string m
 
 FakeEngine::~FakeEngine() {
   {
-    std::lock_guard<std::mutex> lock(control_->mutex_);
+    MutexLock lock(control_->mutex_);
     stopping_ = true;
-    control_->changed_.notify_all();
+    control_->changed_.NotifyAll();
   }
   thread_.join();
 }
 
 absl::StatusOr<Engine::Handle> FakeEngine::Start(EngineRequest request, EngineCallbacks callbacks) {
-  std::lock_guard<std::mutex> lock(control_->mutex_);
+  MutexLock lock(control_->mutex_);
   if (stopping_) return absl::UnavailableError("the engine is shutting down");
   const Handle handle = next_handle_++;
   queue_.push_back(std::make_shared<Pending>(Pending{handle, std::move(request), std::move(callbacks)}));
   ++control_->started_count_;
-  control_->changed_.notify_all();
+  control_->changed_.NotifyAll();
   return handle;
 }
 
 void FakeEngine::Cancel(Handle handle) {
-  std::lock_guard<std::mutex> lock(control_->mutex_);
+  MutexLock lock(control_->mutex_);
   for (const auto& pending : queue_) {
     if (pending->handle == handle && !pending->cancelled) {
       pending->cancelled = true;
       ++control_->cancelled_count_;
     }
   }
-  control_->changed_.notify_all();
+  control_->changed_.NotifyAll();
 }
 
 void FakeEngine::Loop() {
-  std::unique_lock<std::mutex> lock(control_->mutex_);
+  MutexLock lock(control_->mutex_);
   while (true) {
-    const auto ready = [this] {
+    const auto ready = [this]() VF_REQUIRES(control_->mutex_) {
       return std::any_of(queue_.begin(), queue_.end(), [](const auto& p) { return p->cancelled; });
     };
-    control_->changed_.wait(lock, [&] { return stopping_ || ready() || (!queue_.empty() && !control_->held_); });
+    control_->changed_.Wait(control_->mutex_, [&]() VF_REQUIRES(control_->mutex_) {
+      return stopping_ || ready() || (!queue_.empty() && !control_->held_);
+    });
     if (queue_.empty()) {
       if (stopping_) return;
       continue;
@@ -180,8 +183,8 @@ void FakeEngine::Loop() {
     if (next == queue_.end()) next = queue_.begin();
     const std::shared_ptr<Pending> pending = *next;
     if (!pending->cancelled && !stopping_ && control_->delay_ms_ > 0) {
-      control_->changed_.wait_for(lock, std::chrono::milliseconds(control_->delay_ms_),
-                                  [&] { return stopping_ || pending->cancelled; });
+      control_->changed_.WaitFor(control_->mutex_, std::chrono::milliseconds(control_->delay_ms_),
+                                 [&]() VF_REQUIRES(control_->mutex_) { return stopping_ || pending->cancelled; });
       if (control_->held_ && !stopping_ && !pending->cancelled) continue;
     }
     if (!pending->cancelled && !stopping_ && control_->until_hold_ > 0) control_->held_ = --control_->until_hold_ == 0;
@@ -199,18 +202,18 @@ void FakeEngine::Loop() {
       result = control_->failure_;
     }
     queue_.erase(std::find(queue_.begin(), queue_.end(), pending));
-    lock.unlock();
+    lock.Unlock();
     if (result.ok() && pending->callbacks.on_token) {
       for (size_t i = 0; i < result->new_token_ids.size(); ++i)
         pending->callbacks.on_token(result->new_token_ids[i], kLogProb);
     }
     pending->callbacks.on_done(std::move(result));
-    lock.lock();
+    lock.Lock();
   }
 }
 
 absl::Status FakeEngine::Fault() const {
-  std::lock_guard<std::mutex> lock(control_->mutex_);
+  MutexLock lock(control_->mutex_);
   return control_->faults_[model_];
 }
 
@@ -223,7 +226,7 @@ EngineDescription FakeEngine::Describe() const {
   EngineDescription description;
   description.prefix_cache = true;
   description.batch_size_max = 16;
-  std::lock_guard<std::mutex> lock(control_->mutex_);
+  MutexLock lock(control_->mutex_);
   description.page_count = control_->page_count_;
   description.context_tokens_max = control_->page_count_ * 128;
   description.kv_cache_bytes = control_->page_count_ * 128 * 1024;

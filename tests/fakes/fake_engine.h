@@ -7,15 +7,14 @@
 // Threads: any, like an Engine.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "server/engine/engine.h"
 #include "server/hosting/model_host.h"
 
@@ -42,18 +41,18 @@ class FakeEngineControl {
 
  private:
   friend class FakeEngine;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  int delay_ms_ = 0;
-  bool held_ = false;
-  int until_hold_ = 0;  // answers; 0: no end
-  int failures_ = 0;
-  int64_t page_count_ = 32;
-  std::string isa_ = "none";
-  absl::Status failure_;
-  std::map<std::string, absl::Status> faults_;  // by model
-  int started_count_ = 0;
-  int cancelled_count_ = 0;
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
+  int delay_ms_ VF_GUARDED_BY(mutex_) = 0;
+  bool held_ VF_GUARDED_BY(mutex_) = false;
+  int until_hold_ VF_GUARDED_BY(mutex_) = 0;  // answers; 0: no end
+  int failures_ VF_GUARDED_BY(mutex_) = 0;
+  int64_t page_count_ VF_GUARDED_BY(mutex_) = 32;
+  std::string isa_ VF_GUARDED_BY(mutex_) = "none";
+  absl::Status failure_ VF_GUARDED_BY(mutex_);
+  std::map<std::string, absl::Status> faults_ VF_GUARDED_BY(mutex_);  // by model
+  int started_count_ VF_GUARDED_BY(mutex_) = 0;
+  int cancelled_count_ VF_GUARDED_BY(mutex_) = 0;
 };
 
 inline constexpr int kFakeHeadCount = 1024;  // over the two layers
@@ -87,10 +86,9 @@ class FakeEngine : public Engine {
 
   const std::shared_ptr<FakeEngineControl> control_;
   const std::string model_;
-  // All guarded by control_->mutex_.
-  std::deque<std::shared_ptr<Pending>> queue_;
-  Handle next_handle_ = 0;
-  bool stopping_ = false;
+  std::deque<std::shared_ptr<Pending>> queue_ VF_GUARDED_BY(control_->mutex_);
+  Handle next_handle_ VF_GUARDED_BY(control_->mutex_) = 0;
+  bool stopping_ VF_GUARDED_BY(control_->mutex_) = false;
   std::thread thread_;
 };
 

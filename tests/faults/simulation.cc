@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "db/sqlite/database.h"
@@ -52,16 +53,28 @@ absl::StatusOr<std::set<std::string>> RowsOf(const std::string& path, int64_t jo
   return rows;
 }
 
+// Releases a mutex and takes it again, also when an event throws.
+class VF_THREAD_ATTRIBUTE(scoped_lockable) Unlocked {
+ public:
+  explicit Unlocked(Mutex& mutex) VF_THREAD_ATTRIBUTE(release_capability(mutex)) : mutex_(mutex) { mutex_.Unlock(); }
+  ~Unlocked() VF_THREAD_ATTRIBUTE(release_capability()) { mutex_.Lock(); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
 }  // namespace
 
-bool SimulatedClock::Wait(std::condition_variable&, std::unique_lock<std::mutex>& lock, int64_t us,
-                          const std::function<bool()>& is_done) const {
+bool SimulatedClock::Wait(CondVar&, Mutex& mutex, int64_t us, const std::function<bool()>& is_done) const {
   const int64_t due_us = now_us_ + us;
   while (!is_done()) {
     if (events_.empty() && on_stuck) {
-      lock.unlock();
-      on_stuck();
-      lock.lock();
+      {
+        const Unlocked unlocked(mutex);
+        on_stuck();
+      }
       if (is_done()) return true;
     }
     if (events_.empty() || events_.top().time_us > due_us) {
@@ -71,9 +84,8 @@ bool SimulatedClock::Wait(std::condition_variable&, std::unique_lock<std::mutex>
     const Event event = events_.top();
     events_.pop();
     now_us_ = std::max(now_us_, event.time_us);
-    lock.unlock();
+    const Unlocked unlocked(mutex);
     event.run();
-    lock.lock();
   }
   return true;
 }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/random.h"
 #include "server/hosting/model_host.h"
 #include "server/jobs/job_manager.h"
@@ -32,8 +33,8 @@ class SimulatedClock : public Clock {
   int64_t WallMicros() const override { return wall_offset_us_ + now_us_; }
   int64_t MonotonicMicros() const override { return now_us_; }
   // Runs due events with the lock released. Without events it calls `on_stuck` when the wait can only end by its time.
-  bool Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, int64_t us,
-            const std::function<bool()>& is_done) const override;
+  bool Wait(CondVar& changed, Mutex& mutex, int64_t us, const std::function<bool()>& is_done) const override
+      VF_REQUIRES(mutex);
 
   void After(int64_t us, std::function<void()> event) {
     events_.push({now_us_ + us, ++event_count_, std::move(event)});

@@ -8,12 +8,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/random.h"
 #include "db/sqlite/database.h"
 #include "tests/fakes/server_fixture.h"
@@ -71,7 +71,7 @@ class SoakTest : public ServerTest {
     const int64_t start_us = Clock::Real().MonotonicMicros();
     call();
     const double ms = (Clock::Real().MonotonicMicros() - start_us) / 1000.0;
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     milliseconds_[name].push_back(ms);
   }
 
@@ -79,7 +79,7 @@ class SoakTest : public ServerTest {
   std::string KnownAnswer(v1::Inference::Stub& inference, uint64_t prompt);
 
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<std::string, std::vector<double>> milliseconds_;  // by call
   std::map<uint64_t, std::string> known_answers_;            // by prompt
   std::atomic<int64_t> job_count_{0};

@@ -1,4 +1,4 @@
-#include "server/rpc/worker_pool.h"
+#include "server/rpc/rpc_pool.h"
 
 #include <utility>
 
@@ -6,27 +6,28 @@
 #include "base/check.h"
 #include "base/exceptions.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 
 namespace varifocal {
 
-WorkerPool::WorkerPool(std::string name, int thread_count, size_t queue_max, const Clock& clock)
+RpcPool::RpcPool(std::string name, int thread_count, size_t queue_max, const Clock& clock)
     : name_(std::move(name)), queue_max_(queue_max), clock_(clock) {
   for (int i = 0; i < thread_count; ++i) threads_.emplace_back([this] { Loop(); });
 }
 
-WorkerPool::~WorkerPool() {
+RpcPool::~RpcPool() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     stopping_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
 }
 
-absl::Status WorkerPool::Post(std::function<void()> work) {
+absl::Status RpcPool::Post(std::function<void()> work) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     VF_CHECK(!stopping_, "the server is drained before its workers end");
     if (queue_.size() >= queue_max_) {
       return WithReason(
@@ -36,23 +37,23 @@ absl::Status WorkerPool::Post(std::function<void()> work) {
     }
     queue_.push_back({std::move(work), clock_.MonotonicMicros()});
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
   return absl::OkStatus();
 }
 
-int64_t WorkerPool::WaitMicros() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+int64_t RpcPool::WaitMicros() const {
+  MutexLock lock(mutex_);
   return queue_.empty() ? 0 : clock_.MonotonicMicros() - queue_.front().post_us;
 }
 
-void WorkerPool::Loop() {
-  std::unique_lock<std::mutex> lock(mutex_);
+void RpcPool::Loop() {
+  MutexLock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    wake_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
     std::function<void()> work = std::move(queue_.front().run);
     queue_.pop_front();
-    lock.unlock();
+    lock.Unlock();
     // Posted work handles its own exceptions; one that gets here belongs to no call.
     const absl::Status status = CatchExceptions("a worker", [&] {
       work();
@@ -60,7 +61,7 @@ void WorkerPool::Loop() {
       return absl::OkStatus();
     });
     if (!status.ok()) Log(LogLevel::kError, "worker_exception", {{"error", status.message()}});
-    lock.lock();
+    lock.Lock();
   }
 }
 

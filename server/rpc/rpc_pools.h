@@ -1,4 +1,4 @@
-// The lanes (thread pools) of a server: calls that block on different resources have different threads, so that slow or
+// The thread pools of a server: calls that block on different resources have different threads, so that slow or
 // blocked work of one kind does not delay the others.
 //
 //   control  Get, List, Cancel: memory and short reads of the database, never a user's file
@@ -11,21 +11,21 @@
 
 #include "base/clock.h"
 #include "server/rpc/limits.h"
-#include "server/rpc/worker_pool.h"
+#include "server/rpc/rpc_pool.h"
 
 namespace varifocal {
 
-struct Lanes {
-  explicit Lanes(const Clock& clock = Clock::Real())
+struct RpcPools {
+  explicit RpcPools(const Clock& clock = Clock::Real())
       : start("start", 1, kAdmittedCallsMax, clock),
-        control("control", kControlThreads, kLaneQueueMax, clock),
-        submit("submit", kSubmitThreads, kLaneQueueMax, clock),
-        change("change", kChangeThreads, kLaneQueueMax, clock),
-        load("load", kLoadThreads, kLaneQueueMax, clock),
-        text("text", kTextThreads, kLaneQueueMax, clock) {}
+        control("control", kControlThreads, kPoolQueueMax, clock),
+        submit("submit", kSubmitThreads, kPoolQueueMax, clock),
+        change("change", kChangeThreads, kPoolQueueMax, clock),
+        load("load", kLoadThreads, kPoolQueueMax, clock),
+        text("text", kTextThreads, kPoolQueueMax, clock) {}
 
-  WorkerPool start;  // first, so that it outlives the lanes that post to it
-  WorkerPool control, submit, change, load, text;
+  RpcPool start;  // first, so that it outlives those that post to it
+  RpcPool control, submit, change, load, text;
 };
 
 }  // namespace varifocal
