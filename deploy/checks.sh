@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Checks beyond the tests: formatting, documents, clang-tidy, the benchmarks' build, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
+# Checks beyond the tests: formatting, documents, clang-tidy, locks, the benchmarks' build, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
 #
-#   deploy/checks.sh [format] [docs] [tidy] [benches] [package] [asan] [tsan] [cuda]    all eight unless some are named
+#   deploy/checks.sh [format] [docs] [tidy] [thread-safety] [thread-safety-mutations] [benches] [package] [asan] [tsan] [cuda]    all ten unless some are named
 #   deploy/checks.sh fuzz                                      libFuzzer, a minute a target or FUZZ_SECONDS (clang and its runtime library)
 #
-# tidy, benches and package need the build of deploy/test.sh.
+# tidy, thread-safety, benches and package need the build of deploy/test.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deploy/install.sh
-[ $# -gt 0 ] || set -- format docs tidy benches package asan tsan cuda
+[ $# -gt 0 ] || set -- format docs tidy thread-safety thread-safety-mutations benches package asan tsan cuda
 
 # Rooms without gRPC: ThreadSanitizer is not reliable in the others (Debian's gRPC is not instrumented).
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test hosting_test jobs_test"
@@ -37,6 +37,12 @@ for check in "$@"; do
     tidy)
       # The files that changed since the commit of deploy/tidy_base, where all passed.
       deploy/tidy.py ;;
+    thread-safety)
+      # Every function has the locks that its annotations ask for (base/mutex.h).
+      deploy/thread_safety.py ;;
+    thread-safety-mutations)
+      # A deliberate violation of every annotation fails the check above.
+      deploy/thread_safety.py --mutations ;;
     benches)
       # They are not part of `all`, since no test needs them.
       ninja -C build/release benches
@@ -86,6 +92,6 @@ for check in "$@"; do
           { tail -n 60 build/fuzz/log; exit 1; }
         echo "-- fuzz: $target, $(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/log) executions"
       done ;;
-    *) echo "error: unknown check '$check'; the checks are format, docs, tidy, benches, package, asan, tsan, cuda, fuzz" >&2; exit 2 ;;
+    *) echo "error: unknown check '$check'; the checks are format, docs, tidy, thread-safety, thread-safety-mutations, benches, package, asan, tsan, cuda, fuzz" >&2; exit 2 ;;
   esac
 done

@@ -52,6 +52,8 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"distribution", "base/x.cc", "std::uniform_int_distribution<int> d;\n", "base/random"},
         Broken{"wording", "base/x.h", "// Nothing goes on.\n\n#pragma once\n", "standard technical term"},
         Broken{"string_view", "db/x.cc", "void F(std::string_view x);\n", "absl::string_view"},
+        Broken{"bare_mutex", "db/x.h", "// A thing.\n\n#pragma once\n  mutable std::mutex mutex_;\n", "base/mutex.h"},
+        Broken{"bare_lock", "server/x_test.cc", "std::unique_lock<std::mutex> lock(mutex);\n", "base/mutex.h"},
         Broken{"select_star", "db/x.cc", "auto q = \"SELECT * FROM jobs\";\n", "names its columns"},
         Broken{"insert", "db/migrations/1.sql", "INSERT INTO jobs VALUES (1);\n", "names its columns"},
         Broken{"strict", "db/migrations/1.sql", "CREATE TABLE t (a INTEGER NOT NULL);\n", "STRICT"},
@@ -105,6 +107,8 @@ TEST(TidyTest, AllowedTextsPass) {
   EXPECT_TRUE(CheckFile({"wire/x.cc", "#include \"varifocal/v1/config.pb.h\"\n"}).empty());
   EXPECT_TRUE(CheckFile({"server/jobs/x.cc", "#include \"db/writer.h\"\n"}).empty());
   EXPECT_TRUE(CheckFile({"client/embedded.cc", "#include \"server/server.h\"\n"}).empty());
+  EXPECT_TRUE(CheckFile({"kernels/x.cc", "#include \"base/mutex.h\"\n"}).empty());
+  EXPECT_TRUE(CheckFile({"base/mutex.h", "// A mutex.\n\n#pragma once\nstd::mutex m;\n"}).empty());
   EXPECT_TRUE(CheckFile({"db/sqlite/database.cc", "#include <sqlite3.h>\n"}).empty());
   EXPECT_TRUE(CheckFile({"base/x.cc", "// TODO(#12): say it to the issue\n"}).empty());
   EXPECT_TRUE(CheckFile({"db/migrations/1.sql", "CREATE TABLE t (\n  a INTEGER NOT NULL\n) STRICT;\n"}).empty());
