@@ -67,11 +67,11 @@ def units_with(wanted):
     return units
 
 
-def diagnostics(units, arguments):
+def diagnostics(units, includes=(), warnings=()):
     """What clang prints for all units, and whether it accepts each."""
     def read(unit):
         path, flags = unit
-        ran = subprocess.run(["clang++-14", "-fsyntax-only", "-fno-caret-diagnostics", *arguments, *flags, *WARNINGS, path],
+        ran = subprocess.run(["clang++-14", "-fsyntax-only", "-fno-caret-diagnostics", *includes, *flags, *WARNINGS, *warnings, path],
                              cwd=ROOT, capture_output=True, text=True)
         return ran.stderr.replace(f"{ROOT}/", ""), ran.returncode == 0
     units = sorted(units, key=lambda unit: -len(headers_of(unit[0])))  # the largest first, so that none is left for the end
@@ -107,7 +107,7 @@ def changed(text, pattern, new):
 
 def check():
     units = units_with(uses_mutex)
-    output, is_accepted = diagnostics(units, ["-Werror"])
+    output, is_accepted = diagnostics(units, warnings=["-Werror"])
     print(output, end="")
     print(f"-- thread-safety: {len(units)} units, {output.count(' error: ')} errors")
     return is_accepted
@@ -119,10 +119,10 @@ def unlocked_is_refused():
     text = text.replace(lock, re.sub(r"VF_THREAD_ATTRIBUTE\((?:[^()]|\([^()]*\))*\)", "", lock))
     units = units_with(uses_mutex)
     with tempfile.TemporaryDirectory() as folder:
-        output, _ = diagnostics(units, ["-Wthread-safety-verbose", with_mutex(folder, text)])
+        output, _ = diagnostics(units, [with_mutex(folder, text)], ["-Wthread-safety-verbose"])
     if errors := re.findall(r".*\berror: .*", output):
         sys.exit("\n".join(errors))
-    declared = {(path, int(line)) for path, line in re.findall(r"(\S+?):(\d+):\d+: note: Guarded_by declared here", output)}
+    declared = {(path, int(line)) for path, line in re.findall(r"(\S+?):(\d+):\d+: note: guarded_by declared here", output)}
     # clang adds that note to a plain access alone, so the others count by name in the files that see the declaration.
     named = set(re.findall(r"(\S+?):\d+:\d+: warning: (?:passing variable|passing the value that|reading the value pointed to by|"
                            r"writing the value pointed to by) '(\w+)'", output))
