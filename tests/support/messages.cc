@@ -129,7 +129,7 @@ std::string CompareWithGoldenMessage(absl::string_view text, const std::vector<s
   for (size_t i = 0; i < varying.size(); ++i) {
     message = absl::StrReplaceAll(message, {{varying[i], absl::StrCat("<", i + 1, ">")}});
   }
-  static const auto* const temporary = new std::regex(absl::StrCat(testing::TempDir(), R"([^\s/":,;)']+)"));
+  static const auto* const temporary = new std::regex(absl::StrCat(testing::TempDir(), R"(/*[^\s/":,;)']+)"));
   static const auto* const port = new std::regex(R"((127\.0\.0\.1|localhost|\[::1\]):\d+)");
   message = std::regex_replace(message, *temporary, "<tmp>");
   message = std::regex_replace(message, *port, "$1:<port>");
