@@ -1,7 +1,7 @@
 """The small llamas. From recipes/:
 
-    python -m llama train CONFIG.toml --out DIR [--start CHECKPOINT] [--device cuda:0]   trains, continues a checkpoint or resumes; one thread
-    python -m llama export CONFIG.toml --out DIR TARGET  the state of a run as a checkpoint with its `training` block
+    python -m llama train CONFIG.toml ARM STAGE --out DIR [--start CHECKPOINT] [--device cuda:0]   trains, continues a checkpoint or resumes; one thread
+    python -m llama export CONFIG.toml ARM STAGE --out DIR TARGET  the state of a run as a checkpoint with its `training` block
     python -m llama evaluate DIR .. --lengths 2048       accuracy on the native tasks, by this directory's own questions
     python -m llama fold SOURCE TARGET [--temperatures FILE.json]   constant temperatures into W_q: an ordinary checkpoint
     python -m llama unfold SOURCE TARGET --temperature 0.4          the same function as a checkpoint with constant t
@@ -20,6 +20,8 @@ def parse() -> argparse.Namespace:
     for name in ("train", "export"):
         command = commands.add_parser(name)
         command.add_argument("config", type=pathlib.Path)
+        command.add_argument("arm", help="a row of llama/arms.py")
+        command.add_argument("stage", help="a name of the file's stages")
         command.add_argument("--out", type=pathlib.Path, required=True)
         command.add_argument("--save-seconds", type=float, default=120)
         if name == "export":
@@ -53,10 +55,11 @@ def main() -> None:
     if options.command in ("train", "export"):
         from llama import run, train
 
+        config = run.read(options.config, options.arm, options.stage)
         if options.command == "train":
-            train.Trainer(run.read(options.config), options.out, options.start, options.device).train(options.save_seconds)
+            train.Trainer(config, options.out, options.start, options.device).train(options.save_seconds)
         else:
-            train.Trainer(run.read(options.config), options.out).export(options.target)
+            train.Trainer(config, options.out).export(options.target)
     elif options.command == "evaluate":
         from llama import data, evaluate
 

@@ -6,7 +6,6 @@ import math
 import os
 import pathlib
 import subprocess
-import tomllib
 
 import numpy as np
 import pytest
@@ -169,27 +168,34 @@ def test_bad_settings_are_refused() -> None:
             make()
 
 
-def test_every_configuration_file_is_a_run() -> None:
-    files = sorted(run.CONFIGS.glob("*.toml"))
-    runs = [run.read(f) for f in files if not f.stem.endswith("plan")]
-    assert len(runs) >= 3 and {r.seed for r in runs} and all(r.plan.steps > 0 for r in runs)
+def test_stages_of_the_shipped_models() -> None:
+    runs = [run.read(run.SHIPPED, arm, stage) for stage in run.stages(run.SHIPPED) for arm in ("baseline", "focal", "tau-causal")]
+    assert len(runs) == 24 and [r.plan.continues for r in runs] == 3 * [False] + 21 * [True]
+    assert [r.plan for r in runs[::3]] == [r.plan for r in runs[1::3]] and len({r.seed for r in runs}) == 8
+    # The shipped models' tokens: the sum over the stages.
+    trained = json.loads((ROOT / "models/focal-constant/config.json").read_text())["training"]
+    assert trained["tokens"] == sum(p.steps * p.rows * p.length for r in runs[1::3] for p in r.plan.phases)
+    assert (trained["arm"], trained["seed"], trained["context_length"]) == (runs[-2].arm, runs[-2].seed, 2304)
     one = runs[0].plan
     assert one.rate_at(0) < one.rate_at(one.warmup) and one.rate_at(one.steps - 1) < 0.02 * one.learning_rate
 
 
-TINY_PLAN = """
+TINY_STAGE = """
+[[stages]]
+name = "first"
+seed = 5
 learning_rate = 0.001
 muon_factor = 2.0
 warmup = 2
 points = [[0.5, 1.0], [1.0, 0.0]]
-[[phases]]
+[[stages.phases]]
 steps = 3
 rows = 5
 length = 64
 mix = {recall_kv = 1, icl_labels = 1, rag_facts = 1, longqa_story = 1, copy = 1}
 data_options = {easy = 0.5, bridge = 0.5, friend = 1.0, hop = 1.0, documents = [2, 3], alike = 0.5}
 hop_loss = 0.5
-[[phases]]
+[[stages.phases]]
 steps = 3
 rows = 2
 length = 96
@@ -197,10 +203,9 @@ mix = {rag_facts = 1}
 """
 
 
-def tiny(path: pathlib.Path, arm: str) -> run.Run:
-    (path / "plan.toml").write_text(TINY_PLAN)
-    (path / "run.toml").write_text(f'arm = "{arm}"\nseed = 5\nplan = "plan.toml"\n')
-    return run.read(path / "run.toml")
+def tiny(path: pathlib.Path, arm: str, stages: str = TINY_STAGE, stage: str = "first") -> run.Run:
+    (path / "run.toml").write_text(stages)
+    return run.read(path / "run.toml", arm, stage)
 
 
 @pytest.mark.parametrize("arm", ["focal", "tau-causal"])
@@ -228,20 +233,19 @@ def test_a_resumed_run_equals_an_uninterrupted_one(arm: str, tmp_path: pathlib.P
 def test_a_run_continues_a_checkpoint(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the weights and the tokens of the first stage, with the heads of llama/moves.py; then from its own state."""
     monkeypatch.setattr(moves, "SEPARATION_STEPS", 2)
-    tiny(tmp_path, "tau-causal")
-    (tmp_path / "second.toml").write_text('arm = "tau-causal"\nseed = 6\nplan = "second_plan.toml"\n')
-    (tmp_path / "second_plan.toml").write_text("continues = true\nlast_move_heads = true\n" + TINY_PLAN.replace("hop_loss", "move_loss").replace("longqa_story = 1", "longqa_story = 3"))
-    config = run.read(tmp_path / "second.toml")
-    (tmp_path / "incomplete.toml").write_text("last_move_heads = true\n" + TINY_PLAN)
-    with pytest.raises(ValueError, match="continues = true"):
-        run.read_plan(tmp_path / "incomplete.toml")
-    start_from = train.Trainer(run.read(tmp_path / "run.toml"), tmp_path / "first")
+    second = TINY_STAGE.replace("hop_loss", "move_loss").replace("longqa_story = 1", "longqa_story = 3")
+    second = second.replace('"first"', '"second"').replace("seed = 5", "seed = 6\nlast_move_heads = true")
+    first = tiny(tmp_path, "tau-causal", TINY_STAGE + second)
+    config = run.read(tmp_path / "run.toml", "tau-causal", "second")
+    with pytest.raises(ValueError, match="the first stage"):
+        tiny(tmp_path, "tau-causal", second, "second")
+    start_from = train.Trainer(first, tmp_path / "first")
     start_from.one_step()
     start_from.export(tmp_path / "start")
     with pytest.raises(ValueError, match="they need it"):
         train.Trainer(config, tmp_path / "second")
     with pytest.raises(ValueError, match="--start is for"):
-        train.Trainer(run.read(tmp_path / "run.toml"), tmp_path / "other", tmp_path / "start")
+        train.Trainer(first, tmp_path / "other", tmp_path / "start")
     trainer = train.Trainer(config, tmp_path / "second", tmp_path / "start")
     changed = {k for k, v in trainer.net.state_dict().items() if not v.equal(start_from.net.state_dict()[k])}
     projections = {f"layers.{layer}.self_attn.{x}_proj.weight" for layer in (1, 2) for x in "qkvo"}
@@ -366,19 +370,13 @@ def test_the_product_gives_the_same_bits_folded(tmp_path: pathlib.Path) -> None:
     assert found[0] == found[1] != found[2] and len(found[0]) > 3
 
 
-def test_plan_of_the_shipped_models_is_one_for_all() -> None:
-    for stage in ("shipped", "moves", "planted", "long", "full", "names", "facts", "extended"):
-        files = [f for f in run.CONFIGS.glob(f"{stage}-*.toml") if not f.stem.endswith("plan")]
-        plans = {tomllib.loads(f.read_text())["plan"] for f in files}
-        assert len(plans) == len({run.read(f).seed for f in files}) == 1
-        assert {run.read(f).arm for f in files} >= {"baseline", "focal", "tau-causal"}
-
-
 def test_configurations_refuse_unknown_keys(tmp_path: pathlib.Path) -> None:
-    tiny(tmp_path, "focal")
-    (tmp_path / "run.toml").write_text('arm = "focal"\nseed = 5\nplan = "plan.toml"\ntypo = 1\n')
-    with pytest.raises(ValueError, match="unknown keys: typo"):
-        run.read(tmp_path / "run.toml")
+    for stages, arm, stage, words in (
+        ("typo = 1\n" + TINY_STAGE, "focal", "first", "unknown keys: typo"), (TINY_STAGE, "typo", "first", "no arm 'typo'"),
+        (TINY_STAGE, "focal", "second", "no stage 'second' but first"), (TINY_STAGE + "typo = 1\n", "focal", "first", "unknown keys: typo"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            tiny(tmp_path, arm, stages, stage)
 
 
 def test_config_json_round_trips() -> None:

@@ -1,4 +1,4 @@
-"""One TOML file a run: an arm, a seed and the plan that all arms share. Unknown keys are refused by name."""
+"""One TOML file a model: its stages of training, each of which every arm runs. Unknown keys are refused by name."""
 
 import dataclasses
 import pathlib
@@ -8,7 +8,7 @@ from typing import Any
 from llama import arms, data
 from llama.config import Config
 
-CONFIGS = pathlib.Path(__file__).parent / "configs"
+SHIPPED = pathlib.Path(__file__).parent / "configs/shipped.toml"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         if (self.last_move_heads or self.prior_place_gain is not None or self.renew_names) and not self.continues:
-            raise ValueError("last_move_heads, prior_place_gain and renew_names are for plans with continues = true")
+            raise ValueError("last_move_heads, prior_place_gain and renew_names change a checkpoint; the first stage has none")
 
     @property
     def steps(self) -> int:
@@ -94,8 +94,7 @@ def build(kind: Any, values: dict[str, Any]) -> Any:
     return kind(**values)
 
 
-def read_plan(path: pathlib.Path) -> Plan:
-    raw = tomllib.loads(path.read_text())
+def build_plan(raw: dict[str, Any]) -> Plan:
     phases = []
     for values in raw.pop("phases"):
         data_options = {k: tuple(v) if isinstance(v, list) else v for k, v in values.pop("data_options", {}).items()}
@@ -105,11 +104,21 @@ def read_plan(path: pathlib.Path) -> Plan:
     return plan
 
 
-def read(path: pathlib.Path) -> Run:
-    """`plan` is a file beside this one; `shape` are keys of llama/config.py, its trained length that of the longest phase."""
+def stages(path: pathlib.Path) -> list[str]:
+    return [stage["name"] for stage in tomllib.loads(path.read_text())["stages"]]
+
+
+def read(path: pathlib.Path, arm: str, stage: str) -> Run:
+    """Keys above `stages` are of every stage. `shape` are keys of llama/config.py; the trained length is that of the longest phase. All
+    stages but the first continue the one before."""
     raw = tomllib.loads(path.read_text())
-    plan = read_plan(path.parent / raw.pop("plan"))
-    shape = {"trained_context_length": max(p.length for p in plan.phases)} | raw.pop("shape", {})
-    run: Run = build(Run, raw | {"plan": plan, "shape": build(Config, shape)})
-    arms.named(run.arm)
-    return run
+    found = [(i, s) for i, s in enumerate(raw.pop("stages")) if s.pop("name") == stage]
+    if len(found) != 1:
+        raise ValueError(f"{path} has no stage {stage!r} but {', '.join(stages(path))}")
+    index, own = found[0]
+    values = raw | own
+    seed, shape = values.pop("seed"), values.pop("shape", {})
+    plan = build_plan(values | {"continues": index > 0})
+    shape = {"trained_context_length": max(p.length for p in plan.phases)} | shape
+    arms.named(arm)
+    return Run(arm, seed, plan, build(Config, shape))

@@ -28,7 +28,7 @@ class Trainer:
         arm = run.recipe
         self.file = out / "state.pt"
         if run.plan.continues != (start is not None) and not self.file.exists():
-            raise ValueError("--start is for plans with continues = true, and they need it")
+            raise ValueError("--start is for stages after the first, and they need it")
         torch.set_default_device("cpu")
         self.net = arms.make(arm, run.shape, run.seed, run.plan.structured)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
