@@ -64,6 +64,14 @@ INSERT INTO scores (
   (1, 'exact_match', 1.0);
 )";
 
+// Views of version 1, with fewer columns than now, and one that a user added.
+constexpr char kOldViews[] = R"(
+CREATE VIEW v_samples (job_id, answer) AS
+  SELECT cells.task, generations.answer FROM generations JOIN cells ON cells.cell_id = generations.cell_id;
+CREATE VIEW v_pairs (job_id) AS SELECT job_id FROM jobs;
+CREATE VIEW mine AS SELECT answer FROM v_samples;
+)";
+
 class MigrationTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -95,6 +103,14 @@ class MigrationTest : public ::testing::Test {
         all += "\n";
       }
     }
+    return all;
+  }
+  static std::string Views(const std::string& path) {
+    auto database = *sqlite::Database::Open(path, {.read_only = true});
+    auto statement =
+        *database->Prepare("SELECT sql FROM sqlite_schema WHERE type = 'view' AND name GLOB 'v_*' ORDER BY 1");
+    std::string all;
+    while (*statement.Step()) absl::StrAppend(&all, statement.Text(0), "\n");
     return all;
   }
   std::vector<std::string> Backups() const {
@@ -132,7 +148,6 @@ TEST_F(MigrationTest, AFileOfVersionOneKeepsItsRowsAndACopy) {
     EXPECT_EQ(reader->Job(1)->failed_count, 1);
     EXPECT_EQ(reader->Cells(1)->at(0).answered_count, 1);
     EXPECT_EQ(reader->Cells(1)->at(0).failed_count, 1);
-    EXPECT_EQ(reader->ScoresByLength(1)->size(), 1u);
     auto database = *sqlite::Database::Open(path_, {.read_only = true});
     EXPECT_EQ(database->QueryInt("SELECT depth * 1000 FROM samples WHERE sample_id = 1")->value_or(0), 250);
     ASSERT_TRUE((*writer)->RecoverInterruptedJobs().ok());
@@ -166,7 +181,10 @@ TEST_F(MigrationTest, AFileOfEachVersionKeepsItsRowsAndACopy) {
   std::sort(files.begin(), files.end());
   ASSERT_EQ(std::ssize(files), kSchemaVersion);
   const std::string before = Rows(path_);
-  for (int version = 2; version < kSchemaVersion; ++version) {
+  const std::string new_path = directory_.File("new.db");
+  ASSERT_TRUE(Writer::Open(new_path).ok());
+  ASSERT_THAT(Views(new_path), testing::HasSubstr("CREATE VIEW v_samples AS"));
+  for (int version = 1; version < kSchemaVersion; ++version) {
     SCOPED_TRACE(version);
     const std::string path = directory_.File(absl::StrCat("v", version, ".db"));
     std::filesystem::copy_file(path_, path);
@@ -176,6 +194,8 @@ TEST_F(MigrationTest, AFileOfEachVersionKeepsItsRowsAndACopy) {
         const absl::Status applied = database->Execute(testing_support::ReadFile(files[i]));
         ASSERT_TRUE(applied.ok()) << files[i] << ": " << applied;
       }
+      const absl::Status views = database->Execute(kOldViews);
+      ASSERT_TRUE(views.ok()) << views;
     }
     ASSERT_EQ(Version(path), version);
     auto writer = Writer::Open(path);
@@ -192,7 +212,10 @@ TEST_F(MigrationTest, AFileOfEachVersionKeepsItsRowsAndACopy) {
     EXPECT_EQ(old.model.function_json, std::nullopt);
     EXPECT_TRUE(FindModelDifference(old, old, /*allow_unrecorded=*/false).has_value());
     EXPECT_FALSE(FindModelDifference(old, old, /*allow_unrecorded=*/true).has_value());
+    EXPECT_EQ(Views(path), Views(new_path)) << "the newest text, whatever the file had";
     auto database = *sqlite::Database::Open(path, {.read_only = true});
+    EXPECT_EQ(database->QueryInt("SELECT count(answer) FROM mine")->value_or(-1), 1) << "a view of the user";
+    EXPECT_EQ(database->QueryInt("SELECT count(*) FROM v_samples WHERE is_truncated = 0")->value_or(-1), 2);
     EXPECT_TRUE(database->QuickCheck().ok());
     EXPECT_EQ(database->QueryInt("SELECT count(*) FROM pragma_foreign_key_check")->value_or(-1), 0);
   }

@@ -129,8 +129,8 @@ absl::Status MigrateSchema(sqlite::Database& database) {
                    sqlite::Transaction::Begin(database, sqlite::Transaction::Kind::kWrite));
   RETURN_IF_ERROR(database.SetApplicationId(kApplicationId));
   for (const EmbeddedFile& file : Embedded_Migrations()) {
-    const int64_t number = std::atoi(file.name);  // "0001_first_schema.sql"
-    if (number > found.version) RETURN_IF_ERROR(Annotate(database.Execute(file.data), file.name));
+    const int64_t number = std::atoi(file.name);  // "0001_first_schema.sql"; 0 of views.sql, the last one
+    if (number == 0 || number > found.version) RETURN_IF_ERROR(Annotate(database.Execute(file.data), file.name));
   }
   return transaction.Commit();
 }

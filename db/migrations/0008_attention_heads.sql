@@ -18,18 +18,4 @@ CREATE TABLE attention_heads (
   PRIMARY KEY (generation_id, layer, head)
 ) STRICT, WITHOUT ROWID;
 
-CREATE VIEW v_attention (
-  job_id, variant, task, context_length, sample_index, question_id, layer, head, scale, entropy, largest_weight,
-  first_mass, evidence_mass, distractor_mass, question_mass
-) AS
-SELECT variants.job_id, variants.name, samples.task, samples.context_length, samples.sample_index, samples.question_id,
-  attention_heads.layer, attention_heads.head, attention_heads.scale, attention_heads.entropy,
-  attention_heads.largest_weight, attention_heads.first_mass, attention_heads.evidence_mass,
-  attention_heads.distractor_mass, attention_heads.question_mass
-FROM attention_heads
-JOIN generations ON generations.generation_id = attention_heads.generation_id
-JOIN cells ON cells.cell_id = generations.cell_id
-JOIN variants ON variants.variant_id = cells.variant_id
-JOIN samples ON samples.sample_id = generations.sample_id;
-
 UPDATE schema_version SET version = 8, compatible_version = 1;
