@@ -42,61 +42,33 @@ absl::Status BadValue(const Flag& flag, const std::string& text, absl::string_vi
   return UsageError(absl::StrCat(Shown(flag), "=", text, ": must be ", wanted, Range(flag), "."));
 }
 
-template <typename Integer>
-auto ReadIntInto(Integer* target) {
-  return [target](const Flag& flag, const std::string& text) -> absl::Status {
-    int64_t value = 0;
-    if (!absl::SimpleAtoi(text, &value) || value < flag.low || value > flag.high) {
-      return BadValue(flag, text, "a whole number");
-    }
-    *target = value;
-    return absl::OkStatus();
-  };
-}
-
-template <typename Number>
-auto ReadDoubleInto(Number* target) {
-  return [target](const Flag& flag, const std::string& text) -> absl::Status {
-    const std::optional<double> value = ReadDouble(text);
-    if (!value.has_value() || *value < flag.low || *value > flag.high) return BadValue(flag, text, "a finite number");
-    *target = *value;
-    return absl::OkStatus();
-  };
-}
-
-template <typename String>
-auto ReadStringInto(String* target) {
-  return [target](const Flag& flag, const std::string& text) -> absl::Status {
-    if (!flag.choices.empty() && std::find(flag.choices.begin(), flag.choices.end(), text) == flag.choices.end()) {
-      return UsageError(absl::StrCat(Shown(flag), "=", text, ": must be one of ", absl::StrJoin(flag.choices, ", "),
-                                     Hint(text, flag.choices)));
-    }
-    *target = text;
-    return absl::OkStatus();
-  };
-}
-
-auto AppendStringTo(std::vector<std::string>* target) {
-  return [target](const Flag&, const std::string& text) -> absl::Status {
-    target->push_back(text);
-    return absl::OkStatus();
-  };
-}
-
-Flag Named(absl::string_view name, absl::string_view value, absl::string_view help) {
-  Flag flag;
-  flag.name = std::string(name);
-  flag.value = std::string(value);
-  flag.help = std::string(help);
-  return flag;
-}
-
 // `text` in lines of at most `width` columns, the later ones indented.
 std::string Wrap(absl::string_view text, size_t indent, size_t width) {
   return absl::StrJoin(WrapWords(text, width - indent), absl::StrCat("\n", std::string(indent, ' ')));
 }
 
 }  // namespace
+
+absl::Status ReadValue(const Flag& flag, const std::string& text, std::string* value) {
+  if (!flag.choices.empty() && std::find(flag.choices.begin(), flag.choices.end(), text) == flag.choices.end()) {
+    return UsageError(absl::StrCat(Shown(flag), "=", text, ": must be one of ", absl::StrJoin(flag.choices, ", "),
+                                   Hint(text, flag.choices)));
+  }
+  *value = text;
+  return absl::OkStatus();
+}
+
+absl::Status ReadValue(const Flag& flag, const std::string& text, int64_t* value) {
+  const bool is_number = absl::SimpleAtoi(text, value) && *value >= flag.low && *value <= flag.high;
+  return is_number ? absl::OkStatus() : BadValue(flag, text, "a whole number");
+}
+
+absl::Status ReadValue(const Flag& flag, const std::string& text, double* value) {
+  const std::optional<double> number = ReadDouble(text);
+  if (!number.has_value() || *number < flag.low || *number > flag.high) return BadValue(flag, text, "a finite number");
+  *value = *number;
+  return absl::OkStatus();
+}
 
 std::vector<std::string> SplitList(absl::string_view text) {
   std::vector<std::string> items;
@@ -117,80 +89,15 @@ FlagSet::FlagSet() { Section("Flags"); }
 
 void FlagSet::Section(absl::string_view title) { sections_.push_back({std::string(title), {}}); }
 
-Flag& FlagSet::Append(Flag flag) {
+Flag& FlagSet::Append(absl::string_view name, absl::string_view value, absl::string_view help,
+                      decltype(Flag::read) read) {
   sections_.back().flags.push_back(flags_.size());
-  return flags_.emplace_back(std::move(flag));
-}
-
-Flag& FlagSet::Add(absl::string_view name, bool* target, absl::string_view help) {
-  Flag flag = Named(name, "", help);
-  flag.read = [target](const Flag&, const std::string&) {
-    *target = true;
-    return absl::OkStatus();
-  };
-  return Append(std::move(flag));
-}
-
-Flag& FlagSet::Add(absl::string_view name, std::string* target, absl::string_view value, absl::string_view help) {
-  Flag flag = Named(name, value, help);
-  flag.read = ReadStringInto(target);
-  return Append(std::move(flag));
-}
-
-Flag& FlagSet::Add(absl::string_view name, std::optional<std::string>* target, absl::string_view value,
-                   absl::string_view help) {
-  Flag flag = Named(name, value, help);
-  flag.read = ReadStringInto(target);
-  return Append(std::move(flag));
-}
-
-Flag& FlagSet::Add(absl::string_view name, std::vector<std::string>* target, absl::string_view value,
-                   absl::string_view help) {
-  Flag flag = Named(name, value, help);
-  flag.repeatable = true;
-  flag.read = AppendStringTo(target);
-  return Append(std::move(flag));
-}
-
-Flag& FlagSet::Add(absl::string_view name, int64_t* target, absl::string_view value, absl::string_view help) {
-  Flag flag = Named(name, value, help);
-  flag.read = ReadIntInto(target);
-  return Append(std::move(flag));
-}
-
-Flag& FlagSet::Add(absl::string_view name, std::optional<int64_t>* target, absl::string_view value,
-                   absl::string_view help) {
-  Flag flag = Named(name, value, help);
-  flag.read = ReadIntInto(target);
-  return Append(std::move(flag));
-}
-
-Flag& FlagSet::Add(absl::string_view name, double* target, absl::string_view value, absl::string_view help) {
-  Flag flag = Named(name, value, help);
-  flag.read = ReadDoubleInto(target);
-  return Append(std::move(flag));
-}
-
-Flag& FlagSet::Add(absl::string_view name, std::optional<double>* target, absl::string_view value,
-                   absl::string_view help) {
-  Flag flag = Named(name, value, help);
-  flag.read = ReadDoubleInto(target);
-  return Append(std::move(flag));
-}
-
-Flag& FlagSet::AddPositional(absl::string_view name, std::string* target, absl::string_view help) {
-  Flag flag = Named(name, "", help);
-  flag.positional = true;
-  flag.read = ReadStringInto(target);
-  return Append(std::move(flag));
-}
-
-Flag& FlagSet::AddPositionals(absl::string_view name, std::vector<std::string>* target, absl::string_view help) {
-  Flag flag = Named(name, "", help);
-  flag.positional = true;
-  flag.repeatable = true;
-  flag.read = AppendStringTo(target);
-  return Append(std::move(flag));
+  Flag& flag = flags_.emplace_back();
+  flag.name = std::string(name);
+  flag.value = std::string(value);
+  flag.help = std::string(help);
+  flag.read = std::move(read);
+  return flag;
 }
 
 bool FlagSet::Seen(absl::string_view name) const {

@@ -15,10 +15,13 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "base/status_macros.h"
 
 namespace varifocal::client {
 
@@ -42,23 +45,45 @@ struct Flag {
   Flag& Among(std::vector<std::string> words) { return choices = std::move(words), *this; }
 };
 
+// Checks `text` against the flag's range or choices.
+absl::Status ReadValue(const Flag& flag, const std::string& text, std::string* value);
+absl::Status ReadValue(const Flag& flag, const std::string& text, int64_t* value);
+absl::Status ReadValue(const Flag& flag, const std::string& text, double* value);
+
 class FlagSet {
  public:
   FlagSet();
   FlagSet(const FlagSet&) = delete;
   FlagSet& operator=(const FlagSet&) = delete;
 
-  Flag& Add(absl::string_view name, bool* target, absl::string_view help);  // a switch
-  Flag& Add(absl::string_view name, std::string* target, absl::string_view value, absl::string_view help);
-  Flag& Add(absl::string_view name, std::optional<std::string>* target, absl::string_view value,
-            absl::string_view help);
-  Flag& Add(absl::string_view name, std::vector<std::string>* target, absl::string_view value, absl::string_view help);
-  Flag& Add(absl::string_view name, int64_t* target, absl::string_view value, absl::string_view help);
-  Flag& Add(absl::string_view name, std::optional<int64_t>* target, absl::string_view value, absl::string_view help);
-  Flag& Add(absl::string_view name, double* target, absl::string_view value, absl::string_view help);
-  Flag& Add(absl::string_view name, std::optional<double>* target, absl::string_view value, absl::string_view help);
-  Flag& AddPositional(absl::string_view name, std::string* target, absl::string_view help);
-  Flag& AddPositionals(absl::string_view name, std::vector<std::string>* target, absl::string_view help);
+  Flag& Add(absl::string_view name, bool* target, absl::string_view help) {  // a switch
+    return Append(name, "", help, [target](const Flag&, const std::string&) {
+      *target = true;
+      return absl::OkStatus();
+    });
+  }
+  // T: std::string, int64_t, double, one of them optional, or std::vector<std::string> for a repeatable flag.
+  template <typename T>
+  Flag& Add(absl::string_view name, T* target, absl::string_view value, absl::string_view help) {
+    Flag& flag = Append(name, value, help, [target](const Flag& of, const std::string& text) -> absl::Status {
+      if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+        target->push_back(text);
+      } else {
+        typename decltype(std::optional(*target))::value_type read{};  // T itself where it is not optional
+        RETURN_IF_ERROR(ReadValue(of, text, &read));
+        *target = std::move(read);
+      }
+      return absl::OkStatus();
+    });
+    flag.repeatable = std::is_same_v<T, std::vector<std::string>>;
+    return flag;
+  }
+  template <typename T>  // std::string, or a vector of them for all that follow
+  Flag& AddPositional(absl::string_view name, T* target, absl::string_view help) {
+    Flag& flag = Add(name, target, "", help);
+    flag.positional = true;
+    return flag;
+  }
 
   // Flags added after this call are listed under `title` in --help.
   void Section(absl::string_view title);
@@ -75,7 +100,7 @@ class FlagSet {
   std::vector<std::string> Names() const;  // with their dashes, --help included
 
  private:
-  Flag& Append(Flag flag);
+  Flag& Append(absl::string_view name, absl::string_view value, absl::string_view help, decltype(Flag::read) read);
 
   struct SectionOf {
     std::string title;

@@ -16,7 +16,7 @@ namespace {
 class Merge : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
-    flags.AddPositionals("SHARD.db", &shards_, "the databases of the shards, in any order").Required();
+    flags.AddPositional("SHARD.db", &shards_, "the databases of the shards, in any order").Required();
     flags.Add("out", &out_, "PATH", "the database to create; it must not exist").Required();
     flags.Add("allow-missing", &options_.allow_missing, "join although shards are missing; the job is incomplete then");
     flags.Add("allow-mixed", &options_.allow_mixed,
