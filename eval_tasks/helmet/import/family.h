@@ -50,11 +50,10 @@ struct Sources {
 using RowSink = std::function<absl::Status(ImportedRow row)>;
 
 struct Prompting {
-  std::string kind;  // of the measures
-  std::string user_template;
-  std::string system_template;
+  std::string kind;   // of the measures
+  std::string texts;  // TEXTS.user and TEXTS.system are upstream's templates
   std::string separator;
-  std::vector<std::string> metrics;  // the first is upstream's headline metric, unless it needs a judge model
+  std::vector<std::string> measures;  // the first is upstream's headline measure, unless it needs a judge model
 };
 
 struct FamilyInfo {
@@ -62,7 +61,7 @@ struct FamilyInfo {
   bool (*matches)(const std::string& dataset);
   // The dataset's name without its length-dependent part: the task's name.
   std::string (*task_name)(const std::string& dataset);
-  absl::StatusOr<Prompting> (*prompting)(const ConfigEntry& entry, const Sources& sources);
+  absl::StatusOr<Prompting> (*prompting)(const ConfigEntry& entry);
   absl::Status (*import)(const ConfigEntry& entry, Sources& sources, const RowSink& sink);
 };
 

@@ -38,12 +38,7 @@ std::string NameWithoutShots(const std::string& dataset) {
   return dataset.substr(0, dataset.rfind('_', shots));
 }
 
-absl::StatusOr<Prompting> IclPrompting(const ConfigEntry&, const Sources& sources) {
-  Prompting prompting = {"icl", "", "", "\n", {"helmet/icl/exact_match"}};
-  ASSIGN_OR_RETURN(prompting.user_template, sources.texts->Text("icl.user"));
-  ASSIGN_OR_RETURN(prompting.system_template, sources.texts->Text("icl.system"));
-  return prompting;
-}
+absl::StatusOr<Prompting> IclPrompting(const ConfigEntry&) { return Prompting{"icl", "icl", "\n", {"exact_match"}}; }
 
 struct LabelledText {
   std::string text;

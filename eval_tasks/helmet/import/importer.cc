@@ -199,6 +199,19 @@ class Importer {
     return entries;
   }
 
+  absl::Status ReadPrompting(const ConfigEntry& entry, const FamilyInfo& family, TaskIndex* settings,
+                             std::vector<std::string>* metrics) const {
+    ASSIGN_OR_RETURN(const Prompting prompting, family.prompting(entry));
+    ASSIGN_OR_RETURN(settings->user_template, sources_.texts->Text(prompting.texts + ".user"));
+    ASSIGN_OR_RETURN(settings->system_template, sources_.texts->Text(prompting.texts + ".system"));
+    settings->kind = prompting.kind;
+    settings->separator = prompting.separator;
+    for (const std::string& measure : prompting.measures) {
+      metrics->push_back(absl::StrCat("helmet/", prompting.kind, "/", measure));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status ImportEntry(const ConfigEntry& entry) {
     const std::string place = absl::StrCat(entry.config, ": ", entry.dataset, " at ", entry.input_max_length);
     const FamilyInfo* family = FindFamily(entry.dataset);
@@ -210,16 +223,12 @@ class Importer {
       result_.problems.push_back(absl::StrCat(place, ": ", wrong));
       return absl::OkStatus();
     }
-    const absl::StatusOr<Prompting> prompting = family->prompting(entry, sources_);
-    if (!prompting.ok()) {
-      result_.problems.push_back(absl::StrCat(place, ": ", prompting.status().message()));
+    TaskIndex settings;
+    std::vector<std::string> metrics;
+    if (const absl::Status status = ReadPrompting(entry, *family, &settings, &metrics); !status.ok()) {
+      result_.problems.push_back(absl::StrCat(place, ": ", status.message()));
       return absl::OkStatus();
     }
-    TaskIndex settings;
-    settings.kind = prompting->kind;
-    settings.user_template = prompting->user_template;
-    settings.system_template = prompting->system_template;
-    settings.separator = prompting->separator;
     settings.chat = entry.chat;
     settings.system_message = entry.system_message;
     if (entry.stop_newline || (options_.stop_at_newline && entry.stop_new_line)) settings.stop_strings = {"\n"};
@@ -227,7 +236,7 @@ class Importer {
         {"shots", entry.shots}, {"seed", entry.seed}, {"profile", options_.stop_at_newline ? "newline" : "published"}};
     settings.settings["max_test_samples"] = OrNull(entry.max_test_samples);
     const std::string name = TaskFor(entry, TaskName(*family, entry.dataset), settings);
-    AddToSuite(entry, name, *prompting);
+    AddToSuite(entry, name, std::move(metrics));
     TaskIndex& index = indices_.emplace(name, std::move(settings)).first->second;
     const auto [place_of_length, is_new] = index.lengths.try_emplace(entry.input_max_length);
     if (!is_new) return absl::OkStatus();  // duplicate of another configuration's run
@@ -258,13 +267,13 @@ class Importer {
     }
   }
 
-  void AddToSuite(const ConfigEntry& entry, const std::string& name, const Prompting& prompting) {
+  void AddToSuite(const ConfigEntry& entry, const std::string& name, std::vector<std::string> metrics) {
     const std::string suite = SuiteName(entry.config);
     suite_lengths_[suite].insert(entry.input_max_length);
     std::vector<SuiteTask>& tasks = suites_[suite];
     const bool is_known =
         std::any_of(tasks.begin(), tasks.end(), [&](const SuiteTask& task) { return task.name == name; });
-    if (!is_known) tasks.push_back({name, entry.chat, prompting.metrics});
+    if (!is_known) tasks.push_back({name, entry.chat, std::move(metrics)});
   }
 
   absl::Status WriteRows(const ConfigEntry& entry, const FamilyInfo& family, const std::string& name,

@@ -122,15 +122,8 @@ absl::StatusOr<std::vector<size_t>> FirstShuffled(size_t row_count, uint32_t see
 
 bool IsNarrativeQa(const std::string& dataset) { return absl::StrContains(dataset, "narrativeqa"); }
 
-absl::StatusOr<Prompting> NarrativeQaPrompting(const ConfigEntry&, const Sources& sources) {
-  Prompting prompting = {"default",
-                         "",
-                         "",
-                         "\n",
-                         {"helmet/default/rougeL_f1", "helmet/default/f1", "helmet/default/substring_exact_match"}};
-  ASSIGN_OR_RETURN(prompting.user_template, sources.texts->Text("narrativeqa.user"));
-  ASSIGN_OR_RETURN(prompting.system_template, sources.texts->Text("narrativeqa.system"));
-  return prompting;
+absl::StatusOr<Prompting> NarrativeQaPrompting(const ConfigEntry&) {
+  return Prompting{"default", "narrativeqa", "\n", {"rougeL_f1", "f1", "substring_exact_match"}};
 }
 
 absl::StatusOr<std::vector<std::string>> AnswerTexts(const RowView& row) {
@@ -213,17 +206,15 @@ absl::StatusOr<const InfBenchPart*> PartOf(const ConfigEntry& entry) {
   return absl::InvalidArgumentError(absl::StrCat("upstream has no InfiniteBench task for \"", entry.dataset, "\""));
 }
 
-absl::StatusOr<Prompting> InfBenchPrompting(const ConfigEntry& entry, const Sources& sources) {
+absl::StatusOr<Prompting> InfBenchPrompting(const ConfigEntry& entry) {
   ASSIGN_OR_RETURN(const InfBenchPart* part, PartOf(entry));
-  Prompting prompting = {"default", "", "", "\n\n", {"helmet/default/rougeL_f1", "helmet/default/f1"}};
+  Prompting prompting = {"default", part->texts, "\n\n", {"rougeL_f1", "f1"}};
   if (absl::StrContains(part->name, "choice")) {
     prompting.kind = "infbench_choice";
-    prompting.metrics = {"helmet/infbench_choice/exact_match"};
+    prompting.measures = {"exact_match"};
   } else if (absl::StrContains(part->name, "sum")) {
-    prompting.metrics = {"helmet/default/rougeLsum_f1", "helmet/default/rougeL_f1"};
+    prompting.measures = {"rougeLsum_f1", "rougeL_f1"};
   }
-  ASSIGN_OR_RETURN(prompting.user_template, sources.texts->Text(absl::StrCat(part->texts, ".user")));
-  ASSIGN_OR_RETURN(prompting.system_template, sources.texts->Text(absl::StrCat(part->texts, ".system")));
   return prompting;
 }
 
@@ -327,12 +318,8 @@ absl::Status ImportInfBench(const ConfigEntry& entry, Sources& sources, const Ro
 
 bool IsMultiLexSum(const std::string& dataset) { return absl::StrContains(dataset, "multi_lexsum"); }
 
-absl::StatusOr<Prompting> MultiLexSumPrompting(const ConfigEntry&, const Sources& sources) {
-  Prompting prompting = {
-      "multi_lexsum", "", "", "\n\n", {"helmet/multi_lexsum/rougeLsum_f1", "helmet/multi_lexsum/rougeL_f1"}};
-  ASSIGN_OR_RETURN(prompting.user_template, sources.texts->Text("multi_lexsum.user"));
-  ASSIGN_OR_RETURN(prompting.system_template, sources.texts->Text("multi_lexsum.system"));
-  return prompting;
+absl::StatusOr<Prompting> MultiLexSumPrompting(const ConfigEntry&) {
+  return Prompting{"multi_lexsum", "multi_lexsum", "\n\n", {"rougeLsum_f1", "rougeL_f1"}};
 }
 
 constexpr const char* kShortSummary = "summary/short";

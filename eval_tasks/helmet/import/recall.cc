@@ -13,12 +13,8 @@ namespace {
 
 bool IsJsonKv(const std::string& dataset) { return dataset == "json_kv"; }
 
-absl::StatusOr<Prompting> JsonKvPrompting(const ConfigEntry&, const Sources& sources) {
-  Prompting prompting = {
-      "json_kv", "", "", "\n", {"helmet/json_kv/substring_exact_match", "helmet/json_kv/exact_match"}};
-  ASSIGN_OR_RETURN(prompting.user_template, sources.texts->Text("json_kv.user"));
-  ASSIGN_OR_RETURN(prompting.system_template, sources.texts->Text("json_kv.system"));
-  return prompting;
+absl::StatusOr<Prompting> JsonKvPrompting(const ConfigEntry&) {
+  return Prompting{"json_kv", "json_kv", "\n", {"substring_exact_match", "exact_match"}};
 }
 
 absl::StatusOr<std::string> JsonKvDemos(const RowView& row, const Template& form, int shots) {
@@ -75,18 +71,16 @@ std::string RulerTexts(const std::string& dataset) {
   return "";
 }
 
-absl::StatusOr<Prompting> RulerPrompting(const ConfigEntry& entry, const Sources& sources) {
+absl::StatusOr<Prompting> RulerPrompting(const ConfigEntry& entry) {
   const std::string texts = RulerTexts(entry.dataset);
   if (texts.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("upstream has no RULER subtask for \"", entry.dataset, "\""));
   }
-  Prompting prompting = {"ruler", "", "", "\n", {"helmet/ruler/ruler_recall"}};
+  Prompting prompting = {"ruler", texts, "\n", {"ruler_recall"}};
   if (absl::StrContains(entry.dataset, "qa")) {
     prompting.kind = "default";
-    prompting.metrics = {"helmet/default/substring_exact_match", "helmet/default/exact_match"};
+    prompting.measures = {"substring_exact_match", "exact_match"};
   }
-  ASSIGN_OR_RETURN(prompting.user_template, sources.texts->Text(texts + ".user"));
-  ASSIGN_OR_RETURN(prompting.system_template, sources.texts->Text(texts + ".system"));
   return prompting;
 }
 

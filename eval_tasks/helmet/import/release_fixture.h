@@ -132,7 +132,8 @@ class DatasetTest : public ReleaseTest {
   absl::Status Import(const ConfigEntry& entry) {
     rows_.clear();
     const FamilyInfo& family = *FindFamily(entry.dataset);
-    RETURN_IF_ERROR(family.prompting(entry, sources_).status());
+    ASSIGN_OR_RETURN(const Prompting prompting, family.prompting(entry));
+    for (const char* part : {".user", ".system"}) RETURN_IF_ERROR(texts_.Text(prompting.texts + part).status());
     return family.import(entry, sources_, [&](ImportedRow row) {
       rows_.push_back(std::move(row));
       return on_row_();

@@ -26,15 +26,8 @@ bool IsQa(const std::string& dataset) {
          absl::StrContains(dataset, "triviaqa");
 }
 
-absl::StatusOr<Prompting> QaPrompting(const ConfigEntry&, const Sources& sources) {
-  Prompting prompting = {"default",
-                         "",
-                         "",
-                         "\n",
-                         {"helmet/default/substring_exact_match", "helmet/default/exact_match", "helmet/default/f1"}};
-  ASSIGN_OR_RETURN(prompting.user_template, sources.texts->Text("qa.user"));
-  ASSIGN_OR_RETURN(prompting.system_template, sources.texts->Text("qa.system"));
-  return prompting;
+absl::StatusOr<Prompting> QaPrompting(const ConfigEntry&) {
+  return Prompting{"default", "qa", "\n", {"substring_exact_match", "exact_match", "f1"}};
 }
 
 // The passages of a row, joined as upstream joins them.
@@ -188,11 +181,8 @@ absl::Status ImportQa(const ConfigEntry& entry, Sources& sources, const RowSink&
 
 bool IsRerank(const std::string& dataset) { return absl::StrContains(dataset, "msmarco"); }
 
-absl::StatusOr<Prompting> RerankPrompting(const ConfigEntry&, const Sources& sources) {
-  Prompting prompting = {"rerank", "", "", "\n", {"helmet/rerank/NDCG@10", "helmet/rerank/MRR"}};
-  ASSIGN_OR_RETURN(prompting.user_template, sources.texts->Text("msmarco.user"));
-  ASSIGN_OR_RETURN(prompting.system_template, sources.texts->Text("msmarco.system"));
-  return prompting;
+absl::StatusOr<Prompting> RerankPrompting(const ConfigEntry&) {
+  return Prompting{"rerank", "msmarco", "\n", {"NDCG@10", "MRR"}};
 }
 
 // Ids by descending label, ties in file order, joined by " > "; and the labels.
@@ -323,16 +313,14 @@ bool IsAlce(const std::string& dataset) { return absl::StrContains(dataset, "alc
 
 bool IsQampari(const ConfigEntry& entry) { return absl::StrContains(entry.dataset, "qampari"); }
 
-absl::StatusOr<Prompting> AlcePrompting(const ConfigEntry& entry, const Sources& sources) {
-  Prompting prompting = {"alce_asqa", "", "", "\n\n", {"helmet/alce_asqa/str_em", "helmet/alce_asqa/str_hit"}};
+absl::StatusOr<Prompting> AlcePrompting(const ConfigEntry& entry) {
+  Prompting prompting = {"alce_asqa", "alce", "\n\n", {"str_em", "str_hit"}};
   if (IsQampari(entry)) {
     prompting.kind = "alce_qampari";
-    prompting.metrics = {"helmet/alce_qampari/qampari_rec_top5", "helmet/alce_qampari/qampari_f1_top5"};
+    prompting.measures = {"qampari_rec_top5", "qampari_f1_top5"};
   } else if (!absl::StrContains(entry.dataset, "asqa")) {
     return absl::InvalidArgumentError(absl::StrCat("upstream has no scorer for \"", entry.dataset, "\""));
   }
-  ASSIGN_OR_RETURN(prompting.user_template, sources.texts->Text("alce.user"));
-  ASSIGN_OR_RETURN(prompting.system_template, sources.texts->Text("alce.system"));
   return prompting;
 }
 
