@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/files.h"
+#include "client/page_tokens.h"
 #include "client/usage.h"
 #include "wire/channel.h"
 
@@ -96,6 +97,19 @@ absl::Status FromGrpc(const grpc::Status& status) {
     message = absl::StrCat("The daemon is no longer reachable or not ready: ", message);
   }
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), message);
+}
+
+absl::Status EachModel(Daemon& daemon, const std::function<absl::Status(const v1::Model&)>& use) {
+  v1::ListModelsRequest request;
+  PageTokens tokens;
+  for (bool has_more = true; has_more;) {
+    ASSIGN_OR_RETURN(const v1::ListModelsResponse page,
+                     Call(daemon.inference(), &v1::Inference::Stub::ListModels, request));
+    for (const v1::Model& model : page.models()) RETURN_IF_ERROR(use(model));
+    request.set_page_token(page.next_page_token());
+    ASSIGN_OR_RETURN(has_more, tokens.HasNext(page.next_page_token(), page.models_size()));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace varifocal::client

@@ -7,6 +7,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -57,5 +58,8 @@ absl::StatusOr<Response> Call(Stub& stub, grpc::Status (Stub::*method)(grpc::Cli
   if (!status.ok()) return FromGrpc(status);
   return response;
 }
+
+// Calls `use` with every model of the daemon, page by page.
+absl::Status EachModel(Daemon& daemon, const std::function<absl::Status(const v1::Model&)>& use);
 
 }  // namespace varifocal::client

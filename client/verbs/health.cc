@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/daemon.h"
-#include "client/page_tokens.h"
 #include "client/rows.h"
 #include "client/verb.h"
 
@@ -89,21 +88,11 @@ class Health : public Command {
           check(service, [&](const auto& deadline) { return CheckService(daemon->channel(), service, deadline); }));
     }
     if (!services_only_) {
-      v1::ListModelsRequest request;
-      PageTokens tokens;
-      bool has_more = false;
-      do {
-        ASSIGN_OR_RETURN(const v1::ListModelsResponse page,
-                         Call(daemon->inference(), &v1::Inference::Stub::ListModels, request));
-        for (const v1::Model& model : page.models()) {
-          if (model.state() == v1::Model::LOADING) continue;
-          RETURN_IF_ERROR(check(model.name(), [&](const auto& deadline) {
-            return AskModel(daemon->inference(), model.name(), deadline);
-          }));
-        }
-        request.set_page_token(page.next_page_token());
-        ASSIGN_OR_RETURN(has_more, tokens.HasNext(page.next_page_token(), page.models_size()));
-      } while (has_more);
+      RETURN_IF_ERROR(EachModel(*daemon, [&](const v1::Model& model) {
+        if (model.state() == v1::Model::LOADING) return absl::OkStatus();
+        return check(model.name(),
+                     [&](const auto& deadline) { return AskModel(daemon->inference(), model.name(), deadline); });
+      }));
     }
     RETURN_IF_ERROR(rows.Finish());
     return all_serve ? ExitCode::kDone : ExitCode::kFailed;

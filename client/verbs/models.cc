@@ -10,7 +10,6 @@
 #include "base/status_macros.h"
 #include "client/daemon.h"
 #include "client/models.h"
-#include "client/page_tokens.h"
 #include "client/rows.h"
 #include "client/verb.h"
 
@@ -122,16 +121,7 @@ class ShowModels : public Command {
       ASSIGN_OR_RETURN(const v1::Model model, Call(daemon->inference(), &v1::Inference::Stub::GetModel, request));
       RETURN_IF_ERROR(add(model));
     } else {
-      v1::ListModelsRequest request;
-      PageTokens tokens;
-      bool has_more = false;
-      do {
-        ASSIGN_OR_RETURN(const v1::ListModelsResponse page,
-                         Call(daemon->inference(), &v1::Inference::Stub::ListModels, request));
-        for (const v1::Model& model : page.models()) RETURN_IF_ERROR(add(model));
-        request.set_page_token(page.next_page_token());
-        ASSIGN_OR_RETURN(has_more, tokens.HasNext(page.next_page_token(), page.models_size()));
-      } while (has_more);
+      RETURN_IF_ERROR(EachModel(*daemon, add));
     }
     RETURN_IF_ERROR(rows.Finish("The daemon serves no model; start it with --model=NAME=DIR."));
     if (console.format == Format::kText && total_bytes > 0) {

@@ -260,8 +260,7 @@ int32_t SampleToken(const std::vector<float>& logits, const SamplerSettings& set
   return kernels::DrawToken(logits, MakeDraw(settings, position)).token;
 }
 
-// A machine at times five times slower, the run after the warm-up among them, gives the estimate of an idle machine.
-TEST(EstimateTest, SlowRunsDoNotDecideTheRate) {
+ModelConfig TimedConfig() {
   ModelConfig config;
   config.vocabulary_size = 10;
   config.width = 8;
@@ -269,6 +268,12 @@ TEST(EstimateTest, SlowRunsDoNotDecideTheRate) {
   config.head_width = 4;
   config.max_position = 16384;
   config.page_groups = {{.window = 0, .layer_count = 1}};
+  return config;
+}
+
+// A machine at times five times slower, the run after the warm-up among them, gives the estimate of an idle machine.
+TEST(EstimateTest, SlowRunsDoNotDecideTheRate) {
+  const ModelConfig config = TimedConfig();
   int runs = 0;
   // Microseconds: 4 a row and 1 for 100 visible keys.
   const auto prefill_us = [](double n) { return 4 * n + n * (n + 1) / 2 / 100; };
@@ -299,13 +304,7 @@ TEST(EstimateTest, SlowRunsDoNotDecideTheRate) {
 
 // Two times that no pair of positive rates explains: one rate, that of the longer prompt.
 TEST(EstimateTest, OneRateWhereTwoAreNotSeen) {
-  ModelConfig config;
-  config.vocabulary_size = 10;
-  config.width = 8;
-  config.head_count = 2;
-  config.head_width = 4;
-  config.max_position = 16384;
-  config.page_groups = {{.window = 0, .layer_count = 1}};
+  const ModelConfig config = TimedConfig();
   const auto rates = MeasureCostRates(config, 1000, 16384, [&](const EngineRequest& request) {
     EngineResult result;
     result.prefill_us = request.token_ids.size() < 1000 ? 2000 : 4000;
