@@ -281,7 +281,7 @@ TEST_F(DaemonTest, RefusesInOneSentence) {
       {{db, "--listen=here"}, 2, "here"},
       {{db, "--listen=0.0.0.0:0"}, 2, "loopback"},
       {{db, absl::StrCat("--listen=", address)}, 1, "in use"},
-      {{db, "--listen=127.0.0.1:0", "--model=m=/nonexistent"}, 1, "/nonexistent"},
+      {{db, "--listen=127.0.0.1:0", absl::StrCat("--model=m=", directory_.File("no/model"))}, 1, "/no/model"},
       {{db, "--listen=127.0.0.1:0", "--device=tpu", model}, 1, "tpu"},
       {{db, "--listen=127.0.0.1:0", "--cpu-isa=mmx", model}, 1, "mmx"},
       {{absl::StrCat("--db=", directory_.File("r.db")), "--listen=127.0.0.1:0"}, 1, pid.c_str()},

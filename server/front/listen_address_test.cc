@@ -84,7 +84,7 @@ TEST(UnixSocketClaimTest, OnlyAStaleSocketOfOursIsReplaced) {
   EXPECT_EQ(ReasonName(UnixSocketClaim::Take(path).status()), "CANNOT_LISTEN");
   EXPECT_EQ(testing_support::ReadFile(path), "precious");
   unlink(path.c_str());
-  ASSERT_EQ(symlink("/nonexistent", path.c_str()), 0);
+  ASSERT_EQ(symlink(directory.File("nowhere").c_str(), path.c_str()), 0);
   EXPECT_EQ(ReasonName(UnixSocketClaim::Take(path).status()), "CANNOT_LISTEN");
   EXPECT_EQ(ReasonName(UnixSocketClaim::Take(directory.File("no/such/s")).status()), "CANNOT_LISTEN");
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "base/sha256.h"
+#include "tests/support/process.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 #include "varifocal/v1/inference.grpc.pb.h"
 
@@ -119,7 +120,8 @@ TEST(AccessTest, BadFilesOfTokensAreRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
     EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("my-secret"))) << "a token is not repeated";
   }
-  EXPECT_EQ(Tokens::Read("/nonexistent").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Tokens::Read(testing_support::TemporaryDirectory().File("none")).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 }  // namespace
