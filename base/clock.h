@@ -35,7 +35,7 @@ class FakeClock : public Clock {
   int64_t MonotonicMicros() const override { return monotonic_us_; }
   bool Wait(CondVar& changed, Mutex& mutex, int64_t us, const std::function<bool()>& is_done) const override
       VF_REQUIRES(mutex);
-  void JumpWall(int64_t us) { wall_us_ += us; }  // as when the clock is set
+  void JumpWall(int64_t us) { wall_us_ += us; }  // for tests: the clock is set
   void Advance(int64_t us) {
     wall_us_ += us;
     monotonic_us_ += us;

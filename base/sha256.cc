@@ -23,12 +23,6 @@ void Sha256Stream::Update(absl::string_view bytes) {
   VF_CHECK(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) == 1);
 }
 
-void Sha256Stream::UpdateU64(uint64_t value) {
-  char bytes[8];
-  for (int i = 0; i < 8; ++i) bytes[i] = value >> (8 * i);
-  Update(absl::string_view(bytes, 8));
-}
-
 Sha256Digest Sha256Stream::Finish() {
   Sha256Digest digest;
   unsigned size = 0;

@@ -25,8 +25,7 @@ class Sha256Stream {
   Sha256Stream();
   ~Sha256Stream();
   void Update(absl::string_view bytes);
-  void UpdateU64(uint64_t value);  // eight bytes, least significant first
-  Sha256Digest Finish();           // the stream must not be used afterwards
+  Sha256Digest Finish();  // the stream must not be used afterwards
 
  private:
   struct Context;

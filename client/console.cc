@@ -83,8 +83,9 @@ std::unique_ptr<std::streambuf> MakeTerminalBuffer(std::streambuf* target) {
 
 Console StandardConsole() {
   // Of the process, as std::cout is.
-  static TerminalBuffer out_buffer(std::cout.rdbuf()), err_buffer(std::cerr.rdbuf());
-  static std::ostream safe_out(&out_buffer), safe_err(&err_buffer);
+  static const std::unique_ptr<std::streambuf> out_buffer = MakeTerminalBuffer(std::cout.rdbuf());
+  static const std::unique_ptr<std::streambuf> err_buffer = MakeTerminalBuffer(std::cerr.rdbuf());
+  static std::ostream safe_out(out_buffer.get()), safe_err(err_buffer.get());
   safe_err << std::unitbuf;
   const bool out_is_terminal = isatty(STDOUT_FILENO) != 0, err_is_terminal = isatty(STDERR_FILENO) != 0;
   Console console{.out = out_is_terminal ? safe_out : std::cout, .err = err_is_terminal ? safe_err : std::cerr};

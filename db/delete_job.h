@@ -21,7 +21,7 @@ namespace varifocal::db {
 
 absl::StatusOr<DeletedJob> DeleteJob(const std::string& path, int64_t job_id, const Clock& clock = Clock::Real());
 
-// Tables whose rows belong to a job, in the order in which they are deleted.
+// For tests: tables whose rows belong to a job, in the order in which they are deleted.
 std::vector<std::string> TablesOfJobs();
 
 }  // namespace varifocal::db

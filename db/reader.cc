@@ -52,9 +52,6 @@ constexpr char kSelectScoreImports[] =
     "SELECT variant, metric, source, source_sha256, value_count, import_us FROM score_imports WHERE job_id = ?"
     " ORDER BY score_import_id";
 
-constexpr char kSelectScoresByLength[] =
-    "SELECT job_id, variant, task, metric, context_length, planned_count, answered_count, failed_count, mean,"
-    " mean_answered FROM v_scores_by_length WHERE job_id = ? ORDER BY variant, task, metric, context_length";
 constexpr char kSelectSampleRows[] =
     "SELECT task, metric, context_length, sample_index, question_id, cluster, value, error_code FROM v_samples"
     " WHERE job_id = ? AND variant = ?"
@@ -367,16 +364,6 @@ absl::StatusOr<std::vector<ExecutionRow>> Reader::Executions(int64_t job_id) {
                         {row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Int(6), row.Text(7)},
                         row.Int(8),
                         row.Int(9)};
-  });
-}
-
-absl::StatusOr<std::vector<ScoresByLengthRow>> Reader::ScoresByLength(int64_t job_id) {
-  MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectScoresByLength));
-  statement.BindAll(job_id);
-  return ReadAll<ScoresByLengthRow>(statement, [](const Statement& row) {
-    return ScoresByLengthRow{row.Int(0), row.Text(1), row.Text(2), row.Text(3),         row.Int(4),
-                             row.Int(5), row.Int(6),  row.Int(7),  row.OptionalReal(8), row.OptionalReal(9)};
   });
 }
 

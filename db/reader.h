@@ -36,13 +36,6 @@ struct ScoreImportRow {  // without its values
   int64_t value_count = 0, import_us = 0;
 };
 
-struct ScoresByLengthRow {  // v_scores_by_length
-  int64_t job_id = 0;
-  std::string variant, task, metric;
-  int64_t context_length = 0, planned_count = 0, answered_count = 0, failed_count = 0;
-  std::optional<double> mean, mean_answered;
-};
-
 struct SampleRow {  // of v_samples, what estimates need
   std::string task, metric;
   int64_t context_length = 0, sample_index = 0;
@@ -172,7 +165,6 @@ class Reader {
 
   absl::StatusOr<std::vector<ScoreImportRow>> ScoreImports(int64_t job_id);  // in import order
 
-  absl::StatusOr<std::vector<ScoresByLengthRow>> ScoresByLength(int64_t job_id);
   absl::StatusOr<std::vector<AnswerCounts>> CountAnswers(int64_t job_id);  // of cells with answers, in running order
   // By task and length; of tasks and lengths with a sample.
   absl::StatusOr<std::vector<PromptCountsRow>> CountPrompts(int64_t job_id, double reached_share);

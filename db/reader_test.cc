@@ -226,25 +226,27 @@ TEST_F(ReaderTest, ViewsHoldWhatWasWritten) {
   Record(1, 3, 0.0);
   auto reader = *Reader::Open(path_);
 
-  std::vector<ScoresByLengthRow> means = *reader->ScoresByLength(job_id_);
-  ASSERT_EQ(means.size(), 4u);
-  EXPECT_EQ(means[0].variant, "baseline");
-  EXPECT_EQ(means[0].metric, "exact_match");
-  EXPECT_EQ(means[0].planned_count, 4);
-  EXPECT_EQ(means[0].answered_count, 3);
-  EXPECT_EQ(means[0].failed_count, 0);
-  EXPECT_DOUBLE_EQ(*means[0].mean, 2.0 / 3);
-  EXPECT_EQ(means[1].metric, "token_f1");
-  EXPECT_EQ(means[1].mean, means[1].mean_answered) << "without failures no worst value is needed";
-  EXPECT_TRUE(means[1].mean.has_value());
-  EXPECT_EQ(means[2].variant, "focal");
-  EXPECT_EQ(means[2].answered_count, 3);
-  EXPECT_EQ(means[2].failed_count, 1);
-  EXPECT_DOUBLE_EQ(*means[2].mean, 0.5) << "the failure counts as 0";
-  EXPECT_DOUBLE_EQ(*means[2].mean_answered, 2.0 / 3);
-  EXPECT_EQ(means[3].metric, "token_f1");
-  EXPECT_EQ(means[3].mean, std::nullopt) << "no worst value, no mean over failures";
-  EXPECT_DOUBLE_EQ(*means[3].mean_answered, 1.0 / 3);
+  auto database = *sqlite::Database::Open(path_, {.read_only = true});
+  auto means = *database->Prepare(
+      "SELECT variant, metric, planned_count, answered_count, failed_count, mean, mean_answered FROM v_scores_by_length "
+      "ORDER BY variant, metric");
+  const auto expect_row = [&](const char* variant, const char* metric, int answered, int failed,
+                              std::optional<double> mean, double mean_answered) {
+    SCOPED_TRACE(absl::StrCat(variant, " ", metric));
+    ASSERT_TRUE(*means.Step());
+    EXPECT_EQ(means.Text(0), variant);
+    EXPECT_EQ(means.Text(1), metric);
+    EXPECT_EQ(means.Int(2), 4);
+    EXPECT_EQ(means.Int(3), answered);
+    EXPECT_EQ(means.Int(4), failed);
+    EXPECT_EQ(means.OptionalReal(5), mean);
+    EXPECT_DOUBLE_EQ(means.Real(6), mean_answered);
+  };
+  expect_row("baseline", "exact_match", 3, 0, 2.0 / 3, 2.0 / 3);
+  expect_row("baseline", "token_f1", 3, 0, 1.0 / 3, 1.0 / 3);    // without failures no worst value is needed
+  expect_row("focal", "exact_match", 3, 1, 0.5, 2.0 / 3);        // the failure counts as 0
+  expect_row("focal", "token_f1", 3, 1, std::nullopt, 1.0 / 3);  // no worst value, no mean over failures
+  EXPECT_FALSE(*means.Step());
 
   std::vector<SampleRow> samples;
   ASSERT_TRUE(reader

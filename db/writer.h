@@ -128,11 +128,11 @@ class Writer {
   // Sample indices of a cell without an answer (db/resume.h), ascending.
   absl::StatusOr<std::vector<int64_t>> ReadPendingSamples(int64_t cell_id);
 
-  // FAILED_PRECONDITION when the sample exists with another prompt (the task or the tokenizer changed since);
-  // INVALID_ARGUMENT when scores and metrics of the task do not match.
-  absl::StatusOr<RecordResult> RecordSample(const Outcome& outcome);
-  // All of them in one transaction, with one fsync, or none; errors as above, of the first outcome that has one.
+  // All of them in one transaction, with one fsync, or none. Of the first outcome that has one: FAILED_PRECONDITION when
+  // the sample exists with another prompt (the task or the tokenizer changed since), INVALID_ARGUMENT when scores and
+  // metrics of the task do not match.
   absl::StatusOr<std::vector<RecordResult>> RecordSamples(absl::Span<const Outcome> outcomes);
+  absl::StatusOr<RecordResult> RecordSample(const Outcome& outcome);  // for tests: one of them
 
   // All or nothing. Replaces an earlier imported value of the same metric and answer. INVALID_ARGUMENT when a value is
   // not from 0 to 1, the metric's name lacks the prefix, or an answer is not the variant's.

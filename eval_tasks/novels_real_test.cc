@@ -114,7 +114,7 @@ TEST_F(NovelsRealTest, NamesOfFactsDoNotOccurInNovels) {
     words.insert(letters);
   }
   EXPECT_TRUE(words.count("Emma"));
-  for (absl::string_view name : FactNames()) EXPECT_FALSE(words.count(std::string(name))) << name;
+  for (absl::string_view name : kFactNames) EXPECT_FALSE(words.count(std::string(name))) << name;
 }
 
 // The tasks that hide sentences in prose, at three lengths: hidden sentences are between whole sentences.

@@ -1,7 +1,6 @@
 #include "eval_tasks/metrics/rouge.h"
 
 #include <algorithm>
-#include <map>
 #include <unordered_map>
 
 #include "absl/strings/str_split.h"
@@ -113,25 +112,6 @@ std::vector<std::string> RougeWords(absl::string_view text) {
   }
   finish();
   return words;
-}
-
-RougeScore RougeN(absl::string_view gold, absl::string_view prediction, int n) {
-  auto grams = [n](absl::string_view text) {
-    const std::vector<std::string> words = RougeWords(text);
-    std::map<std::vector<std::string>, int> counts;
-    for (size_t i = 0; i + n <= words.size(); ++i) ++counts[{words.begin() + i, words.begin() + i + n}];
-    return counts;
-  };
-  const auto gold_counts = grams(gold), prediction_counts = grams(prediction);
-  int gold_total = 0, prediction_total = 0, common = 0;
-  for (const auto& [gram, count] : gold_counts) {
-    gold_total += count;
-    const auto other = prediction_counts.find(gram);
-    if (other != prediction_counts.end()) common += std::min(count, other->second);
-  }
-  for (const auto& [gram, count] : prediction_counts) prediction_total += count;
-  return FromShares(static_cast<double>(common) / std::max(prediction_total, 1),
-                    static_cast<double>(common) / std::max(gold_total, 1));
 }
 
 RougeScore RougeL(absl::string_view gold, absl::string_view prediction) {

@@ -23,7 +23,6 @@ struct RougeScore {
 
 std::vector<std::string> RougeWords(absl::string_view text);
 
-RougeScore RougeN(absl::string_view gold, absl::string_view prediction, int n);
 RougeScore RougeL(absl::string_view gold, absl::string_view prediction);
 RougeScore RougeLsum(absl::string_view gold, absl::string_view prediction);
 

@@ -137,10 +137,6 @@ uint64_t PythonRandom::Below(uint64_t bound) {
   return value;
 }
 
-int64_t PythonRandom::RandInt(int64_t low, int64_t high) {
-  return low + static_cast<int64_t>(Below(static_cast<uint64_t>(high - low) + 1));
-}
-
 std::vector<size_t> PythonRandom::Sample(size_t bound, size_t count) {
   VF_CHECK(count <= bound);
   // A pool of all indices, or a set of the selected ones, by CPython's size rule: the draws differ.
@@ -224,17 +220,6 @@ std::vector<size_t> NumpyRandom::Permutation(size_t count) {
   std::iota(order.begin(), order.end(), size_t{0});
   for (size_t i = count; i > 1; --i) std::swap(order[i - 1], order[Interval(i - 1)]);
   return order;
-}
-
-int64_t NumpyLegacyRandom::RandInt(int64_t low, int64_t high) {
-  VF_CHECK(low < high);
-  const uint64_t largest = static_cast<uint64_t>(high - low) - 1;
-  VF_CHECK(largest <= 0xffffffffu);
-  const uint64_t mask = MaskOver(largest);
-  uint64_t value = 0;
-  do value = twister_.Next() & mask;
-  while (value > largest);
-  return low + value;
 }
 
 double NumpyLegacyRandom::Uniform() {

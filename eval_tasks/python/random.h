@@ -47,7 +47,6 @@ class PythonRandom {
   double Uniform();                                         // random.random()
   std::vector<uint32_t> GetRandBits(int bit_count);         // least significant word first; bit_count > 0
   uint64_t Below(uint64_t bound);                           // random._randbelow(bound); bound > 0
-  int64_t RandInt(int64_t low, int64_t high);               // random.randint: both ends included
   std::vector<size_t> Sample(size_t bound, size_t count);   // random.sample(range(bound), count); count <= bound
   std::vector<size_t> Choices(size_t bound, size_t count);  // random.choices(range(bound), k=count)
 
@@ -89,8 +88,7 @@ class NumpyLegacyRandom {
  public:
   explicit NumpyLegacyRandom(uint32_t seed) { twister_.Seed(seed); }
 
-  int64_t RandInt(int64_t low, int64_t high);  // numpy.random.randint: `high` is excluded; at most 2^32 values
-  double Uniform();                            // numpy.random.random_sample()
+  double Uniform();  // numpy.random.random_sample()
   // The seed of an unseeded Dataset.shuffle(), taken from the global state, which advances by one Uniform.
   uint32_t TakeShuffleSeed();
 

@@ -87,10 +87,6 @@ TEST(PythonRandomTest, EqualsCPython) {
       EXPECT_EQ(Digest(PythonRandom(seed).Sample(triple[0], triple[1])), triple[2]) << triple.dump();
     }
     EXPECT_EQ(Digest(PythonRandom(seed).Choices(26, 200)), row["choices"]);
-    random = PythonRandom(seed);
-    std::vector<int64_t> integers;
-    for (int i = 0; i < 100; ++i) integers.push_back(random.RandInt(1000000, 9999999));
-    EXPECT_EQ(Digest(integers), row["randint"]);
   }
 }
 
@@ -154,10 +150,6 @@ TEST(NumpyLegacyRandomTest, EqualsNumpy) {
     const uint32_t seed = row["seed"];
     SCOPED_TRACE(seed);
     NumpyLegacyRandom random(seed);
-    std::vector<int64_t> integers;
-    for (int i = 0; i < 500; ++i) integers.push_back(random.RandInt(10000, 99999));
-    EXPECT_EQ(Digest(integers), row["randint"]);
-    random = NumpyLegacyRandom(seed);
     for (const Json& value : row["uniform"]) EXPECT_EQ(random.Uniform(), value.get<double>());
     random = NumpyLegacyRandom(seed);
     std::vector<uint32_t> seeds;

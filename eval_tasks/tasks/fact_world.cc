@@ -14,8 +14,6 @@
 namespace varifocal {
 namespace {
 
-constexpr std::array<absl::string_view, 12> kNames = {"Ravi",   "Odile", "Kenji",  "Zora",  "Milos", "Yusuf",
-                                                      "Ingrid", "Pavel", "Tamsin", "Bjorn", "Nadia", "Keiko"};
 constexpr int kPeople = 6;
 constexpr int kThings = 6;
 constexpr int kPlaces = 8;
@@ -26,7 +24,7 @@ constexpr int kLivesMax = 1000;
 
 std::vector<std::string> DrawNames(int count, Random& random) {
   std::vector<std::string> names;
-  for (size_t i : random.Sample(kNames.size(), count)) names.emplace_back(kNames[i]);
+  for (size_t i : random.Sample(kFactNames.size(), count)) names.emplace_back(kFactNames[i]);
   return names;
 }
 
@@ -292,7 +290,5 @@ absl::Span<const FactKind> FactKinds() {
   }};
   return kinds;
 }
-
-absl::Span<const absl::string_view> FactNames() { return kNames; }
 
 }  // namespace varifocal

@@ -8,6 +8,7 @@
 // books).
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -35,11 +36,12 @@ struct FactKind {
   FactWorld (*make)(int fact_count, Random& random) = nullptr;
 };
 
+// People of the facts; the novels have none of these words.
+inline constexpr std::array<absl::string_view, 12> kFactNames = {
+    "Ravi", "Odile", "Kenji", "Zora", "Milos", "Yusuf", "Ingrid", "Pavel", "Tamsin", "Bjorn", "Nadia", "Keiko"};
 inline constexpr int kFactCountMin = 24;
 inline constexpr int kFactCandidatesMin = 4;  // in every world
 
 absl::Span<const FactKind> FactKinds();
-// Names that do not occur in the novels.
-absl::Span<const absl::string_view> FactNames();
 
 }  // namespace varifocal

@@ -37,9 +37,9 @@ struct MethodRole {
   const char* method;  // "/varifocal.v1.Inference/LoadModel"
   Role least;
 };
-absl::Span<const MethodRole> MethodRoles();
-bool IsMethod(absl::string_view method);   // of the table
-Role LeastRole(absl::string_view method);  // kAdmin for a method that is not in the table
+absl::Span<const MethodRole> MethodRoles();  // for tests
+bool IsMethod(absl::string_view method);     // of the table
+Role LeastRole(absl::string_view method);    // kAdmin for a method that is not in the table
 
 class Tokens {
  public:

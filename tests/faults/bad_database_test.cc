@@ -132,8 +132,7 @@ absl::Status ReadEverything(const std::string& path) {
   if (!job.ok()) return job.status();
   for (const absl::Status& status :
        {(*reader)->Variants(job->job_id).status(), (*reader)->Cells(job->job_id).status(),
-        (*reader)->Executions(job->job_id).status(), (*reader)->ScoresByLength(job->job_id).status(),
-        (*reader)->Samples({.job_id = job->job_id}).status(),
+        (*reader)->Executions(job->job_id).status(), (*reader)->Samples({.job_id = job->job_id}).status(),
         stats::CompareVariants(**reader, job->job_id, "baseline", "focal").status(),
         stats::EstimateScores(**reader, job->job_id).status()}) {
     if (!status.ok()) return status;

@@ -86,7 +86,6 @@ absl::StatusOr<std::string> ReadAll(const std::string& path) {
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader->Cells(job.job_id));
   ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader->Variants(job.job_id));
   ASSIGN_OR_RETURN(const std::vector<db::SampleDetail> samples, reader->Samples({.job_id = job.job_id}));
-  RETURN_IF_ERROR(reader->ScoresByLength(job.job_id).status());
   RETURN_IF_ERROR(stats::CompareVariants(*reader, job.job_id, "baseline", "focal").status());
   RETURN_IF_ERROR(stats::EstimateScores(*reader, job.job_id).status());
   std::string text = absl::StrCat(job.spec_json, job.answered_count, " ", cells.size(), " ", variants.size());

@@ -159,7 +159,6 @@ TEST_F(OperationFaults, OfAReader) {
       {"Cells", [&] { return SizeOf(reader->Cells(1)); }},
       {"Executions", [&] { return SizeOf(reader->Executions(1)); }},
       {"ScoreImports", [&] { return SizeOf(reader->ScoreImports(1)); }},
-      {"ScoresByLength", [&] { return SizeOf(reader->ScoresByLength(1)); }},
       {"CountAnswers", [&] { return SizeOf(reader->CountAnswers(1)); }},
       {"GroupShares", [&] { return SizeOf(reader->GroupShares(1)); }},
       {"AttentionMeans", [&] { return SizeOf(reader->AttentionMeans(1)); }},

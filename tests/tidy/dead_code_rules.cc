@@ -51,6 +51,51 @@ std::string DeclaredName(const std::string& line, const std::vector<Identifier>&
   return "";
 }
 
+// The member function that a line of a class declares; empty where there is none.
+std::string DeclaredMember(const std::string& line, const std::vector<Identifier>& identifiers) {
+  static const std::set<std::string> kOthers = {"return", "throw", "new",    "delete",
+                                                "else",   "using", "friend", "VF_DEVICE"};
+  if (!StartsWith(line, "  ") || line.size() < 3 || !(IsWord(line[2]) || line[2] == '[')) return "";
+  const size_t end = line.find('(');
+  if (end == std::string::npos || line.find_first_of("=.;\"") < end || identifiers.empty()) return "";
+  for (size_t i = 0; i < identifiers.size() && !kOthers.contains(identifiers[i].name); ++i) {
+    if (identifiers[i].next != '(') continue;
+    return i > 0 && std::isupper(static_cast<unsigned char>(identifiers[i].name[0])) ? identifiers[i].name : "";
+  }
+  return "";
+}
+
+// Compiled for tests alone.
+constexpr const char* kFixtures[] = {"db/sqlite/fault_injection", "db/sqlite/instruction_count",
+                                     "kernels/cuda/emulator/"};
+
+// Tests, benchmarks, their fixtures and every header that only these include.
+std::set<std::string> TestFiles(const std::vector<SourceFile>& files) {
+  std::set<std::string> tests;
+  for (const SourceFile& file : files) {
+    const std::string stem = WithoutEnding(file.path);
+    const bool is_fixture = std::any_of(std::begin(kFixtures), std::end(kFixtures),
+                                        [&](const char* fixture) { return StartsWith(file.path, fixture); });
+    if (is_fixture || StartsWith(stem, "tests/") || StartsWith(stem, "bench/") || EndsWith(stem, "_test") ||
+        EndsWith(stem, "_bench") || stem.find("/bench/") != stem.npos || stem.find("/fakes/") != stem.npos) {
+      tests.insert(file.path);
+    }
+  }
+  const std::vector<Include> includes = AllIncludes(files);
+  for (size_t size = 0; size != tests.size();) {
+    size = tests.size();
+    std::map<std::string, bool> is_of_tests;  // of included files
+    for (const Include& include : includes) {
+      const bool is_test = tests.contains(include.file->path);
+      is_of_tests.insert({include.target, true}).first->second &= is_test;
+    }
+    for (const auto& [path, all] : is_of_tests) {
+      if (all && EndsWith(path, ".h")) tests.insert(path);
+    }
+  }
+  return tests;
+}
+
 }  // namespace
 
 Complaints CheckDeadFiles(const std::vector<SourceFile>& files) {
@@ -94,33 +139,47 @@ Complaints CheckDeadNames(const std::vector<SourceFile>& files) {
   struct Place {
     const SourceFile* file;
     int line;
+    bool is_member, is_for_tests;
   };
-  std::map<std::string, Place> declared;  // in headers
-  std::set<std::string> used;
+  const std::set<std::string> tests = TestFiles(files);
+  std::map<std::string, Place> declared;      // in headers
+  std::set<std::string> used, used_by_tests;  // the first: by what is no test
   for (const SourceFile& file : files) {
-    const bool is_cpp = IsCpp(file.path);
+    const bool is_cpp = IsCpp(file.path), is_header = EndsWith(file.path, ".h"), is_test = tests.contains(file.path);
     if (!is_cpp && !EndsWith(file.path, "CMakeLists.txt")) continue;  // which defines macros
     int number = 0;
+    std::string before;
     for (const std::string& line : Lines(file.text)) {
       ++number;
       const std::vector<Identifier> identifiers = IdentifiersOf(line);
-      const std::string name = is_cpp ? DeclaredName(line, identifiers) : "";
-      if (!name.empty() && EndsWith(file.path, ".h")) declared.insert({name, {&file, number}});
+      std::string name = is_cpp ? DeclaredName(line, identifiers) : "";
+      const bool is_member = name.empty() && is_header && !is_test;
+      if (is_member) name = DeclaredMember(line, identifiers);
+      if (!name.empty() && is_header) {
+        const bool is_for_tests = is_test || EndsWith(name, "ForTesting") || line.find("// for tests") != line.npos ||
+                                  StartsWith(before, "// For tests");
+        declared.insert({name, {&file, number, is_member, is_for_tests}});
+      }
       bool is_own = !name.empty();  // the first occurrence is the declaration's
       for (const Identifier& identifier : identifiers) {
         if (is_own && identifier.name == name) {
           is_own = false;
         } else {
-          used.insert(identifier.name);
+          (is_test ? used_by_tests : used).insert(identifier.name);
         }
       }
+      before = line;
     }
   }
   used.insert("PrintTo");  // called by the test library
   Complaints complaints;
   for (const auto& [name, place] : declared) {
-    if (!used.contains(name))
-      complaints.push_back({place.file->path, place.line, name + " is declared and never used"});
+    if (used.contains(name)) continue;
+    if (!used_by_tests.contains(name)) {
+      if (!place.is_member) complaints.push_back({place.file->path, place.line, name + " is declared and never used"});
+    } else if (!place.is_for_tests) {
+      complaints.push_back({place.file->path, place.line, name + " is used by tests alone"});
+    }
   }
   return complaints;
 }

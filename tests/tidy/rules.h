@@ -40,7 +40,8 @@ std::vector<Complaint> CheckFile(const SourceFile& file);
 // Rules over all files: sources not in the build, headers not included anywhere, unused rows of the include
 // rules.
 std::vector<Complaint> CheckDeadFiles(const std::vector<SourceFile>& files);
-// Types, functions and constants of headers that nothing names besides their declaration and definition.
+// Types, functions, members and constants of headers that nothing names besides their declaration and definition, or
+// nothing but tests.
 std::vector<Complaint> CheckDeadNames(const std::vector<SourceFile>& files);
 std::vector<Complaint> CheckRulesAreUsed(const std::vector<SourceFile>& files);
 

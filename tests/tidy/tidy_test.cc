@@ -94,6 +94,24 @@ TEST(TidyTest, DeadNamesAreFound) {
             "db/x.h: kUnread is declared and never used\n");
 }
 
+TEST(TidyTest, NamesOfTestsAloneAreFound) {
+  const SourceFile header = {"db/x.h",
+                             "struct Reader {\n  int Used(int a);\n  int Tested();\n  int Seam();  // for tests\n};\n"
+                             "void Checked();\n// For tests: all of them.\nvoid Listed();\nvoid HoldForTesting();\n"};
+  const SourceFile source = {
+      "db/x.cc",
+      "#include \"db/x.h\"\nint Reader::Used(int a) {\n  return a;\n}\nint Reader::Tested() {\n  return Used(1);\n}\n"};
+  const SourceFile fixture = {"db/fixture.h", "#include \"db/x.h\"\ninline void Fixture() {\n  Checked();\n}\n"};
+  const SourceFile test = {"db/x_test.cc",
+                           "#include \"db/fixture.h\"\nTEST(X, Y) {\n  Fixture();\n  Reader().Tested();\n"
+                           "  Reader().Seam();\n  Listed();\n  HoldForTesting();\n}\n"};
+  EXPECT_EQ(MessagesOf(CheckDeadNames({header, source, fixture, test})),
+            "db/x.h: Checked is used by tests alone\ndb/x.h: Tested is used by tests alone\n");
+  const SourceFile user = {"db/y.cc", "#include \"db/fixture.h\"\nvoid Y() {\n  Reader().Tested();\n}\n"};
+  EXPECT_EQ(MessagesOf(CheckDeadNames({header, source, fixture, test, user})),
+            "db/fixture.h: Fixture is used by tests alone\n");
+}
+
 TEST(TidyTest, UnusedRulesAreFound) {
   const std::string unused = MessagesOf(
       CheckRulesAreUsed({{"db/sqlite/x.cc", "#include <sqlite3.h>\n"}, {"db/x.cc", "#include \"base/json.h\"\n"}}));
