@@ -1,5 +1,5 @@
-// Sixteen floats in two AVX2 registers, and sixteen pairs of bf16. Include between the target pragmas of
-// kernels_avx2.cc only.
+// Sixteen floats in two AVX2 registers, and sixteen pairs of bf16. Include between VF_BEGIN_TARGET and
+// VF_END_TARGET only.
 //
 // Lane by lane the same operations as AVX-512, so results have the same bits.
 #pragma once

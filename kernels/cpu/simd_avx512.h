@@ -1,15 +1,20 @@
-// Sixteen floats in one AVX-512 register, and sixteen pairs of bf16. Include between the target pragmas of
-// kernels_avx512.cc only.
+// Sixteen floats in one AVX-512 register, and sixteen pairs of bf16. Include between VF_BEGIN_TARGET and VF_END_TARGET only.
 #pragma once
 
 #include <immintrin.h>
+
+#if !defined(__clang__)
+// g++ 12 mistakes the undefined pass-through operand of its own AVX-512 headers for an uninitialised variable.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
 
 namespace varifocal::kernels::cpu {
 
 struct Avx512 {
   using V = __m512;
   // Register tiles: 32 registers hold 24 accumulators, 3-4 operands and a broadcast.
-  static constexpr int kLaneVectors = 3;  // query lanes of an attention tile, in vectors
+  static constexpr int kLaneVectors = 3;  // lanes of an attention tile, a query each, in vectors
   static constexpr int kScoredTiles = 1;  // tiles of keys whose scores are computed together
   static constexpr int kScoreKeys = 8;    // keys of a score tile; the last one of the tiles may have fewer
   static constexpr int kValueDims = 8;    // head dims of a P V tile; the last one of sixteen may have fewer
