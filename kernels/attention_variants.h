@@ -30,11 +30,14 @@ inline RowInterval WindowInterval(int32_t position, int32_t window) {
   return {std::max(0, position + 1 - window), position + 1};
 }
 
+// The groups a token is in, a bit each.
+using TokenGroups = uint32_t;
+
 // A mask's inputs from one query row.
 struct MaskRow {
   RowInterval seen;
   int32_t window_begin = 0;  // keys from here on are inside the row's window
-  uint32_t groups = 0;       // a bit per group
+  TokenGroups token_groups = 0;
 };
 
 // Over the rows of a block: keys outside [first, last) are in no row's interval, keys in [full_first, full_last) are in that
@@ -43,19 +46,19 @@ struct MaskRange {
   int32_t first = INT32_MAX, last = 0;
   int32_t full_first = 0, full_last = INT32_MAX;
   int32_t window_first = INT32_MAX, window_last = 0;
-  uint32_t groups = 0;  // of any row
+  TokenGroups token_groups = 0;  // of any row
 
-  // Of rows with `groups` among them whose intervals and positions never decrease: those of the first and last row bound all.
-  static constexpr MaskRange Between(const MaskRow& head, const MaskRow& tail, uint32_t groups) {
+  // Of rows with `token_groups` among them whose intervals and positions never decrease: those of the first and last row bound all.
+  static constexpr MaskRange Between(const MaskRow& head, const MaskRow& tail, TokenGroups token_groups) {
     return {head.seen.begin,   tail.seen.end,     tail.seen.begin, head.seen.end,
-            head.window_begin, tail.window_begin, groups};
+            head.window_begin, tail.window_begin, token_groups};
   }
   constexpr void Add(const MaskRow& row) {
     full_first = std::max(full_first, row.seen.begin);
     full_last = std::min(full_last, row.seen.end);
     window_first = std::min(window_first, row.window_begin);
     window_last = std::max(window_last, row.window_begin);
-    groups |= row.groups;
+    token_groups |= row.token_groups;
     if (row.seen.begin >= row.seen.end) return;
     first = std::min(first, row.seen.begin);
     last = std::max(last, row.seen.end);
@@ -75,7 +78,7 @@ enum class TileCover {
 struct IntervalMask {
   static constexpr bool kReadsGroups = false;
   static constexpr bool kHasWindow = false;
-  static constexpr bool IsVisible(const MaskRow& row, int32_t key, uint32_t) {
+  static constexpr bool IsVisible(const MaskRow& row, int32_t key, TokenGroups) {
     return key >= row.seen.begin && key < row.seen.end;
   }
   static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
@@ -89,9 +92,10 @@ struct WindowOrGroupMask {
   static constexpr bool kReadsGroups = true;
   static constexpr bool kHasWindow = true;          // keys from window_begin on are visible whatever their groups
   static constexpr bool kVisibleWhenShared = true;  // by GroupsMatch
-  static constexpr bool GroupsMatch(uint32_t row, uint32_t key) { return (row & key) != 0; }
-  static constexpr bool IsVisible(const MaskRow& row, int32_t key, uint32_t groups) {
-    return IntervalMask::IsVisible(row, key, groups) && (key >= row.window_begin || GroupsMatch(row.groups, groups));
+  static constexpr bool GroupsMatch(TokenGroups row, TokenGroups key) { return (row & key) != 0; }
+  static constexpr bool IsVisible(const MaskRow& row, int32_t key, TokenGroups groups) {
+    return IntervalMask::IsVisible(row, key, groups) &&
+           (key >= row.window_begin || GroupsMatch(row.token_groups, groups));
   }
   static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
     if (rows.Skips(key, count)) return TileCover::kSkip;
@@ -100,9 +104,9 @@ struct WindowOrGroupMask {
     return key + count <= rows.window_first ? TileCover::kGroups : TileCover::kPartial;
   }
   // Where it is known which groups any key of the tile has.
-  static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count, uint32_t groups) {
+  static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count, TokenGroups groups) {
     const TileCover cover = Tile(rows, key, count);
-    return cover == TileCover::kGroups && (rows.groups & groups) == 0 ? TileCover::kSkip : cover;
+    return cover == TileCover::kGroups && (rows.token_groups & groups) == 0 ? TileCover::kSkip : cover;
   }
 };
 
@@ -112,18 +116,18 @@ struct DisjointMask {
   static constexpr bool kReadsGroups = true;
   static constexpr bool kHasWindow = false;
   static constexpr bool kVisibleWhenShared = false;
-  static constexpr bool GroupsMatch(uint32_t row, uint32_t key) { return (row & key) == 0; }
-  static constexpr bool IsVisible(const MaskRow& row, int32_t key, uint32_t groups) {
-    return IntervalMask::IsVisible(row, key, groups) && GroupsMatch(row.groups, groups);
+  static constexpr bool GroupsMatch(TokenGroups row, TokenGroups key) { return (row & key) == 0; }
+  static constexpr bool IsVisible(const MaskRow& row, int32_t key, TokenGroups groups) {
+    return IntervalMask::IsVisible(row, key, groups) && GroupsMatch(row.token_groups, groups);
   }
   static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count) {
     if (rows.Skips(key, count)) return TileCover::kSkip;
     if (!rows.Contains(key, count)) return TileCover::kPartial;
-    return rows.groups == 0 ? TileCover::kFull : TileCover::kGroups;
+    return rows.token_groups == 0 ? TileCover::kFull : TileCover::kGroups;
   }
-  static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count, uint32_t groups) {
+  static constexpr TileCover Tile(const MaskRange& rows, int32_t key, int32_t count, TokenGroups groups) {
     const TileCover cover = Tile(rows, key, count);
-    return cover == TileCover::kGroups && (rows.groups & groups) == 0 ? TileCover::kFull : cover;
+    return cover == TileCover::kGroups && (rows.token_groups & groups) == 0 ? TileCover::kFull : cover;
   }
 };
 
@@ -150,8 +154,8 @@ inline double SharedGroupPairs(int group_count, int top_k) {
   return 1 - apart;
 }
 
-// Decode of one row reads the keys of its groups alone where these are few, and else all keys: a key read alone costs
-// more than one among sixteen, several times more where a word has the values of two keys.
+// Decode of one row reads only the keys of its groups where these are few, and else all keys. Gathering single keys costs
+// more per key than reading tiles of 16, and several times more in bf16 (two keys per word).
 inline bool DecodeListsKeys(int group_count, int top_k) {
   constexpr double kListedShareMax = 0.3;
   return SharedGroupPairs(group_count, top_k) <= kListedShareMax;
@@ -168,7 +172,7 @@ inline int GatherTopKMax(int group_count) { return static_cast<int>(std::sqrt(kG
 //
 // A row at position p costs p pairs when every pair is tested, and by groups w + pair_cost p k^2 / K pairs and k + 1 parts,
 // whose queries and results cost part_cost pairs each. Measured; products of bf16 are faster, the rest is not. Rounded up to
-// whole pages of 128: a few rows at the end of a prompt cost a block of lanes in every group.
+// whole pages of 128: a few rows at the end of a prompt cost a whole block in every group.
 inline int32_t GatherFrom(int group_count, int top_k, int32_t window, DType dtype) {
   if (top_k > GatherTopKMax(group_count)) return INT32_MAX;
   const double part_cost = dtype == DType::kF32 ? 45 : 85, pair_cost = dtype == DType::kF32 ? 1.1 : 1.4;
@@ -191,11 +195,11 @@ enum class TauMean {
   kSequence,  // prompt rows: the whole prompt; later rows: 0..i
 };
 
-inline float ClipTau(double mean, float tau_min, float tau_max) {
+constexpr float ClipTau(double mean, float tau_min, float tau_max) {
   return std::min(std::max<float>(mean, tau_min), tau_max);
 }
 
 // What replaces the softmax scale: 1 / tau, divided in float64 and rounded once.
-inline float TauScale(float tau) { return 1.0 / tau; }
+constexpr float TauScale(float tau) { return 1.0 / tau; }
 
 }  // namespace varifocal::kernels

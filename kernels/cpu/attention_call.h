@@ -15,7 +15,7 @@ struct AttentionCall {
   const CpuWorkspace& workspace;
   const AttendArgs& args;
   const PagePool& pages;
-  int dim, heads, group;  // group: query heads per KV head
+  int dim, heads, queries_per_kv;
   const float* queries;
   const float* row_scales;
   const float* head_scales;
@@ -35,7 +35,7 @@ struct AttentionCall {
     return reinterpret_cast<const uint32_t*>(pages.annotations(args.layer, page) +
                                              WideProduct(args.groups->annotation_offset, kPageTokens));
   }
-  uint32_t groups(int row) const {
+  TokenGroups token_groups(int row) const {
     const int position = workspace.flat.row_positions[row];
     return page_groups(page_table(workspace.flat.row_sequences[row])[position / kPageTokens])[position % kPageTokens];
   }
@@ -43,7 +43,7 @@ struct AttentionCall {
     if (args.groups == nullptr) return {.seen = seen(row)};
     return {.seen = seen(row),
             .window_begin = workspace.flat.row_positions[row] - args.groups->window,
-            .groups = groups(row)};
+            .token_groups = token_groups(row)};
   }
   KeyValues kv(int sequence, int kv_head) const {
     KeyValues kv = pages.ForHead(args.layer, kv_head, page_table(sequence).data());
@@ -68,8 +68,8 @@ inline int64_t Width(RowInterval seen) { return std::max(0, seen.end - seen.begi
 // Equal costs keep a fixed order, so that the list is deterministic; items that may read the same pages are adjacent.
 void SortHeaviestFirst(std::vector<AttentionItem>& items);
 
-// Lanes of an item: several blocks, which share the keys read, but few enough for about `items` items.
-int LanesPerItem(int64_t lane_count, int lanes_per_block, int lanes_max, int items);
+// Queries of an item: several blocks, which share the keys read, but few enough for about `items` items.
+int QueriesPerItem(int64_t query_count, int queries_per_block, int queries_max, int items);
 
 // Merges `part_count` partial results of a row and head, `stride` floats apart; each has sums of p v, from `sums_at` on
 // row_max and the sum of p.

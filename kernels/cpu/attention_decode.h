@@ -1,4 +1,4 @@
-// Decode attention of one query row and one KV group over one split of keys.
+// Decode attention of one query row and one KV head over one split of keys.
 //
 // Scores have keys in lanes and values have head dims in lanes, so both read the page in place; decode_blocks.h has the
 // blocks of keys. row_max is the whole part of the largest score so far, updated between blocks; values are summed in
@@ -205,7 +205,7 @@ inline void DecodeKeys(const DecodeBlock& block, int dim, const DecodeHead<S>& h
   AddValues<S, kListed>(block, dim, weights, head.chains);
 }
 
-// The scaled queries of the heads of a KV group.
+// The scaled queries of the query heads of a KV head.
 template <typename S, typename HeadAt>
 inline void LoadQueries(const DecodeSplit& split, int dim, const HeadAt& head_at) {
   for (int head = 0; head < split.head_count; ++head) {
@@ -239,7 +239,7 @@ inline void ScoreKeyRows(const DecodeBlock& block, const DecodeSplit& split, int
   }
 }
 
-// A block of keys is read once for all heads of the group.
+// A block of keys is read once for all its query heads.
 template <typename S, typename Keys>
 void AttendDecode(const DecodeSplit& split, float* scratch) {
   const int dim = PaddedDim(split.head_dim);

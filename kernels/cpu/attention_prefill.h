@@ -46,7 +46,7 @@ inline void FindRanges(const PrefillBlock& block, int from, int to, PrefillLanes
     lanes.begins[lane] = seen.begin;
     lanes.ends[lane] = seen.end;
     lanes.window_begins[lane] = row.window_begin;
-    lanes.groups[lane] = std::bit_cast<float>(row.groups);
+    lanes.groups[lane] = std::bit_cast<float>(row.token_groups);
   }
   lanes.range = {};
   for (int lane = from; lane < to; ++lane) lanes.range.Add(block.masks[lane]);

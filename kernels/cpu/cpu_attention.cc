@@ -16,13 +16,14 @@ void SortHeaviestFirst(std::vector<AttentionItem>& items) {
     if (a.split != b.split) return a.split < b.split;
     if (a.kv_head != b.kv_head) return a.kv_head < b.kv_head;
     if (a.sequence != b.sequence) return a.sequence < b.sequence;
-    return a.first_lane < b.first_lane;
+    return a.first_query < b.first_query;
   });
 }
 
-int LanesPerItem(int64_t lane_count, int lanes_per_block, int lanes_max, int items) {
-  return static_cast<int>(std::clamp<int64_t>(lane_count / lanes_per_block / items, 1, lanes_max / lanes_per_block)) *
-         lanes_per_block;
+int QueriesPerItem(int64_t query_count, int queries_per_block, int queries_max, int items) {
+  return static_cast<int>(
+             std::clamp<int64_t>(query_count / queries_per_block / items, 1, queries_max / queries_per_block)) *
+         queries_per_block;
 }
 
 AttentionCall MakeAttentionCall(const KernelTable& kernels, const CpuWorkspace& workspace, const AttendArgs& args) {
@@ -57,7 +58,7 @@ struct Sharing {
 };
 
 // Consecutive sequences are processed together over shared leading pages while those are at least three quarters of each
-// sequence's visible pages: after them a block's registers are used by the lanes of one sequence only. A single sequence,
+// sequence's visible pages: after them a block's registers are used by the queries of one sequence only. A single sequence,
 // or one whose last rows are computed by groups, shares all of its pages with itself.
 Sharing FindSharing(const Call& call, int first) {
   const std::span<const SequenceRows> sequences = call.workspace.flat.batch.sequences;
@@ -80,27 +81,27 @@ Sharing FindSharing(const Call& call, int first) {
 void PlanPrefill(const Call& call, int threads, std::vector<AttentionItem>& items) {
   const FlatBatch& flat = call.workspace.flat;
   constexpr int kItemsPerThread = 8;
-  const int kv_heads = call.pages.shape().kv_head_count, lanes_per_block = call.kernels.query_lanes;
-  const int lanes_per_item = LanesPerItem(WideProduct(flat.row_count(), call.heads), lanes_per_block, kPrefillLanesMax,
-                                          kItemsPerThread * threads);
+  const int kv_heads = call.pages.shape().kv_head_count, queries_per_block = call.kernels.query_lanes;
+  const int queries_per_item = QueriesPerItem(WideProduct(flat.row_count(), call.heads), queries_per_block,
+                                              kPrefillLanesMax, kItemsPerThread * threads);
   items.clear();
   const int sequence_count = flat.batch.sequences.size();
   for (int s = 0; s < sequence_count;) {
     const Sharing sharing = FindSharing(call, s);
     const int rows = sharing.last == s + 1 ? call.tested_rows(s) : flat.first_rows[sharing.last] - flat.first_rows[s];
-    const int lanes = rows * call.group;
-    for (int first = 0; first < lanes; first += lanes_per_item) {
-      const int count = std::min(lanes_per_item, lanes - first);
+    const int queries = rows * call.queries_per_kv;
+    for (int first = 0; first < queries; first += queries_per_item) {
+      const int count = std::min(queries_per_item, queries - first);
       int64_t cost = 0;
-      for (int lane = first; lane < first + count; lane += call.group) {
-        cost += Width(call.seen(flat.first_rows[s] + lane / call.group));
+      for (int query = first; query < first + count; query += call.queries_per_kv) {
+        cost += Width(call.seen(flat.first_rows[s] + query / call.queries_per_kv));
       }
       for (int head = 0; head < kv_heads; ++head) {
         items.push_back({.sequence = s,
                          .shared_keys = sharing.keys,
                          .kv_head = head,
-                         .first_lane = first,
-                         .lane_count = count,
+                         .first_query = first,
+                         .query_count = count,
                          .cost = cost});
       }
     }
@@ -109,21 +110,22 @@ void PlanPrefill(const Call& call, int threads, std::vector<AttentionItem>& item
   SortHeaviestFirst(items);
 }
 
-// Lane n is row n / group counted from the first sequence's first row, head n % group.
+// Query n is row n / queries_per_kv counted from the first sequence's first row, head n % queries_per_kv. A block has one
+// query per lane.
 void RunPrefillItem(const Call& call, PrefillKind kind, const AttentionItem& item, float* scratch) {
   const FlatBatch& flat = call.workspace.flat;
   PrefillBlock blocks[kPrefillBlocksMax];
-  const int lanes_per_block = call.kernels.query_lanes;
+  const int queries_per_block = call.kernels.query_lanes;
   MaskRow mask;  // the same for all heads of a row
-  for (int n = 0; n < item.lane_count; ++n) {
-    PrefillBlock& block = blocks[n / lanes_per_block];
-    const int i = n % lanes_per_block, lane = item.first_lane + n;
-    const int row = flat.first_rows[item.sequence] + lane / call.group;
-    const size_t at = WideProduct(row, call.heads) + item.kv_head * call.group + lane % call.group;
+  for (int n = 0; n < item.query_count; ++n) {
+    PrefillBlock& block = blocks[n / queries_per_block];
+    const int i = n % queries_per_block, query = item.first_query + n;
+    const int row = flat.first_rows[item.sequence] + query / call.queries_per_kv;
+    const size_t at = WideProduct(row, call.heads) + item.kv_head * call.queries_per_kv + query % call.queries_per_kv;
     block.lane_count = i + 1;
     block.queries[i] = call.queries + at * call.dim;
-    block.scales[i] = call.scale(row, item.kv_head * call.group + lane % call.group);
-    if (n == 0 || lane % call.group == 0) mask = call.mask(row);
+    block.scales[i] = call.scale(row, item.kv_head * call.queries_per_kv + query % call.queries_per_kv);
+    if (n == 0 || query % call.queries_per_kv == 0) mask = call.mask(row);
     block.masks[i] = mask;
     block.pages[i] = call.page_table(flat.row_sequences[row]).data();
     block.outs[i] = call.out + at * call.dim;
@@ -133,7 +135,7 @@ void RunPrefillItem(const Call& call, PrefillKind kind, const AttentionItem& ite
       {.kv = call.kv(item.sequence, item.kv_head),
        .shared_keys = item.shared_keys,
        .head_dim = call.dim,
-       .block_count = (item.lane_count + lanes_per_block - 1) / lanes_per_block,
+       .block_count = (item.query_count + queries_per_block - 1) / queries_per_block,
        .blocks = blocks},
       scratch);
 }
@@ -148,35 +150,35 @@ void PlanDecode(const Call& call, std::vector<AttentionItem>& items) {
           Width({std::max(seen.begin, split * kSplitTokens), std::min(seen.end, (split + 1) * kSplitTokens)});
       for (int head = 0; head < call.pages.shape().kv_head_count; ++head) {
         items.push_back(
-            {.sequence = flat.row_sequences[row], .kv_head = head, .first_lane = row, .split = split, .cost = keys});
+            {.sequence = flat.row_sequences[row], .kv_head = head, .first_query = row, .split = split, .cost = keys});
       }
     }
   }
   SortHeaviestFirst(items);
 }
 
-// partials[row][kv head][split][group][PaddedDim(D) + 2]
+// partials[row][kv head][split][queries_per_kv][PaddedDim(D) + 2]
 float* Partials(const Call& call, int row, int kv_head, int split) {
   const int kv_heads = call.pages.shape().kv_head_count;
   const size_t index = (WideProduct(row, kv_heads) + kv_head) * call.workspace.split_count() + split;
-  return call.workspace.partials.get() + index * call.group * (PaddedDim(call.dim) + 2);
+  return call.workspace.partials.get() + index * call.queries_per_kv * (PaddedDim(call.dim) + 2);
 }
 
-// The keys of a split for the heads of a KV group; without room for partial results.
+// The keys of a split for the query heads of a KV head; without room for partial results.
 DecodeSplit SplitOf(const Call& call, int row, int kv_head, int split) {
   MaskRow mask = call.mask(row);
   mask.seen = {std::max(mask.seen.begin, split * kSplitTokens), std::min(mask.seen.end, (split + 1) * kSplitTokens)};
   return {.kv = call.kv(call.workspace.flat.row_sequences[row], kv_head),
           .head_dim = call.dim,
-          .head_count = call.group,
-          .queries = call.queries + (WideProduct(row, call.heads) + kv_head * call.group) * call.dim,
+          .head_count = call.queries_per_kv,
+          .queries = call.queries + (WideProduct(row, call.heads) + kv_head * call.queries_per_kv) * call.dim,
           .scale = call.row_scales != nullptr ? call.row_scales[row] : call.args.scale,
-          .head_scales = call.head_scales != nullptr ? call.head_scales + kv_head * call.group : nullptr,
+          .head_scales = call.head_scales != nullptr ? call.head_scales + kv_head * call.queries_per_kv : nullptr,
           .mask = mask};
 }
 
 void RunDecodeItem(const Call& call, DecodeKind kind, const AttentionItem& item, float* scratch) {
-  const int row = item.first_lane;
+  const int row = item.first_query;
   DecodeSplit split = SplitOf(call, row, item.kv_head, item.split);
   split.partials = Partials(call, row, item.kv_head, item.split);
   call.kernels.attend_decode[static_cast<size_t>(kind)](split, scratch);
@@ -192,9 +194,10 @@ void MergeSplits(const Call& call, int row) {
   const RowInterval seen = call.seen(row);
   const int first = seen.begin / kSplitTokens, last = seen.end > seen.begin ? (seen.end - 1) / kSplitTokens : first - 1;
   const int padded = PaddedDim(call.dim);
-  const size_t stride = WideProduct(call.group, padded + 2);
+  const size_t stride = WideProduct(call.queries_per_kv, padded + 2);
   for (int head = 0; head < call.heads; ++head) {
-    const float* partials = Partials(call, row, head / call.group, 0) + (head % call.group) * (padded + 2);
+    const float* partials =
+        Partials(call, row, head / call.queries_per_kv, 0) + (head % call.queries_per_kv) * (padded + 2);
     MergeParts(call, row, head, partials + first * stride, stride, last - first + 1, padded);
   }
 }
@@ -248,15 +251,15 @@ bool RunInspection(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& w
   const int kv_heads = call.pages.shape().kv_head_count;
   return pool.Run(PoolWork::kAttention, kv_heads, workspace.flat.batch.cancelled, [&](int kv_head, int thread) {
     std::vector<AttentionStatistics> heads;
-    const int first_head = kv_head * call.group;
-    for (int head = first_head; head < first_head + call.group; ++head)
+    const int first_head = kv_head * call.queries_per_kv;
+    for (int head = first_head; head < first_head + call.queries_per_kv; ++head)
       heads.emplace_back(args.boundaries, args.masses.subspan(head * segments, segments));
     StatisticsVisitor visitor(heads);
     for (int split = seen.begin / kSplitTokens; split * kSplitTokens < seen.end; ++split) {
       kernels.visit_scores[static_cast<size_t>(kind)](SplitOf(call, args.row, kv_head, split), visitor,
                                                       workspace.scratch(thread));
     }
-    for (int head = 0; head < call.group; ++head)
+    for (int head = 0; head < call.queries_per_kv; ++head)
       args.heads[first_head + head] = heads[head].Finish(call.scale(args.row, first_head + head));
   });
 }

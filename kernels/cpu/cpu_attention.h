@@ -1,4 +1,4 @@
-// Work items of attention: (KV head, block of query lanes) in prefill, (KV head, row, split of keys) in decode, the
+// Work items of attention: (KV head, block of queries) in prefill, (KV head, row, split of keys) in decode, the
 // heaviest first; every output row is computed by one thread, decode splits are merged in key order.
 #pragma once
 

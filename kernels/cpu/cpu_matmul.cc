@@ -15,9 +15,9 @@ constexpr size_t kItemBytes = 128 << 10;
 // Rows packed by one item.
 constexpr int kPackRows = 32;
 
-int BlockRows(int row_count, int groups, int threads) {
+int BlockRows(int row_count, int panel_runs, int threads) {
   int blocks = (row_count + kBlockRowsMax - 1) / kBlockRowsMax;
-  while (blocks * groups < kItemsPerThread * threads && row_count > blocks * kBlockRowsMin) ++blocks;
+  while (blocks * panel_runs < kItemsPerThread * threads && row_count > blocks * kBlockRowsMin) ++blocks;
   const int rows = (row_count + blocks - 1) / blocks;
   return (rows + kTileRows - 1) / kTileRows * kTileRows;
 }
@@ -43,12 +43,12 @@ bool RunMatmul(const KernelTable& kernels, ThreadPool& pool, const MatmulArgs& a
   const int outputs = weight.panel_outputs();
   const size_t out_stride = weight.gated() ? weight.rows() / 2 : weight.rows();
   const int per_item = std::max<size_t>(1, kItemBytes / (inner * kPanel * sizeof(float)));
-  const int groups = (weight.panel_count() + per_item - 1) / per_item;
-  const int block_rows = BlockRows(args.row_count, groups, pool.thread_count());
+  const int panel_runs = (weight.panel_count() + per_item - 1) / per_item;
+  const int block_rows = BlockRows(args.row_count, panel_runs, pool.thread_count());
   const int blocks = (args.row_count + block_rows - 1) / block_rows;
-  return pool.Run(PoolWork::kProducts, blocks * groups, cancelled, [&](int index, int) {
-    const int first_row = index / groups * block_rows;
-    const int first_panel = index % groups * per_item;
+  return pool.Run(PoolWork::kProducts, blocks * panel_runs, cancelled, [&](int index, int) {
+    const int first_row = index / panel_runs * block_rows;
+    const int first_panel = index % panel_runs * per_item;
     const int last_panel = std::min(weight.panel_count(), first_panel + per_item);
     for (int p = first_panel; p < last_panel; ++p) {
       kernels.gemm_panel({.x = x + first_row * inner,

@@ -1,4 +1,4 @@
-// Work items of a matrix product: blocks of rows times groups of panels, from one counter.
+// Work items of a matrix product: blocks of rows times runs of panels, from one counter.
 #pragma once
 
 #include "kernels/cpu/packed_weight.h"

@@ -49,14 +49,14 @@ Result<std::unique_ptr<Workspace>> CpuWorkspace::Create(const StepShape& shape, 
       !workspace->gather.Allocate(sizes.gather)) {
     return OutOfHostMemory("the workspace", workspace->bytes_);
   }
-  // Prefill blocks of at least 16 lanes per KV head, a remainder per sequence; decode splits per sequence and KV head.
-  const size_t lanes = WideProduct(shape.row_count_max, shape.query_head_count);
+  // Prefill blocks of at least 16 queries per KV head, a remainder per sequence; decode splits per sequence and KV head.
+  const size_t queries = WideProduct(shape.row_count_max, shape.query_head_count);
   const size_t per_sequence = WideProduct(shape.kv_head_count, 1 + workspace->split_count());
   // Attention by groups: a remainder per KV head, for each group and for the window.
   const size_t of_groups = shape.gather_top_k_max == 0 ? 0
-                                                       : (1 + shape.gather_top_k_max) * lanes / kTile +
+                                                       : (1 + shape.gather_top_k_max) * queries / kTile +
                                                              shape.kv_head_count * (kGroupCountMax + size_t{1});
-  workspace->items.reserve(std::max(lanes / kTile + shape.sequence_count_max * per_sequence, of_groups));
+  workspace->items.reserve(std::max(queries / kTile + shape.sequence_count_max * per_sequence, of_groups));
   return std::unique_ptr<Workspace>(std::move(workspace));
 }
 

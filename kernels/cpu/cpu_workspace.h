@@ -11,15 +11,15 @@ namespace varifocal::kernels::cpu {
 inline constexpr int kSliceColumns = 1024;
 inline constexpr int kSliceRows = 24;
 
-// Blocks of query lanes, or one decode row; `cost` in visible (row, key) pairs.
+// Blocks of queries, or one decode row; `cost` in visible (row, key) pairs.
 struct AttentionItem {
   int32_t sequence = 0;     // prefill: the first of those that share pages
   int32_t shared_keys = 0;  // prefill: keys in pages shared by all of them
   int32_t kv_head = 0;
-  int32_t first_lane = 0;  // prefill: counted from the sequence's first row * group; decode: the row
-  int32_t lane_count = 0;  // prefill
-  int32_t split = 0;       // decode: index of the key range
-  int32_t group = 0;       // attention by groups: whose keys; -1: of the window
+  int32_t first_query = 0;  // prefill: of the sequence's, row * queries_per_kv + head; decode: the row
+  int32_t query_count = 0;  // prefill
+  int32_t split = 0;        // decode: index of the key range
+  int32_t group = 0;        // attention by groups: whose keys; -1: of the window
   int64_t cost = 0;
 };
 

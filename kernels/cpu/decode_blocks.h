@@ -99,8 +99,9 @@ inline void MaskPage(const DecodeSplit& split, MaskedPage& room, DecodeBlock& bl
   for (int n = 0; n < kPageTokens / kTile; ++n) {
     const uint32_t* of_tile = groups + n * kTile;
     const typename S::V of_keys = S::Load(reinterpret_cast<const float*>(of_tile));
-    S::Store(room.start + n * kTile, S::SelectAnyBit(of_keys, split.mask.groups, S::Zero(), S::Set1(kMaskedScore)));
-    words[n] = S::AnyBits(of_tile, split.mask.groups);
+    S::Store(room.start + n * kTile,
+             S::SelectAnyBit(of_keys, split.mask.token_groups, S::Zero(), S::Set1(kMaskedScore)));
+    words[n] = S::AnyBits(of_tile, split.mask.token_groups);
     if constexpr (S::kPer == 2) words[n] = (words[n] | words[n] >> 1) & 0x5555u;
   }
   block.start = room.start;
@@ -146,7 +147,7 @@ inline int ListKeys(const DecodeSplit& split, int32_t* list) {
   for (int first = seen.begin / kTile * kTile; first < seen.end; first += kTile) {
     const uint32_t* groups = split.kv.groups(first / kPageTokens) + first % kPageTokens;
     const auto from_lane = [&](int key) { return key <= first ? 0xFFFFu : 0xFFFFu << std::min(key - first, kTile); };
-    uint32_t seen_keys = S::AnyBits(groups, split.mask.groups) | from_lane(split.mask.window_begin);
+    uint32_t seen_keys = S::AnyBits(groups, split.mask.token_groups) | from_lane(split.mask.window_begin);
     seen_keys &= from_lane(seen.begin) & ~from_lane(seen.end) & 0xFFFFu;
     S::CompressIndices(first, seen_keys, list + count);
     count += std::popcount(seen_keys);

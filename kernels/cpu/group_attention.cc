@@ -67,7 +67,8 @@ class SequenceByGroups {
   // A group without rows is not listed.
   bool ListKeys() {
     for (int row = begin_row_; row < end_row_; ++row) {
-      for (uint32_t bits = call_.groups(row); bits != 0; bits &= bits - 1) ++groups_[std::countr_zero(bits)].row_count;
+      for (uint32_t bits = call_.token_groups(row); bits != 0; bits &= bits - 1)
+        ++groups_[std::countr_zero(bits)].row_count;
     }
     // Once to count them, once to write them where they fit.
     for (const bool writes : {false, true}) {
@@ -108,9 +109,9 @@ class SequenceByGroups {
     std::vector<AttentionItem>& items = workspace_.items;
     items.clear();
     const int rows = end_row_ - begin_row_, kv_heads = call_.pages.shape().kv_head_count;
-    const int64_t lanes = WideProduct(rows, call_.heads);
-    const auto add = [&](int group, int row_count, int lanes_max, const auto& cost_of) {
-      const int pieces = (row_count * call_.group + lanes_max - 1) / lanes_max;
+    const int64_t queries = WideProduct(rows, call_.heads);
+    const auto add = [&](int group, int row_count, int queries_max, const auto& cost_of) {
+      const int pieces = (row_count * call_.queries_per_kv + queries_max - 1) / queries_max;
       for (int piece = 0; piece < pieces; ++piece) {
         // Whole rows, equally many.
         const int first = row_count * piece / pieces, end = row_count * (piece + 1) / pieces;
@@ -119,52 +120,53 @@ class SequenceByGroups {
         for (int kv_head = 0; kv_head < kv_heads; ++kv_head) {
           items.push_back({.sequence = sequence_,
                            .kv_head = kv_head,
-                           .first_lane = first * call_.group,
-                           .lane_count = (end - first) * call_.group,
+                           .first_query = first * call_.queries_per_kv,
+                           .query_count = (end - first) * call_.queries_per_kv,
                            .group = group,
-                           .cost = cost * call_.group});
+                           .cost = cost * call_.queries_per_kv});
         }
       }
     };
     constexpr int kItemsPerThread = 4;
-    const auto lanes_per_item = [&](int64_t lane_count, int lanes_max) {
-      return LanesPerItem(lane_count, call_.kernels.query_lanes, lanes_max, kItemsPerThread * pool_.thread_count());
+    const auto queries_per_item = [&](int64_t query_count, int queries_max) {
+      return QueriesPerItem(query_count, call_.kernels.query_lanes, queries_max,
+                            kItemsPerThread * pool_.thread_count());
     };
     if (has_window()) {
-      add(-1, rows, lanes_per_item(lanes, kPrefillLanesMax), [&](int) { return call_.args.groups->window; });
+      add(-1, rows, queries_per_item(queries, kPrefillLanesMax), [&](int) { return call_.args.groups->window; });
     }
-    const int lanes_max = lanes_per_item(lanes * top_k(), ListedLanesMax(call_.dim));
+    const int queries_max = queries_per_item(queries * top_k(), ListedLanesMax(call_.dim));
     for (int index = 0; index < kGroupCountMax; ++index) {
       const ListedGroup& group = groups_[index];
-      add(index, group.row_count, lanes_max, [&](int row) { return group.rank(row); });
+      add(index, group.row_count, queries_max, [&](int row) { return group.rank(row); });
     }
     SortHeaviestFirst(items);
     return pool_.Run(PoolWork::kAttention, items.size(), cancelled(),
                      [&](int index, int thread) { RunItem(items[index], workspace_.scratch(thread)); });
   }
 
-  // Lane n of a group is its row n / heads, head n % heads of the KV head.
+  // Query n of a group is its row n / heads, head n % heads of the KV head.
   void RunItem(const AttentionItem& item, float* scratch) const {
     const bool is_window = item.group < 0;
     const ListedGroup& group = groups_[std::max(item.group, 0)];
     const int32_t* positions = scratch_.key_positions() + group.first_key;
     PrefillBlock blocks[kPrefillBlocksMax];
-    const int lanes_per_block = call_.kernels.query_lanes;
+    const int queries_per_block = call_.kernels.query_lanes;
     const KeyValues kv = call_.kv(item.sequence, item.kv_head);
-    for (int n = 0; n < item.lane_count; ++n) {
-      PrefillBlock& block = blocks[n / lanes_per_block];
-      const int i = n % lanes_per_block, lane = item.first_lane + n;
-      const int head = item.kv_head * call_.group + lane % call_.group;
-      const int rank = is_window ? 0 : group.rank(lane / call_.group);
-      const int row = begin_row_ + (is_window ? lane / call_.group : positions[rank] - position(begin_row_));
+    for (int n = 0; n < item.query_count; ++n) {
+      PrefillBlock& block = blocks[n / queries_per_block];
+      const int i = n % queries_per_block, query = item.first_query + n;
+      const int head = item.kv_head * call_.queries_per_kv + query % call_.queries_per_kv;
+      const int rank = is_window ? 0 : group.rank(query / call_.queries_per_kv);
+      const int row = begin_row_ + (is_window ? query / call_.queries_per_kv : positions[rank] - position(begin_row_));
       MaskRow mask = call_.mask(row);
       int part = 0;
       if (is_window) {
         mask.seen.begin = std::max(mask.seen.begin, mask.window_begin);
       } else {
         mask.seen = {0, rank + 1};
-        mask.groups &= Below(item.group);
-        part = 1 + std::popcount(mask.groups);
+        mask.token_groups &= Below(item.group);
+        part = 1 + std::popcount(mask.token_groups);
       }
       block.lane_count = i + 1;
       block.queries[i] = call_.queries + (WideProduct(row, call_.heads) + head) * call_.dim;
@@ -180,7 +182,7 @@ class SequenceByGroups {
         {.kv = kv,
          .shared_keys = INT_MAX,
          .head_dim = call_.dim,
-         .block_count = (item.lane_count + lanes_per_block - 1) / lanes_per_block,
+         .block_count = (item.query_count + queries_per_block - 1) / queries_per_block,
          .blocks = blocks,
          .is_part = true,
          .positions = positions,

@@ -5,7 +5,7 @@
 // share no group with it, then for each of its groups the group's keys that share no lower group with it. Tiles begin at
 // multiples of their size in rank within the group, and parts are merged in that order, so bits depend on the row alone.
 //
-// Cost:    k^2 / K of the pairs, plus the window's; each block of query lanes copies the keys and values that it reads, a
+// Cost:    k^2 / K of the pairs, plus the window's; each block of queries copies the keys and values that it reads, a
 //          page at a time. Scratch: 8 k bytes per token of a context, k + 1 partial results per row and head.
 // Source:  docs/focus.md; the decomposition into disjoint passes is ours.
 #pragma once

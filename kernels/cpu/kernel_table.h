@@ -27,7 +27,7 @@ namespace varifocal::kernels::cpu {
 inline constexpr int kTile = 16;
 // Output columns of a weight panel.
 inline constexpr int kPanel = 64;
-// Query lanes of one prefill block, the maximum of all instruction sets.
+// Lanes of one prefill block, a query (row, head) each: the maximum of all instruction sets.
 inline constexpr int kQueryLanesMax = 48;
 // Keys that prefill scores together, aligned in its key order.
 inline constexpr int kTileKeys = 8;
@@ -91,7 +91,7 @@ struct KeyValues {
   }
 };
 
-// Up to kQueryLanesMax (query row, head) pairs, of one sequence or of several that share their first pages.
+// Up to kQueryLanesMax queries, of one sequence or of several that share their first pages.
 struct PrefillBlock {
   int lane_count = 0;
   const float* queries[kQueryLanesMax];  // [D] each
@@ -154,7 +154,7 @@ enum class DecodeKind {
 };
 inline constexpr int kDecodeKinds = 4;
 
-// One query row, the heads of one KV group, the keys of one split.
+// One query row, the query heads of one KV head, the keys of one split.
 struct DecodeSplit {
   KeyValues kv;
   int head_dim = 0;
@@ -195,7 +195,7 @@ struct ScoredKeys {
 class ScoreVisitor {
  public:
   virtual ~ScoreVisitor() = default;
-  virtual void Visit(int head, const ScoredKeys& keys) = 0;  // of the group
+  virtual void Visit(int head, const ScoredKeys& keys) = 0;  // of the KV head's
 };
 
 enum class Epilogue { kStore, kResidual, kGated };

@@ -1,6 +1,6 @@
 // Decode attention of kind `mma`: keys are split, and the splits are merged in order.
 //
-// A block processes up to 16 lanes and 512 keys; its lanes belong to one row or to several rows whose sequences share
+// A block processes up to 16 tile rows and 512 keys; they belong to one row or to several rows whose sequences share
 // these pages. Each warp processes 16 keys of every 64-key block, and the four results are merged in order. Masked keys
 // have weight exactly 0.
 //
@@ -20,26 +20,79 @@ VF_DEVICE float* PartialOf(const AttendParams& p, int dim, int row, int head, in
   return p.partials + ((WideProduct(row, p.query_head_count) + head) * p.split_count_max + split) * (dim + 2);
 }
 
+// The results of a block's warps: [warp][tile row][D + 2].
+template <int kDim>
+VF_DEVICE float* WarpResult(float* results, int warp, int tile_row) {
+  return results + (warp * kDecodeTileRows + tile_row) * (kDim + 2);
+}
+
+// A thread's share of its warp's result.
+template <int kOutputs>
+VF_DEVICE void StoreWarpResult(float* results, const RowPair& rows, const float (&outputs)[kOutputs][4]) {
+  constexpr int kDim = kOutputs * 8;
+  const int lane = LaneIndex();
+  VF_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    const float sum = QuadSum(rows.sum[r]);
+    float* result = WarpResult<kDim>(results, WarpIndex(), lane / 4 + 8 * r);
+    VF_UNROLL
+    for (int n = 0; n < kOutputs; ++n) {
+      result[n * 8 + (lane % 4) * 2] = outputs[n][2 * r];
+      result[n * 8 + (lane % 4) * 2 + 1] = outputs[n][2 * r + 1];
+    }
+    if (lane % 4 == 0) {
+      result[kDim] = rows.largest[r];
+      result[kDim + 1] = sum;
+    }
+  }
+}
+
+// Merges the four results of a tile row in order, a warp together; `c` is the row's exponent.
+template <int kDim>
+VF_DEVICE void MergeWarpResults(float* results, int tile_row, float c, float* out) {
+  const auto part = [&](int warp) { return WarpResult<kDim>(results, warp, tile_row); };
+  float largest = part(0)[kDim];
+  for (int w = 1; w < 4; ++w) largest = fmaxf(largest, part(w)[kDim]);
+  float factors[4], sum = 0;
+  VF_UNROLL
+  for (int w = 0; w < 4; ++w) {
+    factors[w] = Rescale(part(w)[kDim], largest, c);
+    sum += part(w)[kDim + 1] * factors[w];
+  }
+  for (int i = LaneIndex(); i < kDim; i += 32) {
+    float value = 0;
+    VF_UNROLL
+    for (int w = 0; w < 4; ++w) value += part(w)[i] * factors[w];
+    out[i] = value;
+  }
+  if (LaneIndex() == 0) {
+    out[kDim] = largest;
+    out[kDim + 1] = sum;
+  }
+}
+
 template <int kDim, typename Mask, int kStages>
 VF_KERNEL(kAttendThreads, 1)
 AttendDecodeKernel(const AttendParams p) {
   AllowNextLaunch();
   constexpr int kOutputs = kDim / 8;
-  constexpr int kQueries = 0, kStage = TileBytes(kDim, kDecodeLanes), kWarpKeys = kBlockKeys / 4;
+  constexpr int kQueries = 0, kStage = TileBytes(kDim, kDecodeTileRows), kWarpKeys = kBlockKeys / 4;
   constexpr int kGroups = kStage + kStages * StageBytes(kDim);
   // The KV head is the fast index: a page's heads are adjacent in memory.
   const DecodeItem item = p.items[BlockX() / p.pool.kv_head_count];
   const int32_t* item_rows = p.item_rows + item.first_row;
-  const int kv_head = BlockX() % p.pool.kv_head_count, first_lane = BlockY() * kDecodeLanes;
+  const int kv_head = BlockX() % p.pool.kv_head_count, first_tile_row = BlockY() * kDecodeTileRows;
   const int warp = WarpIndex(), lane = LaneIndex();
-  const int lanes_left = item.row_count * p.group - first_lane;
-  const int lane_count = lanes_left < kDecodeLanes ? lanes_left : kDecodeLanes;
-  // Lanes past the last one repeat its computation and store nothing.
+  const int left = item.row_count * p.queries_per_kv - first_tile_row;
+  const int tile_row_count = left < kDecodeTileRows ? left : kDecodeTileRows;
+  // Tile rows past the last one repeat its computation and store nothing.
   const auto place = [&](int index) {
-    const int at = first_lane + (index < lane_count ? index : lane_count - 1);
-    return LanePlace{item_rows[at / p.group], at % p.group};
+    const int at = first_tile_row + (index < tile_row_count ? index : tile_row_count - 1);
+    return TileRowPlace{item_rows[at / p.queries_per_kv], at % p.queries_per_kv};
   };
-  const auto scale_log2 = [&](LanePlace at) { return ScaleLog2(ScaleOf(p, at.row, kv_head * p.group + at.head)); };
+  const auto scale_log2 = [&](TileRowPlace at) {
+    return ScaleLog2(ScaleOf(p, at.row, kv_head * p.queries_per_kv + at.head));
+  };
   // The rows of an item share their pages; the union of their key ranges is from the first begin to the last end.
   const int32_t* table = p.step.page_tables + p.pool.table_starts[p.step.row_sequences[item_rows[0]]];
   RowInterval seen = p.mask[item_rows[0]];
@@ -62,15 +115,15 @@ AttendDecodeKernel(const AttendParams p) {
   // Until here only what the host has written for this step was read.
   WaitForPreviousLaunch();
   for (int s = 0; s < kStages - 1; ++s) stage(blocks.first + s);
-  StageQueries<kDim, kDecodeLanes>(kQueries, p, kv_head, place);
+  StageQueries<kDim, kDecodeTileRows>(kQueries, p, kv_head, place);
 
-  // This thread's two lanes, lane / 4 and 8 further on.
-  StoredRow<Mask> mine[2];
+  // This thread's two tile rows, lane / 4 and 8 further on.
+  StoredRow<Mask> mask_rows[2];
   float c[2];
   VF_UNROLL
   for (int r = 0; r < 2; ++r) {
-    const LanePlace at = place(lane / 4 + 8 * r);
-    mine[r] = LoadRow<Mask>(p, at.row);
+    const TileRowPlace at = place(lane / 4 + 8 * r);
+    mask_rows[r] = LoadRow<Mask>(p, at.row);
     c[r] = scale_log2(at);
   }
   MaskRange range;
@@ -94,14 +147,14 @@ AttendDecodeKernel(const AttendParams p) {
     // Masking a warp's few intervals costs no more than testing whether it is needed.
     TileCover cover = TileCover::kPartial;
     if constexpr (Mask::kReadsGroups) {
-      const uint32_t key_groups = WarpOr(KeyGroups<Mask>(groups, first + lane % kWarpKeys));
+      const TokenGroups key_groups = WarpOr(KeyGroups<Mask>(groups, first + lane % kWarpKeys));
       cover = Mask::Tile(range, block * kBlockKeys + first, kWarpKeys, key_groups);
       if (cover == TileCover::kSkip) continue;
     }
     float scores[1][2][4];
-    Scores<kDim, kDecodeLanes>(kQueries, 0, keys, first, scores);
-    HideScores<Mask>(
-        cover, groups, first, block * kBlockKeys + first, [&](int, int r) { return mine[r]; }, scores);
+    Scores<kDim, kDecodeTileRows>(kQueries, 0, keys, first, scores);
+    MaskScores<Mask>(
+        cover, groups, first, block * kBlockKeys + first, [&](int, int r) { return mask_rows[r]; }, scores);
     OnlineSoftmaxStep(
         scores[0], [&](int r) { return c[r]; }, rows[0]);
     RescaleOutputs(rows, outputs);
@@ -110,55 +163,22 @@ AttendDecodeKernel(const AttendParams p) {
     AccumulateValues<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), first, outputs);
   }
   WaitCopies<0>();
-  // The staging memory is reused for the warps' results: [warp][lane][D + 2].
+  // The staging memory is reused for the warps' results.
   SyncThreads();
   float* results = reinterpret_cast<float*>(SharedMemory() + kStage);
-  VF_UNROLL
-  for (int r = 0; r < 2; ++r) {
-    const float sum = QuadSum(rows[0].sum[r]);
-    float* result = results + (warp * kDecodeLanes + lane / 4 + 8 * r) * (kDim + 2);
-    VF_UNROLL
-    for (int n = 0; n < kOutputs; ++n) {
-      result[n * 8 + (lane % 4) * 2] = outputs[0][n][2 * r];
-      result[n * 8 + (lane % 4) * 2 + 1] = outputs[0][n][2 * r + 1];
-    }
-    if (lane % 4 == 0) {
-      result[kDim] = rows[0].largest[r];
-      result[kDim + 1] = sum;
-    }
-  }
+  StoreWarpResult(results, rows[0], outputs[0]);
   SyncThreads();
-  // Each warp merges every fourth lane, the four partial results in order.
-  for (int index = warp; index < lane_count; index += 4) {
-    const auto part = [&](int w) { return results + (w * kDecodeLanes + index) * (kDim + 2); };
-    const LanePlace at = place(index);
-    const float sharp = scale_log2(at);
-    float largest = part(0)[kDim];
-    for (int w = 1; w < 4; ++w) largest = fmaxf(largest, part(w)[kDim]);
-    float factors[4], sum = 0;
-    VF_UNROLL
-    for (int w = 0; w < 4; ++w) {
-      factors[w] = Rescale(part(w)[kDim], largest, sharp);
-      sum += part(w)[kDim + 1] * factors[w];
-    }
-    float* out = PartialOf(p, kDim, at.row, kv_head * p.group + at.head, item.split);
-    for (int i = lane; i < kDim; i += 32) {
-      float value = 0;
-      VF_UNROLL
-      for (int w = 0; w < 4; ++w) value += part(w)[i] * factors[w];
-      out[i] = value;
-    }
-    if (lane == 0) {
-      out[kDim] = largest;
-      out[kDim + 1] = sum;
-    }
+  // Each warp merges every fourth tile row.
+  for (int index = warp; index < tile_row_count; index += 4) {
+    const TileRowPlace at = place(index);
+    MergeWarpResults<kDim>(results, index, scale_log2(at),
+                           PartialOf(p, kDim, at.row, kv_head * p.queries_per_kv + at.head, item.split));
   }
 }
 
 // One warp per query head: the splits in index order. Their factors are computed 32 at a time, one per lane.
 VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
   AllowNextLaunch();
-  constexpr int kNumbers = kHeadDimMax / 32;
   VF_SHARED float factors[kMergeHeads][32];
   VF_SHARED float sums[kMergeHeads][32];
   const int row = BlockX(), warp = WarpIndex(), lane = LaneIndex(), dim = p.pool.head_dim;
@@ -169,9 +189,9 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
   const BlockRange splits = SplitsOf(seen.begin, seen.end);
   WaitForPreviousLaunch();
   const float c = ScaleLog2(ScaleOf(p, row, head));
-  float largest = -INFINITY, sum = 0, values[kNumbers];
+  float largest = -INFINITY, sum = 0, values[kMergedNumbers];
   VF_UNROLL
-  for (int n = 0; n < kNumbers; ++n) values[n] = 0;
+  for (int n = 0; n < kMergedNumbers; ++n) values[n] = 0;
   for (int split = splits.first + lane; split < splits.last; split += 32) {
     largest = fmaxf(largest, PartialOf(p, dim, row, head, split)[dim]);
   }
@@ -191,19 +211,13 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
       const float factor = factors[warp][split];
       sum += sums[warp][split] * factor;
       VF_UNROLL
-      for (int n = 0; n < kNumbers; ++n) {
+      for (int n = 0; n < kMergedNumbers; ++n) {
         if (lane + 32 * n < dim) values[n] += part[lane + 32 * n] * factor;
       }
     }
   }
   if (!inside) return;
-  const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
-  const size_t at = WideProduct(row, p.query_head_count) + head;
-  VF_UNROLL
-  for (int n = 0; n < kNumbers; ++n) {
-    if (lane + 32 * n < dim) p.out[at * dim + lane + 32 * n] = RoundBf16(values[n] * inverse);
-  }
-  if (p.log_sum_exp != nullptr && lane == 0) p.log_sum_exp[at] = LogSumExp(largest, sum, c, kEmptyLogSumExp);
+  StoreMergedRow(p, row, head, lane, dim, values, largest, sum, c);
 }
 
 }  // namespace
@@ -212,7 +226,7 @@ template <int kDim, typename Mask>
 int StartDecode(const AttendParams& p, LaunchStream stream) {
   const auto start = [&](const auto kernel, int stages) {
     return VF_LAUNCH(kernel, p.item_count * p.pool.kv_head_count,
-                     CeilDivide(DecodeRows(p.group) * p.group, kDecodeLanes), 1, kAttendThreads,
+                     CeilDivide(DecodeRows(p.queries_per_kv) * p.queries_per_kv, kDecodeTileRows), 1, kAttendThreads,
                      DecodeSharedBytes(kDim, Mask::kReadsGroups, stages), stream, p);
   };
   constexpr int kStages = DecodeStages(kDim);

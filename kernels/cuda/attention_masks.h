@@ -1,4 +1,4 @@
-// Mask state of the attention kernels (attention_variants.h): the rows of query lanes, the groups of a block's keys,
+// Mask state of the attention kernels (attention_variants.h): the mask of each tile row, the groups of a block's keys,
 // and the masking of scores.
 #pragma once
 
@@ -18,8 +18,8 @@ VF_DEVICE MaskRow RowOf(const RowInterval& seen) { return {.seen = seen}; }
 VF_DEVICE MaskRow RowOf(const MaskRow& row) { return row; }
 
 // The groups of a page's 128 tokens.
-VF_DEVICE const uint32_t* PageGroups(const AttendParams& p, int32_t page) {
-  return p.groups.words + WideProduct(page, p.groups.page_stride);
+VF_DEVICE const TokenGroups* PageGroups(const AttendParams& p, int32_t page) {
+  return p.token_groups.words + WideProduct(page, p.token_groups.page_stride);
 }
 
 template <typename Mask>
@@ -27,8 +27,8 @@ VF_DEVICE StoredRow<Mask> LoadRow(const AttendParams& p, int row) {
   if constexpr (Mask::kReadsGroups) {
     const int position = p.step.row_positions[row];
     const int32_t* table = p.step.page_tables + p.pool.table_starts[p.step.row_sequences[row]];
-    const uint32_t groups = PageGroups(p, table[position / kPageTokenCount])[position % kPageTokenCount];
-    return {p.mask[row], position - p.groups.window, groups};
+    const TokenGroups groups = PageGroups(p, table[position / kPageTokenCount])[position % kPageTokenCount];
+    return {p.mask[row], position - p.token_groups.window, groups};
   } else {
     return p.mask[row];
   }
@@ -38,27 +38,27 @@ VF_DEVICE StoredRow<Mask> LoadRow(const AttendParams& p, int row) {
 template <typename Mask>
 VF_DEVICE void StageGroups(int to, const AttendParams& p, const int32_t* table, int block) {
   if constexpr (Mask::kReadsGroups) {
-    constexpr int kWords = kChunkBytes / static_cast<int>(sizeof(uint32_t));
+    constexpr int kWords = kChunkBytes / static_cast<int>(sizeof(TokenGroups));
     if (ThreadX() >= kBlockKeys / kWords) return;
-    const uint32_t* from = PageGroups(p, table[block * kBlockKeys / kPageTokenCount]) + block % 2 * kBlockKeys;
+    const TokenGroups* from = PageGroups(p, table[block * kBlockKeys / kPageTokenCount]) + block % 2 * kBlockKeys;
     CopyAsync(to + ThreadX() * kChunkBytes, from + ThreadX() * kWords, true);
   }
 }
 
 // The groups of key `index` of a stage.
 template <typename Mask>
-VF_DEVICE uint32_t KeyGroups(int groups, int index) {
+VF_DEVICE TokenGroups KeyGroups(int groups, int index) {
   if constexpr (!Mask::kReadsGroups) return 0;
-  return reinterpret_cast<const uint32_t*>(SharedMemory() + groups)[index];
+  return reinterpret_cast<const TokenGroups*>(SharedMemory() + groups)[index];
 }
 
 // Sets the scores of masked pairs to minus infinity. Keys start at `first` of a stage, which is key `first_key` of the
 // sequence; row(m, r) is the row of this thread's row r of row tile m.
 template <typename Mask, int kTiles, int kColumns, typename Row>
-VF_DEVICE void HideScores(TileCover cover, int groups, int first, int first_key, const Row& row,
+VF_DEVICE void MaskScores(TileCover cover, int groups, int first, int first_key, const Row& row,
                           float (&scores)[kTiles][kColumns][4]) {
-  const int mine = (LaneIndex() % 4) * 2;
-  const auto hide = [&](const auto& counts) {
+  const int thread_column = (LaneIndex() % 4) * 2;  // the first of this thread's two columns
+  const auto mask = [&](const auto& is_visible) {
     VF_UNROLL
     for (int m = 0; m < kTiles; ++m) {
       VF_UNROLL
@@ -68,8 +68,9 @@ VF_DEVICE void HideScores(TileCover cover, int groups, int first, int first_key,
         for (int n = 0; n < kColumns; ++n) {
           VF_UNROLL
           for (int i = 0; i < 2; ++i) {
-            const int key = n * 8 + mine + i;
-            if (!counts(at, first_key + key, KeyGroups<Mask>(groups, first + key))) scores[m][n][2 * r + i] = -INFINITY;
+            const int key = n * 8 + thread_column + i;
+            if (!is_visible(at, first_key + key, KeyGroups<Mask>(groups, first + key)))
+              scores[m][n][2 * r + i] = -INFINITY;
           }
         }
       }
@@ -78,11 +79,13 @@ VF_DEVICE void HideScores(TileCover cover, int groups, int first, int first_key,
   if (cover == TileCover::kFull) return;
   if constexpr (Mask::kReadsGroups) {
     if (cover == TileCover::kGroups) {
-      hide([](const MaskRow& at, int, uint32_t key) { return Mask::GroupsMatch(at.groups, key); });
+      mask([](const MaskRow& at, int, TokenGroups key_groups) {
+        return Mask::GroupsMatch(at.token_groups, key_groups);
+      });
       return;
     }
   }
-  hide([](const MaskRow& at, int key, uint32_t key_groups) { return Mask::IsVisible(at, key, key_groups); });
+  mask([](const MaskRow& at, int key, TokenGroups key_groups) { return Mask::IsVisible(at, key, key_groups); });
 }
 
 }  // namespace

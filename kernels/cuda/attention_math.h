@@ -1,10 +1,10 @@
 // Scalar operations of online softmax, shared by prefill, decode, the merge and their tests.
 //
-// A lane keeps m, the largest unscaled score so far, l, the sum of its weights, and o, the weighted sum of the values.
+// A tile row keeps m, the largest unscaled score so far, l, the sum of its weights, and o, the weighted sum of the values.
 // Weights are 2^(s c - r) with c = scale log2(e) and the reference r = m c rounded to f32, one fused multiply-add an
 // element: temperature costs nothing. Both sides of the rounding cancel exactly, because every later step uses the same
 // rounded r. Where c is huge (temperatures near 0) the rounding of m c alone would exceed all exponents; there m is
-// subtracted from the scores first. The choice depends only on the lane's c.
+// subtracted from the scores first. The choice depends only on the row's c.
 #pragma once
 
 #include "kernels/cuda/simt.h"

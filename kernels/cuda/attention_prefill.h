@@ -1,6 +1,6 @@
-// Prefill attention of kind `mma`: a block processes a tile of query lanes of one KV head, or a part of one, and iterates
+// Prefill attention of kind `mma`: a block processes a tile of queries of one KV head, or a part of one, and iterates
 // over the 64-key blocks visible to them, with K and V double-buffered and one barrier per block. Masked keys have weight
-// exactly 0; a warp skips blocks that are masked for all its lanes. A lane's result does not depend on the block's size.
+// exactly 0; a warp skips blocks that are masked for all its rows. A row's result does not depend on the block's size.
 //
 // Keys are processed in segments of 8,192, each from an empty state, and merged in order. Where the tiles are few, every
 // segment has blocks of its own and MergeSegmentsKernel merges: the same operations, so the same bits.
@@ -18,15 +18,171 @@ VF_DEVICE float* SegmentResult(const AttendParams& p, int dim, int row, int head
   return p.partials + (p.segments_apart ? at * p.segment_count + segment : at) * (dim + 2);
 }
 
-// All loads of a group are issued before its stores: a store might alias a later load, which would then wait for it.
+// Dynamic shared memory: the tile's queries, the ring of key blocks, and where the mask reads them the groups of its keys.
+template <int kDim, int kTileRows>
+struct PrefillMemory {
+  static constexpr int kQueries = 0, kRing = TileBytes(kDim, kTileRows);
+  static constexpr int kRingGroups = kRing + PrefillStages(kDim) * StageBytes(kDim);
+  VF_DEVICE static int Keys(int slot) { return kRing + slot * StageBytes(kDim); }
+  VF_DEVICE static int Groups(int slot) { return kRingGroups + slot * kBlockGroupBytes; }
+};
+// Static shared memory: what each tile row sees, and its exponent.
+template <typename Mask, int kTileRows>
+struct PrefillRows {
+  StoredRow<Mask> masks[kTileRows];
+  float exponents[kTileRows];
+};
+
+// What a thread block processes: a part of a query tile, of one KV head, over some of the keys that the rows see.
+struct PrefillWork {
+  QueryTile tile;                  // the part alone; without rows: nothing to do
+  int first_row = 0;               // of the tile's sequence, in the step
+  const int32_t* table = nullptr;  // its pages
+  int kv_head = 0, segment = 0;
+  int key_end = 0;  // of the last row
+  BlockRange blocks;
+};
+
+// Tile rows past the last one repeat its computation and store nothing.
+VF_DEVICE TileRowPlace PlaceOf(const AttendParams& p, const PrefillWork& work, int index) {
+  const QueryTile& tile = work.tile;
+  const int at = tile.first_tile_row + (index < tile.tile_row_count ? index : tile.tile_row_count - 1);
+  return {work.first_row + at / p.queries_per_kv, at % p.queries_per_kv};
+}
+VF_DEVICE int QueryHeadOf(const AttendParams& p, const PrefillWork& work, TileRowPlace at) {
+  return work.kv_head * p.queries_per_kv + at.head;
+}
+
+// The work of this block, one of kParts of its query tile.
+template <int kTileRows, int kParts>
+VF_DEVICE PrefillWork FindWork(const AttendParams& p) {
+  // The KV head is the fast index: the longest tiles of all heads start first.
+  PrefillWork work;
+  work.tile = p.tiles[BlockY() / kParts];
+  work.kv_head = BlockX();
+  work.segment = BlockZ();
+  QueryTile& tile = work.tile;
+  if constexpr (kParts > 1) {
+    const int first = BlockY() % kParts * kTileRows, left = tile.tile_row_count - first;
+    if (left <= 0) return {};
+    tile.first_tile_row += first;
+    tile.tile_row_count = left < kTileRows ? left : kTileRows;
+  }
+  work.first_row = p.step.first_rows[tile.sequence];
+  work.table = p.step.page_tables + p.pool.table_starts[tile.sequence];
+  const RowInterval head = p.mask[work.first_row + tile.first_tile_row / p.queries_per_kv];
+  const RowInterval tail = p.mask[work.first_row + (tile.first_tile_row + tile.tile_row_count - 1) / p.queries_per_kv];
+  work.key_end = tail.end;
+  work.blocks = BlocksOf(head.begin, tail.end);
+  if (p.segments_apart) {
+    const int first = work.segment * kSegmentBlocks, last = first + kSegmentBlocks;
+    BlockRange& blocks = work.blocks;
+    blocks = {blocks.first > first ? blocks.first : first, blocks.last < last ? blocks.last : last};
+    if (blocks.first >= blocks.last) tile.tile_row_count = 0;
+  }
+  return work;
+}
+
+// Starts the copies of a block of keys, if there is such a block, into a slot of the ring.
+template <int kDim, typename Mask, int kTileRows>
+VF_DEVICE void StageKeys(const AttendParams& p, const PrefillWork& work, int slot, int block, int key_end) {
+  using Memory = PrefillMemory<kDim, kTileRows>;
+  if (block < work.blocks.last) {
+    StageBlock<kDim>(Memory::Keys(slot), p, work.table, work.kv_head, block, key_end);
+    StageGroups<Mask>(Memory::Groups(slot), p, work.table, block);
+  }
+  CommitCopies();
+}
+
+// The first block of keys, the tile's queries, masks and exponents into shared memory.
+template <int kDim, typename Mask, int kTileRows>
+VF_DEVICE void StageTile(const AttendParams& p, const PrefillWork& work, PrefillRows<Mask, kTileRows>& tile_rows) {
+  StageKeys<kDim, Mask, kTileRows>(p, work, 0, work.blocks.first, work.key_end);
+  StageQueries<kDim, kTileRows>(PrefillMemory<kDim, kTileRows>::kQueries, p, work.kv_head,
+                                [&](int index) { return PlaceOf(p, work, index); });
+  for (int index = ThreadX(); index < kTileRows; index += kAttendThreads) {
+    const TileRowPlace at = PlaceOf(p, work, index);
+    tile_rows.masks[index] = LoadRow<Mask>(p, at.row);
+    tile_rows.exponents[index] = ScaleLog2(ScaleOf(p, at.row, QueryHeadOf(p, work, at)));
+  }
+  SyncThreads();
+}
+
+// A thread's state: two rows of each row tile of its warp, and of their sums of values 2 of every 8 columns.
+template <int kDim, int kTiles>
+struct PrefillSums {
+  RowPair rows[kTiles];
+  float outputs[kTiles][kDim / 8][4];
+
+  VF_DEVICE void Reset() {
+    VF_UNROLL
+    for (int m = 0; m < kTiles; ++m) {
+      VF_UNROLL
+      for (int r = 0; r < 2; ++r) {
+        rows[m].largest[r] = -INFINITY;
+        rows[m].sum[r] = 0;
+      }
+    }
+    Clear(outputs);
+  }
+};
+
+// The thread's row r of row tile m, as a row of the tile.
+template <int kTiles>
+VF_DEVICE int ThreadTileRow(int m, int r) {
+  return WarpIndex() * 16 * kTiles + LaneIndex() / 4 + m * 16 + 8 * r;
+}
+
+// Whether the warp's rows see pairs of a staged block. `row_groups` are those of the warp's rows.
+template <typename Mask, int kTiles>
+VF_DEVICE TileCover CoverOf(const PrefillRows<Mask, 64 * kTiles>& tile_rows, TokenGroups row_groups, int groups,
+                            int block) {
+  if constexpr (Mask::kReadsGroups) {
+    const int warp_tile_row = WarpIndex() * 16 * kTiles, lane = LaneIndex();
+    const MaskRow first = tile_rows.masks[warp_tile_row], last = tile_rows.masks[warp_tile_row + 16 * kTiles - 1];
+    const TokenGroups key_groups = WarpOr(KeyGroups<Mask>(groups, lane) | KeyGroups<Mask>(groups, lane + 32));
+    return Mask::Tile(MaskRange::Between(first, last, row_groups), block * kBlockKeys, kBlockKeys, key_groups);
+  } else {
+    // Blocks that are masked for all rows of the tile are not among its blocks.
+    const MaskRange range = MaskRange::Between(RowOf(tile_rows.masks[0]), RowOf(tile_rows.masks[64 * kTiles - 1]), 0);
+    return range.Contains(block * kBlockKeys, kBlockKeys) ? TileCover::kFull : TileCover::kPartial;
+  }
+}
+
+// Adds the keys and values of a staged block to the warp's rows.
+template <int kDim, typename Mask, int kTiles>
+VF_DEVICE void ProcessBlock(const PrefillRows<Mask, 64 * kTiles>& tile_rows, TokenGroups row_groups, int slot,
+                            int block, PrefillSums<kDim, kTiles>& sums) {
+  using Memory = PrefillMemory<kDim, 64 * kTiles>;
+  constexpr int kColumns = kBlockKeys / 8;
+  const int keys = Memory::Keys(slot), groups = Memory::Groups(slot);
+  const TileCover cover = CoverOf<Mask, kTiles>(tile_rows, row_groups, groups, block);
+  if (cover == TileCover::kSkip) return;
+  float scores[kTiles][kColumns][4];
+  Scores<kDim, 64 * kTiles>(Memory::kQueries, WarpIndex() * 16 * kTiles, keys, 0, scores);
+  MaskScores<Mask>(
+      cover, groups, 0, block * kBlockKeys, [&](int m, int r) { return tile_rows.masks[ThreadTileRow<kTiles>(m, r)]; },
+      scores);
+  uint32_t weights[kTiles][kColumns / 2][4];
+  VF_UNROLL
+  for (int m = 0; m < kTiles; ++m) {
+    OnlineSoftmaxStep(
+        scores[m], [&](int r) { return tile_rows.exponents[ThreadTileRow<kTiles>(m, r)]; }, sums.rows[m]);
+    Pack(scores[m], weights[m]);
+  }
+  RescaleOutputs(sums.rows, sums.outputs);
+  AccumulateValues<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), 0, sums.outputs);
+}
+
+// All loads of a batch are issued before its stores: a store might alias a later load, which would then wait for it.
 constexpr int kPairsAtOnce = 4;
 
-// A thread's share of one row: 2 of every 8 numbers, merged into `total`.
+// A thread's share of one row, merged into `total`.
 template <int kOutputs>
-VF_DEVICE void StoreSegment(float* total, bool is_first, const MergeFactors& merged, int row_half,
-                            const float (&outputs)[kOutputs][4]) {
+VF_DEVICE void StoreSegmentRow(float* total, bool is_first, const MergeFactors& merged, int row_half,
+                               const float (&outputs)[kOutputs][4]) {
   constexpr int kDim = kOutputs * 8;
-  const int mine = (LaneIndex() % 4) * 2;
+  const int thread_column = (LaneIndex() % 4) * 2;
   VF_UNROLL
   for (int first = 0; first < kOutputs; first += kPairsAtOnce) {
     TwoFloats pairs[kPairsAtOnce];
@@ -35,7 +191,7 @@ VF_DEVICE void StoreSegment(float* total, bool is_first, const MergeFactors& mer
       if (is_first) {
         pairs[n - first] = {};
       } else {
-        pairs[n - first] = LoadAligned<TwoFloats>(total + n * 8 + mine);
+        pairs[n - first] = LoadAligned<TwoFloats>(total + n * 8 + thread_column);
       }
     }
     VF_UNROLL
@@ -46,7 +202,7 @@ VF_DEVICE void StoreSegment(float* total, bool is_first, const MergeFactors& mer
         const float earlier = is_first ? 0.0f : pair.at[i] * merged.earlier;
         pair.at[i] = earlier + outputs[n][2 * row_half + i] * merged.later;
       }
-      StoreAligned(total + n * 8 + mine, pair);
+      StoreAligned(total + n * 8 + thread_column, pair);
     }
   }
   // The four threads of a row store the same numbers.
@@ -54,200 +210,124 @@ VF_DEVICE void StoreSegment(float* total, bool is_first, const MergeFactors& mer
   total[kDim + 1] = merged.sum;
 }
 
+// Merges the sums of a segment into the results of the rows' earlier segments; `merges`: there are some.
 template <int kDim, typename Mask, int kTiles>
-VF_KERNEL(kAttendThreads, 1)
-AttendPrefillKernel(const AttendParams p) {
-  FollowPreviousLaunch();
-  constexpr int kLanes = 64 * kTiles;
-  constexpr int kColumns = kBlockKeys / 8, kOutputs = kDim / 8;
-  VF_SHARED StoredRow<Mask> mask_rows[kLanes];
-  VF_SHARED float exponents[kLanes];
-  constexpr int kQueries = 0, kStage = TileBytes(kDim, kLanes);
-  constexpr int kGroups = kStage + PrefillStages(kDim) * StageBytes(kDim);
-  constexpr int kParts = PrefillLanes(kDim) / kLanes;  // blocks of a tile
-  // The KV head is the fast index: the longest tiles of all heads start first.
-  QueryTile tile = p.tiles[BlockY() / kParts];
-  if constexpr (kParts > 1) {
-    const int first = BlockY() % kParts * kLanes, left = tile.lane_count - first;
-    if (left <= 0) return;
-    tile.first_lane += first;
-    tile.lane_count = left < kLanes ? left : kLanes;
-  }
-  const int kv_head = BlockX(), warp = WarpIndex(), lane = LaneIndex();
-  const int first_row = p.step.first_rows[tile.sequence];
-  const int32_t* table = p.step.page_tables + p.pool.table_starts[tile.sequence];
-  const int first_lane = warp * 16 * kTiles;
-  const RowInterval head = p.mask[first_row + tile.first_lane / p.group];
-  const RowInterval tail = p.mask[first_row + (tile.first_lane + tile.lane_count - 1) / p.group];
-  BlockRange blocks = BlocksOf(head.begin, tail.end);
-  const int segment = BlockZ();
-  if (p.segments_apart) {
-    const int first = segment * kSegmentBlocks, last = first + kSegmentBlocks;
-    blocks = {blocks.first > first ? blocks.first : first, blocks.last < last ? blocks.last : last};
-    if (blocks.first >= blocks.last) return;
-  }
-
-  if (blocks.first < blocks.last) {
-    StageBlock<kDim>(kStage, p, table, kv_head, blocks.first, tail.end);
-    StageGroups<Mask>(kGroups, p, table, blocks.first);
-  }
-  CommitCopies();
-  // Lanes past the last one repeat its computation and store nothing.
-  const auto place = [&](int index) {
-    return PlaceOf(first_row, tile.first_lane + (index < tile.lane_count ? index : tile.lane_count - 1), p.group);
-  };
-  StageQueries<kDim, kLanes>(kQueries, p, kv_head, place);
-  for (int index = ThreadX(); index < kLanes; index += kAttendThreads) {
-    const LanePlace at = place(index);
-    mask_rows[index] = LoadRow<Mask>(p, at.row);
-    exponents[index] = ScaleLog2(ScaleOf(p, at.row, kv_head * p.group + at.head));
-  }
-  SyncThreads();
-
-  const int my_lane = first_lane + lane / 4;
-  uint32_t row_groups = 0;  // of the warp's lanes
-  if constexpr (Mask::kReadsGroups) row_groups = WarpOr(mask_rows[first_lane + lane % (16 * kTiles)].groups);
-  RowPair rows[kTiles];
+VF_DEVICE void StoreSegment(const AttendParams& p, const PrefillWork& work,
+                            const PrefillRows<Mask, 64 * kTiles>& tile_rows, bool merges,
+                            const PrefillSums<kDim, kTiles>& sums) {
   VF_UNROLL
   for (int m = 0; m < kTiles; ++m) {
     VF_UNROLL
     for (int r = 0; r < 2; ++r) {
-      rows[m].largest[r] = -INFINITY;
-      rows[m].sum[r] = 0;
+      const int index = ThreadTileRow<kTiles>(m, r);
+      const float sum = QuadSum(sums.rows[m].sum[r]), largest = sums.rows[m].largest[r];
+      const TileRowPlace at = PlaceOf(p, work, index);
+      float* total = SegmentResult(p, kDim, at.row, QueryHeadOf(p, work, at), work.segment);
+      MergeFactors merged{0, 1, largest, sum};
+      if (merges) merged = Merge(total[kDim], total[kDim + 1], largest, sum, tile_rows.exponents[index]);
+      // All four threads of a row have read its maximum and sum.
+      SyncWarp();
+      if (index < work.tile.tile_row_count) StoreSegmentRow(total, !merges, merged, r, sums.outputs[m]);
     }
   }
-  float outputs[kTiles][kOutputs][4];
-  Clear(outputs);
-  bool merges = false;  // an earlier segment was stored
-  const auto store_segment = [&] {
-    VF_UNROLL
-    for (int m = 0; m < kTiles; ++m) {
-      VF_UNROLL
-      for (int r = 0; r < 2; ++r) {
-        const int index = my_lane + m * 16 + 8 * r;
-        const float sum = QuadSum(rows[m].sum[r]), largest = rows[m].largest[r];
-        const LanePlace at = place(index);
-        float* total = SegmentResult(p, kDim, at.row, kv_head * p.group + at.head, segment);
-        MergeFactors merged{0, 1, largest, sum};
-        if (merges) merged = Merge(total[kDim], total[kDim + 1], largest, sum, exponents[index]);
-        // All four threads of a row have read its maximum and sum.
-        SyncWarp();
-        if (index < tile.lane_count) StoreSegment(total, !merges, merged, r, outputs[m]);
-      }
-    }
-  };
+}
 
-  for (int block = blocks.first; block < blocks.last; ++block) {
-    const int slot = (block - blocks.first) % 2;
-    WaitCopies<0>();
-    // The copies of all threads for this block are complete, and no thread reads the other stage any more.
-    SyncThreads();
-    if (block + 1 < blocks.last) {
-      StageBlock<kDim>(kStage + (1 - slot) * StageBytes(kDim), p, table, kv_head, block + 1,
-                       RowOf(mask_rows[kLanes - 1]).seen.end);
-      StageGroups<Mask>(kGroups + (1 - slot) * kBlockGroupBytes, p, table, block + 1);
-    }
-    CommitCopies();
-    if (block % kSegmentBlocks == 0 && block != blocks.first) {
-      store_segment();
-      merges = true;
-      VF_UNROLL
-      for (int m = 0; m < kTiles; ++m) {
-        VF_UNROLL
-        for (int r = 0; r < 2; ++r) {
-          rows[m].largest[r] = -INFINITY;
-          rows[m].sum[r] = 0;
-        }
-      }
-      Clear(outputs);
-    }
-    const int keys = kStage + slot * StageBytes(kDim), groups = kGroups + slot * kBlockGroupBytes;
-    TileCover cover;
-    if constexpr (Mask::kReadsGroups) {
-      const MaskRow first = mask_rows[first_lane], last = mask_rows[first_lane + 16 * kTiles - 1];
-      const uint32_t key_groups = WarpOr(KeyGroups<Mask>(groups, lane) | KeyGroups<Mask>(groups, lane + 32));
-      cover = Mask::Tile(MaskRange::Between(first, last, row_groups), block * kBlockKeys, kBlockKeys, key_groups);
-      if (cover == TileCover::kSkip) continue;
-    } else {
-      // Blocks that are masked for all rows of the tile are skipped.
-      const MaskRange range = MaskRange::Between(RowOf(mask_rows[0]), RowOf(mask_rows[kLanes - 1]), 0);
-      cover = range.Contains(block * kBlockKeys, kBlockKeys) ? TileCover::kFull : TileCover::kPartial;
-    }
-    float scores[kTiles][kColumns][4];
-    Scores<kDim, kLanes>(kQueries, first_lane, keys, 0, scores);
-    HideScores<Mask>(
-        cover, groups, 0, block * kBlockKeys, [&](int m, int r) { return mask_rows[my_lane + m * 16 + 8 * r]; },
-        scores);
-    uint32_t weights[kTiles][kColumns / 2][4];
-    VF_UNROLL
-    for (int m = 0; m < kTiles; ++m) {
-      OnlineSoftmaxStep(
-          scores[m], [&](int r) { return exponents[my_lane + m * 16 + 8 * r]; }, rows[m]);
-      Pack(scores[m], weights[m]);
-    }
-    RescaleOutputs(rows, outputs);
-    AccumulateValues<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), 0, outputs);
-  }
-  WaitCopies<0>();
-  if (p.segments_apart || merges) store_segment();
-  if (p.segments_apart) return;
-
+// Outputs and log-sum-exps of the rows: from their stored segments (`merges`), or from the sums of the only one.
+template <int kDim, typename Mask, int kTiles>
+VF_DEVICE void WriteRows(const AttendParams& p, const PrefillWork& work,
+                         const PrefillRows<Mask, 64 * kTiles>& tile_rows, bool merges,
+                         const PrefillSums<kDim, kTiles>& sums) {
+  constexpr int kOutputs = kDim / 8;
+  const int thread_column = (LaneIndex() % 4) * 2;
   VF_UNROLL
   for (int m = 0; m < kTiles; ++m) {
     VF_UNROLL
     for (int r = 0; r < 2; ++r) {
-      const int index = my_lane + m * 16 + 8 * r;
-      float largest = rows[m].largest[r], sum = QuadSum(rows[m].sum[r]);
-      if (index >= tile.lane_count) continue;
-      const LanePlace at = place(index);
-      const int query_head = kv_head * p.group + at.head;
+      const int index = ThreadTileRow<kTiles>(m, r);
+      float largest = sums.rows[m].largest[r], sum = QuadSum(sums.rows[m].sum[r]);
+      if (index >= work.tile.tile_row_count) continue;
+      const TileRowPlace at = PlaceOf(p, work, index);
+      const int query_head = QueryHeadOf(p, work, at);
       const float* total = nullptr;
       if (merges) {
-        total = SegmentResult(p, kDim, at.row, query_head, segment);
+        total = SegmentResult(p, kDim, at.row, query_head, work.segment);
         largest = total[kDim];
         sum = total[kDim + 1];
       }
       const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
       const size_t row = WideProduct(at.row, p.query_head_count) + query_head;
-      const int mine = (lane % 4) * 2;
       VF_UNROLL
       for (int first = 0; first < kOutputs; first += kPairsAtOnce) {
         TwoFloats pairs[kPairsAtOnce];
         VF_UNROLL
         for (int n = first; n < first + kPairsAtOnce && n < kOutputs; ++n) {
           if (merges) {
-            pairs[n - first] = LoadAligned<TwoFloats>(total + n * 8 + mine);
+            pairs[n - first] = LoadAligned<TwoFloats>(total + n * 8 + thread_column);
           } else {
             // A merged result has no negative zero, so a single one must have none.
-            pairs[n - first] = {{outputs[m][n][2 * r] + 0.0f, outputs[m][n][2 * r + 1] + 0.0f}};
+            pairs[n - first] = {{sums.outputs[m][n][2 * r] + 0.0f, sums.outputs[m][n][2 * r + 1] + 0.0f}};
           }
         }
         VF_UNROLL
         for (int n = first; n < first + kPairsAtOnce && n < kOutputs; ++n) {
           const TwoFloats& pair = pairs[n - first];
-          StorePair(p.out + row * kDim + n * 8 + mine, PackBf16(pair.at[0] * inverse, pair.at[1] * inverse));
+          StorePair(p.out + row * kDim + n * 8 + thread_column, PackBf16(pair.at[0] * inverse, pair.at[1] * inverse));
         }
       }
-      if (p.log_sum_exp != nullptr && lane % 4 == 0) {
-        p.log_sum_exp[row] = LogSumExp(largest, sum, exponents[index], kEmptyLogSumExp);
+      if (p.log_sum_exp != nullptr && LaneIndex() % 4 == 0) {
+        p.log_sum_exp[row] = LogSumExp(largest, sum, tile_rows.exponents[index], kEmptyLogSumExp);
       }
     }
   }
 }
 
-// One warp per query head: its segments in order, by the operations of StoreSegment.
+template <int kDim, typename Mask, int kTiles>
+VF_KERNEL(kAttendThreads, 1)
+AttendPrefillKernel(const AttendParams p) {
+  FollowPreviousLaunch();
+  constexpr int kTileRows = 64 * kTiles;
+  VF_SHARED PrefillRows<Mask, kTileRows> tile_rows;
+  const PrefillWork work = FindWork<kTileRows, PrefillTileRows(kDim) / kTileRows>(p);
+  if (work.tile.tile_row_count <= 0) return;
+  StageTile<kDim>(p, work, tile_rows);
+
+  TokenGroups row_groups = 0;  // of the warp's rows
+  if constexpr (Mask::kReadsGroups) {
+    row_groups = WarpOr(tile_rows.masks[WarpIndex() * 16 * kTiles + LaneIndex() % (16 * kTiles)].token_groups);
+  }
+  PrefillSums<kDim, kTiles> sums;
+  sums.Reset();
+  bool merges = false;  // an earlier segment was stored
+  for (int block = work.blocks.first; block < work.blocks.last; ++block) {
+    const int slot = (block - work.blocks.first) % 2;
+    WaitCopies<0>();
+    // The copies of all threads for this block are complete, and no thread reads the other stage any more.
+    SyncThreads();
+    StageKeys<kDim, Mask, kTileRows>(p, work, 1 - slot, block + 1, RowOf(tile_rows.masks[kTileRows - 1]).seen.end);
+    if (block % kSegmentBlocks == 0 && block != work.blocks.first) {
+      StoreSegment(p, work, tile_rows, merges, sums);
+      merges = true;
+      sums.Reset();
+    }
+    ProcessBlock<kDim, Mask, kTiles>(tile_rows, row_groups, slot, block, sums);
+  }
+  WaitCopies<0>();
+  if (p.segments_apart || merges) StoreSegment(p, work, tile_rows, merges, sums);
+  if (!p.segments_apart) WriteRows(p, work, tile_rows, merges, sums);
+}
+
+// One warp per query head: its segments in order, by the operations of StoreSegmentRow.
 VF_KERNEL(kAttendThreads, 1) MergeSegmentsKernel(const AttendParams p) {
   FollowPreviousLaunch();
-  constexpr int kNumbers = kHeadDimMax / 32;
   const int row = BlockX(), lane = LaneIndex(), dim = p.pool.head_dim;
   const int head = BlockY() * (kAttendThreads / 32) + WarpIndex();
   if (head >= p.query_head_count) return;
   const RowInterval seen = p.mask[row];
   const BlockRange segments = SegmentsOf(seen.begin, seen.end);
   const float c = ScaleLog2(ScaleOf(p, row, head));
-  float largest = -INFINITY, sum = 0, values[kNumbers];
+  float largest = -INFINITY, sum = 0, values[kMergedNumbers];
   VF_UNROLL
-  for (int n = 0; n < kNumbers; ++n) values[n] = 0;
+  for (int n = 0; n < kMergedNumbers; ++n) values[n] = 0;
   for (int segment = segments.first; segment < segments.last; ++segment) {
     const float* part = SegmentResult(p, dim, row, head, segment);
     const bool is_first = segment == segments.first;
@@ -256,18 +336,12 @@ VF_KERNEL(kAttendThreads, 1) MergeSegmentsKernel(const AttendParams p) {
     largest = merged.largest;
     sum = merged.sum;
     VF_UNROLL
-    for (int n = 0; n < kNumbers; ++n) {
+    for (int n = 0; n < kMergedNumbers; ++n) {
       const float earlier = is_first ? 0.0f : values[n] * merged.earlier;
       if (lane + 32 * n < dim) values[n] = earlier + part[lane + 32 * n] * merged.later;
     }
   }
-  const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
-  const size_t at = WideProduct(row, p.query_head_count) + head;
-  VF_UNROLL
-  for (int n = 0; n < kNumbers; ++n) {
-    if (lane + 32 * n < dim) p.out[at * dim + lane + 32 * n] = RoundBf16(values[n] * inverse);
-  }
-  if (p.log_sum_exp != nullptr && lane == 0) p.log_sum_exp[at] = LogSumExp(largest, sum, c, kEmptyLogSumExp);
+  StoreMergedRow(p, row, head, lane, dim, values, largest, sum, c);
 }
 
 }  // namespace
@@ -275,7 +349,7 @@ VF_KERNEL(kAttendThreads, 1) MergeSegmentsKernel(const AttendParams p) {
 template <int kDim, typename Mask>
 int StartPrefill(const AttendParams& p, LaunchStream stream) {
   const auto start = [&](const auto kernel, int tiles) {
-    const int parts = PrefillLanes(kDim) / (64 * tiles), segments = p.segments_apart ? p.segment_count : 1;
+    const int parts = PrefillTileRows(kDim) / (64 * tiles), segments = p.segments_apart ? p.segment_count : 1;
     const int code = VF_LAUNCH(kernel, p.pool.kv_head_count, p.item_count * parts, segments, kAttendThreads,
                                PrefillSharedBytes(kDim, Mask::kReadsGroups, 64 * tiles), stream, p);
     if (code != 0 || !p.segments_apart) return code;

@@ -4,7 +4,7 @@
 // Scores, weights and outputs stay in registers; weights are rounded to bf16 before the product with the values. Values
 // past the last visible key are read as zeros, so stale data in a page cannot affect a result.
 //
-// Shapes:  lanes as in schedule.h, tiles as in page_layout.h.
+// Shapes:  tile rows as in schedule.h, tiles as in page_layout.h.
 // Source:  Dao 2023, arXiv:2307.08691 (tiles in registers); Milakov and Gimelshein 2018, arXiv:1805.02867 (online
 //          softmax).
 #pragma once
@@ -19,8 +19,8 @@ namespace {
 inline constexpr float kEmptyLogSumExp = -1e30f;  // backend.h's kEmptyLse, compared by a static_assert
 inline constexpr int kAttendThreads = 128;
 
-// Lane `index` of a tile: its row of the step and its query head within the group.
-struct LanePlace {
+// What a tile row is: a row of the step, and a query head among those of the KV head.
+struct TileRowPlace {
   int row = 0;
   int head = 0;
 };
@@ -30,21 +30,21 @@ VF_DEVICE float ScaleOf(const AttendParams& p, int row, int head) {
   return p.head_scales == nullptr ? scale : scale * p.head_scales[head];
 }
 
-VF_DEVICE LanePlace PlaceOf(int first_row, int lane, int group) { return {first_row + lane / group, lane % group}; }
-
-// Queries f32 [lanes, D] of one KV head, rounded to bf16, into a tile of kLanes rows. place(lane) is the lane's row.
-template <int kDim, int kLanes, typename Place>
+// Queries f32 [tile rows, D] of one KV head, rounded to bf16, into a tile of kTileRows rows; place(index) is where row `index`
+// comes from.
+template <int kDim, int kTileRows, typename Place>
 VF_DEVICE void StageQueries(int to, const AttendParams& p, int kv_head, const Place& place) {
   constexpr int kChunks = kDim / kChunkDims;
-  for (int i = ThreadX(); i < kLanes * kChunks; i += kAttendThreads) {
-    const int lane = i / kChunks, chunk = i % kChunks;
-    const LanePlace at = place(lane);
-    const float* query =
-        p.queries + (WideProduct(at.row, p.query_head_count) + kv_head * p.group + at.head) * kDim + chunk * kChunkDims;
+  for (int i = ThreadX(); i < kTileRows * kChunks; i += kAttendThreads) {
+    const int tile_row = i / kChunks, chunk = i % kChunks;
+    const TileRowPlace at = place(tile_row);
+    const float* query = p.queries +
+                         (WideProduct(at.row, p.query_head_count) + kv_head * p.queries_per_kv + at.head) * kDim +
+                         chunk * kChunkDims;
     uint32_t words[4];
     VF_UNROLL
     for (int w = 0; w < 4; ++w) words[w] = PackBf16(query[2 * w], query[2 * w + 1]);
-    memcpy(SharedMemory() + to + TileOffset(kDim, kLanes, lane, chunk), words, sizeof words);
+    memcpy(SharedMemory() + to + TileOffset(kDim, kTileRows, tile_row, chunk), words, sizeof words);
   }
 }
 
@@ -52,17 +52,17 @@ VF_DEVICE void StageQueries(int to, const AttendParams& p, int kv_head, const Pl
 template <int kDim>
 VF_DEVICE void StageBlock(int to, const AttendParams& p, const int32_t* table, int kv_head, int block, int end) {
   const int32_t page = table[block * kBlockKeys / kPageTokenCount];
-  const int mine = ThreadX() * kChunkBytes, half = block & 1, visible = end - block * kBlockKeys;
+  const int thread_offset = ThreadX() * kChunkBytes, half = block & 1, visible = end - block * kBlockKeys;
   const unsigned char* from =
-      p.pool.tiles + (WideProduct(page, p.pool.kv_head_count) + kv_head) * HeadPageBytes(kDim) + mine;
+      p.pool.tiles + (WideProduct(page, p.pool.kv_head_count) + kv_head) * HeadPageBytes(kDim) + thread_offset;
   constexpr int kSteps = kBlockKeys * kDim / kChunkDims / kCopyThreads;
   VF_UNROLL
   for (int i = 0; i < kSteps; ++i) {
     const BlockStep step = BlockStepOf(kDim, half, i);
-    const int at = to + i * kCopyThreads * kChunkBytes + mine;
+    const int at = to + i * kCopyThreads * kChunkBytes + thread_offset;
     CopyAsync(at, from + step.page_offset, true);
     CopyAsync(at + TileBytes(kDim, kBlockKeys), from + TileBytes(kDim, kPageTokenCount) + step.page_offset,
-              step.row + mine / (step.width * 2) < visible);
+              step.row + thread_offset / (step.width * 2) < visible);
   }
 }
 
@@ -78,9 +78,9 @@ VF_DEVICE void Clear(float (&tile)[kTiles][kColumns][4]) {
   }
 }
 
-// Scores of kTiles row tiles of 16 lanes against keys [first_key, first_key + 8 kColumns) of a stage.
-template <int kDim, int kLanes, int kTiles, int kColumns>
-VF_DEVICE void Scores(int queries, int first_lane, int keys, int first_key, float (&scores)[kTiles][kColumns][4]) {
+// Scores of kTiles row tiles of 16 tile rows against keys [first_key, first_key + 8 kColumns) of a stage.
+template <int kDim, int kTileRows, int kTiles, int kColumns>
+VF_DEVICE void Scores(int queries, int first_tile_row, int keys, int first_key, float (&scores)[kTiles][kColumns][4]) {
   const int lane = LaneIndex();
   Clear(scores);
   const FragmentIndex as_a = LoadAsA(lane), as_b = LoadAsB(lane);
@@ -89,9 +89,9 @@ VF_DEVICE void Scores(int queries, int first_lane, int keys, int first_key, floa
     uint32_t a[kTiles][4];
     VF_UNROLL
     for (int m = 0; m < kTiles; ++m) {
-      LoadMatrices(
-          queries + NeighbourOffset(TileOffset(kDim, kLanes, first_lane + m * 16 + as_a.row, 2 * k), as_a.column),
-          a[m]);
+      LoadMatrices(queries + NeighbourOffset(TileOffset(kDim, kTileRows, first_tile_row + m * 16 + as_a.row, 2 * k),
+                                             as_a.column),
+                   a[m]);
     }
     VF_UNROLL
     for (int n = 0; n < kColumns / 2; ++n) {
@@ -201,9 +201,27 @@ VF_DEVICE void AccumulateValues(const uint32_t (&weights)[kTiles][kSteps][4], in
   }
 }
 
+// Sum over the four threads that share a tile row.
 VF_DEVICE float QuadSum(float value) {
   value += ShuffleXor(value, 1);
   return value + ShuffleXor(value, 2);
+}
+
+// Numbers of a row that a thread of a merging warp has: every 32nd from its lane on.
+inline constexpr int kMergedNumbers = kHeadDimMax / 32;
+
+// Writes the merged result of one row and query head, a warp together: sums of weighted values [D], of which the thread has
+// kMergedNumbers, and largest and sum those of the row's scores and weights. `lane` and `dim` are the variables that the merge
+// compared: nvcc then keeps its comparisons, where copies take 15 registers more.
+VF_DEVICE void StoreMergedRow(const AttendParams& p, int row, int head, const int& lane, const int& dim,
+                              const float (&values)[kMergedNumbers], float largest, float sum, float c) {
+  const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
+  const size_t at = WideProduct(row, p.query_head_count) + head;
+  VF_UNROLL
+  for (int n = 0; n < kMergedNumbers; ++n) {
+    if (lane + 32 * n < dim) p.out[at * dim + lane + 32 * n] = RoundBf16(values[n] * inverse);
+  }
+  if (p.log_sum_exp != nullptr && lane == 0) p.log_sum_exp[at] = LogSumExp(largest, sum, c, kEmptyLogSumExp);
 }
 
 }  // namespace

@@ -12,8 +12,6 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-static_assert(static_cast<int>(TauMean::kCausal) == 0 && static_cast<int>(TauMean::kToken) == 1 &&
-              static_cast<int>(TauMean::kSequence) == 2);
 static_assert(static_cast<int>(ActivationCode::kRelu) == static_cast<int>(Activation::kRelu));
 
 CudaWorkspace& Own(Workspace& workspace) { return static_cast<CudaWorkspace&>(workspace); }
@@ -27,6 +25,9 @@ std::vector<DrawItem> DrawsOf(std::span<const HeadRow> rows) {
   }
   return draws;
 }
+
+// Whether a row's logits leave the device; those of a drawn row do not.
+bool WantsLogits(const HeadRow& row) { return row.logits_slot >= 0 && row.draw.temperature == 0; }
 
 class CudaBackend final : public CudaStorage {
  public:
@@ -188,6 +189,12 @@ class CudaBackend final : public CudaStorage {
     return p;
   }
 
+  // Parts of LmHead.
+  Error UploadHeadRows(CudaWorkspace& own, std::span<const HeadRow> rows, std::span<const DrawItem> draws);
+  Error DownloadLogits(const HeadStatsParams& stats, const LmHeadArgs& args);
+  Error RunHeadSlices(CudaWorkspace& own, const LmHeadArgs& args, HeadStatsParams stats);
+  Error ReadHeadResults(CudaWorkspace& own, const LmHeadArgs& args);
+
   Error Residual(CudaWorkspace& workspace, const NormArgs* next_norm, ResidualParams& p) {
     p.row_count = workspace.flat.row_count();
     if (next_norm != nullptr) p.next = ParamsOf(workspace, *next_norm);
@@ -232,7 +239,7 @@ Error CudaBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
   p.bias = args.bias;
   p.tau_min = args.tau_min;
   p.tau_max = args.tau_max;
-  p.mean = static_cast<int>(args.mean);
+  p.mean = args.mean;
   p.raw = own.row_numbers.as<float>();
   p.scales = DeviceData<float>(args.row_scales, rows);
   p.bound_counts = OptionalDeviceData<uint32_t>(args.bound_counts, own.flat.batch.sequences.size() * 2);
@@ -322,16 +329,16 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   if (args.groups != nullptr) {
     CheckAnnotation(*args.pool, args.groups->annotation_offset, sizeof(uint32_t));
     const size_t offset = GroupAnnotationOffsetsOf(args.groups->annotation_offset).groups;
-    p.groups = {.words = reinterpret_cast<const uint32_t*>(p.pool.annotations + offset),
-                .page_stride = p.pool.annotation_stride / static_cast<int>(sizeof(uint32_t)),
-                .window = args.groups->window};
+    p.token_groups = {.words = reinterpret_cast<const TokenGroups*>(p.pool.annotations + offset),
+                      .page_stride = p.pool.annotation_stride / static_cast<int>(sizeof(uint32_t)),
+                      .window = args.groups->window};
   }
   p.queries = DeviceData<float>(args.queries, rows * heads * p.pool.head_dim);
   p.row_scales = OptionalDeviceData<float>(args.row_scales, rows);
   p.head_scales = OptionalDeviceData<float>(args.head_scales, heads);
   p.scale = args.scale;
   p.query_head_count = args.query_head_count;
-  p.group = args.query_head_count / p.pool.kv_head_count;
+  p.queries_per_kv = args.query_head_count / p.pool.kv_head_count;
   p.out = DeviceData<uint16_t>(args.out, rows * heads * p.pool.head_dim);
   p.log_sum_exp = OptionalDeviceData<float>(args.log_sum_exp, rows * heads);
   p.shared_bytes_max = device_.properties().shared_bytes_max;
@@ -355,6 +362,74 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   return Launched(device_.kernels().attend_decode(p, own.stream()), "starting attention");
 }
 
+// The rows and targets of an LM head call, and its draws with the draw of each row or -1.
+Error CudaBackend::UploadHeadRows(CudaWorkspace& own, std::span<const HeadRow> rows, std::span<const DrawItem> draws) {
+  std::vector<int32_t> asked;
+  for (const HeadRow& row : rows) asked.push_back(row.row);
+  for (const HeadRow& row : rows) asked.push_back(row.target);
+  if (!draws.empty()) {
+    const size_t indices = asked.size();
+    asked.resize(indices + rows.size(), -1);
+    for (size_t d = 0; d < draws.size(); ++d) asked[indices + draws[d].head_row] = d;
+    if (Error error = device_.Upload(own.draws.as(), draws.data(), draws.size_bytes()); !error.ok()) return error;
+  }
+  return device_.Upload(own.tokens.as(), asked.data(), asked.size() * sizeof(int32_t));
+}
+
+// Logits of the slices in `stats` to the host, for the rows that ask for them.
+Error CudaBackend::DownloadLogits(const HeadStatsParams& stats, const LmHeadArgs& args) {
+  for (int begin = 0; begin < stats.count; begin += kHeadSlice) {
+    const int count = std::min(kHeadSlice, stats.count - begin);
+    const float* slice = stats.product + begin / kHeadSlice * stats.slice_stride;
+    const size_t row_stride = stats.row_stride != 0 ? stats.row_stride : count;
+    for (int r = 0; r < stats.row_count; ++r) {
+      if (!WantsLogits(args.rows[r])) continue;
+      float* to = args.logits + args.rows[r].logits_slot * stats.vocab + stats.first + begin;
+      if (Error error = device_.Download(to, slice + r * row_stride, count * sizeof(float)); !error.ok()) return error;
+    }
+  }
+  return {};
+}
+
+// Logits and their statistics, as many slices of the vocabulary at a time as scratch holds.
+Error CudaBackend::RunHeadSlices(CudaWorkspace& own, const LmHeadArgs& args, HeadStatsParams stats) {
+  const CudaWeight& weight = Own(*args.weight);
+  const int splits = own.flat.batch.phase == Phase::kDecode ? DecodeSplitK(stats.vocab, weight.columns()) : 1;
+  const int64_t step = HeadSlicesAtOnce(stats.row_count, stats.vocab, splits) * kHeadSlice;
+  for (int64_t first = 0; first < stats.vocab; first += step) {
+    stats.first = first;
+    stats.count = static_cast<int>(std::min(step, stats.vocab - first));
+    if (Error error = products_.Head(own, stats.row_count, weight, splits, &stats); !error.ok()) return error;
+    if (Error error = Launched(device_.kernels().head_stats(stats, own.stream()), "starting the LM head"); !error.ok())
+      return error;
+    if (!stats.keeps_logits) continue;
+    if (Error error = DownloadLogits(stats, args); !error.ok()) return error;
+  }
+  return {};
+}
+
+Error CudaBackend::ReadHeadResults(CudaWorkspace& own, const LmHeadArgs& args) {
+  std::vector<HeadState> states(args.rows.size());
+  if (Error error = device_.Download(states.data(), own.head_states.as(), states.size() * sizeof(HeadState));
+      !error.ok())
+    return error;
+  for (size_t r = 0; r < states.size(); ++r) {
+    const HeadState& state = states[r];
+    const HeadRow& row = args.rows[r];
+    // In float64, so that a log-probability rounds once.
+    const double log_sum_exp = state.largest + std::log(static_cast<double>(state.sum));
+    args.results[r] = {
+        .log_sum_exp = static_cast<float>(log_sum_exp),
+        .target_log_probability = row.target < 0 ? 0.0f : static_cast<float>(state.target_logit - log_sum_exp),
+        .argmax = state.argmax,
+        .argmax_logit = state.largest,
+        .runner_up_logit = state.runner_up,
+        .finite = state.finite != 0,
+        .drawn = row.draw.temperature > 0 ? DrawnToken{state.drawn, state.drawn_logit} : DrawnToken{}};
+  }
+  return {};
+}
+
 Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   CudaWorkspace& own = Own(workspace);
   if (Error error = Ready(own); !error.ok()) return error;
@@ -366,29 +441,15 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   }
   VF_CHECK(args.results.size() == args.rows.size(), "one result per head row");
   if (rows == 0) return {};
-  const CudaWeight& weight = Own(*args.weight);
-  const int64_t width = weight.columns(), vocab = weight.rows();
+  const int64_t width = Own(*args.weight).columns(), vocab = Own(*args.weight).rows();
   VF_CHECK(width <= own.shape.model_dim, "the workspace was planned for this model");
-  std::vector<int32_t> asked;
-  for (const HeadRow& row : args.rows) asked.push_back(row.row);
-  for (const HeadRow& row : args.rows) {
-    VF_CHECK(row.target < vocab, "a target outside the vocabulary");
-    asked.push_back(row.target);
-  }
+  for (const HeadRow& row : args.rows) VF_CHECK(row.target < vocab, "a target outside the vocabulary");
   const std::vector<DrawItem> draws = DrawsOf(args.rows);
   if (draws.size() > own.draw_count_max()) {
     return {ErrorCode::kInvalidArgument, "an LM head call that draws " + std::to_string(draws.size()) +
                                              " tokens exceeds the planned " + std::to_string(own.draw_count_max())};
   }
-  if (!draws.empty()) {
-    const size_t indices = asked.size();
-    asked.resize(indices + rows, -1);
-    for (size_t d = 0; d < draws.size(); ++d) asked[indices + draws[d].head_row] = d;
-    if (Error error = device_.Upload(own.draws.as(), draws.data(), draws.size() * sizeof(DrawItem)); !error.ok())
-      return error;
-  }
-  if (Error error = device_.Upload(own.tokens.as(), asked.data(), asked.size() * sizeof(int32_t)); !error.ok())
-    return error;
+  if (Error error = UploadHeadRows(own, args.rows, draws); !error.ok()) return error;
   NormParams norm = NormOf(args.norm_kind, args.norm_weight, args.norm_bias, args.norm_epsilon, width);
   norm.x = DeviceData<float>(args.residual, WideProduct(own.flat.row_count(), width));
   norm.rows = own.tokens.as<int32_t>();
@@ -404,33 +465,12 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   stats.partials = own.head_partials.as<HeadState>();
   stats.states = own.head_states.as<HeadState>();
   stats.vocab = vocab;
+  stats.keeps_logits = std::any_of(args.rows.begin(), args.rows.end(), WantsLogits);
   if (!draws.empty()) {
     stats.draw_indices = stats.targets + rows;
     stats.draw_logits = own.draw_logits.as<float>();
   }
-  const auto leaves = [](const HeadRow& row) { return row.logits_slot >= 0 && row.draw.temperature == 0; };
-  stats.keeps_logits = std::any_of(args.rows.begin(), args.rows.end(), leaves);
-  const int splits = own.flat.batch.phase == Phase::kDecode ? DecodeSplitK(vocab, width) : 1;
-  const int64_t step = HeadSlicesAtOnce(rows, vocab, splits) * kHeadSlice;
-  for (int64_t first = 0; first < vocab; first += step) {
-    stats.first = first;
-    stats.count = static_cast<int>(std::min(step, vocab - first));
-    if (Error error = products_.Head(own, rows, weight, splits, &stats); !error.ok()) return error;
-    if (Error error = Launched(device_.kernels().head_stats(stats, own.stream()), "starting the LM head"); !error.ok())
-      return error;
-    for (int begin = 0; stats.keeps_logits && begin < stats.count; begin += kHeadSlice) {
-      const int count = std::min(kHeadSlice, stats.count - begin);
-      const float* slice = stats.product + begin / kHeadSlice * stats.slice_stride;
-      const size_t row_stride = stats.row_stride != 0 ? stats.row_stride : count;
-      for (int r = 0; r < rows; ++r) {
-        if (!leaves(args.rows[r])) continue;
-        if (Error error = device_.Download(args.logits + args.rows[r].logits_slot * vocab + first + begin,
-                                           slice + r * row_stride, count * sizeof(float));
-            !error.ok())
-          return error;
-      }
-    }
-  }
+  if (Error error = RunHeadSlices(own, args, stats); !error.ok()) return error;
   if (!draws.empty()) {
     const DrawParams draw{.items = own.draws.as<DrawItem>(),
                           .logits = stats.draw_logits,
@@ -439,24 +479,7 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
                           .states = stats.states};
     if (Error error = Launched(device_.kernels().draw(draw, own.stream()), "drawing tokens"); !error.ok()) return error;
   }
-  std::vector<HeadState> states(rows);
-  if (Error error = device_.Download(states.data(), own.head_states.as(), states.size() * sizeof(HeadState));
-      !error.ok())
-    return error;
-  for (int r = 0; r < rows; ++r) {
-    const HeadState& state = states[r];
-    // In float64, so that a log-probability rounds once.
-    const double log_sum_exp = state.largest + std::log(static_cast<double>(state.sum));
-    args.results[r] = {
-        .log_sum_exp = static_cast<float>(log_sum_exp),
-        .target_log_probability = args.rows[r].target < 0 ? 0.0f : static_cast<float>(state.target_logit - log_sum_exp),
-        .argmax = state.argmax,
-        .argmax_logit = state.largest,
-        .runner_up_logit = state.runner_up,
-        .finite = state.finite != 0,
-        .drawn = args.rows[r].draw.temperature > 0 ? DrawnToken{state.drawn, state.drawn_logit} : DrawnToken{}};
-  }
-  return {};
+  return ReadHeadResults(own, args);
 }
 
 // The device computes scores, one head at a time; masks and statistics are the host's: this is for a few rows.
@@ -489,7 +512,7 @@ Error CudaBackend::InspectAttention(Workspace& workspace, const InspectAttention
         !error.ok())
       return error;
     mask.window_begin = position - attend.groups->window;
-    mask.groups = groups[position - first_page * kPageTokens];
+    mask.token_groups = groups[position - first_page * kPageTokens];
   }
   const size_t segments = args.boundaries.size() - 1;
   for (int head = 0; head < heads; ++head) {

@@ -9,7 +9,7 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-int GroupOf(const StepShape& shape) {
+int QueriesPerKv(const StepShape& shape) {
   return shape.kv_head_count == 0 ? 1 : shape.query_head_count / shape.kv_head_count;
 }
 
@@ -56,13 +56,13 @@ size_t WorkspaceSizes::total_bytes() const {
 
 WorkspaceSizes SizesFor(const StepShape& shape) {
   const size_t rows = shape.row_count_max, sequences = shape.sequence_count_max;
-  const size_t head_rows = shape.head_row_count_max, group = GroupOf(shape);
+  const size_t head_rows = shape.head_row_count_max, queries_per_kv = QueriesPerKv(shape);
   const size_t pages = (static_cast<size_t>(shape.context_length_max) + kPageTokens - 1) / kPageTokens;
   const size_t splits = (static_cast<size_t>(shape.context_length_max) + kSplitKeys - 1) / kSplitKeys;
   const int64_t width = shape.model_dim, attended = WideProduct(shape.query_head_count, shape.head_dim);
   const int64_t projected = attended + WideProduct(2, shape.kv_head_count, shape.head_dim);
   WorkspaceSizes sizes{};
-  const size_t tiles = rows * group / 64 + sequences, items = std::min(rows, sequences) * splits;
+  const size_t tiles = rows * queries_per_kv / 64 + sequences, items = std::min(rows, sequences) * splits;
   sizes.metadata_words = rows * (2 + 2 * kMasksMax) + sequences * (6 + kPageGroupsMax * (pages + 1)) +
                          std::max(3 * tiles, 4 * kMasksMax * items) + 64;
   sizes.product_bytes = std::max(
@@ -89,25 +89,26 @@ WorkspaceSizes SizesFor(const StepShape& shape) {
   return sizes;
 }
 
-std::vector<QueryTile> PlanTiles(const FlatBatch& flat, int group, int lanes) {
+std::vector<QueryTile> PlanTiles(const FlatBatch& flat, int queries_per_kv, int tile_rows) {
   std::vector<QueryTile> tiles;
   for (size_t s = 0; s < flat.batch.sequences.size(); ++s) {
-    const int total = flat.batch.sequences[s].row_count * group;
-    for (int first = 0; first < total; first += lanes) {
-      tiles.push_back({static_cast<int32_t>(s), first, std::min(lanes, total - first)});
+    const int total = flat.batch.sequences[s].row_count * queries_per_kv;
+    for (int first = 0; first < total; first += tile_rows) {
+      tiles.push_back({static_cast<int32_t>(s), first, std::min(tile_rows, total - first)});
     }
   }
   const auto last_position = [&](const QueryTile& tile) {
-    return flat.batch.sequences[tile.sequence].first_position + (tile.first_lane + tile.lane_count - 1) / group;
+    return flat.batch.sequences[tile.sequence].first_position +
+           (tile.first_tile_row + tile.tile_row_count - 1) / queries_per_kv;
   };
   std::stable_sort(tiles.begin(), tiles.end(),
                    [&](const QueryTile& a, const QueryTile& b) { return last_position(a) > last_position(b); });
   return tiles;
 }
 
-DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, int group) {
+DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, int queries_per_kv) {
   constexpr size_t kSplitPages = kSplitKeys / kPageTokens;
-  const size_t rows_max = DecodeRows(group);
+  const size_t rows_max = DecodeRows(queries_per_kv);
   const auto tables_of = [&](size_t row) { return flat.batch.sequences[flat.row_sequences[row]].page_tables; };
   // A split that is not visible to its end belongs to one row only.
   const auto whole = [&](size_t row, size_t split) {
@@ -189,6 +190,47 @@ Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const S
   return std::unique_ptr<Workspace>(std::move(workspace));
 }
 
+// Appends the page tables, group after group; returns where they begin.
+size_t CudaWorkspace::AppendPageTables(const Batch& batch, size_t page_group_count) {
+  // Tables start at their offset from the first one's start.
+  std::vector<int32_t> entries, starts;
+  for (size_t g = 0; g < page_group_count; ++g) {
+    for (const SequenceRows& sequence : batch.sequences) {
+      starts.push_back(entries.size());
+      if (g >= sequence.page_tables.size()) continue;
+      const int64_t used =
+          (static_cast<int64_t>(sequence.first_position) + sequence.row_count + kPageTokens - 1) / kPageTokens;
+      const auto& table = sequence.page_tables[g];
+      entries.insert(entries.end(), table.begin(), table.begin() + std::min<int64_t>(used, table.size()));
+    }
+  }
+  const size_t all_starts = Append(words_, starts), tables = Append(words_, entries);
+  for (size_t g = 0; g < page_group_count; ++g) table_starts_.push_back(all_starts + g * batch.sequences.size());
+  return tables;
+}
+
+// Appends the work of attention: tiles of a prefill step, whose place is returned, or items of a decode step.
+size_t CudaWorkspace::AppendAttentionPlan(const Batch& batch) {
+  tile_count_ = 0;
+  if (batch.phase == Phase::kPrefill) {
+    const std::vector<QueryTile> tiles = PlanTiles(flat, QueriesPerKv(shape), PrefillTileRows(shape.head_dim));
+    tile_count_ = tiles.size();
+    for (const auto& mask : batch.masks) {
+      int end = 0;
+      for (const RowInterval& seen : mask) end = std::max(end, seen.end);
+      segment_counts_.push_back(CeilDivide(end, kSegmentKeys));
+    }
+    return Append(words_, tiles);
+  }
+  for (const auto& mask : batch.masks) {
+    const DecodePlan plan = PlanSplits(flat, mask, QueriesPerKv(shape));
+    item_counts_.push_back(plan.items.size());
+    item_starts_.push_back(Append(words_, plan.items));
+    item_rows_.push_back(Append(words_, plan.rows));
+  }
+  return 0;
+}
+
 Error CudaWorkspace::Begin(const Batch& batch) {
   if (Error error = flat.Assign(batch, shape); !error.ok()) return error;
   if (batch.masks.size() > kMasksMax) {
@@ -221,41 +263,10 @@ Error CudaWorkspace::Begin(const Batch& batch) {
   }
   const size_t positions = Append(words_, first_positions), prompts = Append(words_, prompt_rows);
   const size_t rope_words = Append(words_, ropes);
-  // Tables start at their offset from the first one's start.
-  std::vector<int32_t> entries, starts;
-  for (size_t g = 0; g < group_count; ++g) {
-    for (const SequenceRows& sequence : batch.sequences) {
-      starts.push_back(entries.size());
-      if (g >= sequence.page_tables.size()) continue;
-      const int64_t used =
-          (static_cast<int64_t>(sequence.first_position) + sequence.row_count + kPageTokens - 1) / kPageTokens;
-      const auto& table = sequence.page_tables[g];
-      entries.insert(entries.end(), table.begin(), table.begin() + std::min<int64_t>(used, table.size()));
-    }
-  }
-  const size_t all_starts = Append(words_, starts), tables = Append(words_, entries);
-  for (size_t g = 0; g < group_count; ++g) table_starts_.push_back(all_starts + g * sequence_count);
+  const size_t tables = AppendPageTables(batch, group_count);
   for (const auto& mask : batch.masks)
     masks_.push_back(Append(words_, std::vector<RowInterval>(mask.begin(), mask.end())));
-  size_t tile_words = 0;
-  tile_count_ = 0;
-  if (batch.phase == Phase::kPrefill) {
-    const std::vector<QueryTile> tiles = PlanTiles(flat, GroupOf(shape), PrefillLanes(shape.head_dim));
-    tile_count_ = tiles.size();
-    tile_words = Append(words_, tiles);
-    for (const auto& mask : batch.masks) {
-      int end = 0;
-      for (const RowInterval& seen : mask) end = std::max(end, seen.end);
-      segment_counts_.push_back(CeilDivide(end, kSegmentKeys));
-    }
-  } else {
-    for (const auto& mask : batch.masks) {
-      const DecodePlan plan = PlanSplits(flat, mask, GroupOf(shape));
-      item_counts_.push_back(plan.items.size());
-      item_starts_.push_back(Append(words_, plan.items));
-      item_rows_.push_back(Append(words_, plan.rows));
-    }
-  }
+  const size_t tile_words = AppendAttentionPlan(batch);
   VF_CHECK(words_.size() <= metadata_words_, "the workspace was planned for this step");
   if (Error error = device_->Upload(metadata_.as(), words_.data(), words_.size() * sizeof(int32_t)); !error.ok())
     return error;

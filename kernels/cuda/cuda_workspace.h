@@ -29,14 +29,14 @@ struct WorkspaceSizes {
 };
 WorkspaceSizes SizesFor(const StepShape& shape);
 
-// Query tiles of a prefill batch: sequences cut into tiles of `lanes`, longest key range first.
-std::vector<QueryTile> PlanTiles(const FlatBatch& flat, int group, int lanes);
+// Query tiles of a prefill batch: sequences cut into tiles of `tile_rows`, longest key range first.
+std::vector<QueryTile> PlanTiles(const FlatBatch& flat, int queries_per_kv, int tile_rows);
 // Splits of a decode batch under one mask, split by split; rows whose sequences share these pages are adjacent.
 struct DecodePlan {
   std::vector<DecodeItem> items;
   std::vector<int32_t> rows;
 };
-DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, int group);
+DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, int queries_per_kv);
 
 class CudaWorkspace final : public Workspace {
  public:
@@ -77,6 +77,9 @@ class CudaWorkspace final : public Workspace {
   DeviceMemory group_scores;                // f32 [T, K groups], where there are groups
 
  private:
+  size_t AppendPageTables(const Batch& batch, size_t page_group_count);
+  size_t AppendAttentionPlan(const Batch& batch);
+
   Device* device_ = nullptr;
   size_t bytes_ = 0;
   DeviceMemory metadata_, products_;

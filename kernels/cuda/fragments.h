@@ -1,7 +1,7 @@
 // Matrix fragment layouts: the element in each register of each lane, for mma.m16n8k16 and ldmatrix, bf16 inputs, f32
 // sums.
 //
-// Lane l is row group g = l / 4 and column pair t = l % 4. A register has two neighbouring values, the lower column
+// Lane l has row g = l / 4 and column pair t = l % 4. A register has two neighbouring values, the lower column
 // in its lower half.
 //
 // Source:  PTX ISA 9.0, sections on "Matrix Fragments for mma.m16n8k16" and "ldmatrix".

@@ -51,7 +51,7 @@ int NoSuchHeadDim(const AttendParams&, LaunchStream) { return 1; }
 
 Starts StartsFor(const AttendParams& p) {
   for (const AttentionRow& row : kRows) {
-    if (row.head_dim == p.pool.head_dim) return p.groups.words == nullptr ? row.interval : row.near_or_shared;
+    if (row.head_dim == p.pool.head_dim) return p.token_groups.words == nullptr ? row.interval : row.near_or_shared;
   }
   return {NoSuchHeadDim, NoSuchHeadDim};
 }

@@ -95,7 +95,7 @@ struct TauParams {
   const float* weight = nullptr;
   int width = 0;
   float bias = 0, tau_min = 0, tau_max = 0;
-  int mean = 0;               // order of TauMean
+  TauMean mean = TauMean::kCausal;
   int annotation_offset = 0;  // bytes a token
   float* raw = nullptr;       // scratch [T]
   float* scales = nullptr;    // [T]
@@ -141,9 +141,9 @@ struct QkvParams {
   float* queries = nullptr;
 };
 
-// The groups of a layer's tokens: 128 words a page, a bit a group.
-struct GroupView {
-  const uint32_t* words = nullptr;
+// The TokenGroups of a layer's tokens, 128 a page.
+struct TokenGroupsView {
+  const TokenGroups* words = nullptr;
   int page_stride = 0;  // words from one page's to the next one's
   int32_t window = 0;   // keys at most this far before a row are near
 };
@@ -152,13 +152,13 @@ struct AttendParams {
   StepView step;
   PoolView pool;
   const RowInterval* mask = nullptr;   // [T]
-  GroupView groups;                    // null words: IntervalMask, else WindowOrGroupMask
+  TokenGroupsView token_groups;        // null words: IntervalMask, else WindowOrGroupMask
   const float* queries = nullptr;      // [T, H, D]
   const float* row_scales = nullptr;   // [T]
   const float* head_scales = nullptr;  // [H]
   float scale = 1;
   int query_head_count = 0;
-  int group = 1;  // G = H / K
+  int queries_per_kv = 1;  // G = H / K
   const QueryTile* tiles = nullptr;
   const DecodeItem* items = nullptr;
   const int32_t* item_rows = nullptr;  // rows of the step, item after item

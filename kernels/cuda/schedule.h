@@ -1,10 +1,11 @@
 // Partitioning into query tiles, key blocks, decode splits and K splits, independent of the batch around a row.
 //
-// A query lane is (row, query head of one KV head's group): lane = row * G + g. Lanes are packed into tiles, so that
-// grouped heads and short suffixes share a pass over their keys. Key blocks of 64 and decode splits of 512 start at
+// A tile row is (row of the step, query head of one KV head): row * G + head, with G query heads per KV head. Tile rows are
+// packed into tiles, so that the heads of a KV head and short suffixes share a pass over their keys. Key blocks of 64 and decode splits of 512 start at
 // multiples of their size in absolute positions; so do prefill's segments of 8,192 keys, whose results are merged in order,
-// by one block after the other segment or by another kernel after all blocks. A block that is masked for a lane leaves
-// its sums unchanged, bit for bit, so a lane's result depends neither on its tile nor on the other rows of its decode item.
+// by one block after the other segment or by another kernel after all blocks. A block that is masked for a tile
+// row leaves its sums unchanged, bit for bit, so its result depends neither on its tile nor on the other rows of its decode
+// item.
 #pragma once
 
 #include "kernels/cuda/page_layout.h"
@@ -13,18 +14,20 @@ namespace varifocal::kernels::cuda {
 
 inline constexpr int kSplitKeys = 512;
 inline constexpr int kSegmentKeys = 8192;
-inline constexpr int kHeadSlice = 8192;  // tokens of the vocabulary whose statistics a block takes
-inline constexpr int kDecodeLanes = 16;  // lanes of a decode block: one mma row tile
+inline constexpr int kHeadSlice = 8192;     // tokens of the vocabulary whose statistics a block takes
+inline constexpr int kDecodeTileRows = 16;  // of a decode block: one mma row tile
 
 VF_HD constexpr int CeilDivide(int a, int b) { return (a + b - 1) / b; }
 
-// Query lanes of a prefill block: four warps, each with two row tiles of 16 where ptxas fits that into 255 registers.
+// Tile rows of a prefill block: four warps, each with two row tiles of 16 where ptxas fits that into 255 registers.
 // The size of query tiles is that of blocks of the mask without groups; a block of another mask may process half of
 // one.
 VF_HD constexpr int RowTilesPerWarp(int dim, bool reads_groups) {
   return dim <= 80 || (!reads_groups && (dim == 96 || dim == 128)) ? 2 : 1;
 }
-VF_HD constexpr int PrefillLanes(int dim, bool reads_groups = false) { return 64 * RowTilesPerWarp(dim, reads_groups); }
+VF_HD constexpr int PrefillTileRows(int dim, bool reads_groups = false) {
+  return 64 * RowTilesPerWarp(dim, reads_groups);
+}
 
 // Stages of the key ring. Decode has more where shared memory allows it; they do not affect a result.
 VF_HD constexpr int PrefillStages(int) { return 2; }
@@ -35,22 +38,22 @@ inline constexpr int kSmallSharedBytes = 99 << 10;
 VF_HD constexpr int StageBytes(int dim) { return 2 * TileBytes(dim, kBlockKeys); }
 // If the mask reads groups, those of a stage's keys are stored behind the ring.
 inline constexpr int kBlockGroupBytes = kBlockKeys * static_cast<int>(sizeof(uint32_t));
-VF_HD constexpr int PrefillSharedBytes(int dim, bool reads_groups, int lanes) {
-  return TileBytes(dim, lanes) + PrefillStages(dim) * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
+VF_HD constexpr int PrefillSharedBytes(int dim, bool reads_groups, int tile_rows) {
+  return TileBytes(dim, tile_rows) + PrefillStages(dim) * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
 }
 VF_HD constexpr int DecodeSharedBytes(int dim, bool reads_groups, int stages) {
-  return TileBytes(dim, kDecodeLanes) + stages * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
+  return TileBytes(dim, kDecodeTileRows) + stages * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
 }
-// Static shared memory of a prefill block is at most this: a mask row and an exponent per lane.
+// Static shared memory of a prefill block is at most this: a mask row and an exponent per tile row.
 VF_HD constexpr int PrefillStaticBytes(int dim, bool reads_groups) {
-  return PrefillLanes(dim, reads_groups) * (reads_groups ? 24 : 16);
+  return PrefillTileRows(dim, reads_groups) * (reads_groups ? 24 : 16);
 }
 // Shared memory without which a block of some attention kernel cannot be launched.
 VF_HD constexpr int AttentionSharedBytes(int dim) {
   int most = 0;
   for (const bool reads_groups : {false, true}) {
-    const int prefill =
-        PrefillSharedBytes(dim, reads_groups, PrefillLanes(dim, reads_groups)) + PrefillStaticBytes(dim, reads_groups);
+    const int prefill = PrefillSharedBytes(dim, reads_groups, PrefillTileRows(dim, reads_groups)) +
+                        PrefillStaticBytes(dim, reads_groups);
     const int decode = DecodeSharedBytes(dim, reads_groups, kDecodeStagesMin);
     most = prefill > most ? prefill : most;
     most = decode > most ? decode : most;
@@ -100,18 +103,20 @@ VF_HD constexpr int SplitSteps(int64_t inner, int splits) {
 // One tile of prefill work.
 struct QueryTile {
   int32_t sequence = 0;
-  int32_t first_lane = 0;  // within the sequence
-  int32_t lane_count = 0;
+  int32_t first_tile_row = 0;  // of the sequence's
+  int32_t tile_row_count = 0;
 };
 
 // One split of decode rows whose sequences share its pages: rows first_row .. of AttendParams::item_rows. Shared pages
-// are thus read once for as many sequences as a tile has lanes.
+// are thus read once for as many sequences as a tile has rows.
 struct DecodeItem {
   int32_t first_row = 0;
   int32_t row_count = 0;
   int32_t split = 0;
 };
-// Maximum rows of one item, where G query heads share a KV head.
-VF_HD constexpr int DecodeRows(int group) { return group < kDecodeLanes ? kDecodeLanes / group : 1; }
+// Maximum rows of one item.
+VF_HD constexpr int DecodeRows(int queries_per_kv) {
+  return queries_per_kv < kDecodeTileRows ? kDecodeTileRows / queries_per_kv : 1;
+}
 
 }  // namespace varifocal::kernels::cuda

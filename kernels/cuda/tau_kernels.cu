@@ -9,8 +9,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 
-// ---- learned tau ----
-
 // One warp a row: x . weight + bias in f32.
 VF_KERNEL(kThreads, 1) TauDotKernel(const TauParams p) {
   FollowPreviousLaunch();
@@ -72,14 +70,12 @@ VF_KERNEL(kThreads, 1) TauSumKernel(const TauParams p) {
   for (int i = ThreadX(); i < rows; i += kThreads) {
     const int position = first + i;
     double mean = p.raw[first_row + i];
-    if (p.mean != 1) {
-      const int end = p.mean == 2 && position < prompt ? prompt - 1 : position;
+    if (p.mean != TauMean::kToken) {
+      const int end = p.mean == TauMean::kSequence && position < prompt ? prompt - 1 : position;
       mean = TauSum(p, sequence, end) / (end + 1);
     }
     const float rounded = mean;
-    const float raised = rounded > p.tau_min ? rounded : p.tau_min;
-    const float tau = raised < p.tau_max ? raised : p.tau_max;
-    p.scales[first_row + i] = 1.0 / tau;
+    p.scales[first_row + i] = TauScale(ClipTau(mean, p.tau_min, p.tau_max));
     low += rounded <= p.tau_min;
     high += rounded >= p.tau_max;
   }

@@ -515,7 +515,8 @@ class ReferenceBackend final : public HostBackend {
       head_scales = OptionalHostData<float>(args.head_scales, args.query_head_count);
       if (args.groups == nullptr) return;
       const int position = flat.row_positions[row];
-      const MaskRow mask{.seen = seen, .window_begin = position - args.groups->window, .groups = GroupsOf(position)};
+      const MaskRow mask{
+          .seen = seen, .window_begin = position - args.groups->window, .token_groups = GroupsOf(position)};
       for (int key = seen.begin; key < seen.end; ++key)
         visible.push_back(WindowOrGroupMask::IsVisible(mask, key, GroupsOf(key)));
     }
@@ -528,9 +529,9 @@ class ReferenceBackend final : public HostBackend {
     bool IsVisible(int key) const { return visible.empty() || visible[key - seen.begin] != 0; }
     // Of the key or value of a head.
     size_t at(int key, int head) const {
-      const int group = args.query_head_count / pool.shape.kv_head_count;
+      const int queries_per_kv = args.query_head_count / pool.shape.kv_head_count;
       return pool.token(args.layer, PageOf(sequence, args.page_group, key), key % kPageTokens) * pool.width() +
-             WideProduct(head / group, pool.shape.head_dim);
+             WideProduct(head / queries_per_kv, pool.shape.head_dim);
     }
     double scale(int head) const { return head_scales != nullptr ? row_scale * head_scales[head] : row_scale; }
     // Scaled scores of the interval's keys; returns the largest of those that count (0 when there is none).

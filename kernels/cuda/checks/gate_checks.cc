@@ -125,7 +125,7 @@ const Cap* CapOf(const std::string& kernel) {
   return nullptr;
 }
 
-std::string Judge(const Usage& usage) {
+std::string CheckUsage(const Usage& usage) {
   const Cap* cap = CapOf(usage.kernel);
   const std::string who = usage.kernel + " for " + usage.architecture;
   if (cap == nullptr) return who + " has no cap";
@@ -144,7 +144,7 @@ std::string Judge(const Usage& usage) {
 }
 
 // Negative control: the parser must detect each kind of violation.
-std::string CheckJudge() {
+std::string CheckGate() {
   const std::string text =
       "ptxas info    : Compiling entry function '_ZN1a9QkvKernelE' for 'sm_80'\n"
       "ptxas info    : Function properties for _ZN1a9QkvKernelE\n"
@@ -157,7 +157,7 @@ std::string CheckJudge() {
       filled.replace(filled.find(word), std::string(word).size(), value);
     }
     const std::vector<Usage> usage = ParseReport(filled);
-    return usage.size() == 1 ? Judge(usage[0]) : "not one kernel";
+    return usage.size() == 1 ? CheckUsage(usage[0]) : "not one kernel";
   };
   if (!with("0", "0", "120", "64").empty()) return "a kernel at its caps is refused: " + with("0", "0", "120", "64");
   for (const std::string& verdict : {with("8", "0", "120", "64"), with("0", "4", "120", "64"),
@@ -176,7 +176,7 @@ std::string CheckReports() {
     std::ostringstream text;
     text << stream.rdbuf();
     for (const Usage& usage : ParseReport(text.str())) {
-      if (const std::string verdict = Judge(usage); !verdict.empty()) return verdict;
+      if (const std::string verdict = CheckUsage(usage); !verdict.empty()) return verdict;
       ++seen[usage.architecture][CapOf(usage.kernel)->kernel];
     }
   }
@@ -194,6 +194,8 @@ std::string CheckReports() {
 
 }  // namespace
 
-std::vector<NamedCheck> GateChecks() { return {{"gate_judge", CheckJudge}, {"gate_ptxas_reports", CheckReports}}; }
+std::vector<NamedCheck> GateChecks() {
+  return {{"gate_detects_violations", CheckGate}, {"gate_ptxas_reports", CheckReports}};
+}
 
 }  // namespace varifocal::kernels::cuda

@@ -81,9 +81,10 @@ std::string CheckBlocks() {
       }
       for (int i = 0; i < kBlockKeys * dim / 8; ++i) {
         const BlockStep step = BlockStepOf(dim, half, i / kCopyThreads);
-        const int mine = i % kCopyThreads * kChunkBytes;
+        const int thread_offset = i % kCopyThreads * kChunkBytes;
         const BlockChunk chunk = BlockChunkOf(dim, half, i);
-        if (step.page_offset + mine != chunk.page_offset || step.row + mine / (step.width * 2) != chunk.row) {
+        if (step.page_offset + thread_offset != chunk.page_offset ||
+            step.row + thread_offset / (step.width * 2) != chunk.row) {
           return Of("a copy step leaves its panel", dim);
         }
       }
@@ -165,14 +166,14 @@ std::string CheckLoads() {
 std::string CheckSharedMemory() {
   for (const int dim : kHeadDims) {
     for (const bool reads_groups : {false, true}) {
-      const int prefill = PrefillSharedBytes(dim, reads_groups, PrefillLanes(dim, reads_groups)) +
+      const int prefill = PrefillSharedBytes(dim, reads_groups, PrefillTileRows(dim, reads_groups)) +
                           PrefillStaticBytes(dim, reads_groups);
       if (prefill > 163 * 1024 || DecodeSharedBytes(dim, reads_groups, DecodeStages(dim)) > 163 * 1024)
         return Of("shared memory exceeds 163 KB", dim);
       if (dim <= 128 && 2 * (prefill + 1024) > 228 * 1024) return Of("two prefill blocks do not fit an SM", dim);
     }
     // The warps' results overwrite the stages.
-    if (4 * kDecodeLanes * (dim + 2) * 4 > kDecodeStagesMin * StageBytes(dim))
+    if (4 * kDecodeTileRows * (dim + 2) * 4 > kDecodeStagesMin * StageBytes(dim))
       return Of("results exceed the ring", dim);
   }
   return "";

@@ -1,4 +1,4 @@
-// Tiles, blocks and splits, against the definition: every lane in one tile, every visible key in one block and split,
+// Tiles, blocks and splits, against the definition: every tile row in one tile, every visible key in one block and split,
 // independent of neighbours.
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::string CheckMaskTile(uint64_t seed) {
     const RowInterval seen =
         i < static_cast<int>(Mix(seed, 4) % 12) - 9 ? RowInterval{} : WindowInterval(position, span);
     rows.push_back({seen, position - window, 1u << Mix(seed, 20 + i) % 6});
-    row_groups |= rows.back().groups;
+    row_groups |= rows.back().token_groups;
     added.Add(rows.back());
   }
   uint32_t keys[kCount], key_groups = 0;
@@ -54,7 +54,7 @@ std::string CheckMaskTile(uint64_t seed) {
     for (int i = 0; i < kCount; ++i) {
       const bool counts = Mask::IsVisible(row, first + i, keys[i]);
       visible += counts;
-      if constexpr (Mask::kReadsGroups) by_groups = by_groups && counts == Mask::GroupsMatch(row.groups, keys[i]);
+      if constexpr (Mask::kReadsGroups) by_groups = by_groups && counts == Mask::GroupsMatch(row.token_groups, keys[i]);
       all_far = all_far && IntervalMask::IsVisible(row, first + i, 0) && first + i < row.window_begin;
     }
   }
@@ -111,12 +111,12 @@ std::string CheckSplits() {
     flat.row_sequences.push_back(row);
   }
   flat.batch.sequences = sequences;
-  for (const int group : {1, 3, 5, 16, 40}) {
-    const DecodePlan plan = PlanSplits(flat, mask, group);
+  for (const int queries_per_kv : {1, 3, 5, 16, 40}) {
+    const DecodePlan plan = PlanSplits(flat, mask, queries_per_kv);
     std::map<int, std::vector<int>> found;
     int shared_rows = 0;
     for (const DecodeItem& item : plan.items) {
-      if (item.row_count < 1 || item.row_count > DecodeRows(group)) return "an item has no rows, or too many";
+      if (item.row_count < 1 || item.row_count > DecodeRows(queries_per_kv)) return "an item has no rows, or too many";
       const int first = plan.rows[item.first_row];
       for (int i = 0; i < item.row_count; ++i) {
         const int row = plan.rows[item.first_row + i];
@@ -142,7 +142,7 @@ std::string CheckSplits() {
       if (mask[row].begin >= mask[row].end) wanted.clear();
       if (found[row] != wanted) return "row " + std::to_string(row) + " has other splits than its keys";
     }
-    if ((shared_rows > 0) != (DecodeRows(group) > 1))
+    if ((shared_rows > 0) != (DecodeRows(queries_per_kv) > 1))
       return "rows share items where they cannot, or do not where they can";
   }
   // Sixteen rows of one prompt: one item a split.
@@ -154,10 +154,10 @@ std::string CheckSplits() {
   return PlanSplits(alike, whole, 1).items.size() == 2 ? "" : "rows that share everything are read more than once";
 }
 
-// Every lane of every sequence is in exactly one tile; long ranges come first.
+// Every tile row of every sequence is in exactly one tile; long ranges come first.
 std::string CheckTiles() {
-  for (const int group : {1, 2, 3, 7, 16, 200}) {
-    for (const int lanes : {64, 128}) {
+  for (const int queries_per_kv : {1, 2, 3, 7, 16, 200}) {
+    for (const int tile_rows : {64, 128}) {
       std::vector<SequenceRows> sequences(6);
       const int rows[] = {300, 1, 0, 129, 64, 17}, firsts[] = {0, 999, 5, 128, 4000, 1};
       for (int s = 0; s < 6; ++s) sequences[s] = {.row_count = rows[s], .first_position = firsts[s]};
@@ -166,18 +166,18 @@ std::string CheckTiles() {
       if (!flat.Assign({.sequences = sequences}, shape).ok()) return "the batch is valid";
       std::map<std::pair<int, int>, int> seen;
       int last = 1 << 30;
-      for (const QueryTile& tile : PlanTiles(flat, group, lanes)) {
-        if (tile.lane_count < 1 || tile.lane_count > lanes) return "a tile has no lanes, or too many";
-        for (int i = 0; i < tile.lane_count; ++i) ++seen[{tile.sequence, tile.first_lane + i}];
-        const int position = firsts[tile.sequence] + (tile.first_lane + tile.lane_count - 1) / group;
+      for (const QueryTile& tile : PlanTiles(flat, queries_per_kv, tile_rows)) {
+        if (tile.tile_row_count < 1 || tile.tile_row_count > tile_rows) return "a tile has no rows, or too many";
+        for (int i = 0; i < tile.tile_row_count; ++i) ++seen[{tile.sequence, tile.first_tile_row + i}];
+        const int position = firsts[tile.sequence] + (tile.first_tile_row + tile.tile_row_count - 1) / queries_per_kv;
         if (position > last) return "a longer tile comes later";
         last = position;
       }
       size_t total = 0;
-      for (const int r : rows) total += r * group;
-      if (seen.size() != total) return "lanes are missing or double";
-      for (const auto& [lane, count] : seen) {
-        if (count != 1) return "a lane is in two tiles";
+      for (const int r : rows) total += r * queries_per_kv;
+      if (seen.size() != total) return "tile rows are missing or double";
+      for (const auto& [tile_row, count] : seen) {
+        if (count != 1) return "a tile row is in two tiles";
       }
     }
   }
