@@ -28,23 +28,23 @@ class AttentionBench final : public Bench {
     const int rows = mask_.size(), rows_max = std::max(chunk, rows);
     key_bytes_ = size_t{4} * page_count_ * kPageTokens * cell.kv_heads * cell.head_dim;
     layers_ = decode_ && !place.tiny ? static_cast<int>(kRotationBytes / key_bytes_) + 1 : 1;
-    workspace_ = Had(backend_.CreateWorkspace({.row_count_max = rows_max,
-                                               .sequence_count_max = cell.sequences,
-                                               .head_row_count_max = 1,
-                                               .context_length_max = longest,
-                                               .model_dim = kWidth,
-                                               .query_head_count = cell.heads,
-                                               .kv_head_count = cell.kv_heads,
-                                               .head_dim = cell.head_dim,
-                                               .ffn_dim = 16,
-                                               .vocab_size = 16,
-                                               .gather_top_k_max = cell.top_k}));
+    workspace_ = ValueOrDie(backend_.CreateWorkspace({.row_count_max = rows_max,
+                                                      .sequence_count_max = cell.sequences,
+                                                      .head_row_count_max = 1,
+                                                      .context_length_max = longest,
+                                                      .model_dim = kWidth,
+                                                      .query_head_count = cell.heads,
+                                                      .kv_head_count = cell.kv_heads,
+                                                      .head_dim = cell.head_dim,
+                                                      .ffn_dim = 16,
+                                                      .vocab_size = 16,
+                                                      .gather_top_k_max = cell.top_k}));
     KvShape kv{.layer_count = layers_, .kv_head_count = cell.kv_heads, .head_dim = cell.head_dim};
     if (cell.group_count > 0) {
       kv.annotation_bytes = GroupAnnotationBytes(GroupBias::kStored, cell.group_count);
       const std::vector<float> zeros(cell.group_count);
       const auto tensor = [&](const std::vector<float>& values) {
-        auto buffer = Had(backend_.Allocate(values.size() * sizeof(float)));
+        auto buffer = ValueOrDie(backend_.Allocate(values.size() * sizeof(float)));
         Must(backend_.Write({buffer.get(), 0}, values.data(), values.size() * sizeof(float)));
         return buffer;
       };
@@ -52,14 +52,14 @@ class AttentionBench final : public Bench {
       routing_[1] = tensor(RandomOperands(backend_, 22, WideProduct(cell.group_count, kRoutingDim)));
       routing_[2] = tensor(zeros);
     }
-    pool_ = Had(backend_.CreateKvPool(kv, page_count_));
+    pool_ = ValueOrDie(backend_.CreateKvPool(kv, page_count_));
     const std::vector<float> weights = RandomOperands(backend_, 5, WideProduct(width, kWidth));
     const HostMatrix matrix = MatrixOf(weights, width, kWidth);
-    weight_ = Had(backend_.CreateWeight({&matrix, 1}, WeightUse::kPlain));
+    weight_ = ValueOrDie(backend_.CreateWeight({&matrix, 1}, WeightUse::kPlain));
     const size_t numbers = WideProduct(rows_max, cell.heads, cell.head_dim);
-    queries_ = Had(backend_.Allocate(numbers * sizeof(float)));
-    out_ = Had(backend_.Allocate(numbers * sizeof(uint16_t)));
-    x_ = Had(backend_.Allocate(WideProduct(rows_max, kWidth) * sizeof(uint16_t)));
+    queries_ = ValueOrDie(backend_.Allocate(numbers * sizeof(float)));
+    out_ = ValueOrDie(backend_.Allocate(numbers * sizeof(uint16_t)));
+    x_ = ValueOrDie(backend_.Allocate(WideProduct(rows_max, kWidth) * sizeof(uint16_t)));
     for (int layer = 0; layer < layers_; ++layer) {
       for (int s = 0; s < (cell.shared_prefix ? 1 : cell.sequences); ++s) {
         const int total = cell.context + sequences_[s].row_count;
@@ -76,7 +76,7 @@ class AttentionBench final : public Bench {
     if (cell.scale == ScaleKind::kPerRow) {
       for (size_t i = 0; i < scales_.size(); ++i) scales_[i] = scale * (1.0f + 0.5f * Uniform(9, i));
     }
-    scale_buffer_ = Had(backend_.Allocate(scales_.size() * sizeof(float)));
+    scale_buffer_ = ValueOrDie(backend_.Allocate(scales_.size() * sizeof(float)));
     Must(backend_.Write({scale_buffer_.get(), 0}, scales_.data(), scales_.size() * sizeof(float)));
   }
 

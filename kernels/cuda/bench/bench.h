@@ -92,9 +92,10 @@ std::unique_ptr<Bench> MakeLoad(const BenchPlace& place, const Cell& cell);
 struct CellRefused {
   std::string why;
 };
+// Both end the cell: they throw CellRefused where there is an error.
 void Must(const Error& error);
 template <typename T>
-T Had(Result<T> result) {
+T ValueOrDie(Result<T> result) {
   if (!result.ok()) throw CellRefused{result.error().message};
   return std::move(*result);
 }

@@ -182,9 +182,9 @@ LlamaRun::LlamaRun(const BenchPlace& place, const LlamaShape& shape, int rows_ma
   const auto weight = [&](std::initializer_list<std::string> names, WeightUse use) {
     std::vector<HostMatrix> parts;
     for (const std::string& name : names) parts.push_back(file.At(name));
-    return Had(backend_.CreateWeight(parts, use));
+    return ValueOrDie(backend_.CreateWeight(parts, use));
   };
-  const auto vector = [&](const std::string& name) { return Had(backend_.CreateVector(file.At(name))); };
+  const auto vector = [&](const std::string& name) { return ValueOrDie(backend_.CreateVector(file.At(name))); };
   embedding_ = weight({"model.embed_tokens.weight"}, WeightUse::kEmbedding);
   for (int i = 0; i < shape.layers; ++i) {
     const std::string layer = "model.layers." + std::to_string(i) + ".", attention = layer + "self_attn.";
@@ -210,33 +210,33 @@ LlamaRun::LlamaRun(const BenchPlace& place, const LlamaShape& shape, int rows_ma
       sines.push_back(std::sin(angle));
     }
   }
-  rope_ = Had(backend_.CreateRopeTable({cosines, sines, context_max, shape.head_dim}));
-  pool_ = Had(backend_.CreateKvPool({.layer_count = shape.layers,
-                                     .kv_head_count = shape.kv_heads,
-                                     .head_dim = shape.head_dim,
-                                     .annotation_bytes = learned_tau ? kTauAnnotationBytes : 0},
-                                    page_count));
-  workspace_ = Had(backend_.CreateWorkspace({.row_count_max = rows_max,
-                                             .sequence_count_max = sequences_max,
-                                             .head_row_count_max = head_rows_max,
-                                             .context_length_max = context_max,
-                                             .model_dim = shape.width,
-                                             .query_head_count = shape.heads,
-                                             .kv_head_count = shape.kv_heads,
-                                             .head_dim = shape.head_dim,
-                                             .ffn_dim = shape.ffn,
-                                             .vocab_size = shape.vocab}));
+  rope_ = ValueOrDie(backend_.CreateRopeTable({cosines, sines, context_max, shape.head_dim}));
+  pool_ = ValueOrDie(backend_.CreateKvPool({.layer_count = shape.layers,
+                                            .kv_head_count = shape.kv_heads,
+                                            .head_dim = shape.head_dim,
+                                            .annotation_bytes = learned_tau ? kTauAnnotationBytes : 0},
+                                           page_count));
+  workspace_ = ValueOrDie(backend_.CreateWorkspace({.row_count_max = rows_max,
+                                                    .sequence_count_max = sequences_max,
+                                                    .head_row_count_max = head_rows_max,
+                                                    .context_length_max = context_max,
+                                                    .model_dim = shape.width,
+                                                    .query_head_count = shape.heads,
+                                                    .kv_head_count = shape.kv_heads,
+                                                    .head_dim = shape.head_dim,
+                                                    .ffn_dim = shape.ffn,
+                                                    .vocab_size = shape.vocab}));
   const size_t rows = rows_max, attended = WideProduct(shape.heads, shape.head_dim);
   if (learned_tau) {
     const std::vector<uint16_t> zeros(shape.width, 0);
-    tau_weight_ = Had(backend_.CreateVector({DType::kBF16, zeros.data(), 1, shape.width}));
-    row_scales_ = Had(backend_.Allocate(rows * sizeof(float)));
+    tau_weight_ = ValueOrDie(backend_.CreateVector({DType::kBF16, zeros.data(), 1, shape.width}));
+    row_scales_ = ValueOrDie(backend_.Allocate(rows * sizeof(float)));
   }
-  residual_ = Had(backend_.Allocate(rows * shape.width * sizeof(float)));
-  normed_ = Had(backend_.Allocate(rows * shape.width * sizeof(uint16_t)));
-  queries_ = Had(backend_.Allocate(rows * attended * sizeof(float)));
-  heads_out_ = Had(backend_.Allocate(rows * attended * sizeof(uint16_t)));
-  hidden_ = Had(backend_.Allocate(rows * shape.ffn * sizeof(uint16_t)));
+  residual_ = ValueOrDie(backend_.Allocate(rows * shape.width * sizeof(float)));
+  normed_ = ValueOrDie(backend_.Allocate(rows * shape.width * sizeof(uint16_t)));
+  queries_ = ValueOrDie(backend_.Allocate(rows * attended * sizeof(float)));
+  heads_out_ = ValueOrDie(backend_.Allocate(rows * attended * sizeof(uint16_t)));
+  hidden_ = ValueOrDie(backend_.Allocate(rows * shape.ffn * sizeof(uint16_t)));
 }
 
 std::vector<int32_t> LlamaRun::Pages(int tokens, const std::vector<int32_t>* other, int shared) {

@@ -24,22 +24,22 @@ class ProductBench final : public Bench {
     const HostMatrix matrix = MatrixOf(weights_host_, cell.outputs, cell.inner);
     const size_t copies = decode_ && !place.tiny ? std::max<size_t>(1, kRotationBytes / (2 * numbers)) : 1;
     for (size_t i = 0; i < copies; ++i) {
-      weights_.push_back(Had(backend_.CreateWeight({&matrix, 1}, WeightUse::kPlain)));
+      weights_.push_back(ValueOrDie(backend_.CreateWeight({&matrix, 1}, WeightUse::kPlain)));
     }
     const size_t row_bytes = cell.inner * sizeof(uint16_t);
     x_host_ = RandomOperands(backend_, 2, WideProduct(std::min(cell.rows, kRandomRows), cell.inner));
-    x_ = Had(backend_.Allocate(cell.rows * row_bytes));
+    x_ = ValueOrDie(backend_.Allocate(cell.rows * row_bytes));
     for (int first = 0; first < cell.rows; first += kRandomRows) {
       const int rows = std::min(kRandomRows, cell.rows - first);
       WriteOperands(backend_, {x_.get(), first * row_bytes},
                     {x_host_.begin(), x_host_.begin() + WideProduct(rows, cell.inner)});
     }
-    out_ = Had(backend_.Allocate(WideProduct(cell.rows, cell.outputs) * sizeof(uint16_t)));
-    workspace_ = Had(backend_.CreateWorkspace({.row_count_max = cell.rows,
-                                               .sequence_count_max = decode_ ? cell.rows : 1,
-                                               .context_length_max = cell.rows,
-                                               .model_dim = cell.inner,
-                                               .ffn_dim = cell.outputs}));
+    out_ = ValueOrDie(backend_.Allocate(WideProduct(cell.rows, cell.outputs) * sizeof(uint16_t)));
+    workspace_ = ValueOrDie(backend_.CreateWorkspace({.row_count_max = cell.rows,
+                                                      .sequence_count_max = decode_ ? cell.rows : 1,
+                                                      .context_length_max = cell.rows,
+                                                      .model_dim = cell.inner,
+                                                      .ffn_dim = cell.outputs}));
     sequences_.resize(decode_ ? cell.rows : 1);
     for (SequenceRows& sequence : sequences_) sequence.row_count = decode_ ? 1 : cell.rows;
   }
