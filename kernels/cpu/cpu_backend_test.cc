@@ -23,23 +23,31 @@ Error CreationError(const BackendOptions& options) {
   return backend.ok() ? Error{} : backend.error();
 }
 
-TEST(CpuBackendTest, RejectedOptionsNameTheValue) {
-  EXPECT_EQ(CreationError({.device = "tpu"}).message, "this build has no device \"tpu\", only auto, cpu, reference");
-  EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = "mmx"}).message,
-            "unknown instruction set \"mmx\"; it must be auto, portable, avx2, avx512 or avx512bf16");
-  EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = "mmx"}).code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(CreationError({.device = "cpu", .dtype = DType::kF16}).code, ErrorCode::kUnsupported);
-  if (cpu::ChooseKernels("avx512bf16", DType::kBF16).ok()) {
-    EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = "avx512bf16"}).message,
-              "the instruction set \"avx512bf16\" has no kernels for the number format f32");
+// The code of the error where its message names all of these values, else kNone.
+ErrorCode CodeNaming(const BackendOptions& options, const std::vector<std::string>& values) {
+  const Error error = CreationError(options);
+  for (const std::string& value : values) {
+    if (error.message.find(value) == std::string::npos) return ErrorCode::kNone;
   }
-  EXPECT_EQ(CreationError({.device = "cpu", .thread_count = -1}).message, "a thread count of -1 is outside 0..1024");
+  return error.code;
+}
+
+TEST(CpuBackendTest, RejectedOptionsNameTheValue) {
+  EXPECT_EQ(CodeNaming({.device = "tpu"}, {"\"tpu\"", "auto, cpu, reference"}), ErrorCode::kUnsupported);
+  EXPECT_EQ(CodeNaming({.device = "cpu", .cpu_isa = "mmx"}, {"\"mmx\"", "auto", "portable", "avx2", "avx512bf16"}),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(CodeNaming({.device = "cpu", .dtype = DType::kF16}, {"f16"}), ErrorCode::kUnsupported);
+  if (cpu::ChooseKernels("avx512bf16", DType::kBF16).ok()) {
+    EXPECT_EQ(CodeNaming({.device = "cpu", .cpu_isa = "avx512bf16"}, {"\"avx512bf16\"", "f32"}),
+              ErrorCode::kUnsupported);
+  }
+  EXPECT_EQ(CodeNaming({.device = "cpu", .thread_count = -1}, {"-1", "0..1024"}), ErrorCode::kInvalidArgument);
   for (const char* isa : {"avx2", "avx512"}) {
     const auto available = cpu::AvailableIsas(DType::kF32);
     if (std::find(available.begin(), available.end(), isa) != available.end()) continue;
-    EXPECT_EQ(CreationError({.device = "cpu", .cpu_isa = isa}).message,
-              "this CPU lacks the instruction set \"" + std::string(isa) + "\"; it has " +
-                  (available.size() == 1 ? "portable" : "portable, avx2"));
+    EXPECT_EQ(CodeNaming({.device = "cpu", .cpu_isa = isa},
+                         {"\"" + std::string(isa) + "\"", available.size() == 1 ? "portable" : "portable, avx2"}),
+              ErrorCode::kUnsupported);
   }
 }
 

@@ -27,8 +27,6 @@ const KernelTable& Table() {
 
 namespace {
 
-using testing::HasSubstr;
-
 constexpr int kInvalidValue = 1, kInvalidConfiguration = 9, kIllegalAddress = 700;
 
 void Kernel() {}
@@ -305,7 +303,7 @@ TEST_F(Cudart, FailedProductNamesItsStatusOrTheFault) {
   EXPECT_FALSE(IsSticky(code));
   const Error error = ToError(*runtime_, code, "starting a product");
   EXPECT_EQ(error.code, ErrorCode::kDevice);
-  EXPECT_EQ(error.message, "the device refused while starting a product: cuBLASLt status 13, execution failed");
+  EXPECT_THAT(error.message, testing::HasSubstr("cuBLASLt status 13"));
   EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}), 0);
 
   fake::Machine().failures["cudaStreamQuery"] = 600;  // not ready: no fault
