@@ -6,6 +6,7 @@
 #     TESTS bpe_test.cc                      # one gtest program tokenizer_test, every case a ctest
 #     TEST_DEPS ...                          # link targets of the tests alone
 #     TEST_LABELS slow                       # optional ctest labels for the whole test program
+#     SLOW_TESTS Full/*                      # or the label `slow` for the cases of this filter
 #     BENCHES bpe_bench.cc                   # one Google Benchmark program each, built by the target `benches` alone
 #     O1                                     # varifocal_o1, below
 #     SEPARATE bpe.cc)                       # not part of a unity build: names of its unnamed namespace are used elsewhere too
@@ -48,8 +49,21 @@ function(varifocal_link_gtest target)
   target_link_libraries(${target} PRIVATE GTest::gmock GTest::gtest_main)
 endfunction()
 
+# varifocal_discover_tests(program_test PREFIX room: SLOW_TESTS Full/* PROPERTIES ..): a gtest program's cases as tests of ctest;
+# those that match SLOW_TESTS have the label `slow` besides.
+function(varifocal_discover_tests target)
+  cmake_parse_arguments(D "" "PREFIX;SLOW_TESTS" "PROPERTIES" ${ARGN})
+  set(common WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60 TEST_PREFIX ${D_PREFIX})
+  if(D_SLOW_TESTS)
+    gtest_discover_tests(${target} ${common} TEST_FILTER "-${D_SLOW_TESTS}" PROPERTIES ${D_PROPERTIES})
+    gtest_discover_tests(${target} ${common} TEST_FILTER "${D_SLOW_TESTS}" TEST_LIST ${target}_SLOW PROPERTIES ${D_PROPERTIES} LABELS slow)
+  else()
+    gtest_discover_tests(${target} ${common} PROPERTIES ${D_PROPERTIES})
+  endif()
+endfunction()
+
 function(varifocal_room)
-  cmake_parse_arguments(R "O1" "NAME" "SOURCES;DEPS;TESTS;TEST_DEPS;TEST_LABELS;BENCHES;SEPARATE" ${ARGN})
+  cmake_parse_arguments(R "O1" "NAME;SLOW_TESTS" "SOURCES;DEPS;TESTS;TEST_DEPS;TEST_LABELS;BENCHES;SEPARATE" ${ARGN})
   set_source_files_properties(${R_SEPARATE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(R_SOURCES)
     add_library(varifocal_${R_NAME} STATIC ${R_SOURCES})
@@ -71,8 +85,7 @@ function(varifocal_room)
     if(R_TEST_LABELS)
       list(APPEND properties LABELS "${R_TEST_LABELS}")
     endif()
-    gtest_discover_tests(${R_NAME}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60
-                         TEST_PREFIX ${R_NAME}: PROPERTIES ${properties})
+    varifocal_discover_tests(${R_NAME}_test PREFIX ${R_NAME}: SLOW_TESTS ${R_SLOW_TESTS} PROPERTIES ${properties})
   endif()
   foreach(bench ${R_BENCHES})
     get_filename_component(bench_name ${bench} NAME_WE)

@@ -65,13 +65,13 @@ for check in "$@"; do
       export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
       # Portable attention is the slowest part and the same templates as the vector code: without it, a third of the time.
       # shellcheck disable=SC2086
-      GTEST_FILTER='-*Conformance*portable*attention*:*Conformance*portable*groups*:*Conformance*portable*same_bits*:*Conformance*portable*inspection*' \
+      GTEST_FILTER='-Full/*:*Conformance*portable*attention*:*Conformance*portable*groups*:*Conformance*portable*same_bits*:*Conformance*portable*inspection*' \
         build_and_run asan $core_tests ;;
     tsan)
       export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/tsan.supp"
       # For threads, golden tests and groups against the oracle add nothing to the same-bits tests, and portable kernels run on
       # the same thread pool as the others; each takes minutes here.
-      GTEST_FILTER='-*Golden*:*Conformance*groups_?_of_*:*Conformance*portable*:*inspection_across_splits*' \
+      GTEST_FILTER='-Full/*:*Golden*:*Conformance*groups_?_of_*:*Conformance*portable*:*inspection_across_splits*' \
         build_and_run tsan base_test kernels_test engine_test eval_tasks_test jobs_test ;;
     cuda)
       # With nvcc: every kernel is compiled for both architectures and checked against its resource limits. With or without: the
@@ -79,7 +79,7 @@ for check in "$@"; do
       cmake --preset cuda -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
       ninja -C build/cuda -j2 varifocal_kernels cuda_test cuda_engine_test gpu_bench
       echo "-- cuda: $(command -v nvcc >/dev/null && echo 'nvcc found' || echo 'nvcc is not on PATH: kernels are not compiled for a device')"
-      ctest --test-dir build/cuda -R '^cuda:' -j2 --output-on-failure | tail -n 8 ;;
+      ctest --test-dir build/cuda -R '^cuda:' -LE slow -j2 --output-on-failure | tail -n 8 ;;
     fuzz)
       cmake --preset fuzz -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
       ninja -C build/fuzz -j2 fuzzers

@@ -7,6 +7,7 @@
 // Threads: plain values.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -85,7 +86,7 @@ struct HostMatrix {
 };
 
 // bf16 is the upper half of an f32; f16 is IEEE binary16. Both widen exactly.
-float WidenBF16(uint16_t bits);
+inline float WidenBF16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 float WidenF16(uint16_t bits);
 // Round to nearest, ties to even; NaN stays NaN.
 uint16_t RoundToBF16(float value);

@@ -58,7 +58,8 @@ AttentionError MeasureAttentionError(Backend& tested, int head_dim, int rows) {
                         .query_heads = kHeads,
                         .kv_heads = 1,
                         .sequences = {{rows, 0}},
-                        .amplitude = 2.0f};
+                        .amplitude = 2.0f,
+                        .independent_heads = true};
   const std::vector<float> got = RunAttentionCase(tested, c, {}).outs[0];
   std::vector<std::vector<float>> exact, rounded;
   for (int position = 0; position < rows; ++position) {

@@ -1,5 +1,6 @@
 #include "kernels/conformance/cases.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -31,6 +32,44 @@ std::vector<TestedBackend> TestedBackends() {
   const BackendOptions cuda{.device = "cuda:0", .dtype = DType::kBF16};
   if (CreateBackend(cuda).ok()) tested.push_back({"cuda_bf16", cuda});
   return tested;
+}
+
+Levels LevelsOf(const AttentionCase& c) {
+  const auto text = [](const auto& number) { return std::to_string(number); };
+  int longest = 0;
+  for (const auto& s : c.sequences) longest = std::max(longest, s.prefill + s.decode);
+  Levels levels = {"head_dim=" + text(c.head_dim),
+                   "heads=" + text(c.query_heads) + "/" + text(c.kv_heads),
+                   "window=" + text(c.window),
+                   "tokens=" + text(longest),
+                   c.row_keys ? "keys=rows" : "keys=columns",
+                   c.row_scales || c.head_scales ? "scales=rows_and_heads" : "scales=one",
+                   c.amplitude > 1 ? "scores=large" : "scores=small"};
+  if (c.groups.group_count == 0) return levels;
+  const char* const biases[] = {"bias=stored", "bias=paged", "bias=prompt"};
+  levels.push_back("groups=" + text(c.groups.top_k) + "/" + text(c.groups.group_count));
+  levels.push_back("near=" + text(c.groups.window));
+  levels.push_back("gather_from=" + text(c.groups.gather_from));
+  levels.emplace_back(biases[static_cast<size_t>(c.groups.bias)]);
+  return levels;
+}
+
+std::vector<Levels> LevelsOnBackends(const std::vector<ConformanceCase>& cases,
+                                     const std::vector<TestedBackend>& backends) {
+  std::vector<Levels> all;
+  for (const TestedBackend& tested : backends) {
+    auto backend = CreateBackend(tested.options);
+    for (const ConformanceCase& c : cases) {
+      Levels levels;
+      if (backend.ok() && IsSupportedBy(c, **backend) && !c.is_slow) {
+        levels = c.levels.empty() ? Levels{"case=" + c.name} : c.levels;
+        levels.push_back(std::string("format=") + DTypeName(tested.options.dtype));
+        levels.push_back("backend=" + tested.options.device + "_" + tested.options.cpu_isa);
+      }
+      all.push_back(std::move(levels));
+    }
+  }
+  return all;
 }
 
 std::unique_ptr<Backend> MakeOracle(DType dtype) {

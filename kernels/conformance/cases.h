@@ -2,13 +2,15 @@
 //
 // Each row runs one operation on a tested backend and on the oracle with the same deterministic inputs and compares
 // within a tolerance derived from the number format and the length of the sums, or compares two runs of a backend bit by
-// bit. The table is run by GoogleTest (conformance_test.cc) and by selfcheck.cc on a machine without GoogleTest.
+// bit. The table is run by GoogleTest (conformance_test.cc), of which a covering design without the label `slow`, and by
+// selfcheck.cc on a machine without GoogleTest.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "kernels/conformance/covering.h"
 #include "kernels/conformance/test_harness.h"
 
 namespace varifocal::kernels {
@@ -19,6 +21,9 @@ struct ConformanceCase {
   std::function<std::string(Backend& tested, Backend& oracle)> check;
   int head_dim = 0;      // head dim that the backend must support; 0: one that every backend supports
   bool gathers = false;  // the backend must compute rows by groups
+  // What it varies, where the case is one of a product; empty: the case is a level of its own.
+  Levels levels = {};
+  bool is_slow = false;  // in no covering design
 };
 
 // Whether the backend supports the case's head dim and groups.
@@ -38,12 +43,20 @@ double AttentionTolerance(const AttentionCase& c, double operand_unit);
 // |out - oracle| and |log-sum-exp - oracle| within a bound derived from the case (cases_attention.cc).
 std::string CheckAgainstOracle(const AttentionCase& c, Backend& tested, Backend& oracle);
 
+// The levels of a case that varies an attention.
+Levels LevelsOf(const AttentionCase& c);
+
 // Every backend configuration of this build and machine, such as "cpu_avx2_f32", except the oracle.
 struct TestedBackend {
   std::string name;
   BackendOptions options;
 };
 std::vector<TestedBackend> TestedBackends();
+
+// The levels of each case on each backend, backend after backend: the case's, the number format and the instruction set. None
+// where the backend does not support the case.
+std::vector<Levels> LevelsOnBackends(const std::vector<ConformanceCase>& cases,
+                                     const std::vector<TestedBackend>& backends);
 // Float64 over weights of the tested backend's number format.
 std::unique_ptr<Backend> MakeOracle(DType dtype);
 

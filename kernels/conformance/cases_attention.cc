@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "base/wide_product.h"
 #include "kernels/conformance/attention_error.h"
@@ -56,7 +57,7 @@ std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle)
 
 std::vector<AttentionCase> AttentionTable() {
   std::vector<AttentionCase> table;
-  // Lengths around pages (128), key tiles (8, 16), query lanes (16, 48).
+  // Lengths around pages (128), key tiles (8, 16), lanes (16, 48).
   for (const int length : {1, 2, 7, 8, 9, 15, 16, 17, 47, 48, 49, 127, 128, 129, 255, 257, 300}) {
     table.push_back({.name = "length_" + std::to_string(length), .sequences = {{length, 3}}});
   }
@@ -92,18 +93,18 @@ std::vector<AttentionCase> AttentionTable() {
   table.push_back({.name = "tiny_scores", .sequences = {{260, 2}}, .amplitude = 1e-20f});
   table.push_back({.name = "temperature_0.4", .sequences = {{260, 2}}, .scale = 0.17677669529663687 / 0.4});
   table.push_back({.name = "temperature_1e30", .sequences = {{260, 2}}, .scale = 0.17677669529663687 / 1e30});
-  // Decode over three splits of 2,048 keys.
-  table.push_back({.name = "decode_across_splits",
-                   .head_dim = 16,
-                   .query_heads = 2,
-                   .kv_heads = 1,
-                   .sequences = {{4095, 3}, {2047, 2}}});
-  table.push_back({.name = "decode_across_splits_large_scores",
-                   .head_dim = 16,
-                   .query_heads = 2,
-                   .kv_heads = 1,
-                   .sequences = {{4095, 2}},
-                   .amplitude = 5.0f});
+  // Decode at the end of a split of 2,048 keys and over three; of the prompt, whose rows fill the pages, the last ones see keys.
+  for (const auto& [name, prefill, amplitude] : {std::tuple{"decode_at_a_split", 2047, 1.0f},
+                                                 {"decode_across_splits", 4095, 1.0f},
+                                                 {"decode_across_splits_large_scores", 4095, 5.0f}}) {
+    table.push_back({.name = name,
+                     .head_dim = 16,
+                     .query_heads = 2,
+                     .kv_heads = 1,
+                     .sequences = {{prefill, 3}},
+                     .blind_rows = prefill - 20,
+                     .amplitude = amplitude});
+  }
   return table;
 }
 

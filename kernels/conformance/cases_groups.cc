@@ -117,9 +117,9 @@ std::string CheckGroupWalks(const Path& path, GroupBias bias, Backend& tested) {
   const AttentionCase c = BitsCase(path, bias);
   const AttentionRun base = RunAttentionCase(tested, c, {});
   if (bias != GroupBias::kPrompt) {
-    for (const int chunk : {1, 48, 129}) {
-      const size_t different = CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = chunk}));
-      if (different != 0) return SameBitsVerdict(different, "chunks of " + std::to_string(chunk));
+    for (const std::vector<int>& chunks : {std::vector{48}, {1, 129, 2}, {129, 1, 1, 48}}) {
+      const size_t different = CountDifferentBits(base, RunAttentionCase(tested, c, {.chunks = chunks}));
+      if (different != 0) return SameBitsVerdict(different, "chunks of " + std::to_string(chunks[0]) + ", ..");
     }
   }
   const AttentionWalk alone{.one_sequence_at_a_time = true, .page_order_seed = 9, .poison_pages = true};
@@ -135,7 +135,7 @@ std::string CheckGroupThreads(Backend& tested, const Path& path) {
         CreateBackend({.device = "cpu", .dtype = tested.info().dtype, .thread_count = threads, .cpu_isa = "auto"});
     if (!other.ok()) return other.error().message;
     if ((*other)->info().name != tested.info().name) return "";
-    const size_t different = CountDifferentBits(base, RunAttentionCase(**other, c, {.chunk_rows = 64}));
+    const size_t different = CountDifferentBits(base, RunAttentionCase(**other, c, {.chunks = {64}}));
     if (different != 0) return SameBitsVerdict(different, std::to_string(threads) + " threads");
   }
   return "";
@@ -152,7 +152,7 @@ std::string CheckGroupsOfSharedPage(const Path& path, GroupBias bias, Backend& t
     std::fill_n(full.log_sum_exps[s].begin(), kPageTokens * c.query_heads, 0.0f);
   }
   for (const int chunk : {1 << 20, 50}) {
-    const AttentionWalk walk{.chunk_rows = chunk, .one_sequence_at_a_time = chunk == 50, .share_first_page = true};
+    const AttentionWalk walk{.chunks = {chunk}, .one_sequence_at_a_time = chunk == 50, .share_first_page = true};
     const size_t different = CountDifferentBits(full, RunAttentionCase(tested, c, walk));
     if (different != 0) return SameBitsVerdict(different, "a shared first page, chunks of " + std::to_string(chunk));
   }
@@ -169,7 +169,7 @@ std::string CheckLayout(bool windowed, Backend& tested) {
                   .amplitude = 6.0f};
   const AttentionRun base = RunAttentionCase(tested, c, {});
   c.row_keys = true;
-  return SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = 200})),
+  return SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunks = {200}})),
                          "the layout of keys");
 }
 
@@ -179,7 +179,7 @@ std::string CheckGatheredLayout(Backend& tested) {
   for (AttentionCase::Sequence& sequence : c.sequences) sequence.decode = 0;
   const AttentionRun base = RunAttentionCase(tested, c, {});
   c.row_keys = false;
-  return SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = 200})),
+  return SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunks = {200}})),
                          "the layout of keys");
 }
 
@@ -212,14 +212,15 @@ std::string CheckGatheringControl(Backend& tested) {
 std::vector<ConformanceCase> GroupCases() {
   std::vector<ConformanceCase> cases;
   const auto add = [&](std::string name, bool gathers, const std::function<std::string(Backend&, Backend&)>& check,
-                       int head_dim = 0) {
-    cases.push_back({std::move(name), check, head_dim, gathers});
+                       int head_dim = 0, Levels levels = {}) {
+    cases.push_back({std::move(name), check, head_dim, gathers, std::move(levels)});
   };
   for (const AttentionCase& c : GroupTable()) {
     // A backend that gathers nothing has one layout.
     add(
         Name(c), c.row_keys || c.groups.gather_from != INT32_MAX,
-        [c](Backend& tested, Backend& oracle) { return CheckAgainstOracle(c, tested, oracle); }, c.head_dim);
+        [c](Backend& tested, Backend& oracle) { return CheckAgainstOracle(c, tested, oracle); }, c.head_dim,
+        LevelsOf(c));
   }
   for (const Path& path : {Path{INT32_MAX}, {0}, {150}, {150, false}}) {
     const bool gathers = path.gather_from != INT32_MAX;

@@ -63,7 +63,7 @@ std::string Compare(const AttentionRun& got, const AttentionRun& want, double to
 }
 
 std::string CheckInspection(const AttentionCase& c, Backend& tested, Backend& oracle) {
-  const AttentionWalk walk{.inspect = true};
+  const AttentionWalk walk{.inspect = InspectedRows::kMiddleAndLast};
   const AttentionRun got = RunAttentionCase(tested, c, walk);
   const size_t different = CountDifferentBits(got, RunAttentionCase(tested, c, {}));
   if (different != 0) return "inspection changed " + std::to_string(different) + " numbers of the outputs";
@@ -87,10 +87,12 @@ std::string CheckSameBits(const AttentionCase& c, Backend& tested) {
     }
     return numbers;
   };
-  const std::vector<double> base = last_rows({.inspect = true});
+  constexpr InspectedRows kLast = InspectedRows::kLastOfPrompt;
+  const std::vector<double> base = last_rows({.inspect = kLast});
+  if (base.empty()) return "no last row was inspected";
   for (const AttentionWalk& walk :
-       {AttentionWalk{.chunk_rows = 48, .inspect = true}, AttentionWalk{.chunk_rows = 1, .inspect = true},
-        AttentionWalk{.one_sequence_at_a_time = true, .page_order_seed = 7, .poison_pages = true, .inspect = true}}) {
+       {AttentionWalk{.chunks = {48}, .inspect = kLast}, AttentionWalk{.last_prompt_row_alone = true, .inspect = kLast},
+        AttentionWalk{.one_sequence_at_a_time = true, .page_order_seed = 7, .poison_pages = true, .inspect = kLast}}) {
     const std::vector<double> other = last_rows(walk);
     if (other.size() != base.size() || std::memcmp(other.data(), base.data(), base.size() * sizeof(double)) != 0)
       return "chunks, neighbours or pages changed the statistics of a row";
@@ -99,7 +101,7 @@ std::string CheckSameBits(const AttentionCase& c, Backend& tested) {
 }
 
 std::string CheckControl(const AttentionCase& wrong, const AttentionCase& right, Backend& tested, Backend& oracle) {
-  const AttentionWalk walk{.inspect = true};
+  const AttentionWalk walk{.inspect = InspectedRows::kMiddleAndLast};
   const std::string found = Compare(RunAttentionCase(tested, wrong, walk), RunAttentionCase(oracle, right, walk),
                                     WeightTolerance(right, tested), right.query_heads);
   return !found.empty() ? "" : "statistics of another attention were taken for those of the layer";
@@ -120,7 +122,12 @@ std::vector<AttentionCase> InspectionTable() {
       {.name = "large_scores", .sequences = mixed, .amplitude = 8.0f},
       {.name = "rows_that_see_nothing", .sequences = {{140, 1}, {20, 1}}, .blind_rows = 80},
       {.name = "head_dim_100", .head_dim = 100, .query_heads = 2, .kv_heads = 1, .sequences = {{140, 2}}},
-      {.name = "across_splits", .head_dim = 16, .query_heads = 2, .kv_heads = 1, .sequences = {{4120, 2}}},
+      {.name = "across_splits",
+       .head_dim = 16,
+       .query_heads = 2,
+       .kv_heads = 1,
+       .sequences = {{4120, 2}},
+       .blind_rows = 4080},
       {.name = "collected_keys", .sequences = mixed, .row_keys = true},
   };
   for (const bool row_keys : {false, true}) {

@@ -23,19 +23,43 @@ AttentionCase MixedCase(bool windowed) {
           .amplitude = 6.0f};  // row maxima change often
 }
 
+// Rows of a step around tiles (8, 16), lanes (16, 48) and pages (128).
+constexpr int kChunks[] = {1, 2, 7, 129, 16, 47, 48, 100, 49, 128};
+
+std::string CheckChunks(const AttentionCase& c, const AttentionRun& base, const std::vector<int>& chunks,
+                        Backend& tested) {
+  return SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, {.chunks = chunks})),
+                         "chunks of " + std::to_string(chunks[0]) + (chunks.size() > 1 ? ", .." : ""));
+}
+
+// Every size of chunk over the whole prompts.
+std::string CheckEveryChunk(bool windowed, Backend& tested) {
+  const AttentionCase c = MixedCase(windowed);
+  const AttentionRun base = RunAttentionCase(tested, c, {});
+  for (const int chunk : kChunks) {
+    if (std::string error = CheckChunks(c, base, {chunk}, tested); !error.empty()) return error;
+  }
+  return "";
+}
+
+// Every size of chunk at some place of a prompt: cycles of all sizes, begun at every second; and single rows around a page's end.
 std::string CheckWalks(bool windowed, Backend& tested) {
   const AttentionCase c = MixedCase(windowed);
   const AttentionRun base = RunAttentionCase(tested, c, {});
-  for (const int chunk : {1, 2, 7, 16, 47, 48, 49, 100, 128, 129}) {
-    const size_t different = CountDifferentBits(base, RunAttentionCase(tested, c, {.chunk_rows = chunk}));
-    if (different != 0) return SameBitsVerdict(different, "chunks of " + std::to_string(chunk));
+  for (size_t first = 0; first < std::size(kChunks); first += 2) {
+    std::vector<int> cycle(kChunks + first, std::end(kChunks));
+    cycle.insert(cycle.end(), kChunks, kChunks + first);
+    if (std::string error = CheckChunks(c, base, cycle, tested); !error.empty()) return error;
   }
+  std::vector<int> single_rows(20, 1);
+  single_rows[0] = 120;
+  if (std::string error = CheckChunks(c, base, single_rows, tested); !error.empty()) return error;
   AttentionWalk alone{.one_sequence_at_a_time = true, .page_order_seed = 9};
   if (auto error =
           SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, on other pages");
       !error.empty())
     return error;
-  alone.chunk_rows = 33;
+  alone.chunks = {33};
   return SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, in chunks of 33");
 }
 
@@ -47,7 +71,7 @@ std::string CheckThreads(Backend& tested, const BackendOptions& base_options) {
     options.thread_count = threads;
     auto other = CreateBackend(options);
     if (!other.ok()) return other.error().message;
-    const size_t different = CountDifferentBits(base, RunAttentionCase(**other, c, {.chunk_rows = 64}));
+    const size_t different = CountDifferentBits(base, RunAttentionCase(**other, c, {.chunks = {64}}));
     if (different != 0) return SameBitsVerdict(different, std::to_string(threads) + " threads");
   }
   return "";
@@ -63,16 +87,18 @@ std::string CheckSharedPage(Backend& tested) {
     std::fill_n(full.outs[s].begin(), kPageTokens * c.query_heads * c.head_dim, 0.0f);
     std::fill_n(full.log_sum_exps[s].begin(), kPageTokens * c.query_heads, 0.0f);
   }
-  for (const int chunk : {1 << 20, 50, 1}) {
-    const AttentionWalk walk{.chunk_rows = chunk, .one_sequence_at_a_time = chunk == 50, .share_first_page = true};
+  for (const std::vector<int>& chunks : {std::vector{1 << 20}, {50}, {1, 1, 1, 40}}) {
+    const AttentionWalk walk{
+        .chunks = chunks, .one_sequence_at_a_time = chunks.front() == 50, .share_first_page = true};
     const size_t different = CountDifferentBits(full, RunAttentionCase(tested, c, walk));
-    if (different != 0) return SameBitsVerdict(different, "a shared first page, chunks of " + std::to_string(chunk));
+    if (different != 0)
+      return SameBitsVerdict(different, "a shared first page, chunks of " + std::to_string(chunks[0]) + ", ..");
   }
   return "";
 }
 
 // Many short sequences after one shared page, some longer than it, with and without a window: backends may score rows of
-// several sequences together. A block of query lanes ends inside a sequence, and sequences of one row are batched with
+// several sequences together. A block of lanes ends inside a sequence, and sequences of one row are batched with
 // longer ones.
 std::string CheckCascade(bool windowed, Backend& tested) {
   AttentionCase c{
@@ -84,8 +110,8 @@ std::string CheckCascade(bool windowed, Backend& tested) {
       .same_first_page = true};
   const AttentionWalk alone{.one_sequence_at_a_time = true, .share_first_page = true};
   const AttentionRun base = RunAttentionCase(tested, c, alone);
-  for (const int chunk : {1 << 20, 3, 1}) {
-    const AttentionWalk together{.chunk_rows = chunk, .share_first_page = true, .poison_pages = true};
+  for (const std::vector<int>& chunks : {std::vector{1 << 20}, {3, 3, 30}, {1, 1, 5, 60}}) {
+    const AttentionWalk together{.chunks = chunks, .share_first_page = true, .poison_pages = true};
     const size_t different = CountDifferentBits(base, RunAttentionCase(tested, c, together));
     if (different != 0) return SameBitsVerdict(different, "batching with sequences of the same prefix");
   }
@@ -111,8 +137,8 @@ std::string CheckDecodeBatches(Backend& tested) {
 // Data of another sequence in a page, such as NaN, never affects a result.
 std::string CheckLeftOvers(bool windowed, Backend& tested) {
   const AttentionCase c = MixedCase(windowed);
-  for (const int chunk : {1 << 20, 5}) {
-    const AttentionWalk clean{.chunk_rows = chunk}, poisoned{.chunk_rows = chunk, .poison_pages = true};
+  for (const std::vector<int>& chunks : {std::vector{1 << 20}, {5, 40}}) {
+    const AttentionWalk clean{.chunks = chunks}, poisoned{.chunks = chunks, .poison_pages = true};
     const size_t different =
         CountDifferentBits(RunAttentionCase(tested, c, clean), RunAttentionCase(tested, c, poisoned));
     if (different != 0) return SameBitsVerdict(different, "data of another sequence in the pages");
@@ -124,10 +150,10 @@ std::string CheckLeftOvers(bool windowed, Backend& tested) {
 std::string CheckFreedPages(Backend& tested) {
   const AttentionCase c{.name = "freed", .sequences = {{600, 4}, {129, 2}, {390, 3}}, .window = 130, .amplitude = 4.0f};
   const AttentionRun base = RunAttentionCase(tested, c, {});
-  for (const int chunk : {1, 64, 128, 200}) {
-    const AttentionWalk walk{.chunk_rows = chunk, .poison_pages = true, .free_window_pages = true};
+  for (const std::vector<int>& chunks : {std::vector{64}, {128}, {200, 1, 1, 55}, {1, 128, 1}}) {
+    const AttentionWalk walk{.chunks = chunks, .poison_pages = true, .free_window_pages = true};
     if (auto error = SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, walk)),
-                                     "freed pages, chunks of " + std::to_string(chunk));
+                                     "freed pages, chunks of " + std::to_string(chunks[0]) + ", ..");
         !error.empty())
       return error;
   }
@@ -186,6 +212,12 @@ std::string CheckRows(Backend& tested) {
 
 std::vector<ConformanceCase> SameBitsCases() {
   return {
+      {.name = "same_bits_every_chunk",
+       .check = [](Backend& tested, Backend&) { return CheckEveryChunk(false, tested); },
+       .is_slow = true},
+      {.name = "same_bits_every_chunk_window",
+       .check = [](Backend& tested, Backend&) { return CheckEveryChunk(true, tested); },
+       .is_slow = true},
       {"same_bits_causal", [](Backend& tested, Backend&) { return CheckWalks(false, tested); }},
       {"same_bits_window", [](Backend& tested, Backend&) { return CheckWalks(true, tested); }},
       {"same_bits_threads",

@@ -1,6 +1,7 @@
 #include "kernels/conformance/test_harness.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -101,11 +102,49 @@ PlainStep::PlainStep(Backend& backend, StepShape shape, int row_count, Phase pha
   VF_CHECK(backend.BeginStep(*workspace, {.phase = phase, .sequences = sequences_}).ok(), "the step fits its shape");
 }
 
-std::vector<float> AttentionInput(const AttentionCase& c, int sequence, int position) {
+namespace {
+
+// A row's numbers: `qk` from which queries and keys are made, then `v` for the values.
+struct SourceWidths {
+  int qk = 0, v = 0;
+  int total() const { return qk + v; }
+};
+SourceWidths SourceWidthsOf(const AttentionCase& c) {
+  const int qk = (c.query_heads + c.kv_heads) * c.head_dim, v = c.kv_heads * c.head_dim;
+  if (c.independent_heads) return {qk, v};
+  return {std::min(qk, std::max(c.head_dim, 64)), std::min(v, std::max(c.head_dim, 32))};
+}
+
+// Where each number of q [H, D], k [K, D], v [K, D] is in the source: every head begins at another place.
+std::vector<int> SourcePlaces(const AttentionCase& c) {
+  const SourceWidths widths = SourceWidthsOf(c);
+  const int heads = c.query_heads + c.kv_heads, dim = c.head_dim;
+  // 17 and 5 give different places to more heads than a case has.
+  const int qk_step = widths.qk == heads * dim ? dim : 17, v_step = widths.v == c.kv_heads * dim ? dim : 5;
+  std::vector<int> places;
+  for (int head = 0; head < heads; ++head) {
+    for (int i = 0; i < dim; ++i) places.push_back((head * qk_step + i) % widths.qk);
+  }
+  for (int head = 0; head < c.kv_heads; ++head) {
+    for (int i = 0; i < dim; ++i) places.push_back(widths.qk + (head * v_step + i) % widths.v);
+  }
+  return places;
+}
+
+std::vector<float> AttentionSource(const AttentionCase& c, int sequence, int position) {
   if (c.same_first_page && position < kPageTokens) sequence = 0;
-  const size_t qk = WideProduct(c.query_heads + c.kv_heads, c.head_dim), v = c.kv_heads * c.head_dim;
-  std::vector<float> row = UniformVector(1000 + 7919 * sequence + position, qk + v);
-  for (size_t i = 0; i < qk; ++i) row[i] *= c.amplitude;
+  const SourceWidths widths = SourceWidthsOf(c);
+  std::vector<float> row = UniformVector(1000 + 7919 * sequence + position, widths.total());
+  for (int i = 0; i < widths.qk; ++i) row[i] *= c.amplitude;
+  return row;
+}
+
+}  // namespace
+
+std::vector<float> AttentionInput(const AttentionCase& c, int sequence, int position) {
+  const std::vector<float> source = AttentionSource(c, sequence, position);
+  std::vector<float> row;
+  for (const int place : SourcePlaces(c)) row.push_back(source[place]);
   return row;
 }
 
@@ -135,7 +174,7 @@ class Walker {
  public:
   Walker(Backend& backend, const AttentionCase& c, const AttentionWalk& walk)
       : backend_(backend), case_(c), walk_(walk) {
-    const int heads = c.query_heads + 2 * c.kv_heads, width = heads * c.head_dim;
+    const int width = SourceWidthsOf(c).total();
     int rows_max = 0, longest = 0, pages = 0;
     for (const auto& s : c.sequences) {
       const int tokens = s.prefill + s.decode;
@@ -174,9 +213,10 @@ class Walker {
       tables_.push_back(table);
     }
     for (const auto& table : tables_) table_spans_.push_back({std::span<const int32_t>(table)});
-    std::vector<float> identity(width * width);
-    for (int i = 0; i < width; ++i) identity[i * width + i] = 1.0f;
-    const HostMatrix matrix = MatrixOf(identity, width, width);
+    const std::vector<int> places = SourcePlaces(c);
+    std::vector<float> selection(places.size() * width);
+    for (size_t i = 0; i < places.size(); ++i) selection[i * width + places[i]] = 1.0f;
+    const HostMatrix matrix = MatrixOf(selection, places.size(), width);
     weight_ = Take(backend.CreateWeight({&matrix, 1}, WeightUse::kPlain));
     x_ = EmptyOperands(backend, rows_max * width);
     queries_ = Empty(backend, rows_max * c.query_heads * c.head_dim);
@@ -265,13 +305,16 @@ class Walker {
 
   void Finish(const std::vector<int>& ids, std::vector<int>& done) {
     const Phase prompt_phase = walk_.decode_kernels_for_prompt ? Phase::kDecode : Phase::kPrefill;
-    for (bool more = true; more;) {
+    size_t step = 0;
+    for (bool more = true; more; ++step) {
+      const int chunk = walk_.chunks.empty() ? INT_MAX : walk_.chunks[step % walk_.chunks.size()];
       std::vector<int> active, rows;
       for (const int s : ids) {
         const int left = case_.sequences[s].prefill - done[s];
         if (left > 0) {
           active.push_back(s);
-          rows.push_back(prompt_phase == Phase::kDecode ? 1 : std::min(left, walk_.chunk_rows));
+          const int wanted = walk_.last_prompt_row_alone && left > 1 ? left - 1 : left;
+          rows.push_back(prompt_phase == Phase::kDecode ? 1 : std::min(wanted, chunk));
         }
       }
       more = !active.empty();
@@ -304,7 +347,7 @@ class Walker {
         // The blind rows come first and have an empty interval, so begin and end still never decrease.
         if (position < case_.blind_rows) seen = {0, 0};
         step.mask.push_back(seen);
-        const std::vector<float> input = ProductInput(backend_, AttentionInput(case_, ids[i], position));
+        const std::vector<float> input = ProductInput(backend_, AttentionSource(case_, ids[i], position));
         step.inputs.insert(step.inputs.end(), input.begin(), input.end());
         step.scales.push_back(RowScale(case_, ids[i], position));
       }
@@ -352,7 +395,7 @@ class Walker {
                          .gather_from = case_.groups.gather_from};
     if (test.group_count > 0) attend.groups = &test;
     CheckOk(backend_.Attend(*workspace_, attend));
-    if (walk_.inspect) Inspect(step, attend);
+    if (walk_.inspect != InspectedRows::kNone) Inspect(step, attend);
   }
 
   void Inspect(const Step& step, const AttendArgs& attend) {
@@ -360,6 +403,8 @@ class Walker {
     for (size_t i = 0; i < step.sequences.size(); ++i) {
       const SequenceRows& rows = step.sequences[i];
       for (int row = rows.row_count / 2; row < rows.row_count; row = std::max(row + 1, rows.row_count - 1)) {
+        const bool is_last = rows.first_position + row == rows.prompt_row_count - 1;
+        if (walk_.inspect == InspectedRows::kLastOfPrompt && !is_last) continue;
         InspectedRow inspected{
             .position = rows.first_position + row,
             .heads = std::vector<HeadAttention>(case_.query_heads),

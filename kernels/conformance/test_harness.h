@@ -1,7 +1,7 @@
 // Test harness of the conformance cases: deterministic inputs, tensors on a backend, and whole attention runs.
 //
-// Keys and values enter pages only through QkvRopeWrite, so a run feeds rows through an identity weight: q, k and v are
-// then exactly the numbers the case chose, on every backend.
+// Keys and values enter pages only through QkvRopeWrite, so a run feeds rows through a weight with one 1 in each row: q, k and v
+// are then exactly the numbers the case chose, on every backend.
 #pragma once
 
 #include <functional>
@@ -82,17 +82,23 @@ struct AttentionCase {
   bool same_first_page = false;  // every sequence begins with the first one's 128 tokens
   AttentionGroups groups = {};
   bool row_keys = false;  // the key layout for attention by groups
+  // Each head's q, k and v are independent. Otherwise heads permute the same numbers, which makes the projection, most of a
+  // case's time, several times smaller.
+  bool independent_heads = false;
 };
+
+enum class InspectedRows { kNone, kLastOfPrompt, kMiddleAndLast };  // the last: of every sequence in every step
 
 // How a case is executed; must not change any bit of the result.
 struct AttentionWalk {
-  int chunk_rows = 1 << 20;
+  std::vector<int> chunks = {};  // rows of a sequence in successive prefill steps, in a cycle; empty: the whole prompt
+  bool last_prompt_row_alone = false;  // in a step of its own
   bool one_sequence_at_a_time = false;
   uint64_t page_order_seed = 1;    // which pages of the pool are allocated to a sequence
   bool share_first_page = false;   // with same_first_page: later sequences use the first one's page and start after it
   bool poison_pages = false;       // every page contains NaNs of another sequence
   bool free_window_pages = false;  // pages not visible to this or later rows are freed before the step
-  bool inspect = false;            // the middle and the last row of every sequence in every step
+  InspectedRows inspect = InspectedRows::kNone;
   bool decode_kernels_for_prompt = false;  // violates the same-bits guarantee, for the control
 };
 
@@ -112,7 +118,7 @@ struct AttentionRun {
 // Segment borders of inspected rows: the first key alone, inside a page, at pages, at a split.
 inline constexpr int32_t kInspectedBoundaries[] = {0, 1, 17, 128, 129, 250, 2048, 4096, 5000};
 
-// Input row of a case: q [H, D], k [K, D], v [K, D].
+// q [H, D], k [K, D], v [K, D] of a row.
 std::vector<float> AttentionInput(const AttentionCase& c, int sequence, int position);
 float RowScale(const AttentionCase& c, int sequence, int position);
 float HeadScale(int head);

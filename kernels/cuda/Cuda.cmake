@@ -68,8 +68,7 @@ if(TARGET GTest::gtest_main)
   add_executable(cuda_test cuda/checks/checks_test.cc)
   varifocal_options(cuda_test)
   target_link_libraries(cuda_test PRIVATE varifocal_kernels_cuda_checks GTest::gtest_main)
-  gtest_discover_tests(cuda_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} DISCOVERY_TIMEOUT 60 TEST_PREFIX cuda:
-                       PROPERTIES TIMEOUT 600)
+  varifocal_discover_tests(cuda_test PREFIX cuda: SLOW_TESTS Full/* PROPERTIES TIMEOUT 600)
 endif()
 
 # The runtime's and the library's callers, on fakes of both in place of libcudart and libcublasLt.

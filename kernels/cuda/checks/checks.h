@@ -13,6 +13,7 @@ struct NamedCheck {
   std::string name;
   // Empty on success; otherwise one sentence. A sentence that starts with kSkipped is the reason why it could not run.
   std::function<std::string()> run;
+  bool is_slow = false;  // outside the covering design; its test has the label `slow`
 };
 inline constexpr char kSkipped[] = "skipped: ";
 

@@ -14,6 +14,14 @@ const std::vector<NamedCheck>& Checks() {
   return checks;
 }
 
+std::vector<size_t> ChecksWhere(bool is_slow) {
+  std::vector<size_t> indices;
+  for (size_t i = 0; i < Checks().size(); ++i) {
+    if (Checks()[i].is_slow == is_slow) indices.push_back(i);
+  }
+  return indices;
+}
+
 class Cuda : public testing::TestWithParam<size_t> {};
 
 TEST_P(Cuda, Holds) {
@@ -22,13 +30,16 @@ TEST_P(Cuda, Holds) {
   EXPECT_EQ(verdict, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Cuda, testing::Range<size_t>(0, Checks().size()), [](const auto& info) {
+std::string Name(const testing::TestParamInfo<size_t>& info) {
   std::string name = Checks()[info.param].name;
   for (char& c : name) {
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   }
   return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Cuda, testing::ValuesIn(ChecksWhere(false)), Name);
+INSTANTIATE_TEST_SUITE_P(Full, Cuda, testing::ValuesIn(ChecksWhere(true)), Name);
 
 }  // namespace
 }  // namespace varifocal::kernels::cuda

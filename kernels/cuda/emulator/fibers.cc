@@ -279,10 +279,11 @@ void MultiplyAccumulate(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint
       }
     }
     for (int i = 0; i < 16; ++i) {
-      for (int j = 0; j < 8; ++j) sums[i][j] = 0;
+      float row[8] = {};  // of its own, so that the compiler keeps it in registers
       for (int k = 0; k < 16; ++k) {
-        for (int j = 0; j < 8; ++j) sums[i][j] += left[i][k] * right[k][j];
+        for (int j = 0; j < 8; ++j) row[j] += left[i][k] * right[k][j];
       }
+      std::copy_n(row, 8, sums[i]);
     }
     for (int lane = 0; lane < kWarp; ++lane) {
       for (int word = 0; word < 4; ++word) {
