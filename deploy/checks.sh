@@ -69,9 +69,9 @@ for check in "$@"; do
         build_and_run asan $core_tests ;;
     tsan)
       export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/tsan.supp"
-      # For threads, golden tests and groups against the oracle add nothing to the same-bits tests, and portable kernels run on
-      # the same thread pool as the others; each takes minutes here.
-      GTEST_FILTER='-Full/*:*Golden*:*Conformance*groups_?_of_*:*Conformance*portable*:*inspection_across_splits*' \
+      # For threads, golden tests, head dims and groups against the oracle add nothing to the same-bits tests, and portable kernels
+      # run on the same thread pool as the others; each takes minutes here.
+      GTEST_FILTER='-Full/*:*Golden*:*Conformance*head_dim_*:*Conformance*groups_?_of_*:*Conformance*portable*:*inspection_across_splits*' \
         build_and_run tsan base_test kernels_test engine_test eval_tasks_test jobs_test ;;
     cuda)
       # With nvcc: every kernel is compiled for both architectures and checked against its resource limits. With or without: the
