@@ -1,11 +1,11 @@
 // Partitioning into query tiles, key blocks, decode splits and K splits, independent of the batch around a row.
 //
-// A tile row is (row of the step, query head of one KV head): row * G + head, with G query heads per KV head. Tile rows are
-// packed into tiles, so that the heads of a KV head and short suffixes share a pass over their keys. Key blocks of 64 and decode splits of 512 start at
-// multiples of their size in absolute positions; so do prefill's segments of 8,192 keys, whose results are merged in order,
-// by one block after the other segment or by another kernel after all blocks. A block that is masked for a tile
-// row leaves its sums unchanged, bit for bit, so its result depends neither on its tile nor on the other rows of its decode
-// item.
+// A tile row is (row of the step, query head of one KV head): row * G + head, with G query heads per KV head. Tile rows
+// are packed into tiles, so that the heads of a KV head and short suffixes share a pass over their keys. Key blocks of 64
+// and decode splits of 512 start at multiples of their size in absolute positions; so do prefill's segments of 8,192 keys,
+// whose results are merged in order, by one block after the other segment or by another kernel after all blocks. A block
+// that is masked for a tile row leaves its sums unchanged, bit for bit, so its result depends neither on its tile nor on
+// the other rows of its decode item.
 #pragma once
 
 #include "kernels/cuda/page_layout.h"
