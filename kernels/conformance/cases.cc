@@ -42,14 +42,18 @@ Levels LevelsOf(const AttentionCase& c) {
                    "heads=" + text(c.query_heads) + "/" + text(c.kv_heads),
                    "window=" + text(c.window),
                    "tokens=" + text(longest),
-                   c.row_keys ? "keys=rows" : "keys=columns",
                    c.row_scales || c.head_scales ? "scales=rows_and_heads" : "scales=one",
                    c.amplitude > 1 ? "scores=large" : "scores=small"};
-  if (c.groups.group_count == 0) return levels;
+  const std::string keys = c.row_keys ? "rows" : "columns";
+  if (c.groups.group_count == 0) {
+    levels.push_back("keys=" + keys);
+    return levels;
+  }
   const char* const biases[] = {"bias=stored", "bias=paged", "bias=prompt"};
   levels.push_back("groups=" + text(c.groups.top_k) + "/" + text(c.groups.group_count));
   levels.push_back("near=" + text(c.groups.window));
-  levels.push_back("gather_from=" + text(c.groups.gather_from));
+  // Together: which kernels run depends on both.
+  levels.push_back("path=" + keys + "_from_" + text(c.groups.gather_from));
   levels.emplace_back(biases[static_cast<size_t>(c.groups.bias)]);
   return levels;
 }
