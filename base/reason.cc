@@ -41,6 +41,12 @@ absl::Status WithMetadata(const absl::Status& status, const std::string& key, co
   return Attach(status, reason);
 }
 
+std::string FieldOf(const absl::Status& status) {
+  const Reason reason = ReasonOf(status);
+  const auto field = reason.metadata.find("field");
+  return field == reason.metadata.end() ? "" : field->second;
+}
+
 Reason ReasonOf(const absl::Status& status) {
   VF_CHECK(!status.ok());
   const auto payload = status.GetPayload(kPayloadUrl);

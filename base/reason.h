@@ -103,6 +103,9 @@ inline absl::Status WithField(const absl::Status& status, const std::string& fie
   return WithMetadata(status, "field", field);
 }
 
+// Its `field`; empty where it has none. The status is not OK.
+std::string FieldOf(const absl::Status& status);
+
 // The reason that was attached, or one derived from the code ("NOT_FOUND"). The status is not OK.
 Reason ReasonOf(const absl::Status& status);
 bool HasReason(const absl::Status& status, ErrorReason reason);

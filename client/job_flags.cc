@@ -1,7 +1,6 @@
 #include "client/job_flags.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <ostream>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "db/trained_temperature.h"
 #include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/metrics/gold_metrics.h"
+#include "eval_tasks/overrides.h"
 #include "wire/job_spec.h"
 
 namespace varifocal::client {
@@ -69,23 +69,28 @@ absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
 
 namespace {
 
-// Values of --focal-layers and the run-time settings that they are.
-struct FocalLayers {
-  const char* name;
-  const char* setting;
-};
-constexpr FocalLayers kFocalLayers[] = {
-    {"all", "t"}, {"full", "full-t"}, {"early", "early-t"}, {"middle", "middle-t"}, {"late", "late-t"}};
+// Values of --focal-layers.
+std::vector<std::string> LayersFlags() {
+  std::vector<std::string> names;
+  for (const OverrideInfo& info : OverrideTable()) {
+    if (info.layers_flag != nullptr) names.emplace_back(info.layers_flag);
+  }
+  return names;
+}
 
+// The overrides that they name.
 absl::StatusOr<std::vector<std::string>> ReadFocalLayers(absl::string_view text) {
   std::vector<std::string> settings;
   for (const std::string& name : SplitList(text)) {
-    const auto* row = std::find_if(std::begin(kFocalLayers), std::end(kFocalLayers),
-                                   [&](const FocalLayers& layers) { return layers.name == name; });
-    if (row == std::end(kFocalLayers)) {
-      return UsageError(absl::StrCat("--focal-layers: \"", name, "\" is not one of all, full, early, middle, late."));
+    const auto table = OverrideTable();
+    const auto row = std::find_if(table.begin(), table.end(), [&](const OverrideInfo& info) {
+      return info.layers_flag != nullptr && name == info.layers_flag;
+    });
+    if (row == table.end()) {
+      return UsageError(
+          absl::StrCat("--focal-layers: \"", name, "\" is not one of ", absl::StrJoin(LayersFlags(), ", "), "."));
     }
-    settings.push_back(row->setting);
+    settings.emplace_back(row->name);
   }
   if (settings.empty()) return UsageError("--focal-layers is empty; leave it out for all layers.");
   return settings;
@@ -101,14 +106,7 @@ std::vector<Variant> Sweep(const std::vector<Variant>& variants, const std::vect
   for (const Variant& variant : variants) {
     add(variant);
     for (const std::string& setting : settings) {
-      for (Variant& swept : WithTemperatures({variant}, temperatures)) {
-        if (swept == variant) continue;
-        if (setting != "t") {
-          swept.attention_overrides[setting] = swept.focal_temperatures.front();
-          swept.focal_temperatures.clear();
-        }
-        add(std::move(swept));
-      }
+      for (Variant& swept : WithTemperatures({variant}, temperatures, setting)) add(std::move(swept));
     }
   }
   return all;
@@ -121,7 +119,7 @@ absl::Status AddSweep(const std::vector<Variant>& variants, absl::string_view sw
     return UsageError(absl::StrCat("--sweep=", sweep, ": must be a setting and its values, such as yarn=2,4,8."));
   const std::string name(sweep.substr(0, equals));
   for (const Variant& variant : variants) {
-    if (name == "t" ? !variant.focal_temperatures.empty() : variant.attention_overrides.contains(name)) continue;
+    if (variant.overrides.contains(name)) continue;
     for (absl::string_view value : absl::StrSplit(sweep.substr(equals + 1), ',')) {
       const absl::StatusOr<Variant> swept = ParseVariant(absl::StrCat(variant.Name(), "@", name, "=", value));
       if (!swept.ok()) return UsageError(absl::StrCat("--sweep=", sweep, ": ", swept.status().message(), "."));
@@ -131,16 +129,13 @@ absl::Status AddSweep(const std::vector<Variant>& variants, absl::string_view sw
   return absl::OkStatus();
 }
 
-// Whether the variant has one run-time setting, a temperature equal to the one its model was trained with.
-bool IsSameAsTrained(const v1::Variant& variant, const std::optional<double>& trained) {
-  if (!trained.has_value()) return false;
-  if (variant.attention_overrides().empty())
-    return variant.focal_temperatures_size() == 1 && variant.focal_temperatures(0) == *trained;
-  if (variant.focal_temperatures_size() > 0 || variant.attention_overrides_size() > 1) return false;
-  const auto& [setting, value] = *variant.attention_overrides().begin();
-  if (value != *trained) return false;
-  if (setting == "full-t") return *trained == 1;  // it replaces the temperature of the other layers by 1
-  return setting == "early-t" || setting == "middle-t" || setting == "late-t";
+// Whether the variant has one override, a temperature equal to the one its model was trained with.
+bool IsSameAsTrained(const Variant& variant, const std::optional<double>& trained) {
+  if (!trained.has_value() || variant.overrides.size() != 1) return false;
+  const auto& [name, values] = *variant.overrides.begin();
+  const OverrideInfo* info = FindOverride(name);
+  if (info == nullptr || info->kind != OverrideKind::kTemperature) return false;
+  return values == std::vector<double>{*trained} && (!info->resets_other_layers || *trained == 1);
 }
 
 }  // namespace
@@ -149,7 +144,7 @@ void JobFlags::AddTo(FlagSet& flags) {
   flags.Add("focal-temperatures", &focal_temperatures, "T,T,..",
             "adds every model without @t= at each of these temperatures");
   flags.Add(
-      "focal-layers", &focal_layers, "all|full|early|middle|late,..",
+      "focal-layers", &focal_layers, absl::StrCat(absl::StrJoin(LayersFlags(), "|"), ",.."),
       "of --focal-temperatures: all layers (default), those without a window, or a third of them; each named is a "
       "sweep of its own");
   flags.Add("sweep", &sweeps, "NAME=X,X,..",
@@ -216,7 +211,7 @@ absl::Status DropSameAsTrained(Daemon& daemon, absl::string_view models, v1::Job
   std::vector<std::string> dropped;
   for (int i = 0; i < spec.variants_size(); ++i) {
     const bool is_named = std::find(named.begin(), named.end(), domain.variants[i]) != named.end();
-    if (is_named || !IsSameAsTrained(spec.variants(i), trained[spec.variants(i).model()])) {
+    if (is_named || !IsSameAsTrained(domain.variants[i], trained[spec.variants(i).model()])) {
       *kept.Add() = spec.variants(i);
     } else {
       dropped.push_back(absl::StrCat(domain.variants[i].Name(), " is ", domain.variants[i].model));

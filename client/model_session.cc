@@ -103,23 +103,24 @@ void ModelFlags::AddTo(FlagSet& flags) {
   flags.Add("focus-window", &focus_window, "N", "of a Focus checkpoint: keys before a row that are always visible");
 }
 
-absl::StatusOr<Variant> ModelFlags::AttentionSettings() const {
-  Variant variant;
+absl::StatusOr<OverrideMap> ModelFlags::AttentionSettings() const {
+  OverrideMap overrides;
   if (!attention.empty()) {
-    absl::StatusOr<Variant> parsed = ParseVariant(absl::StrCat("model@", absl::StrJoin(attention, "@")));
+    absl::StatusOr<OverrideMap> parsed = ParseOverrides(absl::StrJoin(attention, "@"));
     if (!parsed.ok()) return UsageError(absl::StrCat("--attention: ", parsed.status().message(), "."));
-    variant = *std::move(parsed);
+    overrides = *std::move(parsed);
   }
   for (const auto& [name, value] : {std::pair{"focus-top-k", focus_top_k}, {"focus-window", focus_window}}) {
     if (!value.has_value()) continue;
-    if (!variant.attention_overrides.emplace(name, *value).second) {
+    const double number = *value;
+    if (!overrides.emplace(name, std::vector{number}).second) {
       return UsageError(absl::StrCat("--", name, " is given twice; --attention has it too."));
     }
   }
   if (focal_temperature.has_value()) {
-    ASSIGN_OR_RETURN(variant.focal_temperatures, ReadFocalTemperatures("focal-temperature", *focal_temperature));
+    ASSIGN_OR_RETURN(overrides[kFocalTemperature], ReadFocalTemperatures("focal-temperature", *focal_temperature));
   }
-  return variant;
+  return overrides;
 }
 
 absl::StatusOr<std::unique_ptr<ModelSession>> ModelSession::Open(const ModelFlags& flags, const GlobalFlags& global) {

@@ -14,7 +14,8 @@
 #include "client/flags.h"
 #include "client/tokenizers.h"
 #include "client/verb.h"
-#include "eval_tasks/job_spec.h"
+#include "eval_tasks/overrides.h"
+#include "wire/overrides.h"
 
 namespace varifocal::client {
 
@@ -43,15 +44,13 @@ struct ModelFlags {
   // Writes the run-time attention settings into a request.
   template <typename Request>
   absl::Status SetAttention(Request* request) const {
-    ASSIGN_OR_RETURN(const Variant variant, AttentionSettings());
-    for (const double temperature : variant.focal_temperatures) request->add_focal_temperatures(temperature);
-    request->mutable_attention_overrides()->insert(variant.attention_overrides.begin(),
-                                                   variant.attention_overrides.end());
+    ASSIGN_OR_RETURN(const OverrideMap overrides, AttentionSettings());
+    *request->mutable_overrides() = ToProto(overrides);
     return absl::OkStatus();
   }
 
  private:
-  absl::StatusOr<Variant> AttentionSettings() const;
+  absl::StatusOr<OverrideMap> AttentionSettings() const;
 };
 
 class ModelSession {

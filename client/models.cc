@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/usage.h"
-#include "eval_tasks/job_spec.h"
+#include "eval_tasks/overrides.h"
 #include "wire/resource_names.h"
 
 namespace varifocal::client {
@@ -16,7 +16,7 @@ std::string ModelShortName(absl::string_view resource) {
 }
 
 absl::StatusOr<std::vector<double>> ReadFocalTemperatures(absl::string_view flag, absl::string_view text) {
-  absl::StatusOr<std::vector<double>> temperatures = ParseFocalTemperatures(text);
+  absl::StatusOr<std::vector<double>> temperatures = ParseOverrideValues(kFocalTemperature, text);
   if (temperatures.ok()) return temperatures;
   return UsageError(absl::StrCat("--", flag, "=", text, ": ", temperatures.status().message(), "."));
 }

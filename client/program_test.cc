@@ -448,7 +448,8 @@ TEST(ProgramTest, TasksAndSuitesNeedNoDaemon) {
     EXPECT_THAT(Varifocal({"suites", "quik", format}).err, Message("\"quik\""));
   }
   WriteFile(directory.File("mine.yaml"), "name: mine\n");
-  EXPECT_THAT(Varifocal({"suites", directory.File("mine.yaml"), "--format=json"}).err, HasSubstr("no \"lengths\""));
+  EXPECT_THAT(Varifocal({"suites", directory.File("mine.yaml"), "--format=json"}).err,
+              HasSubstr("mine.yaml:1: lengths has 0 values"));
 }
 
 // A suite file is checked with the data that it names, as a job would.

@@ -12,16 +12,15 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "base/check.h"
+#include "absl/strings/strip.h"
 #include "base/json.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "client/console.h"
 #include "client/files.h"
 #include "client/flags.h"
 #include "client/usage.h"
-#include "eval_tasks/metric.h"
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/suites.h"
 #include "eval_tasks/task.h"
@@ -44,13 +43,6 @@ std::vector<std::string> FieldNames(const Descriptor& type) {
   return names;
 }
 
-template <typename Row>
-std::vector<std::string> NamesOf(absl::Span<const Row> rows) {
-  std::vector<std::string> names;
-  for (const Row& row : rows) names.push_back(row.name);
-  return names;
-}
-
 std::string Kind(const YAML::Node& node) {
   if (node.IsMap()) return "a mapping";
   if (node.IsSequence()) return "a list";
@@ -68,25 +60,6 @@ bool LooksLikeNumber(const YAML::Node& node) {
 
 bool LooksLikeTruth(const YAML::Node& node) {
   return IsPlain(node) && (node.Scalar() == "true" || node.Scalar() == "false");
-}
-
-// A lower and an upper limit for whole numbers, by the field's full name.
-struct Limits {
-  int64_t low;
-  int64_t high;
-};
-
-const std::map<std::string, Limits>& FieldLimits() {
-  static const std::map<std::string, Limits> limits = {
-      {"varifocal.v1.SuiteConfig.lengths", {1, kContextLengthMax}},
-      {"varifocal.v1.SuiteConfig.samples", {1, kSampleCountMax}},
-      {"varifocal.v1.TaskConfig.samples", {1, kSampleCountMax}},
-      {"varifocal.v1.SuiteConfig.SamplesAtEntry.key", {1, kContextLengthMax}},
-      {"varifocal.v1.SuiteConfig.SamplesAtEntry.value", {1, kSampleCountMax}},
-      {"varifocal.v1.TaskConfig.SamplesAtEntry.key", {1, kContextLengthMax}},
-      {"varifocal.v1.TaskConfig.SamplesAtEntry.value", {1, kSampleCountMax}},
-  };
-  return limits;
 }
 
 // Which line up to `line` (from 0), the nearest one, has a tab before its text, for an error there; empty where none has.
@@ -126,7 +99,9 @@ class SuiteParser {
     if (documents.empty() || documents[0].IsNull()) return UsageError(absl::StrCat(origin_, ":1: the suite is empty."));
     const YAML::Node& root = documents[0];
     RETURN_IF_ERROR(ReadMessage(root, "the suite", &config));
-    RETURN_IF_ERROR(CheckSuite(root, config));
+    for (int i = 0; i < config.tasks_size(); ++i) RETURN_IF_ERROR(CheckShape(root["tasks"][i], config.tasks(i)));
+    const absl::Status valid = ValidateSuiteSpec(FromProto(config)).status();
+    if (!valid.ok()) return ErrorAt(NodeAt(root, FieldOf(valid), root), valid.message());
     return config;
   }
 
@@ -179,6 +154,7 @@ class SuiteParser {
       return ErrorAt(node, absl::StrCat("\"", field.name(), "\" must be a mapping, not ", Kind(node)));
     }
     std::map<std::string, int> seen;
+    std::set<int> numbers;
     for (const auto& pair : node) {
       RETURN_IF_ERROR(CheckKey(pair.first, pair.second, &seen));
       Message* entry = message->GetReflection()->AddMessage(message, &field);
@@ -186,6 +162,10 @@ class SuiteParser {
       if (type.map_key()->cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
         RETURN_IF_ERROR(ReadValue(pair.first, *type.map_key(), entry));
         RETURN_IF_ERROR(ReadValue(pair.second, *type.map_value(), entry));
+        const int key = entry->GetReflection()->GetInt32(*entry, type.map_key());
+        if (!numbers.insert(key).second) {  // "+8" and "8" are other keys of a file, and the same of a map
+          return ErrorAt(pair.first, absl::StrCat("\"", field.name(), "\" names ", key, " twice"));
+        }
         continue;
       }
       ASSIGN_OR_RETURN(const std::string value, ParameterText(pair.first.Scalar(), pair.second));
@@ -281,12 +261,9 @@ class SuiteParser {
 
   absl::Status ReadInteger(const YAML::Node& node, const FieldDescriptor& field, int64_t value, Message* message) {
     const bool is_narrow = field.cpp_type() == FieldDescriptor::CPPTYPE_INT32;
-    Limits limits = is_narrow ? Limits{INT32_MIN, INT32_MAX} : Limits{INT64_MIN, INT64_MAX};
-    const auto stated = FieldLimits().find(field.full_name());
-    if (stated != FieldLimits().end()) limits = stated->second;
-    if (value < limits.low || value > limits.high) {
+    if (is_narrow && (value < INT32_MIN || value > INT32_MAX)) {
       return ErrorAt(node,
-                     absl::StrCat(Label(field), " is ", value, "; it must be from ", limits.low, " to ", limits.high));
+                     absl::StrCat(Label(field), " is ", value, "; it must be from ", INT32_MIN, " to ", INT32_MAX));
     }
     const Reflection& reflection = *message->GetReflection();
     if (field.is_repeated()) {
@@ -299,129 +276,45 @@ class SuiteParser {
     return absl::OkStatus();
   }
 
-  absl::Status CheckSuite(const YAML::Node& root, const v1::SuiteConfig& config) {
-    if (config.name().empty()) return ErrorAt(root, "the suite has no \"name\"");
-    RETURN_IF_ERROR(CheckNameAt(root["name"], "suite"));
-    if (config.lengths().empty()) return ErrorAt(root, "the suite has no \"lengths\"; it needs at least one");
-    RETURN_IF_ERROR(CheckLengths(root["lengths"]));
-    RETURN_IF_ERROR(CheckSamplesAt(root["samples_at"], config));
-    if (config.tasks().empty()) return ErrorAt(root, "the suite has no \"tasks\"; it needs at least one");
-    std::map<std::string, int> lines;
-    for (int i = 0; i < config.tasks_size(); ++i) {
-      const YAML::Node node = root["tasks"][i];
-      const v1::TaskConfig& task = config.tasks(i);
-      RETURN_IF_ERROR(CheckTask(node, task));
-      RETURN_IF_ERROR(CheckSamplesAt(node["samples_at"], config));
-      const std::string name = task.name().empty() ? task.kind() : task.name();
-      const auto [earlier, is_new] = lines.emplace(name, node.Mark().line + 1);
-      if (!is_new) {
-        return ErrorAt(node, absl::StrCat("the task name \"", name, "\" is given twice, first in line ",
-                                          earlier->second, "; give one of them another \"name\""));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckNameAt(const YAML::Node& node, absl::string_view what) const {
-    if (!node.IsDefined()) return absl::OkStatus();
-    const absl::Status status = CheckName(what, node.Scalar());
-    return status.ok() ? status : ErrorAt(node, status.message());
-  }
-
-  absl::Status CheckLengths(const YAML::Node& node) const {
-    std::set<int> lengths;
-    if (!node.IsDefined()) return absl::OkStatus();
-    for (const YAML::Node& item : node) {
-      int length = 0;  // as ReadValue read it
-      VF_CHECK(absl::SimpleAtoi(item.Scalar(), &length), "a length that was read is a whole number");
-      if (!lengths.insert(length).second) {
-        return ErrorAt(item, absl::StrCat("the context length ", item.Scalar(), " is given twice"));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckSamplesAt(const YAML::Node& node, const v1::SuiteConfig& config) const {
-    if (!node.IsDefined()) return absl::OkStatus();
-    std::set<int> seen;
-    for (const auto& pair : node) {
-      int length = 0;  // as ReadValue read it
-      VF_CHECK(absl::SimpleAtoi(pair.first.Scalar(), &length), "a key that was read is a whole number");
-      if (!seen.insert(length).second) {
-        return ErrorAt(pair.first, absl::StrCat("\"samples_at\" names ", length, " twice"));
-      }
-      if (std::find(config.lengths().begin(), config.lengths().end(), length) == config.lengths().end()) {
-        return ErrorAt(pair.first, absl::StrCat("\"samples_at\" names ", length, ", which is not one of the lengths"));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckTask(const YAML::Node& node, const v1::TaskConfig& task) const {
+  // What a message does not tell apart: an absent kind from one that is the name, no number from 0, a list from its text.
+  absl::Status CheckShape(const YAML::Node& node, const v1::TaskConfig& task) const {
     if (task.kind().empty()) return ErrorAt(node, "the task has no \"kind\"; `varifocal tasks` lists them");
+    if (task.has_samples() && task.samples() == 0) {
+      return ErrorAt(node["samples"], "\"samples\" is 0; leave it out for the suite's number");
+    }
     const TaskKind* kind = FindTaskKind(task.kind());
-    if (kind == nullptr) {
-      return ErrorAt(node["kind"], absl::StrCat("unknown kind of task \"", task.kind(), "\"",
-                                                DidYouMean(task.kind(), NamesOf(TaskKinds()))));
-    }
-    RETURN_IF_ERROR(CheckNameAt(node["name"], "task"));
-    std::set<std::string> metrics;
-    for (const YAML::Node& metric : node["metrics"]) {
-      if (FindMetric(metric.Scalar()) == nullptr) {
-        return ErrorAt(metric, absl::StrCat("unknown metric \"", metric.Scalar(), "\"",
-                                            DidYouMean(metric.Scalar(), NamesOf(Metrics()))));
-      }
-      if (!metrics.insert(metric.Scalar()).second) {
-        return ErrorAt(metric, absl::StrCat("the metric ", metric.Scalar(), " is given twice"));
-      }
-    }
-    return CheckParameters(node["parameters"], node, *kind);
-  }
-
-  absl::Status CheckParameters(const YAML::Node& parameters, const YAML::Node& task, const TaskKind& kind) const {
-    std::vector<std::string> known;
-    for (const ParameterInfo& info : kind.parameters) known.push_back(info.name);
-    std::set<std::string> given;
+    if (kind == nullptr) return absl::OkStatus();
+    const YAML::Node parameters = node["parameters"];
     for (const auto& pair : parameters) {
-      const std::string key = pair.first.Scalar();
-      given.insert(key);
-      const auto info = std::find_if(kind.parameters.begin(), kind.parameters.end(),
-                                     [&](const ParameterInfo& candidate) { return candidate.name == key; });
-      if (info == kind.parameters.end()) {
-        return ErrorAt(pair.first, absl::StrCat(kind.name, " has no parameter \"", key, "\"", DidYouMean(key, known)));
-      }
-      RETURN_IF_ERROR(CheckParameter(pair.second, *info));
-    }
-    for (const ParameterInfo& info : kind.parameters) {
-      if (info.required && given.count(info.name) == 0) {
-        return ErrorAt(task, absl::StrCat("the task ", kind.name, " needs the parameter \"", info.name, "\""));
+      const std::string& name = pair.first.Scalar();
+      const auto takes_list = [&](const ParameterInfo& info) {
+        return info.name == name && info.type == ParameterType::kTextList;
+      };
+      if (pair.second.IsSequence() && std::none_of(kind->parameters.begin(), kind->parameters.end(), takes_list)) {
+        return ErrorAt(pair.second, absl::StrCat("\"", name, "\" must be a single value, not a list"));
       }
     }
     return absl::OkStatus();
   }
 
-  absl::Status CheckParameter(const YAML::Node& value, const ParameterInfo& info) const {
-    if (value.IsSequence()) {
-      if (info.type == ParameterType::kTextList) return absl::OkStatus();
-      return ErrorAt(value, absl::StrCat("\"", info.name, "\" must be a single value, not a list"));
+  // The key of a field such as "tasks[0].parameters.depth", or `place` where the file does not have the rest of its path.
+  static YAML::Node NodeAt(const YAML::Node& node, absl::string_view field, const YAML::Node& place) {
+    if (node.IsSequence()) {
+      const size_t end = field.find(']');
+      size_t index = 0;
+      if (end == absl::string_view::npos || !absl::SimpleAtoi(field.substr(1, end - 1), &index)) return place;
+      absl::string_view rest = field.substr(end + 1);
+      absl::ConsumePrefix(&rest, ".");
+      return NodeAt(node[index], rest, node[index]);
     }
-    if (info.type == ParameterType::kInteger || info.type == ParameterType::kNumber) {
-      const std::optional<double> number = ReadDouble(value.Scalar());
-      int64_t whole = 0;
-      const bool is_integer = info.type == ParameterType::kInteger;
-      if (!number.has_value() || *number < info.low || *number > info.high ||
-          (is_integer && !absl::SimpleAtoi(value.Scalar(), &whole))) {
-        return ErrorAt(value, absl::StrCat("\"", info.name, "\" is ", value.Scalar(), "; it must be a ",
-                                           is_integer ? "whole " : "", "number from ", NumberText(info.low), " to ",
-                                           NumberText(info.high)));
-      }
+    if (!node.IsMap()) return place;
+    for (const auto& pair : node) {
+      absl::string_view rest = field;
+      if (!absl::ConsumePrefix(&rest, pair.first.Scalar())) continue;
+      if (rest.empty()) return pair.first;
+      if (absl::ConsumePrefix(&rest, ".") || rest[0] == '[') return NodeAt(pair.second, rest, pair.first);
     }
-    if (info.type == ParameterType::kChoice &&
-        std::find(info.choices.begin(), info.choices.end(), value.Scalar()) == info.choices.end()) {
-      return ErrorAt(value, absl::StrCat("\"", info.name, "\" is \"", value.Scalar(), "\"; it must be one of ",
-                                         absl::StrJoin(info.choices, ", "), DidYouMean(value.Scalar(), info.choices)));
-    }
-    return absl::OkStatus();
+    return place;
   }
 
   std::string origin_;
@@ -449,16 +342,11 @@ absl::StatusOr<v1::SuiteConfig> ReadSuite(const std::string& suite) {
   }
   ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(suite));
   ASSIGN_OR_RETURN(v1::SuiteConfig config, ParseSuite(text, suite));
-  // Data paths are relative to the suite; the daemon has another working directory, so they are made absolute.
-  for (v1::TaskConfig& task : *config.mutable_tasks()) {
-    for (const char* key : {"path", "novels", "shots_path"}) {
-      const auto path = task.mutable_parameters()->find(key);
-      if (path == task.mutable_parameters()->end() || path->second.empty()) continue;
-      std::error_code error;
-      const std::filesystem::path folder = std::filesystem::absolute(suite, error).parent_path();
-      if (!error) path->second = (folder / path->second).lexically_normal().string();
-    }
-  }
+  // The daemon has another working directory.
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::absolute(suite, error).parent_path();
+  if (!error) config.set_folder((folder / config.folder()).string());
+  ResolvePaths(&config);
   return config;
 }
 

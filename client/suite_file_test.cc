@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/usage.h"
 #include "eval_tasks/suites.h"
+#include "eval_tasks/task.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/process.h"
@@ -84,6 +86,36 @@ TEST(SuiteFileTest, RowsAreNamedAsSeenFromTheSuite) {
   EXPECT_EQ(config->tasks(0).parameters().at("stop"), "[\"\\n\",\".\"]");
 }
 
+// Every parameter of the type "path", from the suite's folder or from another one beside it.
+TEST(SuiteFileTest, PathsOfEveryKindAreSeenFromTheFolder) {
+  testing_support::TemporaryDirectory directory;
+  int path_count = 0;
+  for (const TaskKind& kind : TaskKinds()) {
+    std::string task = absl::StrCat("name: mine\nlengths: [64]\ntasks:\n  - kind: ", kind.name, "\n    parameters:\n");
+    int own_count = 0;
+    for (const ParameterInfo& info : kind.parameters) {
+      if (info.type == ParameterType::kPath) ++own_count;
+      if (info.type == ParameterType::kPath || (info.required && info.type == ParameterType::kText)) {
+        absl::StrAppend(&task, "      ", info.name, ": data/../data/", info.name, "\n");
+      }
+    }
+    path_count += own_count;
+    if (own_count == 0) continue;
+    for (const std::string folder : {"", "folder: elsewhere\n"}) {
+      testing_support::WriteFile(directory.File("mine.yaml"), folder + task);
+      const auto config = ReadSuite(directory.File("mine.yaml"));
+      ASSERT_TRUE(config.ok()) << kind.name << ": " << config.status();
+      EXPECT_EQ(config->folder(), "");
+      for (const ParameterInfo& info : kind.parameters) {
+        if (info.type != ParameterType::kPath) continue;
+        EXPECT_EQ(config->tasks(0).parameters().at(info.name),
+                  directory.File(absl::StrCat(folder.empty() ? "" : "elsewhere/", "data/", info.name)));
+      }
+    }
+  }
+  EXPECT_GE(path_count, 8);
+}
+
 TEST(SuiteFileTest, NamesAndPaths) {
   const auto misspelt = ReadSuite("quik");
   EXPECT_THAT(std::string(misspelt.status().message()), HasSubstr("quick"));
@@ -133,43 +165,43 @@ std::vector<Bad> BadSuites() {
       {"key twice in a task", Replaced("    samples: 4", "    samples: 4\n    samples: 5"), 13, "first in line 12"},
       {"parameter twice", Replaced("{depth: 0.5}", "{depth: 0.5, depth: 0.6}"), 8, "\"depth\" is given twice"},
       {"a list as a key", Replaced("seed: 7", "[a, b]: 7"), 3, "a key must be a word"},
-      {"no name", Replaced("name: mine\n", ""), 1, "has no \"name\""},
-      {"empty name", Replaced("name: mine", "name: ''"), 1, "has no \"name\""},
+      {"no name", Replaced("name: mine\n", ""), 1, "the suite name \"\" must be"},
+      {"empty name", Replaced("name: mine", "name: ''"), 1, "the suite name \"\" must be"},
       {"name with a digit first", Replaced("name: mine", "name: 4k"), 1,
        "must be a letter and at most 62 more letters"},
       {"name with a space", Replaced("name: mine", "name: my suite"), 1,
        "must be a letter and at most 62 more letters"},
       {"number as name", Replaced("name: mine", "name: 12"), 1, "put quotes around it"},
       {"truth as description", Replaced("description: two tasks", "description: true"), 2, "must be text"},
-      {"no lengths", Replaced("lengths: [1024, 2048]\n", ""), 1, "has no \"lengths\""},
-      {"empty lengths", Replaced("[1024, 2048]", "[]"), 1, "has no \"lengths\""},
+      {"no lengths", Replaced("lengths: [1024, 2048]\n", ""), 1, "lengths has 0 values; it must have from 1 to 64"},
+      {"empty lengths", Replaced("[1024, 2048]", "[]"), 4, "lengths has 0 values"},
       {"length that is no list", Replaced("[1024, 2048]", "1024"), 4, "must be a list"},
       {"length in words", Replaced("[1024, 2048]", "[1024, 2K]"), 4, "whole number, not \"2K\""},
       {"length zero", Replaced("[1024, 2048]", "[0]"), 4, "from 1 to 1048576"},
-      {"negative length", Replaced("[1024, 2048]", "[-8]"), 4, "\"lengths\" is -8"},
+      {"negative length", Replaced("[1024, 2048]", "[-8]"), 4, "lengths is -8"},
       {"length above the limit", Replaced("[1024, 2048]", "[1048577]"), 4, "1048577"},
       {"length above 64 bits", Replaced("[1024, 2048]", "[99999999999999999999]"), 4, "whole number"},
-      {"length twice", Replaced("[1024, 2048]", "\n  - 1024\n  - 1024"), 6, "1024 is given twice"},
+      {"length twice", Replaced("[1024, 2048]", "\n  - 1024\n  - 1024"), 6, "lengths has 1024 twice"},
       {"half a sample", Replaced("samples: 8", "samples: 8.5"), 5, "whole number"},
       {"quoted number", Replaced("samples: 8", "samples: '8'"), 5, "whole number"},
       {"no samples", Replaced("samples: 8", "samples: 0"), 5, "from 1 to 100000"},
       {"too many samples", Replaced("samples: 8", "samples: 100001"), 5, "from 1 to 100000"},
       {"samples at no length of the suite", Replaced("samples: 8", "samples_at: {512: 8}"), 5,
-       "\"samples_at\" names 512, which is not one of the lengths"},
+       "samples_at names 512, which is not one of the lengths"},
       {"the same of a task", Replaced("    samples: 4", "    samples_at: {512: 8}"), 12,
-       "\"samples_at\" names 512, which is not one of the lengths"},
+       "samples_at names 512, which is not one of the lengths"},
       {"no samples at a length", Replaced("samples: 8", "samples_at: {1024: 0}"), 5,
-       "a value of \"samples_at\" is 0; it must be from 1 to 100000"},
+       "samples_at 1024 is 0; it must be from 1 to 100000"},
       {"samples at a word", Replaced("samples: 8", "samples_at: {1K: 8}"), 5,
        "a key of \"samples_at\" must be a whole number, not \"1K\""},
       {"samples at a length twice", Replaced("samples: 8", "samples_at: {1024: 8, 1024: 9}"), 5, "is given twice"},
       {"the same length otherwise written", Replaced("samples: 8", "samples_at: {1024: 8, +1024: 9}"), 5,
        "\"samples_at\" names 1024 twice"},
-      {"a leading zero", Replaced("samples: 8", "samples_at: {08: 8}"), 5, "\"samples_at\" names 8, which is not one"},
-      {"a length with a leading zero", Replaced("[1024, 2048]", "[1024, 01024]"), 4, "01024 is given twice"},
+      {"a leading zero", Replaced("samples: 8", "samples_at: {08: 8}"), 5, "samples_at names 8, which is not one"},
+      {"a length with a leading zero", Replaced("[1024, 2048]", "[1024, 01024]"), 4, "lengths has 1024 twice"},
       {"samples_at as a number", Replaced("samples: 8", "samples_at: 8"), 5, "must be a mapping"},
       {"nothing as a value", Replaced("seed: 7", "seed:"), 3, "\"seed\" has no value"},
-      {"no tasks", "name: a\nlengths: [64]\n", 1, "has no \"tasks\""},
+      {"no tasks", "name: a\nlengths: [64]\n", 1, "tasks has 0 entries; it must have from 1 to 64"},
       {"a tab as indentation", "name: a\nlengths: [64]\ntasks:\n\t- kind: recall_kv\n", 4,
        "line 4 has a tab before its text, and YAML is indented with spaces alone"},
       {"a tab in a mapping", Replaced("    samples: 4", "\tsamples: 4"), 12, "line 12 has a tab"},
@@ -177,20 +209,43 @@ std::vector<Bad> BadSuites() {
       {"task as a word", "name: a\nlengths: [64]\ntasks:\n  - recall_kv\n", 4, "must be a mapping, not \"recall_kv\""},
       {"task without a kind", Replaced("kind: recall_kv", "name: recall_kv"), 7, "has no \"kind\""},
       {"unknown kind", Replaced("kind: recall_kv", "kind: recal_kv"), 7, "did you mean \"recall_kv\"?"},
-      {"two tasks of one name", Replaced("name: labels", "name: recall_kv"), 9, "first in line 7"},
+      {"two tasks of one name", Replaced("name: labels", "name: recall_kv"), 9, "two tasks are named \"recall_kv\""},
       {"unknown metric", Replaced("[exact_match]", "[exact_mach]"), 11, "did you mean \"exact_match\"?"},
-      {"metric twice", Replaced("[exact_match]", "[exact_match, exact_match]"), 11, "exact_match is given twice"},
+      {"metric twice", Replaced("[exact_match]", "[exact_match, exact_match]"), 11, "\"exact_match\" is given twice"},
       {"unknown parameter", Replaced("{depth: 0.5}", "{dept: 0.5}"), 8,
-       "has no parameter \"dept\"; did you mean \"depth\"?"},
+       "unknown parameter \"dept\"; did you mean \"depth\"?"},
       {"parameter of another kind", Replaced("{depth: 0.5}", "{classes: 4}"), 8,
-       "recall_kv has no parameter \"classes\""},
+       "task \"recall_kv\": unknown parameter \"classes\""},
       {"parameter out of range", Replaced("{depth: 0.5}", "{depth: 1.5}"), 8, "number from 0 to 1"},
       {"parameter not finite", Replaced("{depth: 0.5}", "{depth: .nan}"), 8, "number from 0 to 1"},
       {"parameter of another type", Replaced("{depth: 0.5}", "{depth: deep}"), 8, "number from 0 to 1"},
       {"a list where one value goes", Replaced("{depth: 0.5}", "{depth: [0.5]}"), 8, "not a list"},
       {"a mapping where a value goes", Replaced("{depth: 0.5}", "{depth: {at: 0.5}}"), 8, "not a mapping"},
       {"parameters as a list", Replaced("{depth: 0.5}", "[depth]"), 8, "must be a mapping"},
-      {"missing parameter", "name: a\nlengths: [64]\ntasks:\n  - kind: jsonl\n", 4, "needs the parameter \"path\""},
+      {"missing parameter", "name: a\nlengths: [64]\ntasks:\n  - kind: jsonl\n", 4,
+       "the parameter \"path\" is missing"},
+      {"missing parameter beside others",
+       "name: a\nlengths: [64]\ntasks:\n  - kind: jsonl\n    parameters:\n      path: x\n", 5,
+       "the parameter \"prompt\" is missing"},
+      // What one of two validators of a parameter accepted, and the other refused without a line.
+      {"hexadecimal parameter", Replaced("{depth: 0.5}", "{depth: 0x0.8}"), 8, "depth is \"0x0.8\""},
+      {"parameter with a plus", Replaced("{depth: 0.5}", "\n      depth: +0.5"), 9, "depth is \"+0.5\""},
+      {"empty path",
+       Replaced("kind: recall_kv\n    parameters: {depth: 0.5}", "kind: longqa_novel\n    parameters: {novels: ''}"), 8,
+       "novels is \"\"; it must not be empty"},
+      {"whole number out of range",
+       "name: a\nlengths: [64]\ntasks:\n  - kind: context_gain\n    parameters:\n      path: x\n      longest: 1048577\n",
+       7, "longest is \"1048577\"; it must be a whole number from 64 to 1048576"},
+      {"unknown choice",
+       "name: a\nlengths: [64]\ntasks:\n  - kind: longqa_story\n    parameters:\n      format: free_from\n", 6,
+       "it must be one of free_form, multiple_choice; did you mean \"free_form\"?"},
+      {"a list where a text goes",
+       "name: a\nlengths: [64]\ntasks:\n  - kind: jsonl\n    parameters:\n      prompt: [a, b]\n", 6, "not a list"},
+      {"parameter with dots", Replaced("{depth: 0.5}", "\n      depth: 0.5\n      a.b[0]: 1"), 10,
+       "unknown parameter \"a.b[0]\""},
+      {"no questions of a task", Replaced("    samples: 4", "    samples: 0"), 12, "\"samples\" is 0"},
+      {"metric of the other sort", Replaced("[exact_match]", "[multiple_choice_accuracy]"), 11, "scores choices"},
+      {"too many seeds", Replaced("seed: 7", "seed: 7\nseeds: 101"), 4, "seeds is 101; it must be from 0 to 100"},
   };
 }
 

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/metric.h"
+#include "eval_tasks/overrides.h"
 #include "eval_tasks/task.h"
 
 namespace varifocal {
@@ -36,14 +37,13 @@ struct DecodeSettings {
 };
 
 struct GenerationRequest {
-  std::shared_ptr<const Sample> sample;    // prompt, token ids, stop strings, continuations, sampling seed
-  std::vector<double> focal_temperatures;  // empty: the model's own; one for all layers, or one per layer
+  std::shared_ptr<const Sample> sample;  // prompt, token ids, stop strings, continuations, sampling seed
+  OverrideMap overrides;                 // of the model's attention; empty: its own
   DecodeSettings decode;
-  bool chat = false;    // the sample's prompt is wrapped in the model's chat format; its token ids already are
-  std::string variant;  // for logs
-  std::map<std::string, double> attention_overrides = {};  // further run-time settings, by name
-  bool inspect = false;                                    // Generation::attention; changes no answer
-  std::string inspected_rows = {};                         // JobSpec::inspected_rows
+  bool chat = false;     // the sample's prompt is wrapped in the model's chat format; its token ids already are
+  std::string variant;   // for logs
+  bool inspect = false;  // Generation::attention; changes no answer
+  std::string inspected_rows = {};  // JobSpec::inspected_rows
 };
 
 struct Generation {

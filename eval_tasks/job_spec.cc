@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/metric.h"
@@ -23,7 +24,6 @@ constexpr size_t kNameSizeMax = 63;
 constexpr size_t kTaskCountMax = 64;
 constexpr size_t kLengthCountMax = 64;
 constexpr size_t kVariantCountMax = 64;
-constexpr absl::string_view kTemperatureMark = "@t=";
 
 bool IsName(absl::string_view text) {
   if (text.empty() || text.size() > kNameSizeMax || !absl::ascii_isalpha(text[0])) return false;
@@ -31,26 +31,48 @@ bool IsName(absl::string_view text) {
                      [](char c) { return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.'; });
 }
 
+// The status with its field (base/reason.h) inside `place`: "depth" inside "parameters" is "parameters.depth".
+absl::Status Within(absl::string_view place, const absl::Status& status) {
+  if (status.ok()) return status;
+  const std::string field = FieldOf(status);
+  return WithField(status, absl::StrCat(place, field.empty() || field[0] == '[' ? "" : ".", field));
+}
+
 absl::Status CheckRange(absl::string_view key, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(key, " is ", value, "; it must be from ", low, " to ", high));
 }
 
-std::string Temperatures(const std::vector<double>& temperatures) {
-  return absl::StrJoin(temperatures, ",", [](std::string* out, double t) { out->append(FormatNumber(t)); });
-}
-
-absl::Status ValidateLengths(std::vector<int>& lengths) {
+absl::Status CheckLengths(const std::vector<int>& lengths) {
   if (lengths.empty() || lengths.size() > kLengthCountMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("lengths has ", lengths.size(), " values; it must have from 1 to ", kLengthCountMax));
   }
-  std::sort(lengths.begin(), lengths.end());
+  std::set<int> seen;
   for (size_t i = 0; i < lengths.size(); ++i) {
-    RETURN_IF_ERROR(CheckRange("lengths", lengths[i], 1, kContextLengthMax));
-    if (i > 0 && lengths[i] == lengths[i - 1]) {
-      return absl::InvalidArgumentError(absl::StrCat("lengths has ", lengths[i], " twice"));
+    absl::Status status = CheckRange("lengths", lengths[i], 1, kContextLengthMax);
+    if (status.ok() && !seen.insert(lengths[i]).second) {
+      status = absl::InvalidArgumentError(absl::StrCat("lengths has ", lengths[i], " twice"));
     }
+    RETURN_IF_ERROR(Within(absl::StrCat("[", i, "]"), status));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMetric(const std::string& name, bool scores_continuations, std::set<std::string>* seen) {
+  const Metric* metric = FindMetric(name);
+  if (metric == nullptr) {
+    std::vector<std::string> names;
+    for (const Metric& known : Metrics()) names.push_back(known.name);
+    return absl::InvalidArgumentError(absl::StrCat("unknown metric \"", name, "\"", DidYouMean(name, names)));
+  }
+  if (metric->needs_continuations != scores_continuations) {
+    return absl::InvalidArgumentError(absl::StrCat("the metric \"", name, "\" scores ",
+                                                   metric->needs_continuations ? "choices" : "written answers",
+                                                   ", and this task has none"));
+  }
+  if (!seen->insert(name).second) {
+    return absl::InvalidArgumentError(absl::StrCat("the metric \"", name, "\" is given twice"));
   }
   return absl::OkStatus();
 }
@@ -59,28 +81,13 @@ absl::Status ValidateMetrics(const TaskKind& kind, TaskSpec& task) {
   if (task.metrics.empty()) task.metrics = kind.default_metrics(task.parameters);
   const bool scores_continuations = kind.scores_continuations(task.parameters);
   std::set<std::string> seen;
-  for (const std::string& name : task.metrics) {
-    const Metric* metric = FindMetric(name);
-    if (metric == nullptr) {
-      std::vector<std::string> names;
-      for (const Metric& known : Metrics()) names.push_back(known.name);
-      return absl::InvalidArgumentError(
-          absl::StrCat("task \"", task.name, "\": unknown metric \"", name, "\"", DidYouMean(name, names)));
-    }
-    if (metric->needs_continuations != scores_continuations) {
-      return absl::InvalidArgumentError(absl::StrCat("task \"", task.name, "\": the metric \"", name, "\" scores ",
-                                                     metric->needs_continuations ? "choices" : "written answers",
-                                                     ", and this task has none"));
-    }
-    if (!seen.insert(name).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("task \"", task.name, "\": the metric \"", name, "\" is given twice"));
-    }
+  for (size_t i = 0; i < task.metrics.size(); ++i) {
+    RETURN_IF_ERROR(Within(absl::StrCat("[", i, "]"), CheckMetric(task.metrics[i], scores_continuations, &seen)));
   }
   if (IsGoldMetric(task.metrics[0])) {
-    return absl::InvalidArgumentError(absl::StrCat("task \"", task.name,
-                                                   "\": the first metric is the primary one, which \"", task.metrics[0],
-                                                   "\" cannot be: it is of the gold answer, not of the one written"));
+    return Within("[0]", absl::InvalidArgumentError(
+                             absl::StrCat("the first metric is the primary one, which \"", task.metrics[0],
+                                          "\" cannot be: it is of the gold answer, not of the one written")));
   }
   return absl::OkStatus();
 }
@@ -90,44 +97,50 @@ absl::Status CheckShard(const Shard& shard) {
   return CheckRange("the shard", shard.index, 1, shard.count);
 }
 
-absl::Status CheckSamplesAt(const SuiteSpec& suite, absl::string_view where, const std::map<int, int>& samples_at) {
+absl::Status CheckSamplesAt(const SuiteSpec& suite, const std::map<int, int>& samples_at) {
   for (const auto& [length, samples] : samples_at) {
+    absl::Status status = CheckRange(absl::StrCat("samples_at ", length), samples, 1, kSampleCountMax);
     if (std::find(suite.lengths.begin(), suite.lengths.end(), length) == suite.lengths.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, "samples_at names ", length, ", which is not one of the lengths"));
+      status =
+          absl::InvalidArgumentError(absl::StrCat("samples_at names ", length, ", which is not one of the lengths"));
     }
-    RETURN_IF_ERROR(CheckRange(absl::StrCat(where, "samples_at ", length), samples, 1, kSampleCountMax));
+    RETURN_IF_ERROR(Within("samples_at", WithField(status, absl::StrCat(length))));
   }
   return absl::OkStatus();
 }
 
-absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task) {
+// Of a task whose kind and name are known.
+absl::Status ValidateSettings(const SuiteSpec& suite, const TaskKind& kind, TaskSpec& task) {
+  RETURN_IF_ERROR(Within("metrics", ValidateMetrics(kind, task)));
+  if (task.samples == 0 && task.samples_at.empty() && kind.native) task.samples_at = suite.samples_at;
+  if (task.samples == 0 && kind.native) task.samples = suite.samples;
+  RETURN_IF_ERROR(CheckSamplesAt(suite, task.samples_at));
+  return Within("samples", CheckRange("samples", task.samples, kind.native ? 1 : 0, kSampleCountMax));
+}
+
+absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task, std::set<std::string>* names) {
   if (task.kind.empty()) task.kind = task.name;
   if (task.name.empty()) task.name = task.kind;
   const TaskKind* kind = FindTaskKind(task.kind);
   if (kind == nullptr) {
-    std::vector<std::string> names;
-    for (const TaskKind& known : TaskKinds()) names.push_back(known.name);
-    return absl::InvalidArgumentError(absl::StrCat("unknown task \"", task.kind, "\"", DidYouMean(task.kind, names)));
+    std::vector<std::string> known;
+    for (const TaskKind& row : TaskKinds()) known.push_back(row.name);
+    return Within("kind", absl::InvalidArgumentError(
+                              absl::StrCat("unknown task \"", task.kind, "\"", DidYouMean(task.kind, known))));
   }
-  RETURN_IF_ERROR(CheckName("task", task.name));
-  ASSIGN_OR_RETURN(task.parameters, ValidateParameters(task.name, kind->parameters, task.parameters));
-  RETURN_IF_ERROR(ValidateMetrics(*kind, task));
-  if (task.samples == 0 && task.samples_at.empty() && kind->native) task.samples_at = suite.samples_at;
-  if (task.samples == 0 && kind->native) task.samples = suite.samples;
-  RETURN_IF_ERROR(CheckSamplesAt(suite, absl::StrCat("task \"", task.name, "\": "), task.samples_at));
-  return CheckRange(absl::StrCat("task \"", task.name, "\": samples"), task.samples, kind->native ? 1 : 0,
-                    kSampleCountMax);
+  RETURN_IF_ERROR(Within("name", CheckName("task", task.name)));
+  absl::StatusOr<Parameters> parameters = ValidateParameters(task.name, kind->parameters, task.parameters);
+  if (!parameters.ok()) return Within("parameters", parameters.status());
+  task.parameters = *std::move(parameters);
+  RETURN_IF_ERROR(Annotate(ValidateSettings(suite, *kind, task), absl::StrCat("task \"", task.name, "\"")));
+  if (names->insert(task.name).second) return absl::OkStatus();
+  return Within("name", absl::InvalidArgumentError(
+                            absl::StrCat("two tasks are named \"", task.name, "\"; give one another name")));
 }
 
 }  // namespace
 
-std::string Variant::Name() const {
-  std::string name = model;
-  if (!focal_temperatures.empty()) absl::StrAppend(&name, kTemperatureMark, Temperatures(focal_temperatures));
-  for (const auto& [key, value] : attention_overrides) absl::StrAppend(&name, "@", key, "=", FormatNumber(value));
-  return name;
-}
+std::string Variant::Name() const { return absl::StrCat(model, OverridesText(overrides)); }
 
 absl::StatusOr<Shard> ParseShard(absl::string_view text) {
   Shard shard;
@@ -145,70 +158,15 @@ absl::Status CheckName(absl::string_view what, absl::string_view name) {
                                                  kNameSizeMax - 1, " more letters, digits, \"_\", \"-\" or \".\""));
 }
 
-absl::Status CheckFocalTemperature(double temperature) {
-  if (std::isfinite(temperature) && temperature > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the focal temperature is ", temperature, "; it must be a finite number above 0"));
-}
-
-absl::StatusOr<std::vector<double>> ParseFocalTemperatures(absl::string_view text) {
-  std::vector<double> temperatures;
-  for (absl::string_view piece : absl::StrSplit(text, ',')) {
-    const absl::StatusOr<double> temperature = ParseNumber(piece);
-    if (!temperature.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the focal temperature is \"", piece, "\"; it must be a finite number above 0"));
-    }
-    RETURN_IF_ERROR(CheckFocalTemperature(*temperature));
-    temperatures.push_back(*temperature);
-  }
-  return temperatures;
-}
-
-// The names are checked with the model; here they only have to round-trip through Variant::Name().
-absl::Status CheckOverrideNames(const Variant& variant) {
-  for (const auto& [key, value] : variant.attention_overrides) {
-    const bool is_word = std::all_of(
-        key.begin(), key.end(), [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-'; });
-    if (key.empty() || key == "t" || key.size() > kNameSizeMax || !is_word || !std::isfinite(value)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", variant.model, "\" has the attention setting \"", key, "\" = ", value,
-                       "; a name has lower-case letters, digits and \"-\", and the value must be finite"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Variant> ParseVariant(absl::string_view text) {
   Variant variant;
   const size_t at = text.find('@');
   variant.model = std::string(text.substr(0, at));
   RETURN_IF_ERROR(CheckName("model", variant.model));
   if (at == absl::string_view::npos) return variant;
-  for (absl::string_view setting : absl::StrSplit(text.substr(at + 1), '@')) {
-    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(setting, absl::MaxSplits('=', 1));
-    const auto [key, value] = parts;
-    if (key.size() == setting.size() || key.empty() || value.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the variant \"", text, "\" must be NAME, or NAME with settings such as NAME@t=0.7"));
-    }
-    if (key == "t" ? !variant.focal_temperatures.empty() : variant.attention_overrides.contains(std::string(key))) {
-      return absl::InvalidArgumentError(absl::StrCat("the variant \"", text, "\" sets ", key, " twice"));
-    }
-    if (key == "t") {
-      absl::StatusOr<std::vector<double>> temperatures = ParseFocalTemperatures(value);
-      if (!temperatures.ok()) return Annotate(temperatures.status(), absl::StrCat("\"", text, "\""));
-      variant.focal_temperatures = *std::move(temperatures);
-      continue;
-    }
-    const absl::StatusOr<double> number = ParseNumber(value);
-    if (!number.ok() || !std::isfinite(*number)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the variant \"", text, "\" sets ", key, " to \"", value, "\"; it must be a finite number"));
-    }
-    variant.attention_overrides.emplace(key, *number);
-  }
-  RETURN_IF_ERROR(CheckOverrideNames(variant));
+  absl::StatusOr<OverrideMap> overrides = ParseOverrides(text.substr(at + 1));
+  if (!overrides.ok()) return Annotate(overrides.status(), absl::StrCat("the variant \"", text, "\""));
+  variant.overrides = *std::move(overrides);
   return variant;
 }
 
@@ -216,7 +174,7 @@ absl::StatusOr<std::vector<Variant>> ParseVariantList(absl::string_view text) {
   std::vector<std::string> pieces;
   for (absl::string_view piece : absl::StrSplit(text, ',')) {
     const bool is_name = !piece.empty() && absl::ascii_isalpha(piece[0]) && piece != "inf" && piece != "nan";
-    if (is_name || pieces.empty() || !absl::StrContains(pieces.back(), kTemperatureMark)) {
+    if (is_name || pieces.empty() || !absl::StrContains(pieces.back(), '@')) {
       pieces.emplace_back(piece);
     } else {
       absl::StrAppend(&pieces.back(), ",", piece);
@@ -230,17 +188,18 @@ absl::StatusOr<std::vector<Variant>> ParseVariantList(absl::string_view text) {
   return variants;
 }
 
-std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, const std::vector<double>& temperatures) {
+std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, const std::vector<double>& temperatures,
+                                      const std::string& name) {
   std::vector<Variant> all;
   auto add = [&](const Variant& variant) {
     if (std::find(all.begin(), all.end(), variant) == all.end()) all.push_back(variant);
   };
   for (const Variant& variant : variants) {
     add(variant);
-    if (!variant.focal_temperatures.empty()) continue;
+    if (variant.overrides.contains(kFocalTemperature)) continue;
     for (double temperature : temperatures) {
       Variant at_temperature = variant;
-      at_temperature.focal_temperatures = {temperature};
+      at_temperature.overrides[name] = {temperature};
       add(at_temperature);
     }
   }
@@ -248,33 +207,34 @@ std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, cons
 }
 
 absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite) {
-  RETURN_IF_ERROR(CheckName("suite", suite.name));
+  RETURN_IF_ERROR(Within("name", CheckName("suite", suite.name)));
   if (suite.description.size() > kDescriptionBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("the description of the suite has ", suite.description.size(),
-                                                   " bytes, the limit is ", kDescriptionBytesMax));
+    return Within("description",
+                  absl::InvalidArgumentError(absl::StrCat("the description of the suite has ", suite.description.size(),
+                                                          " bytes, the limit is ", kDescriptionBytesMax)));
   }
-  RETURN_IF_ERROR(CheckRange("samples", suite.samples, 1, kSampleCountMax));
-  RETURN_IF_ERROR(CheckRange("seeds", suite.seeds, 0, kSeedCountMax));
+  RETURN_IF_ERROR(Within("samples", CheckRange("samples", suite.samples, 1, kSampleCountMax)));
+  RETURN_IF_ERROR(Within("seeds", CheckRange("seeds", suite.seeds, 0, kSeedCountMax)));
   if (suite.seeds == 1) suite.seeds = 0;
-  RETURN_IF_ERROR(CheckRange("seed", suite.seed, INT64_MIN, INT64_MAX - kSeedCountMax));
-  RETURN_IF_ERROR(ValidateLengths(suite.lengths));
-  RETURN_IF_ERROR(CheckSamplesAt(suite, "", suite.samples_at));
+  RETURN_IF_ERROR(Within("seed", CheckRange("seed", suite.seed, INT64_MIN, INT64_MAX - kSeedCountMax)));
+  RETURN_IF_ERROR(Within("lengths", CheckLengths(suite.lengths)));
+  std::sort(suite.lengths.begin(), suite.lengths.end());
+  RETURN_IF_ERROR(CheckSamplesAt(suite, suite.samples_at));
   if (suite.tasks.empty() || suite.tasks.size() > kTaskCountMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tasks has ", suite.tasks.size(), " entries; it must have from 1 to ", kTaskCountMax));
+    return Within("tasks", absl::InvalidArgumentError(absl::StrCat(
+                               "tasks has ", suite.tasks.size(), " entries; it must have from 1 to ", kTaskCountMax)));
   }
   std::set<std::string> names;
-  for (TaskSpec& task : suite.tasks) {
-    RETURN_IF_ERROR(ValidateTask(suite, task));
-    if (!names.insert(task.name).second) {
-      return absl::InvalidArgumentError(absl::StrCat("two tasks are named \"", task.name, "\"; give one another name"));
-    }
+  for (size_t i = 0; i < suite.tasks.size(); ++i) {
+    RETURN_IF_ERROR(Within(absl::StrCat("tasks[", i, "]"), ValidateTask(suite, suite.tasks[i], &names)));
   }
   return suite;
 }
 
 absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec) {
-  ASSIGN_OR_RETURN(spec.suite, ValidateSuiteSpec(std::move(spec.suite)));
+  absl::StatusOr<SuiteSpec> suite = ValidateSuiteSpec(std::move(spec.suite));
+  if (!suite.ok()) return Within("suite", suite.status());
+  spec.suite = *std::move(suite);
   if (spec.variants.empty() || spec.variants.size() > kVariantCountMax) {
     return absl::InvalidArgumentError(
         absl::StrCat("variants has ", spec.variants.size(), " entries; it must have from 1 to ", kVariantCountMax));
@@ -282,11 +242,7 @@ absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec) {
   std::set<std::string> names;
   for (const Variant& variant : spec.variants) {
     RETURN_IF_ERROR(CheckName("model", variant.model));
-    for (double temperature : variant.focal_temperatures) {
-      const absl::Status status = CheckFocalTemperature(temperature);
-      if (!status.ok()) return Annotate(status, absl::StrCat("\"", variant.model, "\""));
-    }
-    RETURN_IF_ERROR(CheckOverrideNames(variant));
+    RETURN_IF_ERROR(Annotate(CheckOverrides(variant.overrides), absl::StrCat("the variant \"", variant.model, "\"")));
     if (!names.insert(variant.Name()).second) {
       return absl::InvalidArgumentError(absl::StrCat("the variant \"", variant.Name(), "\" is given twice"));
     }

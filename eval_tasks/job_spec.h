@@ -5,7 +5,7 @@
 // not change with a default.
 //
 // Errors: INVALID_ARGUMENT, one sentence that names the key, the value and the limit, with a suggestion for a near
-// miss.
+//         miss. Those of a suite have its path as their field (base/reason.h): "tasks[0].parameters.depth".
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "eval_tasks/generator.h"
+#include "eval_tasks/overrides.h"
 
 namespace varifocal {
 
@@ -28,12 +29,11 @@ inline constexpr int64_t kJobSampleCountMax = 2'000'000;  // samples over all ce
 inline constexpr int kInFlightMax = 1024;
 inline constexpr int kDefaultSampleCount = 48;  // 12 contexts of 4 questions
 
-// A model with an attention setting: "NAME", "NAME@t=0.7", one temperature a layer "NAME@t=0.5,0.6", and further
-// run-time settings of the model's table, "NAME@t=0.8@log-n=4096".
+// A model with run-time overrides of its attention (eval_tasks/overrides.h): "NAME", "NAME@t=0.7", one temperature a layer
+// "NAME@t=0.5,0.6", several settings "NAME@t=0.8@log-n=4096".
 struct Variant {
   std::string model;
-  std::vector<double> focal_temperatures;
-  std::map<std::string, double> attention_overrides = {};  // by name, without `t`
+  OverrideMap overrides = {};
 
   std::string Name() const;  // canonical: shortest numbers that read back the same
   friend bool operator==(const Variant&, const Variant&) = default;
@@ -43,16 +43,13 @@ struct Variant {
 // message.
 absl::Status CheckName(absl::string_view what, absl::string_view name);
 
-// Positive and finite.
-absl::Status CheckFocalTemperature(double temperature);
-// "0.7" or "0.7,1,0.9".
-absl::StatusOr<std::vector<double>> ParseFocalTemperatures(absl::string_view text);
-
 absl::StatusOr<Variant> ParseVariant(absl::string_view text);
-// "a,b@t=0.5,0.6,c": a number after a comma continues the previous temperatures (a model name starts with a letter).
+// "a,b@t=0.5,0.6,c": a number after a comma continues the previous setting (a model name starts with a letter).
 absl::StatusOr<std::vector<Variant>> ParseVariantList(absl::string_view text);
-// Every variant, followed, where it has no temperature of its own, by the variant at each of `temperatures`.
-std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, const std::vector<double>& temperatures);
+// Every variant, followed, where it has no temperature of all layers, by the variant with the override `name` at each of
+// `temperatures`.
+std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, const std::vector<double>& temperatures,
+                                      const std::string& name = kFocalTemperature);
 
 struct TaskSpec {
   std::string name;                               // unique in the suite; default: `kind`

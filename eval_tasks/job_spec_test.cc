@@ -3,16 +3,19 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/reason.h"
 #include "base/sha256.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/metrics/gold_metrics.h"
+#include "eval_tasks/overrides.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/suites.h"
@@ -41,15 +44,14 @@ SuiteSpec SmallSuite() {
 JobSpec SmallJob() {
   JobSpec spec;
   spec.suite = SmallSuite();
-  spec.variants = {{"baseline", {}}, {"focal", {0.70}}};
+  spec.variants = {{"baseline"}, {"focal", {{"t", {0.70}}}}};
   return spec;
 }
 
 TEST(VariantTest, FurtherSettings) {
   const auto variant = ParseVariant("m@log-n=4096@t=0.5,1@full-t=0.70");
   ASSERT_TRUE(variant.ok()) << variant.status();
-  EXPECT_EQ(variant->focal_temperatures, (std::vector<double>{0.5, 1}));
-  EXPECT_EQ(variant->attention_overrides, (std::map<std::string, double>{{"full-t", 0.7}, {"log-n", 4096}}));
+  EXPECT_EQ(variant->overrides, (OverrideMap{{"t", {0.5, 1}}, {"full-t", {0.7}}, {"log-n", {4096}}}));
   EXPECT_EQ(variant->Name(), "m@t=0.5,1@full-t=0.7@log-n=4096");
   EXPECT_EQ(*ParseVariant(variant->Name()), *variant);
   const auto list = ParseVariantList("a@log-n=64,b@t=0.5,0.6@log-n=64,c");
@@ -57,26 +59,53 @@ TEST(VariantTest, FurtherSettings) {
   ASSERT_EQ(list->size(), 3u);
   EXPECT_EQ((*list)[1].Name(), "b@t=0.5,0.6@log-n=64");
   EXPECT_EQ(WithTemperatures({(*list)[0]}, {0.5})[1].Name(), "a@t=0.5@log-n=64");
-  for (const char* bad : {"m@", "m@log-n", "m@log-n=", "m@=4", "m@log-n=1@log-n=2", "m@t=1@t=2", "m@log-n=x",
-                          "m@log-n=inf", "m@LOG=1", "m@a b=1"}) {
-    EXPECT_FALSE(ParseVariant(bad).ok()) << bad;
+}
+
+// The table that the test of the Python client reads, too: a text and the variant's name in results, or none where it is refused.
+TEST(VariantTest, TheTableOfTexts) {
+  std::ifstream file("eval_tasks/testdata/variants.json");
+  const Json table = *ParseJson(std::string(std::istreambuf_iterator<char>(file), {}));
+  int refused_count = 0;
+  for (const Json& row : table) {
+    const std::string text = row.at("text").get<std::string>();
+    const absl::StatusOr<Variant> variant = ParseVariant(text);
+    if (row.at("name").is_null()) {
+      ++refused_count;
+      EXPECT_EQ(variant.status().code(), absl::StatusCode::kInvalidArgument) << text;
+      continue;
+    }
+    ASSERT_TRUE(variant.ok()) << variant.status();
+    EXPECT_EQ(variant->Name(), row.at("name").get<std::string>());
+    EXPECT_EQ(*ParseVariant(variant->Name()), *variant);
   }
+  EXPECT_GE(refused_count, 20);
+  EXPECT_GE(std::ssize(table) - refused_count, 10);
+}
+
+// Every row of the table of overrides: its kind of value, and whether a list is one.
+TEST(VariantTest, EveryOverrideChecksItsValue) {
+  for (const OverrideInfo& info : OverrideTable()) {
+    const auto is_read = [&](absl::string_view values) {
+      return ParseVariant(absl::StrCat("m@", info.name, "=", values)).ok();
+    };
+    EXPECT_TRUE(is_read("2")) << info.name;
+    EXPECT_EQ(is_read("2,3"), info.may_be_list) << info.name;
+    EXPECT_EQ(is_read("-2"), info.kind != OverrideKind::kTemperature) << info.name;
+    EXPECT_EQ(info.layers_flag != nullptr, info.kind == OverrideKind::kTemperature) << info.name;
+    EXPECT_EQ(info.focus_setting != nullptr, info.kind == OverrideKind::kGroups) << info.name;
+    EXPECT_EQ(FindOverride(info.name), &info) << "names are unique";
+  }
+  EXPECT_EQ(FindOverride("T"), nullptr);
 }
 
 TEST(VariantTest, ParsesAndWritesCanonically) {
-  EXPECT_EQ(ParseVariant("baseline")->Name(), "baseline");
-  EXPECT_EQ(ParseVariant("m@t=0.70")->Name(), "m@t=0.7");
-  EXPECT_EQ(ParseVariant("m@t=1")->Name(), "m@t=1");
-  EXPECT_EQ(ParseVariant("m@t=5e-1,0.6")->Name(), "m@t=0.5,0.6");
-  EXPECT_EQ(ParseVariant("m@t=0.1")->focal_temperatures[0], 0.1);
-  for (const char* wrong : {"", "1x", "a b", "m@", "m@t", "m@t=", "m@t=0", "m@t=-1", "m@t=nan", "m@t=inf", "m@t=1e999",
-                            "m@t=0.5,", "m@t=0.5x", "m@t= 1"}) {
-    EXPECT_EQ(ParseVariant(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
-  }
+  EXPECT_EQ(ParseVariant("m@t=0.1")->overrides.at("t")[0], 0.1);
   EXPECT_EQ(ParseVariant("m@t=-1").status().message(),
-            "\"m@t=-1\": the focal temperature is -1; it must be a finite number above 0");
+            "the variant \"m@t=-1\": t is \"-1\"; it must be a finite number above 0");
   EXPECT_EQ(ParseVariant("m@t=inf").status().message(),
-            "\"m@t=inf\": the focal temperature is \"inf\"; it must be a finite number above 0");
+            "the variant \"m@t=inf\": t is \"inf\"; it must be a finite number above 0");
+  EXPECT_EQ(ParseVariant("m@log-n=1,2").status().message(),
+            "the variant \"m@log-n=1,2\": log-n has 2 values; it must have 1");
 }
 
 TEST(VariantTest, ANumberInAListContinuesTheTemperatures) {
@@ -90,10 +119,11 @@ TEST(VariantTest, ANumberInAListContinuesTheTemperatures) {
 }
 
 TEST(VariantTest, TemperaturesMultiplyPlainVariants) {
-  const auto all = WithTemperatures({{"a", {}}, {"b", {0.5}}}, {0.5, 0.7});
+  const auto all = WithTemperatures({{"a"}, {"b", {{"t", {0.5}}}}}, {0.5, 0.7});
   std::vector<std::string> names;
   for (const Variant& variant : all) names.push_back(variant.Name());
   EXPECT_THAT(names, ElementsAre("a", "a@t=0.5", "a@t=0.7", "b@t=0.5"));
+  EXPECT_EQ(WithTemperatures({{"a", {{"late-t", {2}}}}}, {0.5}, "early-t")[1].Name(), "a@early-t=0.5@late-t=2");
 }
 
 TEST(JobSpecTest, ValidationCompletesDefaults) {
@@ -235,16 +265,22 @@ TEST(JobSpecTest, EveryInvalidValueIsOneSentence) {
       {"in flight", [](JobSpec& s) { s.in_flight = 0; }, "in_flight is 0; it must be from 1 to 1024"},
       {"no variants", [](JobSpec& s) { s.variants.clear(); }, "variants has 0 entries; it must have from 1 to 64"},
       {"variant twice", [](JobSpec& s) { s.variants[1] = s.variants[0]; }, "the variant \"baseline\" is given twice"},
-      {"temperature 0", [](JobSpec& s) { s.variants[1].focal_temperatures = {0}; },
-       "\"focal\": the focal temperature is 0; it must be a finite number above 0"},
-      {"temperature nan",
-       [](JobSpec& s) { s.variants[1].focal_temperatures = {std::numeric_limits<double>::quiet_NaN()}; },
-       "\"focal\": the focal temperature is nan; it must be a finite number above 0"},
+      {"temperature 0", [](JobSpec& s) { s.variants[1].overrides["t"] = {0}; },
+       "the variant \"focal\": t is 0; it must be a finite number above 0"},
+      {"temperature nan", [](JobSpec& s) { s.variants[1].overrides["t"] = {std::numeric_limits<double>::quiet_NaN()}; },
+       "the variant \"focal\": t is nan; it must be a finite number above 0"},
       {"temperature inf",
        [](JobSpec& s) {
-         s.variants[1].focal_temperatures = {1, std::numeric_limits<double>::infinity()};
+         s.variants[1].overrides["t"] = {1, std::numeric_limits<double>::infinity()};
        },
-       "\"focal\": the focal temperature is inf; it must be a finite number above 0"},
+       "the variant \"focal\": t is inf; it must be a finite number above 0"},
+      {"no temperature", [](JobSpec& s) { s.variants[1].overrides["t"] = {}; },
+       "the variant \"focal\": t has 0 values; it must have 1, or one a layer"},
+      {"a list",
+       [](JobSpec& s) {
+         s.variants[1].overrides["yarn"] = {2, 4};
+       },
+       "the variant \"focal\": yarn has 2 values; it must have 1"},
       {"sampling", [](JobSpec& s) { s.decode.sampling_temperature = -0.5; },
        "sampling_temperature is -0.5; it must be a finite number, 0 or above"},
       {"top_p", [](JobSpec& s) { s.decode.top_p = 0; }, "top_p is 0; it must be above 0 and at most 1"},
@@ -255,6 +291,43 @@ TEST(JobSpecTest, EveryInvalidValueIsOneSentence) {
     const auto result = ValidateJobSpec(spec);
     EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << wrong.label;
     EXPECT_EQ(result.status().message(), wrong.message) << wrong.label;
+  }
+}
+
+TEST(JobSpecTest, AnErrorNamesThePathOfItsField) {
+  const struct {
+    const char* field;
+    void (*spoil)(SuiteSpec&);
+  } cases[] = {
+      {"name", [](SuiteSpec& s) { s.name = "a/b"; }},
+      {"lengths", [](SuiteSpec& s) { s.lengths.clear(); }},
+      {"lengths[2]", [](SuiteSpec& s) { s.lengths.push_back(2048); }},
+      {"samples", [](SuiteSpec& s) { s.samples = 0; }},
+      {"samples_at.512",
+       [](SuiteSpec& s) {
+         s.samples_at = {{512, 8}};
+       }},
+      {"tasks", [](SuiteSpec& s) { s.tasks.clear(); }},
+      {"tasks[0].kind", [](SuiteSpec& s) { s.tasks[0].kind = "chess"; }},
+      {"tasks[1].name", [](SuiteSpec& s) { s.tasks[1].name = "recall_kv"; }},
+      {"tasks[0].samples", [](SuiteSpec& s) { s.tasks[0].samples = -1; }},
+      {"tasks[1].samples_at.512",
+       [](SuiteSpec& s) {
+         s.tasks[1].samples_at = {{512, 8}};
+       }},
+      {"tasks[0].parameters.depth", [](SuiteSpec& s) { s.tasks[0].parameters["depth"] = "2"; }},
+      {"tasks[0].parameters.dept", [](SuiteSpec& s) { s.tasks[0].parameters["dept"] = "1"; }},
+      {"tasks[0].metrics[1]",
+       [](SuiteSpec& s) {
+         s.tasks[0].metrics = {"token_f1", "token_f1"};
+       }},
+      {"tasks[0].metrics[0]", [](SuiteSpec& s) { s.tasks[0].metrics = {"gold/is_greedy"}; }},
+  };
+  for (const auto& c : cases) {
+    JobSpec spec = SmallJob();
+    c.spoil(spec.suite);
+    EXPECT_EQ(FieldOf(ValidateSuiteSpec(spec.suite).status()), c.field);
+    EXPECT_EQ(FieldOf(ValidateJobSpec(spec).status()), absl::StrCat("suite.", c.field));
   }
 }
 
@@ -486,7 +559,7 @@ TEST(GridTest, CellsAndSamplesOfAJobAreLimited) {
   JobSpec spec;
   spec.suite.name = "large";
   spec.suite.samples = 100'000;
-  spec.variants = {{"a", {}}};
+  spec.variants = {{"a"}};
   for (int i = 0; i < 20; ++i) spec.suite.lengths.push_back(1024 + i);
   for (int i = 0; i < 2; ++i) spec.suite.tasks.push_back({.name = absl::StrCat("t", i), .kind = "recall_kv"});
   const auto message = [](const JobSpec& job) {
@@ -502,9 +575,9 @@ TEST(GridTest, CellsAndSamplesOfAJobAreLimited) {
   for (int i = 0; i < 64; ++i) spec.suite.lengths.push_back(1024 + i);
   spec.suite.tasks.clear();
   for (int i = 0; i < 64; ++i) spec.suite.tasks.push_back({.name = absl::StrCat("t", i), .kind = "recall_kv"});
-  spec.variants = {{"a", {}}, {"b", {}}, {"c", {}}, {"d", {}}};  // 16,384 cells
+  spec.variants = {{"a"}, {"b"}, {"c"}, {"d"}};  // 16,384 cells
   EXPECT_EQ(std::ssize(MakeGrid(ValidateJobSpec(spec).value())->cells), kJobCellCountMax);
-  spec.variants.push_back({"e", {}});
+  spec.variants.push_back({"e"});
   EXPECT_THAT(message(spec), HasSubstr("20480 cells (5 variants x 64 tasks x 64 lengths); the limit is 16384"));
 }
 
@@ -514,7 +587,7 @@ TEST(GridTest, CellsAroundTheLimit) {
     JobSpec spec;
     spec.suite.name = "large";
     spec.suite.samples = 1;
-    for (int i = 0; i < variant_count; ++i) spec.variants.push_back({absl::StrCat("v", i), {}});
+    for (int i = 0; i < variant_count; ++i) spec.variants.push_back({absl::StrCat("v", i)});
     for (int i = 0; i < task_count; ++i)
       spec.suite.tasks.push_back({.name = absl::StrCat("t", i), .kind = "recall_kv"});
     for (int i = 0; i < length_count; ++i) spec.suite.lengths.push_back(1024 + i);

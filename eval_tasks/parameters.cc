@@ -1,5 +1,6 @@
 #include "eval_tasks/parameters.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -9,14 +10,15 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/json.h"
+#include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/suggest.h"
 
 namespace varifocal {
 namespace {
 
-absl::Status Refuse(absl::string_view task, absl::string_view name, absl::string_view value, absl::string_view rule) {
-  return absl::InvalidArgumentError(absl::StrCat("task \"", task, "\": ", name, " is \"", value, "\"; ", rule));
+absl::Status Refuse(absl::string_view name, absl::string_view value, absl::string_view rule) {
+  return absl::InvalidArgumentError(absl::StrCat(name, " is \"", value, "\"; ", rule));
 }
 
 // A JSON array of texts, or one text.
@@ -31,67 +33,73 @@ absl::StatusOr<std::vector<std::string>> ParseTextList(absl::string_view value) 
   return texts;
 }
 
-absl::StatusOr<std::string> Canonical(absl::string_view task, const ParameterInfo& info, const std::string& value) {
+}  // namespace
+
+absl::StatusOr<std::string> Canonical(const ParameterInfo& info, const std::string& value) {
   switch (info.type) {
     case ParameterType::kInteger: {
       int64_t number = 0;
       if (!absl::SimpleAtoi(value, &number) || number < info.low || number > info.high) {
-        return Refuse(task, info.name, value,
-                      absl::StrCat("it must be a whole number from ", info.low, " to ", info.high));
+        return Refuse(
+            info.name, value,
+            absl::StrCat("it must be a whole number from ", std::llround(info.low), " to ", std::llround(info.high)));
       }
       return absl::StrCat(number);
     }
     case ParameterType::kNumber: {
       const absl::StatusOr<double> number = ParseNumber(value);
       if (!number.ok() || *number < info.low || *number > info.high) {
-        return Refuse(task, info.name, value, absl::StrCat("it must be a number from ", info.low, " to ", info.high));
+        return Refuse(
+            info.name, value,
+            absl::StrCat("it must be a number from ", FormatNumber(info.low), " to ", FormatNumber(info.high)));
       }
       return FormatNumber(*number);
     }
-    case ParameterType::kChoice:
-      for (const std::string& choice : info.choices) {
-        if (choice == value) return value;
-      }
-      return Refuse(task, info.name, value, absl::StrCat("it must be one of ", absl::StrJoin(info.choices, ", ")));
+    case ParameterType::kChoice: {
+      if (std::find(info.choices.begin(), info.choices.end(), value) != info.choices.end()) return value;
+      const std::string nearest = Nearest(value, info.choices);
+      return Refuse(info.name, value,
+                    absl::StrCat("it must be one of ", absl::StrJoin(info.choices, ", "),
+                                 nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
+    }
     case ParameterType::kTextList: {
       const absl::StatusOr<std::vector<std::string>> list = ParseTextList(value);
-      if (!list.ok()) return Refuse(task, info.name, value, "it must be a text or a JSON list of texts");
+      if (!list.ok()) return Refuse(info.name, value, "it must be a text or a JSON list of texts");
       const absl::StatusOr<std::string> text = DumpJson(Json(*list));
-      if (!text.ok()) return Refuse(task, info.name, value, "it must be valid UTF-8");
+      if (!text.ok()) return Refuse(info.name, value, "it must be valid UTF-8");
       return *text;
     }
     case ParameterType::kText:
+    case ParameterType::kPath:
       break;
   }
-  if (value.empty()) return Refuse(task, info.name, value, "it must not be empty");
+  if (value.empty()) return Refuse(info.name, value, "it must not be empty");
   return value;
 }
 
-}  // namespace
-
 absl::StatusOr<Parameters> ValidateParameters(absl::string_view task, absl::Span<const ParameterInfo> known,
                                               const Parameters& given) {
+  const auto refused = [&](const absl::Status& status, const std::string& name) {
+    return WithField(Annotate(status, absl::StrCat("task \"", task, "\"")), name);
+  };
   std::vector<std::string> names;
   for (const ParameterInfo& info : known) names.push_back(info.name);
   for (const auto& [name, value] : given) {
-    bool found = false;
-    for (const std::string& candidate : names) found = found || candidate == name;
-    if (!found) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("task \"", task, "\": unknown parameter \"", name, "\"", DidYouMean(name, names)));
-    }
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    return refused(
+        absl::InvalidArgumentError(absl::StrCat("unknown parameter \"", name, "\"", DidYouMean(name, names))), name);
   }
   Parameters complete;
   for (const ParameterInfo& info : known) {
     const auto it = given.find(info.name);
-    if (it != given.end()) {
-      ASSIGN_OR_RETURN(complete[info.name], Canonical(task, info, it->second));
-    } else if (info.required) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("task \"", task, "\": the parameter \"", info.name, "\" is missing"));
-    } else if (!info.default_value.empty()) {
-      ASSIGN_OR_RETURN(complete[info.name], Canonical(task, info, info.default_value));
+    if (it == given.end() && info.required) {
+      return refused(absl::InvalidArgumentError(absl::StrCat("the parameter \"", info.name, "\" is missing")),
+                     info.name);
     }
+    if (it == given.end() && info.default_value.empty()) continue;
+    absl::StatusOr<std::string> value = Canonical(info, it == given.end() ? info.default_value : it->second);
+    if (!value.ok()) return refused(value.status(), info.name);
+    complete[info.name] = *std::move(value);
   }
   return complete;
 }

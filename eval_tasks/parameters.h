@@ -1,6 +1,7 @@
 // The parameters of a task: text from a suite file, checked against the kind's table and made canonical.
 //
-// Errors: INVALID_ARGUMENT naming the task, the parameter, its value and the limit.
+// Errors: INVALID_ARGUMENT naming the task, the parameter, its value and the limit. Their field (base/reason.h) is the
+//         parameter's name.
 #pragma once
 
 #include <map>
@@ -18,6 +19,8 @@ namespace varifocal {
 
 using Parameters = std::map<std::string, std::string>;
 
+// One value; `info` is its row.
+absl::StatusOr<std::string> Canonical(const ParameterInfo& info, const std::string& value);
 // Complete with defaults (parameters without value and default stay absent); numbers in shortest form.
 absl::StatusOr<Parameters> ValidateParameters(absl::string_view task, absl::Span<const ParameterInfo> known,
                                               const Parameters& given);

@@ -288,8 +288,7 @@ class Runner::Impl {
     const int variant_index = grid_.cells[item.cell_index].variant_index;
     GenerationRequest request;
     request.sample = item.sample;
-    request.focal_temperatures = spec_.variants[variant_index].focal_temperatures;
-    request.attention_overrides = spec_.variants[variant_index].attention_overrides;
+    request.overrides = spec_.variants[variant_index].overrides;
     request.decode = spec_.decode;
     request.inspect = spec_.inspect;
     request.inspected_rows = spec_.inspected_rows;

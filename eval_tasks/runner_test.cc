@@ -27,7 +27,7 @@ JobSpec Spec(int samples = 6, int in_flight = 3) {
   spec.suite.lengths = {512, 1024};
   spec.suite.samples = samples;
   spec.suite.tasks = {{"", "recall_kv", {}, {}, 0}, {"", "longqa_story", {{"format", "multiple_choice"}}, {}, 0}};
-  spec.variants = {{"baseline", {}}, {"focal", {0.5}}};
+  spec.variants = {{"baseline"}, {"focal", {{"t", {0.5}}}}};
   spec.in_flight = in_flight;
   return ValidateJobSpec(spec).value();
 }
@@ -129,8 +129,7 @@ TEST(RunnerTest, VariantsShareTheSampleAndGetTheirTemperatures) {
   std::map<std::string, std::set<const Sample*>> samples;
   generator.on_start = [&](FakeGenerator& g) {
     const GenerationRequest request = g.held()[0].request;
-    EXPECT_EQ(request.focal_temperatures,
-              request.variant == "baseline" ? std::vector<double>{} : std::vector<double>{0.5});
+    EXPECT_EQ(request.overrides, request.variant == "baseline" ? OverrideMap() : (OverrideMap{{"t", {0.5}}}));
     samples[absl::StrCat(request.sample->task, request.sample->context_length, request.sample->index)].insert(
         request.sample.get());
     g.Release(g.held()[0].id, FakeGenerator::Answer(request));

@@ -151,7 +151,14 @@ class SingleQuestionTask : public Task {
 };
 
 // One setting of a task, for validation, `varifocal tasks` and docs/formats.md. Values are texts.
-enum class ParameterType { kInteger, kNumber, kText, kChoice, kTextList };  // a list: one text, or a JSON array of them
+enum class ParameterType {
+  kInteger,
+  kNumber,
+  kText,
+  kPath,  // in a suite file relative to the file's folder
+  kChoice,
+  kTextList,  // one text, or a JSON array of them
+};
 
 struct ParameterInfo {
   std::string name;

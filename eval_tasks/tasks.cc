@@ -37,6 +37,9 @@ ParameterInfo Format() {
 ParameterInfo Text(std::string name, bool required, std::string help) {
   return {std::move(name), ParameterType::kText, "", required, 0, 0, {}, std::move(help)};
 }
+ParameterInfo Path(std::string name, bool required, std::string help) {
+  return {std::move(name), ParameterType::kPath, "", required, 0, 0, {}, std::move(help)};
+}
 
 // Without a default, so that stored jobs stay as they are.
 ParameterInfo AskedRow() {
@@ -48,7 +51,7 @@ ParameterInfo AskedRow() {
 }
 
 ParameterInfo NovelsDirectory() {
-  return Text("novels", false,
+  return Path("novels", false,
               "directory of the six novels; ${VARIFOCAL_CACHE:-~/.cache/varifocal}/novels when absent");
 }
 
@@ -196,7 +199,7 @@ const std::vector<TaskKind>& KindTable() {
        &MakeFactTracking},
       {"jsonl",
        "ask a user's own rows",
-       {Text("path", true, "file of one JSON object a line; relative to the suite file"),
+       {Path("path", true, "file of one JSON object a line; relative to the suite file"),
         Text("prompt", true, "template: {field} is replaced, {{ and }} are braces"),
         Text("gold", true, "field with the right answer: a text, or a list of texts any of which is right"),
         Text("choices", false, "field with a list of continuations to score instead of generating"),
@@ -216,9 +219,9 @@ const std::vector<TaskKind>& KindTable() {
       {"short",
        "multiple choice or last words from the usual local files, by log-likelihood",
        {Choice("task", ShortTaskNames(), "which benchmark's fields the rows have"),
-        Text("path", true, "file of one JSON object a line; relative to the suite file"),
+        Path("path", true, "file of one JSON object a line; relative to the suite file"),
         Integer("shots", "0", 0, 64, "demonstrations before each question"),
-        Text("shots_path", false, "file they come from; when absent, the rows of the same file"), AskedRow(),
+        Path("shots_path", false, "file they come from; when absent, the rows of the same file"), AskedRow(),
         Text("sha256", false, "digest of the data; filled in when a job is submitted")},
        false,
        &ShortTaskMetrics,
@@ -226,7 +229,7 @@ const std::vector<TaskKind>& KindTable() {
        &MakeShortTask},
       {"context_gain",
        "score the last tokens of windows of a text after all before them and after few of them",
-       {Text("path", true, "a text file; relative to the suite file"),
+       {Path("path", true, "a text file; relative to the suite file"),
         Integer("scored_tokens", "512", 1, 8192, "tokens at the end of a window that are scored"),
         Integer("short_context", "1024", 16, kContextLengthMax, "tokens of the context that is compared with"),
         Integer("longest", "32768", 64, kContextLengthMax,
@@ -238,7 +241,7 @@ const std::vector<TaskKind>& KindTable() {
        &MakeContextGain},
       {"helmet",
        "ask rows imported from HELMET with upstream's prompts, truncation and measures",
-       {Text("path", true, "index of a task that `varifocal suites import-helmet` wrote; relative to the suite file"),
+       {Path("path", true, "index of a task that `varifocal suites import-helmet` wrote; relative to the suite file"),
         Text("sha256", false, "digest the index must have; filled in when a job is submitted")},
        false,
        &HelmetMetrics,

@@ -156,6 +156,16 @@ TEST_F(EvaluationTest, SubmitRefusesByReason) {
       {"in flight", [](R& r) { r.mutable_spec()->set_in_flight(2000); }, grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
       {"focal zero", [=](R& r) { variant(r)->add_focal_temperatures(0); }, grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
       {"focal nan", [=](R& r) { variant(r)->add_focal_temperatures(nan); }, grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
+      {"variant as text and otherwise", [=](R& r) { variant(r)->set_name("a@t=0.5"); }, grpc::INVALID_ARGUMENT,
+       "BAD_JOB_SPEC"},
+      {"variant as a wrong text",
+       [=](R& r) {
+         variant(r)->clear_model();
+         variant(r)->set_name("a@t=0.5@t=0.6");
+       },
+       grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
+      {"focal zero of the map", [=](R& r) { (*variant(r)->mutable_overrides())["t"].add_values(0); },
+       grpc::INVALID_ARGUMENT, "BAD_JOB_SPEC"},
       {"sampling nan", [=](R& r) { r.mutable_spec()->set_sampling_temperature(nan); }, grpc::INVALID_ARGUMENT,
        "BAD_JOB_SPEC"},
   };

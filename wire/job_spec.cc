@@ -3,15 +3,30 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "eval_tasks/task.h"
+#include "wire/overrides.h"
 #include "wire/resource_names.h"
 
 namespace varifocal {
 namespace {
+
+void ResolvePaths(const std::filesystem::path& folder, v1::TaskConfig* task) {
+  const TaskKind* kind = FindTaskKind(task->kind().empty() ? task->name() : task->kind());
+  if (kind == nullptr) return;
+  for (const ParameterInfo& info : kind->parameters) {
+    const auto path = task->mutable_parameters()->find(info.name);
+    if (info.type != ParameterType::kPath || path == task->mutable_parameters()->end() || path->second.empty())
+      continue;
+    path->second = (folder / path->second).lexically_normal().string();
+  }
+}
 
 TaskSpec FromProto(const v1::TaskConfig& proto) {
   TaskSpec task;
@@ -40,14 +55,55 @@ v1::TaskConfig ToProto(const TaskSpec& task) {
 v1::Variant ToProto(const Variant& variant) {
   v1::Variant proto;
   proto.set_model(ModelResource(variant.model));
-  proto.mutable_focal_temperatures()->Add(variant.focal_temperatures.begin(), variant.focal_temperatures.end());
-  proto.mutable_attention_overrides()->insert(variant.attention_overrides.begin(), variant.attention_overrides.end());
+  *proto.mutable_overrides() = ToProto(variant.overrides);
   return proto;
+}
+
+absl::StatusOr<Variant> FromProto(const v1::Variant& proto, const std::string& place) {
+  if (proto.name().empty()) {
+    Variant variant;
+    ASSIGN_OR_RETURN(variant.model, ParseModelResource(proto.model(), absl::StrCat(place, ".model")));
+    ASSIGN_OR_RETURN(variant.overrides, OverridesOf(proto));
+    return variant;
+  }
+  absl::StatusOr<Variant> variant = ParseVariant(proto.name());
+  if (!proto.model().empty() || !proto.overrides().empty() || !proto.focal_temperatures().empty() ||
+      !proto.attention_overrides().empty()) {
+    variant = absl::InvalidArgumentError(
+        absl::StrCat("the variant \"", proto.name(), "\" is given as text and by other fields; leave one out"));
+  }
+  if (variant.ok()) return variant;
+  return WithReason(variant.status(), ErrorReason::kBadJobSpec, {{"field", absl::StrCat(place, ".name")}});
+}
+
+// The form of messages whose digests are stored: `name` and `overrides` were added later.
+void ToOlderForm(v1::Variant* proto) {
+  const absl::StatusOr<Variant> variant = FromProto(*proto, "");
+  if (!variant.ok()) return;  // it is refused, so no digest of it is stored
+  proto->Clear();
+  proto->set_model(ModelResource(variant->model));
+  for (const auto& [name, values] : variant->overrides) {
+    if (name == kFocalTemperature) {
+      proto->mutable_focal_temperatures()->Add(values.begin(), values.end());
+    } else if (values.size() == 1) {
+      (*proto->mutable_attention_overrides())[name] = values[0];
+    } else {
+      (*proto->mutable_overrides())[name].mutable_values()->Add(values.begin(), values.end());
+    }
+  }
 }
 
 }  // namespace
 
-SuiteSpec FromProto(const v1::SuiteConfig& proto) {
+void ResolvePaths(v1::SuiteConfig* suite) {
+  if (suite->folder().empty()) return;
+  for (v1::TaskConfig& task : *suite->mutable_tasks()) ResolvePaths(suite->folder(), &task);
+  suite->clear_folder();
+}
+
+SuiteSpec FromProto(const v1::SuiteConfig& given) {
+  v1::SuiteConfig proto = given;
+  ResolvePaths(&proto);
   SuiteSpec suite;
   suite.name = proto.name();
   suite.description = proto.description();
@@ -77,12 +133,8 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& proto) {
   JobSpec spec;
   spec.suite = FromProto(proto.suite());
   for (int i = 0; i < proto.variants_size(); ++i) {
-    const v1::Variant& variant = proto.variants(i);
-    ASSIGN_OR_RETURN(std::string model,
-                     ParseModelResource(variant.model(), absl::StrCat("spec.variants[", i, "].model")));
-    spec.variants.push_back({std::move(model),
-                             {variant.focal_temperatures().begin(), variant.focal_temperatures().end()},
-                             {variant.attention_overrides().begin(), variant.attention_overrides().end()}});
+    ASSIGN_OR_RETURN(Variant variant, FromProto(proto.variants(i), absl::StrCat("spec.variants[", i, "]")));
+    spec.variants.push_back(std::move(variant));
   }
   spec.limit = proto.limit();
   spec.in_flight = proto.in_flight();
@@ -113,7 +165,10 @@ v1::JobSpec ToProto(const JobSpec& spec) {
   return proto;
 }
 
-std::string MessageSha256(const v1::JobSpec& spec) {
+std::string MessageSha256(const v1::JobSpec& given) {
+  v1::JobSpec spec = given;
+  if (spec.has_suite()) ResolvePaths(spec.mutable_suite());
+  for (v1::Variant& variant : *spec.mutable_variants()) ToOlderForm(&variant);
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);

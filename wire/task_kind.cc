@@ -14,6 +14,8 @@ const char* TypeName(ParameterType type) {
       return "number";
     case ParameterType::kText:
       return "text";
+    case ParameterType::kPath:
+      return "path";
     case ParameterType::kChoice:
       return "choice";
     case ParameterType::kTextList:

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/reason.h"
+#include "base/sha256.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "wire/job_spec.h"
 #include "wire/resource_names.h"
@@ -57,6 +58,11 @@ void SetEveryField(Message* message) {
 TEST(WireTest, EveryFieldOfAJobSpecSurvives) {
   v1::JobSpec proto;
   SetEveryField(&proto);
+  proto.mutable_suite()->clear_folder();  // resolved into paths
+  v1::Variant& variant = *proto.mutable_variants(0);
+  variant.clear_name();  // other forms of the same
+  variant.clear_focal_temperatures();
+  variant.clear_attention_overrides();
   const auto spec = FromProto(proto);
   ASSERT_TRUE(spec.ok()) << spec.status();
   const v1::JobSpec back = ToProto(*spec);
@@ -100,6 +106,77 @@ TEST(WireTest, TheDigestDoesNotDependOnTheOrderOfAMap) {
   EXPECT_NE(MessageSha256(forwards), MessageSha256(backwards));
 }
 
+v1::Variant Older() {
+  v1::Variant variant;
+  variant.set_model("models/a");
+  variant.add_focal_temperatures(0.5);
+  variant.add_focal_temperatures(0.6);
+  (*variant.mutable_attention_overrides())["log-n"] = 4096;
+  return variant;
+}
+
+// A variant in its older form, as a map and as text is the same variant with the same digest, which is that of the older
+// message: databases have it.
+TEST(WireTest, EveryFormOfAVariantIsTheSame) {
+  v1::JobSpec older, map, text;
+  *older.add_variants() = Older();
+  v1::Variant& as_map = *map.add_variants();
+  as_map.set_model("models/a");
+  (*as_map.mutable_overrides())["t"].add_values(0.5);
+  (*as_map.mutable_overrides())["t"].add_values(0.6);
+  (*as_map.mutable_overrides())["log-n"].add_values(4096);
+  text.add_variants()->set_name("a@log-n=4096@t=0.50,0.6");
+  const JobSpec expected = FromProto(older).value();
+  EXPECT_EQ(expected.variants[0].Name(), "a@t=0.5,0.6@log-n=4096");
+  EXPECT_EQ(FromProto(map)->variants, expected.variants);
+  EXPECT_EQ(FromProto(text)->variants, expected.variants);
+  EXPECT_EQ(ToProto(expected).variants(0).SerializeAsString().size(), as_map.SerializeAsString().size());
+  EXPECT_EQ(MessageSha256(older), Sha256Hex(older.SerializeAsString()));
+  EXPECT_EQ(MessageSha256(map), MessageSha256(older));
+  EXPECT_EQ(MessageSha256(text), MessageSha256(older));
+  text.mutable_variants(0)->set_name("a@log-n=4096@t=0.5");
+  EXPECT_NE(MessageSha256(text), MessageSha256(older));
+}
+
+TEST(WireTest, AVariantIsGivenOnce) {
+  const auto status_of = [](const v1::Variant& variant) {
+    v1::JobSpec spec;
+    spec.add_variants()->set_model("models/b");
+    *spec.add_variants() = variant;
+    return FromProto(spec).status();
+  };
+  v1::Variant twice = Older();
+  (*twice.mutable_overrides())["t"].add_values(0.5);
+  EXPECT_TRUE(HasReason(status_of(twice), ErrorReason::kBadAttentionOverride)) << status_of(twice);
+  v1::Variant also_text = Older();
+  also_text.set_name("a@t=0.5");
+  EXPECT_TRUE(HasReason(status_of(also_text), ErrorReason::kBadJobSpec)) << status_of(also_text);
+  v1::Variant wrong;
+  wrong.set_name("a@t=0.5@t=0.6");
+  EXPECT_TRUE(HasReason(status_of(wrong), ErrorReason::kBadJobSpec)) << status_of(wrong);
+  EXPECT_EQ(FieldOf(status_of(wrong)), "spec.variants[1].name");
+}
+
+// Paths seen from a folder are those that a client resolved itself, with the same digest.
+TEST(WireTest, PathsAreSeenFromTheFolder) {
+  v1::JobSpec spec;
+  v1::TaskConfig& task = *spec.mutable_suite()->add_tasks();
+  task.set_kind("short");
+  (*task.mutable_parameters())["path"] = "rows/../a.jsonl";
+  (*task.mutable_parameters())["shots_path"] = "/data/b.jsonl";
+  (*task.mutable_parameters())["task"] = "arc";
+  EXPECT_EQ(FromProto(spec)->suite.tasks[0].parameters.at("path"), "rows/../a.jsonl") << "without a folder";
+  spec.mutable_suite()->set_folder("/suites/mine");
+  const JobSpec read = FromProto(spec).value();
+  EXPECT_EQ(read.suite.tasks[0].parameters.at("path"), "/suites/mine/a.jsonl");
+  EXPECT_EQ(read.suite.tasks[0].parameters.at("shots_path"), "/data/b.jsonl");
+  EXPECT_EQ(read.suite.tasks[0].parameters.at("task"), "arc");
+  v1::JobSpec resolved = spec;
+  resolved.mutable_suite()->clear_folder();
+  (*resolved.mutable_suite()->mutable_tasks(0)->mutable_parameters())["path"] = "/suites/mine/a.jsonl";
+  EXPECT_EQ(MessageSha256(spec), MessageSha256(resolved));
+}
+
 TEST(WireTest, ResourceNames) {
   EXPECT_EQ(*ParseModelResource(ModelResource("a.b"), "name"), "a.b");
   EXPECT_EQ(*ParseJobResource(JobResource(17), "name"), 17);
@@ -112,7 +189,7 @@ TEST(WireTest, ResourceNames) {
 }
 
 TEST(WireTest, EveryKindOfTaskHasTypedParameters) {
-  const std::set<std::string> types = {"integer", "number", "text", "choice", "text_list"};
+  const std::set<std::string> types = {"integer", "number", "text", "path", "choice", "text_list"};
   for (const TaskKind& kind : TaskKinds()) {
     const v1::TaskKind proto = ToProto(kind);
     EXPECT_EQ(proto.kind(), kind.name);

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "client/report/run_temperature.h"
 #include "client/report/text_format.h"
+#include "eval_tasks/overrides.h"
 
 namespace varifocal::report {
 namespace {
@@ -41,7 +42,7 @@ std::optional<double> OnlyOtherLayer(const db::VariantRecord& variant) {
 std::string NameWithoutTemperature(const std::string& name) {
   std::vector<std::string> kept;
   for (absl::string_view part : absl::StrSplit(name, '@')) {
-    if (kept.empty() || !absl::StartsWith(part, "t=")) kept.emplace_back(part);
+    if (kept.empty() || !absl::StartsWith(part, absl::StrCat(kFocalTemperature, "="))) kept.emplace_back(part);
   }
   return absl::StrJoin(kept, "@");
 }

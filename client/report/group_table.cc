@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/report/length_label.h"
 #include "client/report/template.h"
 #include "client/report/text_format.h"
+#include "eval_tasks/overrides.h"
 
 namespace varifocal::report {
 namespace {
@@ -20,12 +20,11 @@ constexpr char kKey[] = "focus_attention";
 
 Json AsItRan(Json setting, const std::string& variant) {
   for (absl::string_view part : absl::StrSplit(variant, '@')) {
-    for (const auto& [name, key] : kGroupOverrides) {
-      int64_t value = 0;
-      absl::string_view text = part;
-      if (absl::ConsumePrefix(&text, name) && absl::ConsumePrefix(&text, "=") && absl::SimpleAtoi(text, &value))
-        setting[key] = value;
-    }
+    const std::pair<absl::string_view, absl::string_view> given = absl::StrSplit(part, absl::MaxSplits('=', 1));
+    const OverrideInfo* info = FindOverride(given.first);
+    int64_t value = 0;
+    if (info != nullptr && info->focus_setting != nullptr && absl::SimpleAtoi(given.second, &value))
+      setting[info->focus_setting] = value;
   }
   return setting;
 }

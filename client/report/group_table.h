@@ -19,10 +19,6 @@
 namespace varifocal::report {
 
 // Means over answers.
-// Run-time settings of groups, and the key of `focus_attention` that each replaces.
-inline constexpr std::pair<const char*, const char*> kGroupOverrides[] = {{"focus-top-k", "top_k"},
-                                                                          {"focus-window", "window"}};
-
 struct GroupShares {
   double pairs_visible = 0;
   std::optional<double> largest_group;

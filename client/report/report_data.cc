@@ -19,6 +19,7 @@
 #include "db/stats/family.h"
 #include "db/stats/grouped_pairs.h"
 #include "db/variant_names.h"
+#include "eval_tasks/overrides.h"
 
 namespace varifocal::report {
 namespace {
@@ -311,7 +312,8 @@ std::string AttentionLabel(const db::VariantRecord& variant) {
   }
   const std::vector<std::string> settings = absl::StrSplit(variant.name, '@');
   for (size_t i = 1; i < settings.size(); ++i) {
-    if (!absl::StartsWith(settings[i], "t=")) run.push_back(absl::StrReplaceAll(settings[i], {{"=", " = "}}));
+    if (!absl::StartsWith(settings[i], absl::StrCat(kFocalTemperature, "=")))
+      run.push_back(absl::StrReplaceAll(settings[i], {{"=", " = "}}));
   }
   if (run.empty()) return trained.empty() ? "softmax as usual" : trained;
   return absl::StrCat("run with ", absl::StrJoin(run, " and "), ", ", trained.empty() ? "trained without" : trained);
@@ -327,9 +329,8 @@ std::string TrainedLabel(const db::VariantRecord& variant) {
   bool has_rotation = false, has_other = false;
   const std::vector<std::string> settings = absl::StrSplit(variant.name, '@');
   for (size_t i = 1; i < settings.size(); ++i) {
-    const std::string name = settings[i].substr(0, settings[i].find('='));
-    const bool is_rotation = name == "yarn" || name == "linear" || name == "dynamic" || name == "rope-theta";
-    (is_rotation ? has_rotation : has_other) = true;
+    const OverrideInfo* info = FindOverride(settings[i].substr(0, settings[i].find('=')));
+    (info != nullptr && IsRotation(*info) ? has_rotation : has_other) = true;
   }
   std::vector<std::string> parts;
   if (has_other || !has_rotation) {

@@ -48,16 +48,6 @@ std::optional<double> BaselineMean(const ReportData& data, int64_t length) {
 
 std::string ValueLabel(double value) { return absl::StrCat(value); }
 
-// A setting of full layers alone replaces the trained temperature of the others too, by 1.
-std::optional<double> TrainedEverywhere(const db::ModelRecord& model) {
-  const std::optional<double> trained = db::TrainedTemperature(model.attention_json);
-  return trained == 1.0 ? trained : std::nullopt;
-}
-std::optional<double> TrainedT(const db::ModelRecord& model) { return db::TrainedTemperature(model.attention_json); }
-
-std::optional<double> TrainedFactor(const db::ModelRecord& model) {
-  return absl::StartsWith(RopeOf(model), "default ") ? std::optional(1.0) : std::nullopt;
-}
 std::optional<double> TrainedTheta(const db::ModelRecord& model) {
   const std::string mark = " theta=", rope = RopeOf(model);
   const size_t at = rope.find(mark);
@@ -67,22 +57,32 @@ std::optional<double> TrainedTheta(const db::ModelRecord& model) {
   return absl::SimpleAtod(words.front(), &theta) ? std::optional(theta) : std::nullopt;
 }
 
-constexpr char kTemperatureAxis[] = "softmax temperature t at run time";
+// The value of a checkpoint as it was trained; none where there is no single one, or the setting is not swept.
+std::optional<double> AsTrained(const OverrideInfo& setting, const db::ModelRecord& model) {
+  switch (setting.kind) {
+    case OverrideKind::kTemperature: {
+      const std::optional<double> trained = db::TrainedTemperature(model.attention_json);
+      return setting.resets_other_layers && trained != 1.0 ? std::nullopt : trained;
+    }
+    case OverrideKind::kRopeFactor:
+      return absl::StartsWith(RopeOf(model), "default ") ? std::optional(1.0) : std::nullopt;
+    case OverrideKind::kRopeBase:
+      return TrainedTheta(model);
+    case OverrideKind::kScores:
+    case OverrideKind::kGroups:
+      break;
+  }
+  return std::nullopt;
+}
 
-// Settings of one kind, which have one axis, are drawn together.
-constexpr SweptSetting kSweptSettings[] = {
-    {"t", "", "t", "temperature", "temperatures", kTemperatureAxis, &TrainedT},
-    {"full-t", "layers without a window", "t", "temperature", "temperatures", kTemperatureAxis, &TrainedEverywhere},
-    {"early-t", "early layers", "t", "temperature", "temperatures", kTemperatureAxis, &TrainedT},
-    {"middle-t", "middle layers", "t", "temperature", "temperatures", kTemperatureAxis, &TrainedT},
-    {"late-t", "late layers", "t", "temperature", "temperatures", kTemperatureAxis, &TrainedT},
-    {"yarn", "", "yarn", "factor of yarn", "factors of yarn", "factor of yarn at run time", &TrainedFactor},
-    {"linear", "", "linear", "factor of linear RoPE", "factors of linear RoPE", "factor of linear RoPE at run time",
-     &TrainedFactor},
-    {"dynamic", "", "dynamic", "factor of dynamic RoPE", "factors of dynamic RoPE",
-     "factor of dynamic RoPE at run time", &TrainedFactor},
-    {"rope-theta", "", "rope-theta", "RoPE base", "RoPE bases", "RoPE base at run time", &TrainedTheta},
-};
+bool IsTemperature(const OverrideInfo& setting) { return setting.kind == OverrideKind::kTemperature; }
+
+std::string SymbolOf(const OverrideInfo& setting) { return IsTemperature(setting) ? "t" : setting.name; }
+
+// Settings of one axis are drawn together.
+std::string AxisOf(const OverrideInfo& setting) {
+  return IsTemperature(setting) ? "softmax temperature t at run time" : absl::StrCat(setting.noun, " at run time");
+}
 
 // "baseline", "baseline, early layers".
 std::string SweptModel(const Sweep& sweep) {
@@ -90,8 +90,7 @@ std::string SweptModel(const Sweep& sweep) {
 }
 // The same, unique among sweeps: "baseline, yarn".
 std::string SweepLabel(const Sweep& sweep) {
-  const bool is_temperature = absl::string_view(sweep.setting->symbol) == "t";
-  return absl::StrCat(SweptModel(sweep), is_temperature ? "" : ", ", is_temperature ? "" : sweep.setting->symbol);
+  return absl::StrCat(SweptModel(sweep), IsTemperature(*sweep.setting) ? "" : absl::StrCat(", ", sweep.setting->name));
 }
 
 // The sweeps of each axis, in the order of the sweeps.
@@ -99,7 +98,7 @@ std::vector<std::vector<const Sweep*>> ByAxis(const std::vector<Sweep>& sweeps) 
   std::vector<std::vector<const Sweep*>> groups;
   for (const Sweep& sweep : sweeps) {
     const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& known) {
-      return absl::string_view(known.front()->setting->axis) == sweep.setting->axis;
+      return AxisOf(*known.front()->setting) == AxisOf(*sweep.setting);
     });
     (group == groups.end() ? groups.emplace_back() : *group).push_back(&sweep);
   }
@@ -193,9 +192,8 @@ std::optional<SweptValue> SweptValueOf(const db::VariantRecord& variant) {
   if (parts.size() != 2) return std::nullopt;
   const std::pair<std::string, std::string> setting = absl::StrSplit(parts[1], absl::MaxSplits('=', 1));
   SweptValue run;
-  for (const SweptSetting& row : kSweptSettings) {
-    if (setting.first == row.name) run.setting = &row;
-  }
+  run.setting = FindOverride(setting.first);
+  if (run.setting != nullptr && !IsTemperature(*run.setting) && !IsRotation(*run.setting)) return std::nullopt;
   if (run.setting == nullptr || !absl::SimpleAtod(setting.second, &run.value)) return std::nullopt;
   return run;
 }
@@ -219,7 +217,7 @@ std::vector<Sweep> FindSweeps(const ReportData& data) {
   for (size_t i = 0; i < data.variants.size(); ++i) {
     if (IsRunTime(data.variants[i])) continue;
     for (Sweep& sweep : sweeps) {
-      const std::optional<double> trained = sweep.setting->as_trained(data.variants[i].model);
+      const std::optional<double> trained = AsTrained(*sweep.setting, data.variants[i].model);
       if (trained.has_value() && sweep.model == model_of(i)) sweep.points.push_back({*trained, i, true});
     }
   }
@@ -232,9 +230,8 @@ std::vector<Sweep> FindSweeps(const ReportData& data) {
 }
 
 std::string SweptNoun(const std::vector<Sweep>& sweeps) {
-  const bool is_temperature = std::all_of(sweeps.begin(), sweeps.end(), [](const Sweep& sweep) {
-    return absl::string_view(sweep.setting->axis) == kTemperatureAxis;
-  });
+  const bool is_temperature =
+      std::all_of(sweeps.begin(), sweeps.end(), [](const Sweep& sweep) { return IsTemperature(*sweep.setting); });
   return is_temperature ? "temperature" : "value";
 }
 
@@ -252,13 +249,13 @@ namespace {
 
 void AddSweepFigures(const std::vector<const Sweep*>& group, const std::vector<Sweep>& sweeps, const ReportData& data,
                      std::vector<Figure>& figures) {
-  const SweptSetting& setting = *group.front()->setting;
+  const OverrideInfo& setting = *group.front()->setting;
   for (int64_t length : data.lengths) {
     Figure figure;
     figure.kind = Figure::Kind::kLinesWithBars;
-    figure.title = absl::StrCat("Score by ", setting.what, " at ", data.Length("", length));
+    figure.title = absl::StrCat("Score by ", setting.noun, " at ", data.Length("", length));
     figure.y_label = "mean over tasks, %";
-    figure.x_label = setting.axis;
+    figure.x_label = AxisOf(setting);
     figure.x_ticks = ValuesOf(group);
     figure.x_is_length = false;
     if (const std::optional<double> mean = BaselineMean(data, length)) figure.reference_y = *mean * 100;
@@ -306,7 +303,7 @@ void AddSweepFigures(const std::vector<const Sweep*>& group, const std::vector<S
 }
 
 void AddTaskFigures(const std::vector<const Sweep*>& group, const ReportData& data, std::vector<Figure>& figures) {
-  const SweptSetting& setting = *group.front()->setting;
+  const OverrideInfo& setting = *group.front()->setting;
   const bool by_length = group.size() == 1;
   for (const std::string& task : data.tasks) {
     const db::TaskMetricRecord* metric = data.primary_metric(task);
@@ -315,7 +312,7 @@ void AddTaskFigures(const std::vector<const Sweep*>& group, const ReportData& da
     figure.kind = Figure::Kind::kLinesWithBars;
     figure.title = by_length ? task : absl::StrCat(task, " at ", data.Length(task, data.lengths.back()));
     figure.y_label = absl::StrCat(metric->metric, IsShare(*metric) ? ", %" : "");
-    figure.x_label = setting.axis;
+    figure.x_label = AxisOf(setting);
     figure.x_ticks = ValuesOf(group);
     figure.x_is_length = false;
     for (size_t i = 0; i < (by_length ? data.lengths.size() : group.size()); ++i) {
@@ -385,7 +382,7 @@ std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& d
   Json values = {{"lengths", Json::array()},
                  {"rows", Json::array()},
                  {"has_models", sweeps.size() > 1},
-                 {"symbol", sweeps.empty() || ByAxis(sweeps).size() > 1 ? "value" : sweeps.front().setting->symbol}};
+                 {"symbol", sweeps.empty() || ByAxis(sweeps).size() > 1 ? "value" : SymbolOf(*sweeps.front().setting)}};
   for (int64_t length : data.lengths) values["lengths"].push_back(data.Length("", length));
   for (const Sweep& sweep : sweeps) {
     for (const SweepPoint& point : sweep.points) {
@@ -426,7 +423,7 @@ absl::Status ChooseValues(db::Reader& reader, ReportData& data) {
   for (const Sweep& sweep : FindSweeps(data)) {
     // Of equal scores the value nearest to the trained one is chosen, and as trained before any other.
     std::vector<SweepPoint> points = sweep.points;
-    const double trained = sweep.setting->as_trained(data.variants[points.front().variant_index].model).value_or(1);
+    const double trained = AsTrained(*sweep.setting, data.variants[points.front().variant_index].model).value_or(1);
     std::stable_sort(points.begin(), points.end(), [&](const SweepPoint& a, const SweepPoint& b) {
       return std::abs(std::log(a.value / trained)) < std::abs(std::log(b.value / trained));
     });
@@ -451,7 +448,7 @@ std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Swee
     if (choice.is_baseline) kept.push_back(data.Length("", row.context_length));
     if (point == nullptr || row.is_unfinished || !row.can_infer) continue;
     test_count = row.test_count;
-    parts.push_back(absl::StrCat(sweep.setting->symbol, " = ", ValueLabel(point->value),
+    parts.push_back(absl::StrCat(SymbolOf(*sweep.setting), " = ", ValueLabel(point->value),
                                  point->is_as_trained ? " (as trained)" : "", " at ",
                                  data.Length("", row.context_length), " is ",
                                  row.do_failures_decide ? "undecided, since failures decide" : OutcomeLabel(row), " (",
@@ -465,7 +462,7 @@ std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Swee
                             test_count > 1 ? absl::StrCat("; p adjusted for ", test_count, " lengths") : "", ".");
   }
   if (!kept.empty()) {
-    absl::StrAppend(&sentence, sentence.empty() ? "" : " ", "At ", JoinWithAnd(kept), " no ", sweep.setting->what,
+    absl::StrAppend(&sentence, sentence.empty() ? "" : " ", "At ", JoinWithAnd(kept), " no ", sweep.setting->noun,
                     " scored higher than ", data.baseline, " on the half that chooses.");
   }
   return sentence;
@@ -485,7 +482,7 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
           CountLabel(choice.choice_cluster_count), choice.choice_cluster_count == 1 ? " cluster" : " clusters",
           "</small></td>",
           choice.is_baseline
-              ? absl::StrCat("<td colspan=\"5\">no ", sweeps[s].setting->what, " scored higher: not tested</td>")
+              ? absl::StrCat("<td colspan=\"5\">no ", sweeps[s].setting->noun, " scored higher: not tested</td>")
               : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
                              CountLabel(row.cluster_count), "</td>"),
           "</tr>\n");

@@ -16,6 +16,7 @@
 #include "client/report/figure.h"
 #include "client/report/report_data.h"
 #include "client/report/run_temperature.h"
+#include "eval_tasks/overrides.h"
 
 namespace varifocal::report {
 
@@ -25,21 +26,9 @@ struct SweepPoint {
   bool is_as_trained = false;
 };
 
-// A run-time setting that a sweep may vary; the table is in sweep.cc.
-struct SweptSetting {
-  const char* name;    // as in NAME@yarn=4
-  const char* layers;  // "": all; else "layers without a window", "early layers", ..
-  const char* symbol;  // "t", "yarn"
-  const char* what;    // "temperature", "factor of yarn"
-  const char* plural;
-  const char* axis;  // its title
-  // The value of a checkpoint as it was trained; none where there is no single one.
-  std::optional<double> (*as_trained)(const db::ModelRecord& model);
-};
-
 struct Sweep {
   std::string model;
-  const SweptSetting* setting = nullptr;
+  const OverrideInfo* setting = nullptr;
   std::vector<SweepPoint> points;  // by value
 };
 
@@ -47,7 +36,7 @@ inline constexpr size_t kSweepPointCountMin = 3;
 
 // The one run-time setting that makes a variant a point of a sweep.
 struct SweptValue {
-  const SweptSetting* setting = nullptr;
+  const OverrideInfo* setting = nullptr;
   double value = 0;
 };
 std::optional<SweptValue> SweptValueOf(const db::VariantRecord& variant);

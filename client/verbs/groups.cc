@@ -11,12 +11,12 @@
 #include "base/status_macros.h"
 #include "client/files.h"
 #include "client/model_session.h"
-#include "client/report/group_table.h"
 #include "client/report/stacked_bars.h"
 #include "client/rows.h"
 #include "client/token_groups.h"
 #include "client/tokenizers.h"
 #include "client/verb.h"
+#include "eval_tasks/overrides.h"
 
 namespace varifocal::client {
 namespace {
@@ -108,10 +108,10 @@ class Groups : public Command {
           absl::StrCat(model_.model, " has no learned groups: its attention is ", model.attention_label(), "."));
     }
     trained_ = setting_ = (*attention)["focus_attention"];
-    const auto& overrides = request_.attention_overrides();
-    for (const auto& [name, key] : report::kGroupOverrides) {
-      if (const auto given = overrides.find(name); given != overrides.end())
-        setting_[key] = static_cast<int64_t>(given->second);
+    for (const auto& [name, given] : request_.overrides()) {
+      const OverrideInfo* info = FindOverride(name);
+      if (info != nullptr && info->focus_setting != nullptr)
+        setting_[info->focus_setting] = static_cast<int64_t>(given.values(0));
     }
     const Json trained = setting_.value("trained_context_length", Json(kContextDefault));
     const int64_t context = context_.value_or(std::min<int64_t>(trained.get<int64_t>(), model.context_length_max()));

@@ -47,7 +47,7 @@ std::string Values(const v1::TaskParameter& parameter) {
   } else if (parameter.choices_size() > 0) {
     text = absl::StrJoin(parameter.choices(), " | ");
   } else {
-    text = parameter.type() == "text_list" ? "a text or a list of texts" : "text";
+    text = parameter.type() == "text_list" ? "a text or a list of texts" : parameter.type();
   }
   if (parameter.required()) absl::StrAppend(&text, ", required");
   if (!parameter.default_value().empty()) absl::StrAppend(&text, ", default ", parameter.default_value());

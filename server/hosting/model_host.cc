@@ -30,11 +30,18 @@ Checkpoint CheckpointOf(absl::string_view place) {
   return {std::string(place), ""};
 }
 
-absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& config,
-                                                        absl::Span<const double> temperatures,
-                                                        const std::map<std::string, double>& others) {
-  AttentionOverrides overrides = RunTimeTemperature(temperatures);
-  for (const auto& [name, value] : others) overrides.push_back({name, value});
+absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& config, const OverrideMap& given) {
+  AttentionOverrides overrides;
+  for (const auto& [name, values] : given) {
+    const OverrideInfo* info = FindOverride(name);
+    if (info != nullptr && info->may_be_list) {
+      overrides.push_back({name, values});  // the model knows how many layers it has
+      continue;
+    }
+    RETURN_IF_ERROR(
+        WithReason(CheckOverrideCount(name, values), ErrorReason::kBadAttentionOverride, {{"field", "overrides"}}));
+    overrides.push_back({name, values[0]});
+  }
   RETURN_IF_ERROR(WithOverrides(config, overrides).status());
   return overrides;
 }

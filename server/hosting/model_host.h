@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
+#include "eval_tasks/overrides.h"
 #include "server/engine/engine.h"
 #include "server/hosting/model_labels.h"
 #include "server/model/model.h"
@@ -81,11 +82,9 @@ class ModelHost {
 // INVALID_ARGUMENT unless the name is a letter followed by letters, digits, `_`, `-`, `.`; at most 63 characters.
 absl::Status CheckModelName(absl::string_view name);
 
-// INVALID_ARGUMENT (BAD_FOCAL_TEMPERATURE) unless empty, or one number or one per layer, all finite and above 0, on a
-// model whose temperatures are not learned.
-absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& config,
-                                                        absl::Span<const double> temperatures,
-                                                        const std::map<std::string, double>& others);
+// INVALID_ARGUMENT unless the model takes these: names of its table with values in their ranges, not in place of a learned
+// setting. The reason is BAD_FOCAL_TEMPERATURE for temperatures of all layers, else BAD_ATTENTION_OVERRIDE.
+absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& config, const OverrideMap& given);
 
 // The most tokens, prompt and new ones together, of a request under these settings.
 absl::StatusOr<int64_t> PositionLimit(const ModelConfig& config, const AttentionOverrides& overrides);

@@ -238,8 +238,7 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToScore(cons
 
 absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToParts(const GenerationRequest& request) const {
   const Sample& sample = *request.sample;
-  ASSIGN_OR_RETURN(const AttentionOverrides overrides,
-                   ToAttentionOverrides(model_->config, request.focal_temperatures, request.attention_overrides));
+  ASSIGN_OR_RETURN(const AttentionOverrides overrides, ToAttentionOverrides(model_->config, request.overrides));
   std::vector<Part> parts;
   if (sample.continuations.empty()) {
     ASSIGN_OR_RETURN(const int64_t limit, PositionLimit(model_->config, overrides));

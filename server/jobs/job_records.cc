@@ -69,8 +69,8 @@ db::VariantRecord ToVariantRecord(const Variant& variant, const HostedModel& mod
   if (!training.arm.empty()) record.model.training_arm = training.arm;
   record.model.training_seed = training.seed;
   record.model.training_tokens = training.tokens;
-  if (!variant.focal_temperatures.empty()) {
-    record.focal_temperature_json = NumberOrList(variant.focal_temperatures).dump();
+  if (const auto temperature = variant.overrides.find(kFocalTemperature); temperature != variant.overrides.end()) {
+    record.focal_temperature_json = NumberOrList(temperature->second).dump();
   }
   return record;
 }

@@ -20,15 +20,14 @@ absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
                                        Tokenizer::OtherFormatHint(CheckpointOf(model.directory).directory))),
                       ErrorReason::kModelWithoutTokenizer, {{"model", model.name}});
   }
-  if (!variant.focal_temperatures.empty() || !variant.attention_overrides.empty()) {
+  if (!variant.overrides.empty()) {
     const std::string why_not = model.engine->Describe().why_no_attention_settings;
     if (!why_not.empty()) {
       return WithReason(absl::InvalidArgumentError(absl::StrCat("variant \"", variant.Name(), "\": ", why_not)),
                         ErrorReason::kBadAttentionOverride, {{"variant", variant.Name()}, {"field", "spec.variants"}});
     }
   }
-  const absl::Status status =
-      ToAttentionOverrides(model.config, variant.focal_temperatures, variant.attention_overrides).status();
+  const absl::Status status = ToAttentionOverrides(model.config, variant.overrides).status();
   if (status.ok()) return status;
   const ErrorReason reason = HasReason(status, ErrorReason::kBadFocalTemperature) ? ErrorReason::kBadFocalTemperature
                                                                                   : ErrorReason::kBadAttentionOverride;
@@ -88,8 +87,7 @@ absl::Status PinChatFormats(const std::vector<std::shared_ptr<HostedModel>>& mod
 }
 
 absl::Status CheckLengthFits(int length, const Variant& variant, const HostedModel& model) {
-  ASSIGN_OR_RETURN(const AttentionOverrides overrides,
-                   ToAttentionOverrides(model.config, variant.focal_temperatures, variant.attention_overrides));
+  ASSIGN_OR_RETURN(const AttentionOverrides overrides, ToAttentionOverrides(model.config, variant.overrides));
   ASSIGN_OR_RETURN(const int64_t limit, PositionLimit(model.config, overrides));
   if (length > limit) {
     return WithReason(
@@ -109,13 +107,20 @@ absl::Status CheckLengthFits(int length, const Variant& variant, const HostedMod
   return absl::OkStatus();
 }
 
+// With the path of the field in the request.
+absl::Status BadJobSpec(const absl::Status& status) {
+  const std::string field = FieldOf(status);
+  const absl::Status bad = WithReason(status, ErrorReason::kBadJobSpec);
+  return field.empty() ? bad : WithField(bad, absl::StrCat("spec.", field));
+}
+
 }  // namespace
 
 absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int in_flight) {
   if (spec.in_flight == 0) spec.in_flight = in_flight;
   ResolvedJob job;
   absl::StatusOr<JobSpec> valid = ValidateJobSpec(std::move(spec));
-  if (!valid.ok()) return WithReason(valid.status(), ErrorReason::kBadJobSpec);
+  if (!valid.ok()) return BadJobSpec(valid.status());
   job.spec = *std::move(valid);
   for (const Variant& variant : job.spec.variants) {
     ASSIGN_OR_RETURN(std::shared_ptr<HostedModel> model, host.Find(variant.model));

@@ -52,12 +52,12 @@ TEST_F(ResolvedJobTest, RefusesBadSpecsAndStoresNothing) {
        "MODEL_WITHOUT_TOKENIZER"},
       {"temperature on learned",
        [](JobSpec& s) {
-         s.variants = {{"learned", {0.5}}};
+         s.variants = {{"learned", {{"t", {0.5}}}}};
        },
        "BAD_FOCAL_TEMPERATURE"},
       {"three temperatures for two layers",
        [](JobSpec& s) {
-         s.variants = {{"a", {0.5, 0.6, 0.7}}};
+         s.variants = {{"a", {{"t", {0.5, 0.6, 0.7}}}}};
        },
        "BAD_FOCAL_TEMPERATURE"},
       {"unknown task", [](JobSpec& s) { s.suite.tasks[0].kind = "recal_kv"; }, "BAD_JOB_SPEC"},

@@ -55,7 +55,7 @@ absl::StatusOr<RunTimeSetting> WithOverrides(const ModelConfig& config, const At
     } else {
       rotated = Rotate(*row, given.value, config, setting);
     }
-    if (!rotated.ok()) return WithReason(rotated, row->reason, {{"field", row->field}});
+    if (!rotated.ok()) return WithReason(rotated, row->reason, {{"field", "overrides"}});
     if (!row->edits) scaled_by = given.name;
   }
   ASSIGN_OR_RETURN(setting.attention, config.attention.With(others, AttentionModelOf(config)));

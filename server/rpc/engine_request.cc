@@ -11,6 +11,7 @@
 #include "server/engine/request_check.h"
 #include "server/hosting/continuations.h"
 #include "server/rpc/limits.h"
+#include "wire/overrides.h"
 
 namespace varifocal {
 namespace {
@@ -119,9 +120,9 @@ absl::Status SetInspection(const Request& request, const HostedModel& model, Eng
 }
 
 template <typename Request>
-absl::StatusOr<AttentionOverrides> OverridesOf(const Request& request, const HostedModel& model) {
-  return ToAttentionOverrides(model.config, request.focal_temperatures(),
-                              {request.attention_overrides().begin(), request.attention_overrides().end()});
+absl::StatusOr<AttentionOverrides> AttentionOverridesOf(const Request& request, const HostedModel& model) {
+  ASSIGN_OR_RETURN(const OverrideMap given, OverridesOf(request));
+  return ToAttentionOverrides(model.config, given);
 }
 
 absl::Status CheckLengthOf(const EngineRequest& request, int64_t new_token_count, const HostedModel& model) {
@@ -155,7 +156,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   if (!work.stop.empty()) RETURN_IF_ERROR(CheckHasTokenizer(model));
 
   EngineRequest engine_request;
-  ASSIGN_OR_RETURN(engine_request.attention_overrides, OverridesOf(request, model));
+  ASSIGN_OR_RETURN(engine_request.attention_overrides, AttentionOverridesOf(request, model));
   RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
   RETURN_IF_ERROR(CheckLengthOf(engine_request, work.max_new_tokens, model));
   RETURN_IF_ERROR(SetInspection(request, model, &engine_request));
@@ -167,7 +168,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsReq
                                               const HostedModel& model) {
   EngineRequest engine_request;
   engine_request.keep_groups = request.per_token_groups();
-  ASSIGN_OR_RETURN(engine_request.attention_overrides, OverridesOf(request, model));
+  ASSIGN_OR_RETURN(engine_request.attention_overrides, AttentionOverridesOf(request, model));
   RETURN_IF_ERROR(CheckContinuations(request));
   if (request.continuations().empty()) {
     RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));

@@ -10,11 +10,9 @@ void SetCommon(const std::string& model, const EngineRequest& request, Proto* pr
   proto->set_model(ModelResource(model));
   proto->mutable_prompt_token_ids()->mutable_ids()->Add(request.token_ids.begin(), request.token_ids.end());
   for (const AttentionOverride& given : request.attention_overrides) {
-    // The run-time temperature is a list; every other setting is a number (ToAttentionOverrides).
-    if (given.value.is_array()) {
-      for (const Json& value : given.value) proto->add_focal_temperatures(value.get<double>());
-    } else {
-      (*proto->mutable_attention_overrides())[given.name] = given.value.get<double>();
+    v1::OverrideValues& values = (*proto->mutable_overrides())[given.name];
+    for (const Json& value : given.value.is_array() ? given.value : Json::array({given.value})) {
+      values.add_values(value.get<double>());
     }
   }
 }

@@ -42,7 +42,7 @@ class JobManagerTest : public testing::Test {
     spec.suite.lengths = {256, 512};
     spec.suite.samples = 8;
     spec.suite.tasks = {{.kind = "recall_kv"}};
-    spec.variants = {{"a", {}}, {"a", {0.5}}};
+    spec.variants = {{"a"}, {"a", {{"t", {0.5}}}}};
     spec.in_flight = 0;
     return spec;
   }

@@ -182,7 +182,7 @@ void RunTlsFile(absl::string_view bytes) {
 void RunFlagValues(absl::string_view bytes) {
   const auto variants = ParseVariantList(bytes);
   if (!variants.ok()) ExpectRefusal(variants.status());
-  const auto temperatures = ParseFocalTemperatures(bytes);
+  const auto temperatures = ParseOverrideValues(kFocalTemperature, bytes);
   if (!temperatures.ok()) ExpectRefusal(temperatures.status());
   const auto shard = ParseShard(bytes);
   if (shard.ok()) VF_CHECK(shard->index >= 1 && shard->index <= shard->count);

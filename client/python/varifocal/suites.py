@@ -1,4 +1,4 @@
-"""Suites and variants as people write them, as messages. The daemon checks their values."""
+"""Suites and variants as people write them, as messages. The daemon parses variants and checks all values."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ import yaml
 from google.protobuf import json_format
 
 from varifocal.v1 import config_pb2
-
-# Parameters that name a file, relative to the suite's own (docs/formats.md).
-_PATHS = ("path", "novels", "shots_path")
 
 
 class _Loader(yaml.BaseLoader):
@@ -44,29 +41,13 @@ def parse_suite(text: str, origin: str) -> config_pb2.SuiteConfig:
 
 
 def read_suite(path: str | os.PathLike[str]) -> config_pb2.SuiteConfig:
-    """The suite of a YAML file, with absolute paths: a daemon runs in another directory."""
+    """The suite of a YAML file. Its paths are relative to the file's folder, which the daemon is told."""
     file = pathlib.Path(path)
     suite = parse_suite(file.read_text(encoding="utf-8"), str(file))
-    for task in suite.tasks:
-        for name in _PATHS:
-            if task.parameters.get(name):
-                task.parameters[name] = os.path.normpath(file.absolute().parent / task.parameters[name])
+    suite.folder = os.path.normpath(file.absolute().parent / suite.folder)
     return suite
 
 
 def parse_variant(text: str) -> config_pb2.Variant:
-    """"NAME", "NAME@t=0.7", "NAME@t=0.5,0.6" (one a layer), "NAME@t=0.8@log-n=4096"."""
-    model, *settings = text.split("@")
-    variant = config_pb2.Variant(model=model if model.startswith("models/") else f"models/{model}")
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        try:
-            if name == "t" and equals:
-                variant.focal_temperatures.extend(float(number) for number in value.split(","))
-            elif name and equals:
-                variant.attention_overrides[name] = float(value)
-            else:
-                raise ValueError
-        except ValueError:
-            raise ValueError(f"\"{setting}\" of the variant \"{text}\" must be NAME=NUMBER, as in t=0.7") from None
-    return variant
+    """"NAME", "NAME@t=0.7", "NAME@t=0.5,0.6" (one a layer), "NAME@t=0.8@log-n=4096". The daemon reads the settings."""
+    return config_pb2.Variant(name=text.removeprefix("models/"))

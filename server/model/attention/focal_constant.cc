@@ -49,7 +49,7 @@ absl::StatusOr<Json> OverrideTemperature(const Json&, const Json& value, const A
 }  // namespace
 
 const AttentionVariantRow kFocalConstant = {"focal_attention", "constant", ReadFocalConstant};
-const AttentionOverrideRow kTemperatureOverride = {
-    "t", "focal_attention", ErrorReason::kBadFocalTemperature, "focal_temperatures", false, OverrideTemperature};
+const AttentionOverrideRow kTemperatureOverride = {"t", "focal_attention", ErrorReason::kBadFocalTemperature, false,
+                                                   OverrideTemperature};
 
 }  // namespace varifocal

@@ -55,6 +55,6 @@ absl::StatusOr<Json> OverrideFullLayers(const Json&, const Json& value, const At
 
 const AttentionVariantRow kFocalFullLayers = {"focal_attention", "full_layers_only", ReadFullLayers};
 const AttentionOverrideRow kFullLayersTemperatureOverride = {
-    "full-t", "focal_attention", ErrorReason::kBadAttentionOverride, "attention_overrides", false, OverrideFullLayers};
+    "full-t", "focal_attention", ErrorReason::kBadAttentionOverride, false, OverrideFullLayers};
 
 }  // namespace varifocal

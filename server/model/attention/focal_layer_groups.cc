@@ -65,23 +65,14 @@ absl::StatusOr<Json> OverrideLayerGroup(const Json& current, const Json& value, 
 
 }  // namespace
 
-const AttentionOverrideRow kEarlyLayersTemperatureOverride = {"early-t",
-                                                              "focal_attention",
+const AttentionOverrideRow kEarlyLayersTemperatureOverride = {"early-t", "focal_attention",
                                                               ErrorReason::kBadAttentionOverride,
-                                                              "attention_overrides",
-                                                              /*edits=*/true,
-                                                              OverrideLayerGroup<LayerGroup::kEarly>};
-const AttentionOverrideRow kMiddleLayersTemperatureOverride = {"middle-t",
-                                                               "focal_attention",
+                                                              /*edits=*/true, OverrideLayerGroup<LayerGroup::kEarly>};
+const AttentionOverrideRow kMiddleLayersTemperatureOverride = {"middle-t", "focal_attention",
                                                                ErrorReason::kBadAttentionOverride,
-                                                               "attention_overrides",
-                                                               /*edits=*/true,
-                                                               OverrideLayerGroup<LayerGroup::kMiddle>};
-const AttentionOverrideRow kLateLayersTemperatureOverride = {"late-t",
-                                                             "focal_attention",
+                                                               /*edits=*/true, OverrideLayerGroup<LayerGroup::kMiddle>};
+const AttentionOverrideRow kLateLayersTemperatureOverride = {"late-t", "focal_attention",
                                                              ErrorReason::kBadAttentionOverride,
-                                                             "attention_overrides",
-                                                             /*edits=*/true,
-                                                             OverrideLayerGroup<LayerGroup::kLate>};
+                                                             /*edits=*/true, OverrideLayerGroup<LayerGroup::kLate>};
 
 }  // namespace varifocal

@@ -220,9 +220,9 @@ absl::StatusOr<Json> OverrideWindow(const Json& current, const Json& value, cons
 }  // namespace
 
 const AttentionVariantRow kFocus = {kFocusKey, nullptr, ReadFocus};
-const AttentionOverrideRow kFocusTopKOverride = {"focus-top-k",         kFocusKey, ErrorReason::kBadAttentionOverride,
-                                                 "attention_overrides", true,      OverrideTopK};
-const AttentionOverrideRow kFocusWindowOverride = {"focus-window",        kFocusKey, ErrorReason::kBadAttentionOverride,
-                                                   "attention_overrides", true,      OverrideWindow};
+const AttentionOverrideRow kFocusTopKOverride = {"focus-top-k", kFocusKey, ErrorReason::kBadAttentionOverride, true,
+                                                 OverrideTopK};
+const AttentionOverrideRow kFocusWindowOverride = {"focus-window", kFocusKey, ErrorReason::kBadAttentionOverride, true,
+                                                   OverrideWindow};
 
 }  // namespace varifocal

@@ -86,7 +86,6 @@ absl::StatusOr<Json> OverrideLogN(const Json&, const Json& value, const Attentio
 
 const AttentionVariantRow kLogNConstant = {kLogNKey, "constant", ReadConstant};
 const AttentionVariantRow kLogNLearned = {kLogNKey, "learned", ReadLearned};
-const AttentionOverrideRow kLogNOverride = {
-    "log-n", kLogNKey, ErrorReason::kBadAttentionOverride, "attention_overrides", false, OverrideLogN};
+const AttentionOverrideRow kLogNOverride = {"log-n", kLogNKey, ErrorReason::kBadAttentionOverride, false, OverrideLogN};
 
 }  // namespace varifocal

@@ -42,16 +42,13 @@ absl::StatusOr<RopeConfig> SetTheta(const RopeConfig& current, const Json& value
 
 }  // namespace
 
-const AttentionOverrideRow kYarnOverride = {
-    "yarn",  "rope_scaling",        ErrorReason::kBadAttentionOverride, "attention_overrides", false,
-    nullptr, Scale<RopeKind::kYarn>};
-const AttentionOverrideRow kLinearRopeOverride = {
-    "linear", "rope_scaling",          ErrorReason::kBadAttentionOverride, "attention_overrides", false,
-    nullptr,  Scale<RopeKind::kLinear>};
-const AttentionOverrideRow kDynamicRopeOverride = {
-    "dynamic", "rope_scaling", ErrorReason::kBadAttentionOverride, "attention_overrides",
-    false,     nullptr,        Scale<RopeKind::kDynamic>};
-const AttentionOverrideRow kRopeThetaOverride = {
-    "rope-theta", "rope_theta", ErrorReason::kBadAttentionOverride, "attention_overrides", true, nullptr, SetTheta};
+const AttentionOverrideRow kYarnOverride = {"yarn", "rope_scaling", ErrorReason::kBadAttentionOverride,
+                                            false,  nullptr,        Scale<RopeKind::kYarn>};
+const AttentionOverrideRow kLinearRopeOverride = {"linear", "rope_scaling", ErrorReason::kBadAttentionOverride,
+                                                  false,    nullptr,        Scale<RopeKind::kLinear>};
+const AttentionOverrideRow kDynamicRopeOverride = {"dynamic", "rope_scaling", ErrorReason::kBadAttentionOverride,
+                                                   false,     nullptr,        Scale<RopeKind::kDynamic>};
+const AttentionOverrideRow kRopeThetaOverride = {"rope-theta", "rope_theta", ErrorReason::kBadAttentionOverride,
+                                                 true,         nullptr,      SetTheta};
 
 }  // namespace varifocal

@@ -128,10 +128,10 @@ absl::StatusOr<AttentionSetting> AttentionSetting::With(const AttentionOverrides
       return WithReason(absl::InvalidArgumentError(absl::StrCat(
                             "\"", given.name, "\" is not a run-time attention setting; supported are: ",
                             absl::StrJoin(rows, ", ", [](std::string* out, const auto& r) { out->append(r.name); }))),
-                        ErrorReason::kBadAttentionOverride, {{"field", "attention_overrides"}});
+                        ErrorReason::kBadAttentionOverride, {{"field", "overrides"}});
     }
     const auto fail = [&](absl::Status status) {
-      return WithReason(std::move(status), row->reason, {{"field", row->field}});
+      return WithReason(std::move(status), row->reason, {{"field", "overrides"}});
     };
     const auto [other, is_first] = replaced.emplace(row->config_key, given.name);
     if (!row->edits && !is_first) {

@@ -131,12 +131,11 @@ struct AttentionOverride {
 };
 
 // A row of the table of run-time overrides: replaces the value under `config_key` of the checkpoint's config.json.
-// Errors have the row's reason and request field.
+// Errors have the row's reason and the request field "overrides".
 struct AttentionOverrideRow {
   const char* name;
   const char* config_key;
   ErrorReason reason;
-  const char* field;
   // `current` is null where the checkpoint has none. Several overrides that edit the value of one key may be combined; at
   // most one may replace it.
   bool edits;

@@ -1,0 +1,167 @@
+#include "eval_tasks/overrides.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/status_macros.h"
+#include "eval_tasks/parameters.h"
+
+namespace varifocal {
+namespace {
+
+constexpr size_t kOverrideNameSizeMax = 63;
+
+// In the order in which they are listed to users.
+constexpr OverrideInfo kOverrides[] = {
+    {.name = kFocalTemperature,
+     .kind = OverrideKind::kTemperature,
+     .noun = "temperature",
+     .plural = "temperatures",
+     .layers_flag = "all",
+     .may_be_list = true},
+    {.name = "full-t",
+     .kind = OverrideKind::kTemperature,
+     .noun = "temperature",
+     .plural = "temperatures",
+     .layers = "layers without a window",
+     .layers_flag = "full",
+     .resets_other_layers = true},
+    {.name = "early-t",
+     .kind = OverrideKind::kTemperature,
+     .noun = "temperature",
+     .plural = "temperatures",
+     .layers = "early layers",
+     .layers_flag = "early"},
+    {.name = "middle-t",
+     .kind = OverrideKind::kTemperature,
+     .noun = "temperature",
+     .plural = "temperatures",
+     .layers = "middle layers",
+     .layers_flag = "middle"},
+    {.name = "late-t",
+     .kind = OverrideKind::kTemperature,
+     .noun = "temperature",
+     .plural = "temperatures",
+     .layers = "late layers",
+     .layers_flag = "late"},
+    {.name = "log-n", .kind = OverrideKind::kScores, .noun = "trained length", .plural = "trained lengths"},
+    {.name = "rope-theta", .kind = OverrideKind::kRopeBase, .noun = "RoPE base", .plural = "RoPE bases"},
+    {.name = "yarn", .kind = OverrideKind::kRopeFactor, .noun = "factor of yarn", .plural = "factors of yarn"},
+    {.name = "linear",
+     .kind = OverrideKind::kRopeFactor,
+     .noun = "factor of linear RoPE",
+     .plural = "factors of linear RoPE"},
+    {.name = "dynamic",
+     .kind = OverrideKind::kRopeFactor,
+     .noun = "factor of dynamic RoPE",
+     .plural = "factors of dynamic RoPE"},
+    {.name = "focus-top-k",
+     .kind = OverrideKind::kGroups,
+     .noun = "number of groups",
+     .plural = "numbers of groups",
+     .focus_setting = "top_k"},
+    {.name = "focus-window",
+     .kind = OverrideKind::kGroups,
+     .noun = "window",
+     .plural = "windows",
+     .focus_setting = "window"},
+};
+
+bool MayBeList(absl::string_view name) {
+  const OverrideInfo* info = FindOverride(name);
+  return info != nullptr && info->may_be_list;
+}
+
+bool IsOverrideName(absl::string_view name) {
+  return !name.empty() && name.size() <= kOverrideNameSizeMax && std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-';
+  });
+}
+
+// `shown` is the value in the message.
+absl::Status CheckOverrideValue(absl::string_view name, double value, absl::string_view shown) {
+  const OverrideInfo* info = FindOverride(name);
+  const bool is_temperature = info != nullptr && info->kind == OverrideKind::kTemperature;
+  if (std::isfinite(value) && (value > 0 || !is_temperature)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " is ", shown, "; it must be a finite number", is_temperature ? " above 0" : ""));
+}
+
+}  // namespace
+
+absl::Span<const OverrideInfo> OverrideTable() { return kOverrides; }
+
+const OverrideInfo* FindOverride(absl::string_view name) {
+  for (const OverrideInfo& info : kOverrides) {
+    if (name == info.name) return &info;
+  }
+  return nullptr;
+}
+
+bool OverrideOrder::operator()(const std::string& a, const std::string& b) const {
+  return std::pair(!MayBeList(a), absl::string_view(a)) < std::pair(!MayBeList(b), absl::string_view(b));
+}
+
+absl::StatusOr<std::vector<double>> ParseOverrideValues(absl::string_view name, absl::string_view text) {
+  std::vector<double> values;
+  for (absl::string_view piece : absl::StrSplit(text, ',')) {
+    const double value = ParseNumber(piece).value_or(std::nan(""));
+    RETURN_IF_ERROR(CheckOverrideValue(name, value, absl::StrCat("\"", piece, "\"")));
+    values.push_back(value);
+  }
+  RETURN_IF_ERROR(CheckOverrideCount(name, values));
+  return values;
+}
+
+absl::StatusOr<OverrideMap> ParseOverrides(absl::string_view text) {
+  OverrideMap overrides;
+  for (absl::string_view setting : absl::StrSplit(text, '@')) {
+    const std::pair<std::string, absl::string_view> parts = absl::StrSplit(setting, absl::MaxSplits('=', 1));
+    const auto& [name, values] = parts;
+    if (!IsOverrideName(name) || values.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", setting,
+                       "\" must be a setting and its number, such as t=0.7; the name of a setting has "
+                       "lower-case letters, digits and \"-\""));
+    }
+    if (overrides.contains(name)) return absl::InvalidArgumentError(absl::StrCat(name, " is set twice"));
+    ASSIGN_OR_RETURN(overrides[name], ParseOverrideValues(name, values));
+  }
+  return overrides;
+}
+
+std::string OverridesText(const OverrideMap& overrides) {
+  std::string text;
+  for (const auto& [name, values] : overrides) {
+    absl::StrAppend(&text, "@", name, "=", absl::StrJoin(values, ",", [](std::string* out, double value) {
+      out->append(FormatNumber(value));
+    }));
+  }
+  return text;
+}
+
+absl::Status CheckOverrideCount(absl::string_view name, absl::Span<const double> values) {
+  if (values.size() == 1 || (!values.empty() && MayBeList(name))) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " has ", values.size(), " values; it must have 1", MayBeList(name) ? ", or one a layer" : ""));
+}
+
+absl::Status CheckOverrides(const OverrideMap& overrides) {
+  for (const auto& [name, values] : overrides) {
+    if (!IsOverrideName(name)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "\"", name, "\" is no attention setting: a name has lower-case letters, digits and \"-\", at most ",
+          kOverrideNameSizeMax));
+    }
+    for (const double value : values) RETURN_IF_ERROR(CheckOverrideValue(name, value, absl::StrCat(value)));
+    RETURN_IF_ERROR(CheckOverrideCount(name, values));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace varifocal

@@ -1,0 +1,71 @@
+// Run-time overrides of a model's attention: the settings after its name in "focal@t=0.7@log-n=4096".
+//
+// The table states what all but the model must know of each: the grammar here, the flags of the client and the sweeps of a
+// report read it. What an override computes is the row of the same name in server/model/attention/variants.cc. A name that the
+// table does not have is left to the model, which refuses it.
+//
+// Errors:  INVALID_ARGUMENT with the name, the value and the limit.
+// Threads: the table is immutable.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace varifocal {
+
+enum class OverrideKind {
+  kTemperature,  // divides the scores of its layers; above 0
+  kScores,       // changes them otherwise
+  kRopeFactor,   // of a scaled rotation of positions; 1 is no scaling
+  kRopeBase,     // of the rotation
+  kGroups,       // of learned groups
+};
+
+// A row of the table.
+struct OverrideInfo {
+  const char* name;  // as in NAME@full-t=0.7
+  OverrideKind kind;
+  const char* noun;  // of its value: "temperature", "factor of yarn"
+  const char* plural;
+  const char* layers = "";            // in words, "early layers"; "": all
+  const char* layers_flag = nullptr;  // of a temperature: the value of --focal-layers, "early"
+  bool may_be_list = false;          // one number for all layers or one a layer; applied before settings of some layers
+  bool resets_other_layers = false;  // the temperature of the layers that it does not name becomes 1
+  const char* focus_setting = nullptr;  // of kGroups: the key of "focus_attention" that it replaces
+};
+
+inline bool IsRotation(const OverrideInfo& info) {
+  return info.kind == OverrideKind::kRopeFactor || info.kind == OverrideKind::kRopeBase;
+}
+
+absl::Span<const OverrideInfo> OverrideTable();
+const OverrideInfo* FindOverride(absl::string_view name);  // null when unknown
+
+// A temperature of all layers: --focal-temperatures, and the column focal_temperature_json of results.
+inline constexpr char kFocalTemperature[] = "t";
+
+// Overrides that may be a list first, then by name: the order of names in results, and that of application.
+struct OverrideOrder {
+  bool operator()(const std::string& a, const std::string& b) const;
+};
+using OverrideMap = std::map<std::string, std::vector<double>, OverrideOrder>;
+
+// "t=0.7@log-n=4096", each name once; a list is "t=0.5,0.6".
+absl::StatusOr<OverrideMap> ParseOverrides(absl::string_view text);
+// The inverse of ParseOverrides, each after "@": "@t=0.7@log-n=4096". Numbers are the shortest that read back the same.
+std::string OverridesText(const OverrideMap& overrides);
+// "0.7", or "0.7,1,0.9" where the override may be a list.
+absl::StatusOr<std::vector<double>> ParseOverrideValues(absl::string_view name, absl::string_view text);
+
+// One number, or a list where the override may be one.
+absl::Status CheckOverrideCount(absl::string_view name, absl::Span<const double> values);
+// What ParseOverrides accepts: words as names, finite numbers, temperatures above 0.
+absl::Status CheckOverrides(const OverrideMap& overrides);
+
+}  // namespace varifocal
