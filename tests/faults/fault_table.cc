@@ -204,7 +204,7 @@ const std::vector<FaultRow>& FaultRows() {
       {39,
        "Device against host",
        "stated tolerance",
-       {{"cuda_engine_test", "CudaEngineTest.ResultsAreClose*", true}, {"kernels_test", "*Conformance*"}},
+       {{"cuda_engine_test", "CudaEngineTest.ResultsAreClose*", true}, {"kernels_test", "All/Conformance*"}},
        "emulated device"},
       {40,
        "Soak",
