@@ -48,7 +48,7 @@ class QueryVerbTest : public testing::Test {
         db::Outcome outcome = i == 15 && cell.cell.variant == "focal" ? db::FakeFailure(cell, job, execution, i)
                                                                       : db::FakeOutcome(cell, job, execution, i);
         outcome.sample.evidence_json = absl::StrCat("[{\"token_begin\":", 60 * i, "}]");
-        if (i == 3) outcome.generation.answer = " ";
+        if (i == 3) outcome.generation.answer = "";
         ASSERT_TRUE(writer->RecordSample(outcome).ok());
       }
     }

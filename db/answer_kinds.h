@@ -17,16 +17,21 @@ struct AnswerKind {
   int64_t AnswerCounts::*count;
   const char* name;     // "3 empty"
   const char* answers;  // "rests on empty answers"
+  const char* meaning;  // a noun phrase, without a capital letter and a period
   // The headline names it where the outcome without it is another one and the shares of the two sides differ by so much:
   // a limit on new tokens that ends nearly every answer of both sides explains no difference.
   double imbalance_min;
 };
 
 inline constexpr AnswerKind kAnswerKinds[] = {
-    {kEmptyAnswer, &AnswerCounts::empty_count, "empty", "empty answers", 0},
-    {kRefusedAnswer, &AnswerCounts::refused_count, "refused", "refusals", 0},
-    {kCutAnswer, &AnswerCounts::cut_count, "cut", "cut answers", 0.1},
-    {kTruncatedPrompt, &AnswerCounts::truncated_count, "truncated", "truncated prompts", 0.1},
+    {kEmptyAnswer, &AnswerCounts::empty_count, "empty", "empty answers", "answers of nothing but white space", 0},
+    {kRefusedAnswer, &AnswerCounts::refused_count, "refused", "refusals",
+     "wrong answers that begin like a refusal (\u201CI cannot\u201D, \u201Cnot mentioned\u201D, ..)", 0},
+    {kCutAnswer, &AnswerCounts::cut_count, "cut", "cut answers", "answers that the limit on new tokens ended", 0.1},
+    {kTruncatedPrompt, &AnswerCounts::truncated_count, "truncated", "truncated prompts",
+     "prompts that the task truncated to the context length; what was cut may have been needed", 0.1},
 };
+
+inline constexpr char kSeveralKinds[] = "several";  // the name of kinds that explain an outcome together
 
 }  // namespace varifocal::db

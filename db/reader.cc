@@ -82,7 +82,7 @@ constexpr char kSelectAnswers[] =
 constexpr char kSelectForCounts[] =
     "SELECT variants.name, cells.task, cells.context_length, generations.error_code IS NULL,"
     " generations.error_code IS NULL AND generations.log_likelihoods_json IS NULL"
-    " AND trim(coalesce(generations.answer, ''), ' ' || char(9) || char(10) || char(13)) = '',"
+    " AND coalesce(generations.answer, '') = '',"  // answers are stored without white space at the ends
     " CASE WHEN generations.error_code IS NULL AND generations.log_likelihoods_json IS NULL"
     " AND coalesce(scores.value <> task_metrics.best_value, TRUE)"
     " THEN substr(ltrim(generations.answer, char(9, 10, 11, 12, 13, 32)), 1, 40) END,"

@@ -60,10 +60,10 @@ struct AnswerCounts {
   std::string variant, task;
   int64_t context_length = 0;
   int64_t answered_count = 0;
-  int64_t failed_count = 0;        // not included in the counts below
-  int64_t empty_count = 0;         // generated answers that are empty or white space
-  int64_t refused_count = 0;       // generated answers that begin like a refusal (db/refusal.h)
-  int64_t cut_count = 0;           // ended by the limit on new tokens
+  int64_t failed_count = 0;   // not included in the counts below
+  int64_t empty_count = 0;    // generated answers that are empty: answers are stored without white space at the ends
+  int64_t refused_count = 0;  // generated answers that begin like a refusal (db/refusal.h)
+  int64_t cut_count = 0;      // ended by the limit on new tokens
   int64_t extrapolated_count = 0;  // prompt and answer longer than the model was trained with
   int64_t truncated_count = 0;     // the task truncated the prompt to the context length
 };

@@ -102,7 +102,7 @@ std::vector<AnswersBehind> KindsBehind(const stats::Inference& row, const std::v
   if (!behind.empty() || names.size() < 2 || !row.RestsOn(together)) return behind;
   const std::string last = names.back();
   names.pop_back();
-  behind.push_back({together, kSeveralKinds, absl::StrCat(absl::StrJoin(names, ", "), " or ", last)});
+  behind.push_back({together, db::kSeveralKinds, absl::StrCat(absl::StrJoin(names, ", "), " or ", last)});
   return behind;
 }
 

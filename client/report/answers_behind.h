@@ -15,8 +15,6 @@
 
 namespace varifocal::report {
 
-inline constexpr char kSeveralKinds[] = "several";  // the name of kinds that explain an outcome together
-
 // The answers of a row at one of its lengths.
 struct AnswerSides {
   db::AnswerCounts baseline, candidate;
@@ -33,7 +31,7 @@ std::vector<AnswerSides> SidesOf(const stats::LengthContrast& row, const AnswerT
 
 struct AnswersBehind {
   uint32_t marks = 0;
-  std::string name;     // "empty"; kSeveralKinds
+  std::string name;     // "empty"; db::kSeveralKinds
   std::string answers;  // "empty answers", "empty answers, refusals or cut answers"
 };
 std::vector<AnswersBehind> KindsBehind(const stats::Inference& row, const std::vector<AnswerSides>& sides);

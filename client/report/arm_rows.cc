@@ -129,7 +129,7 @@ std::vector<std::string> ArmLabels(const stats::ArmComparison& comparison, const
         absl::StrCat(CountLabel(row.value_count), " of ", CountLabel(row.counts.planned_count), " questions so far"));
   }
   if (row.counts.failed_count > 0) labels.push_back(absl::StrCat(CountLabel(row.counts.failed_count), " failed"));
-  if (row.do_failures_decide) labels.push_back("failures decide");
+  if (row.failures_decide) labels.push_back("failures decide");
   if (row.is_fragile) labels.push_back("fragile");
   return labels;
 }

@@ -62,7 +62,7 @@ struct Cells {
   }
 };
 
-Cells MakeCells(const ReportData& data, const CandidateComparison& versus, const stats::Comparison& row) {
+Cells MakeCells(const ReportData& data, const CandidateComparison& comparison, const stats::Comparison& row) {
   const double scale = IsShare(data.metric(row.task, row.metric)) ? 100 : 1;
   const int decimals = scale == 100 ? 1 : 3;
   auto range = [&](const std::optional<stats::Interval>& interval) {
@@ -84,32 +84,32 @@ Cells MakeCells(const ReportData& data, const CandidateComparison& versus, const
   cells.candidate_range = range(row.candidate_interval);
   cells.baseline_note = CountsNote(data.answers.Of(row.baseline, row.task, row.context_length));
   cells.candidate_note = CountsNote(data.answers.Of(row.candidate, row.task, row.context_length));
-  cells.labels = RowLabels(row, ContextOf(data, versus));
+  cells.labels = RowLabels(row, ContextOf(data, comparison));
   cells.design_note = DesignNote(row);
   return cells;
 }
 
 template <typename Use>
 void ForEachRow(const ReportData& data, Use use) {
-  for (const CandidateComparison& versus : data.versus) {
-    for (const stats::Comparison& row : versus.report.comparisons) use(versus, row);
+  for (const CandidateComparison& comparison : data.comparisons) {
+    for (const stats::Comparison& row : comparison.report.comparisons) use(comparison, row);
   }
 }
 
 template <typename Use>
 void ForEachSuiteRow(const ReportData& data, Use use) {
-  for (const CandidateComparison& versus : data.versus) {
-    for (const stats::SuiteComparison& row : versus.report.suite) use(versus, row);
+  for (const CandidateComparison& comparison : data.comparisons) {
+    for (const stats::SuiteComparison& row : comparison.report.suite) use(comparison, row);
   }
 }
 
-// Use(versus, row, scale, decimals)
+// Use(comparison, row, scale, decimals)
 template <typename Use>
 void ForEachContrast(const ReportData& data, Use use) {
-  for (const CandidateComparison& versus : data.versus) {
-    for (const stats::LengthContrast& row : versus.report.contrasts) {
+  for (const CandidateComparison& comparison : data.comparisons) {
+    for (const stats::LengthContrast& row : comparison.report.contrasts) {
       const bool is_share = row.task.empty() || IsShare(data.metric(row.task, row.metric));
-      use(versus, row, is_share ? 100 : 1, is_share ? 1 : 3);
+      use(comparison, row, is_share ? 100 : 1, is_share ? 1 : 3);
     }
   }
 }
@@ -121,17 +121,17 @@ std::string LengthsWithKind(const ReportData& data, const stats::LengthContrast&
 
 std::vector<Json> AllRows(const ReportData& data) {
   std::vector<Json> rows;
-  for (const CandidateComparison& versus : data.versus) {
-    const ResultContext context = ContextOf(data, versus);
-    for (const auto& row : versus.report.comparisons) rows.push_back(ResultJson(row, context));
-    for (const auto& row : versus.report.suite) rows.push_back(ResultJson(row, context));
-    for (const auto& row : versus.report.contrasts) rows.push_back(ResultJson(row, context));
+  for (const CandidateComparison& comparison : data.comparisons) {
+    const ResultContext context = ContextOf(data, comparison);
+    for (const auto& row : comparison.report.comparisons) rows.push_back(ResultJson(row, context));
+    for (const auto& row : comparison.report.suite) rows.push_back(ResultJson(row, context));
+    for (const auto& row : comparison.report.contrasts) rows.push_back(ResultJson(row, context));
   }
   for (const std::vector<stats::Choice>& choices : data.choices) {
     for (const stats::Choice& choice : choices) {
-      for (const CandidateComparison& versus : data.versus) {
-        if (!choice.is_baseline && versus.candidate != choice.confirmation.candidate) continue;
-        rows.push_back(ResultJson(choice, ContextOf(data, versus)));
+      for (const CandidateComparison& comparison : data.comparisons) {
+        if (!choice.is_baseline && comparison.candidate != choice.confirmation.candidate) continue;
+        rows.push_back(ResultJson(choice, ContextOf(data, comparison)));
         break;
       }
     }
@@ -171,9 +171,9 @@ std::string SideFlags(const std::string& baseline, const std::string& baseline_n
 }
 
 // The note of all finished rows, if they have the same one: it is then shown once.
-std::string CommonDesignNote(const CandidateComparison& versus, bool of_primary_metrics) {
+std::string CommonDesignNote(const CandidateComparison& comparison, bool of_primary_metrics) {
   std::set<std::string> notes;
-  for (const stats::Comparison& row : versus.report.comparisons) {
+  for (const stats::Comparison& row : comparison.report.comparisons) {
     if (row.is_primary_metric == of_primary_metrics && !row.is_unfinished) notes.insert(DesignNote(row));
   }
   return notes.size() == 1 ? *notes.begin() : "";
@@ -185,9 +185,9 @@ std::string SourceNote(const ReportData& data) {
   return note;
 }
 
-std::vector<std::string> SuiteLabels(const ReportData& data, const CandidateComparison& versus,
+std::vector<std::string> SuiteLabels(const ReportData& data, const CandidateComparison& comparison,
                                      const stats::SuiteComparison& row) {
-  std::vector<std::string> labels = RowLabels(row, ContextOf(data, versus));
+  std::vector<std::string> labels = RowLabels(row, ContextOf(data, comparison));
   if (const std::string note = DesignNote(row); !note.empty()) labels.push_back(note);
   return labels;
 }
@@ -209,13 +209,13 @@ struct CandidateRows {
   std::vector<std::string> outcomes;
 };
 
-CandidateRows RowsOfCandidate(const ReportData& data, const CandidateComparison& versus, bool of_primary_metrics) {
+CandidateRows RowsOfCandidate(const ReportData& data, const CandidateComparison& comparison, bool of_primary_metrics) {
   CandidateRows rows;
-  rows.note = CommonDesignNote(versus, of_primary_metrics);
+  rows.note = CommonDesignNote(comparison, of_primary_metrics);
   std::string group_before;
-  for (const stats::Comparison& row : versus.report.comparisons) {
+  for (const stats::Comparison& row : comparison.report.comparisons) {
     if (row.is_primary_metric != of_primary_metrics) continue;
-    const Cells cells = MakeCells(data, versus, row);
+    const Cells cells = MakeCells(data, comparison, row);
     const std::string group = absl::StrCat(row.task, "/", row.metric);
     const bool is_note_shared = !rows.note.empty() && !row.is_unfinished;
     rows.outcomes.push_back(cells.inferred.outcome);
@@ -250,9 +250,9 @@ std::string TestingNote(const ReportData& data) {
   int64_t suite = 0, primary = 0, secondary = 0;
   uint64_t seed = 0;
   bool has_margin = false;
-  for (const CandidateComparison& versus : data.versus) {
-    for (const stats::SuiteComparison& row : versus.report.suite) suite = row.test_count;
-    for (const stats::Comparison& row : versus.report.comparisons) {
+  for (const CandidateComparison& comparison : data.comparisons) {
+    for (const stats::SuiteComparison& row : comparison.report.suite) suite = row.test_count;
+    for (const stats::Comparison& row : comparison.report.comparisons) {
       (row.is_primary_metric ? primary : secondary) = row.test_count;
       has_margin |= row.margin.has_value();
       seed = std::max(seed, row.sign_flip.seed);
@@ -290,12 +290,12 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
       InferenceHeads(data.confidence, "Difference"),
       "<th class=\"n minor\">Gains<small>losses</small></th></tr></thead><tbody>\n");
   constexpr char kTail[] = "</tbody></table></div>\n";
-  const bool is_folded = data.versus.size() > kOpenCandidateCountMax;
+  const bool is_folded = data.comparisons.size() > kOpenCandidateCountMax;
   std::string out;
-  for (const CandidateComparison& versus : data.versus) {
-    const CandidateRows rows = RowsOfCandidate(data, versus, of_primary_metrics);
+  for (const CandidateComparison& comparison : data.comparisons) {
+    const CandidateRows rows = RowsOfCandidate(data, comparison, of_primary_metrics);
     if (rows.html.empty()) continue;
-    const std::string title = absl::StrCat(EscapeHtml(versus.candidate), " against ", EscapeHtml(data.baseline));
+    const std::string title = absl::StrCat(EscapeHtml(comparison.candidate), " against ", EscapeHtml(data.baseline));
     if (is_folded) {
       absl::StrAppend(&out, "<details><summary>", title, " <span class=\"outcome-word\">", OutcomeCounts(rows.outcomes),
                       "</span></summary>\n",
@@ -316,10 +316,10 @@ std::string SuiteTableHtml(const ReportData& data, bool of_swept) {
       "<th class=\"n minor\">Questions<small>tasks, clusters</small></th><th class=\"n mean\">",
       EscapeHtml(data.baseline), ", %</th><th class=\"n mean\">Candidate, %</th>", RelativeHead(data),
       InferenceHeads(data.confidence, "Difference"), "</tr></thead><tbody>\n");
-  ForEachSuiteRow(data, [&](const CandidateComparison& versus, const stats::SuiteComparison& row) {
+  ForEachSuiteRow(data, [&](const CandidateComparison& comparison, const stats::SuiteComparison& row) {
     if ((data.swept.count(row.candidate) > 0) != of_swept) return;
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", data.Length("", row.context_length),
-                    Flags(SuiteLabels(data, versus, row)),
+                    Flags(SuiteLabels(data, comparison, row)),
                     SideFlags(row.baseline, CountsNote(data.answers.Of(row.baseline, "", row.context_length)),
                               row.candidate, CountsNote(data.answers.Of(row.candidate, "", row.context_length))),
                     "</td><td class=\"n minor\">", CountLabel(row.sample_count), "<small>", TasksLabel(row), ", ",
@@ -359,7 +359,7 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                    " | Candidate mean | Relative gain | Difference", tail,
                    "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | --- | ---: | "
                    "---: | ---: | --- | ---: | --- |\n");
-  ForEachSuiteRow(data, [&](const CandidateComparison& versus, const stats::SuiteComparison& row) {
+  ForEachSuiteRow(data, [&](const CandidateComparison& comparison, const stats::SuiteComparison& row) {
     const InferenceCells cells = MakeInferenceCells(row, 100, 1);
     absl::StrAppend(&out, "| mean over ", TasksWords(row), " | points | ", data.Length("", row.context_length), " | ",
                     EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.sample_count), " | ", cells.clusters,
@@ -368,14 +368,14 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                     inferred(cells));
     absl::StrAppend(&out,
                     EscapeMarkdownCell(absl::StrJoin(
-                        WithSides(SuiteLabels(data, versus, row), row.baseline,
+                        WithSides(SuiteLabels(data, comparison, row), row.baseline,
                                   CountsNote(data.answers.Of(row.baseline, "", row.context_length)), row.candidate,
                                   CountsNote(data.answers.Of(row.candidate, "", row.context_length))),
                         ", ")),
                     " |\n");
   });
-  ForEachRow(data, [&](const CandidateComparison& versus, const stats::Comparison& row) {
-    const Cells cells = MakeCells(data, versus, row);
+  ForEachRow(data, [&](const CandidateComparison& comparison, const stats::Comparison& row) {
+    const Cells cells = MakeCells(data, comparison, row);
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(cells.task), " | ", EscapeMarkdownCell(cells.metric), " | ",
                     cells.length, " | ", EscapeMarkdownCell(cells.candidate), " | ", CountLabel(row.sample_count),
                     " | ", cells.inferred.clusters, " | ", cells.failed, " | ", cells.baseline_mean, " | ",
@@ -394,13 +394,13 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
   });
   std::string contrasts;
   ForEachContrast(
-      data, [&](const CandidateComparison& versus, const stats::LengthContrast& row, double scale, int decimals) {
+      data, [&](const CandidateComparison& comparison, const stats::LengthContrast& row, double scale, int decimals) {
         absl::StrAppend(&contrasts, "| ", row.task.empty() ? "mean over tasks" : EscapeMarkdownCell(row.task), " | ",
                         LengthsWithKind(data, row), " | ", EscapeMarkdownCell(row.candidate), " | ",
                         CountLabel(row.question_count), " | ", Signed(row.short_difference * scale, decimals), " | ",
                         Signed(row.long_difference * scale, decimals), " | ",
                         inferred(MakeInferenceCells(row, scale, decimals)),
-                        EscapeMarkdownCell(absl::StrJoin(ContrastNotes(data, versus, row), ", ")), " |\n");
+                        EscapeMarkdownCell(absl::StrJoin(ContrastNotes(data, comparison, row), ", ")), " |\n");
       });
   if (!contrasts.empty()) {
     absl::StrAppend(&out, "\n| Task | Lengths | Candidate | n | At short | At long | Change", tail,
@@ -436,9 +436,9 @@ std::string ComparisonTableLatex(const ReportData& data) {
                     inferred(MakeInferenceCells(row, 100, 1)));
   });
   if (has_suite) out += "\\midrule\n";
-  ForEachRow(data, [&](const CandidateComparison& versus, const stats::Comparison& row) {
+  ForEachRow(data, [&](const CandidateComparison& comparison, const stats::Comparison& row) {
     if (!row.is_primary_metric) return;
-    const Cells cells = MakeCells(data, versus, row);
+    const Cells cells = MakeCells(data, comparison, row);
     absl::StrAppend(&out, EscapeLatex(cells.task), " & ", EscapeLatex(cells.candidate), " & ", cells.length, " & ",
                     CountLabel(row.sample_count), " & ", EscapeLatex(cells.baseline_mean), " & ",
                     EscapeLatex(cells.candidate_mean), " & ", inferred(cells.inferred));

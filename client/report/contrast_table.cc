@@ -13,14 +13,14 @@ namespace {
 // Rows of changes or of slopes over the lengths, the mean over tasks of a candidate first.
 std::string ContrastRows(const ReportData& data, stats::LengthContrast::Kind kind, bool of_means, bool of_tasks) {
   std::string rows;
-  for (const CandidateComparison& versus : data.versus) {
+  for (const CandidateComparison& comparison : data.comparisons) {
     bool is_first = true;
     const auto add = [&](const stats::LengthContrast& row) {
       const bool is_share = row.task.empty() || IsShare(data.metric(row.task, row.metric));
       const double scale = is_share ? 100 : 1;
       const int decimals = is_share ? 1 : 3;
       std::string flags;
-      for (const std::string& note : ContrastNotes(data, versus, row))
+      for (const std::string& note : ContrastNotes(data, comparison, row))
         absl::StrAppend(&flags, "<small class=\"flag\">", EscapeHtml(note), "</small>");
       absl::StrAppend(
           &rows, "<tr", is_first ? " class=\"first\"" : "", "><td>", is_first ? EscapeHtml(row.candidate) : "",
@@ -32,7 +32,7 @@ std::string ContrastRows(const ReportData& data, stats::LengthContrast::Kind kin
       is_first = false;
     };
     for (const bool is_mean : {true, false}) {
-      for (const stats::LengthContrast& row : versus.report.contrasts) {
+      for (const stats::LengthContrast& row : comparison.report.contrasts) {
         if (row.kind == kind && row.task.empty() == is_mean && (is_mean ? of_means : of_tasks)) add(row);
       }
     }
@@ -78,11 +78,12 @@ std::vector<std::pair<int64_t, const stats::Inference*>> UnsteadyRows(const stat
   return rows;
 }
 
-std::string SteadyNote(const ReportData& data, const CandidateComparison& versus, const stats::LengthContrast& row) {
+std::string SteadyNote(const ReportData& data, const CandidateComparison& comparison,
+                       const stats::LengthContrast& row) {
   constexpr size_t kNamedCountMax = 2;
   const bool is_share = row.task.empty() || IsShare(data.metric(row.task, row.metric));
   std::vector<std::string> parts;
-  for (const auto& [length, between] : UnsteadyRows(versus.report, row)) {
+  for (const auto& [length, between] : UnsteadyRows(comparison.report, row)) {
     parts.push_back(absl::StrCat("at ", data.Length(row.task, length), " the difference is ",
                                  Signed(between->difference * (is_share ? 100 : 1), is_share ? 1 : 3), " (",
                                  OutcomeLabel(*between), ")"));
@@ -90,17 +91,17 @@ std::string SteadyNote(const ReportData& data, const CandidateComparison& versus
   return parts.empty() ? "" : absl::StrCat("not steadily: ", ShortList(parts, kNamedCountMax));
 }
 
-std::vector<std::string> ContrastNotes(const ReportData& data, const CandidateComparison& versus,
+std::vector<std::string> ContrastNotes(const ReportData& data, const CandidateComparison& comparison,
                                        const stats::LengthContrast& row) {
-  std::vector<std::string> notes = RowLabels(row, ContextOf(data, versus));
-  if (std::string note = SteadyNote(data, versus, row); !note.empty()) notes.push_back(std::move(note));
+  std::vector<std::string> notes = RowLabels(row, ContextOf(data, comparison));
+  if (std::string note = SteadyNote(data, comparison, row); !note.empty()) notes.push_back(std::move(note));
   return notes;
 }
 
 std::string ContrastTableHtml(const ReportData& data) {
   using Kind = stats::LengthContrast::Kind;
   const bool has_means = !ContrastRows(data, Kind::kChange, /*of_means=*/true, /*of_tasks=*/false).empty();
-  const bool is_folded = has_means && data.versus.size() > kOpenCandidateCountMax;
+  const bool is_folded = has_means && data.comparisons.size() > kOpenCandidateCountMax;
   std::string out = ContrastTable(data, "Change", ContrastRows(data, Kind::kChange, true, !is_folded));
   if (is_folded) {
     out += Folded("Change of each task", ContrastTable(data, "Change", ContrastRows(data, Kind::kChange, false, true)));

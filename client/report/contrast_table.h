@@ -21,9 +21,9 @@ std::vector<std::pair<int64_t, const stats::Inference*>> UnsteadyRows(const stat
                                                                       const stats::LengthContrast& row);
 
 // "not steadily: at 4K the difference is −6.7 (worse)"; "" without such rows.
-std::string SteadyNote(const ReportData& data, const CandidateComparison& versus, const stats::LengthContrast& row);
+std::string SteadyNote(const ReportData& data, const CandidateComparison& comparison, const stats::LengthContrast& row);
 // The row's labels and that note.
-std::vector<std::string> ContrastNotes(const ReportData& data, const CandidateComparison& versus,
+std::vector<std::string> ContrastNotes(const ReportData& data, const CandidateComparison& comparison,
                                        const stats::LengthContrast& row);
 
 }  // namespace varifocal::report

@@ -94,7 +94,7 @@ std::string EffectiveLengthRange(const stats::EffectiveLength& row, const stats:
 std::string EffectiveLengthHtml(const ReportData& data) {
   const std::vector<Line> lines = Lines(data);
   const bool has_means = std::any_of(lines.begin(), lines.end(), [](const Line& line) { return line.is_mean; });
-  const bool is_folded = has_means && data.versus.size() > kOpenCandidateCountMax;
+  const bool is_folded = has_means && data.comparisons.size() > kOpenCandidateCountMax;
   int64_t unfinished_count = 0;
   for (const Line& line : lines) unfinished_count += line.is_unfinished;
   std::string out = Table(data, lines, [&](const Line& line) { return line.is_mean || !is_folded; });

@@ -158,12 +158,12 @@ Figure SuiteDifferenceFigure(const ReportData& data) {
   figure.has_zero_line = true;
   figure.title = absl::StrCat("Difference to ", data.baseline, ", mean over tasks");
   figure.y_label = "points";
-  for (const CandidateComparison& versus : data.versus) {
-    if (data.swept.count(versus.candidate) > 0) continue;
-    Series series{versus.candidate, ColorIndex(data, versus.candidate), {}};
-    for (const stats::SuiteComparison& row : versus.report.suite) {
+  for (const CandidateComparison& comparison : data.comparisons) {
+    if (data.swept.count(comparison.candidate) > 0) continue;
+    Series series{comparison.candidate, ColorIndex(data, comparison.candidate), {}};
+    for (const stats::SuiteComparison& row : comparison.report.suite) {
       series.points.push_back(DifferencePoint(data, series.label, "", row.context_length, row, 100,
-                                              data.answers.IsExtrapolated(versus.candidate, "", row.context_length),
+                                              data.answers.IsExtrapolated(comparison.candidate, "", row.context_length),
                                               row.is_incomplete));
     }
     if (!series.points.empty()) figure.series.push_back(std::move(series));
@@ -229,14 +229,14 @@ std::vector<Figure> DifferenceFigures(const ReportData& data) {
     figure.has_zero_line = true;
     figure.title = task;
     figure.y_label = absl::StrCat(metric->metric, scale == 100 ? ", points" : "");
-    for (const CandidateComparison& versus : data.versus) {
-      if (data.swept.count(versus.candidate) > 0) continue;
-      Series series{versus.candidate, ColorIndex(data, versus.candidate), {}};
-      for (const stats::Comparison& row : versus.report.comparisons) {
+    for (const CandidateComparison& comparison : data.comparisons) {
+      if (data.swept.count(comparison.candidate) > 0) continue;
+      Series series{comparison.candidate, ColorIndex(data, comparison.candidate), {}};
+      for (const stats::Comparison& row : comparison.report.comparisons) {
         if (row.task != task || !row.is_primary_metric) continue;
-        series.points.push_back(DifferencePoint(data, series.label, task, row.context_length, row, scale,
-                                                data.answers.IsExtrapolated(versus.candidate, task, row.context_length),
-                                                row.is_incomplete));
+        series.points.push_back(DifferencePoint(
+            data, series.label, task, row.context_length, row, scale,
+            data.answers.IsExtrapolated(comparison.candidate, task, row.context_length), row.is_incomplete));
       }
       if (!series.points.empty()) figure.series.push_back(std::move(series));
     }

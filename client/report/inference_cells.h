@@ -17,7 +17,7 @@ struct InferenceCells {
 };
 InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int decimals);
 
-// "95 % interval +0.9 to +7.4, p = 0.002 adjusted for 8 tests". Where the interval leaves out zero and the adjusted p does
+// "95 % interval +0.9 to +7.4, p = 0.002 adjusted for 8 tests". Where the interval excludes zero and the adjusted p does
 // not reach the level, both p are given: the interval is of this test alone.
 std::string IntervalAndP(const stats::Inference& row, double scale, int decimals, double confidence);
 // The p of such a sentence, without the number of tests: "p = 0.002", "p = 0.017 of this test alone, p = 0.086 adjusted".

@@ -19,6 +19,8 @@
 #include "client/report/template.h"
 #include "client/report/text_format.h"
 #include "client/report/verdict.h"
+#include "db/answer_kinds.h"
+#include "db/stats/labels.h"
 
 namespace varifocal {
 
@@ -102,43 +104,15 @@ std::string WideChart(const Figure& figure, const std::string& id, const std::st
 }
 
 std::string HowToRead(const ReportData& data) {
-  const std::string baseline = EscapeHtml(data.baseline);
-  const bool has_arms = !data.arms.table.arms().arms.empty();
-  return absl::StrCat(
-      "<ul class=\"reading\">\n<li><b>A difference</b> is candidate minus ", baseline,
-      " on the same questions, in points: from 60\u00A0% to 72.5\u00A0% is +12.5. Better is up.</li>\n"
-      "<li><b>An interval</b> contains the true values that are compatible with the data. It is of one "
-      "test alone and excludes zero exactly when the unadjusted p is below 0.05; the outcome is by p adjusted, so that "
-      "an undecided difference may have an interval without zero. Where fewer than three contexts differ from the rest "
-      "it is widened by the spread seen at other lengths.</li>\n"
-      "<li><b>A cluster</b> is a set of questions that share one context. Their answers are not independent, so "
-      "clusters, not questions, are the unit of analysis.</li>\n"
-      "<li><b>p</b> is the probability of a difference at least this large when there is none (t test over clusters). "
-      "<b>Sign flips</b> is the same by random signs of the clusters: a check with weaker assumptions. Where one is "
-      "below 0.05 and the other is not, the row is <b>fragile</b>. <b>p adjusted</b> corrects for the number of "
-      "differences tested (",
-      EscapeHtml(AdjustmentLabel(data)),
-      "); the outcome is decided by it.</li>\n"
-      "<li><b>Outcome</b> is better, worse, equivalent (the difference is within the margin, by two one-sided tests, "
-      "and so is its interval) or undecided. A better or worse difference whose interval is within the margin is so by less "
-      "than the margin. Undecided does not mean equal. <b>Detectable</b> is the smallest true difference that is found "
-      "with 80 % power with this many clusters, at the adjusted level; <b>none</b>: not even the largest possible "
-      "one. <b>few_differ</b>: fewer than three contexts differ from the rest, too few to estimate a variance "
-      "from: better or worse needs sign flips that agree.</li>\n"
-      "<li><b>A failed answer</b> counts as the worst value, never as missing, so that failures cannot improve a "
-      "score; a metric without a worst value leaves it out. Where the outcome would be another one, or none, without "
-      "the questions that failed on a side, <b>failures decide</b> and there is no outcome. <b>Incomplete</b>: "
-      "answers failed or are missing. "
-      "<b>Extrapolated</b> lengths exceed those of training.</li>\n"
-      "<li><b>Counts</b>: <b>empty</b> answers are nothing but white space, <b>refused</b> ones are wrong and begin "
-      "like a refusal, <b>cut</b> ones were ended by the limit on new tokens; <b>truncated</b> are prompts that the task "
-      "cut to the context length. Where the outcome is another one without the questions that have such an answer, the "
-      "difference rests on them.</li>\n"
-      "<li><b>A hollow point</b> is incomplete, or has too few contexts",
-      has_arms ? " or training seeds" : "",
-      " for its interval; all others "
-      "are filled. Lines to incomplete points are dashed. A difference whose bar crosses the zero line is not "
-      "distinguished from zero.</li>\n</ul>\n");
+  Json labels = Json::array(), kinds = Json::array();
+  for (const stats::Label& label : stats::LabelTable())
+    labels.push_back({{"word", label.word}, {"sentence", label.sentence}});
+  for (const db::AnswerKind& kind : db::kAnswerKinds) kinds.push_back({{"name", kind.name}, {"meaning", kind.meaning}});
+  return FillTemplate("reading.html", {{"baseline", data.baseline},
+                                       {"adjustment", AdjustmentLabel(data)},
+                                       {"labels", std::move(labels)},
+                                       {"kinds", std::move(kinds)},
+                                       {"has_arms", !data.arms.table.arms().arms.empty()}});
 }
 
 }  // namespace
@@ -181,7 +155,7 @@ std::string ReportPage(const ReportData& data) {
                     "</details>\n<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
   }
   // Of a sweep's variants the baseline alone would be left, which every drawing of the sweep has.
-  const bool is_all_swept = !data.versus.empty() && data.swept.size() == data.versus.size();
+  const bool is_all_swept = !data.comparisons.empty() && data.swept.size() == data.comparisons.size();
   const std::string scores =
       is_all_swept ? ""
                    : ChartGrid(ScoreFigures(data), "score", data.baseline,
@@ -217,7 +191,7 @@ std::string ReportPage(const ReportData& data) {
   add("suite", "Over all tasks", std::move(overview));
   add("sweep", noun == "temperature" ? "Temperature sweep" : "Sweep of run-time settings", std::move(sweep));
   add("scores", "Score by context length", scores);
-  add("score-table", "Every score", data.versus.empty() ? ScoreTableHtml(data) : "");
+  add("score-table", "Every score", data.comparisons.empty() ? ScoreTableHtml(data) : "");
   add("differences", "Difference by context length", differences);
   add("table", "Every comparison", std::move(table));
   add("growth", "Does the difference grow with the context?", std::move(growth));

@@ -58,7 +58,7 @@ std::string MarksOf(const stats::SuiteComparison& row, const ReportData& data, M
   if (row.IsWithinMargin()) marks.push_back(3);
   if (row.is_fragile) marks.push_back(4);
   if (row.is_unfinished) marks.push_back(5);
-  if (row.do_failures_decide) marks.push_back(6);
+  if (row.failures_decide) marks.push_back(6);
   if (!row.is_unfinished && !row.can_infer) marks.push_back(7);
   const std::vector<AnswersBehind> behind = KindsBehind(row, SidesOf(row, data.answers, data.tested));
   if (!behind.empty()) marks.push_back(8);
@@ -71,9 +71,9 @@ std::string MarksOf(const stats::SuiteComparison& row, const ReportData& data, M
 
 std::vector<PaperRow> SuiteRows(const ReportData& data, MarksUsed& used, bool& baselines_differ) {
   std::vector<PaperRow> rows = {{data.baseline, {}, {}}};
-  for (const CandidateComparison& versus : data.versus) {
-    PaperRow row{versus.candidate, {}, {}};
-    for (const stats::SuiteComparison& cell : versus.report.suite) {
+  for (const CandidateComparison& comparison : data.comparisons) {
+    PaperRow row{comparison.candidate, {}, {}};
+    for (const stats::SuiteComparison& cell : comparison.report.suite) {
       const std::string baseline = EscapeLatex(Unsigned(cell.baseline_mean * 100, 1));
       const auto [known, is_new] = rows.front().values.emplace(cell.context_length, baseline);
       baselines_differ |= !is_new && known->second != baseline;
@@ -125,8 +125,8 @@ std::string LatexLine(const std::string& label, const std::map<int64_t, std::str
 // "2 of 5 tasks at 1K, 1 of 5 tasks at 2K": of the unfinished cells.
 std::string FinishedTasks(const ReportData& data) {
   std::vector<std::string> parts;
-  for (const CandidateComparison& versus : data.versus) {
-    for (const stats::SuiteComparison& row : versus.report.suite) {
+  for (const CandidateComparison& comparison : data.comparisons) {
+    for (const stats::SuiteComparison& row : comparison.report.suite) {
       if (!row.is_unfinished) continue;
       std::string part = absl::StrCat(row.finished_task_count, " of ", row.planned_task_count, " tasks at ",
                                       data.Length("", row.context_length));
@@ -142,9 +142,9 @@ std::string PaperTableLatex(const ReportData& data) {
   MarksUsed used;
   bool baselines_differ = false, has_suite = false, is_max_t = false, is_found_alone = false;
   int64_t test_count = 0;
-  for (const CandidateComparison& versus : data.versus) {
-    has_suite |= !versus.report.suite.empty();
-    for (const stats::SuiteComparison& row : versus.report.suite) {
+  for (const CandidateComparison& comparison : data.comparisons) {
+    has_suite |= !comparison.report.suite.empty();
+    for (const stats::SuiteComparison& row : comparison.report.suite) {
       test_count = row.test_count;
       is_max_t |= row.is_max_t;
       is_found_alone |= row.IsFoundAlone(1 - data.confidence);
@@ -168,8 +168,8 @@ std::string PaperTableLatex(const ReportData& data) {
     for (size_t mark : used.marks)
       meanings.push_back(absl::StrCat("$", kMarks[mark].latex, "$ ", kMarks[mark].meaning));
     std::map<int64_t, int64_t> tasks_at;  // by length: prompts of some tasks may not reach it
-    for (const CandidateComparison& versus : data.versus) {
-      for (const stats::SuiteComparison& row : versus.report.suite)
+    for (const CandidateComparison& comparison : data.comparisons) {
+      for (const stats::SuiteComparison& row : comparison.report.suite)
         tasks_at.emplace(row.context_length, row.planned_task_count);
     }
     std::set<int64_t> task_counts;
@@ -191,7 +191,7 @@ std::string PaperTableLatex(const ReportData& data) {
         is_max_t ? "max-t" : "Holm", ") for ", test_count, test_count == 1 ? " test" : " tests",
         "; equivalent: within ", EscapeLatex(Json(std::round(data.margin * 1e6) / 1e4).dump()), " points.",
         is_found_alone
-            ? " An interval is of its difference alone: it may leave out zero where $p$ adjusted decides nothing."
+            ? " An interval is of its difference alone: it may exclude zero where $p$ adjusted decides nothing."
             : "",
         used.answers.empty()
             ? ""

@@ -119,7 +119,7 @@ std::string VerdictText(const report::ReportData& data) {
 
 absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
   ASSIGN_OR_RETURN(const report::ReportData data, Collect(options));
-  const bool is_alone = data.versus.empty();  // scores without a comparison
+  const bool is_alone = data.comparisons.empty();  // scores without a comparison
   switch (options.format) {
     case ReportFormat::kHtml:
       return report::ReportPage(data);

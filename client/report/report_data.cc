@@ -169,7 +169,7 @@ absl::Status Compare(db::Reader& reader, ReportData& data) {
     stats::ComparisonReport& report = family[i].report;
     std::stable_sort(report.comparisons.begin(), report.comparisons.end(), by_task);
     std::stable_sort(report.contrasts.begin(), report.contrasts.end(), by_task);
-    data.versus.push_back({data.variants[i + 1].name, std::move(report), std::move(family[i].problem)});
+    data.comparisons.push_back({data.variants[i + 1].name, std::move(report), std::move(family[i].problem)});
   }
   return absl::OkStatus();
 }
@@ -347,17 +347,17 @@ std::string TrainedLabel(const db::VariantRecord& variant) {
 
 std::string AdjustmentLabel(const ReportData& data) {
   if (!data.with_max_t) return "Holm";
-  for (const CandidateComparison& versus : data.versus) {
-    for (const stats::SuiteComparison& row : versus.report.suite) {
+  for (const CandidateComparison& comparison : data.comparisons) {
+    for (const stats::SuiteComparison& row : comparison.report.suite) {
       if (row.is_max_t) return "max-t for means over tasks, Holm for cells";
     }
   }
   return "Holm: max-t needs every planned answer of the job";
 }
 
-ResultContext ContextOf(const ReportData& data, const CandidateComparison& versus) {
+ResultContext ContextOf(const ReportData& data, const CandidateComparison& comparison) {
   size_t index = 0;
-  while (index + 1 < data.variants.size() && data.variants[index].name != versus.candidate) ++index;
+  while (index + 1 < data.variants.size() && data.variants[index].name != comparison.candidate) ++index;
   return {data.keys[0].job_id,
           data.keys[index].job_id,
           db::IsImported(data.variants[0]),

@@ -46,7 +46,7 @@ struct VariantAnswer {
   int64_t new_token_count = 0, prefill_us = 0, decode_us = 0;
   bool is_scored = false;  // log-likelihoods of continuations: there is no answer that could be empty
 
-  bool IsEmpty() const;  // an answer of nothing but white space
+  bool IsEmpty() const;  // a generated answer of nothing: answers are stored without white space at the ends
   bool IsCut() const { return finish_reason == "length"; }
 };
 
@@ -86,7 +86,7 @@ struct ReportData {
   std::vector<stats::Estimate> estimates;         // of the variants above
   stats::EffectiveLengthOptions effective_length_options;
   std::vector<stats::EffectiveLength> effective_lengths;  // likewise, in their order
-  std::vector<CandidateComparison> versus;
+  std::vector<CandidateComparison> comparisons;
   ArmReport arms;                                   // of the baseline's job
   std::vector<std::vector<stats::Choice>> choices;  // of temperatures, for each sweep
   std::set<std::string> swept;                      // candidates that the temperature sweep shows, and no other chart
@@ -142,6 +142,6 @@ std::string TrainedLabel(const db::VariantRecord& variant);
 std::string AdjustmentLabel(const ReportData& data);
 
 // Context of this candidate's rows.
-ResultContext ContextOf(const ReportData& data, const CandidateComparison& versus);
+ResultContext ContextOf(const ReportData& data, const CandidateComparison& comparison);
 
 }  // namespace varifocal::report

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/clock.h"
@@ -85,6 +86,9 @@ class ReportTest : public testing::Test {
     if (variant == "soft" && index == 5) return !baseline;
     return baseline;
   }
+
+  // As the runner stores it.
+  static std::string Stored(const std::string& answer) { return std::string(absl::StripAsciiWhitespace(answer)); }
 
   // The plain job is written once and copied: every row written is one fsync.
   void MakePlain() {
@@ -194,7 +198,7 @@ class ReportTest : public testing::Test {
         outcome.generation.finish_reason = index < made.cut_count ? "length" : "stop";
         outcome.generation.answer = outcome.generation.answer_raw = right                 ? "amber-17"
                                                                     : made.answer.empty() ? "stone-02"
-                                                                                          : made.answer;
+                                                                                          : Stored(made.answer);
         outcome.generation.is_extrapolated = cell.cell.context_length > 4096 && !made.has_short_samples;
         if (made.has_groups && cell.cell.variant.starts_with("sharp")) {
           const bool is_first_task = cell.cell.task == made.tasks.front();

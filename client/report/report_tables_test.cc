@@ -247,7 +247,7 @@ TEST_F(ReportTest, AnswersAreCountedByWhatWentWrong) {
   EXPECT_THAT(
       page,
       HasSubstr(
-          "<b>cut answers</b> Answers that the limit on new tokens ended: sharp gave 2 of 7 at 8K, baseline gave 2 of 8 at 1K"));
+          "<b>cut answers</b> Answers that the limit on new tokens ended: sharp 2 of 7 at 8K, baseline 2 of 8 at 1K"));
 }
 
 // Failed answers are wrong answers in every mean, and decide nothing by themselves.
@@ -297,8 +297,8 @@ TEST_F(ReportTest, TruncatedPromptsAreCounted) {
   const std::string page = Render();
   EXPECT_THAT(page, HasSubstr("<small class=\"flag\">2 cut, 3 truncated</small>"));
   EXPECT_THAT(page,
-              HasSubstr("<b>truncated prompts</b> Prompts that the task truncated to the context length: baseline "
-                        "answered 3 of 8 at 1K"));
+              HasSubstr("<b>truncated prompts</b> Prompts that the task truncated to the context length; what was cut may "
+                        "have been needed: baseline 3 of 8 at 1K"));
   EXPECT_THAT(page, HasSubstr("prompt cut from 3,259 to 1,008 tokens"));
   EXPECT_THAT(page, HasSubstr("<option value=\"truncated\">a truncated prompt</option>"));
   EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("baseline 2 cut, 3 truncated"));
@@ -517,13 +517,13 @@ TEST_F(ReportTest, WhatAnotherJobAskedOtherwiseIsLeftOut) {
 // +1, then -6.7 and worse, then +16.3: two ends do not tell the curve.
 TEST(SteadyNote, NamesDecidedDifferencesBetweenTheEnds) {
   report::ReportData data;
-  report::CandidateComparison versus;
-  versus.report.suite.resize(3);
+  report::CandidateComparison comparison;
+  comparison.report.suite.resize(3);
   const int64_t lengths[] = {1024, 4096, 8192};
   const double differences[] = {0.01, -0.067, 0.163};
   const stats::Outcome outcomes[] = {stats::Outcome::kUndecided, stats::Outcome::kWorse, stats::Outcome::kBetter};
   for (size_t i = 0; i < 3; ++i) {
-    stats::SuiteComparison& row = versus.report.suite[i];
+    stats::SuiteComparison& row = comparison.report.suite[i];
     row.context_length = lengths[i];
     row.difference = differences[i];
     row.outcome = outcomes[i];
@@ -534,12 +534,12 @@ TEST(SteadyNote, NamesDecidedDifferencesBetweenTheEnds) {
   change.long_length = 8192;
   change.short_difference = 0.01;
   change.long_difference = 0.163;
-  EXPECT_EQ(report::SteadyNote(data, versus, change), "not steadily: at 4K the difference is \u22126.7 (worse)");
-  versus.report.suite[1].outcome = stats::Outcome::kUndecided;
-  EXPECT_EQ(report::SteadyNote(data, versus, change), "");
-  versus.report.suite[1].outcome = stats::Outcome::kBetter;
-  versus.report.suite[1].difference = 0.1;
-  EXPECT_EQ(report::SteadyNote(data, versus, change), "") << "between the two";
+  EXPECT_EQ(report::SteadyNote(data, comparison, change), "not steadily: at 4K the difference is \u22126.7 (worse)");
+  comparison.report.suite[1].outcome = stats::Outcome::kUndecided;
+  EXPECT_EQ(report::SteadyNote(data, comparison, change), "");
+  comparison.report.suite[1].outcome = stats::Outcome::kBetter;
+  comparison.report.suite[1].difference = 0.1;
+  EXPECT_EQ(report::SteadyNote(data, comparison, change), "") << "between the two";
 }
 
 // An interval without zero beside an adjusted p that decides nothing is given with its own p.

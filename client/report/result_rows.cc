@@ -11,6 +11,7 @@
 #include "client/report/answers_behind.h"
 #include "client/report/length_label.h"
 #include "client/report/text_format.h"
+#include "db/stats/labels.h"
 
 namespace varifocal::report {
 namespace {
@@ -54,7 +55,7 @@ void AddSides(const Row& row, const ResultContext& context, Json& json) {
   json["labels"] = absl::StrJoin(RowLabels(row, context), " ");
   for (const AnswersBehind& behind : KindsBehind(row, SidesOf(row, *context.answers, *context.tested))) {
     const stats::AnsweredInference& part = row.without.at(behind.marks);
-    if (behind.name == kSeveralKinds && part.can_infer) AddOutcomeWithout(behind.name, part, json);
+    if (behind.name == db::kSeveralKinds && part.can_infer) AddOutcomeWithout(behind.name, part, json);
   }
   json["unfinished"] = row.is_unfinished;
 }
@@ -82,19 +83,17 @@ void AddGroups(const std::string& task, int64_t length, const std::string& basel
 
 // `task` "" for all of them; `length` the longer one of a contrast.
 template <typename Row>
-void AddCommonLabels(const Row& row, const std::string& task, int64_t length, const ResultContext& context,
-                     std::vector<std::string>& labels) {
-  const db::AnswerCounts sides[] = {context.answers->Of(row.baseline, task, length),
-                                    context.answers->Of(row.candidate, task, length)};
-  const auto has = [&](int64_t db::AnswerCounts::*count) { return sides[0].*count > 0 || sides[1].*count > 0; };
-  if (row.do_failures_decide) labels.push_back("failures");
+std::vector<std::string> LabelsOfRow(const Row& row, const std::string& task, int64_t length, bool is_incomplete,
+                                     bool is_secondary, const ResultContext& context) {
+  stats::LabelledRow labelled;
+  labelled.inference = &row;
+  labelled.is_secondary = is_secondary;
+  labelled.is_incomplete = is_incomplete;
+  labelled.is_imported = context.baseline_is_imported || context.candidate_is_imported;
+  labelled.sides = {context.answers->Of(row.baseline, task, length), context.answers->Of(row.candidate, task, length)};
   for (const AnswersBehind& behind : KindsBehind(row, SidesOf(row, *context.answers, *context.tested)))
-    labels.push_back(absl::StrCat("rests_on_", behind.name));
-  if (row.is_fragile) labels.push_back("fragile");
-  if (row.can_infer && row.is_variance_borrowed && !row.IsDecided()) labels.push_back("few_differ");
-  if (has(&db::AnswerCounts::extrapolated_count)) labels.push_back("extrapolated");
-  if (has(&db::AnswerCounts::truncated_count)) labels.push_back("truncated");
-  if (context.baseline_is_imported || context.candidate_is_imported) labels.push_back("imported");
+    labelled.rests_on.push_back(behind.name);
+  return stats::LabelsOf(labelled);
 }
 
 std::string ClusterNote(const stats::Inference& row) {
@@ -242,7 +241,7 @@ const std::vector<std::string>& ResultKeys() {
       for (const db::AnswerKind& kind : db::kAnswerKinds) all->push_back(absl::StrCat(of, "_without_", kind.name));
     }
     for (const char* of : {"outcome", "difference"}) {
-      all->push_back(absl::StrCat(of, "_without_", kSeveralKinds));
+      all->push_back(absl::StrCat(of, "_without_", db::kSeveralKinds));
     }
     return all;
   }();
@@ -250,25 +249,15 @@ const std::vector<std::string>& ResultKeys() {
 }
 
 std::vector<std::string> RowLabels(const stats::Comparison& row, const ResultContext& context) {
-  std::vector<std::string> labels;
-  if (!row.is_primary_metric) labels.push_back("secondary");
-  if (row.is_incomplete) labels.push_back("incomplete");
-  AddCommonLabels(row, row.task, row.context_length, context, labels);
-  return labels;
+  return LabelsOfRow(row, row.task, row.context_length, row.is_incomplete, !row.is_primary_metric, context);
 }
 
 std::vector<std::string> RowLabels(const stats::SuiteComparison& row, const ResultContext& context) {
-  std::vector<std::string> labels;
-  if (row.is_incomplete) labels.push_back("incomplete");
-  AddCommonLabels(row, "", row.context_length, context, labels);
-  return labels;
+  return LabelsOfRow(row, "", row.context_length, row.is_incomplete, /*is_secondary=*/false, context);
 }
 
 std::vector<std::string> RowLabels(const stats::LengthContrast& row, const ResultContext& context) {
-  std::vector<std::string> labels;
-  if (row.is_unfinished) labels.push_back("incomplete");
-  AddCommonLabels(row, row.task, row.long_length, context, labels);
-  return labels;
+  return LabelsOfRow(row, row.task, row.long_length, row.is_unfinished, /*is_secondary=*/false, context);
 }
 
 Json ResultJson(const stats::Comparison& row, const ResultContext& context) {
@@ -370,7 +359,7 @@ std::string DesignNote(const stats::SuiteComparison& row) {
 
 std::string OutcomeLabel(const stats::Inference& row) {
   if (row.is_unfinished || !row.can_infer) return "no verdict";
-  if (row.do_failures_decide) return "failures decide";
+  if (row.failures_decide) return "failures decide";
   return absl::StrCat(stats::OutcomeName(row.outcome), row.IsWithinMargin() ? ", by less than the margin" : "");
 }
 

@@ -28,9 +28,7 @@ struct ResultContext {
 
 const std::vector<std::string>& ResultKeys();  // in the order of CSV columns
 
-// The flags of a row: "secondary", "incomplete", "failures", "rests_on_empty" (and other kinds of answers, or
-// "rests_on_several"), "fragile",
-// "few_differ", "extrapolated", "truncated", "imported".
+// The labels that a row has: words of db/stats/labels.h.
 std::vector<std::string> RowLabels(const stats::Comparison& row, const ResultContext& context);
 std::vector<std::string> RowLabels(const stats::SuiteComparison& row, const ResultContext& context);
 std::vector<std::string> RowLabels(const stats::LengthContrast& row, const ResultContext& context);

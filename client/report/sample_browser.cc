@@ -5,7 +5,6 @@
 #include <set>
 #include <tuple>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -277,8 +276,7 @@ std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
 }  // namespace
 
 bool VariantAnswer::IsEmpty() const {
-  return !is_left_out && error.empty() && !is_scored && !finish_reason.empty() &&
-         absl::StripAsciiWhitespace(answer).empty();
+  return !is_left_out && error.empty() && !is_scored && !finish_reason.empty() && answer.empty();
 }
 
 absl::Status CollectBrowserSamples(db::Reader& reader, int64_t sample_count_max, ReportData& data) {

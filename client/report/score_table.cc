@@ -10,6 +10,7 @@
 #include "client/report/result_rows.h"
 #include "client/report/text_format.h"
 #include "client/report/verdict.h"
+#include "db/stats/labels.h"
 
 namespace varifocal::report {
 namespace {
@@ -39,15 +40,13 @@ stats::TestedLength TestedOf(const ScoreRow& row) {
 
 std::vector<std::string> Labels(const ScoreRow& row) {
   const db::VariantRecord& variant = row.data->variant(row.estimate->variant);
-  std::vector<std::string> labels;
-  if (!IsPrimary(row)) labels.push_back("secondary");
-  if (row.estimate->is_incomplete) labels.push_back("incomplete");
-  if (row.data->answers.IsExtrapolated(variant.name, row.estimate->task, row.estimate->context_length))
-    labels.push_back("extrapolated");
-  if (Answers(row).truncated_count > 0) labels.push_back("truncated");
-  if (db::IsImported(variant)) labels.push_back("imported");
-  if (db::IsEndpoint(variant)) labels.push_back("endpoint");
-  return labels;
+  stats::LabelledRow labelled;
+  labelled.is_secondary = !IsPrimary(row);
+  labelled.is_incomplete = row.estimate->is_incomplete;
+  labelled.is_imported = db::IsImported(variant);
+  labelled.is_endpoint = db::IsEndpoint(variant);
+  labelled.sides = {Answers(row)};
+  return stats::LabelsOf(labelled);
 }
 
 std::optional<GroupShares> Groups(const ScoreRow& row) {

@@ -20,17 +20,17 @@
 namespace varifocal::report {
 namespace {
 
-const CandidateComparison* VersusOf(const ReportData& data, const std::string& candidate) {
-  for (const CandidateComparison& versus : data.versus) {
-    if (versus.candidate == candidate) return &versus;
+const CandidateComparison* ComparisonFor(const ReportData& data, const std::string& candidate) {
+  for (const CandidateComparison& comparison : data.comparisons) {
+    if (comparison.candidate == candidate) return &comparison;
   }
   return nullptr;
 }
 
 const stats::SuiteComparison* SuiteRow(const ReportData& data, const std::string& candidate, int64_t length) {
-  const CandidateComparison* versus = VersusOf(data, candidate);
-  if (versus == nullptr) return nullptr;
-  for (const stats::SuiteComparison& row : versus->report.suite) {
+  const CandidateComparison* comparison = ComparisonFor(data, candidate);
+  if (comparison == nullptr) return nullptr;
+  for (const stats::SuiteComparison& row : comparison->report.suite) {
     if (row.context_length == length) return &row;
   }
   return nullptr;
@@ -38,8 +38,8 @@ const stats::SuiteComparison* SuiteRow(const ReportData& data, const std::string
 
 // The baseline's mean over tasks, as any comparison with it has it.
 std::optional<double> BaselineMean(const ReportData& data, int64_t length) {
-  for (const CandidateComparison& versus : data.versus) {
-    for (const stats::SuiteComparison& row : versus.report.suite) {
+  for (const CandidateComparison& comparison : data.comparisons) {
+    for (const stats::SuiteComparison& row : comparison.report.suite) {
       if (row.context_length == length) return row.baseline_mean;
     }
   }
@@ -156,8 +156,8 @@ std::vector<double> ValuesOf(const std::vector<const Sweep*>& sweeps) {
 Series TaskSeries(const Sweep& sweep, const ReportData& data, const db::TaskMetricRecord& metric, int64_t length) {
   const double scale = IsShare(metric) ? 100 : 1;
   const std::optional<stats::Interval> bounds = IsShare(metric) ? std::optional(stats::Interval{0, 100}) : std::nullopt;
-  const auto row_of = [&](const CandidateComparison& versus) -> const stats::Comparison* {
-    for (const stats::Comparison& row : versus.report.comparisons) {
+  const auto row_of = [&](const CandidateComparison& comparison) -> const stats::Comparison* {
+    for (const stats::Comparison& row : comparison.report.comparisons) {
       if (row.is_primary_metric && row.task == metric.task && row.context_length == length) return &row;
     }
     return nullptr;
@@ -168,13 +168,13 @@ Series TaskSeries(const Sweep& sweep, const ReportData& data, const db::TaskMetr
     Point point;
     if (swept.variant_index == 0) {
       const stats::Comparison* row = nullptr;
-      for (const CandidateComparison& versus : data.versus) row = row == nullptr ? row_of(versus) : row;
+      for (const CandidateComparison& comparison : data.comparisons) row = row == nullptr ? row_of(comparison) : row;
       if (row == nullptr) continue;
       point.y = point.low = point.high = row->baseline_mean * scale;
       point.tip = absl::StrCat(name, ", the baseline: ", Unsigned(point.y, 1));
     } else {
-      const CandidateComparison* versus = VersusOf(data, name);
-      const stats::Comparison* row = versus == nullptr ? nullptr : row_of(*versus);
+      const CandidateComparison* comparison = ComparisonFor(data, name);
+      const stats::Comparison* row = comparison == nullptr ? nullptr : row_of(*comparison);
       if (row == nullptr) continue;
       point = ComparedPoint(name, *row, scale, bounds);
     }
@@ -354,9 +354,9 @@ std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
   std::set<std::string> kinds;  // of answers that outcomes rest on
   const std::string yet = data.IsEnded() ? "" : " yet";
   for (const SweepPoint& point : sweep.points) {
-    const CandidateComparison* versus = VersusOf(data, data.variants[point.variant_index].name);
-    if (versus == nullptr) continue;
-    for (const stats::SuiteComparison& row : versus->report.suite) {
+    const CandidateComparison* comparison = ComparisonFor(data, data.variants[point.variant_index].name);
+    if (comparison == nullptr) continue;
+    for (const stats::SuiteComparison& row : comparison->report.suite) {
       outcomes.push_back(OutcomeLabel(row));
       lengths.insert(row.context_length);
       is_any_finished |= !row.is_unfinished;
@@ -451,7 +451,7 @@ std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Swee
     parts.push_back(absl::StrCat(SymbolOf(*sweep.setting), " = ", ValueLabel(point->value),
                                  point->is_as_trained ? " (as trained)" : "", " at ",
                                  data.Length("", row.context_length), " is ",
-                                 row.do_failures_decide ? "undecided, since failures decide" : OutcomeLabel(row), " (",
+                                 row.failures_decide ? "undecided, since failures decide" : OutcomeLabel(row), " (",
                                  Signed(row.difference * 100, 1), ", ", Signed(row.low * 100, 1), " to ",
                                  Signed(row.high * 100, 1), ", ", DecidingP(row, data.confidence), ")"));
   }

@@ -1,10 +1,12 @@
 #include "client/report/template.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/embedded.h"
 #include "client/report/text_format.h"
@@ -15,6 +17,17 @@ EmbeddedFiles Embedded_ReportTemplates();
 
 namespace report {
 namespace {
+
+// "name: sentence" lines.
+std::string Term(absl::string_view name) {
+  const std::string terms(Embedded_ReportTemplates().Text("terms.txt"));
+  for (absl::string_view line : absl::StrSplit(terms, '\n')) {
+    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(": ", 1));
+    if (parts.first == name) return std::string(parts.second);
+  }
+  VF_CHECK(false, "a term of a template is in terms.txt");
+  return "";
+}
 
 class Filler {
  public:
@@ -44,8 +57,9 @@ class Filler {
       VF_CHECK(close != absl::string_view::npos, "a place of a template is not closed");
       absl::string_view name = text_.substr(open + end.size(), close - open - end.size());
       const char kind = is_raw || name.empty() ? ' ' : name[0];
+      const bool is_term = kind == '>';
       const bool is_tag = kind == '#' || kind == '^' || kind == '/';
-      if (is_tag) name.remove_prefix(1);
+      if (is_tag || is_term) name.remove_prefix(1);
       size_t before_end = open, next = close + end.size();
       if (is_tag) DropLine(open, before_end, next);
       if (out != nullptr && before_end > at) absl::StrAppend(out, text_.substr(at, before_end - at));
@@ -56,6 +70,8 @@ class Filler {
       }
       if (is_tag) {
         RenderSection(at, name, kind == '^', out);
+      } else if (is_term && out != nullptr) {
+        absl::StrAppend(out, Term(name));
       } else if (out != nullptr) {
         const std::string value = TextOf(Find(name));
         absl::StrAppend(out, is_raw ? value : EscapeHtml(value));

@@ -6,6 +6,7 @@
 //                   anything else once, unless it is missing, null, false, empty or an empty list
 //   {{^name}}..{{/name}}  once exactly when {{#name}} would not be there
 //   {{.}}           the item of a list of texts or numbers
+//   {{>name}}       the sentence of that name in templates/terms.txt: prose that several templates say
 //
 // A line with only {{#name}}, {{^name}} or {{/name}} is omitted. Templates are part of the program: an error in one is
 // a bug and terminates it.

@@ -12,6 +12,7 @@
 #include "client/report/inference_cells.h"
 #include "client/report/result_rows.h"
 #include "client/report/text_format.h"
+#include "db/stats/labels.h"
 
 namespace varifocal::report {
 namespace {
@@ -120,9 +121,9 @@ bool IsAveraged(const db::TaskMetricRecord* metric) {
 }
 
 // The tasks of a mean over tasks; of a variant of another job perhaps not all.
-std::vector<std::string> TasksAt(const CandidateComparison& versus, int64_t length, const ReportData& data) {
+std::vector<std::string> TasksAt(const CandidateComparison& comparison, int64_t length, const ReportData& data) {
   std::vector<std::string> tasks;
-  for (const stats::Comparison& row : versus.report.comparisons) {
+  for (const stats::Comparison& row : comparison.report.comparisons) {
     if (row.is_primary_metric && row.context_length == length && IsAveraged(data.primary_metric(row.task)))
       tasks.push_back(row.task);
   }
@@ -133,13 +134,13 @@ std::vector<std::string> TasksAt(const CandidateComparison& versus, int64_t leng
 struct Scope {
   std::string where, over;
 };
-Scope ScopeOf(const MeanRows& rows, const CandidateComparison& versus, const ReportData& data) {
+Scope ScopeOf(const MeanRows& rows, const CandidateComparison& comparison, const ReportData& data) {
   const auto counted = [](int64_t count) { return absl::StrCat(count, count == 1 ? " task" : " tasks"); };
   std::set<std::vector<std::string>> sets;
   std::set<int64_t> planned;
   std::vector<std::string> parts;
   for (const auto* row : rows) {
-    sets.insert(TasksAt(versus, row->context_length, data));
+    sets.insert(TasksAt(comparison, row->context_length, data));
     planned.insert(row->planned_task_count);
     parts.push_back(absl::StrCat(counted(row->planned_task_count), " at ", LengthOf(*row, data)));
   }
@@ -150,19 +151,19 @@ Scope ScopeOf(const MeanRows& rows, const CandidateComparison& versus, const Rep
 }
 
 // Whether a mean over tasks is one over several of them, at any length.
-bool HasSeveralTasks(const CandidateComparison& versus) {
-  return std::any_of(versus.report.suite.begin(), versus.report.suite.end(),
+bool HasSeveralTasks(const CandidateComparison& comparison) {
+  return std::any_of(comparison.report.suite.begin(), comparison.report.suite.end(),
                      [](const stats::SuiteComparison& row) { return row.planned_task_count > 1; });
 }
 
 // The cells that are better or worse after adjusting over the whole table, largest first.
-std::string TaskSentence(const CandidateComparison& versus, const ReportData& data) {
+std::string TaskSentence(const CandidateComparison& comparison, const ReportData& data) {
   std::vector<const stats::Comparison*> rows;
-  for (const stats::Comparison& row : versus.report.comparisons) {
+  for (const stats::Comparison& row : comparison.report.comparisons) {
     const bool is_decided = row.outcome == stats::Outcome::kBetter || row.outcome == stats::Outcome::kWorse;
     if (row.is_primary_metric && is_decided && IsShare(data.metric(row.task, row.metric))) rows.push_back(&row);
   }
-  if (rows.empty() || !HasSeveralTasks(versus)) return "";
+  if (rows.empty() || !HasSeveralTasks(comparison)) return "";
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto* a, const auto* b) { return std::abs(a->difference) > std::abs(b->difference); });
   std::vector<std::string> parts;
@@ -174,12 +175,12 @@ std::string TaskSentence(const CandidateComparison& versus, const ReportData& da
   return absl::StrCat("Among single tasks the difference is clearest in ", JoinWithAnd(parts), more, ".");
 }
 
-std::string GrowthSentence(const CandidateComparison& versus, const ReportData& data) {
-  for (const stats::LengthContrast& row : versus.report.contrasts) {
-    if (!row.task.empty() && HasSeveralTasks(versus)) continue;
+std::string GrowthSentence(const CandidateComparison& comparison, const ReportData& data) {
+  for (const stats::LengthContrast& row : comparison.report.contrasts) {
+    if (!row.task.empty() && HasSeveralTasks(comparison)) continue;
     if (!row.task.empty() && !IsShare(data.metric(row.task, row.metric))) continue;
     if (row.is_unfinished || !row.can_infer) continue;
-    const std::string steady = SteadyNote(data, versus, row);
+    const std::string steady = SteadyNote(data, comparison, row);
     const std::string span =
         absl::StrCat(" from ", data.Length(row.task, row.short_length), " to ", data.Length(row.task, row.long_length));
     const std::string numbers = absl::StrCat(" (", Points(row.difference), " points, ", IntervalText(row, data),
@@ -189,16 +190,16 @@ std::string GrowthSentence(const CandidateComparison& versus, const ReportData& 
     const std::string size = row.IsWithinMargin() ? absl::StrCat(", by less than the margin of ", Margin(data)) : "";
     switch (row.outcome) {
       case stats::Outcome::kBetter:
-        return absl::StrCat("The difference moves towards ", versus.candidate, span, size, numbers, end);
+        return absl::StrCat("The difference moves towards ", comparison.candidate, span, size, numbers, end);
       case stats::Outcome::kWorse:
-        return absl::StrCat("The difference moves against ", versus.candidate, span, size, numbers, end);
+        return absl::StrCat("The difference moves against ", comparison.candidate, span, size, numbers, end);
       case stats::Outcome::kEquivalent:
         return absl::StrCat("The difference changes by less than ", Margin(data), span, numbers, end);
       case stats::Outcome::kUndecided:
         break;
     }
     return absl::StrCat("Undecided whether the difference changes", span, numbers, ": ",
-                        row.do_failures_decide ? "failed answers decide" : Detectable("change", row, ""), end);
+                        row.failures_decide ? "failed answers decide" : Detectable("change", row, ""), end);
   }
   return "";
 }
@@ -222,10 +223,10 @@ std::string UndecidedList(const MeanRows& rows, const ReportData& data) {
 }
 
 // The limits of designs with few clusters, once for all affected cells.
-std::string DesignSentence(const CandidateComparison& versus) {
+std::string DesignSentence(const CandidateComparison& comparison) {
   int64_t fewest = 0;
   std::string note;
-  for (const stats::Comparison& row : versus.report.comparisons) {
+  for (const stats::Comparison& row : comparison.report.comparisons) {
     if (!row.is_primary_metric || row.is_unfinished || (fewest > 0 && row.cluster_count >= fewest)) continue;
     const std::string found = DesignNote(row);
     if (found.empty()) continue;
@@ -236,10 +237,10 @@ std::string DesignSentence(const CandidateComparison& versus) {
 }
 
 // One data seed alone may say otherwise.
-std::string SeedSentence(const CandidateComparison& versus, const ReportData& data) {
+std::string SeedSentence(const CandidateComparison& comparison, const ReportData& data) {
   std::vector<std::string> parts;
   size_t seed_count = 0;
-  for (const stats::SuiteComparison& row : versus.report.suite) {
+  for (const stats::SuiteComparison& row : comparison.report.suite) {
     if (row.by_seed.size() < 2) continue;
     seed_count = std::max(seed_count, row.by_seed.size());
     parts.push_back(absl::StrCat("at ", LengthOf(row, data), " from ", SeedSpread(row.by_seed, 100, 1)));
@@ -263,7 +264,7 @@ Rows SortByOutcome(const std::vector<stats::SuiteComparison>& suite) {
     auto& list = row.outcome == stats::Outcome::kBetter       ? rows.better
                  : row.outcome == stats::Outcome::kWorse      ? rows.worse
                  : row.outcome == stats::Outcome::kEquivalent ? rows.equivalent
-                 : row.do_failures_decide                     ? rows.failures
+                 : row.failures_decide                        ? rows.failures
                                                               : rows.undecided;
     list.push_back(&row);
   }
@@ -279,14 +280,14 @@ std::string OpenSentence(const MeanRows& rows, const ReportData& data) {
 }
 
 // Where no metric has a span there is no mean over tasks, and the cells speak.
-Verdict MakeVerdictOfCells(const CandidateComparison& versus, const ReportData& data) {
+Verdict MakeVerdictOfCells(const CandidateComparison& comparison, const ReportData& data) {
   constexpr size_t kNamedCellCountMax = 4;
   Verdict verdict;
-  verdict.candidate = versus.candidate;
+  verdict.candidate = comparison.candidate;
   std::map<stats::Outcome, int> counts;
   std::vector<std::string> outcomes;
   std::map<std::string, db::AnswerCounts> answers;  // of all these cells, by variant
-  for (const stats::Comparison& row : versus.report.comparisons) {
+  for (const stats::Comparison& row : comparison.report.comparisons) {
     if (!row.is_primary_metric) continue;
     const std::vector<AnswerSides> sides = SidesOf(row, data.answers, data.tested);
     const std::vector<db::AnswerCounts> of_cell = {sides.front().baseline, sides.front().candidate};
@@ -310,36 +311,36 @@ Verdict MakeVerdictOfCells(const CandidateComparison& versus, const ReportData& 
   }
   const int better = counts[stats::Outcome::kBetter], worse = counts[stats::Outcome::kWorse];
   verdict.tone = better > 0 && worse > 0 ? "mixed" : better > 0 ? "better" : worse > 0 ? "worse" : "undecided";
-  const std::string failed = FailedText({answers[data.baseline], answers[versus.candidate]});
+  const std::string failed = FailedText({answers[data.baseline], answers[comparison.candidate]});
   verdict.headline = absl::StrCat(
-      versus.candidate, " against ", data.baseline, ", of ", outcomes.size(),
+      comparison.candidate, " against ", data.baseline, ", of ", outcomes.size(),
       outcomes.size() == 1 ? " comparison" : " comparisons", " of single tasks: ", OutcomeCounts(outcomes),
       failed.empty() ? "" : absl::StrCat("; ", failed), ". No metric has bounds, so there is no mean over tasks.");
   return verdict;
 }
 
-Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
+Verdict MakeVerdict(const CandidateComparison& comparison, const ReportData& data) {
   Verdict verdict;
-  verdict.candidate = versus.candidate;
+  verdict.candidate = comparison.candidate;
   verdict.tone = "unknown";
-  const Rows rows = SortByOutcome(versus.report.suite);
-  const bool is_all_open = rows.open.size() == versus.report.suite.size();
+  const Rows rows = SortByOutcome(comparison.report.suite);
+  const bool is_all_open = rows.open.size() == comparison.report.suite.size();
   const std::string yet = data.IsEnded() ? "" : " yet";
-  const bool has_primary = std::any_of(versus.report.comparisons.begin(), versus.report.comparisons.end(),
+  const bool has_primary = std::any_of(comparison.report.comparisons.begin(), comparison.report.comparisons.end(),
                                        [](const stats::Comparison& row) { return row.is_primary_metric; });
-  if (versus.report.suite.empty() && has_primary) return MakeVerdictOfCells(versus, data);
-  if (versus.report.suite.empty()) {
-    verdict.headline = absl::StrCat(versus.candidate, " cannot be compared with ", data.baseline, yet,
-                                    versus.problem.empty() ? "" : absl::StrCat(": ", versus.problem), ".");
+  if (comparison.report.suite.empty() && has_primary) return MakeVerdictOfCells(comparison, data);
+  if (comparison.report.suite.empty()) {
+    verdict.headline = absl::StrCat(comparison.candidate, " cannot be compared with ", data.baseline, yet,
+                                    comparison.problem.empty() ? "" : absl::StrCat(": ", comparison.problem), ".");
     return verdict;
   }
   if (is_all_open) {
-    verdict.headline = absl::StrCat(versus.candidate, " against ", data.baseline, ": no verdict", yet, ".");
+    verdict.headline = absl::StrCat(comparison.candidate, " against ", data.baseline, ": no verdict", yet, ".");
     verdict.details.push_back(OpenSentence(rows.open, data));
     return verdict;
   }
   const auto clause = [&](const std::string& outcome, const MeanRows& list) {
-    const Scope scope = ScopeOf(list, versus, data);
+    const Scope scope = ScopeOf(list, comparison, data);
     const bool is_small = std::all_of(list.begin(), list.end(), [](const auto* row) { return row->IsWithinMargin(); });
     return absl::StrCat(" ", outcome, is_small ? absl::StrCat(", by less than the margin of ", Margin(data), ",") : "",
                         " than ", data.baseline, scope.where, " at ", Lengths(list, data), scope.over,
@@ -348,40 +349,40 @@ Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
   if (!rows.better.empty() && !rows.worse.empty()) {
     verdict.tone = "mixed";
     verdict.headline =
-        absl::StrCat(versus.candidate, " is", clause("better", rows.better), ", but", clause("worse", rows.worse));
+        absl::StrCat(comparison.candidate, " is", clause("better", rows.better), ", but", clause("worse", rows.worse));
   } else if (!rows.better.empty()) {
     verdict.tone = "better";
-    verdict.headline = absl::StrCat(versus.candidate, " is", clause("better", rows.better));
+    verdict.headline = absl::StrCat(comparison.candidate, " is", clause("better", rows.better));
   } else if (!rows.worse.empty()) {
     verdict.tone = "worse";
-    verdict.headline = absl::StrCat(versus.candidate, " is", clause("worse", rows.worse));
+    verdict.headline = absl::StrCat(comparison.candidate, " is", clause("worse", rows.worse));
   } else if (!rows.failures.empty()) {
     verdict.tone = "undecided";
-    const Scope scope = ScopeOf(rows.failures, versus, data);
+    const Scope scope = ScopeOf(rows.failures, comparison, data);
     verdict.headline =
-        absl::StrCat("Undecided whether ", versus.candidate, " differs from ", data.baseline, scope.where, " at ",
+        absl::StrCat("Undecided whether ", comparison.candidate, " differs from ", data.baseline, scope.where, " at ",
                      Lengths(rows.failures, data), scope.over, ": failed answers decide, ",
                      FailedText(*Largest(rows.failures), data),
                      rows.failures.size() > 1 ? absl::StrCat(" at ", LengthOf(*Largest(rows.failures), data)) : "");
   } else if (rows.undecided.empty()) {
     verdict.tone = "equivalent";
-    const Scope scope = ScopeOf(rows.equivalent, versus, data);
-    verdict.headline = absl::StrCat(versus.candidate, " is equivalent to ", data.baseline, scope.where, " within ",
+    const Scope scope = ScopeOf(rows.equivalent, comparison, data);
+    verdict.headline = absl::StrCat(comparison.candidate, " is equivalent to ", data.baseline, scope.where, " within ",
                                     Margin(data), " at ", Lengths(rows.equivalent, data), scope.over,
                                     RestsNotes(rows.equivalent, data), FailedNote(rows.equivalent, data));
   } else {
     verdict.tone = "undecided";
     const auto* largest = Largest(rows.undecided);
-    const Scope scope = ScopeOf(rows.undecided, versus, data);
+    const Scope scope = ScopeOf(rows.undecided, comparison, data);
     verdict.headline =
-        absl::StrCat("Undecided whether ", versus.candidate, " differs from ", data.baseline, scope.where, " at ",
+        absl::StrCat("Undecided whether ", comparison.candidate, " differs from ", data.baseline, scope.where, " at ",
                      Lengths(rows.undecided, data), scope.over, ": the largest difference is ", Numbers(*largest, data),
                      "; ", Detectable("difference", *largest, " there"), FailedNote(rows.undecided, data));
   }
   verdict.headline += ".";
   if (!rows.failures.empty()) {
-    verdict.details.push_back(absl::StrCat("Failed answers decide at ", FailuresList(rows.failures, data),
-                                           ": without the questions that failed, the outcome is another one or none."));
+    verdict.details.push_back(absl::StrCat("Failed answers decide at ", FailuresList(rows.failures, data), ": ",
+                                           stats::LabelOf("failures").sentence, "."));
   }
   const bool is_settled = !rows.failures.empty() || (verdict.tone != "equivalent" && verdict.tone != "undecided");
   if (!rows.undecided.empty() && (is_settled || rows.undecided.size() > 1))
@@ -402,8 +403,9 @@ Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
     verdict.details.push_back(
         absl::StrCat("Equivalent within ", Margin(data), " at ", Lengths(rows.equivalent, data), "."));
   }
-  for (std::string sentence : {OpenSentence(rows.open, data), TaskSentence(versus, data), GrowthSentence(versus, data),
-                               SeedSentence(versus, data), DesignSentence(versus)}) {
+  for (std::string sentence :
+       {OpenSentence(rows.open, data), TaskSentence(comparison, data), GrowthSentence(comparison, data),
+        SeedSentence(comparison, data), DesignSentence(comparison)}) {
     if (!sentence.empty()) verdict.details.push_back(std::move(sentence));
   }
   return verdict;
@@ -413,7 +415,7 @@ Verdict MakeVerdict(const CandidateComparison& versus, const ReportData& data) {
 
 std::vector<Verdict> MakeVerdicts(const ReportData& data) {
   std::vector<Verdict> verdicts;
-  for (const CandidateComparison& versus : data.versus) verdicts.push_back(MakeVerdict(versus, data));
+  for (const CandidateComparison& comparison : data.comparisons) verdicts.push_back(MakeVerdict(comparison, data));
   return verdicts;
 }
 

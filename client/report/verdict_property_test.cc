@@ -121,7 +121,7 @@ class VerdictPropertyTest : public ReportTest {
         const bool is_empty = is_last && random.Uniform() < empty * (is_baseline ? 0.8 : 0.1);
         is_right &= !is_empty;
         outcome.generation.finish_reason = random.Uniform() < cut ? "length" : "stop";
-        outcome.generation.answer = outcome.generation.answer_raw = is_empty ? "\n" : is_right ? "x" : "y";
+        outcome.generation.answer = outcome.generation.answer_raw = is_empty ? "" : is_right ? "x" : "y";
         if (task.is_bounded) {
           outcome.scores = {{"exact_match", is_right ? 1.0 : 0.0}};
         } else {

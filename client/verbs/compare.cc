@@ -23,6 +23,7 @@
 #include "client/report/length_label.h"
 #include "client/report/perplexity.h"
 #include "client/report/result_rows.h"
+#include "client/report/template.h"
 #include "client/report/text_format.h"
 #include "client/rows.h"
 #include "client/verb.h"
@@ -32,6 +33,7 @@
 #include "db/reader.h"
 #include "db/stats/family.h"
 #include "db/stats/grouped_pairs.h"
+#include "db/stats/labels.h"
 #include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
@@ -79,11 +81,13 @@ absl::StatusOr<Sides> ReadSides(db::Reader& reader, const std::vector<db::JobVar
   return sides;
 }
 
+// Labels that the text of a row has in another form: the name of the metric, the number of truncated prompts.
+bool IsSaidOtherwise(const std::string& label) { return label == "secondary" || label == "truncated"; }
+
 // The notes at the end of a text row.
 std::string Marks(std::vector<std::string> labels, int64_t failed_count, const std::string& counts,
                   const std::string& note) {
-  std::erase(labels, "secondary");
-  std::erase(labels, "truncated");  // counted below
+  std::erase_if(labels, IsSaidOtherwise);
   if (failed_count > 0) labels.push_back(absl::StrCat(failed_count, " failed"));
   if (!counts.empty()) labels.push_back(counts);
   if (!note.empty()) labels.push_back(note);
@@ -265,7 +269,7 @@ class Compare : public Command {
     for (const auto& [row, name] : rows) {
       if (row->is_unfinished)
         return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", name, " is unfinished"));
-      if (row->do_failures_decide)
+      if (row->failures_decide)
         return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: failures decide ", name));
     }
     return ExitCode::kDone;
@@ -288,28 +292,49 @@ class Compare : public Command {
     return remedy;
   }
 
-  // The origin of the answers, one sentence per line.
-  static std::string PairingNotes(const stats::ComparisonReport& report, const Sides& sides) {
-    std::string notes;
+  // The origin of the answers, for templates/compare_notes.txt.
+  static void AddPairing(const stats::ComparisonReport& report, const Sides& sides, Json& notes) {
     for (int i = 0; i < 2; ++i) {
       if (!db::IsImported(sides.variants[i])) continue;
-      absl::StrAppend(&notes, "Imported: the answers of ", sides.keys[i].name, " (jobs/", sides.keys[i].job_id,
-                      ") came from another engine, in a file with SHA-256 ",
-                      sides.variants[i].model.weights_sha256.substr(0, 12), "..\n");
+      notes["imported"].push_back({{"variant", sides.keys[i].name},
+                                   {"job", sides.keys[i].job_id},
+                                   {"sha256", report::ShortHash(sides.variants[i].model.weights_sha256)}});
     }
-    if (!report.is_across_jobs) return notes;
-    const std::string candidate = absl::StrCat("jobs/", sides.keys[1].job_id);
-    absl::StrAppend(&notes, "Two jobs: ", WithThousands(report.paired_count),
-                    Plural(report.paired_count, " question was", " questions were"), " asked in both with ",
-                    report.tokenizers_differ ? "the same settings and data" : "the same prompt", "; left out are ",
-                    WithThousands(report.baseline_left_out_count), " of jobs/", sides.keys[0].job_id, " and ",
-                    WithThousands(report.candidate_left_out_count), " of ", candidate, ".\n");
-    if (!report.tasks_with_other_settings.empty()) {
-      absl::StrAppend(&notes, "The jobs' specifications differ in ",
-                      absl::StrJoin(report.tasks_with_other_settings, ", "),
-                      ": the prompts are the same, but the processing of the answers may differ.\n");
+    if (!report.is_across_jobs) return;
+    notes["across_jobs"] = {{"paired_count", WithThousands(report.paired_count)},
+                            {"is_one", report.paired_count == 1},
+                            {"baseline_left_out_count", WithThousands(report.baseline_left_out_count)},
+                            {"candidate_left_out_count", WithThousands(report.candidate_left_out_count)},
+                            {"baseline_job", sides.keys[0].job_id},
+                            {"candidate_job", sides.keys[1].job_id},
+                            {"other_settings", absl::StrJoin(report.tasks_with_other_settings, ", ")}};
+  }
+
+  // How the difference of the means over tasks depends on the length.
+  static Json Contrasts(const stats::ComparisonReport& report, const report::ResultContext& context) {
+    Json contrasts = Json::array();
+    for (const stats::LengthContrast& contrast : report.contrasts) {
+      if (!contrast.task.empty() || !contrast.can_infer) continue;
+      std::vector<std::string> between;
+      for (const auto& [length, row] : report::UnsteadyRows(report, contrast)) {
+        between.push_back(absl::StrCat("at ", report::ExactLengthLabel(*context.tested, "", length),
+                                       " the difference is ", Signed(row->difference), " (", report::OutcomeLabel(*row),
+                                       ")"));
+      }
+      contrasts.push_back(
+          {{"is_slope", contrast.kind == stats::LengthContrast::Kind::kSlope},
+           {"short", report::ExactLengthLabel(*context.tested, "", contrast.short_length)},
+           {"long", report::ExactLengthLabel(*context.tested, "", contrast.long_length)},
+           {"difference", Signed(contrast.difference)},
+           {"bounds", Bounds(contrast.low, contrast.high)},
+           {"p_value", PText(contrast.p_value)},
+           {"p_adjusted", PText(contrast.p_adjusted)},
+           {"test_count", contrast.test_count},
+           {"is_one", contrast.test_count == 1},
+           {"between", absl::StrJoin(between, ", ")},
+           {"rests", report::RestsNote(contrast, report::SidesOf(contrast, *context.answers, *context.tested), 1, 3)}});
     }
-    return notes;
+    return contrasts;
   }
 
   static void PrintGroups(const report::GroupTable& groups, const std::vector<std::string>& variants,
@@ -361,13 +386,15 @@ class Compare : public Command {
     for (const stats::Comparison& row : rows) {
       if (report::IsLogLikelihood(row.metric)) {  // text output shows a perplexity, and the ratio of two
         const report::PerplexityRow perplexity = report::PerplexityOf(row);
+        const std::vector<std::string> labels = report::RowLabels(row, context);
+        labels_seen.insert(labels.begin(), labels.end());
         cells.push_back({absl::StrCat(row.task, " perplexity"),
                          report::ExactLengthLabel(*context.tested, row.task, row.context_length), perplexity.baseline,
                          perplexity.candidate, perplexity.ratio,
                          row.can_infer ? absl::StrCat("[", perplexity.low, ", ", perplexity.high, "]") : "", "",
                          row.can_infer ? PText(row.p_value) : "", row.can_infer ? PText(row.p_adjusted) : "",
                          report::OutcomeLabel(row), "", absl::StrCat(row.sample_count, "/", row.cluster_count),
-                         Marks(report::RowLabels(row, context), row.failed_count, "", report::DesignNote(row))});
+                         Marks(labels, row.failed_count, "", report::DesignNote(row))});
         if (!all_metrics_ && metric_.empty()) continue;
       }
       add(has_several_metrics ? absl::StrCat(row.task, " ", row.metric) : row.task, row, row.task);
@@ -379,118 +406,44 @@ class Compare : public Command {
                                 {false, true, true, true, true, true, true, true, true, false, true, true, false},
                                 cells);
     PrintGroups(*context.groups, {rows.front().baseline, rows.front().candidate}, console);
-    std::string notes = PairingNotes(report, sides);
-    for (const std::string& note : report::LengthNotes(*context.tested))
-      absl::StrAppend(&notes, "Prompts: ", note, ".\n");
-    for (const stats::LengthContrast& contrast : report.contrasts) {
-      if (!contrast.task.empty() || !contrast.can_infer) continue;
-      const bool is_slope = contrast.kind == stats::LengthContrast::Kind::kSlope;
-      std::vector<std::string> between;
-      for (const auto& [length, row] : report::UnsteadyRows(report, contrast)) {
-        between.push_back(absl::StrCat("at ", report::ExactLengthLabel(*context.tested, "", length),
-                                       " the difference is ", Signed(row->difference), " (", report::OutcomeLabel(*row),
-                                       ")"));
-      }
-      absl::StrAppend(
-          &notes,
-          is_slope ? "Its slope over all lengths is "
-                   : absl::StrCat("From ", report::ExactLengthLabel(*context.tested, "", contrast.short_length), " to ",
-                                  report::ExactLengthLabel(*context.tested, "", contrast.long_length),
-                                  " tokens the difference changes by "),
-          Signed(contrast.difference), is_slope ? " per doubling " : " ", Bounds(contrast.low, contrast.high), ", p ",
-          PText(contrast.p_value), " (", PText(contrast.p_adjusted), " adjusted for ", contrast.test_count,
-          Plural(contrast.test_count, " test", " tests"), "), on the same questions",
-          between.empty() ? "" : absl::StrCat("; not steadily: ", absl::StrJoin(between, ", ")),
-          report::RestsNote(contrast, report::SidesOf(contrast, *context.answers, *context.tested), 1, 3), ".\n");
-    }
+    const bool is_max_t = !report.suite.empty() && report.suite.front().is_max_t;
+    const auto counted = [](int64_t count, const char* one, const char* several) {
+      return absl::StrCat(count, Plural(count, one, several));
+    };
+    Json notes = {
+        {"prompt_lengths", report::LengthNotes(*context.tested)},
+        {"contrasts", Contrasts(report, context)},
+        {"is_max_t", is_max_t},
+        {"cells", rows.front().is_primary_metric ? counted(rows.front().test_count, " cell", " cells")
+                                                 : counted(rows.front().test_count, " other cell", " other cells")},
+        {"has_margin", has_worst_value},
+        {"margin", absl::StrCat(NumberText(margin_), margin_ == 1 ? " point" : " points")},
+        {"is_found_alone", is_found_alone},
+        {"is_small", is_small},
+        {"is_waiting_for_max_t", adjust_.is_max_t() && !is_max_t && !report.suite.empty()},
+        {"is_near_zero", is_near_zero},
+        {"tokenizers_differ", report.tokenizers_differ},
+        {"has_no_detectable", has_no_detectable}};
+    AddPairing(report, sides, notes);
     for (const stats::SuiteComparison& row : report.suite) {
       if (row.by_seed.size() < 2) continue;
-      absl::StrAppend(&notes, "At ", report::ExactLengthLabel(*context.tested, "", row.context_length),
-                      " tokens single data seeds, of the ", row.by_seed.size(),
-                      " that are pooled, have differences from ", report::SeedSpread(row.by_seed, 1, 3), ".\n");
+      notes["seeds"].push_back({{"length", report::ExactLengthLabel(*context.tested, "", row.context_length)},
+                                {"seed_count", row.by_seed.size()},
+                                {"spread", report::SeedSpread(row.by_seed, 1, 3)}});
     }
-    const bool is_max_t = !report.suite.empty() && report.suite.front().is_max_t;
-    absl::StrAppend(&notes, is_max_t ? "p adjusted (max-t for means over tasks, Holm for cells)" : "p adjusted (Holm)",
-                    " counts all candidates and lengths of the job, shown or not: ");
-    if (!report.suite.empty()) {
-      const int64_t mean_count = report.suite.front().test_count;
-      absl::StrAppend(&notes, mean_count, Plural(mean_count, " mean", " means"), " over tasks, ");
-    }
-    const int64_t cell_count = rows.front().test_count;
-    absl::StrAppend(
-        &notes, cell_count, rows.front().is_primary_metric ? "" : " other", Plural(cell_count, " cell.", " cells."),
-        report.suite.empty() ? "" : " Only the rows \"all tasks\" are primary; read the others as exploratory.",
-        "\nThe outcome is by p adjusted",
-        has_worst_value
-            ? absl::StrCat("; equivalent is within ", NumberText(margin_), margin_ == 1 ? " point" : " points")
-            : "",
-        ". Undecided does not mean equal: detectable is the difference that would have been found "
-        "four times out of five.\n");
-    if (is_found_alone) {
-      absl::StrAppend(
-          &notes,
-          "Interval and p are of each test alone: one may leave out zero where the outcome, by p adjusted, is "
-          "undecided.\n");
-    }
-    if (is_small) {
-      absl::StrAppend(&notes, "By less than the margin: the interval excludes zero and lies within ",
-                      NumberText(margin_), margin_ == 1 ? " point.\n" : " points.\n");
-    }
-    if (adjust_.is_max_t() && !is_max_t && !report.suite.empty()) {
-      absl::StrAppend(&notes, "Max-t needs every planned answer of the job; until then it is Holm.\n");
-    }
-    if (is_near_zero) {
-      absl::StrAppend(&notes, "No relative gain where the baseline's mean is not distinguished from zero.\n");
-    }
-    if (labels_seen.contains("failures")) {
-      absl::StrAppend(
-          &notes,
-          "Failures decide: without the questions that failed on a side the outcome is another one, or none; "
-          "it stays undecided.\n");
-    }
-    if (labels_seen.contains("fragile")) {
-      absl::StrAppend(&notes,
-                      "Fragile: the sign-flip test does not agree at 0.05 with the interval and p, which are by t.\n");
-    }
-    if (labels_seen.contains("few_differ")) {
-      absl::StrAppend(
-          &notes, "few_differ: fewer than ", stats::kSpreadClusterCountMin,
-          " contexts have another difference than the rest, too few to estimate a variance: better or worse "
-          "needs sign flips that agree.\n");
-    }
+    if (!report.suite.empty()) notes["means"] = counted(report.suite.front().test_count, " mean", " means");
     if (report.is_incomplete) {
-      absl::StrAppend(&notes, "Incomplete: samples are missing or failed (failed ones ",
-                      report::FailuresCountAs(has_worst_value, has_none), ")", Resume(sides), ".\n");
+      notes["incomplete"] = report::FailuresCountAs(has_worst_value, has_none);
+      notes["remedy"] = Resume(sides);
     }
-    if (report.tokenizers_differ) {
-      absl::StrAppend(
-          &notes,
-          "The two models have different tokenizers: they were asked the same questions, not the same prompts.\n");
-    }
-    if (labels_seen.contains("extrapolated")) {
-      absl::StrAppend(&notes, "Extrapolated: some samples are longer than the texts of training.\n");
+    for (const stats::Label& label : stats::LabelTable()) {
+      if (labels_seen.contains(label.word) && !IsSaidOtherwise(label.word))
+        notes["labels"].push_back({{"word", label.word}, {"sentence", label.sentence}});
     }
     for (const db::AnswerKind& kind : db::kAnswerKinds) {
-      const std::string label = absl::StrCat("rests_on_", kind.name);
-      if (!labels_seen.contains(label)) continue;
-      absl::StrAppend(&notes, label, ": without the questions with ", kind.answers,
-                      " on a side the outcome is another one, or none (outcome_without_", kind.name, " in JSON).\n");
+      if (seen.*kind.count > 0) notes["kinds"].push_back({{"name", kind.name}, {"meaning", kind.meaning}});
     }
-    if (labels_seen.contains(absl::StrCat("rests_on_", report::kSeveralKinds))) {
-      absl::StrAppend(
-          &notes, "rests_on_", report::kSeveralKinds,
-          ": no kind of answers alone, but without the questions with empty, refused, cut or truncated ones "
-          "on a side the outcome is another one, or none (outcome_without_",
-          report::kSeveralKinds, " in JSON).\n");
-    }
-    if (has_no_detectable)
-      absl::StrAppend(&notes, "Detectable none: no difference, however large, would have been found that often.\n");
-    if (seen.empty_count > 0) absl::StrAppend(&notes, "N empty: answers of nothing but white space.\n");
-    if (seen.refused_count > 0) absl::StrAppend(&notes, "N refused: wrong answers that begin like a refusal.\n");
-    if (seen.cut_count > 0) absl::StrAppend(&notes, "N cut: answers that the limit on new tokens ended.\n");
-    if (labels_seen.contains("truncated"))
-      absl::StrAppend(&notes, "N truncated: prompts that the task truncated to the context length.\n");
-    console.out << "\n" << notes;
+    console.out << "\n" << report::FillTemplate("compare_notes.txt", notes);
   }
 
   std::string db_, baseline_, candidate_, baseline_arm_, candidate_arm_, job_, task_, metric_;

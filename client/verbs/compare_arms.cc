@@ -120,7 +120,7 @@ absl::StatusOr<ExitCode> Gate(const std::vector<ShownRow>& shown, const ArmsRequ
     if (row->is_unfinished) {
       return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", name, " is unfinished"));
     }
-    if (row->do_failures_decide) {
+    if (row->failures_decide) {
       return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: failures decide ", name));
     }
     if (row->outcome == stats::Outcome::kWorse) worse.push_back(name);

@@ -88,7 +88,7 @@ TEST_F(ArmsTest, FailuresAloneDecideNothing) {
   const ArmRow row = Row(*table_.Compare("plain", "focal", {}), "", "");
   EXPECT_NEAR(row.difference, -0.5, 0.1);
   EXPECT_LT(row.p_adjusted, 0.05);
-  EXPECT_TRUE(row.do_failures_decide);
+  EXPECT_TRUE(row.failures_decide);
   EXPECT_EQ(row.outcome, Outcome::kUndecided);
   // Where the answers differ as well, some failures change nothing.
   Make(runs, [](size_t v, int64_t q) -> std::optional<double> {
@@ -96,7 +96,7 @@ TEST_F(ArmsTest, FailuresAloneDecideNothing) {
     return v < 4 || (q + static_cast<int64_t>(v)) % 12 == 0 ? 1.0 : 0.0;
   });
   const ArmRow worse = Row(*table_.Compare("plain", "focal", {}), "", "");
-  EXPECT_FALSE(worse.do_failures_decide);
+  EXPECT_FALSE(worse.failures_decide);
   EXPECT_EQ(worse.outcome, Outcome::kWorse);
 }
 

@@ -216,7 +216,7 @@ TEST_F(CompareTest, FailuresAloneDecideNothing) {
     for (const Inference* row : {static_cast<const Inference*>(&cell), static_cast<const Inference*>(&mean)}) {
       EXPECT_LT(row->p_adjusted, 0.001);
       EXPECT_EQ(row->outcome, Outcome::kUndecided);
-      EXPECT_TRUE(row->do_failures_decide);
+      EXPECT_TRUE(row->failures_decide);
       ASSERT_TRUE(row->answered.has_value());
       EXPECT_FALSE(row->answered->can_infer) << "no pair is left";
     }
@@ -239,7 +239,7 @@ TEST_F(CompareTest, ADifferenceThatTheAnswersShowIsDecidedDespiteFailures) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->suite[0].failed_count, 1);
   EXPECT_EQ(report->suite[0].outcome, Outcome::kBetter);
-  EXPECT_FALSE(report->suite[0].do_failures_decide);
+  EXPECT_FALSE(report->suite[0].failures_decide);
   EXPECT_EQ(report->suite[0].answered->outcome, Outcome::kBetter);
   Write(db::FakeJob({.planned_count = 48}), is_equal_but_fails);
   CompareOptions options;
@@ -248,7 +248,7 @@ TEST_F(CompareTest, ADifferenceThatTheAnswersShowIsDecidedDespiteFailures) {
     report = CompareVariants(*reader_, job_id_, "baseline", "focal", how);
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_LT(report->suite[0].p_adjusted, 0.01);
-    EXPECT_TRUE(report->suite[0].do_failures_decide) << "worse only by its failures";
+    EXPECT_TRUE(report->suite[0].failures_decide) << "worse only by its failures";
     EXPECT_EQ(report->suite[0].outcome, Outcome::kUndecided);
     EXPECT_NEAR(report->suite[0].answered->difference, 0, 1e-12);
   }
@@ -266,7 +266,7 @@ TEST_F(CompareTest, AFailureAtOneLengthIsOneOfTheContrast) {
   ASSERT_FALSE(report->contrasts.empty());
   EXPECT_NEAR(report->contrasts[0].difference, -0.25, 1e-12);
   EXPECT_LT(report->contrasts[0].p_adjusted, 0.01);
-  EXPECT_TRUE(report->contrasts[0].do_failures_decide);
+  EXPECT_TRUE(report->contrasts[0].failures_decide);
   EXPECT_EQ(report->contrasts[0].outcome, Outcome::kUndecided);
 }
 

@@ -2,7 +2,7 @@
 // depends on the length. db/stats/compare.h makes them.
 //
 // Differences are candidate minus baseline. A failed sample counts as the metric's worst value, and makes the row
-// incomplete; a row whose outcome would be another one without failed pairs is undecided (Inference::do_failures_decide).
+// incomplete; a row whose outcome would be another one without failed pairs is undecided (Inference::failures_decide).
 #pragma once
 
 #include <cstdint>

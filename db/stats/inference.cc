@@ -184,7 +184,7 @@ void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t decla
     row.is_max_t = !max_t.all.empty();
     row.p_equivalence_adjusted = all.equals[i];
     row.outcome = Outcome::kUndecided;
-    row.do_failures_decide = false;
+    row.failures_decide = false;
     if (!row.can_infer) continue;
     const double detectable = DetectableDifference(row.standard_error, row.degrees, level / count);
     row.detectable_difference = detectable <= row.difference_max ? std::optional(detectable) : std::nullopt;
@@ -195,8 +195,8 @@ void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t decla
     if (!row.answered) continue;
     AnsweredInference& without = *row.answered;
     without.outcome = Decide(without, row, answered.differs[i], answered.equals[i], level);
-    row.do_failures_decide = !without.can_infer || without.outcome != by_t;
-    if (row.do_failures_decide) row.outcome = Outcome::kUndecided;
+    row.failures_decide = !without.can_infer || without.outcome != by_t;
+    if (row.failures_decide) row.outcome = Outcome::kUndecided;
   }
   std::set<uint32_t> sets;
   for (const Inference* row : family) {

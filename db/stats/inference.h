@@ -61,7 +61,7 @@ struct Inference {
   bool can_infer = false;
   bool has_single_cluster = false;    // of some task
   bool is_variance_borrowed = false;  // fewer than three clusters differ from the rest of their task
-  double p_value = 1;                 // below 1 - confidence exactly when the interval leaves out zero
+  double p_value = 1;                 // below 1 - confidence exactly when the interval excludes zero
   double p_adjusted = 1;              // over test_count tests, unless is_max_t by Holm; decides better and worse
   int64_t test_count = 1;
   double p_equivalence = 1;           // two one-sided tests against the margin
@@ -77,7 +77,7 @@ struct Inference {
   bool is_unfinished = false;  // planned samples have neither answer nor failure: the outcome stays undecided
   Outcome outcome = Outcome::kUndecided;
   std::optional<AnsweredInference> answered;  // where failures count as values; its outcome is adjusted likewise
-  bool do_failures_decide = false;            // it has another outcome, or none can be inferred: `outcome` is undecided
+  bool failures_decide = false;               // it has another outcome, or none can be inferred: `outcome` is undecided
   // By the marks of answer kinds (db/answer_kinds.h), for every set of those that some pair has: over the pairs that both
   // sides answered without any of the set. They decide nothing.
   std::map<uint32_t, AnsweredInference> without;
@@ -86,7 +86,7 @@ struct Inference {
   // The spread between few contexts that differ is not known from them, and the check, which needs none, disagrees.
   bool IsUnknownSpread() const { return is_variance_borrowed && is_fragile; }
   bool IsDecided() const { return outcome == Outcome::kBetter || outcome == Outcome::kWorse; }
-  // The interval leaves out zero, and the p that decides does not reach the level.
+  // The interval excludes zero, and the p that decides does not reach the level.
   bool IsFoundAlone(double level) const { return can_infer && p_value < level && p_adjusted >= level; }
   bool IsWithinMargin() const;  // better or worse, by less than the margin
   // Whether the outcome is another one, or none, without the answers of any of these kinds.

@@ -50,7 +50,7 @@ Comparison Compared(const std::vector<std::vector<double>>& clusters, const Comp
   return *ComparePairs(pairs, {true, true, std::ssize(pairs), 0.0, 1.0}, options);
 }
 
-// Between nothing and everything lost, the interval leaves out zero exactly when p is below 0.05.
+// Between nothing and everything lost, the interval excludes zero exactly when p is below 0.05.
 TEST(Compare, IntervalAndPCannotContradictEachOther) {
   int excluded_count = 0;
   for (int lost = 0; lost <= 48; ++lost) {

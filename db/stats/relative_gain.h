@@ -2,7 +2,7 @@
 //
 // The interval is Fieller's, from the difference's own standard error and degrees of freedom: the gains g for which
 // difference - g baseline is not different from zero. At g = 0 that is the test of the difference, so the interval
-// leaves out zero exactly when the difference's does. Where the baseline's mean is not itself different from zero, the
+// excludes zero exactly when the difference's does. Where the baseline's mean is not itself different from zero, the
 // set of such gains has no end, and there is no number.
 //
 // Source: Fieller 1954, Journal of the Royal Statistical Society B 16, 175-185.
