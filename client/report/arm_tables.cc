@@ -10,7 +10,7 @@
 #include "client/report/columns.h"
 #include "client/report/inference_cells.h"
 #include "client/report/length_label.h"
-#include "client/report/svg_chart.h"
+#include "client/report/line_chart.h"
 #include "client/report/template.h"
 
 namespace varifocal::report {

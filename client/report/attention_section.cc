@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "client/report/svg_chart.h"
+#include "client/report/line_chart.h"
 #include "client/report/template.h"
 #include "client/report/text_format.h"
 

@@ -120,41 +120,43 @@ std::vector<Json> DepthJson(const ReportData& data) {
   return rows;
 }
 
-std::string DepthMapsSvg(const ReportData& data) {
-  if (data.depths.IsEmpty()) return "";
+Plot DepthMapsPlot(const ReportData& data) {
+  Plot plot;
+  if (data.depths.IsEmpty()) return plot;
   constexpr int kLabelWidth = 84, kCellWidth = 46, kCellHeight = 26, kTop = 36, kMapsPerRow = 3;
   const int map_width = kLabelWidth + kCellWidth * data.lengths.size() + 24;
   const int map_height = kTop + kCellHeight * DepthTable::kQuarterCount + 24;
   const int map_count = data.variants.size();
-  const int width = map_width * std::min(map_count, kMapsPerRow);
-  const int height = map_height * ((map_count + kMapsPerRow - 1) / kMapsPerRow);
-  std::string out = absl::StrCat("<svg class=\"chart strip\" viewBox=\"0 0 ", width, " ", height,
-                                 "\" role=\"img\"><title>Score by depth of the evidence, percent</title>\n");
-  const auto text = [&](const char* css, const char* anchor, int x, int y, const std::string& value) {
-    absl::StrAppend(&out, "<text class=\"", css, "\" text-anchor=\"", anchor, "\" x=\"", x, "\" y=\"", y, "\">",
-                    EscapeHtml(value), "</text>\n");
-  };
+  plot.width = map_width * std::min(map_count, kMapsPerRow);
+  plot.height = map_height * ((map_count + kMapsPerRow - 1) / kMapsPerRow);
+  plot.title = "Score by depth of the evidence, percent";
+  plot.style = "chart strip";
+  Panel map;
   for (int variant = 0; variant < map_count; ++variant) {
     const int left = variant % kMapsPerRow * map_width, top = variant / kMapsPerRow * map_height;
-    text("title", "start", left, top + 13, data.variants[variant].name);
+    const auto text = [&](const char* style, int x, int y, const std::string& value, const char* anchor) {
+      map.marks.push_back(
+          TextMark(style, {static_cast<double>(left + x), static_cast<double>(top + y)}, value, anchor));
+    };
+    text("title", 0, 13, data.variants[variant].name, "");
     for (size_t i = 0; i < data.lengths.size(); ++i) {
-      const int x = left + kLabelWidth + kCellWidth * i;
-      text("tick", "middle", x + kCellWidth / 2, top + kTop - 6, data.Length("", data.lengths[i]));
+      const int x = kLabelWidth + kCellWidth * i;
+      text("tick", x + kCellWidth / 2, kTop - 6, data.Length("", data.lengths[i]), "middle");
       for (int quarter = 0; quarter < DepthTable::kQuarterCount; ++quarter) {
-        const int y = top + kTop + kCellHeight * quarter;
-        if (i == 0) text("tick", "start", left, y + kCellHeight / 2 + 4, kQuarters[quarter]);
+        const int y = kTop + kCellHeight * quarter;
+        if (i == 0) text("tick", 0, y + kCellHeight / 2 + 4, kQuarters[quarter], "");
         const std::optional<double> mean = data.depths.MeanOf(variant, "", data.lengths[i], quarter);
         const bool is_open = mean.has_value() && IsIncomplete(data, variant, "", data.lengths[i], quarter);
-        absl::StrAppend(&out, "<rect class=\"", is_open ? "open" : "mass", "\" x=\"", x + 1, "\" y=\"", y + 1,
-                        "\" width=\"", kCellWidth - 2, "\" height=\"", kCellHeight - 2,
-                        is_open ? "\"" : absl::StrCat("\" fill-opacity=\"", mean.value_or(0) * kShadeMax, "\""),
-                        "/>\n");
-        text("value", "middle", x + kCellWidth / 2, y + kCellHeight / 2 + 4,
-             mean.has_value() ? Unsigned(*mean * 100, 0) : kNoValue);
+        const double x0 = left + x + 1, y0 = top + y + 1;
+        map.marks.push_back(CellMark(is_open ? "open" : "mass", {x0, y0}, {x0 + kCellWidth - 2, y0 + kCellHeight - 2},
+                                     is_open ? 1 : mean.value_or(0) * kShadeMax));
+        text("value", x + kCellWidth / 2, y + kCellHeight / 2 + 4,
+             mean.has_value() ? Unsigned(*mean * 100, 0) : kNoValue, "middle");
       }
     }
   }
-  return out + "</svg>\n";
+  plot.panels.push_back(std::move(map));
+  return plot;
 }
 
 }  // namespace varifocal::report

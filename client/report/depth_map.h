@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "client/report/plot.h"
 #include "client/report/report_data.h"
 
 namespace varifocal::report {
@@ -13,7 +14,7 @@ namespace varifocal::report {
 std::string DepthMapsHtml(const ReportData& data);
 // Rows of kind "depth": the mean over a task's questions ("task" null: over tasks) whose evidence begins between two depths.
 std::vector<Json> DepthJson(const ReportData& data);
-// The maps over tasks as one drawing, with the classes of the page; empty without any.
-std::string DepthMapsSvg(const ReportData& data);
+// The maps over tasks as one drawing, with the classes of the page; no panels without any.
+Plot DepthMapsPlot(const ReportData& data);
 
 }  // namespace varifocal::report

@@ -6,10 +6,10 @@
 
 #include "client/report/excerpt.h"
 #include "client/report/figure.h"
+#include "client/report/line_chart.h"
 #include "client/report/perplexity.h"
 #include "client/report/report_fixture.h"
 #include "client/report/sample_browser.h"
-#include "client/report/svg_chart.h"
 #include "client/report/text_format.h"
 
 namespace varifocal {

@@ -14,7 +14,7 @@
 #include "client/report/columns.h"
 #include "client/report/depth_map.h"
 #include "client/report/figure.h"
-#include "client/report/svg_chart.h"
+#include "client/report/line_chart.h"
 #include "client/report/sweep.h"
 #include "client/report/text_format.h"
 
@@ -44,12 +44,9 @@ std::string ChartStyle() {
   return absl::StrReplaceAll(style, values);
 }
 
-std::string StandaloneSvg(const std::string& chart) {
-  const size_t end = chart.find('>') + 1;
-  return absl::StrCat(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n",
-      absl::StrReplaceAll(chart.substr(0, end), {{"<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" "}}), "<style>\n",
-      ChartStyle(), "</style>", chart.substr(end));
+std::string StandaloneSvg(Plot plot) {
+  plot.style_sheet = ChartStyle();
+  return absl::StrCat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", Draw(plot));
 }
 
 // A title such as "recall_kv at 8K" as part of a file's name.
@@ -98,16 +95,16 @@ std::vector<FigureFile> FigureFiles(const ReportData& data) {
   };
   const auto add = [&](std::string name, const Figure& figure, ChartSize size = {}) {
     name = FileNameOf(name);
-    const std::string chart = DrawChart(figure, name, size);
-    if (chart.empty()) return;
-    add_svg(name, StandaloneSvg(chart));
+    const Plot plot = ChartPlot(figure, name, size);
+    if (plot.panels.empty()) return;
+    add_svg(name, StandaloneSvg(plot));
     files.push_back({absl::StrCat(name, ".csv"), FigureCsv(figure)});
   };
   for (const AxisReport& axis : data.arms.axes) {
     for (const Figure& figure : AxisFigures(axis, data.arms.table))
       add(absl::StrCat(axis.axis->name, "-", figure.title), figure);
   }
-  if (data.tasks.size() > 1) add("difference", SuiteDifferenceFigure(data), {.width = 760, .height = 300});
+  if (data.tasks.size() > 1) add("difference", SuiteDifferenceFigure(data), kWideChart);
   const std::vector<Sweep> sweeps = FindSweeps(data);
   if (!sweeps.empty()) {
     const std::vector<Figure> figures = SweepFigures(sweeps, data);
@@ -121,7 +118,7 @@ std::vector<FigureFile> FigureFiles(const ReportData& data) {
   for (const Figure& figure : AttentionFigures(data)) add(absl::StrCat("attention-", figure.title), figure);
   for (const auto& [variant, strip] : AttentionStripFiles(data))
     add_svg(FileNameOf("attention-strip-" + variant), strip);
-  if (const std::string maps = DepthMapsSvg(data); !maps.empty()) {
+  if (const Plot maps = DepthMapsPlot(data); !maps.panels.empty()) {
     add_svg("depth", StandaloneSvg(maps));
     files.push_back({"depth.csv", RowsAsCsv(kDepthColumns, DepthJson(data))});
   }

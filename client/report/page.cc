@@ -11,10 +11,10 @@
 #include "client/report/depth_map.h"
 #include "client/report/effective_length_table.h"
 #include "client/report/group_table.h"
+#include "client/report/line_chart.h"
 #include "client/report/result_rows.h"
 #include "client/report/sample_browser.h"
 #include "client/report/score_table.h"
-#include "client/report/svg_chart.h"
 #include "client/report/sweep.h"
 #include "client/report/template.h"
 #include "client/report/text_format.h"
@@ -96,11 +96,11 @@ std::string ChartGrid(const std::vector<Figure>& figures, const std::string& id,
 std::string WideChart(const Figure& figure, const std::string& id, const std::string& baseline) {
   if (std::ssize(figure.series) > kChartColorCount)
     return ChartGrid({figure}, id, baseline, EscapeHtml(figure.caption));
-  const std::string wide = DrawChart(figure, id, {.width = 760, .height = 300});
+  const std::string wide = DrawChart(figure, id, kWideChart);
   if (wide.empty()) return "";
   return absl::StrCat("<figure><div class=\"only-wide\">", wide, "</div><div class=\"only-narrow\">",
-                      DrawChart(figure, absl::StrCat(id, "-narrow"), {.width = 380, .height = 280}),
-                      "</div><figcaption>", EscapeHtml(figure.caption), "</figcaption></figure>\n");
+                      DrawChart(figure, absl::StrCat(id, "-narrow"), kNarrowChart), "</div><figcaption>",
+                      EscapeHtml(figure.caption), "</figcaption></figure>\n");
 }
 
 std::string HowToRead(const ReportData& data) {

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "client/report/plot.h"
 #include "client/report/text_format.h"
 
 namespace varifocal::report {
@@ -29,7 +30,6 @@ constexpr char kBarStyle[] =
     ".c6{fill:#c8649c}.c7{fill:#4d545c}.c8{fill:#8fb3a3}.c9{fill:#b8bfc7}"
     "@media (prefers-color-scheme:dark){.c7{fill:#8a929c}.c9{fill:#4b535d}}";
 
-std::string Coordinate(double value) { return absl::StrFormat("%.1f", value); }
 std::string PercentOfBar(double share) { return absl::StrCat(Unsigned(share * 100, 1), " %"); }
 
 double HeightOf(const StackedBar& bar) { return std::accumulate(bar.shares.begin(), bar.shares.end(), 0.0); }
@@ -48,46 +48,38 @@ struct ShareAxis {
   }
 };
 
-std::string BarText(const char* style, double x, double y, const char* anchor, const std::string& text) {
-  return absl::StrCat("<text class=\"", style, "\" x=\"", Coordinate(x), "\" y=\"", Coordinate(y), "\" text-anchor=\"",
-                      anchor, "\">", EscapeHtml(text), "</text>\n");
-}
-
-std::string DrawBar(const StackedFigure& figure, const StackedBar& bar, double x, double width, double bottom,
-                    double scale) {
-  std::string out;
-  double y = bottom;
+// The parts of a bar, from x to x + width of the panel's axis.
+void AddBar(const StackedFigure& figure, const StackedBar& bar, double x, double width, std::vector<Mark>& marks) {
+  double below = 0;
   for (size_t i = 0; i < bar.shares.size(); ++i) {
-    const double height = bar.shares[i] * scale;
-    y -= height;
-    if (height <= 0) continue;
-    absl::StrAppend(&out, "<rect class=\"part c", i, "\" x=\"", Coordinate(x), "\" y=\"", Coordinate(y), "\" width=\"",
-                    Coordinate(width), "\" height=\"", Coordinate(height), "\"><title>", EscapeHtml(bar.label), ", ",
-                    EscapeHtml(figure.classes[i]), ": ", PercentOfBar(bar.shares[i] / HeightOf(bar)),
-                    " of the bar</title></rect>\n");
+    const double share = bar.shares[i];
+    if (share <= 0) continue;
+    marks.push_back(CellMark(
+        absl::StrCat("part c", i), {x, below}, {x + width, below + share}, /*opacity=*/1,
+        absl::StrCat(bar.label, ", ", figure.classes[i], ": ", PercentOfBar(share / HeightOf(bar)), " of the bar")));
+    below += share;
   }
-  return out;
 }
 
-std::string DrawPanel(const StackedFigure& figure, const StackedPanel& panel, const ShareAxis& axis, double left,
-                      double top) {
+// Bars at 0, 1, .. of the x axis, which is a unit for each.
+Panel MakePanel(const StackedFigure& figure, const StackedPanel& panel, const ShareAxis& axis, double left, double top,
+                std::vector<Mark>& texts) {
   const double x0 = left + kPanelLeft, x1 = left + kPanelWidth - kMargin;
   const double y0 = top + kPanelTop, y1 = top + kPanelHeight - kPanelBottom;
-  const double scale = (y1 - y0) / axis.high;
-  std::string out =
-      BarText("head", left, top + 13, "start", panel.title) + BarText("", left, top + 29, "start", panel.subtitle);
+  const double bar_count = std::max<size_t>(1, panel.bars.size());
+  Panel made{{0, bar_count, x0, x1}, {0, axis.high, y1, y0}, {}};
+  texts.push_back(TextMark("head", {left, top + 13}, panel.title));
+  texts.push_back(TextMark("", {left, top + 29}, panel.subtitle));
   for (double y = 0; y <= axis.high + 1e-9; y += axis.step) {
-    absl::StrAppend(&out, "<line class=\"grid\" x1=\"", Coordinate(x0), "\" x2=\"", Coordinate(x1), "\" y1=\"",
-                    Coordinate(y1 - y * scale), "\" y2=\"", Coordinate(y1 - y * scale), "\"/>\n",
-                    BarText("", x0 - 6, y1 - y * scale + 4, "end", absl::StrCat(Unsigned(y * 100, 0), " %")));
+    made.marks.push_back(SegmentMark("grid", {0, y}, {bar_count, y}));
+    texts.push_back(TextMark("", {x0 - 6, made.y.At(y) + 4}, absl::StrCat(Unsigned(y * 100, 0), " %"), "end"));
   }
-  const double place = (x1 - x0) / std::max<size_t>(1, panel.bars.size());
   for (size_t i = 0; i < panel.bars.size(); ++i) {
-    const double x = x0 + place * i;
-    out += DrawBar(figure, panel.bars[i], x + place * (1 - kBarShare) / 2, place * kBarShare, y1, scale);
-    out += BarText("", x + place / 2, y1 + 16, "middle", panel.bars[i].label);
+    const double x = i;
+    AddBar(figure, panel.bars[i], x + (1 - kBarShare) / 2, kBarShare, made.marks);
+    texts.push_back(TextMark("", {made.x.At(x + 0.5), y1 + 16}, panel.bars[i].label, "middle"));
   }
-  return out;
+  return made;
 }
 
 }  // namespace
@@ -98,29 +90,33 @@ std::string DrawStackedBars(const StackedFigure& figure) {
   const ShareAxis axis(figure);
   const size_t columns = std::min<size_t>(kPanelColumns, figure.panels.size());
   const size_t rows = (figure.panels.size() + columns - 1) / columns;
-  const double width = 2 * kMargin + kPanelWidth * kPanelColumns;
-  const size_t in_a_row = static_cast<size_t>((width - 2 * kMargin) / kLegendWidth);
+  Plot plot;
+  plot.width = 2 * kMargin + kPanelWidth * kPanelColumns;
+  const size_t in_a_row = static_cast<size_t>((plot.width - 2 * kMargin) / kLegendWidth);
   const double legend_top = kPanelsTop + kPanelHeight * rows + 12;
   const double legend_rows = std::ceil(static_cast<double>(figure.classes.size()) / in_a_row);
-  const double height = legend_top + kLegendRow * legend_rows + kCaption;
-  std::string out = absl::StrCat(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Coordinate(width), " ", Coordinate(height),
-      "\" width=\"", Coordinate(width), "\" height=\"", Coordinate(height), "\" role=\"img\">\n<title>",
-      EscapeHtml(figure.title), "</title>\n<style>", kBarStyle,
-      "</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n",
-      BarText("title", kMargin, 24, "start", figure.title), BarText("", kMargin, 42, "start", figure.y_label));
+  plot.height = legend_top + kLegendRow * legend_rows + kCaption;
+  plot.title = figure.title;
+  plot.style_sheet = kBarStyle;
+  Panel paper, texts;
+  paper.marks.push_back(CellMark("paper", {0, 0}, {plot.width, plot.height}));
+  plot.panels.push_back(std::move(paper));
+  texts.marks.push_back(TextMark("title", {kMargin, 24}, figure.title));
+  texts.marks.push_back(TextMark("", {kMargin, 42}, figure.y_label));
   for (size_t i = 0; i < figure.panels.size(); ++i) {
     const size_t column = i % columns, row = i / columns;
-    out += DrawPanel(figure, figure.panels[i], axis, kMargin + kPanelWidth * column, kPanelsTop + kPanelHeight * row);
+    plot.panels.push_back(MakePanel(figure, figure.panels[i], axis, kMargin + kPanelWidth * column,
+                                    kPanelsTop + kPanelHeight * row, texts.marks));
   }
   for (size_t i = 0; i < figure.classes.size(); ++i) {
-    const double x = kMargin + kLegendWidth * (i % in_a_row);
-    const size_t row = i / in_a_row;
-    const double y = legend_top + kLegendRow * row;
-    absl::StrAppend(&out, "<rect class=\"c", i, "\" x=\"", Coordinate(x), "\" y=\"", Coordinate(y),
-                    "\" width=\"11\" height=\"11\"/>\n", BarText("", x + 16, y + 10, "start", figure.classes[i]));
+    const size_t column = i % in_a_row, row = i / in_a_row;
+    const double x = kMargin + kLegendWidth * column, y = legend_top + kLegendRow * row;
+    texts.marks.push_back(CellMark(absl::StrCat("c", i), {x, y}, {x + 11, y + 11}));
+    texts.marks.push_back(TextMark("", {x + 16, y + 10}, figure.classes[i]));
   }
-  return absl::StrCat(out, BarText("", kMargin, height - 10, "start", figure.caption), "</svg>\n");
+  texts.marks.push_back(TextMark("", {kMargin, plot.height - 10}, figure.caption));
+  plot.panels.push_back(std::move(texts));
+  return Draw(plot);
 }
 
 }  // namespace varifocal::report
