@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/report.h"
-#include "client/report/plot.h"
+#include "client/report/charts/plot.h"
 
 namespace varifocal {
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
-#include "client/report/arm_rows.h"
+#include "client/report/data/arm_rows.h"
 #include "client/testing_run.h"
 #include "db/fakes/fake_arms.h"
 #include "gmock/gmock.h"

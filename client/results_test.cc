@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/json.h"
-#include "client/report/result_rows.h"
+#include "client/report/data/result_rows.h"
 #include "client/testing_run.h"
 #include "db/fakes/fake_results.h"
 #include "db/stats/labels.h"

@@ -8,8 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
-#include "client/report/columns.h"
-#include "client/report/text_format.h"
+#include "client/report/data/columns.h"
+#include "client/report/data/text_format.h"
 
 namespace varifocal::client {
 namespace {

@@ -1,8 +1,8 @@
 // Arms and axes of a report. Method: a job whose values are known (db/fakes/fake_arms.h), and numbers verified by hand, in
 // every output format; jobs without arms, and with one run an arm, as controls.
-#include "client/report/arm_report.h"
+#include "client/report/data/arm_report.h"
 
-#include "client/report/arm_rows.h"
+#include "client/report/data/arm_rows.h"
 #include "client/report/report_fixture.h"
 #include "db/fakes/fake_arms.h"
 

@@ -2,7 +2,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
-#include "client/report/attention_strip.h"
+#include "client/report/charts/attention_strip.h"
 #include "client/report/report_fixture.h"
 
 namespace varifocal {

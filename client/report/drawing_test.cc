@@ -4,13 +4,13 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "client/report/excerpt.h"
-#include "client/report/figure.h"
-#include "client/report/line_chart.h"
-#include "client/report/perplexity.h"
+#include "client/report/charts/figure.h"
+#include "client/report/charts/line_chart.h"
+#include "client/report/data/perplexity.h"
+#include "client/report/data/text_format.h"
+#include "client/report/page/excerpt.h"
+#include "client/report/page/sample_browser.h"
 #include "client/report/report_fixture.h"
-#include "client/report/sample_browser.h"
-#include "client/report/text_format.h"
 
 namespace varifocal {
 namespace {

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "client/report/report_options.h"
+#include "client/report/data/report_options.h"
 
 namespace varifocal {
 

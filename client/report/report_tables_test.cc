@@ -7,8 +7,8 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/random.h"
-#include "client/report/contrast_table.h"
-#include "client/report/inference_cells.h"
+#include "client/report/page/contrast_table.h"
+#include "client/report/page/inference_cells.h"
 #include "client/report/report_fixture.h"
 #include "db/fakes/fake_results.h"
 #include "db/stats/family.h"
@@ -296,9 +296,10 @@ TEST_F(ReportTest, TruncatedPromptsAreCounted) {
   EXPECT_THAT(rows[0]["labels"].get<std::string>(), HasSubstr("truncated"));
   const std::string page = Render();
   EXPECT_THAT(page, HasSubstr("<small class=\"flag\">2 cut, 3 truncated</small>"));
-  EXPECT_THAT(page,
-              HasSubstr("<b>truncated prompts</b> Prompts that the task truncated to the context length; what was cut may "
-                        "have been needed: baseline 3 of 8 at 1K"));
+  EXPECT_THAT(
+      page,
+      HasSubstr("<b>truncated prompts</b> Prompts that the task truncated to the context length; what was cut may "
+                "have been needed: baseline 3 of 8 at 1K"));
   EXPECT_THAT(page, HasSubstr("prompt cut from 3,259 to 1,008 tokens"));
   EXPECT_THAT(page, HasSubstr("<option value=\"truncated\">a truncated prompt</option>"));
   EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("baseline 2 cut, 3 truncated"));

@@ -1,7 +1,7 @@
 // A sweep of run-time temperatures, and depth maps: grouping and order of variants, and the texts of the page.
-#include "client/report/sweep.h"
+#include "client/report/data/sweep.h"
 
-#include "client/report/depth_table.h"
+#include "client/report/data/depth_table.h"
 #include "client/report/report_fixture.h"
 #include "db/trained_temperature.h"
 

@@ -1,5 +1,5 @@
 // Templates: values, escaping, lists, missing values, and lines with only a tag.
-#include "client/report/template.h"
+#include "client/report/page/template.h"
 
 #include <gtest/gtest.h>
 

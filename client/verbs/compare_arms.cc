@@ -10,9 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/jobs.h"
-#include "client/report/arm_rows.h"
-#include "client/report/length_label.h"
-#include "client/report/result_rows.h"
+#include "client/report/data/arm_rows.h"
+#include "client/report/data/length_label.h"
+#include "client/report/data/result_rows.h"
 #include "client/rows.h"
 
 namespace varifocal::client {

@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "client/files.h"
 #include "client/model_session.h"
-#include "client/report/stacked_bars.h"
+#include "client/report/charts/stacked_bars.h"
 #include "client/rows.h"
 #include "client/token_groups.h"
 #include "client/tokenizers.h"

@@ -1,0 +1,292 @@
+#include "client/report/page/attention_section.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "client/report/charts/line_chart.h"
+#include "client/report/data/text_format.h"
+#include "client/report/page/template.h"
+
+namespace varifocal::report {
+namespace {
+
+constexpr size_t kPageHeadsMax = 64;  // of a strip on the page
+
+std::string MassPercent(const std::optional<double>& share) {
+  return share.has_value() ? Unsigned(*share * 100, *share < 0.01 ? 2 : 1) : kNoValue;
+}
+
+std::string Keys(double count) { return Unsigned(count, count < 100 ? 1 : 0); }
+
+std::string HeadLabel(const AttentionHead& head) { return absl::StrCat("L", head.layer, " H", head.head); }
+
+std::optional<AttentionMasses> OfStrongest(const ReportData& data, const std::string& variant, int64_t length) {
+  const std::optional<AttentionHead> head = data.attention.StrongestHead(variant);
+  return head ? data.attention.Of(variant, length, head->layer, head->head) : std::nullopt;
+}
+
+// Whether means at this length have other answers than those at the others.
+bool IsIncomplete(const ReportData& data, const std::string& variant, int64_t length) {
+  const std::set<std::string> tasks = data.attention.Tasks(variant);
+  return std::any_of(tasks.begin(), tasks.end(),
+                     [&](const std::string& task) { return data.IsIncomplete(variant, task, length); });
+}
+
+std::string IncompleteMark(const ReportData& data, const std::string& variant, int64_t length) {
+  return IsIncomplete(data, variant, length) ? "incomplete" : "";
+}
+
+template <typename MassesOf>
+Figure EvidenceFigure(const ReportData& data, const std::string& title, const MassesOf& masses_of) {
+  Figure figure;
+  figure.kind = Figure::Kind::kLinesWithBars;
+  figure.title = title;
+  figure.y_label = "mass on the evidence, %";
+  figure.x_ticks.assign(data.lengths.begin(), data.lengths.end());
+  for (size_t i = 0; i < data.variants.size(); ++i) {
+    const std::string& name = data.variants[i].name;
+    Series series{name, static_cast<int>(i), {}};
+    for (const int64_t length : data.lengths) {
+      const std::optional<AttentionMasses> masses = masses_of(name, length);
+      if (!masses || !masses->evidence) continue;
+      Point point;
+      point.is_incomplete = point.is_hollow = IsIncomplete(data, name, length);
+      point.has_interval = false;  // these means are not tested
+      point.x = length;
+      point.y = point.low = point.high = *masses->evidence * 100;
+      point.tip = absl::StrCat(name, " at ", data.Length("", length), ": ", MassPercent(masses->evidence), " %",
+                               point.is_incomplete ? ", incomplete" : "");
+      series.points.push_back(std::move(point));
+    }
+    if (!series.points.empty()) figure.series.push_back(std::move(series));
+  }
+  FitY(figure, 2, 0.0, 100.0);
+  return figure;
+}
+
+// "baseline: 3.1 % at 1K, 1.2 % at 8K, 0.39 of it." Of complete lengths alone: others are means over other questions.
+std::vector<std::string> Sentences(const ReportData& data) {
+  std::vector<std::string> sentences;
+  for (const db::VariantRecord& variant : data.variants) {
+    std::vector<int64_t> lengths;
+    std::vector<std::string> incomplete;
+    for (const int64_t length : data.attention.Lengths(variant.name)) {
+      if (IsIncomplete(data, variant.name, length)) {
+        incomplete.push_back(data.Length("", length));
+      } else {
+        lengths.push_back(length);
+      }
+    }
+    if (!incomplete.empty())
+      sentences.push_back(absl::StrCat(variant.name, ": answers are missing at ", JoinWithAnd(incomplete),
+                                       incomplete.size() > 1 ? ", which are" : ", which is",
+                                       " not compared with other lengths."));
+    if (lengths.size() < 2) continue;
+    const auto first = data.attention.Of(variant.name, lengths.front()),
+               last = data.attention.Of(variant.name, lengths.back());
+    if (!first->evidence.has_value() || !last->evidence.has_value() || *first->evidence <= 0) continue;
+    sentences.push_back(absl::StrCat(
+        variant.name, ": over all heads ", MassPercent(first->evidence), " % of the weight is on the evidence at ",
+        data.Length("", lengths.front()), " and ", MassPercent(last->evidence), " % at ",
+        data.Length("", lengths.back()), " (ratio ", Unsigned(*last->evidence / *first->evidence, 2),
+        "); effective keys: ", Keys(first->effective_keys), " and ", Keys(last->effective_keys), "."));
+  }
+  return sentences;
+}
+
+Json TableRows(const ReportData& data) {
+  Json rows = Json::array();
+  for (const db::VariantRecord& variant : data.variants) {
+    bool is_first = true;
+    for (const int64_t length : data.attention.Lengths(variant.name)) {
+      const AttentionMasses masses = *data.attention.Of(variant.name, length);
+      const std::optional<AttentionMasses> strongest = OfStrongest(data, variant.name, length);
+      const std::optional<AttentionHead> head = data.attention.StrongestHead(variant.name);
+      rows.push_back({{"first", is_first},
+                      {"variant", is_first ? variant.name : ""},
+                      {"length", data.Length("", length)},
+                      {"incomplete", IncompleteMark(data, variant.name, length)},
+                      {"answers", CountLabel(masses.answer_count)},
+                      {"evidence", MassPercent(masses.evidence)},
+                      {"right", MassPercent(masses.evidence_right)},
+                      {"wrong", MassPercent(masses.evidence_wrong)},
+                      {"distractors", MassPercent(masses.distractors)},
+                      {"question", MassPercent(masses.question)},
+                      {"sink", MassPercent(masses.first)},
+                      {"keys", Keys(masses.effective_keys)},
+                      {"head", head ? HeadLabel(*head) : ""},
+                      {"strongest", strongest ? MassPercent(strongest->evidence) : kNoValue}});
+      is_first = false;
+    }
+  }
+  return rows;
+}
+
+Json LayerTables(const ReportData& data) {
+  Json tables = Json::array();
+  for (const db::VariantRecord& variant : data.variants) {
+    const std::vector<int64_t> lengths = data.attention.Lengths(variant.name);
+    if (lengths.empty()) continue;
+    Json table = {{"name", variant.name}, {"lengths", Json::array()}, {"rows", Json::array()}};
+    for (const int64_t length : lengths)
+      table["lengths"].push_back(
+          {{"label", data.Length("", length)}, {"incomplete", IncompleteMark(data, variant.name, length)}});
+    for (int64_t layer = 0; layer < data.attention.LayerCount(variant.name); ++layer) {
+      Json row = {{"layer", layer}, {"cells", Json::array()}};
+      for (const int64_t length : lengths) {
+        const std::optional<AttentionMasses> masses = data.attention.Of(variant.name, length, layer);
+        row["cells"].push_back(masses ? MassPercent(masses->evidence) : kNoValue);
+      }
+      // q.k is multiplied with the scale: its inverse is tau where that is learned.
+      const std::optional<AttentionMasses> longest = data.attention.Of(variant.name, lengths.back(), layer);
+      row["tau"] = longest && longest->scale > 0 ? Unsigned(1 / longest->scale, 2) : kNoValue;
+      table["rows"].push_back(std::move(row));
+    }
+    tables.push_back(std::move(table));
+  }
+  return tables;
+}
+
+std::string StripOf(const InspectedSample& sample, bool is_alone) {
+  const bool is_large = sample.rows.size() > kPageHeadsMax;
+  const std::string title = absl::StrCat(
+      sample.variant, ", ", sample.task, " at ", LengthLabel(sample.context_length), ", question ", sample.sample_index,
+      sample.value.has_value() ? absl::StrCat(", score ", Unsigned(*sample.value, 2)) : "",
+      is_large ? "; of each layer the head with the most weight on the evidence" : "");
+  return DrawStrip(title, sample.place, is_large ? StrongestOfEachLayer(sample.rows) : sample.rows, is_alone);
+}
+
+std::string Strips(const ReportData& data) {
+  std::string strips;
+  for (const InspectedSample& sample : data.inspected_samples) {
+    const std::string strip = StripOf(sample, /*is_alone=*/false);
+    if (!strip.empty()) absl::StrAppend(&strips, "<figure>", strip, "</figure>\n");
+  }
+  return strips;
+}
+
+// "the last row of each prompt, which ..,", "the last 8 rows of each prompt, as a mean,"
+std::string InspectedRowsText(const ReportData& data) {
+  std::set<std::string> texts;
+  for (const db::VariantRecord& variant : data.variants) {
+    const std::string rows = data.attention.InspectedRows(variant.name);
+    if (rows == "last") texts.insert("the last row of each prompt, which gives the first token of the answer,");
+    if (rows == "question") texts.insert("the rows of each question, as a mean,");
+    if (!rows.empty() && rows != "last" && rows != "question")
+      texts.insert(absl::StrCat("the last ", rows, " rows of each prompt, as a mean,"));
+  }
+  return absl::StrJoin(texts, " or ");
+}
+
+Json MassesJson(const ReportData& data, const std::string& variant, int64_t length, const AttentionMasses& masses) {
+  return {{"kind", "attention"},
+          {"variant", variant},
+          {"context_length", length},
+          {"inspected_rows", data.attention.InspectedRows(variant)},
+          {"incomplete", IsIncomplete(data, variant, length)},
+          {"layer", nullptr},
+          {"head", nullptr},
+          {"answer_count", masses.answer_count},
+          {"evidence_mass", OrNull(masses.evidence)},
+          {"evidence_mass_right", OrNull(masses.evidence_right)},
+          {"evidence_mass_wrong", OrNull(masses.evidence_wrong)},
+          {"distractor_mass", OrNull(masses.distractors)},
+          {"question_mass", OrNull(masses.question)},
+          {"first_mass", masses.first},
+          {"largest_weight", masses.largest_weight},
+          {"effective_keys", masses.effective_keys},
+          {"scale", masses.scale}};
+}
+
+}  // namespace
+
+absl::Status ReadInspectedSamples(db::Reader& reader, ReportData& data) {
+  for (size_t i = 0; i < data.variants.size(); ++i) {
+    const std::vector<int64_t> lengths = data.attention.Lengths(data.variants[i].name);
+    if (lengths.empty()) continue;
+    db::SampleQuery query;
+    query.job_id = data.keys[i].job_id;
+    query.variant = data.keys[i].name;
+    query.context_length = lengths.back();
+    query.task = data.tasks.front();
+    query.sample_index = 0;
+    query.limit = 1;
+    ASSIGN_OR_RETURN(const std::vector<db::SampleDetail> details, reader.Samples(query));
+    if (details.empty()) continue;
+    const db::SampleDetail& detail = details.front();
+    ASSIGN_OR_RETURN(const std::vector<db::AttentionHeadRecord> heads, reader.AttentionHeads(detail.generation_id));
+    InspectedSample sample{.variant = data.variants[i].name,
+                           .task = detail.sample.task,
+                           .sample_index = detail.sample.sample_index,
+                           .context_length = detail.sample.context_length,
+                           .value = detail.scores.empty() ? std::nullopt : std::optional(detail.scores.front().value),
+                           .rows = {},
+                           .place = PlaceOf(detail.sample)};
+    for (const db::AttentionHeadRecord& head : heads) {
+      ASSIGN_OR_RETURN(StripRow row, ToStripRow(head));
+      sample.rows.push_back(std::move(row));
+    }
+    if (!sample.rows.empty()) data.inspected_samples.push_back(std::move(sample));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<Figure> AttentionFigures(const ReportData& data) {
+  if (data.attention.IsEmpty()) return {};
+  return {
+      EvidenceFigure(data, "Over all heads",
+                     [&](const std::string& variant, int64_t length) { return data.attention.Of(variant, length); }),
+      EvidenceFigure(data, "Head with the most on the evidence",
+                     [&](const std::string& variant, int64_t length) { return OfStrongest(data, variant, length); })};
+}
+
+std::vector<std::pair<std::string, std::string>> AttentionStripFiles(const ReportData& data) {
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const InspectedSample& sample : data.inspected_samples) {
+    std::string strip = StripOf(sample, /*is_alone=*/true);
+    if (!strip.empty()) files.emplace_back(sample.variant, std::move(strip));
+  }
+  return files;
+}
+
+std::string AttentionHtml(const ReportData& data) {
+  if (data.attention.IsEmpty()) return "";
+  const std::vector<Figure> figures = AttentionFigures(data);
+  return FillTemplate("attention.html", {{"inspected", InspectedRowsText(data)},
+                                         {"sentences", Sentences(data)},
+                                         {"all", DrawChart(figures[0], "attention-all")},
+                                         {"strongest", DrawChart(figures[1], "attention-strongest")},
+                                         {"rows", TableRows(data)},
+                                         {"layers", LayerTables(data)},
+                                         {"strips", Strips(data)}});
+}
+
+std::vector<Json> AttentionJson(const ReportData& data) {
+  std::vector<Json> rows;
+  for (const db::VariantRecord& variant : data.variants) {
+    const std::optional<AttentionHead> head = data.attention.StrongestHead(variant.name);
+    for (const int64_t length : data.attention.Lengths(variant.name)) {
+      rows.push_back(MassesJson(data, variant.name, length, *data.attention.Of(variant.name, length)));
+      for (int64_t layer = 0; layer < data.attention.LayerCount(variant.name); ++layer) {
+        const std::optional<AttentionMasses> masses = data.attention.Of(variant.name, length, layer);
+        if (!masses) continue;
+        rows.push_back(MassesJson(data, variant.name, length, *masses));
+        rows.back()["layer"] = layer;
+      }
+      if (!head) continue;
+      const std::optional<AttentionMasses> masses = data.attention.Of(variant.name, length, head->layer, head->head);
+      if (!masses) continue;
+      rows.push_back(MassesJson(data, variant.name, length, *masses));
+      rows.back()["layer"] = head->layer;
+      rows.back()["head"] = head->head;
+    }
+  }
+  return rows;
+}
+
+}  // namespace varifocal::report

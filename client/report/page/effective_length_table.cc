@@ -1,0 +1,154 @@
+#include "client/report/page/effective_length_table.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/report/data/length_label.h"
+#include "client/report/data/text_format.h"
+#include "client/report/page/inference_cells.h"
+
+namespace varifocal::report {
+namespace {
+
+std::string End(const stats::EffectiveLength& row, const stats::TestedLengths& tested,
+                const std::optional<int64_t>& length) {
+  if (!length.has_value()) return absl::StrCat("below ", LongestLabel(tested, row.task, row.tested.front()));
+  return absl::StrCat(*length == row.tested.back() ? "at least " : "", LongestLabel(tested, row.task, *length));
+}
+
+std::string ThresholdText(const ReportData& data) {
+  const stats::EffectiveLengthOptions& options = data.effective_length_options;
+  return options.score.has_value()
+             ? absl::StrCat("a score of ", Unsigned(*options.score * 100, 1), " %")
+             : absl::StrCat(Unsigned(options.share * 100, 1), " % of the variant's score at the shortest length");
+}
+
+std::string Note(const ReportData& data) {
+  return absl::StrCat("The largest length tested up to which the score reaches ", ThresholdText(data), ", with its ",
+                      ConfidenceLabel(data.confidence),
+                      " interval over contexts. Only lengths that were tested can be named: the true length is at or "
+                      "above the one shown and below the next.");
+}
+
+struct Line {
+  std::string variant, task, score, threshold, length, range;
+  bool is_mean = false, is_unfinished = false;
+};
+
+std::vector<Line> Lines(const ReportData& data) {
+  std::vector<Line> lines;
+  for (const stats::EffectiveLength& row : data.effective_lengths) {
+    const bool has_scores = row.problem != stats::EffectiveLengthProblem::kUnfinished;
+    lines.push_back({row.variant, row.task.empty() ? "mean over tasks" : row.task,
+                     has_scores ? Unsigned(row.shortest_score * 100, 1) : kNoValue,
+                     has_scores ? Unsigned(row.threshold * 100, 1) : kNoValue, EffectiveLengthLabel(row, data.tested),
+                     EffectiveLengthRange(row, data.tested), row.task.empty(), !has_scores});
+  }
+  return lines;
+}
+
+// Rows of the finished lines that `is_shown` selects.
+template <typename IsShown>
+std::string Table(const ReportData& data, const std::vector<Line>& lines, const IsShown& is_shown) {
+  std::string rows, before;
+  for (const Line& line : lines) {
+    if (line.is_unfinished || !is_shown(line)) continue;
+    absl::StrAppend(&rows, "<tr", line.variant != before ? " class=\"first\"" : "", "><td>",
+                    line.variant != before ? EscapeHtml(line.variant) : "", "</td><td>", EscapeHtml(line.task),
+                    "</td><td class=\"n minor\">", line.score, "</td><td class=\"n minor\">", line.threshold,
+                    "</td><td class=\"n wrap\">", line.length, "</td><td class=\"n wrap\">", line.range,
+                    "</td></tr>\n");
+    before = line.variant;
+  }
+  if (rows.empty()) return "";
+  return absl::StrCat(
+      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Variant</th><th>Task</th><th class=\"n minor\">At the "
+      "shortest, %</th><th class=\"n minor\">Threshold, %</th><th class=\"n wrap\">Effective length</th><th class=\"n wrap\">",
+      ConfidenceLabel(data.confidence), " interval</th></tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
+}
+
+}  // namespace
+
+std::string EffectiveLengthLabel(const stats::EffectiveLength& row, const stats::TestedLengths& tested) {
+  if (row.problem == stats::EffectiveLengthProblem::kUnfinished) return "unfinished";
+  return row.problem == stats::EffectiveLengthProblem::kNoScore ? kNoValue : End(row, tested, row.length);
+}
+
+std::string EffectiveLengthRange(const stats::EffectiveLength& row, const stats::TestedLengths& tested) {
+  switch (row.problem) {
+    case stats::EffectiveLengthProblem::kUnfinished:
+      return "";
+    case stats::EffectiveLengthProblem::kNoScore:
+      return "the worst score at the shortest length";
+    case stats::EffectiveLengthProblem::kNoInference:
+      return "1 context: nothing can be inferred";
+    case stats::EffectiveLengthProblem::kNone:
+      break;
+  }
+  const std::string low = End(row, tested, row.low), high = End(row, tested, row.high);
+  return low == high ? low : absl::StrCat(low, " to ", high);
+}
+
+std::string EffectiveLengthHtml(const ReportData& data) {
+  const std::vector<Line> lines = Lines(data);
+  const bool has_means = std::any_of(lines.begin(), lines.end(), [](const Line& line) { return line.is_mean; });
+  const bool is_folded = has_means && data.comparisons.size() > kOpenCandidateCountMax;
+  int64_t unfinished_count = 0;
+  for (const Line& line : lines) unfinished_count += line.is_unfinished;
+  std::string out = Table(data, lines, [&](const Line& line) { return line.is_mean || !is_folded; });
+  if (is_folded) {
+    const std::string tasks = Table(data, lines, [&](const Line& line) { return !line.is_mean; });
+    if (!tasks.empty()) absl::StrAppend(&out, "<details><summary>Each task</summary>\n", tasks, "</details>\n");
+  }
+  if (out.empty()) return "";
+  if (unfinished_count > 0) {
+    absl::StrAppend(&out, "<p class=\"note\">", unfinished_count, " of ", lines.size(),
+                    " lengths are unfinished: samples have no answer yet.</p>\n");
+  }
+  return absl::StrCat(out, "<p class=\"note\">", EscapeHtml(Note(data)), "</p>\n");
+}
+
+std::string EffectiveLengthMarkdown(const ReportData& data) {
+  std::string rows;
+  for (const Line& line : Lines(data)) {
+    absl::StrAppend(&rows, "| ", EscapeMarkdownCell(line.variant), " | ", EscapeMarkdownCell(line.task), " | ",
+                    line.score, " | ", line.threshold, " | ", line.length, " | ", line.range, " |\n");
+  }
+  if (rows.empty()) return "";
+  return absl::StrCat("\n| Variant | Task | At the shortest, % | Threshold, % | Effective length | ",
+                      ConfidenceLabel(data.confidence), " interval |\n| --- | --- | ---: | ---: | ---: | --- |\n", rows,
+                      "\n", Note(data), "\n");
+}
+
+std::vector<Json> EffectiveLengthJson(const ReportData& data) {
+  std::vector<Json> rows;
+  for (const stats::EffectiveLength& row : data.effective_lengths) {
+    const bool has_scores = row.problem != stats::EffectiveLengthProblem::kUnfinished;
+    const stats::EffectiveLengthOptions& options = data.effective_length_options;
+    const auto tokens_of = [&](const std::optional<int64_t>& length) {
+      return length.has_value() ? Json(data.tested.At(row.task, *length).Tokens()) : Json();
+    };
+    Json tokens = Json::array();
+    for (int64_t length : row.tested) tokens.push_back(tokens_of(length));
+    rows.push_back({{"kind", "effective_length"},
+                    {"variant", row.variant},
+                    {"task", row.task.empty() ? Json() : Json(row.task)},
+                    {"tested_lengths", tokens},
+                    {"context_length", tokens_of(row.length)},
+                    {"low", tokens_of(row.low)},
+                    {"high", tokens_of(row.high)},
+                    {"label", EffectiveLengthLabel(row, data.tested)},
+                    {"interval", EffectiveLengthRange(row, data.tested)},
+                    {"threshold_share", options.score.has_value() ? Json() : Json(options.share)},
+                    {"threshold", has_scores ? Json(row.threshold) : Json()},
+                    {"shortest_score", has_scores ? Json(row.shortest_score) : Json()},
+                    {"problem", row.problem == stats::EffectiveLengthProblem::kNone
+                                    ? Json()
+                                    : Json(stats::EffectiveLengthProblemName(row.problem))}});
+  }
+  return rows;
+}
+
+}  // namespace varifocal::report

@@ -1,0 +1,260 @@
+// The caveats of verdict.h: a table of words and of what they say about the data. Where a word is also a label of rows
+// (db/stats/labels.h) or a kind of answers (db/answer_kinds.h) the sentence begins with theirs.
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/plural.h"
+#include "client/report/data/length_label.h"
+#include "client/report/data/result_rows.h"
+#include "client/report/data/text_format.h"
+#include "client/report/page/verdict.h"
+#include "db/answer_kinds.h"
+
+namespace varifocal::report {
+namespace {
+
+constexpr size_t kFailureBytesMax = 200;
+constexpr size_t kNamedVariantCountMax = 4;
+
+using Sentences = std::vector<std::string>;
+
+std::string Capitalized(std::string text) {
+  text[0] = absl::ascii_toupper(text[0]);
+  return text;
+}
+
+std::vector<const db::JobRow*> JobsOf(const ReportData& data) {
+  std::vector<const db::JobRow*> jobs = {&data.job};
+  for (const db::JobRow& job : data.other_jobs) jobs.push_back(&job);
+  return jobs;
+}
+
+// "Job 7: " where there are several.
+std::string OfJob(const ReportData& data, const db::JobRow& job) {
+  return data.other_jobs.empty() ? "" : absl::StrCat("Job ", job.job_id, ": ");
+}
+
+Sentences Incomplete(const ReportData& data) {
+  Sentences sentences;
+  for (const db::JobRow* job : JobsOf(data)) {
+    if (job->answered_count + job->failed_count >= job->planned_count) continue;
+    sentences.push_back(absl::StrCat(OfJob(data, *job), CountLabel(job->answered_count), " of ",
+                                     CountLabel(job->planned_count), " answers are there."));
+  }
+  return sentences;
+}
+
+Sentences Failed(const ReportData& data) {
+  const auto is_imported = [&](const db::JobRow& job) {  // then nothing can be resumed
+    for (size_t i = 0; i < data.keys.size(); ++i) {
+      if (data.keys[i].job_id == job.job_id && db::IsImported(data.variants[i])) return true;
+    }
+    return false;
+  };
+  Sentences sentences;
+  for (const db::JobRow* job : JobsOf(data)) {
+    if (job->failed_count == 0) continue;
+    sentences.push_back(absl::StrCat(OfJob(data, *job), CountLabel(job->failed_count), " of ",
+                                     CountLabel(job->planned_count), " samples failed and ",
+                                     FailuresCountAs(data.HasWorstValue(), data.LacksWorstValue()),
+                                     is_imported(*job) ? "." : "; varifocal resume asks them again."));
+  }
+  for (const db::FailureGroup& group : data.failures) {
+    sentences.push_back(absl::StrCat(group.error_code, ": ", CountLabel(group.sample_count),
+                                     group.sample_count == 1 ? " failure: " : " failures, the latest: ",
+                                     Shorten(group.latest_message, kFailureBytesMax)));
+  }
+  return sentences;
+}
+
+Sentences Endpoint(const ReportData& data) {
+  Sentences sentences;
+  for (const db::VariantRecord& variant : data.variants) {
+    if (!db::IsEndpoint(variant)) continue;
+    sentences.push_back(absl::StrCat("The answers of ", variant.name,
+                                     " came from a server over the network (see Provenance), whose bits are "
+                                     "not promised: the same question may be answered differently again."));
+  }
+  return sentences;
+}
+
+Sentences Imported(const ReportData& data) {
+  Sentences sentences;
+  for (const db::VariantRecord& variant : data.variants) {
+    if (!db::IsImported(variant)) continue;
+    sentences.push_back(
+        absl::StrCat("The answers of ", variant.name, " came from another engine, in a file with SHA-256 ",
+                     ShortHash(variant.model.weights_sha256), "; scores and statistics were computed here."));
+  }
+  return sentences;
+}
+
+Sentences TwoJobs(const ReportData& data) {
+  Sentences sentences;
+  for (size_t i = 0; i < data.comparisons.size(); ++i) {
+    const stats::ComparisonReport& report = data.comparisons[i].report;
+    if (!report.is_across_jobs) continue;
+    const std::string job = absl::StrCat("job ", data.job.job_id),
+                      other = absl::StrCat("job ", data.keys[i + 1].job_id);
+    sentences.push_back(absl::StrCat(
+        data.comparisons[i].candidate, " was asked in ", other, ": ", CountLabel(report.paired_count),
+        " of its questions ", Plural(report.paired_count, "was", "were"), " asked in ", job, " with the same ",
+        report.tokenizers_differ ? "settings and data" : "prompt", " and ", Plural(report.paired_count, "is", "are"),
+        " paired, left out are ", CountLabel(report.baseline_left_out_count), " of ", job, " and ",
+        CountLabel(report.candidate_left_out_count), " of ", other, ".",
+        report.tasks_with_other_settings.empty() ? ""
+                                                 : absl::StrCat(" The specifications of the two differ in ",
+                                                                JoinWithAnd(report.tasks_with_other_settings), ".")));
+  }
+  return sentences;
+}
+
+Sentences OneRunEach(const ReportData& data) {
+  if (data.arms.table.arms().arms.empty() || data.arms.IsOverSeeds() || data.arms.comparisons.empty()) return {};
+  return {"The arms were trained once each: intervals are about questions and say nothing about other seeds."};
+}
+
+Sentences Arms(const ReportData& data) {
+  if (data.arms.IsOverSeeds() || data.arms.notes.empty()) return {};
+  return {absl::StrJoin(data.arms.notes, " ")};
+}
+
+Sentences PromptLengths(const ReportData& data) {
+  const std::vector<std::string> notes = LengthNotes(data.tested);
+  if (notes.empty()) return {};
+  return {absl::StrCat(
+      "Not every prompt is as long as the length of the suite: ", ShortList(notes, kNamedVariantCountMax), ".")};
+}
+
+Sentences Extrapolated(const ReportData& data) {
+  std::vector<std::string> beyond;
+  for (const db::VariantRecord& variant : data.variants) {
+    if (!data.answers.IsExtrapolated(variant.name) || !variant.model.trained_context_length.has_value()) continue;
+    beyond.push_back(absl::StrCat(variant.name, " beyond ", LengthLabel(*variant.model.trained_context_length)));
+  }
+  if (beyond.empty()) return {};
+  return {
+      absl::StrCat("Contexts longer than the model was trained with: ", ShortList(beyond, kNamedVariantCountMax), ".")};
+}
+
+// "baseline 55 of 240 at 8K, sharp 6 of 240 at 4K and 3 more": by length, since the counts of a whole job hide where they
+// are; the largest shares first, where there are many.
+Sentences AnswersOf(const db::AnswerKind& kind, const ReportData& data) {
+  std::vector<std::pair<double, std::string>> counts;
+  for (const db::VariantRecord& variant : data.variants) {
+    for (const int64_t length : data.lengths) {
+      const db::AnswerCounts answers = data.answers.Of(variant.name, "", length);
+      if (answers.*kind.count == 0) continue;
+      counts.push_back({static_cast<double>(answers.*kind.count) / std::max<int64_t>(1, answers.answered_count),
+                        absl::StrCat(variant.name, " ", CountLabel(answers.*kind.count), " of ",
+                                     CountLabel(answers.answered_count), " at ", data.Length("", length))});
+    }
+  }
+  if (counts.empty()) return {};
+  if (counts.size() > kNamedVariantCountMax)
+    std::stable_sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> parts;
+  for (const auto& [share, part] : counts) parts.push_back(part);
+  return {absl::StrCat(Capitalized(kind.meaning), ": ", ShortList(parts, kNamedVariantCountMax),
+                       ". They are scored as they are; the tables count them per cell.")};
+}
+
+Sentences RunTimeSettings(const ReportData& data) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> run_time;  // by how they were trained
+  for (const db::VariantRecord& variant : data.variants) {
+    if (!IsRunTime(variant)) continue;
+    const std::string trained = TrainedLabel(variant);
+    auto group =
+        std::find_if(run_time.begin(), run_time.end(), [&](const auto& known) { return known.first == trained; });
+    if (group == run_time.end()) group = run_time.insert(run_time.end(), {trained, {}});
+    group->second.push_back(variant.name);
+  }
+  if (run_time.empty()) return {};
+  std::vector<std::string> groups;
+  for (const auto& [trained, names] : run_time)
+    groups.push_back(
+        absl::StrCat(ShortList(names, kNamedVariantCountMax), names.size() > 1 ? " were " : " was ", trained));
+  return {absl::StrCat(absl::StrJoin(groups, "; "), ".")};
+}
+
+Sentences Tokenizers(const ReportData& data) {
+  Sentences sentences;
+  for (const CandidateComparison& comparison : data.comparisons) {
+    if (!comparison.report.tokenizers_differ) continue;
+    sentences.push_back(absl::StrCat(comparison.candidate, " and ", data.baseline,
+                                     " were asked the same questions in different prompts."));
+  }
+  return sentences;
+}
+
+Sentences Executions(const ReportData& data) {
+  const std::vector<const db::JobRow*> jobs = JobsOf(data);
+  if (std::none_of(jobs.begin(), jobs.end(), [](const db::JobRow* job) { return job->is_mixed; })) return {};
+  return {"The answers come from more than one code version, backend or instruction set (see Provenance)."};
+}
+
+Sentences NumberFormats(const ReportData& data) {
+  std::set<std::string> dtypes;
+  for (const db::VariantRecord& variant : data.variants) {
+    if (!db::IsEndpoint(variant)) dtypes.insert(variant.model.dtype);
+  }
+  if (dtypes.size() < 2) return {};
+  return {absl::StrCat("The variants ran in ", absl::StrJoin(dtypes, " and "), ".")};
+}
+
+struct Caveat {
+  const char* word;
+  std::function<Sentences(const ReportData&)> sentences;  // none where it does not hold
+  bool is_source = false;                                 // on the origin of answers: in captions of tables too
+};
+
+const std::vector<Caveat>& Caveats() {
+  static const std::vector<Caveat>* const caveats = [] {
+    auto* all = new std::vector<Caveat>{
+        {"incomplete", &Incomplete},
+        {"failed", &Failed},
+        {"endpoint", &Endpoint, /*is_source=*/true},
+        {"imported", &Imported, /*is_source=*/true},
+        {"two jobs", &TwoJobs, /*is_source=*/true},
+        {"one training run each", &OneRunEach},
+        {"arms", &Arms},
+        {"prompt lengths", &PromptLengths},
+        {"extrapolated", &Extrapolated},
+    };
+    for (const db::AnswerKind& kind : db::kAnswerKinds)
+      all->push_back({kind.answers, [&kind](const ReportData& data) { return AnswersOf(kind, data); }});
+    const std::vector<Caveat> others = {
+        {"run with a setting it was not trained with", &RunTimeSettings},
+        {"different tokenizers", &Tokenizers},
+        {"mixed executions", &Executions},
+        {"mixed number formats", &NumberFormats},
+    };
+    all->insert(all->end(), others.begin(), others.end());
+    return all;
+  }();
+  return *caveats;
+}
+
+std::vector<Label> LabelsOf(const ReportData& data, bool of_sources_alone) {
+  std::vector<Label> labels;
+  for (const Caveat& caveat : Caveats()) {
+    if (of_sources_alone && !caveat.is_source) continue;
+    for (std::string& sentence : caveat.sentences(data)) labels.push_back({caveat.word, std::move(sentence)});
+  }
+  return labels;
+}
+
+}  // namespace
+
+std::vector<Label> MakeLabels(const ReportData& data) { return LabelsOf(data, /*of_sources_alone=*/false); }
+std::vector<Label> SourceLabels(const ReportData& data) { return LabelsOf(data, /*of_sources_alone=*/true); }
+
+}  // namespace varifocal::report

@@ -1,0 +1,223 @@
+#include "client/report/page/page.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/embedded.h"
+#include "client/report/charts/line_chart.h"
+#include "client/report/data/group_table.h"
+#include "client/report/data/result_rows.h"
+#include "client/report/data/sweep.h"
+#include "client/report/data/text_format.h"
+#include "client/report/page/attention_section.h"
+#include "client/report/page/comparison_table.h"
+#include "client/report/page/contrast_table.h"
+#include "client/report/page/depth_map.h"
+#include "client/report/page/effective_length_table.h"
+#include "client/report/page/sample_browser.h"
+#include "client/report/page/score_table.h"
+#include "client/report/page/template.h"
+#include "client/report/page/verdict.h"
+#include "db/answer_kinds.h"
+#include "db/stats/labels.h"
+
+namespace varifocal {
+
+EmbeddedFiles Embedded_ReportAssets();
+
+namespace report {
+namespace {
+
+// The verdicts as the header shows them: arms over their seeds first, in place of one for each run; a sweep is one, in
+// place of one for each temperature.
+Json Verdicts(const ReportData& data, const std::vector<Sweep>& sweeps) {
+  Json shown = Json::array();
+  std::vector<Verdict> of_sweeps;
+  std::vector<std::string> of_runs;
+  for (const ArmVerdict& verdict : ArmVerdicts(data.arms))
+    shown.push_back({{"tone", verdict.tone}, {"headline", verdict.headline}, {"details", verdict.details}});
+  for (const Verdict& verdict : MakeVerdicts(data)) {
+    if (data.arms.IsReplicate(verdict.candidate)) {
+      of_runs.push_back(verdict.headline);
+      continue;
+    }
+    if (data.swept.count(verdict.candidate) > 0) {
+      of_sweeps.push_back(verdict);
+      continue;
+    }
+    shown.push_back({{"tone", verdict.tone}, {"headline", verdict.headline}, {"details", verdict.details}});
+  }
+  for (size_t s = 0; s < sweeps.size(); ++s) {
+    const Sweep& sweep = sweeps[s];
+    Json sentences = Json::array();
+    for (const SweepPoint& point : sweep.points) {
+      for (const Verdict& verdict : of_sweeps) {
+        if (verdict.candidate == data.variants[point.variant_index].name) sentences.push_back(verdict.headline);
+      }
+    }
+    if (sentences.empty()) continue;
+    const std::string choice = ChoiceSentence(data.choices[s], sweeps[s], data);
+    shown.push_back({{"tone", "unknown"},
+                     {"headline", SweepHeadline(sweep, data)},
+                     {"details", choice.empty() ? Json::array() : Json::array({choice})},
+                     {"more", {{"sentences", std::move(sentences)}}}});
+  }
+  if (!of_runs.empty()) {
+    shown.push_back({{"tone", "unknown"},
+                     {"headline", absl::StrCat("Single runs against ", data.baseline, ", one training run each.")},
+                     {"details", {"They say nothing about other seeds; the comparison of arms does."}},
+                     {"more", {{"sentences", of_runs}}}});
+  }
+  if (!shown.empty()) shown.front()["first"] = true;
+  return shown;
+}
+
+// Small multiples in place of a figure with too many series.
+std::string ChartGrid(const std::vector<Figure>& figures, const std::string& id, const std::string& baseline,
+                      const std::string& caption) {
+  std::string charts, small;
+  for (size_t i = 0; i < figures.size(); ++i) {
+    const std::vector<Figure> parts = SmallMultiples(figures[i], baseline);
+    for (size_t part = 0; part < parts.size(); ++part) {
+      const bool is_whole = parts.size() == 1;
+      const std::string chart = is_whole ? DrawChart(parts[part], absl::StrCat(id, i))
+                                         : DrawChart(parts[part], absl::StrCat(id, i, "-", part), kSmallChart);
+      if (!chart.empty()) absl::StrAppend(is_whole ? &charts : &small, "<div class=\"cell\">", chart, "</div>\n");
+    }
+  }
+  if (charts.empty() && small.empty()) return "";
+  return absl::StrCat("<figure>", charts.empty() ? "" : absl::StrCat("<div class=\"grid\">\n", charts, "</div>\n"),
+                      small.empty() ? "" : absl::StrCat("<div class=\"grid small\">\n", small, "</div>\n"),
+                      "<figcaption>", caption, "</figcaption></figure>\n");
+}
+
+// Two renderings of one figure: phones show the narrow one, whose font size matches the surrounding text.
+std::string WideChart(const Figure& figure, const std::string& id, const std::string& baseline) {
+  if (std::ssize(figure.series) > kChartColorCount)
+    return ChartGrid({figure}, id, baseline, EscapeHtml(figure.caption));
+  const std::string wide = DrawChart(figure, id, kWideChart);
+  if (wide.empty()) return "";
+  return absl::StrCat("<figure><div class=\"only-wide\">", wide, "</div><div class=\"only-narrow\">",
+                      DrawChart(figure, absl::StrCat(id, "-narrow"), kNarrowChart), "</div><figcaption>",
+                      EscapeHtml(figure.caption), "</figcaption></figure>\n");
+}
+
+std::string HowToRead(const ReportData& data) {
+  Json labels = Json::array(), kinds = Json::array();
+  for (const stats::Label& label : stats::LabelTable())
+    labels.push_back({{"word", label.word}, {"sentence", label.sentence}});
+  for (const db::AnswerKind& kind : db::kAnswerKinds) kinds.push_back({{"name", kind.name}, {"meaning", kind.meaning}});
+  return FillTemplate("reading.html", {{"baseline", data.baseline},
+                                       {"adjustment", AdjustmentLabel(data)},
+                                       {"labels", std::move(labels)},
+                                       {"kinds", std::move(kinds)},
+                                       {"has_arms", !data.arms.table.arms().arms.empty()}});
+}
+
+}  // namespace
+
+std::vector<Json> VerdictJson(const ReportData& data) {
+  std::vector<Json> rows;
+  for (const Json& verdict : Verdicts(data, FindSweeps(data)))
+    rows.push_back({{"kind", "verdict"}, {"headline", verdict["headline"]}, {"details", verdict["details"]}});
+  return rows;
+}
+
+std::string ReportPage(const ReportData& data) {
+  const std::vector<Sweep> sweeps = FindSweeps(data);
+  std::string overview;
+  if (data.tasks.size() > 1) {
+    const Figure suite = SuiteDifferenceFigure(data);
+    overview = WideChart(suite, "suite", data.baseline);
+    if (!suite.series.empty())
+      absl::StrAppend(&overview, SuiteTableHtml(data, /*of_swept=*/false), "<p class=\"note\">",
+                      EscapeHtml(TestingNote(data)), "</p>\n");
+  }
+  std::string sweep;
+  const std::string noun = SweptNoun(sweeps);
+  if (!sweeps.empty()) {
+    sweep = ChartGrid(
+        SweepFigures(sweeps, data), "sweep", data.baseline,
+        absl::StrCat("Mean score over tasks by the ", noun == "temperature" ? "softmax temperature" : "setting",
+                     " at run time. Bars are the interval of the difference to ", EscapeHtml(data.baseline),
+                     " around each score; a ring marks the ", noun,
+                     " that half of the contexts chose. A checkpoint as it was trained is the point at its "
+                     "own ",
+                     noun, "."));
+    absl::StrAppend(&sweep, ChoiceTableHtml(sweeps, data), "<h3>Every ", noun, "</h3>\n", SweepTableHtml(sweeps, data),
+                    data.tasks.size() < 2
+                        ? ""
+                        : absl::StrCat("<h3>Every task</h3>\n",
+                                       ChartGrid(SweepTaskFigures(sweeps, data), "sweep-task", data.baseline,
+                                                 "Mean score of each task; bars as above.")),
+                    "<details><summary>Their tests</summary>\n", SuiteTableHtml(data, /*of_swept=*/true),
+                    "</details>\n<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
+  }
+  // Of a sweep's variants the baseline alone would be left, which every drawing of the sweep has.
+  const bool is_all_swept = !data.comparisons.empty() && data.swept.size() == data.comparisons.size();
+  const std::string scores =
+      is_all_swept ? ""
+                   : ChartGrid(ScoreFigures(data), "score", data.baseline,
+                               absl::StrCat("Mean score by context length with its interval; each drawing has its own "
+                                            "axis. A failed answer ",
+                                            FailureInScore(data.HasWorstValue(), data.LacksWorstValue()), "."));
+  const std::vector<Figure> difference_figures = DifferenceFigures(data);
+  const std::string differences =
+      ChartGrid(difference_figures, "difference", data.baseline,
+                absl::StrCat("Candidate minus ", EscapeHtml(data.baseline),
+                             " on the same questions, with intervals; each drawing has its own axis.",
+                             NoIntervalNote(difference_figures)));
+  std::string table = ComparisonTableHtml(data, true);
+  if (!table.empty()) absl::StrAppend(&table, "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
+  if (const std::string others = ComparisonTableHtml(data, false); !others.empty()) {
+    absl::StrAppend(&table, "<details><summary>The same for the other metrics</summary>\n", others, "</details>\n");
+  }
+  std::string growth = ContrastTableHtml(data);
+  if (!growth.empty()) {
+    growth +=
+        "<p class=\"note\">The same questions at the shortest and at the longest length; per doubling, the slope over "
+        "all lengths by least squares, which is equivalent to zero when the change over all lengths that it implies is "
+        "within the margin. These tests are exploratory; p is adjusted over the means over tasks and over the single "
+        "tasks, for changes and slopes apart.</p>\n";
+  }
+  Json sections = Json::array();
+  const auto add = [&](const std::string& id, const std::string& title, std::string body) {
+    if (!body.empty()) sections.push_back({{"id", id}, {"title", title}, {"body", std::move(body)}});
+  };
+  add("arms", "Over training seeds", ArmsHtml(data.arms));
+  for (const AxisReport& axis : data.arms.axes)
+    add(absl::StrCat("axis-", axis.axis->name), absl::StrCat("By ", axis.axis->title), AxisHtml(data.arms, axis));
+  add("suite", "Over all tasks", std::move(overview));
+  add("sweep", noun == "temperature" ? "Temperature sweep" : "Sweep of run-time settings", std::move(sweep));
+  add("scores", "Score by context length", scores);
+  add("score-table", "Every score", data.comparisons.empty() ? ScoreTableHtml(data) : "");
+  add("differences", "Difference by context length", differences);
+  add("table", "Every comparison", std::move(table));
+  add("growth", "Does the difference grow with the context?", std::move(growth));
+  add("effective-length", "Effective context length", EffectiveLengthHtml(data));
+  add("attention", "Attention to the evidence", AttentionHtml(data));
+  add("groups", "Token groups", GroupTableHtml(data.groups, data.VariantNames()));
+  add("depth", "Score by depth of the evidence", DepthMapsHtml(data));
+  add("samples-section", "Samples", SampleBrowserHtml(data));
+  add("reading", "How to read a number", HowToRead(data));
+  add("provenance", "Where the numbers come from", ProvenanceHtml(data));
+  Json labels = Json::array();
+  for (const Label& label : MakeLabels(data))
+    labels.push_back({{"name", label.name}, {"explanation", label.explanation}});
+  Json verdicts = Verdicts(data, sweeps);
+  return FillTemplate("page.html", {{"suite", data.job.suite},
+                                    {"job_id", data.job.job_id},
+                                    {"time", TimeLabel(data.job.create_us)},
+                                    {"baseline", data.baseline},
+                                    {"alone", verdicts.empty()},
+                                    {"verdicts", std::move(verdicts)},
+                                    {"has_labels", !labels.empty()},
+                                    {"labels", std::move(labels)},
+                                    {"sections", std::move(sections)},
+                                    {"style", Embedded_ReportAssets().Text("page.css")},
+                                    {"script", Embedded_ReportAssets().Text("page.js")}});
+}
+
+}  // namespace report
+}  // namespace varifocal

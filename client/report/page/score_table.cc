@@ -1,0 +1,221 @@
+#include "client/report/page/score_table.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/report/data/columns.h"
+#include "client/report/data/length_label.h"
+#include "client/report/data/perplexity.h"
+#include "client/report/data/result_rows.h"
+#include "client/report/data/text_format.h"
+#include "client/report/page/verdict.h"
+#include "db/stats/labels.h"
+
+namespace varifocal::report {
+namespace {
+
+struct ScoreRow {
+  const ReportData* data;
+  const stats::Estimate* estimate;
+};
+
+std::vector<ScoreRow> ScoreRows(const ReportData& data) {
+  std::vector<ScoreRow> rows;
+  for (const stats::Estimate& estimate : data.estimates) rows.push_back({&data, &estimate});
+  return rows;
+}
+
+bool IsPrimary(const ScoreRow& row) {
+  return row.data->metric(row.estimate->task, row.estimate->metric).metric_index == 0;
+}
+
+db::AnswerCounts Answers(const ScoreRow& row) {
+  return row.data->answers.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
+}
+
+stats::TestedLength TestedOf(const ScoreRow& row) {
+  return row.data->tested.At(row.estimate->task, row.estimate->context_length);
+}
+
+std::vector<std::string> Labels(const ScoreRow& row) {
+  const db::VariantRecord& variant = row.data->variant(row.estimate->variant);
+  stats::LabelledRow labelled;
+  labelled.is_secondary = !IsPrimary(row);
+  labelled.is_incomplete = row.estimate->is_incomplete;
+  labelled.is_imported = db::IsImported(variant);
+  labelled.is_endpoint = db::IsEndpoint(variant);
+  labelled.sides = {Answers(row)};
+  return stats::LabelsOf(labelled);
+}
+
+std::optional<GroupShares> Groups(const ScoreRow& row) {
+  return row.data->groups.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
+}
+
+constexpr Column<ScoreRow> kScoreColumns[] = {
+    {"job_id", [](const ScoreRow& row) -> Json { return row.data->job.job_id; }},
+    {"task", [](const ScoreRow& row) -> Json { return row.estimate->task; }},
+    {"metric", [](const ScoreRow& row) -> Json { return row.estimate->metric; }},
+    {"is_primary_metric", [](const ScoreRow& row) -> Json { return IsPrimary(row); }},
+    {"context_length", [](const ScoreRow& row) -> Json { return TestedOf(row).Tokens(); }},
+    {"variant", [](const ScoreRow& row) -> Json { return row.estimate->variant; }},
+    {"planned_count", [](const ScoreRow& row) -> Json { return row.estimate->planned_count; }},
+    {"answered_count", [](const ScoreRow& row) -> Json { return row.estimate->answered_count; }},
+    {"failed_count", [](const ScoreRow& row) -> Json { return row.estimate->failed_count; }},
+    {"empty_count", [](const ScoreRow& row) -> Json { return Answers(row).empty_count; }},
+    {"refused_count", [](const ScoreRow& row) -> Json { return Answers(row).refused_count; }},
+    {"cut_count", [](const ScoreRow& row) -> Json { return Answers(row).cut_count; }},
+    {"truncated_count", [](const ScoreRow& row) -> Json { return Answers(row).truncated_count; }},
+    {"cluster_count", [](const ScoreRow& row) -> Json { return row.estimate->cluster_count; }},
+    {"mean", [](const ScoreRow& row) -> Json { return OrNull(row.estimate->mean); }},
+    {"low",
+     [](const ScoreRow& row) -> Json {
+       return row.estimate->interval.has_value() ? Json(row.estimate->interval->low) : Json();
+     }},
+    {"high",
+     [](const ScoreRow& row) -> Json {
+       return row.estimate->interval.has_value() ? Json(row.estimate->interval->high) : Json();
+     }},
+    {"mean_answered", [](const ScoreRow& row) -> Json { return OrNull(row.estimate->mean_answered); }},
+    {"labels", [](const ScoreRow& row) -> Json { return absl::StrJoin(Labels(row), " "); }},
+    {"focus_attention",
+     [](const ScoreRow& row) -> Json {
+       const Json setting = row.data->groups.Setting(row.estimate->variant);
+       return setting.is_null() ? Json() : Json(setting.dump());
+     }},
+    {"pairs_visible",
+     [](const ScoreRow& row) -> Json {
+       const std::optional<GroupShares> shares = Groups(row);
+       return shares ? Json(shares->pairs_visible) : Json();
+     }},
+    {"largest_group",
+     [](const ScoreRow& row) -> Json {
+       const std::optional<GroupShares> shares = Groups(row);
+       return shares ? OrNull(shares->largest_group) : Json();
+     }},
+    {"prompt_tokens_min",
+     [](const ScoreRow& row) -> Json {
+       return TestedOf(row).tokens_max > 0 ? Json(TestedOf(row).tokens_min) : Json();
+     }},
+    {"prompt_tokens_max",
+     [](const ScoreRow& row) -> Json {
+       return TestedOf(row).tokens_max > 0 ? Json(TestedOf(row).tokens_max) : Json();
+     }},
+    {"nominal_lengths", [](const ScoreRow& row) -> Json { return absl::StrJoin(TestedOf(row).nominal, " "); }},
+};
+
+// The formatted fields of a row.
+struct ScoreCells {
+  std::string metric, length, counted, answered, clusters, failed, empty, refused, cut, truncated;
+  std::string mean = kNoValue, range = kNoValue, labels;
+};
+
+ScoreCells MakeScoreCells(const ScoreRow& row) {
+  const stats::Estimate& estimate = *row.estimate;
+  const bool is_share = IsShare(row.data->metric(estimate.task, estimate.metric));
+  const double scale = is_share ? 100 : 1;
+  const int decimals = is_share ? 1 : 3;
+  ScoreCells cells;
+  cells.metric = absl::StrCat(estimate.metric, is_share ? ", %" : "");
+  cells.length = row.data->Length(estimate.task, estimate.context_length);
+  cells.counted = CountLabel(estimate.answered_count + estimate.failed_count);
+  cells.answered = CountLabel(estimate.answered_count);
+  cells.clusters = CountLabel(estimate.cluster_count);
+  cells.failed = CountLabel(estimate.failed_count);
+  cells.empty = CountLabel(Answers(row).empty_count);
+  cells.refused = CountLabel(Answers(row).refused_count);
+  cells.cut = CountLabel(Answers(row).cut_count);
+  cells.truncated = CountLabel(Answers(row).truncated_count);
+  if (estimate.mean.has_value()) cells.mean = Unsigned(*estimate.mean * scale, decimals);
+  if (estimate.interval.has_value()) {
+    cells.range = absl::StrCat(Unsigned(estimate.interval->low * scale, decimals), " to ",
+                               Unsigned(estimate.interval->high * scale, decimals));
+  }
+  cells.labels = absl::StrJoin(Labels(row), ", ");
+  return cells;
+}
+
+// The row below one of log-likelihoods, with the equivalent perplexity.
+std::optional<ScoreCells> PerplexityCells(const ScoreRow& row) {
+  const stats::Estimate& estimate = *row.estimate;
+  if (!IsLogLikelihood(estimate.metric) || !estimate.mean.has_value() || !estimate.interval.has_value())
+    return std::nullopt;
+  ScoreCells cells;
+  cells.metric = "perplexity";
+  cells.length = row.data->Length(estimate.task, estimate.context_length);
+  const stats::Interval interval = PerplexityInterval(*estimate.interval);
+  cells.mean = PerplexityLabel(Perplexity(*estimate.mean));
+  cells.range = absl::StrCat(PerplexityLabel(interval.low), " to ", PerplexityLabel(interval.high));
+  cells.labels = "exp(\u2212mean of the row above)";
+  return cells;
+}
+
+// Every row, and the perplexity below those that have one.
+template <typename Use>
+void ForEachScoreRow(const ReportData& data, Use use) {
+  for (const ScoreRow& row : ScoreRows(data)) {
+    use(row, MakeScoreCells(row));
+    if (const std::optional<ScoreCells> perplexity = PerplexityCells(row)) use(row, *perplexity);
+  }
+}
+
+std::string ScoreNote(const ReportData& data) {
+  std::string note = absl::StrCat("Intervals are over clusters of questions that share a context; a failed answer ",
+                                  FailureInScore(data.HasWorstValue(), data.LacksWorstValue()), ".");
+  for (const Label& label : SourceLabels(data)) absl::StrAppend(&note, " ", label.explanation);
+  return note + LengthNote(data.tested);
+}
+
+}  // namespace
+
+std::string ScoreTableCsv(const ReportData& data) { return RowsAsCsv(kScoreColumns, ScoreRows(data)); }
+std::vector<Json> ScoreTableJson(const ReportData& data) { return RowsAsJson(kScoreColumns, ScoreRows(data)); }
+
+std::string ScoreTableHtml(const ReportData& data) {
+  std::string out = absl::StrCat(
+      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
+      "<th class=\"n\">Answered<small>failed, empty, refused, cut, truncated</small></th><th class=\"n\">Clusters</th><th "
+      "class=\"n\">Mean<small>",
+      ConfidenceLabel(data.confidence), " interval</small></th><th>Notes</th></tr></thead><tbody>\n");
+  ForEachScoreRow(data, [&](const ScoreRow& row, const ScoreCells& cells) {
+    absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.estimate->task), "<small>", EscapeHtml(cells.metric),
+                    "</small></td><td>", cells.length, "</td><td class=\"n\">", cells.answered, "<small>", cells.failed,
+                    ", ", cells.empty, ", ", cells.refused, ", ", cells.cut, ", ", cells.truncated,
+                    "</small></td><td class=\"n\">", cells.clusters, "</td><td class=\"n\">", cells.mean, "<small>",
+                    cells.range, "</small></td><td>", cells.labels, "</td></tr>\n");
+  });
+  return absl::StrCat(out, "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(ScoreNote(data)), "</p>\n");
+}
+
+std::string ScoreTableMarkdown(const ReportData& data) {
+  std::string out = absl::StrCat(
+      "| Task | Metric | Length | Variant | n | Clusters | Failed | Empty | Refused | Cut | Truncated | Mean | ",
+      ConfidenceLabel(data.confidence),
+      " interval | Notes |\n"
+      "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n");
+  ForEachScoreRow(data, [&](const ScoreRow& row, const ScoreCells& cells) {
+    absl::StrAppend(&out, "| ", EscapeMarkdownCell(row.estimate->task), " | ", EscapeMarkdownCell(cells.metric), " | ",
+                    cells.length, " | ", EscapeMarkdownCell(row.estimate->variant), " | ", cells.counted, " | ",
+                    cells.clusters, " | ", cells.failed, " | ", cells.empty, " | ", cells.refused, " | ", cells.cut,
+                    " | ", cells.truncated, " | ", cells.mean, " | ", cells.range, " | ", cells.labels, " |\n");
+  });
+  return absl::StrCat(out, "\n", ScoreNote(data), "\n", GroupTableMarkdown(data.groups, data.VariantNames()));
+}
+
+std::string ScoreTableLatex(const ReportData& data) {
+  std::string out =
+      "% needs \\usepackage{booktabs}\n\\begin{table}\n\\centering\\small\n\\begin{tabular}{lrrrrl}\n\\toprule\n"
+      "Task & Length & $n$ & failed & mean & interval \\\\\n\\midrule\n";
+  ForEachScoreRow(data, [&](const ScoreRow& row, const ScoreCells& cells) {
+    if (!IsPrimary(row)) return;
+    absl::StrAppend(&out, EscapeLatex(row.estimate->task), " & ", cells.length, " & ", cells.counted, " & ",
+                    cells.failed, " & ", EscapeLatex(cells.mean), " & ",
+                    cells.range == kNoValue ? kNoValueLatex : EscapeLatex(cells.range), " \\\\\n");
+  });
+  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Scores of ", EscapeLatex(data.baseline), ", with ",
+                      EscapeLatex(ConfidenceLabel(data.confidence)), " intervals. ", EscapeLatex(ScoreNote(data)),
+                      "}\n\\end{table}\n");
+}
+
+}  // namespace varifocal::report

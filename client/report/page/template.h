@@ -1,0 +1,27 @@
+// A small template engine, for HTML files with placeholders.
+//
+//   {{name}}        the value as text, HTML escaped; numbers as JSON writes them; null as nothing
+//   {{{name}}}      the text as it is: HTML that was made elsewhere
+//   {{#name}}..{{/name}}  once for each item of a list, with the item's values in front of those around it; for
+//                   anything else once, unless it is missing, null, false, empty or an empty list
+//   {{^name}}..{{/name}}  once exactly when {{#name}} would not be there
+//   {{.}}           the item of a list of texts or numbers
+//   {{>name}}       the sentence of that name in templates/terms.txt: prose that several templates say
+//
+// A line with only {{#name}}, {{^name}} or {{/name}} is omitted. Templates are part of the program: an error in one is
+// a bug and terminates it.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "base/json.h"
+
+namespace varifocal::report {
+
+std::string Fill(absl::string_view text, const Json& values);
+
+// The template of that file name in client/report/page/templates.
+std::string FillTemplate(absl::string_view name, const Json& values);
+
+}  // namespace varifocal::report
