@@ -2,7 +2,9 @@
 // every output format; jobs without arms, and with one run an arm, as controls.
 #include "client/report/data/arm_report.h"
 
+#include "client/report/data/arm_labels.h"
 #include "client/report/data/arm_rows.h"
+#include "client/report/data/text_format.h"
 #include "client/report/report_fixture.h"
 #include "db/fakes/fake_arms.h"
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "client/report/charts/attention_strip.h"
+#include "client/report/data/attention_heads.h"
 #include "client/report/report_fixture.h"
 
 namespace varifocal {

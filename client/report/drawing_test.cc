@@ -6,6 +6,7 @@
 
 #include "client/report/charts/figure.h"
 #include "client/report/charts/line_chart.h"
+#include "client/report/data/evidence_spans.h"
 #include "client/report/data/perplexity.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/excerpt.h"

@@ -1,7 +1,5 @@
 #include "client/report/report.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -10,6 +8,7 @@
 #include <filesystem>
 #include <iterator>
 #include <system_error>
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -18,11 +17,13 @@
 #include "client/report/data/group_table.h"
 #include "client/report/data/report_data.h"
 #include "client/report/data/text_format.h"
+#include "client/report/page/arm_tables.h"
 #include "client/report/page/attention_section.h"
 #include "client/report/page/comparison_table.h"
 #include "client/report/page/depth_map.h"
 #include "client/report/page/effective_length_table.h"
 #include "client/report/page/figure_files.h"
+#include "client/report/page/group_section.h"
 #include "client/report/page/page.h"
 #include "client/report/page/paper_table.h"
 #include "client/report/page/score_table.h"

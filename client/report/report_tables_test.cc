@@ -7,6 +7,8 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "client/report/data/report_data.h"
+#include "client/report/data/result_rows.h"
 #include "client/report/page/contrast_table.h"
 #include "client/report/page/inference_cells.h"
 #include "client/report/report_fixture.h"

@@ -2,6 +2,7 @@
 #include "client/report/data/sweep.h"
 
 #include "client/report/data/depth_table.h"
+#include "client/report/data/report_data.h"
 #include "client/report/report_fixture.h"
 #include "db/trained_temperature.h"
 

@@ -13,6 +13,7 @@
 #include "client/job_flags.h"
 #include "client/jobs.h"
 #include "client/report/charts/attention_strip.h"
+#include "client/report/data/attention_heads.h"
 #include "client/report/data/text_format.h"
 #include "client/report/report.h"
 #include "client/rows.h"

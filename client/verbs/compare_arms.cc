@@ -1,5 +1,4 @@
 #include "client/verbs/compare_arms.h"
-#include "client/console.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,10 +8,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "client/console.h"
 #include "client/jobs.h"
+#include "client/report/data/arm_labels.h"
 #include "client/report/data/arm_rows.h"
+#include "client/report/data/axis.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/result_rows.h"
+#include "client/report/data/text_format.h"
 #include "client/rows.h"
 
 namespace varifocal::client {

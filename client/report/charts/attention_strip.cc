@@ -4,13 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/json.h"
-#include "base/status_macros.h"
 #include "client/report/charts/plot.h"
 #include "client/report/data/text_format.h"
-#include "eval_tasks/attention_inspection.h"
 
 namespace varifocal::report {
 namespace {
@@ -34,37 +30,6 @@ int ShadeOf(double mass) {
 }
 
 }  // namespace
-
-absl::StatusOr<StripRow> ToStripRow(const db::AttentionHeadRecord& head) {
-  absl::StatusOr<std::vector<double>> masses = DecodeStrip(head.strip);
-  if (!masses.ok()) return absl::DataLossError(masses.status().message());
-  return StripRow{head.layer, head.head, *std::move(masses), head.evidence_mass};
-}
-
-StripPlace PlaceOf(const db::SampleRecord& sample) {
-  StripPlace place{sample.prompt_token_count.value_or(0), {}};
-  const auto spans = ParseJson(sample.evidence_json.value_or("[]"));
-  if (!spans.ok() || !spans->is_array()) return place;
-  for (const Json& span : *spans) {
-    if (!span.is_object()) continue;
-    const Json begin = span.value("token_begin", Json()), end = span.value("token_end", Json());
-    if (begin.is_number_integer() && end.is_number_integer())
-      place.evidence.emplace_back(begin.get<int64_t>(), end.get<int64_t>());
-  }
-  return place;
-}
-
-std::vector<StripRow> StrongestOfEachLayer(const std::vector<StripRow>& rows) {
-  std::vector<StripRow> strongest;
-  for (const StripRow& row : rows) {
-    if (strongest.empty() || strongest.back().layer != row.layer) {
-      strongest.push_back(row);
-    } else if (row.evidence_mass > strongest.back().evidence_mass) {
-      strongest.back() = row;
-    }
-  }
-  return strongest;
-}
 
 std::string DrawStrip(const std::string& title, const StripPlace& place, const std::vector<StripRow>& rows,
                       bool is_alone) {

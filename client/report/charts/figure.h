@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "client/report/data/report_data.h"
-
 namespace varifocal::report {
 
 struct Point {
@@ -58,11 +56,5 @@ void FitY(Figure& figure, double least_span, std::optional<double> floor = {}, s
 
 // A sentence on points without interval, "" where there are none.
 std::string NoIntervalNote(const std::vector<Figure>& figures);
-
-// The mean over tasks of candidate minus baseline: the primary result.
-Figure SuiteDifferenceFigure(const ReportData& data);
-// One per task, of its primary metric.
-std::vector<Figure> ScoreFigures(const ReportData& data);
-std::vector<Figure> DifferenceFigures(const ReportData& data);
 
 }  // namespace varifocal::report

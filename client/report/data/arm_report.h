@@ -1,5 +1,4 @@
-// Arms of a report: comparisons over training seeds and curves over the axes that vary, as HTML, Markdown, LaTeX, CSV and
-// JSON. Empty for a job whose checkpoints state no arm and seed.
+// Arms of a report: comparisons over training seeds and curves over the axes that vary. Empty for a job whose checkpoints state no arm and seed.
 #pragma once
 
 #include <optional>
@@ -7,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/json.h"
 #include "client/report/data/answer_table.h"
 #include "client/report/data/axis.h"
 #include "db/reader.h"
@@ -43,20 +41,5 @@ struct ArmReport {
 
 // INVALID_ARGUMENT for an axis without two places in any arm; NOT_FOUND for an unknown arm.
 absl::StatusOr<ArmReport> CollectArms(db::Reader& reader, const ArmReportOptions& options);
-
-struct ArmVerdict {
-  std::string tone, headline;
-  std::vector<std::string> details;
-};
-std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms);  // one for each candidate over seeds
-
-std::string ArmsHtml(const ArmReport& arms);                          // the comparisons over seeds
-std::string AxisHtml(const ArmReport& arms, const AxisReport& axis);  // figures, places, equal-loss ratios
-std::string ArmsMarkdown(const ArmReport& arms);                      // both
-std::vector<Json> ArmsJson(const ArmReport& arms);
-std::string AxisCsv(const ArmReport& arms);    // a line for each place and measure
-std::string AxisLatex(const ArmReport& arms);  // a table for each axis
-// How comparisons over seeds are made.
-std::string ArmsNote(const ArmReport& arms);
 
 }  // namespace varifocal::report

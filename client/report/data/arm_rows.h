@@ -23,19 +23,4 @@ Json EqualLossJson(const EqualLossRow& row, const Axis& axis, const stats::Teste
 Json AxisPointJson(const AxisCurves& curves, const AxisSeries& series, const AxisPoint& point, const Axis& axis,
                    const stats::TestedLengths& tested);
 
-// "incomplete", "fragile", "one training run each", ...
-std::vector<std::string> ArmLabels(const stats::ArmComparison& comparison, const stats::ArmRow& row);
-inline constexpr char kOneRunEach[] = "one training run each: says nothing about other seeds";
-
-// "3 seeds, paired", "3 and 5 seeds", "1 training run each"
-std::string SeedsLabel(const stats::ArmComparison& comparison);
-// What distinguishes the points of one arm, "65.5K tokens, 215K parameters"; "" with one point.
-std::string PointLabel(const stats::ArmComparison& comparison, const std::vector<stats::ArmComparison>& all);
-// What was left out, one sentence each.
-std::vector<std::string> ArmNotes(const std::vector<stats::ArmComparison>& comparisons);
-
-// "1, 2, 3"
-std::string SeedList(const std::vector<int64_t>& seeds);
-std::vector<int64_t> SeedsOf(const std::vector<stats::ArmRun>& runs);
-
 }  // namespace varifocal::report

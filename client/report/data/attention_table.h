@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "client/report/charts/attention_strip.h"
+#include "client/report/data/attention_heads.h"
 #include "db/reader.h"
 #include "db/stats/tested_lengths.h"
 

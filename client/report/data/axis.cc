@@ -256,15 +256,6 @@ std::string MeasureLabel(const stats::ArmMeasure& measure) {
   return absl::StrCat(measure.task.empty() ? "mean over tasks" : measure.task, ", ", measure.metric);
 }
 
-std::string QuantityLabel(double value) {
-  constexpr std::pair<double, const char*> kUnits[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "K"}};
-  for (const auto& [unit, letter] : kUnits) {
-    // 999.6 would be shown as 1,000.
-    if (value >= 0.9995 * unit) return absl::StrCat(absl::StrFormat("%.3g", value / unit), letter);
-  }
-  return absl::StrFormat("%.3g", value);
-}
-
 std::string RatioLabel(const stats::EqualLossRatio& ratio, bool is_paired) {
   const auto times = [](double value) { return absl::StrCat("×", absl::StrFormat("%.3g", value)); };
   if (ratio.problem == stats::EqualLossProblem::kCensored) {

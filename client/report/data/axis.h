@@ -76,7 +76,6 @@ bool IsMainMeasure(const stats::ArmMeasure& measure, const stats::ArmTable& tabl
 bool IsLoss(const stats::ArmMeasure& measure);  // a log-likelihood: drawn as its negative
 
 std::string MeasureLabel(const stats::ArmMeasure& measure);  // "mean over tasks", "recall_kv, gold/log_likelihood"
-std::string QuantityLabel(double value);                     // "65.5K", "1.05M", "0.4"
 // "×1.43 (1.10 to 1.86)", "more than ×2.0 in 2 of 3 seeds; at least ×1.4 in each"
 std::string RatioLabel(const stats::EqualLossRatio& ratio, bool is_paired);
 

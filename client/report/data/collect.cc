@@ -1,9 +1,9 @@
 #include "client/report/data/collect.h"
 
 #include "base/status_macros.h"
+#include "client/report/data/browser_samples.h"
+#include "client/report/data/inspected_samples.h"
 #include "client/report/data/sweep.h"
-#include "client/report/page/attention_section.h"
-#include "client/report/page/sample_browser.h"
 
 namespace varifocal::report {
 

@@ -8,23 +8,13 @@
 #include <vector>
 
 #include "base/json.h"
-#include "client/report/data/answer_table.h"
-#include "client/report/data/group_table.h"
+#include "client/report/data/result_context.h"
 #include "db/answer_kinds.h"
 #include "db/stats/choice.h"
 #include "db/stats/compare.h"
 #include "db/stats/tested_lengths.h"
 
 namespace varifocal::report {
-
-// Properties of the two sides that are not part of a comparison.
-struct ResultContext {
-  int64_t baseline_job = 0, candidate_job = 0;
-  bool baseline_is_imported = false, candidate_is_imported = false;
-  const AnswerTable* answers = nullptr;
-  const GroupTable* groups = nullptr;
-  const stats::TestedLengths* tested = nullptr;
-};
 
 const std::vector<std::string>& ResultKeys();  // in the order of CSV columns
 

@@ -2,23 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "base/json.h"
 #include "base/status_macros.h"
-#include "client/report/data/answers_behind.h"
-#include "client/report/data/result_rows.h"
-#include "client/report/data/text_format.h"
-#include "client/report/page/inference_cells.h"
-#include "client/report/page/template.h"
+#include "client/report/data/run_temperature.h"
 #include "db/trained_temperature.h"
 
 namespace varifocal::report {
-namespace {
 
 const CandidateComparison* ComparisonFor(const ReportData& data, const std::string& candidate) {
   for (const CandidateComparison& comparison : data.comparisons) {
@@ -46,7 +40,7 @@ std::optional<double> BaselineMean(const ReportData& data, int64_t length) {
   return std::nullopt;
 }
 
-std::string ValueLabel(double value) { return absl::StrCat(value); }
+namespace {
 
 std::optional<double> TrainedTheta(const db::ModelRecord& model) {
   const std::string mark = " theta=", rope = RopeOf(model);
@@ -77,9 +71,10 @@ std::optional<double> AsTrained(const OverrideInfo& setting, const db::ModelReco
 
 bool IsTemperature(const OverrideInfo& setting) { return setting.kind == OverrideKind::kTemperature; }
 
+}  // namespace
+
 std::string SymbolOf(const OverrideInfo& setting) { return IsTemperature(setting) ? "t" : setting.name; }
 
-// Settings of one axis are drawn together.
 std::string AxisOf(const OverrideInfo& setting) {
   return IsTemperature(setting) ? "softmax temperature t at run time" : absl::StrCat(setting.noun, " at run time");
 }
@@ -120,71 +115,6 @@ const SweepPoint* PointOf(const stats::Choice& choice, const Sweep& sweep, const
   }
   return nullptr;
 }
-
-// The candidate's mean, with the interval of its difference around it.
-template <typename Row>
-Point ComparedPoint(const std::string& name, const Row& row, double scale, std::optional<stats::Interval> bounds) {
-  Point point;
-  point.y = point.low = point.high = row.candidate_mean * scale;
-  point.has_interval = row.can_infer;
-  if (row.can_infer) {
-    point.low += (row.low - row.difference) * scale;
-    point.high += (row.high - row.difference) * scale;
-  }
-  if (bounds.has_value()) {
-    point.low = std::max(bounds->low, point.low);
-    point.high = std::min(bounds->high, point.high);
-  }
-  point.is_incomplete = row.is_incomplete;
-  point.is_hollow = row.is_incomplete || !row.can_infer;
-  const std::string range =
-      row.can_infer ? absl::StrCat(", ", Signed(row.low * scale, 1), " to ", Signed(row.high * scale, 1)) : "";
-  point.tip = absl::StrCat(name, ": ", Unsigned(point.y, 1), " (", Signed(row.difference * scale, 1), range, "), ",
-                           OutcomeLabel(row));
-  return point;
-}
-
-std::vector<double> ValuesOf(const std::vector<const Sweep*>& sweeps) {
-  std::set<double> values;
-  for (const Sweep* sweep : sweeps) {
-    for (const SweepPoint& point : sweep->points) values.insert(point.value);
-  }
-  return {values.begin(), values.end()};
-}
-
-// The score on one task at one length by value.
-Series TaskSeries(const Sweep& sweep, const ReportData& data, const db::TaskMetricRecord& metric, int64_t length) {
-  const double scale = IsShare(metric) ? 100 : 1;
-  const std::optional<stats::Interval> bounds = IsShare(metric) ? std::optional(stats::Interval{0, 100}) : std::nullopt;
-  const auto row_of = [&](const CandidateComparison& comparison) -> const stats::Comparison* {
-    for (const stats::Comparison& row : comparison.report.comparisons) {
-      if (row.is_primary_metric && row.task == metric.task && row.context_length == length) return &row;
-    }
-    return nullptr;
-  };
-  Series series;
-  for (const SweepPoint& swept : sweep.points) {
-    const std::string& name = data.variants[swept.variant_index].name;
-    Point point;
-    if (swept.variant_index == 0) {
-      const stats::Comparison* row = nullptr;
-      for (const CandidateComparison& comparison : data.comparisons) row = row == nullptr ? row_of(comparison) : row;
-      if (row == nullptr) continue;
-      point.y = point.low = point.high = row->baseline_mean * scale;
-      point.tip = absl::StrCat(name, ", the baseline: ", Unsigned(point.y, 1));
-    } else {
-      const CandidateComparison* comparison = ComparisonFor(data, name);
-      const stats::Comparison* row = comparison == nullptr ? nullptr : row_of(*comparison);
-      if (row == nullptr) continue;
-      point = ComparedPoint(name, *row, scale, bounds);
-    }
-    point.x = swept.value;
-    series.points.push_back(std::move(point));
-  }
-  return series;
-}
-
-}  // namespace
 
 std::optional<SweptValue> SweptValueOf(const db::VariantRecord& variant) {
   // Other run-time settings beside the one are not part of a sweep.
@@ -245,177 +175,6 @@ std::set<std::string> SweptCandidates(const std::vector<Sweep>& sweeps, const Re
   return names;
 }
 
-namespace {
-
-void AddSweepFigures(const std::vector<const Sweep*>& group, const std::vector<Sweep>& sweeps, const ReportData& data,
-                     std::vector<Figure>& figures) {
-  const OverrideInfo& setting = *group.front()->setting;
-  for (int64_t length : data.lengths) {
-    Figure figure;
-    figure.kind = Figure::Kind::kLinesWithBars;
-    figure.title = absl::StrCat("Score by ", setting.noun, " at ", data.Length("", length));
-    figure.y_label = "mean over tasks, %";
-    figure.x_label = AxisOf(setting);
-    figure.x_ticks = ValuesOf(group);
-    figure.x_is_length = false;
-    if (const std::optional<double> mean = BaselineMean(data, length)) figure.reference_y = *mean * 100;
-    // Where the baseline is a point of a sweep, its line needs no second name.
-    const bool is_named =
-        std::any_of(group.begin(), group.end(), [&](const Sweep* sweep) { return sweep->model == data.baseline; });
-    figure.reference_label = is_named ? "" : data.baseline;
-    std::set<int> colors;
-    for (const Sweep* of_group : group) {
-      const Sweep& sweep = *of_group;
-      const size_t s = of_group - sweeps.data();
-      const stats::Choice* choice = s < data.choices.size() ? ChoiceAt(data.choices[s], length) : nullptr;
-      const SweepPoint* chosen = choice == nullptr ? nullptr : PointOf(*choice, sweep, data);
-      Series series{SweepLabel(sweep), static_cast<int>(sweep.points.front().variant_index), {}};
-      for (const SweepPoint& swept : sweep.points)
-        series.color_index = std::min<int>(series.color_index, swept.variant_index);
-      // Sweeps of other layers of a model share its point as trained, but no colour.
-      while (!colors.insert(series.color_index % kChartColorCount).second && std::ssize(colors) < kChartColorCount)
-        ++series.color_index;
-      for (const SweepPoint& swept : sweep.points) {
-        const std::string& name = data.variants[swept.variant_index].name;
-        Point point;
-        point.x = swept.value;
-        if (swept.variant_index == 0) {
-          if (!figure.reference_y.has_value()) continue;
-          point.y = point.low = point.high = *figure.reference_y;
-          point.tip = absl::StrCat(name, ", the baseline: ", Unsigned(point.y, 1));
-        } else {
-          const stats::SuiteComparison* row = SuiteRow(data, name, length);
-          if (row == nullptr) continue;
-          point = ComparedPoint(name, *row, 100, stats::Interval{0, 100});
-          point.x = swept.value;
-        }
-        if (&swept == chosen) {
-          point.is_chosen = true;
-          point.tip += ", chosen on half of the contexts";
-        }
-        series.points.push_back(std::move(point));
-      }
-      if (!series.points.empty()) figure.series.push_back(std::move(series));
-    }
-    FitY(figure, 10, 0, 100);
-    figures.push_back(std::move(figure));
-  }
-}
-
-void AddTaskFigures(const std::vector<const Sweep*>& group, const ReportData& data, std::vector<Figure>& figures) {
-  const OverrideInfo& setting = *group.front()->setting;
-  const bool by_length = group.size() == 1;
-  for (const std::string& task : data.tasks) {
-    const db::TaskMetricRecord* metric = data.primary_metric(task);
-    if (metric == nullptr) continue;
-    Figure figure;
-    figure.kind = Figure::Kind::kLinesWithBars;
-    figure.title = by_length ? task : absl::StrCat(task, " at ", data.Length(task, data.lengths.back()));
-    figure.y_label = absl::StrCat(metric->metric, IsShare(*metric) ? ", %" : "");
-    figure.x_label = AxisOf(setting);
-    figure.x_ticks = ValuesOf(group);
-    figure.x_is_length = false;
-    for (size_t i = 0; i < (by_length ? data.lengths.size() : group.size()); ++i) {
-      const int64_t length = by_length ? data.lengths[i] : data.lengths.back();
-      Series series = TaskSeries(*group[by_length ? 0 : i], data, *metric, length);
-      series.label = by_length ? data.Length(task, length) : SweepLabel(*group[i]);
-      series.color_index = i;
-      if (!series.points.empty()) figure.series.push_back(std::move(series));
-    }
-    if (IsShare(*metric)) {
-      FitY(figure, 20, 0, 100);
-    } else {
-      FitY(figure, 1e-3);
-    }
-    figures.push_back(std::move(figure));
-  }
-}
-
-}  // namespace
-
-std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportData& data) {
-  std::vector<Figure> figures;
-  for (const std::vector<const Sweep*>& group : ByAxis(sweeps)) AddSweepFigures(group, sweeps, data, figures);
-  return figures;
-}
-
-std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const ReportData& data) {
-  std::vector<Figure> figures;
-  if (data.lengths.empty()) return figures;
-  for (const std::vector<const Sweep*>& group : ByAxis(sweeps)) AddTaskFigures(group, data, figures);
-  return figures;
-}
-
-std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
-  std::vector<std::string> outcomes;
-  std::set<int64_t> lengths;
-  bool is_any_finished = false;
-  int64_t rest_count = 0;
-  std::set<std::string> kinds;  // of answers that outcomes rest on
-  const std::string yet = data.IsEnded() ? "" : " yet";
-  for (const SweepPoint& point : sweep.points) {
-    const CandidateComparison* comparison = ComparisonFor(data, data.variants[point.variant_index].name);
-    if (comparison == nullptr) continue;
-    for (const stats::SuiteComparison& row : comparison->report.suite) {
-      outcomes.push_back(OutcomeLabel(row));
-      lengths.insert(row.context_length);
-      is_any_finished |= !row.is_unfinished;
-      const std::vector<AnswersBehind> behind = KindsBehind(row, SidesOf(row, data.answers, data.tested));
-      rest_count += !behind.empty();
-      for (const AnswersBehind& kind : behind) kinds.insert(kind.answers);
-    }
-  }
-  return absl::StrCat(
-      SweptModel(sweep), " at ", sweep.points.size(), " ", sweep.setting->plural, " from ",
-      ValueLabel(sweep.points.front().value), " to ", ValueLabel(sweep.points.back().value), ", against ",
-      data.baseline, " at ", lengths.size(), lengths.size() == 1 ? " length: " : " lengths: ",
-      outcomes.empty()   ? absl::StrCat("no answers", yet)
-      : !is_any_finished ? absl::StrCat("no verdict", yet)
-                         : OutcomeCounts(outcomes),
-      rest_count == 0 ? ""
-                      : absl::StrCat("; ", rest_count, rest_count == 1 ? " of them rests on " : " of them rest on ",
-                                     absl::StrJoin(kinds, " or ")),
-      ".");
-}
-
-std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {
-  Json values = {{"lengths", Json::array()},
-                 {"rows", Json::array()},
-                 {"has_models", sweeps.size() > 1},
-                 {"symbol", sweeps.empty() || ByAxis(sweeps).size() > 1 ? "value" : SymbolOf(*sweeps.front().setting)}};
-  for (int64_t length : data.lengths) values["lengths"].push_back(data.Length("", length));
-  for (const Sweep& sweep : sweeps) {
-    for (const SweepPoint& point : sweep.points) {
-      const std::string& name = data.variants[point.variant_index].name;
-      Json row = {{"model", SweepLabel(sweep)},
-                  {"first", &point == &sweep.points.front()},
-                  {"has_models", sweeps.size() > 1},
-                  {"value", ValueLabel(point.value)},
-                  {"note", point.is_as_trained ? "as trained" : ""},
-                  {"cells", Json::array()}};
-      for (int64_t length : data.lengths) {
-        Json cell = {{"mean", "\u2014"}};
-        const stats::SuiteComparison* found = SuiteRow(data, name, length);
-        if (point.variant_index == 0) {
-          if (const std::optional<double> mean = BaselineMean(data, length)) cell["mean"] = Unsigned(*mean * 100, 1);
-          cell["outcome"] = "baseline";
-        } else if (found != nullptr) {
-          cell["mean"] = Unsigned(found->candidate_mean * 100, 1);
-          cell["difference"] = Signed(found->difference * 100, 1);
-          cell["outcome"] = OutcomeLabel(*found);
-          cell["strong"] = found->outcome == stats::Outcome::kBetter || found->outcome == stats::Outcome::kWorse;
-          if (found->can_infer)
-            cell["range"] = absl::StrCat(Signed(found->low * 100, 1), " to ", Signed(found->high * 100, 1));
-          cell["counts"] = CountsNote(data.answers.Of(name, "", length));
-        }
-        row["cells"].push_back(std::move(cell));
-      }
-      values["rows"].push_back(std::move(row));
-    }
-  }
-  return FillTemplate("sweep_table.html", values);
-}
-
 absl::Status ChooseValues(db::Reader& reader, ReportData& data) {
   stats::CompareOptions options;
   options.confidence = data.confidence;
@@ -437,66 +196,6 @@ absl::Status ChooseValues(db::Reader& reader, ReportData& data) {
                      stats::ChooseAndConfirm(reader, data.keys[0], candidates, has_baseline, options));
   }
   return absl::OkStatus();
-}
-
-std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Sweep& sweep, const ReportData& data) {
-  std::vector<std::string> parts, kept;
-  int64_t test_count = 0;
-  for (const stats::Choice& choice : choices) {
-    const SweepPoint* point = PointOf(choice, sweep, data);
-    const stats::SuiteComparison& row = choice.confirmation;
-    if (choice.is_baseline) kept.push_back(data.Length("", row.context_length));
-    if (point == nullptr || row.is_unfinished || !row.can_infer) continue;
-    test_count = row.test_count;
-    parts.push_back(absl::StrCat(SymbolOf(*sweep.setting), " = ", ValueLabel(point->value),
-                                 point->is_as_trained ? " (as trained)" : "", " at ",
-                                 data.Length("", row.context_length), " is ",
-                                 row.failures_decide ? "undecided, since failures decide" : OutcomeLabel(row), " (",
-                                 Signed(row.difference * 100, 1), ", ", Signed(row.low * 100, 1), " to ",
-                                 Signed(row.high * 100, 1), ", ", DecidingP(row, data.confidence), ")"));
-  }
-  std::string sentence;
-  if (!parts.empty()) {
-    sentence = absl::StrCat("Chosen on one half of the contexts and tested against ", data.baseline,
-                            " on the other half: ", JoinWithAnd(parts),
-                            test_count > 1 ? absl::StrCat("; p adjusted for ", test_count, " lengths") : "", ".");
-  }
-  if (!kept.empty()) {
-    absl::StrAppend(&sentence, sentence.empty() ? "" : " ", "At ", JoinWithAnd(kept), " no ", sweep.setting->noun,
-                    " scored higher than ", data.baseline, " on the half that chooses.");
-  }
-  return sentence;
-}
-
-std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {
-  std::string rows;
-  for (size_t s = 0; s < std::min(sweeps.size(), data.choices.size()); ++s) {
-    for (const stats::Choice& choice : data.choices[s]) {
-      const SweepPoint* point = PointOf(choice, sweeps[s], data);
-      if (point == nullptr) continue;
-      const stats::SuiteComparison& row = choice.confirmation;
-      absl::StrAppend(
-          &rows, "<tr><td>", EscapeHtml(SweepLabel(sweeps[s])), "</td><td>", data.Length("", row.context_length),
-          "</td><td class=\"n\">", ValueLabel(point->value), point->is_as_trained ? "<small>as trained</small>" : "",
-          "</td><td class=\"n minor\">", Signed(choice.choice_difference * 100, 1), "<small>",
-          CountLabel(choice.choice_cluster_count), choice.choice_cluster_count == 1 ? " cluster" : " clusters",
-          "</small></td>",
-          choice.is_baseline
-              ? absl::StrCat("<td colspan=\"5\">no ", sweeps[s].setting->noun, " scored higher: not tested</td>")
-              : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
-                             CountLabel(row.cluster_count), "</td>"),
-          "</tr>\n");
-    }
-  }
-  if (rows.empty()) return "";
-  return absl::StrCat(
-      "<h3>Chosen on one half, tested on the other</h3>\n<div class=\"wide\"><table class=\"data\">"
-      "<thead><tr><th>Model</th><th>Length</th><th class=\"n\">Chosen</th><th class=\"n minor\">"
-      "Difference<small>where chosen</small></th>",
-      InferenceHeads(data.confidence, "Tested"), "<th class=\"n minor\">Clusters</th></tr></thead><tbody>\n", rows,
-      "</tbody></table></div>\n<p class=\"note\">Every second context of a task chooses the value with the highest "
-      "mean over tasks, of equal ones the nearest to the trained one; the others test it once. p is adjusted over the "
-      "lengths of a sweep, not over its values, since the test uses other contexts than the choice.</p>\n");
 }
 
 }  // namespace varifocal::report

@@ -1,6 +1,5 @@
 // A sweep: variants of one checkpoint that differ only in one run-time setting (the temperature of the same layers, the
-// factor of a scaled rotation, its base), as one figure per length and one table sorted by its value, instead of a headline for
-// each.
+// factor of a scaled rotation, its base).
 //
 // A checkpoint as it was trained is one of them, at the value it was trained with: t = 1 without focal attention, its own
 // for constant focal attention; a factor of 1 of a rotation. One without a single such value is left out.
@@ -13,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "client/report/charts/figure.h"
+#include "absl/status/status.h"
 #include "client/report/data/report_data.h"
-#include "client/report/data/run_temperature.h"
+#include "db/stats/choice.h"
 #include "eval_tasks/overrides.h"
 
 namespace varifocal::report {
@@ -49,20 +48,26 @@ std::set<std::string> SweptCandidates(const std::vector<Sweep>& sweeps, const Re
 // "temperature" where all sweeps are of temperatures, else "value".
 std::string SweptNoun(const std::vector<Sweep>& sweeps);
 
-// For each kind of value one for each length: the mean over tasks by value, a series a model. An interval is that of the
-// difference to the baseline, drawn around the score; the baseline's own score is a line.
-std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportData& data);
-// For each kind of value one for each task: its score by value, a series a length; with several sweeps the longest length, a
-// series a sweep.
-std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const ReportData& data);
-// "focal at 5 temperatures from 0.5 to 1.2, against baseline at 2 lengths: 1 better, 3 worse, 6 undecided."
-std::string SweepHeadline(const Sweep& sweep, const ReportData& data);
-std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data);
-
 // Fills in ReportData::choices.
 absl::Status ChooseValues(db::Reader& reader, ReportData& data);
-// "Chosen on one half of the contexts and tested against baseline on the other half: t = 0.7 at 8K is better (..)."
-std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Sweep& sweep, const ReportData& data);
-std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data);
+
+// None where there is no such comparison or length.
+const CandidateComparison* ComparisonFor(const ReportData& data, const std::string& candidate);
+const stats::SuiteComparison* SuiteRow(const ReportData& data, const std::string& candidate, int64_t length);
+// The baseline's mean over tasks, as any comparison with it has it.
+std::optional<double> BaselineMean(const ReportData& data, int64_t length);
+// "baseline", "baseline, early layers".
+std::string SweptModel(const Sweep& sweep);
+// The same, unique among sweeps: "baseline, yarn".
+std::string SweepLabel(const Sweep& sweep);
+// "t" of any layers, else the setting's name.
+std::string SymbolOf(const OverrideInfo& setting);
+// The title of the axis; settings of one axis are drawn together.
+std::string AxisOf(const OverrideInfo& setting);
+// The sweeps of each axis, in the order of the sweeps.
+std::vector<std::vector<const Sweep*>> ByAxis(const std::vector<Sweep>& sweeps);
+// The choice at this length among the points of the sweep, if any.
+const stats::Choice* ChoiceAt(const std::vector<stats::Choice>& choices, int64_t length);
+const SweepPoint* PointOf(const stats::Choice& choice, const Sweep& sweep, const ReportData& data);
 
 }  // namespace varifocal::report

@@ -165,4 +165,13 @@ std::string Shorten(absl::string_view text, size_t bytes_max) {
   return absl::StrCat(text.substr(0, end), "\u2026");
 }
 
+std::string QuantityLabel(double value) {
+  constexpr std::pair<double, const char*> kUnits[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "K"}};
+  for (const auto& [unit, letter] : kUnits) {
+    // 999.6 would be shown as 1,000.
+    if (value >= 0.9995 * unit) return absl::StrCat(absl::StrFormat("%.3g", value / unit), letter);
+  }
+  return absl::StrFormat("%.3g", value);
+}
+
 }  // namespace varifocal::report

@@ -46,4 +46,6 @@ std::string ShellWord(const std::string& word);
 // `text` truncated to at most `bytes_max` at a character boundary, with an ellipsis if shortened.
 std::string Shorten(absl::string_view text, size_t bytes_max);
 
+std::string QuantityLabel(double value);  // "65.5K", "1.05M", "0.4"
+
 }  // namespace varifocal::report

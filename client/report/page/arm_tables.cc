@@ -1,30 +1,32 @@
-// The tables of arm_report.h.
+#include "client/report/page/arm_tables.h"
+
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "base/plural.h"
 #include "client/report/charts/axis_figure.h"
 #include "client/report/charts/line_chart.h"
-#include "client/report/data/arm_report.h"
+#include "client/report/data/arm_labels.h"
 #include "client/report/data/arm_rows.h"
 #include "client/report/data/columns.h"
 #include "client/report/data/length_label.h"
+#include "client/report/data/text_format.h"
 #include "client/report/page/inference_cells.h"
-#include "client/report/page/template.h"
 
 namespace varifocal::report {
 namespace {
 
-struct Scale {
+struct ShownScale {
   double factor = 1;
   int decimals = 3;
 };
 
-Scale ScaleOf(const stats::ArmMeasure& measure) {
+ShownScale ScaleOf(const stats::ArmMeasure& measure) {
   const db::TaskMetricRecord& metric = measure.parts.front();
   const bool is_share = measure.IsSuite() || (metric.worst_value == 0.0 && metric.best_value == 1.0);
-  return is_share ? Scale{100, 1} : Scale{};
+  return is_share ? ShownScale{100, 1} : ShownScale{};
 }
 
 std::string MeasureWithUnit(const stats::ArmMeasure& measure) {
@@ -42,7 +44,7 @@ std::vector<ArmLine> LinesOf(const ArmReport& arms, const std::string& candidate
   const std::vector<stats::ArmComparison> own = arms.Of(candidate);
   for (const stats::ArmComparison& comparison : own) {
     for (const stats::ArmRow& row : comparison.rows) {
-      const Scale scale = ScaleOf(row.measure);
+      const ShownScale scale = ScaleOf(row.measure);
       lines.push_back({PointLabel(comparison, own), MeasureWithUnit(row.measure),
                        LengthLabel(arms.table.tested(), row.measure.task, row.context_length), SeedsLabel(comparison),
                        Unsigned(row.baseline_mean * scale.factor, scale.decimals),
@@ -94,7 +96,7 @@ struct PlaceLine {
 std::vector<PlaceLine> PlacesOf(const ArmReport& arms, const AxisReport& axis) {
   std::vector<PlaceLine> lines;
   for (const AxisCurves& curves : axis.curves) {
-    const Scale scale = ScaleOf(curves.measure);
+    const ShownScale scale = ScaleOf(curves.measure);
     for (const AxisSeries& series : curves.series) {
       for (const AxisPoint& point : series.points) {
         const size_t seeds = point.arm->runs.size();
@@ -289,6 +291,49 @@ std::string AxisLatex(const ArmReport& arms) {
                     EscapeLatex(RatioNote(axis, arms.baseline, arms.confidence)), "}\n\\end{table}\n");
   }
   return out;
+}
+
+std::vector<Json> ArmsJson(const ArmReport& arms) {
+  std::vector<Json> rows;
+  for (const stats::ArmComparison& comparison : arms.comparisons) {
+    for (const stats::ArmRow& row : comparison.rows)
+      rows.push_back(ArmRowJson(comparison, row, arms.table.tested(), arms.job_id));
+  }
+  for (const AxisReport& axis : arms.axes) {
+    for (const AxisCurves& curves : axis.curves) {
+      for (const AxisSeries& series : curves.series) {
+        for (const AxisPoint& point : series.points)
+          rows.push_back(AxisPointJson(curves, series, point, *axis.axis, arms.table.tested()));
+      }
+    }
+    for (const EqualLossRow& row : axis.ratios)
+      rows.push_back(EqualLossJson(row, *axis.axis, arms.table.tested(), arms.job_id));
+  }
+  return rows;
+}
+
+std::string ArmsNote(const ArmReport& arms) {
+  int64_t suite = 0, primary = 0;
+  for (const stats::ArmComparison& comparison : arms.comparisons) {
+    if (!comparison.IsOverSeeds()) continue;
+    for (const stats::ArmRow& row : comparison.rows) {
+      if (row.measure.IsSuite()) suite = row.test_count;
+      if (!row.measure.IsSuite() && row.measure.is_primary) primary = row.test_count;
+    }
+  }
+  std::vector<std::string> families;
+  if (suite > 0) families.push_back(absl::StrCat("over the ", suite, Plural(suite, " mean", " means"), " over tasks"));
+  if (primary > 0)
+    families.push_back(absl::StrCat("over the ", primary, Plural(primary, " cell", " cells"), " of primary metrics"));
+  return absl::StrCat(
+      "Interval and p: t over training seeds and contexts, which are crossed: every run answers the same questions. "
+      "They "
+      "are about other seeds of the same recipe and other contexts. The check flips the signs of paired seeds, or "
+      "exchanges seeds of unpaired arms; with fewer than six pairs it cannot reach 0.05, and what t finds is fragile. "
+      "p "
+      "adjusted (Holm): ",
+      absl::StrJoin(families, ", "), ", of all arms, points and lengths.", arms.notes.empty() ? "" : " ",
+      absl::StrJoin(arms.notes, " "));
 }
 
 }  // namespace varifocal::report

@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/status_macros.h"
+#include "client/report/charts/attention_figures.h"
+#include "client/report/charts/attention_strip.h"
 #include "client/report/charts/line_chart.h"
+#include "client/report/data/attention_heads.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/template.h"
 
@@ -17,56 +19,12 @@ namespace {
 
 constexpr size_t kPageHeadsMax = 64;  // of a strip on the page
 
-std::string MassPercent(const std::optional<double>& share) {
-  return share.has_value() ? Unsigned(*share * 100, *share < 0.01 ? 2 : 1) : kNoValue;
-}
-
 std::string Keys(double count) { return Unsigned(count, count < 100 ? 1 : 0); }
 
 std::string HeadLabel(const AttentionHead& head) { return absl::StrCat("L", head.layer, " H", head.head); }
 
-std::optional<AttentionMasses> OfStrongest(const ReportData& data, const std::string& variant, int64_t length) {
-  const std::optional<AttentionHead> head = data.attention.StrongestHead(variant);
-  return head ? data.attention.Of(variant, length, head->layer, head->head) : std::nullopt;
-}
-
-// Whether means at this length have other answers than those at the others.
-bool IsIncomplete(const ReportData& data, const std::string& variant, int64_t length) {
-  const std::set<std::string> tasks = data.attention.Tasks(variant);
-  return std::any_of(tasks.begin(), tasks.end(),
-                     [&](const std::string& task) { return data.IsIncomplete(variant, task, length); });
-}
-
 std::string IncompleteMark(const ReportData& data, const std::string& variant, int64_t length) {
-  return IsIncomplete(data, variant, length) ? "incomplete" : "";
-}
-
-template <typename MassesOf>
-Figure EvidenceFigure(const ReportData& data, const std::string& title, const MassesOf& masses_of) {
-  Figure figure;
-  figure.kind = Figure::Kind::kLinesWithBars;
-  figure.title = title;
-  figure.y_label = "mass on the evidence, %";
-  figure.x_ticks.assign(data.lengths.begin(), data.lengths.end());
-  for (size_t i = 0; i < data.variants.size(); ++i) {
-    const std::string& name = data.variants[i].name;
-    Series series{name, static_cast<int>(i), {}};
-    for (const int64_t length : data.lengths) {
-      const std::optional<AttentionMasses> masses = masses_of(name, length);
-      if (!masses || !masses->evidence) continue;
-      Point point;
-      point.is_incomplete = point.is_hollow = IsIncomplete(data, name, length);
-      point.has_interval = false;  // these means are not tested
-      point.x = length;
-      point.y = point.low = point.high = *masses->evidence * 100;
-      point.tip = absl::StrCat(name, " at ", data.Length("", length), ": ", MassPercent(masses->evidence), " %",
-                               point.is_incomplete ? ", incomplete" : "");
-      series.points.push_back(std::move(point));
-    }
-    if (!series.points.empty()) figure.series.push_back(std::move(series));
-  }
-  FitY(figure, 2, 0.0, 100.0);
-  return figure;
+  return IsAttentionIncomplete(data, variant, length) ? "incomplete" : "";
 }
 
 // "baseline: 3.1 % at 1K, 1.2 % at 8K, 0.39 of it." Of complete lengths alone: others are means over other questions.
@@ -76,7 +34,7 @@ std::vector<std::string> Sentences(const ReportData& data) {
     std::vector<int64_t> lengths;
     std::vector<std::string> incomplete;
     for (const int64_t length : data.attention.Lengths(variant.name)) {
-      if (IsIncomplete(data, variant.name, length)) {
+      if (IsAttentionIncomplete(data, variant.name, length)) {
         incomplete.push_back(data.Length("", length));
       } else {
         lengths.push_back(length);
@@ -188,7 +146,7 @@ Json MassesJson(const ReportData& data, const std::string& variant, int64_t leng
           {"variant", variant},
           {"context_length", length},
           {"inspected_rows", data.attention.InspectedRows(variant)},
-          {"incomplete", IsIncomplete(data, variant, length)},
+          {"incomplete", IsAttentionIncomplete(data, variant, length)},
           {"layer", nullptr},
           {"head", nullptr},
           {"answer_count", masses.answer_count},
@@ -204,46 +162,6 @@ Json MassesJson(const ReportData& data, const std::string& variant, int64_t leng
 }
 
 }  // namespace
-
-absl::Status ReadInspectedSamples(db::Reader& reader, ReportData& data) {
-  for (size_t i = 0; i < data.variants.size(); ++i) {
-    const std::vector<int64_t> lengths = data.attention.Lengths(data.variants[i].name);
-    if (lengths.empty()) continue;
-    db::SampleQuery query;
-    query.job_id = data.keys[i].job_id;
-    query.variant = data.keys[i].name;
-    query.context_length = lengths.back();
-    query.task = data.tasks.front();
-    query.sample_index = 0;
-    query.limit = 1;
-    ASSIGN_OR_RETURN(const std::vector<db::SampleDetail> details, reader.Samples(query));
-    if (details.empty()) continue;
-    const db::SampleDetail& detail = details.front();
-    ASSIGN_OR_RETURN(const std::vector<db::AttentionHeadRecord> heads, reader.AttentionHeads(detail.generation_id));
-    InspectedSample sample{.variant = data.variants[i].name,
-                           .task = detail.sample.task,
-                           .sample_index = detail.sample.sample_index,
-                           .context_length = detail.sample.context_length,
-                           .value = detail.scores.empty() ? std::nullopt : std::optional(detail.scores.front().value),
-                           .rows = {},
-                           .place = PlaceOf(detail.sample)};
-    for (const db::AttentionHeadRecord& head : heads) {
-      ASSIGN_OR_RETURN(StripRow row, ToStripRow(head));
-      sample.rows.push_back(std::move(row));
-    }
-    if (!sample.rows.empty()) data.inspected_samples.push_back(std::move(sample));
-  }
-  return absl::OkStatus();
-}
-
-std::vector<Figure> AttentionFigures(const ReportData& data) {
-  if (data.attention.IsEmpty()) return {};
-  return {
-      EvidenceFigure(data, "Over all heads",
-                     [&](const std::string& variant, int64_t length) { return data.attention.Of(variant, length); }),
-      EvidenceFigure(data, "Head with the most on the evidence",
-                     [&](const std::string& variant, int64_t length) { return OfStrongest(data, variant, length); })};
-}
 
 std::vector<std::pair<std::string, std::string>> AttentionStripFiles(const ReportData& data) {
   std::vector<std::pair<std::string, std::string>> files;

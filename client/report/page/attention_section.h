@@ -5,19 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "base/json.h"
-#include "client/report/charts/figure.h"
 #include "client/report/data/report_data.h"
-#include "db/reader.h"
 
 namespace varifocal::report {
 
-// The first inspected question of the longest length, one for each variant: the same question where it can be.
-absl::Status ReadInspectedSamples(db::Reader& reader, ReportData& data);
-
-// Mass on the evidence by length, over all heads and of each variant's strongest head; none where nothing was inspected.
-std::vector<Figure> AttentionFigures(const ReportData& data);
 // The strip of each inspected sample as an SVG file, by variant.
 std::vector<std::pair<std::string, std::string>> AttentionStripFiles(const ReportData& data);
 // The section of the page; empty where nothing was inspected.

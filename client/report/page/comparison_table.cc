@@ -8,14 +8,16 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/plural.h"
+#include "client/report/data/answer_table.h"
 #include "client/report/data/columns.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/perplexity.h"
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
+#include "client/report/page/caveats.h"
 #include "client/report/page/contrast_table.h"
+#include "client/report/page/group_section.h"
 #include "client/report/page/inference_cells.h"
-#include "client/report/page/verdict.h"
 
 namespace varifocal::report {
 namespace {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/json.h"
-#include "client/report/charts/plot.h"
 #include "client/report/data/report_data.h"
 
 namespace varifocal::report {
@@ -14,7 +13,5 @@ namespace varifocal::report {
 std::string DepthMapsHtml(const ReportData& data);
 // Rows of kind "depth": the mean over a task's questions ("task" null: over tasks) whose evidence begins between two depths.
 std::vector<Json> DepthJson(const ReportData& data);
-// The maps over tasks as one drawing, with the classes of the page; no panels without any.
-Plot DepthMapsPlot(const ReportData& data);
 
 }  // namespace varifocal::report

@@ -7,15 +7,9 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "client/report/data/evidence_spans.h"
 
 namespace varifocal::report {
-
-struct ByteSpan {
-  int64_t begin = 0, end = 0;  // bytes of the prompt
-};
-
-// The spans of a sample's evidence_json; none where it is malformed.
-std::vector<ByteSpan> EvidenceSpans(absl::string_view evidence_json);
 
 // HTML: evidence in <span class="evidence">, gold answers that occur as words in <mark>. Without evidence the surroundings
 // of the first gold answer are shown instead, or the middle.

@@ -30,19 +30,19 @@ std::string Math(double value, int decimals) {
 std::string Bounds(const std::string& low, const std::string& high) { return absl::StrCat("[", low, ", ", high, "]"); }
 
 // Meaning of the superscripts, in the order of the caption.
-struct Mark {
+struct Superscript {
   const char* latex;
   const char* meaning;
 };
-constexpr Mark kMarks[] = {{"\\uparrow", "better"},
-                           {"\\downarrow", "worse"},
-                           {"=", "equivalent"},
-                           {"\\ast", "by less than the margin"},
-                           {"\\dagger", "fragile (the sign-flip check disagrees)"},
-                           {"\\circ", "unfinished, no verdict"},
-                           {"\\times", "undecided: failed answers decide"},
-                           {"\\diamond", "nothing can be inferred"},
-                           {"\\ddagger", "rests on answers of a kind"}};
+constexpr Superscript kMarks[] = {{"\\uparrow", "better"},
+                                  {"\\downarrow", "worse"},
+                                  {"=", "equivalent"},
+                                  {"\\ast", "by less than the margin"},
+                                  {"\\dagger", "fragile (the sign-flip check disagrees)"},
+                                  {"\\circ", "unfinished, no verdict"},
+                                  {"\\times", "undecided: failed answers decide"},
+                                  {"\\diamond", "nothing can be inferred"},
+                                  {"\\ddagger", "rests on answers of a kind"}};
 
 // Of a table.
 struct MarksUsed {

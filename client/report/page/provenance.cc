@@ -3,6 +3,7 @@
 #include "absl/strings/str_join.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "client/report/data/report_data.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/page.h"
 #include "client/report/page/template.h"

@@ -5,11 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/report/data/columns.h"
+#include "client/report/data/group_table.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/perplexity.h"
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
-#include "client/report/page/verdict.h"
+#include "client/report/page/caveats.h"
+#include "client/report/page/group_section.h"
 #include "db/stats/labels.h"
 
 namespace varifocal::report {

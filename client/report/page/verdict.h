@@ -20,15 +20,4 @@ struct Verdict {
 
 std::vector<Verdict> MakeVerdicts(const ReportData& data);
 
-struct Label {
-  std::string name;         // "incomplete", "extrapolated", ...
-  std::string explanation;  // one sentence
-};
-
-// Caveats of the results.
-std::vector<Label> MakeLabels(const ReportData& data);
-
-// The caveats on the origin of answers: imported ones, and variants of other jobs with the excluded samples.
-std::vector<Label> SourceLabels(const ReportData& data);
-
 }  // namespace varifocal::report

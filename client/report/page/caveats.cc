@@ -1,5 +1,5 @@
-// The caveats of verdict.h: a table of words and of what they say about the data. Where a word is also a label of rows
-// (db/stats/labels.h) or a kind of answers (db/answer_kinds.h) the sentence begins with theirs.
+#include "client/report/page/caveats.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,6 @@
 #include "client/report/data/length_label.h"
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
-#include "client/report/page/verdict.h"
 #include "db/answer_kinds.h"
 
 namespace varifocal::report {
@@ -24,7 +23,7 @@ namespace {
 constexpr size_t kFailureBytesMax = 200;
 constexpr size_t kNamedVariantCountMax = 4;
 
-using Sentences = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
 std::string Capitalized(std::string text) {
   text[0] = absl::ascii_toupper(text[0]);
@@ -42,8 +41,8 @@ std::string OfJob(const ReportData& data, const db::JobRow& job) {
   return data.other_jobs.empty() ? "" : absl::StrCat("Job ", job.job_id, ": ");
 }
 
-Sentences Incomplete(const ReportData& data) {
-  Sentences sentences;
+Texts Incomplete(const ReportData& data) {
+  Texts sentences;
   for (const db::JobRow* job : JobsOf(data)) {
     if (job->answered_count + job->failed_count >= job->planned_count) continue;
     sentences.push_back(absl::StrCat(OfJob(data, *job), CountLabel(job->answered_count), " of ",
@@ -52,14 +51,14 @@ Sentences Incomplete(const ReportData& data) {
   return sentences;
 }
 
-Sentences Failed(const ReportData& data) {
+Texts Failed(const ReportData& data) {
   const auto is_imported = [&](const db::JobRow& job) {  // then nothing can be resumed
     for (size_t i = 0; i < data.keys.size(); ++i) {
       if (data.keys[i].job_id == job.job_id && db::IsImported(data.variants[i])) return true;
     }
     return false;
   };
-  Sentences sentences;
+  Texts sentences;
   for (const db::JobRow* job : JobsOf(data)) {
     if (job->failed_count == 0) continue;
     sentences.push_back(absl::StrCat(OfJob(data, *job), CountLabel(job->failed_count), " of ",
@@ -75,8 +74,8 @@ Sentences Failed(const ReportData& data) {
   return sentences;
 }
 
-Sentences Endpoint(const ReportData& data) {
-  Sentences sentences;
+Texts Endpoint(const ReportData& data) {
+  Texts sentences;
   for (const db::VariantRecord& variant : data.variants) {
     if (!db::IsEndpoint(variant)) continue;
     sentences.push_back(absl::StrCat("The answers of ", variant.name,
@@ -86,8 +85,8 @@ Sentences Endpoint(const ReportData& data) {
   return sentences;
 }
 
-Sentences Imported(const ReportData& data) {
-  Sentences sentences;
+Texts Imported(const ReportData& data) {
+  Texts sentences;
   for (const db::VariantRecord& variant : data.variants) {
     if (!db::IsImported(variant)) continue;
     sentences.push_back(
@@ -97,8 +96,8 @@ Sentences Imported(const ReportData& data) {
   return sentences;
 }
 
-Sentences TwoJobs(const ReportData& data) {
-  Sentences sentences;
+Texts TwoJobs(const ReportData& data) {
+  Texts sentences;
   for (size_t i = 0; i < data.comparisons.size(); ++i) {
     const stats::ComparisonReport& report = data.comparisons[i].report;
     if (!report.is_across_jobs) continue;
@@ -117,24 +116,24 @@ Sentences TwoJobs(const ReportData& data) {
   return sentences;
 }
 
-Sentences OneRunEach(const ReportData& data) {
+Texts OneRunEach(const ReportData& data) {
   if (data.arms.table.arms().arms.empty() || data.arms.IsOverSeeds() || data.arms.comparisons.empty()) return {};
   return {"The arms were trained once each: intervals are about questions and say nothing about other seeds."};
 }
 
-Sentences Arms(const ReportData& data) {
+Texts Arms(const ReportData& data) {
   if (data.arms.IsOverSeeds() || data.arms.notes.empty()) return {};
   return {absl::StrJoin(data.arms.notes, " ")};
 }
 
-Sentences PromptLengths(const ReportData& data) {
+Texts PromptLengths(const ReportData& data) {
   const std::vector<std::string> notes = LengthNotes(data.tested);
   if (notes.empty()) return {};
   return {absl::StrCat(
       "Not every prompt is as long as the length of the suite: ", ShortList(notes, kNamedVariantCountMax), ".")};
 }
 
-Sentences Extrapolated(const ReportData& data) {
+Texts Extrapolated(const ReportData& data) {
   std::vector<std::string> beyond;
   for (const db::VariantRecord& variant : data.variants) {
     if (!data.answers.IsExtrapolated(variant.name) || !variant.model.trained_context_length.has_value()) continue;
@@ -147,7 +146,7 @@ Sentences Extrapolated(const ReportData& data) {
 
 // "baseline 55 of 240 at 8K, sharp 6 of 240 at 4K and 3 more": by length, since the counts of a whole job hide where they
 // are; the largest shares first, where there are many.
-Sentences AnswersOf(const db::AnswerKind& kind, const ReportData& data) {
+Texts AnswersOf(const db::AnswerKind& kind, const ReportData& data) {
   std::vector<std::pair<double, std::string>> counts;
   for (const db::VariantRecord& variant : data.variants) {
     for (const int64_t length : data.lengths) {
@@ -167,7 +166,7 @@ Sentences AnswersOf(const db::AnswerKind& kind, const ReportData& data) {
                        ". They are scored as they are; the tables count them per cell.")};
 }
 
-Sentences RunTimeSettings(const ReportData& data) {
+Texts RunTimeSettings(const ReportData& data) {
   std::vector<std::pair<std::string, std::vector<std::string>>> run_time;  // by how they were trained
   for (const db::VariantRecord& variant : data.variants) {
     if (!IsRunTime(variant)) continue;
@@ -185,8 +184,8 @@ Sentences RunTimeSettings(const ReportData& data) {
   return {absl::StrCat(absl::StrJoin(groups, "; "), ".")};
 }
 
-Sentences Tokenizers(const ReportData& data) {
-  Sentences sentences;
+Texts Tokenizers(const ReportData& data) {
+  Texts sentences;
   for (const CandidateComparison& comparison : data.comparisons) {
     if (!comparison.report.tokenizers_differ) continue;
     sentences.push_back(absl::StrCat(comparison.candidate, " and ", data.baseline,
@@ -195,13 +194,13 @@ Sentences Tokenizers(const ReportData& data) {
   return sentences;
 }
 
-Sentences Executions(const ReportData& data) {
+Texts Executions(const ReportData& data) {
   const std::vector<const db::JobRow*> jobs = JobsOf(data);
   if (std::none_of(jobs.begin(), jobs.end(), [](const db::JobRow* job) { return job->is_mixed; })) return {};
   return {"The answers come from more than one code version, backend or instruction set (see Provenance)."};
 }
 
-Sentences NumberFormats(const ReportData& data) {
+Texts NumberFormats(const ReportData& data) {
   std::set<std::string> dtypes;
   for (const db::VariantRecord& variant : data.variants) {
     if (!db::IsEndpoint(variant)) dtypes.insert(variant.model.dtype);
@@ -212,8 +211,8 @@ Sentences NumberFormats(const ReportData& data) {
 
 struct Caveat {
   const char* word;
-  std::function<Sentences(const ReportData&)> sentences;  // none where it does not hold
-  bool is_source = false;                                 // on the origin of answers: in captions of tables too
+  std::function<Texts(const ReportData&)> sentences;  // none where it does not hold
+  bool is_source = false;                             // on the origin of answers: in captions of tables too
 };
 
 const std::vector<Caveat>& Caveats() {

@@ -1,0 +1,17 @@
+// What comparisons over training seeds say, in sentences.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/report/data/arm_report.h"
+
+namespace varifocal::report {
+
+struct ArmVerdict {
+  std::string tone, headline;
+  std::vector<std::string> details;
+};
+std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms);  // one for each candidate over seeds
+
+}  // namespace varifocal::report
