@@ -28,5 +28,11 @@ TEST(TemplateTest, LinesOfTagsAloneAreNotThere) {
             "<ul>\n  <li>1\n  <li>2\n</ul>\n");
 }
 
+TEST(TemplateTest, ASentenceIsSaidInTemplatesAndAlone) {
+  EXPECT_EQ(Sentence("no_verdict_at", {{"list", "1K <&>"}}), "No verdict at 1K <&>.") << "plain text";
+  EXPECT_EQ(Fill("{{#a}}<b>{{>no_verdict_at}}</b>{{/a}}", {{"a", true}, {"list", "<i>"}}),
+            "<b>No verdict at &lt;i&gt;.</b>");
+}
+
 }  // namespace
 }  // namespace varifocal::report

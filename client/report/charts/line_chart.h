@@ -1,7 +1,7 @@
 // A Figure as a plot: series over one axis, with intervals as bands or bars.
 //
-// Every series has its own marker and a label at the end of its line, or below the drawing where labels are wide or many,
-// so that no information depends on colour alone.
+// Every series has its own marker and a label at the end of its line, or below the drawing where labels are wide or
+// many, so that no information depends on colour alone.
 #pragma once
 
 #include <string>

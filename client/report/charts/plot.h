@@ -1,8 +1,8 @@
 // A drawing as data, and its rendering as SVG: the one place that writes the SVG of charts.
 //
-// A plot has panels; a panel has two scales and marks in its coordinates: lines, areas, segments (an interval, a grid line),
-// cells, points, texts. Whoever draws something makes marks; axes are marks too. Colours are classes of a style sheet, that
-// of the page or the plot's own, so that one drawing suits light, dark and print.
+// A plot has panels; a panel has two scales and marks in its coordinates: lines, areas, segments (an interval, a grid
+// line), cells, points, texts. Whoever draws something makes marks; axes are marks too. Colours are classes of a style
+// sheet, that of the page or the plot's own, so that one drawing suits light, dark and print.
 //
 // Threads: pure functions; the same plot gives the same bytes.
 #pragma once

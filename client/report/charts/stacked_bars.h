@@ -1,4 +1,5 @@
-// A stacked bar chart as a plot of its own style, rendered: adjacent panels, each with one bar per group, divided into classes.
+// A stacked bar chart as a plot of its own style, rendered: adjacent panels, each with one bar per group, divided into
+// classes.
 //
 // The file contains its light and dark colours; parts of bars have tooltips.
 #pragma once

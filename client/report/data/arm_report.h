@@ -1,4 +1,5 @@
-// Arms of a report: comparisons over training seeds and curves over the axes that vary. Empty for a job whose checkpoints state no arm and seed.
+// Arms of a report: comparisons over training seeds and curves over the axes that vary. Empty for a job whose
+// checkpoints state no arm and seed.
 #pragma once
 
 #include <optional>

@@ -1,8 +1,8 @@
-// The questions of the sample browser: their selection, with the scores by depth and the work, which are counted while all answers
-// are read.
+// The questions of the sample browser: their selection, with the scores by depth and the work, which are counted while
+// all answers are read.
 //
-// Questions are taken round-robin from every (task, length, outcome), so that rare outcomes are included; within a group by
-// ascending sample index.
+// Questions are taken round-robin from every (task, length, outcome), so that rare outcomes are included; within a
+// group by ascending sample index.
 #pragma once
 
 #include <cstdint>

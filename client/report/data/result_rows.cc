@@ -262,27 +262,46 @@ std::vector<std::string> RowLabels(const stats::LengthContrast& row, const Resul
   return LabelsOfRow(row, row.task, row.long_length, row.is_unfinished, /*is_secondary=*/false, context);
 }
 
-Json ResultJson(const stats::Comparison& row, const ResultContext& context) {
-  Json json = EmptyRow("cell");
-  AddSeeds(row.by_seed, json);
+namespace {
+
+// What every kind of row has: the inference, the two sides and the length.
+template <typename Row>
+Json CommonJson(const char* kind, const Row& row, const std::string& task, int64_t length,
+                const ResultContext& context) {
+  Json json = EmptyRow(kind);
   AddInference(row, json);
-  AddRelativeGain(row.relative, json);
   AddSides(row, context, json);
-  AddAnswerCounts(row.task, row.context_length, row.baseline, row.candidate, context, json);
-  AddGroups(row.task, row.context_length, row.baseline, row.candidate, context, json);
-  json["task"] = row.task;
-  json["metric"] = row.metric;
-  json["is_primary_metric"] = row.is_primary_metric;
-  AddLength(*context.tested, row.task, row.context_length, json);
-  json["planned_count"] = row.planned_count;
+  AddLength(*context.tested, task, length, json);
+  return json;
+}
+
+// What a cell and a mean over tasks have in common.
+template <typename Row>
+Json MeansJson(const char* kind, const Row& row, const std::string& task, const ResultContext& context) {
+  Json json = CommonJson(kind, row, task, row.context_length, context);
+  AddSeeds(row.by_seed, json);
+  AddRelativeGain(row.relative, json);
+  AddAnswerCounts(task, row.context_length, row.baseline, row.candidate, context, json);
+  AddGroups(task, row.context_length, row.baseline, row.candidate, context, json);
   json["sample_count"] = row.sample_count;
   json["failed_count"] = row.failed_count;
   json["baseline_mean"] = row.baseline_mean;
+  json["candidate_mean"] = row.candidate_mean;
+  return json;
+}
+
+}  // namespace
+
+Json ResultJson(const stats::Comparison& row, const ResultContext& context) {
+  Json json = MeansJson("cell", row, row.task, context);
+  json["task"] = row.task;
+  json["metric"] = row.metric;
+  json["is_primary_metric"] = row.is_primary_metric;
+  json["planned_count"] = row.planned_count;
   if (row.baseline_interval.has_value()) {
     json["baseline_low"] = row.baseline_interval->low;
     json["baseline_high"] = row.baseline_interval->high;
   }
-  json["candidate_mean"] = row.candidate_mean;
   if (row.candidate_interval.has_value()) {
     json["candidate_low"] = row.candidate_interval->low;
     json["candidate_high"] = row.candidate_interval->high;
@@ -295,33 +314,20 @@ Json ResultJson(const stats::Comparison& row, const ResultContext& context) {
 }
 
 Json ResultJson(const stats::SuiteComparison& row, const ResultContext& context) {
-  Json json = EmptyRow("suite_mean");
-  AddSeeds(row.by_seed, json);
-  AddInference(row, json);
-  AddRelativeGain(row.relative, json);
-  AddSides(row, context, json);
-  AddAnswerCounts("", row.context_length, row.baseline, row.candidate, context, json);
-  AddGroups("", row.context_length, row.baseline, row.candidate, context, json);
-  AddLength(*context.tested, "", row.context_length, json);
+  Json json = MeansJson("suite_mean", row, "", context);
   json["task_count"] = row.finished_task_count;
   json["planned_task_count"] = row.planned_task_count;
-  json["sample_count"] = row.sample_count;
-  json["failed_count"] = row.failed_count;
-  json["baseline_mean"] = row.baseline_mean;
-  json["candidate_mean"] = row.candidate_mean;
   return json;
 }
 
 Json ResultJson(const stats::LengthContrast& row, const ResultContext& context) {
-  Json json = EmptyRow(row.kind == stats::LengthContrast::Kind::kSlope ? "slope" : "contrast");
-  AddInference(row, json);
-  AddSides(row, context, json);
+  const bool is_slope = row.kind == stats::LengthContrast::Kind::kSlope;
+  Json json = CommonJson(is_slope ? "slope" : "contrast", row, row.task, row.long_length, context);
   if (!row.task.empty()) {
     json["task"] = row.task;
     json["metric"] = row.metric;
     json["is_primary_metric"] = true;
   }
-  AddLength(*context.tested, row.task, row.long_length, json);
   json["short_length"] = context.tested->At(row.task, row.short_length).Tokens();
   json["sample_count"] = row.question_count;
   json["short_difference"] = row.short_difference;

@@ -1,4 +1,5 @@
-// The tables and rows of arms: HTML, Markdown, LaTeX, CSV and JSON. Empty for a job whose checkpoints state no arm and seed.
+// The tables and rows of arms: HTML, Markdown, LaTeX, CSV and JSON. Empty for a job whose checkpoints state no arm and
+// seed.
 #pragma once
 
 #include <string>

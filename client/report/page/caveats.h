@@ -1,5 +1,6 @@
 // The caveats of a job, above its results: a table of words and of what they say about the data. A new one is a row of
-// caveats.cc. Counts of a kind of answers begin with its meaning (db/answer_kinds.h); labels of rows are db/stats/labels.h.
+// caveats.cc. Counts of a kind of answers begin with its meaning (db/answer_kinds.h); labels of rows are
+// db/stats/labels.h.
 #pragma once
 
 #include <string>

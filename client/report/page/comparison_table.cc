@@ -18,6 +18,7 @@
 #include "client/report/page/contrast_table.h"
 #include "client/report/page/group_section.h"
 #include "client/report/page/inference_cells.h"
+#include "client/report/page/template.h"
 
 namespace varifocal::report {
 namespace {
@@ -266,18 +267,13 @@ std::string TestingNote(const ReportData& data) {
     families.push_back(absl::StrCat("over the ", primary, Plural(primary, " cell", " cells"), " of primary metrics"));
   if (secondary > 0)
     families.push_back(absl::StrCat("over the ", secondary, Plural(secondary, " cell", " cells"), " of other metrics"));
-  if (families.empty()) return "Nothing was compared.";
-  return absl::StrCat(
-      "Interval and p: t over clusters, of each test alone. Sign flips are a check",
-      seed == 0 ? "" : absl::StrCat(" (seed ", seed, " where drawn)"),
-      "; a row where it and p fall on different sides of ", Json(std::round((1 - data.confidence) * 1e6) / 1e6).dump(),
-      " is fragile. p adjusted (", AdjustmentLabel(data), "): ", absl::StrJoin(families, ", "),
-      ", of all candidates and lengths of the job, shown or not. ",
-      has_margin ? absl::StrCat("Equivalent: within ", Json(std::round(data.margin * 1e6) / 1e4).dump(),
-                                " points by two one-sided tests. ")
-                 : "",
-      "Relative gain: candidate / ", data.baseline, " \u2212 1 with Fieller's interval; none where the mean of ",
-      data.baseline, " is not distinguished from zero.");
+  if (families.empty()) return Sentence("nothing_compared");
+  return Sentence("testing_note", {{"seed", seed == 0 ? "" : absl::StrCat(seed)},
+                                   {"level", Json(std::round((1 - data.confidence) * 1e6) / 1e6).dump()},
+                                   {"adjustment", AdjustmentLabel(data)},
+                                   {"families", absl::StrJoin(families, ", ")},
+                                   {"margin", has_margin ? Json(std::round(data.margin * 1e6) / 1e4).dump() : ""},
+                                   {"baseline", data.baseline}});
 }
 
 std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics) {

@@ -74,8 +74,8 @@ Json Verdicts(const ReportData& data, const std::vector<Sweep>& sweeps) {
   }
   if (!of_runs.empty()) {
     shown.push_back({{"tone", "unknown"},
-                     {"headline", absl::StrCat("Single runs against ", data.baseline, ", one training run each.")},
-                     {"details", {"They say nothing about other seeds; the comparison of arms does."}},
+                     {"headline", Sentence("single_runs", {{"baseline", data.baseline}})},
+                     {"details", {Sentence("single_runs_note")}},
                      {"more", {{"sentences", of_runs}}}});
   }
   if (!shown.empty()) shown.front()["first"] = true;
@@ -146,37 +146,30 @@ std::string ReportPage(const ReportData& data) {
   std::string sweep;
   const std::string noun = SweptNoun(sweeps);
   if (!sweeps.empty()) {
-    sweep = ChartGrid(
-        SweepFigures(sweeps, data), "sweep", data.baseline,
-        absl::StrCat("Mean score over tasks by the ", noun == "temperature" ? "softmax temperature" : "setting",
-                     " at run time. Bars are the interval of the difference to ", EscapeHtml(data.baseline),
-                     " around each score; a ring marks the ", noun,
-                     " that half of the contexts chose. A checkpoint as it was trained is the point at its "
-                     "own ",
-                     noun, "."));
+    const std::string caption = Sentence(
+        "sweep_caption", {{"is_temperature", noun == "temperature"}, {"baseline", data.baseline}, {"noun", noun}});
+    sweep = ChartGrid(SweepFigures(sweeps, data), "sweep", data.baseline, EscapeHtml(caption));
     absl::StrAppend(&sweep, ChoiceTableHtml(sweeps, data), "<h3>Every ", noun, "</h3>\n", SweepTableHtml(sweeps, data),
                     data.tasks.size() < 2
                         ? ""
                         : absl::StrCat("<h3>Every task</h3>\n",
                                        ChartGrid(SweepTaskFigures(sweeps, data), "sweep-task", data.baseline,
-                                                 "Mean score of each task; bars as above.")),
+                                                 EscapeHtml(Sentence("sweep_tasks_caption")))),
                     "<details><summary>Their tests</summary>\n", SuiteTableHtml(data, /*of_swept=*/true),
                     "</details>\n<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
   }
   // Of a sweep's variants the baseline alone would be left, which every drawing of the sweep has.
   const bool is_all_swept = !data.comparisons.empty() && data.swept.size() == data.comparisons.size();
   const std::string scores =
-      is_all_swept ? ""
-                   : ChartGrid(ScoreFigures(data), "score", data.baseline,
-                               absl::StrCat("Mean score by context length with its interval; each drawing has its own "
-                                            "axis. A failed answer ",
-                                            FailureInScore(data.HasWorstValue(), data.LacksWorstValue()), "."));
+      is_all_swept
+          ? ""
+          : ChartGrid(ScoreFigures(data), "score", data.baseline,
+                      EscapeHtml(Sentence("scores_caption",
+                                          {{"failed", FailureInScore(data.HasWorstValue(), data.LacksWorstValue())}})));
   const std::vector<Figure> difference_figures = DifferenceFigures(data);
-  const std::string differences =
-      ChartGrid(difference_figures, "difference", data.baseline,
-                absl::StrCat("Candidate minus ", EscapeHtml(data.baseline),
-                             " on the same questions, with intervals; each drawing has its own axis.",
-                             NoIntervalNote(difference_figures)));
+  const std::string differences = ChartGrid(
+      difference_figures, "difference", data.baseline,
+      EscapeHtml(Sentence("differences_caption", {{"baseline", data.baseline}}) + NoIntervalNote(difference_figures)));
   std::string table = ComparisonTableHtml(data, true);
   if (!table.empty()) absl::StrAppend(&table, "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
   if (const std::string others = ComparisonTableHtml(data, false); !others.empty()) {
@@ -184,11 +177,7 @@ std::string ReportPage(const ReportData& data) {
   }
   std::string growth = ContrastTableHtml(data);
   if (!growth.empty()) {
-    growth +=
-        "<p class=\"note\">The same questions at the shortest and at the longest length; per doubling, the slope over "
-        "all lengths by least squares, which is equivalent to zero when the change over all lengths that it implies is "
-        "within the margin. These tests are exploratory; p is adjusted over the means over tasks and over the single "
-        "tasks, for changes and slopes apart.</p>\n";
+    absl::StrAppend(&growth, "<p class=\"note\">", EscapeHtml(Sentence("growth_note")), "</p>\n");
   }
   Json sections = Json::array();
   const auto add = [&](const std::string& id, const std::string& title, std::string body) {

@@ -1,5 +1,8 @@
 #include "client/report/page/template.h"
 
+#include <functional>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,23 +21,27 @@ EmbeddedFiles Embedded_ReportTemplates();
 namespace report {
 namespace {
 
-// "name: sentence" lines.
-std::string Term(absl::string_view name) {
-  const std::string terms(Embedded_ReportTemplates().Text("terms.txt"));
-  for (absl::string_view line : absl::StrSplit(terms, '\n')) {
-    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(": ", 1));
-    if (parts.first == name) return std::string(parts.second);
-  }
-  VF_CHECK(false, "a term of a template is in terms.txt");
-  return "";
+// The text of a sentence, of "name: text" lines.
+absl::string_view TextOfSentence(absl::string_view name) {
+  static const std::map<std::string, std::string, std::less<>>* const sentences = [] {
+    auto* all = new std::map<std::string, std::string, std::less<>>;
+    const std::string lines(Embedded_ReportTemplates().Text("sentences.txt"));
+    for (absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+      const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(": ", 1));
+      all->emplace(parts.first, parts.second);
+    }
+    return all;
+  }();
+  const auto found = sentences->find(name);
+  VF_CHECK(found != sentences->end(), "a sentence of a template is in sentences.txt");
+  return found->second;
 }
 
 class Filler {
  public:
-  explicit Filler(absl::string_view text) : text_(text) {}
+  Filler(absl::string_view text, std::vector<const Json*> scopes) : text_(text), scopes_(std::move(scopes)) {}
 
-  std::string FillWhole(const Json& values) {
-    scopes_.push_back(&values);
+  std::string FillWhole() {
     std::string out;
     size_t at = 0;
     Render(at, "", &out);
@@ -57,9 +64,9 @@ class Filler {
       VF_CHECK(close != absl::string_view::npos, "a place of a template is not closed");
       absl::string_view name = text_.substr(open + end.size(), close - open - end.size());
       const char kind = is_raw || name.empty() ? ' ' : name[0];
-      const bool is_term = kind == '>';
+      const bool is_sentence = absl::StartsWith(name, ">");
       const bool is_tag = kind == '#' || kind == '^' || kind == '/';
-      if (is_tag || is_term) name.remove_prefix(1);
+      if (is_tag || is_sentence) name.remove_prefix(1);
       size_t before_end = open, next = close + end.size();
       if (is_tag) DropLine(open, before_end, next);
       if (out != nullptr && before_end > at) absl::StrAppend(out, text_.substr(at, before_end - at));
@@ -70,10 +77,8 @@ class Filler {
       }
       if (is_tag) {
         RenderSection(at, name, kind == '^', out);
-      } else if (is_term && out != nullptr) {
-        absl::StrAppend(out, Term(name));
       } else if (out != nullptr) {
-        const std::string value = TextOf(Find(name));
+        const std::string value = is_sentence ? Filler(TextOfSentence(name), scopes_).FillWhole() : TextOf(Find(name));
         absl::StrAppend(out, is_raw ? value : EscapeHtml(value));
       }
     }
@@ -140,7 +145,9 @@ class Filler {
 
 }  // namespace
 
-std::string Fill(absl::string_view text, const Json& values) { return Filler(text).FillWhole(values); }
+std::string Fill(absl::string_view text, const Json& values) { return Filler(text, {&values}).FillWhole(); }
+
+std::string Sentence(absl::string_view name, const Json& values) { return Fill(TextOfSentence(name), values); }
 
 std::string FillTemplate(absl::string_view name, const Json& values) {
   return Fill(Embedded_ReportTemplates().Text(std::string(name)), values);

@@ -6,7 +6,8 @@
 //                   anything else once, unless it is missing, null, false, empty or an empty list
 //   {{^name}}..{{/name}}  once exactly when {{#name}} would not be there
 //   {{.}}           the item of a list of texts or numbers
-//   {{>name}}       the sentence of that name in templates/terms.txt: prose that several templates say
+//   {{>name}}       the sentence of that name in templates/sentences.txt, filled likewise and then escaped: prose that
+//                   several places say; {{{>name}}} as it is
 //
 // A line with only {{#name}}, {{^name}} or {{/name}} is omitted. Templates are part of the program: an error in one is
 // a bug and terminates it.
@@ -20,6 +21,9 @@
 namespace varifocal::report {
 
 std::string Fill(absl::string_view text, const Json& values);
+
+// The sentence of that name in templates/sentences.txt, as plain text.
+std::string Sentence(absl::string_view name, const Json& values = Json::object());
 
 // The template of that file name in client/report/page/templates.
 std::string FillTemplate(absl::string_view name, const Json& values);

@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/json.h"
 #include "client/report/data/answers_behind.h"
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/contrast_table.h"
 #include "client/report/page/inference_cells.h"
+#include "client/report/page/template.h"
 #include "db/stats/labels.h"
 
 namespace varifocal::report {
@@ -90,10 +92,11 @@ std::string Numbers(const stats::SuiteComparison& row, const ReportData& data) {
 
 // "a change of 12.0 points would have been found four times out of five"
 std::string Detectable(const char* what, const stats::Inference& row, const char* where) {
-  if (!row.detectable_difference.has_value())
-    return absl::StrCat("no ", what, ", however large, would have been found", where, " four times out of five");
-  return absl::StrCat("a ", what, " of ", Unsigned(*row.detectable_difference * 100, 1),
-                      " points would have been found", where, " four times out of five");
+  return Sentence(
+      "would_be_found",
+      {{"what", what},
+       {"where", where},
+       {"size", row.detectable_difference.has_value() ? Unsigned(*row.detectable_difference * 100, 1) : ""}});
 }
 
 // "1K (72 of 72 answers of ep failed; -29.2 points with failures as the worst score) and 2K (..)"
@@ -106,12 +109,12 @@ std::string FailuresList(const MeanRows& rows, const ReportData& data) {
   return JoinWithAnd(parts);
 }
 
-// " (+12.5 points at 4K, 95 % interval +6.0 to +19.0, p = 0.002 adjusted for 8 tests)"
+// "+12.5 points at 4K, 95 % interval +6.0 to +19.0, p = 0.002 adjusted for 8 tests"
 std::string Evidence(const MeanRows& rows, const ReportData& data) {
   const stats::SuiteComparison& row = *Largest(rows);
-  return absl::StrCat(" (", Points(row.difference), " points",
+  return absl::StrCat(Points(row.difference), " points",
                       rows.size() > 1 ? absl::StrCat(" at ", LengthOf(row, data)) : "", ", ", IntervalText(row, data),
-                      row.is_fragile ? ", fragile" : "", RestsNotes(rows, data), FailedNote(rows, data), ")");
+                      row.is_fragile ? ", fragile" : "", RestsNotes(rows, data), FailedNote(rows, data));
 }
 
 // Whether the metric has a span, so that the mean over tasks has the task.
@@ -171,8 +174,8 @@ std::string TaskSentence(const CandidateComparison& comparison, const ReportData
     parts.push_back(absl::StrCat(rows[i]->task, " at ", data.Length(rows[i]->task, rows[i]->context_length), " (",
                                  Points(rows[i]->difference), ")"));
   }
-  const std::string more = rows.size() > 3 ? absl::StrCat("; ", rows.size(), " such cells in all") : "";
-  return absl::StrCat("Among single tasks the difference is clearest in ", JoinWithAnd(parts), more, ".");
+  return Sentence("clearest_tasks",
+                  {{"list", JoinWithAnd(parts)}, {"count", rows.size() > 3 ? Json(rows.size()) : Json()}});
 }
 
 std::string GrowthSentence(const CandidateComparison& comparison, const ReportData& data) {
@@ -181,25 +184,29 @@ std::string GrowthSentence(const CandidateComparison& comparison, const ReportDa
     if (!row.task.empty() && !IsShare(data.metric(row.task, row.metric))) continue;
     if (row.is_unfinished || !row.can_infer) continue;
     const std::string steady = SteadyNote(data, comparison, row);
-    const std::string span =
-        absl::StrCat(" from ", data.Length(row.task, row.short_length), " to ", data.Length(row.task, row.long_length));
-    const std::string numbers = absl::StrCat(" (", Points(row.difference), " points, ", IntervalText(row, data),
-                                             row.is_fragile ? ", fragile" : "", ")");
-    const std::string end = absl::StrCat(steady.empty() ? "" : absl::StrCat("; ", steady),
-                                         RestsNote(row, SidesOf(row, data.answers, data.tested), 100, 1), ".");
-    const std::string size = row.IsWithinMargin() ? absl::StrCat(", by less than the margin of ", Margin(data)) : "";
+    Json values = {{"candidate", comparison.candidate},
+                   {"margin", Margin(data)},
+                   {"is_small", row.IsWithinMargin()},
+                   {"numbers", absl::StrCat(Points(row.difference), " points, ", IntervalText(row, data),
+                                            row.is_fragile ? ", fragile" : "")},
+                   {"notes", absl::StrCat(steady.empty() ? "" : absl::StrCat("; ", steady),
+                                          RestsNote(row, SidesOf(row, data.answers, data.tested), 100, 1))},
+                   {"span", absl::StrCat(" from ", data.Length(row.task, row.short_length), " to ",
+                                         data.Length(row.task, row.long_length))}};
     switch (row.outcome) {
       case stats::Outcome::kBetter:
-        return absl::StrCat("The difference moves towards ", comparison.candidate, span, size, numbers, end);
+        values["direction"] = "towards";
+        return Sentence("moves", values);
       case stats::Outcome::kWorse:
-        return absl::StrCat("The difference moves against ", comparison.candidate, span, size, numbers, end);
+        values["direction"] = "against";
+        return Sentence("moves", values);
       case stats::Outcome::kEquivalent:
-        return absl::StrCat("The difference changes by less than ", Margin(data), span, numbers, end);
+        return Sentence("moves_little", values);
       case stats::Outcome::kUndecided:
         break;
     }
-    return absl::StrCat("Undecided whether the difference changes", span, numbers, ": ",
-                        row.failures_decide ? "failed answers decide" : Detectable("change", row, ""), end);
+    values["found"] = row.failures_decide ? "failed answers decide" : Detectable("change", row, "");
+    return Sentence("moves_undecided", values);
   }
   return "";
 }
@@ -233,7 +240,7 @@ std::string DesignSentence(const CandidateComparison& comparison) {
     fewest = row.cluster_count;
     note = found;
   }
-  return note.empty() ? "" : absl::StrCat("Single cells with ", note, ".");
+  return note.empty() ? "" : Sentence("design", {{"note", note}});
 }
 
 // One data seed alone may say otherwise.
@@ -246,8 +253,7 @@ std::string SeedSentence(const CandidateComparison& comparison, const ReportData
     parts.push_back(absl::StrCat("at ", LengthOf(row, data), " from ", SeedSpread(row.by_seed, 100, 1)));
   }
   if (parts.empty()) return "";
-  return absl::StrCat("Single data seeds, of the ", seed_count, " that are pooled, have differences ",
-                      JoinWithAnd(parts), " points.");
+  return Sentence("seeds", {{"count", seed_count}, {"list", JoinWithAnd(parts)}});
 }
 
 struct Rows {
@@ -276,7 +282,7 @@ std::string OpenSentence(const MeanRows& rows, const ReportData& data) {
   if (rows.empty()) return "";
   std::vector<std::string> parts;
   for (const auto* row : rows) parts.push_back(absl::StrCat(LengthOf(*row, data), " (", DesignNote(*row), ")"));
-  return absl::StrCat("No verdict at ", JoinWithAnd(parts), ".");
+  return Sentence("no_verdict_at", {{"list", JoinWithAnd(parts)}});
 }
 
 // Where no metric has a span there is no mean over tasks, and the cells speak.
@@ -311,11 +317,13 @@ Verdict MakeVerdictOfCells(const CandidateComparison& comparison, const ReportDa
   }
   const int better = counts[stats::Outcome::kBetter], worse = counts[stats::Outcome::kWorse];
   verdict.tone = better > 0 && worse > 0 ? "mixed" : better > 0 ? "better" : worse > 0 ? "worse" : "undecided";
-  const std::string failed = FailedText({answers[data.baseline], answers[comparison.candidate]});
-  verdict.headline = absl::StrCat(
-      comparison.candidate, " against ", data.baseline, ", of ", outcomes.size(),
-      outcomes.size() == 1 ? " comparison" : " comparisons", " of single tasks: ", OutcomeCounts(outcomes),
-      failed.empty() ? "" : absl::StrCat("; ", failed), ". No metric has bounds, so there is no mean over tasks.");
+  verdict.headline =
+      Sentence("cells_headline", {{"candidate", comparison.candidate},
+                                  {"baseline", data.baseline},
+                                  {"count", outcomes.size()},
+                                  {"is_one", outcomes.size() == 1},
+                                  {"outcomes", OutcomeCounts(outcomes)},
+                                  {"failed", FailedText({answers[data.baseline], answers[comparison.candidate]})}});
   return verdict;
 }
 
@@ -329,64 +337,63 @@ Verdict MakeVerdict(const CandidateComparison& comparison, const ReportData& dat
   const bool has_primary = std::any_of(comparison.report.comparisons.begin(), comparison.report.comparisons.end(),
                                        [](const stats::Comparison& row) { return row.is_primary_metric; });
   if (comparison.report.suite.empty() && has_primary) return MakeVerdictOfCells(comparison, data);
-  if (comparison.report.suite.empty()) {
-    verdict.headline = absl::StrCat(comparison.candidate, " cannot be compared with ", data.baseline, yet,
-                                    comparison.problem.empty() ? "" : absl::StrCat(": ", comparison.problem), ".");
-    return verdict;
-  }
-  if (is_all_open) {
-    verdict.headline = absl::StrCat(comparison.candidate, " against ", data.baseline, ": no verdict", yet, ".");
-    verdict.details.push_back(OpenSentence(rows.open, data));
-    return verdict;
-  }
-  const auto clause = [&](const std::string& outcome, const MeanRows& list) {
+  // Of a sentence about rows.
+  const auto values_of = [&](const MeanRows& list) -> Json {
     const Scope scope = ScopeOf(list, comparison, data);
-    const bool is_small = std::all_of(list.begin(), list.end(), [](const auto* row) { return row->IsWithinMargin(); });
-    return absl::StrCat(" ", outcome, is_small ? absl::StrCat(", by less than the margin of ", Margin(data), ",") : "",
-                        " than ", data.baseline, scope.where, " at ", Lengths(list, data), scope.over,
-                        Evidence(list, data));
+    return {{"candidate", comparison.candidate}, {"baseline", data.baseline}, {"where", scope.where},
+            {"lengths", Lengths(list, data)},    {"over", scope.over},        {"margin", Margin(data)}};
   };
-  if (!rows.better.empty() && !rows.worse.empty()) {
-    verdict.tone = "mixed";
-    verdict.headline =
-        absl::StrCat(comparison.candidate, " is", clause("better", rows.better), ", but", clause("worse", rows.worse));
-  } else if (!rows.better.empty()) {
-    verdict.tone = "better";
-    verdict.headline = absl::StrCat(comparison.candidate, " is", clause("better", rows.better));
-  } else if (!rows.worse.empty()) {
-    verdict.tone = "worse";
-    verdict.headline = absl::StrCat(comparison.candidate, " is", clause("worse", rows.worse));
+  if (comparison.report.suite.empty() || is_all_open) {
+    verdict.headline = Sentence(comparison.report.suite.empty() ? "cannot_compare" : "no_verdict",
+                                {{"candidate", comparison.candidate},
+                                 {"baseline", data.baseline},
+                                 {"yet", yet},
+                                 {"problem", comparison.problem}});
+    if (!comparison.report.suite.empty()) verdict.details.push_back(OpenSentence(rows.open, data));
+    return verdict;
+  }
+  const auto clause = [&](const char* outcome, const MeanRows& list) -> std::string {
+    if (list.empty()) return "";
+    Json values = values_of(list);
+    values["outcome"] = outcome;
+    values["is_small"] = std::all_of(list.begin(), list.end(), [](const auto* row) { return row->IsWithinMargin(); });
+    values["evidence"] = Evidence(list, data);
+    return Sentence("clause", values);
+  };
+  const std::string better = clause("better", rows.better), worse = clause("worse", rows.worse);
+  if (!better.empty() || !worse.empty()) {
+    verdict.tone = worse.empty() ? "better" : better.empty() ? "worse" : "mixed";
+    verdict.headline = Sentence("is_decided", {{"candidate", comparison.candidate},
+                                               {"clause", better.empty() ? worse : better},
+                                               {"other_clause", better.empty() ? "" : worse}});
   } else if (!rows.failures.empty()) {
     verdict.tone = "undecided";
-    const Scope scope = ScopeOf(rows.failures, comparison, data);
-    verdict.headline =
-        absl::StrCat("Undecided whether ", comparison.candidate, " differs from ", data.baseline, scope.where, " at ",
-                     Lengths(rows.failures, data), scope.over, ": failed answers decide, ",
-                     FailedText(*Largest(rows.failures), data),
-                     rows.failures.size() > 1 ? absl::StrCat(" at ", LengthOf(*Largest(rows.failures), data)) : "");
+    const stats::SuiteComparison& largest = *Largest(rows.failures);
+    Json values = values_of(rows.failures);
+    values["failed"] = absl::StrCat(FailedText(largest, data),
+                                    rows.failures.size() > 1 ? absl::StrCat(" at ", LengthOf(largest, data)) : "");
+    verdict.headline = Sentence("failures_headline", values);
   } else if (rows.undecided.empty()) {
     verdict.tone = "equivalent";
-    const Scope scope = ScopeOf(rows.equivalent, comparison, data);
-    verdict.headline = absl::StrCat(comparison.candidate, " is equivalent to ", data.baseline, scope.where, " within ",
-                                    Margin(data), " at ", Lengths(rows.equivalent, data), scope.over,
-                                    RestsNotes(rows.equivalent, data), FailedNote(rows.equivalent, data));
+    Json values = values_of(rows.equivalent);
+    values["notes"] = RestsNotes(rows.equivalent, data) + FailedNote(rows.equivalent, data);
+    verdict.headline = Sentence("equivalent_headline", values);
   } else {
     verdict.tone = "undecided";
-    const auto* largest = Largest(rows.undecided);
-    const Scope scope = ScopeOf(rows.undecided, comparison, data);
-    verdict.headline =
-        absl::StrCat("Undecided whether ", comparison.candidate, " differs from ", data.baseline, scope.where, " at ",
-                     Lengths(rows.undecided, data), scope.over, ": the largest difference is ", Numbers(*largest, data),
-                     "; ", Detectable("difference", *largest, " there"), FailedNote(rows.undecided, data));
+    const stats::SuiteComparison& largest = *Largest(rows.undecided);
+    Json values = values_of(rows.undecided);
+    values["largest"] = Numbers(largest, data);
+    values["found"] = Detectable("difference", largest, " there");
+    values["failed"] = FailedNote(rows.undecided, data);
+    verdict.headline = Sentence("undecided_headline", values);
   }
-  verdict.headline += ".";
   if (!rows.failures.empty()) {
-    verdict.details.push_back(absl::StrCat("Failed answers decide at ", FailuresList(rows.failures, data), ": ",
-                                           stats::LabelOf("failures").sentence, "."));
+    verdict.details.push_back(Sentence("failures_at", {{"list", FailuresList(rows.failures, data)},
+                                                       {"meaning", stats::LabelOf("failures").sentence}}));
   }
   const bool is_settled = !rows.failures.empty() || (verdict.tone != "equivalent" && verdict.tone != "undecided");
   if (!rows.undecided.empty() && (is_settled || rows.undecided.size() > 1))
-    verdict.details.push_back(absl::StrCat("Undecided at ", UndecidedList(rows.undecided, data), "."));
+    verdict.details.push_back(Sentence("undecided_at", {{"list", UndecidedList(rows.undecided, data)}}));
   MeanRows small;
   for (const MeanRows* list : {&rows.better, &rows.worse}) {
     const size_t before = small.size();
@@ -396,12 +403,11 @@ Verdict MakeVerdict(const CandidateComparison& comparison, const ReportData& dat
     if (small.size() - before == list->size()) small.resize(before);  // the headline has it
   }
   if (!small.empty()) {
-    verdict.details.push_back(
-        absl::StrCat("The difference is less than the margin of ", Margin(data), " at ", Lengths(small, data), "."));
+    verdict.details.push_back(Sentence("small_at", {{"margin", Margin(data)}, {"lengths", Lengths(small, data)}}));
   }
   if (!rows.equivalent.empty() && verdict.tone != "equivalent") {
     verdict.details.push_back(
-        absl::StrCat("Equivalent within ", Margin(data), " at ", Lengths(rows.equivalent, data), "."));
+        Sentence("equivalent_at", {{"margin", Margin(data)}, {"lengths", Lengths(rows.equivalent, data)}}));
   }
   for (std::string sentence :
        {OpenSentence(rows.open, data), TaskSentence(comparison, data), GrowthSentence(comparison, data),
