@@ -344,7 +344,7 @@ TEST_F(ResultsTest, CompareTakesVariantsOfTwoJobs) {
   EXPECT_THAT(
       text.out,
       AllOf(HasSubstr("jobs/2/other against baseline (jobs/1 and jobs/2)"), HasSubstr("36/9"),
-            HasSubstr("Imported: the answers of other (jobs/2) came from another engine"),
+            HasSubstr("The answers of other (jobs/2) came from another engine"),
             HasSubstr("Two jobs: 36 questions were asked in both with the same prompt; left out are 12 of jobs/1 "
                       "and 4 of jobs/2."),
             Not(HasSubstr("ncomplete"))));

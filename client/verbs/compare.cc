@@ -296,8 +296,7 @@ class Compare : public Command {
   static void AddPairing(const stats::ComparisonReport& report, const Sides& sides, Json& notes) {
     for (int i = 0; i < 2; ++i) {
       if (!db::IsImported(sides.variants[i])) continue;
-      notes["imported"].push_back({{"variant", sides.keys[i].name},
-                                   {"job", sides.keys[i].job_id},
+      notes["imported"].push_back({{"variant", absl::StrCat(sides.keys[i].name, " (jobs/", sides.keys[i].job_id, ")")},
                                    {"sha256", report::ShortHash(sides.variants[i].model.weights_sha256)}});
     }
     if (!report.is_across_jobs) return;
@@ -422,6 +421,8 @@ class Compare : public Command {
         {"is_small", is_small},
         {"is_waiting_for_max_t", adjust_.is_max_t() && !is_max_t && !report.suite.empty()},
         {"is_near_zero", is_near_zero},
+        {"baseline", rows.front().baseline},
+        {"candidate", rows.front().candidate},
         {"tokenizers_differ", report.tokenizers_differ},
         {"has_no_detectable", has_no_detectable}};
     AddPairing(report, sides, notes);

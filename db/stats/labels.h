@@ -1,6 +1,6 @@
 // The labels of rows: what to know before a number is trusted. One table of word, sentence and condition.
 //
-// The word stands beside a row and in `labels` of JSON and CSV; the sentence explains it. Readers: `compare`, the rows
+// The word is shown beside a row and in `labels` of JSON and CSV; the sentence explains it. Readers: `compare`, the rows
 // for programs, the tables of the report and the legend of its page. How many answers of a kind a cell has is a count,
 // not a label: db/answer_kinds.h.
 //

@@ -38,9 +38,8 @@ Plot DepthMapsPlot(const ReportData& data) {
   Panel map;
   for (int variant = 0; variant < map_count; ++variant) {
     const int left = variant % kMapsPerRow * map_width, top = variant / kMapsPerRow * map_height;
-    const auto text = [&](const char* style, int x, int y, const std::string& value, const char* anchor) {
-      map.marks.push_back(
-          TextMark(style, {static_cast<double>(left + x), static_cast<double>(top + y)}, value, anchor));
+    const auto text = [&](const char* style, double x, double y, const std::string& value, const char* anchor) {
+      map.marks.push_back(TextMark(style, {left + x, top + y}, value, anchor));
     };
     text("title", 0, 13, data.variants[variant].name, "");
     for (size_t i = 0; i < data.lengths.size(); ++i) {

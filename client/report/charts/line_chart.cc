@@ -52,7 +52,11 @@ class Builder {
       if (figure_.kind == Figure::Kind::kLinesWithBands) AddBand(figure_.series[i], ShiftOf(i));
     }
     for (int i = 0; i < count; ++i) AddSeries(figure_.series[i], ShiftOf(i));
-    has_legend_ ? AddLegend() : AddLabels();
+    if (has_legend_) {
+      AddLegend();
+    } else {
+      AddLabels();
+    }
     Plot plot;
     plot.width = size_.width;
     plot.height = size_.height + legend_height_;

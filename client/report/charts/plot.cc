@@ -12,6 +12,7 @@ namespace varifocal::report {
 namespace {
 
 constexpr double kLabelFontSize = 11.5;
+constexpr int kShapeCount = 5;
 constexpr double kPointRadius = 3.8, kRingRadius = 8.5;
 
 // Advance widths of bold DejaVu Sans in thousandths of an em, from space to tilde: the widest of the fonts that the page
@@ -25,13 +26,13 @@ constexpr int kAdvances[] = {349,  457, 521, 838, 696, 1002, 873, 307,  458, 458
 
 // The corners of a point's shape around its place; none for a circle.
 const std::vector<Place>& CornersOf(int shape) {
-  static const std::vector<Place>* const corners = new std::vector<Place>[5] {
-    {}, {{-3.5, -3.5}, {3.5, -3.5}, {3.5, 3.5}, {-3.5, 3.5}}, {{0, -4.8}, {4.4, 3.4}, {-4.4, 3.4}},
-        {{0, -5}, {5, 0}, {0, 5}, {-5, 0}}, {
-      {0, 4.8}, {4.4, -3.4}, { -4.4, -3.4 }
-    }
-  };
-  return corners[shape % 5];
+  static const std::vector<std::vector<Place>>* const corners =
+      new std::vector<std::vector<Place>>{{},
+                                          {{-3.5, -3.5}, {3.5, -3.5}, {3.5, 3.5}, {-3.5, 3.5}},
+                                          {{0, -4.8}, {4.4, 3.4}, {-4.4, 3.4}},
+                                          {{0, -5}, {5, 0}, {0, 5}, {-5, 0}},
+                                          {{0, 4.8}, {4.4, -3.4}, {-4.4, -3.4}}};
+  return (*corners)[shape % kShapeCount];
 }
 
 std::string Pixels(double value) {

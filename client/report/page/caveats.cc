@@ -11,10 +11,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/plural.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
+#include "client/report/page/template.h"
 #include "db/answer_kinds.h"
 
 namespace varifocal::report {
@@ -45,8 +45,9 @@ Texts Incomplete(const ReportData& data) {
   Texts sentences;
   for (const db::JobRow* job : JobsOf(data)) {
     if (job->answered_count + job->failed_count >= job->planned_count) continue;
-    sentences.push_back(absl::StrCat(OfJob(data, *job), CountLabel(job->answered_count), " of ",
-                                     CountLabel(job->planned_count), " answers are there."));
+    sentences.push_back(Sentence("answers_missing", {{"job", OfJob(data, *job)},
+                                                     {"answered", CountLabel(job->answered_count)},
+                                                     {"planned", CountLabel(job->planned_count)}}));
   }
   return sentences;
 }
@@ -61,15 +62,18 @@ Texts Failed(const ReportData& data) {
   Texts sentences;
   for (const db::JobRow* job : JobsOf(data)) {
     if (job->failed_count == 0) continue;
-    sentences.push_back(absl::StrCat(OfJob(data, *job), CountLabel(job->failed_count), " of ",
-                                     CountLabel(job->planned_count), " samples failed and ",
-                                     FailuresCountAs(data.HasWorstValue(), data.LacksWorstValue()),
-                                     is_imported(*job) ? "." : "; varifocal resume asks them again."));
+    sentences.push_back(
+        Sentence("samples_failed", {{"job", OfJob(data, *job)},
+                                    {"failed", CountLabel(job->failed_count)},
+                                    {"planned", CountLabel(job->planned_count)},
+                                    {"count_as", FailuresCountAs(data.HasWorstValue(), data.LacksWorstValue())},
+                                    {"can_resume", !is_imported(*job)}}));
   }
   for (const db::FailureGroup& group : data.failures) {
-    sentences.push_back(absl::StrCat(group.error_code, ": ", CountLabel(group.sample_count),
-                                     group.sample_count == 1 ? " failure: " : " failures, the latest: ",
-                                     Shorten(group.latest_message, kFailureBytesMax)));
+    sentences.push_back(Sentence("failures_by_code", {{"code", group.error_code},
+                                                      {"count", CountLabel(group.sample_count)},
+                                                      {"is_one", group.sample_count == 1},
+                                                      {"message", Shorten(group.latest_message, kFailureBytesMax)}}));
   }
   return sentences;
 }
@@ -77,10 +81,7 @@ Texts Failed(const ReportData& data) {
 Texts Endpoint(const ReportData& data) {
   Texts sentences;
   for (const db::VariantRecord& variant : data.variants) {
-    if (!db::IsEndpoint(variant)) continue;
-    sentences.push_back(absl::StrCat("The answers of ", variant.name,
-                                     " came from a server over the network (see Provenance), whose bits are "
-                                     "not promised: the same question may be answered differently again."));
+    if (db::IsEndpoint(variant)) sentences.push_back(Sentence("from_endpoint", {{"variant", variant.name}}));
   }
   return sentences;
 }
@@ -90,8 +91,7 @@ Texts Imported(const ReportData& data) {
   for (const db::VariantRecord& variant : data.variants) {
     if (!db::IsImported(variant)) continue;
     sentences.push_back(
-        absl::StrCat("The answers of ", variant.name, " came from another engine, in a file with SHA-256 ",
-                     ShortHash(variant.model.weights_sha256), "; scores and statistics were computed here."));
+        Sentence("from_import", {{"variant", variant.name}, {"sha256", ShortHash(variant.model.weights_sha256)}}));
   }
   return sentences;
 }
@@ -101,24 +101,22 @@ Texts TwoJobs(const ReportData& data) {
   for (size_t i = 0; i < data.comparisons.size(); ++i) {
     const stats::ComparisonReport& report = data.comparisons[i].report;
     if (!report.is_across_jobs) continue;
-    const std::string job = absl::StrCat("job ", data.job.job_id),
-                      other = absl::StrCat("job ", data.keys[i + 1].job_id);
-    sentences.push_back(absl::StrCat(
-        data.comparisons[i].candidate, " was asked in ", other, ": ", CountLabel(report.paired_count),
-        " of its questions ", Plural(report.paired_count, "was", "were"), " asked in ", job, " with the same ",
-        report.tokenizers_differ ? "settings and data" : "prompt", " and ", Plural(report.paired_count, "is", "are"),
-        " paired, left out are ", CountLabel(report.baseline_left_out_count), " of ", job, " and ",
-        CountLabel(report.candidate_left_out_count), " of ", other, ".",
-        report.tasks_with_other_settings.empty() ? ""
-                                                 : absl::StrCat(" The specifications of the two differ in ",
-                                                                JoinWithAnd(report.tasks_with_other_settings), ".")));
+    sentences.push_back(Sentence("across_jobs", {{"candidate", data.comparisons[i].candidate},
+                                                 {"job", data.job.job_id},
+                                                 {"other_job", data.keys[i + 1].job_id},
+                                                 {"paired", CountLabel(report.paired_count)},
+                                                 {"is_one", report.paired_count == 1},
+                                                 {"tokenizers_differ", report.tokenizers_differ},
+                                                 {"left_out", CountLabel(report.baseline_left_out_count)},
+                                                 {"other_left_out", CountLabel(report.candidate_left_out_count)},
+                                                 {"other_settings", JoinWithAnd(report.tasks_with_other_settings)}}));
   }
   return sentences;
 }
 
 Texts OneRunEach(const ReportData& data) {
   if (data.arms.table.arms().arms.empty() || data.arms.IsOverSeeds() || data.arms.comparisons.empty()) return {};
-  return {"The arms were trained once each: intervals are about questions and say nothing about other seeds."};
+  return {Sentence("arms_trained_once")};
 }
 
 Texts Arms(const ReportData& data) {
@@ -129,8 +127,7 @@ Texts Arms(const ReportData& data) {
 Texts PromptLengths(const ReportData& data) {
   const std::vector<std::string> notes = LengthNotes(data.tested);
   if (notes.empty()) return {};
-  return {absl::StrCat(
-      "Not every prompt is as long as the length of the suite: ", ShortList(notes, kNamedVariantCountMax), ".")};
+  return {Sentence("prompts_differ", {{"list", ShortList(notes, kNamedVariantCountMax)}})};
 }
 
 Texts Extrapolated(const ReportData& data) {
@@ -140,12 +137,11 @@ Texts Extrapolated(const ReportData& data) {
     beyond.push_back(absl::StrCat(variant.name, " beyond ", LengthLabel(*variant.model.trained_context_length)));
   }
   if (beyond.empty()) return {};
-  return {
-      absl::StrCat("Contexts longer than the model was trained with: ", ShortList(beyond, kNamedVariantCountMax), ".")};
+  return {Sentence("beyond_training", {{"list", ShortList(beyond, kNamedVariantCountMax)}})};
 }
 
-// "baseline 55 of 240 at 8K, sharp 6 of 240 at 4K and 3 more": by length, since the counts of a whole job hide where they
-// are; the largest shares first, where there are many.
+// "baseline 55 of 240 at 8K, sharp 6 of 240 at 4K and 3 more": by length, since the counts of a whole job hide where
+// they are; the largest shares first, where there are many.
 Texts AnswersOf(const db::AnswerKind& kind, const ReportData& data) {
   std::vector<std::pair<double, std::string>> counts;
   for (const db::VariantRecord& variant : data.variants) {
@@ -162,8 +158,8 @@ Texts AnswersOf(const db::AnswerKind& kind, const ReportData& data) {
     std::stable_sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> parts;
   for (const auto& [share, part] : counts) parts.push_back(part);
-  return {absl::StrCat(Capitalized(kind.meaning), ": ", ShortList(parts, kNamedVariantCountMax),
-                       ". They are scored as they are; the tables count them per cell.")};
+  return {Sentence("answers_of_kind",
+                   {{"meaning", Capitalized(kind.meaning)}, {"list", ShortList(parts, kNamedVariantCountMax)}})};
 }
 
 Texts RunTimeSettings(const ReportData& data) {
@@ -188,8 +184,8 @@ Texts Tokenizers(const ReportData& data) {
   Texts sentences;
   for (const CandidateComparison& comparison : data.comparisons) {
     if (!comparison.report.tokenizers_differ) continue;
-    sentences.push_back(absl::StrCat(comparison.candidate, " and ", data.baseline,
-                                     " were asked the same questions in different prompts."));
+    sentences.push_back(
+        Sentence("tokenizers_differ", {{"candidate", comparison.candidate}, {"baseline", data.baseline}}));
   }
   return sentences;
 }
@@ -197,7 +193,7 @@ Texts Tokenizers(const ReportData& data) {
 Texts Executions(const ReportData& data) {
   const std::vector<const db::JobRow*> jobs = JobsOf(data);
   if (std::none_of(jobs.begin(), jobs.end(), [](const db::JobRow* job) { return job->is_mixed; })) return {};
-  return {"The answers come from more than one code version, backend or instruction set (see Provenance)."};
+  return {Sentence("mixed_executions")};
 }
 
 Texts NumberFormats(const ReportData& data) {
@@ -206,7 +202,7 @@ Texts NumberFormats(const ReportData& data) {
     if (!db::IsEndpoint(variant)) dtypes.insert(variant.model.dtype);
   }
   if (dtypes.size() < 2) return {};
-  return {absl::StrCat("The variants ran in ", absl::StrJoin(dtypes, " and "), ".")};
+  return {Sentence("mixed_number_formats", {{"list", absl::StrJoin(dtypes, " and ")}})};
 }
 
 struct Caveat {
