@@ -146,7 +146,7 @@ TEST_F(UntrustedCallersTest, AUnixSocketIsForItsUserAlone) {
     second[0] = absl::StrCat("--db=", directory_.File("other.db"));
     const auto refused = testing_support::RunProcess("varifocald", second);
     EXPECT_EQ(refused.exit_code, 1);
-    EXPECT_THAT(refused.err, Message());
+    EXPECT_THAT(refused.err.substr(refused.err.find("varifocald: ")), Message(socket));
     fs::remove(directory_.File("ready"));
     daemon.Signal(signal);
     EXPECT_EQ(daemon.Wait(60), signal == SIGKILL ? 128 + SIGKILL : 0) << daemon.Errors();

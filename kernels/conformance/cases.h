@@ -55,7 +55,7 @@ std::vector<TestedBackend> TestedBackends();
 
 // The levels of each case on each backend, backend after backend: the case's, the number format and the instruction set. None
 // where the backend does not support the case.
-std::vector<Levels> LevelsOnBackends(const std::vector<ConformanceCase>& cases,
+std::vector<Levels> LevelsOnBackends(const std::vector<ConformanceCase>& cases,  // for tests
                                      const std::vector<TestedBackend>& backends);
 // Float64 over weights of the tested backend's number format.
 std::unique_ptr<Backend> MakeOracle(DType dtype);

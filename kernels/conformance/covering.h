@@ -21,6 +21,6 @@ using Levels = std::vector<std::string>;
 std::vector<size_t> CoveringDesign(const std::vector<Levels>& combinations);
 
 // Pairs of levels that `all` has and the combinations at `chosen` lack.
-size_t MissingPairs(const std::vector<Levels>& all, const std::vector<size_t>& chosen);
+size_t MissingPairs(const std::vector<Levels>& all, const std::vector<size_t>& chosen);  // for tests
 
 }  // namespace varifocal::kernels

@@ -19,7 +19,7 @@ TEST(OverridesTest, EveryEntryHasARowAndEveryRowAnEntry) {
   EXPECT_EQ(entries, rows);
 }
 
-// A rotation is what its kind says; a list is accepted where the entry says so; a temperature resets the other layers where
+// A rotation is of its kind; a list is accepted where the entry has it; a temperature resets the other layers where
 // it does.
 TEST(OverridesTest, RowsDoWhatTheirEntriesState) {
   const AttentionModel model{.layer_count = 4, .head_count = 2, .width = 8, .windows = {16, 0, 16, 0}};

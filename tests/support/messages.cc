@@ -133,6 +133,10 @@ std::string CompareWithGoldenMessage(absl::string_view text, const std::vector<s
   static const auto* const port = new std::regex(R"((127\.0\.0\.1|localhost|\[::1\]):\d+)");
   message = std::regex_replace(message, *temporary, "<tmp>");
   message = std::regex_replace(message, *port, "$1:<port>");
+  static const auto* const time = new std::regex(R"(\d{4}-\d\d-\d\dT[\d:.]+Z)");
+  static const auto* const duration = new std::regex(R"(\bin \d+\.\d s\b)");
+  message = std::regex_replace(message, *time, "<time>");
+  message = std::regex_replace(message, *duration, "in <duration>");
   message = absl::StrReplaceAll(message, {{std::filesystem::current_path().string(), "<source>"}});
   // Bytes that an editor would not keep.
   message = absl::StrReplaceAll(message, {{"\r", "\\r"}, {absl::string_view("\0", 1), "\\0"}});

@@ -6,8 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <regex>
+#include <set>
 #include <string>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "tests/support/process.h"
 
 namespace varifocal {
@@ -34,10 +40,43 @@ TEST(MessagesTest, OtherWordsFail) {
 TEST(DISABLED_MessagesTest, MatchesOneOfTwo) { EXPECT_THAT("the first", Message()); }
 
 TEST(MessagesTest, AMessageThatIsNoLongerMatchedFails) {
+  if (std::getenv("VARIFOCAL_UPDATE_GOLDENS") != nullptr) GTEST_SKIP();
   const testing_support::ProcessResult ran = testing_support::RunProcess(
       "messages_test", {"--gtest_also_run_disabled_tests", "--gtest_filter=*MatchesOneOfTwo"});
   EXPECT_EQ(ran.exit_code, 1);
   EXPECT_THAT(ran.out, testing::HasSubstr("has more messages"));
+}
+
+// "Suite.Test" of every test of the repository, without parameters.
+std::set<std::string> AllTests() {
+  const std::regex declaration(R"(TEST(?:_F|_P)?\((\w+),\s*(\w+)\))");
+  std::set<std::string> tests;
+  for (const char* room : {"base", "client", "db", "eval_tasks", "kernels", "server", "tests", "tokenizer", "wire"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(room)) {
+      if (!absl::EndsWith(entry.path().string(), "_test.cc")) continue;
+      const std::string text = testing_support::ReadFile(entry.path().string());
+      for (std::sregex_iterator test(text.begin(), text.end(), declaration), end; test != end; ++test) {
+        tests.insert(absl::StrCat((*test)[1].str(), ".", (*test)[2].str()));
+      }
+    }
+  }
+  return tests;
+}
+
+// "program: Prefix/Suite.Test/parameter" of the file without prefix and parameter.
+TEST(MessagesTest, EveryGoldenBelongsToATest) {
+  const std::set<std::string> tests = AllTests();
+  ASSERT_GT(tests.size(), 1000u);
+  const std::regex key(R"(\w+: (?:\w+/)*(\w+)\.(\w+)(?:/.*)?)");
+  int64_t count = 0;
+  for (const std::string& line :
+       absl::StrSplit(testing_support::ReadFile("tests/testdata/goldens/messages.txt"), '\n')) {
+    std::smatch match;
+    if (line.empty() || line[0] == ' ' || line[0] == '-' || !std::regex_match(line, match, key)) continue;
+    EXPECT_TRUE(tests.contains(absl::StrCat(match[1].str(), ".", match[2].str()))) << line;
+    ++count;
+  }
+  EXPECT_GT(count, 100);
 }
 
 }  // namespace

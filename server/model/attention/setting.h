@@ -19,7 +19,7 @@ namespace varifocal {
 using AttentionOverrides = std::vector<AttentionOverride>;
 
 // The override `t`: one number for all layers or one per layer; empty: no override.
-AttentionOverrides RunTimeTemperature(absl::Span<const double> temperatures);
+AttentionOverrides RunTimeTemperature(absl::Span<const double> temperatures);  // for tests
 
 class AttentionSetting {
  public:
