@@ -10,6 +10,7 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -69,8 +70,9 @@ TEST(MessagesTest, EveryGoldenBelongsToATest) {
   ASSERT_GT(tests.size(), 1000u);
   const std::regex key(R"(\w+: (?:\w+/)*(\w+)\.(\w+)(?:/.*)?)");
   int64_t count = 0;
-  for (const std::string& line :
-       absl::StrSplit(testing_support::ReadFile("tests/testdata/goldens/messages.txt"), '\n')) {
+  const std::vector<std::string> lines =
+      absl::StrSplit(testing_support::ReadFile("tests/testdata/goldens/messages.txt"), '\n');
+  for (const std::string& line : lines) {
     std::smatch match;
     if (line.empty() || line[0] == ' ' || line[0] == '-' || !std::regex_match(line, match, key)) continue;
     EXPECT_TRUE(tests.contains(absl::StrCat(match[1].str(), ".", match[2].str()))) << line;
