@@ -1,10 +1,12 @@
-"""docs/studies/recall_from_scratch.md and attention_mass.md. From recipes/:
+"""Recall from scratch in small models. From recipes/:
 
     python -m emergence run --out DIR      runs or resumes the study of study.toml, one thread; DIR holds states
     python -m emergence table              its tables, from emergence/results/runs.jsonl
-    python -m emergence mass --out DIR     trains the models of attention_mass.md to the end, asks them at other numbers of pairs
+    python -m emergence mass --out DIR     trains the models of the second extension to the end, asks them at other numbers of pairs
     python -m emergence mass-table         its tables, from emergence/results/mass.jsonl
     python -m emergence mass-figure        its figure, an SVG on standard output
+    python -m emergence grid               runs what is missing of toy.toml, every arm at its own rate; --workers=N processes of one thread
+    python -m emergence grid-report        its tables, from emergence/results/toy.jsonl; --figure=FILE writes the figure
 """
 
 import argparse
@@ -13,32 +15,51 @@ import pathlib
 from emergence import analysis, config
 
 RESULTS = pathlib.Path(__file__).parent / "results"
+FILES = {"run": "runs", "table": "runs", "mass": "mass", "mass-table": "mass", "mass-figure": "mass", "grid": "toy", "grid-report": "toy"}
+
+
+def parse() -> argparse.Namespace:
+    from emergence import grid
+
+    parser = argparse.ArgumentParser(prog="python -m emergence", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, file in FILES.items():
+        command = commands.add_parser(name)
+        command.add_argument("--results", type=pathlib.Path, default=RESULTS / f"{file}.jsonl")
+        if name in ("run", "mass"):
+            command.add_argument("--out", type=pathlib.Path, required=True)
+        if file == "toy":
+            command.add_argument("--config", type=pathlib.Path, default=config.TOY)
+        if name == "grid":
+            command.add_argument("--state", type=pathlib.Path, default=grid.STATE)
+            command.add_argument("--workers", type=int, default=1)
+        if name == "grid-report":
+            command.add_argument("--figure", type=pathlib.Path)
+    return parser.parse_args()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m emergence", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, file in (("run", "runs"), ("table", "runs"), ("mass", "mass"), ("mass-table", "mass"), ("mass-figure", "mass")):
-        command = commands.add_parser(name)
-        command.add_argument("--results", type=pathlib.Path, default=RESULTS / f"{file}.jsonl")
-        if "-" not in name and name != "table":
-            command.add_argument("--out", type=pathlib.Path, required=True)
-    options = parser.parse_args()
-    from emergence import mass, train
+    options = parse()
+    from emergence import grid, grid_report, mass, train
 
     if options.command == "table":
         print(analysis.tables(config.read(), train.read_results(options.results)), end="")
-        return
-    if options.command == "mass-table":
+    elif options.command == "mass-table":
         print(mass.tables(mass.read(options.results)), end="")
-        return
-    if options.command == "mass-figure":
+    elif options.command == "mass-figure":
         print(mass.figure(mass.read(options.results)), end="")
-        return
-    import torch
+    elif options.command == "grid-report":
+        study, rows = config.read_grid(options.config), train.read_results(options.results)
+        print(grid_report.tables(study, rows), end="")
+        if options.figure:
+            options.figure.write_text(grid_report.figure(study, rows))
+    elif options.command == "grid":
+        grid.run_all(config.read_grid(options.config), options.state, options.results, options.workers)
+    else:
+        import torch
 
-    torch.set_num_threads(1)
-    (train if options.command == "run" else mass).run_all(config.read(), options.out, options.results)
+        torch.set_num_threads(1)
+        (train if options.command == "run" else mass).run_all(config.read(), options.out, options.results)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ class Series:
     name: str
     points: Sequence[Point]
     dashed: bool = False
+    dots: bool = True
 
 
 def ticks(low: float, high: float, count: int = 6) -> list[float]:
@@ -34,13 +35,13 @@ def ticks(low: float, high: float, count: int = 6) -> list[float]:
     return [round(i * step, 12) for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-def lines(title: str, x_name: str, y_name: str, series: Sequence[Series], log_x: bool = False) -> str:
-    """Every x is a tick. A point's interval is a vertical bar."""
+def lines(title: str, x_name: str, y_name: str, series: Sequence[Series], log_x: bool = False, x_ticks: Sequence[float] = ()) -> str:
+    """Every x is a tick where none are given. A point's interval is a vertical bar."""
     points = [p for s in series for p in s.points]
     if not points:
         raise ValueError("a chart needs a point")
     place = math.log if log_x else float
-    xs = sorted({p.x for p in points})
+    xs = sorted({*x_ticks, *(p.x for p in points)})
     ys = [v for p in points for v in (p.y, p.low, p.high) if v is not None]
     first, last = place(xs[0]), place(xs[-1])
     least, most = min(ys), max(ys)
@@ -60,7 +61,7 @@ def lines(title: str, x_name: str, y_name: str, series: Sequence[Series], log_x:
     for y in ticks(least, most):
         out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{down(y):.1f}" y2="{down(y):.1f}" stroke="{"#888" if y == 0 else "#ddd"}"/>'
                    f'<text x="{LEFT - 6}" y="{down(y) + 4:.1f}" text-anchor="end">{y:g}</text>')  # fmt: skip
-    for x in xs:
+    for x in x_ticks or xs:
         out.append(f'<text x="{across(x):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{x:g}</text>')
     drawn = 0  # a dashed line has the color of the one before it
     for i, s in enumerate(series):
@@ -73,7 +74,7 @@ def lines(title: str, x_name: str, y_name: str, series: Sequence[Series], log_x:
             x = across(p.x) + shift
             if p.low is not None and p.high is not None:
                 out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{down(p.low):.1f}" y2="{down(p.high):.1f}" stroke="{color}"/>')
-            if not s.dashed:
+            if s.dots and not s.dashed:
                 out.append(f'<circle cx="{x:.1f}" cy="{down(p.y):.1f}" r="2.5" fill="{color}"/>')
         y = TOP + 14 + 17 * i
         out.append(f'<line x1="{WIDTH - RIGHT + 12}" x2="{WIDTH - RIGHT + 32}" y1="{y}" y2="{y}" stroke="{color}" stroke-width="2"{dash}/>'

@@ -81,7 +81,7 @@ def run_all(study: Study, out: pathlib.Path, results: pathlib.Path) -> None:
             if (arm, seed) in done:
                 continue
             run = Run(study, arm, LEARNING_RATE, seed, out)
-            run.train(to_the_end=True)
+            run.train(at_least=study.steps_max)
             with results.open("a") as file:
                 file.write("".join(json.dumps({"arm": arm, "seed": seed, "steps": run.step} | r) + "\n" for r in ask(run.net, study)))
             print(arm, seed, f"{run.seconds:.0f} s", flush=True)

@@ -48,6 +48,7 @@ class Run:
         self.held_out = data.held_out(study.evaluation_rows, study.vocabulary, study.length)
         self.step, self.seconds = 0, 0.0
         self.curve: list[tuple[int, float, float]] = []  # step, share of right answers, training loss
+        self.log_likelihoods: list[float] = []  # of the right answers, mean in nats, at the same steps
         self.file = out / f"{self.name}-{learning_rate:g}-{seed}.pt"
         if self.file.exists():
             self.resume()
@@ -58,11 +59,12 @@ class Run:
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.seconds = state["step"], state["seconds"]
         self.curve = [tuple(point) for point in state["curve"]]
+        self.log_likelihoods = list(state.get("log_likelihoods", []))
 
     def save(self) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         state = {"net": self.net.state_dict(), "optimizer": self.optimizer.state_dict(), "step": self.step,
-                 "seconds": self.seconds, "curve": self.curve}  # fmt: skip
+                 "seconds": self.seconds, "curve": self.curve, "log_likelihoods": self.log_likelihoods}  # fmt: skip
         torch.save(state, self.file.with_suffix(".new"))
         self.file.with_suffix(".new").rename(self.file)
 
@@ -79,10 +81,11 @@ class Run:
         return loss.item()
 
     @torch.no_grad()
-    def recall(self) -> float:
+    def recall(self) -> tuple[float, float]:
+        """Of the held-out questions: the share answered rightly, and the mean log-likelihood of the right answers."""
         ids, marks = self.held_out
-        hit = self.net.logits(self.net.hidden(ids)[marks]).argmax(-1) == ids.roll(-1, 1)[marks]
-        return hit.float().mean().item()
+        logits, gold = self.net.logits(self.net.hidden(ids)[marks]), ids.roll(-1, 1)[marks]
+        return (logits.argmax(-1) == gold).float().mean().item(), -F.cross_entropy(logits, gold).item()
 
     def emerged(self) -> int | None:
         """The step of the first evaluation at or above the threshold whose successor is so too."""
@@ -91,13 +94,16 @@ class Run:
                 return step
         return None
 
-    def train(self, to_the_end: bool = False) -> dict[str, Any]:
-        """Until recall has emerged, or to the last step; what the results file keeps of it. A censored run has no `tokens`."""
-        while (to_the_end or self.emerged() is None) and self.step < self.study.steps_max:
+    def train(self, at_least: int = 0) -> dict[str, Any]:
+        """Until recall has emerged and for `at_least` steps, at most `steps_max`; what the results file keeps of it. A censored run
+        has no `tokens`."""
+        while (self.step < at_least or self.emerged() is None) and self.step < self.study.steps_max:
             began = time.process_time()
             loss = self.one_step()
             if self.step % self.study.evaluate_every == 0:
-                self.curve.append((self.step, round(self.recall(), 4), round(loss, 4)))
+                right, log_likelihood = self.recall()
+                self.curve.append((self.step, round(right, 4), round(loss, 4)))
+                self.log_likelihoods.append(round(log_likelihood, 4))
             self.seconds += time.process_time() - began
             if self.step % SAVE_EVERY == 0:
                 self.save()

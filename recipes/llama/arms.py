@@ -37,6 +37,8 @@ ARMS: dict[str, Arm] = {
     "baseline": Arm(),
     # Constant t from the usual start, as in the paper: the baseline with W_q's start and rate divided by t.
     "focal": Arm(Attention(temperature=T)),
+    "focal-0.6": Arm(Attention(temperature=0.6)),
+    "focal-0.8": Arm(Attention(temperature=0.8)),
     # The same from a start that computes the baseline's function: the baseline with W_q's rate divided by t.
     "focal-preserving": Arm(Attention(temperature=T), q_start=T),
     # The other cells of {W_q's start, W_q's rate}, at t = 1.
