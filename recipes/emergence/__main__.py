@@ -51,7 +51,8 @@ def main() -> None:
     elif options.command == "grid-report":
         study, rows = config.read_grid(options.config), train.read_results(options.results)
         print(grid_report.tables(study, rows), end="")
-        if options.figure:
+        finished, of = grid.count(study, rows)
+        if options.figure and finished == of:
             options.figure.write_text(grid_report.figure(study, rows))
     elif options.command == "grid":
         grid.run_all(config.read_grid(options.config), options.state, options.results, options.workers)

@@ -58,6 +58,10 @@ def arrivals(study: Grid, done: dict[Key, Row], best: dict[str, float]) -> list[
     return lines
 
 
+def p_shown(p: float) -> str:
+    return f"{p:.4f}" if p >= 1e-4 else "< 0.0001"
+
+
 def outcome(found: censored.Contrast, p: float | None) -> str:
     """`p` is Holm's; without one the interval alone decides the direction."""
     direction = "fewer" if found.high < 1 else "more" if found.low > 1 else ""
@@ -82,8 +86,8 @@ def contrasts(study: Grid, done: dict[Key, Row], best: dict[str, float]) -> list
     for i, ((a, b), c) in enumerate(zip(pairs, found)):
         usual = log_rank(times(study, done, best, a), times(study, done, best, b), study.limit)
         inside = "yes" if c.low <= PAPERS <= c.high else "no"
-        shown = f"{adjusted[i]:.4f}" if i in adjusted else ""
-        lines.append(f"| {a} / {b} | {c.seeds} | {c.shown()} | {c.p:.4f} | {shown} | {usual:.4f} | {inside} | {outcome(c, adjusted.get(i))} |")
+        shown = p_shown(adjusted[i]) if i in adjusted else ""
+        lines.append(f"| {a} / {b} | {c.seeds} | {c.shown()} | {p_shown(c.p)} | {shown} | {p_shown(usual)} | {inside} | {outcome(c, adjusted.get(i))} |")
     return lines
 
 
@@ -94,7 +98,7 @@ def likelihoods(study: Grid, done: dict[Key, Row], best: dict[str, float]) -> li
         mine = {arm: np.array([done[arm, best[arm], s]["log_likelihood"][at] for s in study.test]) for arm in study.arms}
         for arm in study.arms:
             t = paired(mine[arm] - mine["baseline"])
-            shown = f"{t.mean:+.3f} ({t.low:+.3f} to {t.high:+.3f}) | {t.p:.4f}" if arm != "baseline" else "|"
+            shown = f"{t.mean:+.3f} ({t.low:+.3f} to {t.high:+.3f}) | {p_shown(t.p)}" if arm != "baseline" else "|"
             lines.append(f"| {arm} | {steps * study.study.rows * study.study.length:,} | {mine[arm].mean():.3f} | {shown} |")
     return lines
 
