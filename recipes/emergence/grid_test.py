@@ -3,8 +3,12 @@
 import dataclasses
 import fcntl
 import itertools
+import json
 import math
 import pathlib
+import re
+import subprocess
+import sys
 from xml.etree import ElementTree
 
 import numpy as np
@@ -191,6 +195,26 @@ def test_the_grid_runs_once_resumes_and_keeps_what_is_compared(tmp_path: pathlib
     results.write_text("\n".join(results.read_text().splitlines()[1:]) + "\n")
     grid.run_all(TINY, tmp_path, results, workers=1)
     assert {grid.key_of(r): r for r in train.read_results(results)} == {grid.key_of(r): r for r in rows}
+
+
+def test_two_processes_share_a_grid(tmp_path: pathlib.Path) -> None:
+    text = config.TOY.read_text()
+    for name in ("arms", "rates", "selection_seeds", "test_seeds", "test_steps_min", "record_every", "budgets"):
+        text = re.sub(rf"(?m)^{name} = .*$", f"{name} = {json.dumps(getattr(TINY, name))}", text)
+    for name in ("vocabulary", "length", "rows", "hidden", "evaluation_rows", "steps_max", "evaluate_every", "warmup"):
+        text = re.sub(rf"(?m)^{name} = .*$", f"{name} = {getattr(TINY_STUDY, name)}", text)
+    (tmp_path / "tiny.toml").write_text(text)
+    assert config.read_grid(tmp_path / "tiny.toml") == TINY
+    results, common = tmp_path / "rows.jsonl", [f"--config={tmp_path}/tiny.toml", f"--results={tmp_path}/rows.jsonl"]
+    run = [sys.executable, "-m", "emergence"]
+    home = pathlib.Path(__file__).parent.parent
+    before = subprocess.run([*run, "grid-report", *common], cwd=home, check=True, capture_output=True, text=True).stdout
+    assert before == "running: 0 of 8 runs; tables when all are finished\n"
+    done = subprocess.run([*run, "grid", "--workers=2", f"--state={tmp_path}", *common], cwd=home, check=True, capture_output=True, text=True).stdout
+    keys = [grid.key_of(r) for r in train.read_results(results)]
+    assert len(keys) == len(set(keys)) == done.count(" h to go") and not grid.missing(TINY, train.read_results(results))
+    after = subprocess.run([*run, "grid-report", f"--figure={tmp_path}/f.svg", *common], cwd=home, check=True, capture_output=True, text=True).stdout
+    assert "| focal / baseline | 2 |" in after and ElementTree.parse(tmp_path / "f.svg")
 
 
 def test_a_run_that_another_process_holds_is_left_to_it(tmp_path: pathlib.Path) -> None:
