@@ -97,6 +97,11 @@ def test_a_ratio_is_recovered_with_and_without_censoring() -> None:
         assert found.ratio is not None and found.ratio == pytest.approx(1.5, rel=0.1)
         assert 1.2 < found.low < 1.5 < found.high < 1.9 and found.p < 0.01
         assert grid_report.outcome(found, None) == "more"
+        # The ends are kept, and the next ratios of the grid beyond them are rejected at 0.05.
+        ends = [(found.low, -0.005), (found.high, 0.005)]
+        early = np.where(base <= limit, base, np.inf)
+        p = [[censored.exchanges(censored.statistic(late, early, limit, end * math.exp(s))) for s in (0.0, step)] for end, step in ends]
+        assert all(kept > 0.05 >= rejected for kept, rejected in p)
     near = censored.contrast(base * 0.95, base, 9.0)
     assert near.ratio == pytest.approx(0.95, rel=0.01) and grid_report.outcome(near, near.p) == "fewer, equivalent"
 
