@@ -9,13 +9,14 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from emergence import censored, config, grid, grid_report, train
+from emergence import analysis, censored, config, grid, grid_report, train
 from emergence.grid import Row
 
 GRID = config.read_grid()
@@ -50,26 +51,44 @@ def test_scores_are_those_of_scipys_log_rank(seed: int) -> None:
     sets = [stats.CensoredData.right_censored(np.minimum(t, 4.0), np.isinf(t)) for t in (arm, base)]
     assert abs(log_rank_z(arm, base, 4.0)) == pytest.approx(abs(stats.logrank(*sets).statistic))
     assert grid_report.log_rank(arm, base, 4.0) == pytest.approx(stats.logrank(*sets).pvalue)
-    assert censored.statistic(base, arm, 4.0).sum() == pytest.approx(-censored.statistic(arm, base, 4.0).sum())
+    assert censored.log_ranks(base, arm, 4.0).sum() == pytest.approx(-censored.log_ranks(arm, base, 4.0).sum())
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_p_is_the_share_of_exchanges_by_brute_force(seed: int) -> None:
-    """Labels are exchanged in the times themselves, and all scores are computed again."""
+@pytest.mark.parametrize("of_pairs", (censored.log_ranks, censored.differences))
+def test_p_is_the_share_of_exchanges_by_brute_force(seed: int, of_pairs: Callable[[np.ndarray, np.ndarray, float], np.ndarray]) -> None:
+    """Labels are exchanged in the times themselves, and all is computed again."""
     arm, base = drawn(seed, 6), drawn(seed + 50, 6) * 1.5
     base = np.where(base <= 4.0, base, np.inf)
-    seen = abs(censored.statistic(arm, base, 4.0).sum())
+    seen = abs(of_pairs(arm, base, 4.0).sum())
     as_far = []
     for swap in itertools.product((False, True), repeat=6):
         a, b = np.where(swap, base, arm), np.where(swap, arm, base)
-        as_far.append(abs(censored.statistic(a, b, 4.0).sum()) >= seen - 1e-9)
-    assert censored.exchanges(censored.statistic(arm, base, 4.0)) == np.mean(as_far)
+        as_far.append(abs(of_pairs(a, b, 4.0).sum()) >= seen - 1e-9)
+    assert censored.exchanges(of_pairs(arm, base, 4.0)) == np.mean(as_far)
+
+
+def test_without_censored_runs_it_is_the_sign_flips_of_log_ratios() -> None:
+    arm, base = (np.random.default_rng(s).exponential(1.0, 8) + 0.1 for s in (1, 2))
+    flips = stats.permutation_test((np.log(arm) - np.log(base),), np.sum, permutation_type="samples", n_resamples=np.inf)
+    assert censored.exchanges(censored.differences(arm, base, 50.0)) == pytest.approx(flips.pvalue)
+    found = censored.contrast(arm, base, 1000.0)
+    assert found.p == censored.exchanges(censored.differences(arm, base, 1000.0))
+    assert found.p_log_rank == censored.exchanges(censored.log_ranks(arm, base, 1000.0)) != found.p
+    assert found.ratio == pytest.approx(analysis.ratio(np.log(arm / base)).mean, rel=0.006)
+
+
+def test_a_larger_ratio_never_lowers_the_sum() -> None:
+    arm, base = drawn(3, 12), drawn(4, 12)
+    sums = [censored.differences(arm, base, 4.0, float(r)).sum() for r in censored.RATIOS]
+    assert np.diff(sums).min() >= -1e-9 and sums[0] < 0 < sums[-1]
 
 
 def test_p_by_hand() -> None:
     early, never = np.array([1.0, 2.0, 3.0, 1.5]), np.full(4, np.inf)
-    assert censored.exchanges(censored.statistic(early, never, 4.0)) == 2 / 16  # what four pairs can have at best
-    assert censored.exchanges(censored.statistic(never, never, 4.0)) == 1.0
+    for of_pairs in (censored.log_ranks, censored.differences):
+        assert censored.exchanges(of_pairs(early, never, 4.0)) == 2 / 16  # what four pairs can have at best
+        assert censored.exchanges(of_pairs(never, never, 4.0)) == 1.0
     with pytest.raises(ValueError, match="20 are the most"):
         censored.exchanges(np.ones(21))
 
@@ -78,7 +97,7 @@ def test_all_baselines_arrive_and_no_arm_does() -> None:
     """What stage 2 called undecided."""
     base = np.array([0.98, 1.25, 1.21, 1.27, 0.90, 1.19, 1.02, 0.86])
     found = censored.contrast(np.full(8, np.inf), base, 4.096)
-    assert found.p == 2 / 256 and found.ratio is None and math.isinf(found.high) and 3.2 < found.low < 4.8
+    assert found.p == found.p_log_rank == 2 / 256 and found.ratio is None and math.isinf(found.high) and 3.2 < found.low < 4.8
     assert grid_report.outcome(found, 5 * found.p) == "more" and grid_report.outcome(found, 0.06) == "undecided"
     assert found.shown() == f"- ({found.low:.2f} or more)"
     other = censored.contrast(base, np.full(8, np.inf), 4.096)
@@ -100,7 +119,7 @@ def test_a_ratio_is_recovered_with_and_without_censoring() -> None:
         # The ends are kept, and the next ratios of the grid beyond them are rejected at 0.05.
         ends = [(found.low, -0.005), (found.high, 0.005)]
         early = np.where(base <= limit, base, np.inf)
-        p = [[censored.exchanges(censored.statistic(late, early, limit, end * math.exp(s))) for s in (0.0, step)] for end, step in ends]
+        p = [[censored.exchanges(censored.differences(late, early, limit, end * math.exp(s))) for s in (0.0, step)] for end, step in ends]
         assert all(kept > 0.05 >= rejected for kept, rejected in p)
     near = censored.contrast(base * 0.95, base, 9.0)
     assert near.ratio == pytest.approx(0.95, rel=0.01) and grid_report.outcome(near, near.p) == "fewer, equivalent"
@@ -115,7 +134,7 @@ def test_interval_covers_the_truth_as_often_as_it_says() -> None:
         arm = np.where(arm * truth <= 1.5, arm * truth, np.inf)
         cut += int(np.isinf(arm).sum())
         base = np.where(base <= 1.5, base, np.inf)
-        inside.append(censored.exchanges(censored.statistic(arm, base, 1.5, truth)) > censored.LEVEL)
+        inside.append(censored.exchanges(censored.differences(arm, base, 1.5, truth)) > censored.LEVEL)
     assert 0.3 < cut / 15000 < 0.6
     assert 0.94 < np.mean(inside) < 0.975
 
@@ -164,10 +183,10 @@ def test_ties_of_rates_go_to_the_likelier_then_to_the_lower() -> None:
 def test_report_finds_what_was_planted_and_waits_for_the_end() -> None:
     rows = planted(PLANTED)
     lines = {line.split("|")[1].strip(): [c.strip() for c in line.split("|")[1:-1]] for line in grid_report.tables(GRID, rows).splitlines() if "/" in line}
-    assert lines["focal / baseline"][7] == "more" and lines["focal / baseline"][6] == "no"
-    assert lines["focal-0.8 / baseline"][7] == "more, equivalent" and lines["rate-only / baseline"][7] == "fewer, equivalent"
-    assert lines["init-only / baseline"][2].endswith("or more)") and lines["init-only / baseline"][7] == "more" and lines["init-only / baseline"][4] != ""
-    assert lines["rate-only / focal"][4] == "" and lines["rate-only / focal"][7] == "fewer"
+    assert lines["focal / baseline"][8] == "more" and lines["focal / baseline"][7] == "no"
+    assert lines["focal-0.8 / baseline"][8] == "more, equivalent" and lines["rate-only / baseline"][8] == "fewer, equivalent"
+    assert lines["init-only / baseline"][2].endswith("or more)") and lines["init-only / baseline"][8] == "more" and lines["init-only / baseline"][4] != ""
+    assert lines["rate-only / focal"][4] == "" and lines["rate-only / focal"][8] == "fewer"
     low, high = map(float, lines["focal / baseline"][2].split("(")[1].rstrip(")").split(" to "))
     assert low < 3.0 < high
     drawing = ElementTree.fromstring(grid_report.figure(GRID, rows))
@@ -178,6 +197,12 @@ def test_report_finds_what_was_planted_and_waits_for_the_end() -> None:
     assert grid_report.tables(GRID, rows[:-1]) == "running: 175 of 176 runs; tables when all are finished\n"
     with pytest.raises(ValueError, match="175 of 176"):
         grid_report.figure(GRID, rows[:-1])
+
+
+def test_the_family_decides_by_holms_p(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid_report, "holm", lambda p: [1.0] * len(p))
+    lines = {line.split("|")[1].strip(): line.split("|")[-2].strip() for line in grid_report.tables(GRID, planted(PLANTED)).splitlines() if "/" in line}
+    assert lines["focal / baseline"] == "undecided" and lines["rate-only / baseline"] == "equivalent" and lines["rate-only / focal"] == "fewer"
 
 
 def test_edges_are_named_in_the_table() -> None:
