@@ -1,8 +1,8 @@
-"""Recall from scratch in small models. From recipes/:
+"""docs/studies/recall_from_scratch.md, attention_mass.md and toy_grid.md. From recipes/:
 
     python -m emergence run --out DIR      runs or resumes the study of study.toml, one thread; DIR holds states
     python -m emergence table              its tables, from emergence/results/runs.jsonl
-    python -m emergence mass --out DIR     trains the models of the second extension to the end, asks them at other numbers of pairs
+    python -m emergence mass --out DIR     trains the models of attention_mass.md to the end, asks them at other numbers of pairs
     python -m emergence mass-table         its tables, from emergence/results/mass.jsonl
     python -m emergence mass-figure        its figure, an SVG on standard output
     python -m emergence grid               runs what is missing of toy.toml, every arm at its own rate; --workers=N processes of one thread
