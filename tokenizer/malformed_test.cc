@@ -24,8 +24,8 @@ Json Valid() {
 
 struct Case {
   const char* name;
-  const char* pointer;             // where the change is made
-  const char* value;               // JSON put there; "" removes the key
+  const char* pointer;              // where the change is made
+  const char* value;                // JSON put there; "" removes the key
   std::vector<std::string> values;  // contained in the message
 };
 

@@ -1,12 +1,12 @@
 #include "client/dashboard/pages.h"
 
+#include <sys/stat.h>
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
-#include <sys/stat.h>
 #include <utility>
 #include <vector>
 

@@ -1,5 +1,6 @@
 #include "client/report/report.h"
 
+#include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -8,7 +9,6 @@
 #include <filesystem>
 #include <iterator>
 #include <system_error>
-#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"

@@ -147,7 +147,8 @@ TEST_F(EndpointClientTest, EndsWithTheClassOfTheFailure) {
     EXPECT_TRUE(HasReason(done.status(), c.reason)) << done.status();
     EXPECT_THAT(done.status().message(), MessageMatcher(c.expected));
     EXPECT_THAT(done.status().message(), HasSubstr("endpoint \"e\""));
-    EXPECT_EQ(ReasonOf(done.status()).metadata["attemptCount"], std::to_string(c.attempts)) << ErrorReasonName(c.reason);
+    EXPECT_EQ(ReasonOf(done.status()).metadata["attemptCount"], std::to_string(c.attempts))
+        << ErrorReasonName(c.reason);
     EXPECT_EQ(std::ssize(server.bodies()), c.attempts) << ErrorReasonName(c.reason);
   }
 }
