@@ -7,18 +7,22 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace varifocal {
 namespace {
@@ -122,7 +126,59 @@ class Places : public testing::EmptyTestEventListener {
   std::vector<std::string> seen_;
 };
 
+bool HasAll(absl::string_view text, const std::vector<std::string>& values) {
+  return absl::c_all_of(values, [&](const std::string& value) { return absl::StrContains(text, value); });
+}
+
+// Blanks for white space and no-break spaces, one for several.
+std::string WithPlainBlanks(const std::string& text) {
+  std::string plain = absl::StrReplaceAll(text, {{"\u00A0", " "}});
+  absl::RemoveExtraAsciiWhitespace(&plain);
+  return plain;
+}
+
+// What the elements of a page have between them; an inline tag leaves nothing behind, <br> and <small> a blank.
+std::vector<std::string> HtmlBlocks(absl::string_view page) {
+  static const auto* const block_tags = new std::set<std::string, std::less<>>(
+      {"body",   "button",  "caption", "dd",      "details", "div",   "dl",    "dt",     "figcaption",
+       "figure", "footer",  "form",    "g",       "h1",      "h2",    "h3",    "h4",     "head",
+       "header", "html",    "label",   "li",      "main",    "nav",   "ol",    "option", "p",
+       "pre",    "section", "select",  "summary", "svg",     "table", "tbody", "td",     "text",
+       "th",     "thead",   "title",   "tr",      "ul"});
+  std::vector<std::string> blocks(1);
+  while (!page.empty()) {
+    const size_t tag = page.find('<');
+    absl::StrAppend(&blocks.back(), page.substr(0, tag));
+    if (tag == absl::string_view::npos) break;
+    page.remove_prefix(tag + 1);
+    const bool is_end = absl::ConsumePrefix(&page, "/");
+    const size_t name_end = std::min(page.find_first_of(" />\n"), page.size());
+    const absl::string_view name = page.substr(0, name_end);
+    const bool is_hidden = !is_end && (name == "script" || name == "style");
+    const std::string end = is_hidden ? absl::StrCat("</", name, ">") : ">";
+    if (block_tags->contains(name)) {
+      blocks.emplace_back();
+    } else if (!is_end && (name == "br" || name == "small")) {
+      absl::StrAppend(&blocks.back(), " ");
+    }
+    page.remove_prefix(std::min(page.find(end), page.size() - end.size()) + end.size());
+  }
+  for (std::string& block : blocks) {
+    block =
+        absl::StrReplaceAll(block, {{"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&#39;", "'"}, {"&amp;", "&"}});
+  }
+  return blocks;
+}
+
 }  // namespace
+
+std::vector<std::string> BlocksOf(absl::string_view text) {
+  const bool is_html = absl::StrContains(text, "</") && absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "<");
+  std::vector<std::string> blocks = is_html ? HtmlBlocks(text) : absl::StrSplit(text, '\n');
+  for (std::string& block : blocks) block = WithPlainBlanks(block);
+  std::erase(blocks, "");
+  return blocks;
+}
 
 std::string CompareWithGoldenMessage(absl::string_view text, const std::vector<std::string>& varying) {
   std::string message(text);
@@ -143,19 +199,32 @@ std::string CompareWithGoldenMessage(absl::string_view text, const std::vector<s
   return Places::Get().Compare(message);
 }
 
+std::string MessageMatcher::Compare(absl::string_view text) const {
+  std::string message(text), absence;
+  if (extent_ == Extent::kBlock) {
+    const std::vector<std::string> blocks = BlocksOf(text);
+    const auto found = absl::c_find_if(blocks, [&](const std::string& block) { return HasAll(block, values_); });
+    if (found == blocks.end()) absence = absl::StrCat("which has no block with ", absl::StrJoin(values_, ", "));
+    message = found == blocks.end() ? absence : *found;
+  }
+  // Counts the place of a failure too, so that later messages of the test keep theirs.
+  const std::string difference = CompareWithGoldenMessage(message, varying_);
+  if (!absence.empty()) return absence;
+  const auto missing = absl::c_find_if(values_, [&](const std::string& v) { return !absl::StrContains(message, v); });
+  return missing == values_.end() ? difference : absl::StrCat("which lacks \"", *missing, "\": \"", message, "\"");
+}
+
 bool MessageMatcher::MatchAndExplain(absl::string_view text, testing::MatchResultListener* listener) const {
   if (failure_.empty() || text != failed_text_) {
     failed_text_ = std::string(text);
-    failure_ = CompareWithGoldenMessage(text, varying_);
-    const auto missing = absl::c_find_if(values_, [&](const std::string& v) { return !absl::StrContains(text, v); });
-    if (missing != values_.end()) failure_ = absl::StrCat("which lacks \"", *missing, "\": \"", text, "\"");
+    failure_ = Compare(text);
   }
   *listener << failure_;
   return failure_.empty();
 }
 
 void MessageMatcher::DescribeTo(std::ostream* os) const {
-  *os << "is the golden message of this place";
+  *os << (extent_ == Extent::kBlock ? "has a block that " : "") << "is the golden message of this place";
   if (!values_.empty()) *os << " and contains " << absl::StrJoin(values_, ", ");
 }
 

@@ -5,6 +5,12 @@
 // matches when the text contains each of the values and equals the golden text of this place in this test. A test names the
 // values that a message must contain (names, numbers, limits); the sentences are in tests/testdata/goldens/messages.txt alone.
 //
+// MessageIn(values...) does the same for a sentence of a page or of an output: the first block that contains all of the
+// values. Blocks of HTML are the texts of block-level elements, of titles and of SVG's texts, without tags and with
+// entities decoded; blocks of other texts are lines. No-break spaces are blanks.
+//
+//   EXPECT_THAT(page, MessageIn("p adjusted", "Holm", 8));
+//
 // To reword: change the sentence, run the tests with VARIFOCAL_UPDATE_GOLDENS=1, and read the difference of the file.
 //
 // A place is the running test and the number of messages it has matched before. A test that matches fewer messages than the
@@ -26,6 +32,9 @@
 
 namespace varifocal {
 
+// The blocks of a page or an output, without empty ones. For tests.
+std::vector<std::string> BlocksOf(absl::string_view text);
+
 // Empty when `text` is the golden message of the next place of this test, else what is wrong.
 std::string CompareWithGoldenMessage(absl::string_view text, const std::vector<std::string>& varying);
 
@@ -33,7 +42,10 @@ class MessageMatcher {
  public:
   using is_gtest_matcher = void;
 
-  explicit MessageMatcher(std::vector<std::string> values) : values_(std::move(values)) {}
+  // kBlock: one block of the text is the message.
+  enum class Extent { kWhole, kBlock };
+
+  MessageMatcher(Extent extent, std::vector<std::string> values) : extent_(extent), values_(std::move(values)) {}
 
   // The same, with these parts of the text replaced before it is compared.
   template <typename... Parts>
@@ -48,6 +60,9 @@ class MessageMatcher {
   void DescribeNegationTo(std::ostream* os) const { *os << "is another message"; }
 
  private:
+  [[nodiscard]] std::string Compare(absl::string_view text) const;
+
+  Extent extent_;
   std::vector<std::string> values_;   // strings that the text contains
   std::vector<std::string> varying_;  // strings replaced by <1>, <2>, ..
   // EXPECT_THAT asks again for the explanation of a failure: the same place of the test.
@@ -57,7 +72,13 @@ class MessageMatcher {
 
 template <typename... Values>
 MessageMatcher Message(const Values&... values) {
-  return MessageMatcher({absl::StrCat(values)...});
+  return MessageMatcher(MessageMatcher::Extent::kWhole, {absl::StrCat(values)...});
+}
+
+// At least one value: it finds the block.
+template <typename Value, typename... Values>
+MessageMatcher MessageIn(const Value& value, const Values&... values) {
+  return MessageMatcher(MessageMatcher::Extent::kBlock, {absl::StrCat(value), absl::StrCat(values)...});
 }
 
 }  // namespace varifocal

@@ -30,12 +30,31 @@ TEST(MessagesTest, AMissingValueFails) {
   EXPECT_NONFATAL_FAILURE(EXPECT_THAT("top_p is wrong.", Message("2")), "lacks \"2\"");
 }
 
-// With VARIFOCAL_UPDATE_GOLDENS=1 it would write what it is meant to refuse.
+// The first block with all of the values: of a page by its elements, of other texts by lines.
+TEST(MessagesTest, ASentenceInAPageOrAnOutput) {
+  const std::string page =
+      "<!doctype html><html><head><title>Job 7</title><style>p { margin: 8px; }</style></head><body>"
+      "<h1>sharp</h1><ul><li><b>fragile</b> p &lt; 0.05 of 8\u00A0tests<br>by Holm</li><li>8 tests</li></ul></body></html>";
+  EXPECT_THAT(page, MessageIn("8 tests"));
+  EXPECT_THAT(page, MessageIn(7));
+  EXPECT_THAT("samples  6\nseconds  0.25\n", MessageIn("seconds").Varying(0.25));
+  EXPECT_EQ(BlocksOf(page),
+            (std::vector<std::string>{"Job 7", "sharp", "fragile p < 0.05 of 8 tests by Holm", "8 tests"}));
+  EXPECT_EQ(BlocksOf("p < 0.05\n\n | a |  b |\n"), (std::vector<std::string>{"p < 0.05", "| a | b |"}));
+  EXPECT_EQ(BlocksOf("<p>an open <tag </p"), (std::vector<std::string>{"an open"}));
+}
+
+TEST(MessagesTest, ValuesOfDifferentBlocksFail) {
+  EXPECT_NONFATAL_FAILURE(EXPECT_THAT("8 tests\nHolm\n", MessageIn(8, "Holm")), "no block with 8, Holm");
+}
+
+// With VARIFOCAL_UPDATE_GOLDENS=1 it and the last test would write what they are meant to refuse.
 TEST(MessagesTest, OtherWordsFail) {
   if (std::getenv("VARIFOCAL_UPDATE_GOLDENS") != nullptr) GTEST_SKIP();
   EXPECT_NONFATAL_FAILURE(EXPECT_THAT("reworded", Message()), "the golden message is \"as written\"");
   EXPECT_THAT("the second", Message());
-  EXPECT_NONFATAL_FAILURE(EXPECT_THAT("a third", Message()), "which is a new message");
+  EXPECT_NONFATAL_FAILURE(EXPECT_THAT("1 line\n2 lines", MessageIn(2)), "the golden message is \"2 rows\"");
+  EXPECT_NONFATAL_FAILURE(EXPECT_THAT("a fourth", Message()), "which is a new message");
 }
 
 TEST(DISABLED_MessagesTest, MatchesOneOfTwo) { EXPECT_THAT("the first", Message()); }
