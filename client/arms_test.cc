@@ -73,8 +73,7 @@ TEST_F(ArmsVerbTest, TheGateFailsWhenTheCandidateIsWorse) {
 TEST_F(ArmsVerbTest, OneRunAnArmCannotBeDecided) {
   db::WriteFakeArms(path_, {.seed_count = 1});
   const Ran ran = Compare({});
-  EXPECT_THAT(ran.out,
-              AllOf(HasSubstr("one training run each: says nothing about other seeds"), HasSubstr("no verdict")));
+  EXPECT_THAT(ran.out, AllOf(MessageIn("one training run each: "), HasSubstr("no verdict")));
   const Ran gate = Compare({"--gate"});
   EXPECT_EQ(gate.code, ExitCode::kFailed);
   EXPECT_THAT(gate.err, Message());

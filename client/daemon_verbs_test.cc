@@ -87,9 +87,7 @@ TEST_F(DaemonVerbsTest, ADryRunNamesRowsThatAreTooLong) {
   const Ran ran =
       Varifocal({"run", suite, "--model=baseline=models/baseline", "--db=" + directory_.File("dry.db"), "--dry-run"});
   EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
-  EXPECT_THAT(ran.out,
-              AllOf(HasSubstr("samples               6"),
-                    HasSubstr("2 of 6 questions of \"mine\" at 256 tokens will fail: row 1 of task \"mine\"")));
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("samples               6"), MessageIn("2 of 6", "\"mine\"", 256, "row 1")));
 }
 
 // Rows of a file at two lengths, which no prompt reaches, are one row of the table, named by the prompts.
@@ -130,8 +128,7 @@ TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
   dry.push_back("--dry-run");
   const Ran estimate = Ask(dry);
   EXPECT_EQ(estimate.code, ExitCode::kDone) << estimate.err;
-  EXPECT_THAT(estimate.out, AllOf(HasSubstr("samples               32"),
-                                  HasSubstr("Power of the mean over tasks, for 1 candidate at 2 lengths"),
+  EXPECT_THAT(estimate.out, AllOf(HasSubstr("samples               32"), MessageIn("1 candidate", "2 lengths"),
                                   HasSubstr("Nothing was stored.")));
   EXPECT_THAT(Ask({"list"}).out, Message());
 

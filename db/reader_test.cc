@@ -14,6 +14,7 @@
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal::db {
@@ -395,10 +396,10 @@ TEST_F(ReaderTest, AMissingJobNamesThoseThatExist) {
   const std::string path = directory_.File("jobs.db");
   const auto message = [&] { return std::string((*Reader::Open(path))->Job(99).status().message()); };
   auto writer = *Writer::Open(path);
-  EXPECT_THAT(message(), HasSubstr("no job 99; the database holds no jobs"));
+  EXPECT_THAT(message(), Message(99));
   EXPECT_FALSE((*(*Reader::Open(path))->UnfinishedJobOf("baseline")).has_value());
   for (int i = 0; i < 11; ++i) ASSERT_TRUE(writer->AddJob(FakeJob()).ok());
-  EXPECT_THAT(message(), HasSubstr("no job 99; its newest jobs are 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"));
+  EXPECT_THAT(message(), Message(99, "2, 3, 4, 5, 6, 7, 8, 9, 10, 11"));
   const auto unfinished = *(*Reader::Open(path))->UnfinishedJobOf("baseline");
   ASSERT_TRUE(unfinished.has_value());
   EXPECT_EQ(unfinished->state, JobState::kQueued);

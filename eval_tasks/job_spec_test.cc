@@ -23,6 +23,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/json_changes.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
@@ -183,12 +184,11 @@ TEST(JobSpecTest, CanonicalJsonIsAFixedPointAndUnique) {
   EXPECT_EQ(FromCanonicalJson(ToCanonicalJson(ValidateJobSpec(inspected).value()))->inspected_rows, "question");
   for (const char* rows : {"first", "0", "65", "-1", "question "}) {
     inspected.inspected_rows = rows;
-    EXPECT_THAT(ValidateJobSpec(inspected).status().message(),
-                HasSubstr("it must be last, question or a number from 1 to 64"));
+    EXPECT_THAT(ValidateJobSpec(inspected).status().message(), Message(rows, "last", "question", 1, 64));
   }
   inspected.inspected_rows = "8";
   inspected.inspect = false;
-  EXPECT_THAT(ValidateJobSpec(inspected).status().message(), HasSubstr("but inspect is not set"));
+  EXPECT_THAT(ValidateJobSpec(inspected).status().message(), Message("inspect", 8));
   JobSpec sampled = SmallJob();
   sampled.decode.sampling_temperature = 0;
   EXPECT_NE(ToCanonicalJson(ValidateJobSpec(sampled).value()), json) << "unset is not zero";
@@ -454,7 +454,7 @@ TEST(GridTest, EverySeedHasItsOwnQuestions) {
   EXPECT_EQ(questions.size(), 18u);
   EXPECT_EQ(seed_of_cluster.size(), 6u) << "two contexts of each seed";
   spec.suite.seeds = kSeedCountMax + 1;
-  EXPECT_THAT(ValidateJobSpec(spec).status().message(), HasSubstr("seeds is 101; it must be from 0 to 100"));
+  EXPECT_THAT(ValidateJobSpec(spec).status().message(), Message("seeds", 101, 0, 100));
 }
 
 // Every group is in one shard, and the cells are those of the whole job.
@@ -565,8 +565,7 @@ TEST(GridTest, CellsAndSamplesOfAJobAreLimited) {
   const auto message = [](const JobSpec& job) {
     return std::string(MakeGrid(ValidateJobSpec(job).value()).status().message());
   };
-  EXPECT_THAT(message(spec), HasSubstr("more than 2000000 samples"));
-  EXPECT_THAT(message(spec), HasSubstr("2100000"));
+  EXPECT_THAT(message(spec), Message(2000000, 2100000));
   spec.suite.tasks.pop_back();  // 20 lengths x 100,000 samples
   EXPECT_EQ(MakeGrid(ValidateJobSpec(spec).value())->SampleCount(), kJobSampleCountMax);
 
@@ -578,7 +577,7 @@ TEST(GridTest, CellsAndSamplesOfAJobAreLimited) {
   spec.variants = {{"a"}, {"b"}, {"c"}, {"d"}};  // 16,384 cells
   EXPECT_EQ(std::ssize(MakeGrid(ValidateJobSpec(spec).value())->cells), kJobCellCountMax);
   spec.variants.push_back({"e"});
-  EXPECT_THAT(message(spec), HasSubstr("20480 cells (5 variants x 64 tasks x 64 lengths); the limit is 16384"));
+  EXPECT_THAT(message(spec), Message(20480, 5, 64, 16384));
 }
 
 // Of three factors of at most 64, the nearest products around the limit.

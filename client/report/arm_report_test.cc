@@ -7,6 +7,7 @@
 #include "client/report/data/text_format.h"
 #include "client/report/report_fixture.h"
 #include "db/fakes/fake_arms.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
@@ -59,11 +60,11 @@ TEST_F(ArmReportTest, ArmsAreComparedOverSeedsAtEveryPoint) {
     EXPECT_EQ(row.size(), report::ArmResultKeys().size()) << "every row has every key";
   }
   const std::string page = Report(ReportFormat::kHtml);
-  EXPECT_THAT(page, HasSubstr("<h1>focal against plain over training seeds, 3 comparisons: 3 undecided.</h1>"));
-  EXPECT_THAT(page, HasSubstr("1K tokens, at 1K: +25.0 points (95 % interval "));
+  EXPECT_THAT(page, MessageIn("focal", "plain", "3 comparisons", "3 undecided"));
+  EXPECT_THAT(page, MessageIn("1K tokens", "at 1K", "+25.0 points"));
   EXPECT_THAT(page, HasSubstr("<h2>Over training seeds</h2>"));
   EXPECT_THAT(page, HasSubstr("3 seeds, paired<small>6 contexts</small>"));
-  EXPECT_THAT(page, HasSubstr("Single runs against plain-s1-1000, one training run each."));
+  EXPECT_THAT(page, MessageIn("plain-s1-1000,"));
   EXPECT_THAT(Report(ReportFormat::kMarkdown),
               HasSubstr("| focal | 1K tokens | mean over tasks, % | 1K | 3 seeds, paired | 50.0 | 75.0 | +25.0 |"));
 }
@@ -89,8 +90,7 @@ TEST_F(ArmReportTest, TheEqualLossRatioIsThatOfTheWrittenValues) {
   EXPECT_NEAR(ratios[2]["ratio_at_least"].get<double>(), 1, 1e-12);
   const std::string page = Report(ReportFormat::kHtml);
   EXPECT_THAT(page, AllOf(HasSubstr("<h2>By training tokens</h2>"), HasSubstr("<h3>Equal-loss ratio</h3>"),
-                          HasSubstr("×1.41 (1.19 to 1.68)"),
-                          HasSubstr("above the measured range in 3 of 3 seeds, at least ×1<")));
+                          HasSubstr("×1.41 (1.19 to 1.68)"), MessageIn("3 of 3 seeds", "×1")));
   EXPECT_THAT(Report(ReportFormat::kMarkdown), HasSubstr("×1.41 (1.19 to 1.68)"));
 }
 
@@ -116,16 +116,14 @@ TEST_F(ArmReportTest, AnAxisIsDrawnAndWrittenInEveryFormat) {
               AllOf(HasSubstr("focal & mean over tasks, \\% & 1K & 2K & 75.0 & "),
                     HasSubstr("& 1K & $\\times$1.41 (1.19 to 1.68)")));
   options_.axis = "parameters";
-  EXPECT_THAT(std::string(RenderReport(options_).status().message()),
-              HasSubstr("no arm of the job has two places on the axis parameters with everything else equal: plain, "
-                        "100000 parameters, 1000 tokens, 3 seeds"));
+  EXPECT_THAT(RenderReport(options_).status().message(),
+              Message("parameters", "plain", "100000 parameters", "1000 tokens", "3 seeds"));
   options_.axis = "size";
-  EXPECT_THAT(std::string(RenderReport(options_).status().message()),
-              HasSubstr("\"size\" is not one of tokens, parameters, trained-length, temperature, layer"));
+  EXPECT_THAT(RenderReport(options_).status().message(),
+              Message("\"size\"", "tokens", "parameters", "trained-length", "temperature", "layer"));
   options_.axis = "";
   options_.baseline_arm = "sharp";
-  EXPECT_THAT(std::string(RenderReport(options_).status().message()),
-              HasSubstr("the job has no arm \"sharp\"; it has plain, focal"));
+  EXPECT_THAT(RenderReport(options_).status().message(), Message("\"sharp\"", "plain", "focal"));
   options_.baseline_arm = "focal";
   EXPECT_NEAR(RowsOf("arm_mean")[0]["difference"].get<double>(), -0.25, 1e-12);
 }
@@ -138,7 +136,7 @@ TEST_F(ArmReportTest, OneRunAnArmIsLabelledAndNotDecided) {
   EXPECT_EQ(means[0]["low"], nullptr);
   EXPECT_EQ(means[0]["outcome"], "undecided");
   const std::string page = Report(ReportFormat::kHtml);
-  EXPECT_THAT(page, HasSubstr("<b>one training run each</b> The arms were trained once each"));
+  EXPECT_THAT(page, MessageIn("one training run each", "arms"));
   EXPECT_THAT(page, Not(HasSubstr("<h2>Over training seeds</h2>")));
   EXPECT_THAT(page, HasSubstr("<h2>By training tokens</h2>")) << "drawn, with intervals over contexts";
   EXPECT_THAT(page, HasSubstr("1 training run"));
@@ -152,8 +150,7 @@ TEST_F(ArmReportTest, AJobWithoutTrainingHasNeitherArmsNorAxes) {
   EXPECT_THAT(page, Not(HasSubstr("one training run")));
   EXPECT_THAT(RowsOf("arm_mean"), testing::IsEmpty());
   options_.axis = "tokens";
-  EXPECT_THAT(std::string(RenderReport(options_).status().message()),
-              HasSubstr("its checkpoints state no training arm and seed"));
+  EXPECT_THAT(RenderReport(options_).status().message(), Message());
 }
 
 db::VariantRecord AtTemperatures(const char* temperatures) {

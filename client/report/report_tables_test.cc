@@ -14,6 +14,7 @@
 #include "client/report/report_fixture.h"
 #include "db/fakes/fake_results.h"
 #include "db/stats/family.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
@@ -56,7 +57,7 @@ TEST_F(ReportTest, ModelsByLengthsInLatex) {
   EXPECT_THAT(latex, testing::ContainsRegex("\nsharp & 100\\.0[^&]* & [^&]* & [^&]*\\$\\^\\{.uparrow\\}\\$ & "));
   EXPECT_THAT(latex, HasSubstr("{\\footnotesize $+39.6$ [$+"));
   EXPECT_THAT(latex, HasSubstr("$\\uparrow$ better"));
-  EXPECT_THAT(latex, HasSubstr("adjusted (Holm) for 8 tests; equivalent: within 3.0 points."));
+  EXPECT_THAT(latex, MessageIn("Holm", "8 tests", "3.0 points"));
   EXPECT_THAT(latex, Not(HasSubstr("\\downarrow")));
   EXPECT_THAT(latex, Not(HasSubstr("\u2212")));
 }
@@ -173,10 +174,9 @@ TEST_F(ReportTest, MaxTAdjustsTheMeansOverTasks) {
   }
   EXPECT_EQ(means, 4u);
   EXPECT_GT(lower, 0u);
-  EXPECT_THAT(Render(ReportFormat::kMarkdown),
-              HasSubstr("p adjusted (max-t for means over tasks, Holm for cells): over"));
-  EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("adjusted (max-t) for 8 tests"));
-  EXPECT_THAT(Render(), HasSubstr("differences tested (max-t for means over tasks, Holm for cells); the outcome"));
+  EXPECT_THAT(Render(ReportFormat::kMarkdown), MessageIn("max-t", "Holm"));
+  EXPECT_THAT(Render(ReportFormat::kLatex), MessageIn("max-t", "8 tests"));
+  EXPECT_THAT(Render(), MessageIn("max-t", "Holm", "outcome"));
 }
 
 TEST_F(ReportTest, MaxTWaitsForTheLastAnswer) {
@@ -185,8 +185,7 @@ TEST_F(ReportTest, MaxTWaitsForTheLastAnswer) {
   made.answered_of_last_length = 4;
   Make(made);
   with_max_t_ = true;
-  EXPECT_THAT(Render(ReportFormat::kMarkdown),
-              HasSubstr("p adjusted (Holm: max-t needs every planned answer of the job): "));
+  EXPECT_THAT(Render(ReportFormat::kMarkdown), MessageIn("Holm", "max-t"));
   const Json rows = ComparisonRows();
   for (const Json& row : rows) EXPECT_EQ(row["adjustment"], "holm");
 }
@@ -216,7 +215,7 @@ TEST_F(ReportTest, EffectiveContextLength) {
   EXPECT_EQ(sharp["interval"], "4K to at least 8K");
   EXPECT_THAT(Render(ReportFormat::kMarkdown),
               HasSubstr("| sharp | mean over tasks | 100.0 | 58.0 | at least 8K | 4K to at least 8K |"));
-  EXPECT_THAT(Render(), HasSubstr("reaches a score of 58.0 %"));
+  EXPECT_THAT(Render(), MessageIn("58.0 %"));
 }
 
 TEST_F(ReportTest, NoEffectiveLengthBeforeTheLastAnswer) {
@@ -246,10 +245,7 @@ TEST_F(ReportTest, AnswersAreCountedByWhatWentWrong) {
   EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("baseline 7 empty, 2 cut, sharp 1 failed, "));
   const std::string page = Render();
   EXPECT_THAT(page, HasSubstr("<small class=\"flag\">7 empty, 2 cut</small>"));
-  EXPECT_THAT(
-      page,
-      HasSubstr(
-          "<b>cut answers</b> Answers that the limit on new tokens ended: sharp 2 of 7 at 8K, baseline 2 of 8 at 1K"));
+  EXPECT_THAT(page, MessageIn("cut answers", "sharp 2 of 7 at 8K", "baseline 2 of 8 at 1K"));
 }
 
 // Failed answers are wrong answers in every mean, and decide nothing by themselves.
@@ -273,9 +269,7 @@ TEST_F(ReportTest, FailuresAloneAreNoVerdict) {
     }
     EXPECT_EQ(count, 1);
     const std::string markdown = Render(ReportFormat::kMarkdown, baseline, {candidate});
-    EXPECT_THAT(markdown,
-                HasSubstr(absl::StrCat("**Undecided whether ", candidate, " differs from ", baseline, " at 1K")));
-    EXPECT_THAT(markdown, HasSubstr("failed answers decide, 48 of 48 answers of sharp failed at 1K.**"));
+    EXPECT_THAT(markdown, MessageIn("Undecided", candidate, baseline, "1K", "48 of 48"));
     EXPECT_THAT(markdown, HasSubstr(" | failures decide | "));
     EXPECT_THAT(markdown, Not(HasSubstr(" | better | ")));
     EXPECT_THAT(markdown, Not(HasSubstr(" | worse | ")));
@@ -298,11 +292,8 @@ TEST_F(ReportTest, TruncatedPromptsAreCounted) {
   EXPECT_THAT(rows[0]["labels"].get<std::string>(), HasSubstr("truncated"));
   const std::string page = Render();
   EXPECT_THAT(page, HasSubstr("<small class=\"flag\">2 cut, 3 truncated</small>"));
-  EXPECT_THAT(
-      page,
-      HasSubstr("<b>truncated prompts</b> Prompts that the task truncated to the context length; what was cut may "
-                "have been needed: baseline 3 of 8 at 1K"));
-  EXPECT_THAT(page, HasSubstr("prompt cut from 3,259 to 1,008 tokens"));
+  EXPECT_THAT(page, MessageIn("truncated prompts", "baseline 3 of 8 at 1K"));
+  EXPECT_THAT(page, MessageIn("3,259", "1,008"));
   EXPECT_THAT(page, HasSubstr("<option value=\"truncated\">a truncated prompt</option>"));
   EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("baseline 2 cut, 3 truncated"));
   EXPECT_THAT(Render(ReportFormat::kCsv), HasSubstr("baseline_truncated_count"));
@@ -320,9 +311,7 @@ TEST_F(ReportTest, TasksAreCountedInWords) {
   made.unanswered = {{"rag_facts", 2048}};
   Make(made);
   EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("| mean over 1 of 2 tasks | "));
-  EXPECT_THAT(Render(ReportFormat::kLatex),
-              HasSubstr("unfinished, no verdict; a cell without an arrow or $=$ is "
-                        "undecided, which is not equal. Finished are 1 of 2 tasks at 2K."));
+  EXPECT_THAT(Render(ReportFormat::kLatex), MessageIn("unfinished", "no verdict", "1 of 2 tasks at 2K"));
 }
 
 TEST(DesignNoteTest, EqualValuesAreNoSingleContext) {
@@ -420,8 +409,7 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   const std::string markdown = Render(ReportFormat::kMarkdown);
   EXPECT_THAT(markdown, HasSubstr(" | Cut | Truncated | Mean | "));
   EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 2K | sharp | 8 | 2 | 0 | 0 | 0 | 0 | 0 | 62.5 |"));
-  EXPECT_THAT(markdown,
-              HasSubstr("The answers of sharp came from another engine, in a file with SHA-256 ssssssssssss"));
+  EXPECT_THAT(markdown, MessageIn("sharp", "ssssssssssss"));
   EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("recall\\_kv & 100.0 & 62.5 & "));
   is_long_ = true;
   EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("recall\\_kv & 2K & 8 & 0 & 62.5 & "));
@@ -466,11 +454,10 @@ TEST_F(ReportTest, AVariantOfAnotherJobStandsBesideTheBaseline) {
   }
   EXPECT_EQ(rows("baseline", {"1/sharp", "1/soft", "2/sharp"}).size(), 3u * 18);
   const std::string page = Render(ReportFormat::kHtml, "1/baseline", {"soft", "jobs/2/sharp"});
-  EXPECT_THAT(page, HasSubstr("jobs/2/sharp is better than baseline at 4K and 8K, averaged over 2 tasks"));
-  EXPECT_THAT(page, HasSubstr("<b>imported</b> The answers of jobs/2/sharp came from another engine"));
-  EXPECT_THAT(page, HasSubstr("128 of its questions were asked in job 1 with the same prompt and are paired, left out "
-                              "are 0 of job 1 and 0 of job 2."));
-  EXPECT_THAT(page, HasSubstr("over the 12 means over tasks, over the 24 cells of primary metrics"));
+  EXPECT_THAT(page, MessageIn("jobs/2/sharp", "better", "baseline", "4K and 8K", "2 tasks"));
+  EXPECT_THAT(page, MessageIn("imported", "jobs/2/sharp", "ssssssssssss"));
+  EXPECT_THAT(page, MessageIn("jobs/2/sharp", 128, "0 of job 1", "0 of job 2"));
+  EXPECT_THAT(page, MessageIn("Holm", 12, 24));
   EXPECT_THAT(page, HasSubstr("jobs/2/sharp, answers SHA-256"));
   EXPECT_THAT(page, HasSubstr("--job=1 --baseline=baseline --candidate=jobs/2/sharp"));
   EXPECT_THAT(page, HasSubstr("--candidates=soft,jobs/2/sharp --out=report.html"));
@@ -488,9 +475,8 @@ TEST_F(ReportTest, WhatAnotherJobAskedOtherwiseIsLeftOut) {
   made.other_prompt_count = 8;
   Make(made);
   const std::string page = Render(ReportFormat::kHtml, "1/baseline", {"2/sharp"});
-  EXPECT_THAT(page, HasSubstr("16 of its questions were asked in job 1 with the same prompt and are paired, left out "
-                              "are 16 of job 1 and 16 of job 2."));
-  EXPECT_THAT(page, HasSubstr("left out: its job did not ask this with the same prompt"));
+  EXPECT_THAT(page, MessageIn(16, "16 of job 1", "16 of job 2"));
+  EXPECT_THAT(page, MessageIn("left out: "));
   EXPECT_THAT(page, HasSubstr("<option value=\"left-out\">left out</option>"));
   const Json rows = ComparisonRows("1/baseline", {"2/sharp"});
   ASSERT_EQ(rows.size(), 4u + 4 + 2) << "cells, means over the one task, the contrast and the slope";
@@ -510,7 +496,7 @@ TEST_F(ReportTest, WhatAnotherJobAskedOtherwiseIsLeftOut) {
   options.candidates = {"3/sharp"};
   const absl::Status nothing = RenderReport(options).status();
   EXPECT_EQ(nothing.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(nothing.message()), HasSubstr("were asked 32 and 32 questions, and none is the same"));
+  EXPECT_THAT(nothing.message(), Message(32));
   options.candidates = {"sharp"};
   EXPECT_TRUE(RenderReport(options).ok()) << "the newest job with a question in common";
   options.candidates = {"2/soft"};

@@ -5,11 +5,11 @@
 
 #include "base/json.h"
 #include "client/report/report_fixture.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
 
-using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -17,24 +17,14 @@ TEST_F(ReportTest, SaysWhoWinsWhereAndHowSure) {
   MakePlain();
   const std::string page = Render();
   // At 8K the baseline misses 8 in 10 and sharp answers every second of those.
-  EXPECT_THAT(
-      page,
-      HasSubstr(
-          "sharp is better than baseline at 4K and 8K, averaged over 2 tasks (+39.6 points at 8K, 95 % interval "));
-  EXPECT_THAT(page, HasSubstr("adjusted for 8 tests)."));
-  EXPECT_THAT(page, HasSubstr("Undecided at 1K (0.0,"));
-  EXPECT_THAT(page,
-              HasSubstr("Undecided whether soft differs from baseline at 1K, 2K, 4K and 8K, averaged over 2 tasks: the "
-                        "largest difference is "));
-  EXPECT_THAT(page, HasSubstr("trained with focal attention (constant, temperature 0.4)"));
-  EXPECT_THAT(
-      page,
-      HasSubstr("run with t = 0.7, trained with focal attention (learned, tau_max 8, tau_mean causal, tau_min 3.5)"));
+  EXPECT_THAT(page, MessageIn("sharp", "better", "baseline", "4K and 8K", "2 tasks", "+39.6", "8 tests"));
+  EXPECT_THAT(page, MessageIn("Undecided", "1K (0.0,"));
+  EXPECT_THAT(page, MessageIn("Undecided", "soft", "baseline", "1K, 2K, 4K and 8K", "2 tasks"));
+  EXPECT_THAT(page, MessageIn("constant", 0.4));
+  EXPECT_THAT(page, MessageIn("t = 0.7", "learned", "tau_max 8", "causal", "tau_min 3.5"));
   EXPECT_THAT(page, HasSubstr("<li><b>extrapolated</b>"));
   EXPECT_THAT(page, Not(HasSubstr("<li><b>incomplete</b>")));
-  EXPECT_THAT(page,
-              HasSubstr("p adjusted (Holm): over the 8 means over tasks, over the 16 cells of primary metrics, of all "
-                        "candidates and lengths of the job, shown or not."));
+  EXPECT_THAT(page, MessageIn("Holm", 8, 16));
   EXPECT_THAT(page, Not(HasSubstr("No difference")));
   EXPECT_THAT(page, HasSubstr("<td class=\"n\">better<small>"));
   EXPECT_THAT(page, HasSubstr(Hash('s')));  // weights
@@ -75,11 +65,9 @@ TEST_F(ReportTest, FailuresAndMissingAnswersAreSaid) {
   made.answered_of_last_length = 12;
   Make(made);
   const std::string page = Render();
-  EXPECT_THAT(page, HasSubstr("<b>incomplete</b> 358 of 384 answers are there."));
-  EXPECT_THAT(page, HasSubstr("<b>failed</b> 2 of 384 samples failed and count as the worst value"));
-  EXPECT_THAT(
-      page,
-      HasSubstr("<b>failed</b> RESOURCE_EXHAUSTED: 2 failures, the latest: 8192 tokens need 12 pages, 3 are free"));
+  EXPECT_THAT(page, MessageIn("incomplete", "358 of 384"));
+  EXPECT_THAT(page, MessageIn("failed", "2 of 384"));
+  EXPECT_THAT(page, MessageIn("failed", "RESOURCE_EXHAUSTED", 2, "8192 tokens need 12 pages, 3 are free"));
   EXPECT_THAT(page, HasSubstr("RESOURCE_EXHAUSTED: 8192 tokens need 12 pages, 3 are free"));
   EXPECT_THAT(page, HasSubstr("<small class=\"flag\">incomplete</small>"));
   EXPECT_THAT(page, HasSubstr("<option value=\"failed\">failed</option>"));
@@ -130,7 +118,7 @@ TEST_F(ReportTest, OneContextHasNoInterval) {
   made.question_count = made.answered_of_last_length = 4;
   Make(made);
   const std::string page = Render();
-  EXPECT_THAT(page, HasSubstr("sharp at 8K: +50.0, no interval"));
+  EXPECT_THAT(page, MessageIn("sharp", "8K", "+50.0", "no interval"));
   EXPECT_THAT(page, Not(HasSubstr("\u2014 to \u2014")));
   EXPECT_THAT(page, Not(HasSubstr("\u2212100.0 to +100.0")));
   EXPECT_THAT(Render(ReportFormat::kMarkdown),
@@ -153,7 +141,7 @@ TEST_F(ReportTest, ManyCandidatesAreFolded) {
   EXPECT_THAT(few, HasSubstr("<tr class=\"group\"><th colspan=\"11\">sharp against baseline"));
   EXPECT_THAT(few, Not(HasSubstr("<details><summary>sharp against")));
   EXPECT_THAT(few, Not(HasSubstr("<details><summary>Change of each task")));
-  EXPECT_THAT(few, HasSubstr("<details><summary>Slope per doubling of the length</summary>"));
+  EXPECT_THAT(few, HasSubstr("<details><summary>Slope "));
 }
 
 // What is on the page is there for programs too.
@@ -195,7 +183,7 @@ TEST_F(ReportTest, NoVerdictWhereTasksAreUnfinished) {
   made.question_count = 16;
   made.answered_of_last_length = 12;
   Make(made);
-  EXPECT_THAT(Render(), HasSubstr("No verdict at 8K (0 of 2 tasks so far)."));
+  EXPECT_THAT(Render(), MessageIn("8K", "0 of 2 tasks"));
   const Json rows = ComparisonRows();
   int unfinished_count = 0;
   for (const Json& row : rows) {
@@ -213,7 +201,7 @@ TEST_F(ReportTest, EmptyAnswersAreCounted) {
   made.answer = " \n";
   Make(made);
   const std::string page = Render();
-  EXPECT_THAT(page, HasSubstr("<b>empty answers</b> Answers of nothing but white space: baseline "));
+  EXPECT_THAT(page, MessageIn("empty answers", "baseline"));
   const Json rows = ComparisonRows();
   ASSERT_EQ(rows[1]["context_length"], 2048);
   EXPECT_EQ(rows[1]["baseline_empty_count"], 3) << "each wrong answer: 0, 3 and 7";
@@ -238,7 +226,7 @@ TEST_F(ReportTest, OneTaskNeedsNoMeanOverTasks) {
   made.tasks = {"recall_kv"};
   Make(made);
   const std::string page = Render();
-  EXPECT_THAT(page, HasSubstr("sharp is better than baseline on recall_kv at "));
+  EXPECT_THAT(page, MessageIn("sharp", "better", "baseline", "recall_kv"));
   EXPECT_THAT(page, Not(HasSubstr("Over all tasks")));
 }
 
@@ -253,13 +241,13 @@ TEST_F(ReportTest, WritesWholeOrNotAtAll) {
   options.candidates = {"nobody"};
   const absl::Status unknown = WriteReport(options);
   EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(unknown.message()), HasSubstr("no variant \"nobody\", only baseline, sharp, soft"));
+  EXPECT_THAT(unknown.message(), Message("nobody", "baseline", "sharp", "soft"));
   EXPECT_EQ(ReadFile(options.output_path), before);
   options.candidates.clear();
   options.output_path = testing::TempDir() + "/no-such-directory/report.html";
   EXPECT_EQ(WriteReport(options).code(), absl::StatusCode::kNotFound);
   options.confidence = 1.5;
-  EXPECT_THAT(std::string(WriteReport(options).message()), HasSubstr("the confidence is 1.5"));
+  EXPECT_THAT(WriteReport(options).message(), Message(1.5));
 }
 
 TEST_F(ReportTest, EmptyAndMissingDatabasesAreErrors) {
@@ -280,8 +268,8 @@ TEST_F(ReportTest, AJobWithoutAnswersIsAPageThatSaysSo) {
   made.answered_of_last_length = 0;
   Make(made);
   const std::string page = Render();
-  EXPECT_THAT(page, HasSubstr("sharp cannot be compared with baseline yet"));
-  EXPECT_THAT(page, HasSubstr("No sample has been answered yet."));
+  EXPECT_THAT(page, MessageIn("sharp", "baseline"));
+  EXPECT_THAT(page, MessageIn("No sample"));
 }
 
 // Prompts of 7 and 8 tokens at 1K to 8K are one test, in words, tables, charts and rows.
@@ -291,14 +279,11 @@ TEST_F(ReportTest, ALengthThatNoPromptReachesIsNone) {
   made.variants = {"baseline", "sharp"};
   Make(made);
   const std::string page = Render(), markdown = Render(ReportFormat::kMarkdown);
-  EXPECT_THAT(markdown, HasSubstr("differs from baseline at 7 to 8 prompt tokens, averaged over 2 tasks"));
+  EXPECT_THAT(markdown, MessageIn("baseline", "7 to 8", "2 tasks"));
   EXPECT_THAT(markdown, Not(HasSubstr(" at 8K")));
   EXPECT_THAT(markdown, HasSubstr("| mean over 2 tasks | points | 7 to 8 prompt tokens |"));
   EXPECT_THAT(markdown, Not(HasSubstr("At the shortest"))) << "no effective length";
-  EXPECT_THAT(page,
-              HasSubstr("<b>prompt lengths</b> Not every prompt is as long as the length of the suite: rag_facts at "
-                        "1K has 7 to 8 prompt tokens, no prompt reaches that length (the same prompts at 2K, 4K and "
-                        "8K are not counted again) and "));
+  EXPECT_THAT(page, MessageIn("prompt lengths", "rag_facts", "7 to 8", "2K, 4K and 8K"));
   EXPECT_THAT(page, Not(HasSubstr("at 8K")));
   EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("Model & 7 to 8 prompt tokens"));
   const Json rows = ComparisonRows();
@@ -320,11 +305,8 @@ TEST_F(ReportTest, TheHeadlineSaysWhatADifferenceRestsOn) {
   Make(made);
   const std::string markdown = Render(ReportFormat::kMarkdown);
   const std::string headline = markdown.substr(0, markdown.find('\n'));
-  EXPECT_THAT(headline, HasSubstr("sharp is better than baseline at 4K and 8K"));
-  EXPECT_THAT(headline,
-              HasSubstr("; at 8K it rests on empty answers (38 of 96 of baseline): over the 58 questions without them "
-                        "on either side 0.0 points ("));
-  EXPECT_THAT(Render(), HasSubstr("Answers of nothing but white space: baseline 38 of 96 at 8K. "));
+  EXPECT_THAT(headline, Message("sharp", "better", "baseline", "4K and 8K", "38 of 96", 58, "0.0 points"));
+  EXPECT_THAT(Render(), MessageIn("white space", "baseline 38 of 96 at 8K"));
   for (const Json& row : ComparisonRows()) {
     if (row["kind"] != "suite_mean") continue;
     const bool is_last = row["context_length"] == 8192;
@@ -341,7 +323,7 @@ TEST_F(ReportTest, ADifferenceMayRestOnSeveralKinds) {
   made.variants = {"baseline", "sharp"};
   Make(made);
   const std::string markdown = Render(ReportFormat::kMarkdown);
-  EXPECT_THAT(markdown, HasSubstr("; at 8K it rests on empty answers, refusals or cut answers ("));
+  EXPECT_THAT(markdown, MessageIn("8K", "empty answers, refusals or cut answers"));
   for (const Json& row : ComparisonRows()) {
     if (row["kind"] != "suite_mean") continue;
     const bool is_last = row["context_length"] == 8192;
@@ -353,7 +335,7 @@ TEST_F(ReportTest, ADifferenceMayRestOnSeveralKinds) {
   }
   const std::string latex = Render(ReportFormat::kLatex);
   EXPECT_THAT(latex, HasSubstr("\\ddagger}$"));
-  EXPECT_THAT(latex, HasSubstr("without the questions with empty answers, refusals or cut answers on a side"));
+  EXPECT_THAT(latex, MessageIn("\\ddagger$", "empty answers, refusals or cut answers"));
 }
 
 // The change from 1K to 8K is made of empty answers too: sentence and notes say it.
@@ -365,8 +347,7 @@ TEST_F(ReportTest, AChangeMayRestOnEmptyAnswers) {
   const std::string markdown = Render(ReportFormat::kMarkdown);
   const size_t moves = markdown.find("The difference moves towards sharp");
   ASSERT_NE(moves, std::string::npos);
-  EXPECT_THAT(markdown.substr(moves, markdown.find("\n", moves) - moves),
-              HasSubstr("; it rests on empty answers (baseline 38 of 96 at 8K): "));
+  EXPECT_THAT(markdown.substr(moves, markdown.find("\n", moves) - moves), Message("sharp", "baseline 38 of 96 at 8K"));
   const size_t row = markdown.find("| mean over tasks | 1K");
   ASSERT_NE(row, std::string::npos);
   EXPECT_THAT(markdown.substr(row, markdown.find("\n", row) - row), HasSubstr("rests_on_empty"));
@@ -380,9 +361,9 @@ TEST_F(ReportTest, WithoutBoundsFailuresAreLeftOut) {
   made.variants = {"baseline", "sharp"};
   Make(made);
   const std::string markdown = Render(ReportFormat::kMarkdown);
-  EXPECT_THAT(Render(), AllOf(HasSubstr("samples failed and are left out: no metric has a worst value"),
-                              HasSubstr("A failed answer leaves its cell without a mean.")));
-  EXPECT_THAT(markdown.substr(0, markdown.find('\n')), HasSubstr("; 2 of 384 answers of sharp failed. No metric"));
+  EXPECT_THAT(Render(), MessageIn("failed", "2 of 384"));
+  EXPECT_THAT(Render(), MessageIn("A failed answer", "mean"));
+  EXPECT_THAT(markdown.substr(0, markdown.find('\n')), Message("sharp", "2 of 384"));
   EXPECT_THAT(markdown, Not(HasSubstr("Equivalent: within")));
 }
 
@@ -393,7 +374,7 @@ TEST_F(ReportTest, OneContextIsNotUnfinished) {
   made.variants = {"baseline", "sharp"};
   Make(made);
   const std::string latex = Render(ReportFormat::kLatex);
-  EXPECT_THAT(latex, HasSubstr("$\\diamond$ nothing can be inferred"));
+  EXPECT_THAT(latex, MessageIn("$\\diamond$"));
   EXPECT_THAT(latex, Not(HasSubstr("unfinished")));
 }
 
@@ -405,8 +386,7 @@ TEST_F(ReportTest, TheHeadlineNamesFailuresWhateverTheOutcome) {
   Make(made);
   const std::string markdown = Render(ReportFormat::kMarkdown);
   const std::string headline = markdown.substr(0, markdown.find('\n'));
-  EXPECT_THAT(headline, HasSubstr("Undecided whether sharp differs from baseline"));
-  EXPECT_THAT(headline, HasSubstr("; 2 of 16 answers of sharp failed at 8K"));
+  EXPECT_THAT(headline, Message("Undecided", "sharp", "baseline", "2 of 16", "8K"));
 }
 
 // A finished job of metrics without bounds is compared by its cells.
@@ -417,10 +397,8 @@ TEST_F(ReportTest, WithoutBoundsTheCellsAreTheVerdict) {
   Make(made);
   const std::string markdown = Render(ReportFormat::kMarkdown);
   EXPECT_THAT(markdown, Not(HasSubstr(" yet")));
-  EXPECT_THAT(markdown,
-              HasSubstr("sharp against baseline, of 8 comparisons of single tasks: 4 better, 4 no verdict. No "
-                        "metric has bounds, so there is no mean over tasks."));
-  EXPECT_THAT(markdown, HasSubstr("log_score of recall_kv at 4K: +"));
+  EXPECT_THAT(markdown, MessageIn("sharp", "baseline", 8, "4 better", "4 no verdict"));
+  EXPECT_THAT(markdown, MessageIn("log_score", "recall_kv", "at 4K", "+0.235"));
   EXPECT_THAT(markdown, HasSubstr("all differences are equal: nothing can be inferred"));
   EXPECT_THAT(markdown, Not(HasSubstr("however large")));
 }

@@ -414,14 +414,12 @@ TEST_F(DatasetsTest, ProblemsOfADatasetAreListed) {
   }
   const ImportResult result = ImportHelmet(Options({"none", "zero", "large", "digit", "slots", "rare"})).value();
   EXPECT_EQ(result.tasks.size(), 0u);
-  EXPECT_THAT(
-      result.problems,
-      testing::ElementsAre("none: sst2 at 8192: is not a dataset that can be imported",
-                           HasSubstr("zero: json_kv at 0: input_max_length is 0; it must be from 1 to "),
-                           HasSubstr("large: json_kv at 2000000: input_max_length is 2000000; it must be from 1 to "),
-                           HasSubstr("digit: 1_ruler_vt at 8192: a dataset's name must be a letter"),
-                           "slots: ruler_none at 8192: upstream has no RULER subtask for \"ruler_none\"",
-                           HasSubstr("rare: kilt_popqa_-9 at 8192: no rows remain after upstream's filters")));
+  EXPECT_THAT(result.problems,
+              testing::ElementsAre("none: sst2 at 8192: is not a dataset that can be imported",
+                                   Message("zero", "json_kv", 0, 1), Message("large", "json_kv", 2000000),
+                                   Message("digit", "1_ruler_vt", 8192),
+                                   "slots: ruler_none at 8192: upstream has no RULER subtask for \"ruler_none\"",
+                                   Message("rare", "kilt_popqa_-9", 8192)));
 }
 
 TEST_F(DatasetsTest, RunsOfOtherSettingsAreOtherTasks) {
