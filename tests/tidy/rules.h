@@ -33,6 +33,8 @@ std::vector<Complaint> CheckBannedCalls(const SourceFile& file);
 std::vector<Complaint> CheckSql(const SourceFile& file);
 std::vector<Complaint> CheckLineLength(const SourceFile& file);
 std::vector<Complaint> CheckWording(const SourceFile& file);  // of C++ comments
+// Tests that pin five words of a sentence, instead of its values (tests/support/messages.h).
+std::vector<Complaint> CheckPinnedProse(const SourceFile& file);
 
 // All of the above.
 std::vector<Complaint> CheckFile(const SourceFile& file);

@@ -1,4 +1,5 @@
 // Rules over the lines of one file.
+#include <algorithm>
 #include <regex>
 
 #include "tests/tidy/source_text.h"
@@ -142,6 +143,38 @@ Complaints CheckWording(const SourceFile& file) {
     const std::string text = line.substr(comment);
     if (std::regex_search(text, match, wording))
       complaints.push_back({file.path, number, "\"" + match.str() + "\" in a comment; use a standard technical term"});
+  }
+  return complaints;
+}
+
+namespace {
+
+// The text of the C++ string literals from `at` on, which stand one after another: escaped characters are line ends.
+std::string AdjacentLiterals(const std::string& text, size_t at) {
+  std::string joined;
+  while ((at = text.find_first_not_of(" \n", at)) != std::string::npos && text[at] == '"') {
+    for (++at; at < text.size() && text[at] != '"'; ++at) {
+      const bool is_escape = text[at] == '\\';
+      joined += is_escape ? '\n' : text[at];
+      at += is_escape ? 1 : 0;
+    }
+    ++at;
+  }
+  return joined;
+}
+
+}  // namespace
+
+Complaints CheckPinnedProse(const SourceFile& file) {
+  static const std::regex matcher(R"(\bHasSubstr\(\s*(absl::StrCat\(\s*)?(?="))", std::regex::optimize);
+  static const std::regex prose(R"((^|[^\w'-])[a-z]+( [a-z]+){4}(?!\w))", std::regex::optimize);
+  Complaints complaints;
+  if (!EndsWith(file.path, "_test.cc") || StartsWith(file.path, "tests/tidy/")) return complaints;
+  for (std::sregex_iterator match(file.text.begin(), file.text.end(), matcher), end; match != end; ++match) {
+    const auto at = file.text.begin() + match->position();
+    if (!std::regex_search(AdjacentLiterals(file.text, match->position() + match->length()), prose)) continue;
+    complaints.push_back({file.path, 1 + static_cast<int>(std::count(file.text.begin(), at, '\n')),
+                          "a sentence in a HasSubstr; use Message (tests/support/messages.h)"});
   }
   return complaints;
 }

@@ -54,6 +54,10 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"string_view", "db/x.cc", "void F(std::string_view x);\n", "absl::string_view"},
         Broken{"bare_mutex", "db/x.h", "// A thing.\n\n#pragma once\n  mutable std::mutex mutex_;\n", "base/mutex.h"},
         Broken{"bare_lock", "server/x_test.cc", "std::unique_lock<std::mutex> lock(mutex);\n", "base/mutex.h"},
+        Broken{"prose", "db/x_test.cc",
+               "EXPECT_THAT(x, HasSubstr(\"p < 0.05: no answer \"\n  \"is equal to another\"));\n", "use Message"},
+        Broken{"joined_prose", "db/x_test.cc", "AllOf(HasSubstr(absl::StrCat(\"it must be from zero \", y)))\n",
+               "use Message"},
         Broken{"select_star", "db/x.cc", "auto q = \"SELECT * FROM jobs\";\n", "names its columns"},
         Broken{"insert", "db/migrations/1.sql", "INSERT INTO jobs VALUES (1);\n", "names its columns"},
         Broken{"strict", "db/migrations/1.sql", "CREATE TABLE t (a INTEGER NOT NULL);\n", "STRICT"},
@@ -129,6 +133,10 @@ TEST(TidyTest, AllowedTextsPass) {
   EXPECT_TRUE(CheckFile({"base/mutex.h", "// A mutex.\n\n#pragma once\nstd::mutex m;\n"}).empty());
   EXPECT_TRUE(CheckFile({"db/sqlite/database.cc", "#include <sqlite3.h>\n"}).empty());
   EXPECT_TRUE(CheckFile({"base/x.cc", "// TODO(#12): say it to the issue\n"}).empty());
+  EXPECT_TRUE(CheckFile({"db/x_test.cc", "HasSubstr(\"| two of five, words | in a row |\")\n"}).empty());
+  EXPECT_TRUE(CheckFile({"db/x_test.cc", "HasSubstr(\"at most four words\"), \"of a longer sentence\")\n"}).empty());
+  EXPECT_TRUE(CheckFile({"db/x_test.cc", "EXPECT_EQ(x, \"the whole of a short text\");\n"}).empty());
+  EXPECT_TRUE(CheckFile({"db/x.cc", "HasSubstr(\"a matcher of an option\")\n"}).empty());
   EXPECT_TRUE(CheckFile({"db/migrations/1.sql", "CREATE TABLE t (\n  a INTEGER NOT NULL\n) STRICT;\n"}).empty());
 }
 
