@@ -361,7 +361,7 @@ TEST_F(ReportTest, WithoutBoundsFailuresAreLeftOut) {
   made.variants = {"baseline", "sharp"};
   Make(made);
   const std::string markdown = Render(ReportFormat::kMarkdown);
-  EXPECT_THAT(Render(), MessageIn("2 of 384", "no metric"));
+  EXPECT_THAT(Render(), MessageIn("2 of 768", "no metric"));
   EXPECT_THAT(Render(), MessageIn("A failed answer", "mean"));
   EXPECT_THAT(markdown.substr(0, markdown.find('\n')), Message("sharp", "2 of 384"));
   EXPECT_THAT(markdown, Not(HasSubstr("Equivalent: within")));

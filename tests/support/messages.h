@@ -45,7 +45,8 @@ class MessageMatcher {
   // kBlock: one block of the text is the message.
   enum class Extent { kWhole, kBlock };
 
-  MessageMatcher(Extent extent, std::vector<std::string> values) : extent_(extent), values_(std::move(values)) {}
+  explicit MessageMatcher(std::vector<std::string> values, Extent extent = Extent::kWhole)
+      : extent_(extent), values_(std::move(values)) {}
 
   // The same, with these parts of the text replaced before it is compared.
   template <typename... Parts>
@@ -72,13 +73,13 @@ class MessageMatcher {
 
 template <typename... Values>
 MessageMatcher Message(const Values&... values) {
-  return MessageMatcher(MessageMatcher::Extent::kWhole, {absl::StrCat(values)...});
+  return MessageMatcher(std::vector<std::string>{absl::StrCat(values)...});
 }
 
 // At least one value: it finds the block.
 template <typename Value, typename... Values>
 MessageMatcher MessageIn(const Value& value, const Values&... values) {
-  return MessageMatcher(MessageMatcher::Extent::kBlock, {absl::StrCat(value), absl::StrCat(values)...});
+  return MessageMatcher({absl::StrCat(value), absl::StrCat(values)...}, MessageMatcher::Extent::kBlock);
 }
 
 }  // namespace varifocal
