@@ -263,7 +263,7 @@ class Compare : public Command {
       if (row->outcome == stats::Outcome::kWorse) worse.push_back(name);
     }
     if (!worse.empty()) {
-      console.err << "Gate: worse in " << absl::StrJoin(worse, ", ") << ".\n";
+      console.err << report::Sentence("gate_worse", {{"list", absl::StrJoin(worse, ", ")}}) << "\n";
       return ExitCode::kFailed;
     }
     for (const auto& [row, name] : rows) {

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "client/console.h"
 #include "client/jobs.h"
@@ -16,6 +18,7 @@
 #include "client/report/data/length_label.h"
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
+#include "client/report/page/template.h"
 #include "client/rows.h"
 
 namespace varifocal::client {
@@ -57,9 +60,10 @@ void PrintForPeople(const std::vector<ShownRow>& shown, const std::vector<stats:
                     const std::vector<std::pair<const report::Axis*, report::EqualLossRow>>& ratios,
                     const ArmsRequest& request, int64_t job_id, const stats::TestedLengths& tested,
                     const std::vector<std::string>& notes, Console& console) {
-  console.out << Styled(console, Style::kBold, absl::StrCat(request.candidate, " against ", request.baseline))
-              << " (jobs/" << job_id
-              << "); differences are candidate minus baseline, intervals 95 % over training seeds and contexts\n\n";
+  const std::string title =
+      report::Sentence("arms_title", {{"candidate", request.candidate}, {"baseline", request.baseline}});
+  console.out << report::Sentence("arms_heading", {{"title", Styled(console, Style::kBold, title)}, {"job", job_id}})
+              << "\n\n";
   std::vector<std::vector<std::string>> cells;
   int64_t suite = 0, primary = 0;
   bool is_fragile = false;
@@ -83,9 +87,7 @@ void PrintForPeople(const std::vector<ShownRow>& shown, const std::vector<stats:
   }
   console.out << AlignedTable(console, titles, right, cells);
   if (!ratios.empty()) {
-    console.out
-        << "\nEqual-loss ratios: how many times the candidate's tokens or parameters the baseline needs for the "
-           "same value, intervals over paired seeds\n\n";
+    console.out << "\n" << report::Sentence("arms_ratios") << "\n\n";
     std::vector<std::vector<std::string>> lines;
     for (const auto& [axis, row] : ratios) {
       lines.push_back({axis->name, report::QuantityLabel(row.x), row.candidate, report::MeasureLabel(row.measure),
@@ -98,16 +100,15 @@ void PrintForPeople(const std::vector<ShownRow>& shown, const std::vector<stats:
   }
   console.out << "\n";
   std::vector<std::string> families;
-  if (suite > 0) families.push_back(absl::StrCat(suite, suite == 1 ? " mean over tasks" : " means over tasks"));
-  if (primary > 0) families.push_back(absl::StrCat(primary, primary == 1 ? " cell" : " cells", " of primary metrics"));
-  if (!families.empty()) {
-    console.out << "p adjusted (Holm) counts all arms, points and lengths of the job, shown or not: "
-                << absl::StrJoin(families, ", ") << ".\n";
-  }
-  console.out
-      << "Check: sign flips of paired seeds, or exchanges of unpaired ones; with fewer than six pairs it cannot "
-         "reach 0.05.\n";
-  if (is_fragile) console.out << "Fragile: the check does not agree at 0.05 with the interval and p, which are by t.\n";
+  const auto add_family = [&](absl::string_view name, int64_t count) {
+    if (count > 0) families.push_back(report::Sentence(name, {{"count", count}, {"is_one", count == 1}}));
+  };
+  add_family("arms_means", suite);
+  add_family("arms_cells", primary);
+  if (!families.empty())
+    console.out << report::Sentence("arms_adjusted", {{"families", absl::StrJoin(families, ", ")}}) << "\n";
+  console.out << report::Sentence("arms_check") << "\n";
+  if (is_fragile) console.out << report::Sentence("arms_fragile") << "\n";
   for (const std::string& note : notes) console.out << note << "\n";
 }
 
@@ -133,7 +134,7 @@ absl::StatusOr<ExitCode> Gate(const std::vector<ShownRow>& shown, const ArmsRequ
         "--gate has no rows to check: no mean over tasks has several training runs of both arms");
   }
   if (worse.empty()) return ExitCode::kDone;
-  console.err << "Gate: worse in " << absl::StrJoin(worse, ", ") << ".\n";
+  console.err << report::Sentence("gate_worse", {{"list", absl::StrJoin(worse, ", ")}}) << "\n";
   return ExitCode::kFailed;
 }
 
@@ -177,7 +178,8 @@ absl::StatusOr<ExitCode> CompareArms(db::Reader& reader, const ArmsRequest& requ
   if (is_text) {
     std::vector<std::string> notes = report::ArmNotes(comparisons);
     notes.insert(notes.end(), table.arms().notes.begin(), table.arms().notes.end());
-    for (std::string& note : report::LengthNotes(table.tested())) notes.push_back(absl::StrCat("Prompts: ", note, "."));
+    for (const std::string& note : report::LengthNotes(table.tested()))
+      notes.push_back(report::Sentence("prompts", note));
     PrintForPeople(shown, comparisons, ratios, request, job_id, table.tested(), notes, console);
   } else {
     std::vector<Column> columns;

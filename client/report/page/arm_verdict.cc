@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/json.h"
 #include "client/report/data/answer_table.h"
 #include "client/report/data/arm_labels.h"
 #include "client/report/data/axis.h"
@@ -13,6 +14,7 @@
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/inference_cells.h"
+#include "client/report/page/template.h"
 #include "db/answer_kinds.h"
 
 namespace varifocal::report {
@@ -43,7 +45,7 @@ std::string Tone(const std::map<stats::Outcome, int>& counts, size_t total) {
   return static_cast<size_t>(count(stats::Outcome::kEquivalent)) == total ? "equivalent" : "undecided";
 }
 
-// "3 failed, 5 empty of 96": over the runs of an arm; "" where there are none.
+// "plain 3 failed, 5 empty of 96": over the runs of an arm; "" where there are none.
 std::string AnswersNote(const stats::Arm& arm, const std::string& task, int64_t length, const AnswerTable& answers) {
   db::AnswerCounts sum;
   for (const stats::ArmRun& run : arm.runs) {
@@ -52,8 +54,11 @@ std::string AnswersNote(const stats::Arm& arm, const std::string& task, int64_t 
     sum.failed_count += counts.failed_count;
     for (const db::AnswerKind& kind : db::kAnswerKinds) sum.*kind.count += counts.*kind.count;
   }
-  const std::string note = CountsNote(sum);
-  return note.empty() ? "" : absl::StrCat(note, " of ", CountLabel(sum.answered_count + sum.failed_count));
+  const std::string counts = CountsNote(sum);
+  if (counts.empty()) return "";
+  return Sentence(
+      "arm_answers",
+      {{"arm", arm.name}, {"counts", counts}, {"total", CountLabel(sum.answered_count + sum.failed_count)}});
 }
 
 }  // namespace
@@ -78,38 +83,35 @@ std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms) {
         outcomes.push_back(absl::StrCat(counts[outcome], " ", stats::OutcomeName(outcome)));
     }
     verdict.tone = outcomes.empty() ? "unknown" : Tone(counts, rows.size());
-    verdict.headline = absl::StrCat(
-        candidate, " against ", arms.baseline, " over training seeds, ",
-        rows.empty() ? "no score" : absl::StrCat(rows.size(), rows.size() == 1 ? " comparison" : " comparisons"), ": ",
-        outcomes.empty() ? (is_open ? "no verdict yet" : "no verdict") : absl::StrJoin(outcomes, ", "), ".");
+    verdict.headline = Sentence("arms_headline", {{"candidate", candidate},
+                                                  {"baseline", arms.baseline},
+                                                  {"count", rows.empty() ? Json() : Json(rows.size())},
+                                                  {"is_one", rows.size() == 1},
+                                                  {"outcomes", absl::StrJoin(outcomes, ", ")},
+                                                  {"yet", is_open ? " yet" : ""}});
     for (const auto& [comparison, row] : rows) {
       const bool is_share = row->measure.IsSuite();
       const double scale = is_share ? 100 : 1;
       const int decimals = is_share ? 1 : 3;
-      const std::string point = PointLabel(*comparison, own);
-      std::string sentence = absl::StrCat(point.empty() ? "" : absl::StrCat(point, ", "),
-                                          is_share ? "" : absl::StrCat(MeasureLabel(row->measure), ", "), "at ",
-                                          LengthLabel(arms.table.tested(), row->measure.task, row->context_length),
-                                          ": ", Signed(row->difference * scale, decimals));
-      if (row->can_infer) {
-        absl::StrAppend(&sentence, is_share ? " points" : "", " (",
-                        IntervalAndP(*row, scale, decimals, arms.confidence), row->is_fragile ? ", fragile, " : ", ",
-                        SeedsLabel(*comparison), "), ", OutcomeLabel(*row));
-        if (row->outcome == stats::Outcome::kUndecided && !row->is_unfinished) {
-          absl::StrAppend(
-              &sentence, "; detectable: ",
-              row->detectable_difference.has_value()
-                  ? absl::StrCat(Unsigned(*row->detectable_difference * scale, decimals), is_share ? " points" : "")
-                  : "no difference");
-        }
-      }
       std::vector<std::string> answers;
       for (const stats::Arm* arm : {&comparison->baseline, &comparison->candidate}) {
-        const std::string counts = AnswersNote(*arm, row->measure.task, row->context_length, arms.answers);
-        if (!counts.empty()) answers.push_back(absl::StrCat(arm->name, " ", counts));
+        std::string note = AnswersNote(*arm, row->measure.task, row->context_length, arms.answers);
+        if (!note.empty()) answers.push_back(std::move(note));
       }
-      if (!answers.empty()) absl::StrAppend(&sentence, "; of the answers ", JoinWithAnd(answers));
-      verdict.details.push_back(sentence + ".");
+      const bool has_detectable = row->detectable_difference.has_value();
+      verdict.details.push_back(Sentence(
+          "arms_row", {{"point", PointLabel(*comparison, own)},
+                       {"measure", is_share ? "" : MeasureLabel(row->measure)},
+                       {"length", LengthLabel(arms.table.tested(), row->measure.task, row->context_length)},
+                       {"difference", Signed(row->difference * scale, decimals)},
+                       {"unit", is_share ? " points" : ""},
+                       {"evidence", row->can_infer ? IntervalAndP(*row, scale, decimals, arms.confidence) : ""},
+                       {"is_fragile", row->is_fragile},
+                       {"seeds", SeedsLabel(*comparison)},
+                       {"outcome", OutcomeLabel(*row)},
+                       {"is_undecided", row->outcome == stats::Outcome::kUndecided && !row->is_unfinished},
+                       {"detectable", has_detectable ? Unsigned(*row->detectable_difference * scale, decimals) : ""},
+                       {"answers", JoinWithAnd(answers)}}));
     }
     verdicts.push_back(std::move(verdict));
   }
