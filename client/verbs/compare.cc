@@ -434,7 +434,9 @@ class Compare : public Command {
     }
     if (!report.suite.empty()) notes["means"] = counted(report.suite.front().test_count, " mean", " means");
     if (report.is_incomplete) {
-      notes["incomplete"] = report::FailuresCountAs(has_worst_value, has_none);
+      notes["incomplete"] = true;
+      notes["has_worst_value"] = has_worst_value;
+      notes["lacks_worst_value"] = has_none;
       notes["remedy"] = Resume(sides);
     }
     for (const stats::Label& label : stats::LabelTable()) {

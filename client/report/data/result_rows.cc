@@ -371,18 +371,6 @@ std::string OutcomeLabel(const stats::Inference& row) {
   return absl::StrCat(stats::OutcomeName(row.outcome), row.IsWithinMargin() ? ", by less than the margin" : "");
 }
 
-std::string FailuresCountAs(bool has_worst_value, bool has_none) {
-  if (!has_none) return "count as the worst value";
-  return has_worst_value ? "count as the worst value, or are left out where the metric has none"
-                         : "are left out: no metric has a worst value";
-}
-
-std::string FailureInScore(bool has_worst_value, bool has_none) {
-  if (!has_none) return "counts as the worst value";
-  return has_worst_value ? "counts as the worst value, or leaves its cell without a mean where the metric has none"
-                         : "leaves its cell without a mean";
-}
-
 std::string OutcomeCounts(const std::vector<std::string>& labels) {
   std::vector<std::string> counts;
   for (const char* outcome : {"better", "worse", "equivalent", "undecided", "failures decide", "no verdict"}) {

@@ -42,10 +42,6 @@ std::string DesignNote(const stats::SuiteComparison& row);
 // "better", "worse, by less than the margin", "equivalent", "undecided", "failures decide" or, without a verdict, "no
 // verdict".
 std::string OutcomeLabel(const stats::Inference& row);
-// What failed samples do: by whether metrics have a worst value, or none.
-std::string FailuresCountAs(bool has_worst_value, bool has_none);
-// Likewise one of them in a score.
-std::string FailureInScore(bool has_worst_value, bool has_none);
 // "2 better, 1 no verdict" of such labels; empty for none.
 std::string OutcomeCounts(const std::vector<std::string>& labels);
 

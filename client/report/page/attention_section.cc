@@ -41,18 +41,21 @@ std::vector<std::string> Sentences(const ReportData& data) {
       }
     }
     if (!incomplete.empty())
-      sentences.push_back(absl::StrCat(variant.name, ": answers are missing at ", JoinWithAnd(incomplete),
-                                       incomplete.size() > 1 ? ", which are" : ", which is",
-                                       " not compared with other lengths."));
+      sentences.push_back(Sentence(
+          "attention_incomplete",
+          {{"variant", variant.name}, {"lengths", JoinWithAnd(incomplete)}, {"is_one", incomplete.size() == 1}}));
     if (lengths.size() < 2) continue;
     const auto first = data.attention.Of(variant.name, lengths.front()),
                last = data.attention.Of(variant.name, lengths.back());
     if (!first->evidence.has_value() || !last->evidence.has_value() || *first->evidence <= 0) continue;
-    sentences.push_back(absl::StrCat(
-        variant.name, ": over all heads ", MassPercent(first->evidence), " % of the weight is on the evidence at ",
-        data.Length("", lengths.front()), " and ", MassPercent(last->evidence), " % at ",
-        data.Length("", lengths.back()), " (ratio ", Unsigned(*last->evidence / *first->evidence, 2),
-        "); effective keys: ", Keys(first->effective_keys), " and ", Keys(last->effective_keys), "."));
+    sentences.push_back(Sentence("attention_change", {{"variant", variant.name},
+                                                      {"first_mass", MassPercent(first->evidence)},
+                                                      {"last_mass", MassPercent(last->evidence)},
+                                                      {"first_length", data.Length("", lengths.front())},
+                                                      {"last_length", data.Length("", lengths.back())},
+                                                      {"ratio", Unsigned(*last->evidence / *first->evidence, 2)},
+                                                      {"first_keys", Keys(first->effective_keys)},
+                                                      {"last_keys", Keys(last->effective_keys)}}));
   }
   return sentences;
 }
@@ -133,10 +136,9 @@ std::string InspectedRowsText(const ReportData& data) {
   std::set<std::string> texts;
   for (const db::VariantRecord& variant : data.variants) {
     const std::string rows = data.attention.InspectedRows(variant.name);
-    if (rows == "last") texts.insert("the last row of each prompt, which gives the first token of the answer,");
-    if (rows == "question") texts.insert("the rows of each question, as a mean,");
-    if (!rows.empty() && rows != "last" && rows != "question")
-      texts.insert(absl::StrCat("the last ", rows, " rows of each prompt, as a mean,"));
+    if (rows.empty()) continue;
+    texts.insert(
+        Sentence("attention_rows", {{"is_last", rows == "last"}, {"is_question", rows == "question"}, {"rows", rows}}));
   }
   return absl::StrJoin(texts, " or ");
 }

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/report/data/length_label.h"
-#include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/template.h"
 #include "db/answer_kinds.h"
@@ -62,12 +61,12 @@ Texts Failed(const ReportData& data) {
   Texts sentences;
   for (const db::JobRow* job : JobsOf(data)) {
     if (job->failed_count == 0) continue;
-    sentences.push_back(
-        Sentence("samples_failed", {{"job", OfJob(data, *job)},
-                                    {"failed", CountLabel(job->failed_count)},
-                                    {"planned", CountLabel(job->planned_count)},
-                                    {"count_as", FailuresCountAs(data.HasWorstValue(), data.LacksWorstValue())},
-                                    {"can_resume", !is_imported(*job)}}));
+    sentences.push_back(Sentence("samples_failed", {{"job", OfJob(data, *job)},
+                                                    {"failed", CountLabel(job->failed_count)},
+                                                    {"planned", CountLabel(job->planned_count)},
+                                                    {"has_worst_value", data.HasWorstValue()},
+                                                    {"lacks_worst_value", data.LacksWorstValue()},
+                                                    {"can_resume", !is_imported(*job)}}));
   }
   for (const db::FailureGroup& group : data.failures) {
     sentences.push_back(Sentence("failures_by_code", {{"code", group.error_code},

@@ -449,10 +449,11 @@ std::string ComparisonTableLatex(const ReportData& data) {
                     CountLabel(row.question_count), " & & & ", inferred(MakeInferenceCells(row, scale, decimals)));
   });
   if (!contrasts.empty()) absl::StrAppend(&out, "\\midrule\n", contrasts);
-  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Candidate minus ", EscapeLatex(data.baseline),
-                      ", with ", EscapeLatex(ConfidenceLabel(data.confidence)),
-                      " intervals over clusters of questions that share a context. ", EscapeLatex(TestingNote(data)),
-                      EscapeLatex(SourceNote(data)), EscapeLatex(LengthNote(data.tested)), "}\n\\end{table}\n");
+  const std::string caption = Sentence(
+      "comparisons_table_caption",
+      {{"baseline", data.baseline}, {"confidence", ConfidenceLabel(data.confidence)}, {"note", TestingNote(data)}});
+  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{",
+                      EscapeLatex(caption + SourceNote(data) + LengthNote(data.tested)), "}\n\\end{table}\n");
 }
 
 }  // namespace varifocal::report

@@ -8,6 +8,7 @@
 #include "client/report/data/length_label.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/inference_cells.h"
+#include "client/report/page/template.h"
 
 namespace varifocal::report {
 namespace {
@@ -18,18 +19,12 @@ std::string End(const stats::EffectiveLength& row, const stats::TestedLengths& t
   return absl::StrCat(*length == row.tested.back() ? "at least " : "", LongestLabel(tested, row.task, *length));
 }
 
-std::string ThresholdText(const ReportData& data) {
-  const stats::EffectiveLengthOptions& options = data.effective_length_options;
-  return options.score.has_value()
-             ? absl::StrCat("a score of ", Unsigned(*options.score * 100, 1), " %")
-             : absl::StrCat(Unsigned(options.share * 100, 1), " % of the variant's score at the shortest length");
-}
-
 std::string Note(const ReportData& data) {
-  return absl::StrCat("The largest length tested up to which the score reaches ", ThresholdText(data), ", with its ",
-                      ConfidenceLabel(data.confidence),
-                      " interval over contexts. Only lengths that were tested can be named: the true length is at or "
-                      "above the one shown and below the next.");
+  const stats::EffectiveLengthOptions& options = data.effective_length_options;
+  return Sentence("effective_length_note",
+                  {{"score", options.score.has_value() ? Unsigned(*options.score * 100, 1) : ""},
+                   {"share", Unsigned(options.share * 100, 1)},
+                   {"confidence", ConfidenceLabel(data.confidence)}});
 }
 
 struct Line {
@@ -81,7 +76,7 @@ std::string EffectiveLengthRange(const stats::EffectiveLength& row, const stats:
     case stats::EffectiveLengthProblem::kUnfinished:
       return "";
     case stats::EffectiveLengthProblem::kNoScore:
-      return "the worst score at the shortest length";
+      return Sentence("effective_length_no_score");
     case stats::EffectiveLengthProblem::kNoInference:
       return "1 context: nothing can be inferred";
     case stats::EffectiveLengthProblem::kNone:
@@ -104,8 +99,8 @@ std::string EffectiveLengthHtml(const ReportData& data) {
   }
   if (out.empty()) return "";
   if (unfinished_count > 0) {
-    absl::StrAppend(&out, "<p class=\"note\">", unfinished_count, " of ", lines.size(),
-                    " lengths are unfinished: samples have no answer yet.</p>\n");
+    const std::string open = Sentence("effective_length_open", {{"count", unfinished_count}, {"total", lines.size()}});
+    absl::StrAppend(&out, "<p class=\"note\">", EscapeHtml(open), "</p>\n");
   }
   return absl::StrCat(out, "<p class=\"note\">", EscapeHtml(Note(data)), "</p>\n");
 }

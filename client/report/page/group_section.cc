@@ -7,12 +7,6 @@
 
 namespace varifocal::report {
 
-const char kGroupTableNote[] =
-    "Pairs visible: of all pairs of prompt tokens, a token and itself included, those that see each other, the mean "
-    "over layers and answers. Largest group: the largest share of prompt tokens that hold one group, of any layer; "
-    "equal groups "
-    "would have k of K. Trained at: the length at which the groups were trained.";
-
 std::string GroupTableHtml(const GroupTable& table, const std::vector<std::string>& variants) {
   Json rows = Json::array();
   std::string before;
@@ -25,7 +19,7 @@ std::string GroupTableHtml(const GroupTable& table, const std::vector<std::strin
     rows.push_back(std::move(cells));
   }
   if (rows.empty()) return "";
-  return FillTemplate("group_table.html", {{"rows", std::move(rows)}, {"note", kGroupTableNote}});
+  return FillTemplate("group_table.html", {{"rows", std::move(rows)}, {"note", Sentence("group_note")}});
 }
 
 std::string GroupTableMarkdown(const GroupTable& table, const std::vector<std::string>& variants) {
@@ -38,7 +32,7 @@ std::string GroupTableMarkdown(const GroupTable& table, const std::vector<std::s
     for (const std::string& cell : row) absl::StrAppend(&out, " ", EscapeMarkdownCell(cell), " |");
     out += "\n";
   }
-  return absl::StrCat(out, "\n", kGroupTableNote, "\n");
+  return absl::StrCat(out, "\n", Sentence("group_note"), "\n");
 }
 
 std::string GroupTableLatex(const GroupTable& table, const std::vector<std::string>& variants) {
@@ -52,7 +46,7 @@ std::string GroupTableLatex(const GroupTable& table, const std::vector<std::stri
     };
     absl::StrAppend(&out, absl::StrJoin(row, " & ", add), " \\\\\n");
   }
-  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{", EscapeLatex(kGroupTableNote),
+  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{", EscapeLatex(Sentence("group_note")),
                       "}\n\\end{table}\n");
 }
 

@@ -13,7 +13,4 @@ std::string GroupTableHtml(const GroupTable& table, const std::vector<std::strin
 std::string GroupTableMarkdown(const GroupTable& table, const std::vector<std::string>& variants);
 std::string GroupTableLatex(const GroupTable& table, const std::vector<std::string>& variants);
 
-// What the columns mean, for below the table.
-extern const char kGroupTableNote[];
-
 }  // namespace varifocal::report

@@ -11,7 +11,6 @@
 #include "client/report/charts/sweep_figures.h"
 #include "client/report/data/axis.h"
 #include "client/report/data/group_table.h"
-#include "client/report/data/result_rows.h"
 #include "client/report/data/sweep.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/arm_tables.h"
@@ -161,11 +160,10 @@ std::string ReportPage(const ReportData& data) {
   // Of a sweep's variants the baseline alone would be left, which every drawing of the sweep has.
   const bool is_all_swept = !data.comparisons.empty() && data.swept.size() == data.comparisons.size();
   const std::string scores =
-      is_all_swept
-          ? ""
-          : ChartGrid(ScoreFigures(data), "score", data.baseline,
-                      EscapeHtml(Sentence("scores_caption",
-                                          {{"failed", FailureInScore(data.HasWorstValue(), data.LacksWorstValue())}})));
+      is_all_swept ? ""
+                   : ChartGrid(ScoreFigures(data), "score", data.baseline,
+                               EscapeHtml(Sentence("scores_caption", {{"has_worst_value", data.HasWorstValue()},
+                                                                      {"lacks_worst_value", data.LacksWorstValue()}})));
   const std::vector<Figure> difference_figures = DifferenceFigures(data);
   const std::string differences = ChartGrid(
       difference_figures, "difference", data.baseline,

@@ -11,6 +11,7 @@
 #include "client/report/data/answers_behind.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/text_format.h"
+#include "client/report/page/template.h"
 
 namespace varifocal::report {
 namespace {
@@ -29,20 +30,15 @@ std::string Math(double value, int decimals) {
 
 std::string Bounds(const std::string& low, const std::string& high) { return absl::StrCat("[", low, ", ", high, "]"); }
 
-// Meaning of the superscripts, in the order of the caption.
+// In the order of the caption.
 struct Superscript {
   const char* latex;
-  const char* meaning;
+  const char* sentence;  // the name of its meaning
 };
-constexpr Superscript kMarks[] = {{"\\uparrow", "better"},
-                                  {"\\downarrow", "worse"},
-                                  {"=", "equivalent"},
-                                  {"\\ast", "by less than the margin"},
-                                  {"\\dagger", "fragile (the sign-flip check disagrees)"},
-                                  {"\\circ", "unfinished, no verdict"},
-                                  {"\\times", "undecided: failed answers decide"},
-                                  {"\\diamond", "nothing can be inferred"},
-                                  {"\\ddagger", "rests on answers of a kind"}};
+constexpr Superscript kMarks[] = {
+    {"\\uparrow", "mark_better"},        {"\\downarrow", "mark_worse"},      {"=", "mark_equivalent"},
+    {"\\ast", "mark_within_margin"},     {"\\dagger", "mark_fragile"},       {"\\circ", "mark_unfinished"},
+    {"\\times", "mark_failures_decide"}, {"\\diamond", "mark_no_inference"}, {"\\ddagger", "mark_rests"}};
 
 // Of a table.
 struct MarksUsed {
@@ -163,10 +159,9 @@ std::string PaperTableLatex(const ReportData& data) {
   const std::string confidence = absl::StrCat(std::lround(data.confidence * 100), "\\,\\%");
   std::string caption;
   if (has_suite) {
-    const std::string finished = FinishedTasks(data);
     std::vector<std::string> meanings;
     for (size_t mark : used.marks)
-      meanings.push_back(absl::StrCat("$", kMarks[mark].latex, "$ ", kMarks[mark].meaning));
+      meanings.push_back(absl::StrCat("$", kMarks[mark].latex, "$ ", Sentence(kMarks[mark].sentence)));
     std::map<int64_t, int64_t> tasks_at;  // by length: prompts of some tasks may not reach it
     for (const CandidateComparison& comparison : data.comparisons) {
       for (const stats::SuiteComparison& row : comparison.report.suite)
@@ -178,30 +173,23 @@ std::string PaperTableLatex(const ReportData& data) {
       task_counts.insert(count);
       by_length.push_back(absl::StrCat(count, " at ", data.Length("", length)));
     }
-    caption = absl::StrCat(
-        data.tasks.size() == 1 ? absl::StrCat("Score on ", EscapeLatex(data.tasks.front()))
-        : task_counts.size() > 1
-            ? absl::StrCat("Mean over tasks (", absl::StrJoin(by_length, ", "), ")")
-            : absl::StrCat("Mean over ", *task_counts.begin(), *task_counts.begin() == 1 ? " task" : " tasks"),
-        " in percent by context length; below it the difference to ", EscapeLatex(data.baseline),
-        " in points with its ", confidence, " interval over contexts. ",
-        meanings.empty() ? "A" : absl::StrCat(absl::StrJoin(meanings, ", "), "; a"),
-        " cell without an arrow or $=$ is undecided, which is not equal. ",
-        finished.empty() ? "" : absl::StrCat("Finished are ", finished, ". "), "Outcomes by $p$ adjusted (",
-        is_max_t ? "max-t" : "Holm", ") for ", test_count, test_count == 1 ? " test" : " tests",
-        "; equivalent: within ", EscapeLatex(Json(std::round(data.margin * 1e6) / 1e4).dump()), " points.",
-        is_found_alone
-            ? " An interval is of its difference alone: it may exclude zero where $p$ adjusted decides nothing."
-            : "",
-        used.answers.empty()
-            ? ""
-            : absl::StrCat(" $\\ddagger$: without the questions with ", absl::StrJoin(used.answers, " or "),
-                           " on a side the outcome is another one, or none."),
-        baselines_differ ? absl::StrCat(" Not every candidate was asked the same questions: the row of ",
-                                        EscapeLatex(data.baseline), " is of those shared with the first one.")
-                         : "");
+    caption = Sentence("paper_caption", {{"task", data.tasks.size() == 1 ? EscapeLatex(data.tasks.front()) : ""},
+                                         {"by_length", task_counts.size() > 1 ? absl::StrJoin(by_length, ", ") : ""},
+                                         {"task_count", *task_counts.begin()},
+                                         {"is_one_task", *task_counts.begin() == 1},
+                                         {"baseline", EscapeLatex(data.baseline)},
+                                         {"confidence", confidence},
+                                         {"marks", absl::StrJoin(meanings, ", ")},
+                                         {"finished", FinishedTasks(data)},
+                                         {"is_max_t", is_max_t},
+                                         {"test_count", test_count},
+                                         {"is_one_test", test_count == 1},
+                                         {"margin", EscapeLatex(Json(std::round(data.margin * 1e6) / 1e4).dump())},
+                                         {"is_found_alone", is_found_alone},
+                                         {"answers", absl::StrJoin(used.answers, " or ")},
+                                         {"baselines_differ", baselines_differ}});
   } else {
-    caption = absl::StrCat("Scores by context length with their ", confidence, " intervals over contexts.");
+    caption = Sentence("paper_scores_caption", {{"confidence", confidence}});
   }
   return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{", caption, EscapeLatex(LengthNote(data.tested)),
                       "}\n\\end{table}\n");

@@ -187,10 +187,8 @@ std::string ProvenanceHtml(const ReportData& data) {
   if (!data.executions.empty()) out += "<h3>Executions</h3>\n" + ExecutionsTable(data);
   if (const std::string work = WorkTable(data); !work.empty()) out += "<h3>Work</h3>\n" + work;
   if (!data.score_imports.empty()) {
-    out +=
-        "<h3>Scores from elsewhere</h3>\n<p class=\"note\">Given to stored answers elsewhere and read from "
-        "files; nothing here computed them.</p>\n" +
-        ImportsTable(data);
+    out += absl::StrCat("<h3>Scores from elsewhere</h3>\n<p class=\"note\">",
+                        EscapeHtml(Sentence("scores_from_elsewhere")), "</p>\n", ImportsTable(data));
   }
   absl::StrAppend(&out, "<h3>Job</h3>\n<table class=\"facts\">", JobRows(data.job));
   for (const db::JobRow& job : data.other_jobs) out += JobRows(job);
@@ -208,12 +206,9 @@ std::string ProvenanceHtml(const ReportData& data) {
                                                       "</summary><pre>", EscapeHtml(*function), "</pre></details>")
                                        : "not recorded: the job is of an earlier version"));
   }
-  absl::StrAppend(
-      &out, "</table>\n<details><summary>Specification</summary><pre>", EscapeHtml(spec),
-      "</pre></details>\n<h3>To make it again</h3>\n<p class=\"note\">How the answers were made, and how these "
-      "numbers come out of the database. The data seed and the specification fix every question; the suite is a "
-      "built-in one or a file with these tasks.</p>\n",
-      Commands(data));
+  absl::StrAppend(&out, "</table>\n<details><summary>Specification</summary><pre>", EscapeHtml(spec),
+                  "</pre></details>\n<h3>To make it again</h3>\n<p class=\"note\">",
+                  EscapeHtml(Sentence("to_make_again")), "</p>\n", Commands(data));
   return out;
 }
 

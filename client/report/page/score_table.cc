@@ -1,6 +1,7 @@
 #include "client/report/page/score_table.h"
 
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -12,6 +13,7 @@
 #include "client/report/data/text_format.h"
 #include "client/report/page/caveats.h"
 #include "client/report/page/group_section.h"
+#include "client/report/page/template.h"
 #include "db/stats/labels.h"
 
 namespace varifocal::report {
@@ -163,9 +165,11 @@ void ForEachScoreRow(const ReportData& data, Use use) {
 }
 
 std::string ScoreNote(const ReportData& data) {
-  std::string note = absl::StrCat("Intervals are over clusters of questions that share a context; a failed answer ",
-                                  FailureInScore(data.HasWorstValue(), data.LacksWorstValue()), ".");
-  for (const Label& label : SourceLabels(data)) absl::StrAppend(&note, " ", label.explanation);
+  Json sources = Json::array();
+  for (const Label& label : SourceLabels(data)) sources.push_back(label.explanation);
+  const std::string note = Sentence("score_note", {{"has_worst_value", data.HasWorstValue()},
+                                                   {"lacks_worst_value", data.LacksWorstValue()},
+                                                   {"sources", std::move(sources)}});
   return note + LengthNote(data.tested);
 }
 
@@ -215,9 +219,10 @@ std::string ScoreTableLatex(const ReportData& data) {
                     cells.failed, " & ", EscapeLatex(cells.mean), " & ",
                     cells.range == kNoValue ? kNoValueLatex : EscapeLatex(cells.range), " \\\\\n");
   });
-  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{Scores of ", EscapeLatex(data.baseline), ", with ",
-                      EscapeLatex(ConfidenceLabel(data.confidence)), " intervals. ", EscapeLatex(ScoreNote(data)),
-                      "}\n\\end{table}\n");
+  const std::string caption = Sentence(
+      "scores_table_caption",
+      {{"baseline", data.baseline}, {"confidence", ConfidenceLabel(data.confidence)}, {"note", ScoreNote(data)}});
+  return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{", EscapeLatex(caption), "}\n\\end{table}\n");
 }
 
 }  // namespace varifocal::report

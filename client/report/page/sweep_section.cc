@@ -28,7 +28,6 @@ std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
   bool is_any_finished = false;
   int64_t rest_count = 0;
   std::set<std::string> kinds;  // of answers that outcomes rest on
-  const std::string yet = data.IsEnded() ? "" : " yet";
   for (const SweepPoint& point : sweep.points) {
     const CandidateComparison* comparison = ComparisonFor(data, data.variants[point.variant_index].name);
     if (comparison == nullptr) continue;
@@ -41,17 +40,20 @@ std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
       for (const AnswersBehind& kind : behind) kinds.insert(kind.answers);
     }
   }
-  return absl::StrCat(
-      SweptModel(sweep), " at ", sweep.points.size(), " ", sweep.setting->plural, " from ",
-      ValueLabel(sweep.points.front().value), " to ", ValueLabel(sweep.points.back().value), ", against ",
-      data.baseline, " at ", lengths.size(), lengths.size() == 1 ? " length: " : " lengths: ",
-      outcomes.empty()   ? absl::StrCat("no answers", yet)
-      : !is_any_finished ? absl::StrCat("no verdict", yet)
-                         : OutcomeCounts(outcomes),
-      rest_count == 0 ? ""
-                      : absl::StrCat("; ", rest_count, rest_count == 1 ? " of them rests on " : " of them rest on ",
-                                     absl::StrJoin(kinds, " or ")),
-      ".");
+  return Sentence("sweep_headline", {{"model", SweptModel(sweep)},
+                                     {"count", sweep.points.size()},
+                                     {"values", sweep.setting->plural},
+                                     {"first", ValueLabel(sweep.points.front().value)},
+                                     {"last", ValueLabel(sweep.points.back().value)},
+                                     {"baseline", data.baseline},
+                                     {"length_count", lengths.size()},
+                                     {"is_one_length", lengths.size() == 1},
+                                     {"has_answers", !outcomes.empty()},
+                                     {"yet", data.IsEnded() ? "" : " yet"},
+                                     {"outcomes", is_any_finished ? OutcomeCounts(outcomes) : ""},
+                                     {"rest_count", rest_count == 0 ? Json() : Json(rest_count)},
+                                     {"rests_one", rest_count == 1},
+                                     {"kinds", absl::StrJoin(kinds, " or ")}});
 }
 
 std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {
@@ -101,24 +103,28 @@ std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Swee
     if (choice.is_baseline) kept.push_back(data.Length("", row.context_length));
     if (point == nullptr || row.is_unfinished || !row.can_infer) continue;
     test_count = row.test_count;
-    parts.push_back(absl::StrCat(SymbolOf(*sweep.setting), " = ", ValueLabel(point->value),
-                                 point->is_as_trained ? " (as trained)" : "", " at ",
-                                 data.Length("", row.context_length), " is ",
-                                 row.failures_decide ? "undecided, since failures decide" : OutcomeLabel(row), " (",
-                                 Signed(row.difference * 100, 1), ", ", Signed(row.low * 100, 1), " to ",
-                                 Signed(row.high * 100, 1), ", ", DecidingP(row, data.confidence), ")"));
+    parts.push_back(Sentence("choice_clause", {{"symbol", SymbolOf(*sweep.setting)},
+                                               {"value", ValueLabel(point->value)},
+                                               {"is_as_trained", point->is_as_trained},
+                                               {"length", data.Length("", row.context_length)},
+                                               {"failures_decide", row.failures_decide},
+                                               {"outcome", OutcomeLabel(row)},
+                                               {"difference", Signed(row.difference * 100, 1)},
+                                               {"low", Signed(row.low * 100, 1)},
+                                               {"high", Signed(row.high * 100, 1)},
+                                               {"p", DecidingP(row, data.confidence)}}));
   }
-  std::string sentence;
+  std::vector<std::string> sentences;
   if (!parts.empty()) {
-    sentence = absl::StrCat("Chosen on one half of the contexts and tested against ", data.baseline,
-                            " on the other half: ", JoinWithAnd(parts),
-                            test_count > 1 ? absl::StrCat("; p adjusted for ", test_count, " lengths") : "", ".");
+    sentences.push_back(Sentence("choice_tested", {{"baseline", data.baseline},
+                                                   {"list", JoinWithAnd(parts)},
+                                                   {"test_count", test_count > 1 ? Json(test_count) : Json()}}));
   }
   if (!kept.empty()) {
-    absl::StrAppend(&sentence, sentence.empty() ? "" : " ", "At ", JoinWithAnd(kept), " no ", sweep.setting->noun,
-                    " scored higher than ", data.baseline, " on the half that chooses.");
+    sentences.push_back(Sentence(
+        "choice_kept", {{"lengths", JoinWithAnd(kept)}, {"noun", sweep.setting->noun}, {"baseline", data.baseline}}));
   }
-  return sentence;
+  return absl::StrJoin(sentences, " ");
 }
 
 std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {
@@ -128,17 +134,17 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
       const SweepPoint* point = PointOf(choice, sweeps[s], data);
       if (point == nullptr) continue;
       const stats::SuiteComparison& row = choice.confirmation;
-      absl::StrAppend(
-          &rows, "<tr><td>", EscapeHtml(SweepLabel(sweeps[s])), "</td><td>", data.Length("", row.context_length),
-          "</td><td class=\"n\">", ValueLabel(point->value), point->is_as_trained ? "<small>as trained</small>" : "",
-          "</td><td class=\"n minor\">", Signed(choice.choice_difference * 100, 1), "<small>",
-          CountLabel(choice.choice_cluster_count), choice.choice_cluster_count == 1 ? " cluster" : " clusters",
-          "</small></td>",
-          choice.is_baseline
-              ? absl::StrCat("<td colspan=\"5\">no ", sweeps[s].setting->noun, " scored higher: not tested</td>")
-              : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
-                             CountLabel(row.cluster_count), "</td>"),
-          "</tr>\n");
+      absl::StrAppend(&rows, "<tr><td>", EscapeHtml(SweepLabel(sweeps[s])), "</td><td>",
+                      data.Length("", row.context_length), "</td><td class=\"n\">", ValueLabel(point->value),
+                      point->is_as_trained ? "<small>as trained</small>" : "", "</td><td class=\"n minor\">",
+                      Signed(choice.choice_difference * 100, 1), "<small>", CountLabel(choice.choice_cluster_count),
+                      choice.choice_cluster_count == 1 ? " cluster" : " clusters", "</small></td>",
+                      choice.is_baseline
+                          ? absl::StrCat("<td colspan=\"5\">",
+                                         Sentence("choice_not_tested", {{"noun", sweeps[s].setting->noun}}), "</td>")
+                          : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
+                                         CountLabel(row.cluster_count), "</td>"),
+                      "</tr>\n");
     }
   }
   if (rows.empty()) return "";
@@ -147,9 +153,7 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
       "<thead><tr><th>Model</th><th>Length</th><th class=\"n\">Chosen</th><th class=\"n minor\">"
       "Difference<small>where chosen</small></th>",
       InferenceHeads(data.confidence, "Tested"), "<th class=\"n minor\">Clusters</th></tr></thead><tbody>\n", rows,
-      "</tbody></table></div>\n<p class=\"note\">Every second context of a task chooses the value with the highest "
-      "mean over tasks, of equal ones the nearest to the trained one; the others test it once. p is adjusted over the "
-      "lengths of a sweep, not over its values, since the test uses other contexts than the choice.</p>\n");
+      "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(Sentence("choice_note")), "</p>\n");
 }
 
 }  // namespace varifocal::report
