@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -94,7 +95,7 @@ class ReportTest : public testing::Test {
   void MakePlain() {
     static const std::string* const plain = [this] {
       Make({});
-      auto* path = new std::string(testing::TempDir() + "/report_test_plain.db");
+      auto* path = new std::string(absl::StrCat(testing::TempDir(), "/report_test_plain_", getpid(), ".db"));
       std::filesystem::copy_file(path_, *path, std::filesystem::copy_options::overwrite_existing);
       return path;
     }();
