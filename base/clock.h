@@ -22,7 +22,8 @@ class Clock {
   virtual int64_t MonotonicMicros() const = 0;  // never decreases; only differences are meaningful
   // Returns when is_done(), which is called with the lock held, or after `us` microseconds of this clock; is_done() then.
   // `changed` is notified when is_done() may have changed.
-  virtual bool Wait(CondVar& changed, Mutex& mutex, int64_t us, const std::function<bool()>& is_done) const = 0;
+  virtual bool Wait(CondVar& changed, Mutex& mutex, int64_t us, const std::function<bool()>& is_done) const
+      VF_REQUIRES(mutex) = 0;
   void WaitUntil(CondVar& changed, Mutex& mutex, const std::function<bool()>& is_done) const VF_REQUIRES(mutex);
 
   static const Clock& Real();

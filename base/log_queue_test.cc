@@ -1,13 +1,13 @@
 // The log queue: keeps order while the reader reads, drops and counts lines while it does not, and never blocks a
 // writer. Method: a reader that the test blocks and unblocks.
 #include "base/log_queue.h"
-#include "base/mutex.h"
 
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

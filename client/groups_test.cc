@@ -126,7 +126,7 @@ TEST_F(GroupsVerbTest, OneLayerWithOtherGroups) {
   EXPECT_NEAR(held, 1, 1e-12);
   EXPECT_EQ((*ParseJson(lines[0]))["focus_attention"]["top_k"], 1);
   const Ran text = Groups({"--context=64", "--attention=focus-top-k=1", "--windows=1"});
-  EXPECT_THAT(text.out, Message("1", "2", "8", "32", "512", "64"));
+  EXPECT_THAT(text.out, MessageIn("k = 1", "trained: 2", "K = 8", "window 32", "512", "64"));
 }
 
 TEST_F(GroupsVerbTest, APictureOfItsOwn) {

@@ -96,22 +96,6 @@ absl::StatusOr<std::vector<std::string>> ReadFocalLayers(absl::string_view text)
   return settings;
 }
 
-// Every variant, followed by itself with each setting at each temperature unless it has a temperature.
-std::vector<Variant> Sweep(const std::vector<Variant>& variants, const std::vector<double>& temperatures,
-                           const std::vector<std::string>& settings) {
-  std::vector<Variant> all;
-  const auto add = [&](Variant variant) {
-    if (std::find(all.begin(), all.end(), variant) == all.end()) all.push_back(std::move(variant));
-  };
-  for (const Variant& variant : variants) {
-    add(variant);
-    for (const std::string& setting : settings) {
-      for (Variant& swept : WithTemperatures({variant}, temperatures, setting)) add(std::move(swept));
-    }
-  }
-  return all;
-}
-
 // Adds each of `variants` at each value of one setting, "yarn=2,4", unless it has that setting.
 absl::Status AddSweep(const std::vector<Variant>& variants, absl::string_view sweep, std::vector<Variant>& all) {
   const size_t equals = sweep.find('=');
@@ -177,7 +161,7 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
     ASSIGN_OR_RETURN(const std::vector<double> temperatures,
                      ReadFocalTemperatures("focal-temperatures", *job.focal_temperatures));
     ASSIGN_OR_RETURN(const std::vector<std::string> settings, ReadFocalLayers(job.focal_layers.value_or("all")));
-    spec.variants = Sweep(spec.variants, temperatures, settings);
+    spec.variants = WithTemperatures(spec.variants, temperatures, settings);
   } else if (job.focal_layers.has_value()) {
     return UsageError("--focal-layers needs --focal-temperatures.");
   }
@@ -202,10 +186,11 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
 
 absl::Status DropSameAsTrained(Daemon& daemon, absl::string_view models, v1::JobSpec& spec, Console& console) {
   ASSIGN_OR_RETURN(const std::vector<Variant> named, ParseVariantList(models));
-  ASSIGN_OR_RETURN(const v1::ListModelsResponse served,
-                   Call(daemon.inference(), &v1::Inference::Stub::ListModels, v1::ListModelsRequest()));
   std::map<std::string, std::optional<double>> trained;
-  for (const v1::Model& model : served.models()) trained[model.name()] = db::TrainedTemperature(model.attention_json());
+  RETURN_IF_ERROR(EachModel(daemon, [&](const v1::Model& model) {
+    trained[model.name()] = db::TrainedTemperature(model.attention_json());
+    return absl::OkStatus();
+  }));
   ASSIGN_OR_RETURN(const JobSpec domain, FromProto(spec));  // for the names
   google::protobuf::RepeatedPtrField<v1::Variant> kept;
   std::vector<std::string> dropped;

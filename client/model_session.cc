@@ -118,7 +118,10 @@ absl::StatusOr<OverrideMap> ModelFlags::AttentionSettings() const {
     }
   }
   if (focal_temperature.has_value()) {
-    ASSIGN_OR_RETURN(overrides[kFocalTemperature], ReadFocalTemperatures("focal-temperature", *focal_temperature));
+    ASSIGN_OR_RETURN(std::vector<double> temperatures, ReadFocalTemperatures("focal-temperature", *focal_temperature));
+    if (!overrides.emplace(kFocalTemperature, std::move(temperatures)).second) {
+      return UsageError("--focal-temperature is given twice; --attention has it too.");
+    }
   }
   return overrides;
 }

@@ -309,9 +309,11 @@ class SuiteParser {
     }
     if (!node.IsMap()) return place;
     for (const auto& pair : node) {
+      if (pair.first.Scalar() == field) return pair.first;  // before prefixes: a key may have dots
+    }
+    for (const auto& pair : node) {
       absl::string_view rest = field;
-      if (!absl::ConsumePrefix(&rest, pair.first.Scalar())) continue;
-      if (rest.empty()) return pair.first;
+      if (!absl::ConsumePrefix(&rest, pair.first.Scalar()) || rest.empty()) continue;
       if (absl::ConsumePrefix(&rest, ".") || rest[0] == '[') return NodeAt(pair.second, rest, pair.first);
     }
     return place;

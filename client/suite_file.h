@@ -16,8 +16,8 @@
 
 namespace varifocal::client {
 
-// `suite` is the name of a built-in suite or a path (if it has a slash or a dot). Paths inside a file are relative to
-// it, and returned as absolute paths.
+// `suite` is the name of a built-in suite or a path (if it has a slash or a dot). Paths inside a file are relative to its
+// `folder`, by default its own, and returned as absolute paths.
 absl::StatusOr<v1::SuiteConfig> ReadSuite(const std::string& suite);
 
 // `origin` is FILE in errors.

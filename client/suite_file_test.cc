@@ -243,6 +243,8 @@ std::vector<Bad> BadSuites() {
        "name: a\nlengths: [64]\ntasks:\n  - kind: jsonl\n    parameters:\n      prompt: [a, b]\n", 6, "not a list"},
       {"parameter with dots", Replaced("{depth: 0.5}", "\n      depth: 0.5\n      a.b[0]: 1"), 10,
        "unknown parameter \"a.b[0]\""},
+      {"parameter with another one before its dot", Replaced("{depth: 0.5}", "\n      depth: 0.5\n      depth.x: 1"),
+       10, "unknown parameter \"depth.x\""},
       {"no questions of a task", Replaced("    samples: 4", "    samples: 0"), 12, "\"samples\" is 0"},
       {"metric of the other sort", Replaced("[exact_match]", "[multiple_choice_accuracy]"), 11, "scores choices"},
       {"too many seeds", Replaced("seed: 7", "seed: 7\nseeds: 101"), 4, "seeds is 101; it must be from 0 to 100"},

@@ -29,7 +29,7 @@ inline constexpr AnswerKind kAnswerKinds[] = {
      "wrong answers that begin like a refusal (\u201CI cannot\u201D, \u201Cnot mentioned\u201D, ..)", 0},
     {kCutAnswer, &AnswerCounts::cut_count, "cut", "cut answers", "answers that the limit on new tokens ended", 0.1},
     {kTruncatedPrompt, &AnswerCounts::truncated_count, "truncated", "truncated prompts",
-     "prompts that the task truncated to the context length; what was cut may have been needed", 0.1},
+     "prompts that the task truncated to the context length, perhaps without what was needed", 0.1},
 };
 
 inline constexpr char kSeveralKinds[] = "several";  // the name of kinds that explain an outcome together

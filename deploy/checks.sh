@@ -2,7 +2,7 @@
 # Checks beyond the tests: formatting, documents, clang-tidy, locks, the benchmarks' build, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
 #
 #   deploy/checks.sh [format] [docs] [tidy] [thread-safety] [benches] [package] [asan] [tsan] [cuda]    all nine unless some are named
-#   deploy/checks.sh thread-safety-mutations                  every lock annotation removed or unlocked once: clang must refuse it
+#   deploy/checks.sh thread-safety-mutations                  with locks that acquire nothing, and with lock orders reversed: clang must refuse it
 #   deploy/checks.sh fuzz                                      libFuzzer, a minute a target or FUZZ_SECONDS (clang and its runtime library)
 #
 # tidy, thread-safety, benches and package need the build of deploy/test.sh.
@@ -34,7 +34,7 @@ for check in "$@"; do
       # Readers named, sentences short, links and generated tables right.
       deploy/docs_check.py
       python3 recipes/shipped_scores.py --check
-      echo "-- docs: $(git ls-files '*.md' | wc -l) pages" ;;
+      echo "-- docs: pass" ;;
     tidy)
       # The files that changed since the commit of deploy/tidy_base, where all passed.
       deploy/tidy.py ;;

@@ -19,8 +19,8 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "models/README.md", "docs/**/*.md", "recipes/**/*.md",
-         "client/python/README.md"]
+PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "models/README.md", "docs/**/*.md",
+         "recipes/**/*.md", "client/python/README.md"]
 MAX_WORDS = 30
 PAGE_LIMITS = [(re.compile(r"docs/findings\.md"), 800), (re.compile(r"docs/studies/.*"), 800)]
 ABBREVIATIONS = ("e.g.", "i.e.", "cf.", "vs.", "etc.", "approx.", "No.", "Fig.", "Eq.", "al.")
@@ -176,7 +176,8 @@ def main() -> int:
     parser.add_argument("--table", action="store_true", help="print the sizes of the pages")
     arguments = parser.parse_args()
     self_test()
-    pages = sorted({path for pattern in PAGES for path in ROOT.glob(pattern)})
+    pages = sorted({path for pattern in PAGES for path in ROOT.glob(pattern)
+                    if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)})
     if arguments.paths:
         wanted = [pathlib.Path(p).resolve() for p in arguments.paths]
         pages = [page for page in pages if any(page == w or w in page.parents for w in wanted)]

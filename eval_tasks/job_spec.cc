@@ -189,7 +189,7 @@ absl::StatusOr<std::vector<Variant>> ParseVariantList(absl::string_view text) {
 }
 
 std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, const std::vector<double>& temperatures,
-                                      const std::string& name) {
+                                      const std::vector<std::string>& names) {
   std::vector<Variant> all;
   auto add = [&](const Variant& variant) {
     if (std::find(all.begin(), all.end(), variant) == all.end()) all.push_back(variant);
@@ -197,10 +197,12 @@ std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, cons
   for (const Variant& variant : variants) {
     add(variant);
     if (variant.overrides.contains(kFocalTemperature)) continue;
-    for (double temperature : temperatures) {
-      Variant at_temperature = variant;
-      at_temperature.overrides[name] = {temperature};
-      add(at_temperature);
+    for (const std::string& name : names) {
+      for (double temperature : temperatures) {
+        Variant at_temperature = variant;
+        at_temperature.overrides[name] = {temperature};
+        add(at_temperature);
+      }
     }
   }
   return all;

@@ -46,10 +46,10 @@ absl::Status CheckName(absl::string_view what, absl::string_view name);
 absl::StatusOr<Variant> ParseVariant(absl::string_view text);
 // "a,b@t=0.5,0.6,c": a number after a comma continues the previous setting (a model name starts with a letter).
 absl::StatusOr<std::vector<Variant>> ParseVariantList(absl::string_view text);
-// Every variant, followed, where it has no temperature of all layers, by the variant with the override `name` at each of
-// `temperatures`.
+// Every variant, followed, where it has no temperature of all layers, by the variant with each override of `names` at each
+// of `temperatures`.
 std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, const std::vector<double>& temperatures,
-                                      const std::string& name = kFocalTemperature);
+                                      const std::vector<std::string>& names = {kFocalTemperature});
 
 struct TaskSpec {
   std::string name;                               // unique in the suite; default: `kind`

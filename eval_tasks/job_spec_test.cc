@@ -124,7 +124,7 @@ TEST(VariantTest, TemperaturesMultiplyPlainVariants) {
   std::vector<std::string> names;
   for (const Variant& variant : all) names.push_back(variant.Name());
   EXPECT_THAT(names, ElementsAre("a", "a@t=0.5", "a@t=0.7", "b@t=0.5"));
-  EXPECT_EQ(WithTemperatures({{"a", {{"late-t", {2}}}}}, {0.5}, "early-t")[1].Name(), "a@early-t=0.5@late-t=2");
+  EXPECT_EQ(WithTemperatures({{"a", {{"late-t", {2}}}}}, {0.5}, {"early-t"})[1].Name(), "a@early-t=0.5@late-t=2");
 }
 
 TEST(JobSpecTest, ValidationCompletesDefaults) {

@@ -49,7 +49,7 @@ constexpr OverrideInfo kOverrides[] = {
      .plural = "temperatures",
      .layers = "late layers",
      .layers_flag = "late"},
-    {.name = "log-n", .kind = OverrideKind::kScores, .noun = "trained length", .plural = "trained lengths"},
+    {.name = "log-n", .kind = OverrideKind::kScores},
     {.name = "rope-theta", .kind = OverrideKind::kRopeBase, .noun = "RoPE base", .plural = "RoPE bases"},
     {.name = "yarn", .kind = OverrideKind::kRopeFactor, .noun = "factor of yarn", .plural = "factors of yarn"},
     {.name = "linear",
@@ -60,16 +60,8 @@ constexpr OverrideInfo kOverrides[] = {
      .kind = OverrideKind::kRopeFactor,
      .noun = "factor of dynamic RoPE",
      .plural = "factors of dynamic RoPE"},
-    {.name = "focus-top-k",
-     .kind = OverrideKind::kGroups,
-     .noun = "number of groups",
-     .plural = "numbers of groups",
-     .focus_setting = "top_k"},
-    {.name = "focus-window",
-     .kind = OverrideKind::kGroups,
-     .noun = "window",
-     .plural = "windows",
-     .focus_setting = "window"},
+    {.name = "focus-top-k", .kind = OverrideKind::kGroups, .focus_setting = "top_k"},
+    {.name = "focus-window", .kind = OverrideKind::kGroups, .focus_setting = "window"},
 };
 
 bool MayBeList(absl::string_view name) {

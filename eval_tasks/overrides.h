@@ -31,8 +31,8 @@ enum class OverrideKind {
 struct OverrideInfo {
   const char* name;  // as in NAME@full-t=0.7
   OverrideKind kind;
-  const char* noun;  // of its value: "temperature", "factor of yarn"
-  const char* plural;
+  const char* noun = "";  // of its value where a report has its sweep, "temperature"; "": it has none
+  const char* plural = "";
   const char* layers = "";            // in words, "early layers"; "": all
   const char* layers_flag = nullptr;  // of a temperature: the value of --focal-layers, "early"
   bool may_be_list = false;          // one number for all layers or one a layer; applied before settings of some layers

@@ -33,8 +33,7 @@ absl::StatusOr<std::vector<std::string>> ParseTextList(absl::string_view value) 
   return texts;
 }
 
-}  // namespace
-
+// One value in its canonical form; `info` is its row.
 absl::StatusOr<std::string> Canonical(const ParameterInfo& info, const std::string& value) {
   switch (info.type) {
     case ParameterType::kInteger: {
@@ -57,10 +56,9 @@ absl::StatusOr<std::string> Canonical(const ParameterInfo& info, const std::stri
     }
     case ParameterType::kChoice: {
       if (std::find(info.choices.begin(), info.choices.end(), value) != info.choices.end()) return value;
-      const std::string nearest = Nearest(value, info.choices);
       return Refuse(info.name, value,
                     absl::StrCat("it must be one of ", absl::StrJoin(info.choices, ", "),
-                                 nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
+                                 Nearest(value, info.choices).empty() ? "" : DidYouMean(value, info.choices)));
     }
     case ParameterType::kTextList: {
       const absl::StatusOr<std::vector<std::string>> list = ParseTextList(value);
@@ -76,6 +74,8 @@ absl::StatusOr<std::string> Canonical(const ParameterInfo& info, const std::stri
   if (value.empty()) return Refuse(info.name, value, "it must not be empty");
   return value;
 }
+
+}  // namespace
 
 absl::StatusOr<Parameters> ValidateParameters(absl::string_view task, absl::Span<const ParameterInfo> known,
                                               const Parameters& given) {

@@ -19,8 +19,6 @@ namespace varifocal {
 
 using Parameters = std::map<std::string, std::string>;
 
-// One value; `info` is its row.
-absl::StatusOr<std::string> Canonical(const ParameterInfo& info, const std::string& value);
 // Complete with defaults (parameters without value and default stay absent); numbers in shortest form.
 absl::StatusOr<Parameters> ValidateParameters(absl::string_view task, absl::Span<const ParameterInfo> known,
                                               const Parameters& given);

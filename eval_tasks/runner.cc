@@ -205,7 +205,7 @@ class Runner::Impl {
       }
       if (std::ssize(in_flight_) + std::ssize(retry_queue_) >= spec_.in_flight) return absl::OkStatus();
       if (ready_.empty()) {
-        // Prompts take time to build: what has ended is not left unrecorded meanwhile, and requests end in that time.
+        // Building prompts is slow: record finished samples before and after it.
         RETURN_IF_ERROR(RecordFinished());
         RETURN_IF_ERROR(MakeNextGroup());
         RETURN_IF_ERROR(TakeArrivals(/*wait=*/false).status());

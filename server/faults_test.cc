@@ -45,8 +45,8 @@ class Gate {
  private:
   Mutex mutex_;
   CondVar changed_;
-  int waiting_count_ = 0;
-  bool is_open_ = false;
+  int waiting_count_ VF_GUARDED_BY(mutex_) = 0;
+  bool is_open_ VF_GUARDED_BY(mutex_) = false;
 };
 
 class ServerFaultsTest : public ServerTest {
@@ -181,7 +181,7 @@ TEST_F(ServerFaultsTest, HealthFollowsTheFilesOfTheDatabase) {
   wait_for("", "SERVING");
 }
 
-TEST(HealthTest, AStalledLaneIsTheHealthOfItsServices) {
+TEST(HealthTest, AStalledPoolIsTheHealthOfItsServices) {
   struct Case {
     RpcPool RpcPools::*pool;
     int64_t limit_us;

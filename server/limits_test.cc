@@ -102,11 +102,11 @@ std::vector<Row> LimitsOfJobsAndCalls() {
 }
 
 std::vector<Row> LimitsOfHealth() {
-  constexpr const char *kFaults = "server/faults_test.cc", *kLane = "HealthTest, AStalledLaneIsTheHealthOfItsServices";
+  constexpr const char *kFaults = "server/faults_test.cc", *kPool = "HealthTest, AStalledPoolIsTheHealthOfItsServices";
   return {
-      {"a call waits for a control", kControlStallUs / 1'000'000, kFaults, kLane},
-      {"a call waits for a text", kWorkStallUs / 1'000'000, kFaults, kLane},
-      {"a call waits for a submit", kWorkStallUs / 1'000'000, kFaults, kLane},
+      {"a call waits for a control", kControlStallUs / 1'000'000, kFaults, kPool},
+      {"a call waits for a text", kWorkStallUs / 1'000'000, kFaults, kPool},
+      {"a call waits for a submit", kWorkStallUs / 1'000'000, kFaults, kPool},
       {"the thread of the jobs", kJobStallUs / 1'000'000, "server/health_monitor_test.cc",
        "JobThreadTest, WithoutAHeartbeat"},
       {"the files of the database", 0, kFaults, "ServerFaultsTest, HealthFollowsTheFilesOfTheDatabase"},
@@ -201,7 +201,7 @@ TEST(LimitsTest, EveryLimitOfAConnectionHasATest) {
   }
 }
 
-TEST(LimitsTest, ThreadsOfTheLanes) {
+TEST(LimitsTest, ThreadsOfThePools) {
   const std::string document = testing_support::ReadFile("docs/limits.md");
   const std::pair<const char*, int64_t> pools[] = {{"control", kControlThreads},
                                                    {"submit", kSubmitThreads},

@@ -63,7 +63,9 @@ absl::StatusOr<Variant> FromProto(const v1::Variant& proto, const std::string& p
   if (proto.name().empty()) {
     Variant variant;
     ASSIGN_OR_RETURN(variant.model, ParseModelResource(proto.model(), absl::StrCat(place, ".model")));
-    ASSIGN_OR_RETURN(variant.overrides, OverridesOf(proto));
+    absl::StatusOr<OverrideMap> overrides = OverridesOf(proto);
+    if (!overrides.ok()) return WithField(overrides.status(), absl::StrCat(place, ".overrides"));
+    variant.overrides = *std::move(overrides);
     return variant;
   }
   absl::StatusOr<Variant> variant = ParseVariant(proto.name());
@@ -83,7 +85,7 @@ void ToOlderForm(v1::Variant* proto) {
   proto->Clear();
   proto->set_model(ModelResource(variant->model));
   for (const auto& [name, values] : variant->overrides) {
-    if (name == kFocalTemperature) {
+    if (name == kFocalTemperature && !values.empty()) {
       proto->mutable_focal_temperatures()->Add(values.begin(), values.end());
     } else if (values.size() == 1) {
       (*proto->mutable_attention_overrides())[name] = values[0];

@@ -15,7 +15,7 @@
 
 namespace varifocal {
 
-// Makes the paths among the parameters absolute, as seen from `folder`, and clears it. Without a folder nothing changes.
+// Joins `folder` with the paths among the parameters that are relative, and clears it. Without a folder nothing changes.
 void ResolvePaths(v1::SuiteConfig* suite);
 
 // Paths are resolved.

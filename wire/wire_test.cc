@@ -138,6 +138,15 @@ TEST(WireTest, EveryFormOfAVariantIsTheSame) {
   EXPECT_NE(MessageSha256(text), MessageSha256(older));
 }
 
+// Digests are looked up before a specification is validated.
+TEST(WireTest, AnInvalidVariantHasADigestOfItsOwn) {
+  v1::JobSpec plain, empty;
+  plain.add_variants()->set_model("models/a");
+  *empty.add_variants() = plain.variants(0);
+  (*empty.mutable_variants(0)->mutable_overrides())["t"];
+  EXPECT_NE(MessageSha256(empty), MessageSha256(plain));
+}
+
 TEST(WireTest, AVariantIsGivenOnce) {
   const auto status_of = [](const v1::Variant& variant) {
     v1::JobSpec spec;
@@ -148,6 +157,7 @@ TEST(WireTest, AVariantIsGivenOnce) {
   v1::Variant twice = Older();
   (*twice.mutable_overrides())["t"].add_values(0.5);
   EXPECT_TRUE(HasReason(status_of(twice), ErrorReason::kBadAttentionOverride)) << status_of(twice);
+  EXPECT_EQ(FieldOf(status_of(twice)), "spec.variants[1].overrides");
   v1::Variant also_text = Older();
   also_text.set_name("a@t=0.5");
   EXPECT_TRUE(HasReason(status_of(also_text), ErrorReason::kBadJobSpec)) << status_of(also_text);

@@ -16,18 +16,14 @@ absl::StatusOr<std::shared_ptr<const PageCache::Page>> PageCache::Get(const std:
            (may_be_old && clock_.MonotonicMicros() - page.monotonic_us < kPeriodPerCost * page.cost_us);
   };
   if (std::shared_ptr<const Page> page = Find(name, is_good); page != nullptr) return page;
-  bool has_waited = false;
   if (!compute_mutex_.TryLock()) {
     if (may_be_old) {
       if (std::shared_ptr<const Page> page = Find(name, [](const Page&) { return true; }); page != nullptr) return page;
     }
     compute_mutex_.Lock();
-    has_waited = true;
   }
   const MutexLock computing(compute_mutex_, std::adopt_lock);
-  if (has_waited) {
-    if (std::shared_ptr<const Page> page = Find(name, is_good); page != nullptr) return page;  // computed meanwhile
-  }
+  if (std::shared_ptr<const Page> page = Find(name, is_good); page != nullptr) return page;  // computed meanwhile
   auto page = std::make_shared<Page>();
   page->key = key;
   page->wall_us = clock_.WallMicros();

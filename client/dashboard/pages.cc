@@ -1,6 +1,7 @@
 #include "client/dashboard/pages.h"
 
 #include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>

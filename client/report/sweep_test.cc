@@ -1,8 +1,10 @@
 // A sweep of run-time temperatures, and depth maps: grouping and order of variants, and the texts of the page.
 #include "client/report/data/sweep.h"
 
+#include "client/report/charts/sweep_figures.h"
 #include "client/report/data/depth_table.h"
 #include "client/report/data/report_data.h"
+#include "client/report/page/figure_files.h"
 #include "client/report/report_fixture.h"
 #include "db/trained_temperature.h"
 #include "tests/support/messages.h"
@@ -58,6 +60,9 @@ TEST(SweepTest, RotationsOfACheckpoint) {
   EXPECT_EQ(values(sweeps[0]), "yarn: 1 as trained 2 4");
   EXPECT_EQ(values(sweeps[1]), "rope-theta: 250000 500000 as trained 1000000");
   EXPECT_EQ(report::SweptNoun(sweeps), "value");
+  data.lengths = {1024, 8192};
+  EXPECT_EQ(report::SweepFigures(sweeps, data).size(), 4u) << "of each axis a figure a length";
+  EXPECT_TRUE(report::FigureFiles(data).empty()) << "none has a point";
   data.variants[0].model.function_json = R"({"ropes":"llama3 theta=500000 factor=8"})";
   sweeps = report::FindSweeps(data);
   ASSERT_EQ(sweeps.size(), 1u) << "two factors and no unscaled rotation are no sweep";

@@ -58,7 +58,8 @@ TEST(CoveringDesignTest, OfTheConformanceTableIsComplete) {
   const std::vector<Levels> all = LevelsOnBackends(AllCases(), TestedBackends());
   const std::vector<size_t> chosen = CoveringDesign(all);
   EXPECT_EQ(MissingPairs(all, chosen), 0u);
-  EXPECT_LT(chosen.size(), all.size() * 2 / 3) << "hardly less than the full product";
+  // With portable kernels alone, most cases outside of products are needed, in each number format.
+  EXPECT_LT(chosen.size(), all.size() * 9 / 10) << "hardly less than the full product";
   const std::vector<size_t> half(chosen.begin(), chosen.begin() + chosen.size() / 2);
   EXPECT_GT(MissingPairs(all, half), 0u);
 }

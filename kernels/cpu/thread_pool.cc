@@ -4,10 +4,10 @@
 
 #include <chrono>
 
+#include "base/mutex.h"
+
 #if defined(__SSE2__)
 #include <immintrin.h>
-
-#include "base/mutex.h"
 #endif
 
 namespace varifocal::kernels::cpu {

@@ -84,5 +84,6 @@ if(TARGET GTest::gtest_main AND VARIFOCAL_HAS_CUDA)
   target_compile_definitions(cudart_test PRIVATE VARIFOCAL_FAKE_CUBLASLT="$<TARGET_FILE:fake_cublaslt>")
   target_link_libraries(cudart_test PRIVATE GTest::gmock GTest::gtest_main ${CMAKE_DL_LIBS})
   add_dependencies(cudart_test fake_cublaslt)
+  add_dependencies(cuda_test cudart_test)  # whoever builds cuda_test runs both
   gtest_discover_tests(cudart_test DISCOVERY_TIMEOUT 60 TEST_PREFIX cuda: PROPERTIES TIMEOUT 60)
 endif()

@@ -66,7 +66,7 @@ def lines(title: str, x_name: str, y_name: str, series: Sequence[Series], log_x:
     drawn = 0  # a dashed line has the color of the one before it
     for i, s in enumerate(series):
         drawn += not s.dashed
-        color, shift = COLORS[(drawn - 1) % len(COLORS)], 3 * (i - (len(series) - 1) / 2) if s.dots else 0.0  # bars of one x stand beside each other
+        color, shift = COLORS[(drawn - 1) % len(COLORS)], 3 * (i - (len(series) - 1) / 2) if s.dots else 0.0  # bars of one x are side by side
         path = " ".join(f"{across(p.x) + shift:.1f},{down(p.y):.1f}" for p in s.points)
         dash = ' stroke-dasharray="5 3"' if s.dashed else ""
         out.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"{dash}/>')

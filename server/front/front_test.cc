@@ -1,7 +1,6 @@
 // The listener: what gRPC gets, and who is closed for whom. Method: a front on a loopback port whose sockets for gRPC the test
 // keeps; time is the real one and awaited, never measured.
 #include "server/front/front.h"
-#include "base/mutex.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "server/front/connection.h"
 #include "tests/faults/loopback.h"
 #include "tests/support/http2_frames.h"
@@ -75,7 +75,7 @@ class FrontTest : public testing::Test {
   std::string address_;
   Mutex mutex_;
   CondVar changed_;
-  std::vector<std::unique_ptr<Connection>> served_;
+  std::vector<std::unique_ptr<Connection>> served_ VF_GUARDED_BY(mutex_);
 };
 
 TEST_F(FrontTest, BytesGoBothWaysOnceTheSettingsHaveCome) {

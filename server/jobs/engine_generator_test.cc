@@ -2,7 +2,6 @@
 // kind (recipes/goldens/make_short_tasks.py); on a recording engine, how the answers of several requests are merged,
 // cancelled or refused; and gold answers scored on the shipped baseline.
 #include "server/jobs/engine_generator.h"
-#include "base/mutex.h"
 
 #include <filesystem>
 #include <fstream>
@@ -16,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/sha256.h"
 #include "eval_tasks/gold_answer.h"

@@ -63,12 +63,12 @@ void JobManager::RunJobs() {
     beat_us_ = -1;
     lock.Lock();
     const auto has_come = [this]() VF_REQUIRES(mutex_) { return stopping_ || has_news_; };
-    if (!taken.ok() ||
-        (!taken->has_value() && !waiting_.empty())) {  // for example a full disk: poll instead of spinning
+    const bool is_idle = taken.ok() && !taken->has_value();
+    if (!taken.ok() || (is_idle && !waiting_.empty())) {  // for example a full disk: poll instead of spinning
       options_.clock->Wait(wake_, mutex_, kQueuePeriodUs, has_come);
-    } else if (!taken->has_value() && needs_checkpoint_) {
+    } else if (is_idle && needs_checkpoint_) {
       options_.clock->Wait(wake_, mutex_, kCheckpointPeriodUs, has_come);
-    } else if (!taken->has_value()) {
+    } else if (is_idle) {
       options_.clock->WaitUntil(wake_, mutex_, has_come);
     }
   }

@@ -354,7 +354,7 @@ absl::StatusOr<db::DeletedJob> JobManager::Delete(int64_t job_id) {
     }
   }
   ASSIGN_OR_RETURN(db::DeletedJob deleted, writer_->DeleteJob(job_id));
-  NotifyWatchers(job_id);
+  CountChange(job_id);
   Log(LogLevel::kInfo, "job_deleted", {{"job", JobName(job_id)}, {"generations", deleted.generation_count}});
   return deleted;
 }
@@ -449,7 +449,7 @@ int64_t JobManager::SilentMicros() const {
 
 absl::Status JobManager::CheckDatabase() const { return writer_->CheckFiles(); }
 
-void JobManager::NotifyWatchers(int64_t job_id) {
+void JobManager::CountChange(int64_t job_id) {
   MutexLock lock(mutex_);
   ++change_counts_[job_id];
 }
@@ -471,7 +471,7 @@ absl::Status JobManager::Move(int64_t job_id, db::JobState state, const std::str
 }
 
 void JobManager::OnStateWritten(int64_t job_id, db::JobState state, const std::string& error) {
-  NotifyWatchers(job_id);
+  CountChange(job_id);
   if (state == db::JobState::kFailed) {
     Log(LogLevel::kError, "job_state",
         {{"job", JobName(job_id)}, {"state", db::JobStateName(state)}, {"error", error}});

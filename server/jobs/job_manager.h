@@ -158,7 +158,7 @@ class JobManager {
       VF_EXCLUDES(mutex_);
   void OnStateWritten(int64_t job_id, db::JobState state, const std::string& error = "") VF_REQUIRES(states_mutex_)
       VF_EXCLUDES(mutex_);
-  void NotifyWatchers(int64_t job_id) VF_EXCLUDES(mutex_);
+  void CountChange(int64_t job_id) VF_EXCLUDES(mutex_);  // for ChangeCount
   void Wake() VF_EXCLUDES(mutex_);
   std::string WhyItWaits(const db::Writer::WaitingJob& job) const;
 

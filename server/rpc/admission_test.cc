@@ -1,13 +1,13 @@
 // Admission: bounds at the limit and beyond, the gate's round-robin order, and pools that are full or stalled. Method:
 // the classes in isolation, with small limits and a manual clock.
 #include "server/rpc/admission.h"
-#include "base/mutex.h"
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -64,9 +64,9 @@ TEST(AdmissionTest, MoreBytesOfACallAreNoFurtherCall) {
 }
 
 // Runs posted work when the test calls it.
-class HeldLane {
+class HeldPool {
  public:
-  HeldLane() {
+  HeldPool() {
     EXPECT_TRUE(pool_
                     .Post([this] {
                       MutexLock lock(mutex_);
@@ -78,7 +78,7 @@ class HeldLane {
     MutexLock lock(mutex_);
     changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return is_held_; });
   }
-  ~HeldLane() { Release(); }
+  ~HeldPool() { Release(); }
   void Release() {
     MutexLock lock(mutex_);
     released_ = true;
@@ -90,14 +90,14 @@ class HeldLane {
  private:
   Mutex mutex_;
   CondVar changed_;
-  bool is_held_ = false;
-  bool released_ = false;
+  bool is_held_ VF_GUARDED_BY(mutex_) = false;
+  bool released_ VF_GUARDED_BY(mutex_) = false;
   FakeClock clock_;
   RpcPool pool_{"test", 1, 2, clock_};
 };
 
 TEST(RpcPoolTest, AFullPoolRefusesAndAStalledOneShowsIt) {
-  HeldLane held;
+  HeldPool held;
   EXPECT_EQ(held.pool().WaitMicros(), 0) << "blocked, but no call waits";
   ASSERT_TRUE(held.pool().Post([] {}).ok());
   held.clock().Advance(7);

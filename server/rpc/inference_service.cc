@@ -218,11 +218,11 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   }
 
   void OnWriteDone(bool ok) override {
+    if (!ok) call_->Cancel();  // the client disconnected; the engine's callback finishes the call
     Step next = Step::kNone;
     {
       const MutexLock lock(mutex_);
       is_writing_ = false;
-      if (!ok) call_->Cancel();  // the client disconnected; the engine's callback finishes the call
       next = NextStep();
     }
     Take(next);

@@ -44,11 +44,9 @@ void Dispatcher::Cancel(EngineHandle handle) {
     task = found->second;
     task->is_cancelled = true;
     call = task->call;
-    if (call == nullptr) {
-      const auto queued = std::find(queue_.begin(), queue_.end(), task);
-      if (queued == queue_.end()) return;  // it is being sent or returned
-      queue_.erase(queued);
-      tasks_.erase(handle);
+    if (call == nullptr) {  // it is queued
+      queue_.erase(std::find(queue_.begin(), queue_.end(), task));
+      tasks_.erase(found);
     }
   }
   if (call != nullptr) return call->Cancel();
@@ -85,9 +83,7 @@ void Dispatcher::PollWorkers() {
     const MutexLock lock(mutex_);
     for (size_t i = 0; i < asked.size(); ++i) {
       if (replies[i].empty() || !workers_.UpdateHealth(*asked[i], replies[i])) continue;
-      for (const EngineHandle handle : asked[i]->running) {
-        if (const auto& call = tasks_.at(handle)->call; call != nullptr) abandoned.push_back(call);
-      }
+      for (const EngineHandle handle : asked[i]->running) abandoned.push_back(tasks_.at(handle)->call);
     }
     calls = TakeCalls();
   }
@@ -137,9 +133,7 @@ void Dispatcher::BeginStop() {
     stopping_ = true;
     queued.swap(queue_);
     for (const auto& task : queued) tasks_.erase(task->handle);
-    for (const auto& [handle, task] : tasks_) {
-      if (task->call != nullptr) calls.push_back(task->call);
-    }
+    for (const auto& [handle, task] : tasks_) calls.push_back(task->call);
     changed_.NotifyAll();
   }
   for (const auto& call : calls) call->Cancel();

@@ -70,7 +70,7 @@ class Dispatcher {
   bool stopping_ VF_GUARDED_BY(mutex_) = false;
   WorkerSet workers_ VF_GUARDED_BY(mutex_);
   std::deque<std::shared_ptr<WorkerTask>> queue_ VF_GUARDED_BY(mutex_);
-  std::map<EngineHandle, std::shared_ptr<WorkerTask>> tasks_ VF_GUARDED_BY(mutex_);  // queued or running
+  std::map<EngineHandle, std::shared_ptr<WorkerTask>> tasks_ VF_GUARDED_BY(mutex_);  // in queue_, or with a call
   EngineHandle next_handle_ VF_GUARDED_BY(mutex_) = 0;
   int64_t call_count_ VF_GUARDED_BY(mutex_) = 0;  // RPCs whose end has not returned yet
   std::map<std::string, std::shared_ptr<Worker>> worker_of_ VF_GUARDED_BY(mutex_);  // by model and context

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "server/engine/request.h"
 #include "server/workers/worker_models.h"
 #include "varifocal/v1/inference.grpc.pb.h"

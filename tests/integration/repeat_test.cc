@@ -121,7 +121,7 @@ TEST_F(RepeatTest, RotationsAndSeedsAreOneJob) {
                   "--tasks=recall_kv", "--limit=4", "--seeds=3", "--models=m,m@yarn=4,m@linear=2@t=0.7"},
                  {.seconds_max = 200});
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
-  EXPECT_THAT(ran.out, Message("36"));
+  EXPECT_THAT(ran.out, MessageIn("36 of 36"));
   const ProcessResult rows =
       RunProcess("varifocal",
                  {"query", "--db=" + directory_.File("q.db"), "--format=csv",

@@ -149,7 +149,7 @@ Complaints CheckWording(const SourceFile& file) {
 
 namespace {
 
-// The text of the C++ string literals from `at` on, which stand one after another: escaped characters are line ends.
+// The text of the adjacent C++ string literals from `at` on; escaped characters become line ends.
 std::string AdjacentLiterals(const std::string& text, size_t at) {
   std::string joined;
   while ((at = text.find_first_not_of(" \n", at)) != std::string::npos && text[at] == '"') {

@@ -41,7 +41,7 @@ def parse_suite(text: str, origin: str) -> config_pb2.SuiteConfig:
 
 
 def read_suite(path: str | os.PathLike[str]) -> config_pb2.SuiteConfig:
-    """The suite of a YAML file. Its paths are relative to the file's folder, which the daemon is told."""
+    """The suite of a YAML file. Its paths are relative to the file's folder, which is part of the message."""
     file = pathlib.Path(path)
     suite = parse_suite(file.read_text(encoding="utf-8"), str(file))
     suite.folder = os.path.normpath(file.absolute().parent / suite.folder)

@@ -1,7 +1,5 @@
 #include "client/report/data/arm_rows.h"
 
-#include <set>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/report/data/arm_labels.h"

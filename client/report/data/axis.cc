@@ -1,8 +1,6 @@
 #include "client/report/data/axis.h"
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

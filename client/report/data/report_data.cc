@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <tuple>
 #include <vector>
 
 #include "absl/strings/match.h"

@@ -1,6 +1,5 @@
 #include "client/report/page/arm_verdict.h"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 

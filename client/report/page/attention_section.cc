@@ -1,6 +1,5 @@
 #include "client/report/page/attention_section.h"
 
-#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>

@@ -46,6 +46,7 @@ Texts Incomplete(const ReportData& data) {
     if (job->answered_count + job->failed_count >= job->planned_count) continue;
     sentences.push_back(Sentence("answers_missing", {{"job", OfJob(data, *job)},
                                                      {"answered", CountLabel(job->answered_count)},
+                                                     {"is_one", job->answered_count == 1},
                                                      {"planned", CountLabel(job->planned_count)}}));
   }
   return sentences;
@@ -63,6 +64,7 @@ Texts Failed(const ReportData& data) {
     if (job->failed_count == 0) continue;
     sentences.push_back(Sentence("samples_failed", {{"job", OfJob(data, *job)},
                                                     {"failed", CountLabel(job->failed_count)},
+                                                    {"is_one", job->failed_count == 1},
                                                     {"planned", CountLabel(job->planned_count)},
                                                     {"has_worst_value", data.HasWorstValue()},
                                                     {"lacks_worst_value", data.LacksWorstValue()},

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/inference_cells.h"
@@ -99,7 +98,9 @@ std::string EffectiveLengthHtml(const ReportData& data) {
   }
   if (out.empty()) return "";
   if (unfinished_count > 0) {
-    const std::string open = Sentence("effective_length_open", {{"count", unfinished_count}, {"total", lines.size()}});
+    const std::string open =
+        Sentence("effective_length_open",
+                 {{"count", unfinished_count}, {"is_one", unfinished_count == 1}, {"total", lines.size()}});
     absl::StrAppend(&out, "<p class=\"note\">", EscapeHtml(open), "</p>\n");
   }
   return absl::StrCat(out, "<p class=\"note\">", EscapeHtml(Note(data)), "</p>\n");

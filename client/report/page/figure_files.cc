@@ -1,6 +1,5 @@
 #include "client/report/page/figure_files.h"
 
-#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -50,12 +49,22 @@ std::string ChartStyle() {
 }
 
 std::string StandaloneSvg(Plot plot) {
-  plot.style_sheet = ChartStyle();
+  static const std::string* const style = new std::string(ChartStyle());
+  plot.style_sheet = *style;
   return absl::StrCat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", Draw(plot));
 }
 
 // A title such as "recall_kv at 8K" as part of a file's name.
 std::string FileNameOf(const std::string& title) { return absl::StrReplaceAll(title, {{" ", "-"}, {"/", "-"}}); }
+
+// "sweep-"; with the axis' number after the first axis. Figures of one axis are adjacent.
+std::string SweepPrefix(const std::vector<Figure>& figures, const Figure& figure) {
+  int axis = 1;
+  for (size_t i = 1; i < figures.size() && figures[i - 1].x_label != figure.x_label; ++i) {
+    axis += figures[i].x_label != figures[i - 1].x_label;
+  }
+  return axis == 1 ? "sweep-" : absl::StrCat("sweep-", axis, "-");
+}
 
 struct FigureRow {
   const Series* series;
@@ -113,9 +122,12 @@ std::vector<FigureFile> FigureFiles(const ReportData& data) {
   const std::vector<Sweep> sweeps = FindSweeps(data);
   if (!sweeps.empty()) {
     const std::vector<Figure> figures = SweepFigures(sweeps, data);
-    for (size_t i = 0; i < figures.size(); ++i) add(absl::StrCat("sweep-", data.lengths[i]), figures[i]);
+    for (size_t i = 0; i < figures.size(); ++i) {  // of every axis a figure for each length
+      add(absl::StrCat(SweepPrefix(figures, figures[i]), data.lengths[i % data.lengths.size()]), figures[i]);
+    }
     if (data.tasks.size() > 1) {
-      for (const Figure& figure : SweepTaskFigures(sweeps, data)) add(absl::StrCat("sweep-", figure.title), figure);
+      const std::vector<Figure> of_tasks = SweepTaskFigures(sweeps, data);
+      for (const Figure& figure : of_tasks) add(absl::StrCat(SweepPrefix(of_tasks, figure), figure.title), figure);
     }
   }
   for (const Figure& figure : ScoreFigures(data)) add(absl::StrCat("score-", figure.title), figure);

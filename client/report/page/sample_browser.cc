@@ -1,13 +1,9 @@
 #include "client/report/page/sample_browser.h"
 
-#include <algorithm>
-#include <map>
 #include <set>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/plural.h"
 #include "client/report/data/browser_samples.h"

@@ -1,6 +1,5 @@
 #include "client/report/page/score_table.h"
 
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
