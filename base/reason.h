@@ -33,6 +33,7 @@ namespace varifocal {
   X(kBadRequestId, "BAD_REQUEST_ID") \
   X(kBadResourceName, "BAD_RESOURCE_NAME") \
   X(kBadSamplingTemperature, "BAD_SAMPLING_TEMPERATURE") \
+  X(kBadScores, "BAD_SCORES") \
   X(kBadStop, "BAD_STOP") \
   X(kBadTokenId, "BAD_TOKEN_ID") \
   X(kBadTopP, "BAD_TOP_P") \
@@ -40,6 +41,7 @@ namespace varifocal {
   X(kChatFormatsDiffer, "CHAT_FORMATS_DIFFER") \
   X(kChatFormatChanged, "CHAT_FORMAT_CHANGED") \
   X(kContextTooLong, "CONTEXT_TOO_LONG") \
+  X(kDatabaseInUse, "DATABASE_IN_USE") \
   X(kDeviceFaulted, "DEVICE_FAULTED") \
   X(kEmptyContinuation, "EMPTY_CONTINUATION") \
   X(kEmptyPrompt, "EMPTY_PROMPT") \

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/file_error.h"
 #include "base/json_strings.h"
 #include "base/status_macros.h"
 #include "eval_tasks/text_bytes.h"
@@ -19,8 +20,11 @@ namespace varifocal::client {
 namespace {
 
 absl::Status PathError(const std::string& path, int error) {
-  const std::string sentence = absl::StrCat("Cannot read ", path, ": ", std::strerror(error), ".");
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(sentence);
+  std::string sentence = absl::StrCat("Cannot read ", path, ": ", std::strerror(error), ".");
+  if (error == ENOENT || error == ENOTDIR) {
+    sentence.pop_back();
+    return absl::NotFoundError(absl::StrCat(sentence, TildeHint(path), "."));
+  }
   if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(sentence);
   return absl::UnknownError(sentence);
 }

@@ -18,6 +18,7 @@
 #include "client/console.h"
 #include "client/rows.h"
 #include "client/usage.h"
+#include "eval_tasks/job_spec.h"
 #include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
@@ -83,6 +84,15 @@ std::optional<double> ReadDouble(absl::string_view text) {
   double value = 0;
   if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+absl::StatusOr<int> ParseContextLength(absl::string_view text) {
+  absl::string_view digits = text;
+  const int unit = absl::ConsumeSuffix(&digits, "K") || absl::ConsumeSuffix(&digits, "k") ? 1024 : 1;
+  int count = 0;
+  if (absl::SimpleAtoi(digits, &count) && count >= 1 && count <= kContextLengthMax / unit) return count * unit;
+  return UsageError(absl::StrCat("\"", text, "\" is not a context length; it must be a whole number from 1 to ",
+                                 kContextLengthMax, ", or one with K for 1,024 tokens."));
 }
 
 FlagSet::FlagSet() { Section("Flags"); }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 
@@ -115,5 +116,8 @@ std::vector<std::string> SplitList(absl::string_view text);
 
 // Parses `text` as a whole as a finite number.
 std::optional<double> ReadDouble(absl::string_view text);
+
+// A context length of a flag or of a suite file: a whole number, or one with K for 1,024 tokens.
+absl::StatusOr<int> ParseContextLength(absl::string_view text);
 
 }  // namespace varifocal::client

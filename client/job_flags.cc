@@ -22,15 +22,6 @@
 
 namespace varifocal::client {
 
-absl::StatusOr<int> ParseContextLength(absl::string_view text) {
-  absl::string_view digits = text;
-  const int unit = absl::ConsumeSuffix(&digits, "K") || absl::ConsumeSuffix(&digits, "k") ? 1024 : 1;
-  int count = 0;
-  if (absl::SimpleAtoi(digits, &count) && count >= 1 && count <= kContextLengthMax / unit) return count * unit;
-  return UsageError(absl::StrCat("\"", text, "\" is not a context length; it must be a whole number from 1 to ",
-                                 kContextLengthMax, ", or one with K for 1,024 tokens."));
-}
-
 void SuiteFlags::AddTo(FlagSet& flags, bool is_required) {
   flags.AddPositional("SUITE", &suite, "a built-in suite (`varifocal suites`) or the path of a YAML file").required =
       is_required;

@@ -14,9 +14,6 @@
 
 namespace varifocal::client {
 
-// A context length: a whole number, or one with K for 1,024 tokens.
-absl::StatusOr<int> ParseContextLength(absl::string_view text);
-
 // SUITE, --lengths, --tasks, --limit, --seed, --seeds.
 struct SuiteFlags {
   std::string suite;

@@ -16,6 +16,7 @@
 #include "base/plural.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "client/interrupt_note.h"
 #include "client/progress.h"
 #include "wire/resource_names.h"
 
@@ -114,7 +115,11 @@ std::vector<Column> JobColumns() {
   };
 }
 
-absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console) {
+absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console, bool is_here) {
+  const InterruptNote note(
+      is_here ? absl::StrCat("Interrupted: what ", name, " has answered is kept, and the same command goes on.")
+              : absl::StrCat("The daemon goes on with ", name, ": `varifocal watch ", name,
+                             "` follows it, `varifocal cancel ", name, "` stops it."));
   grpc::ClientContext context;  // no deadline: a job may run for hours
   v1::WatchJobRequest request;
   request.set_name(name);

@@ -27,7 +27,8 @@ std::vector<Column> JobColumns();
 
 // Follows a job until it has ended, with progress on standard error (a bar on a terminal, lines in a pipe), and returns
 // its final state. Under --format=jsonl every change is a line on standard output.
-absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console);
+// `is_here`: the daemon is in this process. On an interruption, what it means is printed on standard error.
+absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console, bool is_here = false);
 
 // The flag of verbs that submit: an equal request finds its job again, unless what it asks or whom has changed.
 struct RepeatFlags {

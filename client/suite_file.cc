@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -62,15 +63,20 @@ bool LooksLikeTruth(const YAML::Node& node) {
   return IsPlain(node) && (node.Scalar() == "true" || node.Scalar() == "false");
 }
 
-// Which line up to `line` (from 0), the nearest one, has a tab before its text, for an error there; empty where none has.
-std::string TabBefore(absl::string_view yaml, int line) {
+// The line (from 0) with a tab before its text that explains an error in `line`: the nearest one before it, else after it.
+std::optional<int> TabNear(absl::string_view yaml, int line) {
   const std::vector<absl::string_view> lines = absl::StrSplit(yaml, '\n');
-  for (int i = std::min(line, static_cast<int>(lines.size()) - 1); i >= 0; --i) {
-    if (lines[i].substr(0, lines[i].find_first_not_of(" \t-")).find('\t') != absl::string_view::npos) {
-      return absl::StrCat("; line ", i + 1, " has a tab before its text, and YAML is indented with spaces alone");
-    }
+  const auto has_tab = [&](int i) {
+    return lines[i].substr(0, lines[i].find_first_not_of(" \t-")).find('\t') != absl::string_view::npos;
+  };
+  const int count = static_cast<int>(lines.size());
+  for (int i = std::min(line, count - 1); i >= 0; --i) {
+    if (has_tab(i)) return i;
   }
-  return "";
+  for (int i = std::max(line, 0); i < count; ++i) {
+    if (has_tab(i)) return i;
+  }
+  return std::nullopt;
 }
 
 class SuiteParser {
@@ -89,8 +95,10 @@ class SuiteParser {
     try {
       documents = YAML::LoadAll(std::string(yaml));
     } catch (const YAML::Exception& error) {  // yaml-cpp reports by exceptions; they end here
-      return UsageError(absl::StrCat(origin_, ":", error.mark.line + 1, ": is not YAML: ", error.msg,
-                                     TabBefore(yaml, error.mark.line), "."));
+      if (const std::optional<int> line = TabNear(yaml, error.mark.line); line.has_value()) {
+        return UsageError(absl::StrCat(origin_, ":", *line + 1, ": a tab before the text; YAML wants spaces."));
+      }
+      return UsageError(absl::StrCat(origin_, ":", error.mark.line + 1, ": is not YAML: ", error.msg, "."));
     }
     if (documents.size() > 1) {
       return ErrorAt(documents[1], absl::StrCat("one suite a file, found ", documents.size(), " documents"));
@@ -120,6 +128,12 @@ class SuiteParser {
       if (map.message_type() == &type) return absl::StrCat("a ", field.name(), " of \"", map.name(), "\"");
     }
     return std::string(field.name());
+  }
+
+  // The items of "lengths", and the keys of "samples_at".
+  static bool IsContextLength(const FieldDescriptor& field) {
+    const std::string& of = field.containing_type()->name();
+    return field.name() == "lengths" || (of == "SamplesAtEntry" && field.name() == "key");
   }
 
   absl::Status ReadMessage(const YAML::Node& node, absl::string_view what, Message* message) {
@@ -251,8 +265,12 @@ class SuiteParser {
       case FieldDescriptor::CPPTYPE_INT32:
       case FieldDescriptor::CPPTYPE_INT64: {
         int64_t value = 0;
-        if (!IsPlain(node) || !absl::SimpleAtoi(node.Scalar(), &value)) return wrong_type("a whole number");
-        return ReadInteger(node, field, value, message);
+        const bool is_length = IsContextLength(field);
+        if (IsPlain(node) && absl::SimpleAtoi(node.Scalar(), &value)) return ReadInteger(node, field, value, message);
+        if (!is_length) return wrong_type("a whole number");
+        const absl::StatusOr<int> length = ParseContextLength(node.Scalar());  // as --lengths
+        if (!length.ok() || !IsPlain(node)) return wrong_type("a whole number, or one with K for 1,024 tokens");
+        return ReadInteger(node, field, *length, message);
       }
       default:
         return absl::InternalError(absl::StrCat("config.proto has an unsupported type for ", field.full_name()));

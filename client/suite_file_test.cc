@@ -153,7 +153,7 @@ TEST(SuiteFileTest, SamplesByLength) {
 std::vector<Bad> BadSuites() {
   return {
       {"not YAML", "name: [a\nlengths: }\n", 2, "is not YAML"},
-      {"a tab for indentation", "name: a\ntasks:\n\t- kind: recall_kv\n", 3, "is not YAML"},
+      {"a tab for indentation", "name: a\ntasks:\n\t- kind: recall_kv\n", 3, "a tab before the text"},
       {"nothing", "", 1, "empty"},
       {"only a comment", "# nothing here\n", 1, "empty"},
       {"a list", "- name: a\n", 1, "must be a mapping, not a list"},
@@ -176,7 +176,7 @@ std::vector<Bad> BadSuites() {
       {"no lengths", Replaced("lengths: [1024, 2048]\n", ""), 1, "lengths has 0 values; it must have from 1 to 64"},
       {"empty lengths", Replaced("[1024, 2048]", "[]"), 4, "lengths has 0 values"},
       {"length that is no list", Replaced("[1024, 2048]", "1024"), 4, "must be a list"},
-      {"length in words", Replaced("[1024, 2048]", "[1024, 2K]"), 4, "whole number, not \"2K\""},
+      {"length in words", Replaced("[1024, 2048]", "[1024, two]"), 4, "K for 1,024 tokens, not \"two\""},
       {"length zero", Replaced("[1024, 2048]", "[0]"), 4, "from 1 to 1048576"},
       {"negative length", Replaced("[1024, 2048]", "[-8]"), 4, "lengths is -8"},
       {"length above the limit", Replaced("[1024, 2048]", "[1048577]"), 4, "1048577"},
@@ -192,8 +192,13 @@ std::vector<Bad> BadSuites() {
        "samples_at names 512, which is not one of the lengths"},
       {"no samples at a length", Replaced("samples: 8", "samples_at: {1024: 0}"), 5,
        "samples_at 1024 is 0; it must be from 1 to 100000"},
-      {"samples at a word", Replaced("samples: 8", "samples_at: {1K: 8}"), 5,
-       "a key of \"samples_at\" must be a whole number, not \"1K\""},
+      {"samples at a word", Replaced("samples: 8", "samples_at: {1X: 8}"), 5,
+       "a key of \"samples_at\" must be a whole number, or one with K for 1,024 tokens, not \"1X\""},
+      {"a length with another unit", Replaced("[1024, 2048]", "[1024, 2M]"), 4,
+       "\"lengths\" must be a whole number, or one with K for 1,024 tokens, not \"2M\""},
+      {"a length as text", Replaced("[1024, 2048]", "[1024, '2K']"), 4, "\"lengths\" must be a whole number"},
+      {"a length in K twice", Replaced("[1024, 2048]", "[1024, 1K]"), 4, "lengths has 1024 twice"},
+      {"samples with K", Replaced("samples: 8", "samples: 8K"), 5, "\"samples\" must be a whole number, not \"8K\""},
       {"samples at a length twice", Replaced("samples: 8", "samples_at: {1024: 8, 1024: 9}"), 5, "is given twice"},
       {"the same length otherwise written", Replaced("samples: 8", "samples_at: {1024: 8, +1024: 9}"), 5,
        "\"samples_at\" names 1024 twice"},
@@ -203,8 +208,9 @@ std::vector<Bad> BadSuites() {
       {"nothing as a value", Replaced("seed: 7", "seed:"), 3, "\"seed\" has no value"},
       {"no tasks", "name: a\nlengths: [64]\n", 1, "tasks has 0 entries; it must have from 1 to 64"},
       {"a tab as indentation", "name: a\nlengths: [64]\ntasks:\n\t- kind: recall_kv\n", 4,
-       "line 4 has a tab before its text, and YAML is indented with spaces alone"},
-      {"a tab in a mapping", Replaced("    samples: 4", "\tsamples: 4"), 12, "line 12 has a tab"},
+       "a tab before the text; YAML wants spaces"},
+      {"a tab in a mapping", Replaced("    samples: 4", "\tsamples: 4"), 12,
+       "a tab before the text; YAML wants spaces"},
       {"tasks as a mapping", "name: a\nlengths: [64]\ntasks:\n  kind: recall_kv\n", 4, "must be a list"},
       {"task as a word", "name: a\nlengths: [64]\ntasks:\n  - recall_kv\n", 4, "must be a mapping, not \"recall_kv\""},
       {"task without a kind", Replaced("kind: recall_kv", "name: recall_kv"), 7, "has no \"kind\""},
@@ -249,6 +255,16 @@ std::vector<Bad> BadSuites() {
       {"metric of the other sort", Replaced("[exact_match]", "[multiple_choice_accuracy]"), 11, "scores choices"},
       {"too many seeds", Replaced("seed: 7", "seed: 7\nseeds: 101"), 4, "seeds is 101; it must be from 0 to 100"},
   };
+}
+
+// As --lengths reads them; the specification has the number, so both are one job.
+TEST(SuiteFileTest, LengthsMayHaveK) {
+  const auto with_k =
+      ParseSuite("name: a\nlengths: [1K, 2k, 300]\nsamples_at: {2K: 4}\ntasks:\n  - kind: recall_kv\n", "k");
+  ASSERT_TRUE(with_k.ok()) << with_k.status();
+  const auto plain =
+      ParseSuite("name: a\nlengths: [1024, 2048, 300]\nsamples_at: {2048: 4}\ntasks:\n  - kind: recall_kv\n", "p");
+  EXPECT_EQ(with_k->SerializeAsString(), plain->SerializeAsString());
 }
 
 TEST(SuiteFileTest, BadSuitesNameTheLineAndTheReason) {

@@ -7,10 +7,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "base/embedded.h"
+#include "base/file_error.h"
 #include "base/status_macros.h"
 #include "db/backup.h"
 #include "db/file_watch.h"
@@ -26,8 +29,16 @@ constexpr char kMagic[] = "SQLite format 3";  // with its terminating zero: the 
 
 absl::Status ErrnoStatus(const std::string& path, int error) {
   std::string message = absl::StrCat(path, ": ", std::strerror(error));
-  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
-  if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
+  if (error == ENOENT || error == ENOTDIR) {
+    std::error_code none;
+    const std::filesystem::path here = std::filesystem::current_path(none);
+    const bool is_relative = !std::filesystem::path(path).is_absolute() && TildeHint(path).empty() && !none;
+    return absl::NotFoundError(
+        absl::StrCat(message, is_relative ? absl::StrCat(" below ", here.string()) : TildeHint(path)));
+  }
+  if (error == EACCES || error == EPERM || error == EROFS) {
+    return absl::PermissionDeniedError(absl::StrCat(path, ": this user may not open the file: ", std::strerror(error)));
+  }
   return absl::InternalError(message);
 }
 
@@ -62,7 +73,8 @@ absl::Status RefuseNewer(const sqlite::Database& database, const Versions& found
   if (found.compatible_version <= kSchemaVersion) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(database.path(), ": the database has schema version ",
                                                     found.version, ", usable from version ", found.compatible_version,
-                                                    " on, and this program supports version ", kSchemaVersion));
+                                                    " on, and this program supports version ", kSchemaVersion,
+                                                    "; use the varifocal that wrote it, or a newer one"));
 }
 
 }  // namespace
@@ -73,6 +85,10 @@ absl::Status CheckFile(const std::string& path, bool may_create) {
   if (stat(path.c_str(), &info) != 0) {
     if (errno == ENOENT && may_create) return absl::OkStatus();
     return ErrnoStatus(path, errno);
+  }
+  if (S_ISDIR(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is a directory, and a database is one file, such as ", path,
+                                                   path.back() == '/' ? "" : "/", "results.db"));
   }
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a file"));
   if (may_create && info.st_nlink > 1) {

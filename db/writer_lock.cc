@@ -4,12 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/file_error.h"
+#include "base/reason.h"
 
 namespace varifocal::db {
 namespace {
@@ -20,6 +23,11 @@ std::string Resolve(const std::string& path) {
   std::string result = real;
   std::free(real);
   return result;
+}
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
 }
 
 std::string HolderPid(int fd) {
@@ -41,10 +49,17 @@ absl::StatusOr<WriterLock> WriterLock::Take(const std::string& database_path) {
   while (true) {
     int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
+      const int error = errno;
+      const std::string directory = DirectoryOf(path);
+      if (error == ENOENT || error == ENOTDIR) {
+        return absl::NotFoundError(absl::StrCat(
+            database_path, ": ", error == ENOENT ? "the directory " : "a part of the path is no directory: ", directory,
+            error == ENOENT ? " does not exist" : "", TildeHint(database_path)));
+      }
       std::string message =
-          absl::StrCat(database_path, ": cannot make the lock file ", path, ": ", std::strerror(errno));
-      if (errno == ENOENT || errno == ENOTDIR) return absl::NotFoundError(message);
-      if (errno == ENOSPC || errno == EMFILE) return absl::ResourceExhaustedError(message);
+          absl::StrCat(database_path, ": cannot make the lock file ", path, ": ", std::strerror(error));
+      if (error == ENOSPC || error == EMFILE) return absl::ResourceExhaustedError(message);
+      absl::StrAppend(&message, "; a writer must be allowed to make files in ", directory);
       return absl::PermissionDeniedError(message);
     }
     WriterLock lock(fd, path);
@@ -56,8 +71,9 @@ absl::StatusOr<WriterLock> WriterLock::Take(const std::string& database_path) {
       if (errno != EAGAIN && errno != EACCES) {
         return absl::InternalError(absl::StrCat(path, ": cannot lock: ", std::strerror(errno)));
       }
-      return absl::FailedPreconditionError(
-          absl::StrCat(database_path, ": the database is being written by process ", HolderPid(fd)));
+      return WithReason(absl::FailedPreconditionError(
+                            absl::StrCat(database_path, ": the database is being written by process ", HolderPid(fd))),
+                        ErrorReason::kDatabaseInUse);
     }
     struct stat ours, there;
     if (fstat(fd, &ours) != 0 || stat(path.c_str(), &there) != 0 || ours.st_ino != there.st_ino ||

@@ -145,7 +145,7 @@ int Serve(ServerOptions options, const LogTarget& log, const std::string& port_f
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
 
   if (const auto raised = RaiseDescriptorLimit(); raised.ok()) {
-    Log(LogLevel::kInfo, "descriptor_limit", {{"open_files", *raised}});
+    Log(LogLevel::kDebug, "descriptor_limit", {{"open_files", *raised}});
   } else {
     Log(LogLevel::kWarning, "descriptor_limit", {{"error", raised.status().message()}});
   }

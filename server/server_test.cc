@@ -106,7 +106,7 @@ TEST_F(ServerTest, StartRefusesByReason) {
       {"port too large", [](ServerOptions& o) { o.listen_address = "127.0.0.1:65536"; }, "BAD_LISTEN_ADDRESS"},
       {"for everybody", [](ServerOptions& o) { o.listen_address = "0.0.0.0:0"; }, "REMOTE_LISTEN_ADDRESS"},
       {"locked database", [this](ServerOptions& o) { o.database_path = options_.database_path; },
-       "FAILED_PRECONDITION"},
+       "DATABASE_IN_USE"},
       {"model directory",
        [](ServerOptions& o) {
          o.models = {{"x", "missing"}};

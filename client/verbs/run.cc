@@ -135,7 +135,7 @@ class RunHere : public Command {
       return ExitCode::kDone;
     }
     ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));
-    ASSIGN_OR_RETURN(const v1::Job job, FollowJob(daemon, name, console));
+    ASSIGN_OR_RETURN(const v1::Job job, FollowJob(daemon, name, console, /*is_here=*/true));
     const ExitCode code =
         PrintOutcome(job, outcome_, console, repeat_.is_new ? "the same command without --new" : "the same command");
     if (console.format == Format::kText && job.state() == v1::Job::SUCCEEDED) {

@@ -55,6 +55,7 @@ absl::Status ToStatus(int code, absl::string_view path, absl::string_view detail
     case SQLITE_CORRUPT:
       return absl::DataLossError(message);
     case SQLITE_FULL:
+      return absl::ResourceExhaustedError(absl::StrCat(message, "; make room on the file system of this file"));
     case SQLITE_NOMEM:
     case SQLITE_TOOBIG:
       return absl::ResourceExhaustedError(message);
