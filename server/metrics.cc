@@ -98,7 +98,7 @@ void AddModel(const std::string& label, const ModelTotals& model, Families& out)
   const auto with = [&](const char* name, const char* value) { return Labels{{"model", label}, {name, value}}; };
   const Labels only = {{"model", label}};
   const EngineStatus& status = model.status;
-  constexpr char kServing[] = "1 unless the model's device has failed.";
+  constexpr char kServing[] = "1 unless the model's device has failed or its endpoint is off.";
   out.Gauge("varifocal_model_serving", kServing, only, model.is_serving ? 1 : 0);
 
   constexpr char kWaiting[] = "Requests that wait: calls at the gate, requests of calls and jobs in the engine.";
@@ -144,6 +144,9 @@ void AddModels(const MetricsSources& sources, Families& out) {
   std::map<std::string, ModelTotals> totals;  // by label
   for (const std::shared_ptr<HostedModel>& model : sources.host->List()) {
     totals[sources.host->labels().Of(model->name)].Add(*model, sources.gate->QueueOf(model->name), now_us);
+  }
+  for (const ModelHost::OffModel& model : sources.host->Off()) {
+    totals[sources.host->labels().Of(model.name)].is_serving = false;
   }
   for (const auto& [label, model] : totals) AddModel(label, model, out);
 }

@@ -24,6 +24,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
+#ifdef VARIFOCAL_HAS_METRICS
+#include "server/endpoint/faulty_server.h"
+#endif
 #include "server/server_limits.h"
 #include "tests/fakes/server_fixture.h"
 
@@ -268,6 +271,71 @@ TEST_F(MetricsTest, MethodsThatDoNotExistAreOneLabel) {
   auto values = Scrape();
   EXPECT_EQ(values.size(), before);
   EXPECT_EQ((values["varifocal_calls_total{method=\"unknown\",code=\"UNIMPLEMENTED\"}"]), 151);
+}
+
+// A server that miscounts tokens is refused: its model is off and listed with the cause, the other one serves, and once it
+// answers as it should it serves too.
+TEST(EndpointOffTest, OneBadEndpointStopsNoOtherModel) {
+  SetLogLevel(LogLevel::kError);
+  FaultyServer endpoint({});
+  endpoint.FailNext(std::vector<FaultyServer::Scripted>(1000, {FaultyServer::Fault::kPromptCount}));
+  testing_support::TemporaryDirectory directory;
+  ServerOptions options;
+  options.database_path = directory.File("results.db");
+  options.models = {{"a", "fake"}};
+  options.model_factory = MakeFakeModelFactory(std::make_shared<FakeEngineControl>());
+  options.endpoints = {absl::StrCat("far=", endpoint.url(), ",tokenizer=models/baseline,attempts=1")};
+  options.listen_address = "127.0.0.1:0";
+  options.metrics_address = "127.0.0.1:0";
+  options.endpoint_retry_ms = 50;
+  const auto started = Server::Start(options);
+  ASSERT_TRUE(started.ok()) << started.status();
+  Server& server = **started;
+  const auto stub = v1::Inference::NewStub(server.InProcessChannel());
+  const auto model = [&](int index) {
+    v1::ListModelsResponse models;
+    grpc::ClientContext context;
+    EXPECT_TRUE(stub->ListModels(&context, {}, &models).ok());
+    EXPECT_EQ(models.models_size(), 2);
+    return models.models_size() == 2 ? models.models(index) : v1::Model();
+  };
+  const auto scrape = [&] { return httplib::Client("127.0.0.1", server.metrics_port()).Get("/metrics")->body; };
+  EXPECT_EQ(model(0).state(), v1::Model::READY);
+  const v1::Model off = model(1);
+  EXPECT_EQ(off.name(), "models/far");
+  EXPECT_EQ(off.state(), v1::Model::FAULTED);
+  EXPECT_THAT(off.fault(), testing::Not(testing::IsEmpty()));
+  EXPECT_EQ(Health(server.InProcessChannel(), "model/far"), "NOT_SERVING");
+  EXPECT_EQ(Health(server.InProcessChannel(), "model/a"), "SERVING");
+  EXPECT_EQ(Health(server.InProcessChannel(), ""), "SERVING");
+  EXPECT_THAT(scrape(), AllOf(HasSubstr("varifocal_model_serving{model=\"far\"} 0"),
+                              HasSubstr("varifocal_model_serving{model=\"a\"} 1")));
+  v1::TokenizeRequest request;
+  request.set_model("models/far");
+  request.set_text("a");
+  v1::TokenizeResponse response;
+  grpc::ClientContext context;
+  EXPECT_EQ(ReasonIn(stub->Tokenize(&context, request, &response)), "ENDPOINT_FAULTED");
+
+  endpoint.FailNext({});
+  while (model(1).state() != v1::Model::READY) std::this_thread::yield();
+  while (Health(server.InProcessChannel(), "model/far") != "SERVING") std::this_thread::yield();
+  grpc::ClientContext again;
+  EXPECT_TRUE(stub->Tokenize(&again, request, &response).ok());
+  EXPECT_THAT(scrape(), HasSubstr("varifocal_model_serving{model=\"far\"} 1"));
+}
+
+// A daemon that would serve nothing does not start, and neither does a server without a listener.
+TEST(EndpointOffTest, WithoutAnotherModelTheStartIsRefused) {
+  ServerOptions options;
+  options.endpoints = {"far=http://127.0.0.1:1/v1,tokenizer=models/baseline,attempts=1"};
+  options.listen_address = "127.0.0.1:0";
+  EXPECT_FALSE(Server::Start(options).ok());
+  options.models = {{"a", "fake"}};
+  options.model_factory = MakeFakeModelFactory(std::make_shared<FakeEngineControl>());
+  EXPECT_TRUE(Server::Start(options).ok());
+  options.listen_address = "";
+  EXPECT_FALSE(Server::Start(options).ok());
 }
 
 #endif  // VARIFOCAL_HAS_METRICS

@@ -22,6 +22,7 @@
 #include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/server_posix.h"
 #include "server/endpoint/endpoint_model.h"
+#include "server/endpoint_retries.h"
 #include "server/front/front.h"
 #include "server/front/listen_address.h"
 #include "server/health_monitor.h"
@@ -116,6 +117,20 @@ HttpAnswer AnswerScrape(const MetricsSources& sources, const HttpRequest& reques
   return answer;
 }
 
+// What to do about an address that is taken.
+absl::Status ExplainAddress(const std::string& address, const absl::Status& cannot_listen) {
+  constexpr int kProbeMs = 1000;
+  if (!HasReason(cannot_listen, ErrorReason::kAddressInUse)) return cannot_listen;
+  const bool answers = ProbeListener(address, /*has_tls=*/false, kProbeMs).ok();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          "cannot listen on ", address,
+          answers ? absl::StrCat(", where a varifocald answers already: use that one with --daemon=", address, ", or")
+                  : std::string(", which another program has:"),
+          " give --listen=127.0.0.1:0, which takes a free port, or --listen=unix:PATH")),
+      ErrorReason::kAddressInUse);
+}
+
 }  // namespace
 
 // In dependency order: each part is used by those below it and destroyed after them.
@@ -137,6 +152,7 @@ struct Server::Parts {
   std::unique_ptr<grpc::Server> grpc_server;
   std::unique_ptr<Front> front;  // null without a listen address
   std::unique_ptr<HealthMonitor> health;
+  std::unique_ptr<EndpointRetries> retries;    // null while all endpoints answered
   std::unique_ptr<ListenerWatchdog> watchdog;  // null without on_listener_dead
   std::unique_ptr<HttpServer> metrics;         // null without metrics_address
   std::once_flag shut_down;
@@ -162,9 +178,11 @@ absl::Status Server::Init(ServerOptions options) {
   Parts& parts = *parts_;
   ListenAddress listen;
   if (!options.listen_address.empty()) {
-    RETURN_IF_ERROR(CheckListenAddress(options.listen_address, {.has_tls = options.protection.has_tls(),
-                                                                .knows_callers = options.protection.knows_callers(),
-                                                                .has_file_roots = !options.roots.empty()}));
+    const absl::Status good =
+        CheckListenAddress(options.listen_address, {.has_tls = options.protection.has_tls(),
+                                                    .knows_callers = options.protection.knows_callers(),
+                                                    .has_file_roots = !options.roots.empty()});
+    RETURN_IF_ERROR(ExplainAddress(options.listen_address, good));
     ASSIGN_OR_RETURN(listen, ParseListenAddress(options.listen_address));
   }
   int metrics_port = 0;
@@ -172,7 +190,9 @@ absl::Status Server::Init(ServerOptions options) {
     ASSIGN_OR_RETURN(metrics_port, LoopbackPort(options.metrics_address, "--metrics-listen"));
   }
   if (listen.is_unix()) {
-    ASSIGN_OR_RETURN(parts.socket, UnixSocketClaim::Take(listen.socket_path));
+    absl::StatusOr<std::unique_ptr<UnixSocketClaim>> socket = UnixSocketClaim::Take(listen.socket_path);
+    if (!socket.ok()) return ExplainAddress(options.listen_address, socket.status());
+    parts.socket = *std::move(socket);
   }
   // Keys may be outside the roots: read them before the process is confined.
   std::vector<EndpointSpec> endpoints;
@@ -220,12 +240,23 @@ absl::Status Server::Init(ServerOptions options) {
                                         : parts.host->LoadWith(model.name, model.directory, remote))
                         .status());
   }
+  std::vector<EndpointSpec> off;  // endpoints that do not answer
+  absl::Status first_off;
   for (const EndpointSpec& endpoint : endpoints) {
     const auto connect = [&](const std::string&, const std::string&) {
       return MakeEndpointModel(endpoint, *options.clock, options.model.tokenizer_rules);
     };
-    RETURN_IF_ERROR(parts.host->LoadWith(endpoint.name, endpoint.url, connect).status());
+    const absl::Status connected = parts.host->LoadWith(endpoint.name, endpoint.url, connect).status();
+    if (connected.ok()) continue;
+    // A program that serves its own calls alone, and a daemon that would serve nothing, say at once what is wrong.
+    if (options.listen_address.empty() || HasReason(connected, ErrorReason::kBadEndpoint)) return connected;
+    first_off.Update(connected);
+    parts.host->AddOff(endpoint.name, endpoint.url, connected);
+    off.push_back(endpoint);
+    Log(LogLevel::kWarning, "endpoint_off",
+        {{"model", endpoint.name}, {"url", endpoint.url}, {"error", connected.message()}});
   }
+  if (parts.host->List().empty()) RETURN_IF_ERROR(first_off);
   if (parts.jobs != nullptr) parts.jobs->LoadCalledModels();
 
   parts.pools = std::make_unique<RpcPools>(*options.clock);
@@ -261,14 +292,16 @@ absl::Status Server::Init(ServerOptions options) {
   if (!options.listen_address.empty()) {
     std::optional<PrivateFilesScope> owner_only;
     if (listen.is_unix()) owner_only.emplace();
-    ASSIGN_OR_RETURN(parts.front,
-                     Front::Listen({.address = listen,
-                                    .tls = [credentials = parts.credentials.get()] { return credentials->tls(); },
-                                    .limits = {.message_bytes_max = kMessageBytesMax},
-                                    .handshake_us = options.timeouts.handshake_ms * int64_t{1000},
-                                    .connections_max = ConnectionsMax(),
-                                    .callers = &parts.callers,
-                                    .refusals = &parts.refusals}));
+    absl::StatusOr<std::unique_ptr<Front>> front =
+        Front::Listen({.address = listen,
+                       .tls = [credentials = parts.credentials.get()] { return credentials->tls(); },
+                       .limits = {.message_bytes_max = kMessageBytesMax},
+                       .handshake_us = options.timeouts.handshake_ms * int64_t{1000},
+                       .connections_max = ConnectionsMax(),
+                       .callers = &parts.callers,
+                       .refusals = &parts.refusals});
+    if (!front.ok()) return ExplainAddress(options.listen_address, front.status());
+    parts.front = *std::move(front);
     address_ = listen.is_unix() ? options.listen_address
                                 : absl::StrCat(options.listen_address.substr(0, options.listen_address.rfind(':')), ":",
                                                parts.front->port());
@@ -277,6 +310,7 @@ absl::Status Server::Init(ServerOptions options) {
   parts.SetHealth(v1::Inference::service_full_name(), true);
   parts.SetHealth(v1::Evaluation::service_full_name(), true);
   for (const auto& model : parts.host->List()) parts.SetHealth(HealthName(model->name), true);
+  for (const auto& model : parts.host->Off()) parts.SetHealth(HealthName(model.name), false);
   if (parts.front != nullptr) {
     parts.front->Start(
         [grpc_server = parts.grpc_server.get()](int fd) { grpc::AddInsecureChannelFromFd(grpc_server, fd); });
@@ -290,6 +324,11 @@ absl::Status Server::Init(ServerOptions options) {
         if (is_alive && on_alive) on_alive();
       },
       *options.clock);
+  if (!off.empty()) {
+    parts.retries = std::make_unique<EndpointRetries>(
+        std::move(off), parts.host.get(), *options.clock, options.model.tokenizer_rules,
+        [&parts](const std::string& name) { parts.SetHealth(HealthName(name), true); }, options.endpoint_retry_ms);
+  }
   if (options.on_listener_dead && !address_.empty()) {
     parts.watchdog = std::make_unique<ListenerWatchdog>(
         address_, options.protection.has_tls(), [&parts](int fd) { parts.front->Pass(fd); },
@@ -336,6 +375,7 @@ void Server::Shutdown(std::chrono::milliseconds grace) {
     if (parts_->grpc_server == nullptr) return;  // it never started
     Log(LogLevel::kInfo, "shutting_down", {{"grace_ms", grace.count()}});
     if (parts_->health != nullptr) parts_->health->Stop();
+    parts_->retries = nullptr;
     parts_->watchdog = nullptr;
     parts_->metrics = nullptr;
     if (parts_->front != nullptr) parts_->front->StopAccepting();

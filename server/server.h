@@ -67,6 +67,7 @@ struct ServerOptions {
   std::function<void(const absl::Status&)> on_listener_dead;
   // Called four times a second while no thread of the daemon is stalled, for a supervisor's watchdog; optional.
   std::function<void()> on_alive;
+  int64_t endpoint_retry_ms = 15'000;  // between attempts at an endpoint that is off
   // The process exits when Start fails: what was made so far is then not destroyed, which may wait for threads that never came.
   bool exits_after_failure = false;
   ModelFactory model_factory;  // for tests; unset: real models

@@ -2,6 +2,9 @@
 #include "server/server.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <functional>
@@ -10,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "base/reason.h"
 #include "tests/fakes/server_fixture.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
@@ -105,8 +109,7 @@ TEST_F(ServerTest, StartRefusesByReason) {
       {"no port", [](ServerOptions& o) { o.listen_address = "127.0.0.1"; }, "BAD_LISTEN_ADDRESS"},
       {"port too large", [](ServerOptions& o) { o.listen_address = "127.0.0.1:65536"; }, "BAD_LISTEN_ADDRESS"},
       {"for everybody", [](ServerOptions& o) { o.listen_address = "0.0.0.0:0"; }, "REMOTE_LISTEN_ADDRESS"},
-      {"locked database", [this](ServerOptions& o) { o.database_path = options_.database_path; },
-       "DATABASE_IN_USE"},
+      {"locked database", [this](ServerOptions& o) { o.database_path = options_.database_path; }, "DATABASE_IN_USE"},
       {"model directory",
        [](ServerOptions& o) {
          o.models = {{"x", "missing"}};
@@ -126,6 +129,28 @@ TEST_F(ServerTest, StartRefusesByReason) {
     ASSERT_FALSE(server.ok()) << c.name;
     EXPECT_EQ(ReasonOf(server.status()).name, c.reason) << c.name << ": " << server.status();
   }
+}
+
+TEST_F(ServerTest, AnAddressThatIsTakenSaysWhatToDo) {
+  ServerOptions options = options_;
+  options.database_path = directory_.File("other.db");
+  options.listen_address = server_->address();
+  const absl::Status ours = Server::Start(options).status();
+  EXPECT_THAT(ours.message(), Message(server_->address(), "--daemon=", "--listen=127.0.0.1:0"));
+  // A listener that answers nothing is some other program.
+  const int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in any = {};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(silent, reinterpret_cast<const sockaddr*>(&any), sizeof(any)), 0);
+  ASSERT_EQ(listen(silent, 8), 0);
+  socklen_t size = sizeof(any);
+  ASSERT_EQ(getsockname(silent, reinterpret_cast<sockaddr*>(&any), &size), 0);
+  options.listen_address = absl::StrCat("127.0.0.1:", ntohs(any.sin_port));
+  const absl::Status other = Server::Start(options).status();
+  close(silent);
+  EXPECT_TRUE(HasReason(other, ErrorReason::kAddressInUse)) << other;
+  EXPECT_THAT(other.message(), Message(options.listen_address, "--listen=127.0.0.1:0"));
 }
 
 // Reflection with a hand-encoded request: field 7 requests the list of services.

@@ -109,6 +109,10 @@ class ShowModels : public Command {
     std::string faults;
     const auto add = [&](const v1::Model& model) {
       if (!model.fault().empty()) absl::StrAppend(&faults, ModelShortName(model.name()), ": ", model.fault(), ".\n");
+      if (model.state() == v1::Model::READY && model.tokenizer_sha256().empty()) {
+        absl::StrAppend(&faults, ModelShortName(model.name()), ": there is no tokenizer.json in ", model.directory(),
+                        ", so it takes token ids alone, no text and no job.\n");
+      }
       if (model.memory_total_bytes() > 0) {
         free_bytes = model.memory_free_bytes();
         total_bytes = model.memory_total_bytes();

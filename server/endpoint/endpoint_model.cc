@@ -1,5 +1,6 @@
 #include "server/endpoint/endpoint_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -84,6 +85,16 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpe
                                             .dump(-1, ' ', false, Json::error_handler_t::replace));
   hosted->engine = std::move(engine);
   return hosted;
+}
+
+absl::Status ProbeEndpoint(const EndpointSpec& spec, const Clock& clock) {
+  constexpr int64_t kTimeoutMs = 2000;
+  std::unique_ptr<HttpClient> http = MakeHttpClient();
+  if (http == nullptr) return absl::UnimplementedError("no endpoints in a static build");
+  EndpointSpec once = spec;
+  once.attempts_max = 1;
+  once.timeout_ms = std::min(once.timeout_ms, kTimeoutMs);
+  return EndpointClient(std::move(once), std::move(http), clock, SleepingPause()).Connect();
 }
 
 }  // namespace varifocal

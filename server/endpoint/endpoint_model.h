@@ -9,6 +9,7 @@
 
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "server/endpoint/endpoint_spec.h"
@@ -19,5 +20,8 @@ namespace varifocal {
 
 absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpec& spec, const Clock& clock,
                                                                TokenizerRules rules = TokenizerRules::kAgreed);
+
+// One attempt, of at most a few seconds: whether the server answers and has the model.
+absl::Status ProbeEndpoint(const EndpointSpec& spec, const Clock& clock);
 
 }  // namespace varifocal

@@ -85,8 +85,8 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::stri
   }
   {
     MutexLock lock(mutex_);
-    const auto [entry, is_new] = entries_.try_emplace(name, Entry{directory, nullptr});
-    if (!is_new) {
+    const auto [entry, is_new] = entries_.try_emplace(name, Entry{directory, nullptr, absl::OkStatus()});
+    if (!is_new && !(entry->second.directory == directory && !entry->second.off.ok())) {
       if (entry->second.directory != directory) {
         return WithReason(
             absl::AlreadyExistsError(absl::StrCat("model name \"", name, "\" is taken by ", entry->second.directory)),
@@ -101,14 +101,16 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::stri
       CatchExceptions("loading the model", [&] { return factory(name, directory); });
   MutexLock lock(mutex_);
   if (!made.ok()) {
-    entries_.erase(name);
-    return Annotate(made.status(), absl::StrCat("model \"", name, "\""));
+    const absl::Status failed = Annotate(made.status(), absl::StrCat("model \"", name, "\""));
+    const auto entry = entries_.find(name);
+    if (entry != entries_.end() && entry->second.off.ok()) entries_.erase(entry);  // one that is off stays listed
+    return failed;
   }
   (*made)->name = name;
   (*made)->directory = directory;
   (*made)->provenance.function_json = FunctionOf(**made);
   std::shared_ptr<HostedModel> model = *std::move(made);
-  entries_[name].model = model;
+  entries_[name] = {directory, model, absl::OkStatus()};
   const ModelProvenance& from = model->provenance;
   Log(LogLevel::kInfo, "model_loaded",
       {{"model", name},
@@ -120,7 +122,18 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::stri
        {"attention", from.attention},
        {"parameters", from.parameter_count},
        {"weights_sha256", from.weights_sha256}});
+  if (model->tokenizer == nullptr) {
+    Log(LogLevel::kWarning, "model_without_tokenizer",
+        {{"model", name},
+         {"missing", absl::StrCat(CheckpointOf(directory).directory, "/tokenizer.json")},
+         {"serves", "token ids alone, no text and no job"}});
+  }
   return model;
+}
+
+void ModelHost::AddOff(const std::string& name, const std::string& directory, const absl::Status& why) {
+  MutexLock lock(mutex_);
+  entries_[name] = {directory, nullptr, why};
 }
 
 absl::Status ModelHost::Unload(const std::string& name) {
@@ -147,6 +160,11 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Find(const std::string& 
     return WithReason(absl::NotFoundError(absl::StrCat("no model \"", name, "\" in this daemon; ", have)),
                       ErrorReason::kModelNotFound, {{"model", name}});
   }
+  if (!entry->second.off.ok()) {
+    return WithReason(
+        absl::UnavailableError(absl::StrCat(entry->second.off.message(), "; it is tried again until it answers")),
+        ErrorReason::kEndpointFaulted, {{"model", name}});
+  }
   if (entry->second.model == nullptr) {
     return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")),
                       ErrorReason::kModelLoading, {{"model", name}});
@@ -158,9 +176,18 @@ std::map<std::string, std::string> ModelHost::Loading() const {
   MutexLock lock(mutex_);
   std::map<std::string, std::string> loading;
   for (const auto& [name, entry] : entries_) {
-    if (entry.model == nullptr) loading[name] = entry.directory;
+    if (entry.model == nullptr && entry.off.ok()) loading[name] = entry.directory;
   }
   return loading;
+}
+
+std::vector<ModelHost::OffModel> ModelHost::Off() const {
+  MutexLock lock(mutex_);
+  std::vector<OffModel> off;
+  for (const auto& [name, entry] : entries_) {
+    if (!entry.off.ok()) off.push_back({name, entry.directory, entry.off});
+  }
+  return off;
 }
 
 std::vector<std::shared_ptr<HostedModel>> ModelHost::List() const {

@@ -4,7 +4,7 @@
 // model hold a shared pointer, so unloading only removes the name; the last user frees the memory.
 //
 // Errors:  from Load: those of LoadModel and Engine::Create; INVALID_ARGUMENT (BAD_MODEL_NAME), ALREADY_EXISTS
-//          (MODEL_ALREADY_LOADED). From Find: NOT_FOUND (MODEL_NOT_FOUND), UNAVAILABLE (MODEL_LOADING).
+//          (MODEL_ALREADY_LOADED). From Find: NOT_FOUND (MODEL_NOT_FOUND), UNAVAILABLE (MODEL_LOADING, ENDPOINT_FAULTED).
 // Threads: any. The last shared pointer must not be dropped on an engine's callback.
 #pragma once
 
@@ -61,16 +61,25 @@ class ModelHost {
   // The same with another factory, for models that are no checkpoint on this machine.
   absl::StatusOr<std::shared_ptr<HostedModel>> LoadWith(const std::string& name, const std::string& directory,
                                                         const ModelFactory& factory);
+  // Lists a model that cannot be loaded now, until LoadWith of the same name and directory succeeds: Find returns `why`,
+  // with the reason ENDPOINT_FAULTED.
+  void AddOff(const std::string& name, const std::string& directory, const absl::Status& why);
   absl::Status Unload(const std::string& name);
   absl::StatusOr<std::shared_ptr<HostedModel>> Find(const std::string& name) const;
   std::vector<std::shared_ptr<HostedModel>> List() const;  // by name, ready ones
   std::map<std::string, std::string> Loading() const;      // name and directory of those being read
-  ModelLabels& labels() { return labels_; }                // of metrics
+  struct OffModel {
+    std::string name, directory;
+    absl::Status why;
+  };
+  std::vector<OffModel> Off() const;         // by name
+  ModelLabels& labels() { return labels_; }  // of metrics
 
  private:
   struct Entry {
     std::string directory;
-    std::shared_ptr<HostedModel> model;  // null while it is being read
+    std::shared_ptr<HostedModel> model;  // null while it is being read or off
+    absl::Status off;                    // why it is off
   };
 
   const ModelFactory factory_;

@@ -77,6 +77,13 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   }
 }
 
+void ToProto(const ModelHost::OffModel& model, v1::Model* proto) {
+  proto->set_name(ModelResource(model.name));
+  proto->set_state(v1::Model::FAULTED);
+  proto->set_directory(model.directory);
+  proto->set_fault(std::string(model.why.message()));
+}
+
 absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto) {
   const db::JobRow& row = view.row;
   proto->set_name(JobResource(row.job_id));

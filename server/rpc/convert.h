@@ -12,6 +12,7 @@
 namespace varifocal {
 
 void ToProto(const HostedModel& model, v1::Model* proto);
+void ToProto(const ModelHost::OffModel& model, v1::Model* proto);
 // `spec` is set if requested; this fails only if the database contains a spec that this version cannot read.
 absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto);
 void ToProto(const JobEstimate& estimate, v1::JobEstimate* proto);

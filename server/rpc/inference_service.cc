@@ -323,6 +323,7 @@ grpc::ServerUnaryReactor* InferenceService::ListModels(grpc::CallbackServerConte
     ASSIGN_OR_RETURN(const std::string after, ParsePageToken("models", request->page_token()));
     std::map<std::string, v1::Model> models;
     for (const auto& model : host_->List()) ToProto(*model, &models[model->name]);
+    for (const auto& model : host_->Off()) ToProto(model, &models[model.name]);
     for (const auto& [name, directory] : host_->Loading()) {
       v1::Model& loading = models[name];
       loading.set_name(ModelResource(name));

@@ -1,0 +1,60 @@
+#include "server/endpoint_retries.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+#include "base/mutex.h"
+#include "server/endpoint/endpoint_model.h"
+
+namespace varifocal {
+
+EndpointRetries::EndpointRetries(std::vector<EndpointSpec> off, ModelHost* host, const Clock& clock,
+                                 TokenizerRules rules, std::function<void(const std::string& name)> on_serving,
+                                 int64_t period_ms)
+    : off_(std::move(off)),
+      host_(host),
+      clock_(clock),
+      rules_(rules),
+      on_serving_(std::move(on_serving)),
+      period_ms_(period_ms),
+      thread_([this] { Loop(); }) {}
+
+EndpointRetries::~EndpointRetries() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.NotifyAll();
+  thread_.join();
+}
+
+bool EndpointRetries::Try(const EndpointSpec& spec) {
+  // A short question first: the whole start of an endpoint retries for as long as its settings say.
+  if (!ProbeEndpoint(spec, clock_).ok()) return false;
+  const absl::Status loaded =
+      host_
+          ->LoadWith(spec.name, spec.url,
+                     [&](const std::string&, const std::string&) { return MakeEndpointModel(spec, clock_, rules_); })
+          .status();
+  if (!loaded.ok()) {
+    host_->AddOff(spec.name, spec.url, loaded);  // with the present cause
+    return false;
+  }
+  on_serving_(spec.name);
+  Log(LogLevel::kInfo, "endpoint_serves", {{"model", spec.name}, {"url", spec.url}});
+  return true;
+}
+
+void EndpointRetries::Loop() {
+  MutexLock lock(mutex_);
+  while (!stopping_ && !off_.empty()) {
+    wake_.WaitFor(mutex_, std::chrono::milliseconds(period_ms_), [this]() VF_REQUIRES(mutex_) { return stopping_; });
+    if (stopping_) return;
+    lock.Unlock();
+    std::erase_if(off_, [this](const EndpointSpec& spec) { return Try(spec); });
+    lock.Lock();
+  }
+}
+
+}  // namespace varifocal

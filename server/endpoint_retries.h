@@ -1,0 +1,47 @@
+// Tries endpoints again that did not answer when the daemon started, until each of them serves.
+//
+// Such a model is off: it is listed as faulted with the cause, calls and jobs that name it are UNAVAILABLE
+// (ENDPOINT_FAULTED), and the others serve.
+//
+// Threads: one background thread, none without specs; the host outlives it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "server/endpoint/endpoint_spec.h"
+#include "server/hosting/model_host.h"
+#include "tokenizer/token_rules.h"
+
+namespace varifocal {
+
+class EndpointRetries {
+ public:
+  static constexpr int64_t kPeriodMs = 15'000;
+
+  // `on_serving` gets the name of each model that has come back, on the background thread.
+  EndpointRetries(std::vector<EndpointSpec> off, ModelHost* host, const Clock& clock, TokenizerRules rules,
+                  std::function<void(const std::string& name)> on_serving, int64_t period_ms = kPeriodMs);
+  ~EndpointRetries();
+
+ private:
+  void Loop();
+  bool Try(const EndpointSpec& spec);
+
+  std::vector<EndpointSpec> off_;  // of the thread
+  ModelHost* const host_;
+  const Clock& clock_;
+  const TokenizerRules rules_;
+  const std::function<void(const std::string& name)> on_serving_;
+  const int64_t period_ms_;
+  Mutex mutex_;
+  CondVar wake_;
+  bool stopping_ VF_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace varifocal
