@@ -21,12 +21,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/daemon.h"
 
 namespace varifocal::client {
 
 struct JudgmentImport {
   std::vector<std::string> paths;
-  std::string database_path;
+  std::string database_path;           // when it is written here
   std::optional<int64_t> job_id;       // else what a result file names, or the newest job
   std::optional<std::string> variant;  // else what the file names, or the job's only one
   double score_max = 1;
@@ -42,9 +43,9 @@ struct JudgmentResult {
   std::vector<std::string> left_out;  // sentences: impossible values of a judge
 };
 
+// Into a database that no daemon writes: all files or none.
 absl::StatusOr<std::vector<JudgmentResult>> ImportJudgments(const JudgmentImport& import);
-
-// The hash of a prompt in the files of `import`: 64 lower-case hexadecimal digits.
-absl::Status CheckPromptDigest(const std::string& digest);
+// Through a daemon, into its database: each file is one call.
+absl::StatusOr<std::vector<JudgmentResult>> SendJudgments(Daemon& daemon, const JudgmentImport& import);
 
 }  // namespace varifocal::client

@@ -217,6 +217,8 @@ TEST_F(MigrationTest, AFileOfEachVersionKeepsItsRowsAndACopy) {
     auto database = *sqlite::Database::Open(path, {.read_only = true});
     EXPECT_EQ(database->QueryInt("SELECT count(answer) FROM mine")->value_or(-1), 1) << "a view of the user";
     EXPECT_EQ(database->QueryInt("SELECT count(*) FROM v_samples WHERE is_truncated = 0")->value_or(-1), 2);
+    EXPECT_EQ(database->QueryInt("SELECT count(token_ids_sha256) FROM v_samples")->value_or(-1), 1)
+        << "the failed sample has no prompt";
     EXPECT_TRUE(database->QuickCheck().ok());
     EXPECT_EQ(database->QueryInt("SELECT count(*) FROM pragma_foreign_key_check")->value_or(-1), 0);
   }

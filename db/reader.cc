@@ -75,7 +75,7 @@ constexpr char kFromAnswers[] =
 constexpr char kSelectAnswers[] =
     "SELECT generations.generation_id, samples.task, samples.context_length, samples.sample_index,"
     " samples.prompt_token_count, samples.evidence_json, generations.cached_token_count, generations.new_token_count,"
-    " generations.prefill_us, generations.decode_us, generations.error_code, scores.value";
+    " generations.prefill_us, generations.decode_us, generations.error_code, scores.value, samples.token_ids_sha256";
 
 // With the prefix of answers that scored below the best value, for IsRefusal. Testing prefixes in SQL dominated the time of a
 // report.
@@ -89,6 +89,21 @@ constexpr char kSelectForCounts[] =
     " generations.finish_reason IS 'length', generations.error_code IS NULL AND generations.is_extrapolated,"
     " generations.error_code IS NULL AND samples.truncation_json IS NOT NULL, cells.cell_id,"
     " samples.question_id";
+
+// Not by v_scores_by_length, which aggregates all jobs of the file before one is chosen.
+constexpr char kSelectMeansByLength[] =
+    "SELECT variant, context_length, avg((mean - worst) / (best - worst)), sum(recorded), sum(planned) FROM ("
+    "SELECT variants.variant_index AS variant_index, variants.name AS variant, cells.context_length AS context_length,"
+    " cells.planned_count AS planned, metrics.worst_value AS worst, metrics.best_value AS best,"
+    " avg(CASE WHEN generations.error_code IS NULL THEN scores.value ELSE metrics.worst_value END) AS mean,"
+    " count(generations.generation_id) AS recorded"
+    " FROM variants JOIN cells ON cells.variant_id = variants.variant_id"
+    " JOIN task_metrics AS metrics ON metrics.job_id = variants.job_id AND metrics.task = cells.task"
+    " AND metrics.metric_index = 0 AND metrics.worst_value <> metrics.best_value"
+    " LEFT JOIN generations ON generations.cell_id = cells.cell_id"
+    " LEFT JOIN scores ON scores.generation_id = generations.generation_id AND scores.metric = metrics.metric"
+    " WHERE variants.job_id = ? GROUP BY cells.cell_id)"
+    " GROUP BY variant_index, context_length ORDER BY variant_index, context_length";
 
 constexpr char kSelectPromptCounts[] =
     "SELECT task, context_length, count(*), count(prompt_token_count), coalesce(min(prompt_token_count), 0),"
@@ -244,6 +259,22 @@ absl::Status Reader::HoldSnapshot() {
   state_->held.emplace(*std::move(begun));
   // SQLite takes the snapshot at the first read.
   return state_->database->QueryInt("SELECT count(*) FROM schema_version").status();
+}
+
+absl::Status Reader::SetPrimaryMetric(const std::string& metric) {
+  MutexLock hold(state_->mutex);
+  Database& database = *state_->database;
+  ASSIGN_OR_RETURN(const std::optional<int64_t> found,
+                   database.QueryInt("SELECT count(*) FROM task_metrics WHERE metric = ?", metric));
+  if (found.value_or(0) == 0) return absl::NotFoundError(absl::StrCat("no job has a metric \"", metric, "\""));
+  // A table of this connection, whose name is found before the file's. The file itself is opened read-only.
+  RETURN_IF_ERROR(database.Execute("PRAGMA query_only = 0"));
+  const absl::Status made = database.Run(
+      "CREATE TEMP TABLE task_metrics AS SELECT job_id, task, metric, iif(metric = ?, 0, metric_index + 1) AS"
+      " metric_index, is_binary, worst_value, best_value FROM main.task_metrics",
+      metric);
+  RETURN_IF_ERROR(database.Execute("PRAGMA query_only = 1"));
+  return made;
 }
 
 absl::StatusOr<std::vector<JobRow>> Reader::Jobs(int64_t before_id, int64_t limit) {
@@ -411,7 +442,17 @@ absl::Status Reader::EachAnswer(int64_t job_id, const std::string& variant,
     answer.generation.decode_us = row.Int(9);
     answer.generation.error_code = row.Text(10);
     answer.value = row.OptionalReal(11);
+    answer.sample.token_ids_sha256 = row.OptionalText(12);
     return use(std::move(answer));
+  });
+}
+
+absl::StatusOr<std::vector<LengthMeanRow>> Reader::MeansByLength(int64_t job_id) {
+  MutexLock hold(state_->mutex);
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectMeansByLength));
+  statement.BindAll(job_id);
+  return ReadAll<LengthMeanRow>(statement, [](const Statement& row) {
+    return LengthMeanRow{row.Text(0), row.Int(1), row.OptionalReal(2), row.Int(3), row.Int(4)};
   });
 }
 

@@ -68,6 +68,15 @@ struct AnswerCounts {
   int64_t truncated_count = 0;     // the task truncated the prompt to the context length
 };
 
+// The mean over tasks of a variant at one length: of each task's primary metric, from 0 (worst) to 1 (best); of tasks whose
+// metric has both ends, and that have answers.
+struct LengthMeanRow {
+  std::string variant;
+  int64_t context_length = 0;
+  std::optional<double> mean;
+  int64_t recorded_count = 0, planned_count = 0;  // samples of these tasks
+};
+
 // An answer of some kind of db/answer_kinds.h.
 struct MarkedAnswerRow {
   std::string task;
@@ -120,8 +129,8 @@ struct SampleDetail {
   std::vector<ScoreRecord> scores;  // by metric_index
 };
 
-// An answer without its texts. Of the sample: identity, prompt_token_count and evidence; of the generation: counts, times and
-// error_code.
+// An answer without its texts. Of the sample: identity, token_ids_sha256, prompt_token_count and evidence; of the generation:
+// counts, times and error_code.
 struct AnswerRow {
   int64_t generation_id = 0;
   SampleRecord sample;
@@ -147,6 +156,10 @@ class Reader {
   // From now on every call sees the database as it is now. The write-ahead log grows until the reader is destroyed.
   absl::Status HoldSnapshot();
 
+  // From now on this metric is the primary one (metric_index 0) of each task that has it, and the others have none, in every
+  // call. NOT_FOUND when no job has it.
+  absl::Status SetPrimaryMetric(const std::string& metric);
+
   // Newest first; before_id is the last job_id of the previous page, 0 for the first page.
   absl::StatusOr<std::vector<JobRow>> Jobs(int64_t before_id = 0, int64_t limit = 100);
   absl::StatusOr<JobRow> Job(int64_t job_id);
@@ -165,7 +178,8 @@ class Reader {
 
   absl::StatusOr<std::vector<ScoreImportRow>> ScoreImports(int64_t job_id);  // in import order
 
-  absl::StatusOr<std::vector<AnswerCounts>> CountAnswers(int64_t job_id);  // of cells with answers, in running order
+  absl::StatusOr<std::vector<LengthMeanRow>> MeansByLength(int64_t job_id);  // by variant as in the job, length
+  absl::StatusOr<std::vector<AnswerCounts>> CountAnswers(int64_t job_id);    // of cells with answers, in running order
   // By task and length; of tasks and lengths with a sample.
   absl::StatusOr<std::vector<PromptCountsRow>> CountPrompts(int64_t job_id, double reached_share);
   // Ascending, each once: token_ids_sha256 of the prompts of a task at a length.

@@ -111,6 +111,65 @@ TEST_F(ReaderTest, CountsTruncatedPrompts) {
   EXPECT_EQ(*database->QueryInt("SELECT sum(is_truncated) FROM v_samples WHERE is_primary"), 2);
 }
 
+TEST_F(ReaderTest, AnotherPrimaryMetricIsThatOfTheTasksThatHaveIt) {
+  Open("primary.db", FakeJob({.variants = {"baseline"}, .tasks = {"label", "recall"}, .planned_count = 2}));
+  for (const CellRow& cell : cells_) {
+    for (int64_t i = 0; i < 2; ++i) {
+      ASSERT_TRUE(writer_->RecordSample(FakeOutcome(cell, job_, execution_id_, i)).ok());
+    }
+  }
+  const auto before = *Reader::Open(path_);
+  const int64_t generation_id =
+      before->Samples({.job_id = job_id_, .task = "recall", .sample_index = 1})->front().generation_id;
+  ASSERT_TRUE(
+      writer_
+          ->ImportScores(job_id_, {{"baseline", "imported/mine", "f", std::string(64, 'a'), {{generation_id, 0.25}}}})
+          .ok());
+  const auto reader = *Reader::Open(path_);
+  ASSERT_TRUE(reader->HoldSnapshot().ok());
+  EXPECT_EQ(reader->SetPrimaryMetric("mine").code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(reader->SetPrimaryMetric("imported/mine").ok());
+  std::vector<std::string> primary;
+  for (const TaskMetricRecord& metric : *reader->Metrics(job_id_)) {
+    if (metric.metric_index == 0) primary.push_back(absl::StrCat(metric.task, " ", metric.metric));
+  }
+  EXPECT_EQ(primary, std::vector<std::string>{"recall imported/mine"});
+  std::vector<std::optional<double>> values;
+  ASSERT_TRUE(reader
+                  ->EachAnswer(job_id_, "baseline",
+                               [&](const AnswerRow& row) {
+                                 if (row.sample.task == "recall") values.push_back(row.value);
+                                 EXPECT_TRUE(row.sample.token_ids_sha256.has_value());
+                                 return absl::OkStatus();
+                               })
+                  .ok());
+  EXPECT_EQ(values, (std::vector<std::optional<double>>{std::nullopt, 0.25}));
+  EXPECT_EQ(before->Metrics(job_id_)->front().metric_index, 0) << "another reader";
+}
+
+TEST_F(ReaderTest, MeansByLengthAreOverTasksAndOverWhatIsThere) {
+  Open("means.db", FakeJob({.tasks = {"label", "recall"}, .lengths = {1024, 2048}, .planned_count = 2}));
+  const auto record = [&](const CellRow& cell, int64_t index, double value) {
+    Outcome outcome = FakeOutcome(cell, job_, execution_id_, index);
+    outcome.scores = {{"exact_match", value}, {"token_f1", value}};
+    ASSERT_TRUE(writer_->RecordSample(outcome).ok());
+  };
+  for (const CellRow& cell : cells_) {
+    if (cell.cell.variant != "baseline" || cell.cell.context_length != 1024) continue;
+    record(cell, 0, 1);
+    if (cell.cell.task == "recall") record(cell, 1, 0);
+  }
+  const std::vector<LengthMeanRow> rows = *(*Reader::Open(path_))->MeansByLength(job_id_);
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0].variant, "baseline");
+  EXPECT_EQ(rows[0].context_length, 1024);
+  EXPECT_EQ(rows[0].mean, 0.75) << "1 of label, 1/2 of recall";
+  EXPECT_EQ(rows[0].recorded_count, 3);
+  EXPECT_EQ(rows[0].planned_count, 4);
+  EXPECT_EQ(rows[1].mean, std::nullopt);
+  EXPECT_EQ(rows[2].variant, "focal");
+}
+
 TEST_F(ReaderTest, SharesOfLearnedGroupsAreMeansByCell) {
   Open("groups.db", FakeJob({.planned_count = 4}));
   const auto record = [&](size_t cell, int64_t index, std::optional<double> pairs, std::optional<double> largest) {

@@ -53,7 +53,9 @@ SELECT
   generations.is_extrapolated,
   generations.pairs_visible_share,
   generations.largest_group_share,
-  samples.truncation_json IS NOT NULL AS is_truncated
+  samples.truncation_json IS NOT NULL AS is_truncated,
+  samples.token_ids_sha256,
+  samples.prompt
 FROM generations
 JOIN cells ON cells.cell_id = generations.cell_id
 JOIN variants ON variants.variant_id = cells.variant_id

@@ -7,6 +7,9 @@
 #include <limits>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "db/reader.h"
+#include "server/rpc/limits.h"
 #include "tests/fakes/server_fixture.h"
 
 namespace varifocal {
@@ -51,6 +54,136 @@ TEST_F(EvaluationTest, SubmitWatchAndGet) {
   EXPECT_TRUE(again->Read(&message));
   EXPECT_FALSE(again->Read(&message));
   EXPECT_TRUE(again->Finish().ok());
+}
+
+class ImportScoresTest : public EvaluationTest {
+ protected:
+  // A job of two variants with eight answers each, and the hash of one prompt.
+  void SetUp() override {
+    EvaluationTest::SetUp();
+    v1::SubmitJobResponse submitted;
+    ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+    while (GetJob("jobs/1").state() != v1::Job::SUCCEEDED) std::this_thread::sleep_for(milliseconds(5));
+    const auto reader = *db::Reader::Open(options_.database_path);
+    digest_ = *reader->Samples({.job_id = 1})->front().sample.token_ids_sha256;
+  }
+  v1::ImportScoresRequest Request() const {
+    v1::ImportScoresRequest request;
+    request.set_job("jobs/1");
+    request.set_source("scores.jsonl");
+    request.set_source_sha256(std::string(64, 'a'));
+    v1::Judgment* judgment = request.add_judgments();
+    judgment->set_token_ids_sha256(digest_);
+    judgment->set_variant("a");
+    (*judgment->mutable_scores())["mine"] = 0.25;
+    return request;
+  }
+  grpc::Status Import(const v1::ImportScoresRequest& request, v1::ImportScoresResponse* response = nullptr) {
+    v1::ImportScoresResponse unused;
+    grpc::ClientContext context;
+    return evaluation_->ImportScores(&context, request, response == nullptr ? &unused : response);
+  }
+
+  std::string digest_;
+};
+
+TEST_F(ImportScoresTest, ScoresAreStoredWhileAJobRuns) {
+  control_->Hold();
+  v1::SubmitJobRequest other = SmallJob();
+  other.mutable_spec()->mutable_suite()->set_seed(9);
+  v1::SubmitJobResponse running;
+  ASSERT_TRUE(Submit(other, &running).ok());
+  control_->WaitUntilStarted();
+  v1::ImportScoresRequest request = Request();
+  v1::Judgment* unknown = request.add_judgments();
+  *unknown = request.judgments(0);
+  unknown->set_token_ids_sha256(std::string(64, '0'));
+  v1::ImportScoresResponse response;
+  const grpc::Status status = Import(request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.job(), "jobs/1");
+  EXPECT_EQ(response.value_count(), 1);
+  EXPECT_EQ(response.unknown_count(), 1);
+  ASSERT_EQ(response.metrics_size(), 1);
+  EXPECT_EQ(response.metrics(0), "imported/mine");
+  // A second value of the same answer replaces the first.
+  request.mutable_judgments(0)->mutable_scores()->at("mine") = 1;
+  ASSERT_TRUE(Import(request).ok());
+  const auto reader = *db::Reader::Open(options_.database_path);
+  const std::vector<db::ScoreRecord> scores =
+      reader->Samples({.job_id = 1, .variant = "a", .sample_index = 0})->front().scores;
+  EXPECT_EQ(scores.back().metric, "imported/mine");
+  EXPECT_EQ(scores.back().value, 1);
+  EXPECT_EQ(reader->ScoreImports(1)->size(), 2u);
+  control_->Release();
+}
+
+TEST_F(ImportScoresTest, WithoutAJobItIsTheNewest) {
+  v1::ImportScoresRequest request = Request();
+  request.clear_job();
+  v1::ImportScoresResponse response;
+  ASSERT_TRUE(Import(request, &response).ok());
+  EXPECT_EQ(response.job(), "jobs/1");
+}
+
+TEST_F(ImportScoresTest, RefusalsNameTheJudgmentAndStoreNothing) {
+  struct Case {
+    const char* name;
+    std::function<void(v1::ImportScoresRequest&)> spoil;
+    const char* reason;
+  };
+  const Case cases[] = {
+      {"no such job", [](auto& r) { r.set_job("jobs/7"); }, "JOB_NOT_FOUND"},
+      {"no job's name", [](auto& r) { r.set_job("7"); }, "BAD_RESOURCE_NAME"},
+      {"no source", [](auto& r) { r.clear_source(); }, "BAD_SCORES"},
+      {"a long source", [](auto& r) { r.set_source(std::string(kImportSourceBytesMax + 1, 'x')); }, "BAD_SCORES"},
+      {"no hash of the source", [](auto& r) { r.set_source_sha256("a"); }, "BAD_SCORES"},
+      {"no judgments", [](auto& r) { r.clear_judgments(); }, "BAD_SCORES"},
+      {"no scores", [](auto& r) { r.mutable_judgments(0)->clear_scores(); }, "BAD_SCORES"},
+      {"no hash", [](auto& r) { r.mutable_judgments(0)->set_token_ids_sha256("A"); }, "BAD_SCORES"},
+      {"no variant", [](auto& r) { r.mutable_judgments(0)->clear_variant(); }, "BAD_SCORES"},
+      {"another variant", [](auto& r) { r.mutable_judgments(0)->set_variant("c"); }, "BAD_SCORES"},
+      {"a name", [](auto& r) { (*r.mutable_judgments(0)->mutable_scores())["a b"] = 1; }, "BAD_SCORES"},
+      {"above 1", [](auto& r) { (*r.mutable_judgments(0)->mutable_scores())["mine"] = 1.5; }, "BAD_SCORES"},
+      {"not a number",
+       [](auto& r) { (*r.mutable_judgments(0)->mutable_scores())["mine"] = std::numeric_limits<double>::quiet_NaN(); },
+       "BAD_SCORES"},
+      {"two values",
+       [](auto& r) {
+         *r.add_judgments() = r.judgments(0);
+         (*r.mutable_judgments(1)->mutable_scores())["mine"] = 1;
+       },
+       "BAD_SCORES"},
+      {"another task", [](auto& r) { r.mutable_judgments(0)->set_task("other"); }, "NOT_FOUND"},
+      {"another length", [](auto& r) { r.mutable_judgments(0)->set_context_length(512); }, "NOT_FOUND"},
+  };
+  for (const Case& c : cases) {
+    v1::ImportScoresRequest request = Request();
+    c.spoil(request);
+    const grpc::Status status = Import(request);
+    EXPECT_EQ(ReasonIn(status), c.reason) << c.name << ": " << status.error_message();
+  }
+  EXPECT_EQ((*db::Reader::Open(options_.database_path))->ScoreImports(1)->size(), 0u);
+}
+
+// At the limits, and one above.
+TEST_F(ImportScoresTest, NumbersOfScoresAndNames) {
+  v1::ImportScoresRequest names = Request();
+  for (int i = 1; i < kImportedNamesMax; ++i) {
+    (*names.mutable_judgments(0)->mutable_scores())[absl::StrCat("s", i)] = 0.5;
+  }
+  EXPECT_TRUE(Import(names).ok());
+  (*names.mutable_judgments(0)->mutable_scores())["one_more"] = 0.5;
+  EXPECT_EQ(ReasonIn(Import(names)), "BAD_SCORES");
+
+  v1::ImportScoresRequest scores = Request();
+  const v1::Judgment first = scores.judgments(0);
+  while (scores.judgments_size() < kImportedScoresMax) *scores.add_judgments() = first;
+  v1::ImportScoresResponse response;
+  EXPECT_TRUE(Import(scores, &response).ok());
+  EXPECT_EQ(response.value_count(), 1) << "the same answer each time";
+  *scores.add_judgments() = first;
+  EXPECT_EQ(ReasonIn(Import(scores)), "BAD_SCORES");
 }
 
 TEST_F(EvaluationTest, WatchersThatLeaveOrStallHurtNobody) {

@@ -113,7 +113,8 @@ class Compare : public Command {
     flags.Add("job", &job_, "JOB", "the job of names without one, instead of the newest that fits");
     flags.Add("task", &task_, "NAME", "only this task");
     flags.Add("metric", &metric_, "NAME",
-              "only this metric; unless given, text shows each task's primary one and log-likelihoods");
+              "this metric as the primary one, and no other; unless given, text shows each task's primary one and "
+              "log-likelihoods");
     flags.Add("all-metrics", &all_metrics_, "all metrics as text, too");
     flags.Add("draws", &draws_, "N", "random sign assignments where there are too many for an exact test")
         .AtLeast(1000)
@@ -138,6 +139,11 @@ class Compare : public Command {
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
     RETURN_IF_ERROR(reader->HoldSnapshot());
+    if (!metric_.empty()) {
+      // A name that no job has is refused below, with a similar one.
+      const absl::Status primary = reader->SetPrimaryMetric(metric_);
+      if (!primary.ok() && !absl::IsNotFound(primary)) return primary;
+    }
     std::optional<int64_t> job_id;
     if (!job_.empty()) {
       ASSIGN_OR_RETURN(job_id, JobNumber(job_));
@@ -183,9 +189,10 @@ class Compare : public Command {
           absl::StrCat(sides.Jobs(), report.is_across_jobs ? " have" : " has", " no such task or metric to compare."));
     }
     if (IsFiltered()) {
-      report.suite.clear();
+      if (!task_.empty()) report.suite.clear();
       std::erase_if(report.contrasts, [&](const stats::LengthContrast& row) {
-        return row.task.empty() || (!task_.empty() && row.task != task_) || (!metric_.empty() && row.metric != metric_);
+        if (row.task.empty()) return !task_.empty();
+        return (!task_.empty() && row.task != task_) || (!metric_.empty() && row.metric != metric_);
       });
     }
     if (console.format == Format::kText) {

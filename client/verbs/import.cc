@@ -5,8 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/plural.h"
+#include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "client/daemon.h"
 #include "client/embedded.h"
 #include "client/files.h"
 #include "client/job_flags.h"
@@ -15,6 +17,7 @@
 #include "client/rows.h"
 #include "client/tokenizers.h"
 #include "client/verb.h"
+#include "db/judgments.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
@@ -26,7 +29,9 @@ constexpr size_t kAnswerBytesMax = 16 << 20;  // scoring takes about a second a 
 class Import : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
-    flags.Add("db", &db_, "PATH", "the results database; created if missing").Required();
+    flags.Add(
+        "db", &db_, "PATH",
+        "the results database, which no daemon has open; created if missing. Without it, judgments go to the daemon");
     flags.Section("Answers to a suite");
     suite_.AddTo(flags, /*is_required=*/false);
     flags.Add("predictions", &predictions_, "PATH",
@@ -43,13 +48,14 @@ class Import : public Command {
     flags.Add("score-max", &judgments_.score_max, "N", "the best score, where 0 is the worst (default 1)").AtMost(1e9);
   }
 
-  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
+  absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     const bool has_predictions = !absl::StrCat(suite_.suite, predictions_, name_, tokenizer_).empty();
     const bool has_judgments = !judgments_.paths.empty() || !job_.empty() || judgments_.variant.has_value();
     if (has_predictions == has_judgments) {
       return UsageError("import takes SUITE with --predictions, or --judgments, and not both.");
     }
-    if (has_judgments) return ImportJudgmentFiles(console);
+    if (has_judgments) return ImportJudgmentFiles(global, console);
+    if (db_.empty()) return UsageError("Answers need --db=PATH; a daemon takes judgments alone.");
     if (suite_.suite.empty() || predictions_.empty() || name_.empty() || tokenizer_.empty()) {
       return UsageError("Answers need SUITE, --predictions, --name and --tokenizer.");
     }
@@ -57,14 +63,27 @@ class Import : public Command {
   }
 
  private:
-  absl::StatusOr<ExitCode> ImportJudgmentFiles(Console& console) {
+  absl::StatusOr<ExitCode> ImportJudgmentFiles(const GlobalFlags& global, Console& console) {
     if (judgments_.paths.empty()) return UsageError("--job and --variant are for --judgments.");
     if (!(judgments_.score_max > 0)) return UsageError("--score-max must be above 0.");
     judgments_.database_path = db_;
     if (!job_.empty()) {
       ASSIGN_OR_RETURN(judgments_.job_id, JobNumber(job_));
     }
-    ASSIGN_OR_RETURN(const std::vector<JudgmentResult> results, ImportJudgments(judgments_));
+    if (!db_.empty() && global.daemon_given) return UsageError("Give --db or --daemon, not both.");
+    absl::StatusOr<std::vector<JudgmentResult>> imported;
+    if (db_.empty()) {
+      ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+      imported = SendJudgments(*daemon, judgments_);
+    } else {
+      imported = ImportJudgments(judgments_);
+    }
+    if (HasReason(imported.status(), ErrorReason::kDatabaseInUse)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(imported.status().message(),
+                       ". If that is a daemon, leave out --db, or give --daemon=ADDRESS: it stores them."));
+    }
+    ASSIGN_OR_RETURN(const std::vector<JudgmentResult> results, std::move(imported));
     ExitCode code = ExitCode::kDone;
     for (const JudgmentResult& result : results) {
       for (const std::string& sentence : result.left_out) console.err << "varifocal: " << sentence << "\n";
@@ -119,7 +138,7 @@ class Import : public Command {
     Sha256Stream hash;
     RETURN_IF_ERROR(ForEachJsonLine(predictions_, [&](const Json& line) -> absl::Status {
       ASSIGN_OR_RETURN(const std::string digest, GetString(line, "token_ids_sha256"));
-      RETURN_IF_ERROR(CheckPromptDigest(digest));
+      RETURN_IF_ERROR(db::CheckPromptDigest(digest));
       ASSIGN_OR_RETURN(const std::string prediction, GetString(line, "prediction"));
       if (prediction.size() > kAnswerBytesMax) {
         return absl::InvalidArgumentError(absl::StrCat("\"prediction\" has ", prediction.size(),
@@ -175,15 +194,17 @@ code is then 1. Choices, which are scored by log-likelihoods, cannot be imported
 compare imported answers with another job's answers to the same prompts.
 Judgments are external scores, for example by a judge model: {"token_ids_sha256", "scores": {"NAME": 1}}, with
 "variant", "task" and "context_length" where the hash is ambiguous. They become the metric imported/NAME, from 0 to 1.
+They go to the daemon, also while jobs run, or with --db into a database that no daemon has open.
 HELMET's judged files (*-gpt4eval_o.json) are read too, if made from files written by `varifocal export`.)",
     .examples =
         "varifocal samples helmet/helmet_rag.yaml --tokenizer=MODEL --format=jsonl > prompts.jsonl\n"
         "varifocal import helmet/helmet_rag.yaml --predictions=answers.jsonl --name=other --tokenizer=MODEL "
         "--db=results.db\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=other\n"
-        "varifocal import --judgments=judged.jsonl --score-max=3 --db=results.db --job=4",
+        "varifocal import --judgments=judged.jsonl --score-max=3 --job=4",
     .formats = "text json jsonl",
     .make = &Make<Import>,
+    .daemon = DaemonUse::kAlways,
 };
 
 }  // namespace varifocal::client

@@ -46,6 +46,8 @@ class WriteTheReport : public Command {
     flags.Add("margin", &margin_, "POINTS", "differences within it count as equivalent, in percent of a metric's span")
         .AtLeast(0.01)
         .AtMost(50);
+    flags.Add("metric", &options_.metric, "NAME",
+              "the primary metric of each task that has it, for example an imported one; default: each task's first");
     adjust_.AddTo(flags);
     flags
         .Add("effective-share", &effective_share_, "PERCENT",

@@ -359,6 +359,20 @@ absl::StatusOr<db::DeletedJob> JobManager::Delete(int64_t job_id) {
   return deleted;
 }
 
+absl::StatusOr<db::JoinedJudgments> JobManager::ImportScores(const db::Judgments& judgments) {
+  if (judgments.job_id.has_value()) RETURN_IF_ERROR(Row(*judgments.job_id).status());
+  // Of its own: it reads every answer of a variant, and other calls do not wait for that.
+  ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(options_.database_path));
+  absl::StatusOr<db::JoinedJudgments> joined = db::JoinJudgments(*reader, judgments);
+  if (absl::IsInvalidArgument(joined.status())) return WithReason(joined.status(), ErrorReason::kBadScores);
+  RETURN_IF_ERROR(joined.status());
+  RETURN_IF_ERROR(writer_->ImportScores(joined->job_id, joined->imports));
+  CountChange(joined->job_id);
+  Log(LogLevel::kInfo, "scores_imported",
+      {{"job", JobName(joined->job_id)}, {"source", judgments.source}, {"scores", joined->value_count}});
+  return joined;
+}
+
 absl::Status JobManager::CheckResumable(int64_t job_id, const ResolvedJob& job, bool allow_mixed) {
   for (const std::shared_ptr<HostedModel>& model : job.models) {
     ASSIGN_OR_RETURN(const int64_t execution_id, ExecutionFor(model->provenance));

@@ -37,6 +37,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "db/delete_job.h"
+#include "db/judgments.h"
 #include "db/reader.h"
 #include "db/writer.h"
 #include "eval_tasks/job_spec.h"
@@ -114,6 +115,9 @@ class JobManager {
   absl::StatusOr<JobView> Resume(int64_t job_id, bool allow_mixed);
   // Of a job that has ended; see db/delete_job.h. Records of the running job wait for it.
   absl::StatusOr<db::DeletedJob> Delete(int64_t job_id);
+
+  // Scores of stored answers, also of the running job. INVALID_ARGUMENT (BAD_SCORES), NOT_FOUND: see db/judgments.h.
+  absl::StatusOr<db::JoinedJudgments> ImportScores(const db::Judgments& judgments);
 
   // Increases whenever the job may have changed; cheap enough to poll.
   int64_t ChangeCount(int64_t job_id) const;

@@ -26,6 +26,7 @@ constexpr MethodRole kMethods[] = {
     {"/varifocal.v1.Evaluation/CancelJob", Role::kSubmitter},
     {"/varifocal.v1.Evaluation/DeleteJob", Role::kAdmin},
     {"/varifocal.v1.Evaluation/GetJob", Role::kViewer},
+    {"/varifocal.v1.Evaluation/ImportScores", Role::kSubmitter},
     {"/varifocal.v1.Evaluation/ListJobs", Role::kViewer},
     {"/varifocal.v1.Evaluation/ListSuites", Role::kViewer},
     {"/varifocal.v1.Evaluation/ListTasks", Role::kViewer},

@@ -1,10 +1,14 @@
 #include "server/rpc/convert.h"
 
+#include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "base/code_version.h"
+#include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "server/rpc/limits.h"
 #include "wire/job_spec.h"
 #include "wire/resource_names.h"
 
@@ -142,6 +146,51 @@ void ToProto(const JobEstimate& estimate, v1::JobEstimate* proto) {
   proto->set_duration_seconds(estimate.duration_seconds);
   proto->set_checked_sample_count(estimate.checked_sample_count);
   for (const std::string& note : estimate.notes) proto->add_notes(note);
+}
+
+absl::StatusOr<db::Judgments> FromProto(const v1::ImportScoresRequest& request) {
+  const auto bad = [](const std::string& sentence) {
+    return WithReason(absl::InvalidArgumentError(sentence), ErrorReason::kBadScores);
+  };
+  db::Judgments judgments;
+  if (!request.job().empty()) {
+    ASSIGN_OR_RETURN(judgments.job_id, ParseJobResource(request.job(), "job"));
+  }
+  if (request.source().empty() || request.source().size() > kImportSourceBytesMax) {
+    return bad(
+        absl::StrCat("source has ", request.source().size(), " bytes; it must have from 1 to ", kImportSourceBytesMax));
+  }
+  if (!IsSha256Hex(request.source_sha256())) return bad("source_sha256 is not 64 lower-case hexadecimal digits");
+  judgments.source = request.source();
+  judgments.source_sha256 = request.source_sha256();
+  std::set<std::string> names;
+  int64_t score_count = 0;
+  for (const v1::Judgment& proto : request.judgments()) {
+    db::Judgment& judgment = judgments.judgments.emplace_back();
+    judgment.place = absl::StrCat(request.source(), ": judgment ", judgments.judgments.size());
+    judgment.token_ids_sha256 = proto.token_ids_sha256();
+    const absl::Status digest = db::CheckPromptDigest(judgment.token_ids_sha256);
+    if (!digest.ok()) return bad(absl::StrCat(judgment.place, ": ", digest.message()));
+    if (!proto.variant().empty()) judgment.variant = proto.variant();
+    if (!proto.task().empty()) judgment.task = proto.task();
+    if (proto.context_length() != 0) judgment.context_length = proto.context_length();
+    if (proto.scores().empty()) return bad(absl::StrCat(judgment.place, ": it has no scores"));
+    for (const auto& [name, value] : proto.scores()) {
+      const absl::Status named = db::CheckScoreName(name);
+      if (!named.ok()) return bad(absl::StrCat(judgment.place, ": ", named.message()));
+      if (!(value >= 0 && value <= 1)) {
+        return bad(absl::StrCat(judgment.place, ": the score \"", name, "\" is ", value, "; it must be from 0 to 1"));
+      }
+      names.insert(name);
+      judgment.scores[name] = value;
+      if (++score_count > kImportedScoresMax || names.size() > kImportedNamesMax) {
+        return bad(absl::StrCat(request.source(), " has more than ", kImportedScoresMax, " scores or ",
+                                kImportedNamesMax, " names, the limits of one call; import it in parts"));
+      }
+    }
+  }
+  if (score_count == 0) return bad(absl::StrCat(request.source(), " has no judgments"));
+  return judgments;
 }
 
 }  // namespace varifocal

@@ -263,6 +263,24 @@ grpc::ServerUnaryReactor* EvaluationService::DeleteJob(grpc::CallbackServerConte
   }));
 }
 
+grpc::ServerUnaryReactor* EvaluationService::ImportScores(grpc::CallbackServerContext* context,
+                                                          const v1::ImportScoresRequest* request,
+                                                          v1::ImportScoresResponse* response) {
+  if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/ImportScores")) return nullptr;
+  const auto resource = [response] { return response->job(); };
+  return RunAdmitted(context, audit_->CallerOf(*context), pools_->submit, *admission_, *request,
+                     audit_->Record(context, "ImportScores", resource, [=, this]() -> absl::Status {
+                       ASSIGN_OR_RETURN(JobManager* const jobs, Jobs());
+                       ASSIGN_OR_RETURN(const db::Judgments judgments, FromProto(*request));
+                       ASSIGN_OR_RETURN(const db::JoinedJudgments stored, jobs->ImportScores(judgments));
+                       response->set_job(JobResource(stored.job_id));
+                       response->set_value_count(stored.value_count);
+                       response->set_unknown_count(stored.unknown_count);
+                       for (const std::string& metric : stored.metrics) response->add_metrics(metric);
+                       return absl::OkStatus();
+                     }));
+}
+
 grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc::CallbackServerContext* context,
                                                                             const v1::WatchJobRequest* request) {
   if (!audit_->Allows(*context, "/varifocal.v1.Evaluation/WatchJob")) return nullptr;

@@ -41,6 +41,8 @@ class EvaluationService final : public v1::Evaluation::CallbackService {
                                       v1::Job* response) override;
   grpc::ServerUnaryReactor* DeleteJob(grpc::CallbackServerContext* context, const v1::DeleteJobRequest* request,
                                       v1::DeleteJobResponse* response) override;
+  grpc::ServerUnaryReactor* ImportScores(grpc::CallbackServerContext* context, const v1::ImportScoresRequest* request,
+                                         v1::ImportScoresResponse* response) override;
   grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext* context,
                                                            const v1::WatchJobRequest* request) override;
   grpc::ServerUnaryReactor* ListSuites(grpc::CallbackServerContext* context, const v1::ListSuitesRequest* request,

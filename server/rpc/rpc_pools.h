@@ -2,7 +2,7 @@
 // blocked work of one kind does not delay the others.
 //
 //   control  Get, List, Cancel: memory and short reads of the database, never a user's file
-//   submit   SubmitJob and its dry runs: read data files, build prompts
+//   submit   SubmitJob and its dry runs: read data files, build prompts; ImportScores: reads all answers of a job
 //   change   ResumeJob, DeleteJob, UnloadModel: read data files, rewrite a job's pages, wait for an engine to stop
 //   load     LoadModel: reads checkpoints
 //   text     Tokenize, Detokenize, and the encoding of prompts before they go to an engine

@@ -39,6 +39,10 @@ constexpr std::pair<const char*, const char*> kRequests[] = {
     {"GetJob", "name: 'jobs/1'"},
     {"CancelJob", "name: 'jobs/1'"},
     {"DeleteJob", "name: 'jobs/999'"},  // none: other methods need jobs/1
+    {"ImportScores",
+     "job: 'jobs/1' source: 'a.jsonl' source_sha256: '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'"
+     " judgments { token_ids_sha256: '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef' scores { key: "
+     "'good' value: 0.5 } }"},
     {"ResumeJob", "name: 'jobs/1'"},
     {"WatchJob", "name: 'jobs/1'"},
     {"GetModel", "name: 'models/a'"},

@@ -283,6 +283,7 @@ absl::StatusOr<ReportData> ReadReportData(db::Reader& reader, const ReportOption
   data.with_max_t = options.with_max_t;
   data.effective_length_options = {options.confidence, options.effective_share, options.effective_score};
   data.database_path = options.database_path;
+  if (!options.metric.empty()) RETURN_IF_ERROR(reader.SetPrimaryMetric(options.metric));
   RETURN_IF_ERROR(ChooseVariants(reader, options, data));
   std::set<int64_t> lengths;
   RETURN_IF_ERROR(ReadJob(reader, data.job.job_id, options.confidence, data, lengths));

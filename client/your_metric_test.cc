@@ -1,0 +1,96 @@
+// docs/your_metric.md: its commands, in order, by one shell on a daemon of its own, and what they leave in the database.
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/json.h"
+#include "client/testing_run.h"
+#include "db/reader.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/messages.h"
+#include "tests/support/process.h"
+
+namespace varifocal::client {
+namespace {
+
+using testing::HasSubstr;
+
+std::string ShellBlocks(const std::string& path) {
+  std::string text;
+  bool is_inside = false;
+  for (absl::string_view line : absl::StrSplit(testing_support::ReadFile(path), '\n')) {
+    if (absl::StartsWith(line, "```")) {
+      is_inside = line == "```sh";
+    } else if (is_inside) {
+      absl::StrAppend(&text, line, "\n");
+    }
+  }
+  return text;
+}
+
+class YourMetricTest : public testing::Test {
+ protected:
+  // The page's daemon has the default address, which another may have: here it is a socket, which `varifocal` gets as a flag.
+  testing_support::ProcessResult RunPage(const std::string& more) {
+    const std::string program = testing_support::ProgramPath("varifocal");
+    std::filesystem::create_directory_symlink(std::filesystem::absolute("models"), directory_.File("models"));
+    return testing_support::RunProcess(
+        "/bin/bash", {"-c", absl::StrCat("set -euo pipefail; PATH=", program.substr(0, program.rfind('/')),
+                                         ":$PATH; cd ", directory_.path(), R"(
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+varifocald() { command varifocald --listen=unix:s --threads=1 --log-level=warning "$@"; }
+varifocal() {
+  case "$1" in
+    submit) command varifocal "$@" --daemon=unix:s --connect-timeout=60 ;;
+    import) command varifocal "$@" --daemon=unix:s ;;
+    *) command varifocal "$@" ;;
+  esac
+}
+)",
+                                         ShellBlocks("docs/your_metric.md"), "\n", more)});
+  }
+
+  testing_support::TemporaryDirectory directory_;
+};
+
+TEST_F(YourMetricTest, TheCommandsOfThePageRun) {
+  const auto ran = RunPage("echo busy; command varifocal import --judgments=scores.jsonl --db=results.db || true\n");
+  ASSERT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  const std::string path = directory_.File("results.db");
+  const auto reader = *db::Reader::Open(path);
+  const std::vector<db::ScoreImportRow> imports = *reader->ScoreImports(1);
+  ASSERT_EQ(imports.size(), 2u) << "of each variant";
+  EXPECT_EQ(imports[0].metric, "imported/prefix");
+  EXPECT_EQ(imports[0].value_count, 16) << "two tasks of eight questions";
+  // The page's comparison: the imported metric is the primary one, and its mean over tasks is there.
+  EXPECT_THAT(ran.out, HasSubstr("all tasks"));
+  const Ran compared = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal",
+                                  "--metric=imported/prefix", "--format=json"});
+  const auto rows = ParseJson(compared.out);
+  ASSERT_TRUE(rows.ok()) << compared.err;
+  int cells = 0, means = 0;
+  for (const Json& row : *rows) {
+    if (row["kind"] == "cell") {
+      ++cells;
+      EXPECT_EQ(row["metric"], "imported/prefix");
+      EXPECT_EQ(row["is_primary_metric"], true);
+    }
+    means += row["kind"] == "suite_mean";
+  }
+  EXPECT_EQ(cells, 2);
+  EXPECT_EQ(means, 1);
+  // Into a database that a daemon has open: what to do.
+  EXPECT_THAT(ran.err, testing::AllOf(HasSubstr("being written by process "), HasSubstr("--daemon=ADDRESS")));
+  const Ran unknown =
+      Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--metric=imported/prefx"});
+  EXPECT_EQ(unknown.code, ExitCode::kFailed);
+  EXPECT_THAT(unknown.err, Message("imported/prefx", "imported/prefix"));
+  const std::string report = testing_support::ReadFile(directory_.File("report.html"));
+  EXPECT_THAT(report, HasSubstr("imported/prefix"));
+}
+
+}  // namespace
+}  // namespace varifocal::client
