@@ -1,15 +1,19 @@
 // The verbs that need a model, on a real daemon in another process and on the embedded server, with the smallest
 // shipped checkpoint. Both must give the same answers.
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "client/testing_run.h"
+#include "db/reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
@@ -263,6 +267,65 @@ TEST_F(DaemonVerbsTest, OutputsHaveTheDocumentedKeys) {
   EXPECT_EQ(Keys(continuation), (std::set<std::string>{"log_likelihood", "token_count", "is_greedy"}));
   // The prompt's trailing space is moved: " key" is one token of this tokenizer.
   EXPECT_EQ(continuation.at("token_count"), 1);
+}
+
+// The job was left running by a daemon that was killed, and the next one does not have its model.
+TEST(ReasonsTest, ListAndShowSayWhyAJobFailed) {
+  testing_support::TemporaryDirectory directory;
+  const std::string database = directory.File("results.db");
+  {
+    testing_support::DaemonProcess first({"--db=" + database, "--model=gone=models/baseline", "--threads=1"});
+    const std::string address = "--daemon=" + first.Address();
+    ASSERT_EQ(Varifocal({"submit", "quick", "--models=gone", address}).code, ExitCode::kDone);
+    first.Signal(SIGKILL);
+    first.Wait(60);
+  }
+  testing_support::DaemonProcess daemon({"--db=" + database, "--model=other=models/baseline", "--threads=1"});
+  const std::string address = "--daemon=" + daemon.Address();
+  while (Varifocal({"list", address}).out.find("failed") == std::string::npos) usleep(10'000);
+  EXPECT_THAT(Varifocal({"list", address}).out, MessageIn("jobs/1", "failed", "gone"));
+  const std::string shown = Varifocal({"show", "1", address}).out;
+  const std::vector<std::string> lines = absl::StrSplit(shown, '\n');
+  EXPECT_THAT(lines.at(1), HasSubstr("no model \"gone\"")) << shown;
+}
+
+TEST(InterruptTest, SaysWhatHappensToTheJob) {
+  testing_support::TemporaryDirectory directory;
+  const std::string database = directory.File("results.db");
+  // A program that was started in the background ignores them, and so would those that it starts.
+  const auto interrupt = ::signal(SIGINT, SIG_DFL), hangup = ::signal(SIGHUP, SIG_DFL);
+  for (const int signal : {SIGINT, SIGHUP}) {
+    testing_support::BackgroundProcess run(
+        "varifocal", {"run", "quick", "--model=a=models/baseline", "--models=a", "--lengths=2K", "--db=" + database});
+    while (run.IsRunning()) {
+      const auto reader = db::Reader::Open(database);
+      if (reader.ok() && (*reader)->Jobs()->size() == 1 && (*reader)->Jobs()->front().state == db::JobState::kRunning)
+        break;
+      usleep(10'000);
+    }
+    usleep(200'000);  // the verb follows the job
+    run.Signal(signal);
+    EXPECT_EQ(run.Wait(60), 128 + signal);
+    EXPECT_THAT(run.Errors(), MessageIn("jobs/1", "same command"));
+  }
+  ::signal(SIGINT, interrupt);
+  ::signal(SIGHUP, hangup);
+}
+
+// No tokenizer.json: loaded, with a warning that names the file in the log, and in `models`.
+TEST(TokenizerTest, AModelWithoutOneIsNamedAtTheStart) {
+  testing_support::TemporaryDirectory directory;
+  const std::string model = directory.File("model");
+  std::filesystem::create_directory(model);
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    std::filesystem::create_symlink(std::filesystem::absolute(absl::StrCat(kModel, "/", name)),
+                                    absl::StrCat(model, "/", name));
+  }
+  testing_support::DaemonProcess daemon({"--db=" + directory.File("r.db"), "--model=bare=" + model, "--threads=1"});
+  const std::string address = daemon.Address();
+  ASSERT_NE(address, "") << daemon.Errors();
+  EXPECT_THAT(daemon.Errors(), HasSubstr(model + "/tokenizer.json"));
+  EXPECT_THAT(Varifocal({"models", "--daemon=" + address}).out, MessageIn("bare", "tokenizer.json", model));
 }
 
 TEST(RunTest, ASuiteWithoutADaemonGoesOnWhereItWas) {

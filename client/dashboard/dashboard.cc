@@ -82,7 +82,7 @@ absl::StatusOr<HttpAnswer> Dashboard::Route(const HttpRequest& request) {
     if (before != request.parameters.end() && !ParseId(before->second, &before_id)) {
       return absl::InvalidArgumentError("before is not the number of a job");
     }
-    ASSIGN_OR_RETURN(std::string html, OverviewPage(database_path_, before_id, clock_.WallMicros()));
+    ASSIGN_OR_RETURN(std::string html, OverviewPage(database_path_, before_id, clock_.WallMicros(), cache_));
     return Page(std::move(html));
   }
   const std::vector<std::string> parts = absl::StrSplit(request.path, '/');

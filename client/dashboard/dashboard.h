@@ -1,6 +1,7 @@
 // The pages of `varifocal dashboard`: what is in a results database now, also while a daemon writes it.
 //
-//   /                    all jobs, the newest first, 25 a page: state, progress, speed, errors (?before=ID: older ones)
+//   /                    all jobs, the newest first, 25 a page: state, progress, speed, means so far, errors (?before=ID: older
+//                        ones)
 //   /jobs/N              one job: progress, mean scores so far with intervals, failures; outcomes once it has succeeded
 //   /jobs/N/report       the page of `varifocal report`; report.csv, .json, .md and .tex are its other formats
 //   /style.css, /script.js

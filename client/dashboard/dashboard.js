@@ -16,9 +16,12 @@
     }).then(function (html) {
       var page = new DOMParser().parseFromString(html, 'text/html');
       var scrolled = Array.prototype.map.call(main.querySelectorAll('.wide'), function (box) { return box.scrollLeft; });
+      var focused = Array.prototype.indexOf.call(main.querySelectorAll('a, .wide'), document.activeElement);
       var renewed = document.importNode(page.querySelector('main'), true);
       main.replaceWith(renewed);
       Array.prototype.forEach.call(renewed.querySelectorAll('.wide'), function (box, i) { box.scrollLeft = scrolled[i] || 0; });
+      var again = renewed.querySelectorAll('a, .wide')[focused];
+      if (again) again.focus({ preventScroll: true });
       document.title = page.title;
       seen = new Date();
       offline.hidden = true;

@@ -17,6 +17,7 @@
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal::client {
@@ -102,6 +103,29 @@ TEST_F(DashboardTest, ARunningJobHasProgressSpeedAndPartialScoresWithoutVerdict)
                           HasSubstr("data-live"), HasSubstr(" to "), Not(HasSubstr("class=\"verdict"))));
 }
 
+TEST_F(DashboardTest, TheListHasTheMeansSoFar) {
+  AddJob({.variants = {"baseline", "focal"}, .lengths = {1024, 2048}, .planned_count = 8});
+  Serve();
+  EXPECT_THAT(Body("/"), Not(HasSubstr("data scores"))) << "no answer yet";
+  Move(1, db::JobState::kRunning);
+  cells_.resize(1);  // the baseline's at 1,024
+  Record(0, 4);
+  const std::string page = Body("/");
+  EXPECT_THAT(page, AllOf(HasSubstr(">Mean so far, %<"), HasSubstr(">1K<"), HasSubstr(">2K<"),
+                          HasSubstr("<th scope=\"row\">baseline</th><td class=\"n partial\">"),
+                          HasSubstr("<th scope=\"row\">focal</th><td class=\"n partial\">–</td>")));
+}
+
+// Two questions of one context: there is no interval, and a job that has succeeded will not have more.
+TEST_F(DashboardTest, AJobOfOneContextSaysWhyItHasNoVerdict) {
+  const int64_t job_id = AddJob({.planned_count = 2});
+  Move(job_id, db::JobState::kRunning);
+  Record(0, 2);
+  Move(job_id, db::JobState::kSucceeded);
+  Serve();
+  EXPECT_THAT(Body("/jobs/1"), MessageIn("one context", "--limit"));
+}
+
 TEST_F(DashboardTest, AJobThatGrowsIsShownAsItIsNow) {
   const int64_t job_id = AddJob({.planned_count = 8});
   Serve();
@@ -131,13 +155,13 @@ TEST_F(DashboardTest, AFinishedJobIsComputedOnceUntilItsRowsChange) {
     EXPECT_EQ(Body("/jobs/1/report.csv"), Body("/jobs/1/report.csv"));
     Body("/");
   }
-  EXPECT_EQ(dashboard_.cache().computed_count(), 2) << "the page and its report";
+  EXPECT_EQ(dashboard_.cache().computed_count(), 3) << "the page, its report, and its means in the list";
   // Another job's rows change nothing here, imported scores do.
   const int64_t other = AddJob({.planned_count = 8});
   Move(other, db::JobState::kRunning);
   Record(0, 4);
   EXPECT_EQ(Body("/jobs/1"), Body("/jobs/1"));
-  EXPECT_EQ(dashboard_.cache().computed_count(), 2);
+  EXPECT_EQ(dashboard_.cache().computed_count(), 3);
   const int64_t generation_id = (*db::Reader::Open(path_))->Samples({.job_id = job_id})->front().generation_id;
   ASSERT_TRUE(writer_
                   ->ImportScores(job_id, {{.variant = "baseline",
@@ -148,7 +172,7 @@ TEST_F(DashboardTest, AFinishedJobIsComputedOnceUntilItsRowsChange) {
                   .ok());
   Body("/jobs/1/report.csv");
   Body("/jobs/1");
-  EXPECT_EQ(dashboard_.cache().computed_count(), 4);
+  EXPECT_EQ(dashboard_.cache().computed_count(), 5);
 }
 
 // A clock on which every computation takes two seconds: each look at it is one.

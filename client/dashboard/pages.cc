@@ -214,7 +214,20 @@ void AddVerdicts(const report::ReportData& data, Json* values) {
   Json verdicts = Json::array();
   for (const report::Verdict& verdict : report::MakeVerdicts(data)) {
     if (data.swept.count(verdict.candidate) > 0) continue;
-    verdicts.push_back({{"tone", verdict.tone}, {"headline", verdict.headline}});
+    Json shown = {{"tone", verdict.tone}, {"headline", verdict.headline}, {"details", Json::array()}};
+    if (verdict.tone == "unknown") shown["details"] = verdict.details;  // why there is none
+    verdicts.push_back(std::move(shown));
+  }
+  int64_t cluster_count = 0;
+  for (const report::CandidateComparison& comparison : data.comparisons) {
+    for (const stats::Comparison& row : comparison.report.comparisons) {
+      cluster_count = std::max(cluster_count, row.cluster_count);
+    }
+  }
+  if (cluster_count == 1) {
+    (*values)["why_none"] =
+        "Each task has one context at each length, and an interval needs at least two: a job with a larger --limit, or "
+        "without it, has more.";
   }
   if (!data.swept.empty()) {
     (*values)["verdict_note"] =
@@ -267,6 +280,45 @@ absl::StatusOr<Json> ComputeResults(const std::string& database_path, int64_t jo
   return results;
 }
 
+constexpr size_t kVariantsShown = 8, kLengthsShown = 8;
+
+// The first columns and rows of the means of a job, for the list of jobs.
+absl::StatusOr<Json> ComputeMeans(const std::string& database_path, int64_t job_id) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(database_path));
+  ASSIGN_OR_RETURN(const std::vector<db::LengthMeanRow> means, reader->MeansByLength(job_id));
+  std::set<int64_t> lengths;
+  std::vector<std::string> variants;
+  std::map<std::pair<std::string, int64_t>, const db::LengthMeanRow*> at;
+  for (const db::LengthMeanRow& row : means) {
+    lengths.insert(row.context_length);
+    if (std::find(variants.begin(), variants.end(), row.variant) == variants.end()) variants.push_back(row.variant);
+    at[{row.variant, row.context_length}] = &row;
+  }
+  Json table = {{"lengths", Json::array()}, {"rows", Json::array()}};
+  const size_t variant_count = variants.size();
+  while (lengths.size() > kLengthsShown) lengths.erase(std::prev(lengths.end()));
+  if (variant_count > kVariantsShown) variants.resize(kVariantsShown);
+  bool has_any = false;
+  for (const int64_t length : lengths) table["lengths"].push_back(report::LengthLabel(length));
+  for (const std::string& variant : variants) {
+    Json row = {{"variant", variant}, {"cells", Json::array()}};
+    for (const int64_t length : lengths) {
+      const auto found = at.find({variant, length});
+      const bool is_there = found != at.end() && found->second->mean.has_value();
+      has_any |= is_there;
+      row["cells"].push_back(
+          {{"mean", is_there ? report::Unsigned(100 * *found->second->mean, 1) : "–"},
+           {"is_unfinished", found != at.end() && found->second->recorded_count < found->second->planned_count}});
+    }
+    table["rows"].push_back(std::move(row));
+  }
+  table["has_any"] = has_any;
+  if (variant_count > kVariantsShown) {
+    table["more"] = absl::StrCat("and ", variant_count - kVariantsShown, " more variants: see Details");
+  }
+  return table;
+}
+
 Json Facts(const db::JobRow& job, const std::vector<std::string>& variants, const Speed& speed,
            const std::vector<db::ExecutionRow>& executions, int64_t now_us) {
   Json facts = Json::array();
@@ -293,7 +345,8 @@ Json Facts(const db::JobRow& job, const std::vector<std::string>& variants, cons
 
 }  // namespace
 
-absl::StatusOr<std::string> OverviewPage(const std::string& database_path, int64_t before_id, int64_t now_us) {
+absl::StatusOr<std::string> OverviewPage(const std::string& database_path, int64_t before_id, int64_t now_us,
+                                         PageCache& cache) {
   ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(database_path));
   ASSIGN_OR_RETURN(std::vector<db::JobRow> jobs, reader->Jobs(before_id, kJobsPerPage + 1));
   const bool has_older = jobs.size() > kJobsPerPage;
@@ -307,6 +360,21 @@ absl::StatusOr<std::string> OverviewPage(const std::string& database_path, int64
     values["left"] = speed.left;
     values["speed"] = speed.speed;
     values["times"] = Times(job, speed, now_us);
+    if (HasResults(job)) {
+      ASSIGN_OR_RETURN(const std::string key, KeyOf(database_path, *reader, job));
+      ASSIGN_OR_RETURN(const std::shared_ptr<const PageCache::Page> means,
+                       cache.Get(absl::StrCat("means/", job.job_id), key, /*may_be_old=*/!db::IsSettled(job.state),
+                                 [&]() -> absl::StatusOr<std::string> {
+                                   ASSIGN_OR_RETURN(const Json table, ComputeMeans(database_path, job.job_id));
+                                   return table.dump();
+                                 }));
+      ASSIGN_OR_RETURN(const Json table, ParseJson(means->bytes));
+      values["has_means"] = table.at("has_any");
+      values["means"] = table;
+      values["means"]["job_id"] = job.job_id;
+      values["means"]["title"] =
+          job.answered_count + job.failed_count < job.planned_count ? "Mean so far, %" : "Mean over tasks, %";
+    }
     shown.push_back(std::move(values));
   }
   const std::string headline = Headline(jobs, !has_older && before_id == 0);

@@ -12,7 +12,8 @@
 namespace varifocal::client {
 
 // Jobs before `before_id` (0: all), the newest first.
-absl::StatusOr<std::string> OverviewPage(const std::string& database_path, int64_t before_id, int64_t now_us);
+absl::StatusOr<std::string> OverviewPage(const std::string& database_path, int64_t before_id, int64_t now_us,
+                                         PageCache& cache);
 
 // Scores and outcomes, which need all rows of the job, are computed through `cache`; of a job that has not ended they may be
 // older than its progress, and the page has their age.

@@ -24,17 +24,23 @@ class ListJobs : public Command {
     v1::ListJobsRequest request;
     int64_t left = all_ ? INT64_MAX : limit_;
     bool has_more = false;
+    std::string reasons;
     PageTokens tokens;
     do {
       request.set_page_size(std::min<int64_t>(left, 1000));
       ASSIGN_OR_RETURN(const v1::ListJobsResponse page,
                        Call(daemon->evaluation(), &v1::Evaluation::Stub::ListJobs, request));
-      for (const v1::Job& job : page.jobs()) RETURN_IF_ERROR(rows.Add(JobJson(job)));
+      for (const v1::Job& job : page.jobs()) {
+        RETURN_IF_ERROR(rows.Add(JobJson(job)));
+        if (job.error_message().empty()) continue;
+        absl::StrAppend(&reasons, job.name(), " ", StateName(job.state()), ": ", job.error_message(), "\n");
+      }
       left -= page.jobs_size();
       request.set_page_token(page.next_page_token());
       ASSIGN_OR_RETURN(has_more, tokens.HasNext(page.next_page_token(), page.jobs_size()));
     } while (left > 0 && has_more);
     RETURN_IF_ERROR(rows.Finish("No jobs yet; `varifocal submit quick --models=A,B` makes one."));
+    if (console.format == Format::kText) console.out << reasons;
     if (has_more) console.err << "There are older ones: --all or a larger --limit shows them.\n";
     return ExitCode::kDone;
   }
@@ -51,7 +57,7 @@ constinit const Verb kListVerb = {
     .name = "list",
     .group = "Jobs",
     .summary = "the daemon's jobs, the newest first",
-    .about = "One row per job: its state, suite, variants and progress.",
+    .about = "One row per job: its state, suite, variants and progress; then why a job failed or is paused.",
     .examples = "varifocal list\nvarifocal list --all --format=csv > jobs.csv",
     .formats = "text json jsonl csv",
     .make = &Make<ListJobs>,

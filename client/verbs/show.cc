@@ -55,8 +55,9 @@ class ShowJob : public Command {
     const Json json = JobJson(job);
     const v1::JobProgress& progress = job.progress();
     console.out << Styled(console, Style::kBold, job.name()) << " " << StateName(job.state()) << ": " << job.suite()
-                << " for " << absl::StrJoin(job.variants(), ", ") << "\n"
-                << WithThousands(progress.done_count()) << " of " << WithThousands(progress.planned_count())
+                << " for " << absl::StrJoin(job.variants(), ", ") << "\n";
+    if (!job.error_message().empty()) console.out << "error     " << job.error_message() << "\n";
+    console.out << WithThousands(progress.done_count()) << " of " << WithThousands(progress.planned_count())
                 << " samples answered, " << WithThousands(progress.failed_count()) << " failed\n";
     for (const char* key : {"create_time", "start_time", "end_time"}) {
       if (json.at(key).is_null()) continue;
@@ -76,7 +77,6 @@ class ShowJob : public Command {
     }
     for (const v1::JobFailure& failure : job.failures())
       console.out << "failed    " << failure.count() << " " << failure.reason() << ": " << failure.message() << "\n";
-    if (!job.error_message().empty()) console.out << "error     " << job.error_message() << "\n";
     console.out << "\n";
   }
 

@@ -127,7 +127,26 @@ std::vector<BadInput> Rows() {
        "varifocal",
        {"compare", "--db={D}", "--baseline=a", "--candidate=b"},
        1,
-       "not a file"},
+       "is a directory"},
+      {"home_of_a_suite", "varifocal", {"submit", "~/mine.yaml", "--models=b"}, 1, "$HOME"},
+      {"home_in_a_suite",
+       "varifocal",
+       {"run", "{D}/home.yaml", std::string("--model=b=") + kModel, "--db={D}/new.db"},
+       1,
+       "$HOME"},
+      {"home_of_a_model", "varifocal", {"run", "quick", "--model=b=~/nowhere", "--db={D}/new.db"}, 1, "$HOME"},
+      {"home_of_a_database", "varifocal", {"compare", "--db=~/r.db", "--baseline=a", "--candidate=b"}, 1, "$HOME"},
+      {"dashboard_elsewhere", "varifocal", {"dashboard", "--db={D}/r.db", "--listen=0.0.0.0:50152"}, 2, "127.0.0.1"},
+      {"dashboard_twice",
+       "varifocal",
+       {"dashboard", "--db={D}/r.db", "--listen=127.0.0.1:0", "--port=0"},
+       2,
+       "not both"},
+      {"answers_to_a_daemon",
+       "varifocal",
+       {"import", "quick", "--predictions=a", "--name=b", std::string("--tokenizer=") + kModel},
+       2,
+       "--db"},
       {"metric_unknown", "varifocal", {"metric", "--jsonl={D}/metric.jsonl"}, 1, "bleu"},
       {"daemon_no_database", "varifocald", {model}, 2, "--db is required"},
       {"daemon_bad_address", "varifocald", {"--db={D}/new.db", model, "--listen=256.0.0.1:99999"}, 2, "HOST:PORT"},
@@ -136,7 +155,13 @@ std::vector<BadInput> Rows() {
        "varifocald",
        {"--db={D}/nowhere/d.db", model, "--listen=127.0.0.1:0"},
        1,
-       "/nowhere/d.db"},
+       "/nowhere does not exist"},
+      {"daemon_database_is_a_directory",
+       "varifocald",
+       {"--db={D}", model, "--listen=127.0.0.1:0"},
+       1,
+       "is a directory"},
+      {"daemon_home", "varifocald", {"--db={D}/new.db", "--model=b=~/models/b", "--listen=127.0.0.1:0"}, 1, "$HOME"},
       {"daemon_flag",
        "varifocald",
        {"--db={D}/new.db", model, "--prefil-chunk-tokens=4"},
@@ -166,6 +191,9 @@ void WriteInputs(const TemporaryDirectory& d) {
   WriteFile(d.File("empty.json"), "[]");
   WriteFile(d.File("words.json"), "[1,\"a\"]");
   WriteFile(d.File("key.yaml"), "name: x\nlengths: [1024]\nsamples: 4\ntasks:\n  - kind: recall_kv\n    sampels: 3\n");
+  WriteFile(d.File("home.yaml"),
+            "name: x\nlengths: [256]\ntasks:\n  - kind: jsonl\n    parameters: {path: ~/rows.jsonl, prompt: \"{q}\", "
+            "gold: a}\n");
   WriteFile(d.File("broken.yaml"), "name: x\ntasks: [\n");
   WriteFile(d.File("empty.db"), "");
   WriteFile(d.File("text.db"), "this is text, and long enough to be looked at as a database file, which it is not\n");
