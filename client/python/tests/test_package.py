@@ -95,6 +95,19 @@ class WithDaemon(unittest.TestCase):
         self.assertTrue(set(compared["outcome"].dropna()) <= {"better", "worse", "equivalent", "undecided"})
         self.assertEqual(len(results.report_rows(job.id)["task"].dropna().unique()), 2)
         self.assertEqual(int(results.jobs()["job_id"].iloc[0]), results.latest_job())
+        first = ["kind", "task", "metric", "context_length", "baseline", "candidate", "baseline_mean", "candidate_mean",
+                 "difference", "low", "high", "p_value", "p_adjusted", "outcome"]
+        self.assertEqual(list(compared.columns[:len(first)]), first)
+        # A metric of one's own, while the daemon has the database open.
+        self.assertNotIn("prompt", samples.columns)
+        scores = samples["answer"].str.len().clip(upper=10) / 10
+        self.assertEqual(self.client.import_scores("length", samples, scores, job=job.id), len(samples))
+        own = results.compare("baseline", "focal@t=0.7", job.id, metric="imported/length")
+        self.assertEqual(set(own["metric"].dropna()), {"imported/length"})
+        self.assertIn("suite_mean", set(own["kind"]))
+        with self.assertRaises(varifocal.VarifocalError) as caught:
+            self.client.import_scores("length", samples, scores + 1, job=job.id)
+        self.assertEqual(caught.exception.reason, "BAD_SCORES")
         report = self.folder / "report.html"
         results.write_report(report, job.id)
         self.assertIn("<!doctype html>", report.read_text())
@@ -176,7 +189,15 @@ class WithDaemon(unittest.TestCase):
         for job in (ours, same):
             job.wait()
 
+    def test_a_closed_client_says_so(self) -> None:
+        with varifocal.connect(self.daemon.address) as client:
+            client.models()
+        with self.assertRaisesRegex(varifocal.VarifocalError, "closed"):
+            client.models()
+
     def test_models_and_plain_stubs(self) -> None:
+        lines = str(self.client.models()).splitlines()
+        self.assertEqual([line.split()[0] for line in lines], ["model", "baseline", "focal"])
         self.assertEqual([model.name for model in self.client.models()], ["models/baseline", "models/focal"])
         ids = self.client.inference.Tokenize(inference_pb2.TokenizeRequest(model="models/baseline", text=b"ab")).token_ids
         self.assertGreater(len(ids), 0)
@@ -271,7 +292,11 @@ class Alone(unittest.TestCase):
             self.assertEqual(suite.tasks[0].parameters["stop"], '["a", "b"]')
             self.assertTrue(suite.tasks[0].chat)
             self.assertFalse(suite.HasField("seed"))
-            for wrong in ("name: a\nname: b\n", "nmae: a\n", "lengths: [x]\n", "[]", "tasks: [{chat: maybe}]", "a: [", ""):
+            path.write_text("lengths: [1K, 512]\nsamples_at: {1k: 3}\n")
+            suite = varifocal.read_suite(path)
+            self.assertEqual(list(suite.lengths), [1024, 512])
+            self.assertEqual(dict(suite.samples_at), {1024: 3})
+            for wrong in ("lengths: [2M]\n", "name: a\nname: b\n", "nmae: a\n", "lengths: [x]\n", "[]", "tasks: [{chat: maybe}]", "a: [", ""):
                 path.write_text(wrong)
                 with self.assertRaisesRegex(ValueError, "is no suite"):
                     varifocal.read_suite(path)

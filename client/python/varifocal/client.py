@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
 import grpc
+import pandas as pd
 
 from varifocal.errors import VarifocalError, translated
 from varifocal.jobs import Job
-from varifocal.suites import parse_suite, parse_variant, read_suite
+from varifocal.suites import context_length, parse_suite, parse_variant, read_suite
 from varifocal.v1 import config_pb2, evaluation_pb2, evaluation_pb2_grpc, inference_pb2, inference_pb2_grpc
 
 _MESSAGE_BYTES_MAX = 16 << 20  # both ways, as the daemon's
+_SCORES_OF_A_CALL = 50_000
 
 Path = str | os.PathLike[str]
 
@@ -74,6 +77,22 @@ def connect(address: str = "127.0.0.1:50151", *, tls_ca: Path | None = None, tls
     return Client(channel, timeout)
 
 
+class Models(list[inference_pb2.Model]):
+    """A list whose text is a table."""
+
+    def __repr__(self) -> str:
+        rows = [("model", "state", "attention", "trained to", "at most", "dtype", "backend", "fault")]
+        for model in self:
+            state = inference_pb2.Model.State.Name(model.state).lower()
+            rows.append((model.name.removeprefix("models/"), state, model.attention_label,
+                         str(model.trained_context_length or "?"), str(model.context_length_max), model.dtype,
+                         model.backend, model.fault))
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        return "\n".join("  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows)
+
+    __str__ = __repr__
+
+
 class Client:
     """Calls of one daemon. May be shared by threads; close it, or use it in a with statement."""
 
@@ -93,9 +112,10 @@ class Client:
                  trace: TracebackType | None) -> None:
         self.close()
 
-    def models(self) -> list[inference_pb2.Model]:
+    def models(self) -> Models:
+        """The models that the daemon serves, as messages; printed, a line a model."""
         with translated():
-            return list(self.inference.ListModels(inference_pb2.ListModelsRequest(), timeout=self.timeout).models)
+            return Models(self.inference.ListModels(inference_pb2.ListModelsRequest(), timeout=self.timeout).models)
 
     def suites(self) -> dict[str, config_pb2.SuiteConfig]:
         """The daemon's built-in suites by name."""
@@ -104,7 +124,7 @@ class Client:
         return {suite.name: parse_suite(suite.yaml, suite.name) for suite in answer.suites}
 
     def make_spec(self, suite: str | Path | config_pb2.SuiteConfig, models: Sequence[str | config_pb2.Variant], *,
-                  lengths: Sequence[int] | None = None, tasks: Sequence[str] | None = None, limit: int | None = None,
+                  lengths: Sequence[int | str] | None = None, tasks: Sequence[str] | None = None, limit: int | None = None,
                   seed: int | None = None, seeds: int | None = None, keep_prompts: bool = False) -> config_pb2.JobSpec:
         """What submit sends. suite: a built-in name, the path of a YAML file (it holds a slash or a dot), or a message.
 
@@ -122,9 +142,9 @@ class Client:
                 raise ValueError(f"no suite is called \"{suite}\"; there are {', '.join(sorted(known))}")
             config.CopyFrom(known[suite])
         if lengths is not None:
-            config.lengths[:] = lengths
+            config.lengths[:] = [context_length(length) for length in lengths]
             for samples_at in [config.samples_at, *(task.samples_at for task in config.tasks)]:
-                for length in set(samples_at) - set(lengths):
+                for length in set(samples_at) - set(config.lengths):
                     del samples_at[length]
         if seed is not None:
             config.seed = seed
@@ -145,7 +165,7 @@ class Client:
         return spec
 
     def submit(self, suite: str | Path | config_pb2.SuiteConfig, models: Sequence[str | config_pb2.Variant], *,
-               lengths: Sequence[int] | None = None, tasks: Sequence[str] | None = None, limit: int | None = None,
+               lengths: Sequence[int | str] | None = None, tasks: Sequence[str] | None = None, limit: int | None = None,
                seed: int | None = None, seeds: int | None = None, keep_prompts: bool = False,
                request_id: str | None = None, new: bool = False) -> Job:
         """Makes a job durable and queues it. models: "baseline", "focal@t=0.7", or messages.
@@ -169,6 +189,30 @@ class Client:
         with translated():
             return self.evaluation.SubmitJob(
                 evaluation_pb2.SubmitJobRequest(spec=spec, validate_only=True), timeout=self.timeout).estimate
+
+    def import_scores(self, name: str, samples: pd.DataFrame, scores: Iterable[float], *, job: int | str | None = None,
+                      source: str = "python") -> int:
+        """Adds scores of stored answers as the metric "imported/" + name; the number that was stored.
+
+        samples: rows of Database.samples (token_ids_sha256, variant, task, context_length). scores: one a row, from 0 to 1.
+        job: the newest unless given. source: recorded with them. The same name again replaces the scores.
+        """
+        columns = ["token_ids_sha256", "variant", "task", "context_length"]
+        rows = [(*row, float(score)) for row, score in
+                zip(samples[columns].itertuples(index=False, name=None), scores, strict=True)]
+        stored = 0
+        for begin in range(0, len(rows), _SCORES_OF_A_CALL):
+            part = rows[begin:begin + _SCORES_OF_A_CALL]
+            request = evaluation_pb2.ImportScoresRequest(
+                source=source, source_sha256=hashlib.sha256(repr(part).encode()).hexdigest())
+            if job is not None:
+                request.job = job if isinstance(job, str) and job.startswith("jobs/") else f"jobs/{job}"
+            for digest, variant, task, length, score in part:
+                request.judgments.append(evaluation_pb2.Judgment(
+                    token_ids_sha256=digest, variant=variant, task=task, context_length=length, scores={name: score}))
+            with translated():
+                stored += self.evaluation.ImportScores(request, timeout=self.timeout).value_count
+        return stored
 
     def job(self, job: int | str) -> Job:
         """The job of this number or name."""

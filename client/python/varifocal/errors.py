@@ -39,3 +39,8 @@ def translated() -> Iterator[None]:
         yield
     except grpc.RpcError as error:
         raise from_grpc(error) from None
+    except ValueError as error:
+        if "closed channel" not in str(error):
+            raise
+        raise VarifocalError("this client is closed, as it is after its with block; connect() gives another one",
+                             grpc.StatusCode.FAILED_PRECONDITION) from None

@@ -16,6 +16,11 @@ from typing import Any
 import pandas as pd
 
 
+_READING_ORDER = ["kind", "task", "metric", "context_length", "baseline", "candidate", "baseline_mean", "candidate_mean",
+                  "difference", "low", "high", "p_value", "p_adjusted", "outcome", "detectable_difference", "sample_count",
+                  "cluster_count"]
+
+
 class Database:
     """A results database, opened read-only for every call.
 
@@ -55,8 +60,8 @@ class Database:
         return self._view("v_scores_by_length", job)
 
     def samples(self, job: int | None = None, primary_only: bool = True) -> pd.DataFrame:
-        """v_samples: a row a question, variant and metric."""
-        frame = self._view("v_samples", job)
+        """v_samples: a row a question, variant and metric; without the prompts of a job that keeps them (query has them)."""
+        frame = self._view("v_samples", job, without="prompt")
         return frame[frame["is_primary"] == 1].reset_index(drop=True) if primary_only else frame
 
     def pairs(self, baseline: str, candidate: str, job: int | None = None) -> pd.DataFrame:
@@ -65,18 +70,24 @@ class Database:
             "SELECT * FROM v_pairs WHERE job_id = ? AND baseline_variant = ? AND candidate_variant = ?",
             [self.latest_job() if job is None else job, baseline, candidate])
 
-    def compare(self, baseline: str, candidate: str, job: int | None = None, margin: float | None = None) -> pd.DataFrame:
+    def compare(self, baseline: str, candidate: str, job: int | None = None, margin: float | None = None,
+                metric: str | None = None) -> pd.DataFrame:
         """Differences with interval, p, adjusted p and outcome: a row a cell, a mean over tasks, a contrast or slope over the lengths.
 
-        Columns are those of `varifocal compare --format=json` (docs/result_rows.md). margin: of equivalence, in points.
+        Columns are those of `varifocal compare --format=json` (docs/result_rows.md), what a reader looks for first.
+        margin: of equivalence, in points. metric: this one as the primary one, for example "imported/NAME".
         """
         arguments = ["compare", f"--db={self.path}", f"--baseline={baseline}", f"--candidate={candidate}", "--format=json"]
         if job is not None:
             arguments.append(f"--job={job}")
         if margin is not None:
             arguments.append(f"--margin={margin}")
+        if metric is not None:
+            arguments.append(f"--metric={metric}")
         rows: list[dict[str, Any]] = json.loads(self._run(arguments))
-        return pd.DataFrame(rows)
+        frame = pd.DataFrame(rows)
+        first = [name for name in _READING_ORDER if name in frame.columns]
+        return frame[first + [name for name in frame.columns if name not in first]]
 
     def report_rows(self, job: int | None = None) -> pd.DataFrame:
         """The table of `varifocal report` for all variants of a job; scores alone when it has one variant."""
@@ -89,8 +100,10 @@ class Database:
         arguments = ["report", f"--db={self.path}", f"--out={os.fspath(out)}"]
         self._run(arguments if job is None else [*arguments, f"--job={job}"])
 
-    def _view(self, name: str, job: int | None) -> pd.DataFrame:
-        return self.query(f"SELECT * FROM {name} WHERE job_id = ?", [self.latest_job() if job is None else job])
+    def _view(self, name: str, job: int | None, without: str = "") -> pd.DataFrame:
+        columns = [column for column in self.query(f"SELECT * FROM {name} LIMIT 0").columns if column != without]
+        return self.query(f"SELECT {', '.join(columns)} FROM {name} WHERE job_id = ?",
+                          [self.latest_job() if job is None else job])
 
     def _run(self, arguments: list[str]) -> str:
         done = subprocess.run([self.program, *arguments], capture_output=True, text=True, check=False)

@@ -25,10 +25,25 @@ class _Loader(yaml.BaseLoader):
         return super().construct_mapping(node, deep)
 
 
+def context_length(value: int | str) -> int:
+    """A number of tokens: 2048, "2048" or "2K", as the program's --lengths reads it."""
+    text = str(value)
+    unit = 1024 if text[-1:] in ("k", "K") else 1
+    digits = text[:-1] if unit > 1 else text
+    if not digits.isdecimal() or int(digits) < 1:
+        raise ValueError(f"\"{value}\" is not a context length; it must be a whole number, or one with K for 1,024 tokens")
+    return int(digits) * unit
+
+
 def parse_suite(text: str, origin: str) -> config_pb2.SuiteConfig:
     """The suite of a YAML text; `origin` names it in errors. ValueError for what is not of the schema."""
     try:
         content = yaml.load(text, Loader=_Loader)
+        if isinstance(content.get("lengths"), list):
+            content["lengths"] = [context_length(length) for length in content["lengths"]]
+        for part in [content, *content.get("tasks", [])]:
+            if isinstance(part.get("samples_at"), dict):
+                part["samples_at"] = {context_length(key): value for key, value in part["samples_at"].items()}
         for task in content.get("tasks", []):
             if "chat" in task:
                 task["chat"] = {"true": True, "false": False}[task["chat"]]
