@@ -318,17 +318,21 @@ absl::StatusOr<Json> ReadWrapper(const Json& json, const Wrapper& wrapper, Model
   std::vector<int32_t>& images = config.image_token_ids;
   std::sort(images.begin(), images.end());
   images.erase(std::unique(images.begin(), images.end()), images.end());
+  // Some releases wrote keys of the whole into the text part, and keys of the text again at the top.
   for (const char* key : wrapper.ignored) {
     if (key == nullptr) continue;
     reader.Ignore({key});
-    if (is_flat) text.erase(key);
+    text.erase(key);
+  }
+  for (const char* key : wrapper.image_tokens) {
+    if (key != nullptr) text.erase(key);
   }
   if (is_flat) {
-    for (const char* key : wrapper.image_tokens) {
-      if (key != nullptr) text.erase(key);
-    }
     text.erase("vision_config");
     return text;
+  }
+  for (const auto& [key, value] : json.items()) {
+    if (text.contains(key) && text[key] == value) reader.Ignore({key.c_str()});
   }
   reader.Ignore({"vision_config"});
   RETURN_IF_ERROR(RefuseUnsupported(reader, false));

@@ -141,6 +141,16 @@ TEST(WrappersTest, AKeyAtTheTopIsNotIgnoredInAFlatFile) {
   EXPECT_THAT(std::string(ParseModelConfig(flat.dump()).status().message()), Message("\"a_new_setting\"", "1"));
 }
 
+// As some releases wrote it: keys of the whole inside the text part, keys of the text again at the top.
+TEST(WrappersTest, RepeatedKeysAgree) {
+  const auto config = ParsedWrapper("qwen2_5_vl", R"({"image_token_id":5,"hidden_size":64,"vocab_size":99,
+      "text_config":{"image_token_id":null,"vision_start_token_id":9}})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->image_token_ids, std::vector<int32_t>{5});
+  const auto other = ParsedWrapper("qwen2_5_vl", R"({"hidden_size":128})");
+  EXPECT_THAT(std::string(other.status().message()), Message("\"hidden_size\"", "128"));
+}
+
 // ---- Tensors ----
 
 using Tensors = std::map<std::string, TensorView, std::less<>>;
