@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "server/jobs/answer_import.h"
+#include "server/model/supported.h"
 #include "server/server.h"
 
 namespace varifocal::client {
@@ -46,6 +47,19 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(const Embe
 absl::StatusOr<AnswerImportResult> ImportAnswersHere(AnswerImport import) {
   SetLogLevel(LogLevel::kError);
   return ImportAnswers(std::move(import));
+}
+
+std::vector<Json> SupportedCheckpointRows() {
+  std::vector<Json> rows;
+  for (const SupportedCheckpoint& checkpoint : SupportedCheckpoints()) {
+    rows.push_back({{"model_type", checkpoint.model_type},
+                    {"architecture", checkpoint.class_name},
+                    {"text_types", checkpoint.text_types},
+                    {"examples", checkpoint.examples},
+                    {"verified_with", checkpoint.verified},
+                    {"refused", checkpoint.refused}});
+  }
+  return rows;
 }
 
 }  // namespace varifocal::client

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/json.h"
 #include "eval_tasks/answer_import.h"
 #include "tokenizer/token_rules.h"
 
@@ -62,5 +63,8 @@ class EmbeddedServer {
 
 // Scores and stores answers of another engine, without any model (server/jobs/answer_import.h).
 absl::StatusOr<AnswerImportResult> ImportAnswersHere(AnswerImport import);
+
+// The checkpoint types that this program loads, a row each (server/model/supported.h).
+std::vector<Json> SupportedCheckpointRows();
 
 }  // namespace varifocal::client

@@ -452,6 +452,18 @@ TEST(ProgramTest, TasksAndSuitesNeedNoDaemon) {
 }
 
 // A suite file is checked with the data that it names, as a job would.
+TEST(ProgramTest, SupportedCheckpointsNeedNoDaemon) {
+  const Ran listed = Varifocal({"models", "--supported", "--format=json"});
+  ASSERT_EQ(listed.code, ExitCode::kDone) << listed.err;
+  const Json rows = *ParseJson(listed.out);
+  const auto row = std::find_if(rows.begin(), rows.end(), [](const Json& r) { return r["model_type"] == "mistral3"; });
+  ASSERT_NE(row, rows.end());
+  EXPECT_EQ((*row)["architecture"], "Mistral3ForConditionalGeneration");
+  EXPECT_EQ((*row)["text_types"], "mistral ministral3");
+  EXPECT_THAT(Varifocal({"models", "--supported"}).out, AllOf(HasSubstr("olmo3"), HasSubstr("Olmo3ForCausalLM")));
+  EXPECT_THAT(Varifocal({"models", "baseline", "--supported"}).err, Message("--supported", "baseline"));
+}
+
 TEST(ProgramTest, ASuiteFileIsCheckedWithItsRows) {
   testing_support::TemporaryDirectory directory;
   WriteFile(directory.File("rows.jsonl"), R"({"book": "b", "question": "q", "answer": "a"})");

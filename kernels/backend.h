@@ -258,9 +258,11 @@ struct AttendArgs {
   int page_group = 0;
   int layer = 0;
   int mask_index = 0;
-  float scale = 1.0f;                 // softmax(q.k * scale), unless
-  Slice row_scales;                   // f32 [T] gives it per row; at least 0
-  Slice head_scales;                  // optional f32 [H], above 0: multiplies the scale of each query head
+  float scale = 1.0f;  // softmax(q.k * scale), unless
+  Slice row_scales;    // f32 [T] gives it per row; at least 0
+  Slice head_scales;   // optional f32 [H], above 0: multiplies the scale of each query head
+  // Above 0: a scaled score s becomes cap tanh(s / cap), before it is masked.
+  float soft_cap = 0;
   const GroupTest* groups = nullptr;  // null: the interval alone
   Slice out;                          // operands [T, H, D]; zeros where a row sees no key
   Slice log_sum_exp;                  // optional f32 [T, H], natural logarithm; kEmptyLse where a row sees no key
@@ -272,6 +274,7 @@ enum class Activation {
   kGeluTanh,  // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
   kGeluErf,   // x/2 (1 + erf(x / sqrt(2)))
   kRelu,
+  kReluSquared,  // max(x, 0)^2
 };
 
 // out = activation(weight x + bias)

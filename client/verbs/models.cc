@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "client/daemon.h"
+#include "client/embedded.h"
 #include "client/models.h"
 #include "client/rows.h"
 #include "client/verb.h"
@@ -55,9 +56,13 @@ Json ModelJson(const v1::Model& model) {
 
 class ShowModels : public Command {
  public:
-  void AddFlags(FlagSet& flags) override { flags.AddPositional("NAME", &name_, "only this model"); }
+  void AddFlags(FlagSet& flags) override {
+    flags.AddPositional("NAME", &name_, "only this model");
+    flags.Add("supported", &supported_, "instead: the checkpoint types that can be loaded; needs no daemon");
+  }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
+    if (supported_) return ShowSupported(console);
     ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
     const auto count = [](const char* key) {
       return [key](const Json& row) { return row.at(key).is_null() ? "?" : WithThousands(row.at(key).get<int64_t>()); };
@@ -137,7 +142,24 @@ class ShowModels : public Command {
   }
 
  private:
+  absl::StatusOr<ExitCode> ShowSupported(Console& console) const {
+    if (!name_.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--supported lists checkpoint types, and \"", name_, "\" names a model; give one of the two"));
+    }
+    Rows rows(console, {{.key = "model_type", .title = "model_type"},
+                        {.key = "architecture", .title = "architecture"},
+                        {.key = "text_types", .title = "text part"},
+                        {.key = "examples", .title = "public examples"},
+                        {.key = "verified_with"},
+                        {.key = "refused", .title = "refused"}});
+    for (Json& row : SupportedCheckpointRows()) RETURN_IF_ERROR(rows.Add(std::move(row)));
+    RETURN_IF_ERROR(rows.Finish());
+    return ExitCode::kDone;
+  }
+
   std::string name_;
+  bool supported_ = false;
 };
 
 }  // namespace
@@ -152,8 +174,11 @@ constinit const Verb kModelsVerb = {
 maximum context length, and its backend. JSON and CSV add the SHA-256 of weights and tokenizer, the arm, seed and tokens
 of its training if config.json states them, the sampling settings of generation_config.json (shown, never applied), and
 memory usage. Weights shared with another model are in memory
-once. A model whose device has failed is faulted; the last lines show the cause.)",
-    .examples = "varifocal models\nvarifocal models baseline --format=json",
+once. A model whose device has failed is faulted; the last lines show the cause.
+
+--supported lists the checkpoint types that this program loads instead, with public examples and the settings that are
+refused by name; JSON and CSV add the golden checkpoints that each was verified with.)",
+    .examples = "varifocal models\nvarifocal models baseline --format=json\nvarifocal models --supported",
     .formats = "text json jsonl csv",
     .make = &Make<ShowModels>,
     .daemon = DaemonUse::kAlways,

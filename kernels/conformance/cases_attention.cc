@@ -90,6 +90,21 @@ std::vector<AttentionCase> AttentionTable() {
                    .head_scales = true});
   table.push_back({.name = "rows_that_see_nothing", .sequences = {{140, 1}}, .blind_rows = 20});
   table.push_back({.name = "large_scores", .sequences = {{260, 2}}, .amplitude = 8.0f});
+  // Caps below, near and far above the scores; masked pairs, rows without keys and scales of rows among them.
+  for (const float cap : {0.5f, 5.0f, 50.0f}) {
+    table.push_back({.name = "soft_cap_" + std::to_string(static_cast<int>(10 * cap)),
+                     .sequences = {{290, 4}, {50, 3}},
+                     .window = 100,
+                     .row_scales = true,
+                     .amplitude = 5.0f,
+                     .soft_cap = cap});
+  }
+  table.push_back({.name = "soft_cap_tiny_scores", .sequences = {{260, 2}}, .amplitude = 1e-20f, .soft_cap = 50.0f});
+  table.push_back({.name = "soft_cap_blind", .sequences = {{140, 1}}, .blind_rows = 20, .soft_cap = 2.0f});
+  table.push_back({.name = "soft_cap_temperature_1e30",
+                   .sequences = {{260, 2}},
+                   .scale = 0.17677669529663687 / 1e30,
+                   .soft_cap = 2.0f});
   table.push_back({.name = "tiny_scores", .sequences = {{260, 2}}, .amplitude = 1e-20f});
   table.push_back({.name = "temperature_0.4", .sequences = {{260, 2}}, .scale = 0.17677669529663687 / 0.4});
   table.push_back({.name = "temperature_1e30", .sequences = {{260, 2}}, .scale = 0.17677669529663687 / 1e30});

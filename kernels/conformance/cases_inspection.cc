@@ -120,6 +120,7 @@ std::vector<AttentionCase> InspectionTable() {
        .row_scales = true,
        .head_scales = true},
       {.name = "large_scores", .sequences = mixed, .amplitude = 8.0f},
+      {.name = "soft_cap", .sequences = mixed, .window = 100, .amplitude = 5.0f, .soft_cap = 2.0f},
       {.name = "rows_that_see_nothing", .sequences = {{140, 1}, {20, 1}}, .blind_rows = 80},
       {.name = "head_dim_100", .head_dim = 100, .query_heads = 2, .kv_heads = 1, .sequences = {{140, 2}}},
       {.name = "across_splits",

@@ -53,11 +53,14 @@ std::string CheckLinear(Backend& tested, Backend& oracle) {
   return "";
 }
 
-constexpr Activation kActivations[] = {Activation::kNone, Activation::kSilu, Activation::kGeluTanh,
-                                       Activation::kGeluErf, Activation::kRelu};
+constexpr Activation kActivations[] = {Activation::kNone,    Activation::kSilu, Activation::kGeluTanh,
+                                       Activation::kGeluErf, Activation::kRelu, Activation::kReluSquared};
 
-// No activation is steeper than 1.13 or larger than |x|, and the other factor stays below the sum; products of two sums
-// of `inner` terms, a bias and an activation each.
+// How much larger than |x| an activation of numbers up to `range` may be; half of how much steeper than 1.13.
+double Growth(Activation activation, double range) { return activation == Activation::kReluSquared ? range : 1; }
+
+// No other activation is steeper than 1.13 or larger than |x|, and the other factor stays below the sum; products of
+// two sums of `inner` terms, a bias and an activation each.
 std::string CheckGated(Backend& tested, Backend& oracle) {
   for (const auto& [rows, inner, width] : {std::tuple{1, 16, 32}, {3, 20, 31}, {8, 128, 352}, {97, 64, 33}}) {
     const auto weights = UniformVector(11, inner * 2 * width), x = UniformVector(12, rows * inner, 4.0f),
@@ -66,7 +69,8 @@ std::string CheckGated(Backend& tested, Backend& oracle) {
       for (const bool biased : {false, true}) {
         const double sum = 4.0 * inner + 1, error_of_sum = SumTolerance(inner + 1, 4.0);
         // With bf16 operands gate, up and their product round once each.
-        const double tolerance = 2.2 * error_of_sum * sum + (1e-6 + 3.3 * OutputUnit(tested)) * sum * sum;
+        const double tolerance =
+            Growth(activation, 1.5 * sum) * (2.2 * error_of_sum * sum + (1e-6 + 3.3 * OutputUnit(tested)) * sum * sum);
         const std::string what = "gated " + std::to_string(rows) + "x" + std::to_string(width) + " activation " +
                                  std::to_string(static_cast<int>(activation)) + (biased ? " with bias" : "");
         const std::string error =
@@ -99,7 +103,8 @@ std::string CheckActivations(Backend& tested, Backend& oracle) {
     for (const Activation activation : kActivations) {
       const std::string what =
           "activation " + std::to_string(static_cast<int>(activation)) + " up to " + std::to_string(range);
-      std::string error = Both(tested, oracle, range * (6e-7 + 3.3 * OutputUnit(tested)), what, [&](Backend& backend) {
+      const double tolerance = Growth(activation, range) * range * (6e-7 + 3.3 * OutputUnit(tested));
+      std::string error = Both(tested, oracle, tolerance, what, [&](Backend& backend) {
         PlainStep step(backend, {.model_dim = 1}, rows);
         auto weight = MakeWeight(backend, {1}, 1, 1, WeightUse::kPlain);
         auto in = UploadOperands(backend, ProductInput(backend, x)), out = EmptyOperands(backend, x.size());
@@ -109,7 +114,7 @@ std::string CheckActivations(Backend& tested, Backend& oracle) {
         return DownloadOperands(backend, *out, x.size());
       });
       if (!error.empty()) return error;
-      error = Both(tested, oracle, range * (6e-7 + 3.3 * OutputUnit(tested)), what + ", gated", [&](Backend& backend) {
+      error = Both(tested, oracle, tolerance, what + ", gated", [&](Backend& backend) {
         PlainStep step(backend, {.model_dim = 2}, rows);
         auto weight = MakeWeight(backend, {1, 0, 0, 1}, 2, 2, WeightUse::kGateUp);
         auto in = UploadOperands(backend, ProductInput(backend, gated_input)), out = EmptyOperands(backend, x.size());

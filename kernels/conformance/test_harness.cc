@@ -384,6 +384,7 @@ class Walker {
                       .pool = pool_.get(),
                       .layer = 1,
                       .scale = step.scales[0],
+                      .soft_cap = case_.soft_cap,
                       .out = {out_.get(), 0},
                       .log_sum_exp = {lse_.get(), 0}};
     if (case_.row_scales) attend.row_scales = {scales_.get(), 0};

@@ -79,6 +79,7 @@ struct AttentionCase {
   bool row_scales = false;       // 1/tau per row, tau in [3, 9), instead
   bool head_scales = false;      // additionally a factor in [0.5, 1) per query head
   float amplitude = 1.0f;        // of q and k
+  float soft_cap = 0;            // of scores
   bool same_first_page = false;  // every sequence begins with the first one's 128 tokens
   AttentionGroups groups = {};
   bool row_keys = false;  // the key layout for attention by groups

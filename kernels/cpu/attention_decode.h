@@ -168,16 +168,17 @@ inline void MaskScoresFrom(int from, float* scores) {
 
 // Scores of a block in head.weights, kMaskedScore or less than any score where the row does not see the key.
 template <typename S>
-inline void MaskedScores(const DecodeBlock& block, int dim, const DecodeHead<S>& head) {
+inline void MaskedScores(const DecodeBlock& block, int dim, float soft_cap, const DecodeHead<S>& head) {
   float* weights = head.weights;
   if (block.key_rows == nullptr) ScorePage<S>(block.keys, dim / S::kPer, head.query, block.start, weights);
+  if (soft_cap > 0) CapScores<S>(soft_cap, kPageTokens, weights);
   std::fill(weights, weights + block.from, kMaskedScore);
   MaskScoresFrom<S>(block.to, weights);
 }
 
 template <typename S, bool kListed>
-inline void DecodeKeys(const DecodeBlock& block, int dim, const DecodeHead<S>& head) {
-  MaskedScores<S>(block, dim, head);
+inline void DecodeKeys(const DecodeBlock& block, int dim, float soft_cap, const DecodeHead<S>& head) {
+  MaskedScores<S>(block, dim, soft_cap, head);
   float* weights = head.weights;
   typename S::V top = S::Load(weights);
   for (int k = kTile; k < kPageTokens; k += kTile) top = S::Max(top, S::Load(weights + k));
@@ -254,7 +255,8 @@ void AttendDecode(const DecodeSplit& split, float* scratch) {
   }
   Keys::template Each<S>(split, tile, [&](const DecodeBlock& block) {
     ScoreKeyRows<S>(block, split, dim, head_at);
-    for (int head = 0; head < split.head_count; ++head) DecodeKeys<S, Keys::kListed>(block, dim, head_at(head));
+    for (int head = 0; head < split.head_count; ++head)
+      DecodeKeys<S, Keys::kListed>(block, dim, split.soft_cap, head_at(head));
   });
   for (int head = 0; head < split.head_count; ++head) {
     const DecodeHead<S> state = head_at(head);
@@ -308,7 +310,7 @@ void VisitScores(const DecodeSplit& split, ScoreVisitor& visitor, float* scratch
   Keys::template Each<S>(split, tile, [&](const DecodeBlock& block) {
     ScoreKeyRows<S>(block, split, dim, head_at);
     for (int head = 0; head < split.head_count; ++head) {
-      MaskedScores<S>(block, dim, head_at(head));
+      MaskedScores<S>(block, dim, split.soft_cap, head_at(head));
       visitor.Visit(head, {.scores = head_at(head).weights,
                            .from = block.from,
                            .to = block.to,

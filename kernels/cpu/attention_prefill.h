@@ -83,6 +83,19 @@ template <typename S, int kVectors, typename Mask>
   }
 }
 
+// Caps the scores of a tile, and finds its largest again.
+template <typename S, int kVectors>
+[[gnu::noinline]] void CapTile(float soft_cap, float* scores, typename S::V* top) {
+  for (int v = 0; v < kVectors; ++v) {
+    top[v] = S::Set1(kMaskedScore);
+    for (int j = 0; j < kTileKeys; ++j) {
+      float* at = scores + j * PrefillLanes<S>::kWidth + v * kLanes;
+      CapScores<S>(soft_cap, kLanes, at);
+      top[v] = S::Max(top[v], S::Load(at));
+    }
+  }
+}
+
 // A page as passed to AttendPage.
 struct KeyPage {
   const float* keys = nullptr;
@@ -184,6 +197,8 @@ void AttendPage(const KeyPage& page, int dim, int page_first, const PrefillBlock
         top[v] = S::Max(S::Max(S::Max(tile[0][v], tile[1][v]), S::Max(tile[2][v], tile[3][v])),
                         S::Max(S::Max(tile[4][v], tile[5][v]), S::Max(tile[6][v], tile[7][v])));
       }
+      if (lanes.soft_cap > 0) [[unlikely]]
+        CapTile<S, kVectors>(lanes.soft_cap, tile_scores, top);
       if (cover == TileCover::kPartial) [[unlikely]] {
         MaskTile<S, kVectors, Mask>(page_first + key, Mask::kReadsGroups ? groups + key : nullptr, lanes, tile_scores,
                                     top);
@@ -256,6 +271,7 @@ void AttendPrefill(const PrefillBlocks& args, float* scratch) {
     lanes[b].row_maxima = lanes[b].outs + dim * kWidth;
     lanes[b].sums = lanes[b].row_maxima + kWidth;
     next = lanes[b].sums + kWidth;
+    lanes[b].soft_cap = args.soft_cap;
     BeginBlock<S>(args.blocks[b], args.head_dim, lanes[b]);
     FindRanges<S>(args.blocks[b], 0, args.blocks[b].lane_count, lanes[b]);
     first = std::min(first, lanes[b].range.first);

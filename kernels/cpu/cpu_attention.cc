@@ -136,7 +136,8 @@ void RunPrefillItem(const Call& call, PrefillKind kind, const AttentionItem& ite
        .shared_keys = item.shared_keys,
        .head_dim = call.dim,
        .block_count = (item.query_count + queries_per_block - 1) / queries_per_block,
-       .blocks = blocks},
+       .blocks = blocks,
+       .soft_cap = call.args.soft_cap},
       scratch);
 }
 
@@ -174,6 +175,7 @@ DecodeSplit SplitOf(const Call& call, int row, int kv_head, int split) {
           .queries = call.queries + (WideProduct(row, call.heads) + kv_head * call.queries_per_kv) * call.dim,
           .scale = call.row_scales != nullptr ? call.row_scales[row] : call.args.scale,
           .head_scales = call.head_scales != nullptr ? call.head_scales + kv_head * call.queries_per_kv : nullptr,
+          .soft_cap = call.args.soft_cap,
           .mask = mask};
 }
 

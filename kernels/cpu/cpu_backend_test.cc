@@ -276,6 +276,25 @@ TEST(VectorMathTest, Exp2IsWithinItsStatedError) {
   EXPECT_GT(worst, 1e-9) << "the comparison is vacuous";
 }
 
+// Relative to tanh, and of capped scores, whose small ones must not lose digits.
+TEST(VectorMathTest, TanhIsWithinItsStatedError) {
+  using S = cpu::Portable;
+  double worst = 0;
+  for (double x = 1e-6; x < 30; x *= 1.0003) {
+    for (const double sign : {1.0, -1.0}) {
+      float lanes[cpu::kLanes];
+      S::Store(lanes, cpu::Tanh<S>(S::Set1(sign * x)));
+      worst = std::max(worst, std::fabs(lanes[0] / std::tanh(double{static_cast<float>(sign * x)}) - 1));
+    }
+  }
+  EXPECT_LT(worst, 5e-7);
+  EXPECT_GT(worst, 1e-9) << "the comparison is vacuous";
+  float scores[cpu::kLanes];
+  S::Store(scores, S::Set1(cpu::kMaskedScore));
+  cpu::CapScores<S>(5, cpu::kLanes, scores);
+  EXPECT_EQ(scores[0], cpu::kMaskedScore);
+}
+
 TEST(VectorMathTest, ChangingRowMaxScalesByExactlyAPowerOfTwo) {
   using S = cpu::Portable;
   for (float x = -60; x < 60; x += 0.731f) {

@@ -114,6 +114,9 @@ inline typename S::V Activated(typename S::V x) {
     return GeluErf<S>(x);
   } else if constexpr (kActivation == Activation::kRelu) {
     return S::Max(S::Zero(), x);  // this order propagates NaN
+  } else if constexpr (kActivation == Activation::kReluSquared) {
+    const typename S::V positive = S::Max(S::Zero(), x);
+    return S::Mul(positive, positive);
   } else if constexpr (kActivation == Activation::kSilu) {
     return S::Div(x, S::Add(S::Set1(1.0f), Exp<S>(S::Sub(S::Zero(), x))));
   } else {
@@ -178,6 +181,8 @@ inline void FinishRowsWith(const GemmPanel& args, int rows, float* tile, float* 
       return FinishRowsAs<S, kEpilogue, Activation::kGeluTanh>(args, rows, tile, out);
     case Activation::kRelu:
       return FinishRowsAs<S, kEpilogue, Activation::kRelu>(args, rows, tile, out);
+    case Activation::kReluSquared:
+      return FinishRowsAs<S, kEpilogue, Activation::kReluSquared>(args, rows, tile, out);
   }
 }
 

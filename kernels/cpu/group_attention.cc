@@ -184,6 +184,7 @@ class SequenceByGroups {
          .head_dim = call_.dim,
          .block_count = (item.query_count + queries_per_block - 1) / queries_per_block,
          .blocks = blocks,
+         .soft_cap = call_.args.soft_cap,
          .is_part = true,
          .positions = positions,
          .position_groups = scratch_.key_groups() + group.first_key},

@@ -122,6 +122,7 @@ struct PrefillBlocks {
   int head_dim = 0;  // of queries and outputs
   int block_count = 0;
   const PrefillBlock* blocks = nullptr;
+  float soft_cap = 0;    // see AttendArgs
   bool is_part = false;  // of the rows' keys; its sums are merged with those of other parts
   // kListedDisjoint: keys are those at these positions of `kv`, and intervals are indices into the list.
   const int32_t* positions = nullptr;
@@ -162,6 +163,7 @@ struct DecodeSplit {
   const float* queries = nullptr;  // [heads, D]
   float scale = 1;
   const float* head_scales = nullptr;  // [heads], multiply it; null: none
+  float soft_cap = 0;                  // see AttendArgs
   MaskRow mask;                        // the interval already cut to the split
   float* partials = nullptr;           // [heads, PaddedDim(D) + 2]: sums of p v; then row_max; then the sum of p
 };

@@ -26,6 +26,7 @@ struct PrefillLanes {
   float* outs;        // [D][kWidth]
   float* row_maxima;  // [kWidth]
   float* sums;        // [kWidth]
+  float soft_cap;
   float begins[kWidth], ends[kWidth];
   float window_begins[kWidth], groups[kWidth];  // of masks that read groups; groups are bits
   MaskRange range;                              // begins at a tile boundary

@@ -153,6 +153,8 @@ AttendDecodeKernel(const AttendParams p) {
     }
     float scores[1][2][4];
     Scores<kDim, kDecodeTileRows>(kQueries, 0, keys, first, scores);
+    CapScores(
+        p.soft_cap, [&](int, int r) { return c[r]; }, scores);
     MaskScores<Mask>(
         cover, groups, first, block * kBlockKeys + first, [&](int, int r) { return mask_rows[r]; }, scores);
     OnlineSoftmaxStep(

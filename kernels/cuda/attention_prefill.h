@@ -151,8 +151,8 @@ VF_DEVICE TileCover CoverOf(const PrefillRows<Mask, 64 * kTiles>& tile_rows, Tok
 
 // Adds the keys and values of a staged block to the warp's rows.
 template <int kDim, typename Mask, int kTiles>
-VF_DEVICE void ProcessBlock(const PrefillRows<Mask, 64 * kTiles>& tile_rows, TokenGroups row_groups, int slot,
-                            int block, PrefillSums<kDim, kTiles>& sums) {
+VF_DEVICE void ProcessBlock(const PrefillRows<Mask, 64 * kTiles>& tile_rows, TokenGroups row_groups, float soft_cap,
+                            int slot, int block, PrefillSums<kDim, kTiles>& sums) {
   using Memory = PrefillMemory<kDim, 64 * kTiles>;
   constexpr int kColumns = kBlockKeys / 8;
   const int keys = Memory::Keys(slot), groups = Memory::Groups(slot);
@@ -160,6 +160,8 @@ VF_DEVICE void ProcessBlock(const PrefillRows<Mask, 64 * kTiles>& tile_rows, Tok
   if (cover == TileCover::kSkip) return;
   float scores[kTiles][kColumns][4];
   Scores<kDim, 64 * kTiles>(Memory::kQueries, WarpIndex() * 16 * kTiles, keys, 0, scores);
+  CapScores(
+      soft_cap, [&](int m, int r) { return tile_rows.exponents[ThreadTileRow<kTiles>(m, r)]; }, scores);
   MaskScores<Mask>(
       cover, groups, 0, block * kBlockKeys, [&](int m, int r) { return tile_rows.masks[ThreadTileRow<kTiles>(m, r)]; },
       scores);
@@ -309,7 +311,7 @@ AttendPrefillKernel(const AttendParams p) {
       merges = true;
       sums.Reset();
     }
-    ProcessBlock<kDim, Mask, kTiles>(tile_rows, row_groups, slot, block, sums);
+    ProcessBlock<kDim, Mask, kTiles>(tile_rows, row_groups, p.soft_cap, slot, block, sums);
   }
   WaitCopies<0>();
   if (p.segments_apart || merges) StoreSegment(p, work, tile_rows, merges, sums);

@@ -107,6 +107,26 @@ VF_DEVICE void Scores(int queries, int first_tile_row, int keys, int first_key, 
   }
 }
 
+// Caps scores that are not scaled yet: x with x c = s log2(e) for the scaled score s, where exponent(m, r) is the row's
+// c. A scale so small that nothing reaches the cap is left out: its inverse is not finite.
+template <int kTiles, int kColumns, typename Exponent>
+VF_DEVICE void CapScores(float soft_cap, const Exponent& exponent, float (&scores)[kTiles][kColumns][4]) {
+  if (!(soft_cap > 0)) return;
+  VF_UNROLL
+  for (int m = 0; m < kTiles; ++m) {
+    VF_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      const float by = exponent(m, r) / (soft_cap * kLog2E), inverse = 1.0f / by;
+      if (by < 1e-30f) continue;
+      VF_UNROLL
+      for (int n = 0; n < kColumns; ++n) {
+        VF_UNROLL
+        for (int i = 2 * r; i < 2 * r + 2; ++i) scores[m][n][i] = inverse * tanhf(scores[m][n][i] * by);
+      }
+    }
+  }
+}
+
 // State of a thread's two rows (g and g + 8) of a row tile.
 struct RowPair {
   float largest[2];  // unscaled

@@ -12,7 +12,7 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-static_assert(static_cast<int>(ActivationCode::kRelu) == static_cast<int>(Activation::kRelu));
+static_assert(static_cast<int>(ActivationCode::kReluSquared) == static_cast<int>(Activation::kReluSquared));
 
 CudaWorkspace& Own(Workspace& workspace) { return static_cast<CudaWorkspace&>(workspace); }
 const CudaWeight& Own(const Weight& weight) { return static_cast<const CudaWeight&>(weight); }
@@ -337,6 +337,7 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   p.row_scales = OptionalDeviceData<float>(args.row_scales, rows);
   p.head_scales = OptionalDeviceData<float>(args.head_scales, heads);
   p.scale = args.scale;
+  p.soft_cap = args.soft_cap;
   p.query_head_count = args.query_head_count;
   p.queries_per_kv = args.query_head_count / p.pool.kv_head_count;
   p.out = DeviceData<uint16_t>(args.out, rows * heads * p.pool.head_dim);
@@ -535,7 +536,12 @@ Error CudaBackend::InspectAttention(Workspace& workspace, const InspectAttention
     }
     const auto key_at = [&](int n) { return seen.begin + n; };
     statistics.Add(
-        count, [&](int n) { return static_cast<double>(scores[n]) * scale; }, key_at,
+        count,
+        [&](int n) {
+          const double score = static_cast<double>(scores[n]) * scale, cap = attend.soft_cap;
+          return cap > 0 ? cap * std::tanh(score / cap) : score;
+        },
+        key_at,
         [&](int n) {
           return groups.empty() ||
                  WindowOrGroupMask::IsVisible(mask, key_at(n), groups[key_at(n) - first_page * kPageTokens]);

@@ -44,7 +44,8 @@ struct ProductView {
   const float* bias = nullptr;
 };
 
-enum class ActivationCode : int32_t { kNone, kSilu, kGeluTanh, kGeluErf, kRelu };  // order of backend.h's
+// In the order of backend.h's.
+enum class ActivationCode : int32_t { kNone, kSilu, kGeluTanh, kGeluErf, kRelu, kReluSquared };
 
 struct EmbedParams {
   const uint16_t* table = nullptr;
@@ -157,6 +158,7 @@ struct AttendParams {
   const float* row_scales = nullptr;   // [T]
   const float* head_scales = nullptr;  // [H]
   float scale = 1;
+  float soft_cap = 0;  // see AttendArgs
   int query_head_count = 0;
   int queries_per_kv = 1;  // G = H / K
   const QueryTile* tiles = nullptr;

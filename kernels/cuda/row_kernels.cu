@@ -29,6 +29,8 @@ VF_DEVICE float Activate(ActivationCode activation, float x) {
       return 0.5f * x * erfcf(-x * kSqrtHalf);
     case ActivationCode::kRelu:
       return x < 0 ? 0.0f : x;
+    case ActivationCode::kReluSquared:
+      return x < 0 ? 0.0f : x * x;
     default:
       return x;
   }

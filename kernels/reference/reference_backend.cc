@@ -99,6 +99,8 @@ double Activate(Activation activation, double x) {
       return 0.5 * x * std::erfc(-x * kSqrtHalf);
     case Activation::kRelu:
       return x < 0 ? 0.0 : x;
+    case Activation::kReluSquared:
+      return x < 0 ? 0.0 : x * x;
   }
   return x;
 }
@@ -543,7 +545,8 @@ class ReferenceBackend final : public HostBackend {
         const double* k = pool.keys.data() + at(key, head);
         double dot = 0;
         for (int i = 0; i < pool.shape.head_dim; ++i) dot += query[i] * k[i];
-        scores.push_back(dot * scale(head));
+        const double score = dot * scale(head), cap = args.soft_cap;
+        scores.push_back(cap > 0 ? cap * std::tanh(score / cap) : score);
         if (IsVisible(key)) top = std::max(top, scores.back());
       }
       return std::isinf(top) ? 0.0 : top;

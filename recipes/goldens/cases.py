@@ -22,6 +22,10 @@ def rms(**keys):
     return SMALL | dict(hidden_act="silu", rms_norm_eps=1e-5, max_position_embeddings=2048, tie_word_embeddings=False) | keys
 
 
+def small(**keys):
+    return SMALL | dict(hidden_act="silu", max_position_embeddings=2048) | keys
+
+
 def scaled(kind, **keys):
     """Older keys: rope_scaling and rope_theta."""
     return dict(rope_theta=10000.0, rope_scaling={"type": kind} | keys)
@@ -36,6 +40,9 @@ GEMMA = dict(
     hidden_activation="gelu_pytorch_tanh", rms_norm_eps=1e-6, max_position_embeddings=2048, sliding_window=64,
     attention_bias=False, attn_logit_softcapping=None, final_logit_softcapping=None,
 )  # fmt: skip
+GEMMA2 = {k: v for k, v in GEMMA.items() if "softcapping" not in k} | dict(
+    num_hidden_layers=2, intermediate_size=48, head_dim=16, num_key_value_heads=2
+)
 GPT2 = dict(
     n_embd=32, n_layer=2, n_head=4, n_positions=384, n_ctx=384, n_inner=None, activation_function="gelu_new",
     layer_norm_epsilon=1e-5, scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False, reorder_and_upcast_attn=False,
@@ -46,6 +53,8 @@ NEOX = dict(
     hidden_size=48, intermediate_size=96, num_hidden_layers=2, num_attention_heads=2, hidden_act="gelu",
     layer_norm_eps=1e-5, max_position_embeddings=2048, attention_bias=True, tie_word_embeddings=False,
 )  # fmt: skip
+
+VISION = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1)
 
 CASES = [
     case("llama", "llama-biases", rms(attention_bias=True, mlp_bias=True, head_dim=24, rope_theta=10000.0)),
@@ -99,6 +108,11 @@ CASES = [
                                       "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}),
         stored=("bfloat16", "float32"),
     ),
+    case("gemma2", "gemma2-older", GEMMA2 | dict(num_hidden_layers=3, query_pre_attn_scalar=16, rope_theta=10000.0, hidden_act="gelu_pytorch_tanh",
+         attn_logit_softcapping=3.0, final_logit_softcapping=4.0)),
+    case("gemma2", "gemma2-newer", GEMMA2 | dict(head_dim=32, num_attention_heads=2, query_pre_attn_scalar=64, attn_logit_softcapping=50.0,
+         final_logit_softcapping=30.0, layer_types=["full_attention", "sliding_attention"], **newer("default", 1000000.0)),
+         stored=("bfloat16", "float32")),
     case("olmo2", "olmo2", rms(rms_norm_eps=1e-6, rope_theta=500000.0, attention_bias=False), stored=("bfloat16", "float32")),
     case("olmo2", "olmo2-llama3", rms(num_key_value_heads=4, attention_bias=False, tie_word_embeddings=True,
          **newer("llama3", 500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64))),
@@ -119,12 +133,85 @@ CASES = [
          embedding_multiplier=3.0, residual_multiplier=0.6, logits_scaling=2.0, attention_multiplier=0.4)),
     case("granite", "granite-newer", rms(attention_bias=False, mlp_bias=False, embedding_multiplier=6.0, residual_multiplier=0.6,
          logits_scaling=0.5, attention_multiplier=0.25, **newer("default", 10000000.0)), stored="float16"),
+    case("olmo3", "olmo3-older", rms(num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=1, sliding_window=64, attention_bias=False, rope_theta=500000.0,
+         rope_scaling={"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 128})),
+    case("olmo3", "olmo3-newer", rms(num_hidden_layers=3, num_key_value_heads=4, sliding_window=64, rms_norm_eps=1e-6,
+         layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+         rope_parameters={"full_attention": {"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 4.0, "attention_factor": 1.3,
+                                             "beta_fast": 16.0, "beta_slow": 2.0, "original_max_position_embeddings": 128},
+                          "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}), stored=("bfloat16", "float32")),
+    case("ministral", "ministral-older", rms(head_dim=8, sliding_window=64, rope_theta=10000.0), stored="float16"),
+    case("ministral", "ministral-newer", rms(num_hidden_layers=3, head_dim=24, sliding_window=64,
+         layer_types=["sliding_attention", "full_attention", "sliding_attention"], **newer("default", 1000000.0))),
+    case("smollm3", "smollm3-older", rms(num_hidden_layers=4, no_rope_layer_interval=2, sliding_window=64, use_sliding_window=False,
+         rope_scaling=None, pretraining_tp=2, max_window_layers=28, pad_token_id=1), drop=["tie_word_embeddings"]),
+    case("smollm3", "smollm3-newer", rms(num_hidden_layers=3, no_rope_layers=[0, 1, 1], use_sliding_window=True, sliding_window=64,
+         attention_bias=True, mlp_bias=True, pad_token_id=1, **newer("yarn", 10000.0, factor=8.0, original_max_position_embeddings=64))),
+    case("seed_oss", "seed-oss", rms(head_dim=24, attention_bias=True, attention_out_bias=False, mlp_bias=False, rope_theta=10000000.0,
+         rope_scaling={"rope_type": "default"}, residual_dropout=0.1, pretraining_tp=1)),
+    case("seed_oss", "seed-oss-biases", rms(head_dim=8, attention_out_bias=True, mlp_bias=True, tie_word_embeddings=True,
+         **newer("default", 10000.0)), stored="float16"),
+    case("arcee", "arcee", rms(hidden_act="relu2", head_dim=16, attention_bias=False, mlp_bias=False, rope_theta=10000.0,
+         rope_scaling={"rope_type": "yarn", "factor": 20.0, "original_max_position_embeddings": 64, "mscale": 1.0, "beta_fast": 32.0, "beta_slow": 1.0})),
+    case("arcee", "arcee-biases", rms(hidden_act="relu2", attention_bias=True, mlp_bias=True, **newer("default", 10000.0)), stored=("bfloat16", "float32")),
+    case("exaone4", "exaone4-hybrid", rms(num_hidden_layers=3, head_dim=16, sliding_window=64, sliding_window_pattern=2, rope_theta=1000000.0,
+         rope_scaling={"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                       "original_max_position_embeddings": 64})),
+    case("exaone4", "exaone4-full", rms(head_dim=16, sliding_window=None, sliding_window_pattern=None, tie_word_embeddings=True,
+         layer_types=["full_attention", "full_attention"], **newer("default", 1000000.0)), stored=("bfloat16", "float32")),
+    case("starcoder2", "starcoder2", small(hidden_act="gelu_pytorch_tanh", norm_epsilon=1e-5, use_bias=True, sliding_window=64,
+         rope_theta=10000.0, residual_dropout=0.1, embedding_dropout=0.1, mlp_type="default", norm_type="layer_norm", tie_word_embeddings=False)),
+    case("nemotron", "nemotron", small(hidden_act="relu2", norm_eps=1e-5, head_dim=16, partial_rotary_factor=0.5, rope_theta=10000.0,
+         attention_bias=False, mlp_bias=False, tie_word_embeddings=False), stored="float16"),
+    case("stablelm", "stablelm", small(hidden_size=64, num_key_value_heads=4, intermediate_size=48, layer_norm_eps=1e-5, use_qkv_bias=True,
+         use_parallel_residual=False, rope_theta=10000.0, tie_word_embeddings=False)),
+    case("stablelm", "stablelm-parallel", small(layer_norm_eps=1e-5, use_qkv_bias=False, qk_layernorm=False, use_parallel_residual=True,
+         tie_word_embeddings=True, **newer("default", 10000.0, partial_rotary_factor=0.5)), stored=("bfloat16", "float32")),
+    case("ernie4_5", "ernie4-5", small(rms_norm_eps=1e-5, head_dim=16, use_bias=False, tie_word_embeddings=True, rope_theta=500000.0)),
+    case("glm4", "glm4", small(rms_norm_eps=1e-5, head_dim=16, attention_bias=True, partial_rotary_factor=0.5, rope_theta=10000.0,
+         tie_word_embeddings=False, pad_token_id=1), stored=("bfloat16", "float32")),
+    case("cohere2", "cohere2", small(num_hidden_layers=3, hidden_size=64, intermediate_size=40, layer_norm_eps=1e-5, logit_scale=0.25, sliding_window=64, sliding_window_pattern=3,
+         rope_theta=10000.0, rotary_pct=1.0, use_parallel_block=True, attention_bias=False, pad_token_id=0)),
+    case("ministral3", "ministral3", rms(head_dim=16, **newer("yarn", 10000.0, factor=16.0, original_max_position_embeddings=64, mscale=1.0,
+         mscale_all_dim=1.0, llama_4_scaling_beta=0.4, max_position_embeddings=2048))),
+    case("gemma3_text", "gemma3-wrapped", GEMMA | dict(head_dim=16, query_pre_attn_scalar=40, num_hidden_layers=3, intermediate_size=48,
+         rope_theta=1000000.0, rope_local_base_freq=10000.0, sliding_window_pattern=3, rope_scaling={"rope_type": "linear", "factor": 8.0}),
+         drop=["num_key_value_heads", "hidden_activation", "rms_norm_eps"],
+         wrapper=dict(model_type="gemma3", prefix="language_model.model.", keys=dict(
+             image_token_index=262144, boi_token_index=255999, eoi_token_index=256000, mm_tokens_per_image=4,
+             vision_config=dict(model_type="siglip_vision_model", image_size=32, patch_size=8, **VISION)))),
+    case("mistral", "mistral3-wrapped", rms(head_dim=8, sliding_window=None, rope_theta=1000000.0), stored="float16",
+         wrapper=dict(model_type="mistral3", prefix="language_model.model.", head="language_model.lm_head", keys=dict(
+             image_token_index=10000, multimodal_projector_bias=False, projector_hidden_act="gelu", spatial_merge_size=2,
+             vision_feature_layer=-1, tie_word_embeddings=False,
+             vision_config=dict(model_type="pixtral", image_size=32, patch_size=8, head_dim=8, rope_theta=10000.0, **VISION)))),
+    case("ministral3", "ministral3-wrapped", rms(head_dim=16, tie_word_embeddings=False, **newer("yarn", 1000000.0, factor=4.0,
+         original_max_position_embeddings=128, mscale=0.8, mscale_all_dim=0.5, llama_4_scaling_beta=0.6)),
+         wrapper=dict(model_type="mistral3", prefix="model.language_model.", keys=dict(
+             image_token_index=10000, spatial_merge_size=2, tie_word_embeddings=True,
+             vision_config=dict(model_type="pixtral", image_size=32, patch_size=8, head_dim=8, rope_theta=10000.0, **VISION)))),
+    case("qwen2_5_vl_text", "qwen2-5-vl", rms(hidden_size=64, num_attention_heads=2, num_key_value_heads=1, use_sliding_window=False,
+         sliding_window=64, max_window_layers=1, rope_theta=1000000.0, rope_scaling={"type": "mrope", "mrope_section": [4, 6, 6]}),
+         wrapper=dict(model_type="qwen2_5_vl", prefix="model.", flat=True, keys=dict(
+             image_token_id=10000, video_token_id=10001, vision_start_token_id=10002, vision_end_token_id=10003,
+             vision_config=dict(depth=1, hidden_size=8, intermediate_size=8, num_heads=1, out_hidden_size=64, patch_size=4)))),
+    case("qwen3_vl_text", "qwen3-vl", rms(head_dim=16, attention_bias=False, rope_theta=5000000.0, tie_word_embeddings=True,
+         rope_scaling={"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True}), stored=("bfloat16", "float32"),
+         wrapper=dict(model_type="qwen3_vl", prefix="model.language_model.", keys=dict(
+             image_token_id=10000, video_token_id=10001, vision_start_token_id=10002, vision_end_token_id=10003, tie_word_embeddings=True,
+             vision_config=dict(depth=1, hidden_size=8, intermediate_size=8, num_heads=1, out_hidden_size=32, patch_size=4,
+                                num_position_embeddings=16, deepstack_visual_indexes=[0])))),
 ]  # fmt: skip
 
 CLASS = {
     "llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM",
     "gemma3_text": "Gemma3ForCausalLM", "olmo2": "Olmo2ForCausalLM", "gpt2": "GPT2LMHeadModel", "gpt_neox": "GPTNeoXForCausalLM",
-    "phi3": "Phi3ForCausalLM", "granite": "GraniteForCausalLM",
+    "phi3": "Phi3ForCausalLM", "granite": "GraniteForCausalLM", "olmo3": "Olmo3ForCausalLM", "ministral": "MinistralForCausalLM",
+    "smollm3": "SmolLM3ForCausalLM", "seed_oss": "SeedOssForCausalLM", "arcee": "ArceeForCausalLM", "exaone4": "Exaone4ForCausalLM",
+    "gemma2": "Gemma2ForCausalLM", "ministral3": "Ministral3ForCausalLM", "starcoder2": "Starcoder2ForCausalLM", "nemotron": "NemotronForCausalLM",
+    "stablelm": "StableLmForCausalLM", "ernie4_5": "Ernie4_5ForCausalLM", "glm4": "Glm4ForCausalLM", "cohere2": "Cohere2ForCausalLM",
+    "gemma3": "Gemma3ForConditionalGeneration", "mistral3": "Mistral3ForConditionalGeneration",
+    "qwen2_5_vl": "Qwen2_5_VLForConditionalGeneration", "qwen3_vl": "Qwen3VLForConditionalGeneration",
 }  # fmt: skip
 
 
@@ -132,6 +219,11 @@ def config_of(case):
     stored = case["stored"] if isinstance(case["stored"], str) else case["stored"][0]
     is_newer = "rope_parameters" in case["keys"]
     keys = {k: v for k, v in case["keys"].items() if k not in case.get("drop", [])}
+    if wrapper := case.get("wrapper"):
+        text = {"model_type": case["kind"], "vocab_size": VOCAB} | keys
+        outer = {"architectures": [CLASS[wrapper["model_type"]]]} | (text if wrapper.get("flat") else {"text_config": text})
+        ends = {"bos_token_id": 0, "eos_token_id": 1, "dtype" if is_newer else "torch_dtype": stored}
+        return outer | wrapper["keys"] | {"model_type": wrapper["model_type"]} | ends
     return (
         {"architectures": [CLASS[case["kind"]]], "model_type": case["kind"], "vocab_size": VOCAB}
         | keys

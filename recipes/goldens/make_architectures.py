@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 import reference
 import transformers64
 from cases import CASES, NEW_TOKENS, VOCAB, config_of
+from tensor_names import text_of
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens/architectures"
 AGREEMENT = 1e-10
@@ -27,13 +28,13 @@ BF16_STEPS_MIN = 4  # in bf16 the bound is large, but the first steps must be be
 def weights_of(case, generator):
     """In the names and layouts of the architecture's own files."""
     c, kind = case["keys"], case["kind"]
-    s = reference.Shape(config_of(case))
+    s = reference.Shape(text_of(config_of(case)))
     m, f = s.width, c.get("intermediate_size") or c.get("n_inner") or 4 * s.width
     queries, keys = s.heads * s.head_width, s.kv_heads * s.head_width
     normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std
     matrix = lambda rows, columns, gain=1.0: normal(rows, columns, std=gain * columns**-0.5)
     norm = lambda width, mean=1.0: mean - s.one_plus + normal(width, std=0.3)
-    tied = c.get("tie_word_embeddings", kind == "gemma3_text")
+    tied = text_of(config_of(case)).get("tie_word_embeddings", kind in ("gemma2", "gemma3_text", "smollm3", "starcoder2", "ernie4_5", "cohere2"))
 
     def final_norm():
         """Of mixed signs under a tied head, else every token would foretell itself."""
@@ -78,6 +79,7 @@ def weights_of(case, generator):
         return out
 
     post = s.post_norm and s.pre_norm
+    norm_bias = s.layer_norm and kind != "cohere2"
     # Gemma's gates have no bias to shift them, so all of its tokens share a direction, and every gate looks against it:
     # around -2 tanh and erf GELU differ by a fiftieth of their value. A tied head adds the same to all logits.
     shared = torch.randint(0, 2, (m,), generator=generator) * 2.0 - 1.0
@@ -85,32 +87,37 @@ def weights_of(case, generator):
     put("model.embed_tokens", normal(VOCAB, m, std=0.3 if tied else 0.8) + shift * shared)
     for i in range(s.layers):
         p = f"model.layers.{i}."
-        for name in ["input_layernorm"] * s.pre_norm + ["post_attention_layernorm"]:
-            put(p + name, norm(m))
-        for name in ["pre_feedforward_layernorm"] * post + ["post_feedforward_layernorm"] * s.post_norm:
-            put(p + name, norm(m))
+        names = ["input_layernorm"] * s.pre_norm + ["post_attention_layernorm"] * (not s.one_norm)
+        if kind == "glm4":
+            names += ["post_self_attn_layernorm", "post_mlp_layernorm"]
+        else:
+            names += ["pre_feedforward_layernorm"] * post + ["post_feedforward_layernorm"] * s.post_norm
+        for name in names:
+            put(p + name, norm(m), normal(m, std=0.3) if norm_bias else None)
         if s.head_norm:
             per_head = s.head_norm == "head"
             # Normed heads have unit rows, so the norm's weights alone set how wide scores spread.
             sharp = 1.2 * (s.base * s.head_width**0.5) ** -0.5
             put(p + "self_attn.q_norm", norm(s.head_width if per_head else queries, sharp))
             put(p + "self_attn.k_norm", norm(s.head_width if per_head else keys, sharp))
-        has_bias = kind == "qwen2" or c.get("attention_bias", False)
+        has_bias = kind in ("qwen2", "qwen2_5_vl_text") or c.get("attention_bias", c.get("use_bias", c.get("use_qkv_bias", kind in ("seed_oss", "glm4"))))
+        out_bias = c.get("attention_out_bias", has_bias and kind not in ("qwen2", "qwen2_5_vl_text", "seed_oss", "glm4", "stablelm"))
         q, k, v = matrix(queries, m, wide), matrix(keys, m, wide), matrix(keys, m)
         if kind == "phi3":
             put(p + "self_attn.qkv_proj", torch.cat([q, k, v]))
         else:
             for name, w in (("q_proj", q), ("k_proj", k), ("v_proj", v)):
                 put(p + "self_attn." + name, w, bias(len(w), has_bias))
-        put(p + "self_attn.o_proj", matrix(m, queries), bias(m, has_bias and kind != "qwen2"))
-        gate, up, mlp_bias = matrix(f, m, 1.2) - shift * 5 / m * shared, matrix(f, m, 1.5), c.get("mlp_bias", False)
-        if kind == "phi3":
+        put(p + "self_attn.o_proj", matrix(m, queries), bias(m, out_bias))
+        gate, up, mlp_bias = matrix(f, m, 1.2) - shift * 5 / m * shared, matrix(f, m, 1.5), c.get("mlp_bias", c.get("use_bias", False))
+        if kind in ("phi3", "glm4"):
             put(p + "mlp.gate_up_proj", torch.cat([gate, up]))
         else:
-            put(p + "mlp.gate_proj", gate, bias(f, mlp_bias))
-            put(p + "mlp.up_proj", up, bias(f, mlp_bias))
-        put(p + "mlp.down_proj", matrix(m, f), bias(m, mlp_bias))
-    put("model.norm", final_norm())
+            if s.gated:
+                put(p + "mlp.gate_proj", gate, bias(f, mlp_bias))
+            put(p + ("mlp.c_fc" if kind == "starcoder2" else "mlp.up_proj"), up, bias(f, mlp_bias))
+        put(p + ("mlp.c_proj" if kind == "starcoder2" else "mlp.down_proj"), matrix(m, f), bias(m, mlp_bias))
+    put("model.norm", final_norm(), normal(m, std=0.3) if norm_bias else None)
     if not tied:
         put("lm_head", normal(VOCAB, m, std=0.3))
     return out
@@ -123,7 +130,27 @@ def write_checkpoint(directory, case, generator):
     stored = case["stored"] if isinstance(case["stored"], tuple) else (case["stored"],) * 2
     matrices, vectors = (getattr(torch, name) for name in stored)
     weights = {k: v.to(matrices if v.dim() == 2 else vectors).contiguous() for k, v in weights_of(case, generator).items()}
+    if wrapper := case.get("wrapper"):
+        weights = wrapped(weights, config_of(case), wrapper, generator)
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+
+
+def wrapped(weights, config, wrapper, generator):
+    """The text part under its prefix, beside the first tensors of images."""
+    import transformers
+
+    out = {}
+    for name, w in weights.items():
+        head = wrapper.get("head", "lm_head") + name.removeprefix("lm_head")
+        out[head if name.startswith("lm_head") else wrapper["prefix"] + name.removeprefix("model.")] = w
+    kind = getattr(transformers, config["architectures"][0])
+    whole = kind(kind.config_class.from_dict(config)).state_dict()
+    images = [name for name in whole if "vision_tower" in name or "multi_modal_projector" in name or "visual" in name]
+    for name in images[:2] + images[-1:]:
+        older = wrapper["prefix"] in ("language_model.model.", "model.")
+        shape = whole[name].shape
+        out[name.removeprefix("model.") if older else name] = (torch.randn(shape, generator=generator) * 0.1).to(torch.bfloat16)
+    return out
 
 
 def make(case, seed):

@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import load_file
 
 import rope
-from tensor_names import canonical
+from tensor_names import canonical, text_of, text_tensors
 
 BF16 = [f"bf16 {i}" for i in range(8)]
 FORMATS = {"f64": torch.float64, "f32": torch.float32} | {name: torch.float64 for name in BF16}
@@ -49,27 +49,40 @@ class Shape:
         self.heads = c.get("num_attention_heads", c.get("n_head"))
         self.kv_heads = c.get("num_key_value_heads") or self.heads
         self.head_width = c.get("head_dim") or self.width // self.heads
-        self.eps = c.get("rms_norm_eps", c.get("layer_norm_eps", c.get("layer_norm_epsilon")))
-        self.layer_norm = kind in ("gpt2", "gpt_neox")
-        self.one_plus = int(kind == "gemma3_text")
-        self.parallel = kind == "gpt_neox" and c.get("use_parallel_residual", True)
+        spellings = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
+        self.eps = next(c[key] for key in spellings if key in c)
+        self.layer_norm = kind in ("gpt2", "gpt_neox", "starcoder2", "nemotron", "stablelm", "cohere2")
+        self.one_plus = int(kind in ("gemma2", "gemma3_text", "nemotron"))
+        self.parallel = kind == "cohere2" or c.get("use_parallel_residual", kind == "gpt_neox")
+        self.one_norm = self.parallel and kind != "gpt_neox"
+        # Pairs of rotated dimensions: (2i, 2i + 1), or (i, i + half).
+        self.neighbours = kind in ("glm4", "cohere2", "ernie4_5")
         # Where norms stand: on what enters a block, on what leaves it, or both.
-        self.pre_norm, self.post_norm = kind != "olmo2", kind in ("olmo2", "gemma3_text")
-        self.head_norm = {"qwen3": "head", "gemma3_text": "head", "olmo2": "width"}.get(kind)
-        self.gated = not self.layer_norm
+        after = kind in ("olmo2", "olmo3", "exaone4")
+        self.pre_norm, self.post_norm = not after, after or kind in ("gemma2", "gemma3_text", "glm4")
+        self.head_norm = {
+            "qwen3": "head", "gemma3_text": "head", "olmo2": "width", "olmo3": "width", "exaone4": "head",
+            "qwen3_vl_text": "head",
+        }.get(kind)  # fmt: skip
+        self.gated = kind not in ("gpt2", "gpt_neox", "arcee", "starcoder2", "nemotron")
         activation = c.get("hidden_act", c.get("hidden_activation", c.get("activation_function")))
-        self.activation = {"gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu": "erf", "silu": "silu"}[activation]
-        self.embedding_scale = c.get("embedding_multiplier", math.sqrt(self.width) if kind == "gemma3_text" else 1.0)
+        self.activation = {"gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu": "erf", "silu": "silu", "relu2": "relu2"}[activation]
+        self.embedding_scale = c.get("embedding_multiplier", math.sqrt(self.width) if kind.startswith("gemma") else 1.0)
         self.residual_scale = c.get("residual_multiplier", 1.0)
-        self.logits_divisor = c.get("logits_scaling", 1.0)
+        self.score_cap, self.logit_cap = (
+            c.get(key, missing if kind == "gemma2" else None)
+            for key, missing in (("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0))
+        )
+        self.logits_divisor = c.get("logits_scaling", 1.0) / c.get("logit_scale", 1.0)
         self.base = self.head_width**-0.5
-        if kind == "gemma3_text":
+        if kind.startswith("gemma"):
             self.base = c.get("query_pre_attn_scalar", 256) ** -0.5
         if kind == "granite":
             self.base = c.get("attention_multiplier", 1.0)
         # gpt2 may divide the scores of layer i by i + 1.
         self.by_layer = c.get("scale_attn_by_inverse_layer_idx", False)
         self.windows = self.window_of_layers(c, mistakes)
+        self.rotated = self.rotated_layers(c, mistakes)
 
     def window_of_layers(self, c, mistakes):
         """Per layer, how many keys a query sees, itself included; None for all of them."""
@@ -79,11 +92,11 @@ class Shape:
             types, c = None, c | {"sliding_window_pattern": c["_sliding_window_pattern"]}
         if types:
             sliding = [t == "sliding_attention" for t in types]
-        elif self.kind == "gemma3_text":
-            pattern = c.get("sliding_window_pattern", 6)
+        elif self.kind in ("gemma2", "gemma3_text", "olmo3", "cohere2") or self.kind == "exaone4" and window is not None:
+            pattern = c.get("sliding_window_pattern", {"gemma2": 2, "gemma3_text": 6}.get(self.kind, 4))
             shift = 0 if "layer pattern shifted by one" in mistakes else 1
             sliding = [(i + shift) % pattern != 0 for i in range(self.layers)]
-        elif self.kind in ("qwen2", "qwen3"):
+        elif self.kind in ("qwen2", "qwen3", "qwen2_5_vl_text"):
             first = c.get("max_window_layers", 28)
             if "max_window_layers counts the window layers" in mistakes:
                 sliding = [c.get("use_sliding_window", False) and i < first for i in range(self.layers)]
@@ -91,8 +104,11 @@ class Shape:
                 sliding = [c.get("use_sliding_window", False) and i >= first for i in range(self.layers)]
             if "use_sliding_window ignored" in mistakes:
                 sliding = [window is not None and i >= first for i in range(self.layers)]
+        elif self.kind == "smollm3":
+            used = c.get("use_sliding_window", False) and window is not None
+            sliding = [used and not r for r in self.rotated_layers(c, mistakes)]
         else:
-            sliding = [self.kind in ("mistral", "phi3") and window is not None] * self.layers
+            sliding = [self.kind in ("mistral", "phi3", "ministral", "ministral3", "starcoder2") and window is not None] * self.layers
         if "layer types shifted by one" in mistakes:
             sliding = sliding[-1:] + sliding[:-1]
         self.sliding = sliding
@@ -105,8 +121,24 @@ class Shape:
         return [window if s and "no window" not in mistakes else None for s in sliding]
 
 
-def rotate(x, table, positions, mistakes=()):
-    """x is [H, T, D]; the first R are rotated, halves paired: (i, i + R/2)."""
+    def rotated_layers(self, c, mistakes):
+        """Per layer, whether queries and keys are rotated; smollm3 states it, 1 for rotated, exaone4 by its windows."""
+        rotated = [True] * self.layers
+        if self.kind == "smollm3":
+            every = c.get("no_rope_layer_interval", 4)
+            shift = 0 if "unrotated layers shifted by one" in mistakes else 1
+            rotated = [bool(f) for f in c.get("no_rope_layers") or [(i + shift) % every for i in range(self.layers)]]
+        elif self.kind in ("exaone4", "cohere2") and c.get("sliding_window") is not None:
+            rotated = list(self.sliding)
+        if "rotated and unrotated layers swapped" in mistakes and not all(rotated):
+            rotated = [not r for r in rotated]
+        if "every layer rotated" in mistakes:
+            rotated = [True] * self.layers
+        return rotated
+
+
+def rotate(x, table, positions, mistakes=(), neighbours=False):
+    """x is [H, T, D]; the first R are rotated, halves paired: (i, i + R/2), or neighbours: (2i, 2i + 1)."""
     if "positions off by one" in mistakes:
         positions = (positions - 1).clamp(min=0)
     angle = positions.to(x.dtype)[:, None] * table.frequency.to(x.dtype)
@@ -116,7 +148,7 @@ def rotate(x, table, positions, mistakes=()):
         kept, x = x[..., : width - 2 * half], x[..., width - 2 * half :]
     else:
         x, kept = x[..., : 2 * half], x[..., 2 * half :]
-    if "interleaved rope" in mistakes:
+    if neighbours != ("interleaved rope" in mistakes):
         a, b = x[..., 0::2], x[..., 1::2]
         x = torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
     else:
@@ -135,13 +167,14 @@ class Reference:
 
     def __init__(self, directory, focal_temperature=None, mistakes=(), number_format="f64", length=None):
         directory = pathlib.Path(directory)
-        self.config = json.loads((directory / "config.json").read_text())
+        whole = json.loads((directory / "config.json").read_text())
+        self.config = text_of(whole)
         self.shape = Shape(self.config, mistakes)
         self.dtype = FORMATS[number_format]
         self.rounds = number_format in BF16
         self.draw = int(number_format[5:]) if self.rounds else 0
         self.weights = {}
-        for name, w in canonical(self.config, read_weights(directory), mistakes).items():
+        for name, w in canonical(self.config, text_tensors(whole, read_weights(directory)), mistakes).items():
             matrix = self.rounds and w.dim() == 2
             self.weights[name] = (w.to(torch.bfloat16) if matrix else w).to(self.dtype)
         self.mistakes = mistakes
@@ -171,15 +204,15 @@ class Reference:
     def norm(self, x, name):
         eps = self.shape.eps * (100 if "norm eps" in self.mistakes else 1)
         weight = self.weights[name]
-        if self.shape.layer_norm:
+        if self.shape.one_plus and "norm weight without the one" not in self.mistakes:
+            weight = 1 + weight
+        if self.shape.layer_norm and "RMS norm for layer norm" not in self.mistakes:
             mean = 0 if "layer norm without mean" in self.mistakes else x.mean(-1, keepdim=True)
             variance = (x - mean).pow(2).mean(-1, keepdim=True)
             if "unbiased variance" in self.mistakes:
                 variance = variance * (x.shape[-1] / (x.shape[-1] - 1))
             y = (x - mean) * torch.rsqrt(variance + eps) * weight
-            return y if "layer norm without bias" in self.mistakes else y + self.weights[name + ".bias"]
-        if self.shape.one_plus and "norm weight without the one" not in self.mistakes:
-            weight = 1 + weight
+            return y if "layer norm without bias" in self.mistakes else y + self.weights.get(name + ".bias", 0)
         y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
         return y * weight
 
@@ -198,6 +231,23 @@ class Reference:
         if "first head's scale for all" in self.mistakes:
             scales = scales[:1].expand(len(scales))
         return scales[:, None] * logs
+
+    def query_factors(self, positions):
+        """What ministral3 multiplies queries with, by their position: [T]."""
+        p = rope.parameters(self.config, False) if self.shape.kind == "ministral3" else {}
+        beta, length = p.get("llama_4_scaling_beta") or 0.0, p.get("original_max_position_embeddings") or 1
+        if "no query scale" in self.mistakes:
+            beta = 0.0
+        if "query scale of the longest context" in self.mistakes:
+            length = self.config["max_position_embeddings"]
+        if "query scale counted from one" in self.mistakes:
+            positions = positions + 1
+        steps = positions.to(self.dtype) / length
+        if "query scale without steps" not in self.mistakes:
+            steps = steps.floor()
+        if "query scale in base two" in self.mistakes:
+            return 1 + beta * torch.log2(1 + steps)
+        return 1 + beta * torch.log(1 + steps)
 
     def divisors(self, x, layer):
         """Of the logits, per new row: [T]."""
@@ -244,7 +294,7 @@ class Reference:
 
     def attention(self, h, layer, positions):
         s, name, rows = self.shape, f"layers.{layer}.", h.shape[0]
-        table = self.tables[s.sliding[layer]]
+        table = self.tables[s.sliding[layer]] if s.rotated[layer] else None
 
         def split(x, n):
             return x.view(rows, n, s.head_width).transpose(0, 1)
@@ -263,17 +313,17 @@ class Reference:
         q = self.linear(h, name + "q", "no q bias")
         k = self.linear(h, name + "k", "no k bias")
         v = split(self.linear(h, name + "v", "no v bias"), s.kv_heads)
-        if "q/k norm after rope" in self.mistakes and s.head_norm == "head":
-            q = rotate(split(q, s.heads), table, positions, self.mistakes)
-            k = rotate(split(k, s.kv_heads), table, positions, self.mistakes)
+        if "q/k norm after rope" in self.mistakes and s.head_norm == "head" and table is not None:
+            q = rotate(split(q, s.heads), table, positions, self.mistakes, s.neighbours)
+            k = rotate(split(k, s.kv_heads), table, positions, self.mistakes, s.neighbours)
             q, k = self.norm(q, name + "q_norm"), self.norm(k, name + "k_norm")
         else:
             q, k = normed(q, s.heads, "q_norm"), normed(k, s.kv_heads, "k_norm")
             if table is not None:
-                q = rotate(q, table, positions, self.mistakes)
+                q = rotate(q, table, positions, self.mistakes, s.neighbours)
                 if "rope scale on queries alone" in self.mistakes:
                     table = rope.Table(table.frequency, 1.0)
-                k = rotate(k, table, positions, self.mistakes)
+                k = rotate(k, table, positions, self.mistakes, s.neighbours)
         q, k, v = self.operand(q), self.operand(k), self.operand(v)
         if self.keys[layer] is not None:
             k, v = torch.cat([self.keys[layer], k], 1), torch.cat([self.values[layer], v], 1)
@@ -284,12 +334,21 @@ class Reference:
         else:
             k, v = k.repeat_interleave(share, 0), v.repeat_interleave(share, 0)
         logits = q @ k.transpose(1, 2) / self.divisors(h, layer)[None, :, None]
+        logits = logits * self.query_factors(positions)[None, :, None]
         if self.log_n and "no log n" not in self.mistakes:
             logits = logits * self.log_n_factors(layer, positions)[:, :, None]
         key = torch.arange(k.shape[1])[None, :]
         hidden = key > positions[:, None]
         if s.windows[layer] is not None:
             hidden = hidden | (key <= positions[:, None] - s.windows[layer])
+        cap = s.score_cap if "no score cap" not in self.mistakes else None
+        if "logit cap on scores" in self.mistakes:
+            cap = s.logit_cap
+        if cap and "score cap after the mask" in self.mistakes:
+            logits = logits.masked_fill(hidden, -1e30)
+            hidden = torch.zeros_like(hidden)
+        if cap:
+            logits = cap * torch.tanh(logits / cap)
         logits = self.group_masked(logits.masked_fill(hidden, -math.inf), h, layer, positions)
         if self.draw % 2:
             weights = (logits - logits.max(-1, keepdim=True).values).exp()
@@ -313,6 +372,8 @@ class Reference:
             kind = "silu"
         if kind == "silu":
             return x / (1 + (-x).exp())
+        if kind == "relu2":
+            return x.clamp(min=0) ** (1 if "relu not squared" in self.mistakes else 2)
         if kind == "erf":
             return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
         return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
@@ -355,10 +416,10 @@ class Reference:
             else:
                 before, x = x, x + residual * (self.norm(y, name + "post_attention") if post else y)
             parallel = s.parallel and "parallel residual taken as sequential" not in self.mistakes
-            if "sequential residual taken as parallel" in self.mistakes and s.kind == "gpt_neox":
+            if "sequential residual taken as parallel" in self.mistakes and s.kind in ("gpt_neox", "stablelm"):
                 parallel = True
             source = before if parallel else x
-            if "one norm for both branches" in self.mistakes and s.parallel:
+            if s.one_norm or "one norm for both branches" in self.mistakes and s.parallel:
                 second = "input"
             y = self.feed_forward(self.norm(source, name + second) if pre else source, layer)
             if "post norm over the residual" in self.mistakes and post:
@@ -371,6 +432,8 @@ class Reference:
         logits = self.operand(x) @ head.T
         if "no logits scaling" not in self.mistakes:
             logits = logits / s.logits_divisor
+        if s.logit_cap and "no logit cap" not in self.mistakes:
+            logits = s.logit_cap * torch.tanh(logits / s.logit_cap)
         return torch.log_softmax(logits, -1)
 
     def bounds(self):

@@ -19,9 +19,16 @@ def parameters(c, sliding):
         if sliding:
             return {"rope_theta": c.get("rope_local_base_freq", 10000.0)}
         return {"rope_theta": c.get("rope_theta", 1000000.0)} | (c.get("rope_scaling") or {})
+    if kind == "olmo3":
+        if newer:
+            return dict(newer["sliding_attention" if sliding else "full_attention"])
+        plain = {"rope_theta": c.get("rope_theta", 500000.0)}
+        return plain if sliding else plain | (c.get("rope_scaling") or {})
     out = dict(newer or c.get("rope_scaling") or {})
-    out.setdefault("rope_theta", c.get("rope_theta", c.get("rotary_emb_base", 10000.0)))
-    out.setdefault("partial_rotary_factor", c.get("partial_rotary_factor", c.get("rotary_pct", 0.25 if kind == "gpt_neox" else 1.0)))
+    default = {"smollm3": 2000000.0, "ernie4_5": 500000.0}.get(kind, 10000.0)
+    part = {"gpt_neox": 0.25, "stablelm": 0.25, "nemotron": 0.5, "glm4": 0.5}.get(kind, 1.0)
+    out.setdefault("rope_theta", c.get("rope_theta", c.get("rotary_emb_base", default)))
+    out.setdefault("partial_rotary_factor", c.get("partial_rotary_factor", c.get("rotary_pct", part)))
     if "original_max_position_embeddings" in c:
         out["original_max_position_embeddings"] = c["original_max_position_embeddings"]
     return out
@@ -41,6 +48,7 @@ def table(c, shape, sliding, length, mistakes=()):
     if "rope scaling on the window layers too" in mistakes and sliding:
         p |= {k: v for k, v in parameters(c, False).items() if k != "rope_theta"}
     kind = p.get("rope_type", p.get("type", "default"))
+    kind = "default" if kind == "mrope" else kind  # of text, whose three positions are equal
     theta = p["rope_theta"]
     if "rope theta" in mistakes:
         theta *= 1.1

@@ -18,7 +18,14 @@ LLAMA = {
 POST_NORMS = {"post_attention_layernorm": "post_attention", "post_feedforward_layernorm": "post_ffn"}
 LAYER = {
     "gemma3_text": LLAMA | POST_NORMS | {"pre_feedforward_layernorm": "pre_ffn"},
+    "gemma2": LLAMA | POST_NORMS | {"pre_feedforward_layernorm": "pre_ffn"},
     "olmo2": LLAMA | POST_NORMS,
+    "olmo3": LLAMA | POST_NORMS,
+    "exaone4": LLAMA | POST_NORMS,
+    "starcoder2": LLAMA | {"mlp.c_fc": "up", "mlp.c_proj": "down"},
+    "glm4": LLAMA | {
+        "post_self_attn_layernorm": "post_attention", "post_mlp_layernorm": "post_ffn", "mlp.gate_up_proj": "gate_up",
+    },
     "phi3": LLAMA | {"self_attn.qkv_proj": "qkv", "mlp.gate_up_proj": "gate_up"},
     "gpt2": {
         "ln_1": "input", "ln_2": "pre_ffn", "attn.c_attn": "qkv", "attn.c_proj": "o", "mlp.c_fc": "up", "mlp.c_proj": "down",
@@ -34,6 +41,34 @@ OUTSIDE = {
     "gpt_neox.embed_in": "embedding", "gpt_neox.final_layer_norm": "final_norm", "embed_out": "head",
 }  # fmt: skip
 LAYERS_START = {"gpt2": "h.", "gpt_neox": "gpt_neox.layers."}
+
+
+WRAPPERS = ("gemma3", "mistral3", "qwen2_5_vl", "qwen3_vl")
+TIED = {"gemma3": True, "mistral3": True}  # the default of the whole's key
+
+
+def text_of(config):
+    """The config of the text part of a multimodal checkpoint, as that of a text alone; another one as it is."""
+    kind = config["model_type"]
+    if kind not in WRAPPERS:
+        return config
+    text = dict(config.get("text_config") or config | {"model_type": "qwen2_5_vl_text"})
+    text["tie_word_embeddings"] = config.get("tie_word_embeddings", TIED.get(kind, False))
+    defaults = {"num_key_value_heads": 4, "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6} if kind == "gemma3" else {}
+    return defaults | text
+
+
+def text_tensors(config, tensors):
+    """Those of the text part, under the names of a text alone."""
+    if config["model_type"] not in WRAPPERS:
+        return tensors
+    out = {}
+    for name, w in tensors.items():
+        if any(part in name for part in ("vision_tower", "multi_modal_projector", "visual.")):
+            continue
+        name = name.replace("language_model.lm_head", "lm_head").replace("model.language_model.", "model.")
+        out[name.replace("language_model.model.", "model.")] = w
+    return out
 
 
 def canonical(config, tensors, mistakes=()):

@@ -13,6 +13,7 @@ import torch
 
 import reference
 import rope
+from tensor_names import text_of
 
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
@@ -24,6 +25,27 @@ def exact_softmax(x, dim=-1, dtype=None, **_):
 def exact_norm(self, x):
     y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + getattr(self, "variance_epsilon", getattr(self, "eps", None)))
     return y * (1 + self.weight) if type(self).__name__.startswith("Gemma") else y * self.weight
+
+
+def exact_query_scale(positions, beta, length):
+    scale = 1 + beta * torch.log1p(torch.floor(positions.double() / length))
+    return scale[:, None, :, None]
+
+
+def exact_layer_norm(self, x):
+    """Cohere's, which goes through float32."""
+    x = x - x.mean(-1, keepdim=True)
+    return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
+
+
+def exact_neighbour_rotation(rotate_half):
+    """Cohere's and ERNIE's apply_rotary_pos_emb, which go through float32; cos and sin have one column a pair, twice."""
+
+    def apply(q, k, cos, sin, unsqueeze_dim=1):
+        cos, sin = (x[..., : x.shape[-1] // 2].repeat_interleave(2, dim=-1).unsqueeze(unsqueeze_dim) for x in (cos, sin))
+        return q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
+
+    return apply
 
 
 def check_frequencies(rotary, table, config, length, kind):
@@ -40,27 +62,43 @@ def check_frequencies(rotary, table, config, length, kind):
 
 def load(directory, length):
     """The model with length-dependent RoPE settled for `length` positions."""
+    import transformers
     from transformers import AutoModelForCausalLM, logging
+    from transformers.models.cohere2 import modeling_cohere2
+    from transformers.models.ernie4_5 import modeling_ernie4_5
+    from transformers.models.ministral3 import modeling_ministral3
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
 
-    config = json.loads((directory / "config.json").read_text())
+    whole = json.loads((directory / "config.json").read_text())
+    config = text_of(whole)
     torch.nn.functional.softmax = exact_softmax
-    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager").eval()
+    kind = AutoModelForCausalLM if config is whole else getattr(transformers, whole["architectures"][0])
+    model = kind.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager").eval()
+    modeling_ministral3.get_llama_4_attn_scale = exact_query_scale
+    for modeling in (modeling_cohere2, modeling_ernie4_5):
+        modeling.apply_rotary_pos_emb = exact_neighbour_rotation(modeling.rotate_half)
     shape = reference.Shape(config)
     tables = {kind: rope.table(config, shape, kind == "sliding_attention", length) for kind in ("full_attention", "sliding_attention")}
 
     def rotary_forward(self, x, position_ids, layer_type=None):
         table = tables[layer_type or "full_attention"]
+        if position_ids.dim() == 3:  # of sections of a head, which are equal for text
+            assert (position_ids == position_ids[:1]).all()
+            position_ids = position_ids[0]
         angle = position_ids[..., None].double() * table.frequency
         angle = torch.cat([angle, angle], -1)
         return angle.cos() * table.scale, angle.sin() * table.scale
 
-    for module in model.modules():
+    for path, module in model.named_modules():
+        if "vis" in path:
+            continue
         name = type(module).__name__
         if name.endswith("RMSNorm"):
             module.forward = types.MethodType(exact_norm, module)
+        if name == "Cohere2LayerNorm":
+            module.forward = types.MethodType(exact_layer_norm, module)
         if name.endswith("RotaryEmbedding"):
             kinds = module.rope_type if isinstance(module.rope_type, dict) else ["full_attention"]
             for kind in kinds:

@@ -665,5 +665,25 @@ TEST(LifeTest, EstimateGrowsWithTheWork) {
   EXPECT_EQ(engine->Status().requests_done, 0);
 }
 
+// Of a multimodal checkpoint text alone is supported: wherever a request has the token of an image, it is refused.
+TEST(EngineTest, TokensOfImagesAreRefusedByName) {
+  const TemporaryCheckpoint checkpoint("architectures/gemma3-wrapped", "images");
+  Json config = *ParseJson(checkpoint.Read("config.json"));
+  config["image_token_index"] = 7;
+  checkpoint.Write("config.json", config.dump());
+  const auto engine = StartEngine(LoadForTest(checkpoint.directory(), {}), {.kv_cache_bytes = 8 << 20});
+  const auto refusal = [&](std::vector<int32_t> ids, decltype(EngineRequest::work) work) {
+    const auto result = engine->Run({.token_ids = std::move(ids), .work = std::move(work)});
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kUnimplemented) << result.status();
+    EXPECT_EQ(ReasonOf(result.status()).name, "BAD_TOKEN_ID");
+    return std::string(result.status().message());
+  };
+  EXPECT_THAT(refusal({3, 4, 7}, ScoreTextWork{}), Message("token 2 of prompt_token_ids", "7", "gemma3"));
+  EXPECT_THAT(refusal({3, 4}, ScoreContinuationsWork{{{5, 6}, {5, 7}}}), Message("token 1 of continuations", "7"));
+  EXPECT_THAT(refusal({3}, GenerateWork{.max_new_tokens = 2, .scored = {{7}}}),
+              Message("token 0 of continuations", "7"));
+  EXPECT_TRUE(engine->Run({.token_ids = {3, 4, 8}, .work = ScoreTextWork{}}).ok());
+}
+
 }  // namespace
 }  // namespace varifocal

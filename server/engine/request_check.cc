@@ -47,6 +47,18 @@ absl::Status CheckIds(absl::Span<const int32_t> ids, const std::string& field, i
   return absl::OkStatus();
 }
 
+// Text alone is supported of a multimodal checkpoint.
+absl::Status CheckNoImages(absl::Span<const int32_t> ids, const std::string& field, const ModelConfig& config) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (!std::binary_search(config.image_token_ids.begin(), config.image_token_ids.end(), ids[i])) continue;
+    return WithReason(absl::UnimplementedError(absl::StrCat("token ", i, " of ", field, " is ", ids[i],
+                                                            ", which stands for an image; of a ", config.wrapper,
+                                                            " text alone is supported")),
+                      ErrorReason::kBadTokenId, {{"field", field}});
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckNotEmpty(absl::Span<const int32_t> prompt) {
   if (!prompt.empty()) return absl::OkStatus();
   return WithReason(absl::InvalidArgumentError("the prompt has no tokens; it must have at least 1"),
@@ -157,6 +169,7 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   auto sequence = std::make_unique<Sequence>();
   RETURN_IF_ERROR(CheckNotEmpty(request.token_ids));
   RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config.vocabulary_size, model.tokenizer().get()));
+  RETURN_IF_ERROR(CheckNoImages(request.token_ids, "prompt_token_ids", config));
   const std::vector<int32_t>& boundaries = request.inspected_boundaries;
   VF_CHECK(boundaries.size() != 1 && std::is_sorted(boundaries.begin(), boundaries.end()),
            "boundaries are of segments");
@@ -173,6 +186,7 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
     new_tokens = generate->max_new_tokens;
     RETURN_IF_ERROR(CheckContinuations(generate->scored, config.vocabulary_size, model.tokenizer().get()));
     for (const auto& scored : generate->scored) {
+      RETURN_IF_ERROR(CheckNoImages(scored, "continuations", config));
       if (std::ssize(scored) <= new_tokens) continue;
       return WithReason(absl::InvalidArgumentError(absl::StrCat("a scored continuation has ", scored.size(),
                                                                 " tokens; the limit is max_new_tokens, ", new_tokens)),
@@ -185,6 +199,9 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
                         ErrorReason::kBadContinuation, {{"field", "continuations"}});
     }
     RETURN_IF_ERROR(CheckContinuations(score->continuations, config.vocabulary_size, model.tokenizer().get()));
+    for (const auto& continuation : score->continuations) {
+      RETURN_IF_ERROR(CheckNoImages(continuation, "continuations", config));
+    }
     for (const auto& continuation : score->continuations) new_tokens = std::max(new_tokens, std::ssize(continuation));
     sequence->continuation_done.assign(score->continuations.size(), 0);
   }

@@ -54,9 +54,86 @@ absl::Status ReadGemma3(ConfigReader& reader, ModelConfig& config) {
   return absl::OkStatus();
 }
 
+// Null: no cap; the default is of a missing key.
+absl::StatusOr<double> ReadSoftCap(ConfigReader& reader, const char* key, double missing) {
+  if (reader.IsPresent(key) && !reader.Has(key)) return 0.0;
+  return reader.Positive(key, missing);
+}
+
+absl::Status ReadGemma2(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.blocks.score_soft_cap, ReadSoftCap(reader, "attn_logit_softcapping", 50));
+  ASSIGN_OR_RETURN(config.blocks.logit_soft_cap, ReadSoftCap(reader, "final_logit_softcapping", 30));
+  // Repeated by published files; transformers reads neither.
+  reader.Ignore({"hidden_act", "sliding_window_size"});
+  return ReadGemma3(reader, config);
+}
+
 absl::Status ReadOlmo2(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(reader.RequireValue("clip_qkv", nullptr));
   return ReadAttentionBias(reader, false, config.blocks);
+}
+
+// No keys beside those of a llama without biases.
+absl::Status ReadExaone4(ConfigReader& reader, ModelConfig&) {
+  RETURN_IF_ERROR(reader.RequireValue("attention_bias", false));
+  return reader.RequireValue("mlp_bias", false);
+}
+
+absl::Status ReadSeedOss(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.blocks.query_key_value_bias, reader.Bool("attention_bias", true));
+  ASSIGN_OR_RETURN(config.blocks.attention_output_bias, reader.Bool("attention_out_bias", false));
+  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
+  reader.Ignore({"pretraining_tp", "residual_dropout"});
+  return absl::OkStatus();
+}
+
+absl::Status ReadStarcoder2(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("use_bias", true));
+  config.blocks.query_key_value_bias = config.blocks.attention_output_bias = config.blocks.mlp_bias;
+  RETURN_IF_ERROR(reader.RequireValue("norm_type", "layer_norm"));
+  RETURN_IF_ERROR(reader.RequireValue("mlp_type", "default"));
+  RETURN_IF_ERROR(reader.RequireValue("scale_attn_weights", true));
+  reader.Ignore({"residual_dropout", "embedding_dropout", "attention_softmax_in_fp32",
+                 "scale_attention_softmax_in_fp32", "activation_function"});
+  return absl::OkStatus();
+}
+
+absl::Status ReadNemotron(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
+  return ReadAttentionBias(reader, false, config.blocks);
+}
+
+absl::Status ReadStableLm(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.blocks.query_key_value_bias, reader.Bool("use_qkv_bias", false));
+  ASSIGN_OR_RETURN(config.blocks.parallel_residual, reader.Bool("use_parallel_residual", false));
+  config.blocks.one_norm = config.blocks.parallel_residual;
+  return reader.RequireValue("qk_layernorm", false);
+}
+
+absl::Status ReadErnie45(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("use_bias", false));
+  config.blocks.query_key_value_bias = config.blocks.attention_output_bias = config.blocks.mlp_bias;
+  return reader.RequireValue("compression_ratio", 1.0);
+}
+
+absl::Status ReadGlm4(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.blocks.query_key_value_bias, reader.Bool("attention_bias", true));
+  return absl::OkStatus();
+}
+
+absl::Status ReadCohere2(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
+  ASSIGN_OR_RETURN(config.blocks.logit_multiplier, reader.Positive("logit_scale", 0.0625));
+  // transformers reads none of these; published files state what it computes.
+  RETURN_IF_ERROR(reader.RequireValue("head_dim", config.head_width));
+  RETURN_IF_ERROR(reader.RequireValue("use_qk_norm", false));
+  RETURN_IF_ERROR(reader.RequireValue("position_embedding_type", "rope_gptj"));
+  RETURN_IF_ERROR(reader.RequireValue("rotary_pct", 1.0));
+  for (const char* key : {"use_gated_activation", "use_parallel_block"}) {
+    RETURN_IF_ERROR(reader.RequireValue(key, true));
+  }
+  reader.Ignore({"layer_switch", "order_of_interleaved_layers", "use_embedding_sharing", "use_parallel_embedding"});
+  return absl::OkStatus();
 }
 
 absl::Status ReadGpt2(ConfigReader& reader, ModelConfig& config) {
@@ -98,24 +175,52 @@ absl::Status ReadGranite(ConfigReader& reader, ModelConfig& config) {
 }
 
 constexpr Architecture kArchitectures[] = {
-    {.model_type = "llama", .class_name = "LlamaForCausalLM", .read_windows = ReadNoWindows, .read_config = ReadLlama},
+    {.model_type = "llama", .class_name = "LlamaForCausalLM", .read_layers = ReadNoWindows, .read_config = ReadLlama},
     {.model_type = "mistral",
      .class_name = "MistralForCausalLM",
      .keys = {.kv_head_default = 8},
-     .read_windows = ReadWindowOrDefault,
+     .read_layers = ReadWindowOrDefault,
      .read_config = ReadMistral},
     {.model_type = "qwen2",
      .class_name = "Qwen2ForCausalLM",
      .keys = {.kv_head_default = 32},
      .blocks = {.query_key_value_bias = true},
-     .read_windows = ReadUsedWindows,
+     .read_layers = ReadUsedWindows,
      .read_config = ReadQwen2},
     {.model_type = "qwen3",
      .class_name = "Qwen3ForCausalLM",
      .keys = {.kv_head_default = 32, .head_width_default = 128},
      .names = {.query_norm = "self_attn.q_norm", .key_norm = "self_attn.k_norm"},
-     .read_windows = ReadUsedWindows,
+     .read_layers = ReadUsedWindows,
      .read_config = ReadQwen3},
+    {.model_type = "qwen2_5_vl_text",
+     .class_name = "Qwen2_5_VLTextModel",
+     .keys = {.kv_head_default = 8, .norm_epsilon_default = 1e-5},
+     .rope = {.theta_default = 1e6, .mrope_is_default = true},
+     .blocks = {.query_key_value_bias = true},
+     .read_layers = ReadUsedWindowsFrom80,
+     .read_config = ReadQwen2},
+    {.model_type = "qwen3_vl_text",
+     .class_name = "Qwen3VLTextModel",
+     .keys = {.kv_head_default = 32, .head_width_default = 128},
+     .rope = {.theta_default = 500000, .mrope_is_default = true},
+     .names = {.query_norm = "self_attn.q_norm", .key_norm = "self_attn.k_norm"},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadQwen3},
+    {.model_type = "gemma2",
+     .class_name = "Gemma2ForCausalLM",
+     .keys = {.kv_head_default = 4,
+              .head_width_default = 256,
+              .activation = "hidden_activation",
+              .activation_default = "gelu_pytorch_tanh",
+              .tied_default = true,
+              .soft_caps = true},
+     .names = {.attention_post_norm = "post_attention_layernorm",
+               .mlp_norm = "pre_feedforward_layernorm",
+               .mlp_post_norm = "post_feedforward_layernorm"},
+     .blocks = {.norms_add_one = true},
+     .read_layers = ReadWindowsButSecond,
+     .read_config = ReadGemma2},
     {.model_type = "gemma3_text",
      .class_name = "Gemma3ForCausalLM",
      .keys = {.kv_head_default = 4,
@@ -124,13 +229,14 @@ constexpr Architecture kArchitectures[] = {
               .activation_default = "gelu_pytorch_tanh",
               .tied_default = true},
      .positions = PositionKind::kRopePerLayerType,
+     .rope = {.theta_default = 1e6, .window_theta = "rope_local_base_freq"},
      .names = {.query_norm = "self_attn.q_norm",
                .key_norm = "self_attn.k_norm",
                .attention_post_norm = "post_attention_layernorm",
                .mlp_norm = "pre_feedforward_layernorm",
                .mlp_post_norm = "post_feedforward_layernorm"},
      .blocks = {.norms_add_one = true},
-     .read_windows = ReadWindowPattern,
+     .read_layers = ReadWindowPattern,
      .read_config = ReadGemma3},
     {.model_type = "olmo2",
      .class_name = "Olmo2ForCausalLM",
@@ -142,7 +248,7 @@ constexpr Architecture kArchitectures[] = {
                .mlp_norm = nullptr,
                .mlp_post_norm = "post_feedforward_layernorm"},
      .blocks = {.head_norm_over_width = true},
-     .read_windows = ReadNoWindows,
+     .read_layers = ReadNoWindows,
      .read_config = ReadOlmo2},
     {.model_type = "gpt2",
      .class_name = "GPT2LMHeadModel",
@@ -180,7 +286,7 @@ constexpr Architecture kArchitectures[] = {
                 .query_key_value_bias = true,
                 .attention_output_bias = true,
                 .mlp_bias = true},
-     .read_windows = ReadNoWindows,
+     .read_layers = ReadNoWindows,
      .read_config = ReadGpt2},
     {.model_type = "gpt_neox",
      .class_name = "GPTNeoXForCausalLM",
@@ -203,19 +309,124 @@ constexpr Architecture kArchitectures[] = {
                .attention = "attention.",
                .layer_skipped = {"attention.bias", "attention.masked_bias", "attention.rotary_emb.inv_freq"}},
      .blocks = {.norm = kernels::NormKind::kLayer, .mlp_bias = true},
-     .read_windows = ReadNoWindows,
+     .read_layers = ReadNoWindows,
      .read_config = ReadGptNeox},
     {.model_type = "phi3",
      .class_name = "Phi3ForCausalLM",
      .keys = {.norm_epsilon_default = 1e-5},
      .rope = {.partial_allowed = true, .longrope_alone = true, .original_default = 4096},
      .names = {.query_key_value = "self_attn.qkv_proj", .gate_up = "mlp.gate_up_proj"},
-     .read_windows = ReadWindow,
+     .read_layers = ReadWindow,
      .read_config = ReadPhi3},
     {.model_type = "granite",
      .class_name = "GraniteForCausalLM",
-     .read_windows = ReadNoWindows,
+     .read_layers = ReadNoWindows,
      .read_config = ReadGranite},
+    {.model_type = "olmo3",
+     .class_name = "Olmo3ForCausalLM",
+     .keys = {.norm_epsilon_default = 1e-5},
+     .positions = PositionKind::kRopePerLayerType,
+     .rope = {.theta_default = 500000},
+     .names = {.attention_norm = nullptr,
+               .query_norm = "self_attn.q_norm",
+               .key_norm = "self_attn.k_norm",
+               .attention_post_norm = "post_attention_layernorm",
+               .mlp_norm = nullptr,
+               .mlp_post_norm = "post_feedforward_layernorm"},
+     .blocks = {.head_norm_over_width = true},
+     .read_layers = ReadWindowsButFourth,
+     .read_config = ReadOlmo2},
+    {.model_type = "ministral",
+     .class_name = "MinistralForCausalLM",
+     .keys = {.kv_head_default = 8},
+     .read_layers = ReadWindowsByType,
+     .read_config = ReadMistral},
+    {.model_type = "smollm3",
+     .class_name = "SmolLM3ForCausalLM",
+     .keys = {.kv_head_default = 4, .tied_default = true},
+     .rope = {.theta_default = 2e6},
+     .read_layers = ReadUnrotatedLayers,
+     .read_config = ReadLlama},
+    {.model_type = "seed_oss",
+     .class_name = "SeedOssForCausalLM",
+     .keys = {.kv_head_default = 8, .head_width_default = 128},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadSeedOss},
+    {.model_type = "arcee",
+     .class_name = "ArceeForCausalLM",
+     .keys = {.norm_epsilon_default = 1e-5, .activation_default = "relu2"},
+     .names = {.gate = nullptr},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadLlama},
+    {.model_type = "ministral3",
+     .class_name = "Ministral3ForCausalLM",
+     .keys = {.kv_head_default = 8, .head_width_default = 128, .norm_epsilon_default = 1e-5},
+     .rope = {.query_scale = true},
+     .read_layers = ReadWindow,
+     .read_config = ReadMistral},
+    {.model_type = "starcoder2",
+     .class_name = "Starcoder2ForCausalLM",
+     .keys = {.kv_head_default = 2,
+              .norm_epsilon = "norm_epsilon",
+              .norm_epsilon_default = 1e-5,
+              .activation_default = "gelu_pytorch_tanh",
+              .tied_default = true},
+     .names = {.gate = nullptr, .up = "mlp.c_fc", .down = "mlp.c_proj"},
+     .blocks = {.norm = kernels::NormKind::kLayer},
+     .read_layers = ReadWindow,
+     .read_config = ReadStarcoder2},
+    {.model_type = "nemotron",
+     .class_name = "NemotronForCausalLM",
+     .keys = {.norm_epsilon = "norm_eps", .norm_epsilon_default = 1e-5, .activation_default = "relu2"},
+     .rope = {.partial_default = 0.5, .partial_allowed = true},
+     .names = {.gate = nullptr},
+     .blocks = {.norm = kernels::NormKind::kLayer, .norms_add_one = true},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadNemotron},
+    {.model_type = "stablelm",
+     .class_name = "StableLmForCausalLM",
+     .keys =
+         {.kv_head_default = 32, .head_width = nullptr, .norm_epsilon = "layer_norm_eps", .norm_epsilon_default = 1e-5},
+     .rope = {.partial_default = 0.25, .partial_allowed = true},
+     .blocks = {.norm = kernels::NormKind::kLayer},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadStableLm},
+    {.model_type = "ernie4_5",
+     .class_name = "Ernie4_5ForCausalLM",
+     .keys = {.kv_head_default = 2, .head_width_default = 128, .norm_epsilon_default = 1e-5, .tied_default = true},
+     .rope = {.theta_default = 500000},
+     .names = {.rotary_pairs = RotaryPairs::kNeighbours},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadErnie45},
+    {.model_type = "glm4",
+     .class_name = "Glm4ForCausalLM",
+     .keys = {.kv_head_default = 2, .head_width_default = 128, .norm_epsilon_default = 1.5625e-7},
+     .rope = {.partial_default = 0.5, .partial_allowed = true},
+     .names = {.rotary_pairs = RotaryPairs::kNeighbours,
+               .attention_post_norm = "post_self_attn_layernorm",
+               .gate_up = "mlp.gate_up_proj",
+               .mlp_post_norm = "post_mlp_layernorm"},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadGlm4},
+    {.model_type = "cohere2",
+     .class_name = "Cohere2ForCausalLM",
+     .keys =
+         {.head_width = nullptr, .norm_epsilon = "layer_norm_eps", .norm_epsilon_default = 1e-5, .tied_default = true},
+     .names = {.rotary_pairs = RotaryPairs::kNeighbours, .mlp_norm = nullptr},
+     .blocks = {.norm = kernels::NormKind::kLayer, .norm_bias = false, .parallel_residual = true, .one_norm = true},
+     .read_layers = ReadRotatedWindowsAlone,
+     .read_config = ReadCohere2},
+    {.model_type = "exaone4",
+     .class_name = "Exaone4ForCausalLM",
+     .keys = {.kv_head_default = 32, .norm_epsilon_default = 1e-5},
+     .names = {.attention_norm = nullptr,
+               .query_norm = "self_attn.q_norm",
+               .key_norm = "self_attn.k_norm",
+               .attention_post_norm = "post_attention_layernorm",
+               .mlp_norm = nullptr,
+               .mlp_post_norm = "post_feedforward_layernorm"},
+     .read_layers = ReadRotatedWindows,
+     .read_config = ReadExaone4},
 };
 
 }  // namespace

@@ -34,9 +34,17 @@ struct ConfigKeys {
   const char* activation = "hidden_act";
   const char* activation_default = "silu";
   bool tied_default = false;
+  bool soft_caps = false;  // reads them; else they are refused
 };
 
+// Rotations: one (layers without any are read with the windows), one for full and one for window layers, none.
 enum class PositionKind { kRope, kRopePerLayerType, kLearned };
+
+// Which dimensions of a head are rotated together.
+enum class RotaryPairs {
+  kHalves,      // (i, i + rotary width / 2), as the kernels do
+  kNeighbours,  // (2i, 2i + 1): rows of queries and keys are reordered when they are loaded, which is the same function
+};
 
 enum class FusedOrder {
   kStacked,  // all queries, all keys, all values
@@ -61,6 +69,7 @@ struct TensorNames {
   const char* value = "self_attn.v_proj";
   const char* query_key_value = nullptr;  // one tensor in place of the three
   FusedOrder fused_order = FusedOrder::kStacked;
+  RotaryPairs rotary_pairs = RotaryPairs::kHalves;  // kNeighbours: of separate tensors without norms
   const char* query_norm = nullptr;
   const char* key_norm = nullptr;
   const char* attention_output = "self_attn.o_proj";
@@ -84,11 +93,36 @@ struct Architecture {
   RopeKeys rope;
   TensorNames names;
   BlockConfig blocks;
-  // Reads which layers have a sliding window (layer_windows.h).
-  absl::Status (*read_windows)(ConfigReader& reader, ModelConfig& config);
+  // Reads which layers have a sliding window and which no rotation (layer_windows.h).
+  absl::Status (*read_layers)(ConfigReader& reader, ModelConfig& config);
   // Reads the keys specific to this architecture (config.cc has the common ones).
   absl::Status (*read_config)(ConfigReader& reader, ModelConfig& config);
 };
+
+// A multimodal checkpoint whose text part is evaluated: its keys are an object of config.json, its tensors have a
+// prefix, and tensors of images and sound are not read. A text part has the rules of its row, but for the tied head,
+// which is a key of the whole.
+struct Wrapper {
+  struct TextPart {
+    const char* model_type;  // of a row; the first is that of a `text_config` without one
+    const char* defaults;    // JSON: the sizes of its configuration class, for keys that files leave out
+  };
+  const char* model_type;
+  const char* class_name;
+  TextPart text[2];           // null: none
+  bool tied_default = false;  // of the whole's tie_word_embeddings
+  bool tied_inside = false;   // true in `text_config` ties as well
+  bool flat = false;          // without a `text_config` its keys stand at the top
+  const char* prefixes[2];    // of all text tensors but the head; a checkpoint has one of them
+  const char* older_head = "language_model.lm_head";
+  const char* skipped[4];       // prefixes of tensors that are not read
+  const char* image_tokens[2];  // keys of token ids in whose place images stand: prompts with them are refused
+  const char* ignored[7];       // keys of the whole that text does not depend on
+};
+
+absl::Span<const Wrapper> Wrappers();
+// Null when there is no such row.
+const Wrapper* FindWrapper(absl::string_view model_type);
 
 absl::Span<const Architecture> Architectures();
 // Null when there is no such row.

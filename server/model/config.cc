@@ -5,9 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "server/model/architectures.h"
+#include "server/model/harmless_keys.h"
 #include "server/model/rope_keys.h"
 
 namespace varifocal {
@@ -18,158 +20,6 @@ constexpr int64_t kWidthMax = 1 << 20;
 constexpr int64_t kVocabularyMax = 1 << 24;
 constexpr int64_t kLayersMax = 4096;
 constexpr int64_t kHeadWidthMax = 1024;
-
-// Keys that do not affect the computation:
-// provenance, training, storage of other programs, their generation defaults.
-constexpr const char* kHarmless[] = {
-    "_name_or_path",
-    "transformers_version",
-    "torch_dtype",
-    "dtype",
-    "use_cache",
-    "initializer_range",
-    "attention_dropout",
-    "hidden_dropout",
-    "resid_pdrop",
-    "embd_pdrop",
-    "attn_pdrop",
-    "pad_token_id",
-    "unk_token_id",
-    "sep_token_id",
-    "cls_token_id",
-    "mask_token_id",
-    "decoder_start_token_id",
-    "auto_map",
-    "id2label",
-    "label2id",
-    "num_labels",
-    "problem_type",
-    "finetuning_task",
-    "task_specific_params",
-    "tokenizer_class",
-    "prefix",
-    "return_dict",
-    "output_attentions",
-    "output_hidden_states",
-    "output_scores",
-    "return_dict_in_generate",
-    "torchscript",
-    "use_bfloat16",
-    "tf_legacy_loss",
-    "chunk_size_feed_forward",
-    "max_length",
-    "min_length",
-    "do_sample",
-    "early_stopping",
-    "num_beams",
-    "num_beam_groups",
-    "diversity_penalty",
-    "length_penalty",
-    "no_repeat_ngram_size",
-    "num_return_sequences",
-    "attn_implementation",
-    "_attn_implementation_autoset",
-    "use_flash_attention_2",
-    "bad_words_ids",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "remove_invalid_values",
-    "suppress_tokens",
-    "begin_suppress_tokens",
-    "exponential_decay_length_penalty",
-    "cache_implementation",
-    "classifier_dropout",
-    "name_or_path",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "_num_labels",
-    "transformers.js_config",
-    "unsloth_fixed",
-    "unsloth_version",
-    "_from_model_config",
-    "_commit_hash",
-    "_attn_implementation",
-    "_attn_implementation_internal",
-    "_flash_attn_2_enabled",
-    "use_flash_attn",
-    "flash_attention",
-    "use_flash_attention",
-    "use_flash_attn_2",
-    "use_sdpa",
-    "gradient_checkpointing",
-    "use_gradient_checkpointing",
-    "output_past",
-    "custom_pipelines",
-    "model_max_length",
-    "tokenizer_padding_side",
-    "padding_side",
-    "seq_length",
-    "max_seq_length",
-    "neftune_noise_alpha",
-    "xla_device",
-    "onnx_export",
-    "loss_type",
-    "bos_token",
-    "eos_token",
-    "pad_token",
-    "unk_token",
-    "sep_token",
-    "cls_token",
-    "mask_token",
-    "pipeline_tag",
-    "library_name",
-    "license",
-    "tags",
-    "language",
-    "base_model",
-    "model_name",
-    // The remaining members of GenerationConfig (4.57 and 5.24): full dumps of older configurations have them.
-    "assistant_confidence_threshold",
-    "assistant_early_exit",
-    "assistant_ensemble_weight",
-    "assistant_lookbehind",
-    "cache_config",
-    "compile_config",
-    "constraints",
-    "continuous_batching_config",
-    "disable_compile",
-    "dola_layers",
-    "encoder_no_repeat_ngram_size",
-    "encoder_repetition_penalty",
-    "epsilon_cutoff",
-    "eta_cutoff",
-    "force_words_ids",
-    "guidance_scale",
-    "is_assistant",
-    "low_memory",
-    "max_cache_len",
-    "max_matching_ngram_size",
-    "max_new_tokens",
-    "max_time",
-    "min_new_tokens",
-    "min_p",
-    "num_assistant_tokens",
-    "num_assistant_tokens_schedule",
-    "output_logits",
-    "penalty_alpha",
-    "prefill_chunk_size",
-    "prompt_lookup_num_tokens",
-    "renormalize_logits",
-    "repetition_penalty",
-    "return_legacy_cache",
-    "sequence_bias",
-    "speculation_type",
-    "stop_strings",
-    "target_lookbehind",
-    "temperature",
-    "token_healing",
-    "top_h",
-    "top_k",
-    "top_p",
-    "typical_p",
-    "use_mtp",
-    "watermarking_config",
-};
 
 absl::StatusOr<std::vector<int32_t>> ReadTokenIds(ConfigReader& reader, absl::string_view key,
                                                   int64_t vocabulary_size) {
@@ -204,23 +54,30 @@ std::string TextPartHint(ConfigReader& reader) {
                           : ", which is not supported either");
 }
 
+absl::Status CheckClass(ConfigReader& reader, const std::string& model_type, const char* class_name) {
+  const Json* names = reader.Take("architectures");
+  if (names == nullptr || (names->is_array() && names->size() == 1 && (*names)[0] == class_name)) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("\"architectures\" is ", ShownValue(*names), "; a ", model_type, " must be [\"", class_name, "\"]"));
+}
+
 absl::StatusOr<const Architecture*> ReadArchitecture(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.model_type, reader.String("model_type"));
   const Architecture* architecture = FindArchitecture(config.model_type);
   if (architecture == nullptr) {
-    return absl::UnimplementedError(
-        absl::StrCat("\"model_type\" is \"", config.model_type, "\"; supported are ",
-                     absl::StrJoin(Architectures(), ", ",
-                                   [](std::string* out, const Architecture& row) { out->append(row.model_type); }),
-                     TextPartHint(reader)));
+    return absl::UnimplementedError(absl::StrCat(
+        "\"model_type\" is \"", config.model_type, "\"; supported are ",
+        absl::StrJoin(Architectures(), ", ",
+                      [](std::string* out, const Architecture& row) { out->append(row.model_type); }),
+        ", ",
+        absl::StrJoin(Wrappers(), ", ", [](std::string* out, const Wrapper& row) { out->append(row.model_type); }),
+        TextPartHint(reader)));
   }
+  if (!config.wrapper.empty()) return architecture;
   config.architecture = architecture->class_name;
-  if (const Json* names = reader.Take("architectures"); names != nullptr) {
-    if (!names->is_array() || names->size() != 1 || (*names)[0] != architecture->class_name) {
-      return absl::UnimplementedError(absl::StrCat("\"architectures\" is ", ShownValue(*names), "; a ",
-                                                   config.model_type, " must be [\"", architecture->class_name, "\"]"));
-    }
-  }
+  RETURN_IF_ERROR(CheckClass(reader, config.model_type, architecture->class_name));
   return architecture;
 }
 
@@ -299,7 +156,7 @@ constexpr NamedActivation kActivations[] = {
     {"silu", kernels::Activation::kSilu},          {"swish", kernels::Activation::kSilu},
     {"gelu", kernels::Activation::kGeluErf},       {"gelu_new", kernels::Activation::kGeluTanh},
     {"gelu_fast", kernels::Activation::kGeluTanh}, {"gelu_pytorch_tanh", kernels::Activation::kGeluTanh},
-    {"relu", kernels::Activation::kRelu},
+    {"relu", kernels::Activation::kRelu},          {"relu2", kernels::Activation::kReluSquared},
 };
 
 absl::StatusOr<kernels::Activation> ReadActivation(ConfigReader& reader, const ConfigKeys& keys) {
@@ -325,7 +182,7 @@ absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, M
       break;
     }
     case PositionKind::kRopePerLayerType: {
-      ASSIGN_OR_RETURN(config.ropes, ReadRopePerLayerType(reader, sizes));
+      ASSIGN_OR_RETURN(config.ropes, ReadRopePerLayerType(reader, architecture.rope, sizes));
       for (LayerConfig& layer : config.layers) layer.rope_index = layer.window == 0 ? 0 : 1;
       break;
     }
@@ -340,11 +197,12 @@ absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, M
 }
 
 // Unsupported features that change the result.
-absl::Status RefuseUnsupported(ConfigReader& reader) {
+absl::Status RefuseUnsupported(ConfigReader& reader, bool has_soft_caps) {
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (has_soft_caps) continue;
     if (const Json* cap = reader.Take(key); cap != nullptr) {
       return absl::UnimplementedError(
-          absl::StrCat(reader.Name(key), " is ", ShownValue(*cap), "; soft-caps are not supported"));
+          absl::StrCat(reader.Name(key), " is ", ShownValue(*cap), "; soft-caps are not supported in this type"));
     }
   }
   if (reader.Take("quantization_config") != nullptr) {
@@ -402,9 +260,97 @@ absl::StatusOr<Json> ParseObject(absl::string_view json_text) {
   return absl::InvalidArgumentError(absl::StrCat("the file is ", json.type_name(), ", not an object"));
 }
 
-absl::StatusOr<ModelConfig> ReadConfigJson(const Json& json) {
+// Keys that belong to the text but stand at the top of a multimodal file, where its text part has none.
+constexpr const char* kTextKeysAtTop[] = {"eos_token_id",    "bos_token_id",    "trained_context_length", "training",
+                                          "focal_attention", "log_n_attention", "focus_attention"};
+
+absl::StatusOr<const Wrapper::TextPart*> FindTextPart(const Wrapper& wrapper, const Json& text) {
+  const auto type = text.find("model_type");
+  if (type == text.end() || *type == wrapper.model_type) return &wrapper.text[0];
+  for (const Wrapper::TextPart& part : wrapper.text) {
+    if (part.model_type != nullptr && *type == part.model_type) return &part;
+  }
+  return absl::UnimplementedError(absl::StrCat(
+      "\"text_config.model_type\" is ", ShownValue(*type), "; the text part of a ", wrapper.model_type, " must be ",
+      absl::StrJoin(wrapper.text, " or ", [](std::string* out, const Wrapper::TextPart& part) {
+        if (part.model_type != nullptr) out->append(part.model_type);
+      })));
+}
+
+// The keys of the text part as those of a text alone. `place` is where they stand.
+absl::StatusOr<Json> ReadWrapper(const Json& json, const Wrapper& wrapper, ModelConfig& config, std::string& place) {
   ConfigReader reader(json, "");
+  config.wrapper = wrapper.model_type;
+  config.architecture = wrapper.class_name;
+  reader.Ignore({"model_type"});
+  RETURN_IF_ERROR(CheckClass(reader, wrapper.model_type, wrapper.class_name));
+  const Json* inner = reader.Take("text_config");
+  const bool is_flat = inner == nullptr && wrapper.flat;
+  if (!is_flat && (inner == nullptr || !inner->is_object())) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("text_config"), " is ",
+                                                   inner == nullptr ? "missing" : inner->type_name(),
+                                                   "; it must be an object"));
+  }
+  place = is_flat ? "" : "text_config";
+  Json text = is_flat ? json : *inner;
+  ASSIGN_OR_RETURN(const Wrapper::TextPart* part, FindTextPart(wrapper, text));
+  ASSIGN_OR_RETURN(bool is_tied, reader.Bool("tie_word_embeddings", wrapper.tied_default));
+  ConfigReader inside(text, place);
+  ASSIGN_OR_RETURN(const bool tied_inside, inside.Bool("tie_word_embeddings", false));
+  is_tied = is_tied || (wrapper.tied_inside && tied_inside);
+  text["model_type"] = part->model_type;
+  text["tie_word_embeddings"] = is_tied;
+  text.erase("architectures");
+  const absl::StatusOr<Json> defaults = ParseJson(part->defaults);
+  VF_CHECK(defaults.ok() && defaults->is_object(), "a row's defaults are JSON");
+  for (const auto& [key, value] : defaults->items()) text.emplace(key, value);
+  for (const char* key : kTextKeysAtTop) {
+    const Json* value = reader.Take(key);
+    if (value != nullptr && (!text.contains(key) || text[key].is_null())) text[key] = *value;
+  }
+  ASSIGN_OR_RETURN(const int64_t vocabulary, inside.Int("vocab_size", {1, kVocabularyMax}, kVocabularyMax));
+  for (const char* key : wrapper.image_tokens) {
+    if (key == nullptr) continue;
+    // Ids beyond the vocabulary are refused as such.
+    ASSIGN_OR_RETURN(const int64_t id, reader.Int(key, {0, kVocabularyMax}, kVocabularyMax));
+    if (id < vocabulary && reader.Has(key)) config.image_token_ids.push_back(static_cast<int32_t>(id));
+  }
+  std::vector<int32_t>& images = config.image_token_ids;
+  std::sort(images.begin(), images.end());
+  images.erase(std::unique(images.begin(), images.end()), images.end());
+  // Some releases wrote keys of the whole into the text part, and keys of the text again at the top.
+  for (const char* key : wrapper.ignored) {
+    if (key == nullptr) continue;
+    reader.Ignore({key});
+    text.erase(key);
+  }
+  for (const char* key : wrapper.image_tokens) {
+    if (key != nullptr) text.erase(key);
+  }
+  if (is_flat) {
+    text.erase("vision_config");
+    return text;
+  }
+  for (const auto& [key, value] : json.items()) {
+    if (text.contains(key) && text[key] == value) reader.Ignore({key.c_str()});
+  }
+  reader.Ignore({"vision_config"});
+  RETURN_IF_ERROR(RefuseUnsupported(reader, false));
+  reader.Ignore(HarmlessKeys());
+  RETURN_IF_ERROR(reader.RefuseUnread());
+  return text;
+}
+
+absl::StatusOr<ModelConfig> ReadConfigJson(const Json& json) {
   ModelConfig config;
+  std::string place;
+  Json text;
+  const auto type = json.find("model_type");
+  const Wrapper* wrapper = type != json.end() && type->is_string() ? FindWrapper(type->get<std::string>()) : nullptr;
+  if (wrapper != nullptr) {
+    ASSIGN_OR_RETURN(text, ReadWrapper(json, *wrapper, config, place));
+  }
+  ConfigReader reader(wrapper == nullptr ? json : text, place);
   ASSIGN_OR_RETURN(const Architecture* architecture, ReadArchitecture(reader, config));
   const ConfigKeys& keys = architecture->keys;
   config.blocks = architecture->blocks;
@@ -413,20 +359,20 @@ absl::StatusOr<ModelConfig> ReadConfigJson(const Json& json) {
   ASSIGN_OR_RETURN(config.blocks.norm_epsilon, reader.Positive(keys.norm_epsilon, keys.norm_epsilon_default));
   ASSIGN_OR_RETURN(config.blocks.activation, ReadActivation(reader, keys));
   ASSIGN_OR_RETURN(config.tied_embeddings, reader.Bool("tie_word_embeddings", keys.tied_default));
-  RETURN_IF_ERROR(architecture->read_windows(reader, config));
+  RETURN_IF_ERROR(architecture->read_layers(reader, config));
   RETURN_IF_ERROR(ReadRopes(reader, *architecture, config));
   GroupLayers(config);
   ASSIGN_OR_RETURN(config.attention, AttentionSetting::Read(reader, AttentionModelOf(config)));
   if (const std::optional<int64_t> trained = config.attention.TrainedContextLength()) {
     config.trained_context_length = std::min(*trained, config.trained_context_length.value_or(*trained));
   }
-  RETURN_IF_ERROR(RefuseUnsupported(reader));
+  RETURN_IF_ERROR(RefuseUnsupported(reader, keys.soft_caps));
   RETURN_IF_ERROR(ReadDualChunk(reader, config));
   RETURN_IF_ERROR(architecture->read_config(reader, config));
   ASSIGN_OR_RETURN(config.eos_token_ids, ReadTokenIds(reader, "eos_token_id", config.vocabulary_size));
   ASSIGN_OR_RETURN(const std::vector<int32_t> bos, ReadTokenIds(reader, "bos_token_id", config.vocabulary_size));
   if (!bos.empty()) config.bos_token_id = bos[0];
-  reader.Ignore(kHarmless);
+  reader.Ignore(HarmlessKeys());
   RETURN_IF_ERROR(reader.RefuseUnread());
   return config;
 }

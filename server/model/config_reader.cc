@@ -29,9 +29,11 @@ std::string ShortNumber(double value) {
   return absl::EndsWith(*text, ".0") ? text->substr(0, text->size() - 2) : *text;
 }
 
-std::string ConfigReader::Name(absl::string_view key) const {
-  return absl::StrCat("\"", place_, place_.empty() ? "" : ".", key, "\"");
+std::string ConfigReader::Place(absl::string_view key) const {
+  return absl::StrCat(place_, place_.empty() ? "" : ".", key);
 }
+
+std::string ConfigReader::Name(absl::string_view key) const { return absl::StrCat("\"", Place(key), "\""); }
 
 bool ConfigReader::Has(absl::string_view key) const {
   auto it = json_.find(std::string(key));

@@ -70,7 +70,8 @@ class ConfigReader {
   void Ignore(absl::Span<const char* const> keys);
   absl::Status RefuseUnread() const;  // null means not set
 
-  std::string Name(absl::string_view key) const;  // "\"rope_scaling.factor\""
+  std::string Place(absl::string_view key) const;  // "rope_scaling.factor"
+  std::string Name(absl::string_view key) const;   // "\"rope_scaling.factor\""
 
  private:
   absl::StatusOr<double> Number(absl::string_view key, bool zero_allowed, std::optional<double> fallback);

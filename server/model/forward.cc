@@ -104,6 +104,15 @@ void Forward::Flatten(const ForwardStep& step) {
                      .prompt_row_count = static_cast<int32_t>(sequence.prompt_length)});
     if (rope == ropes_.end()) ropes_.push_back(sequence.rope);
   }
+  row_factors_.clear();
+  for (const RopeConfig& rope : model_.config().ropes) {
+    if (rope.query_beta == 0) continue;
+    for (const ForwardSequence& sequence : step.sequences) {
+      for (int64_t i = 0; i < sequence.row_count; ++i) {
+        row_factors_.push_back(static_cast<float>(rope.QueryFactor(sequence.first_position + i)));
+      }
+    }
+  }
   masks_.assign(intervals_.begin(), intervals_.end());
   for (size_t index = 0; index < rope_tables_.size(); ++index) {
     rope_tables_[index].clear();
@@ -188,8 +197,9 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batc
   const BlockConfig& blocks = model_.config().blocks;
   const LayerWeights& layer = model_.layers()[index];
   RETURN_IF_ERROR(Attend(index, pools, batch, step));
-  // Parallel blocks: both read the residual before either adds to it.
-  if (blocks.parallel_residual) RETURN_IF_ERROR(ToStatus(model_.backend().Norm(*workspace_, NormOf(layer.mlp_norm))));
+  // Parallel blocks: both read the residual before either adds to it. With one norm `normed_` still holds it.
+  if (blocks.parallel_residual && !blocks.one_norm)
+    RETURN_IF_ERROR(ToStatus(model_.backend().Norm(*workspace_, NormOf(layer.mlp_norm))));
   RETURN_IF_ERROR(AddToResidual(Whole(attended_), layer.attention_output, layer.attention_post_norm,
                                 blocks.parallel_residual ? nullptr : &layer.mlp_norm));
   if (layer.gate_up.weight != nullptr) {
@@ -224,8 +234,9 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
   std::span<const kernels::RopeTable* const> ropes;
   if (layer_config.rope_index >= 0) ropes = rope_tables_[layer_config.rope_index];
 
-  AttentionTerms terms{.scale = layer_config.attention_scale != 0 ? layer_config.attention_scale
-                                                                  : 1.0 / std::sqrt(config.head_width)};
+  AttentionTerms terms{
+      .scale = layer_config.attention_scale != 0 ? layer_config.attention_scale : 1.0 / std::sqrt(config.head_width),
+      .row_factors = row_factors_};
   RETURN_IF_ERROR(step.attention->Prepare({.backend = backend,
                                            .workspace = workspace,
                                            .batch = batch,
@@ -238,6 +249,14 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                            .row_scales = Whole(row_scales_),
                                            .bound_counts = Whole(bound_counts_)},
                                           terms));
+  if (!row_factors_.empty() && terms.row_scales.buffer == nullptr) {
+    std::vector<float> scales(row_factors_.size());
+    for (size_t i = 0; i < scales.size(); ++i) {
+      scales[i] = kernels::FocalScale(terms.scale * row_factors_[i], terms.temperature);
+    }
+    terms.row_scales = Whole(row_scales_);
+    RETURN_IF_ERROR(ToStatus(backend.Write(terms.row_scales, scales.data(), scales.size() * sizeof(float))));
+  }
   RETURN_IF_ERROR(
       ToStatus(backend.QkvRopeWrite(workspace, {.x = Whole(normed_),
                                                 .weight = layer.query_key_value.weight.get(),
@@ -261,6 +280,7 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                    .scale = kernels::FocalScale(terms.scale, terms.temperature),
                                    .row_scales = terms.row_scales,
                                    .head_scales = terms.head_scales,
+                                   .soft_cap = static_cast<float>(config.blocks.score_soft_cap),
                                    .groups = terms.groups ? &*terms.groups : nullptr,
                                    .out = Whole(attended_)};
   RETURN_IF_ERROR(ToStatus(backend.Attend(workspace, attend)));
@@ -310,6 +330,7 @@ absl::Status Forward::RunHead(const ForwardStep& step, ForwardOutput* output) {
                                                        .norm_epsilon = static_cast<float>(blocks.norm_epsilon),
                                                        .weight = &model_.head(),
                                                        .logit_multiplier = static_cast<float>(blocks.logit_multiplier),
+                                                       .logit_soft_cap = static_cast<float>(blocks.logit_soft_cap),
                                                        .rows = step.head_rows.subspan(begin, count),
                                                        .results = std::span(output->head).subspan(begin, count),
                                                        .logits = step.logits})));

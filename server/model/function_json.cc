@@ -21,6 +21,8 @@ const char* NameOf(kernels::Activation activation) {
       return "gelu_erf";
     case kernels::Activation::kRelu:
       return "relu";
+    case kernels::Activation::kReluSquared:
+      return "relu_squared";
   }
   return "";
 }
@@ -39,21 +41,28 @@ const char* NameOf(kernels::NormKind norm) {
 
 // Every field of BlockConfig.
 Json BlocksJson(const BlockConfig& blocks) {
-  const auto& [norm, norm_epsilon, norms_add_one, head_norm_over_width, activation, parallel_residual,
-               query_key_value_bias, attention_output_bias, mlp_bias, embedding_multiplier, residual_multiplier,
-               logit_multiplier] = blocks;  // a new field does not compile until it is listed
-  return {{"activation", NameOf(activation)},
-          {"attention_output_bias", attention_output_bias},
-          {"embedding_multiplier", embedding_multiplier},
-          {"head_norm_over_width", head_norm_over_width},
-          {"logit_multiplier", logit_multiplier},
-          {"mlp_bias", mlp_bias},
-          {"norm", NameOf(norm)},
-          {"norm_epsilon", norm_epsilon},
-          {"norms_add_one", norms_add_one},
-          {"parallel_residual", parallel_residual},
-          {"query_key_value_bias", query_key_value_bias},
-          {"residual_multiplier", residual_multiplier}};
+  const auto& [norm, norm_epsilon, norm_bias, norms_add_one, head_norm_over_width, activation, parallel_residual,
+               one_norm, query_key_value_bias, attention_output_bias, mlp_bias, embedding_multiplier,
+               residual_multiplier, logit_multiplier, score_soft_cap, logit_soft_cap] =
+      blocks;  // a new field does not compile until it is listed
+  Json json = {{"activation", NameOf(activation)},
+               {"attention_output_bias", attention_output_bias},
+               {"embedding_multiplier", embedding_multiplier},
+               {"head_norm_over_width", head_norm_over_width},
+               {"logit_multiplier", logit_multiplier},
+               {"mlp_bias", mlp_bias},
+               {"norm", NameOf(norm)},
+               {"norm_epsilon", norm_epsilon},
+               {"norms_add_one", norms_add_one},
+               {"parallel_residual", parallel_residual},
+               {"query_key_value_bias", query_key_value_bias},
+               {"residual_multiplier", residual_multiplier}};
+  // Listed where they differ from those of all earlier identities.
+  if (!norm_bias) json["norm_bias"] = norm_bias;
+  if (one_norm) json["one_norm"] = one_norm;
+  if (score_soft_cap != 0) json["score_soft_cap"] = score_soft_cap;
+  if (logit_soft_cap != 0) json["logit_soft_cap"] = logit_soft_cap;
+  return json;
 }
 
 // Runs of equal consecutive layers.
@@ -77,25 +86,27 @@ Json LayersJson(const std::vector<LayerConfig>& layers) {
 std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, absl::string_view chat_sha256) {
   const absl::StatusOr<Json> attention = ParseJson(config.attention.json());
   VF_CHECK(attention.ok(), "an attention setting has valid JSON");
-  const Json json = {{"architecture", config.model_type},
-                     {"attention", *attention},
-                     {"blocks", BlocksJson(config.blocks)},
-                     {"chat_format", chat_sha256},
-                     {"context_length_max", config.max_position},
-                     {"extended_context_length_max", config.extended_position_max},
-                     {"eos_token_ids", std::set<int32_t>(config.eos_token_ids.begin(), config.eos_token_ids.end())},
-                     {"ignored_config_keys", config.ignored_keys},
-                     {"layers", LayersJson(config.layers)},
-                     {"number_format", dtype},
-                     {"ropes", RopesToString(config.ropes)},
-                     {"sizes",
-                      {{"feed_forward", config.feed_forward_width},
-                       {"head_width", config.head_width},
-                       {"heads", config.head_count},
-                       {"kv_heads", config.kv_head_count},
-                       {"vocabulary", config.vocabulary_size},
-                       {"width", config.width}}},
-                     {"tied_embeddings", config.tied_embeddings}};
+  Json json = {{"architecture", config.model_type},
+               {"attention", *attention},
+               {"blocks", BlocksJson(config.blocks)},
+               {"chat_format", chat_sha256},
+               {"context_length_max", config.max_position},
+               {"extended_context_length_max", config.extended_position_max},
+               {"eos_token_ids", std::set<int32_t>(config.eos_token_ids.begin(), config.eos_token_ids.end())},
+               {"ignored_config_keys", config.ignored_keys},
+               {"layers", LayersJson(config.layers)},
+               {"number_format", dtype},
+               {"ropes", RopesToString(config.ropes)},
+               {"sizes",
+                {{"feed_forward", config.feed_forward_width},
+                 {"head_width", config.head_width},
+                 {"heads", config.head_count},
+                 {"kv_heads", config.kv_head_count},
+                 {"vocabulary", config.vocabulary_size},
+                 {"width", config.width}}},
+               {"tied_embeddings", config.tied_embeddings}};
+  // A key of its own where there are any, so that the identities of text models stay as they were.
+  if (!config.image_token_ids.empty()) json["image_token_ids"] = config.image_token_ids;
   absl::StatusOr<std::string> text = DumpJson(json);
   VF_CHECK(text.ok(), "a config is checked to be finite");
   return *std::move(text);

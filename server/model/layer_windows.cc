@@ -52,6 +52,13 @@ absl::Status SetWindows(const ConfigReader& reader, const std::vector<bool>& win
   return absl::OkStatus();
 }
 
+// Which layers have a window where every `pattern`-th has none.
+std::vector<bool> AllButEvery(int64_t pattern, const ModelConfig& config) {
+  std::vector<bool> windows;
+  for (int64_t i = 0; i < config.layer_count; ++i) windows.push_back((i + 1) % pattern != 0);
+  return windows;
+}
+
 // All layers equal. transformers ignores `layer_types` here: it may only agree.
 absl::Status SetEverywhere(ConfigReader& reader, int64_t size, ModelConfig& config) {
   for (LayerConfig& layer : config.layers) layer.window = size;
@@ -64,6 +71,25 @@ absl::Status SetEverywhere(ConfigReader& reader, int64_t size, ModelConfig& conf
                      " are equal, and sliding_window is ", size == 0 ? "not set" : absl::StrCat(size)));
   }
   return absl::OkStatus();
+}
+
+absl::Status ReadWindowsFrom(int64_t first_default, ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const bool used, reader.Bool("use_sliding_window", false));
+  ASSIGN_OR_RETURN(int64_t size, ReadSize(reader, kWindowDefault));
+  if (!used) size = 0;
+  ASSIGN_OR_RETURN(const int64_t first, reader.Int("max_window_layers", {0, kWindowMax}, first_default));
+  ASSIGN_OR_RETURN(std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
+  if (!windows.has_value()) {
+    windows.emplace();
+    for (int64_t i = 0; i < config.layer_count; ++i) windows->push_back(size != 0 && i >= first);
+  }
+  return SetWindows(reader, *windows, size, config);
+}
+
+absl::Status ReadWindowsButEvery(int64_t pattern, ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, kWindowDefault));
+  ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
+  return SetWindows(reader, windows.has_value() ? *windows : AllButEvery(pattern, config), size, config);
 }
 
 }  // namespace
@@ -88,17 +114,10 @@ absl::Status ReadWindow(ConfigReader& reader, ModelConfig& config) {
   return SetEverywhere(reader, size, config);
 }
 
-absl::Status ReadUsedWindows(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(const bool used, reader.Bool("use_sliding_window", false));
-  ASSIGN_OR_RETURN(int64_t size, ReadSize(reader, kWindowDefault));
-  if (!used) size = 0;
-  ASSIGN_OR_RETURN(const int64_t first, reader.Int("max_window_layers", {0, kWindowMax}, 28));
-  ASSIGN_OR_RETURN(std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
-  if (!windows.has_value()) {
-    windows.emplace();
-    for (int64_t i = 0; i < config.layer_count; ++i) windows->push_back(size != 0 && i >= first);
-  }
-  return SetWindows(reader, *windows, size, config);
+absl::Status ReadUsedWindows(ConfigReader& reader, ModelConfig& config) { return ReadWindowsFrom(28, reader, config); }
+
+absl::Status ReadUsedWindowsFrom80(ConfigReader& reader, ModelConfig& config) {
+  return ReadWindowsFrom(80, reader, config);
 }
 
 absl::Status ReadWindowPattern(ConfigReader& reader, ModelConfig& config) {
@@ -111,9 +130,76 @@ absl::Status ReadWindowPattern(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t pattern, reader.Int("sliding_window_pattern", {1, kWindowMax}, 6));
   // Written but not read by transformers: it may only agree.
   RETURN_IF_ERROR(reader.RequireValue("_sliding_window_pattern", pattern));
-  windows.emplace();
-  for (int64_t i = 0; i < config.layer_count; ++i) windows->push_back((i + 1) % pattern != 0);
+  return SetWindows(reader, AllButEvery(pattern, config), size, config);
+}
+
+absl::Status ReadWindowsButSecond(ConfigReader& reader, ModelConfig& config) {
+  return ReadWindowsButEvery(2, reader, config);
+}
+
+absl::Status ReadWindowsButFourth(ConfigReader& reader, ModelConfig& config) {
+  return ReadWindowsButEvery(4, reader, config);
+}
+
+absl::Status ReadWindowsByType(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, kWindowDefault));
+  ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
+  const std::vector<bool> equal(config.layer_count, size != 0);
+  return SetWindows(reader, windows.has_value() ? *windows : equal, size, config);
+}
+
+absl::Status ReadUnrotatedLayers(ConfigReader& reader, ModelConfig& config) {
+  constexpr absl::string_view kLayers = "no_rope_layers";
+  ASSIGN_OR_RETURN(const int64_t interval, reader.Int("no_rope_layer_interval", {1, kWindowMax}, 4));
+  std::vector<bool> rotated = AllButEvery(interval, config);
+  if (const Json* flags = reader.Take(kLayers); flags != nullptr) {  // takes precedence over the interval
+    if (!flags->is_array() || std::ssize(*flags) != config.layer_count) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(reader.Name(kLayers), " has ",
+                       flags->is_array() ? absl::StrCat(flags->size(), " entries") : ShownValue(*flags),
+                       "; the model has ", config.layer_count, " layers"));
+    }
+    for (int64_t i = 0; i < config.layer_count; ++i) {
+      const Json& flag = (*flags)[i];
+      if (flag != 0 && flag != 1) {
+        return absl::InvalidArgumentError(absl::StrCat(reader.Name(kLayers), "[", i, "] is ", ShownValue(flag),
+                                                       "; it must be 1 (rotated) or 0 (not rotated)"));
+      }
+      rotated[i] = flag == 1;
+    }
+  }
+  for (int64_t i = 0; i < config.layer_count; ++i) config.layers[i].rope_index = rotated[i] ? 0 : -1;
+  ASSIGN_OR_RETURN(const bool used, reader.Bool("use_sliding_window", false));
+  ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, 0));
+  reader.Ignore({"max_window_layers"});  // of the configuration that it was derived from; not read
+  ASSIGN_OR_RETURN(std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
+  if (!windows.has_value()) {
+    windows.emplace();
+    for (int64_t i = 0; i < config.layer_count; ++i) windows->push_back(used && size != 0 && !rotated[i]);
+  }
   return SetWindows(reader, *windows, size, config);
+}
+
+absl::Status ReadRotatedWindowsAlone(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadRotatedWindows(reader, config));
+  if (reader.Has("sliding_window") || !reader.IsPresent("sliding_window")) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(reader.Name("sliding_window"), " is null; a ", config.model_type, " without it has no rotation"));
+}
+
+absl::Status ReadRotatedWindows(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, kWindowDefault));
+  ASSIGN_OR_RETURN(std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
+  if (windows.has_value() || size == 0) {
+    reader.Ignore(
+        {"sliding_window_pattern"});  // the list takes precedence; without a window there is nothing to repeat
+  } else {
+    ASSIGN_OR_RETURN(const int64_t pattern, reader.Int("sliding_window_pattern", {1, kWindowMax}, 4));
+    windows = AllButEvery(pattern, config);
+  }
+  if (windows.has_value()) RETURN_IF_ERROR(SetWindows(reader, *windows, size, config));
+  for (LayerConfig& layer : config.layers) layer.rope_index = size == 0 || layer.window != 0 ? 0 : -1;
+  return absl::OkStatus();
 }
 
 }  // namespace varifocal

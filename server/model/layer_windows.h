@@ -1,10 +1,11 @@
-// Which layers have a sliding window: one reader per family of config keys.
+// Which layers have a sliding window, and which no rotation: one reader per family of config keys.
 //
 // A window of W positions lets a query at p see keys p-W+1..p. Each reader fills LayerConfig::window of every layer
-// (0: sees all keys) from the keys of its family, and rejects contradictions.
+// (0: sees all keys) from the keys of its family, and LayerConfig::rope_index (-1: not rotated) where layers differ,
+// and rejects contradictions.
 //
 // Errors: INVALID_ARGUMENT or UNIMPLEMENTED naming key, value and limit.
-// Source: the configurations of the models in transformers 5.23; masking_utils, sliding_window_overlay.
+// Source: the configurations of the models in transformers 5.24; masking_utils, sliding_window_overlay.
 #pragma once
 
 #include "absl/status/status.h"
@@ -21,7 +22,23 @@ absl::Status ReadWindowOrDefault(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadWindow(ConfigReader& reader, ModelConfig& config);
 // qwen: none unless `use_sliding_window`; then `layer_types`, or the layers from `max_window_layers` on.
 absl::Status ReadUsedWindows(ConfigReader& reader, ModelConfig& config);
+// qwen2_5_vl: the same, where the default of `max_window_layers` is 80 instead of 28.
+absl::Status ReadUsedWindowsFrom80(ConfigReader& reader, ModelConfig& config);
 // gemma3: `layer_types`, or all but every sixth (`sliding_window_pattern`).
 absl::Status ReadWindowPattern(ConfigReader& reader, ModelConfig& config);
+// gemma2: `layer_types`, or every other layer, the first one too.
+absl::Status ReadWindowsButSecond(ConfigReader& reader, ModelConfig& config);
+// olmo3: `layer_types`, or all but every fourth.
+absl::Status ReadWindowsButFourth(ConfigReader& reader, ModelConfig& config);
+// ministral: `layer_types`, or every layer unless `sliding_window` is null.
+absl::Status ReadWindowsByType(ConfigReader& reader, ModelConfig& config);
+// smollm3: `no_rope_layers`, or every `no_rope_layer_interval`-th layer without rotation; `layer_types`, or windows in
+// the layers without rotation under `use_sliding_window`.
+absl::Status ReadUnrotatedLayers(ConfigReader& reader, ModelConfig& config);
+// cohere2: full layers are not rotated; `layer_types`, or full layers by `sliding_window_pattern`.
+absl::Status ReadRotatedWindowsAlone(ConfigReader& reader, ModelConfig& config);
+// exaone4: with a `sliding_window`, full layers are not rotated; `layer_types`, or full layers by
+// `sliding_window_pattern`.
+absl::Status ReadRotatedWindows(ConfigReader& reader, ModelConfig& config);
 
 }  // namespace varifocal

@@ -33,6 +33,7 @@ AttentionModel AttentionModelOf(const ModelConfig& config) {
   AttentionModel model{
       .layer_count = config.layer_count, .head_count = config.head_count, .width = config.width, .windows = {}};
   for (const LayerConfig& layer : config.layers) model.windows.push_back(layer.window);
+  for (const RopeConfig& rope : config.ropes) model.scales_queries = model.scales_queries || rope.query_beta != 0;
   return model;
 }
 

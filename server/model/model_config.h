@@ -33,16 +33,20 @@ struct PageGroup {
 struct BlockConfig {
   kernels::NormKind norm = kernels::NormKind::kRms;
   double norm_epsilon = 1e-6;
+  bool norm_bias = true;              // of LayerNorms
   bool norms_add_one = false;         // weights are stored as w of (1 + w)
   bool head_norm_over_width = false;  // norms of queries and keys run over all heads together
   kernels::Activation activation = kernels::Activation::kSilu;
   bool parallel_residual = false;  // x += attention(norm(x)) + mlp(norm'(x)) instead of one after the other
+  bool one_norm = false;           // both branches of a parallel block read the norm before attention
   bool query_key_value_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;
   double embedding_multiplier = 1;
   double residual_multiplier = 1;  // of what attention and MLP add
   double logit_multiplier = 1;
+  double score_soft_cap = 0;  // c: scaled scores s become c tanh(s / c), before the mask; 0: not
+  double logit_soft_cap = 0;  // the same of logits
 };
 
 // Larger lengths indicate a damaged file.
@@ -51,6 +55,7 @@ inline constexpr int64_t kPositionMax = int64_t{1} << 30;
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM"
   std::string model_type;    // "llama", a row of the table
+  std::string wrapper;       // "gemma3", a row of the table of multimodal checkpoints; empty: it is text alone
   int64_t vocabulary_size = 0;
   int64_t width = 0;               // M
   int64_t feed_forward_width = 0;  // F
@@ -70,6 +75,7 @@ struct ModelConfig {
   AttentionSetting attention;
   std::vector<int32_t> eos_token_ids;
   std::optional<int32_t> bos_token_id;
+  std::vector<int32_t> image_token_ids;   // stand for images, which are not supported; sorted
   std::vector<std::string> ignored_keys;  // keys of config.json that the user chose to ignore; sorted
   std::vector<std::string> notes;         // for the user: what was limited or left out, a sentence each
 };

@@ -96,6 +96,7 @@ std::string RopeConfig::ToString() const {
     if (!truncate) absl::StrAppend(&text, " untruncated");
   }
   if (kind == RopeKind::kYarn || kind == RopeKind::kLongRope) add("attention", attention_factor);
+  if (query_beta != 0) add("query", query_beta);
   if (kind == RopeKind::kLongRope) {
     std::string factors;
     for (const double value : short_factors) absl::StrAppend(&factors, ShortNumber(value), ",");
@@ -103,6 +104,11 @@ std::string RopeConfig::ToString() const {
     absl::StrAppend(&text, " factors=", Sha256Hex(factors).substr(0, 16));
   }
   return text;
+}
+
+double RopeConfig::QueryFactor(int64_t position) const {
+  if (query_beta == 0) return 1;
+  return 1 + query_beta * std::log(1 + std::floor(position / original_max_position));
 }
 
 int64_t RopeConfig::RopeLength(int64_t total_length) const {

@@ -27,15 +27,17 @@ enum class RopeKind { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongRope };
 struct RopeConfig {
   RopeKind kind = RopeKind::kDefault;
   double theta = 10000;
-  int64_t rotary_span = 0;            // dimensions of a head that the frequencies span; 0: the whole head
-  double factor = 1;                  // all but default; ratio to the original length
-  double original_max_position = 0;   // dynamic, llama3, yarn, longrope
-  double low_freq_factor = 1;         // llama3
-  double high_freq_factor = 4;        // llama3
-  double beta_fast = 32;              // yarn
-  double beta_slow = 1;               // yarn
-  bool truncate = true;               // yarn: round the ramp's ends to whole dimensions
-  double attention_factor = 1;        // yarn, longrope; multiplies cos and sin
+  int64_t rotary_span = 0;           // dimensions of a head that the frequencies span; 0: the whole head
+  double factor = 1;                 // all but default; ratio to the original length
+  double original_max_position = 0;  // dynamic, llama3, yarn, longrope
+  double low_freq_factor = 1;        // llama3
+  double high_freq_factor = 4;       // llama3
+  double beta_fast = 32;             // yarn
+  double beta_slow = 1;              // yarn
+  bool truncate = true;              // yarn: round the ramp's ends to whole dimensions
+  double attention_factor = 1;       // yarn, longrope; multiplies cos and sin
+  // Queries at position p are multiplied by 1 + beta ln(1 + floor(p / original length)), after the rotation; 0: not.
+  double query_beta = 0;
   std::vector<double> short_factors;  // longrope, [rotary span / 2]: sequences up to the original length
   std::vector<double> long_factors;   // longrope: longer ones
 
@@ -44,6 +46,7 @@ struct RopeConfig {
   int64_t RotarySpan(int64_t head_width) const { return rotary_span == 0 ? head_width : rotary_span; }
   // Rotated dimensions: an odd span is rounded up to whole pairs.
   int64_t RotaryWidth(int64_t head_width) const { return (RotarySpan(head_width) + 1) / 2 * 2; }
+  double QueryFactor(int64_t position) const;
   // The rope length of a sequence: equal values have equal frequencies. 0: independent of the length.
   int64_t RopeLength(int64_t total_length) const;
 };

@@ -22,6 +22,8 @@ struct Surroundings {
   const char* partial_key = "partial_rotary_factor";  // the key it was read from
   bool partial_allowed = false;
   bool longrope_alone = false;
+  bool mrope_is_default = false;
+  bool query_scale = false;
   bool nested = false;                          // an object per kind of layer
   std::optional<double> original_max_position;  // overrides that of the object, which may only repeat it
 };
@@ -179,7 +181,9 @@ constexpr RopeRow kRows[] = {
     {RopeKind::kLlama3, ReadLlama3},   {RopeKind::kYarn, ReadYarn},     {RopeKind::kLongRope, ReadLongRope},
 };
 
-absl::StatusOr<const RopeRow*> FindRow(const ConfigReader& reader, std::string name, bool longrope_alone) {
+absl::StatusOr<const RopeRow*> FindRow(const ConfigReader& reader, std::string name, const Surroundings& around) {
+  const bool longrope_alone = around.longrope_alone;
+  if (around.mrope_is_default && name == "mrope") name = "default";
   if (longrope_alone && (name == "su" || name == "yarn")) name = "longrope";
   std::vector<absl::string_view> supported;
   for (const RopeRow& row : kRows) {
@@ -207,6 +211,17 @@ absl::Status SetSpan(double partial, const std::string& name, const Surroundings
   return absl::OkStatus();
 }
 
+absl::Status ReadQueryScale(ConfigReader& reader, RopeConfig& rope) {
+  ASSIGN_OR_RETURN(rope.query_beta, reader.NonNegative("llama_4_scaling_beta", 0));
+  // Repeats max_position_embeddings; transformers does not read it.
+  reader.Ignore({"max_position_embeddings"});
+  if (rope.query_beta == 0 || rope.kind == RopeKind::kYarn) return absl::OkStatus();
+  // As there, of the original length, which other kinds have not.
+  return absl::UnimplementedError(absl::StrCat(reader.Name("llama_4_scaling_beta"), " is ",
+                                               ShortNumber(rope.query_beta), " with \"", RopeKindName(rope.kind),
+                                               "\"; it is supported with yarn alone"));
+}
+
 // One object: `rope_scaling`, `rope_parameters`, or one of the objects inside that. Null: top-level keys only.
 absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& place, const Surroundings& around) {
   static const Json& empty = *new Json(Json::object());
@@ -219,9 +234,9 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
   // Old files have "type", newer ones "rope_type", some both.
   ASSIGN_OR_RETURN(const std::string old_name, reader.String("type", "default"));
   ASSIGN_OR_RETURN(const std::string name, reader.String("rope_type", old_name));
-  ASSIGN_OR_RETURN(const RopeRow* row, FindRow(reader, name, around.longrope_alone));
+  ASSIGN_OR_RETURN(const RopeRow* row, FindRow(reader, name, around));
   if (reader.Has("type")) {
-    ASSIGN_OR_RETURN(const RopeRow* old_row, FindRow(reader, old_name, around.longrope_alone));
+    ASSIGN_OR_RETURN(const RopeRow* old_row, FindRow(reader, old_name, around));
     if (old_row != row) {
       return absl::InvalidArgumentError(
           absl::StrCat(reader.Name("type"), " is \"", old_name, "\" while rope_type is \"", name, "\""));
@@ -235,6 +250,7 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
                                                                        : absl::StrCat("\"", around.partial_key, "\"");
   RETURN_IF_ERROR(SetSpan(partial, partial_name, around, rope));
   RETURN_IF_ERROR(row->read(reader, around, rope));
+  if (around.query_scale) RETURN_IF_ERROR(ReadQueryScale(reader, rope));
   // Of remote code of the first YaRN models; transformers reads neither.
   reader.Ignore({"finetuned"});
   RETURN_IF_ERROR(reader.RequireValue("attn_factor", 1));
@@ -259,8 +275,10 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
                       .partial_key = keys.partial,
                       .partial_allowed = keys.partial_allowed,
                       .longrope_alone = keys.longrope_alone,
+                      .mrope_is_default = keys.mrope_is_default,
+                      .query_scale = keys.query_scale,
                       .original_max_position = std::nullopt};
-  ASSIGN_OR_RETURN(around.theta, reader.Positive(keys.theta, around.theta));
+  ASSIGN_OR_RETURN(around.theta, reader.Positive(keys.theta, keys.theta_default));
   ASSIGN_OR_RETURN(around.partial, reader.Positive(keys.partial, keys.partial_default));
   if (reader.Has("original_max_position_embeddings") || keys.original_default > 0) {
     ASSIGN_OR_RETURN(around.original_max_position,
@@ -268,10 +286,13 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
   }
   const Json* scaling = reader.Take("rope_scaling");
   const Json* parameters = reader.Take("rope_parameters");
-  ASSIGN_OR_RETURN(const RopeConfig older, ReadObject(scaling, "rope_scaling", around));
-  ASSIGN_OR_RETURN(RopeConfig rope, ReadObject(parameters, "rope_parameters", around));
+  if (keys.query_scale && scaling == nullptr && parameters == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_parameters"), " is missing"));
+  }
+  ASSIGN_OR_RETURN(RopeConfig older, ReadObject(scaling, reader.Place("rope_scaling"), around));
+  ASSIGN_OR_RETURN(RopeConfig rope, ReadObject(parameters, reader.Place("rope_parameters"), around));
   if (parameters == nullptr) {
-    rope = older;
+    rope = std::move(older);
   } else if (scaling != nullptr && rope.ToString() != older.ToString()) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"rope_scaling\" is ", older.ToString(), ", but \"rope_parameters\" is ", rope.ToString()));
@@ -316,38 +337,49 @@ absl::StatusOr<RopeConfig> ScaleRope(const RopeConfig& current, RopeKind kind, d
   return rope;
 }
 
-absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reader, const RopeSizes& sizes) {
+absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reader, const RopeKeys& keys,
+                                                             const RopeSizes& sizes) {
   Surroundings full{.sizes = sizes, .nested = true, .original_max_position = std::nullopt};
   Surroundings window = full;
-  ASSIGN_OR_RETURN(full.theta, reader.Positive("rope_theta", 1e6));
-  ASSIGN_OR_RETURN(window.theta, reader.Positive("rope_local_base_freq", 1e4));
+  ASSIGN_OR_RETURN(full.theta, reader.Positive(keys.theta, keys.theta_default));
+  window.theta = keys.theta_default;
+  if (keys.window_theta != nullptr) {
+    ASSIGN_OR_RETURN(window.theta, reader.Positive(keys.window_theta, keys.window_theta_default));
+  }
   RETURN_IF_ERROR(reader.RequireValue("partial_rotary_factor", 1.0));
   const Json* scaling = reader.Take("rope_scaling");
   const Json* parameters = reader.Take("rope_parameters");
   if (parameters == nullptr) {
-    ASSIGN_OR_RETURN(RopeConfig of_full, ReadObject(scaling, "rope_scaling", full));
-    ASSIGN_OR_RETURN(RopeConfig of_window, ReadObject(nullptr, "rope_local_base_freq", window));
+    if (keys.window_theta == nullptr && full.theta != keys.theta_default) {
+      return absl::UnimplementedError(absl::StrCat(
+          reader.Name(keys.theta), " is ", ShortNumber(full.theta), " without \"rope_parameters\"; releases of ",
+          "transformers disagree on what it means for window layers: state \"rope_parameters\" for each kind of layer"));
+    }
+    ASSIGN_OR_RETURN(RopeConfig of_full, ReadObject(scaling, reader.Place("rope_scaling"), full));
+    ASSIGN_OR_RETURN(RopeConfig of_window, ReadObject(nullptr, reader.Place("rope_parameters"), window));
     return std::vector<RopeConfig>{std::move(of_full), std::move(of_window)};
   }
   if (!parameters->is_object()) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"rope_parameters\" is ", parameters->type_name(), "; it must be an object"));
   }
-  ConfigReader kinds(*parameters, "rope_parameters");
-  const std::string full_place = "rope_parameters.full_attention";
-  const std::string window_place = "rope_parameters.sliding_attention";
+  ConfigReader kinds(*parameters, reader.Place("rope_parameters"));
+  const std::string full_place = kinds.Place("full_attention");
+  const std::string window_place = kinds.Place("sliding_attention");
   ASSIGN_OR_RETURN(RopeConfig of_full, ReadObject(kinds.Take("full_attention"), full_place, full));
   ASSIGN_OR_RETURN(RopeConfig of_window, ReadObject(kinds.Take("sliding_attention"), window_place, window));
   RETURN_IF_ERROR(kinds.RefuseUnread());
   if (scaling != nullptr) {
-    ASSIGN_OR_RETURN(const RopeConfig older, ReadObject(scaling, "rope_scaling", full));
+    ASSIGN_OR_RETURN(const RopeConfig older, ReadObject(scaling, reader.Place("rope_scaling"), full));
     if (older.ToString() != of_full.ToString()) {
       return absl::InvalidArgumentError(
           absl::StrCat("\"rope_scaling\" is ", older.ToString(), ", but \"", full_place, "\" is ", of_full.ToString()));
     }
   }
-  if (reader.Has("rope_theta")) RETURN_IF_ERROR(CheckAgain(reader, "rope_theta", of_full.theta));
-  if (reader.Has("rope_local_base_freq")) RETURN_IF_ERROR(CheckAgain(reader, "rope_local_base_freq", of_window.theta));
+  if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, of_full.theta));
+  if (keys.window_theta != nullptr && reader.Has(keys.window_theta)) {
+    RETURN_IF_ERROR(CheckAgain(reader, keys.window_theta, of_window.theta));
+  }
   return std::vector<RopeConfig>{std::move(of_full), std::move(of_window)};
 }
 

@@ -1,8 +1,9 @@
 // Parses the rotary keys of a config.json, older and newer.
 //
 // Older files have `rope_theta` and `rope_scaling`, newer ones `rope_parameters`; both are allowed when they agree.
-// Where kinds of layers have different rotations (gemma3), `rope_parameters` has one object per kind, and the older keys
-// are `rope_theta`, `rope_local_base_freq` and a `rope_scaling` that applies to the full layers only.
+// Where kinds of layers have different rotations (gemma3, olmo3), `rope_parameters` has one object per kind, and the
+// older keys are `rope_theta`, gemma3's `rope_local_base_freq`, and a `rope_scaling` that applies to the full layers
+// only.
 //
 // Errors: INVALID_ARGUMENT naming the key; UNIMPLEMENTED naming the scaling.
 // Source: transformers 5.23, modeling_rope_utils (RotaryEmbeddingConfigMixin) and the configurations of the models.
@@ -20,9 +21,17 @@ namespace varifocal {
 // Names and limits of an architecture's rotary keys.
 struct RopeKeys {
   const char* theta = "rope_theta";  // older top-level keys and their defaults
+  double theta_default = 10000;
+  // Of window layers, where they have a rotation of their own; null: a missing value is the default of full layers, and
+  // releases of transformers disagree on whether `theta` applies to window layers.
+  const char* window_theta = nullptr;
+  double window_theta_default = 10000;
   const char* partial = "partial_rotary_factor";
   double partial_default = 1;
   bool partial_allowed = false;  // partial rotation of a head
+  // Multimodal: "mrope" is an old name of default; the positions of its sections are equal for text.
+  bool mrope_is_default = false;
+  bool query_scale = false;  // ministral3: yarn has llama_4_scaling_beta, and is required
   // phi3: only default and longrope; "su" and "yarn" are old names of longrope in its files.
   bool longrope_alone = false;
   double original_default = 0;  // phi3: default of original_max_position_embeddings; 0: max_position_embeddings
@@ -40,6 +49,7 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
 absl::StatusOr<RopeConfig> ScaleRope(const RopeConfig& current, RopeKind kind, double factor, const RopeKeys& keys,
                                      const RopeSizes& sizes);
 // Two: of full layers, of window layers.
-absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reader, const RopeSizes& sizes);
+absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reader, const RopeKeys& keys,
+                                                             const RopeSizes& sizes);
 
 }  // namespace varifocal

@@ -89,7 +89,9 @@ absl::Status TensorLoader::Finish() const {
   RETURN_IF_ERROR(status_);
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : source_.tensors()) {
-    if (!taken_.contains(name)) unexpected.push_back(name);
+    const auto is_of = [&name = name](const std::string& prefix) { return absl::StartsWith(name, prefix); };
+    if (taken_.contains(name) || std::any_of(skipped_prefixes_.begin(), skipped_prefixes_.end(), is_of)) continue;
+    unexpected.push_back(name);
   }
   if (!missing_.empty()) {
     std::string message = Listed("missing", missing_);

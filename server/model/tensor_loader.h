@@ -34,6 +34,7 @@ class TensorLoader {
   const TensorView* TakeIfPresent(const std::string& name, std::vector<int64_t> shape);
   bool Holds(const std::string& name) const { return source_.tensors().contains(name); }
   void Skip(const std::string& name) { taken_.insert(name); }
+  void SkipPrefix(std::string prefix) { skipped_prefixes_.push_back(std::move(prefix)); }
   // Does not count a tensor that was taken and turned out to be a copy of another.
   void Uncount(const TensorView& tensor) { parameter_count_ -= tensor.element_count(); }
   absl::Status Finish() const;
@@ -45,6 +46,7 @@ class TensorLoader {
 
   const WeightSource& source_;
   std::set<std::string, std::less<>> taken_;
+  std::vector<std::string> skipped_prefixes_;
   std::vector<std::string> missing_;
   absl::Status status_;
   int64_t parameter_count_ = 0;

@@ -1,10 +1,12 @@
 #include "server/model/transformer.h"
 
+#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "base/wide_product.h"
@@ -13,6 +15,8 @@
 
 namespace varifocal {
 namespace {
+
+bool HasNormBias(const BlockConfig& blocks) { return blocks.norm == kernels::NormKind::kLayer && blocks.norm_bias; }
 
 // One layer as stored. Resolved as a whole before packing.
 struct LayerStacks {
@@ -43,13 +47,16 @@ class LayerLoader {
     LayerStacks stacks;
     stacks.attention_norm = Norm(names_.attention_norm);
     stacks.attention_post_norm = Norm(names_.attention_post_norm);
-    stacks.mlp_norm = Norm(names_.mlp_norm);
+    if (!blocks.one_norm) stacks.mlp_norm = Norm(names_.mlp_norm);
     stacks.mlp_post_norm = Norm(names_.mlp_post_norm);
     stacks.query_key_value =
         names_.query_key_value != nullptr
             ? Fused(names_.query_key_value, blocks.query_key_value_bias)
             : Linear({{names_.query, query_width}, {names_.key, kv_width}, {names_.value, kv_width}}, width,
                      blocks.query_key_value_bias);
+    if (names_.rotary_pairs == RotaryPairs::kNeighbours) {
+      for (Stack* stack : {&stacks.query_key_value.weight, &stacks.query_key_value.bias}) PutPairsInHalves(*stack);
+    }
     stacks.query_norm = Vector(names_.query_norm, blocks.head_norm_over_width ? query_width : config_.head_width);
     stacks.key_norm = Vector(names_.key_norm, blocks.head_norm_over_width ? kv_width : config_.head_width);
     stacks.attention_output = Linear({{names_.attention_output, width}}, query_width, blocks.attention_output_bias);
@@ -90,7 +97,7 @@ class LayerLoader {
   }
   LayerStacks::Norm Norm(const char* name) {
     LayerStacks::Norm norm{.weight = Vector(name, config_.width), .bias = {}};
-    if (config_.blocks.norm == kernels::NormKind::kLayer) norm.bias = Vector(name, config_.width, ".bias");
+    if (HasNormBias(config_.blocks)) norm.bias = Vector(name, config_.width, ".bias");
     return norm;
   }
   LayerStacks::Linear Linear(const std::vector<Rows>& parts, int64_t inputs, bool has_bias) {
@@ -103,6 +110,24 @@ class LayerLoader {
       if (has_bias) Add(loader_.Take(absl::StrCat(layer_prefix_, part.name, ".bias"), {part.count}), linear.bias);
     }
     return linear;
+  }
+  // Of each head of queries and keys: the first of all rotated pairs, the second of all, and what is not rotated.
+  void PutPairsInHalves(Stack& stack) const {
+    if (stack.tensors.size() != 3) return;  // no biases, or a tensor is missing
+    const int64_t head_width = config_.head_width, rotary = config_.ropes[0].RotaryWidth(head_width);
+    for (const TensorView* tensor : stack.tensors) {
+      if (tensor == stack.tensors[2]) {
+        stack.parts.push_back(RowsOf(*tensor, 0, tensor->shape[0]));
+        continue;
+      }
+      for (int64_t first = 0; first < tensor->shape[0]; first += head_width) {
+        for (int64_t i = 0; i < rotary; ++i) {
+          const int64_t pair = i % (rotary / 2), member = i / (rotary / 2);
+          stack.parts.push_back(RowsOf(*tensor, first + 2 * pair + member, 1));
+        }
+        if (rotary < head_width) stack.parts.push_back(RowsOf(*tensor, first + rotary, head_width - rotary));
+      }
+    }
   }
   // One tensor of queries, keys and values.
   LayerStacks::Linear Fused(const char* name, bool has_bias) {
@@ -172,6 +197,30 @@ int64_t LayerBytes(const TensorPacker& packer, const LayerStacks& stacks) {
   return bytes;
 }
 
+// What stands before the names of all tensors but the head: of a text alone its row's prefix, or nothing in a file of
+// the body; in a multimodal checkpoint one of several.
+absl::StatusOr<std::string> PrefixOf(const TensorNames& names, const ModelConfig& config, const WeightSource& source) {
+  const auto& tensors = source.tensors();
+  const Wrapper* wrapper = FindWrapper(config.wrapper);
+  if (wrapper == nullptr) {
+    const auto with_prefix = tensors.lower_bound(absl::string_view(names.prefix));
+    const bool is_body =
+        !tensors.empty() && (with_prefix == tensors.end() || !absl::StartsWith(with_prefix->first, names.prefix));
+    return std::string(is_body ? "" : names.prefix);
+  }
+  std::vector<std::string> found;
+  for (const char* prefix : wrapper->prefixes) {
+    if (prefix != nullptr && tensors.contains(absl::StrCat(prefix, names.embedding, ".weight")))
+      found.push_back(prefix);
+  }
+  if (found.size() == 1) return found[0];
+  return absl::InvalidArgumentError(
+      absl::StrCat("the text part of a ", config.wrapper, " has ", found.size(), " embeddings: it must have one of ",
+                   absl::StrJoin(wrapper->prefixes, ", ", [&](std::string* out, const char* prefix) {
+                     if (prefix != nullptr) absl::StrAppend(out, prefix, names.embedding, ".weight");
+                   })));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architecture& architecture,
@@ -181,11 +230,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   const TensorNames& names = architecture.names;
   TensorLoader loader(source);
   auto weight_of = [](absl::string_view prefix, const char* name) { return absl::StrCat(prefix, name, ".weight"); };
-  const auto& tensors = source.tensors();
-  const auto with_prefix = tensors.lower_bound(absl::string_view(names.prefix));
-  const bool is_body =
-      !tensors.empty() && (with_prefix == tensors.end() || !absl::StartsWith(with_prefix->first, names.prefix));
-  const std::string prefix = is_body ? "" : names.prefix;
+  ASSIGN_OR_RETURN(const std::string prefix, PrefixOf(names, config, source));
 
   const TensorView* embedding = loader.Take(weight_of(prefix, names.embedding), {config.vocabulary_size, config.width});
   Stack positions, head;
@@ -194,11 +239,17 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   }
   LayerStacks::Norm final_norm{.weight = Stack::Of({loader.Take(weight_of(prefix, names.final_norm), {config.width})}),
                                .bias = {}};
-  if (config.blocks.norm == kernels::NormKind::kLayer) {
+  if (HasNormBias(config.blocks)) {
     final_norm.bias = Stack::Of({loader.Take(absl::StrCat(prefix, names.final_norm, ".bias"), {config.width})});
   }
   const char* head_name = names.head;
-  if (names.older_head != nullptr && loader.Holds(weight_of("", names.older_head))) head_name = names.older_head;
+  const Wrapper* wrapper = FindWrapper(config.wrapper);
+  for (const char* older : {names.older_head, wrapper == nullptr ? nullptr : wrapper->older_head}) {
+    if (older != nullptr && loader.Holds(weight_of("", older))) head_name = older;
+  }
+  for (size_t i = 0; wrapper != nullptr && i < std::size(wrapper->skipped); ++i) {
+    if (wrapper->skipped[i] != nullptr) loader.SkipPrefix(wrapper->skipped[i]);
+  }
   const std::vector<int64_t> head_shape = {config.vocabulary_size, config.width};
   const TensorView* stored_head = config.tied_embeddings ? loader.TakeIfPresent(weight_of("", head_name), head_shape)
                                                          : loader.Take(weight_of("", head_name), head_shape);

@@ -73,7 +73,11 @@ class FocalLearned : public AttentionVariant {
   const NamedMean& mean_;
 };
 
-absl::StatusOr<AttentionVariantPtr> ReadFocalLearned(ConfigReader& reader, const AttentionModel&) {
+absl::StatusOr<AttentionVariantPtr> ReadFocalLearned(ConfigReader& reader, const AttentionModel& model) {
+  if (model.scales_queries) {
+    return absl::UnimplementedError(absl::StrCat(reader.Name("mode"), " is \"", kFocalLearned.mode,
+                                                 "\"; it is not supported where queries are scaled by their position"));
+  }
   ASSIGN_OR_RETURN(const double tau_min, reader.Positive("tau_min"));
   ASSIGN_OR_RETURN(const double tau_max, reader.Positive("tau_max"));
   if (tau_min > tau_max) {

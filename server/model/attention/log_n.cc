@@ -24,13 +24,14 @@ namespace {
 constexpr char kLogNKey[] = "log_n_attention";
 constexpr IntRange kTrainedLengths = {2, int64_t{1} << 30};  // ln 1 = 0 cannot divide
 
-// row_scales = scale / temperature * ln n * factor
+// row_scales = scale / temperature * ln n * factor * row_factors
 absl::Status SetRowScales(const AttentionStep& step, double factor, AttentionTerms& terms) {
   const std::span<const kernels::RowInterval> rows = step.batch.masks[step.page_group];
   std::vector<float> scales(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     const int32_t visible = std::max(1, rows[i].end - rows[i].begin);
-    scales[i] = kernels::FocalScale(terms.scale * std::log(visible) * factor, terms.temperature);
+    const double of_row = terms.row_factors.empty() ? 1 : terms.row_factors[i];
+    scales[i] = kernels::FocalScale(terms.scale * std::log(visible) * factor * of_row, terms.temperature);
   }
   terms.row_scales = step.row_scales;
   return ToStatus(step.backend.Write(step.row_scales, scales.data(), scales.size() * sizeof(float)));

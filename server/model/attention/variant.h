@@ -35,6 +35,7 @@ struct AttentionModel {
   int64_t head_count = 0;        // H, query heads
   int64_t width = 0;             // M
   std::vector<int64_t> windows;  // [L]; 0: a full layer
+  bool scales_queries = false;   // by their position (RopeConfig::query_beta)
 };
 
 // A tensor stored with a layer: name after the attention module's prefix, such as "tau_proj.weight", and shape.
@@ -54,9 +55,11 @@ struct LoadedAttentionTensor {
 
 // Terms for the kernels: softmax(q.k * scale / temperature), or row_scales in place of the scale, times head_scales.
 struct AttentionTerms {
-  double scale = 0;                          // of the layer, before any temperature
-  double temperature = 1;                    // divides it
-  kernels::Slice row_scales;                 // f32 [T], replaces scale / temperature; none unless a variant sets it
+  double scale = 0;                     // of the layer, before any temperature
+  double temperature = 1;               // divides it
+  absl::Span<const float> row_factors;  // [T], multiply the scale, also where a variant sets row_scales; empty: 1
+  // f32 [T], replaces scale / temperature * row_factors; none unless a variant sets it.
+  kernels::Slice row_scales;
   kernels::Slice head_scales;                // f32 [H], multiplies; none unless a variant sets it
   std::optional<kernels::GroupTest> groups;  // a mask by groups; none unless a variant sets it
 };

@@ -1,0 +1,95 @@
+#include "server/model/supported.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "base/check.h"
+#include "server/model/architectures.h"
+
+namespace varifocal {
+namespace {
+
+struct Evidence {
+  const char* model_type;
+  const char* examples;
+  const char* verified;
+  const char* refused;
+};
+
+constexpr Evidence kEvidence[] = {
+    {"llama", "Llama 3.2, SmolLM2",
+     "llama-biases llama-linear llama-dynamic llama-yarn llama-yarn-attention-factor llama-yarn-mscale llama-longrope",
+     "rope_interleaved"},
+    {"mistral", "Mistral 7B", "mistral-window mistral-full", "attention_bias mlp_bias"},
+    {"qwen2", "Qwen2.5", "qwen2-older qwen2-window", "mlp_bias use_mrope"},
+    {"qwen3", "Qwen3", "qwen3-wide-heads qwen3-layer-types", "mlp_bias"},
+    {"qwen2_5_vl_text", "inside qwen2_5_vl", "qwen2-5-vl", "mlp_bias use_mrope"},
+    {"qwen3_vl_text", "inside qwen3_vl", "qwen3-vl", "sliding_window mlp_bias"},
+    {"gemma2", "Gemma 2 2B, 9B, 27B", "gemma2-older gemma2-newer", "use_bidirectional_attention"},
+    {"gemma3_text", "Gemma 3 270M, 1B", "gemma3-older gemma3-newer",
+     "attn_logit_softcapping final_logit_softcapping use_bidirectional_attention"},
+    {"olmo2", "OLMo 2", "olmo2 olmo2-llama3", "clip_qkv sliding_window"},
+    {"gpt2", "GPT-2", "gpt2 gpt2-bare-names", "add_cross_attention"},
+    {"gpt_neox", "Pythia", "gpt-neox-parallel gpt-neox-sequential", "sliding_window"},
+    {"phi3", "Phi-3, Phi-4-mini", "phi3-older phi3-newer phi3-window", "full_attn_mod lm_head_bias"},
+    {"granite", "Granite 3", "granite granite-newer", "sliding_window"},
+    {"olmo3", "OLMo 3", "olmo3-older olmo3-newer", "clip_qkv"},
+    {"ministral", "Ministral 8B", "ministral-older ministral-newer", "attention_bias mlp_bias"},
+    {"smollm3", "SmolLM3 3B", "smollm3-older smollm3-newer", "rope_interleaved"},
+    {"seed_oss", "Seed-OSS 36B", "seed-oss seed-oss-biases", "sliding_window"},
+    {"arcee", "AFM 4.5B", "arcee arcee-biases", "sliding_window"},
+    {"ministral3", "Ministral 3", "ministral3", "attention_bias mlp_bias"},
+    {"starcoder2", "StarCoder2", "starcoder2", "mlp_type norm_type"},
+    {"nemotron", "Minitron", "nemotron", "sliding_window"},
+    {"stablelm", "Stable LM 2", "stablelm stablelm-parallel", "qk_layernorm"},
+    {"ernie4_5", "ERNIE 4.5 0.3B", "ernie4-5", "compression_ratio"},
+    {"glm4", "GLM-4-0414", "glm4", "sliding_window"},
+    {"cohere2", "Command R7B", "cohere2", "use_qk_norm position_embedding_type"},
+    {"exaone4", "EXAONE 4.0", "exaone4-hybrid exaone4-full", "attention_bias mlp_bias"},
+    {"gemma3", "Gemma 3 4B, 12B, 27B", "gemma3-wrapped", "quantization_config"},
+    {"mistral3", "Mistral Small 3.1, Ministral 3", "mistral3-wrapped ministral3-wrapped", "quantization_config"},
+    {"qwen2_5_vl", "Qwen2.5-VL", "qwen2-5-vl", "quantization_config"},
+    {"qwen3_vl", "Qwen3-VL", "qwen3-vl", "quantization_config"},
+};
+
+SupportedCheckpoint MakeSupported(const char* model_type, const char* class_name, std::string text_types) {
+  const auto* row = std::find_if(std::begin(kEvidence), std::end(kEvidence),
+                                 [&](const Evidence& r) { return absl::string_view(r.model_type) == model_type; });
+  VF_CHECK(row != std::end(kEvidence), "every type has a row");
+  return {model_type, class_name, std::move(text_types), row->examples, row->verified, row->refused};
+}
+
+}  // namespace
+
+std::vector<SupportedCheckpoint> SupportedCheckpoints() {
+  std::vector<SupportedCheckpoint> all;
+  for (const Architecture& row : Architectures()) all.push_back(MakeSupported(row.model_type, row.class_name, ""));
+  for (const Wrapper& row : Wrappers()) {
+    std::vector<std::string> types;
+    for (const Wrapper::TextPart& part : row.text) {
+      if (part.model_type != nullptr) types.emplace_back(part.model_type);
+    }
+    all.push_back(MakeSupported(row.model_type, row.class_name, absl::StrJoin(types, " ")));
+  }
+  return all;
+}
+
+std::string SupportedTable() {
+  const auto code = [](const std::string& names) {
+    return names.empty() ? std::string() : absl::StrCat("`", absl::StrReplaceAll(names, {{" ", "`, `"}}), "`");
+  };
+  std::string table =
+      "| `model_type` | `architectures` | Text part | Public examples | Verified with | Refused |\n"
+      "| --- | --- | --- | --- | --- | --- |\n";
+  for (const SupportedCheckpoint& row : SupportedCheckpoints()) {
+    absl::StrAppend(&table, "| ", code(row.model_type), " | ", code(row.class_name), " | ", code(row.text_types), " | ",
+                    row.examples, " | ", absl::StrReplaceAll(row.verified, {{" ", ", "}}), " | ", code(row.refused),
+                    " |\n");
+  }
+  return absl::StrReplaceAll(table, {{"|  |", "| |"}});
+}
+
+}  // namespace varifocal

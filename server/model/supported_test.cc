@@ -1,0 +1,70 @@
+// The table of supported checkpoints: it equals the documentation's, and what it states holds.
+#include "server/model/supported.h"
+
+#include <filesystem>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/model/config.h"
+
+namespace varifocal {
+namespace {
+
+constexpr char kSupportedGoldens[] = "tests/testdata/goldens/architectures";
+
+std::string ReadText(const std::string& path) {
+  const auto text = ReadFile(path, kConfigFile);
+  EXPECT_TRUE(text.ok()) << text.status();
+  return text.value_or("");
+}
+
+TEST(SupportedTest, TheDocumentationHasTheTable) {
+  EXPECT_THAT(ReadText("docs/checkpoints.md"), testing::HasSubstr(SupportedTable()))
+      << "docs/checkpoints.md must contain:\n"
+      << SupportedTable();
+}
+
+TEST(SupportedTest, EveryGoldenIsNamedWhereItsTypeIs) {
+  std::set<std::string> named;
+  for (const SupportedCheckpoint& row : SupportedCheckpoints()) {
+    for (const absl::string_view name : absl::StrSplit(row.verified, ' ')) {
+      named.emplace(name);
+      const auto config = ParseModelConfig(ReadText(absl::StrCat(kSupportedGoldens, "/", name, "/config.json")));
+      ASSERT_TRUE(config.ok()) << name << ": " << config.status();
+      EXPECT_TRUE(config->model_type == row.model_type || config->wrapper == row.model_type) << name;
+      if (!row.text_types.empty()) {
+        EXPECT_THAT(row.text_types, testing::HasSubstr(config->model_type));
+      }
+    }
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(kSupportedGoldens)) {
+    if (!entry.is_directory()) continue;
+    EXPECT_TRUE(named.contains(entry.path().filename().string())) << entry.path();
+  }
+}
+
+TEST(SupportedTest, WhatItCallsRefusedIsRefusedByName) {
+  for (const SupportedCheckpoint& row : SupportedCheckpoints()) {
+    const std::vector<std::string> names = absl::StrSplit(row.verified, ' ');
+    const absl::StatusOr<Json> good =
+        ParseJson(ReadText(absl::StrCat(kSupportedGoldens, "/", names[0], "/config.json")));
+    ASSERT_TRUE(good.ok());
+    for (const absl::string_view key : absl::StrSplit(row.refused, ' ')) {
+      Json edited = *good;
+      Json& place = edited.contains("text_config") && row.text_types.empty() ? edited["text_config"] : edited;
+      place[std::string(key)] = 77;
+      const auto config = ParseModelConfig(edited.dump());
+      ASSERT_FALSE(config.ok()) << row.model_type << " " << key;
+      EXPECT_THAT(std::string(config.status().message()), testing::HasSubstr(std::string(key))) << row.model_type;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace varifocal

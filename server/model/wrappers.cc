@@ -1,0 +1,65 @@
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "server/model/architectures.h"
+
+namespace varifocal {
+namespace {
+
+constexpr Wrapper kWrappers[] = {
+    {.model_type = "gemma3",
+     .class_name = "Gemma3ForConditionalGeneration",
+     .text = {{"gemma3_text",
+               R"({"vocab_size":262208,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
+                   "num_attention_heads":8,"max_position_embeddings":131072})"}},
+     .tied_default = true,
+     .prefixes = {"language_model.model.", "model.language_model."},
+     .skipped = {"vision_tower.", "model.vision_tower.", "multi_modal_projector.", "model.multi_modal_projector."},
+     .image_tokens = {"image_token_index", "image_token_id"},
+     .ignored = {"mm_tokens_per_image", "boi_token_index", "eoi_token_index", "boi_token_id", "eoi_token_id"}},
+    {.model_type = "mistral3",
+     .class_name = "Mistral3ForConditionalGeneration",
+     .text = {{"mistral",
+               R"({"vocab_size":32000,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,
+                   "num_attention_heads":32,"max_position_embeddings":131072})"},
+              {"ministral3",
+               R"({"vocab_size":131072,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":34,
+                   "num_attention_heads":32,"max_position_embeddings":262144})"}},
+     .tied_default = true,
+     .prefixes = {"language_model.model.", "model.language_model."},
+     .skipped = {"vision_tower.", "model.vision_tower.", "multi_modal_projector.", "model.multi_modal_projector."},
+     .image_tokens = {"image_token_index", "image_token_id"},
+     .ignored = {"multimodal_projector_bias", "projector_hidden_act", "spatial_merge_size", "vision_feature_layer"}},
+    {.model_type = "qwen2_5_vl",
+     .class_name = "Qwen2_5_VLForConditionalGeneration",
+     .text = {{"qwen2_5_vl_text",
+               R"({"vocab_size":152064,"hidden_size":8192,"intermediate_size":29568,"num_hidden_layers":80,
+                   "num_attention_heads":64,"max_position_embeddings":32768})"}},
+     .tied_inside = true,
+     .flat = true,
+     .prefixes = {"model.", "model.language_model."},
+     .skipped = {"visual.", "model.visual."},
+     .image_tokens = {"image_token_id", "video_token_id"},
+     .ignored = {"vision_start_token_id", "vision_end_token_id", "vision_token_id"}},
+    {.model_type = "qwen3_vl",
+     .class_name = "Qwen3VLForConditionalGeneration",
+     .text = {{"qwen3_vl_text",
+               R"({"vocab_size":151936,"hidden_size":4096,"intermediate_size":22016,"num_hidden_layers":32,
+                   "num_attention_heads":32,"max_position_embeddings":128000})"}},
+     .prefixes = {"model.language_model."},
+     .skipped = {"model.visual."},
+     .image_tokens = {"image_token_id", "video_token_id"},
+     .ignored = {"vision_start_token_id", "vision_end_token_id"}},
+};
+
+}  // namespace
+
+absl::Span<const Wrapper> Wrappers() { return kWrappers; }
+
+const Wrapper* FindWrapper(absl::string_view model_type) {
+  for (const Wrapper& wrapper : kWrappers) {
+    if (wrapper.model_type == model_type) return &wrapper;
+  }
+  return nullptr;
+}
+
+}  // namespace varifocal
