@@ -92,6 +92,10 @@ TEST_F(BrowserTest, TheSampleBrowserFilters) {
       });
       return rows.length === parseInt(doc.getElementById('shown').textContent) ? rows.length : -1;
     }
+    out.folded = choose({}) === -1;
+    var link = doc.querySelector('nav a[href="#samples"]');
+    doc.getElementById('samples-fold').open = true;
+    out.has_link = link !== null && doc.getElementById('samples').closest('details').id === 'samples-fold';
     out.all = choose({});
     out.task = choose({task: 'rag_facts'});
     out.length = choose({task: 'rag_facts', length: '8192'});
@@ -102,6 +106,8 @@ TEST_F(BrowserTest, TheSampleBrowserFilters) {
     out.refused = choose({flag: 'refused'});
     out.text = choose({text: 'HARBOR'});
     out.nothing = choose({text: 'no such words'});)");
+  EXPECT_EQ(found["folded"], true);
+  EXPECT_EQ(found["has_link"], true);
   EXPECT_EQ(found["all"], 128) << "two tasks, four lengths, 16 questions";
   EXPECT_EQ(found["task"], 64);
   EXPECT_EQ(found["length"], 16);
@@ -136,6 +142,26 @@ TEST_F(BrowserTest, ThePageIsAsWideAsThePhone) {
       });)");
     EXPECT_LE(found["width"], width);  // less by a scroll bar
     EXPECT_EQ(found["cut"], Json::array()) << "labels outside their drawing, " << width << " pixels";
+  }
+}
+
+// Who sees the first screen alone sees every verdict and the picture, as do those with a phone.
+TEST_F(BrowserTest, TheFirstScreenHasVerdictsAndPicture) {
+  MakePlain();
+  for (const auto [width, height] : {std::pair(1280, 900), std::pair(400, 800)}) {
+    const Json found = Evaluate(Render(), width, R"(
+      function bottoms(selector) {
+        return Array.prototype.map.call(doc.querySelectorAll(selector), function (one) {
+          return one.getBoundingClientRect();
+        }).filter(function (box) { return box.height > 0; }).map(function (box) { return Math.round(box.bottom); });
+      }
+      out.briefs = bottoms('.brief');
+      out.pictures = bottoms('.picture svg');)");
+    ASSERT_EQ(found["briefs"].size(), 2u);
+    ASSERT_EQ(found["pictures"].size(), 1u);
+    for (const char* part : {"briefs", "pictures"}) {
+      for (const Json& bottom : found[part]) EXPECT_LE(bottom.get<int>(), height) << part << " at " << width;
+    }
   }
 }
 

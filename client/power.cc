@@ -27,6 +27,13 @@ bool CanBeAveraged(const TaskSpec& task) {
 
 std::string Percent(double share) { return absl::StrFormat("%.4g %%", 100 * share); }
 
+// "with 25 contexts: 11.0 points"
+std::string EnoughNote(const LengthPower& row) {
+  if (!row.enough.has_value()) return "";
+  return absl::StrFormat("with %d contexts%s: %.1f points", row.enough->context_count,
+                         row.task_count == 1 ? "" : " of each task", 100 * row.enough->detectable_difference);
+}
+
 std::string LengthNote(const LengthPower& row) {
   if (!row.power.can_infer) return "a task with 1 context: nothing can be inferred";
   if (row.power.context_count < stats::kSignFlipClusterCountMin)
@@ -82,7 +89,10 @@ absl::StatusOr<JobPower> PlanPower(const SuiteSpec& suite, int64_t variant_count
   for (const auto& [length, tasks] : planned) {
     std::vector<stats::PlannedTask> cells;
     for (const auto& [task, cell] : tasks) cells.push_back({cell.question_count, std::ssize(cell.contexts)});
-    job.lengths.push_back({length, std::ssize(cells), stats::PlannedPower(cells, assumptions, job.test_count)});
+    LengthPower& row = job.lengths.emplace_back(
+        LengthPower{length, std::ssize(cells), stats::PlannedPower(cells, assumptions, job.test_count), {}});
+    if (row.power.detectable_difference.value_or(1) > kFoundMax)
+      row.enough = stats::ContextsEnough(cells, assumptions, job.test_count, kFoundMax);
   }
   return job;
 }
@@ -98,6 +108,8 @@ Json PowerJson(const JobPower& power) {
                        {"detectable_difference", OrNull(detectable)},
                        {"p_sign_flip_min", row.power.p_sign_flip_min},
                        {"p_sign_flip_min_adjusted", row.power.p_sign_flip_min_adjusted},
+                       {"enough_contexts", row.enough.has_value() ? Json(row.enough->context_count) : Json()},
+                       {"enough_detectable", row.enough.has_value() ? Json(row.enough->detectable_difference) : Json()},
                        {"note", LengthNote(row)}});
   }
   return {{"assumed_flip_share", power.assumptions.flip_share},
@@ -116,17 +128,18 @@ std::string PowerText(const JobPower& power, const Console& console) {
     cells.push_back({WithThousands(row.context_length), absl::StrCat(row.task_count),
                      WithThousands(row.power.question_count), WithThousands(row.power.context_count),
                      detectable.has_value() ? absl::StrFormat("%.1f points", 100 * *detectable) : "none",
-                     PText(row.power.p_sign_flip_min), PText(row.power.p_sign_flip_min_adjusted), LengthNote(row)});
+                     PText(row.power.p_sign_flip_min), PText(row.power.p_sign_flip_min_adjusted), EnoughNote(row),
+                     LengthNote(row)});
   }
   return absl::StrCat(
       "\nPower of the mean over tasks, for ", power.candidate_count,
       power.candidate_count == 1 ? " candidate" : " candidates", " at ", power.lengths.size(),
       power.lengths.size() == 1 ? " length" : " lengths", " (", power.test_count,
       power.test_count == 1 ? " test" : " tests", ")\n",
-      AlignedTable(
-          console,
-          {"length", "tasks", "questions", "contexts", "detectable", "smallest p of the check", "adjusted", ""},
-          {true, true, true, true, true, true, true, false}, cells),
+      AlignedTable(console,
+                   {"length", "tasks", "questions", "contexts", "detectable", "smallest p of the check", "adjusted",
+                    "enough", ""},
+                   {true, true, true, true, true, true, true, false, false}, cells),
       "Detectable: the smallest true difference detected with 80 % power at 0.05 adjusted for all tests, "
       "assuming\nthat ",
       Percent(power.assumptions.flip_share),

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,11 @@ struct LengthPower {
   int context_length = 0;
   int64_t task_count = 0;  // whose primary metric has a worst and a best value
   stats::Power power;
+  std::optional<stats::EnoughContexts> enough;  // where it finds no difference of kFoundMax
 };
+
+// A design that finds no difference of so many points, as a share, says how many contexts would be enough.
+inline constexpr double kFoundMax = 0.15;
 
 struct JobPower {
   stats::PowerAssumptions assumptions;

@@ -1,8 +1,10 @@
 // The power of a job's design, from the suite's own numbers of questions and contexts.
 #include "client/power.h"
 
+#include <optional>
 #include <sstream>
 
+#include "absl/strings/str_format.h"
 #include "client/estimate.h"
 #include "client/suite_file.h"
 #include "gmock/gmock.h"
@@ -56,6 +58,22 @@ TEST(JobPower, SaysWhatFewContextsCannotDecide) {
   EXPECT_THAT(Text(*PlanPower(suite, 2, 4, {})), Message("1"));
   EXPECT_THAT(Text(*PlanPower(suite, 2, 0, {.flip_share = 1})), Not(HasSubstr("fewer")));
   EXPECT_THAT(Text(*PlanPower(suite, 1, 0, {})), HasSubstr("one variant"));
+}
+
+// A design that is too small says what would not be: asked with that many contexts, it finds that difference.
+TEST(JobPower, SaysHowManyContextsWouldBeEnough) {
+  const SuiteSpec suite = Suite("name: one\nlengths: [1024]\nsamples: 4000\ntasks: [{kind: recall_kv}]\n");
+  const auto small = PlanPower(suite, 3, 8, {});
+  ASSERT_TRUE(small.ok());
+  EXPECT_EQ(small->lengths[0].power.detectable_difference, std::nullopt);
+  ASSERT_TRUE(small->lengths[0].enough.has_value());
+  const auto& [contexts, found] = *small->lengths[0].enough;
+  EXPECT_GT(contexts, 2);
+  EXPECT_LE(found, kFoundMax);
+  EXPECT_NEAR(*PlanPower(suite, 3, 4 * contexts, {})->lengths[0].power.detectable_difference, found, 1e-9);
+  EXPECT_THAT(Text(*small), MessageIn("with", contexts, absl::StrFormat("%.1f points", 100 * found)));
+  EXPECT_EQ(PowerJson(*small)["lengths"][0]["enough_contexts"], contexts);
+  EXPECT_EQ(PowerJson(*PlanPower(suite, 3, 4000, {}))["lengths"][0]["enough_contexts"], Json()) << "it is enough";
 }
 
 TEST(Estimate, DurationsAreRough) {

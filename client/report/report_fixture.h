@@ -66,6 +66,7 @@ struct Made {
   int other_prompt_count = 0;                            // of the first questions, which are asked in other words
   int64_t prompt_tokens = 0;       // of even questions, odd ones have one more; the same prompts at every length
   bool has_empty_answers = false;  // the baseline's wrong answers to even questions at 8K, which "sharp" gains
+  bool nothing_right = false;      // no answer of any variant
   bool has_mixed_answers = false;  // those are empty, refusals or cut in turn
   bool has_bounds = true;          // else the metric is a log-likelihood: -1 for right answers, -2 to -1.5 for others
 };
@@ -195,7 +196,7 @@ class ReportTest : public testing::Test {
         sample.gold_json = R"(["amber-17"])";
         sample.excerpt =
             "... \"harbor\":\"amber-17\", \"kettle\":\"stone-02\" <b>& more</b> ...\nThe value of harbor is";
-        const bool right = IsRight(cell.cell.variant, cell.cell.context_length, index);
+        const bool right = !made.nothing_right && IsRight(cell.cell.variant, cell.cell.context_length, index);
         outcome.generation.finish_reason = index < made.cut_count ? "length" : "stop";
         outcome.generation.answer = outcome.generation.answer_raw = right                 ? "amber-17"
                                                                     : made.answer.empty() ? "stone-02"

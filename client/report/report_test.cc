@@ -26,7 +26,7 @@ TEST_F(ReportTest, SaysWhoWinsWhereAndHowSure) {
   EXPECT_THAT(page, Not(HasSubstr("<li><b>incomplete</b>")));
   EXPECT_THAT(page, MessageIn("Holm", 8, 16));
   EXPECT_THAT(page, Not(HasSubstr("No difference")));
-  EXPECT_THAT(page, HasSubstr("<td class=\"n\">better<small>"));
+  EXPECT_THAT(page, HasSubstr("<td class=\"n\"><b class=\"better\">better</b><small>"));
   EXPECT_THAT(page, HasSubstr(Hash('s')));  // weights
   EXPECT_THAT(page, HasSubstr("varifocal run quick --model=models/baseline"));
   EXPECT_THAT(page, HasSubstr("&quot;seed&quot;: 7"));

@@ -23,7 +23,9 @@
 #include "client/report/data/perplexity.h"
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
+#include "client/report/page/brief.h"
 #include "client/report/page/contrast_table.h"
+#include "client/report/page/inference_cells.h"
 #include "client/report/page/template.h"
 #include "client/rows.h"
 #include "client/verb.h"
@@ -94,11 +96,21 @@ std::string Marks(std::vector<std::string> labels, int64_t failed_count, const s
   return absl::StrJoin(labels, ", ");
 }
 
-constexpr double kLevel = 0.05;
+// The adjusted interval.
+std::string Bounds(const stats::Inference& row) {
+  return row.can_infer && !row.LacksSpread() ? Bounds(row.adjusted_low, row.adjusted_high) : "";
+}
 
 std::string Detectable(const stats::Inference& row) {
-  if (!row.can_infer) return "";
+  if (!row.can_infer || row.LacksSpread()) return "";
   return row.detectable_difference.has_value() ? Mean(*row.detectable_difference) : "none";
+}
+
+// Why a row has no verdict, a weak one or no interval.
+template <typename Row>
+std::string Note(const Row& row) {
+  const std::string design = report::DesignNote(row);
+  return design.empty() && row.is_zero_everywhere ? report::UntestedNote(row) : design;
 }
 
 class Compare : public Command {
@@ -332,7 +344,7 @@ class Compare : public Command {
            {"short", report::ExactLengthLabel(*context.tested, "", contrast.short_length)},
            {"long", report::ExactLengthLabel(*context.tested, "", contrast.long_length)},
            {"difference", Signed(contrast.difference)},
-           {"bounds", Bounds(contrast.low, contrast.high)},
+           {"bounds", Bounds(contrast.adjusted_low, contrast.adjusted_high)},
            {"p_value", PText(contrast.p_value)},
            {"p_adjusted", PText(contrast.p_adjusted)},
            {"test_count", contrast.test_count},
@@ -361,7 +373,7 @@ class Compare : public Command {
                 << " (" << sides.Jobs() << "); differences are candidate minus baseline, intervals 95 %\n\n";
     std::vector<std::vector<std::string>> cells;
     bool has_several_metrics = false, is_near_zero = false, has_no_detectable = false;
-    bool is_found_alone = false, is_small = false;
+    bool is_small = false;
     bool has_worst_value = false, has_none = false;  // a metric with a margin has both ends
     std::set<std::string> labels_seen;
     db::AnswerCounts seen;
@@ -378,16 +390,15 @@ class Compare : public Command {
       }
       const std::vector<std::string> labels = report::RowLabels(row, context);
       labels_seen.insert(labels.begin(), labels.end());
-      has_no_detectable |= row.can_infer && !row.detectable_difference.has_value();
-      is_found_alone |= row.IsFoundAlone(kLevel);
+      has_no_detectable |= Detectable(row) == "none";
       is_small |= row.IsWithinMargin();
       is_near_zero |= row.relative.problem == stats::RelativeGainProblem::kBaselineNearZero;
-      cells.push_back(
-          {name, report::ExactLengthLabel(*context.tested, task, row.context_length), Mean(row.baseline_mean),
-           Mean(row.candidate_mean), Signed(row.difference), row.can_infer ? Bounds(row.low, row.high) : "",
-           Relative(row.relative), row.can_infer ? PText(row.p_value) : "", row.can_infer ? PText(row.p_adjusted) : "",
-           report::OutcomeLabel(row), Detectable(row), absl::StrCat(row.sample_count, "/", row.cluster_count),
-           Marks(labels, row.failed_count, absl::StrJoin(counts, ", "), report::DesignNote(row))});
+      cells.push_back({name, report::ExactLengthLabel(*context.tested, task, row.context_length),
+                       Mean(row.baseline_mean), Mean(row.candidate_mean), Signed(row.difference), Bounds(row),
+                       Relative(row.relative), row.can_infer ? PText(row.p_value) : "",
+                       row.can_infer ? PText(row.p_adjusted) : "", report::OutcomeLabel(row), Detectable(row),
+                       absl::StrCat(row.sample_count, "/", row.cluster_count),
+                       Marks(labels, row.failed_count, absl::StrJoin(counts, ", "), Note(row))});
     };
     for (const stats::Comparison& row : rows) {
       if (report::IsLogLikelihood(row.metric)) {  // text output shows a perplexity, and the ratio of two
@@ -406,6 +417,8 @@ class Compare : public Command {
       add(has_several_metrics ? absl::StrCat(row.task, " ", row.metric) : row.task, row, row.task);
     }
     for (const stats::SuiteComparison& row : report.suite) add("all tasks", row, "");
+    const std::string nothing_right = report::NothingRight(report, *context.answers);
+    if (!nothing_right.empty()) console.out << nothing_right << "\n\n";
     console.out << AlignedTable(console,
                                 {"task", "length", "baseline", "candidate", "difference", "interval", "relative gain",
                                  "p", "p adjusted", "outcome", "detectable", "n/clusters", ""},
@@ -424,7 +437,6 @@ class Compare : public Command {
                                                  : counted(rows.front().test_count, " other cell", " other cells")},
         {"has_margin", has_worst_value},
         {"margin", absl::StrCat(NumberText(margin_), margin_ == 1 ? " point" : " points")},
-        {"is_found_alone", is_found_alone},
         {"is_small", is_small},
         {"is_waiting_for_max_t", adjust_.is_max_t() && !is_max_t && !report.suite.empty()},
         {"is_near_zero", is_near_zero},
@@ -434,6 +446,10 @@ class Compare : public Command {
         {"has_no_detectable", has_no_detectable}};
     AddPairing(report, sides, notes);
     for (const stats::SuiteComparison& row : report.suite) {
+      const std::string enough = report::EnoughNote(row, 1, 3, 0.95);
+      if (!enough.empty())
+        notes["enough"].push_back(
+            {{"length", report::ExactLengthLabel(*context.tested, "", row.context_length)}, {"text", enough}});
       if (row.by_seed.size() < 2) continue;
       notes["seeds"].push_back({{"length", report::ExactLengthLabel(*context.tested, "", row.context_length)},
                                 {"seed_count", row.by_seed.size()},

@@ -44,7 +44,7 @@ std::vector<std::string> TextRow(const ShownRow& shown, const std::vector<stats:
           absl::StrFormat("%.3f", row->baseline_mean),
           absl::StrFormat("%.3f", row->candidate_mean),
           absl::StrFormat("%+.3f", row->difference),
-          row->can_infer ? absl::StrFormat("[%+.3f, %+.3f]", row->low, row->high) : "",
+          row->can_infer ? absl::StrFormat("[%+.3f, %+.3f]", row->adjusted_low, row->adjusted_high) : "",
           row->can_infer ? PText(row->p_value) : "",
           row->can_infer ? PText(row->sign_flip.p_value) : "",
           row->can_infer ? PText(row->p_adjusted) : "",

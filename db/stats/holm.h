@@ -10,4 +10,8 @@ namespace varifocal::stats {
 // Adjusted p values in the order given; each at least its p value and at most 1.
 std::vector<double> HolmAdjust(const std::vector<double>& p_values);
 
+// What the adjustment multiplies each p value by, before 1 ends it: from the number of tests left at its rank to that of
+// all. At the level divided by it the test finds what the adjusted p finds.
+std::vector<double> HolmFactors(const std::vector<double>& p_values);
+
 }  // namespace varifocal::stats

@@ -40,6 +40,7 @@ bool HaveSpread(const std::vector<TaskDifferences>& tasks) {
 // p values of a family adjusted together.
 struct AdjustedValues {
   std::vector<double> differs, equals;
+  std::vector<double> factors;  // of `differs`
 };
 
 // Of rows or of their `answered`: `value_of` gives an object with p_value and p_equivalence.
@@ -47,9 +48,35 @@ template <typename ValueOf>
 AdjustedValues Adjust(size_t family_size, size_t test_count, const std::vector<double>& max_t, ValueOf value_of) {
   std::vector<double> differs(test_count, 1), equals(test_count, 1);
   for (size_t i = 0; i < family_size; ++i) std::tie(differs[i], equals[i]) = value_of(i);
-  AdjustedValues adjusted{HolmAdjust(differs), HolmAdjust(equals)};
-  for (size_t i = 0; i < max_t.size(); ++i) adjusted.differs[i] = std::max(max_t[i], differs[i]);
+  AdjustedValues adjusted{HolmAdjust(differs), HolmAdjust(equals), HolmFactors(differs)};
+  for (size_t i = 0; i < max_t.size(); ++i) {
+    adjusted.differs[i] = std::max(max_t[i], differs[i]);
+    adjusted.factors[i] = differs[i] > 0 ? adjusted.differs[i] / differs[i] : 1;
+  }
   return adjusted;
+}
+
+// Sets the adjusted interval of a row or of one of its parts, whose outcome is set, with `count` tests.
+template <typename Values>
+void SetAdjustedInterval(double p_adjusted, double factor, size_t count, double level, const Inference& row,
+                         Values& values) {
+  const auto half_of = [&](double tests) {
+    return StudentTQuantile(1 - level / tests / 2, values.degrees) * values.standard_error;
+  };
+  const double half = half_of(std::max<double>(count, factor));
+  double low = values.difference - half, high = values.difference + half;
+  // Found at a later rank alone: the end next to zero is that of the level there.
+  if (p_adjusted < level && low <= 0 && high >= 0) {
+    if (values.difference > 0) {
+      low = values.difference - half_of(factor);
+    } else {
+      high = values.difference + half_of(factor);
+    }
+  }
+  const bool is_equal = values.outcome == Outcome::kEquivalent;
+  const double end = is_equal ? std::min(row.difference_max, *row.margin) : row.difference_max;
+  values.adjusted_low = std::max(-end, low);
+  values.adjusted_high = std::min(end, high);
 }
 
 bool IsInside(double low, double high, const std::optional<double>& margin) {
@@ -81,7 +108,7 @@ const char* OutcomeName(Outcome outcome) {
   return "undecided";
 }
 
-bool Inference::IsWithinMargin() const { return IsDecided() && IsInside(low, high, margin); }
+bool Inference::IsWithinMargin() const { return IsDecided() && IsInside(adjusted_low, adjusted_high, margin); }
 
 bool Inference::RestsOn(uint32_t answer_kinds) const {
   const auto found = without.find(answer_kinds);
@@ -100,6 +127,7 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
   double margin_variance = 0;  // of a true difference that is the margin: some pairs differ then
   std::vector<double> signed_sums;
   result.is_variance_borrowed = !HaveSpread(tasks);
+  result.is_zero_everywhere = true;
   for (const TaskDifferences& task : tasks) {
     const ClusteredMean mean = MeanOfClusters(task.clusters);
     result.difference += mean.mean / task_count;
@@ -117,6 +145,7 @@ Inference InferDifference(const std::vector<TaskDifferences>& tasks, const Infer
     if (mean.degrees > 0) degrees_denominator += part * part / mean.degrees;
     for (const Cluster& cluster : task.clusters) {
       signed_sums.push_back(cluster.sum / (task_count * mean.value_count));
+      result.is_zero_everywhere &= cluster.sum == 0;
     }
   }
   result.difference_max = difference_max;
@@ -157,8 +186,15 @@ AnsweredInference InferAnswered(const std::vector<TaskDifferences>& tasks, Infer
   if (answered.empty()) return {};
   options.with_sign_flip = false;
   const Inference inferred = InferDifference(answered, options);
-  return {inferred.difference, inferred.low,           inferred.high,     inferred.value_count,
-          inferred.p_value,    inferred.p_equivalence, inferred.can_infer};
+  return {.difference = inferred.difference,
+          .low = inferred.low,
+          .high = inferred.high,
+          .value_count = inferred.value_count,
+          .p_value = inferred.p_value,
+          .p_equivalence = inferred.p_equivalence,
+          .can_infer = inferred.can_infer,
+          .standard_error = inferred.standard_error,
+          .degrees = inferred.degrees};
 }
 
 void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
@@ -185,18 +221,24 @@ void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t decla
     row.p_equivalence_adjusted = all.equals[i];
     row.outcome = Outcome::kUndecided;
     row.failures_decide = false;
+    row.adjusted_low = row.low;
+    row.adjusted_high = row.high;
     if (!row.can_infer) continue;
+    SetAdjustedInterval(row.p_adjusted, all.factors[i], count, level, row, row);
     const double detectable = DetectableDifference(row.standard_error, row.degrees, level / count);
     row.detectable_difference = detectable <= row.difference_max ? std::optional(detectable) : std::nullopt;
     if (row.is_unfinished) continue;
     const Outcome by_t = Decide(row, row, row.p_adjusted, row.p_equivalence_adjusted, level);
     const bool is_found = by_t == Outcome::kBetter || by_t == Outcome::kWorse;
     row.outcome = is_found && row.IsUnknownSpread() ? Outcome::kUndecided : by_t;
+    SetAdjustedInterval(row.p_adjusted, all.factors[i], count, level, row, row);
     if (!row.answered) continue;
     AnsweredInference& without = *row.answered;
     without.outcome = Decide(without, row, answered.differs[i], answered.equals[i], level);
     row.failures_decide = !without.can_infer || without.outcome != by_t;
-    if (row.failures_decide) row.outcome = Outcome::kUndecided;
+    if (!row.failures_decide) continue;
+    row.outcome = Outcome::kUndecided;
+    SetAdjustedInterval(row.p_adjusted, all.factors[i], count, level, row, row);
   }
   std::set<uint32_t> sets;
   for (const Inference* row : family) {
@@ -216,7 +258,9 @@ void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t decla
       AnsweredInference* const part = &found->second;
       part->p_adjusted = without.differs[i];
       part->outcome = Outcome::kUndecided;
-      if (part->can_infer) part->outcome = Decide(*part, *family[i], without.differs[i], without.equals[i], level);
+      if (!part->can_infer) continue;
+      part->outcome = Decide(*part, *family[i], without.differs[i], without.equals[i], level);
+      SetAdjustedInterval(part->p_adjusted, without.factors[i], count, level, *family[i], *part);
     }
   }
 }

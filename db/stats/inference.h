@@ -14,13 +14,19 @@
 // Where no value has a bound (difference_max is infinite) nothing is clipped and no pair is added: the interval is that of
 // t. Too few clusters that differ then leave the variance as it is; without any spread nothing can be inferred.
 //
+// Beside an adjusted p stands an adjusted interval (AdjustForMultipleTests): Bonferroni's, at 1 - level / tests. Where the
+// adjustment finds a difference whose interval still has zero, at a later rank, the end next to zero is that of the level
+// there. So it excludes zero exactly when the adjusted p is below the level. That of an equivalent difference ends at the
+// margin, outside of which the adjusted tests of equivalence leave nothing (docs/decisions/0162).
+//
 // With few clusters that differ, t decides only what the sign flips find too. An equivalent difference has its interval
 // within the margin; a better or worse one may have it there as well (IsWithinMargin). The rules are
 // docs/decisions/0147.
 //
 // Units:   those of the values given; `margin` and `difference_max` too.
 // Source:  Satterthwaite 1946, Biometrics Bulletin 2, 110-114; Bonett and Price 2012, JEBS 37, 479-488; Schuirmann 1987
-//          (two one-sided tests).
+//          (two one-sided tests); Serlin 1993, Journal of Experimental Education 61, 350-360 (the levels of Holm's
+//          method); Berger and Hsu 1996, Statistical Science 11, 283-319 (intervals that end at the margin).
 // Threads: pure functions.
 #pragma once
 
@@ -50,6 +56,8 @@ struct AnsweredInference {
   bool can_infer = false;  // false also where no such pair is left
   double p_adjusted = 1;   // of a kind of answers
   Outcome outcome = Outcome::kUndecided;
+  double standard_error = 0, degrees = 0;
+  double adjusted_low = 0, adjusted_high = 0;  // of a kind of answers
 };
 
 struct Inference {
@@ -61,8 +69,10 @@ struct Inference {
   bool can_infer = false;
   bool has_single_cluster = false;    // of some task
   bool is_variance_borrowed = false;  // fewer than three clusters differ from the rest of their task
+  bool is_zero_everywhere = false;    // no cluster has a difference
   double p_value = 1;                 // below 1 - confidence exactly when the interval excludes zero
   double p_adjusted = 1;              // over test_count tests, unless is_max_t by Holm; decides better and worse
+  double adjusted_low = 0, adjusted_high = 0;  // excludes zero exactly when p_adjusted is below the level
   int64_t test_count = 1;
   double p_equivalence = 1;           // two one-sided tests against the margin
   double p_equivalence_adjusted = 1;  // likewise; decides equivalent
@@ -86,9 +96,9 @@ struct Inference {
   // The spread between few contexts that differ is not known from them, and the check, which needs none, disagrees.
   bool IsUnknownSpread() const { return is_variance_borrowed && is_fragile; }
   bool IsDecided() const { return outcome == Outcome::kBetter || outcome == Outcome::kWorse; }
-  // The interval excludes zero, and the p that decides does not reach the level.
-  bool IsFoundAlone(double level) const { return can_infer && p_value < level && p_adjusted >= level; }
-  bool IsWithinMargin() const;  // better or worse, by less than the margin
+  // Undecided, and too few contexts differ to see a spread: its interval would show the one that was assumed.
+  bool LacksSpread() const { return can_infer && is_variance_borrowed && outcome == Outcome::kUndecided; }
+  bool IsWithinMargin() const;  // better or worse, with the whole adjusted interval within the margin
   // Whether the outcome is another one, or none, without the answers of any of these kinds.
   bool RestsOn(uint32_t answer_kinds) const;
 };
@@ -125,7 +135,7 @@ struct MaxTValues {
 };
 
 // Adjusts the tests of `family` together as `declared_count` tests (at least the family's size), of which missing ones
-// count with p = 1; sets p_adjusted, test_count, detectable_difference and outcome of each. A p of `max_t` below p_value is
+// count with p = 1; sets p_adjusted and its interval, test_count, detectable_difference and outcome of each. A p of `max_t` below p_value is
 // raised to it, so that no difference is decided whose interval contains zero. A row has an outcome only where it is the
 // same without the failures.
 void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t declared_count, double confidence,

@@ -7,6 +7,11 @@
 #include "db/stats/score_intervals.h"
 
 namespace varifocal::stats {
+namespace {
+
+constexpr int64_t kRoundCounts[] = {6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200, 300, 400, 500};
+
+}  // namespace
 
 Power PlannedPower(const std::vector<PlannedTask>& tasks, const PowerAssumptions& assumptions, int64_t test_count,
                    double confidence) {
@@ -40,6 +45,34 @@ Power PlannedPower(const std::vector<PlannedTask>& tasks, const PowerAssumptions
   const double difference = std::sqrt(assumptions.flip_share * squared / (1 + squared));
   if (difference <= assumptions.flip_share) power.detectable_difference = difference;
   return power;
+}
+
+std::optional<EnoughContexts> ContextsEnough(const std::vector<PlannedTask>& tasks, const PowerAssumptions& assumptions,
+                                             int64_t test_count, double goal, double confidence) {
+  for (const int64_t count : kRoundCounts) {
+    std::vector<PlannedTask> enough = tasks;
+    for (PlannedTask& task : enough) {
+      const double size = static_cast<double>(task.question_count) / task.context_count;
+      task.context_count = count;
+      task.question_count = std::llround(size * count);
+    }
+    const Power power = PlannedPower(enough, assumptions, test_count, confidence);
+    if (power.detectable_difference.has_value() && *power.detectable_difference <= goal)
+      return EnoughContexts{count, *power.detectable_difference};
+  }
+  return std::nullopt;
+}
+
+std::optional<EnoughContexts> ContextsEnough(const Inference& row, double goal, double confidence) {
+  if (!row.can_infer || row.is_variance_borrowed) return std::nullopt;
+  for (const int64_t count : kRoundCounts) {
+    if (count <= row.cluster_count) continue;
+    const double more = static_cast<double>(count) / row.cluster_count;
+    const double found = DetectableDifference(row.standard_error / std::sqrt(more), row.degrees * more,
+                                              (1 - confidence) / row.test_count);
+    if (found <= goal) return EnoughContexts{count, found};
+  }
+  return std::nullopt;
 }
 
 }  // namespace varifocal::stats

@@ -15,6 +15,8 @@
 #include <optional>
 #include <vector>
 
+#include "db/stats/inference.h"
+
 namespace varifocal::stats {
 
 struct PlannedTask {
@@ -39,5 +41,18 @@ struct Power {
 // Of the mean over `tasks` (at least one), as one of `test_count` tests.
 Power PlannedPower(const std::vector<PlannedTask>& tasks, const PowerAssumptions& assumptions, int64_t test_count,
                    double confidence = 0.95);
+
+// How many contexts a task would be enough for a difference that can be detected, each with as many questions as now.
+struct EnoughContexts {
+  int64_t context_count = 0;  // of every task
+  double detectable_difference = 0;
+};
+// The fewest of the round numbers from kSignFlipClusterCountMin to 500 with which a difference of at most `goal` would be
+// found; none where 500 are not enough.
+std::optional<EnoughContexts> ContextsEnough(const std::vector<PlannedTask>& tasks, const PowerAssumptions& assumptions,
+                                             int64_t test_count, double goal, double confidence = 0.95);
+// Likewise after a job: contexts of all its tasks, more than the row has, whose spread is that of the row's contexts. None
+// where that spread was not seen.
+std::optional<EnoughContexts> ContextsEnough(const Inference& row, double goal, double confidence = 0.95);
 
 }  // namespace varifocal::stats

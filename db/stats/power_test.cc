@@ -129,6 +129,23 @@ TEST(BaseRates, AMeanOverTasksKeepsItsLevelWhereFewAnswersDiffer) {
   }
 }
 
+// After a job: with k times the contexts the standard error is that of the row divided by the root of k.
+TEST(Power, ContextsThatWouldBeEnough) {
+  Inference row;
+  row.can_infer = true;
+  row.standard_error = 0.1;
+  row.degrees = 11;
+  row.cluster_count = 12;
+  row.test_count = 8;
+  const std::optional<EnoughContexts> enough = ContextsEnough(row, 0.15);
+  ASSERT_TRUE(enough.has_value());
+  EXPECT_EQ(enough->context_count, 75) << "(0.1 (2.75 + 0.85) / 0.15)^2 12 = 69";
+  EXPECT_LE(enough->detectable_difference, 0.15);
+  EXPECT_GT(enough->detectable_difference, 0.13);
+  row.is_variance_borrowed = true;
+  EXPECT_FALSE(ContextsEnough(row, 0.15).has_value()) << "its spread was not seen";
+}
+
 // Six contexts of one task with 2 % right: that is two contexts that differ, or none, and the row is marked.
 TEST(BaseRates, ADesignThatCannotDecideIsMarked) {
   const FamilyRates rates = SimulateFamily({1, 1, 1, 6, 4, 0.7, 0.3, 0.02}, 2'000, 9);

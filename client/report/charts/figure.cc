@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace varifocal::report {
@@ -64,6 +65,19 @@ void FitY(Figure& figure, double least_span, std::optional<double> floor, std::o
   if (floor.has_value()) figure.y_low = std::max(figure.y_low, *floor);
 }
 
+void ShareY(std::vector<Figure>& figures, const std::string& unit) {
+  double low = 1e300, high = -1e300;
+  const auto is_shared = [&](const Figure& figure) { return absl::EndsWith(figure.y_label, unit); };
+  for (const Figure& figure : figures) {
+    if (!is_shared(figure)) continue;
+    low = std::min(low, figure.y_low);
+    high = std::max(high, figure.y_high);
+  }
+  for (Figure& figure : figures) {
+    if (is_shared(figure)) SetY(figure, low, high, 0);
+  }
+}
+
 std::vector<Figure> SmallMultiples(Figure figure, const std::string& baseline) {
   if (std::ssize(figure.series) <= kChartColorCount) return {std::move(figure)};
   const std::vector<Series> all = std::exchange(figure.series, {});
@@ -87,7 +101,7 @@ std::string NoIntervalNote(const std::vector<Figure>& figures) {
     for (const Series& series : figure.series) {
       for (const Point& point : series.points) {
         if (!point.has_interval)
-          return " A point without a bar has no interval: its row has one context or equal differences.";
+          return " A point without a bar has no interval: its row has one context, or too few contexts differ to see a spread.";
       }
     }
   }

@@ -54,6 +54,9 @@ std::vector<Figure> SmallMultiples(Figure figure, const std::string& baseline);
 // Sets the y axis so that it holds every interval and is at least `least_span` long, within `floor` and `ceiling`.
 void FitY(Figure& figure, double least_span, std::optional<double> floor = {}, std::optional<double> ceiling = {});
 
+// Gives those figures whose y label ends with `unit` the range of all of them, so that they can be compared.
+void ShareY(std::vector<Figure>& figures, const std::string& unit);
+
 // A sentence on points without interval, "" where there are none.
 std::string NoIntervalNote(const std::vector<Figure>& figures);
 

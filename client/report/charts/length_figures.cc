@@ -13,13 +13,6 @@ namespace {
 
 constexpr size_t kBandSeriesMax = 2;  // more bands than these cover each other: intervals are bars then
 
-int ColorIndex(const ReportData& data, const std::string& variant) {
-  for (size_t i = 0; i < data.variants.size(); ++i) {
-    if (data.variants[i].name == variant) return i;
-  }
-  return 0;
-}
-
 std::optional<double> CommonTrainedLength(const ReportData& data) {
   std::set<std::optional<int64_t>> lengths;
   for (const db::VariantRecord& variant : data.variants) lengths.insert(variant.model.trained_context_length);
@@ -45,12 +38,12 @@ Point DifferencePoint(const ReportData& data, const std::string& label, const st
   Point point;
   point.x = data.tested.At(task, length).Tokens();
   point.y = row.difference * scale;
-  point.has_interval = row.can_infer;
-  point.low = row.can_infer ? row.low * scale : point.y;
-  point.high = row.can_infer ? row.high * scale : point.y;
+  point.has_interval = row.can_infer && !row.LacksSpread();
+  point.low = point.has_interval ? row.adjusted_low * scale : point.y;
+  point.high = point.has_interval ? row.adjusted_high * scale : point.y;
   point.is_extrapolated = is_extrapolated;
   point.is_incomplete = is_incomplete;
-  point.is_hollow = is_incomplete || !row.can_infer;
+  point.is_hollow = is_incomplete || !point.has_interval;
   point.tip =
       Tip(label, data.Length(task, length), Signed(point.y, 1), Signed(point.low, 1), Signed(point.high, 1), point);
   return point;
@@ -74,11 +67,12 @@ Figure Empty(const ReportData& data, Figure::Kind kind, const std::string& task)
 Figure SuiteDifferenceFigure(const ReportData& data) {
   Figure figure = Empty(data, Figure::Kind::kPointsWithBars, "");
   figure.has_zero_line = true;
-  figure.title = absl::StrCat("Difference to ", data.baseline, ", mean over tasks");
+  figure.title = absl::StrCat("Difference to ", data.baseline,
+                              data.tasks.size() == 1 ? absl::StrCat(" on ", data.tasks.front()) : ", mean over tasks");
   figure.y_label = "points";
   for (const CandidateComparison& comparison : data.comparisons) {
     if (data.swept.count(comparison.candidate) > 0) continue;
-    Series series{comparison.candidate, ColorIndex(data, comparison.candidate), {}};
+    Series series{comparison.candidate, data.ColorOf(comparison.candidate), {}};
     for (const stats::SuiteComparison& row : comparison.report.suite) {
       series.points.push_back(DifferencePoint(data, series.label, "", row.context_length, row, 100,
                                               data.answers.IsExtrapolated(comparison.candidate, "", row.context_length),
@@ -89,7 +83,9 @@ Figure SuiteDifferenceFigure(const ReportData& data) {
   FitY(figure, 10);
   figure.caption =
       absl::StrCat("Each task counts equally, by its primary metric. Bars are ", ConfidenceLabel(data.confidence),
-                   " intervals over clusters of questions that share a context.", NoIntervalNote({figure}));
+                   " intervals over clusters of questions that share a context, adjusted for all tests as "
+                   "the outcomes are.",
+                   NoIntervalNote({figure}));
   return figure;
 }
 
@@ -104,7 +100,7 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
     figure.y_label = absl::StrCat(metric->metric, scale == 100 ? ", %" : "");
     for (const db::VariantRecord& variant : data.variants) {
       if (data.swept.count(variant.name) > 0) continue;
-      Series series{variant.name, ColorIndex(data, variant.name), {}};
+      Series series{variant.name, data.ColorOf(variant.name), {}};
       for (const stats::Estimate& estimate : data.estimates) {
         if (estimate.variant != variant.name || estimate.task != task || estimate.metric != metric->metric ||
             !estimate.mean.has_value()) {
@@ -134,6 +130,7 @@ std::vector<Figure> ScoreFigures(const ReportData& data) {
     if (figure.series.size() > kBandSeriesMax) figure.kind = Figure::Kind::kLinesWithBars;
     figures.push_back(std::move(figure));
   }
+  ShareY(figures, ", %");
   return figures;
 }
 
@@ -149,7 +146,7 @@ std::vector<Figure> DifferenceFigures(const ReportData& data) {
     figure.y_label = absl::StrCat(metric->metric, scale == 100 ? ", points" : "");
     for (const CandidateComparison& comparison : data.comparisons) {
       if (data.swept.count(comparison.candidate) > 0) continue;
-      Series series{comparison.candidate, ColorIndex(data, comparison.candidate), {}};
+      Series series{comparison.candidate, data.ColorOf(comparison.candidate), {}};
       for (const stats::Comparison& row : comparison.report.comparisons) {
         if (row.task != task || !row.is_primary_metric) continue;
         series.points.push_back(DifferencePoint(
@@ -162,6 +159,7 @@ std::vector<Figure> DifferenceFigures(const ReportData& data) {
     FitY(figure, scale == 100 ? 10 : 1e-3);
     figures.push_back(std::move(figure));
   }
+  ShareY(figures, ", points");
   return figures;
 }
 

@@ -17,7 +17,8 @@ struct ChartSize {
 };
 inline constexpr ChartSize kSmallChart = {300, 220};  // one of small multiples
 inline constexpr ChartSize kWideChart = {760, 300};
-inline constexpr ChartSize kNarrowChart = {380, 280};  // for the screen of a phone
+inline constexpr ChartSize kFirstChart = {570, 300};   // beside the verdicts
+inline constexpr ChartSize kNarrowChart = {380, 250};  // for the screen of a phone
 
 // `id` makes the ids inside unique within a page. No panels where there is nothing to draw.
 Plot ChartPlot(const Figure& figure, const std::string& id, ChartSize size = {});

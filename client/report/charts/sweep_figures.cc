@@ -18,19 +18,20 @@ template <typename Row>
 Point ComparedPoint(const std::string& name, const Row& row, double scale, std::optional<stats::Interval> bounds) {
   Point point;
   point.y = point.low = point.high = row.candidate_mean * scale;
-  point.has_interval = row.can_infer;
-  if (row.can_infer) {
-    point.low += (row.low - row.difference) * scale;
-    point.high += (row.high - row.difference) * scale;
+  point.has_interval = row.can_infer && !row.LacksSpread();
+  if (point.has_interval) {
+    point.low += (row.adjusted_low - row.difference) * scale;
+    point.high += (row.adjusted_high - row.difference) * scale;
   }
   if (bounds.has_value()) {
     point.low = std::max(bounds->low, point.low);
     point.high = std::min(bounds->high, point.high);
   }
   point.is_incomplete = row.is_incomplete;
-  point.is_hollow = row.is_incomplete || !row.can_infer;
-  const std::string range =
-      row.can_infer ? absl::StrCat(", ", Signed(row.low * scale, 1), " to ", Signed(row.high * scale, 1)) : "";
+  point.is_hollow = row.is_incomplete || !point.has_interval;
+  const std::string range = point.has_interval ? absl::StrCat(", ", Signed(row.adjusted_low * scale, 1), " to ",
+                                                              Signed(row.adjusted_high * scale, 1))
+                                               : "";
   point.tip = absl::StrCat(name, ": ", Unsigned(point.y, 1), " (", Signed(row.difference * scale, 1), range, "), ",
                            OutcomeLabel(row));
   return point;
@@ -92,18 +93,12 @@ void AddSweepFigures(const std::vector<const Sweep*>& group, const std::vector<S
     const bool is_named =
         std::any_of(group.begin(), group.end(), [&](const Sweep* sweep) { return sweep->model == data.baseline; });
     figure.reference_label = is_named ? "" : data.baseline;
-    std::set<int> colors;
     for (const Sweep* of_group : group) {
       const Sweep& sweep = *of_group;
       const size_t s = of_group - sweeps.data();
       const stats::Choice* choice = s < data.choices.size() ? ChoiceAt(data.choices[s], length) : nullptr;
       const SweepPoint* chosen = choice == nullptr ? nullptr : PointOf(*choice, sweep, data);
-      Series series{SweepLabel(sweep), static_cast<int>(sweep.points.front().variant_index), {}};
-      for (const SweepPoint& swept : sweep.points)
-        series.color_index = std::min<int>(series.color_index, swept.variant_index);
-      // Sweeps of other layers of a model share its point as trained, but no colour.
-      while (!colors.insert(series.color_index % kChartColorCount).second && std::ssize(colors) < kChartColorCount)
-        ++series.color_index;
+      Series series{SweepLabel(sweep), SweepColor(sweeps, s, data), {}};
       for (const SweepPoint& swept : sweep.points) {
         const std::string& name = data.variants[swept.variant_index].name;
         Point point;
@@ -131,7 +126,8 @@ void AddSweepFigures(const std::vector<const Sweep*>& group, const std::vector<S
   }
 }
 
-void AddTaskFigures(const std::vector<const Sweep*>& group, const ReportData& data, std::vector<Figure>& figures) {
+void AddTaskFigures(const std::vector<const Sweep*>& group, const std::vector<Sweep>& sweeps, const ReportData& data,
+                    std::vector<Figure>& figures) {
   const OverrideInfo& setting = *group.front()->setting;
   const bool by_length = group.size() == 1;
   for (const std::string& task : data.tasks) {
@@ -148,7 +144,9 @@ void AddTaskFigures(const std::vector<const Sweep*>& group, const ReportData& da
       const int64_t length = by_length ? data.lengths[i] : data.lengths.back();
       Series series = TaskSeries(*group[by_length ? 0 : i], data, *metric, length);
       series.label = by_length ? data.Length(task, length) : SweepLabel(*group[i]);
-      series.color_index = i;
+      // Lengths have the colours that no model has.
+      series.color_index = by_length ? static_cast<int>(data.variants.size() - data.swept.size() + i)
+                                     : SweepColor(sweeps, group[i] - sweeps.data(), data);
       if (!series.points.empty()) figure.series.push_back(std::move(series));
     }
     if (IsShare(*metric)) {
@@ -165,13 +163,15 @@ void AddTaskFigures(const std::vector<const Sweep*>& group, const ReportData& da
 std::vector<Figure> SweepFigures(const std::vector<Sweep>& sweeps, const ReportData& data) {
   std::vector<Figure> figures;
   for (const std::vector<const Sweep*>& group : ByAxis(sweeps)) AddSweepFigures(group, sweeps, data, figures);
+  ShareY(figures, ", %");
   return figures;
 }
 
 std::vector<Figure> SweepTaskFigures(const std::vector<Sweep>& sweeps, const ReportData& data) {
   std::vector<Figure> figures;
   if (data.lengths.empty()) return figures;
-  for (const std::vector<const Sweep*>& group : ByAxis(sweeps)) AddTaskFigures(group, data, figures);
+  for (const std::vector<const Sweep*>& group : ByAxis(sweeps)) AddTaskFigures(group, sweeps, data, figures);
+  ShareY(figures, ", %");
   return figures;
 }
 

@@ -115,12 +115,12 @@ std::string RestsNote(const stats::Inference& row, const std::vector<AnswerSides
     absl::StrAppend(
         &note, "; ", at.empty() ? "" : absl::StrCat("at ", at, " "), "it rests on ", behind.answers,
         counts.empty() ? "" : absl::StrCat(" (", counts, ")"), ": ",
-        part.can_infer
-            ? absl::StrCat("over the ", CountLabel(part.value_count),
-                           Plural(part.value_count, " question", " questions"), " without them on either side ",
-                           Signed(part.difference * scale, decimals), scale == 100 ? " points" : "", " (",
-                           Signed(part.low * scale, decimals), " to ", Signed(part.high * scale, decimals), ", ",
-                           PEquals(part.p_adjusted), " adjusted alike), ", stats::OutcomeName(part.outcome))
+        part.can_infer ? absl::StrCat("over the ", CountLabel(part.value_count),
+                                      Plural(part.value_count, " question", " questions"),
+                                      " without them on either side ", Signed(part.difference * scale, decimals),
+                                      scale == 100 ? " points" : "", " (", Signed(part.adjusted_low * scale, decimals),
+                                      " to ", Signed(part.adjusted_high * scale, decimals), ", ",
+                                      PEquals(part.p_adjusted), " adjusted alike), ", stats::OutcomeName(part.outcome))
         : part.value_count > 0
             ? absl::StrCat("nothing can be inferred from the ", CountLabel(part.value_count),
                            Plural(part.value_count, " question", " questions"), " without them on either side")

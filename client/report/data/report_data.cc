@@ -242,6 +242,16 @@ std::vector<std::string> ReportData::VariantNames() const {
   return names;
 }
 
+int ReportData::ColorOf(const std::string& name) const {
+  const bool is_swept = swept.contains(name);
+  int color = 0;
+  for (const db::VariantRecord& other : variants) {
+    if (other.name == name) break;
+    color += swept.contains(other.name) == is_swept;
+  }
+  return is_swept ? color + static_cast<int>(variants.size() - swept.size()) : color;
+}
+
 const db::VariantRecord& ReportData::variant(const std::string& name) const {
   for (const db::VariantRecord& variant : variants) {
     if (variant.name == name) return variant;

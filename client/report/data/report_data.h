@@ -113,6 +113,8 @@ struct ReportData {
   bool LacksWorstValue() const;
   // "8K", "7 to 8 prompt tokens"; an empty task: of the mean over tasks.
   std::string Length(const std::string& task, int64_t length) const;
+  // One colour on the whole page: of the variants that are no point of a sweep in their order, then of the others.
+  int ColorOf(const std::string& variant) const;
   const db::VariantRecord& variant(const std::string& name) const;
   const db::TaskMetricRecord& metric(const std::string& task, const std::string& name) const;
   const db::TaskMetricRecord* primary_metric(const std::string& task) const;

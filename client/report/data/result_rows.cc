@@ -153,6 +153,8 @@ void AddInference(const stats::Inference& inferred, Json& row) {
   row["degrees"] = inferred.degrees;
   row["p_value"] = inferred.p_value;
   row["p_adjusted"] = inferred.p_adjusted;
+  row["adjusted_low"] = inferred.adjusted_low;
+  row["adjusted_high"] = inferred.adjusted_high;
   row["p_sign_flip"] = inferred.sign_flip.p_value;
   row["p_sign_flip_min"] = inferred.p_sign_flip_min;
   row["sign_flip_test"] = inferred.sign_flip.test;
@@ -245,6 +247,7 @@ const std::vector<std::string>& ResultKeys() {
     for (const char* of : {"outcome", "difference"}) {
       all->push_back(absl::StrCat(of, "_without_", db::kSeveralKinds));
     }
+    all->insert(all->end(), {"adjusted_low", "adjusted_high"});
     return all;
   }();
   return *keys;

@@ -75,6 +75,20 @@ bool IsTemperature(const OverrideInfo& setting) { return setting.kind == Overrid
 
 std::string SymbolOf(const OverrideInfo& setting) { return IsTemperature(setting) ? "t" : setting.name; }
 
+int SweepColor(const std::vector<Sweep>& sweeps, size_t s, const ReportData& data) {
+  std::set<int> taken;
+  int next = std::ssize(data.variants) - std::ssize(data.swept), color = 0;
+  for (size_t i = 0; i <= s; ++i) {
+    const auto trained = std::find_if(sweeps[i].points.begin(), sweeps[i].points.end(), [&](const SweepPoint& point) {
+      return !data.swept.contains(data.variants[point.variant_index].name);
+    });
+    color = trained == sweeps[i].points.end() ? next : data.ColorOf(data.variants[trained->variant_index].name);
+    if (!taken.insert(color).second) color = next;
+    if (color == next) taken.insert(next++);
+  }
+  return color;
+}
+
 std::string AxisOf(const OverrideInfo& setting) {
   return IsTemperature(setting) ? "softmax temperature t at run time" : absl::StrCat(setting.noun, " at run time");
 }

@@ -62,6 +62,8 @@ std::string SweptModel(const Sweep& sweep);
 std::string SweepLabel(const Sweep& sweep);
 // "t" of any layers, else the setting's name.
 std::string SymbolOf(const OverrideInfo& setting);
+// The colour of sweeps[s] on the page: that of its model as it was trained, or if another sweep has it one that no variant has.
+int SweepColor(const std::vector<Sweep>& sweeps, size_t s, const ReportData& data);
 // The title of the axis; settings of one axis are drawn together.
 std::string AxisOf(const OverrideInfo& setting);
 // The sweeps of each axis, in the order of the sweeps.

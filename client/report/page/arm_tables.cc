@@ -14,6 +14,7 @@
 #include "client/report/data/length_label.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/inference_cells.h"
+#include "client/report/page/template.h"
 
 namespace varifocal::report {
 namespace {
@@ -79,12 +80,13 @@ std::string ArmRowsHtml(const ArmReport& arms, bool of_main) {
   return rows;
 }
 
-std::string ArmTable(const ArmReport& arms, const std::string& rows) {
-  return absl::StrCat(
-      "<div class=\"wide\"><table class=\"data cells\"><thead><tr><th>Measure</th><th>Length</th>"
-      "<th class=\"n minor\">Seeds<small>contexts</small></th><th class=\"n minor\">",
-      EscapeHtml(arms.baseline), "</th><th class=\"n minor\">Candidate</th>",
-      InferenceHeads(arms.confidence, "Difference"), "</tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
+std::string ArmTable(const ArmReport& arms, const char* label, const std::string& rows) {
+  return absl::StrCat(ScrollBegin(label),
+                      "<table class=\"data cells\"><thead><tr><th>Measure</th><th>Length</th>"
+                      "<th class=\"n minor\">Seeds<small>contexts</small></th><th class=\"n minor\">",
+                      EscapeHtml(arms.baseline), "</th><th class=\"n minor\">Candidate</th>",
+                      InferenceHeads(arms.confidence, "Difference"), "</tr></thead><tbody>\n", rows,
+                      "</tbody></table></div>\n");
 }
 
 // A place on an axis, as text.
@@ -130,10 +132,11 @@ std::string PlaceTable(const AxisReport& axis, double confidence, const std::vec
     before = group;
   }
   if (rows.empty()) return "";
-  return absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Arm</th><th>Length</th><th class=\"n\">",
-      axis.axis->title, "</th><th class=\"n\">Mean<small>", ConfidenceLabel(confidence),
-      " interval</small></th><th class=\"n\">Seeds</th></tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
+  return absl::StrCat(ScrollBegin(absl::StrCat(of_main ? "Means by " : "Tasks by ", axis.axis->title)),
+                      "<table class=\"data\"><thead><tr><th>Arm</th><th>Length</th><th class=\"n\">", axis.axis->title,
+                      "</th><th class=\"n\">Mean<small>", ConfidenceLabel(confidence),
+                      " interval</small></th><th class=\"n\">Seeds</th></tr></thead><tbody>\n", rows,
+                      "</tbody></table></div>\n");
 }
 
 std::string RatioNote(const AxisReport& axis, const std::string& baseline, double confidence) {
@@ -158,7 +161,8 @@ std::string RatioTable(const ArmReport& arms, const AxisReport& axis, bool of_ma
   }
   if (rows.empty()) return "";
   return absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Length</th>"
+      ScrollBegin(absl::StrCat(of_main ? "Equal-loss ratio by " : "Equal-loss ratio of tasks by ", axis.axis->title)),
+      "<table class=\"data\"><thead><tr><th>Candidate</th><th>Length</th>"
       "<th class=\"n\">Its ",
       axis.axis->title, "</th><th>Equal-loss ratio<small>", ConfidenceLabel(arms.confidence),
       " interval</small></th><th class=\"n\">p<small>sign flips</small></th></tr></thead><tbody>\n", rows,
@@ -179,8 +183,10 @@ std::string MarkdownRow(const std::vector<std::string>& cells) {
 
 std::string ArmsHtml(const ArmReport& arms) {
   if (!arms.IsOverSeeds()) return "";
-  return absl::StrCat(ArmTable(arms, ArmRowsHtml(arms, true)), "<p class=\"note\">", EscapeHtml(ArmsNote(arms)),
-                      "</p>\n", Details("The same for tasks and metrics", ArmTable(arms, ArmRowsHtml(arms, false))));
+  return absl::StrCat(
+      ArmTable(arms, "Over training seeds", ArmRowsHtml(arms, true)), "<p class=\"note\">", EscapeHtml(ArmsNote(arms)),
+      "</p>\n",
+      Details("The same for tasks and metrics", ArmTable(arms, "Tasks over training seeds", ArmRowsHtml(arms, false))));
 }
 
 std::string AxisHtml(const ArmReport& arms, const AxisReport& axis) {

@@ -82,6 +82,9 @@ std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms) {
         outcomes.push_back(absl::StrCat(counts[outcome], " ", stats::OutcomeName(outcome)));
     }
     verdict.tone = outcomes.empty() ? "unknown" : Tone(counts, rows.size());
+    verdict.candidate = candidate;
+    verdict.brief =
+        Sentence("arms_brief", {{"outcomes", absl::StrJoin(outcomes, ", ")}, {"yet", is_open ? " yet" : ""}});
     verdict.headline = Sentence("arms_headline", {{"candidate", candidate},
                                                   {"baseline", arms.baseline},
                                                   {"count", rows.empty() ? Json() : Json(rows.size())},

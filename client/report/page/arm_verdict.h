@@ -9,7 +9,9 @@
 namespace varifocal::report {
 
 struct ArmVerdict {
-  std::string tone, headline;
+  std::string candidate, tone;
+  std::string brief;  // for the first screen
+  std::string headline;
   std::vector<std::string> details;
 };
 std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms);  // one for each candidate over seeds

@@ -277,8 +277,9 @@ std::string TestingNote(const ReportData& data) {
 }
 
 std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics) {
+  const std::string metrics = of_primary_metrics ? "" : ", other metrics";
   const std::string head = absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
+      "<table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
       "<th class=\"n minor\">Questions<small>clusters</small></th>"
       "<th class=\"n mean\">",
       EscapeHtml(data.baseline), "<small>", ConfidenceLabel(data.confidence),
@@ -297,23 +298,67 @@ std::string ComparisonTableHtml(const ReportData& data, bool of_primary_metrics)
     if (is_folded) {
       absl::StrAppend(&out, "<details><summary>", title, " <span class=\"outcome-word\">", OutcomeCounts(rows.outcomes),
                       "</span></summary>\n",
-                      rows.note.empty() ? "" : absl::StrCat("<p class=\"note\">", rows.note, "</p>\n"), head, rows.html,
-                      kTail, "</details>\n");
+                      rows.note.empty() ? "" : absl::StrCat("<p class=\"note\">", rows.note, "</p>\n"),
+                      ScrollBegin(absl::StrCat(comparison.candidate, metrics)), head, rows.html, kTail, "</details>\n");
     } else {
-      absl::StrAppend(&out, out.empty() ? head : "", "<tr class=\"group\"><th colspan=\"11\">", title,
-                      rows.note.empty() ? "" : absl::StrCat("<small>", rows.note, "</small>"), "</th></tr>\n",
-                      rows.html);
+      absl::StrAppend(
+          &out, out.empty() ? absl::StrCat(ScrollBegin(absl::StrCat("Every comparison", metrics)), head) : "",
+          "<tr class=\"group\"><th colspan=\"11\">", title,
+          rows.note.empty() ? "" : absl::StrCat("<small>", rows.note, "</small>"), "</th></tr>\n", rows.html);
     }
   }
   return out.empty() || is_folded ? out : out + kTail;
 }
 
+std::string LengthTableHtml(const ReportData& data) {
+  Json candidates = Json::array(), rows = Json::array();
+  std::vector<const CandidateComparison*> shown;
+  for (const CandidateComparison& comparison : data.comparisons) {
+    if (comparison.report.suite.empty() || data.swept.contains(comparison.candidate)) continue;
+    shown.push_back(&comparison);
+    candidates.push_back(comparison.candidate);
+  }
+  for (const int64_t length : data.lengths) {
+    Json row = {{"length", data.Length("", length)}, {"mean", kNoValue}, {"cells", Json::array()}};
+    row["counts"] = CountsNote(data.answers.Of(data.baseline, "", length));
+    bool is_beyond = data.answers.IsExtrapolated(data.baseline, "", length), has_row = false;
+    for (const CandidateComparison* comparison : shown) {
+      const auto found =
+          std::find_if(comparison->report.suite.begin(), comparison->report.suite.end(),
+                       [&](const stats::SuiteComparison& of_length) { return of_length.context_length == length; });
+      if (found == comparison->report.suite.end()) {
+        row["cells"].push_back({{"outcome", kNoValue}});
+        continue;
+      }
+      has_row = true;
+      const InferenceCells cells = MakeInferenceCells(*found, 100, 1);
+      const bool is_open = found->is_unfinished || !found->can_infer;
+      row["mean"] = Unsigned(found->baseline_mean * 100, 1);
+      is_beyond |= data.answers.IsExtrapolated(comparison->candidate, "", length);
+      row["cells"].push_back({{"tone", cells.tone},
+                              {"outcome", cells.outcome},
+                              {"difference", cells.difference},
+                              {"range", cells.range == kNoValue ? "" : cells.range},
+                              {"note", is_open ? DesignNote(*found) : cells.untested},
+                              {"counts", CountsNote(data.answers.Of(comparison->candidate, "", length))}});
+    }
+    row["is_beyond"] = is_beyond;
+    if (has_row) rows.push_back(std::move(row));
+  }
+  if (rows.empty()) return "";
+  return FillTemplate("length_table.html", {{"label", Sentence("length_table", {{"baseline", data.baseline}})},
+                                            {"baseline", data.baseline},
+                                            {"candidates", std::move(candidates)},
+                                            {"rows", std::move(rows)}});
+}
+
 std::string SuiteTableHtml(const ReportData& data, bool of_swept) {
-  std::string out = absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Length</th>"
-      "<th class=\"n minor\">Questions<small>tasks, clusters</small></th><th class=\"n mean\">",
-      EscapeHtml(data.baseline), ", %</th><th class=\"n mean\">Candidate, %</th>", RelativeHead(data),
-      InferenceHeads(data.confidence, "Difference"), "</tr></thead><tbody>\n");
+  std::string out =
+      absl::StrCat(ScrollBegin(of_swept ? "Tests of every value" : "Tests over all tasks"),
+                   "<table class=\"data\"><thead><tr><th>Candidate</th><th>Length</th>"
+                   "<th class=\"n minor\">Questions<small>tasks, clusters</small></th><th class=\"n mean\">",
+                   EscapeHtml(data.baseline), ", %</th><th class=\"n mean\">Candidate, %</th>", RelativeHead(data),
+                   InferenceHeads(data.confidence, "Difference"), "</tr></thead><tbody>\n");
   ForEachSuiteRow(data, [&](const CandidateComparison& comparison, const stats::SuiteComparison& row) {
     if ((data.swept.count(row.candidate) > 0) != of_swept) return;
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", data.Length("", row.context_length),

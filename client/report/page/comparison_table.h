@@ -18,6 +18,8 @@ std::string ComparisonTableMarkdown(const ReportData& data);
 std::string ComparisonTableLatex(const ReportData& data);
 
 // The mean over tasks per length.
+// A row a length, a column a candidate that no sweep has; "" without any.
+std::string LengthTableHtml(const ReportData& data);
 std::string SuiteTableHtml(const ReportData& data, bool of_swept);  // of the sweep's candidates, or of the others
 
 // How tests were computed and adjusted, for captions.

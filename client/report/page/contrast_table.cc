@@ -6,6 +6,7 @@
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/inference_cells.h"
+#include "client/report/page/template.h"
 
 namespace varifocal::report {
 namespace {
@@ -40,10 +41,11 @@ std::string ContrastRows(const ReportData& data, stats::LengthContrast::Kind kin
   return rows;
 }
 
-std::string ContrastTable(const ReportData& data, const char* change, const std::string& rows) {
+std::string ContrastTable(const ReportData& data, const char* label, const char* change, const std::string& rows) {
   if (rows.empty()) return "";
   return absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Candidate</th><th>Task</th><th class=\"minor\">Lengths</th>"
+      ScrollBegin(label),
+      "<table class=\"data\"><thead><tr><th>Candidate</th><th>Task</th><th class=\"minor\">Lengths</th>"
       "<th class=\"n minor\">Questions</th><th class=\"n minor\">Difference at short</th><th class=\"n minor\">at "
       "long</th>",
       InferenceHeads(data.confidence, change), "</tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
@@ -102,12 +104,13 @@ std::string ContrastTableHtml(const ReportData& data) {
   using Kind = stats::LengthContrast::Kind;
   const bool has_means = !ContrastRows(data, Kind::kChange, /*of_means=*/true, /*of_tasks=*/false).empty();
   const bool is_folded = has_means && data.comparisons.size() > kOpenCandidateCountMax;
-  std::string out = ContrastTable(data, "Change", ContrastRows(data, Kind::kChange, true, !is_folded));
+  std::string out = ContrastTable(data, "Changes", "Change", ContrastRows(data, Kind::kChange, true, !is_folded));
   if (is_folded) {
-    out += Folded("Change of each task", ContrastTable(data, "Change", ContrastRows(data, Kind::kChange, false, true)));
+    out += Folded("Change of each task", ContrastTable(data, "Changes of each task", "Change",
+                                                       ContrastRows(data, Kind::kChange, false, true)));
   }
   return out + Folded("Slope per doubling of the length",
-                      ContrastTable(data, "Slope", ContrastRows(data, Kind::kSlope, true, true)));
+                      ContrastTable(data, "Slopes", "Slope", ContrastRows(data, Kind::kSlope, true, true)));
 }
 
 }  // namespace varifocal::report

@@ -58,7 +58,8 @@ std::string Table(const ReportData& data, const std::vector<Line>& lines, const 
   }
   if (rows.empty()) return "";
   return absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Variant</th><th>Task</th><th class=\"n minor\">At the "
+      ScrollBegin("Effective context length"),
+      "<table class=\"data\"><thead><tr><th>Variant</th><th>Task</th><th class=\"n minor\">At the "
       "shortest, %</th><th class=\"n minor\">Threshold, %</th><th class=\"n wrap\">Effective length</th><th class=\"n wrap\">",
       ConfidenceLabel(data.confidence), " interval</th></tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
 }

@@ -1,8 +1,12 @@
 #include "client/report/page/inference_cells.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
+#include "client/report/page/template.h"
+#include "db/stats/power.h"
 
 namespace varifocal::report {
 
@@ -13,28 +17,43 @@ InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int
   cells.outcome = OutcomeLabel(row);
   cells.range = cells.p = cells.p_sign_flip = cells.p_adjusted = cells.detectable = kNoValue;
   if (!row.can_infer) return cells;
-  cells.range = absl::StrCat(Signed(row.low * scale, decimals), " to ", Signed(row.high * scale, decimals));
+  cells.tone = row.is_unfinished ? "" : stats::OutcomeName(row.outcome);
   cells.p = PValue(row.p_value);
   cells.p_sign_flip = PValue(row.sign_flip.p_value);
   cells.p_adjusted = PValue(row.p_adjusted);
+  cells.is_decided = row.IsDecided();
+  cells.untested = UntestedNote(row);
+  if (!cells.untested.empty()) return cells;
+  cells.range =
+      absl::StrCat(Signed(row.adjusted_low * scale, decimals), " to ", Signed(row.adjusted_high * scale, decimals));
   cells.detectable =
       row.detectable_difference.has_value() ? Unsigned(*row.detectable_difference * scale, decimals) : "none";
-  cells.is_decided = row.IsDecided();
   return cells;
 }
 
 std::string IntervalAndP(const stats::Inference& row, double scale, int decimals, double confidence) {
   const std::string interval =
-      absl::StrCat(ConfidenceLabel(confidence), " interval ", Signed(row.low * scale, decimals), " to ",
-                   Signed(row.high * scale, decimals));
-  if (row.test_count < 2) return absl::StrCat(interval, ", ", PEquals(row.p_value));
-  return absl::StrCat(interval, ", ", DecidingP(row, confidence), row.IsFoundAlone(1 - confidence) ? "" : " adjusted",
-                      " for ", row.test_count, " tests");
+      absl::StrCat(ConfidenceLabel(confidence), " interval ", Signed(row.adjusted_low * scale, decimals), " to ",
+                   Signed(row.adjusted_high * scale, decimals), ", ", PEquals(row.p_adjusted));
+  return row.test_count < 2 ? interval : absl::StrCat(interval, ", adjusted for ", row.test_count, " tests");
 }
 
-std::string DecidingP(const stats::Inference& row, double confidence) {
-  if (!row.IsFoundAlone(1 - confidence)) return PEquals(row.p_adjusted);
-  return absl::StrCat(PEquals(row.p_value), " of this test alone, ", PEquals(row.p_adjusted), " adjusted");
+std::string UntestedNote(const stats::Inference& row) {
+  if (!row.LacksSpread()) return "";
+  return Sentence(row.is_zero_everywhere ? "untested_equal" : "untested_few",
+                  {{"count", stats::kSpreadClusterCountMin}});
+}
+
+std::string EnoughNote(const stats::Inference& row, double scale, int decimals, double confidence) {
+  constexpr double kFoundMax = 0.15;
+  if (row.outcome != stats::Outcome::kUndecided || row.is_unfinished) return "";
+  if (row.detectable_difference.value_or(1) <= kFoundMax) return "";
+  const std::optional<stats::EnoughContexts> enough = stats::ContextsEnough(row, kFoundMax, confidence);
+  if (!enough.has_value()) return "";
+  return Sentence("contexts_enough", {{"count", CountLabel(enough->context_count)},
+                                      {"have", CountLabel(row.cluster_count)},
+                                      {"is_points", scale == 100},
+                                      {"size", Unsigned(enough->detectable_difference * scale, decimals)}});
 }
 
 std::string InferenceHtml(const InferenceCells& cells) {
@@ -44,12 +63,13 @@ std::string InferenceHtml(const InferenceCells& cells) {
   return absl::StrCat("<td class=\"n", cells.is_decided ? " strong" : "", "\">", cells.difference, small(cells.range),
                       "</td><td class=\"n minor\">", EscapeHtml(cells.p), small(cells.p_sign_flip),
                       "</td><td class=\"n minor\">", EscapeHtml(cells.p_adjusted), "</td><td class=\"n\">",
-                      cells.outcome, small(cells.detectable), "</td>");
+                      "<b class=\"", cells.tone, "\">", cells.outcome, "</b>",
+                      small(cells.untested.empty() ? cells.detectable : cells.untested), "</td>");
 }
 
 std::string InferenceHeads(double confidence, const char* difference) {
   return absl::StrCat("<th class=\"n\">", difference, "<small>", ConfidenceLabel(confidence),
-                      " interval</small></th><th class=\"n minor\">p<small>sign flips</small></th>"
+                      " interval, adjusted</small></th><th class=\"n minor\">p<small>sign flips</small></th>"
                       "<th class=\"n minor\">p adjusted</th><th class=\"n\">Outcome<small>detectable</small></th>");
 }
 

@@ -13,17 +13,22 @@ inline constexpr size_t kOpenCandidateCountMax = 4;
 
 struct InferenceCells {
   std::string difference, range, p, p_sign_flip, p_adjusted, outcome, detectable, clusters;
+  std::string untested;   // why there is no interval, where it is no fault of the design
+  const char* tone = "";  // the class of the outcome's word
   bool is_decided = false;
 };
 InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int decimals);
 
-// "95 % interval +0.9 to +7.4, p = 0.002 adjusted for 8 tests". Where the interval excludes zero and the adjusted p does
-// not reach the level, both p are given: the interval is of this test alone.
+// "95 % interval +0.9 to +7.4, p = 0.002, adjusted for 8 tests": both are.
 std::string IntervalAndP(const stats::Inference& row, double scale, int decimals, double confidence);
-// The p of such a sentence, without the number of tests: "p = 0.002", "p = 0.017 of this test alone, p = 0.086 adjusted".
-std::string DecidingP(const stats::Inference& row, double confidence);
 
-// Difference with interval, p with sign flips, adjusted p, outcome with the detectable difference: the last four columns
+// "not tested: both are equal in every context", "fewer than 3 contexts differ"; "" where the row has a spread of its own.
+std::string UntestedNote(const stats::Inference& row);
+
+// "about 40 contexts in place of 12 would find 14.8 points", of a row of shares that would not have found 15; else "".
+std::string EnoughNote(const stats::Inference& row, double scale, int decimals, double confidence);
+
+// Difference with adjusted interval, p with sign flips, adjusted p, outcome with the detectable difference: the last four columns
 // of every table, and their heads. Narrow screens leave out both p.
 std::string InferenceHtml(const InferenceCells& cells);
 std::string InferenceHeads(double confidence, const char* difference);

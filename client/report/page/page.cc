@@ -1,5 +1,6 @@
 #include "client/report/page/page.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -16,12 +17,14 @@
 #include "client/report/page/arm_tables.h"
 #include "client/report/page/arm_verdict.h"
 #include "client/report/page/attention_section.h"
+#include "client/report/page/brief.h"
 #include "client/report/page/caveats.h"
 #include "client/report/page/comparison_table.h"
 #include "client/report/page/contrast_table.h"
 #include "client/report/page/depth_map.h"
 #include "client/report/page/effective_length_table.h"
 #include "client/report/page/group_section.h"
+#include "client/report/page/inference_cells.h"
 #include "client/report/page/sample_browser.h"
 #include "client/report/page/score_table.h"
 #include "client/report/page/sweep_section.h"
@@ -43,8 +46,17 @@ Json Verdicts(const ReportData& data, const std::vector<Sweep>& sweeps) {
   Json shown = Json::array();
   std::vector<Verdict> of_sweeps;
   std::vector<std::string> of_runs;
-  for (const ArmVerdict& verdict : ArmVerdicts(data.arms))
+  const auto add_brief = [](const Brief& brief, const std::string& name, int color, Json& verdict) {
+    verdict["brief"] = brief.text;
+    verdict["note"] = brief.note;
+    verdict["name"] = name;
+    verdict["html"] = ColourOutcomes(brief.text);
+    if (color >= 0) verdict["swatch"] = absl::StrCat("c", color % kChartColorCount);
+  };
+  for (const ArmVerdict& verdict : ArmVerdicts(data.arms)) {
     shown.push_back({{"tone", verdict.tone}, {"headline", verdict.headline}, {"details", verdict.details}});
+    add_brief({verdict.brief, ""}, verdict.candidate, -1, shown.back());
+  }
   for (const Verdict& verdict : MakeVerdicts(data)) {
     if (data.arms.IsReplicate(verdict.candidate)) {
       of_runs.push_back(verdict.headline);
@@ -55,7 +67,10 @@ Json Verdicts(const ReportData& data, const std::vector<Sweep>& sweeps) {
       continue;
     }
     shown.push_back({{"tone", verdict.tone}, {"headline", verdict.headline}, {"details", verdict.details}});
+    if (const CandidateComparison* comparison = ComparisonFor(data, verdict.candidate))
+      add_brief(MakeBrief(*comparison, data), verdict.candidate, data.ColorOf(verdict.candidate), shown.back());
   }
+  Json of_variants = std::exchange(shown, Json::array());
   for (size_t s = 0; s < sweeps.size(); ++s) {
     const Sweep& sweep = sweeps[s];
     Json sentences = Json::array();
@@ -70,15 +85,42 @@ Json Verdicts(const ReportData& data, const std::vector<Sweep>& sweeps) {
                      {"headline", SweepHeadline(sweep, data)},
                      {"details", choice.empty() ? Json::array() : Json::array({choice})},
                      {"more", {{"sentences", std::move(sentences)}}}});
+    add_brief(MakeSweepBrief(data.choices[s], sweep, data), SweepName(sweep), SweepColor(sweeps, s, data),
+              shown.back());
   }
+  shown.insert(shown.end(), of_variants.begin(), of_variants.end());  // a sweep is what its job is about
   if (!of_runs.empty()) {
     shown.push_back({{"tone", "unknown"},
                      {"headline", Sentence("single_runs", {{"baseline", data.baseline}})},
                      {"details", {Sentence("single_runs_note")}},
                      {"more", {{"sentences", of_runs}}}});
   }
-  if (!shown.empty()) shown.front()["first"] = true;
   return shown;
+}
+
+// Verdicts with a place on the first screen.
+Json Briefs(const Json& verdicts) {
+  Json briefs = Json::array();
+  for (const Json& verdict : verdicts) {
+    if (verdict.contains("brief")) briefs.push_back(verdict);
+  }
+  return briefs;
+}
+
+// "focal and 3 more against baseline"
+std::string PageTitle(const ReportData& data, const std::vector<Sweep>& sweeps) {
+  constexpr size_t kNamedMax = 3;
+  std::vector<std::string> names;
+  for (const Sweep& sweep : sweeps) names.push_back(SweepName(sweep));
+  for (const CandidateComparison& comparison : data.comparisons) {
+    const bool is_in_sweep = std::any_of(sweeps.begin(), sweeps.end(), [&](const Sweep& sweep) {
+      return std::any_of(sweep.points.begin(), sweep.points.end(), [&](const SweepPoint& point) {
+        return data.variants[point.variant_index].name == comparison.candidate;
+      });
+    });
+    if (!is_in_sweep) names.push_back(comparison.candidate);
+  }
+  return Sentence("page_title", {{"candidates", ShortList(std::move(names), kNamedMax)}, {"baseline", data.baseline}});
 }
 
 // Small multiples in place of a figure with too many series.
@@ -100,15 +142,33 @@ std::string ChartGrid(const std::vector<Figure>& figures, const std::string& id,
                       "<figcaption>", caption, "</figcaption></figure>\n");
 }
 
-// Two renderings of one figure: phones show the narrow one, whose font size matches the surrounding text.
-std::string WideChart(const Figure& figure, const std::string& id, const std::string& baseline) {
+// The pictures of the first screen: the score by each value of a sweep, or the differences by length.
+std::string FirstPicture(const ReportData& data, const std::vector<Sweep>& sweeps) {
+  std::string charts;
+  if (!sweeps.empty()) {
+    const std::vector<Figure> figures = SweepFigures(sweeps, data);
+    for (size_t i = 0; i < figures.size(); ++i) {
+      const std::string chart = DrawChart(figures[i], absl::StrCat("sweep", i), kSmallChart);
+      if (!chart.empty()) absl::StrAppend(&charts, "<div class=\"cell\">", chart, "</div>\n");
+    }
+    const std::string noun = SweptNoun(sweeps);
+    return charts.empty()
+               ? ""
+               : absl::StrCat("<figure><div class=\"grid small\">\n", charts, "</div>\n<figcaption>",
+                              EscapeHtml(Sentence("sweep_caption", {{"is_temperature", noun == "temperature"},
+                                                                    {"baseline", data.baseline},
+                                                                    {"noun", noun}})),
+                              "</figcaption></figure>\n");
+  }
+  const Figure figure = SuiteDifferenceFigure(data);
   if (std::ssize(figure.series) > kChartColorCount)
-    return ChartGrid({figure}, id, baseline, EscapeHtml(figure.caption));
-  const std::string wide = DrawChart(figure, id, kWideChart);
-  if (wide.empty()) return "";
-  return absl::StrCat("<figure><div class=\"only-wide\">", wide, "</div><div class=\"only-narrow\">",
-                      DrawChart(figure, absl::StrCat(id, "-narrow"), kNarrowChart), "</div><figcaption>",
-                      EscapeHtml(figure.caption), "</figcaption></figure>\n");
+    return ChartGrid({figure}, "suite", data.baseline, EscapeHtml(figure.caption));
+  const std::string chart = DrawChart(figure, "suite", kFirstChart);
+  if (chart.empty()) return "";
+  // Phones show the narrow one, whose font size matches the surrounding text.
+  return absl::StrCat("<figure><div class=\"only-wide\">", chart, "</div><div class=\"only-narrow\">",
+                      DrawChart(figure, "suite-narrow", kNarrowChart), "</div><figcaption>", EscapeHtml(figure.caption),
+                      "</figcaption></figure>\n");
 }
 
 std::string HowToRead(const ReportData& data) {
@@ -128,26 +188,23 @@ std::string HowToRead(const ReportData& data) {
 std::vector<Json> VerdictJson(const ReportData& data) {
   std::vector<Json> rows;
   for (const Json& verdict : Verdicts(data, FindSweeps(data)))
-    rows.push_back({{"kind", "verdict"}, {"headline", verdict["headline"]}, {"details", verdict["details"]}});
+    rows.push_back({{"kind", "verdict"},
+                    {"headline", verdict["headline"]},
+                    {"details", verdict["details"]},
+                    {"brief", verdict.value("brief", Json())},
+                    {"brief_note", verdict.value("note", Json())}});
   return rows;
 }
 
 std::string ReportPage(const ReportData& data) {
   const std::vector<Sweep> sweeps = FindSweeps(data);
   std::string overview;
-  if (data.tasks.size() > 1) {
-    const Figure suite = SuiteDifferenceFigure(data);
-    overview = WideChart(suite, "suite", data.baseline);
-    if (!suite.series.empty())
-      absl::StrAppend(&overview, SuiteTableHtml(data, /*of_swept=*/false), "<p class=\"note\">",
-                      EscapeHtml(TestingNote(data)), "</p>\n");
-  }
+  if (data.tasks.size() > 1 && !SuiteDifferenceFigure(data).series.empty())
+    overview = absl::StrCat(SuiteTableHtml(data, /*of_swept=*/false), "<p class=\"note\">",
+                            EscapeHtml(TestingNote(data)), "</p>\n");
   std::string sweep;
   const std::string noun = SweptNoun(sweeps);
   if (!sweeps.empty()) {
-    const std::string caption = Sentence(
-        "sweep_caption", {{"is_temperature", noun == "temperature"}, {"baseline", data.baseline}, {"noun", noun}});
-    sweep = ChartGrid(SweepFigures(sweeps, data), "sweep", data.baseline, EscapeHtml(caption));
     absl::StrAppend(&sweep, ChoiceTableHtml(sweeps, data), "<h3>Every ", noun, "</h3>\n", SweepTableHtml(sweeps, data),
                     data.tasks.size() < 2
                         ? ""
@@ -196,18 +253,29 @@ std::string ReportPage(const ReportData& data) {
   add("groups", "Token groups", GroupTableHtml(data.groups, data.VariantNames()));
   add("depth", "Score by depth of the evidence", DepthMapsHtml(data));
   add("samples-section", "Samples", SampleBrowserHtml(data));
+  if (!data.samples.empty()) sections.back()["link"] = "samples";  // within what is folded: the link opens it
   add("reading", "How to read a number", HowToRead(data));
   add("provenance", "Where the numbers come from", ProvenanceHtml(data));
   Json labels = Json::array();
   for (const Label& label : MakeLabels(data))
     labels.push_back({{"name", label.name}, {"explanation", label.explanation}});
   Json verdicts = Verdicts(data, sweeps);
+  Json briefs = Briefs(verdicts);
+  std::string lengths = LengthTableHtml(data);
+  if (!lengths.empty() && data.comparisons.size() - data.swept.size() > kOpenCandidateCountMax)
+    lengths = absl::StrCat("<details><summary>", EscapeHtml(Sentence("length_table", {{"baseline", data.baseline}})),
+                           "</summary>\n", lengths, "</details>\n");
   return FillTemplate("page.html", {{"suite", data.job.suite},
                                     {"job_id", data.job.job_id},
                                     {"time", TimeLabel(data.job.create_us)},
                                     {"baseline", data.baseline},
                                     {"alone", verdicts.empty()},
                                     {"verdicts", std::move(verdicts)},
+                                    {"title", PageTitle(data, sweeps)},
+                                    {"many", briefs.size() > kOpenCandidateCountMax},
+                                    {"briefs", std::move(briefs)},
+                                    {"picture", FirstPicture(data, sweeps)},
+                                    {"lengths", std::move(lengths)},
                                     {"has_labels", !labels.empty()},
                                     {"labels", std::move(labels)},
                                     {"sections", std::move(sections)},

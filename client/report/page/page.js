@@ -30,5 +30,9 @@
   }
   form.addEventListener('input', apply);
   form.addEventListener('submit', function (event) { event.preventDefault(); });
+  var fold = document.getElementById('samples-fold');
+  function unfold() { if (location.hash === '#samples') fold.open = true; }
+  window.addEventListener('hashchange', unfold);
+  unfold();
   apply();
 })();

@@ -77,7 +77,9 @@ std::vector<PaperRow> SuiteRows(const ReportData& data, MarksUsed& used, bool& b
           absl::StrCat(EscapeLatex(Unsigned(cell.candidate_mean * 100, 1)), MarksOf(cell, data, used));
       row.ranges[cell.context_length] = absl::StrCat(
           Math(cell.difference * 100, 1),
-          cell.can_infer ? absl::StrCat(" ", Bounds(Math(cell.low * 100, 1), Math(cell.high * 100, 1))) : "");
+          cell.can_infer && !cell.LacksSpread()
+              ? absl::StrCat(" ", Bounds(Math(cell.adjusted_low * 100, 1), Math(cell.adjusted_high * 100, 1)))
+              : "");
     }
     rows.push_back(std::move(row));
   }
@@ -136,14 +138,13 @@ std::string FinishedTasks(const ReportData& data) {
 
 std::string PaperTableLatex(const ReportData& data) {
   MarksUsed used;
-  bool baselines_differ = false, has_suite = false, is_max_t = false, is_found_alone = false;
+  bool baselines_differ = false, has_suite = false, is_max_t = false;
   int64_t test_count = 0;
   for (const CandidateComparison& comparison : data.comparisons) {
     has_suite |= !comparison.report.suite.empty();
     for (const stats::SuiteComparison& row : comparison.report.suite) {
       test_count = row.test_count;
       is_max_t |= row.is_max_t;
-      is_found_alone |= row.IsFoundAlone(1 - data.confidence);
     }
   }
   const std::vector<PaperRow> rows = has_suite ? SuiteRows(data, used, baselines_differ) : TaskRows(data);
@@ -185,7 +186,6 @@ std::string PaperTableLatex(const ReportData& data) {
                                          {"test_count", test_count},
                                          {"is_one_test", test_count == 1},
                                          {"margin", EscapeLatex(Json(std::round(data.margin * 1e6) / 1e4).dump())},
-                                         {"is_found_alone", is_found_alone},
                                          {"answers", absl::StrJoin(used.answers, " or ")},
                                          {"baselines_differ", baselines_differ}});
   } else {

@@ -19,10 +19,10 @@ std::string Code(absl::string_view text) { return absl::StrCat("<code>", EscapeH
 
 std::string VariantsTable(const ReportData& data) {
   std::string out =
-      "<div class=\"wide\"><table "
-      "class=\"data\"><thead><tr><th>Variant</th><th>Attention</th><th>Model</th><th>Weights</th>"
-      "<th>Tokenizer</th><th>Numbers</th><th class=\"n\">Trained at</th><th "
-      "class=\"n\">Limit</th></tr></thead><tbody>\n";
+      absl::StrCat(ScrollBegin("Variants"),
+                   "<table class=\"data\"><thead><tr><th>Variant</th><th>Attention</th><th>Model</th><th>Weights</th>"
+                   "<th>Tokenizer</th><th>Numbers</th><th class=\"n\">Trained at</th><th "
+                   "class=\"n\">Limit</th></tr></thead><tbody>\n");
   for (const db::VariantRecord& variant : data.variants) {
     const db::ModelRecord& model = variant.model;
     absl::StrAppend(
@@ -38,10 +38,10 @@ std::string VariantsTable(const ReportData& data) {
 }
 
 std::string ExecutionsTable(const ReportData& data) {
-  std::string out =
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Started</th><th>Code</th><th>Backend</th>"
-      "<th>Instructions</th><th>Device</th><th class=\"n\">Threads</th><th "
-      "class=\"n\">Answers</th></tr></thead><tbody>\n";
+  std::string out = absl::StrCat(ScrollBegin("Executions"),
+                                 "<table class=\"data\"><thead><tr><th>Started</th><th>Code</th><th>Backend</th>"
+                                 "<th>Instructions</th><th>Device</th><th class=\"n\">Threads</th><th "
+                                 "class=\"n\">Answers</th></tr></thead><tbody>\n");
   for (const db::ExecutionRow& row : data.executions) {
     const db::ExecutionRecord& execution = row.execution;
     absl::StrAppend(&out, "<tr><td>", TimeLabel(row.start_us), "</td><td>", Code(execution.code_version), "</td><td>",
@@ -76,9 +76,9 @@ std::string WorkTable(const ReportData& data) {
 }
 
 std::string ImportsTable(const ReportData& data) {
-  std::string out =
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Variant</th><th>Metric</th><th>File</th>"
-      "<th>SHA-256</th><th>Imported</th><th class=\"n\">Scores</th></tr></thead><tbody>\n";
+  std::string out = absl::StrCat(ScrollBegin("Imported scores"),
+                                 "<table class=\"data\"><thead><tr><th>Variant</th><th>Metric</th><th>File</th>"
+                                 "<th>SHA-256</th><th>Imported</th><th class=\"n\">Scores</th></tr></thead><tbody>\n");
   for (const db::ScoreImportRow& row : data.score_imports) {
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.variant), "</td><td>", EscapeHtml(row.metric), "</td><td>",
                     EscapeHtml(row.source), "</td><td>", Code(ShortHash(row.source_sha256)), "</td><td>",

@@ -179,7 +179,8 @@ std::vector<Json> ScoreTableJson(const ReportData& data) { return RowsAsJson(kSc
 
 std::string ScoreTableHtml(const ReportData& data) {
   std::string out = absl::StrCat(
-      "<div class=\"wide\"><table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
+      ScrollBegin("Every score"),
+      "<table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
       "<th class=\"n\">Answered<small>failed, empty, refused, cut, truncated</small></th><th class=\"n\">Clusters</th><th "
       "class=\"n\">Mean<small>",
       ConfidenceLabel(data.confidence), " interval</small></th><th>Notes</th></tr></thead><tbody>\n");

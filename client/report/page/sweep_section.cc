@@ -56,6 +56,14 @@ std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
                                      {"kinds", absl::StrJoin(kinds, " or ")}});
 }
 
+std::string SweepName(const Sweep& sweep) {
+  return Sentence("sweep_name", {{"model", SweptModel(sweep)},
+                                 {"count", sweep.points.size()},
+                                 {"values", sweep.setting->plural},
+                                 {"first", ValueLabel(sweep.points.front().value)},
+                                 {"last", ValueLabel(sweep.points.back().value)}});
+}
+
 std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {
   Json values = {{"lengths", Json::array()},
                  {"rows", Json::array()},
@@ -82,8 +90,10 @@ std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& d
           cell["difference"] = Signed(found->difference * 100, 1);
           cell["outcome"] = OutcomeLabel(*found);
           cell["strong"] = found->outcome == stats::Outcome::kBetter || found->outcome == stats::Outcome::kWorse;
-          if (found->can_infer)
-            cell["range"] = absl::StrCat(Signed(found->low * 100, 1), " to ", Signed(found->high * 100, 1));
+          const InferenceCells cells = MakeInferenceCells(*found, 100, 1);
+          cell["tone"] = cells.tone;
+          if (!cells.untested.empty()) cell["range"] = cells.untested;
+          if (cells.range != kNoValue) cell["range"] = cells.range;
           cell["counts"] = CountsNote(data.answers.Of(name, "", length));
         }
         row["cells"].push_back(std::move(cell));
@@ -110,9 +120,9 @@ std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Swee
                                                {"failures_decide", row.failures_decide},
                                                {"outcome", OutcomeLabel(row)},
                                                {"difference", Signed(row.difference * 100, 1)},
-                                               {"low", Signed(row.low * 100, 1)},
-                                               {"high", Signed(row.high * 100, 1)},
-                                               {"p", DecidingP(row, data.confidence)}}));
+                                               {"low", Signed(row.adjusted_low * 100, 1)},
+                                               {"high", Signed(row.adjusted_high * 100, 1)},
+                                               {"p", PEquals(row.p_adjusted)}}));
   }
   std::vector<std::string> sentences;
   if (!parts.empty()) {
@@ -134,26 +144,31 @@ std::string ChoiceTableHtml(const std::vector<Sweep>& sweeps, const ReportData& 
       const SweepPoint* point = PointOf(choice, sweeps[s], data);
       if (point == nullptr) continue;
       const stats::SuiteComparison& row = choice.confirmation;
+      const std::string untested = row.is_unfinished || !row.can_infer ? DesignNote(row) : UntestedNote(row);
       absl::StrAppend(&rows, "<tr><td>", EscapeHtml(SweepLabel(sweeps[s])), "</td><td>",
                       data.Length("", row.context_length), "</td><td class=\"n\">", ValueLabel(point->value),
                       point->is_as_trained ? "<small>as trained</small>" : "", "</td><td class=\"n minor\">",
                       Signed(choice.choice_difference * 100, 1), "<small>", CountLabel(choice.choice_cluster_count),
                       choice.choice_cluster_count == 1 ? " cluster" : " clusters", "</small></td>",
-                      choice.is_baseline
+                      choice.is_baseline || (point->is_as_trained && !untested.empty())
                           ? absl::StrCat("<td colspan=\"5\">",
-                                         Sentence("choice_not_tested", {{"noun", sweeps[s].setting->noun}}), "</td>")
+                                         EscapeHtml(Sentence("choice_not_tested", {{"is_baseline", choice.is_baseline},
+                                                                                   {"note", untested},
+                                                                                   {"noun", sweeps[s].setting->noun}})),
+                                         "</td>")
                           : absl::StrCat(InferenceHtml(MakeInferenceCells(row, 100, 1)), "<td class=\"n minor\">",
                                          CountLabel(row.cluster_count), "</td>"),
                       "</tr>\n");
     }
   }
   if (rows.empty()) return "";
-  return absl::StrCat(
-      "<h3>Chosen on one half, tested on the other</h3>\n<div class=\"wide\"><table class=\"data\">"
-      "<thead><tr><th>Model</th><th>Length</th><th class=\"n\">Chosen</th><th class=\"n minor\">"
-      "Difference<small>where chosen</small></th>",
-      InferenceHeads(data.confidence, "Tested"), "<th class=\"n minor\">Clusters</th></tr></thead><tbody>\n", rows,
-      "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(Sentence("choice_note")), "</p>\n");
+  return absl::StrCat("<h3>Chosen on one half, tested on the other</h3>\n", ScrollBegin("Chosen values"),
+                      "<table class=\"data\">"
+                      "<thead><tr><th>Model</th><th>Length</th><th class=\"n\">Chosen</th><th class=\"n minor\">"
+                      "Difference<small>where chosen</small></th>",
+                      InferenceHeads(data.confidence, "Tested"),
+                      "<th class=\"n minor\">Clusters</th></tr></thead><tbody>\n", rows,
+                      "</tbody></table></div>\n<p class=\"note\">", EscapeHtml(Sentence("choice_note")), "</p>\n");
 }
 
 }  // namespace varifocal::report

@@ -148,6 +148,10 @@ std::string Fill(absl::string_view text, const Json& values) { return Filler(tex
 
 std::string Sentence(absl::string_view name, const Json& values) { return Fill(TextOfSentence(name), values); }
 
+std::string ScrollBegin(absl::string_view label) {
+  return absl::StrCat("<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"", EscapeHtml(label), "\">");
+}
+
 std::string FillTemplate(absl::string_view name, const Json& values) {
   return Fill(Embedded_ReportTemplates().Text(std::string(name)), values);
 }

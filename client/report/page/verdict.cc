@@ -84,7 +84,7 @@ std::string RestsNotes(const MeanRows& rows, const ReportData& data) {
   return notes;
 }
 
-// "+12.5 points at 4K (95 % interval +6.0 to +19.0, p = 0.002 adjusted for 8 tests)"
+// "+12.5 points at 4K (95 % interval +6.0 to +19.0, p = 0.002, adjusted for 8 tests)"
 std::string Numbers(const stats::SuiteComparison& row, const ReportData& data) {
   return absl::StrCat(Points(row.difference), " points at ", LengthOf(row, data), " (", IntervalText(row, data),
                       row.is_fragile ? ", fragile" : "", RestsNote(row, data), ")");
@@ -95,6 +95,7 @@ std::string Detectable(const char* what, const stats::Inference& row, const char
   return Sentence(
       "would_be_found",
       {{"what", what},
+       {"untested", UntestedNote(row)},
        {"where", where},
        {"size", row.detectable_difference.has_value() ? Unsigned(*row.detectable_difference * 100, 1) : ""}});
 }
@@ -109,7 +110,7 @@ std::string FailuresList(const MeanRows& rows, const ReportData& data) {
   return JoinWithAnd(parts);
 }
 
-// "+12.5 points at 4K, 95 % interval +6.0 to +19.0, p = 0.002 adjusted for 8 tests"
+// "+12.5 points at 4K, 95 % interval +6.0 to +19.0, p = 0.002, adjusted for 8 tests"
 std::string Evidence(const MeanRows& rows, const ReportData& data) {
   const stats::SuiteComparison& row = *Largest(rows);
   return absl::StrCat(Points(row.difference), " points",
@@ -215,15 +216,14 @@ std::string GrowthSentence(const CandidateComparison& comparison, const ReportDa
 std::string UndecidedList(const MeanRows& rows, const ReportData& data) {
   std::vector<std::string> parts;
   for (const auto* row : rows) {
+    const std::string untested = UntestedNote(*row);
+    const std::string detectable =
+        row->detectable_difference.has_value() ? Unsigned(*row->detectable_difference * 100, 1) : "none";
+    const std::string enough = EnoughNote(*row, 100, 1, data.confidence);
     parts.push_back(absl::StrCat(
-        LengthOf(*row, data), " (", Points(row->difference), ", ", Points(row->low), " to ", Points(row->high),
-        row->p_value < 1 - data.confidence && row->p_adjusted >= 1 - data.confidence
-            ? absl::StrCat(", ", DecidingP(*row, data.confidence))
-            : "",
-        "; detectable ",
-        row->detectable_difference.has_value() ? Unsigned(*row->detectable_difference * 100, 1) : std::string("none"),
-        row->is_variance_borrowed ? absl::StrCat("; fewer than ", stats::kSpreadClusterCountMin, " contexts differ")
-                                  : "",
+        LengthOf(*row, data), " (", Points(row->difference), ", ", Points(row->adjusted_low), " to ",
+        Points(row->adjusted_high), "; ",
+        untested.empty() ? absl::StrCat("detectable ", detectable, enough.empty() ? "" : "; ", enough) : untested,
         RestsNote(*row, data), ")"));
   }
   return JoinWithAnd(parts);
