@@ -49,7 +49,8 @@ for check in "$@"; do
       ninja -C build/release benches
       echo "-- benches: built" ;;
     package)
-      # Packs the build of deploy/test.sh as a Debian package and unpacks it again: both programs must start from there.
+      # What is installed is built for it. Packs the build as a Debian package and unpacks it again: both programs must start from there.
+      deploy/package_files.py build/release
       package=build/release/package
       rm -rf "$package" && mkdir -p "$package"
       (cd build/release && cpack -G DEB -B package >package/cpack.log) || { cat "$package/cpack.log"; exit 1; }
