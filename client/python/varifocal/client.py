@@ -7,7 +7,7 @@ import pathlib
 import uuid
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Union
 
 import grpc
 
@@ -18,7 +18,7 @@ from varifocal.v1 import config_pb2, evaluation_pb2, evaluation_pb2_grpc, infere
 
 _MESSAGE_BYTES_MAX = 16 << 20  # both ways, as the daemon's
 
-Path = str | os.PathLike[str]
+Path = Union[str, "os.PathLike[str]"]  # evaluated, and Python 3.9 has no | of types
 
 
 class _Token(grpc.AuthMetadataPlugin):
