@@ -48,6 +48,6 @@ PATH=$PWD/build/dist-tools/bin:$PATH VARIFOCAL_INSTALLED=$installed VARIFOCAL_PL
 rm -rf client/python/build
 
 echo "highest glibc symbol: ${highest:-none, the programs are static}"
-[ -z "$highest" ] || grep "^$highest " <<<"$symbols" | head -n 3 | sed 's/^/  for example /'
+[ -z "$highest" ] || awk -v highest="$highest" '$1 == highest && n++ < 3 {print "  for example " $2}' <<<"$symbols"
 wheel=$(ls -t "$out"/varifocal-*.whl | head -n 1)
 echo "$wheel: $(($(stat -c %s "$wheel") >> 20)) MiB"
