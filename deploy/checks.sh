@@ -3,6 +3,7 @@
 #
 #   deploy/checks.sh [format] [docs] [tidy] [thread-safety] [benches] [package] [asan] [tsan] [cuda]    all nine unless some are named
 #   deploy/checks.sh thread-safety-mutations                  with locks that acquire nothing, and with lock orders reversed: clang must refuse it
+#   deploy/checks.sh wheel                                     the wheel of deploy/wheel.sh in a fresh environment, with its own programs (needs a network)
 #   deploy/checks.sh fuzz                                      libFuzzer, a minute a target or FUZZ_SECONDS (clang and its runtime library)
 #
 # tidy, thread-safety, benches and package need the build of deploy/test.sh.
@@ -49,7 +50,8 @@ for check in "$@"; do
       ninja -C build/release benches
       echo "-- benches: built" ;;
     package)
-      # Packs the build of deploy/test.sh as a Debian package and unpacks it again: both programs must start from there.
+      # What is installed is built for it. Packs the build as a Debian package and unpacks it again: both programs must start from there.
+      deploy/package_files.py build/release
       package=build/release/package
       rm -rf "$package" && mkdir -p "$package"
       (cd build/release && cpack -G DEB -B package >package/cpack.log) || { cat "$package/cpack.log"; exit 1; }
@@ -61,6 +63,20 @@ for check in "$@"; do
       done
       bash -n "$package/root/usr/share/bash-completion/completions/varifocal"
       echo "-- package: $(basename "$package"/varifocal_*.deb), $(stat -c %s "$package"/varifocal_*.deb) bytes" ;;
+    wheel)
+      folder=build/wheel-check
+      rm -rf "$folder" && deploy/wheel.sh --out="$folder"
+      python3 -m venv "$folder/venv"
+      "$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$folder"/varifocal-*.whl
+      for file in share/varifocal/models/baseline/config.json share/man/man1/varifocal.1 share/bash-completion/completions/varifocal; do
+        test -s "$folder/venv/$file" || { echo "error: the wheel lacks $file" >&2; exit 1; }
+      done
+      # Without base/static_lookup.cc an unknown host name loads a library for another glibc, and can crash the program.
+      for program in varifocal varifocald; do
+        nm "build/portable/bin/$program" | grep __nss_configure_lookup >/dev/null || { echo "error: $program does not restrict where host names are looked up" >&2; exit 1; }
+      done
+      VARIFOCAL_BIN=$folder/venv/bin "$folder/venv/bin/python" client/python/tests/test_package.py
+      echo "-- wheel: $(basename "$folder"/varifocal-*.whl)" ;;
     asan)
       # Without detect_stack_use_after_return: g++ 12 misaligns 64-byte vectors on the stack it uses for that.
       export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
@@ -93,6 +109,6 @@ for check in "$@"; do
           { tail -n 60 build/fuzz/log; exit 1; }
         echo "-- fuzz: $target, $(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/log) executions"
       done ;;
-    *) echo "error: unknown check '$check'; the checks are format, docs, tidy, thread-safety, thread-safety-mutations, benches, package, asan, tsan, cuda, fuzz" >&2; exit 2 ;;
+    *) echo "error: unknown check '$check'; the checks are format, docs, tidy, thread-safety, thread-safety-mutations, benches, package, wheel, asan, tsan, cuda, fuzz" >&2; exit 2 ;;
   esac
 done

@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
 # Demo: installs missing packages, builds, starts the daemon with the three shipped models, runs the `quick` suite on them
-# over gRPC, and writes demo/report.html. If interrupted, it resumes where it stopped.
+# over gRPC, and writes demo/report.html: when the shortest length is answered, again after every longer one, and at the end.
+# If interrupted, it resumes where it stopped.
 #
 #   deploy/demo.sh [suite]                `quick` (1K to 8K) unless another suite is named
 set -euo pipefail
 cd "$(dirname "$0")/.."
 suite=${1:-quick}
 models=baseline,focal-constant,focal-learned
+after() { printf '%d min %02d s' $((SECONDS / 60)) $((SECONDS % 60)); }
 
 deploy/install.sh
 cmake --preset release -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
-cmake --build --preset release --target varifocald varifocal
+cmake --build --preset release --target package_files
 bin=build/release/bin
 mkdir -p demo
+built=$SECONDS
+echo "built after $(after)"
 
 flags=()
 for name in ${models//,/ }; do flags+=("--model=$name=models/$name"); done
@@ -28,12 +32,36 @@ for _ in $(seq 300); do
 done
 address=127.0.0.1:$(cat "$port_file")
 
-"$bin/varifocal" submit "$suite" --daemon="$address" --models="$models" --wait
+# What a query of one number or name prints, without its heading.
+ask() { "$bin/varifocal" query --db=demo/results.db --format=csv "$1" | tail -n +2; }
+# The job of this suite is found again after an interruption.
+job=$("$bin/varifocal" submit "$suite" --daemon="$address" --models="$models" --format=json | sed -n 's|.*"name": *"jobs/\([0-9]*\)".*|\1|p' | head -n 1)
+trained=$(ask "SELECT min(trained_context_length) FROM v_variants WHERE job_id = $job")
+lengths=$(ask "SELECT DISTINCT context_length FROM v_scores_by_length WHERE job_id = $job ORDER BY 1")
+for length in $lengths; do
+  [ "$length" -le "$trained" ] && where="within the models' training: decides" || where="beyond the models' training of $trained tokens: extrapolation"
+  echo "  $length tokens, $where"
+done
+echo "all of it in a browser, live:  $bin/varifocal dashboard --db=demo/results.db"
+
+"$bin/varifocal" watch "$job" --daemon="$address" &
+watch=$!
+written=0
+while [ "$written" -lt "$(wc -w <<<"$lengths")" ]; do
+  kill -0 "$watch" 2>/dev/null && sleep 2 || break
+  answered=$(ask "SELECT count(*) FROM (SELECT min(answered_count + failed_count >= planned_count) AS whole FROM v_scores_by_length
+                  WHERE job_id = $job GROUP BY context_length) WHERE whole")
+  [ "$answered" -gt "$written" ] && [ "$answered" -lt "$(wc -w <<<"$lengths")" ] || continue
+  written=$answered
+  "$bin/varifocal" report --db=demo/results.db --job="$job" --out=demo/report.html >/dev/null
+  echo "after $(after): demo/report.html has the first $written of $(wc -w <<<"$lengths") lengths, to $(sed -n "${written}p" <<<"$lengths") tokens"
+done
+wait "$watch"
 kill "$daemon"; wait "$daemon" || true
 trap - EXIT
 
 for candidate in focal-constant focal-learned; do
-  "$bin/varifocal" compare --db=demo/results.db --baseline=baseline --candidate="$candidate"
+  "$bin/varifocal" compare --db=demo/results.db --job="$job" --baseline=baseline --candidate="$candidate"
 done
-"$bin/varifocal" report --db=demo/results.db --out=demo/report.html
-echo "The report is demo/report.html; every answer is a row in demo/results.db."
+"$bin/varifocal" report --db=demo/results.db --job="$job" --out=demo/report.html
+echo "after $(after), of which $((built / 60)) min $((built % 60)) s to build: the report is demo/report.html; every answer is a row in demo/results.db."

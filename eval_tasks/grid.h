@@ -1,8 +1,9 @@
-// The grid of a job: variant x task x context length, and the order in which its samples are asked.
+// The grid of a job: variant x task x context length, and the order of its samples.
 //
-// Order: task, then length, then group, then variant, then question. So the questions of one context are adjacent for
-// each variant (prefix reuse), the context is built once for all variants, and all variants advance at the same rate: a
-// job that is stopped half-way still has comparable results.
+// Order: task, then length, then group, then variant, then question. The runner asks them length by length, so that the
+// shortest is answered first, and otherwise in this order: the questions of one context are adjacent for each variant
+// (prefix reuse), the context is built once for all variants, and all variants advance at the same rate. A job that is
+// stopped half-way still has comparable results.
 #pragma once
 
 #include <memory>
@@ -41,7 +42,7 @@ struct GridGroup {
 struct Grid {
   std::vector<std::unique_ptr<Task>> tasks;  // in JobSpec::suite.tasks order
   std::vector<GridCell> cells;               // variant-major within task and length
-  std::vector<GridGroup> groups;             // in execution order; of the job's shard
+  std::vector<GridGroup> groups;             // of the job's shard
   std::vector<std::string> missing;          // one sentence for each task and length without questions
   std::vector<std::string> notes;            // Task::Note of the tasks that have one
 

@@ -86,6 +86,9 @@ class Runner::Impl {
 
   absl::StatusOr<RunOutcome> Run() {
     ASSIGN_OR_RETURN(grid_, MakeGrid(spec_));
+    // Of all tasks the shortest length first: soon there is something to compare, and it grows towards the longest.
+    std::stable_sort(grid_.groups.begin(), grid_.groups.end(),
+                     [](const GridGroup& a, const GridGroup& b) { return a.context_length < b.context_length; });
     RETURN_IF_ERROR(CountDone());
     Report();
     const absl::Status status = CatchExceptions("running the job", [this] { return Loop(); });

@@ -110,6 +110,24 @@ TEST(RunnerTest, StartsTheQuestionsOfAContextTogetherWithinTheBound) {
                                              "focal@t=0.5 1", "focal@t=0.5 2", "focal@t=0.5 3", "baseline 0"}));
 }
 
+TEST(RunnerTest, TheShortestLengthOfAllTasksIsAskedFirst) {
+  FakeGenerator generator;
+  std::vector<std::string> asked;  // without repetitions
+  generator.on_start = [&](FakeGenerator& g) {
+    const Sample& sample = *g.held().back().request.sample;
+    const std::string cell = absl::StrCat(sample.task, " ", sample.context_length);
+    if (asked.empty() || asked.back() != cell) asked.push_back(cell);
+    g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
+  };
+  JobSpec spec = Spec();
+  spec.suite.lengths = {1024, 512};
+  FakeSink sink;
+  Runner runner(spec, Both(&generator), &sink);
+  ASSERT_TRUE(runner.Run().ok());
+  EXPECT_EQ(asked,
+            (std::vector<std::string>{"recall_kv 512", "longqa_story 512", "recall_kv 1024", "longqa_story 1024"}));
+}
+
 TEST(RunnerTest, AnswersThatArriveTogetherAreRecordedTogether) {
   FakeGenerator generator;
   generator.on_start = [](FakeGenerator& g) {

@@ -19,6 +19,7 @@ from make_tokenizer import ROOT, read_lexicon
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 Rng = np.random.Generator
+TOKENIZER = ROOT / "models/baseline/tokenizer.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +68,7 @@ class DataOptions:
 class Words:
     """Token ids of every word and template piece."""
 
-    def __init__(self, path: pathlib.Path = ROOT / "models/baseline/tokenizer.json") -> None:
+    def __init__(self, path: pathlib.Path = TOKENIZER) -> None:
         self.tokenizer = Tokenizer.from_file(str(path))
         self.memo: dict[str, list[int]] = {}
         bare, spaced = {}, {}

@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import tomllib
+import typing
 from typing import Any
 
 from llama import arms, data
@@ -88,9 +89,20 @@ class Run:
 
 
 def build(kind: Any, values: dict[str, Any]) -> Any:
-    unknown = sorted(set(values) - {f.name for f in dataclasses.fields(kind)})
+    """Keys are those of the data class, and numbers, texts and switches of its types."""
+    fields = dataclasses.fields(kind)
+    unknown = sorted(set(values) - {f.name for f in fields})
     if unknown:
         raise ValueError(f"{kind.__name__} has unknown keys: {', '.join(unknown)}")
+    has_none = (dataclasses.MISSING, dataclasses.MISSING)
+    missing = [f.name for f in fields if f.name not in values and (f.default, f.default_factory) == has_none]
+    if missing:
+        raise ValueError(f"{kind.__name__} lacks {', '.join(missing)}")
+    types = typing.get_type_hints(kind)
+    for name, value in values.items():
+        wanted = types[name]
+        if wanted in (int, float, bool, str) and type(value) is not wanted and not (wanted is float and type(value) is int):
+            raise ValueError(f"{kind.__name__}'s {name} is {value!r}, not of type {wanted.__name__}")
     return kind(**values)
 
 
@@ -104,14 +116,33 @@ def build_plan(raw: dict[str, Any]) -> Plan:
     return plan
 
 
+def load(path: pathlib.Path) -> dict[str, Any]:
+    """A plan's keys, as read; it has stages with a name, a seed and phases."""
+    try:
+        raw = tomllib.loads(path.read_text())
+    except OSError as error:
+        there = ", ".join(sorted(file.name for file in SHIPPED.parent.glob("*.toml")))
+        raise ValueError(f"cannot read the plan {path}: {error.strerror}; llama/configs has {there}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path} is not TOML: {error}") from error
+    found = raw.get("stages")
+    if not isinstance(found, list) or not found:
+        raise ValueError(f"{path} is not a plan: it has no [[stages]]")
+    for number, stage in enumerate(found, 1):
+        lacks = [key for key in ("name", "seed", "phases", "points") if key not in raw | stage]
+        if lacks:
+            raise ValueError(f"{path}: stage {number} lacks {', '.join(lacks)}")
+    return raw
+
+
 def stages(path: pathlib.Path) -> list[str]:
-    return [stage["name"] for stage in tomllib.loads(path.read_text())["stages"]]
+    return [stage["name"] for stage in load(path)["stages"]]
 
 
 def read(path: pathlib.Path, arm: str, stage: str) -> Run:
     """Keys above `stages` are of every stage. `shape` are keys of llama/config.py; the trained length is that of the longest phase. All
     stages but the first continue the one before."""
-    raw = tomllib.loads(path.read_text())
+    raw = load(path)
     found = [(i, s) for i, s in enumerate(raw.pop("stages")) if s.pop("name") == stage]
     if len(found) != 1:
         raise ValueError(f"{path} has no stage {stage!r} but {', '.join(stages(path))}")

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import shutil
 import time
 from typing import Any
 
@@ -149,5 +150,6 @@ class Trainer:
         length = max(self.run.plan.phase_at(s).length for s in range(max(1, self.step)))
         self.net.config = dataclasses.replace(self.net.config, trained_context_length=length)
         self.net.save(directory, {"tokens": self.tokens, "seed": self.run.seed, "context_length": length, "arm": self.run.arm})
+        shutil.copy(data.TOKENIZER, directory)
 
 

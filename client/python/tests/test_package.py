@@ -108,6 +108,13 @@ class WithDaemon(unittest.TestCase):
         with self.assertRaises(varifocal.VarifocalError) as caught:
             self.client.import_scores("length", samples, scores + 1, job=job.id)
         self.assertEqual(caught.exception.reason, "BAD_SCORES")
+        by_sqlite = results.scores(job.id)
+        with mock.patch("varifocal.results._SQLITE_NEEDED", (99, 0)):  # of a Python whose SQLite cannot read the file
+            pd.testing.assert_frame_equal(results.scores(job.id), by_sqlite)
+            self.assertEqual(results.query("SELECT '?' AS \"a?\", ? AS b, ? AS c -- ?", ["it's", None]).iloc[0].tolist(), ["?", "it's", None])
+            self.assertEqual(list(results.query("SELECT 1 AS a WHERE 0").columns), ["a"])
+            with self.assertRaisesRegex(ValueError, "has 1 .*0 parameters"):
+                results.query("SELECT ?")
         report = self.folder / "report.html"
         results.write_report(report, job.id)
         self.assertIn("<!doctype html>", report.read_text())

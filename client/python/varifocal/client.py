@@ -8,7 +8,7 @@ import pathlib
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Union
 
 import grpc
 import pandas as pd
@@ -21,7 +21,7 @@ from varifocal.v1 import config_pb2, evaluation_pb2, evaluation_pb2_grpc, infere
 _MESSAGE_BYTES_MAX = 16 << 20  # both ways, as the daemon's
 _SCORES_OF_A_CALL = 50_000
 
-Path = str | os.PathLike[str]
+Path = Union[str, "os.PathLike[str]"]  # evaluated, and Python 3.9 has no | of types
 
 
 class _Token(grpc.AuthMetadataPlugin):

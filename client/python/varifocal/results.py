@@ -7,13 +7,40 @@ import io
 import json
 import os
 import pathlib
+import re
+import shutil
 import sqlite3
 import subprocess
+import sys
 import urllib.parse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Union
 
 import pandas as pd
+
+_SQLITE_NEEDED = (3, 37)  # of tables that are STRICT; older Pythons have 3.34
+_Value = Union[int, float, str, None]
+
+
+def _find_program() -> str:
+    """$VARIFOCAL, `varifocal` on PATH, or beside this Python, where a wheel puts it."""
+    beside = pathlib.Path(sys.executable).parent / "varifocal"
+    return os.environ.get("VARIFOCAL") or shutil.which("varifocal") or (str(beside) if beside.is_file() else "varifocal")
+
+
+def _literal(value: _Value) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return "NULL" if value is None else repr(value)
+
+
+def _with_values(sql: str, parameters: Sequence[_Value]) -> str:
+    """Every ? outside of quotes and comments is the next of the values."""
+    parts = re.split(r"""('[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|\?)""", sql, flags=re.DOTALL)
+    if parts.count("?") != len(parameters):
+        raise ValueError(f"the query has {parts.count('?')} ?, and there are {len(parameters)} parameters")
+    values = iter(parameters)
+    return "".join(_literal(next(values)) if part == "?" else part for part in parts)
 
 
 _READING_ORDER = ["kind", "task", "metric", "context_length", "baseline", "candidate", "baseline_mean", "candidate_mean",
@@ -26,17 +53,20 @@ class Database:
 
     Rows are those of the documented views (docs/formats.md). Intervals, tests and outcomes are not in the file:
     compare and report run the program `varifocal`, which computes them.
-    program: that program; unless given $VARIFOCAL, or `varifocal` on PATH.
+    program: that program; unless given $VARIFOCAL, `varifocal` on PATH, or the one beside this Python. It reads the file as well
+    where this Python's SQLite is too old for it.
     """
 
     def __init__(self, path: str | os.PathLike[str], program: str | None = None) -> None:
         self.path = pathlib.Path(path)
-        self.program = program or os.environ.get("VARIFOCAL", "varifocal")
+        self.program = program or _find_program()
         if not self.path.is_file():
             raise FileNotFoundError(f"{self.path} is no results database: there is no such file")
 
     def query(self, sql: str, parameters: Sequence[int | float | str | None] = ()) -> pd.DataFrame:
         """One SELECT."""
+        if sqlite3.sqlite_version_info < _SQLITE_NEEDED:
+            return self._query_by_program(_with_values(sql, parameters))
         uri = f"file:{urllib.parse.quote(str(self.path.absolute()))}?mode=ro"
         with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
             return pd.read_sql_query(sql, connection, params=list(parameters))
@@ -104,6 +134,12 @@ class Database:
         columns = [column for column in self.query(f"SELECT * FROM {name} LIMIT 0").columns if column != without]
         return self.query(f"SELECT {', '.join(columns)} FROM {name} WHERE job_id = ?",
                           [self.latest_job() if job is None else job])
+
+    def _query_by_program(self, sql: str) -> pd.DataFrame:
+        # JSON has types and no order of columns, CSV has the order.
+        none = f"SELECT * FROM ({sql.strip().rstrip(';')}\n) LIMIT 0"
+        columns = pd.read_csv(io.StringIO(self._run(["query", f"--db={self.path}", "--format=csv", none]))).columns
+        return pd.DataFrame(json.loads(self._run(["query", f"--db={self.path}", "--format=json", sql])), columns=columns)
 
     def _run(self, arguments: list[str]) -> str:
         done = subprocess.run([self.program, *arguments], capture_output=True, text=True, check=False)
