@@ -260,7 +260,7 @@ class Importer {
     }
     std::set<std::string> metrics;
     for (const auto& [key, of_metric] : values) {
-      db::ScoreImport import{key.first, key.second, path, file.sha256, {}};
+      db::ScoreImport import{key.first, key.second, options_.source.value_or(path), file.sha256, {}};
       for (const auto& [generation_id, value] : of_metric) import.values.push_back({generation_id, value});
       result.value_count += std::ssize(import.values);
       metrics.insert(key.second);
