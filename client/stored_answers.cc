@@ -59,7 +59,7 @@ absl::StatusOr<int64_t> EachStoredAnswer(const StoredAnswerFlags& flags,
   for (const db::VariantRecord& variant : all_variants) variants.push_back(variant.name);
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader->Cells(job.job_id));
   for (const db::CellRow& cell : cells) {
-    if (std::find(tasks.begin(), tasks.end(), cell.task) == tasks.end()) tasks.push_back(cell.task);
+    if (std::find(tasks.begin(), tasks.end(), cell.cell.task) == tasks.end()) tasks.push_back(cell.cell.task);
   }
   ASSIGN_OR_RETURN(variants, Chosen(flags.variants, variants, "variant", job.job_id));
   ASSIGN_OR_RETURN(tasks, Chosen(flags.tasks, tasks, "task", job.job_id));

@@ -89,7 +89,9 @@ class Judge : public Command {
  private:
   absl::StatusOr<int64_t> ReadCases() {
     return EachStoredAnswer(answers_, [&](const StoredAnswer& answer) -> absl::Status {
-      Case one{.identity = answer.Identity(), .cluster = answer.detail.sample.cluster};
+      Case one;
+      one.identity = answer.Identity();
+      one.cluster = answer.detail.sample.cluster;
       ASSIGN_OR_RETURN(one.text, prompt_.Render(answer));
       Json asked = {judge_, one.text, prompt_.is_chat, prompt_.name};
       for (const auto& [text, score] : prompt_.choices) asked.push_back({text, score});
@@ -117,12 +119,8 @@ class Judge : public Command {
         return absl::FailedPreconditionError(
             absl::StrCat("line ", line_number, " is of another judge, prompt or answer; give another --out."));
       }
-      const Json* scores = FindField(line, "scores");
-      if (scores == nullptr || !scores->is_object() || !scores->contains(prompt_.name) ||
-          !(*scores)[prompt_.name].is_number()) {
-        return absl::InvalidArgumentError(absl::StrCat("\"scores\" has no number \"", prompt_.name, "\"."));
-      }
-      verdicts[key].score = (*scores)[prompt_.name].get<double>();
+      if (!line.contains("scores")) return absl::InvalidArgumentError("there are no \"scores\"");
+      ASSIGN_OR_RETURN(verdicts[key].score, GetDouble(line["scores"], prompt_.name));
       return absl::OkStatus();
     });
   }
@@ -135,7 +133,11 @@ class Judge : public Command {
     }
     std::ofstream out(answers_.out, std::ios::binary | std::ios::app);
     Progress progress(console, "answers judged");
-    State state{.next = open.begin()};
+    State state;
+    {
+      const MutexLock lock(state.mutex);
+      state.next = open.begin();
+    }
     const auto work = [&] {
       for (;;) {
         decltype(open)::iterator mine;
@@ -149,7 +151,7 @@ class Judge : public Command {
         ++state.done_count;
         if (!verdict.ok()) {
           if (!absl::IsInvalidArgument(verdict.status()) && state.error.ok()) state.error = verdict.status();
-          if (first_problem_.empty()) first_problem_ = verdict.status().message();
+          if (first_problem_.empty()) first_problem_ = std::string(verdict.status().message());
           continue;
         }
         for (const Case* one : mine->second) {
