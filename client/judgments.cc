@@ -131,7 +131,7 @@ absl::StatusOr<std::vector<JudgmentFile>> ReadFiles(const JudgmentImport& import
     const bool is_result_file = absl::EndsWith(path, ".json");
     ASSIGN_OR_RETURN(JudgmentFile file, is_result_file ? ReadResultFile(path) : ReadLines(path, import.score_max));
     if (file.judgments.judgments.empty()) return absl::NotFoundError(absl::StrCat(path, ": has no judgments."));
-    file.judgments.source = path;
+    file.judgments.source = import.source.value_or(path);
     if (import.job_id.has_value()) file.judgments.job_id = import.job_id;
     file.judgments.variant = import.variant;
     files.push_back(std::move(file));

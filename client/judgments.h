@@ -31,6 +31,7 @@ struct JudgmentImport {
   std::optional<int64_t> job_id;       // else what a result file names, or the newest job
   std::optional<std::string> variant;  // else what the file names, or the job's only one
   double score_max = 1;
+  std::optional<std::string> source;  // what is recorded as the origin; else the path
 };
 
 struct JudgmentResult {

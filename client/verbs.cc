@@ -4,8 +4,8 @@ namespace varifocal::client {
 
 extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kDeleteVerb, kRunVerb,
     kSlurmVerb;
-extern const Verb kCompareVerb, kReportVerb, kAttentionVerb, kQueryVerb, kDiffVerb, kImportVerb, kExportVerb,
-    kBackupVerb, kMergeVerb;
+extern const Verb kCompareVerb, kReportVerb, kAttentionVerb, kQueryVerb, kDiffVerb, kRescoreVerb, kJudgeVerb,
+    kImportVerb, kExportVerb, kBackupVerb, kMergeVerb;
 extern const Verb kDashboardVerb;
 extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kHealthVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb,
     kScoreVerb, kGroupsVerb;
@@ -31,6 +31,8 @@ const std::vector<const Verb*>& Verbs() {
       &kAttentionVerb,
       &kQueryVerb,
       &kDiffVerb,
+      &kRescoreVerb,
+      &kJudgeVerb,
       &kImportVerb,
       &kExportVerb,
       &kBackupVerb,
