@@ -34,6 +34,7 @@ namespace varifocal {
   X(kBadResourceName, "BAD_RESOURCE_NAME") \
   X(kBadSamplingTemperature, "BAD_SAMPLING_TEMPERATURE") \
   X(kBadStop, "BAD_STOP") \
+  X(kBadThinking, "BAD_THINKING") \
   X(kBadTokenId, "BAD_TOKEN_ID") \
   X(kBadTopP, "BAD_TOP_P") \
   X(kCannotListen, "CANNOT_LISTEN") \

@@ -53,7 +53,11 @@ SELECT
   generations.is_extrapolated,
   generations.pairs_visible_share,
   generations.largest_group_share,
-  samples.truncation_json IS NOT NULL AS is_truncated
+  samples.truncation_json IS NOT NULL AS is_truncated,
+  generations.thinking_state,
+  generations.thinking_token_count,
+  generations.new_token_count - coalesce(generations.thinking_token_count, 0) AS answer_token_count,
+  generations.is_thinking_forced
 FROM generations
 JOIN cells ON cells.cell_id = generations.cell_id
 JOIN variants ON variants.variant_id = cells.variant_id

@@ -29,9 +29,12 @@ def parse_suite(text: str, origin: str) -> config_pb2.SuiteConfig:
     """The suite of a YAML text; `origin` names it in errors. ValueError for what is not of the schema."""
     try:
         content = yaml.load(text, Loader=_Loader)
+        truth = {"true": True, "false": False}
+        if "force" in content.get("thinking", {}):
+            content["thinking"]["force"] = truth[content["thinking"]["force"]]
         for task in content.get("tasks", []):
             if "chat" in task:
-                task["chat"] = {"true": True, "false": False}[task["chat"]]
+                task["chat"] = truth[task["chat"]]
             for name, value in task.get("parameters", {}).items():
                 if isinstance(value, list):
                     task["parameters"][name] = json.dumps(value)

@@ -26,6 +26,7 @@
 #include "client/report/page/score_table.h"
 #include "client/report/page/sweep_section.h"
 #include "client/report/page/template.h"
+#include "client/report/page/thinking_section.h"
 #include "client/report/page/verdict.h"
 #include "db/answer_kinds.h"
 #include "db/stats/labels.h"
@@ -194,6 +195,7 @@ std::string ReportPage(const ReportData& data) {
   add("effective-length", "Effective context length", EffectiveLengthHtml(data));
   add("attention", "Attention to the evidence", AttentionHtml(data));
   add("groups", "Token groups", GroupTableHtml(data.groups, data.VariantNames()));
+  add("thinking", "Thinking", ThinkingTableHtml(data.thinking, data.VariantNames()));
   add("depth", "Score by depth of the evidence", DepthMapsHtml(data));
   add("samples-section", "Samples", SampleBrowserHtml(data));
   add("reading", "How to read a number", HowToRead(data));
