@@ -35,6 +35,7 @@ namespace varifocal {
   X(kBadSamplingTemperature, "BAD_SAMPLING_TEMPERATURE") \
   X(kBadScores, "BAD_SCORES") \
   X(kBadStop, "BAD_STOP") \
+  X(kBadThinking, "BAD_THINKING") \
   X(kBadTokenId, "BAD_TOKEN_ID") \
   X(kBadTopP, "BAD_TOP_P") \
   X(kCannotListen, "CANNOT_LISTEN") \

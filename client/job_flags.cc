@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <ostream>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -18,6 +19,7 @@
 #include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/metrics/gold_metrics.h"
 #include "eval_tasks/overrides.h"
+#include "eval_tasks/task.h"
 #include "wire/job_spec.h"
 
 namespace varifocal::client {
@@ -35,6 +37,50 @@ void SuiteFlags::AddTo(FlagSet& flags, bool is_required) {
            "user's file, which no seed changes, are asked once")
       .AtLeast(1)
       .AtMost(kSeedCountMax);
+  flags
+      .Add("answer-tokens", &answer_tokens, "N",
+           "tokens of every written answer, beside the context length, which is then that of the prompt alone")
+      .AtLeast(1)
+      .AtMost(kAnswerTokensMax);
+  flags
+      .Add(
+          "thinking-tokens", &thinking_tokens, "N",
+          "tokens of thinking before every written answer, beside the context length; the blocks are left out of scores")
+      .AtLeast(1)
+      .AtMost(kAnswerTokensMax);
+  flags.Add("thinking-markers", &thinking_markers, "BEGIN,END",
+            "markers of thinking blocks instead of the models' own, such as <think>,</think>");
+  flags.Add(
+      "force-thinking-end", &force_thinking_end,
+      "at --thinking-tokens the end of the block is forced, and the answer follows; else it is unfinished, and wrong");
+}
+
+absl::Status SuiteFlags::SetAnswers(SuiteSpec& spec) const {
+  if (thinking_markers.has_value()) {
+    const std::pair<std::string, std::string> markers = absl::StrSplit(*thinking_markers, absl::MaxSplits(',', 1));
+    std::tie(spec.thinking.begin, spec.thinking.end) = markers;
+    if (spec.thinking.begin.empty() || spec.thinking.end.empty()) {
+      return UsageError(
+          absl::StrCat("--thinking-markers=", *thinking_markers, ": must be two markers, such as <think>,</think>."));
+    }
+  }
+  if (force_thinking_end) spec.thinking.force = true;
+  bool any_written = false;
+  const auto set = [&](AnswerSpec& answer) {
+    if (answer_tokens.has_value()) answer.max_new_tokens = static_cast<int>(*answer_tokens);
+    if (thinking_tokens.has_value()) answer.thinking_max_tokens = static_cast<int>(*thinking_tokens);
+  };
+  for (TaskSpec& task : spec.tasks) {
+    if (FindTaskKind(task.kind)->scores_continuations(task.parameters)) continue;
+    any_written = true;
+    set(task.answer);
+  }
+  if (!any_written && (answer_tokens.has_value() || thinking_tokens.has_value())) {
+    return UsageError(absl::StrCat(answer_tokens.has_value() ? "--answer-tokens" : "--thinking-tokens",
+                                   ": no task of the suite \"", spec.name, "\" writes answers."));
+  }
+  const absl::Status valid = ValidateSuiteSpec(spec).status();
+  return valid.ok() ? valid : AsUsageError(valid);
 }
 
 absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
@@ -55,6 +101,7 @@ absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
   if (!selected.ok()) return AsUsageError(selected.status());
   if (seed.has_value()) selected->seed = *seed;
   if (seeds.has_value()) selected->seeds = static_cast<int>(*seeds);
+  RETURN_IF_ERROR(SetAnswers(*selected));
   return selected;
 }
 
@@ -104,6 +151,24 @@ absl::Status AddSweep(const std::vector<Variant>& variants, absl::string_view sw
   return absl::OkStatus();
 }
 
+// Each of `variants` at each of "on", "off" or "on,off", unless it has the setting.
+absl::Status SetThinking(const std::string& values, std::vector<Variant>& variants) {
+  std::vector<Variant> all;
+  for (const Variant& variant : variants) {
+    if (variant.overrides.contains(kThinking)) {
+      all.push_back(variant);
+      continue;
+    }
+    for (absl::string_view value : absl::StrSplit(values, ',')) {
+      const absl::StatusOr<Variant> set = ParseVariant(absl::StrCat(variant.Name(), "@", kThinking, "=", value));
+      if (!set.ok()) return UsageError(absl::StrCat("--thinking=", values, ": must be on, off or on,off."));
+      if (std::find(all.begin(), all.end(), *set) == all.end()) all.push_back(*set);
+    }
+  }
+  variants = std::move(all);
+  return absl::OkStatus();
+}
+
 // Whether the variant has one override, a temperature equal to the one its model was trained with.
 bool IsSameAsTrained(const Variant& variant, const std::optional<double>& trained) {
   if (!trained.has_value() || variant.overrides.size() != 1) return false;
@@ -135,6 +200,8 @@ void JobFlags::AddTo(FlagSet& flags) {
       .AtLeast(1)
       .AtMost(kInFlightMax);
   flags.Add("sampling-temperature", &sampling_temperature, "X", "sampling temperature; default: greedy").AtLeast(0);
+  flags.Add("thinking", &thinking, "on|off|on,off",
+            "sets the switch of the models' chat templates, of models without @thinking=; both: each model twice");
   flags.Add("top-p", &top_p, "P", "nucleus sampling, above 0").AtLeast(0).AtMost(1);
 }
 
@@ -156,6 +223,7 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
   } else if (job.focal_layers.has_value()) {
     return UsageError("--focal-layers needs --focal-temperatures.");
   }
+  if (job.thinking.has_value()) RETURN_IF_ERROR(SetThinking(*job.thinking, spec.variants));
   const std::vector<Variant> unswept = spec.variants;
   for (const std::string& sweep : job.sweeps) {
     RETURN_IF_ERROR(AddSweep(unswept, sweep, spec.variants));

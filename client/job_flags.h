@@ -14,20 +14,25 @@
 
 namespace varifocal::client {
 
-// SUITE, --lengths, --tasks, --limit, --seed, --seeds.
+// SUITE, --lengths, --tasks, --limit, --seed, --seeds, --answer-tokens, --thinking-tokens, --thinking-markers, --force-thinking-end.
 struct SuiteFlags {
   std::string suite;
   std::optional<std::string> lengths, tasks;
   int64_t limit = 0;  // 0: none
-  std::optional<int64_t> seed, seeds;
+  std::optional<int64_t> seed, seeds, answer_tokens, thinking_tokens;
+  std::optional<std::string> thinking_markers;
+  bool force_thinking_end = false;
 
   void AddTo(FlagSet& flags, bool is_required = true);
   // The suite after the selection, complete and valid.
   absl::StatusOr<SuiteSpec> Read() const;
+
+ private:
+  absl::Status SetAnswers(SuiteSpec& spec) const;
 };
 
 // --focal-temperatures, --focal-layers, --sweep, --keep-prompts, --score-gold, --inspect, --inspected-rows, --in-flight,
-// --sampling-temperature, --top-p.
+// --sampling-temperature, --top-p, --thinking.
 struct JobFlags {
   std::optional<std::string> focal_temperatures, focal_layers;
   std::vector<std::string> sweeps;
@@ -35,6 +40,7 @@ struct JobFlags {
   std::optional<std::string> inspected_rows;
   std::optional<int64_t> in_flight;
   std::optional<double> sampling_temperature, top_p;
+  std::optional<std::string> thinking;  // "on", "off" or "on,off"
 
   void AddTo(FlagSet& flags);
 };

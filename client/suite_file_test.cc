@@ -11,6 +11,7 @@
 #include "eval_tasks/task.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 #include "wire/job_spec.h"
 
@@ -295,6 +296,29 @@ TEST(SuiteFileTest, BytesThatAreNoTextAreNamed) {
   EXPECT_EQ(ParseSuite("\"na\\0me\": s\n", "s.yaml").status().message(),
             "s.yaml:1: a key has a NUL at its byte 3, which no text has.");
   EXPECT_EQ(ParseSuite("\xFF\xFEn", "s.yaml").status().message(), "s.yaml: is UTF-16; convert it to UTF-8 first.");
+}
+
+TEST(SuiteFileTest, AnswersAndThinking) {
+  const auto config = ParseSuite(
+      "name: s\nlengths: [1024]\nanswer: {max_new_tokens: 64}\n"
+      "thinking: {begin: \"<a>\", end: \"</a>\", force: true, answer_prefix: \"So:\"}\n"
+      "tasks:\n- kind: recall_kv\n  answer: {thinking_max_tokens: 512}\n- kind: rag_facts\n",
+      "s.yaml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const SuiteSpec suite = *ToSuiteSpec(*config);
+  EXPECT_EQ(suite.thinking, (ThinkingSpec{.begin = "<a>", .end = "</a>", .force = true, .answer_prefix = "So:"}));
+  EXPECT_EQ(suite.tasks[0].answer, (AnswerSpec{.max_new_tokens = 64, .thinking_max_tokens = 512}));
+  EXPECT_EQ(suite.tasks[1].answer, (AnswerSpec{.max_new_tokens = 64}));
+  const auto refusal = [](const std::string& lines) {
+    return std::string(ParseSuite(absl::StrCat("name: s\nlengths: [8]\n", lines), "s.yaml").status().message());
+  };
+  EXPECT_THAT(refusal("tasks:\n- kind: recall_kv\n  answer: {max_new_tokens: 65537}\n"),
+              Message("s.yaml:5", "max_new_tokens", 65'537, 65'536));
+  EXPECT_THAT(refusal("thinking: {begin: \"<a>\"}\ntasks: [{kind: recall_kv}]\n"), Message("s.yaml:3", "begin"));
+  EXPECT_THAT(refusal("answer: {thinking_tokens: 5}\ntasks: [{kind: recall_kv}]\n"),
+              Message("s.yaml:3", "thinking_tokens", "thinking_max_tokens"));
+  EXPECT_THAT(refusal("tasks:\n- kind: context_gain\n  parameters: {path: a}\n  answer: {max_new_tokens: 5}\n"),
+              Message("answer"));
 }
 
 TEST(SuiteFileTest, TooLargeAFile) {

@@ -10,7 +10,8 @@
 
 namespace varifocal::db {
 
-inline constexpr uint32_t kEmptyAnswer = 1, kRefusedAnswer = 2, kCutAnswer = 4, kTruncatedPrompt = 8;
+inline constexpr uint32_t kEmptyAnswer = 1, kRefusedAnswer = 2, kCutAnswer = 4, kTruncatedPrompt = 8,
+                          kUnfinishedThinking = 16, kScoredThinking = 32;
 
 struct AnswerKind {
   uint32_t mark;
@@ -30,6 +31,12 @@ inline constexpr AnswerKind kAnswerKinds[] = {
     {kCutAnswer, &AnswerCounts::cut_count, "cut", "cut answers", "answers that the limit on new tokens ended", 0.1},
     {kTruncatedPrompt, &AnswerCounts::truncated_count, "truncated", "truncated prompts",
      "prompts that the task truncated to the context length, perhaps without what was needed", 0.1},
+    {kUnfinishedThinking, &AnswerCounts::unfinished_count, "unfinished", "unfinished answers",
+     "answers that end inside a thinking block, which are wrong", 0},
+    {kScoredThinking, &AnswerCounts::scored_thinking_count, "thinking", "thinking scored as the answer",
+     "answers that begin with a thinking block, which was scored as the answer: the suite has no "
+     "thinking_max_tokens",
+     0},
 };
 
 inline constexpr char kSeveralKinds[] = "several";  // the name of kinds that explain an outcome together

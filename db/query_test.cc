@@ -107,6 +107,9 @@ TEST_F(QueryTest, AMigratedFileHasThemToo) {
                     "ALTER TABLE samples DROP COLUMN depth; ALTER TABLE models DROP COLUMN focal_temperature_json;"
                     "ALTER TABLE generations DROP COLUMN pairs_visible_share;"
                     "ALTER TABLE generations DROP COLUMN largest_group_share;"
+                    "ALTER TABLE generations DROP COLUMN thinking_state;"
+                    "ALTER TABLE generations DROP COLUMN thinking_token_count;"
+                    "ALTER TABLE generations DROP COLUMN is_thinking_forced;"
                     "UPDATE models SET attention_json = '{\"focal_attention\":{\"temperature\":0.4}}';"
                     "UPDATE schema_version SET version = 3")
           .ok());

@@ -88,7 +88,26 @@ constexpr char kSelectForCounts[] =
     " THEN substr(generations.answer, 1, 40) END,"
     " generations.finish_reason IS 'length', generations.error_code IS NULL AND generations.is_extrapolated,"
     " generations.error_code IS NULL AND samples.truncation_json IS NOT NULL, cells.cell_id,"
-    " samples.question_id";
+    " samples.question_id, ";
+// Of answers; a file of schema version 13 or less has none. The start of the text tells whether a block was scored.
+constexpr char kThinkingOfCounts[] =
+    "generations.thinking_state, generations.is_thinking_forced,"
+    " CASE WHEN generations.thinking_state IS NULL THEN substr(ltrim(generations.answer_raw, ' ' || char(9, 10, 13)), 1, 32)"
+    " END";
+constexpr char kNoThinkingOfCounts[] = "NULL, NULL, NULL";
+
+constexpr char kSelectThinkingCosts[] =
+    "SELECT variants.name, cells.task, cells.context_length, count(*), avg(generations.thinking_token_count),"
+    " avg(generations.new_token_count - generations.thinking_token_count),"
+    " coalesce(sum((scores.value - task_metrics.worst_value) / (task_metrics.best_value - task_metrics.worst_value)), 0),"
+    " sum(generations.new_token_count)"
+    " FROM variants JOIN cells ON cells.variant_id = variants.variant_id"
+    " JOIN generations ON generations.cell_id = cells.cell_id"
+    " JOIN task_metrics ON task_metrics.job_id = variants.job_id AND task_metrics.task = cells.task"
+    " AND task_metrics.metric_index = 0"
+    " LEFT JOIN scores ON scores.generation_id = generations.generation_id AND scores.metric = task_metrics.metric"
+    " WHERE variants.job_id = ? AND generations.thinking_state IS NOT NULL"
+    " GROUP BY cells.cell_id ORDER BY cells.cell_id";
 
 // Not by v_scores_by_length, which aggregates all jobs of the file before one is chosen.
 constexpr char kSelectMeansByLength[] =
@@ -189,8 +208,23 @@ absl::Status ForEach(Statement& statement, const std::function<absl::Status()>& 
 
 // Of a row of kSelectForCounts.
 uint32_t KindsOf(const Statement& row) {
-  return (row.Int(4) != 0 ? kEmptyAnswer : 0) | (!row.IsNull(5) && IsRefusal(row.Text(5)) ? kRefusedAnswer : 0) |
-         (row.Int(6) != 0 ? kCutAnswer : 0) | (row.Int(8) != 0 ? kTruncatedPrompt : 0);
+  const bool is_unfinished = row.Text(11) == "unfinished";
+  return (row.Int(4) != 0 && !is_unfinished ? kEmptyAnswer : 0) |
+         (!row.IsNull(5) && IsRefusal(row.Text(5)) ? kRefusedAnswer : 0) |
+         (row.Int(6) != 0 && !is_unfinished ? kCutAnswer : 0) | (row.Int(8) != 0 ? kTruncatedPrompt : 0) |
+         (is_unfinished ? kUnfinishedThinking : 0) | (BeginsWithThinking(row.Text(13)) ? kScoredThinking : 0);
+}
+
+absl::StatusOr<bool> HasThinking(Database& database) {
+  ASSIGN_OR_RETURN(
+      const std::optional<int64_t> column_count,
+      database.QueryInt("SELECT count(*) FROM pragma_table_info('generations') WHERE name = 'thinking_state'"));
+  return *column_count > 0;
+}
+
+absl::StatusOr<std::string> SelectForCounts(Database& database) {
+  ASSIGN_OR_RETURN(const bool has_thinking, HasThinking(database));
+  return absl::StrCat(kSelectForCounts, has_thinking ? kThinkingOfCounts : kNoThinkingOfCounts, kFromAnswers);
 }
 
 SampleDetail ToDetail(const Statement& row) {
@@ -458,8 +492,8 @@ absl::StatusOr<std::vector<LengthMeanRow>> Reader::MeansByLength(int64_t job_id)
 
 absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
   MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement row,
-                   state_->database->Prepare(absl::StrCat(kSelectForCounts, kFromAnswers, " ORDER BY cells.cell_id")));
+  ASSIGN_OR_RETURN(const std::string select, SelectForCounts(*state_->database));
+  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(absl::StrCat(select, " ORDER BY cells.cell_id")));
   row.BindAll(job_id);
   std::vector<AnswerCounts> counts;
   int64_t cell_id = 0;
@@ -471,11 +505,29 @@ absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
     AnswerCounts& cell = counts.back();
     ++(row.Int(3) != 0 ? cell.answered_count : cell.failed_count);
     cell.extrapolated_count += row.Int(7);
+    const std::string state = row.Text(11);
+    cell.empty_block_count += state == "empty";
+    cell.nested_count += state == "nested";
+    cell.repeated_count += state == "repeated";
+    cell.forced_count += row.Int(12) != 0;
     const uint32_t kinds = KindsOf(row);
     for (const AnswerKind& kind : kAnswerKinds) cell.*kind.count += (kinds & kind.mark) != 0;
     return absl::OkStatus();
   }));
   return counts;
+}
+
+absl::StatusOr<std::vector<ThinkingCostRow>> Reader::ThinkingCosts(int64_t job_id) {
+  MutexLock hold(state_->mutex);
+  ASSIGN_OR_RETURN(const bool has_thinking, HasThinking(*state_->database));
+  if (!has_thinking) return std::vector<ThinkingCostRow>();
+  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectThinkingCosts));
+  statement.BindAll(job_id);
+  return ReadAll<ThinkingCostRow>(statement, [](const Statement& row) {
+    ThinkingCostRow cost{row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Real(4), row.Real(5), row.Real(6), {}};
+    if (cost.right_count > 0) cost.tokens_per_right = row.Int(7) / cost.right_count;
+    return cost;
+  });
 }
 
 absl::StatusOr<std::vector<PromptCountsRow>> Reader::CountPrompts(int64_t job_id, double reached_share) {
@@ -499,9 +551,9 @@ absl::StatusOr<std::vector<std::string>> Reader::PromptHashes(int64_t job_id, co
 absl::Status Reader::EachMarkedAnswer(int64_t job_id, const std::string& variant,
                                       const std::function<absl::Status(MarkedAnswerRow)>& use) {
   MutexLock hold(state_->mutex);
+  ASSIGN_OR_RETURN(const std::string select, SelectForCounts(*state_->database));
   ASSIGN_OR_RETURN(Statement row,
-                   state_->database->Prepare(
-                       absl::StrCat(kSelectForCounts, kFromAnswers, " AND variants.name = ? ORDER BY cells.cell_id")));
+                   state_->database->Prepare(absl::StrCat(select, " AND variants.name = ? ORDER BY cells.cell_id")));
   row.BindAll(job_id, variant);
   return ForEach(row, [&] {
     const uint32_t kinds = KindsOf(row);

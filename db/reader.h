@@ -66,6 +66,9 @@ struct AnswerCounts {
   int64_t cut_count = 0;      // ended by the limit on new tokens
   int64_t extrapolated_count = 0;  // prompt and answer longer than the model was trained with
   int64_t truncated_count = 0;     // the task truncated the prompt to the context length
+  // Of answers whose thinking blocks were found (tokenizer/thinking.h); an unfinished one is neither empty nor cut.
+  int64_t unfinished_count = 0, empty_block_count = 0, nested_count = 0, repeated_count = 0, forced_count = 0;
+  int64_t scored_thinking_count = 0;  // begins with a known marker, and its blocks were not to be found
 };
 
 // The mean over tasks of a variant at one length: of each task's primary metric, from 0 (worst) to 1 (best); of tasks whose
@@ -93,6 +96,18 @@ struct PromptCountsRow {
   int64_t tokens_min = 0, tokens_max = 0;      // of the prompts; 0 without any
   int64_t reach_max = 0;                       // the largest sum of prompt tokens and tokens to generate
   int64_t reached_count = 0;  // prompts whose sum is at least the share of the length that was asked for
+};
+
+// What the answers of one variant in one cell cost, of cells whose answers may have thinking blocks.
+struct ThinkingCostRow {
+  std::string variant, task;
+  int64_t context_length = 0;
+  int64_t answer_count = 0;
+  double thinking_tokens = 0, answer_tokens = 0;  // means
+  // The sum of `right`, the values of the primary metric as a share of its best one: an answer that is half right counts as a
+  // half. New tokens, the two together, for each.
+  double right_count = 0;
+  std::optional<double> tokens_per_right;
 };
 
 // Means over the answers of one variant in one cell that have them (v_samples has the shares).
@@ -178,6 +193,7 @@ class Reader {
 
   absl::StatusOr<std::vector<ScoreImportRow>> ScoreImports(int64_t job_id);  // in import order
 
+  absl::StatusOr<std::vector<ThinkingCostRow>> ThinkingCosts(int64_t job_id);
   absl::StatusOr<std::vector<LengthMeanRow>> MeansByLength(int64_t job_id);  // by variant as in the job, length
   absl::StatusOr<std::vector<AnswerCounts>> CountAnswers(int64_t job_id);    // of cells with answers, in running order
   // By task and length; of tasks and lengths with a sample.

@@ -192,10 +192,54 @@ TEST_F(ReaderTest, SharesOfLearnedGroupsAreMeansByCell) {
   {
     auto old = *sqlite::Database::Open(path_, {});
     ASSERT_TRUE(old->Execute("DROP VIEW v_samples; ALTER TABLE generations DROP COLUMN pairs_visible_share;"
+                             "ALTER TABLE generations DROP COLUMN thinking_state;"
                              "UPDATE schema_version SET version = 4")
                     .ok());
   }
   EXPECT_TRUE((*Reader::Open(path_))->GroupShares(job_id_)->empty()) << "a file of an older program";
+  EXPECT_TRUE((*Reader::Open(path_))->ThinkingCosts(job_id_)->empty());
+  EXPECT_EQ((*Reader::Open(path_))->CountAnswers(job_id_)->front().unfinished_count, 0);
+}
+
+// An unfinished answer is neither empty nor cut; tokens are of answers whose blocks were found.
+TEST_F(ReaderTest, ThinkingIsCountedByKind) {
+  Open("thinking.db", FakeJob({.planned_count = 8}));
+  const auto record = [&](int64_t index, std::optional<std::string> state, const char* raw, double score) {
+    Outcome outcome = FakeOutcome(cells_[1], job_, execution_id_, index);
+    outcome.scores = {{"exact_match", score}, {"token_f1", score}};
+    outcome.generation.answer_raw = raw;
+    outcome.generation.answer = state == "unfinished" ? "" : "Paris";
+    outcome.generation.finish_reason = state == "unfinished" ? "length" : "stop";
+    outcome.generation.new_token_count = 10;
+    outcome.generation.thinking_state = state;
+    if (state.has_value()) outcome.generation.thinking_token_count = 6;
+    if (state.has_value()) outcome.generation.is_thinking_forced = index == 2;
+    ASSERT_TRUE(writer_->RecordSample(outcome).ok());
+  };
+  record(0, "unfinished", "<think>", 0);
+  record(1, "empty", "<think></think>Paris", 1);
+  record(2, "nested", "<think>", 1);
+  record(3, "repeated", "<think>", 0);
+  record(4, "closed", "<think>a</think>Paris", 1);
+  record(5, "none", "Paris", 1);
+  record(6, std::nullopt, "\n <think>Paris", 0);
+  record(7, std::nullopt, "Paris <think>", 1);
+  const auto reader = *Reader::Open(path_);
+  const AnswerCounts counts = reader->CountAnswers(job_id_)->front();
+  EXPECT_EQ(counts.answered_count, 8);
+  EXPECT_EQ(counts.empty_count + counts.cut_count, 0);
+  for (int64_t AnswerCounts::*count :
+       {&AnswerCounts::unfinished_count, &AnswerCounts::empty_block_count, &AnswerCounts::nested_count,
+        &AnswerCounts::repeated_count, &AnswerCounts::forced_count, &AnswerCounts::scored_thinking_count}) {
+    EXPECT_EQ(counts.*count, 1);
+  }
+  const std::vector<ThinkingCostRow> costs = *reader->ThinkingCosts(job_id_);
+  ASSERT_EQ(costs.size(), 1u);
+  EXPECT_EQ(costs[0].answer_count, 6);
+  EXPECT_EQ(costs[0].thinking_tokens, 6);
+  EXPECT_EQ(costs[0].answer_tokens, 4);
+  EXPECT_EQ(costs[0].right_count, 4);
+  EXPECT_EQ(costs[0].tokens_per_right, 15);
 }
 
 TEST_F(ReaderTest, AttentionIsMeansByHeadAndRowsByAnswer) {

@@ -153,6 +153,10 @@ struct GenerationRecord {
   bool is_extrapolated = false;               // beyond trained_context_length
   std::string error_code;                     // "" when answered; else UPPER_SNAKE, e.g. "RESOURCE_EXHAUSTED"
   std::string error_message;
+  // Of answers that may have thinking blocks (tokenizer/thinking.h): "closed", "unfinished", ..
+  std::optional<std::string> thinking_state = {};
+  std::optional<int64_t> thinking_token_count = {};  // of new_token_count, those in blocks
+  std::optional<bool> is_thinking_forced = {};       // the end of a block was forced
 };
 
 // Attention of the prompt's last row, in one head; columns of attention_heads.

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
+#include "base/thinking_markers.h"
 
 namespace varifocal::db {
 namespace {
@@ -48,6 +49,12 @@ constexpr const char* kBeginnings[] = {"as an ai",
                                        "unanswerable"};
 
 }  // namespace
+
+bool BeginsWithThinking(absl::string_view answer) {
+  answer = absl::StripLeadingAsciiWhitespace(answer);
+  return std::any_of(std::begin(kKnownThinkingMarkers), std::end(kKnownThinkingMarkers),
+                     [&](const KnownThinkingMarkers& markers) { return absl::StartsWith(answer, markers.begin); });
+}
 
 bool IsRefusal(absl::string_view answer) {
   const std::string text =

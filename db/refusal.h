@@ -12,4 +12,7 @@ namespace varifocal::db {
 
 bool IsRefusal(absl::string_view answer);
 
+// Whether it begins with a known marker of thinking (base/thinking_markers.h).
+bool BeginsWithThinking(absl::string_view answer);
+
 }  // namespace varifocal::db

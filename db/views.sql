@@ -55,7 +55,11 @@ SELECT
   generations.largest_group_share,
   samples.truncation_json IS NOT NULL AS is_truncated,
   samples.token_ids_sha256,
-  samples.prompt
+  samples.prompt,
+  generations.thinking_state,
+  generations.thinking_token_count,
+  generations.new_token_count - coalesce(generations.thinking_token_count, 0) AS answer_token_count,
+  generations.is_thinking_forced
 FROM generations
 JOIN cells ON cells.cell_id = generations.cell_id
 JOIN variants ON variants.variant_id = cells.variant_id

@@ -104,7 +104,7 @@ constexpr char kInsertGeneration[] =
     "INSERT INTO generations (cell_id, sample_id, execution_id, attempt_count, record_us, finish_reason, answer_raw,"
     " answer, log_likelihoods_json, new_token_count, cached_token_count, queue_us, prefill_us, decode_us, "
     "tau_low_share, tau_high_share, pairs_visible_share, largest_group_share, is_extrapolated, error_code, "
-    "error_message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    "error_message, thinking_state, thinking_token_count, is_thinking_forced) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 constexpr char kInsertAttentionHead[] =
     "INSERT INTO attention_heads (generation_id, layer, head, scale, entropy, largest_weight, first_mass, "
     "evidence_mass, distractor_mass, question_mass, strip) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
@@ -251,7 +251,8 @@ absl::StatusOr<RecordResult> InsertOutcome(Database& database, const Outcome& ou
       generation.cached_token_count, generation.queue_us, generation.prefill_us, generation.decode_us,
       generation.tau_low_share, generation.tau_high_share, generation.pairs_visible_share,
       generation.largest_group_share, generation.is_extrapolated, NullIfEmpty(generation.error_code),
-      failed ? std::optional(generation.error_message) : std::nullopt));
+      failed ? std::optional(generation.error_message) : std::nullopt, generation.thinking_state,
+      generation.thinking_token_count, generation.is_thinking_forced));
   const int64_t generation_id = database.LastInsertId();
   for (const ScoreRecord& score : outcome.scores) {
     RETURN_IF_ERROR(database.Run(kInsertScore, generation_id, score.metric, score.value));

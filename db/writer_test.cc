@@ -138,6 +138,9 @@ TEST_F(WriterTest, AFileOfVersionTwoIsMigratedAndKeepsItsRows) {
                "ALTER TABLE models DROP COLUMN focal_temperature_json;"
                "ALTER TABLE generations DROP COLUMN pairs_visible_share;"
                "ALTER TABLE generations DROP COLUMN largest_group_share;"
+               "ALTER TABLE generations DROP COLUMN thinking_state;"
+               "ALTER TABLE generations DROP COLUMN thinking_token_count;"
+               "ALTER TABLE generations DROP COLUMN is_thinking_forced;"
                "UPDATE schema_version SET version = 2")
             .ok());
   }

@@ -52,6 +52,9 @@ struct Generation {
   int new_token_count = 0;              // the same where there are none
   std::vector<double> token_log_probs;  // of token_ids; empty unless requested
   std::vector<ContinuationScore> continuation_scores;  // one for each Sample::continuations
+  int thinking_token_count = 0;           // of the new ones: those in thinking blocks, where the sample may have some
+  bool is_thinking_forced = false;        // SampleThinking::forced_ids were
+  std::optional<ThinkingState> thinking;  // set by the runner, of a sample that may have blocks
   std::optional<ContinuationScore> gold_score;  // of Sample::gold_token_ids; none where the generator cannot score
   FinishReason finish_reason = FinishReason::kNone;
   int prompt_token_count = 0;

@@ -16,6 +16,7 @@
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/task.h"
+#include "tokenizer/thinking.h"
 
 namespace varifocal {
 namespace {
@@ -109,12 +110,50 @@ absl::Status CheckSamplesAt(const SuiteSpec& suite, const std::map<int, int>& sa
   return absl::OkStatus();
 }
 
+absl::Status CheckAnswer(const AnswerSpec& answer) {
+  RETURN_IF_ERROR(Within("max_new_tokens", CheckRange("max_new_tokens", answer.max_new_tokens, 0, kAnswerTokensMax)));
+  return Within("thinking_max_tokens",
+                CheckRange("thinking_max_tokens", answer.thinking_max_tokens, 0, kAnswerTokensMax));
+}
+
+absl::Status ValidateAnswer(const SuiteSpec& suite, const TaskKind& kind, TaskSpec& task) {
+  if (kind.scores_continuations(task.parameters)) {
+    if (!task.answer.is_given()) return absl::OkStatus();
+    return absl::InvalidArgumentError("answer is given, and this task scores choices, it writes none");
+  }
+  if (task.answer.max_new_tokens == 0) task.answer.max_new_tokens = suite.answer.max_new_tokens;
+  if (task.answer.thinking_max_tokens == 0) task.answer.thinking_max_tokens = suite.answer.thinking_max_tokens;
+  return CheckAnswer(task.answer);
+}
+
+absl::Status ValidateThinking(const SuiteSpec& suite) {
+  const ThinkingSpec& thinking = suite.thinking;
+  if (thinking.begin.empty() != thinking.end.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("thinking has a marker of its ",
+                                                   thinking.end.empty() ? "begin" : "end",
+                                                   " alone; it needs both, or none for the model's own"));
+  }
+  if (!thinking.begin.empty()) RETURN_IF_ERROR(CheckThinkingMarkers({thinking.begin, thinking.end}));
+  if (thinking.answer_prefix.size() > kDescriptionBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("answer_prefix has ", thinking.answer_prefix.size(),
+                                                   " bytes, the limit is ", kDescriptionBytesMax));
+  }
+  if (!thinking.force && !thinking.answer_prefix.empty()) {
+    return absl::InvalidArgumentError("answer_prefix is given, and only force: true writes it");
+  }
+  const bool any_bound = std::any_of(suite.tasks.begin(), suite.tasks.end(),
+                                     [](const TaskSpec& task) { return task.answer.thinking_max_tokens > 0; });
+  if (!thinking.force || any_bound) return absl::OkStatus();
+  return absl::InvalidArgumentError("thinking is to be forced to an end, and no task has answer.thinking_max_tokens");
+}
+
 // Of a task whose kind and name are known.
 absl::Status ValidateSettings(const SuiteSpec& suite, const TaskKind& kind, TaskSpec& task) {
   RETURN_IF_ERROR(Within("metrics", ValidateMetrics(kind, task)));
   if (task.samples == 0 && task.samples_at.empty() && kind.native) task.samples_at = suite.samples_at;
   if (task.samples == 0 && kind.native) task.samples = suite.samples;
   RETURN_IF_ERROR(CheckSamplesAt(suite, task.samples_at));
+  RETURN_IF_ERROR(Within("answer", ValidateAnswer(suite, kind, task)));
   return Within("samples", CheckRange("samples", task.samples, kind.native ? 1 : 0, kSampleCountMax));
 }
 
@@ -222,6 +261,7 @@ absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite) {
   RETURN_IF_ERROR(Within("lengths", CheckLengths(suite.lengths)));
   std::sort(suite.lengths.begin(), suite.lengths.end());
   RETURN_IF_ERROR(CheckSamplesAt(suite, suite.samples_at));
+  RETURN_IF_ERROR(Within("answer", CheckAnswer(suite.answer)));
   if (suite.tasks.empty() || suite.tasks.size() > kTaskCountMax) {
     return Within("tasks", absl::InvalidArgumentError(absl::StrCat(
                                "tasks has ", suite.tasks.size(), " entries; it must have from 1 to ", kTaskCountMax)));
@@ -230,6 +270,7 @@ absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite) {
   for (size_t i = 0; i < suite.tasks.size(); ++i) {
     RETURN_IF_ERROR(Within(absl::StrCat("tasks[", i, "]"), ValidateTask(suite, suite.tasks[i], &names)));
   }
+  RETURN_IF_ERROR(Within("thinking", ValidateThinking(suite)));
   return suite;
 }
 

@@ -51,6 +51,26 @@ absl::StatusOr<std::vector<Variant>> ParseVariantList(absl::string_view text);
 std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, const std::vector<double>& temperatures,
                                       const std::vector<std::string>& names = {kFocalTemperature});
 
+// How many tokens an answer may have; 0: not given. A task with either has prompts of the whole context length, and the answer's
+// tokens beside it. Without, the length is that of the prompt and of the kind's own number of tokens together.
+struct AnswerSpec {
+  int max_new_tokens = 0;       // of the answer; 0: the kind's own
+  int thinking_max_tokens = 0;  // of the thinking blocks before it; 0: the model is not asked to think
+
+  bool is_given() const { return max_new_tokens > 0 || thinking_max_tokens > 0; }
+  friend bool operator==(const AnswerSpec&, const AnswerSpec&) = default;
+};
+inline constexpr int kAnswerTokensMax = 65'536;
+
+// The thinking blocks of the models (tokenizer/thinking.h), where they are not as the models' chat formats say.
+struct ThinkingSpec {
+  std::string begin, end;  // markers; "": the model's own
+  bool force = false;      // at thinking_max_tokens the end marker and answer_prefix are forced
+  std::string answer_prefix;
+
+  friend bool operator==(const ThinkingSpec&, const ThinkingSpec&) = default;
+};
+
 struct TaskSpec {
   std::string name;                               // unique in the suite; default: `kind`
   std::string kind;                               // a row of tasks.cc
@@ -59,6 +79,7 @@ struct TaskSpec {
   int samples = 0;                                // questions per length; 0: the suite's (jsonl: every row)
   std::map<int, int> samples_at;                  // by length, in place of `samples`
   bool chat = false;                              // prompts are wrapped in the model's chat format
+  AnswerSpec answer = {};                         // of a task that writes answers
 };
 
 inline constexpr int kSeedCountMax = 100;
@@ -72,6 +93,8 @@ struct SuiteSpec {
   int samples = kDefaultSampleCount;  // questions per task and length
   std::map<int, int> samples_at;      // by length, in place of `samples`; of tasks without numbers of their own
   std::vector<TaskSpec> tasks;
+  AnswerSpec answer = {};  // of tasks that write answers and do not state their own
+  ThinkingSpec thinking = {};
 };
 
 inline int SeedCount(const SuiteSpec& suite) { return suite.seeds > 1 ? suite.seeds : 1; }
@@ -101,7 +124,14 @@ struct JobSpec {
   // By model: ChatFormat::Identity() of its chat format.
   // Filled in when the job is accepted, empty without chat tasks.
   std::map<std::string, std::string> chat_templates;
+  // By variant: the markers of its thinking blocks, as a JSON array of two texts. Filled in likewise, of tasks that think.
+  std::map<std::string, std::string> thinking_markers = {};
 };
+
+// Whether the answers of this task may have thinking blocks, which are then found and left out of the scores.
+inline bool Thinks(const SuiteSpec& suite, const TaskSpec& task) {
+  return task.answer.thinking_max_tokens > 0 || !suite.thinking.begin.empty();
+}
 
 // The same in canonical form: names, parameters, metrics and sample counts filled in, lengths sorted.
 absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite);

@@ -25,6 +25,7 @@ void ListFields(Archive& archive, Spec& spec) {
     archive.Field("metrics", spec.metrics);
     archive.Field("samples", spec.samples);
     archive.LaterField("chat", spec.chat);
+    archive.LaterField("answer", spec.answer);
     archive.LaterField("samples_at", spec.samples_at);
   } else if constexpr (std::is_same_v<Type, SuiteSpec>) {
     archive.Field("name", spec.name);
@@ -35,6 +36,16 @@ void ListFields(Archive& archive, Spec& spec) {
     archive.Field("tasks", spec.tasks);
     archive.LaterField("samples_at", spec.samples_at);
     archive.LaterField("seeds", spec.seeds);
+    archive.LaterField("answer", spec.answer);
+    archive.LaterField("thinking", spec.thinking);
+  } else if constexpr (std::is_same_v<Type, AnswerSpec>) {
+    archive.LaterField("max_new_tokens", spec.max_new_tokens);
+    archive.LaterField("thinking_max_tokens", spec.thinking_max_tokens);
+  } else if constexpr (std::is_same_v<Type, ThinkingSpec>) {
+    archive.LaterField("begin", spec.begin);
+    archive.LaterField("end", spec.end);
+    archive.LaterField("force", spec.force);
+    archive.LaterField("answer_prefix", spec.answer_prefix);
   } else if constexpr (std::is_same_v<Type, DecodeSettings>) {
     archive.LaterField("sampling_temperature", spec.sampling_temperature);
     archive.LaterField("top_p", spec.top_p);
@@ -53,6 +64,7 @@ void ListFields(Archive& archive, Spec& spec) {
     archive.LaterField("inspect", spec.inspect);
     archive.LaterField("inspected_rows", spec.inspected_rows);
     archive.LaterField("shard", spec.shard);
+    archive.LaterField("thinking_markers", spec.thinking_markers);
   }
 }
 

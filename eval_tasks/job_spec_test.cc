@@ -89,9 +89,11 @@ TEST(VariantTest, EveryOverrideChecksItsValue) {
     const auto is_read = [&](absl::string_view values) {
       return ParseVariant(absl::StrCat("m@", info.name, "=", values)).ok();
     };
-    EXPECT_TRUE(is_read("2")) << info.name;
+    const bool is_switch = info.kind == OverrideKind::kChatSwitch;
+    EXPECT_EQ(is_read("on"), is_switch) << info.name;
+    EXPECT_EQ(is_read("2"), !is_switch) << info.name;
     EXPECT_EQ(is_read("2,3"), info.may_be_list) << info.name;
-    EXPECT_EQ(is_read("-2"), info.kind != OverrideKind::kTemperature) << info.name;
+    EXPECT_EQ(is_read("-2"), info.kind != OverrideKind::kTemperature && !is_switch) << info.name;
     EXPECT_EQ(info.layers_flag != nullptr, info.kind == OverrideKind::kTemperature) << info.name;
     EXPECT_EQ(info.focus_setting != nullptr, info.kind == OverrideKind::kGroups) << info.name;
     EXPECT_EQ(FindOverride(info.name), &info) << "names are unique";
@@ -196,6 +198,54 @@ TEST(JobSpecTest, CanonicalJsonIsAFixedPointAndUnique) {
   for (const char* wrong : {"", "[]", "{}", "{\"suite\":{}}", "{\"suite\":{},\"decode\":{}}"}) {
     EXPECT_FALSE(FromCanonicalJson(wrong).ok()) << wrong;
   }
+}
+
+// A task without a stated answer keeps its canonical form; with one, the suite's is filled in.
+TEST(JobSpecTest, AnswersAndThinkingAreWrittenWhereGiven) {
+  const std::string json = ToCanonicalJson(ValidateJobSpec(SmallJob()).value());
+  EXPECT_EQ(json.find("answer"), std::string::npos);
+  EXPECT_EQ(json.find("thinking"), std::string::npos);
+  JobSpec spec = SmallJob();
+  spec.suite.answer = {.max_new_tokens = 64, .thinking_max_tokens = 512};
+  spec.suite.tasks[0].answer = {.max_new_tokens = 16};
+  spec.suite.thinking = {.begin = "<a>", .end = "</a>", .force = true, .answer_prefix = "So:"};
+  spec.variants.push_back({"baseline", {{"thinking", {0}}}});
+  const JobSpec valid = ValidateJobSpec(spec).value();
+  EXPECT_EQ(valid.suite.tasks[0].answer, (AnswerSpec{.max_new_tokens = 16, .thinking_max_tokens = 512}));
+  const std::string thinking_json = ToCanonicalJson(valid);
+  EXPECT_THAT(thinking_json, HasSubstr(R"("answer":{"max_new_tokens":16,"thinking_max_tokens":512})"));
+  EXPECT_THAT(thinking_json, HasSubstr("baseline@thinking=off"));
+  const JobSpec again = FromCanonicalJson(thinking_json).value();
+  EXPECT_EQ(ToCanonicalJson(again), thinking_json);
+  EXPECT_EQ(again.suite.thinking, spec.suite.thinking);
+  for (const TaskSpec& task : valid.suite.tasks) {
+    const bool writes = !FindTaskKind(task.kind)->scores_continuations(task.parameters);
+    EXPECT_EQ(task.answer.is_given(), writes) << task.name;
+  }
+  spec.suite.tasks[0].parameters = {};
+  spec.suite.tasks[0].kind = "longqa_story";
+  spec.suite.tasks[0].parameters["format"] = "multiple_choice";
+  EXPECT_THAT(ValidateJobSpec(spec).status().message(), Message("answer"));
+}
+
+TEST(JobSpecTest, BadAnswersAndMarkersAreOneSentence) {
+  const auto message = [](void (*spoil)(SuiteSpec&)) {
+    SuiteSpec suite = SmallJob().suite;
+    spoil(suite);
+    return std::string(ValidateSuiteSpec(suite).status().message());
+  };
+  EXPECT_THAT(message([](SuiteSpec& s) { s.answer.max_new_tokens = 65'537; }),
+              Message("max_new_tokens", 65'537, 65'536));
+  EXPECT_THAT(message([](SuiteSpec& s) { s.tasks[0].answer.thinking_max_tokens = -1; }),
+              Message("thinking_max_tokens", -1, 65'536));
+  EXPECT_THAT(message([](SuiteSpec& s) { s.thinking.begin = "<a>"; }), Message("begin"));
+  EXPECT_THAT(message([](SuiteSpec& s) { s.thinking = {.begin = "<a>", .end = "<a>"}; }), Message("<a>"));
+  EXPECT_THAT(message([](SuiteSpec& s) { s.thinking = {.begin = " ", .end = "b"}; }), Message("begin", 1, 256));
+  EXPECT_THAT(message([](SuiteSpec& s) { s.thinking.force = true; }), Message("thinking_max_tokens"));
+  EXPECT_THAT(message([](SuiteSpec& s) { s.thinking.answer_prefix = "x"; }), Message("answer_prefix", "force"));
+  EXPECT_THAT(ParseVariant("m@thinking=maybe").status().message(), Message("thinking", "maybe", "on or off"));
+  EXPECT_THAT(ParseVariant("m@thinking=1").status().message(), Message("thinking", "1", "on or off"));
+  EXPECT_EQ(ParseVariant("m@thinking=off@t=0.5")->Name(), "m@t=0.5@thinking=off");
 }
 
 struct WrongJob {

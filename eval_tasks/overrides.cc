@@ -62,11 +62,17 @@ constexpr OverrideInfo kOverrides[] = {
      .plural = "factors of dynamic RoPE"},
     {.name = "focus-top-k", .kind = OverrideKind::kGroups, .focus_setting = "top_k"},
     {.name = "focus-window", .kind = OverrideKind::kGroups, .focus_setting = "window"},
+    {.name = kThinking, .kind = OverrideKind::kChatSwitch},
 };
 
 bool MayBeList(absl::string_view name) {
   const OverrideInfo* info = FindOverride(name);
   return info != nullptr && info->may_be_list;
+}
+
+bool IsSwitch(absl::string_view name) {
+  const OverrideInfo* info = FindOverride(name);
+  return info != nullptr && info->kind == OverrideKind::kChatSwitch;
 }
 
 bool IsOverrideName(absl::string_view name) {
@@ -78,6 +84,10 @@ bool IsOverrideName(absl::string_view name) {
 // `shown` is the value in the message.
 absl::Status CheckOverrideValue(absl::string_view name, double value, absl::string_view shown) {
   const OverrideInfo* info = FindOverride(name);
+  if (IsSwitch(name)) {
+    if (value == 0 || value == 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(name, " is ", shown, "; it must be on or off"));
+  }
   const bool is_temperature = info != nullptr && info->kind == OverrideKind::kTemperature;
   if (std::isfinite(value) && (value > 0 || !is_temperature)) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -102,7 +112,8 @@ bool OverrideOrder::operator()(const std::string& a, const std::string& b) const
 absl::StatusOr<std::vector<double>> ParseOverrideValues(absl::string_view name, absl::string_view text) {
   std::vector<double> values;
   for (absl::string_view piece : absl::StrSplit(text, ',')) {
-    const double value = ParseNumber(piece).value_or(std::nan(""));
+    double value = ParseNumber(piece).value_or(std::nan(""));
+    if (IsSwitch(name)) value = piece == "on" ? 1 : piece == "off" ? 0 : std::nan("");
     RETURN_IF_ERROR(CheckOverrideValue(name, value, absl::StrCat("\"", piece, "\"")));
     values.push_back(value);
   }
@@ -130,11 +141,18 @@ absl::StatusOr<OverrideMap> ParseOverrides(absl::string_view text) {
 std::string OverridesText(const OverrideMap& overrides) {
   std::string text;
   for (const auto& [name, values] : overrides) {
-    absl::StrAppend(&text, "@", name, "=", absl::StrJoin(values, ",", [](std::string* out, double value) {
-      out->append(FormatNumber(value));
+    const bool is_switch = IsSwitch(name);
+    absl::StrAppend(&text, "@", name, "=", absl::StrJoin(values, ",", [&](std::string* out, double value) {
+      out->append(is_switch ? value != 0 ? "on" : "off" : FormatNumber(value));
     }));
   }
   return text;
+}
+
+std::optional<bool> ThinkingOf(const OverrideMap& overrides) {
+  const auto found = overrides.find(kThinking);
+  if (found == overrides.end() || found->second.empty()) return std::nullopt;
+  return found->second[0] != 0;
 }
 
 absl::Status CheckOverrideCount(absl::string_view name, absl::Span<const double> values) {

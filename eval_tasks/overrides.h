@@ -1,4 +1,4 @@
-// Run-time overrides of a model's attention: the settings after its name in "focal@t=0.7@log-n=4096".
+// Run-time overrides of a model's attention, and of its chat template's switch: the settings after its name in "focal@t=0.7@log-n=4096".
 //
 // The table states what all but the model must know of each: the grammar here, the flags of the client and the sweeps of a
 // report read it. What an override computes is the row of the same name in server/model/attention/variants.cc. A name that the
@@ -9,6 +9,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ enum class OverrideKind {
   kRopeFactor,   // of a scaled rotation of positions; 1 is no scaling
   kRopeBase,     // of the rotation
   kGroups,       // of learned groups
+  kChatSwitch,   // of the chat template: "on" (1) or "off" (0); no setting of the attention
 };
 
 // A row of the table.
@@ -47,6 +49,9 @@ inline bool IsRotation(const OverrideInfo& info) {
 absl::Span<const OverrideInfo> OverrideTable();
 const OverrideInfo* FindOverride(absl::string_view name);  // null when unknown
 
+// The switch of the chat template: --thinking.
+inline constexpr char kThinking[] = "thinking";
+
 // A temperature of all layers: --focal-temperatures, and the column focal_temperature_json of results.
 inline constexpr char kFocalTemperature[] = "t";
 
@@ -56,12 +61,15 @@ struct OverrideOrder {
 };
 using OverrideMap = std::map<std::string, std::vector<double>, OverrideOrder>;
 
-// "t=0.7@log-n=4096", each name once; a list is "t=0.5,0.6".
+// "t=0.7@log-n=4096", each name once; a list is "t=0.5,0.6", a switch "thinking=off".
 absl::StatusOr<OverrideMap> ParseOverrides(absl::string_view text);
 // The inverse of ParseOverrides, each after "@": "@t=0.7@log-n=4096". Numbers are the shortest that read back the same.
 std::string OverridesText(const OverrideMap& overrides);
 // "0.7", or "0.7,1,0.9" where the override may be a list.
 absl::StatusOr<std::vector<double>> ParseOverrideValues(absl::string_view name, absl::string_view text);
+
+// What the variant sets the switch to; none: the template's default.
+std::optional<bool> ThinkingOf(const OverrideMap& overrides);
 
 // One number, or a list where the override may be one.
 absl::Status CheckOverrideCount(absl::string_view name, absl::Span<const double> values);

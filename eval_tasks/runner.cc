@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -25,7 +26,7 @@ namespace {
 
 constexpr int64_t kWaitPeriodUs = 1'000'000;  // between calls of on_wait
 
-MetricInput JudgedInput(const Sample& sample, const Generation& generation, std::string& answer) {
+MetricInput JudgedInput(const Sample& sample, Generation& generation, std::string& answer) {
   MetricInput input;
   input.gold = sample.gold;
   input.continuations = sample.continuations;
@@ -33,8 +34,10 @@ MetricInput JudgedInput(const Sample& sample, const Generation& generation, std:
   input.gold_continuation_indices = sample.gold_continuation_indices;
   input.gold_score = generation.gold_score;
   if (sample.continuations.empty()) {
-    answer = ProcessAnswer(generation.text, sample.stop_strings);
-    input.output = absl::StrCat(sample.answer_prefix, BeforeStop(generation.text, sample.stop_strings));
+    const ScoredAnswer scored = ScoredAnswerOf(sample, generation.text, generation.is_thinking_forced);
+    generation.thinking = scored.thinking;
+    answer = std::string(absl::StripAsciiWhitespace(scored.output));
+    input.output = absl::StrCat(sample.answer_prefix, scored.output);
     input.reference_json = sample.reference_json;
   } else {
     const int chosen = ChosenContinuation(input);
@@ -271,7 +274,8 @@ class Runner::Impl {
     for (absl::StatusOr<Sample>& sample : grid_.MakeSamples(group, tokenizer, spec_.inspect)) {
       WorkItem item;
       if (sample.ok()) {
-        const absl::Status added = AddGoldTokens(task_spec, task, tokenizer, *sample);
+        absl::Status added = AddGoldTokens(task_spec, task, tokenizer, *sample);
+        added.Update(AddThinking(spec_.suite, task_spec, tokenizer, *sample));
         if (!added.ok()) sample = added;
       }
       if (sample.ok()) {
@@ -421,13 +425,15 @@ class Runner::Impl {
     return absl::OkStatus();
   }
 
-  static absl::Status Judge(const Sample& sample, const Generation& generation, SampleResult& record) {
+  static absl::Status Judge(const Sample& sample, Generation& generation, SampleResult& record) {
     const MetricInput input = JudgedInput(sample, generation, record.answer);
     for (const std::string& name : sample.metrics) {
       const Metric* metric = FindMetric(name);
       VF_CHECK(metric != nullptr, "metrics are validated with the spec");
       if (IsGoldMetric(name) && !input.gold_score.has_value()) continue;
-      ASSIGN_OR_RETURN(const double value, metric->Score(input));
+      ASSIGN_OR_RETURN(double value, metric->Score(input));
+      // Without an answer there is nothing that may be right, whatever a metric makes of the empty text.
+      if (generation.thinking == ThinkingState::kUnfinished && !IsGoldMetric(name)) value = metric->worst_value;
       record.scores.push_back({name, value});
     }
     return absl::OkStatus();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/random.h"
 #include "eval_tasks/fakes.h"
 #include "eval_tasks/metrics/gold_metrics.h"
@@ -36,6 +37,63 @@ constexpr int kCells = 8;
 std::vector<RunVariant> Both(Generator* generator) {
   static const auto tokenizer = std::make_shared<const FakeTokenizer>(FakeTokenizer::Words());
   return {{generator, tokenizer}, {generator, tokenizer}};
+}
+
+JobSpec ThinkingSpecOf(bool force = false) {
+  JobSpec spec;
+  spec.suite.name = "small";
+  spec.suite.lengths = {512};
+  spec.suite.samples = 8;
+  spec.suite.tasks = {{.name = "facts", .kind = "rag_facts"}};
+  spec.suite.answer = {.max_new_tokens = 20, .thinking_max_tokens = 200};
+  spec.suite.thinking = {.begin = "<think>", .end = "</think>", .force = force};
+  spec.variants = {{"baseline"}};
+  spec.in_flight = 1;
+  return ValidateJobSpec(spec).value();
+}
+
+// Every kind of block: what is stored, what is scored, and that the text of a block is never right.
+TEST(RunnerTest, ThinkingIsLeftOutOfTheScores) {
+  struct Case {
+    const char* text;  // % is the gold answer
+    ThinkingState state;
+    double score;  // substring_exact_match
+  };
+  const Case cases[] = {
+      {"<think>\nwrong\n</think>\n\n%.", ThinkingState::kClosed, 1},
+      {"<think>\n%\n</think>\n\nnothing.", ThinkingState::kClosed, 0},
+      {"<think>\n% is it", ThinkingState::kUnfinished, 0},
+      {"%.", ThinkingState::kNone, 1},
+      {"<think></think>%", ThinkingState::kEmpty, 1},
+      {"<think>a<think>b</think>c</think> %", ThinkingState::kNested, 1},
+      {"<think>%</think><think>%</think> nothing", ThinkingState::kRepeated, 0},
+      {"<think>a</think>%<think>", ThinkingState::kUnfinished, 0},
+  };
+  FakeGenerator generator;
+  generator.on_start = [&](FakeGenerator& of) {
+    const auto held = of.held().back();
+    Generation generation = FakeGenerator::Answer(held.request);
+    const Sample& sample = *held.request.sample;
+    generation.text = absl::StrReplaceAll(cases[sample.index].text, {{"%", sample.gold[0]}});
+    generation.thinking_token_count = 3;
+    of.Release(held.id, generation);
+  };
+  FakeSink sink;
+  const auto tokenizer = std::make_shared<const FakeTokenizer>(FakeTokenizer::Words());
+  Runner runner(ThinkingSpecOf(), {{&generator, tokenizer}}, &sink);
+  ASSERT_TRUE(runner.Run().ok());
+  ASSERT_EQ(sink.records.size(), 8u);
+  for (const auto& [key, record] : sink.records) {
+    const Case& c = cases[key.second];
+    EXPECT_EQ(record.generation->thinking, c.state) << c.text;
+    EXPECT_EQ(record.scores[0].metric, "substring_exact_match");
+    EXPECT_EQ(record.scores[0].value, c.score) << c.text;
+    EXPECT_EQ(record.generation->text, absl::StrReplaceAll(c.text, {{"%", record.sample->gold[0]}})) << "it is kept";
+    EXPECT_EQ(record.answer.empty(), c.state == ThinkingState::kUnfinished) << c.text;
+    EXPECT_EQ(record.sample->max_new_tokens, 20);
+    EXPECT_EQ(record.sample->later_tokens_max(), 220);
+    EXPECT_FALSE(record.sample->thinking->rule.is_opened);
+  }
 }
 
 // Releases held requests in an order drawn from `seed` once `hold` of them wait.

@@ -6,7 +6,8 @@
 // depend on (seed, task, index) only; the filler also depends on the length (eval_tasks/seeds.h). So one question can be
 // compared across lengths, models and tokenizers.
 //
-// Length: prompt tokens (specials included) + max_new_tokens <= context_length. Of the questions of one group, the
+// Length: prompt tokens (specials included) + max_new_tokens <= context_length; where the task states its answers' tokens
+// (AnswerSpec), prompt tokens <= context_length. Of the questions of one group, the
 // longest is at most 16 below; the others are shorter only by the difference of their own question lines.
 //
 // Errors:  INVALID_ARGUMENT for a length too short for the task; OUT_OF_RANGE for a user's row that does not fit.
@@ -25,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "eval_tasks/token_counter.h"
+#include "tokenizer/thinking.h"
 
 namespace varifocal {
 
@@ -44,6 +46,12 @@ struct Truncation {
   bool gold_survived = true;    // a gold answer in the context is still in it after truncation
 };
 
+// The thinking blocks of an answer (tokenizer/thinking.h).
+struct SampleThinking {
+  ThinkingRule rule;
+  std::vector<int32_t> forced_ids;  // at thinking_max_tokens; empty: none are forced
+};
+
 struct Sample {
   // Identity: the same for every length (all but context_length) and every tokenizer (all but tokenizer_sha256).
   std::string task;  // TaskSpec::name
@@ -56,10 +64,12 @@ struct Sample {
 
   // The request.
   std::string prompt;
-  std::vector<int32_t> token_ids;         // the whole prompt, specials included
-  int64_t shared_prefix_bytes = 0;        // of the prompt: byte for byte the same in the whole group
-  std::vector<std::string> stop_strings;  // for generation: the answer ends before the first of these
-  int max_new_tokens = 0;
+  std::vector<int32_t> token_ids;          // the whole prompt, specials included
+  int64_t shared_prefix_bytes = 0;         // of the prompt: byte for byte the same in the whole group
+  std::vector<std::string> stop_strings;   // for generation: the answer ends before the first of these
+  int max_new_tokens = 0;                  // of the answer
+  int thinking_max_tokens = 0;             // of the thinking blocks before it; 0: they are the answer's
+  std::optional<SampleThinking> thinking;  // the answer may have blocks, which are found
   std::vector<std::string> continuations;  // not empty: score these by log-likelihood instead of generating
   // Empty, or for each continuation the bytes of its start that are given with the prompt and not scored: it then has its
   // own context, whose ids are in context_token_ids (token_ids are the longest of them).
@@ -86,10 +96,15 @@ struct Sample {
   // and the question itself, to the prompt's end. Empty where the task has none or does not locate them.
   std::vector<PromptSpan> distractors;
   std::vector<PromptSpan> question;
-  int shortfall_tokens = 0;  // context_length - prompt tokens - max_new_tokens
+  int shortfall_tokens = 0;  // context_length - prompt tokens - max_new_tokens (without these beside a stated answer)
   Truncation truncation;
 
   int prompt_token_count() const { return token_ids.size(); }
+  // The most tokens that may follow the prompt, forced ones included.
+  int later_tokens_max() const {
+    return max_new_tokens + thinking_max_tokens +
+           (thinking.has_value() ? static_cast<int>(thinking->forced_ids.size()) : 0);
+  }
   // Of a continuation: the given part and the scored part.
   absl::string_view Given(size_t index) const;
   absl::string_view Scored(size_t index) const;

@@ -121,6 +121,33 @@ TEST_P(TaskTest, FillsTheLengthWithTheShippedTokenizer) {
   }
 }
 
+// With a stated answer the prompt fills the length, and the answer's tokens are beside it; the question is the same.
+TEST_P(TaskTest, AStatedAnswerIsBesideTheLength) {
+  TaskSpec spec = {.name = GetParam().kind, .kind = GetParam().kind, .parameters = GetParam().parameters};
+  spec.answer = {.max_new_tokens = 300, .thinking_max_tokens = 4000};
+  SuiteSpec suite = {.name = "s", .lengths = {SomeLength()}, .tasks = {spec}};
+  const absl::StatusOr<SuiteSpec> valid = ValidateSuiteSpec(suite);
+  const std::vector<Sample> before = Group(*task_, SomeLength(), Shipped(), 0);
+  if (!before[0].continuations.empty()) {
+    EXPECT_FALSE(valid.ok());
+    return;
+  }
+  ASSERT_TRUE(valid.ok()) << valid.status();
+  const std::unique_ptr<Task> task = *MakeTask(valid->tasks[0]);
+  const std::vector<Sample> group = Group(*task, SomeLength(), Shipped(), 0);
+  int longest = 0;
+  for (size_t i = 0; i < group.size(); ++i) {
+    EXPECT_LE(group[i].prompt_token_count(), SomeLength());
+    EXPECT_EQ(group[i].max_new_tokens, 300);
+    EXPECT_EQ(group[i].later_tokens_max(), 4300);
+    EXPECT_EQ(group[i].shortfall_tokens, SomeLength() - group[i].prompt_token_count());
+    EXPECT_EQ(group[i].question_id, before[i].question_id);
+    EXPECT_EQ(group[i].gold, before[i].gold);
+    longest = std::max(longest, group[i].prompt_token_count());
+  }
+  EXPECT_GE(longest, SomeLength() - kShortfallMax);
+}
+
 TEST_P(TaskTest, FillsTheLengthWithOtherTokenizers) {
   for (const TokenCounter* tokenizer : {&Bytes(), &Words(), &Triples()}) {
     for (int length : kLengths) {

@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tokenizer/text_range.h"
+#include "tokenizer/thinking.h"
 
 namespace varifocal {
 
@@ -47,6 +48,8 @@ class TokenCounter {
                                                               absl::string_view prompt, absl::string_view answer) const;
   // The ids of a piece of text, no specials added.
   virtual absl::StatusOr<std::vector<int32_t>> EncodePiece(absl::string_view text) const = 0;
+  // The same, with special tokens as such: of a marker, which may be one.
+  virtual absl::StatusOr<std::vector<int32_t>> EncodeMarker(absl::string_view text) const { return EncodePiece(text); }
   // The text of ids from EncodePiece; a partial character becomes U+FFFD.
   virtual absl::StatusOr<std::string> DecodePiece(absl::Span<const int32_t>) const {
     return absl::UnimplementedError("this tokenizer does not decode");
@@ -55,7 +58,11 @@ class TokenCounter {
   virtual absl::StatusOr<std::vector<TextRange>> TokenOffsets(absl::string_view) const {
     return absl::UnimplementedError("this tokenizer does not support offsets");
   }
-  // Hex digest of the tokenizer's definition; equal digests give equal samples.
+  // The markers of the model's thinking blocks: its chat format's, else the first known pair that is in the texts of the
+  // format, or whose markers are tokens. None where nothing says that the model thinks.
+  virtual std::optional<ThinkingMarkers> thinking_markers() const { return std::nullopt; }
+  // Hex digest of the tokenizer's definition, and of the chat format where its switch is set to another side than its own;
+  // equal digests give equal samples.
   virtual const std::string& sha256() const = 0;
 };
 
@@ -66,5 +73,15 @@ enum class SpecialTokens { kAsText, kAsTokens };
 std::shared_ptr<const TokenCounter> MakeTokenCounter(std::shared_ptr<const Tokenizer> tokenizer,
                                                      std::shared_ptr<const ChatFormat> chat_format = nullptr,
                                                      SpecialTokens special_tokens = SpecialTokens::kAsText);
+
+// Of a variant: `chat_format`, which may be null, is its model's, and wraps prompts where `is_chat`. `thinking` is the setting
+// of the format's own switch, which it must then have; none: its default. Another side of the switch has another digest, with
+// and without `is_chat`, so that a variant has one.
+std::shared_ptr<const TokenCounter> MakeVariantCounter(std::shared_ptr<const Tokenizer> tokenizer,
+                                                       std::shared_ptr<const ChatFormat> chat_format, bool is_chat,
+                                                       std::optional<bool> thinking);
+// The digest that it has.
+std::string VariantTokenizerSha256(const std::string& tokenizer_sha256, const ChatFormat* chat_format,
+                                   std::optional<bool> thinking);
 
 }  // namespace varifocal

@@ -72,6 +72,48 @@ absl::StatusOr<ChatFormat::Texts> ReadTexts(const Json& value, absl::string_view
   return texts;
 }
 
+absl::Status ReadSides(const Json& object, absl::string_view place, ChatFormat::Texts& without_system,
+                       std::optional<ChatFormat::Texts>& with_system) {
+  const auto without = object.find("without_system");
+  if (without == object.end())
+    return absl::InvalidArgumentError(absl::StrCat("\"", place, "without_system\" is missing"));
+  ASSIGN_OR_RETURN(without_system, ReadTexts(*without, absl::StrCat(place, "without_system"), {"prefix", "suffix"}));
+  const auto with = object.find("with_system");
+  if (with == object.end() || with->is_null()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(with_system, ReadTexts(*with, absl::StrCat(place, "with_system"), {"prefix", "between", "suffix"}));
+  return absl::OkStatus();
+}
+
+// The object under `key` has these keys and no others.
+absl::Status CheckHasKeys(const Json& value, absl::string_view key, absl::Span<const absl::string_view> names) {
+  bool good = value.is_object() && value.size() == names.size();
+  for (const absl::string_view name : names) good = good && value.contains(name);
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is ", Shown(value).substr(0, 200),
+                                                 "; it must be an object of ", absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<ThinkingMarkers> ReadMarkers(const Json& value) {
+  RETURN_IF_ERROR(CheckHasKeys(value, "thinking", {"begin", "end"}));
+  ThinkingMarkers markers;
+  ASSIGN_OR_RETURN(markers.begin, GetString(value, "begin"));
+  ASSIGN_OR_RETURN(markers.end, GetString(value, "end"));
+  RETURN_IF_ERROR(CheckThinkingMarkers(markers));
+  return markers;
+}
+
+absl::StatusOr<ChatFormat::Switch> ReadSwitch(const Json& value) {
+  RETURN_IF_ERROR(CheckHasKeys(value, "thinking_switch", {"variable", "on", "off"}));
+  ChatFormat::Switch read;
+  ASSIGN_OR_RETURN(read.variable, GetString(value, "variable"));
+  for (const auto& [name, side] : {std::pair("on", &read.on), std::pair("off", &read.off)}) {
+    const std::string place = absl::StrCat("thinking_switch.", name);
+    RETURN_IF_ERROR(CheckHasKeys(value[name], place, {"without_system", "with_system"}));
+    RETURN_IF_ERROR(ReadSides(value[name], absl::StrCat(place, "."), side->without_system, side->with_system));
+  }
+  return read;
+}
+
 // White space in Python: the four information separators, which are not White_Space in Unicode, and White_Space.
 bool IsSpace(uint32_t point) { return (point >= 0x1C && point <= 0x1F) || (UnicodeClasses()[point] & kSpace) != 0; }
 
@@ -131,6 +173,15 @@ ChatText ChatFormat::WrapStart(absl::string_view user) const {
   return wrapped;
 }
 
+ChatFormat ChatFormat::WithThinking(bool is_on) const {
+  ChatFormat format = *this;
+  const Switch::Side& side = is_on ? thinking_switch->on : thinking_switch->off;
+  format.without_system = side.without_system;
+  format.with_system = side.with_system;
+  format.thinking_switch.reset();
+  return format;
+}
+
 std::string ChatFormat::ContentSha256() const {
   const auto json_of = [](const Texts& texts) {
     return Json{texts.prefix,        texts.between,           texts.suffix,          texts.trim_user.start,
@@ -162,7 +213,8 @@ absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text) {
     return absl::InvalidArgumentError(absl::StrCat("the file holds ", json.type_name(), ", not an object"));
   }
   for (const auto& [key, value] : json.items()) {
-    if (key != "template_sha256" && key != "without_system" && key != "with_system") {
+    if (key != "template_sha256" && key != "without_system" && key != "with_system" && key != "thinking" &&
+        key != "thinking_switch") {
       return absl::InvalidArgumentError(
           absl::StrCat("unknown key \"", key, "\" with value ", Shown(value).substr(0, 200)));
     }
@@ -176,11 +228,12 @@ absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text) {
     return absl::InvalidArgumentError(absl::StrCat("\"template_sha256\" is \"", format.template_sha256.substr(0, 200),
                                                    "\"; it must be 64 lower-case hexadecimal digits"));
   }
-  const auto without = json.find("without_system");
-  if (without == json.end()) return absl::InvalidArgumentError("\"without_system\" is missing");
-  ASSIGN_OR_RETURN(format.without_system, ReadTexts(*without, "without_system", {"prefix", "suffix"}));
-  if (const auto with = json.find("with_system"); with != json.end() && !with->is_null()) {
-    ASSIGN_OR_RETURN(format.with_system, ReadTexts(*with, "with_system", {"prefix", "between", "suffix"}));
+  RETURN_IF_ERROR(ReadSides(json, "", format.without_system, format.with_system));
+  if (const auto thinking = json.find("thinking"); thinking != json.end()) {
+    ASSIGN_OR_RETURN(format.thinking, ReadMarkers(*thinking));
+  }
+  if (const auto both = json.find("thinking_switch"); both != json.end()) {
+    ASSIGN_OR_RETURN(format.thinking_switch, ReadSwitch(*both));
   }
   return format;
 }

@@ -10,6 +10,10 @@
 // system message. An object may also have "trim_user" and "trim_system" ("start", "end" or "both") where the template
 // strips white space of messages, and "omits_empty_system" where it omits an empty system message.
 //
+// "thinking": {"begin", "end"} are the markers of the model's thinking block (thinking.h). "thinking_switch": {"variable",
+// "on", "off"} are the texts, an object of "without_system" and "with_system" each, that the template renders with its own
+// switch set.
+//
 // Errors:  INVALID_ARGUMENT with the file, the key and the value; FAILED_PRECONDITION for a system message that the
 //          template refuses.
 // Threads: immutable once read.
@@ -22,6 +26,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tokenizer/thinking.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
@@ -54,17 +59,29 @@ struct ChatFormat {
     bool omits_empty_system = false;  // a system message that is empty after stripping is omitted
     friend bool operator==(const Texts&, const Texts&) = default;
   };
+  struct Switch {
+    std::string variable;  // of the template, "enable_thinking"
+    struct Side {
+      Texts without_system;
+      std::optional<Texts> with_system;
+    };
+    Side on, off;
+  };
   std::string template_sha256;  // of the template that the texts were rendered from
   Texts without_system;
   std::optional<Texts> with_system;
+  std::optional<ThinkingMarkers> thinking;
+  std::optional<Switch> thinking_switch;  // none: the template has no switch
 
   // The whole text to encode.
   absl::StatusOr<ChatText> Wrap(absl::string_view user, const std::optional<std::string>& system = {}) const;
   // The beginning of the text to encode, for a user message that begins with `user`.
   ChatText WrapStart(absl::string_view user) const;
+  // With the texts of one side of the switch, which it must have, and without the switch.
+  ChatFormat WithThinking(bool is_on) const;
   // Identifies the format: the template's hash, and the options for messages where set.
   std::string Identity() const;
-  // Of all texts and options, 64 hexadecimal characters: equal formats wrap equally.
+  // Of all texts and options but the thinking ones, 64 hexadecimal characters: equal formats wrap equally.
   std::string ContentSha256() const;
 };
 

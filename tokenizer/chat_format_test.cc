@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
@@ -150,6 +151,39 @@ TEST(ChatFormatTest, RejectsInOneSentence) {
     EXPECT_EQ(format.status().code(), absl::StatusCode::kInvalidArgument) << format.status();
     EXPECT_THAT(format.status().message(), MessageMatcher(bad.message));
   }
+}
+
+TEST(ChatFormatTest, ThinkingHasMarkersAndASwitch) {
+  const std::string sides = R"({"without_system":{"prefix":"P","suffix":"S<think></think>"},"with_system":null})";
+  Json json = *ParseJson(File(kWithout, kWith));
+  const ChatFormat plain = *ParseChatFormat(json.dump());
+  EXPECT_FALSE(plain.thinking.has_value() || plain.thinking_switch.has_value());
+  json["thinking"] = {{"begin", "<think>"}, {"end", "</think>"}};
+  json["thinking_switch"] = {{"variable", "enable_thinking"},
+                             {"on", {{"without_system", json["without_system"]}, {"with_system", json["with_system"]}}},
+                             {"off", *ParseJson(sides)}};
+  const auto format = ParseChatFormat(json.dump());
+  ASSERT_TRUE(format.ok()) << format.status();
+  EXPECT_EQ(format->thinking, (ThinkingMarkers{"<think>", "</think>"}));
+  EXPECT_EQ(format->thinking_switch->variable, "enable_thinking");
+  // The default texts and what identifies them stay.
+  EXPECT_EQ(format->ContentSha256(), plain.ContentSha256());
+  EXPECT_EQ(format->Identity(), plain.Identity());
+  EXPECT_EQ(format->WithThinking(true).ContentSha256(), plain.ContentSha256());
+  EXPECT_EQ(format->WithThinking(false).Wrap("U")->text, "PUS<think></think>");
+  EXPECT_FALSE(format->WithThinking(false).with_system.has_value());
+  const auto refusal = [&](const char* key, const Json& value) {
+    Json bad = json;
+    bad[key] = value;
+    return std::string(ParseChatFormat(bad.dump()).status().message());
+  };
+  EXPECT_THAT(refusal("thinking", {{"begin", "<think>"}}), Message("thinking", "begin, end"));
+  EXPECT_THAT(refusal("thinking", {{"begin", "<think>"}, {"end", "<think>"}}), Message("<think>"));
+  EXPECT_THAT(refusal("thinking_switch", {{"variable", "x"}, {"on", *ParseJson(sides)}}),
+              Message("thinking_switch", "variable, on, off"));
+  Json side = json["thinking_switch"];
+  side["off"].erase("with_system");
+  EXPECT_THAT(refusal("thinking_switch", side), Message("thinking_switch.off", "without_system, with_system"));
 }
 
 TEST(ChatFormatTest, IsReadFromADirectoryAndOptional) {

@@ -28,6 +28,30 @@ void ResolvePaths(const std::filesystem::path& folder, v1::TaskConfig* task) {
   }
 }
 
+AnswerSpec FromProto(const v1::AnswerConfig& proto) {
+  return {.max_new_tokens = proto.max_new_tokens(), .thinking_max_tokens = proto.thinking_max_tokens()};
+}
+
+v1::AnswerConfig ToProto(const AnswerSpec& answer) {
+  v1::AnswerConfig proto;
+  proto.set_max_new_tokens(answer.max_new_tokens);
+  proto.set_thinking_max_tokens(answer.thinking_max_tokens);
+  return proto;
+}
+
+ThinkingSpec FromProto(const v1::ThinkingConfig& proto) {
+  return {.begin = proto.begin(), .end = proto.end(), .force = proto.force(), .answer_prefix = proto.answer_prefix()};
+}
+
+v1::ThinkingConfig ToProto(const ThinkingSpec& thinking) {
+  v1::ThinkingConfig proto;
+  proto.set_begin(thinking.begin);
+  proto.set_end(thinking.end);
+  proto.set_force(thinking.force);
+  proto.set_answer_prefix(thinking.answer_prefix);
+  return proto;
+}
+
 TaskSpec FromProto(const v1::TaskConfig& proto) {
   TaskSpec task;
   task.name = proto.name();
@@ -37,6 +61,7 @@ TaskSpec FromProto(const v1::TaskConfig& proto) {
   if (proto.has_samples()) task.samples = proto.samples();
   task.chat = proto.chat();
   task.samples_at.insert(proto.samples_at().begin(), proto.samples_at().end());
+  task.answer = FromProto(proto.answer());
   return task;
 }
 
@@ -49,6 +74,7 @@ v1::TaskConfig ToProto(const TaskSpec& task) {
   if (task.samples != 0) proto.set_samples(task.samples);
   proto.set_chat(task.chat);
   proto.mutable_samples_at()->insert(task.samples_at.begin(), task.samples_at.end());
+  if (task.answer.is_given()) *proto.mutable_answer() = ToProto(task.answer);
   return proto;
 }
 
@@ -115,6 +141,8 @@ SuiteSpec FromProto(const v1::SuiteConfig& given) {
   if (proto.has_samples()) suite.samples = proto.samples();
   suite.samples_at.insert(proto.samples_at().begin(), proto.samples_at().end());
   for (const v1::TaskConfig& task : proto.tasks()) suite.tasks.push_back(FromProto(task));
+  suite.answer = FromProto(proto.answer());
+  suite.thinking = FromProto(proto.thinking());
   return suite;
 }
 
@@ -128,6 +156,8 @@ v1::SuiteConfig ToProto(const SuiteSpec& suite) {
   proto.set_samples(suite.samples);
   proto.mutable_samples_at()->insert(suite.samples_at.begin(), suite.samples_at.end());
   for (const TaskSpec& task : suite.tasks) *proto.add_tasks() = ToProto(task);
+  if (suite.answer.is_given()) *proto.mutable_answer() = ToProto(suite.answer);
+  if (!(suite.thinking == ThinkingSpec())) *proto.mutable_thinking() = ToProto(suite.thinking);
   return proto;
 }
 

@@ -19,6 +19,7 @@
 #include "base/plural.h"
 #include "base/status_macros.h"
 #include "client/estimate.h"
+#include "client/report/data/answer_table.h"
 #include "client/report/data/collect.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/report_data.h"
@@ -158,7 +159,7 @@ const db::TaskMetricRecord* PrimaryMetric(const std::vector<db::TaskMetricRecord
 }
 
 Json CellValues(const std::vector<stats::Estimate>& estimates, const std::string& variant,
-                const db::TaskMetricRecord& metric, int64_t length) {
+                const db::TaskMetricRecord& metric, int64_t length, const report::AnswerTable& answers) {
   const auto found = std::find_if(estimates.begin(), estimates.end(), [&](const stats::Estimate& estimate) {
     return estimate.variant == variant && estimate.task == metric.task && estimate.metric == metric.metric &&
            estimate.context_length == length;
@@ -176,12 +177,18 @@ Json CellValues(const std::vector<stats::Estimate>& estimates, const std::string
     cell["counted"] = absl::StrCat(CountLabel(recorded), " of ", CountLabel(found->planned_count));
   }
   if (found->failed_count > 0) cell["failed"] = absl::StrCat(CountLabel(found->failed_count), " failed");
+  const db::AnswerCounts counts = answers.Of(variant, metric.task, length);
+  if (counts.unfinished_count > 0) {
+    cell["thinking"] = absl::StrCat(CountLabel(counts.unfinished_count), " unfinished");
+  } else if (counts.scored_thinking_count > 0) {
+    cell["thinking"] = absl::StrCat(CountLabel(counts.scored_thinking_count), " with thinking scored");
+  }
   return cell;
 }
 
 Json TaskTables(const std::vector<db::CellRow>& cells, const std::vector<db::TaskMetricRecord>& metrics,
                 const std::vector<std::string>& variants, const std::vector<stats::Estimate>& estimates,
-                const stats::TestedLengths& tested) {
+                const stats::TestedLengths& tested, const report::AnswerTable& answers) {
   std::vector<std::string> tasks;
   std::map<std::string, std::set<int64_t>> lengths_of;  // by task
   for (const db::CellRow& row : cells) {
@@ -198,7 +205,8 @@ Json TaskTables(const std::vector<db::CellRow>& cells, const std::vector<db::Tas
     for (const int64_t length : lengths) labels.push_back(report::LengthLabel(tested, task, length));
     for (const std::string& variant : variants) {
       Json row = {{"variant", variant}, {"cells", Json::array()}};
-      for (const int64_t length : lengths) row["cells"].push_back(CellValues(estimates, variant, *metric, length));
+      for (const int64_t length : lengths)
+        row["cells"].push_back(CellValues(estimates, variant, *metric, length, answers));
       rows.push_back(std::move(row));
     }
     tables.push_back({{"task", task},
@@ -276,7 +284,11 @@ absl::StatusOr<Json> ComputeResults(const std::string& database_path, int64_t jo
     ASSIGN_OR_RETURN(tested, stats::TestedLengths::Read(*reader, job_id));
     ASSIGN_OR_RETURN(estimates, stats::EstimateScores(*reader, job_id, tested, kConfidence));
   }
-  results["tasks"] = TaskTables(cells, metrics, VariantNames(variants), estimates, tested);
+  std::map<std::string, std::string> names;
+  for (const std::string& name : VariantNames(variants)) names[name] = name;
+  report::AnswerTable answers;
+  RETURN_IF_ERROR(answers.Read(*reader, job_id, names, tested));
+  results["tasks"] = TaskTables(cells, metrics, VariantNames(variants), estimates, tested, answers);
   return results;
 }
 

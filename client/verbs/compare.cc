@@ -23,6 +23,7 @@
 #include "client/report/data/perplexity.h"
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
+#include "client/report/data/thinking_table.h"
 #include "client/report/page/brief.h"
 #include "client/report/page/contrast_table.h"
 #include "client/report/page/inference_cells.h"
@@ -183,16 +184,23 @@ class Compare : public Command {
     report::AnswerTable answers;
     const std::string candidate_label = db::JobVariantLabel(keys[1], keys[0].job_id);
     report::GroupTable groups;
+    report::ThinkingTable thinking;
     std::map<int64_t, std::map<std::string, std::string>> labels;  // by job
     labels[keys[0].job_id][keys[0].name] = keys[0].name;
     labels[keys[1].job_id][keys[1].name] = candidate_label;
     for (const auto& [job_id, of_job] : labels) {
       RETURN_IF_ERROR(answers.Read(*reader, job_id, of_job, tested));
       RETURN_IF_ERROR(groups.Read(*reader, job_id, of_job, tested));
+      RETURN_IF_ERROR(thinking.Read(*reader, job_id, of_job, tested));
     }
-    const report::ResultContext context{
-        keys[0].job_id, keys[1].job_id, db::IsImported(sides.variants[0]), db::IsImported(sides.variants[1]), &answers,
-        &groups,        &tested};
+    const report::ResultContext context{keys[0].job_id,
+                                        keys[1].job_id,
+                                        db::IsImported(sides.variants[0]),
+                                        db::IsImported(sides.variants[1]),
+                                        &answers,
+                                        &groups,
+                                        &tested,
+                                        &thinking};
     RETURN_IF_ERROR(CheckFilters(report));
     std::erase_if(report.comparisons,
                   [&](const stats::Comparison& row) { return !Wanted(row, console.format == Format::kText); });
@@ -365,6 +373,16 @@ class Compare : public Command {
                 << AlignedTable(console, titles, {false, false, true, false, false, true, true, true, true}, rows);
   }
 
+  static void PrintThinking(const report::ThinkingTable& thinking, const std::vector<std::string>& variants,
+                            Console& console) {
+    const std::vector<std::vector<std::string>> rows = thinking.Rows(variants);
+    if (rows.empty()) return;
+    std::vector<std::string> titles = report::ThinkingTable::Titles();
+    for (std::string& title : titles) absl::AsciiStrToLower(&title);
+    console.out << "\nThinking:\n\n"
+                << AlignedTable(console, titles, {false, true, true, true, true, true, true}, rows);
+  }
+
   void PrintForPeople(const stats::ComparisonReport& report, const Sides& sides, const report::ResultContext& context,
                       Console& console) const {
     const std::vector<stats::Comparison>& rows = report.comparisons;
@@ -425,6 +443,7 @@ class Compare : public Command {
                                 {false, true, true, true, true, true, true, true, true, false, true, true, false},
                                 cells);
     PrintGroups(*context.groups, {rows.front().baseline, rows.front().candidate}, console);
+    PrintThinking(*context.thinking, {rows.front().baseline, rows.front().candidate}, console);
     const bool is_max_t = !report.suite.empty() && report.suite.front().is_max_t;
     const auto counted = [](int64_t count, const char* one, const char* several) {
       return absl::StrCat(count, Plural(count, one, several));

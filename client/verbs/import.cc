@@ -123,16 +123,21 @@ class Import : public Command {
     AnswerImport import;
     import.database_path = db_;
     ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, tokenizer_flags_.Load(tokenizer_, console));
-    import.tokenizer = import.chat_tokenizer = MakeTokenCounter(tokenizer);
+    const std::optional<bool> thinking = ThinkingOf(variant->overrides);
+    ASSIGN_OR_RETURN(const std::shared_ptr<const ChatFormat> format, ReadChatFormat(tokenizer_));
+    if (thinking.has_value() && (format == nullptr || !format->thinking_switch.has_value())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(name_, ": ", tokenizer_, " has no chat_format.json with a \"thinking_switch\"."));
+    }
+    import.tokenizer = import.chat_tokenizer = MakeVariantCounter(tokenizer, format, /*is_chat=*/false, thinking);
     const bool any_chat =
         std::any_of(job.suite.tasks.begin(), job.suite.tasks.end(), [](const TaskSpec& task) { return task.chat; });
     if (any_chat) {
-      ASSIGN_OR_RETURN(const std::shared_ptr<const ChatFormat> format, ReadChatFormat(tokenizer_));
       if (format == nullptr) {
         return absl::FailedPreconditionError(
             absl::StrCat(tokenizer_, " has no chat_format.json, which chat tasks need."));
       }
-      import.chat_tokenizer = MakeTokenCounter(tokenizer, format);
+      import.chat_tokenizer = MakeVariantCounter(tokenizer, format, /*is_chat=*/true, thinking);
       job.chat_templates[variant->model] = format->Identity();
     }
     Sha256Stream hash;

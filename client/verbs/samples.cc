@@ -9,8 +9,11 @@
 #include "client/progress.h"
 #include "client/rows.h"
 #include "client/tokenizers.h"
+#include "client/usage.h"
 #include "client/verb.h"
+#include "eval_tasks/answer.h"
 #include "eval_tasks/grid.h"
+#include "eval_tasks/overrides.h"
 #include "eval_tasks/token_counter.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
@@ -31,6 +34,17 @@ Json SampleJson(const Sample& sample, bool chat, const std::optional<std::string
               {"gold", sample.gold}};
   if (!sample.continuations.empty()) row["continuations"] = sample.continuations;
   if (!sample.given_bytes.empty()) row["given_bytes"] = sample.given_bytes;
+  if (sample.continuations.empty()) {
+    row["max_new_tokens"] = sample.max_new_tokens;
+    row["stop"] = sample.stop_strings;
+    row["sampling_seed"] = sample.sampling_seed;
+  }
+  if (sample.thinking_max_tokens > 0) row["thinking_max_tokens"] = sample.thinking_max_tokens;
+  if (sample.thinking.has_value()) {
+    const ThinkingRule& rule = sample.thinking->rule;
+    row["thinking"] = {{"begin", rule.markers.begin}, {"end", rule.markers.end}, {"is_opened", rule.is_opened}};
+    if (!sample.thinking->forced_ids.empty()) row["thinking"]["forced_answer"] = rule.forced_answer;
+  }
   if (chat) row["chat"] = true;
   if (system_message.has_value()) row["system_message"] = *system_message;
   return row;
@@ -39,8 +53,8 @@ Json SampleJson(const Sample& sample, bool chat, const std::optional<std::string
 void PrintSample(const Sample& sample, Console& console) {
   const std::string heading =
       absl::StrCat("--- ", sample.task, " ", sample.context_length, " #", sample.index, ": ",
-                   sample.prompt_token_count(), " prompt tokens + ", sample.max_new_tokens, " to generate, cluster ",
-                   sample.cluster, ", gold ", absl::StrJoin(sample.gold, " | "));
+                   sample.prompt_token_count(), " prompt tokens + ", sample.later_tokens_max(),
+                   " to generate, cluster ", sample.cluster, ", gold ", absl::StrJoin(sample.gold, " | "));
   console.out << Styled(console, Style::kBold, heading) << "\n" << sample.prompt << "\n";
   for (size_t i = 0; i < sample.continuations.size(); ++i) {
     if (!sample.given_bytes.empty()) console.out << Styled(console, Style::kDim, "  given:") << sample.Given(i);
@@ -55,6 +69,7 @@ class MakeSamples : public Command {
     flags.Add("tokenizer", &tokenizer_, "DIR", "directory with the tokenizer.json that determines prompt lengths")
         .Required();
     tokenizer_flags_.AddTo(flags);
+    flags.Add("thinking", &thinking_, "on|off", "sets the switch of the chat template");
     flags.Add("index", &index_, "N", "print only question N (from 0) of each task and length").AtLeast(0);
   }
 
@@ -62,13 +77,23 @@ class MakeSamples : public Command {
     JobSpec job;
     ASSIGN_OR_RETURN(job.suite, suite_.Read());
     job.variants = {{.model = "any"}};  // prompts do not depend on the models
+    if (thinking_.has_value()) {
+      if (*thinking_ != "on" && *thinking_ != "off")
+        return UsageError(absl::StrCat("--thinking=", *thinking_, ": must be on or off."));
+      job.variants[0].overrides[kThinking] = {*thinking_ == "on" ? 1.0 : 0.0};
+    }
     job.limit = std::min<int64_t>(suite_.limit, kSampleCountMax);
     absl::StatusOr<JobSpec> valid = ValidateJobSpec(std::move(job));
     if (!valid.ok()) return AsUsageError(valid.status());
     ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, tokenizer_flags_.Load(tokenizer_, console));
     ASSIGN_OR_RETURN(const std::shared_ptr<const ChatFormat> chat_format, ReadChatFormat(tokenizer_));
-    const std::shared_ptr<const TokenCounter> counter = MakeTokenCounter(tokenizer);
-    const std::shared_ptr<const TokenCounter> chat_counter = MakeTokenCounter(tokenizer, chat_format);
+    const std::optional<bool> thinking = ThinkingOf(valid->variants[0].overrides);
+    if (thinking.has_value() && (chat_format == nullptr || !chat_format->thinking_switch.has_value())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("--thinking: ", tokenizer_, " has no chat_format.json with a \"thinking_switch\"."));
+    }
+    const auto counter = MakeVariantCounter(tokenizer, chat_format, /*is_chat=*/false, thinking);
+    const auto chat_counter = MakeVariantCounter(tokenizer, chat_format, /*is_chat=*/true, thinking);
     ASSIGN_OR_RETURN(const Grid grid, MakeGrid(*valid));
     for (const std::string& missing : grid.missing) console.err << "varifocal: " << missing << "\n";
     for (const std::string& note : grid.notes) console.err << "varifocal: " << note << "\n";
@@ -82,7 +107,10 @@ class MakeSamples : public Command {
                         {.key = "prompt"},
                         {.key = "prompt_token_count"},
                         {.key = "token_ids_sha256"},
-                        {.key = "gold"}});
+                        {.key = "gold"},
+                        {.key = "max_new_tokens"},
+                        {.key = "stop"},
+                        {.key = "sampling_seed"}});
     int64_t wanted_count = 0;
     for (const GridGroup& group : grid.groups) wanted_count += WantedCount(group);
     if (index_.has_value() && wanted_count == 0)
@@ -95,7 +123,12 @@ class MakeSamples : public Command {
       const Task& task = *grid.tasks[group.task_index];
       const bool chat = valid->suite.tasks[group.task_index].chat;
       if (chat) RETURN_IF_ERROR(CheckHasChatFormat(chat_format.get(), tokenizer_));
-      const std::vector<absl::StatusOr<Sample>> samples = grid.MakeSamples(group, chat ? *chat_counter : *counter);
+      const TokenCounter& tokens = chat ? *chat_counter : *counter;
+      std::vector<absl::StatusOr<Sample>> samples = grid.MakeSamples(group, tokens);
+      for (absl::StatusOr<Sample>& sample : samples) {
+        if (sample.ok())
+          RETURN_IF_ERROR(AddThinking(valid->suite, valid->suite.tasks[group.task_index], tokens, *sample));
+      }
       for (int i = 0; i < group.count; ++i) {
         if (index_.has_value() && group.first_index + i != *index_) continue;
         if (!samples[i].ok()) {
@@ -127,6 +160,7 @@ class MakeSamples : public Command {
   std::string tokenizer_;
   TokenizerFlags tokenizer_flags_;
   std::optional<int64_t> index_;
+  std::optional<std::string> thinking_;
 };
 
 }  // namespace
@@ -141,7 +175,9 @@ constinit const Verb kSamplesVerb = {
 on the tokenizer, so one is needed; weights are not. Check a few before a long run.
 A sample that cannot be built (a row too long for its context) is reported on standard error, and the exit code is 1.
 JSON output: {"task", "context_length", "index", "row_id", "question_id", "cluster", "prompt",
-"prompt_token_count", "token_ids_sha256" (of "[1,2,3]"), "gold"}. For a task with `chat: true`, "chat" is
+"prompt_token_count", "token_ids_sha256" (of "[1,2,3]"), "gold"}, and of answers to be written "max_new_tokens",
+"stop" and "sampling_seed"; where models think also "thinking_max_tokens" and "thinking", {"begin", "end",
+"is_opened" by the prompt, "forced_answer"}: stop strings then apply after the block. For a task with `chat: true`, "chat" is
 true: the ids are of the prompt inside the chat_format.json beside the tokenizer, after the task's
 "system_message" if it has one. A choice has its "continuations"; "given_bytes" of each are in its context
 and are not scored, and the hash is of all contexts ("[[1,2],[3]]").)",

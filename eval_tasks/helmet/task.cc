@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "eval_tasks/answer.h"
 #include "eval_tasks/helmet/rows.h"
 #include "eval_tasks/json_scan.h"
 #include "eval_tasks/parameters.h"
@@ -94,7 +95,8 @@ class HelmetTask : public SingleQuestionTask {
     }
     sample.stop_strings = index_.stop_strings;
     const auto entry = index_.lengths.find(request.context_length);
-    if (entry != index_.lengths.end()) sample.max_new_tokens = entry->second.max_new_tokens;
+    if (entry != index_.lengths.end()) sample.max_new_tokens = AnswerTokens(spec_, entry->second.max_new_tokens);
+    sample.thinking_max_tokens = spec_.answer.thinking_max_tokens;
     sample.sampling_seed = SamplingSeed(ItemSeed(request.seed, spec_.name, request.index));
     sample.metrics = spec_.metrics;
     return sample;
@@ -177,7 +179,9 @@ class HelmetTask : public SingleQuestionTask {
     const std::optional<std::string> system = system_message();
     ASSIGN_OR_RETURN(sample.token_ids, system.has_value() ? tokenizer.EncodeConversation(*system, sample.prompt)
                                                           : tokenizer.EncodePrompt(sample.prompt));
-    sample.shortfall_tokens = sample.context_length - sample.prompt_token_count() - sample.max_new_tokens;
+    // Upstream's prompts leave space for upstream's number of tokens, whatever the answer may have.
+    sample.shortfall_tokens =
+        sample.context_length - sample.prompt_token_count() - index_.lengths.at(sample.context_length).max_new_tokens;
     return absl::OkStatus();
   }
 

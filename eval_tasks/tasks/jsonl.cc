@@ -13,6 +13,7 @@
 #include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "eval_tasks/answer.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/seeds.h"
 #include "eval_tasks/tasks/fit.h"
@@ -89,7 +90,8 @@ class JsonlTask : public Task {
     sample.cluster = row.cluster.empty() ? absl::StrCat(spec_.name, "/g", group_begin_[request.index])
                                          : absl::StrCat(spec_.name, "/", row.cluster);
     sample.stop_strings = GetTextList(spec_.parameters, "stop");
-    sample.max_new_tokens = GetInteger(spec_.parameters, "max_new_tokens");
+    sample.max_new_tokens = AnswerTokens(spec_, GetInteger(spec_.parameters, "max_new_tokens"));
+    sample.thinking_max_tokens = spec_.answer.thinking_max_tokens;
     sample.continuations = row.choices;
     sample.sampling_seed = SamplingSeed(ItemSeed(request.seed, spec_.name, request.index));
     sample.gold = row.gold;
@@ -144,14 +146,15 @@ class JsonlTask : public Task {
     }
     ASSIGN_OR_RETURN(sample.token_ids, sample.continuations.empty() ? tokenizer.EncodePrompt(sample.prompt)
                                                                     : tokenizer.EncodeContext(sample.prompt, ""));
-    sample.shortfall_tokens = sample.context_length - sample.prompt_token_count() - sample.max_new_tokens;
+    sample.shortfall_tokens =
+        sample.context_length - sample.prompt_token_count() - TokensInContext(spec_, sample.max_new_tokens);
     return absl::OkStatus();
   }
 
   absl::Status DoesNotFit(const Sample& sample, absl::string_view why) const {
     return WithReason(absl::OutOfRangeError(absl::StrCat("row ", rows_[sample.index].line_number, " of task \"",
                                                          spec_.name, "\" takes ", sample.prompt_token_count(),
-                                                         " tokens and ", sample.max_new_tokens,
+                                                         " tokens and ", TokensInContext(spec_, sample.max_new_tokens),
                                                          " for its answer; the limit is ", sample.context_length, why)),
                       ErrorReason::kPromptTooLong);
   }

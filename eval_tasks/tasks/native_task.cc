@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "base/status_macros.h"
+#include "eval_tasks/answer.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/seeds.h"
 #include "eval_tasks/tasks/fit.h"
@@ -111,7 +112,8 @@ Sample NativeTask::Identify(const SampleRequest& request) const {
   sample.question_id = QuestionId(spec_.name, request.index, item_seed);
   sample.cluster = ClusterId(spec_.name, group, GroupSeed(request.seed, spec_.name, group));
   sample.stop_strings = family_.stop_strings;
-  sample.max_new_tokens = family_.max_new_tokens;
+  sample.max_new_tokens = AnswerTokens(spec_, family_.max_new_tokens);
+  sample.thinking_max_tokens = spec_.answer.thinking_max_tokens;
   sample.sampling_seed = SamplingSeed(item_seed);
   sample.metrics = spec_.metrics;
   return sample;
@@ -142,7 +144,8 @@ absl::StatusOr<std::vector<Sample>> NativeTask::FillGroup(const SampleRequest& r
   FitRequest fit;
   fit.task = spec_.name;
   fit.context_length = request.context_length;
-  ASSIGN_OR_RETURN(fit.max_new_tokens, ReservedTokens(*plan, family_.max_new_tokens, tokenizer));
+  ASSIGN_OR_RETURN(fit.max_new_tokens,
+                   ReservedTokens(*plan, TokensInContext(spec_, family_.max_new_tokens), tokenizer));
   fit.filler_seed = FillerSeed(seeds.group, request.context_length);
   ASSIGN_OR_RETURN(FittedContext fitted, FitContext(*plan, fit, tokenizer));
 
@@ -156,7 +159,7 @@ absl::StatusOr<std::vector<Sample>> NativeTask::FillGroup(const SampleRequest& r
     sample.prompt = absl::StrCat(fitted.shared, question.line);
     sample.token_ids = std::move(fitted.token_ids[i]);
     sample.shared_prefix_bytes = fitted.shared.size();
-    sample.max_new_tokens = fit.max_new_tokens;
+    if (!question.continuations.empty()) sample.max_new_tokens = fit.max_new_tokens;
     sample.continuations = question.continuations;
     sample.gold = question.gold;
     if (!question.continuations.empty()) sample.gold_continuation_indices = {question.gold_continuation_index};
@@ -167,7 +170,7 @@ absl::StatusOr<std::vector<Sample>> NativeTask::FillGroup(const SampleRequest& r
       sample.question = {{.byte_begin = sample.shared_prefix_bytes, .byte_end = std::ssize(sample.prompt)}};
     }
     sample.truncation = truncation;
-    sample.shortfall_tokens = request.context_length - sample.prompt_token_count() - sample.max_new_tokens;
+    sample.shortfall_tokens = request.context_length - sample.prompt_token_count() - fit.max_new_tokens;
     samples.push_back(std::move(sample));
   }
   RETURN_IF_ERROR(LocateSpans(tokenizer, samples));

@@ -18,6 +18,7 @@
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/engine/request_check.h"
+#include "server/engine/thinking.h"
 
 namespace varifocal {
 namespace {
@@ -281,6 +282,7 @@ class HttpEndpointEngine : public EndpointEngine {
 
   absl::Status Generate(const EngineRequest& request, const GenerateWork& work,
                         const EndpointClient::IsCancelled& is_cancelled, EngineResult* result) const {
+    if (work.thinking.has_value()) return Think(request, work, is_cancelled, result);
     CompletionRequest sent;
     RETURN_IF_ERROR(SetPrompt(request.token_ids, &sent));
     sent.max_new_tokens = work.max_new_tokens;
@@ -297,6 +299,49 @@ class HttpEndpointEngine : public EndpointEngine {
                                                               : EngineFinishReason::kEos;
     result->text = std::move(completion.text);
     return absl::OkStatus();
+  }
+
+  // Stop strings are applied here, since a server would stop at them inside a block. The tokens of thinking are asked for
+  // first; where they end inside the answer, or the end of the block is forced, a second request continues.
+  absl::Status Think(const EngineRequest& request, const GenerateWork& work,
+                     const EndpointClient::IsCancelled& is_cancelled, EngineResult* result) const {
+    const ThinkingWork& thinking = *work.thinking;
+    const int64_t together = thinking.tokens_max + thinking.answer_tokens_max;
+    const bool shares = work.max_new_tokens < together;  // one bound for both
+    std::vector<int32_t> ids = request.token_ids;
+    int64_t left = shares ? work.max_new_tokens : thinking.tokens_max;
+    for (int request_count = 1;; ++request_count) {
+      GenerateWork part = work;
+      part.thinking.reset();
+      part.stop.clear();
+      part.max_new_tokens = left;
+      EngineRequest asked;
+      asked.token_ids = ids;
+      const std::string before = result->text;
+      const int64_t count_before = result->new_token_count;
+      RETURN_IF_ERROR(Generate(asked, part, is_cancelled, result));
+      result->new_token_count += count_before;
+      std::string added = result->text;
+      result->text = absl::StrCat(before, added);
+      RETURN_IF_ERROR(ApplyThinking(*tokenizer_, work, *result));
+      if (result->finish_reason != EngineFinishReason::kLength || request_count == 2 || shares) return absl::OkStatus();
+      const ThinkingSplit split = SplitThinking(result->text, thinking.rule, work.stop);
+      if (split.is_inside) {
+        if (thinking.forced_ids.empty()) return absl::OkStatus();
+        ASSIGN_OR_RETURN(const std::string forced,
+                         tokenizer_->Decode(thinking.forced_ids, {.keep_special_tokens = true}));
+        absl::StrAppend(&added, forced);
+        absl::StrAppend(&result->text, forced);
+        result->is_thinking_forced = true;
+        result->new_token_count += std::ssize(thinking.forced_ids);
+        left = thinking.answer_tokens_max;
+      } else {
+        left = thinking.answer_tokens_max - (result->new_token_count - result->thinking_token_count);
+        if (left <= 0) return absl::OkStatus();
+      }
+      ASSIGN_OR_RETURN(const std::vector<int32_t> further, tokenizer_->Encode(added, {.add_special_tokens = false}));
+      ids.insert(ids.end(), further.begin(), further.end());
+    }
   }
 
   // The log-probabilities of the last `count` tokens of a prompt.

@@ -159,6 +159,50 @@ TEST_F(EndpointEngineTest, RefusesScoresOfAServerWithoutThem) {
   }
 }
 
+// The server would stop at a stop string inside the block, so none are sent; the text is split here. Where the tokens of
+// thinking end inside the answer, or the block's end is forced, a second request continues from the whole text.
+TEST_F(EndpointEngineTest, ThinkingIsSplitHere) {
+  tokenizer_ = *Tokenizer::Load("models/baseline");
+  const std::string block = "<think>\nRome? No.\n</think>", text = block + "\n\nParis. And more, and more.";
+  const FaultyServer server({.continuation = Piece(text)});
+  const auto engine = Make(server);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const auto ask = [&](int64_t thinking_tokens, int64_t answer_tokens, std::vector<int32_t> forced = {}) {
+    GenerateWork work;
+    work.max_new_tokens = thinking_tokens + answer_tokens + std::ssize(forced);
+    work.stop = {"\n", "."};
+    work.thinking = ThinkingWork{.rule = {{"<think>", "</think>"}, false, "\n\n"},
+                                 .tokens_max = thinking_tokens,
+                                 .answer_tokens_max = answer_tokens,
+                                 .forced_ids = std::move(forced)};
+    const auto result = (*engine)->Run({.token_ids = Ids("The capital is"), .work = work});
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.value_or(EngineResult());
+  };
+  const size_t asked_before = server.bodies().size();
+  const EngineResult whole = ask(100, 20);
+  EXPECT_EQ(server.bodies().size(), asked_before + 1);
+  EXPECT_FALSE(server.bodies().back().contains("stop"));
+  EXPECT_EQ(server.bodies().back()["max_tokens"], 100);
+  EXPECT_EQ(whole.text, block + "\n\nParis");
+  EXPECT_EQ(whole.matched_stop, ".");
+  EXPECT_EQ(whole.finish_reason, EngineFinishReason::kStop);
+  EXPECT_GE(whole.thinking_token_count, std::ssize(Piece(block)));
+  // Unfinished: the server is not asked again.
+  const EngineResult cut = ask(4, 20);
+  EXPECT_EQ(server.bodies().size(), asked_before + 2);
+  EXPECT_EQ(cut.finish_reason, EngineFinishReason::kLength);
+  EXPECT_EQ(cut.thinking_token_count, 4);
+  // Forced: the same server begins its continuation anew, after prompt, thinking and forced text.
+  const EngineResult forced = ask(4, 40, Piece("\n</think>\n\n"));
+  EXPECT_EQ(server.bodies().size(), asked_before + 4);
+  EXPECT_TRUE(forced.is_thinking_forced);
+  EXPECT_EQ(server.bodies().back()["max_tokens"], 40);
+  EXPECT_EQ(server.bodies().back()["prompt"].size(),
+            Ids("The capital is").size() + Piece(cut.text + "\n</think>\n\n").size());
+  EXPECT_TRUE(forced.text.starts_with(cut.text + "\n</think>\n\n")) << forced.text;
+}
+
 TEST_F(EndpointEngineTest, RefusesAttentionSettingsAndLongPrompts) {
   const FaultyServer server({});
   const auto engine = Make(server);

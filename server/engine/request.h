@@ -14,22 +14,34 @@
 #include "absl/strings/string_view.h"
 #include "server/model/attention/setting.h"
 #include "server/model/inspected_attention.h"
+#include "tokenizer/thinking.h"
 
 namespace varifocal {
 
 using EngineHandle = uint64_t;  // of an active request, unique in its engine
 
+// A model that thinks: a bound of its own for the tokens of its blocks, then max_tokens for the answer (tokenizer/thinking.h).
+struct ThinkingWork {
+  ThinkingRule rule;
+  int64_t tokens_max = 0;         // in blocks, markers included; >= 1
+  int64_t answer_tokens_max = 0;  // outside of them; >= 1
+  // Not empty: where a block reaches its bound, these follow instead of what the model would generate, once, and the answer
+  // is generated after them. They end the block.
+  std::vector<int32_t> forced_ids = {};
+};
+
 // Generate tokens after the prompt. Randomness is keyed by (seed, position): the same request gives the same tokens.
 // `scored` are continuations scored on the prompt's keys and values before the second token is generated, as
 // ScoreContinuationsWork would; they change no bit of what is generated.
 struct GenerateWork {
-  int64_t max_new_tokens = 0;  // >= 1
+  int64_t max_new_tokens = 0;  // >= 1; with `thinking` the sum of both bounds and the forced tokens
   bool ignore_eos = false;
   double sampling_temperature = 0;  // 0 is greedy; ties go to the lowest id
   double top_p = 1;                 // in (0, 1]; used when sampling_temperature > 0
   uint64_t seed = 0;
   std::vector<std::string> stop;                  // generation ends when its text contains one of them
   std::vector<std::vector<int32_t>> scored = {};  // each 1 to max_new_tokens tokens; may be empty
+  std::optional<ThinkingWork> thinking = {};      // stop strings then apply outside of its blocks; needs a tokenizer
 };
 
 // Log-likelihood of each continuation after the same prompt; the prompt is run once.
@@ -54,6 +66,9 @@ struct EngineRequest {
   // Not empty: attention of the prompt's last rows, the mean over them, goes into the result, with its mass between each two
   // of these positions, which rise from 0 or above to at most the prompt's length. The last row gives the first new token.
   std::vector<int32_t> inspected_boundaries;
+  // The setting of the chat template's own switch, of prompts that another server wraps; none: its default. The ids of a
+  // prompt that was wrapped here are already those of the setting.
+  std::optional<bool> thinking_switch = {};
   int64_t inspected_row_count = 1;  // 1 to the prompt's length; these rows are computed, not reused
   bool keep_groups = false;         // the learned groups of the prompt's tokens go into the result
   std::variant<GenerateWork, ScoreContinuationsWork, ScoreTextWork> work;
@@ -79,11 +94,14 @@ struct LayerGroups {
 
 struct EngineResult {
   // GenerateWork
-  std::vector<int32_t> new_token_ids;       // including the EOS; none from a server that sends text
-  int64_t new_token_count = 0;              // the same where there are none
-  std::vector<double> new_token_log_probs;  // under the model's distribution, independent of sampling
+  std::vector<int32_t> new_token_ids;  // including the EOS; none from a server that sends text
+  int64_t new_token_count = 0;         // the same where there are none
+  // Under the model's distribution, independent of sampling; 0 of forced tokens.
+  std::vector<double> new_token_log_probs;
   std::string
       text;  // decoded new tokens without special tokens, truncated before the stop string; "" without a tokenizer
+  int64_t thinking_token_count = 0;  // with `thinking`: new tokens in blocks, forced ones included
+  bool is_thinking_forced = false;
   std::string matched_stop;  // the stop string found, when finish_reason is kStop
   EngineFinishReason finish_reason =
       EngineFinishReason::kNone;  // kCancelled: partial result, the tokens generated so far

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "kernels/backend.h"
 #include "server/engine/prefix_cache.h"
+#include "server/engine/thinking.h"
 #include "server/model/forward.h"
 #include "server/model/run_time_setting.h"
 #include "server/model/transformer.h"
@@ -65,6 +66,22 @@ absl::Status CheckNotEmpty(absl::Span<const int32_t> prompt) {
                     ErrorReason::kEmptyPrompt, {{"field", "prompt"}});
 }
 
+absl::Status CheckThinkingWork(const GenerateWork& work) {
+  const auto bad = [](const std::string& problem) {
+    return WithReason(absl::InvalidArgumentError(problem), ErrorReason::kBadThinking, {{"field", "thinking"}});
+  };
+  const ThinkingWork& thinking = *work.thinking;
+  const absl::Status markers = CheckThinkingMarkers(thinking.rule.markers);
+  if (!markers.ok()) return bad(std::string(markers.message()));
+  for (const auto& [name, count] : {std::pair("thinking tokens", thinking.tokens_max),
+                                    std::pair("tokens of the answer", thinking.answer_tokens_max)}) {
+    if (count >= 1 && count <= work.max_new_tokens) continue;
+    return bad(absl::StrCat("the bound of ", name, " is ", count, "; it must be from 1 to max_new_tokens, ",
+                            work.max_new_tokens));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckGenerateWork(const GenerateWork& work) {
   const auto bad = [](ErrorReason reason, const char* field, const std::string& problem) {
     return WithReason(absl::InvalidArgumentError(problem), reason, {{"field", field}});
@@ -86,6 +103,7 @@ absl::Status CheckGenerateWork(const GenerateWork& work) {
     return bad(ErrorReason::kBadStop, "stop",
                absl::StrCat("there are ", work.stop.size(), " stop strings; the limit is ", kStopsMax));
   }
+  if (work.thinking.has_value()) RETURN_IF_ERROR(CheckThinkingWork(work));
   for (const std::string& stop : work.stop) {
     if (stop.empty()) return bad(ErrorReason::kBadStop, "stop", "a stop string is empty; it must have at least 1 byte");
   }
@@ -178,10 +196,15 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   int64_t new_tokens = 0;
   if (const auto* generate = std::get_if<GenerateWork>(&request.work)) {
     RETURN_IF_ERROR(CheckGenerateWork(*generate));
-    if (!generate->stop.empty() && model.tokenizer() == nullptr) {
-      return WithReason(absl::FailedPreconditionError(
-                            absl::StrCat("stop strings need a tokenizer, and ", model.directory(), " has none")),
+    if ((!generate->stop.empty() || generate->thinking.has_value()) && model.tokenizer() == nullptr) {
+      return WithReason(absl::FailedPreconditionError(absl::StrCat("stop strings and thinking need a tokenizer, and ",
+                                                                   model.directory(), " has none")),
                         ErrorReason::kModelWithoutTokenizer);
+    }
+    if (generate->thinking.has_value()) {
+      RETURN_IF_ERROR(CheckIds(generate->thinking->forced_ids, "thinking.forced_ids", config.vocabulary_size,
+                               model.tokenizer().get()));
+      sequence->thinking = BeginThinking(*model.tokenizer(), *generate->thinking);
     }
     new_tokens = generate->max_new_tokens;
     RETURN_IF_ERROR(CheckContinuations(generate->scored, config.vocabulary_size, model.tokenizer().get()));

@@ -11,6 +11,7 @@
 #include "kernels/backend.h"
 #include "server/engine/request_check.h"
 #include "server/engine/scheduler.h"
+#include "server/engine/thinking.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
@@ -142,6 +143,13 @@ absl::Status Scheduler::AddToken(Sequence& sequence, const HeadResult& head) {
   const std::vector<int32_t>& eos = model_.eos_token_ids();
   if (!work.ignore_eos && std::find(eos.begin(), eos.end(), token) != eos.end()) {
     result.finish_reason = EngineFinishReason::kEos;
+  } else if (work.thinking.has_value()) {
+    RETURN_IF_ERROR(FollowThinking(*model_.tokenizer(), work, sequence.thinking, result));
+    for (size_t i = result.new_token_log_probs.size(); i < result.new_token_ids.size(); ++i) {
+      result.new_token_log_probs.push_back(0);
+      if (!sequence.timing_only) ++totals_.new_tokens;
+      if (sequence.callbacks.on_token) sequence.callbacks.on_token(result.new_token_ids[i], 0);
+    }
   } else if (!work.stop.empty()) {
     ASSIGN_OR_RETURN(result.text, model_.tokenizer()->Decode(result.new_token_ids, {.ignore_unknown_ids = true}));
     if (CutAtStop(work.stop, &result.text, &result.matched_stop)) result.finish_reason = EngineFinishReason::kStop;
@@ -211,7 +219,9 @@ void Scheduler::Complete(Sequence& sequence) {
     result.log_likelihood += score.log_likelihood;
   }
   for (const std::optional<double>& log_prob : result.token_log_probs) result.log_likelihood += log_prob.value_or(0);
-  if (sequence.generate() != nullptr && sequence.generate()->stop.empty() && model_.tokenizer() != nullptr) {
+  if (sequence.generate() != nullptr && sequence.generate()->thinking.has_value()) {
+    CompleteThinking(*model_.tokenizer(), model_.eos_token_ids(), *sequence.generate(), sequence.thinking, result);
+  } else if (sequence.generate() != nullptr && sequence.generate()->stop.empty() && model_.tokenizer() != nullptr) {
     absl::StatusOr<std::string> text = model_.tokenizer()->Decode(result.new_token_ids, {.ignore_unknown_ids = true});
     if (text.ok()) result.text = *std::move(text);
   }

@@ -14,6 +14,13 @@
 
 namespace varifocal {
 
+// How far a generation's thinking blocks are; kept over preemption, as the tokens are.
+struct ThinkingProgress {
+  bool keeps_special_tokens = false;  // the markers have special tokens, which are left out of other texts
+  bool is_inside = false;
+  int block_count = 0;
+};
+
 struct Sequence {
   EngineHandle handle = 0;
   EngineRequest request;
@@ -34,6 +41,7 @@ struct Sequence {
   std::vector<int64_t> continuation_done;  // tokens of each continuation that were computed
   std::vector<Branch> branches;            // of the current step: further continuations
   bool prompt_finished = false;
+  ThinkingProgress thinking;
 
   EngineResult result;
   uint64_t tau_at_min_count = 0;

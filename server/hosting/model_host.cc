@@ -30,10 +30,25 @@ Checkpoint CheckpointOf(absl::string_view place) {
   return {std::string(place), ""};
 }
 
+absl::StatusOr<std::shared_ptr<const ChatFormat>> ChatFormatOf(const HostedModel& model, const OverrideMap& given) {
+  const std::optional<bool> thinking = ThinkingOf(given);
+  if (!thinking.has_value()) return model.chat_format;
+  if (model.chat_format == nullptr || !model.chat_format->thinking_switch.has_value()) {
+    return WithReason(
+        absl::InvalidArgumentError(absl::StrCat(
+            "thinking=", *thinking ? "on" : "off", ": model \"", model.name, "\" has no switch for it: its ",
+            model.chat_format == nullptr ? "directory has no chat_format.json"
+                                         : "chat_format.json has no \"thinking_switch\"")),
+        ErrorReason::kBadAttentionOverride, {{"model", model.name}});
+  }
+  return std::make_shared<const ChatFormat>(model.chat_format->WithThinking(*thinking));
+}
+
 absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& config, const OverrideMap& given) {
   AttentionOverrides overrides;
   for (const auto& [name, values] : given) {
     const OverrideInfo* info = FindOverride(name);
+    if (info != nullptr && info->kind == OverrideKind::kChatSwitch) continue;
     if (info != nullptr && info->may_be_list) {
       overrides.push_back({name, values});  // the model knows how many layers it has
       continue;

@@ -91,7 +91,11 @@ class ModelHost {
 // INVALID_ARGUMENT unless the name is a letter followed by letters, digits, `_`, `-`, `.`; at most 63 characters.
 absl::Status CheckModelName(absl::string_view name);
 
-// INVALID_ARGUMENT unless the model takes these: names of its table with values in their ranges, not in place of a learned
+// The model's chat format under the settings, null without one. INVALID_ARGUMENT (BAD_ATTENTION_OVERRIDE) where they set a switch
+// that its template does not have.
+absl::StatusOr<std::shared_ptr<const ChatFormat>> ChatFormatOf(const HostedModel& model, const OverrideMap& given);
+
+// INVALID_ARGUMENT unless the model takes these, the switch of its chat template apart: names of its table with values in their ranges, not in place of a learned
 // setting. The reason is BAD_FOCAL_TEMPERATURE for temperatures of all layers, else BAD_ATTENTION_OVERRIDE.
 absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& config, const OverrideMap& given);
 

@@ -30,7 +30,7 @@ db::SampleRecord ToSampleRecord(const SampleResult& record, bool keep_prompts) {
   row.question_id = sample.question_id;
   row.cluster = sample.cluster;
   row.row_id = sample.row_id;
-  row.new_token_count_max = sample.max_new_tokens;
+  row.new_token_count_max = sample.later_tokens_max();
   row.gold_json = Strings(sample.gold);
   if (sample.token_ids.empty()) return row;  // its prompt could not be built: identity only
 
@@ -66,6 +66,11 @@ db::GenerationRecord ToGenerationRecord(const SampleResult& record) {
   if (record.sample->continuations.empty()) {
     row.finish_reason = FinishReasonName(generation.finish_reason);
     row.answer_raw = generation.text;
+    if (generation.thinking.has_value()) {
+      row.thinking_state = ThinkingStateName(*generation.thinking);
+      row.thinking_token_count = generation.thinking_token_count;
+      row.is_thinking_forced = generation.is_thinking_forced;
+    }
   } else {
     row.finish_reason = "scored";
     Json scores = Json::array();

@@ -73,6 +73,8 @@ absl::StatusOr<Generation> ToGeneration(absl::StatusOr<EngineResult> result, boo
     }
   }
   generation.finish_reason = FromEngine(result->finish_reason);
+  generation.thinking_token_count = static_cast<int>(result->thinking_token_count);
+  generation.is_thinking_forced = result->is_thinking_forced;
   generation.prompt_token_count = result->prompt_token_count;
   generation.cached_token_count = result->cached_token_count;
   generation.queue_us = result->queue_us;
@@ -174,10 +176,18 @@ EngineGenerator::EngineGenerator(std::shared_ptr<HostedModel> model)
 absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationRequest& request) const {
   const Sample& sample = *request.sample;
   EngineRequest engine_request;
+  engine_request.thinking_switch = ThinkingOf(request.overrides);
   engine_request.lane = EngineLane::kJob;
   engine_request.token_ids = sample.token_ids;
   GenerateWork work;
-  work.max_new_tokens = sample.max_new_tokens;
+  work.max_new_tokens = sample.later_tokens_max();
+  if (sample.thinking.has_value()) {
+    const bool shares = sample.thinking_max_tokens == 0;  // one bound for both
+    work.thinking = {.rule = sample.thinking->rule,
+                     .tokens_max = shares ? sample.max_new_tokens : sample.thinking_max_tokens,
+                     .answer_tokens_max = sample.max_new_tokens,
+                     .forced_ids = sample.thinking->forced_ids};
+  }
   work.sampling_temperature = request.decode.sampling_temperature.value_or(0);
   work.top_p = request.decode.top_p.value_or(1);
   work.seed = sample.sampling_seed;
@@ -205,7 +215,8 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToScore(cons
   ChatText prompt{.text = sample.prompt, .plain_parts = {}};
   if (request.chat) {
     RETURN_IF_ERROR(CheckHasChatFormat(*model_));
-    ASSIGN_OR_RETURN(prompt, model_->chat_format->Wrap(sample.prompt));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const ChatFormat> format, ChatFormatOf(*model_, request.overrides));
+    ASSIGN_OR_RETURN(prompt, format->Wrap(sample.prompt));
   }
   for (size_t i = 0; i < sample.continuations.size(); ++i) {
     const auto same = std::find_if(parts.begin(), parts.end(), [&](const Part& part) {
@@ -242,7 +253,7 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToParts(cons
   std::vector<Part> parts;
   if (sample.continuations.empty()) {
     ASSIGN_OR_RETURN(const int64_t limit, PositionLimit(model_->config, overrides));
-    RETURN_IF_ERROR(CheckLength(limit, sample.prompt_token_count(), sample.max_new_tokens));
+    RETURN_IF_ERROR(CheckLength(limit, sample.prompt_token_count(), sample.later_tokens_max()));
     ASSIGN_OR_RETURN(EngineRequest whole, ToGenerate(request));
     parts.push_back({std::move(whole), {}});
   } else {

@@ -36,7 +36,7 @@ absl::StatusOr<GroupCost> MeasureGroup(const Task& task, const SampleRequest& re
     ++*made_count;
     cost.prompt_tokens = std::max<int64_t>(cost.prompt_tokens, sample.prompt_token_count());
     if (sample.continuations.empty()) {
-      cost.new_tokens = std::max<int64_t>(cost.new_tokens, sample.max_new_tokens);
+      cost.new_tokens = std::max<int64_t>(cost.new_tokens, sample.later_tokens_max());
       continue;
     }
     for (const std::string& continuation : sample.continuations) {
@@ -57,8 +57,8 @@ struct RowCheck {
   std::vector<std::string> notes;
 };
 
-absl::StatusOr<RowCheck> CheckRows(const JobSpec& spec, const Grid& grid, const HostedModel& model,
-                                   const std::function<bool()>& is_abandoned) {
+absl::StatusOr<RowCheck> CheckRows(const JobSpec& spec, const Grid& grid, const Variant& variant,
+                                   const HostedModel& model, const std::function<bool()>& is_abandoned) {
   struct Count {
     int64_t checked = 0, failed = 0;
     bool is_whole = true;
@@ -74,7 +74,7 @@ absl::StatusOr<RowCheck> CheckRows(const JobSpec& spec, const Grid& grid, const 
     if (!count.is_whole) continue;
     if (is_abandoned && is_abandoned()) return absl::CancelledError("the call was abandoned");
     const bool chat = spec.suite.tasks[group.task_index].chat;
-    const auto tokenizer = MakeTokenCounter(model.tokenizer, chat ? model.chat_format : nullptr);
+    const auto tokenizer = MakeVariantCounter(model.tokenizer, model.chat_format, chat, ThinkingOf(variant.overrides));
     int failed = 0;
     std::vector<absl::StatusOr<Sample>> samples = grid.MakeSamples(group, *tokenizer);
     samples.resize(std::min<size_t>(samples.size(), group.count));
@@ -113,7 +113,7 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
 
   RowCheck rows;
   if (!models.empty()) {
-    ASSIGN_OR_RETURN(rows, CheckRows(spec, grid, *models.front(), is_abandoned));
+    ASSIGN_OR_RETURN(rows, CheckRows(spec, grid, spec.variants.front(), *models.front(), is_abandoned));
     notes.insert(rows.notes.begin(), rows.notes.end());
   }
 
@@ -127,10 +127,12 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
   for (const auto& [kind, groups] : kinds) {
     const GridGroup& group = groups.first;
     const int64_t group_count = groups.second;
-    for (const auto& model : models) {
+    for (size_t v = 0; v < models.size(); ++v) {
+      const auto& model = models[v];
       if (is_abandoned && is_abandoned()) return absl::CancelledError("the call was abandoned");
       const bool chat = spec.suite.tasks[group.task_index].chat;
-      const auto tokenizer = MakeTokenCounter(model->tokenizer, chat ? model->chat_format : nullptr);
+      const auto tokenizer =
+          MakeVariantCounter(model->tokenizer, model->chat_format, chat, ThinkingOf(spec.variants[v].overrides));
       const auto key = std::make_tuple(group.task_index, group.context_length, tokenizer->sha256());
       if (costs.count(key) == 0) {
         ASSIGN_OR_RETURN(costs[key], MeasureGroup(*grid.tasks[group.task_index], group.Request(), *tokenizer,

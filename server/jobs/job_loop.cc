@@ -200,8 +200,10 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
     const auto& model = job.models[i];
     auto& generator = generators[model.get()];
     if (generator == nullptr) generator = std::make_unique<EngineGenerator>(model);
-    run_variants.push_back(
-        {generator.get(), MakeTokenCounter(model->tokenizer), MakeTokenCounter(model->tokenizer, model->chat_format)});
+    const std::optional<bool> thinking = ThinkingOf(job.spec.variants[i].overrides);
+    run_variants.push_back({generator.get(),
+                            MakeVariantCounter(model->tokenizer, model->chat_format, /*is_chat=*/false, thinking),
+                            MakeVariantCounter(model->tokenizer, model->chat_format, /*is_chat=*/true, thinking)});
     ASSIGN_OR_RETURN(sink_options.execution_ids[job.variants[i].name],
                      WhileBlocked([&] { return ExecutionFor(model->provenance); }));
   }

@@ -11,6 +11,7 @@
 #include "base/code_version.h"
 #include "base/json.h"
 #include "eval_tasks/metric.h"
+#include "eval_tasks/token_counter.h"
 
 namespace varifocal {
 namespace {
@@ -58,7 +59,8 @@ db::VariantRecord ToVariantRecord(const Variant& variant, const HostedModel& mod
   record.model.name = model.name;
   record.model.architecture = model.config.model_type;
   record.model.weights_sha256 = model.provenance.weights_sha256;
-  record.model.tokenizer_sha256 = model.provenance.tokenizer_sha256;
+  record.model.tokenizer_sha256 =
+      VariantTokenizerSha256(model.provenance.tokenizer_sha256, model.chat_format.get(), ThinkingOf(variant.overrides));
   record.model.dtype = model.provenance.dtype;
   record.model.function_json = model.provenance.function_json;
   record.model.attention_json = model.config.attention.json();

@@ -5,9 +5,12 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/json.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
+#include "eval_tasks/answer.h"
 #include "server/jobs/job_records.h"
 
 namespace varifocal {
@@ -20,7 +23,11 @@ absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
                                        Tokenizer::OtherFormatHint(CheckpointOf(model.directory).directory))),
                       ErrorReason::kModelWithoutTokenizer, {{"model", model.name}});
   }
-  if (!variant.overrides.empty()) {
+  RETURN_IF_ERROR(
+      Annotate(ChatFormatOf(model, variant.overrides).status(), absl::StrCat("variant \"", variant.Name(), "\"")));
+  const bool any_attention = std::any_of(variant.overrides.begin(), variant.overrides.end(),
+                                         [](const auto& given) { return given.first != kThinking; });
+  if (any_attention) {
     const std::string why_not = model.engine->Describe().why_no_attention_settings;
     if (!why_not.empty()) {
       return WithReason(absl::InvalidArgumentError(absl::StrCat("variant \"", variant.Name(), "\": ", why_not)),
@@ -107,6 +114,77 @@ absl::Status CheckLengthFits(int length, const Variant& variant, const HostedMod
   return absl::OkStatus();
 }
 
+absl::Status CheckMarker(const std::string& marker, const HostedModel& model) {
+  ASSIGN_OR_RETURN(const std::vector<int32_t> ids, model.tokenizer->Encode(marker, {.add_special_tokens = false}));
+  ASSIGN_OR_RETURN(const std::string text, model.tokenizer->Decode(ids, {.keep_special_tokens = true}));
+  if (absl::StripAsciiWhitespace(text) == absl::StripAsciiWhitespace(marker)) return absl::OkStatus();
+  return WithReason(
+      absl::InvalidArgumentError(absl::StrCat("the marker of thinking \"", marker, "\" is none that model \"",
+                                              model.name, "\" can write: its tokens are those of \"", text, "\"")),
+      ErrorReason::kBadThinking, {{"model", model.name}, {"field", "spec.suite.thinking"}});
+}
+
+// Prompt, thinking and answer together, of tasks whose answers' tokens are beside the context length.
+absl::Status CheckBudgetFits(const JobSpec& spec, const TaskSpec& task_spec, const Sample& sample,
+                             const Variant& variant, const HostedModel& model) {
+  ASSIGN_OR_RETURN(const AttentionOverrides overrides, ToAttentionOverrides(model.config, variant.overrides));
+  ASSIGN_OR_RETURN(const int64_t limit, PositionLimit(model.config, overrides));
+  const int length = spec.suite.lengths.back();
+  const int64_t needed = int64_t{length} + sample.later_tokens_max();
+  const EngineDescription engine = model.engine->Describe();
+  const int64_t room = needed > model.config.max_position ? engine.cache_tokens_max : engine.context_tokens_max;
+  if (needed <= limit && needed <= room) return absl::OkStatus();
+  const std::string sum =
+      absl::StrCat("a prompt of ", length, " tokens and an answer of ", sample.later_tokens_max(), " (",
+                   sample.thinking_max_tokens, " of them for thinking) need ", needed, " tokens");
+  const std::string place = absl::StrCat("task \"", task_spec.name, "\": ", sum, "; ");
+  if (needed > limit) {
+    return WithReason(
+        absl::InvalidArgumentError(absl::StrCat(place, "the limit of model \"", variant.Name(), "\" is ", limit)),
+        ErrorReason::kContextTooLong,
+        {{"model", model.name}, {"limit", absl::StrCat(limit)}, {"field", "spec.suite.answer"}});
+  }
+  return WithReason(
+      absl::ResourceExhaustedError(absl::StrCat(place, "the keys and values of model \"", model.name,
+                                                "\" have room for ", room, " in ", engine.kv_cache_bytes, " bytes")),
+      ErrorReason::kKvCacheTooSmall, {{"model", model.name}, {"limit", absl::StrCat(room)}});
+}
+
+// The answers' tokens, and the markers of thinking, which are written into the spec; a resumed job must find the same.
+absl::Status PinThinking(const std::vector<std::shared_ptr<HostedModel>>& models, const Grid& grid, JobSpec& spec) {
+  std::map<std::string, std::string> markers_of;
+  for (size_t t = 0; t < grid.tasks.size(); ++t) {
+    const TaskSpec& task = spec.suite.tasks[t];
+    if (!task.answer.is_given() && !Thinks(spec.suite, task)) continue;
+    for (size_t v = 0; v < models.size(); ++v) {
+      const HostedModel& model = *models[v];
+      Sample sample = grid.tasks[t]->Identify({spec.suite.seed, spec.suite.lengths.back(), /*index=*/0});
+      if (!sample.continuations.empty()) continue;
+      const auto counter =
+          MakeVariantCounter(model.tokenizer, model.chat_format, task.chat, ThinkingOf(spec.variants[v].overrides));
+      const absl::Status added = AddThinking(spec.suite, task, *counter, sample);
+      if (!added.ok()) {
+        return WithReason(Annotate(added, absl::StrCat("model \"", model.name, "\"")), ErrorReason::kBadThinking,
+                          {{"model", model.name}, {"task", task.name}});
+      }
+      if (sample.thinking.has_value()) {
+        const ThinkingMarkers& markers = sample.thinking->rule.markers;
+        for (const std::string& marker : {markers.begin, markers.end}) RETURN_IF_ERROR(CheckMarker(marker, model));
+        ASSIGN_OR_RETURN(markers_of[spec.variants[v].Name()], DumpJson(Json({markers.begin, markers.end})));
+      }
+      RETURN_IF_ERROR(CheckBudgetFits(spec, task, sample, spec.variants[v], model));
+    }
+  }
+  if (!spec.thinking_markers.empty() && spec.thinking_markers != markers_of) {
+    return WithReason(
+        absl::FailedPreconditionError(
+            "a model marks its thinking otherwise than when this job began: its chat_format.json has changed"),
+        ErrorReason::kChatFormatChanged);
+  }
+  spec.thinking_markers = std::move(markers_of);
+  return absl::OkStatus();
+}
+
 // With the path of the field in the request.
 absl::Status BadJobSpec(const absl::Status& status) {
   const std::string field = FieldOf(status);
@@ -136,19 +214,21 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
   if (!grid.ok()) return WithReason(grid.status(), ErrorReason::kBadJobSpec);
   job.grid = *std::move(grid);
   RETURN_IF_ERROR(PinChatFormats(job.models, job.grid, job.spec));
+  RETURN_IF_ERROR(PinThinking(job.models, job.grid, job.spec));
   PinData(job.grid, job.spec);  // the stored spec contains the data hashes
   return job;
 }
 
 absl::Status CheckLengthsArePossible(const ResolvedJob& job, const std::function<bool()>& is_abandoned) {
   std::set<std::string> seen;  // variants share tokenizers
-  for (const std::shared_ptr<HostedModel>& model : job.models) {
-    if (!seen.insert(model->provenance.tokenizer_sha256).second) continue;
+  for (size_t v = 0; v < job.models.size(); ++v) {
+    const std::shared_ptr<HostedModel>& model = job.models[v];
+    if (!seen.insert(job.variants[v].model.tokenizer_sha256).second) continue;
     for (size_t i = 0; i < job.grid.tasks.size(); ++i) {
       const std::unique_ptr<Task>& task = job.grid.tasks[i];
       if (!task->data_sha256().empty()) continue;
-      const auto tokenizer =
-          MakeTokenCounter(model->tokenizer, job.spec.suite.tasks[i].chat ? model->chat_format : nullptr);
+      const auto tokenizer = MakeVariantCounter(model->tokenizer, model->chat_format, job.spec.suite.tasks[i].chat,
+                                                ThinkingOf(job.spec.variants[v].overrides));
       for (const int length : job.spec.suite.lengths) {
         if (is_abandoned && is_abandoned()) return absl::CancelledError("the call was abandoned");
         for (const absl::StatusOr<Sample>& made :

@@ -42,7 +42,9 @@ absl::StatusOr<ChatText> PromptText(const Request& request, const HostedModel& m
   RETURN_IF_ERROR(CheckHasChatFormat(model));
   std::optional<std::string> system;
   if (request.chat().has_system()) system = request.chat().system();
-  absl::StatusOr<ChatText> wrapped = model.chat_format->Wrap(request.prompt_text(), system);
+  ASSIGN_OR_RETURN(const OverrideMap overrides, OverridesOf(request));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ChatFormat> format, ChatFormatOf(model, overrides));
+  absl::StatusOr<ChatText> wrapped = format->Wrap(request.prompt_text(), system);
   if (!wrapped.ok()) {
     return WithReason(wrapped.status(), ErrorReason::kNoSystemMessage,
                       {{"model", model.name}, {"field", "chat.system"}});
@@ -119,9 +121,22 @@ absl::Status SetInspection(const Request& request, const HostedModel& model, Eng
   return absl::OkStatus();
 }
 
+ThinkingWork ToThinkingWork(const v1::ThinkingSettings& proto) {
+  return {.rule = {.markers = {proto.begin(), proto.end()},
+                   .is_opened = proto.is_opened(),
+                   .forced_answer = proto.forced_answer()},
+          .tokens_max = proto.tokens_max(),
+          .answer_tokens_max = proto.answer_tokens_max(),
+          .forced_ids = {proto.forced_ids().begin(), proto.forced_ids().end()}};
+}
+
 template <typename Request>
 absl::StatusOr<AttentionOverrides> AttentionOverridesOf(const Request& request, const HostedModel& model) {
   ASSIGN_OR_RETURN(const OverrideMap given, OverridesOf(request));
+  if (ThinkingOf(given).has_value() && !request.has_chat()) {
+    return Bad("the switch for thinking is set, and the prompt is not wrapped in a chat format: chat is not set",
+               ErrorReason::kBadAttentionOverride, "overrides");
+  }
   return ToAttentionOverrides(model.config, given);
 }
 
@@ -152,8 +167,9 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   work.seed = settings.seed();
   work.ignore_eos = settings.ignore_eos();
   work.stop.assign(settings.stop().begin(), settings.stop().end());
+  if (settings.has_thinking()) work.thinking = ToThinkingWork(settings.thinking());
   RETURN_IF_ERROR(AtDecodeSettings(CheckGenerateWork(work)));
-  if (!work.stop.empty()) RETURN_IF_ERROR(CheckHasTokenizer(model));
+  if (!work.stop.empty() || work.thinking.has_value()) RETURN_IF_ERROR(CheckHasTokenizer(model));
 
   EngineRequest engine_request;
   ASSIGN_OR_RETURN(engine_request.attention_overrides, AttentionOverridesOf(request, model));

@@ -71,6 +71,8 @@ void ToProto(const EngineResult& result, v1::GenerationResult* proto) {
   proto->set_cached_token_count(result.cached_token_count);
   proto->mutable_token_ids()->Add(result.new_token_ids.begin(), result.new_token_ids.end());
   proto->set_text(result.text);
+  proto->set_thinking_token_count(result.thinking_token_count);
+  proto->set_is_thinking_forced(result.is_thinking_forced);
   proto->set_finish_reason(ToProto(result.finish_reason));
   proto->mutable_token_log_probs()->Add(result.new_token_log_probs.begin(), result.new_token_log_probs.end());
   proto->set_queue_us(result.queue_us);

@@ -17,6 +17,16 @@ void SetCommon(const std::string& model, const EngineRequest& request, Proto* pr
   }
 }
 
+void SetThinking(const ThinkingWork& work, v1::ThinkingSettings* proto) {
+  proto->set_begin(work.rule.markers.begin);
+  proto->set_end(work.rule.markers.end);
+  proto->set_is_opened(work.rule.is_opened);
+  proto->set_forced_answer(work.rule.forced_answer);
+  proto->set_tokens_max(work.tokens_max);
+  proto->set_answer_tokens_max(work.answer_tokens_max);
+  proto->mutable_forced_ids()->Add(work.forced_ids.begin(), work.forced_ids.end());
+}
+
 template <typename Proto>
 void SetInspection(const EngineRequest& request, Proto* proto) {
   if (request.inspected_boundaries.empty()) return;
@@ -71,6 +81,7 @@ v1::GenerateRequest ToGenerateProto(const std::string& model, const EngineReques
   settings->set_seed(work.seed);
   settings->set_ignore_eos(work.ignore_eos);
   for (const std::string& stop : work.stop) settings->add_stop(stop);
+  if (work.thinking.has_value()) SetThinking(*work.thinking, settings->mutable_thinking());
   return proto;
 }
 
@@ -94,6 +105,8 @@ void FromProto(const v1::GenerationResult& proto, bool has_bounds, EngineResult*
   result->new_token_ids.assign(proto.token_ids().begin(), proto.token_ids().end());
   result->new_token_log_probs.assign(proto.token_log_probs().begin(), proto.token_log_probs().end());
   result->text = proto.text();
+  result->thinking_token_count = proto.thinking_token_count();
+  result->is_thinking_forced = proto.is_thinking_forced();
   result->finish_reason = FromProto(proto.finish_reason());
   result->prompt_token_count = proto.prompt_token_count();
   result->cached_token_count = proto.cached_token_count();

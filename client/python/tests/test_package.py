@@ -303,6 +303,12 @@ class Alone(unittest.TestCase):
             suite = varifocal.read_suite(path)
             self.assertEqual(list(suite.lengths), [1024, 512])
             self.assertEqual(dict(suite.samples_at), {1024: 3})
+            path.write_text("name: a\nlengths: [1024]\nanswer: {max_new_tokens: 64}\nthinking: {force: true, begin: <a>, end: </a>}\n"
+                            "tasks:\n  - kind: niah\n    answer: {thinking_max_tokens: 512}\n")
+            suite = varifocal.read_suite(path)
+            self.assertEqual(suite.answer.max_new_tokens, 64)
+            self.assertTrue(suite.thinking.force)
+            self.assertEqual(suite.tasks[0].answer.thinking_max_tokens, 512)
             for wrong in ("lengths: [2M]\n", "name: a\nname: b\n", "nmae: a\n", "lengths: [x]\n", "[]", "tasks: [{chat: maybe}]", "a: [", ""):
                 path.write_text(wrong)
                 with self.assertRaisesRegex(ValueError, "is no suite"):

@@ -44,9 +44,12 @@ def parse_suite(text: str, origin: str) -> config_pb2.SuiteConfig:
         for part in [content, *content.get("tasks", [])]:
             if isinstance(part.get("samples_at"), dict):
                 part["samples_at"] = {context_length(key): value for key, value in part["samples_at"].items()}
+        truth = {"true": True, "false": False}
+        if "force" in content.get("thinking", {}):
+            content["thinking"]["force"] = truth[content["thinking"]["force"]]
         for task in content.get("tasks", []):
             if "chat" in task:
-                task["chat"] = {"true": True, "false": False}[task["chat"]]
+                task["chat"] = truth[task["chat"]]
             for name, value in task.get("parameters", {}).items():
                 if isinstance(value, list):
                     task["parameters"][name] = json.dumps(value)

@@ -36,7 +36,11 @@ db::AnswerCounts AnswerTable::Of(const std::string& variant, const std::string& 
     if (!task.empty() && task != cell_task) continue;
     sum.answered_count += cell->second.answered_count;
     sum.failed_count += cell->second.failed_count;
-    sum.extrapolated_count += cell->second.extrapolated_count;
+    for (int64_t db::AnswerCounts::*count :
+         {&db::AnswerCounts::extrapolated_count, &db::AnswerCounts::empty_block_count, &db::AnswerCounts::nested_count,
+          &db::AnswerCounts::repeated_count, &db::AnswerCounts::forced_count}) {
+      sum.*count += cell->second.*count;
+    }
     for (const db::AnswerKind& kind : db::kAnswerKinds) sum.*kind.count += cell->second.*kind.count;
   }
   return sum;

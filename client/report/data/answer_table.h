@@ -23,7 +23,7 @@ class AnswerTable {
                     const stats::TestedLengths& tested);
 
   // Failed, empty (nothing but white space), refused (they begin like a refusal: db/refusal.h), cut (ended by the limit
-  // on new tokens) and extrapolated answers, and answers to truncated prompts.
+  // on new tokens) and extrapolated answers, answers to truncated prompts, and those with thinking blocks of each kind.
   // Zeros for a cell without answers. An empty task means all tasks of that length.
   db::AnswerCounts Of(const std::string& variant, const std::string& task, int64_t context_length) const;
   std::set<int64_t> Lengths(const std::string& task) const;  // with answers of any variant; an empty task: of any

@@ -88,6 +88,7 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
   }
   RETURN_IF_ERROR(data.answers.Read(reader, job_id, labels, data.tested));
   RETURN_IF_ERROR(data.groups.Read(reader, job_id, labels, data.tested));
+  RETURN_IF_ERROR(data.thinking.Read(reader, job_id, labels, data.tested));
   RETURN_IF_ERROR(data.attention.Read(reader, job_id, labels, data.tested));
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
   for (const db::TaskMetricRecord& metric : metrics) {
@@ -374,7 +375,8 @@ ResultContext ContextOf(const ReportData& data, const CandidateComparison& compa
           db::IsImported(data.variants[index]),
           &data.answers,
           &data.groups,
-          &data.tested};
+          &data.tested,
+          &data.thinking};
 }
 
 }  // namespace varifocal::report

@@ -18,6 +18,7 @@
 #include "client/report/data/group_table.h"
 #include "client/report/data/report_options.h"
 #include "client/report/data/result_context.h"
+#include "client/report/data/thinking_table.h"
 #include "db/failures.h"
 #include "db/pairing.h"
 #include "db/reader.h"
@@ -92,6 +93,7 @@ struct ReportData {
   std::set<std::string> swept;                      // candidates that the temperature sweep shows, and no other chart
   AnswerTable answers;                              // of the variants above
   GroupTable groups;                                // likewise
+  ThinkingTable thinking;                           // likewise
   AttentionTable attention;                         // likewise
   std::vector<std::string> tasks;                   // in the order they ran
   std::vector<int64_t> lengths;                     // ascending; of all tasks

@@ -9,6 +9,7 @@ namespace varifocal::report {
 
 class AnswerTable;
 class GroupTable;
+class ThinkingTable;
 
 // Properties of the two sides that are not part of a comparison.
 struct ResultContext {
@@ -17,6 +18,7 @@ struct ResultContext {
   const AnswerTable* answers = nullptr;
   const GroupTable* groups = nullptr;
   const stats::TestedLengths* tested = nullptr;
+  const ThinkingTable* thinking = nullptr;
 };
 
 }  // namespace varifocal::report

@@ -13,6 +13,7 @@
 #include "client/report/data/group_table.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/text_format.h"
+#include "client/report/data/thinking_table.h"
 #include "db/stats/labels.h"
 
 namespace varifocal::report {
@@ -71,6 +72,17 @@ void AddAnswerCounts(const std::string& task, int64_t length, const std::string&
   };
   add("baseline", context.answers->Of(baseline, task, length));
   add("candidate", context.answers->Of(candidate, task, length));
+}
+
+void AddThinking(const std::string& task, int64_t length, const std::string& baseline, const std::string& candidate,
+                 const ResultContext& context, Json& json) {
+  for (const auto& [side, variant] : {std::pair("baseline", &baseline), std::pair("candidate", &candidate)}) {
+    const std::optional<db::ThinkingCostRow> cost = context.thinking->Of(*variant, task, length);
+    if (!cost) continue;
+    json[absl::StrCat(side, "_thinking_tokens")] = cost->thinking_tokens;
+    json[absl::StrCat(side, "_answer_tokens")] = cost->answer_tokens;
+    json[absl::StrCat(side, "_tokens_per_right")] = OrNull(cost->tokens_per_right);
+  }
 }
 
 void AddGroups(const std::string& task, int64_t length, const std::string& baseline, const std::string& candidate,
@@ -248,6 +260,10 @@ const std::vector<std::string>& ResultKeys() {
       all->push_back(absl::StrCat(of, "_without_", db::kSeveralKinds));
     }
     all->insert(all->end(), {"adjusted_low", "adjusted_high"});
+    for (const char* later :
+         {"_unfinished_count", "_thinking_count", "_thinking_tokens", "_answer_tokens", "_tokens_per_right"}) {
+      for (const char* side : {"baseline", "candidate"}) all->push_back(absl::StrCat(side, later));
+    }
     return all;
   }();
   return *keys;
@@ -286,6 +302,7 @@ Json MeansJson(const char* kind, const Row& row, const std::string& task, const 
   AddRelativeGain(row.relative, json);
   AddAnswerCounts(task, row.context_length, row.baseline, row.candidate, context, json);
   AddGroups(task, row.context_length, row.baseline, row.candidate, context, json);
+  AddThinking(task, row.context_length, row.baseline, row.candidate, context, json);
   json["sample_count"] = row.sample_count;
   json["failed_count"] = row.failed_count;
   json["baseline_mean"] = row.baseline_mean;
@@ -351,7 +368,9 @@ Json ResultJson(const stats::Choice& choice, const ResultContext& context) {
   for (const char* side : {"baseline", "candidate"}) {
     json[absl::StrCat(side, "_failed_count")] = nullptr;
     for (const db::AnswerKind& kind : db::kAnswerKinds) json[absl::StrCat(side, "_", kind.name, "_count")] = nullptr;
-    for (const char* share : {"pairs_visible", "largest_group"}) json[absl::StrCat(side, "_", share)] = nullptr;
+    for (const char* of_all :
+         {"pairs_visible", "largest_group", "thinking_tokens", "answer_tokens", "tokens_per_right"})
+      json[absl::StrCat(side, "_", of_all)] = nullptr;
   }
   return json;
 }

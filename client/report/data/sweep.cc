@@ -64,6 +64,7 @@ std::optional<double> AsTrained(const OverrideInfo& setting, const db::ModelReco
       return TrainedTheta(model);
     case OverrideKind::kScores:
     case OverrideKind::kGroups:
+    case OverrideKind::kChatSwitch:
       break;
   }
   return std::nullopt;

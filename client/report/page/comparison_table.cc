@@ -19,6 +19,7 @@
 #include "client/report/page/group_section.h"
 #include "client/report/page/inference_cells.h"
 #include "client/report/page/template.h"
+#include "client/report/page/thinking_section.h"
 
 namespace varifocal::report {
 namespace {
@@ -451,7 +452,8 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                     contrasts);
   }
   return absl::StrCat(out, "\n", TestingNote(data), SourceNote(data), LengthNote(data.tested), "\n",
-                      GroupTableMarkdown(data.groups, data.VariantNames()));
+                      GroupTableMarkdown(data.groups, data.VariantNames()),
+                      ThinkingTableMarkdown(data.thinking, data.VariantNames()));
 }
 
 std::string ComparisonTableLatex(const ReportData& data) {

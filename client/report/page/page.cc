@@ -29,6 +29,7 @@
 #include "client/report/page/score_table.h"
 #include "client/report/page/sweep_section.h"
 #include "client/report/page/template.h"
+#include "client/report/page/thinking_section.h"
 #include "client/report/page/verdict.h"
 #include "db/answer_kinds.h"
 #include "db/stats/labels.h"
@@ -251,6 +252,7 @@ std::string ReportPage(const ReportData& data) {
   add("effective-length", "Effective context length", EffectiveLengthHtml(data));
   add("attention", "Attention to the evidence", AttentionHtml(data));
   add("groups", "Token groups", GroupTableHtml(data.groups, data.VariantNames()));
+  add("thinking", "Thinking", ThinkingTableHtml(data.thinking, data.VariantNames()));
   add("depth", "Score by depth of the evidence", DepthMapsHtml(data));
   add("samples-section", "Samples", SampleBrowserHtml(data));
   if (!data.samples.empty()) sections.back()["link"] = "samples";  // within what is folded: the link opens it

@@ -13,6 +13,7 @@
 #include "client/report/page/caveats.h"
 #include "client/report/page/group_section.h"
 #include "client/report/page/template.h"
+#include "client/report/page/thinking_section.h"
 #include "db/stats/labels.h"
 
 namespace varifocal::report {
@@ -54,6 +55,10 @@ std::vector<std::string> Labels(const ScoreRow& row) {
 
 std::optional<GroupShares> Groups(const ScoreRow& row) {
   return row.data->groups.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
+}
+
+std::optional<db::ThinkingCostRow> Thinking(const ScoreRow& row) {
+  return row.data->thinking.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
 }
 
 constexpr Column<ScoreRow> kScoreColumns[] = {
@@ -106,6 +111,23 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
        return TestedOf(row).tokens_max > 0 ? Json(TestedOf(row).tokens_max) : Json();
      }},
     {"nominal_lengths", [](const ScoreRow& row) -> Json { return absl::StrJoin(TestedOf(row).nominal, " "); }},
+    {"unfinished_count", [](const ScoreRow& row) -> Json { return Answers(row).unfinished_count; }},
+    {"thinking_count", [](const ScoreRow& row) -> Json { return Answers(row).scored_thinking_count; }},
+    {"thinking_tokens",
+     [](const ScoreRow& row) -> Json {
+       const auto cost = Thinking(row);
+       return cost ? Json(cost->thinking_tokens) : Json();
+     }},
+    {"answer_tokens",
+     [](const ScoreRow& row) -> Json {
+       const auto cost = Thinking(row);
+       return cost ? Json(cost->answer_tokens) : Json();
+     }},
+    {"tokens_per_right",
+     [](const ScoreRow& row) -> Json {
+       const auto cost = Thinking(row);
+       return cost ? OrNull(cost->tokens_per_right) : Json();
+     }},
 };
 
 // The formatted fields of a row.
@@ -135,7 +157,10 @@ ScoreCells MakeScoreCells(const ScoreRow& row) {
     cells.range = absl::StrCat(Unsigned(estimate.interval->low * scale, decimals), " to ",
                                Unsigned(estimate.interval->high * scale, decimals));
   }
-  cells.labels = absl::StrJoin(Labels(row), ", ");
+  std::vector<std::string> notes = Labels(row);
+  if (const int64_t count = Answers(row).unfinished_count; count > 0)
+    notes.insert(notes.begin(), absl::StrCat(CountLabel(count), " unfinished"));
+  cells.labels = absl::StrJoin(notes, ", ");
   return cells;
 }
 
@@ -206,7 +231,8 @@ std::string ScoreTableMarkdown(const ReportData& data) {
                     cells.clusters, " | ", cells.failed, " | ", cells.empty, " | ", cells.refused, " | ", cells.cut,
                     " | ", cells.truncated, " | ", cells.mean, " | ", cells.range, " | ", cells.labels, " |\n");
   });
-  return absl::StrCat(out, "\n", ScoreNote(data), "\n", GroupTableMarkdown(data.groups, data.VariantNames()));
+  return absl::StrCat(out, "\n", ScoreNote(data), "\n", GroupTableMarkdown(data.groups, data.VariantNames()),
+                      ThinkingTableMarkdown(data.thinking, data.VariantNames()));
 }
 
 std::string ScoreTableLatex(const ReportData& data) {
