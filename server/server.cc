@@ -21,6 +21,7 @@
 #include "grpcpp/impl/server_builder_option.h"
 #include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/server_posix.h"
+#include "server/endpoint/endpoint_budget.h"
 #include "server/endpoint/endpoint_model.h"
 #include "server/front/front.h"
 #include "server/front/listen_address.h"
@@ -220,9 +221,11 @@ absl::Status Server::Init(ServerOptions options) {
                                         : parts.host->LoadWith(model.name, model.directory, remote))
                         .status());
   }
+  std::shared_ptr<EndpointBudget> budget;
+  if (options.endpoint_budget_tokens > 0) budget = std::make_shared<EndpointBudget>(options.endpoint_budget_tokens);
   for (const EndpointSpec& endpoint : endpoints) {
     const auto connect = [&](const std::string&, const std::string&) {
-      return MakeEndpointModel(endpoint, *options.clock, options.model.tokenizer_rules);
+      return MakeEndpointModel(endpoint, *options.clock, options.model.tokenizer_rules, budget);
     };
     RETURN_IF_ERROR(parts.host->LoadWith(endpoint.name, endpoint.url, connect).status());
   }

@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
+#include "server/endpoint/chat_messages.h"
 #include "server/engine/request_check.h"
 #include "server/engine/thinking.h"
 
@@ -41,11 +42,12 @@ absl::Status AttentionUnsupportedError() {
 class HttpEndpointEngine : public EndpointEngine {
  public:
   HttpEndpointEngine(std::unique_ptr<EndpointClient> client, std::shared_ptr<const Tokenizer> tokenizer,
-                     ModelConfig config, EndpointClient::Pause pause)
+                     ModelConfig config, EndpointClient::Pause pause, std::shared_ptr<const ChatFormat> chat_format)
       : client_(std::move(client)),
         tokenizer_(std::move(tokenizer)),
         config_(std::move(config)),
-        pause_(std::move(pause)) {}
+        pause_(std::move(pause)),
+        chat_format_(std::move(chat_format)) {}
 
   ~HttpEndpointEngine() override {
     {
@@ -57,6 +59,7 @@ class HttpEndpointEngine : public EndpointEngine {
   }
 
   absl::Status FindAbilities() {
+    if (IsChat()) return FindChatAbilities();
     ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer_->Encode(kProbe));
     CompletionRequest request;
     request.token_ids = ids;
@@ -125,6 +128,10 @@ class HttpEndpointEngine : public EndpointEngine {
     description.batch_size_max = client_->spec().in_flight;
     description.prefix_cache = true;  // assumed: it only affects estimates
     description.why_no_scores = abilities_.why_no_scores;
+    if (IsChat()) {
+      description.why_no_plain_prompts = absl::StrCat("endpoint \"", client_->spec().name,
+                                                      "\" is asked over the chat API, which takes messages alone");
+    }
     description.why_no_attention_settings = std::string(AttentionUnsupportedError().message());
     description.why_no_inspection = description.why_no_attention_settings;
     description.estimates_time = false;
@@ -155,6 +162,47 @@ class HttpEndpointEngine : public EndpointEngine {
     int64_t start_us = 0;
     std::atomic<bool> is_cancelled{false};
   };
+
+  bool IsChat() const { return client_->spec().api == EndpointApi::kChat; }
+
+  // The server's word for the most new tokens, and whether it counts a prompt as the local chat format and tokenizer do.
+  absl::Status FindChatAbilities() {
+    ASSIGN_OR_RETURN(const ChatText probe, chat_format_->Wrap(kProbe));
+    EngineRequest request;
+    ASSIGN_OR_RETURN(request.token_ids, EncodeChat(*tokenizer_, probe));
+    CompletionRequest sent;
+    sent.max_new_tokens = kProbeNewTokens;
+    absl::Status status;
+    for (const char* name : {"max_completion_tokens", "max_tokens"}) {
+      abilities_.length_name = name;
+      RETURN_IF_ERROR(Named(SetMessages(request, &sent)));
+      status = client_->TryOnce(sent).status();
+      const bool is_other_name =
+          HasReason(status, ErrorReason::kEndpointRefused) || HasReason(status, ErrorReason::kEndpointWrongCount);
+      if (!is_other_name) break;
+    }
+    RETURN_IF_ERROR(Named(status));
+    abilities_.why_no_scores =
+        absl::StrCat("endpoint \"", client_->spec().name,
+                     "\" is asked over the chat API, which has no log-likelihoods of given tokens");
+    Log(LogLevel::kInfo, "endpoint_connected",
+        {{"endpoint", client_->spec().name},
+         {"url", client_->spec().url},
+         {"model", client_->model().id},
+         {"prompts", "messages"},
+         {"length_name", abilities_.length_name}});
+    return absl::OkStatus();
+  }
+
+  absl::Status SetMessages(const EngineRequest& request, CompletionRequest* sent) const {
+    ChatPart chat;
+    ASSIGN_OR_RETURN(chat.messages, MessagesOf(*tokenizer_, *chat_format_, request.token_ids));
+    chat.length_name = abilities_.length_name;
+    chat.is_prompt_count_known = client_->spec().checks_prompt_counts;
+    sent->token_ids = request.token_ids;
+    sent->chat = std::move(chat);
+    return absl::OkStatus();
+  }
 
   absl::Status Named(const absl::Status& status) const {
     if (status.ok()) return status;
@@ -284,7 +332,7 @@ class HttpEndpointEngine : public EndpointEngine {
                         const EndpointClient::IsCancelled& is_cancelled, EngineResult* result) const {
     if (work.thinking.has_value()) return Think(request, work, is_cancelled, result);
     CompletionRequest sent;
-    RETURN_IF_ERROR(SetPrompt(request.token_ids, &sent));
+    RETURN_IF_ERROR(IsChat() ? SetMessages(request, &sent) : SetPrompt(request.token_ids, &sent));
     sent.max_new_tokens = work.max_new_tokens;
     sent.sampling_temperature = work.sampling_temperature;
     sent.top_p = work.top_p;
@@ -414,7 +462,9 @@ class HttpEndpointEngine : public EndpointEngine {
       active_.erase(pending->handle);
       if (!result.ok() && stopping_) {
         result = absl::UnavailableError("the engine is shutting down");
-      } else if (HasReason(result.status(), ErrorReason::kEndpointFaulted) && fault_.ok()) {
+      } else if ((HasReason(result.status(), ErrorReason::kEndpointFaulted) ||
+                  HasReason(result.status(), ErrorReason::kEndpointBudgetSpent)) &&
+                 fault_.ok()) {
         fault_ = result.status();
         changed_.NotifyAll();
       }
@@ -428,7 +478,9 @@ class HttpEndpointEngine : public EndpointEngine {
   void Reconnect() {
     MutexLock lock(mutex_);
     while (!stopping_) {
-      changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return stopping_ || !fault_.ok(); });
+      changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) {
+        return stopping_ || HasReason(fault_, ErrorReason::kEndpointFaulted);
+      });
       const auto is_stopping = [this] { return stopping_.load(); };
       lock.Unlock();
       pause_(kReconnectUs, is_stopping);
@@ -442,6 +494,7 @@ class HttpEndpointEngine : public EndpointEngine {
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const ModelConfig config_;
   const EndpointClient::Pause pause_;
+  const std::shared_ptr<const ChatFormat> chat_format_;  // of the chat API
   EndpointAbilities abilities_;
 
   mutable Mutex mutex_;
@@ -463,10 +516,10 @@ const LoadedModel& EndpointEngine::model() const {
 
 absl::StatusOr<std::unique_ptr<EndpointEngine>> EndpointEngine::Create(std::unique_ptr<EndpointClient> client,
                                                                        std::shared_ptr<const Tokenizer> tokenizer,
-                                                                       ModelConfig config,
-                                                                       EndpointClient::Pause pause) {
+                                                                       ModelConfig config, EndpointClient::Pause pause,
+                                                                       std::shared_ptr<const ChatFormat> chat_format) {
   auto engine = std::make_unique<HttpEndpointEngine>(std::move(client), std::move(tokenizer), std::move(config),
-                                                     std::move(pause));
+                                                     std::move(pause), std::move(chat_format));
   RETURN_IF_ERROR(engine->FindAbilities());
   engine->StartThreads();
   return engine;
