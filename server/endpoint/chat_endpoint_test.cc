@@ -210,6 +210,40 @@ TEST_F(ChatEndpointTest, GeneratesFromMessages) {
   EXPECT_EQ(plain.code(), absl::StatusCode::kInvalidArgument) << plain;
 }
 
+// One text of reasoning and content, split here; the switch of the server's template, which changes the count of the prompt.
+TEST_F(ChatEndpointTest, SplitsThinkingAndSetsTheSwitch) {
+  tokenizer_ = *Tokenizer::Load("models/baseline");
+  const FaultyServer server({.continuation = *tokenizer_->Encode("Rome.\nOr not.", {.add_special_tokens = false}),
+                             .reasoning = "Paris?\nNo."});
+  const auto engine = Make(Spec(server));
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  GenerateWork work;
+  work.max_new_tokens = 200;
+  work.stop = {"\n"};
+  work.thinking =
+      ThinkingWork{.rule = {{"<think>", "</think>"}, false, ""}, .tokens_max = 150, .answer_tokens_max = 50};
+  for (const bool is_opened : {false, true}) {
+    work.thinking->rule.is_opened = is_opened;
+    const auto result = (*engine)->Run({.token_ids = Ids("Where?"), .work = work});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->text, absl::StrCat(is_opened ? "" : "<think>", "Paris?\nNo.</think>Rome."));
+    EXPECT_EQ(result->finish_reason, EngineFinishReason::kStop);
+    EXPECT_GT(result->thinking_token_count, 0);
+    const Json body = server.bodies().back();
+    EXPECT_FALSE(body.contains("stop"));
+    EXPECT_FALSE(body.contains("chat_template_kwargs"));
+    EXPECT_EQ(body["max_completion_tokens"], 200);
+  }
+  const auto off = (*engine)->Run({.token_ids = Ids("Where?", {}, FaultyServer::Format().WithThinking(false)),
+                                   .thinking_switch = false,
+                                   .work = work});
+  ASSERT_TRUE(off.ok()) << off.status();
+  EXPECT_EQ(server.bodies().back()["chat_template_kwargs"], (Json{{"enable_thinking", false}}));
+  work.thinking->forced_ids = {5};
+  const absl::Status forced = (*engine)->Run({.token_ids = Ids("Where?"), .work = work}).status();
+  EXPECT_EQ(forced.code(), absl::StatusCode::kUnimplemented) << forced;
+}
+
 TEST_F(ChatEndpointTest, FindsOutTheServersWordAndItsTemplate) {
   const FaultyServer older({.knows_max_completion_tokens = false});
   const auto engine = Make(Spec(older));

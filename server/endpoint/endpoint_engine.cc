@@ -195,8 +195,18 @@ class HttpEndpointEngine : public EndpointEngine {
   }
 
   absl::Status SetMessages(const EngineRequest& request, CompletionRequest* sent) const {
+    ChatFormat format = *chat_format_;
     ChatPart chat;
-    ASSIGN_OR_RETURN(chat.messages, MessagesOf(*tokenizer_, *chat_format_, request.token_ids));
+    if (request.thinking_switch.has_value() && format.thinking_switch.has_value()) {
+      chat.switch_variable = format.thinking_switch->variable;
+      chat.switch_value = *request.thinking_switch;
+      format = format.WithThinking(*request.thinking_switch);
+    }
+    if (format.thinking.has_value()) {
+      chat.thinking_begin = format.thinking->begin;
+      chat.thinking_end = format.thinking->end;
+    }
+    ASSIGN_OR_RETURN(chat.messages, MessagesOf(*tokenizer_, format, request.token_ids));
     chat.length_name = abilities_.length_name;
     chat.is_prompt_count_known = client_->spec().checks_prompt_counts;
     sent->token_ids = request.token_ids;
@@ -257,6 +267,9 @@ class HttpEndpointEngine : public EndpointEngine {
     if (generate != nullptr) {
       RETURN_IF_ERROR(CheckGenerateWork(*generate));
       if (generate->ignore_eos) return absl::UnimplementedError("a model behind an endpoint always ends at its EOS");
+      if (IsChat() && generate->thinking.has_value() && !generate->thinking->forced_ids.empty()) {
+        return absl::UnimplementedError("over the chat API the end of a thinking block cannot be forced");
+      }
       later_tokens = generate->max_new_tokens;
     }
     for (const auto& scored : Scored(request)) {
@@ -330,9 +343,16 @@ class HttpEndpointEngine : public EndpointEngine {
 
   absl::Status Generate(const EngineRequest& request, const GenerateWork& work,
                         const EndpointClient::IsCancelled& is_cancelled, EngineResult* result) const {
-    if (work.thinking.has_value()) return Think(request, work, is_cancelled, result);
+    if (work.thinking.has_value()) {
+      return IsChat() ? ThinkInChat(request, work, is_cancelled, result) : Think(request, work, is_cancelled, result);
+    }
     CompletionRequest sent;
     RETURN_IF_ERROR(IsChat() ? SetMessages(request, &sent) : SetPrompt(request.token_ids, &sent));
+    return Ask(std::move(sent), work, is_cancelled, result);
+  }
+
+  absl::Status Ask(CompletionRequest sent, const GenerateWork& work, const EndpointClient::IsCancelled& is_cancelled,
+                   EngineResult* result) const {
     sent.max_new_tokens = work.max_new_tokens;
     sent.sampling_temperature = work.sampling_temperature;
     sent.top_p = work.top_p;
@@ -390,6 +410,21 @@ class HttpEndpointEngine : public EndpointEngine {
       ASSIGN_OR_RETURN(const std::vector<int32_t> further, tokenizer_->Encode(added, {.add_special_tokens = false}));
       ids.insert(ids.end(), further.begin(), further.end());
     }
+  }
+
+  // In one request, with the sum of both bounds: no message continues an answer that is cut.
+  absl::Status ThinkInChat(const EngineRequest& request, const GenerateWork& work,
+                           const EndpointClient::IsCancelled& is_cancelled, EngineResult* result) const {
+    const ThinkingRule& rule = work.thinking->rule;
+    CompletionRequest sent;
+    RETURN_IF_ERROR(SetMessages(request, &sent));
+    sent.chat->thinking_begin = rule.markers.begin;
+    sent.chat->thinking_end = rule.markers.end;
+    sent.chat->is_thinking_opened = rule.is_opened;
+    GenerateWork part = work;
+    part.stop.clear();
+    RETURN_IF_ERROR(Ask(std::move(sent), part, is_cancelled, result));
+    return ApplyThinking(*tokenizer_, work, *result);
   }
 
   // The log-probabilities of the last `count` tokens of a prompt.

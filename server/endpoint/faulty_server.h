@@ -71,6 +71,15 @@ class FaultyServer {
     format.without_system = {.prefix = "<|begin|>user\n", .between = "", .suffix = "<|end|>\nmodel\n"};
     format.with_system = {
         .prefix = "<|begin|>system\n", .between = "<|end|>\n<|begin|>user\n", .suffix = "<|end|>\nmodel\n"};
+    // Its switch: without thinking the prompt has an empty block.
+    format.thinking = ThinkingMarkers{"<think>", "</think>"};
+    ChatFormat::Switch both;
+    both.variable = "enable_thinking";
+    both.on = {format.without_system, format.with_system};
+    both.off = both.on;
+    both.off.without_system.suffix += "<think>\n\n</think>\n\n";
+    both.off.with_system->suffix = both.off.without_system.suffix;
+    format.thinking_switch = std::move(both);
     return format;
   }
 
@@ -228,13 +237,16 @@ class FaultyServer {
     const std::string user = messages.back()["content"];
     std::optional<std::string> system;
     if (messages.size() > 1) system = messages[0]["content"].get<std::string>();
-    const std::vector<int32_t> prompt = *EncodeChat(*tokenizer_, *Format().Wrap(user, system));
+    const Json variables = body.value("chat_template_kwargs", Json::object());
+    const bool is_off = !variables.value("enable_thinking", true);
+    const ChatFormat format = is_off ? Format().WithThinking(false) : Format();
+    const std::vector<int32_t> prompt = *EncodeChat(*tokenizer_, *format.Wrap(user, system));
     const char* name = behaviour_.knows_max_completion_tokens ? "max_completion_tokens" : "max_tokens";
     const size_t wanted = body.value(name, size_t{1000});
     const auto piece = [&](const std::string& text) {
       return *tokenizer_->Encode(text, {.add_special_tokens = false});
     };
-    std::vector<int32_t> reasoning = piece(behaviour_.reasoning), added = behaviour_.continuation;
+    std::vector<int32_t> reasoning = piece(is_off ? "" : behaviour_.reasoning), added = behaviour_.continuation;
     if (added.empty()) added = piece(kContinuation);
     const bool is_at_stop = reasoning.size() + added.size() < wanted;
     if (reasoning.size() > wanted) reasoning.resize(wanted);
