@@ -53,6 +53,23 @@ absl::StatusOr<std::vector<ChatMessage>> MessagesOf(const Tokenizer& tokenizer, 
                     ErrorReason::kEndpointRefused);
 }
 
+absl::StatusOr<ChatPart> ToChat(const Tokenizer& tokenizer, const ChatFormat& format, const std::vector<int32_t>& ids,
+                                std::optional<bool> thinking) {
+  ChatPart chat;
+  if (format.thinking.has_value()) {
+    chat.thinking_begin = format.thinking->begin;
+    chat.thinking_end = format.thinking->end;
+  }
+  if (!thinking.has_value() || !format.thinking_switch.has_value()) {
+    ASSIGN_OR_RETURN(chat.messages, MessagesOf(tokenizer, format, ids));
+    return chat;
+  }
+  chat.switch_variable = format.thinking_switch->variable;
+  chat.switch_value = *thinking;
+  ASSIGN_OR_RETURN(chat.messages, MessagesOf(tokenizer, format.WithThinking(*thinking), ids));
+  return chat;
+}
+
 ChatFormat PlainChatFormat() {
   ChatFormat format;
   format.template_sha256 = Sha256Hex("messages as they are");

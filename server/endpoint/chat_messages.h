@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,10 @@ namespace varifocal {
 
 absl::StatusOr<std::vector<ChatMessage>> MessagesOf(const Tokenizer& tokenizer, const ChatFormat& format,
                                                     const std::vector<int32_t>& ids);
+
+// The messages, the marks of the format, and its switch where `thinking` sets it.
+absl::StatusOr<ChatPart> ToChat(const Tokenizer& tokenizer, const ChatFormat& format, const std::vector<int32_t>& ids,
+                                std::optional<bool> thinking);
 
 // For models whose template is not public: a user message as it is, after a system message and an empty line.
 ChatFormat PlainChatFormat();

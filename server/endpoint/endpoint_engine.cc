@@ -1,7 +1,6 @@
 #include "server/endpoint/endpoint_engine.h"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <iterator>
 #include <map>
@@ -13,7 +12,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/exceptions.h"
-#include "base/log.h"
 #include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
@@ -25,13 +23,6 @@ namespace varifocal {
 namespace {
 
 constexpr int64_t kReconnectUs = 5'000'000;
-// Ordinary text that every tokenizer of a language model splits into several tokens.
-constexpr char kProbe[] =
-    "Tokenizers differ in numbers (1789, 3.14159), names (Cholmondeley), code (x_i += 0x2f;) and other letters "
-    "(na\xc3\xafve, \xe6\x9d\xb1\xe4\xba\xac). The capital of France is Paris, and the capital of Italy is";
-constexpr int kProbeNewTokens = 4;
-// Of one token's log-probability, between generating it and reading it as part of a prompt, with 8-bit or 4-bit kernels.
-constexpr double kProbeTolerance = 0.1;
 
 absl::Status AttentionUnsupportedError() {
   return WithReason(absl::UnimplementedError("a model behind an endpoint takes no run-time attention settings, and its "
@@ -42,12 +33,14 @@ absl::Status AttentionUnsupportedError() {
 class HttpEndpointEngine : public EndpointEngine {
  public:
   HttpEndpointEngine(std::unique_ptr<EndpointClient> client, std::shared_ptr<const Tokenizer> tokenizer,
-                     ModelConfig config, EndpointClient::Pause pause, std::shared_ptr<const ChatFormat> chat_format)
+                     ModelConfig config, EndpointClient::Pause pause, std::shared_ptr<const ChatFormat> chat_format,
+                     EndpointAbilities abilities)
       : client_(std::move(client)),
         tokenizer_(std::move(tokenizer)),
         config_(std::move(config)),
         pause_(std::move(pause)),
-        chat_format_(std::move(chat_format)) {}
+        chat_format_(std::move(chat_format)),
+        abilities_(std::move(abilities)) {}
 
   ~HttpEndpointEngine() override {
     {
@@ -56,40 +49,6 @@ class HttpEndpointEngine : public EndpointEngine {
       changed_.NotifyAll();
     }
     for (std::thread& thread : threads_) thread.join();
-  }
-
-  absl::Status FindAbilities() {
-    if (IsChat()) return FindChatAbilities();
-    ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer_->Encode(kProbe));
-    CompletionRequest request;
-    request.token_ids = ids;
-    request.max_new_tokens = kProbeNewTokens;
-    const PromptForm wanted = client_->spec().prompts;
-    absl::Status refused = absl::OkStatus();
-    if (wanted != PromptForm::kText) {
-      refused = client_->TryOnce(request).status();
-      abilities_.takes_token_ids = refused.ok();
-      if (wanted == PromptForm::kTokenIds) RETURN_IF_ERROR(Named(refused));
-    }
-    // As text too where ids are accepted: the count shows whether the server has the same tokenizer.
-    CompletionRequest as_text = request;
-    as_text.text = kProbe;
-    as_text.max_new_tokens = 1;
-    RETURN_IF_ERROR(Named(client_->TryOnce(as_text).status()));
-    if (!abilities_.takes_token_ids) request.text = kProbe;
-    const absl::Status scores = CheckScores(request);
-    if (absl::IsUnavailable(scores)) return Named(scores);
-    if (!scores.ok()) {
-      abilities_.why_no_scores = absl::StrCat("endpoint \"", client_->spec().name,
-                                              "\" has no log-likelihoods of a prompt's tokens: ", scores.message());
-    }
-    Log(LogLevel::kInfo, "endpoint_connected",
-        {{"endpoint", client_->spec().name},
-         {"url", client_->spec().url},
-         {"model", client_->model().id},
-         {"prompts", abilities_.takes_token_ids ? "token ids" : "text"},
-         {"scores", scores.ok() ? "yes" : scores.message()}});
-    return absl::OkStatus();
   }
 
   void StartThreads() {
@@ -165,94 +124,11 @@ class HttpEndpointEngine : public EndpointEngine {
 
   bool IsChat() const { return client_->spec().api == EndpointApi::kChat; }
 
-  // The server's word for the most new tokens, and whether it counts a prompt as the local chat format and tokenizer do.
-  absl::Status FindChatAbilities() {
-    ASSIGN_OR_RETURN(const ChatText probe, chat_format_->Wrap(kProbe));
-    EngineRequest request;
-    ASSIGN_OR_RETURN(request.token_ids, EncodeChat(*tokenizer_, probe));
-    CompletionRequest sent;
-    sent.max_new_tokens = kProbeNewTokens;
-    absl::Status status;
-    for (const char* name : {"max_completion_tokens", "max_tokens"}) {
-      abilities_.length_name = name;
-      RETURN_IF_ERROR(Named(SetMessages(request, &sent)));
-      status = client_->TryOnce(sent).status();
-      const bool is_other_name =
-          HasReason(status, ErrorReason::kEndpointRefused) || HasReason(status, ErrorReason::kEndpointWrongCount);
-      if (!is_other_name) break;
-    }
-    RETURN_IF_ERROR(Named(status));
-    abilities_.why_no_scores =
-        absl::StrCat("endpoint \"", client_->spec().name,
-                     "\" is asked over the chat API, which has no log-likelihoods of given tokens");
-    Log(LogLevel::kInfo, "endpoint_connected",
-        {{"endpoint", client_->spec().name},
-         {"url", client_->spec().url},
-         {"model", client_->model().id},
-         {"prompts", "messages"},
-         {"length_name", abilities_.length_name}});
-    return absl::OkStatus();
-  }
-
   absl::Status SetMessages(const EngineRequest& request, CompletionRequest* sent) const {
-    ChatFormat format = *chat_format_;
-    ChatPart chat;
-    if (request.thinking_switch.has_value() && format.thinking_switch.has_value()) {
-      chat.switch_variable = format.thinking_switch->variable;
-      chat.switch_value = *request.thinking_switch;
-      format = format.WithThinking(*request.thinking_switch);
-    }
-    if (format.thinking.has_value()) {
-      chat.thinking_begin = format.thinking->begin;
-      chat.thinking_end = format.thinking->end;
-    }
-    ASSIGN_OR_RETURN(chat.messages, MessagesOf(*tokenizer_, format, request.token_ids));
-    chat.length_name = abilities_.length_name;
-    chat.is_prompt_count_known = client_->spec().checks_prompt_counts;
     sent->token_ids = request.token_ids;
-    sent->chat = std::move(chat);
-    return absl::OkStatus();
-  }
-
-  absl::Status Named(const absl::Status& status) const {
-    if (status.ok()) return status;
-    return Annotate(status, absl::StrCat("endpoint \"", client_->spec().name, "\""));
-  }
-
-  // A greedy continuation of `request` that is the same tokens when its text is read back. A model may generate tokens
-  // that no text is tokenized to (two newlines, one token each); a shorter continuation ends before them.
-  absl::StatusOr<Completion> ReadableContinuation(CompletionRequest request, std::string* whole,
-                                                  std::vector<int32_t>* whole_ids) const {
-    for (request.max_new_tokens = kProbeNewTokens; request.max_new_tokens > 0; --request.max_new_tokens) {
-      ASSIGN_OR_RETURN(Completion generated, client_->TryOnce(request));
-      *whole = absl::StrCat(kProbe, generated.text);
-      ASSIGN_OR_RETURN(*whole_ids, tokenizer_->Encode(*whole));
-      const bool is_same = std::ssize(*whole_ids) == std::ssize(request.token_ids) + generated.new_token_count &&
-                           std::equal(request.token_ids.begin(), request.token_ids.end(), whole_ids->begin());
-      if (is_same && generated.new_token_count > 0) return generated;
-    }
-    return absl::FailedPreconditionError("its own continuation of a test prompt is tokenized otherwise when read back");
-  }
-
-  // The log-probabilities of new tokens when generated, and when they are the end of a prompt.
-  absl::Status CheckScores(CompletionRequest request) const {
-    request.logprobs = true;
-    std::string whole;
-    CompletionRequest echoed = request;
-    ASSIGN_OR_RETURN(const Completion generated, ReadableContinuation(request, &whole, &echoed.token_ids));
-    if (request.text.has_value()) echoed.text = whole;
-    echoed.max_new_tokens = 1;
-    echoed.echo = true;
-    ASSIGN_OR_RETURN(const Completion read, client_->TryOnce(echoed));
-    const size_t first = read.tokens.size() - (read.new_token_count + generated.new_token_count);
-    for (size_t i = 0; i < generated.tokens.size(); ++i) {
-      const std::optional<double> then = generated.tokens[i].log_prob;
-      const std::optional<double> now = read.tokens[first + i].log_prob;
-      if (then.has_value() && now.has_value() && std::abs(*then - *now) <= kProbeTolerance) continue;
-      return absl::FailedPreconditionError(absl::StrCat(
-          "token ", i, " of a test continuation has ", then.value_or(0), " when generated and ",
-          now.has_value() ? absl::StrCat(*now) : "none", " when echoed; they differ by more than ", kProbeTolerance));
-    }
+    ASSIGN_OR_RETURN(sent->chat, ToChat(*tokenizer_, *chat_format_, request.token_ids, request.thinking_switch));
+    sent->chat->length_name = abilities_.length_name;
+    sent->chat->is_prompt_count_known = client_->spec().checks_prompt_counts;
     return absl::OkStatus();
   }
 
@@ -530,7 +406,7 @@ class HttpEndpointEngine : public EndpointEngine {
   const ModelConfig config_;
   const EndpointClient::Pause pause_;
   const std::shared_ptr<const ChatFormat> chat_format_;  // of the chat API
-  EndpointAbilities abilities_;
+  const EndpointAbilities abilities_;
 
   mutable Mutex mutex_;
   CondVar changed_;
@@ -553,9 +429,9 @@ absl::StatusOr<std::unique_ptr<EndpointEngine>> EndpointEngine::Create(std::uniq
                                                                        std::shared_ptr<const Tokenizer> tokenizer,
                                                                        ModelConfig config, EndpointClient::Pause pause,
                                                                        std::shared_ptr<const ChatFormat> chat_format) {
+  ASSIGN_OR_RETURN(EndpointAbilities abilities, FindAbilities(*client, *tokenizer, chat_format.get()));
   auto engine = std::make_unique<HttpEndpointEngine>(std::move(client), std::move(tokenizer), std::move(config),
-                                                     std::move(pause), std::move(chat_format));
-  RETURN_IF_ERROR(engine->FindAbilities());
+                                                     std::move(pause), std::move(chat_format), std::move(abilities));
   engine->StartThreads();
   return engine;
 }

@@ -26,19 +26,13 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/endpoint/endpoint_abilities.h"
 #include "server/endpoint/endpoint_client.h"
 #include "server/engine/engine.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
-
-// What Create found out; for provenance.
-struct EndpointAbilities {
-  bool takes_token_ids = false;
-  std::string length_name;    // of the chat API: the member for the most new tokens
-  std::string why_no_scores;  // empty: it scores
-};
 
 class EndpointEngine : public Engine {
  public:
