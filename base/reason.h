@@ -47,6 +47,7 @@ namespace varifocal {
   X(kEmptyContinuation, "EMPTY_CONTINUATION") \
   X(kEmptyPrompt, "EMPTY_PROMPT") \
   X(kEndpointBadReply, "ENDPOINT_BAD_REPLY") \
+  X(kEndpointBudgetSpent, "ENDPOINT_BUDGET_SPENT") \
   X(kEndpointFaulted, "ENDPOINT_FAULTED") \
   X(kEndpointOtherModel, "ENDPOINT_OTHER_MODEL") \
   X(kEndpointRefused, "ENDPOINT_REFUSED") \

@@ -27,6 +27,7 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(const Embe
   server_options.database_path = options.database_path;
   for (const auto& model : options.models) server_options.models.push_back({model.name, model.directory});
   server_options.endpoints = options.endpoints;
+  server_options.endpoint_budget_tokens = options.endpoint_budget_tokens.value_or(0);
   server_options.model.device = options.device;
   server_options.model.tokenizer_rules = options.tokenizer_rules;
   server_options.model.ignored_config_keys = options.ignored_config_keys;

@@ -36,6 +36,7 @@ struct EmbeddedOptions {
   std::string database_path;  // empty: models only
   std::vector<NamedModel> models;
   std::vector<std::string> endpoints;  // as varifocald's --endpoint
+  std::optional<int64_t> endpoint_budget_tokens;
   std::string device = "auto";
   TokenizerRules tokenizer_rules = TokenizerRules::kAgreed;
   std::vector<std::string> ignored_config_keys;

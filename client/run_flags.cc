@@ -16,6 +16,11 @@ void RunFlags::AddTo(FlagSet& flags) {
   flags.Add("endpoint", &endpoints, "NAME=URL,..",
             "the model of another server over the OpenAI API: NAME=http://HOST:PORT/v1,tokenizer=DIR and further "
             "settings (docs/endpoints.md); repeatable");
+  flags
+      .Add(
+          "endpoint-budget-tokens", &endpoint_budget_tokens, "N",
+          "tokens of prompts and answers that all endpoints may cost together; then requests are refused and the job ends")
+      .AtLeast(1);
   flags.Add("models", &variants, "A,B,..", "models as in `submit`; default: every --model and --endpoint");
   job.AddTo(flags);
   engine.AddTo(flags);
@@ -37,6 +42,7 @@ absl::StatusOr<EmbeddedOptions> RunFlags::Options() {
     names.push_back(options.models.back().name);
   }
   options.endpoints = endpoints;
+  options.endpoint_budget_tokens = endpoint_budget_tokens;
   for (const std::string& text : endpoints) names.push_back(text.substr(0, text.find('=')));
   for (size_t i = 0; i < names.size(); ++i) {
     if (std::find(names.begin(), names.begin() + i, names[i]) == names.begin() + i) continue;

@@ -3,8 +3,12 @@
 The template (chat_template.jinja, or `chat_template` of tokenizer_config.json) is rendered as transformers renders it, on
 messages whose contents are sentinels, with and without a system message and with the generation prompt. The texts are those
 around the sentinels; other contents must then be rendered between the same texts. A template that does anything else with
-its messages is rejected, except for two options of chat_format.json: white space around a message is stripped
-("trim_user", "trim_system"), and an empty system message is omitted ("omits_empty_system").
+its messages is rejected, except for three options of chat_format.json: white space around a message is stripped
+("trim_user", "trim_system"), an empty system message is omitted ("omits_empty_system"), and a system message that holds
+a string on which the template switches is refused ("refuses_in_system").
+
+The pair of marks of a thinking block is written where the template names both ("thinking"). Where a variable of the
+template switches thinking, the texts with it on and off are written too ("thinking_switch").
 
     python recipes/chat_format.py DIRECTORY [--template=NAME] [--date=YYYY-MM-DD] [--set=KEY=JSON]..
 
@@ -23,6 +27,7 @@ import sys
 
 import jinja2
 import jinja2.ext
+import jinja2.meta
 import jinja2.sandbox
 
 # Longer strings of a template are texts that it writes; more of them than are tried would take long.
@@ -33,6 +38,13 @@ PROBES = ["a", "Is 3 < 4 & 5 > 2?\n\n'Yes', \"no\"\t{{ x }} {% if y %}", "日本
 # All characters stripped by str.strip().
 WHITE = "".join(c for c in map(chr, range(0x10000)) if c.isspace())
 BLANK = ["", " ", "\n \u3000"]
+# The marks around a thinking block, and the variables that switch it in templates.
+THINKING = [
+    ("<think>", "</think>"), ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"), ("[THINK]", "[/THINK]"),
+    ("<|channel>thought", "<channel|>"), ("<seed:think>", "</seed:think>"), ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>"),
+]  # fmt: skip
+SWITCHES = ["enable_thinking", "thinking"]
 STRIP = {"both": str.strip, "start": str.lstrip, "end": str.rstrip}
 
 
@@ -54,7 +66,7 @@ class GenerationTag(jinja2.ext.Extension):
         return caller()
 
 
-def compiled(template, day):
+def environment_for(day):
     def refuse(message):
         raise jinja2.exceptions.TemplateError(message)
 
@@ -67,16 +79,34 @@ def compiled(template, day):
     environment.filters["tojson"] = to_json
     environment.globals["raise_exception"] = refuse
     environment.globals["strftime_now"] = day.strftime
-    return environment.from_string(template), string_constants(environment, template)
+    return environment
 
 
-def string_constants(environment, template):
-    """The strings that a template compares or searches its messages for, such as "/no_think"."""
-    constants = set()
-    for node in environment.parse(template).find_all(jinja2.nodes.Const):
-        if isinstance(node.value, str) and 0 < len(node.value.strip()) <= CONSTANT_MAX:
-            constants.add(node.value.strip())
-    return sorted(constants)
+class Template:
+    """A chat template, compiled once for each date."""
+
+    def __init__(self, text, day):
+        self.text, self.day, self.compiled = text, day, {}
+        try:
+            parsed = environment_for(self.default_day()).parse(text)
+        except jinja2.exceptions.TemplateError as error:
+            raise Refused(f"the template refuses this conversation: {error}") from None
+        # The strings that it compares or searches its messages for, such as "/no_think".
+        values = [node.value for node in parsed.find_all(jinja2.nodes.Const)]
+        self.constants = sorted({v.strip() for v in values if isinstance(v, str) and 0 < len(v.strip()) <= CONSTANT_MAX})
+        self.variables = jinja2.meta.find_undeclared_variables(parsed)
+
+    def default_day(self):
+        return self.day or datetime.datetime(2001, 2, 3)
+
+    def render(self, variables, user, system, on=None):
+        on = on or self.default_day()
+        try:
+            if on not in self.compiled:
+                self.compiled[on] = environment_for(on).from_string(self.text)
+            return self.compiled[on].render(messages=messages(user, system), add_generation_prompt=True, **variables)
+        except jinja2.exceptions.TemplateError as error:
+            raise Refused(f"the template refuses this conversation: {error}") from None
 
 
 def read_template(directory, name):
@@ -120,6 +150,9 @@ def wrap(result, user, system=None):
     strip = lambda text, role: STRIP.get(texts.get(f"trim_{role}"), str)(text)
     if system is not None and result["with_system"]:
         texts = result["with_system"]
+        for constant in texts.get("refuses_in_system", []):
+            if constant in system:
+                raise Refused(f"the template switches on {json.dumps(constant)} in a system message")
         said = strip(system, "system")
         if said or not texts.get("omits_empty_system"):
             return texts["prefix"] + said + texts["between"] + strip(user, "user") + texts["suffix"]
@@ -150,58 +183,57 @@ def trims(render, system):
     return found
 
 
-def reduce(template, variables, day=None):
-    """The content of chat_format.json, and notes for the user."""
+def reduce_texts(template, variables):
+    """The objects without_system and with_system, and notes for the user."""
     notes = []
-    templates = {}  # by date
-
-    def compiled_for(on):
-        if on not in templates:
-            templates[on] = compiled(template, on)
-        return templates[on]
 
     def render(user, system, on=None):
-        try:
-            on = on or day or datetime.datetime(2001, 2, 3)
-            return compiled_for(on)[0].render(messages=messages(user, system), add_generation_prompt=True, **variables)
-        except jinja2.exceptions.TemplateError as error:
-            raise Refused(f"the template refuses this conversation: {error}") from None
+        return template.render(variables, user, system, on)
 
     def texts_of(system):
         sentinels = (USER,) if system is None else (SYSTEM, USER)
         text = render(USER, system)
-        if day is None and text != render(USER, system, datetime.datetime(2013, 12, 11)):
+        if template.day is None and text != render(USER, system, datetime.datetime(2013, 12, 11)):
             raise Refused("the template writes the current date into the prompt; fix it with --date=YYYY-MM-DD")
         if system is not None and text.find(SYSTEM) > text.find(USER):
             raise Refused("the template writes the system message after the user's; before it is what can be reduced")
         return parts(text, *sentinels)
 
+    def is_same(user, system):
+        return render(user, system) == wrap(result, user, system)
+
     def check(users, systems):
         for user in users:
             for system in systems:
-                if render(user, system) != wrap(result, user, system):
+                if not is_same(user, system):
                     changed = json.dumps(user)[:60] + ("" if system is None else f" after {json.dumps(system)[:60]}")
                     raise Refused(f"the template does more than put texts around messages: it changes {changed}")
 
     def note_blank(users, systems):
-        if any(render(u, s) != wrap(result, u, s) for u in users for s in systems):
+        if not all(is_same(u, s) for u in users for s in systems):
             with_it = "" if systems == [None] else ", with a system message,"
             notes.append(f"a message of nothing but white space{with_it} comes out otherwise than the template writes it")
 
     def check_constants(system):
         """A template may switch on what a message holds: its own constants, alone, at either end and inside."""
-        for constant in compiled_for(day or datetime.datetime(2001, 2, 3))[1][:CONSTANTS_MAX]:
+        switched = []
+        for constant in template.constants[:CONSTANTS_MAX]:
             said = [constant, f"{constant} word", f"word {constant}", f"word {constant} word"]
-            for user, before in [(s, system) for s in said] + ([] if system is None else [("word", s) for s in said]):
-                if render(user, before) != wrap(result, user, before):
-                    raise Refused(f"the template does more than put texts around messages: it switches on {json.dumps(constant)} in one")
+            other = constant.swapcase()
+            cased = [] if other == constant else [other, f"word {other} word"]
+            refusal = Refused(f"the template does more than put texts around messages: it switches on {json.dumps(constant)} in one")
+            if not all(is_same(s, system) for s in said + cased):
+                raise refusal
+            if system is None:
+                continue
+            if not all(is_same("word", s) for s in cased):
+                raise refusal
+            if not all(is_same("word", s) for s in said):
+                switched.append(constant)
+        return [c for c in switched if not any(o != c and o in c for o in switched)]
 
     drawn = random_messages(200)
-    result = {
-        "template_sha256": hashlib.sha256(template.encode()).hexdigest(),
-        "without_system": dict(zip(("prefix", "suffix"), texts_of(None))),
-        "with_system": None,
-    }
+    result = {"without_system": dict(zip(("prefix", "suffix"), texts_of(None))), "with_system": None}
     check_constants(None)
     check(PROBES, [None])
     result["without_system"] |= trims(render, None)
@@ -216,14 +248,40 @@ def reduce(template, variables, day=None):
             notes.append("no system message: the template leaves it out")
         else:
             result["with_system"] = dict(zip(("prefix", "between", "suffix"), texts_of(SYSTEM)))
-            check_constants("word")
-            check(PROBES, PROBES)
+            switched = check_constants("word")
+            check(PROBES, [p for p in PROBES if not any(c in p for c in switched)])
             result["with_system"] |= trims(render, SYSTEM)
             for user, system in zip(drawn, reversed(drawn)):
                 check([user], [system])
             if render(USER, "") == render(USER, None) != wrap(result, USER, ""):
                 result["with_system"]["omits_empty_system"] = True
             note_blank([USER] + BLANK, [SYSTEM] + BLANK)
+            if switched:
+                result["with_system"]["refuses_in_system"] = switched
+                notes.append(f"a system message with {' or '.join(map(json.dumps, switched))} is refused: the template switches on it")
+    return result, notes
+
+
+def reduce(template, variables, day=None):
+    """The content of chat_format.json, and notes for the user."""
+    parsed = Template(template, day)
+    texts, notes = reduce_texts(parsed, variables)
+    result = {"template_sha256": hashlib.sha256(template.encode()).hexdigest()} | texts
+    for begin, end in THINKING:
+        if begin in template and end in template:
+            result["thinking"] = {"begin": begin, "end": end}
+            break
+    for name in SWITCHES:
+        if name not in parsed.variables:
+            continue
+        try:
+            on, off = (reduce_texts(parsed, variables | {name: value})[0] for value in (True, False))
+        except Refused as refusal:
+            notes.append(f"no thinking switch {name}: {refusal}")
+            continue
+        if on != off:
+            result["thinking_switch"] = {"variable": name, "on": on, "off": off}
+            break
     return result, notes
 
 

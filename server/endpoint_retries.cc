@@ -9,13 +9,12 @@
 
 namespace varifocal {
 
-EndpointRetries::EndpointRetries(std::vector<EndpointSpec> off, ModelHost* host, const Clock& clock,
-                                 TokenizerRules rules, std::function<void(const std::string& name)> on_serving,
-                                 int64_t period_ms)
+EndpointRetries::EndpointRetries(std::vector<EndpointSpec> off, ModelHost* host, const Clock& clock, Connect connect,
+                                 std::function<void(const std::string& name)> on_serving, int64_t period_ms)
     : off_(std::move(off)),
       host_(host),
       clock_(clock),
-      rules_(rules),
+      connect_(std::move(connect)),
       on_serving_(std::move(on_serving)),
       period_ms_(period_ms),
       thread_([this] { Loop(); }) {}
@@ -33,9 +32,7 @@ bool EndpointRetries::Try(const EndpointSpec& spec) {
   // A short question first: the whole start of an endpoint retries for as long as its settings say.
   if (!ProbeEndpoint(spec, clock_).ok()) return false;
   const absl::Status loaded =
-      host_
-          ->LoadWith(spec.name, spec.url,
-                     [&](const std::string&, const std::string&) { return MakeEndpointModel(spec, clock_, rules_); })
+      host_->LoadWith(spec.name, spec.url, [&](const std::string&, const std::string&) { return connect_(spec); })
           .status();
   if (!loaded.ok()) {
     host_->AddOff(spec.name, spec.url, loaded);  // with the present cause

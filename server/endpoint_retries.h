@@ -7,15 +7,16 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "server/endpoint/endpoint_spec.h"
 #include "server/hosting/model_host.h"
-#include "tokenizer/token_rules.h"
 
 namespace varifocal {
 
@@ -23,8 +24,10 @@ class EndpointRetries {
  public:
   static constexpr int64_t kPeriodMs = 15'000;
 
-  // `on_serving` gets the name of each model that has come back, on the background thread.
-  EndpointRetries(std::vector<EndpointSpec> off, ModelHost* host, const Clock& clock, TokenizerRules rules,
+  using Connect = std::function<absl::StatusOr<std::unique_ptr<HostedModel>>(const EndpointSpec&)>;
+
+  // `connect` makes the model, `on_serving` gets the name of each that has come back; both on the background thread.
+  EndpointRetries(std::vector<EndpointSpec> off, ModelHost* host, const Clock& clock, Connect connect,
                   std::function<void(const std::string& name)> on_serving, int64_t period_ms = kPeriodMs);
   ~EndpointRetries();
 
@@ -35,7 +38,7 @@ class EndpointRetries {
   std::vector<EndpointSpec> off_;  // of the thread
   ModelHost* const host_;
   const Clock& clock_;
-  const TokenizerRules rules_;
+  const Connect connect_;
   const std::function<void(const std::string& name)> on_serving_;
   const int64_t period_ms_;
   Mutex mutex_;

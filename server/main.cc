@@ -226,6 +226,13 @@ int Main(int argc, char** argv) {
       ->type_name("NAME=URL,..")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option(
+         "--endpoint-budget-tokens", options.endpoint_budget_tokens,
+         "Tokens of prompts and answers that all endpoints may cost together; then requests are refused and jobs "
+         "end, to be resumed with more. 0: no limit")
+      ->capture_default_str()
+      ->check(quiet(CLI::Range(int64_t{0}, int64_t{1} << 50)))
+      ->type_name("N");
   app.add_option("--workers", options.workers.addresses,
                  "Run the models on these daemons; a HOST may have many addresses, and workers may join and leave it. "
                  "--model=NAME=DIR is then read for its tokenizer alone (docs/scale.md)")

@@ -21,6 +21,7 @@
 #include "grpcpp/impl/server_builder_option.h"
 #include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/server_posix.h"
+#include "server/endpoint/endpoint_budget.h"
 #include "server/endpoint/endpoint_model.h"
 #include "server/endpoint_retries.h"
 #include "server/front/front.h"
@@ -242,11 +243,13 @@ absl::Status Server::Init(ServerOptions options) {
   }
   std::vector<EndpointSpec> off;  // endpoints that do not answer
   absl::Status first_off;
+  std::shared_ptr<EndpointBudget> budget;
+  if (options.endpoint_budget_tokens > 0) budget = std::make_shared<EndpointBudget>(options.endpoint_budget_tokens);
+  const auto connect = [clock = options.clock, rules = options.model.tokenizer_rules,
+                        budget](const EndpointSpec& spec) { return MakeEndpointModel(spec, *clock, rules, budget); };
   for (const EndpointSpec& endpoint : endpoints) {
-    const auto connect = [&](const std::string&, const std::string&) {
-      return MakeEndpointModel(endpoint, *options.clock, options.model.tokenizer_rules);
-    };
-    const absl::Status connected = parts.host->LoadWith(endpoint.name, endpoint.url, connect).status();
+    const auto make = [&](const std::string&, const std::string&) { return connect(endpoint); };
+    const absl::Status connected = parts.host->LoadWith(endpoint.name, endpoint.url, make).status();
     if (connected.ok()) continue;
     // A program that serves its own calls alone, and a daemon that would serve nothing, say at once what is wrong.
     if (options.listen_address.empty() || HasReason(connected, ErrorReason::kBadEndpoint)) return connected;
@@ -326,7 +329,7 @@ absl::Status Server::Init(ServerOptions options) {
       *options.clock);
   if (!off.empty()) {
     parts.retries = std::make_unique<EndpointRetries>(
-        std::move(off), parts.host.get(), *options.clock, options.model.tokenizer_rules,
+        std::move(off), parts.host.get(), *options.clock, connect,
         [&parts](const std::string& name) { parts.SetHealth(HealthName(name), true); }, options.endpoint_retry_ms);
   }
   if (options.on_listener_dead && !address_.empty()) {

@@ -50,6 +50,7 @@ struct ServerOptions {
   std::string database_path;           // empty: no jobs, models only
   std::vector<NamedModel> models;      // loaded before anything is served
   std::vector<std::string> endpoints;  // models of other servers, as EndpointSpec reads them; connected before serving
+  int64_t endpoint_budget_tokens = 0;  // that all of them may cost together; 0: no limit
   Workers workers;
   ModelOptions model;  // device, number format, threads, instruction set
   EngineOptions engine;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
@@ -37,6 +38,15 @@ bool SetTrim(const Json& value, ChatFormat::Trim& trim) {
   return true;
 }
 
+bool SetStrings(const Json& value, std::vector<std::string>& strings) {
+  if (!value.is_array()) return false;
+  for (const Json& item : value) {
+    if (!item.is_string() || item.get_ref<const std::string&>().empty()) return false;
+    strings.push_back(item.get<std::string>());
+  }
+  return true;
+}
+
 // The object under `key` must have these texts, and may have the options for messages.
 absl::StatusOr<ChatFormat::Texts> ReadTexts(const Json& value, absl::string_view key,
                                             absl::Span<const absl::string_view> names) {
@@ -56,6 +66,8 @@ absl::StatusOr<ChatFormat::Texts> ReadTexts(const Json& value, absl::string_view
         good = good && SetTrim(item, texts.trim_user);
       } else if (system && name == "trim_system") {
         good = good && SetTrim(item, texts.trim_system);
+      } else if (system && name == "refuses_in_system") {
+        good = good && SetStrings(item, texts.refuses_in_system);
       } else {
         good = good && system && name == "omits_empty_system" && item.is_boolean();
         if (good) texts.omits_empty_system = item.get<bool>();
@@ -66,7 +78,8 @@ absl::StatusOr<ChatFormat::Texts> ReadTexts(const Json& value, absl::string_view
     return absl::InvalidArgumentError(
         absl::StrCat("\"", key, "\" is ", Shown(value).substr(0, 200), "; it must be an object of the texts ",
                      absl::StrJoin(names, ", "), ", and may have trim_user",
-                     system ? ", trim_system (\"start\", \"end\" or \"both\") and omits_empty_system (true or false)"
+                     system ? ", trim_system (\"start\", \"end\" or \"both\"), omits_empty_system (true or false) and "
+                              "refuses_in_system (a list of texts)"
                             : " (\"start\", \"end\" or \"both\")"));
   }
   return texts;
@@ -150,6 +163,12 @@ absl::StatusOr<ChatText> ChatFormat::Wrap(absl::string_view user, const std::opt
     if (!with_system.has_value()) {
       return absl::FailedPreconditionError("this model's chat template takes no system message");
     }
+    for (const std::string& refused : with_system->refuses_in_system) {
+      if (!absl::StrContains(*system, refused)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("the system message has \"", refused,
+                       "\", on which this model's chat template switches; chat_format.json has no texts for that"));
+    }
     const absl::string_view text = Trimmed(*system, with_system->trim_system);
     if (!text.empty() || !with_system->omits_empty_system) {
       wrapped.AppendOwn(with_system->prefix);
@@ -184,8 +203,10 @@ ChatFormat ChatFormat::WithThinking(bool is_on) const {
 
 std::string ChatFormat::ContentSha256() const {
   const auto json_of = [](const Texts& texts) {
-    return Json{texts.prefix,        texts.between,           texts.suffix,          texts.trim_user.start,
-                texts.trim_user.end, texts.trim_system.start, texts.trim_system.end, texts.omits_empty_system};
+    Json json = {texts.prefix,        texts.between,           texts.suffix,          texts.trim_user.start,
+                 texts.trim_user.end, texts.trim_system.start, texts.trim_system.end, texts.omits_empty_system};
+    if (!texts.refuses_in_system.empty()) json.push_back(texts.refuses_in_system);
+    return json;
   };
   const Json content = {json_of(without_system), with_system.has_value() ? json_of(*with_system) : Json()};
   return Sha256Hex(content.dump(-1, ' ', true, Json::error_handler_t::replace));
@@ -203,6 +224,9 @@ std::string ChatFormat::Identity() const {
     add("with_system.trim_user", with_system->trim_user);
     add("with_system.trim_system", with_system->trim_system);
     if (with_system->omits_empty_system) absl::StrAppend(&identity, " with_system.omits_empty_system");
+    for (const std::string& refused : with_system->refuses_in_system) {
+      absl::StrAppend(&identity, " with_system.refuses_in_system=", refused);
+    }
   }
   return identity;
 }

@@ -8,14 +8,15 @@
 // A prompt is prefix + user + suffix, or prefix + system + between + user + suffix, encoded without adding special
 // tokens: the texts contain them (BOS and turn marks) as added tokens. `with_system` is null where a template rejects a
 // system message. An object may also have "trim_user" and "trim_system" ("start", "end" or "both") where the template
-// strips white space of messages, and "omits_empty_system" where it omits an empty system message.
+// strips white space of messages, "omits_empty_system" where it omits an empty system message, and "refuses_in_system",
+// strings in a system message on which it switches.
 //
 // "thinking": {"begin", "end"} are the markers of the model's thinking block (thinking.h). "thinking_switch": {"variable",
 // "on", "off"} are the texts, an object of "without_system" and "with_system" each, that the template renders with its own
 // switch set.
 //
-// Errors:  INVALID_ARGUMENT with the file, the key and the value; FAILED_PRECONDITION for a system message that the
-//          template refuses.
+// Errors:  INVALID_ARGUMENT with the file, the key and the value, or with such a string of a system message;
+//          FAILED_PRECONDITION for a system message that the template refuses.
 // Threads: immutable once read.
 #pragma once
 
@@ -57,6 +58,7 @@ struct ChatFormat {
     Trim trim_user = {};
     Trim trim_system = {};
     bool omits_empty_system = false;  // a system message that is empty after stripping is omitted
+    std::vector<std::string> refuses_in_system = {};
     friend bool operator==(const Texts&, const Texts&) = default;
   };
   struct Switch {

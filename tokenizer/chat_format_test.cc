@@ -109,6 +109,16 @@ TEST(ChatFormatTest, AnEmptySystemMessageMayBeOmitted) {
   EXPECT_EQ(*format->Wrap("Hi.", " \n"), "< \n|Hi.>");
 }
 
+TEST(ChatFormatTest, ASystemMessageMayHoldNoStringOnWhichTheTemplateSwitches) {
+  const auto format = ParseChatFormat(File(kWithout, R"({"prefix": "<", "between": "|", "suffix": ">",
+                                                         "refuses_in_system": ["/no_think", "/think"]})"));
+  ASSERT_TRUE(format.ok()) << format.status();
+  EXPECT_EQ(*format->Wrap("Hi. /think", "Be kind."), "<Be kind.|Hi. /think>") << "of the user it is text";
+  const absl::Status refused = format->Wrap("Hi.", "Be kind. /no_think").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_THAT(refused.message(), Message("\"/no_think\""));
+}
+
 TEST(ChatFormatTest, IdentityCoversTemplateAndMessageOptions) {
   auto format = ParseChatFormat(File(kWithout, kWith)).value();
   EXPECT_EQ(format.Identity(), kDigest) << "as jobs of earlier releases have it";
@@ -119,6 +129,10 @@ TEST(ChatFormatTest, IdentityCoversTemplateAndMessageOptions) {
   format.with_system->trim_user = {false, true};
   EXPECT_EQ(std::set<std::string>({kDigest, one, two, format.Identity()}).size(), 4u);
   EXPECT_EQ(one, kDigest + " without_system.trim_user=both");
+  const std::string before = format.Identity(), content = format.ContentSha256();
+  format.with_system->refuses_in_system = {"/think"};
+  EXPECT_NE(format.Identity(), before);
+  EXPECT_NE(format.ContentSha256(), content);
 }
 
 TEST(ChatFormatTest, RejectsInOneSentence) {
@@ -144,6 +158,8 @@ TEST(ChatFormatTest, RejectsInOneSentence) {
             {"omits_empty_system"}},
            {File(kWithout, R"({"prefix": "", "suffix": "", "between": "", "trim_system": "left"})"),
             {"\"with_system\""}},
+           {File(kWithout, R"({"prefix": "", "suffix": "", "between": "", "refuses_in_system": ["a", ""]})"),
+            {"refuses_in_system"}},
            {R"({"extra": [1]})", {"\"extra\"", "1"}},
        }) {
     const auto format = ParseChatFormat(bad.file);

@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
@@ -82,10 +83,13 @@ absl::StatusOr<std::vector<CompletionToken>> ReadTokens(const Json& choice) {
 
 absl::Status CheckCounts(const CompletionRequest& request, const Completion& completion, bool is_at_length) {
   const int64_t sent = std::ssize(request.token_ids);
-  if (completion.prompt_token_count != sent) {
-    return WrongCount(absl::StrCat("the server counted ", completion.prompt_token_count, " prompt tokens of ", sent,
-                                   " that were sent: it has another tokenizer, adds or drops special tokens, or "
-                                   "truncates the prompt"));
+  const bool is_known = !request.chat.has_value() || request.chat->is_prompt_count_known;
+  if (is_known && completion.prompt_token_count != sent) {
+    return WrongCount(absl::StrCat(
+        "the server counted ", completion.prompt_token_count, " prompt tokens of ", sent,
+        " that were sent: it has another ",
+        request.chat.has_value() ? "chat template or tokenizer" : "tokenizer, adds or drops special tokens",
+        ", or truncates the prompt"));
   }
   if (completion.new_token_count > request.max_new_tokens) {
     return WrongCount(absl::StrCat("the server generated ", completion.new_token_count, " tokens; at most ",
@@ -104,9 +108,78 @@ absl::Status CheckCounts(const CompletionRequest& request, const Completion& com
                                  request.echo ? "; it leaves out tokens of the prompt" : ""));
 }
 
+void AddSampling(const CompletionRequest& request, Json* body) {
+  (*body)["temperature"] = request.sampling_temperature;
+  if (request.sampling_temperature > 0) {
+    (*body)["top_p"] = request.top_p;
+    (*body)["seed"] = request.seed & kSeedMask;
+  }
+  if (!request.stop.empty()) (*body)["stop"] = request.stop;
+  (*body)["stream"] = false;
+}
+
+absl::StatusOr<std::string> ChatBody(const CompletionRequest& request, const Json& extra) {
+  const ChatPart& chat = *request.chat;
+  Json body = extra;
+  body["model"] = request.model;
+  Json messages = Json::array();
+  for (const ChatMessage& message : chat.messages) {
+    messages.push_back({{"role", message.role}, {"content", message.content}});
+  }
+  body["messages"] = std::move(messages);
+  body[chat.length_name] = request.max_new_tokens;
+  AddSampling(request, &body);
+  if (!chat.switch_variable.empty()) {
+    Json& variables = body["chat_template_kwargs"];
+    if (!variables.is_object()) variables = Json::object();
+    variables[chat.switch_variable] = chat.switch_value;
+  }
+  for (const auto& [key, value] : extra.items()) {
+    if (value.is_null()) body.erase(key);  // for models that refuse a temperature, say
+  }
+  return DumpJson(body);
+}
+
+// The text of a chat reply's message.
+absl::StatusOr<std::string> MessageText(const ChatPart& chat, const Json& choice) {
+  const Json* message = Find(choice, "message");
+  if (message == nullptr || !message->is_object()) return BadReply("the choice has no message");
+  const auto text_of = [&](const char* key) -> absl::StatusOr<std::string> {
+    const Json* value = Find(*message, key);
+    if (value == nullptr) return std::string();
+    if (!value->is_string()) return BadReply(absl::StrCat("message.", key, " is no text"));
+    return value->get<std::string>();
+  };
+  ASSIGN_OR_RETURN(std::string content, text_of("content"));
+  ASSIGN_OR_RETURN(std::string reasoning, text_of("reasoning_content"));
+  if (reasoning.empty()) {
+    ASSIGN_OR_RETURN(reasoning, text_of("reasoning"));
+  }
+  if (content.empty() && reasoning.empty()) {
+    ASSIGN_OR_RETURN(content, text_of("refusal"));  // the model's own words
+    if (content.empty() && !message->contains("content")) return BadReply("the message has no content");
+  }
+  if (reasoning.empty()) return content;
+  return absl::StrCat(chat.is_thinking_opened ? "" : chat.thinking_begin, reasoning,
+                      content.empty() ? "" : chat.thinking_end, content);
+}
+
+// Of a server that streams although it was asked not to: with the error among its events, if any.
+absl::Status StreamError(absl::string_view body) {
+  for (absl::string_view line : absl::StrSplit(body, '\n')) {
+    if (!absl::ConsumePrefix(&line, "data:")) continue;
+    const absl::StatusOr<Json> event = ParseJson(line);
+    if (event.ok() && Find(*event, "error") != nullptr) {
+      return BadReply(absl::StrCat("it is a stream, with the error: ", ErrorText(line)));
+    }
+  }
+  return BadReply("it is a stream, although none was requested");
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ToBody(const CompletionRequest& request, const Json& extra) {
+  if (request.chat.has_value()) return ChatBody(request, extra);
   Json body = extra;
   body["model"] = request.model;
   if (request.text.has_value()) {
@@ -115,21 +188,19 @@ absl::StatusOr<std::string> ToBody(const CompletionRequest& request, const Json&
     body["prompt"] = request.token_ids;
   }
   body["max_tokens"] = request.max_new_tokens;
-  body["temperature"] = request.sampling_temperature;
-  if (request.sampling_temperature > 0) {
-    body["top_p"] = request.top_p;
-    body["seed"] = request.seed & kSeedMask;
-  }
-  if (!request.stop.empty()) body["stop"] = request.stop;
+  AddSampling(request, &body);
   if (request.logprobs) body["logprobs"] = 1;
   if (request.echo) body["echo"] = true;
-  body["stream"] = false;
   return DumpJson(body);
 }
 
 absl::StatusOr<Completion> ParseCompletion(const CompletionRequest& request, absl::string_view body) {
   const absl::StatusOr<Json> parsed = ParseJson(body);
-  if (!parsed.ok()) return BadReply(std::string(parsed.status().message()));
+  if (!parsed.ok()) {
+    if (absl::StartsWith(body, "data:")) return StreamError(body);
+    return BadReply(std::string(parsed.status().message()));
+  }
+  if (Find(*parsed, "error") != nullptr) return BadReply(absl::StrCat("it is an error: ", ErrorText(body)));
   const Json* model = Find(*parsed, "model");
   if (model == nullptr || !model->is_string()) return BadReply("\"model\" is missing or no text");
   if (model->get<std::string>() != request.model) {
@@ -145,19 +216,27 @@ absl::StatusOr<Completion> ParseCompletion(const CompletionRequest& request, abs
   }
   const Json& choice = (*choices)[0];
   Completion completion;
-  const Json* text = Find(choice, "text");
-  if (text == nullptr || !text->is_string()) return BadReply("the choice has no text");
-  completion.text = text->get<std::string>();
-  if (request.echo && request.text.has_value()) {
-    absl::string_view rest = completion.text;
-    if (absl::ConsumePrefix(&rest, *request.text)) completion.text = std::string(rest);
-  }
   const Json* finish = Find(choice, "finish_reason");
   const std::string reason = finish != nullptr && finish->is_string() ? finish->get<std::string>() : "";
   completion.is_at_stop = reason == "stop" || reason == "eos" || reason == "eos_token" || reason == "stop_sequence";
   const bool is_at_length = reason == "length";
+  if (reason == "content_filter") {
+    return WithReason(absl::FailedPreconditionError("the server withheld the answer: finish_reason is content_filter"),
+                      ErrorReason::kEndpointRefused);
+  }
   if (!completion.is_at_stop && !is_at_length) {
     return BadReply(absl::StrCat("finish_reason is \"", reason, "\"; known are stop and length"));
+  }
+  if (request.chat.has_value()) {
+    ASSIGN_OR_RETURN(completion.text, MessageText(*request.chat, choice));
+  } else {
+    const Json* text = Find(choice, "text");
+    if (text == nullptr || !text->is_string()) return BadReply("the choice has no text");
+    completion.text = text->get<std::string>();
+    if (request.echo && request.text.has_value()) {
+      absl::string_view rest = completion.text;
+      if (absl::ConsumePrefix(&rest, *request.text)) completion.text = std::string(rest);
+    }
   }
   if (const Json* stop = Find(choice, "stop_reason"); stop != nullptr && stop->is_string()) {
     completion.stop_string = stop->get<std::string>();

@@ -1,11 +1,12 @@
-// The OpenAI completions API: the body of a request, and a reply as numbers that can be trusted.
+// The OpenAI completions and chat completions APIs: the body of a request, and a reply as numbers that can be trusted.
 //
 // A reply is checked before it is an answer: the model is the one asked for, there is one choice, and the counts of
 // `usage` agree with the request. A server that tokenizes a text otherwise than the local tokenizer, or truncates it, is
 // detected by its count.
 //
 // Errors:  FAILED_PRECONDITION (ENDPOINT_OTHER_MODEL, ENDPOINT_WRONG_COUNT, ENDPOINT_WITHOUT_LOGPROBS),
-//          INTERNAL (ENDPOINT_BAD_REPLY: not JSON, a missing or ill-typed member).
+//          INTERNAL (ENDPOINT_BAD_REPLY: not JSON, a missing or ill-typed member, an error or a stream in place of it),
+//          FAILED_PRECONDITION (ENDPOINT_REFUSED: the server withheld the answer).
 // Threads: pure functions.
 #pragma once
 
@@ -20,6 +21,27 @@
 
 namespace varifocal {
 
+struct ChatMessage {
+  std::string role;  // "system", "user", "assistant"
+  std::string content;
+  friend bool operator==(const ChatMessage&, const ChatMessage&) = default;
+};
+
+// A request to the chat API. Reasoning that the server sends apart is joined with the content to one text: the beginning
+// mark (unless the prompt has it), the reasoning, the end mark and the content. Without content the end mark is left out: a
+// server does not tell whether the block was closed, and there is no answer either way.
+struct ChatPart {
+  std::vector<ChatMessage> messages;
+  std::string length_name = "max_completion_tokens";  // or "max_tokens", of older servers
+  std::string thinking_begin = "<think>";
+  std::string thinking_end = "</think>";
+  bool is_thinking_opened = false;  // the prompt ends with the beginning mark
+  // A variable of the server's chat template, sent in chat_template_kwargs; empty: none.
+  std::string switch_variable = {};
+  bool switch_value = false;
+  bool is_prompt_count_known = true;  // token_ids are the server's own
+};
+
 struct CompletionRequest {
   std::string model;
   std::vector<int32_t> token_ids;   // of the prompt, always; sent where `text` is empty
@@ -29,8 +51,9 @@ struct CompletionRequest {
   double top_p = 1;
   uint64_t seed = 0;  // sent with a temperature above 0
   std::vector<std::string> stop;
-  bool logprobs = false;  // of new tokens
-  bool echo = false;      // and of the prompt's; with logprobs
+  bool logprobs = false;              // of new tokens
+  bool echo = false;                  // and of the prompt's; with logprobs
+  std::optional<ChatPart> chat = {};  // to the chat API, without logprobs; `text` is not sent
 };
 
 // Log-probabilities of the last tokens of the reply; of a prompt and new tokens with echo.
@@ -51,7 +74,7 @@ struct Completion {
                // its BOS
 };
 
-// `extra` are further members; those that the request sets win.
+// `extra` are further members; those that the request sets win. Of the chat API, a member that is null is left out.
 absl::StatusOr<std::string> ToBody(const CompletionRequest& request, const Json& extra);
 absl::StatusOr<Completion> ParseCompletion(const CompletionRequest& request, absl::string_view body);
 

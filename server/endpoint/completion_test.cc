@@ -2,6 +2,7 @@
 // with literal JSON.
 #include "server/endpoint/completion.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -33,6 +34,98 @@ TEST(ToBody, SendsGreedyWithoutSeedAndSampledWithOne) {
       *ToBody(request, {{"top_k", 0}, {"temperature", 1}}),
       R"({"echo":true,"logprobs":1,"max_tokens":2,"model":"m","prompt":"a b","seed":7,"stop":["\n"],"stream":false,)"
       R"("temperature":0.5,"top_k":0,"top_p":0.9})");
+}
+
+CompletionRequest ChatRequest() {
+  CompletionRequest request = Request();
+  request.chat = ChatPart{.messages = {{"system", "s"}, {"user", "u"}}};
+  return request;
+}
+
+TEST(ToBody, SendsMessagesToTheChatApi) {
+  EXPECT_EQ(*ToBody(ChatRequest(), Json::object()),
+            R"({"max_completion_tokens":2,"messages":[{"content":"s","role":"system"},{"content":"u","role":"user"}],)"
+            R"("model":"m","stream":false,"temperature":0.0})");
+  CompletionRequest request = ChatRequest();
+  request.chat->length_name = "max_tokens";
+  request.chat->switch_variable = "enable_thinking";
+  request.sampling_temperature = 0.5;
+  request.seed = 7;
+  request.stop = {"\n"};
+  // A null leaves a member out; other variables of the template stay.
+  EXPECT_EQ(*ToBody(request, {{"temperature", nullptr}, {"chat_template_kwargs", {{"effort", "low"}}}}),
+            R"({"chat_template_kwargs":{"effort":"low","enable_thinking":false},"max_tokens":2,)"
+            R"("messages":[{"content":"s","role":"system"},{"content":"u","role":"user"}],"model":"m","seed":7,)"
+            R"("stop":["\n"],"stream":false,"top_p":1.0})");
+}
+
+TEST(ParseCompletion, JoinsReasoningAndContent) {
+  const struct {
+    const char *message, *finish, *text;
+    bool is_opened = false;
+  } cases[] = {
+      {R"("content": "Rome")", "stop", "Rome"},
+      {R"("content": "Rome", "reasoning_content": "Hm.")", "stop", "<t>Hm.</t>Rome"},
+      {R"("content": "Rome", "reasoning": "Hm.")", "stop", "<t>Hm.</t>Rome"},
+      {R"("content": "Rome", "reasoning_content": "", "reasoning": "Hm.")", "stop", "<t>Hm.</t>Rome"},
+      {R"("content": "Rome", "reasoning_content": "Hm.")", "stop", "Hm.</t>Rome", true},
+      {R"("content": null, "reasoning_content": "Hm.")", "length", "<t>Hm."},
+      {R"("content": "", "reasoning_content": "Hm.")", "length", "Hm.", true},
+      {R"("content": "", "reasoning_content": "Hm.")", "stop", "<t>Hm."},
+      {R"("content": null)", "length", ""},
+      {R"("content": null, "refusal": "No.")", "stop", "No."},
+  };
+  for (const auto& c : cases) {
+    CompletionRequest request = ChatRequest();
+    request.chat->thinking_begin = "<t>";
+    request.chat->thinking_end = "</t>";
+    request.chat->is_thinking_opened = c.is_opened;
+    const auto read = ParseCompletion(
+        request, absl::StrCat(R"({"model": "m", "choices": [{"finish_reason": ")", c.finish, R"(", "message": {)",
+                              c.message, R"(}}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}})"));
+    ASSERT_TRUE(read.ok()) << read.status() << c.message;
+    EXPECT_EQ(read->text, c.text) << c.message;
+    EXPECT_EQ(read->new_token_count, 2);
+  }
+}
+
+TEST(ParseCompletion, RefusesRepliesOfTheChatApi) {
+  const std::string tail = R"(, "usage": {"prompt_tokens": 4, "completion_tokens": 2}})";
+  const auto reply = [&](const std::string& choice) { return R"({"model": "m", "choices": [)" + choice + "]" + tail; };
+  const struct {
+    std::string body;
+    ErrorReason reason;
+    std::vector<std::string> expected;
+  } cases[] = {
+      {reply(R"({"finish_reason": "stop"})"), ErrorReason::kEndpointBadReply, {}},
+      {reply(R"({"finish_reason": "stop", "message": {}})"), ErrorReason::kEndpointBadReply, {}},
+      {reply(R"({"finish_reason": "stop", "message": {"content": []}})"),
+       ErrorReason::kEndpointBadReply,
+       {"message.content"}},
+      {reply(R"({"finish_reason": "tool_calls", "message": {"content": null}})"),
+       ErrorReason::kEndpointBadReply,
+       {"tool_calls"}},
+      {reply(R"({"finish_reason": "content_filter", "message": {"content": ""}})"), ErrorReason::kEndpointRefused, {}},
+      {reply(R"({"finish_reason": "stop", "message": {"content": "x"}})"),
+       ErrorReason::kEndpointWrongCount,
+       {"4", "3"}},
+      {R"({"error": {"message": "overloaded"}})", ErrorReason::kEndpointBadReply, {"overloaded"}},
+      {"data: {\"choices\": []}\n\ndata: {\"error\": \"overloaded\"}\n\n",
+       ErrorReason::kEndpointBadReply,
+       {"overloaded"}},
+      {"data: {}\n\ndata: [DONE]\n\n", ErrorReason::kEndpointBadReply, {}},
+  };
+  for (const auto& c : cases) {
+    const auto read = ParseCompletion(ChatRequest(), c.body);
+    ASSERT_FALSE(read.ok()) << c.body;
+    EXPECT_TRUE(HasReason(read.status(), c.reason)) << read.status();
+    EXPECT_THAT(read.status().message(), MessageMatcher(c.expected)) << c.body;
+  }
+  CompletionRequest unchecked = ChatRequest();
+  unchecked.chat->is_prompt_count_known = false;
+  EXPECT_EQ(ParseCompletion(unchecked, reply(R"({"finish_reason": "stop", "message": {"content": "x"}})"))
+                ->prompt_token_count,
+            4);
 }
 
 TEST(ParseCompletion, ReadsTextCountsAndLogprobs) {

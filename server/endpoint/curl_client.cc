@@ -84,7 +84,7 @@ absl::Status ToStatus(CURLcode code, CURL* easy, const char* detail, const HttpR
     case CURLE_PARTIAL_FILE:
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
-      return absl::UnavailableError(
+      return absl::AbortedError(
           absl::StrCat(request.url, ": the reply broke off after ", exchange.reply.body.size(), " bytes"));
     default:
       return absl::UnavailableError(message);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/time.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/reason.h"
@@ -33,6 +34,7 @@ struct EndpointClient::Failure {
   absl::Status status;
   bool retry = false;
   bool is_of_server = false;  // after the last attempt: no request can pass
+  bool is_unread = false;     // the server may have answered, and the answer is lost
   int64_t pause_us = 0;       // that the server asked for
 };
 
@@ -45,8 +47,13 @@ EndpointClient::Pause SleepingPause() {
   };
 }
 
-EndpointClient::EndpointClient(EndpointSpec spec, std::unique_ptr<HttpClient> http, const Clock& clock, Pause pause)
-    : spec_(std::move(spec)), http_(std::move(http)), clock_(clock), pause_(std::move(pause)) {}
+EndpointClient::EndpointClient(EndpointSpec spec, std::unique_ptr<HttpClient> http, const Clock& clock, Pause pause,
+                               std::shared_ptr<EndpointBudget> budget)
+    : spec_(std::move(spec)),
+      http_(std::move(http)),
+      clock_(clock),
+      pause_(std::move(pause)),
+      budget_(std::move(budget)) {}
 
 // Servers repeat a key that they refuse.
 std::string EndpointClient::WithoutKey(std::string text) const {
@@ -57,16 +64,29 @@ EndpointClient::Failure EndpointClient::Classify(const absl::Status& status) con
   const std::string message = WithoutKey(std::string(status.message()));
   switch (status.code()) {
     case absl::StatusCode::kCancelled:
-      return {status};
+      return {.status = status, .is_unread = true};
+    case absl::StatusCode::kAborted:
+      return {WithReason(absl::UnavailableError(message), ErrorReason::kEndpointFaulted), true, true, true};
     case absl::StatusCode::kUnavailable:
       return {WithReason(absl::UnavailableError(message), ErrorReason::kEndpointFaulted), true, true};
     case absl::StatusCode::kDeadlineExceeded:
-      return {WithReason(absl::DeadlineExceededError(message), ErrorReason::kEndpointRefused), true, false};
+      return {WithReason(absl::DeadlineExceededError(message), ErrorReason::kEndpointRefused), true, false, true};
     case absl::StatusCode::kOutOfRange:
-      return {WithReason(absl::OutOfRangeError(message), ErrorReason::kEndpointBadReply)};
+      return {.status = WithReason(absl::OutOfRangeError(message), ErrorReason::kEndpointBadReply), .is_unread = true};
     default:
       return {WithReason(absl::UnavailableError(message), ErrorReason::kEndpointFaulted), false, true};
   }
+}
+
+// Of Retry-After: seconds, or a date.
+int64_t EndpointClient::AskedPauseUs(const HttpReply& reply) const {
+  int64_t seconds = 0;
+  absl::Time date;
+  if (!absl::SimpleAtoi(reply.retry_after, &seconds)) {
+    if (!absl::ParseTime("%a, %d %b %Y %H:%M:%S GMT", reply.retry_after, &date, nullptr)) return 0;
+    seconds = (absl::ToUnixMicros(date) - clock_.WallMicros() + 999'999) / 1'000'000;
+  }
+  return std::clamp<int64_t>(seconds, 0, kRetryAfterMaxUs / 1'000'000) * 1'000'000;
 }
 
 EndpointClient::Failure EndpointClient::Classify(const std::string& url, const HttpReply& reply) const {
@@ -76,10 +96,7 @@ EndpointClient::Failure EndpointClient::Classify(const std::string& url, const H
     return WithReason(absl::UnavailableError(text), ErrorReason::kEndpointFaulted);
   };
   const auto refusal = [](absl::Status status) { return WithReason(std::move(status), ErrorReason::kEndpointRefused); };
-  int64_t seconds = 0;
-  const int64_t pause_us = absl::SimpleAtoi(reply.retry_after, &seconds) && seconds > 0
-                               ? std::min(seconds, kRetryAfterMaxUs / 1'000'000) * 1'000'000
-                               : 0;
+  const int64_t pause_us = AskedPauseUs(reply);
   switch (reply.status) {
     case 301:
     case 302:
@@ -104,10 +121,10 @@ EndpointClient::Failure EndpointClient::Classify(const std::string& url, const H
     case 502:
     case 503:
     case 504:
-      return {fault(message), true, true, pause_us};
+      return {fault(message), true, true, false, pause_us};
     default:
       // A 500 may be of this request alone.
-      if (reply.status >= 500) return {refusal(absl::InternalError(message)), true, false, pause_us};
+      if (reply.status >= 500) return {refusal(absl::InternalError(message)), true, false, false, pause_us};
       return {refusal(absl::InvalidArgumentError(message))};
   }
 }
@@ -220,20 +237,40 @@ bool EndpointClient::IsServingModel(const IsCancelled& is_cancelled) {
          std::any_of(models->begin(), models->end(), [&](const ServedModel& model) { return model.id == model_.id; });
 }
 
-absl::StatusOr<Completion> EndpointClient::Attempt(const CompletionRequest& request, const std::string& body,
-                                                   const IsCancelled& is_cancelled, Failure* failure) {
-  ASSIGN_OR_RETURN(const HttpReply reply,
-                   Exchange(absl::StrCat(spec_.url, "/completions"), body, is_cancelled, failure));
+absl::StatusOr<Completion> EndpointClient::Ask(const CompletionRequest& request, const std::string& body,
+                                               const IsCancelled& is_cancelled, Failure* failure) {
+  const char* page = request.chat.has_value() ? "/chat/completions" : "/completions";
+  ASSIGN_OR_RETURN(const HttpReply reply, Exchange(absl::StrCat(spec_.url, page), body, is_cancelled, failure));
   absl::StatusOr<Completion> completion = ParseCompletion(request, reply.body);
   if (!completion.ok()) {
-    const absl::Status& status = completion.status();
+    absl::Status status(completion.status().code(), WithoutKey(std::string(completion.status().message())));
+    completion.status().ForEachPayload(
+        [&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
     failure->status = status;
+    failure->is_unread = true;
     // A body that is cut by a proxy is complete HTTP and broken JSON.
     failure->retry = HasReason(status, ErrorReason::kEndpointBadReply);
     if (HasReason(status, ErrorReason::kEndpointOtherModel)) {
       failure->status = WithReason(absl::UnavailableError(status.message()), ErrorReason::kEndpointFaulted);
     }
   }
+  return completion;
+}
+
+absl::StatusOr<Completion> EndpointClient::Attempt(const CompletionRequest& request, const std::string& body,
+                                                   const IsCancelled& is_cancelled, Failure* failure) {
+  if (budget_ == nullptr) return Ask(request, body, is_cancelled, failure);
+  const int64_t most = std::ssize(request.token_ids) + request.max_new_tokens;
+  failure->status = budget_->Reserve(most, is_cancelled);
+  RETURN_IF_ERROR(failure->status);
+  absl::StatusOr<Completion> completion = Ask(request, body, is_cancelled, failure);
+  int64_t spent = 0;
+  if (completion.ok()) {
+    spent = completion->prompt_token_count + completion->new_token_count;
+  } else if (failure->is_unread) {
+    spent = most;
+  }
+  budget_->Settle(most, spent);
   return completion;
 }
 

@@ -6,7 +6,10 @@
 // pass (wrong key, other model, TLS, no connection after all attempts) is the server's fault, and carries
 // ErrorReason::kEndpointFaulted.
 //
-// Errors:  UNAVAILABLE (ENDPOINT_FAULTED), CANCELLED, or the result of the request: FAILED_PRECONDITION, INTERNAL,
+// With a budget, an attempt reserves its prompt and the most new tokens before it is sent. It costs what the server
+// counted; nothing where the server refused it; all that was reserved where the reply cannot be read, which may have cost that.
+//
+// Errors:  UNAVAILABLE (ENDPOINT_FAULTED), RESOURCE_EXHAUSTED (ENDPOINT_BUDGET_SPENT), CANCELLED, or the result of the request: FAILED_PRECONDITION, INTERNAL,
 //          INVALID_ARGUMENT, OUT_OF_RANGE (ENDPOINT_REFUSED, ENDPOINT_BAD_REPLY, ..). Every message is free of the API key.
 //          Metadata "attemptCount" has the number of attempts.
 // Threads: any number may send at once; each call blocks its caller, through all attempts.
@@ -22,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "server/endpoint/completion.h"
+#include "server/endpoint/endpoint_budget.h"
 #include "server/endpoint/endpoint_spec.h"
 #include "server/endpoint/http_client.h"
 
@@ -39,7 +43,8 @@ class EndpointClient {
   // `pause` waits for a duration in microseconds and returns early once cancelled.
   using Pause = std::function<void(int64_t us, const IsCancelled& is_cancelled)>;
 
-  EndpointClient(EndpointSpec spec, std::unique_ptr<HttpClient> http, const Clock& clock, Pause pause);
+  EndpointClient(EndpointSpec spec, std::unique_ptr<HttpClient> http, const Clock& clock, Pause pause,
+                 std::shared_ptr<EndpointBudget> budget = nullptr);
 
   // What the server states about itself and its model; sets the model name of later requests.
   // FAILED_PRECONDITION when it has no such model, or several and none is named.
@@ -68,14 +73,18 @@ class EndpointClient {
   template <typename Try>
   auto WithRetries(const Try& attempt, int attempts_max, const IsCancelled& is_cancelled, int* attempt_count)
       -> decltype(attempt(std::declval<Failure*>()));
+  int64_t AskedPauseUs(const HttpReply& reply) const;
   std::string WithoutKey(std::string text) const;
   absl::StatusOr<Completion> Attempt(const CompletionRequest& request, const std::string& body,
                                      const IsCancelled& is_cancelled, Failure* failure);
+  absl::StatusOr<Completion> Ask(const CompletionRequest& request, const std::string& body,
+                                 const IsCancelled& is_cancelled, Failure* failure);
 
   const EndpointSpec spec_;
   const std::unique_ptr<HttpClient> http_;
   const Clock& clock_;
   const Pause pause_;
+  const std::shared_ptr<EndpointBudget> budget_;  // null: no limit
   ServedModel model_;
   std::string version_, server_;
   std::atomic<int64_t> not_before_us_{0};  // monotonic; of Retry-After

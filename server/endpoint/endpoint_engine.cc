@@ -1,7 +1,6 @@
 #include "server/endpoint/endpoint_engine.h"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <iterator>
 #include <map>
@@ -13,10 +12,10 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/exceptions.h"
-#include "base/log.h"
 #include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
+#include "server/endpoint/chat_messages.h"
 #include "server/engine/request_check.h"
 #include "server/engine/thinking.h"
 
@@ -24,13 +23,6 @@ namespace varifocal {
 namespace {
 
 constexpr int64_t kReconnectUs = 5'000'000;
-// Ordinary text that every tokenizer of a language model splits into several tokens.
-constexpr char kProbe[] =
-    "Tokenizers differ in numbers (1789, 3.14159), names (Cholmondeley), code (x_i += 0x2f;) and other letters "
-    "(na\xc3\xafve, \xe6\x9d\xb1\xe4\xba\xac). The capital of France is Paris, and the capital of Italy is";
-constexpr int kProbeNewTokens = 4;
-// Of one token's log-probability, between generating it and reading it as part of a prompt, with 8-bit or 4-bit kernels.
-constexpr double kProbeTolerance = 0.1;
 
 absl::Status AttentionUnsupportedError() {
   return WithReason(absl::UnimplementedError("a model behind an endpoint takes no run-time attention settings, and its "
@@ -41,11 +33,14 @@ absl::Status AttentionUnsupportedError() {
 class HttpEndpointEngine : public EndpointEngine {
  public:
   HttpEndpointEngine(std::unique_ptr<EndpointClient> client, std::shared_ptr<const Tokenizer> tokenizer,
-                     ModelConfig config, EndpointClient::Pause pause)
+                     ModelConfig config, EndpointClient::Pause pause, std::shared_ptr<const ChatFormat> chat_format,
+                     EndpointAbilities abilities)
       : client_(std::move(client)),
         tokenizer_(std::move(tokenizer)),
         config_(std::move(config)),
-        pause_(std::move(pause)) {}
+        pause_(std::move(pause)),
+        chat_format_(std::move(chat_format)),
+        abilities_(std::move(abilities)) {}
 
   ~HttpEndpointEngine() override {
     {
@@ -54,39 +49,6 @@ class HttpEndpointEngine : public EndpointEngine {
       changed_.NotifyAll();
     }
     for (std::thread& thread : threads_) thread.join();
-  }
-
-  absl::Status FindAbilities() {
-    ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer_->Encode(kProbe));
-    CompletionRequest request;
-    request.token_ids = ids;
-    request.max_new_tokens = kProbeNewTokens;
-    const PromptForm wanted = client_->spec().prompts;
-    absl::Status refused = absl::OkStatus();
-    if (wanted != PromptForm::kText) {
-      refused = client_->TryOnce(request).status();
-      abilities_.takes_token_ids = refused.ok();
-      if (wanted == PromptForm::kTokenIds) RETURN_IF_ERROR(Named(refused));
-    }
-    // As text too where ids are accepted: the count shows whether the server has the same tokenizer.
-    CompletionRequest as_text = request;
-    as_text.text = kProbe;
-    as_text.max_new_tokens = 1;
-    RETURN_IF_ERROR(Named(client_->TryOnce(as_text).status()));
-    if (!abilities_.takes_token_ids) request.text = kProbe;
-    const absl::Status scores = CheckScores(request);
-    if (absl::IsUnavailable(scores)) return Named(scores);
-    if (!scores.ok()) {
-      abilities_.why_no_scores = absl::StrCat("endpoint \"", client_->spec().name,
-                                              "\" has no log-likelihoods of a prompt's tokens: ", scores.message());
-    }
-    Log(LogLevel::kInfo, "endpoint_connected",
-        {{"endpoint", client_->spec().name},
-         {"url", client_->spec().url},
-         {"model", client_->model().id},
-         {"prompts", abilities_.takes_token_ids ? "token ids" : "text"},
-         {"scores", scores.ok() ? "yes" : scores.message()}});
-    return absl::OkStatus();
   }
 
   void StartThreads() {
@@ -125,6 +87,10 @@ class HttpEndpointEngine : public EndpointEngine {
     description.batch_size_max = client_->spec().in_flight;
     description.prefix_cache = true;  // assumed: it only affects estimates
     description.why_no_scores = abilities_.why_no_scores;
+    if (IsChat()) {
+      description.why_no_plain_prompts = absl::StrCat("endpoint \"", client_->spec().name,
+                                                      "\" is asked over the chat API, which takes messages alone");
+    }
     description.why_no_attention_settings = std::string(AttentionUnsupportedError().message());
     description.why_no_inspection = description.why_no_attention_settings;
     description.estimates_time = false;
@@ -156,45 +122,13 @@ class HttpEndpointEngine : public EndpointEngine {
     std::atomic<bool> is_cancelled{false};
   };
 
-  absl::Status Named(const absl::Status& status) const {
-    if (status.ok()) return status;
-    return Annotate(status, absl::StrCat("endpoint \"", client_->spec().name, "\""));
-  }
+  bool IsChat() const { return client_->spec().api == EndpointApi::kChat; }
 
-  // A greedy continuation of `request` that is the same tokens when its text is read back. A model may generate tokens
-  // that no text is tokenized to (two newlines, one token each); a shorter continuation ends before them.
-  absl::StatusOr<Completion> ReadableContinuation(CompletionRequest request, std::string* whole,
-                                                  std::vector<int32_t>* whole_ids) const {
-    for (request.max_new_tokens = kProbeNewTokens; request.max_new_tokens > 0; --request.max_new_tokens) {
-      ASSIGN_OR_RETURN(Completion generated, client_->TryOnce(request));
-      *whole = absl::StrCat(kProbe, generated.text);
-      ASSIGN_OR_RETURN(*whole_ids, tokenizer_->Encode(*whole));
-      const bool is_same = std::ssize(*whole_ids) == std::ssize(request.token_ids) + generated.new_token_count &&
-                           std::equal(request.token_ids.begin(), request.token_ids.end(), whole_ids->begin());
-      if (is_same && generated.new_token_count > 0) return generated;
-    }
-    return absl::FailedPreconditionError("its own continuation of a test prompt is tokenized otherwise when read back");
-  }
-
-  // The log-probabilities of new tokens when generated, and when they are the end of a prompt.
-  absl::Status CheckScores(CompletionRequest request) const {
-    request.logprobs = true;
-    std::string whole;
-    CompletionRequest echoed = request;
-    ASSIGN_OR_RETURN(const Completion generated, ReadableContinuation(request, &whole, &echoed.token_ids));
-    if (request.text.has_value()) echoed.text = whole;
-    echoed.max_new_tokens = 1;
-    echoed.echo = true;
-    ASSIGN_OR_RETURN(const Completion read, client_->TryOnce(echoed));
-    const size_t first = read.tokens.size() - (read.new_token_count + generated.new_token_count);
-    for (size_t i = 0; i < generated.tokens.size(); ++i) {
-      const std::optional<double> then = generated.tokens[i].log_prob;
-      const std::optional<double> now = read.tokens[first + i].log_prob;
-      if (then.has_value() && now.has_value() && std::abs(*then - *now) <= kProbeTolerance) continue;
-      return absl::FailedPreconditionError(absl::StrCat(
-          "token ", i, " of a test continuation has ", then.value_or(0), " when generated and ",
-          now.has_value() ? absl::StrCat(*now) : "none", " when echoed; they differ by more than ", kProbeTolerance));
-    }
+  absl::Status SetMessages(const EngineRequest& request, CompletionRequest* sent) const {
+    sent->token_ids = request.token_ids;
+    ASSIGN_OR_RETURN(sent->chat, ToChat(*tokenizer_, *chat_format_, request.token_ids, request.thinking_switch));
+    sent->chat->length_name = abilities_.length_name;
+    sent->chat->is_prompt_count_known = client_->spec().checks_prompt_counts;
     return absl::OkStatus();
   }
 
@@ -209,6 +143,9 @@ class HttpEndpointEngine : public EndpointEngine {
     if (generate != nullptr) {
       RETURN_IF_ERROR(CheckGenerateWork(*generate));
       if (generate->ignore_eos) return absl::UnimplementedError("a model behind an endpoint always ends at its EOS");
+      if (IsChat() && generate->thinking.has_value() && !generate->thinking->forced_ids.empty()) {
+        return absl::UnimplementedError("over the chat API the end of a thinking block cannot be forced");
+      }
       later_tokens = generate->max_new_tokens;
     }
     for (const auto& scored : Scored(request)) {
@@ -282,9 +219,16 @@ class HttpEndpointEngine : public EndpointEngine {
 
   absl::Status Generate(const EngineRequest& request, const GenerateWork& work,
                         const EndpointClient::IsCancelled& is_cancelled, EngineResult* result) const {
-    if (work.thinking.has_value()) return Think(request, work, is_cancelled, result);
+    if (work.thinking.has_value()) {
+      return IsChat() ? ThinkInChat(request, work, is_cancelled, result) : Think(request, work, is_cancelled, result);
+    }
     CompletionRequest sent;
-    RETURN_IF_ERROR(SetPrompt(request.token_ids, &sent));
+    RETURN_IF_ERROR(IsChat() ? SetMessages(request, &sent) : SetPrompt(request.token_ids, &sent));
+    return Ask(std::move(sent), work, is_cancelled, result);
+  }
+
+  absl::Status Ask(CompletionRequest sent, const GenerateWork& work, const EndpointClient::IsCancelled& is_cancelled,
+                   EngineResult* result) const {
     sent.max_new_tokens = work.max_new_tokens;
     sent.sampling_temperature = work.sampling_temperature;
     sent.top_p = work.top_p;
@@ -342,6 +286,21 @@ class HttpEndpointEngine : public EndpointEngine {
       ASSIGN_OR_RETURN(const std::vector<int32_t> further, tokenizer_->Encode(added, {.add_special_tokens = false}));
       ids.insert(ids.end(), further.begin(), further.end());
     }
+  }
+
+  // In one request, with the sum of both bounds: no message continues an answer that is cut.
+  absl::Status ThinkInChat(const EngineRequest& request, const GenerateWork& work,
+                           const EndpointClient::IsCancelled& is_cancelled, EngineResult* result) const {
+    const ThinkingRule& rule = work.thinking->rule;
+    CompletionRequest sent;
+    RETURN_IF_ERROR(SetMessages(request, &sent));
+    sent.chat->thinking_begin = rule.markers.begin;
+    sent.chat->thinking_end = rule.markers.end;
+    sent.chat->is_thinking_opened = rule.is_opened;
+    GenerateWork part = work;
+    part.stop.clear();
+    RETURN_IF_ERROR(Ask(std::move(sent), part, is_cancelled, result));
+    return ApplyThinking(*tokenizer_, work, *result);
   }
 
   // The log-probabilities of the last `count` tokens of a prompt.
@@ -414,7 +373,9 @@ class HttpEndpointEngine : public EndpointEngine {
       active_.erase(pending->handle);
       if (!result.ok() && stopping_) {
         result = absl::UnavailableError("the engine is shutting down");
-      } else if (HasReason(result.status(), ErrorReason::kEndpointFaulted) && fault_.ok()) {
+      } else if ((HasReason(result.status(), ErrorReason::kEndpointFaulted) ||
+                  HasReason(result.status(), ErrorReason::kEndpointBudgetSpent)) &&
+                 fault_.ok()) {
         fault_ = result.status();
         changed_.NotifyAll();
       }
@@ -428,7 +389,9 @@ class HttpEndpointEngine : public EndpointEngine {
   void Reconnect() {
     MutexLock lock(mutex_);
     while (!stopping_) {
-      changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return stopping_ || !fault_.ok(); });
+      changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) {
+        return stopping_ || HasReason(fault_, ErrorReason::kEndpointFaulted);
+      });
       const auto is_stopping = [this] { return stopping_.load(); };
       lock.Unlock();
       pause_(kReconnectUs, is_stopping);
@@ -442,7 +405,8 @@ class HttpEndpointEngine : public EndpointEngine {
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const ModelConfig config_;
   const EndpointClient::Pause pause_;
-  EndpointAbilities abilities_;
+  const std::shared_ptr<const ChatFormat> chat_format_;  // of the chat API
+  const EndpointAbilities abilities_;
 
   mutable Mutex mutex_;
   CondVar changed_;
@@ -463,11 +427,11 @@ const LoadedModel& EndpointEngine::model() const {
 
 absl::StatusOr<std::unique_ptr<EndpointEngine>> EndpointEngine::Create(std::unique_ptr<EndpointClient> client,
                                                                        std::shared_ptr<const Tokenizer> tokenizer,
-                                                                       ModelConfig config,
-                                                                       EndpointClient::Pause pause) {
+                                                                       ModelConfig config, EndpointClient::Pause pause,
+                                                                       std::shared_ptr<const ChatFormat> chat_format) {
+  ASSIGN_OR_RETURN(EndpointAbilities abilities, FindAbilities(*client, *tokenizer, chat_format.get()));
   auto engine = std::make_unique<HttpEndpointEngine>(std::move(client), std::move(tokenizer), std::move(config),
-                                                     std::move(pause));
-  RETURN_IF_ERROR(engine->FindAbilities());
+                                                     std::move(pause), std::move(chat_format), std::move(abilities));
   engine->StartThreads();
   return engine;
 }

@@ -9,6 +9,7 @@
 #include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "server/endpoint/chat_messages.h"
 #include "server/endpoint/endpoint_client.h"
 #include "server/endpoint/endpoint_engine.h"
 
@@ -40,33 +41,52 @@ std::string Describe(const EndpointSpec& spec, const EndpointClient& client, con
   if (!client.server_header().empty()) absl::StrAppend(&text, "; server ", client.server_header());
   if (!client.version().empty()) absl::StrAppend(&text, " ", client.version());
   if (!client.model().owner.empty()) absl::StrAppend(&text, "; owned by ", client.model().owner);
-  absl::StrAppend(&text, "; prompts as ", abilities.takes_token_ids ? "token ids" : "text", "; log-likelihoods ",
-                  abilities.why_no_scores.empty() ? "yes" : "no");
+  const bool is_chat = spec.api == EndpointApi::kChat;
+  absl::StrAppend(&text, "; prompts as ",
+                  is_chat                     ? "messages"
+                  : abilities.takes_token_ids ? "token ids"
+                                              : "text",
+                  "; log-likelihoods ", abilities.why_no_scores.empty() ? "yes" : "no");
+  if (!spec.checks_prompt_counts) absl::StrAppend(&text, "; prompt counts unchecked");
   if (!spec.key_source.empty()) absl::StrAppend(&text, "; API key from the ", spec.key_source);
   if (!spec.body.empty())
     absl::StrAppend(&text, "; body ", spec.body.dump(-1, ' ', false, Json::error_handler_t::replace));
   return text;
 }
 
+absl::StatusOr<std::shared_ptr<const ChatFormat>> ChatFormatOf(const EndpointSpec& spec) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const ChatFormat> format, ReadChatFormat(spec.tokenizer_directory));
+  if (format != nullptr || spec.api != EndpointApi::kChat) return format;
+  if (!spec.checks_prompt_counts) return std::make_shared<const ChatFormat>(PlainChatFormat());
+  return WithReason(
+      absl::InvalidArgumentError(absl::StrCat(
+          "endpoint \"", spec.name, "\": ", spec.tokenizer_directory,
+          " has no chat_format.json, by which the prompts of "
+          "the chat API are counted; recipes/chat_format.py makes it, and counts=unchecked does without it")),
+      ErrorReason::kBadEndpoint);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpec& spec, const Clock& clock,
-                                                               TokenizerRules rules) {
+                                                               TokenizerRules rules,
+                                                               std::shared_ptr<EndpointBudget> budget) {
   std::unique_ptr<HttpClient> http = MakeHttpClient();
   if (http == nullptr) {
     return absl::UnimplementedError("this program is linked statically, without libcurl, and reaches no endpoints");
   }
   auto hosted = std::make_unique<HostedModel>();
   ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(spec.tokenizer_directory, rules));
-  ASSIGN_OR_RETURN(hosted->chat_format, ReadChatFormat(spec.tokenizer_directory));
-  auto client = std::make_unique<EndpointClient>(spec, std::move(http), clock, SleepingPause());
+  ASSIGN_OR_RETURN(hosted->chat_format, ChatFormatOf(spec));
+  auto client = std::make_unique<EndpointClient>(spec, std::move(http), clock, SleepingPause(), std::move(budget));
   RETURN_IF_ERROR(client->Connect());
   ModelConfig& config = hosted->config;
   config.model_type = "endpoint";
   config.vocabulary_size = hosted->tokenizer->vocab_size();
   ASSIGN_OR_RETURN(config.max_position, ContextLength(spec, client->model()));
-  ASSIGN_OR_RETURN(std::unique_ptr<EndpointEngine> engine,
-                   EndpointEngine::Create(std::move(client), hosted->tokenizer, config, SleepingPause()));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<EndpointEngine> engine,
+      EndpointEngine::Create(std::move(client), hosted->tokenizer, config, SleepingPause(), hosted->chat_format));
   const EndpointClient& connected = engine->client();
   ModelProvenance& provenance = hosted->provenance;
   provenance.backend = "endpoint";
@@ -76,13 +96,14 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpe
   provenance.kernels = provenance.device;
   provenance.threads = spec.in_flight;
   provenance.tokenizer_sha256 = hosted->tokenizer->sha256();
-  provenance.weights_sha256 = Sha256Hex(Json({{"body", spec.body},
-                                              {"model", connected.model().id},
-                                              {"owner", connected.model().owner},
-                                              {"server", connected.server_header()},
-                                              {"url", spec.url},
-                                              {"version", connected.version()}})
-                                            .dump(-1, ' ', false, Json::error_handler_t::replace));
+  Json identity = {{"body", spec.body},
+                   {"model", connected.model().id},
+                   {"owner", connected.model().owner},
+                   {"server", connected.server_header()},
+                   {"url", spec.url},
+                   {"version", connected.version()}};
+  if (spec.api == EndpointApi::kChat) identity["api"] = "chat";
+  provenance.weights_sha256 = Sha256Hex(identity.dump(-1, ' ', false, Json::error_handler_t::replace));
   hosted->engine = std::move(engine);
   return hosted;
 }

@@ -60,9 +60,9 @@ absl::Status SetKey(absl::string_view text, absl::string_view where, EndpointSpe
 }
 
 absl::Status SetOne(absl::string_view key, absl::string_view value, EndpointSpec* spec) {
-  static const std::vector<std::string> kKeys = {"attempts",  "body-file", "ca-file",  "context-length",
-                                                 "in-flight", "key-env",   "key-file", "model",
-                                                 "prompts",   "timeout",   "tokenizer"};
+  static const std::vector<std::string> kKeys = {"api",     "attempts",  "body-file", "ca-file",  "context-length",
+                                                 "counts",  "in-flight", "key-env",   "key-file", "model",
+                                                 "prompts", "timeout",   "tokenizer"};
   int64_t number = 0;
   if (value.empty()) return Bad(absl::StrCat("the setting \"", key, "\" has no value"));
   if (key == "tokenizer") {
@@ -105,6 +105,16 @@ absl::Status SetOne(absl::string_view key, absl::string_view value, EndpointSpec
     } else {
       return Bad(absl::StrCat("prompts=", value, " must be ids or text; without it the server is tried"));
     }
+  } else if (key == "api") {
+    if (value != "completions" && value != "chat") {
+      return Bad(absl::StrCat("api=", value, " must be completions or chat"));
+    }
+    spec->api = value == "chat" ? EndpointApi::kChat : EndpointApi::kCompletions;
+  } else if (key == "counts") {
+    if (value != "exact" && value != "unchecked") {
+      return Bad(absl::StrCat("counts=", value, " must be exact or unchecked"));
+    }
+    spec->checks_prompt_counts = value == "exact";
   } else {
     return Bad(absl::StrCat("there is no setting \"", key, "\"", DidYouMean(key, kKeys)));
   }
@@ -137,6 +147,16 @@ absl::StatusOr<EndpointSpec> ParseEndpointSpec(absl::string_view text) {
   }
   if (spec.tokenizer_directory.empty()) {
     return in_spec(Bad("tokenizer=DIR is missing: prompts are built with the served model's tokenizer.json"));
+  }
+  if (spec.api == EndpointApi::kChat) {
+    if (spec.prompts != PromptForm::kAuto)
+      return in_spec(Bad("prompts= is of api=completions; the chat API takes messages"));
+    const auto variables = spec.body.find("chat_template_kwargs");
+    if (variables != spec.body.end() && !variables->is_object() && !variables->is_null()) {
+      return in_spec(Bad("chat_template_kwargs of the body-file is no JSON object"));
+    }
+  } else if (!spec.checks_prompt_counts) {
+    return in_spec(Bad("counts=unchecked is of api=chat; with completions the counts show what the server was asked"));
   }
   return spec;
 }

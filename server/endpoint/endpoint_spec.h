@@ -20,6 +20,8 @@ namespace varifocal {
 // How a prompt is sent: as token ids where the server accepts them (kAuto tries), else as text.
 enum class PromptForm { kAuto, kTokenIds, kText };
 
+enum class EndpointApi { kCompletions, kChat };
+
 struct EndpointSpec {
   std::string name;
   std::string url;                  // "http://host:port/v1", without a slash at the end
@@ -32,8 +34,10 @@ struct EndpointSpec {
   int in_flight = 8;           // concurrent requests
   int attempts_max = 6;
   int64_t timeout_ms = 600'000;  // of one request
-  PromptForm prompts = PromptForm::kAuto;
-  Json body = Json::object();  // further members of every request
+  EndpointApi api = EndpointApi::kCompletions;
+  PromptForm prompts = PromptForm::kAuto;  // of the completions API
+  bool checks_prompt_counts = true;        // of the chat API; false: its template or its tokenizer is not known
+  Json body = Json::object();              // further members of every request
 };
 
 absl::StatusOr<EndpointSpec> ParseEndpointSpec(absl::string_view text);

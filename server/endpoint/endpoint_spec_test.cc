@@ -44,6 +44,17 @@ TEST(EndpointSpec, ReadsEverySetting) {
   EXPECT_EQ(spec->body, (Json{{"top_k", 0}}));
 }
 
+TEST(EndpointSpec, ReadsTheSettingsOfTheChatApi) {
+  const auto spec = ParseEndpointSpec("a=http://h/v1,tokenizer=d,api=chat,counts=unchecked");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->api, EndpointApi::kChat);
+  EXPECT_FALSE(spec->checks_prompt_counts);
+  const auto other = ParseEndpointSpec("a=http://h/v1,tokenizer=d,api=completions");
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->api, EndpointApi::kCompletions);
+  EXPECT_TRUE(other->checks_prompt_counts);
+}
+
 TEST(EndpointSpec, ReadsTheKeyFromTheEnvironment) {
   setenv("VARIFOCAL_TEST_KEY", "secret-2", 1);
   const auto spec = ParseEndpointSpec("a=http://h/v1,tokenizer=d,key-env=VARIFOCAL_TEST_KEY");
@@ -56,6 +67,7 @@ TEST(EndpointSpec, ReadsTheKeyFromTheEnvironment) {
 TEST(EndpointSpec, RefusesMistakesInOneSentence) {
   const std::string broken_key = WriteFile("broken_key", "two words");
   const std::string list = WriteFile("list", "[1]");
+  const std::string variables = WriteFile("variables", R"({"chat_template_kwargs": 1})");
   const struct {
     std::string text;
     std::vector<std::string> expected;
@@ -76,6 +88,11 @@ TEST(EndpointSpec, RefusesMistakesInOneSentence) {
       {"a=http://host/v1,tokenizer=d,attempts=0", {"1", "20"}},
       {"a=http://host/v1,tokenizer=d,timeout=1.5", {}},
       {"a=http://host/v1,tokenizer=d,prompts=chat", {}},
+      {"a=http://host/v1,tokenizer=d,api=responses", {"responses", "chat"}},
+      {"a=http://host/v1,tokenizer=d,api=chat,counts=none", {"none", "unchecked"}},
+      {"a=http://host/v1,tokenizer=d,counts=unchecked", {"api=chat"}},
+      {"a=http://host/v1,tokenizer=d,api=chat,prompts=ids", {"api=completions"}},
+      {"a=http://host/v1,tokenizer=d,api=chat,body-file=" + variables, {"JSON"}},
       {"a=http://host/v1,tokenizer=d,key-file=/nowhere", {"/nowhere"}},
       {"a=http://host/v1,tokenizer=d,key-env=VARIFOCAL_NO_SUCH", {}},
       {"a=http://host/v1,tokenizer=d,key-file=" + broken_key, {}},

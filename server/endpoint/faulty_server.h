@@ -1,7 +1,7 @@
 // An OpenAI-compatible server for tests, with faults on demand.
 //
 // What it answers is a function of the request: a fixed continuation of the prompt, and log-probabilities that depend on a
-// token and the one before it. It tokenizes with the tokenizer of models/baseline.
+// token and the one before it. It tokenizes with the tokenizer of models/baseline. Chats it wraps in Format().
 //
 // Threads: any.
 #pragma once
@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/mutex.h"
+#include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
@@ -37,7 +39,10 @@ class FaultyServer {
     kShortAtLength,
     kOtherModel,
     kHang,
-    kNoUsage
+    kNoUsage,
+    kErrorInReply,  // status 200
+    kStream,
+    kErrorInStream
   };
   struct Scripted {
     Fault fault = Fault::kNone;
@@ -53,7 +58,30 @@ class FaultyServer {
     std::string key = {};  // required
     std::vector<std::string> models = {"served"};
     std::vector<int32_t> continuation = {};  // in the place of kContinuation's
+    // Of the chat API. Reasoning comes first, and counts.
+    std::string reasoning = {};
+    std::string reasoning_member = "reasoning_content";
+    bool knows_max_completion_tokens = true;
+    bool is_template_other = false;  // its prompts have two tokens more
   };
+
+  static ChatFormat Format() {
+    ChatFormat format;
+    format.template_sha256 = std::string(64, 'c');
+    format.without_system = {.prefix = "<|begin|>user\n", .between = "", .suffix = "<|end|>\nmodel\n"};
+    format.with_system = {
+        .prefix = "<|begin|>system\n", .between = "<|end|>\n<|begin|>user\n", .suffix = "<|end|>\nmodel\n"};
+    // Its switch: without thinking the prompt has an empty block.
+    format.thinking = ThinkingMarkers{"<think>", "</think>"};
+    ChatFormat::Switch both;
+    both.variable = "enable_thinking";
+    both.on = {format.without_system, format.with_system};
+    both.off = both.on;
+    both.off.without_system.suffix += "<think>\n\n</think>\n\n";
+    both.off.with_system->suffix = both.off.without_system.suffix;
+    format.thinking_switch = std::move(both);
+    return format;
+  }
 
   static constexpr char kContinuation[] = " the city of Rome, which has been the capital since then.";
 
@@ -78,6 +106,9 @@ class FaultyServer {
       response.set_content(R"({"version": "1.2.3"})", "application/json");
     });
     server_->Post("/v1/completions", [this](const httplib::Request& request, httplib::Response& response) {
+      Complete(request, response);
+    });
+    server_->Post("/v1/chat/completions", [this](const httplib::Request& request, httplib::Response& response) {
       Complete(request, response);
     });
     server_->set_default_headers({{"Server", "faulty"}});
@@ -165,6 +196,14 @@ class FaultyServer {
     if (scripted.fault == Fault::kNotJson) return response.set_content("<html>busy</html>", "text/html");
     if (scripted.fault == Fault::kHugeReply)
       return response.set_content(std::string(70 << 20, 'x'), "application/json");
+    if (scripted.fault == Fault::kErrorInReply) return Send({{"error", {{"message", scripted.message}}}}, response);
+    if (scripted.fault == Fault::kStream || scripted.fault == Fault::kErrorInStream) {
+      const std::string last = scripted.fault == Fault::kStream
+                                   ? std::string("[DONE]")
+                                   : Json{{"error", {{"message", scripted.message}}}}.dump();
+      return response.set_content("data: {\"choices\": []}\n\ndata: " + last + "\n\n", "text/event-stream");
+    }
+    if (body.contains("messages")) return Chat(body, scripted, response);
     std::vector<int32_t> prompt;
     std::string text;
     if (body["prompt"].is_string()) {
@@ -190,8 +229,38 @@ class FaultyServer {
     Json choice = {{"index", 0}, {"finish_reason", is_at_stop ? "stop" : "length"}};
     choice["text"] = (echo ? text : "") + *tokenizer_->Decode(added);
     if (logprobs) choice["logprobs"] = LogprobsOf(whole, echo ? 0 : prompt.size());
-    int64_t prompt_count = std::ssize(prompt);
-    int64_t new_count = std::ssize(added);
+    Reply(body, scripted, std::move(choice), std::ssize(prompt), std::ssize(added), wanted, response);
+  }
+
+  void Chat(const Json& body, const Scripted& scripted, httplib::Response& response) const {
+    const Json& messages = body["messages"];
+    const std::string user = messages.back()["content"];
+    std::optional<std::string> system;
+    if (messages.size() > 1) system = messages[0]["content"].get<std::string>();
+    const Json variables = body.value("chat_template_kwargs", Json::object());
+    const bool is_off = !variables.value("enable_thinking", true);
+    const ChatFormat format = is_off ? Format().WithThinking(false) : Format();
+    const std::vector<int32_t> prompt = *EncodeChat(*tokenizer_, *format.Wrap(user, system));
+    const char* name = behaviour_.knows_max_completion_tokens ? "max_completion_tokens" : "max_tokens";
+    const size_t wanted = body.value(name, size_t{1000});
+    const auto piece = [&](const std::string& text) {
+      return *tokenizer_->Encode(text, {.add_special_tokens = false});
+    };
+    std::vector<int32_t> reasoning = piece(is_off ? "" : behaviour_.reasoning), added = behaviour_.continuation;
+    if (added.empty()) added = piece(kContinuation);
+    const bool is_at_stop = reasoning.size() + added.size() < wanted;
+    if (reasoning.size() > wanted) reasoning.resize(wanted);
+    if (!is_at_stop) added.resize(wanted - reasoning.size());
+    Json message = {{"role", "assistant"}, {"content", nullptr}};
+    if (!added.empty()) message["content"] = *tokenizer_->Decode(added);
+    if (!reasoning.empty()) message[behaviour_.reasoning_member] = *tokenizer_->Decode(reasoning);
+    Json choice = {{"index", 0}, {"finish_reason", is_at_stop ? "stop" : "length"}, {"message", message}};
+    Reply(body, scripted, std::move(choice), std::ssize(prompt) + (behaviour_.is_template_other ? 2 : 0),
+          std::ssize(reasoning) + std::ssize(added), wanted, response);
+  }
+
+  static void Reply(const Json& body, const Scripted& scripted, Json choice, int64_t prompt_count, int64_t new_count,
+                    size_t wanted, httplib::Response& response) {
     if (scripted.fault == Fault::kPromptCount) --prompt_count;
     if (scripted.fault == Fault::kNewCount) new_count += 100;
     if (scripted.fault == Fault::kShortAtLength) {

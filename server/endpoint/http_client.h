@@ -3,7 +3,7 @@
 // A status of 400 and above is a reply, not an error: the caller knows which are worth another attempt. Redirects are
 // not followed, so that an API key reaches the given host alone.
 //
-// Errors:  UNAVAILABLE (no connection; the reply broke off), DEADLINE_EXCEEDED (no connection, TLS connection or complete
+// Errors:  UNAVAILABLE (no connection), ABORTED (the reply broke off), DEADLINE_EXCEEDED (no connection, TLS connection or complete
 //          reply in time), INVALID_ARGUMENT (a malformed URL, an unreadable CA file), FAILED_PRECONDITION (TLS: the
 //          certificate is not accepted, or the server speaks no TLS), OUT_OF_RANGE (a reply above the limit), CANCELLED.
 //          No message contains a header of the request.

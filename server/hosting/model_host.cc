@@ -74,7 +74,10 @@ std::string FunctionOf(const HostedModel& model) {
 absl::Status FaultOf(const HostedModel& model) {
   const absl::Status fault = model.engine->Fault();
   // A server elsewhere may answer again; a device does not.
-  if (fault.ok() || HasReason(fault, ErrorReason::kEndpointFaulted)) return fault;
+  if (fault.ok() || HasReason(fault, ErrorReason::kEndpointFaulted) ||
+      HasReason(fault, ErrorReason::kEndpointBudgetSpent)) {
+    return fault;
+  }
   return WithReason(absl::UnavailableError(absl::StrCat("model \"", model.name,
                                                         "\" is lost until varifocald starts again: ", fault.message())),
                     ErrorReason::kDeviceFaulted, {{"model", model.name}});

@@ -31,7 +31,8 @@ constexpr int64_t kQueuePeriodUs = 2'000'000;  // between looks at a queue that 
 // The error message of the job. A device failure is not an outcome of a sample: unfinished samples have no record and
 // run again on resume.
 std::string WhyItFailed(int64_t job_id, const absl::Status& status) {
-  if (!HasReason(status, ErrorReason::kDeviceFaulted) && !HasReason(status, ErrorReason::kEndpointFaulted))
+  if (!HasReason(status, ErrorReason::kDeviceFaulted) && !HasReason(status, ErrorReason::kEndpointFaulted) &&
+      !HasReason(status, ErrorReason::kEndpointBudgetSpent))
     return std::string(status.message());
   return absl::StrCat(status.message(), "; then `varifocal resume ", JobName(job_id),
                       "` runs the samples without an answer");

@@ -50,6 +50,12 @@ absl::Status CheckAbilities(const JobSpec& spec, const HostedModel& model) {
         absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\": ", engine.why_no_inspection)),
         ErrorReason::kEndpointWithoutAttention, {{"model", model.name}});
   }
+  for (const TaskSpec& task : spec.suite.tasks) {
+    if (task.chat || engine.why_no_plain_prompts.empty()) continue;
+    return WithReason(absl::FailedPreconditionError(
+                          absl::StrCat("task \"", task.name, "\" needs `chat: true`: ", engine.why_no_plain_prompts)),
+                      ErrorReason::kBadChat, {{"model", model.name}, {"task", task.name}});
+  }
   if (engine.why_no_scores.empty()) return absl::OkStatus();
   for (const TaskSpec& task : spec.suite.tasks) {
     const bool scores_gold = std::any_of(task.metrics.begin(), task.metrics.end(), IsGoldMetric);

@@ -1,0 +1,365 @@
+// The chat API over real HTTP: messages found again in the ids of a prompt, failures with the server's pauses on a fake clock,
+// the budget of tokens, an engine, and the program with a key that must be nowhere in what it leaves behind.
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include "base/reason.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/endpoint/chat_messages.h"
+#include "server/endpoint/endpoint_budget.h"
+#include "server/endpoint/endpoint_engine.h"
+#include "server/endpoint/faulty_server.h"
+#include "tests/support/messages.h"
+#include "tests/support/process.h"
+
+namespace varifocal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Fault = FaultyServer::Fault;
+using Scripted = FaultyServer::Scripted;
+using Messages = std::vector<ChatMessage>;
+
+class ChatEndpointTest : public ::testing::Test {
+ protected:
+  static EndpointSpec Spec(const FaultyServer& server) {
+    EndpointSpec spec;
+    spec.name = "e";
+    spec.url = server.url();
+    spec.api = EndpointApi::kChat;
+    return spec;
+  }
+  std::unique_ptr<EndpointClient> Client(const EndpointSpec& spec) {
+    auto client = std::make_unique<EndpointClient>(
+        spec, MakeHttpClient(), clock_,
+        [this](int64_t us, const EndpointClient::IsCancelled&) {
+          pauses_ms_.push_back(us / 1000);
+          clock_.Advance(us);
+        },
+        budget_);
+    const absl::Status status = client->Connect();
+    EXPECT_TRUE(status.ok()) << status;
+    return client;
+  }
+  absl::StatusOr<std::unique_ptr<EndpointEngine>> Make(const EndpointSpec& spec,
+                                                       const ChatFormat& format = FaultyServer::Format()) {
+    const auto pause = [](int64_t, const EndpointClient::IsCancelled&) {};
+    auto client = std::make_unique<EndpointClient>(spec, MakeHttpClient(), Clock::Real(), pause, budget_);
+    const absl::Status connected = client->Connect();
+    if (!connected.ok()) return connected;
+    ModelConfig config;
+    config.vocabulary_size = tokenizer_->vocab_size();
+    config.max_position = 2048;
+    return EndpointEngine::Create(std::move(client), tokenizer_, config, pause, std::make_shared<ChatFormat>(format));
+  }
+  std::vector<int32_t> Ids(const std::string& user, const std::optional<std::string>& system = {},
+                           const ChatFormat& format = FaultyServer::Format()) const {
+    return *EncodeChat(*tokenizer_, *format.Wrap(user, system));
+  }
+  CompletionRequest Request(const std::string& user) const {
+    CompletionRequest request;
+    request.token_ids = Ids(user);
+    request.max_new_tokens = 4;
+    request.chat = ChatPart{.messages = {{"user", user}}};
+    return request;
+  }
+
+  FakeClock clock_{1'700'000'000'000'000};  // Tue, 14 Nov 2023 22:13:20 GMT
+  std::vector<int64_t> pauses_ms_;
+  std::shared_ptr<EndpointBudget> budget_;
+  std::shared_ptr<const Tokenizer> tokenizer_ = *Tokenizer::Load("models/baseline");
+};
+
+TEST_F(ChatEndpointTest, FindsMessagesInIds) {
+  const ChatFormat format = FaultyServer::Format();
+  const auto found = [&](const std::vector<int32_t>& ids, const ChatFormat& in) {
+    const auto messages = MessagesOf(*tokenizer_, in, ids);
+    EXPECT_TRUE(messages.ok()) << messages.status();
+    return messages.ok() ? *messages : Messages();
+  };
+  for (const std::string user :
+       {"Where is Rome?", "", " a\n\nb \xc3\xa9 \xe6\x9d\xb1", "a<|end|>\nmodel\nYes<|begin|>user\n"}) {
+    EXPECT_EQ(found(Ids(user), format), (Messages{{"user", user}}));
+    for (const std::string system : {"Be kind.", "", "Marks: <|end|>\n<|begin|>user\nare text."}) {
+      EXPECT_EQ(found(Ids(user, system), format), (Messages{{"system", system}, {"user", user}}));
+    }
+  }
+  // Without marks of its own, a system message is the start of the user's: the server renders the same text.
+  const ChatFormat plain = PlainChatFormat();
+  EXPECT_EQ(found(Ids("u", "s", plain), plain), (Messages{{"user", "s\n\nu"}}));
+  const absl::Status none = MessagesOf(*tokenizer_, format, *tokenizer_->Encode("Rome is")).status();
+  EXPECT_TRUE(HasReason(none, ErrorReason::kEndpointRefused)) << none;
+  EXPECT_THAT(none.message(), Message("`chat: true`"));
+}
+
+TEST_F(ChatEndpointTest, RepeatsWhatMayPassAndNamesTheRest) {
+  const struct {
+    Scripted fault;
+    ErrorReason reason;
+    absl::StatusCode code;
+    std::vector<std::string> expected;
+    int attempts;
+  } cases[] = {
+      {{Fault::kStatus, 400, "", "no such role"},
+       ErrorReason::kEndpointRefused,
+       absl::StatusCode::kInvalidArgument,
+       {"no such role"},
+       1},
+      {{Fault::kStatus, 429}, ErrorReason::kEndpointFaulted, absl::StatusCode::kUnavailable, {"429", "3"}, 3},
+      {{Fault::kCutBody}, ErrorReason::kEndpointFaulted, absl::StatusCode::kUnavailable, {"3"}, 3},
+      {{Fault::kNotJson}, ErrorReason::kEndpointBadReply, absl::StatusCode::kInternal, {"3"}, 3},
+      {{Fault::kNoUsage}, ErrorReason::kEndpointBadReply, absl::StatusCode::kInternal, {"3"}, 3},
+      {{Fault::kErrorInReply}, ErrorReason::kEndpointBadReply, absl::StatusCode::kInternal, {"it failed"}, 3},
+      {{Fault::kErrorInStream}, ErrorReason::kEndpointBadReply, absl::StatusCode::kInternal, {"it failed"}, 3},
+      {{Fault::kStream}, ErrorReason::kEndpointBadReply, absl::StatusCode::kInternal, {"3"}, 3},
+      {{Fault::kOtherModel}, ErrorReason::kEndpointFaulted, absl::StatusCode::kUnavailable, {"\"another\""}, 1},
+      {{Fault::kPromptCount}, ErrorReason::kEndpointWrongCount, absl::StatusCode::kFailedPrecondition, {}, 1},
+      {{Fault::kNewCount}, ErrorReason::kEndpointWrongCount, absl::StatusCode::kFailedPrecondition, {"4"}, 1},
+  };
+  for (const auto& c : cases) {
+    FaultyServer server({});
+    EndpointSpec spec = Spec(server);
+    spec.attempts_max = 3;
+    const auto client = Client(spec);
+    server.FailNext({c.fault, c.fault, c.fault});
+    const absl::Status status = client->Complete(Request("Rome?"), {}).status();
+    EXPECT_EQ(status.code(), c.code) << status;
+    EXPECT_TRUE(HasReason(status, c.reason)) << status;
+    EXPECT_THAT(status.message(), MessageMatcher(c.expected)) << status;
+    EXPECT_EQ(ReasonOf(status).metadata["attemptCount"], std::to_string(c.attempts)) << status;
+  }
+}
+
+TEST_F(ChatEndpointTest, ObeysRetryAfterInSecondsAndAsADate) {
+  FaultyServer server({});
+  const auto client = Client(Spec(server));
+  server.FailNext({{Fault::kStatus, 429, "7"},
+                   {Fault::kStatus, 503, "Tue, 14 Nov 2023 22:13:37 GMT"},  // the first pause has ended at :27
+                   {Fault::kStatus, 429, "Tue, 14 Nov 2023 22:00:00 GMT"}});
+  const auto done = client->Complete(Request("Rome?"), {});
+  ASSERT_TRUE(done.ok()) << done.status();
+  EXPECT_EQ(done->attempt_count, 4);
+  EXPECT_THAT(pauses_ms_, ElementsAre(7000, 10'000, 2000));
+}
+
+TEST(EndpointBudget, RefusesWaitsAndCancels) {
+  EndpointBudget budget(100);
+  ASSERT_TRUE(budget.Reserve(60, {}).ok());
+  std::promise<absl::Status> waited;
+  std::thread waiter([&] { waited.set_value(budget.Reserve(90, {})); });
+  EXPECT_EQ(budget.Reserve(60, [] { return true; }).code(), absl::StatusCode::kCancelled);
+  budget.Settle(60, 10);
+  EXPECT_TRUE(waited.get_future().get().ok());
+  waiter.join();
+  budget.Settle(90, 85);
+  EXPECT_EQ(budget.spent(), 95);
+  const absl::Status refused = budget.Reserve(6, {});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(HasReason(refused, ErrorReason::kEndpointBudgetSpent));
+  EXPECT_THAT(refused.message(), Message("6", "95", "100"));
+  EXPECT_TRUE(budget.Reserve(5, {}).ok());
+}
+
+// Refused requests cost nothing, lost replies all that they may have cost, answers what the server counted.
+TEST_F(ChatEndpointTest, CountsWhatAttemptsCost) {
+  FaultyServer server({});
+  budget_ = std::make_shared<EndpointBudget>(1'000'000);
+  const auto client = Client(Spec(server));
+  const CompletionRequest request = Request("Rome?");
+  const int64_t prompt = std::ssize(request.token_ids), most = prompt + request.max_new_tokens;
+  const struct {
+    Fault fault;
+    int64_t cost;
+  } cases[] = {{Fault::kStatus, 0}, {Fault::kCutBody, most}, {Fault::kNotJson, most}, {Fault::kNone, 0}};
+  for (const auto& c : cases) {
+    const int64_t before = budget_->spent();
+    server.FailNext({{c.fault}});
+    ASSERT_TRUE(client->Complete(request, {}).ok());
+    EXPECT_EQ(budget_->spent() - before, c.cost + most) << static_cast<int>(c.fault);
+  }
+}
+
+TEST_F(ChatEndpointTest, GeneratesFromMessages) {
+  const FaultyServer server({.reasoning = "It is old."});
+  const auto engine = Make(Spec(server));
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ((*engine)->abilities().length_name, "max_completion_tokens");
+  const auto result = (*engine)->Run(
+      {.token_ids = Ids("Where?", "Be kind."), .work = GenerateWork{.max_new_tokens = 500, .stop = {"\n"}}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->text, absl::StrCat("<think>It is old.</think>", FaultyServer::kContinuation));
+  EXPECT_EQ(result->prompt_token_count, std::ssize(Ids("Where?", "Be kind.")));
+  EXPECT_EQ(result->finish_reason, EngineFinishReason::kEos);
+  const Json body = server.bodies().back();
+  EXPECT_EQ(body["messages"],
+            (Json{{{"role", "system"}, {"content", "Be kind."}}, {{"role", "user"}, {"content", "Where?"}}}));
+  EXPECT_EQ(body["max_completion_tokens"], 500);
+  EXPECT_FALSE(body.contains("prompt"));
+
+  // What the chat API lacks is named when a job is submitted, and refused.
+  EXPECT_THAT((*engine)->Describe().why_no_scores, Message("\"e\""));
+  EXPECT_THAT((*engine)->Describe().why_no_plain_prompts, Message("\"e\""));
+  const absl::Status scores = (*engine)->Run({.token_ids = Ids("a"), .work = ScoreTextWork{}}).status();
+  EXPECT_TRUE(HasReason(scores, ErrorReason::kEndpointWithoutLogprobs)) << scores;
+  const absl::Status plain =
+      (*engine)->Run({.token_ids = *tokenizer_->Encode("Rome is"), .work = GenerateWork{.max_new_tokens = 1}}).status();
+  EXPECT_EQ(plain.code(), absl::StatusCode::kInvalidArgument) << plain;
+}
+
+// One text of reasoning and content, split here; the switch of the server's template, which changes the count of the prompt.
+TEST_F(ChatEndpointTest, SplitsThinkingAndSetsTheSwitch) {
+  tokenizer_ = *Tokenizer::Load("models/baseline");
+  const FaultyServer server({.continuation = *tokenizer_->Encode("Rome.\nOr not.", {.add_special_tokens = false}),
+                             .reasoning = "Paris?\nNo."});
+  const auto engine = Make(Spec(server));
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  GenerateWork work;
+  work.max_new_tokens = 200;
+  work.stop = {"\n"};
+  work.thinking =
+      ThinkingWork{.rule = {{"<think>", "</think>"}, false, ""}, .tokens_max = 150, .answer_tokens_max = 50};
+  for (const bool is_opened : {false, true}) {
+    work.thinking->rule.is_opened = is_opened;
+    const auto result = (*engine)->Run({.token_ids = Ids("Where?"), .work = work});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->text, absl::StrCat(is_opened ? "" : "<think>", "Paris?\nNo.</think>Rome."));
+    EXPECT_EQ(result->finish_reason, EngineFinishReason::kStop);
+    EXPECT_GT(result->thinking_token_count, 0);
+    const Json body = server.bodies().back();
+    EXPECT_FALSE(body.contains("stop"));
+    EXPECT_FALSE(body.contains("chat_template_kwargs"));
+    EXPECT_EQ(body["max_completion_tokens"], 200);
+  }
+  const auto off = (*engine)->Run({.token_ids = Ids("Where?", {}, FaultyServer::Format().WithThinking(false)),
+                                   .thinking_switch = false,
+                                   .work = work});
+  ASSERT_TRUE(off.ok()) << off.status();
+  EXPECT_EQ(server.bodies().back()["chat_template_kwargs"], (Json{{"enable_thinking", false}}));
+  work.thinking->forced_ids = {5};
+  const absl::Status forced = (*engine)->Run({.token_ids = Ids("Where?"), .work = work}).status();
+  EXPECT_EQ(forced.code(), absl::StatusCode::kUnimplemented) << forced;
+}
+
+TEST_F(ChatEndpointTest, FindsOutTheServersWordAndItsTemplate) {
+  const FaultyServer older({.knows_max_completion_tokens = false});
+  const auto engine = Make(Spec(older));
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ((*engine)->abilities().length_name, "max_tokens");
+  EXPECT_TRUE((*engine)->Run({.token_ids = Ids("a"), .work = GenerateWork{.max_new_tokens = 2}}).ok());
+  EXPECT_EQ(older.bodies().back()["max_tokens"], 2);
+
+  const FaultyServer other({.is_template_other = true});
+  const absl::Status refused = Make(Spec(other)).status();
+  EXPECT_TRUE(HasReason(refused, ErrorReason::kEndpointWrongCount)) << refused;
+  EXPECT_THAT(refused.message(), Message("\"e\""));
+  EndpointSpec unchecked = Spec(other);
+  unchecked.checks_prompt_counts = false;
+  const auto loose = Make(unchecked, PlainChatFormat());
+  ASSERT_TRUE(loose.ok()) << loose.status();
+  EXPECT_TRUE(
+      (*loose)->Run({.token_ids = Ids("a", {}, PlainChatFormat()), .work = GenerateWork{.max_new_tokens = 2}}).ok());
+}
+
+TEST_F(ChatEndpointTest, EndsWithASpentBudget) {
+  FaultyServer server({});
+  budget_ = std::make_shared<EndpointBudget>(400);
+  const auto engine = Make(Spec(server));
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  absl::Status status = absl::OkStatus();
+  int answers = 0;
+  for (; status.ok(); ++answers) {
+    status = (*engine)->Run({.token_ids = Ids("Where is Rome?"), .work = GenerateWork{.max_new_tokens = 8}}).status();
+  }
+  EXPECT_GT(answers, 2);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_TRUE(HasReason((*engine)->Fault(), ErrorReason::kEndpointBudgetSpent)) << (*engine)->Fault();
+  EXPECT_LE(budget_->spent(), 400);
+  const size_t sent = server.bodies().size();
+  EXPECT_FALSE((*engine)->Run({.token_ids = Ids("a"), .work = GenerateWork{.max_new_tokens = 1}}).ok());
+  EXPECT_EQ(server.bodies().size(), sent);
+}
+
+// The program, with a chat suite, a key, a spent budget and a resumed job. The server repeats a wrong key.
+class ChatProgramTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory(model_);
+    std::filesystem::copy_file("models/baseline/tokenizer.json", model_ + "/tokenizer.json");
+    const ChatFormat format = FaultyServer::Format();
+    const auto texts = [](const ChatFormat::Texts& t) { return Json{{"prefix", t.prefix}, {"suffix", t.suffix}}; };
+    Json with = texts(*format.with_system);
+    with["between"] = format.with_system->between;
+    testing_support::WriteFile(model_ + "/chat_format.json", Json{{"template_sha256", format.template_sha256},
+                                                                  {"without_system", texts(format.without_system)},
+                                                                  {"with_system", with}}
+                                                                 .dump());
+    testing_support::WriteFile(suite_, Suite(true));
+  }
+  static std::string Suite(bool chat) {
+    return absl::StrCat("name: c\nseed: 1\nlengths: [256]\nsamples: 4\ntasks:\n  - {kind: recall_kv, chat: ",
+                        chat ? "true" : "false", "}\n");
+  }
+  testing_support::ProcessResult Run(const FaultyServer& server, std::vector<std::string> more,
+                                     const std::string& key_setting) const {
+    more.insert(more.begin(), {"run", suite_, "--db=" + directory_.File("c.db"), "--in-flight=1",
+                               absl::StrCat("--endpoint=e=", server.url(), ",api=chat,attempts=1,tokenizer=", model_,
+                                            ",", key_setting)});
+    return testing_support::RunProcess("varifocal", more,
+                                       {.environment = {"VARIFOCAL_TEST_KEY=sk-of-the-environment"}});
+  }
+  // In every file of the directory but the key's own.
+  void ExpectNowhere(const std::string& key) const {
+    int files = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_.path())) {
+      if (!entry.is_regular_file() || entry.path().filename() == "key") continue;
+      EXPECT_THAT(testing_support::ReadFile(entry.path().string()), Not(HasSubstr(key))) << entry.path();
+      ++files;
+    }
+    EXPECT_GE(files, 4);
+  }
+
+  testing_support::TemporaryDirectory directory_;
+  const std::string model_ = directory_.File("model"), suite_ = directory_.File("suite.yaml");
+};
+
+TEST_F(ChatProgramTest, LeavesTheKeyNowhereAndStopsAtTheBudget) {
+  testing_support::WriteFile(directory_.File("key"), "sk-of-the-file\n");
+  const FaultyServer server({.key = "sk-of-the-environment"});
+  // A wrong key, from a file: the server's error has it.
+  const auto refused = Run(server, {}, "key-file=" + directory_.File("key"));
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("[API key]"));
+  // 4 questions of about 250 tokens: the budget ends after two.
+  const auto spent = Run(server, {"--endpoint-budget-tokens=700"}, "key-env=VARIFOCAL_TEST_KEY");
+  EXPECT_NE(spent.exit_code, 0);
+  EXPECT_THAT(spent.err, HasSubstr("--endpoint-budget-tokens"));
+  EXPECT_THAT(spent.err, HasSubstr("resume"));
+  const size_t asked = server.bodies().size();
+  const auto resumed = Run(server, {}, "key-env=VARIFOCAL_TEST_KEY");
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_LT(server.bodies().size(), asked + 5) << "answers of the first run are kept";
+  EXPECT_EQ(server.bodies().back()["messages"].size(), 1u);
+  for (const auto& ran : {refused, spent, resumed}) {
+    EXPECT_THAT(ran.out + ran.err, Not(HasSubstr("sk-of-the")));
+  }
+  ExpectNowhere("sk-of-the");
+}
+
+TEST_F(ChatProgramTest, RefusesPlainTasksAndAMissingFormat) {
+  testing_support::WriteFile(suite_, Suite(false));
+  const FaultyServer server({});
+  const auto plain = Run(server, {}, "in-flight=1");
+  EXPECT_NE(plain.exit_code, 0);
+  EXPECT_THAT(plain.err, HasSubstr("chat: true"));
+  std::filesystem::remove(model_ + "/chat_format.json");
+  const auto missing = Run(server, {}, "in-flight=1");
+  EXPECT_NE(missing.exit_code, 0);
+  EXPECT_THAT(missing.err, HasSubstr("counts=unchecked"));
+}
+
+}  // namespace
+}  // namespace varifocal

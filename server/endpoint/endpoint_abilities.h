@@ -1,0 +1,27 @@
+// What a server can do, found out with short requests: whether it accepts token ids, counts tokens as the local tokenizer
+// (of the chat API: and chat format) does, and whether the log-probabilities of a prompt are those of its tokens.
+//
+// Errors:  those of EndpointClient; FAILED_PRECONDITION (ENDPOINT_WRONG_COUNT) for another tokenizer or chat template.
+// Threads: one; each call blocks.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/endpoint/endpoint_client.h"
+#include "tokenizer/chat_format.h"
+#include "tokenizer/tokenizer.h"
+
+namespace varifocal {
+
+struct EndpointAbilities {
+  bool takes_token_ids = false;
+  std::string length_name;    // of the chat API: the member for the most new tokens
+  std::string why_no_scores;  // empty: it scores
+};
+
+// `chat_format` is needed for the chat API, and unused without it.
+absl::StatusOr<EndpointAbilities> FindAbilities(EndpointClient& client, const Tokenizer& tokenizer,
+                                                const ChatFormat* chat_format);
+
+}  // namespace varifocal
