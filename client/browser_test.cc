@@ -148,7 +148,7 @@ TEST_F(BrowserTest, ThePageIsAsWideAsThePhone) {
 // Who sees the first screen alone sees every verdict and the picture, as do those with a phone.
 TEST_F(BrowserTest, TheFirstScreenHasVerdictsAndPicture) {
   MakePlain();
-  for (const auto [width, height] : {std::pair(1280, 900), std::pair(400, 800)}) {
+  for (const auto& [width, height] : {std::pair{1280, 900}, std::pair{400, 800}}) {
     const Json found = Evaluate(Render(), width, R"(
       function bottoms(selector) {
         return Array.prototype.map.call(doc.querySelectorAll(selector), function (one) {

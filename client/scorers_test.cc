@@ -23,17 +23,17 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int kSampleCount = 8;
+constexpr int kAnswerCount = 8;
 
 class ScorersTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto writer = *db::Writer::Open(database_);
-    const db::NewJob job = db::FakeJob({.planned_count = kSampleCount});
+    const db::NewJob job = db::FakeJob({.planned_count = kAnswerCount});
     const int64_t execution = *writer->AddExecution(db::FakeExecution());
     const int64_t job_id = writer->AddJob(job)->job_id;
     for (const db::CellRow& cell : *writer->Cells(job_id)) {
-      for (int64_t i = 0; i < kSampleCount; ++i) {
+      for (int64_t i = 0; i < kAnswerCount; ++i) {
         db::Outcome outcome = db::FakeOutcome(cell, job, execution, i);
         outcome.generation.answer = i % 2 == 0 ? "yes" : "no";
         outcome.sample.gold_json = R"(["yes"])";
@@ -83,7 +83,7 @@ TEST_F(ScorersTest, ACommandScoresEveryAnswer) {
   EXPECT_THAT(ran.out, HasSubstr("jobs/1: 16 scores of imported/mine"));
   EXPECT_THAT(ran.out, HasSubstr("metric.sh sha256 ")) << "the program is recorded by its hash";
   const auto scores = Scores("imported/mine");
-  ASSERT_EQ(scores.size(), 2u * kSampleCount);
+  ASSERT_EQ(scores.size(), 2u * kAnswerCount);
   for (const auto& [key, value] : scores) EXPECT_EQ(value, key.second % 2 == 0 ? 0.5 : 0) << key.first << key.second;
   const auto reader = *db::Reader::Open(database_);
   for (const db::ScoreImportRow& row : *reader->ScoreImports(1))
@@ -94,14 +94,14 @@ TEST_F(ScorersTest, TheCommandSeesGoldAnswersAndIdentity) {
   const std::string seen = directory_.File("seen");
   ASSERT_EQ(Rescore("tee '" + seen + "' | sed 's/.*/1/'", {"--variants=focal"}).code, ExitCode::kDone);
   const std::vector<std::string> lines = absl::StrSplit(testing_support::ReadFile(seen), '\n', absl::SkipEmpty());
-  ASSERT_EQ(lines.size(), kSampleCount);
+  ASSERT_EQ(lines.size(), kAnswerCount);
   const Json first = *ParseJson(lines[0]);
   EXPECT_EQ(first["gold"], Json({"yes"}));
   EXPECT_EQ(first["answer"], "yes");
   EXPECT_EQ(first["variant"], "focal");
   EXPECT_EQ(first["task"], "recall");
   EXPECT_EQ(first["context_length"], 1024);
-  EXPECT_EQ(Scores("imported/mine").size(), static_cast<size_t>(kSampleCount)) << "of one variant";
+  EXPECT_EQ(Scores("imported/mine").size(), static_cast<size_t>(kAnswerCount)) << "of one variant";
 }
 
 TEST_F(ScorersTest, WhatIsNoScoreIsRefusedAndNothingIsStored) {
@@ -147,7 +147,7 @@ TEST_F(ScorersTest, AModelJudgesOnceAndAgreesWithItself) {
   EXPECT_THAT(first.out, HasSubstr("jobs/1: 8 scores of imported/correct"));
   const std::string verdicts = testing_support::ReadFile(out);
   const std::vector<std::string> lines = absl::StrSplit(verdicts, '\n', absl::SkipEmpty());
-  ASSERT_EQ(lines.size(), kSampleCount);
+  ASSERT_EQ(lines.size(), kAnswerCount);
   std::map<std::string, double> by_key;
   for (const std::string& line : lines) {
     const Json verdict = *ParseJson(line);

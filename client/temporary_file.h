@@ -14,7 +14,10 @@ class TemporaryFile {
   static absl::StatusOr<TemporaryFile> Make(const std::string& name);
   ~TemporaryFile();
   TemporaryFile(TemporaryFile&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  TemporaryFile& operator=(TemporaryFile&&) = delete;
+  TemporaryFile& operator=(TemporaryFile&& other) noexcept {
+    std::swap(path_, other.path_);
+    return *this;
+  }
   const std::string& path() const { return path_; }
 
  private:

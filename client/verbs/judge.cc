@@ -45,7 +45,7 @@ struct Verdict {
   std::string reply;
 };
 
-class Judge : public Command {
+class JudgeStored : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
     answers_.AddTo(flags);
@@ -286,7 +286,7 @@ With --against=METRIC: kappa with quadratic weights between the judge and that m
         "--against=imported/gpt-4\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=focal --metric=imported/correct",
     .formats = "text json jsonl",
-    .make = &Make<Judge>,
+    .make = &Make<JudgeStored>,
     .daemon = DaemonUse::kWhenGiven,
 };
 
