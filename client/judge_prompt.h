@@ -1,4 +1,4 @@
-// A judge's prompt: a YAML file that says how a model scores an answer.
+// A judge's prompt: a YAML file with what a model is asked about an answer, and how its reply is a score.
 //
 //   name: correct
 //   prompt: |

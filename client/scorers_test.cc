@@ -38,7 +38,8 @@ class ScorersTest : public testing::Test {
         outcome.generation.answer = i % 2 == 0 ? "yes" : "no";
         outcome.sample.gold_json = R"(["yes"])";
         outcome.scores = {{"exact_match", i % 2 == 0 ? 1.0 : 0.0}, {"token_f1", 0.5}};
-        ASSERT_TRUE(writer->RecordSample(outcome).ok());
+        const absl::Status recorded = writer->RecordSample(outcome);
+        ASSERT_TRUE(recorded.ok()) << recorded;
       }
     }
   }

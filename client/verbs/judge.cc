@@ -39,7 +39,7 @@ struct Case {
   std::optional<double> other;  // the score of the metric of --against
 };
 
-// What the judge said of the cases of one key.
+// The judge's answer to the request of one key.
 struct Verdict {
   std::optional<double> score;
   std::string reply;
@@ -71,7 +71,7 @@ class JudgeStored : public Command {
     ASSIGN_OR_RETURN(const int64_t job_id, ReadCases());
     std::map<std::string, Verdict> verdicts;
     RETURN_IF_ERROR(ReadVerdicts(verdicts));
-    const absl::Status asked = Ask(*session, verdicts, console);  // what was said until an error is in the file
+    const absl::Status asked = Ask(*session, verdicts, console);  // verdicts before an error are in the file
     RETURN_IF_ERROR(asked);
     int64_t scored_count = 0;
     for (const Case& one : cases_) scored_count += verdicts.count(one.key) > 0;
@@ -282,8 +282,7 @@ ended. A reply without a grade is no score; the exit code is then 1, and the oth
 With --against=METRIC: kappa with quadratic weights between the judge and that metric, its 95 % interval over contexts.)",
     .examples =
         "varifocal judge --db=results.db --judge=models/baseline --prompt=judge.yaml --out=verdicts.jsonl\n"
-        "varifocal judge jobs/4 --db=results.db --judge=big --daemon=host:50051 --prompt=judge.yaml --out=v.jsonl "
-        "--against=imported/gpt-4\n"
+        "varifocal judge --db=r.db --judge=big --daemon=host:50051 --prompt=judge.yaml --out=v.jsonl --against=imported/gpt-4\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=focal --metric=imported/correct",
     .formats = "text json jsonl",
     .make = &Make<JudgeStored>,

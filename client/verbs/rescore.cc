@@ -111,8 +111,7 @@ job, recorded with the command and the SHA-256 of every file that it names. Scor
 Choices, which are scored by log-likelihoods, have no text and are left out.)",
     .examples =
         "varifocal rescore --db=results.db --command='python my_metric.py' --metric=my_metric\n"
-        "varifocal rescore jobs/4 --db=results.db --tasks=rag_facts --command=\"jq '.answer | length'\" "
-        "--score-max=1000 --metric=length\n"
+        "varifocal rescore jobs/4 --db=results.db --command=\"jq '.answer | length'\" --score-max=1000 --metric=length\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=focal --metric=imported/my_metric",
     .formats = "text json jsonl",
     .make = &Make<Rescore>,

@@ -88,7 +88,7 @@ const std::vector<Home>& Homes() {
       {"google/rpc/.*", {"server/rpc/", "tests/"}},
       {"google/protobuf/.*", {"wire/", "tests/"}},
       {"nlohmann/.*", {"base/json"}},
-      {"yaml-cpp/.*", {"client/suite_file", "eval_tasks/helmet/import/config"}},
+      {"yaml-cpp/.*", {"client/suite_file", "client/judge_prompt", "eval_tasks/helmet/import/config"}},
       {"pcre2\\.h", {"tokenizer/"}},
       {"utf8proc\\.h", {"tokenizer/", "eval_tasks/python/"}},
       {"CLI/.*", {"client/", "server/main"}},
