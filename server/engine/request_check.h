@@ -32,7 +32,7 @@ inline constexpr size_t kContinuationsMax = 1024;
 // The tokenizer, if any, may have more ids than the model: the message names the token.
 absl::Status CheckIds(absl::Span<const int32_t> ids, const std::string& field, int64_t vocabulary_size,
                       const Tokenizer* tokenizer = nullptr);
-// None stands for an image (ModelConfig::image_token_ids).
+// None is the token of an image (ModelConfig::image_token_ids).
 absl::Status CheckNoImages(absl::Span<const int32_t> ids, const std::string& field, const ModelConfig& config);
 absl::Status CheckNotEmpty(absl::Span<const int32_t> prompt);
 absl::Status CheckGenerateWork(const GenerateWork& work);

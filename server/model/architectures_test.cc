@@ -453,7 +453,7 @@ constexpr Meaning kMeanings[] = {
     {"exaone4", R"({"sliding_window":100,"num_hidden_layers":5})",
      "eps=1e-05 act=1 | default theta=10000 | 100,100,100,full:unrotated,100"},
     {"exaone4", R"({"num_attention_heads":64,"hidden_size":128,"num_key_value_heads":"-"})", "H64/32 D2"},
-    // A window of at least max_position_embeddings is no window; what it says of rotation remains.
+    // A window of at least max_position_embeddings is no window, but its layers are the rotated ones.
     {"exaone4", R"({"sliding_window_pattern":2})", "| full,full:unrotated,full"},
     {"exaone4", R"({"sliding_window":null})", "| full,full,full"},
     {"exaone4", R"({"sliding_window":null,"sliding_window_pattern":null,

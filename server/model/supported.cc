@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "base/check.h"
 #include "server/model/architectures.h"
 
@@ -75,21 +73,6 @@ std::vector<SupportedCheckpoint> SupportedCheckpoints() {
     all.push_back(MakeSupported(row.model_type, row.class_name, absl::StrJoin(types, " ")));
   }
   return all;
-}
-
-std::string SupportedTable() {
-  const auto code = [](const std::string& names) {
-    return names.empty() ? std::string() : absl::StrCat("`", absl::StrReplaceAll(names, {{" ", "`, `"}}), "`");
-  };
-  std::string table =
-      "| `model_type` | `architectures` | Text part | Public examples | Verified with | Refused |\n"
-      "| --- | --- | --- | --- | --- | --- |\n";
-  for (const SupportedCheckpoint& row : SupportedCheckpoints()) {
-    absl::StrAppend(&table, "| ", code(row.model_type), " | ", code(row.class_name), " | ", code(row.text_types), " | ",
-                    row.examples, " | ", absl::StrReplaceAll(row.verified, {{" ", ", "}}), " | ", code(row.refused),
-                    " |\n");
-  }
-  return absl::StrReplaceAll(table, {{"|  |", "| |"}});
 }
 
 }  // namespace varifocal

@@ -19,7 +19,5 @@ struct SupportedCheckpoint {
 
 // In the order of the tables: texts, then multimodal ones.
 std::vector<SupportedCheckpoint> SupportedCheckpoints();
-// As a table of Markdown, a line each, with a header.
-std::string SupportedTable();
 
 }  // namespace varifocal

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -22,6 +23,22 @@ std::string ReadText(const std::string& path) {
   const auto text = ReadFile(path, kConfigFile);
   EXPECT_TRUE(text.ok()) << text.status();
   return text.value_or("");
+}
+
+// As a table of Markdown.
+std::string SupportedTable() {
+  const auto code = [](const std::string& names) {
+    return names.empty() ? std::string() : absl::StrCat("`", absl::StrReplaceAll(names, {{" ", "`, `"}}), "`");
+  };
+  std::string table =
+      "| `model_type` | `architectures` | Text part | Public examples | Verified with | Refused |\n"
+      "| --- | --- | --- | --- | --- | --- |\n";
+  for (const SupportedCheckpoint& row : SupportedCheckpoints()) {
+    absl::StrAppend(&table, "| ", code(row.model_type), " | ", code(row.class_name), " | ", code(row.text_types), " | ",
+                    row.examples, " | ", absl::StrReplaceAll(row.verified, {{" ", ", "}}), " | ", code(row.refused),
+                    " |\n");
+  }
+  return absl::StrReplaceAll(table, {{"|  |", "| |"}});
 }
 
 TEST(SupportedTest, TheDocumentationHasTheTable) {

@@ -197,7 +197,7 @@ int64_t LayerBytes(const TensorPacker& packer, const LayerStacks& stacks) {
   return bytes;
 }
 
-// What stands before the names of all tensors but the head: of a text alone its row's prefix, or nothing in a file of
+// The prefix of the names of all tensors but the head: of a text alone its row's prefix, or nothing in a file of
 // the body; in a multimodal checkpoint one of several.
 absl::StatusOr<std::string> PrefixOf(const TensorNames& names, const ModelConfig& config, const WeightSource& source) {
   const auto& tensors = source.tensors();
