@@ -32,13 +32,14 @@ class ScorersTest : public testing::Test {
     const db::NewJob job = db::FakeJob({.planned_count = kAnswerCount});
     const int64_t execution = *writer->AddExecution(db::FakeExecution());
     const int64_t job_id = writer->AddJob(job)->job_id;
-    for (const db::CellRow& cell : *writer->Cells(job_id)) {
+    const std::vector<db::CellRow> cells = *writer->Cells(job_id);
+    for (const db::CellRow& cell : cells) {
       for (int64_t i = 0; i < kAnswerCount; ++i) {
         db::Outcome outcome = db::FakeOutcome(cell, job, execution, i);
         outcome.generation.answer = i % 2 == 0 ? "yes" : "no";
         outcome.sample.gold_json = R"(["yes"])";
         outcome.scores = {{"exact_match", i % 2 == 0 ? 1.0 : 0.0}, {"token_f1", 0.5}};
-        const absl::Status recorded = writer->RecordSample(outcome);
+        const absl::Status recorded = writer->RecordSample(outcome).status();
         ASSERT_TRUE(recorded.ok()) << recorded;
       }
     }
