@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +13,7 @@ namespace {
 // Read by the handler, which may allocate nothing.
 constexpr size_t kBytesMax = 512;
 char text[kBytesMax];
-std::atomic<size_t> text_bytes{0};
+volatile sig_atomic_t text_bytes = 0;
 
 void WriteAndEnd(int signal) {
   (void)!write(STDERR_FILENO, text, text_bytes);
@@ -25,8 +24,9 @@ void WriteAndEnd(int signal) {
 
 InterruptNote::InterruptNote(const std::string& sentence) {
   const std::string line = absl::StrCat("\n", sentence, "\n");
-  text_bytes = std::min(line.size(), kBytesMax);
-  std::memcpy(text, line.data(), text_bytes);
+  const size_t bytes = std::min(line.size(), kBytesMax);
+  std::memcpy(text, line.data(), bytes);
+  text_bytes = bytes;
   struct sigaction action = {};
   action.sa_handler = WriteAndEnd;
   action.sa_flags = SA_RESETHAND;

@@ -194,7 +194,7 @@ absl::StatusOr<std::vector<JudgmentResult>> SendJudgments(Daemon& daemon, const 
   std::vector<JudgmentResult> results;
   for (const JudgmentFile& file : files) {
     const v1::ImportScoresRequest request = ToProto(file.judgments);
-    if (request.ByteSizeLong() > static_cast<size_t>(kMessageBytesMax)) {
+    if (std::cmp_greater(request.ByteSizeLong(), kMessageBytesMax)) {
       return absl::InvalidArgumentError(
           absl::StrCat(file.judgments.source, ": its ", request.judgments_size(), " judgments make a message of ",
                        request.ByteSizeLong(), " bytes, and the limit is ", kMessageBytesMax, "; split the file."));

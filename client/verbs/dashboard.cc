@@ -48,10 +48,10 @@ class ServeDashboard : public Command {
 
  private:
   absl::StatusOr<int> Port() const {
-    if (!listen_.has_value()) return static_cast<int>(port_.value_or(kPort));
+    int port = port_.value_or(kPort);
+    if (!listen_.has_value()) return port;
     if (port_.has_value()) return UsageError("Give --listen or --port, not both.");
     absl::string_view rest = *listen_;
-    int port = 0;
     if (!absl::ConsumePrefix(&rest, "127.0.0.1:") && !absl::ConsumePrefix(&rest, "localhost:")) {
       return UsageError(
           absl::StrCat("--listen=", *listen_,
