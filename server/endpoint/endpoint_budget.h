@@ -1,7 +1,7 @@
 // The tokens that all endpoints of a process may cost together: prompts and answers, as the servers count them.
 //
 // A request reserves the most that it may cost before it is sent. It is refused when that would exceed the limit; while
-// requests under way hold reservations that may yet be returned, it waits for them.
+// active requests hold reservations that may yet be returned, it waits for them.
 //
 // Errors:  RESOURCE_EXHAUSTED (ENDPOINT_BUDGET_SPENT) with the need, what is spent and the limit; CANCELLED.
 // Threads: any.

@@ -9,8 +9,9 @@
 // With a budget, an attempt reserves its prompt and the most new tokens before it is sent. It costs what the server
 // counted; nothing where the server refused it; all that was reserved where the reply cannot be read, which may have cost that.
 //
-// Errors:  UNAVAILABLE (ENDPOINT_FAULTED), RESOURCE_EXHAUSTED (ENDPOINT_BUDGET_SPENT), CANCELLED, or the result of the request: FAILED_PRECONDITION, INTERNAL,
-//          INVALID_ARGUMENT, OUT_OF_RANGE (ENDPOINT_REFUSED, ENDPOINT_BAD_REPLY, ..). Every message is free of the API key.
+// Errors:  UNAVAILABLE (ENDPOINT_FAULTED), RESOURCE_EXHAUSTED (ENDPOINT_BUDGET_SPENT), CANCELLED, or the result of the
+//          request: FAILED_PRECONDITION, INTERNAL, INVALID_ARGUMENT, OUT_OF_RANGE (ENDPOINT_REFUSED, ENDPOINT_BAD_REPLY, ..).
+//          Every message is free of the API key.
 //          Metadata "attemptCount" has the number of attempts.
 // Threads: any number may send at once; each call blocks its caller, through all attempts.
 #pragma once

@@ -18,7 +18,7 @@
 //          settings and inspection, FAILED_PRECONDITION (ENDPOINT_WITHOUT_LOGPROBS) with the reason found by Create.
 //          from on_done: those of EndpointClient, INVALID_ARGUMENT for ids that no text, or no chat, represents.
 //          A fault ends active and later requests with it until the server answers again, which is tried every 5 s;
-//          a spent budget (ENDPOINT_BUDGET_SPENT) for good.
+//          a spent budget (ENDPOINT_BUDGET_SPENT) until the engine's end.
 // Threads: as Engine; one thread per concurrent exchange.
 #pragma once
 

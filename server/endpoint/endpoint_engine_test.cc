@@ -193,7 +193,7 @@ TEST_F(EndpointEngineTest, ThinkingIsSplitHere) {
   EXPECT_EQ(server.bodies().size(), asked_before + 2);
   EXPECT_EQ(cut.finish_reason, EngineFinishReason::kLength);
   EXPECT_EQ(cut.thinking_token_count, 4);
-  // Forced: the same server begins its continuation anew, after prompt, thinking and forced text.
+  // Forced: the same server begins its continuation again, after prompt, thinking and forced text.
   const EngineResult forced = ask(4, 40, Piece("\n</think>\n\n"));
   EXPECT_EQ(server.bodies().size(), asked_before + 4);
   EXPECT_TRUE(forced.is_thinking_forced);
