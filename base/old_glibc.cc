@@ -1,5 +1,6 @@
 // Part of programs alone that have all libraries but the C library inside: symbols of a newer glibc than 2.34 that the archives
 // of Debian 12 refer to. `objdump -T PROGRAM` shows what is left (deploy/wheel.sh).
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/random.h>
 

@@ -64,4 +64,16 @@ for candidate in focal-constant focal-learned; do
   "$bin/varifocal" compare --db=demo/results.db --job="$job" --baseline=baseline --candidate="$candidate"
 done
 "$bin/varifocal" report --db=demo/results.db --job="$job" --out=demo/report.html
+# Means over the tasks. Lengths within training decide; beyond it both models extrapolate.
+for candidate in focal-constant focal-learned; do
+  echo "$candidate against baseline:"
+  "$bin/varifocal" compare --db=demo/results.db --job="$job" --baseline=baseline --candidate="$candidate" --format=csv |
+    awk -F, -v trained="$trained" '
+      NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+      $at["kind"] != "suite_mean" { next }
+      { where = $at["context_length"] <= trained ? "within training" : "beyond training, an extrapolation"
+        if ($at["baseline_empty_count"] + $at["candidate_empty_count"] > 0)
+          where = where "; empty answers: " $at["baseline_empty_count"] " and " $at["candidate_empty_count"] " of " $at["sample_count"] " each"
+        printf "  %6d tokens  %-10s  %+5.1f points  %s\n", $at["context_length"], $at["outcome"], 100 * $at["difference"], where }'
+done
 echo "after $(after), of which $((built / 60)) min $((built % 60)) s to build: the report is demo/report.html; every answer is a row in demo/results.db."

@@ -53,12 +53,12 @@ def train(plan: pathlib.Path, stage: str, steps: int, arms: list[str], out: path
     first = {arm: state(out / arm, steps)[0] for arm in arms}
     processes = {
         arm: subprocess.Popen([sys.executable, "-m", "llama", "train", str(plan.resolve()), arm, stage, "--out", str(out / arm), "--save-seconds", "30"],
-                              cwd=PLAN.parents[2])
+                              cwd=PLAN.parents[2], start_new_session=True)
         for arm in arms
     }  # fmt: skip
     print(f"training {' and '.join(arms)} from scratch, {steps} steps each, a process each; Ctrl-C and the same command resume", flush=True)
     try:
-        shown = began
+        shown, told = began, ""
         while any(p.poll() is None for p in processes.values()) and not any(p.poll() for p in processes.values()):
             time.sleep(0.2)
             if time.monotonic() - shown < PERIOD:
@@ -67,7 +67,12 @@ def train(plan: pathlib.Path, stage: str, steps: int, arms: list[str], out: path
             now = {arm: state(out / arm, steps) for arm in arms}
             done = min((now[arm][0] - first[arm]) / max(1, steps - first[arm]) for arm in arms)
             left = f"about {minutes((shown - began) * (1 - done) / done)} left" if done else ""
-            print("; ".join([*(f"{arm} {now[arm][1]}" for arm in arms), left]).rstrip("; "), flush=True)
+            if (words := "; ".join(f"{arm} {now[arm][1]}" for arm in arms)) != told:
+                print(f"{words}; {left}".rstrip("; "), flush=True)
+                told = words
+    except KeyboardInterrupt:
+        print(f"interrupted; the same command resumes from the states in {out}, which are saved every 30 seconds", file=sys.stderr)
+        return 130
     finally:
         for p in processes.values():
             if p.poll() is None:

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -35,6 +36,17 @@ def test_two_arms_are_trained_and_the_same_command_resumes(plan: pathlib.Path) -
         assert len((out / arm / "log.jsonl").read_text().splitlines()) == 1, "the second command trains nothing"
     for command in pair.commands(out, ["baseline", "focal"]):
         assert command in said.stdout
+
+
+def test_an_interruption_is_one_sentence_and_ends_both(plan: pathlib.Path) -> None:
+    plan.write_text(TINY_STAGE.replace("steps = 3", "steps = 100000", 1))
+    arguments = [sys.executable, "-m", "llama", "pair", "--config", str(plan), "--out", str(plan.parent / "out")]
+    process = subprocess.Popen(arguments, cwd=RECIPES, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and "training baseline and focal" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and errors.count("\n") == 1 and "the same command resumes" in errors, errors
+    assert not any(str(plan) in line for line in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout.splitlines())
 
 
 @pytest.mark.skipif(not VARIFOCAL.exists(), reason=f"{VARIFOCAL} is not built")
