@@ -114,7 +114,7 @@ class Parser {
     ASSIGN_OR_RETURN(prompt.pattern, Text("grade"));
     ASSIGN_OR_RETURN(prompt.grade, Regex::Compile(prompt.pattern));
     const YAML::Node range = root_["range"];
-    if (!range.IsSequence() || range.size() != 2) {
+    if (!range.IsDefined() || !range.IsSequence() || range.size() != 2) {
       return absl::InvalidArgumentError("\"range\" must be the worst and the best grade, as [1, 10]");
     }
     ASSIGN_OR_RETURN(prompt.worst_grade, Number(range[0], "the worst grade"));

@@ -11,9 +11,9 @@
 #include "base/json.h"
 #include "base/plural.h"
 #include "base/status_macros.h"
+#include "base/temporary_file.h"
 #include "client/score_command.h"
 #include "client/stored_answers.h"
-#include "client/temporary_file.h"
 #include "client/verb.h"
 #include "db/judgments.h"
 
@@ -50,8 +50,9 @@ class Rescore : public Command {
     if (!(score_max_ > 0)) return UsageError("--score-max must be above 0.");
     const absl::Status named = db::CheckScoreName(metric_);
     if (!named.ok()) return UsageError(absl::StrCat("--metric: ", named.message(), "."));
-    ASSIGN_OR_RETURN(const TemporaryFile input, TemporaryFile::Make("answers"));
-    ASSIGN_OR_RETURN(const TemporaryFile output, TemporaryFile::Make("scores"));
+    const std::string folder = std::filesystem::temp_directory_path().string();
+    ASSIGN_OR_RETURN(const TemporaryFile input, TemporaryFile::Make(absl::StrCat(folder, "/varifocal_answers_")));
+    ASSIGN_OR_RETURN(const TemporaryFile output, TemporaryFile::Make(absl::StrCat(folder, "/varifocal_scores_")));
     std::vector<Json> identities;
     std::ofstream lines(input.path(), std::ios::binary);
     ASSIGN_OR_RETURN(const int64_t job_id, EachStoredAnswer(answers_, [&](const StoredAnswer& answer) -> absl::Status {
