@@ -14,7 +14,7 @@
 
 namespace varifocal::client {
 
-// SUITE, --lengths, --tasks, --limit, --seed, --seeds, --answer-tokens, --thinking-tokens, --thinking-markers, --force-thinking-end.
+// SUITE, --lengths, --tasks, --limit, --seed, --seeds, --answer-tokens, --thinking-.., --force-thinking-end.
 struct SuiteFlags {
   std::string suite;
   std::optional<std::string> lengths, tasks;

@@ -104,7 +104,8 @@ constexpr char kInsertGeneration[] =
     "INSERT INTO generations (cell_id, sample_id, execution_id, attempt_count, record_us, finish_reason, answer_raw,"
     " answer, log_likelihoods_json, new_token_count, cached_token_count, queue_us, prefill_us, decode_us, "
     "tau_low_share, tau_high_share, pairs_visible_share, largest_group_share, is_extrapolated, error_code, "
-    "error_message, thinking_state, thinking_token_count, is_thinking_forced) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    "error_message, thinking_state, thinking_token_count, is_thinking_forced)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 constexpr char kInsertAttentionHead[] =
     "INSERT INTO attention_heads (generation_id, layer, head, scale, entropy, largest_weight, first_mass, "
     "evidence_mass, distractor_mass, question_mass, strip) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";

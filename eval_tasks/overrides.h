@@ -1,4 +1,4 @@
-// Run-time overrides of a model's attention, and of its chat template's switch: the settings after its name in "focal@t=0.7@log-n=4096".
+// Run-time overrides of a model's attention and chat template: the settings after its name in "focal@t=0.7@log-n=4096".
 //
 // The table states what all but the model must know of each: the grammar here, the flags of the client and the sweeps of a
 // report read it. What an override computes is the row of the same name in server/model/attention/variants.cc. A name that the

@@ -133,7 +133,7 @@ TEST_P(TaskTest, AStatedAnswerIsBesideTheLength) {
     return;
   }
   ASSERT_TRUE(valid.ok()) << valid.status();
-  const std::unique_ptr<Task> task = *MakeTask(valid->tasks[0]);
+  const std::unique_ptr<Task> task = Make(spec.kind, spec.parameters, spec.answer);
   const std::vector<Sample> group = Group(*task, SomeLength(), Shipped(), 0);
   int longest = 0;
   for (size_t i = 0; i < group.size(); ++i) {

@@ -175,10 +175,11 @@ constinit const Verb kSamplesVerb = {
 on the tokenizer, so one is needed; weights are not. Check a few before a long run.
 A sample that cannot be built (a row too long for its context) is reported on standard error, and the exit code is 1.
 JSON output: {"task", "context_length", "index", "row_id", "question_id", "cluster", "prompt",
-"prompt_token_count", "token_ids_sha256" (of "[1,2,3]"), "gold"}, and of answers to be written "max_new_tokens",
-"stop" and "sampling_seed"; where models think also "thinking_max_tokens" and "thinking", {"begin", "end",
-"is_opened" by the prompt, "forced_answer"}: stop strings then apply after the block. For a task with `chat: true`, "chat" is
-true: the ids are of the prompt inside the chat_format.json beside the tokenizer, after the task's
+"prompt_token_count", "token_ids_sha256" (of "[1,2,3]"), "gold"}, and of an answer to be written
+"max_new_tokens", "stop" and "sampling_seed". Where models think also "thinking_max_tokens" and
+"thinking" ({"begin", "end", "is_opened" by the prompt, "forced_answer"}); stop strings then apply after
+the block. For a task with `chat: true`, "chat" is true: the ids are of the prompt inside the
+chat_format.json beside the tokenizer, after the task's
 "system_message" if it has one. A choice has its "continuations"; "given_bytes" of each are in its context
 and are not scored, and the hash is of all contexts ("[[1,2],[3]]").)",
     .examples =

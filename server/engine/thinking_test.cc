@@ -91,6 +91,8 @@ TEST(EngineThinking, TheEndIsForcedOnceAndSaid) {
   const EngineResult again =
       Feed(work, "<think>a long thought that does not come to an end", " Rome <think> again and");
   EXPECT_EQ(again.finish_reason, EngineFinishReason::kLength) << "a second block has no tokens left";
+  work.thinking->tokens_max = 50;
+  work.max_new_tokens += 42;
   EXPECT_FALSE(Feed(work, "<think>a</think>Paris.").is_thinking_forced);
 }
 

@@ -95,8 +95,8 @@ absl::Status CheckModelName(absl::string_view name);
 // that its template does not have.
 absl::StatusOr<std::shared_ptr<const ChatFormat>> ChatFormatOf(const HostedModel& model, const OverrideMap& given);
 
-// INVALID_ARGUMENT unless the model takes these, the switch of its chat template apart: names of its table with values in their ranges, not in place of a learned
-// setting. The reason is BAD_FOCAL_TEMPERATURE for temperatures of all layers, else BAD_ATTENTION_OVERRIDE.
+// INVALID_ARGUMENT unless the model takes these, the chat template's switch apart: names of its table, values in their ranges,
+// none in place of a learned setting. BAD_FOCAL_TEMPERATURE for temperatures of all layers, else BAD_ATTENTION_OVERRIDE.
 absl::StatusOr<AttentionOverrides> ToAttentionOverrides(const ModelConfig& config, const OverrideMap& given);
 
 // The most tokens, prompt and new ones together, of a request under these settings.

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -46,7 +47,8 @@ class WritingEngine : public Engine {
     result.prompt_token_count = std::ssize(request.token_ids);
     ThinkingProgress progress;
     if (work.thinking.has_value()) progress = BeginThinking(*tokenizer_, *work.thinking);
-    for (const int32_t id : *tokenizer_->Encode(text, {.add_special_tokens = false})) {
+    const std::vector<int32_t> ids = *tokenizer_->Encode(text, {.add_special_tokens = false});
+    for (const int32_t id : ids) {
       if (result.finish_reason != EngineFinishReason::kNone) break;
       result.new_token_ids.push_back(id);
       if (work.thinking.has_value()) {
@@ -140,7 +142,8 @@ class ThinkingJobTest : public JobManagerTest {
   }
   db::AnswerCounts Counts(int64_t job_id, const std::string& variant) {
     const auto reader = *db::Reader::Open(options_.database_path);
-    for (const db::AnswerCounts& counts : *reader->CountAnswers(job_id)) {
+    const std::vector<db::AnswerCounts> cells = *reader->CountAnswers(job_id);
+    for (const db::AnswerCounts& counts : cells) {
       if (counts.variant == variant) return counts;
     }
     return {};
