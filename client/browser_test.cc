@@ -175,6 +175,7 @@ TEST_F(BrowserTest, OutcomesAreInView) {
     const Json found = Evaluate(Render(), width, R"(
       out.hidden = [];
       out.outcome_count = 0;
+      Array.prototype.forEach.call(doc.querySelectorAll('details.fold'), function (fold) { fold.open = true; });
       ['suite', 'table', 'growth'].forEach(function (id) {
         var box = doc.querySelector('#' + id + ' .wide');
         var right = box.getBoundingClientRect().right;

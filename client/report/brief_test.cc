@@ -101,7 +101,7 @@ TEST_F(ReportTest, ASweepSaysWhichValueIsBest) {
   Make(made);
   const Json briefs = BriefsOf(Render(ReportFormat::kJson));
   ASSERT_EQ(briefs.size(), 1u);
-  EXPECT_THAT(briefs.front()["brief"].get<std::string>(), Message("best t", "1 at 1K, 2K, 4K and 8K", "as trained"));
+  EXPECT_THAT(briefs.front()["brief"].get<std::string>(), Message("Best t", "1 at 1K, 2K, 4K and 8K", "as trained"));
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("baseline at 3 temperatures", "against baseline"));
   EXPECT_LT(page.find("Score by temperature at 8K"), page.find("class=\"words\""))

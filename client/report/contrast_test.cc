@@ -27,8 +27,8 @@ struct Color {
 double Linear(double part) { return part <= 0.04045 ? part / 12.92 : std::pow((part + 0.055) / 1.055, 2.4); }
 double Luminance(const Color& c) { return 0.2126 * Linear(c.red) + 0.7152 * Linear(c.green) + 0.0722 * Linear(c.blue); }
 double Contrast(const Color& a, const Color& b) {
-  const auto [low, high] = std::minmax(Luminance(a), Luminance(b));
-  return (high + 0.05) / (low + 0.05);
+  const double of_a = Luminance(a), of_b = Luminance(b);
+  return (std::max(of_a, of_b) + 0.05) / (std::min(of_a, of_b) + 0.05);
 }
 
 using Palette = std::map<std::string, Color>;

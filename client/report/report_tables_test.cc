@@ -440,7 +440,8 @@ TEST_F(ReportTest, AVariantOfAnotherJobStandsBesideTheBaseline) {
     if (expected["kind"] != "contrast" && expected["kind"] != "slope") {
       EXPECT_EQ(2 * found["test_count"].get<int>(), 3 * expected["test_count"].get<int>());
     }
-    for (const char* key : {"test_count", "p_adjusted", "p_equivalence_adjusted", "detectable_difference", "outcome"}) {
+    for (const char* key : {"test_count", "p_adjusted", "adjusted_low", "adjusted_high", "p_equivalence_adjusted",
+                            "detectable_difference", "outcome", "within_margin"}) {
       expected.erase(key);
       found.erase(key);
     }
@@ -531,21 +532,22 @@ TEST(SteadyNote, NamesDecidedDifferencesBetweenTheEnds) {
   EXPECT_EQ(report::SteadyNote(data, comparison, change), "") << "between the two";
 }
 
-// An interval without zero beside an adjusted p that decides nothing is given with its own p.
-TEST(IntervalAndP, SaysWhoseItIs) {
+// The interval and p of a sentence are the adjusted ones.
+TEST(IntervalAndP, AreAdjusted) {
   stats::Inference row;
   row.can_infer = true;
   row.low = 0.089;
   row.high = 0.744;
+  row.adjusted_low = -0.05;
+  row.adjusted_high = 0.883;
   row.p_value = 0.017;
   row.p_adjusted = 0.086;
   row.test_count = 5;
   const auto plain = [](std::string text) { return absl::StrReplaceAll(text, {{"\u00A0", " "}}); };
   EXPECT_EQ(plain(report::IntervalAndP(row, 100, 1, 0.95)),
-            "95 % interval +8.9 to +74.4, p = 0.017 of this test alone, p = 0.086 adjusted for 5 tests");
-  row.p_adjusted = 0.034;
-  EXPECT_EQ(plain(report::IntervalAndP(row, 100, 1, 0.95)),
-            "95 % interval +8.9 to +74.4, p = 0.034 adjusted for 5 tests");
+            "95 % interval \u22125.0 to +88.3, p = 0.086, adjusted for 5 tests");
+  row.test_count = 1;
+  EXPECT_EQ(plain(report::IntervalAndP(row, 100, 1, 0.95)), "95 % interval \u22125.0 to +88.3, p = 0.086");
 }
 
 }  // namespace

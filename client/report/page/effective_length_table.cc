@@ -45,7 +45,7 @@ std::vector<Line> Lines(const ReportData& data) {
 
 // Rows of the finished lines that `is_shown` selects.
 template <typename IsShown>
-std::string Table(const ReportData& data, const std::vector<Line>& lines, const IsShown& is_shown) {
+std::string Table(const ReportData& data, const char* label, const std::vector<Line>& lines, const IsShown& is_shown) {
   std::string rows, before;
   for (const Line& line : lines) {
     if (line.is_unfinished || !is_shown(line)) continue;
@@ -58,7 +58,7 @@ std::string Table(const ReportData& data, const std::vector<Line>& lines, const 
   }
   if (rows.empty()) return "";
   return absl::StrCat(
-      ScrollBegin("Effective context length"),
+      ScrollBegin(label),
       "<table class=\"data\"><thead><tr><th>Variant</th><th>Task</th><th class=\"n minor\">At the "
       "shortest, %</th><th class=\"n minor\">Threshold, %</th><th class=\"n wrap\">Effective length</th><th class=\"n wrap\">",
       ConfidenceLabel(data.confidence), " interval</th></tr></thead><tbody>\n", rows, "</tbody></table></div>\n");
@@ -92,9 +92,11 @@ std::string EffectiveLengthHtml(const ReportData& data) {
   const bool is_folded = has_means && data.comparisons.size() > kOpenCandidateCountMax;
   int64_t unfinished_count = 0;
   for (const Line& line : lines) unfinished_count += line.is_unfinished;
-  std::string out = Table(data, lines, [&](const Line& line) { return line.is_mean || !is_folded; });
+  std::string out =
+      Table(data, "Effective context length", lines, [&](const Line& line) { return line.is_mean || !is_folded; });
   if (is_folded) {
-    const std::string tasks = Table(data, lines, [&](const Line& line) { return !line.is_mean; });
+    const std::string tasks =
+        Table(data, "Effective context length of each task", lines, [&](const Line& line) { return !line.is_mean; });
     if (!tasks.empty()) absl::StrAppend(&out, "<details><summary>Each task</summary>\n", tasks, "</details>\n");
   }
   if (out.empty()) return "";

@@ -105,6 +105,11 @@ Json Briefs(const Json& verdicts) {
   for (const Json& verdict : verdicts) {
     if (verdict.contains("brief")) briefs.push_back(verdict);
   }
+  if (briefs.size() <= kOpenCandidateCountMax) return briefs;
+  // Of many those first that are decided.
+  std::stable_partition(briefs.begin(), briefs.end(), [](const Json& brief) {
+    return brief["tone"] == "mixed" || brief["tone"] == "better" || brief["tone"] == "worse";
+  });
   return briefs;
 }
 
@@ -231,6 +236,9 @@ std::string ReportPage(const ReportData& data) {
   if (const std::string others = ComparisonTableHtml(data, false); !others.empty()) {
     absl::StrAppend(&table, "<details><summary>The same for the other metrics</summary>\n", others, "</details>\n");
   }
+  if (!table.empty())
+    table = absl::StrCat("<details class=\"fold\"><summary>", Sentence("table_summary"), "</summary>\n", table,
+                         "</details>\n");
   std::string growth = ContrastTableHtml(data);
   if (!growth.empty()) {
     absl::StrAppend(&growth, "<p class=\"note\">", EscapeHtml(Sentence("growth_note")), "</p>\n");

@@ -10,7 +10,7 @@ namespace varifocal::report {
 std::string ThinkingTableHtml(const ThinkingTable& table, const std::vector<std::string>& variants) {
   const std::vector<std::vector<std::string>> rows = table.Rows(variants);
   if (rows.empty()) return "";
-  std::string out = "<div class=\"wide\"><table class=\"data\"><thead><tr>";
+  std::string out = absl::StrCat(ScrollBegin("Thinking"), "<table class=\"data\"><thead><tr>");
   for (size_t i = 0; i < ThinkingTable::Titles().size(); ++i)
     absl::StrAppend(&out, i == 0 ? "<th>" : "<th class=\"n\">", ThinkingTable::Titles()[i], "</th>");
   out += "</tr></thead><tbody>\n";

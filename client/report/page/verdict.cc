@@ -86,8 +86,10 @@ std::string RestsNotes(const MeanRows& rows, const ReportData& data) {
 
 // "+12.5 points at 4K (95 % interval +6.0 to +19.0, p = 0.002, adjusted for 8 tests)"
 std::string Numbers(const stats::SuiteComparison& row, const ReportData& data) {
-  return absl::StrCat(Points(row.difference), " points at ", LengthOf(row, data), " (", IntervalText(row, data),
-                      row.is_fragile ? ", fragile" : "", RestsNote(row, data), ")");
+  const std::string where = absl::StrCat(Points(row.difference), " points at ", LengthOf(row, data));
+  if (!UntestedNote(row).empty() && row.is_zero_everywhere) return where;
+  return absl::StrCat(where, " (", IntervalText(row, data), row.is_fragile ? ", fragile" : "", RestsNote(row, data),
+                      ")");
 }
 
 // "a change of 12.0 points would have been found four times out of five"
