@@ -1,4 +1,4 @@
-// The first screen: its words, the table of lengths, and what is said before a table of zeros.
+// The first screen: its words, the table of lengths, and the question before a table of zeros.
 #include "base/json.h"
 #include "client/report/report_fixture.h"
 #include "tests/support/messages.h"
