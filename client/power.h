@@ -34,7 +34,7 @@ struct LengthPower {
   std::optional<stats::EnoughContexts> enough;  // where it finds no difference of kFoundMax
 };
 
-// A design that finds no difference of so many points, as a share, says how many contexts would be enough.
+// A design that finds no difference of so many points, as a share, has a note of how many contexts would be enough.
 inline constexpr double kFoundMax = 0.15;
 
 struct JobPower {

@@ -60,7 +60,7 @@ TEST(JobPower, SaysWhatFewContextsCannotDecide) {
   EXPECT_THAT(Text(*PlanPower(suite, 1, 0, {})), HasSubstr("one variant"));
 }
 
-// A design that is too small says what would not be: asked with that many contexts, it finds that difference.
+// A design that is too small names one that is not: asked with that many contexts, it finds that difference.
 TEST(JobPower, SaysHowManyContextsWouldBeEnough) {
   const SuiteSpec suite = Suite("name: one\nlengths: [1024]\nsamples: 4000\ntasks: [{kind: recall_kv}]\n");
   const auto small = PlanPower(suite, 3, 8, {});

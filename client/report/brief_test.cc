@@ -1,4 +1,4 @@
-// The first screen: its words, the table of lengths, and what is said before a table of zeros.
+// The first screen: its words, the table of lengths, and the question before a table of zeros.
 #include "base/json.h"
 #include "client/report/report_fixture.h"
 #include "tests/support/messages.h"
@@ -23,7 +23,8 @@ Json BriefsOf(const std::string& rows_text) {
 TEST_F(ReportTest, AVerdictIsTenWordsAndBeginsWithTheOutcome) {
   MakePlain();
   std::vector<std::string> texts;
-  for (const auto& [headline, row] : BriefsOf(Render(ReportFormat::kJson)).items()) texts.push_back(row["brief"]);
+  const Json briefs = BriefsOf(Render(ReportFormat::kJson));
+  for (const auto& [headline, row] : briefs.items()) texts.push_back(row["brief"]);
   ASSERT_EQ(texts.size(), 2u);
   const std::string& sharp = texts[0].find("etter") != std::string::npos ? texts[0] : texts[1];
   EXPECT_THAT(sharp, Message("better", "4K", "beyond training", "8K"));

@@ -1,5 +1,5 @@
-// The colours of the page's style sheet, light, dark and printed: text is readable on every ground it stands on, and marks of
-// charts are seen.
+// The colours of the page's style sheet, light, dark and printed: text is readable on every ground, and marks of charts
+// are seen.
 // Method: the contrast of WCAG 2.1 (relative luminances; 4.5 for text, 3 for marks) of every pair.
 #include <gtest/gtest.h>
 

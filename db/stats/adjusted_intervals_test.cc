@@ -75,7 +75,7 @@ TEST(AdjustedIntervals, AgreeWithPAndOutcome) {
     MaxTValues max_t;
     for (Inference& row : rows) {
       family.push_back(&row);
-      // Any p at least as large stands for one of max-t.
+      // Any p at least as large serves as one of max-t.
       if (number % 3 == 0) max_t.all.push_back(std::min(1.0, row.p_value * (1 + 30 * random.Uniform())));
     }
     max_t.answered = max_t.all;

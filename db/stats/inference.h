@@ -14,7 +14,7 @@
 // Where no value has a bound (difference_max is infinite) nothing is clipped and no pair is added: the interval is that of
 // t. Too few clusters that differ then leave the variance as it is; without any spread nothing can be inferred.
 //
-// Beside an adjusted p stands an adjusted interval (AdjustForMultipleTests): Bonferroni's, at 1 - level / tests. Where the
+// Beside an adjusted p there is an adjusted interval (AdjustForMultipleTests): Bonferroni's, at 1 - level / tests. Where the
 // adjustment finds a difference whose interval still has zero, at a later rank, the end next to zero is that of the level
 // there. So it excludes zero exactly when the adjusted p is below the level. That of an equivalent difference ends at the
 // margin, outside of which the adjusted tests of equivalence leave nothing (docs/decisions/0162).
@@ -135,8 +135,8 @@ struct MaxTValues {
 };
 
 // Adjusts the tests of `family` together as `declared_count` tests (at least the family's size), of which missing ones
-// count with p = 1; sets p_adjusted and its interval, test_count, detectable_difference and outcome of each. A p of `max_t` below p_value is
-// raised to it, so that no difference is decided whose interval contains zero. A row has an outcome only where it is the
+// count with p = 1; sets p_adjusted and its interval, test_count, detectable_difference and outcome of each. A p of
+// `max_t` below p_value is raised to it, so that no difference is decided whose interval contains zero. A row has an outcome only where it is the
 // same without the failures.
 void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
                             const MaxTValues& max_t = {});

@@ -47,12 +47,12 @@ std::pair<BriefKind, std::string> BriefKindOf(const stats::SuiteComparison& row)
   return {row.outcome == stats::Outcome::kEquivalent ? BriefKind::kEquivalent : BriefKind::kUndecided, name};
 }
 
-// "at 4K", "at 1K and 2K", "from 1K to 8K"; "below" and "above" are where nothing but these is on that side of `said`.
-std::string Where(const MeanRows& rows, const MeanRows& all, const MeanRows& said, const ReportData& data) {
+// "at 4K", "at 1K and 2K", "from 1K to 8K"; "below" and "above" are where nothing but these is on that side of `named`.
+std::string Where(const MeanRows& rows, const MeanRows& all, const MeanRows& named, const ReportData& data) {
   const auto length = [](const stats::SuiteComparison* row) { return row->context_length; };
   const auto label = [&](const stats::SuiteComparison* row) { return data.Length("", row->context_length); };
-  if (rows.size() > 1 && !said.empty()) {
-    const auto [low, high] = std::minmax_element(said.begin(), said.end(),
+  if (rows.size() > 1 && !named.empty()) {
+    const auto [low, high] = std::minmax_element(named.begin(), named.end(),
                                                  [&](const auto* a, const auto* b) { return length(a) < length(b); });
     const auto count = [&](const auto& is_there) { return std::count_if(all.begin(), all.end(), is_there); };
     if (length(rows.back()) < length(*low) &&
@@ -83,13 +83,13 @@ std::string Clauses(const MeanRows& rows, const MeanRows& all, const ReportData&
            std::pair(b.first, b.second->front()->context_length);
   });
   std::vector<std::string> clauses;
-  MeanRows said;
+  MeanRows named;
   for (const auto& [kind, group] : order) {
     clauses.push_back(Sentence("brief_clause", {{"outcome", stats::OutcomeName(group->front()->outcome)},
                                                 {"failures", kind == BriefKind::kFailures},
                                                 {"untested", kind == BriefKind::kUntested},
-                                                {"where", Where(*group, all, said, data)}}));
-    said.insert(said.end(), group->begin(), group->end());
+                                                {"where", Where(*group, all, named, data)}}));
+    named.insert(named.end(), group->begin(), group->end());
   }
   return absl::StrJoin(clauses, ", ");
 }

@@ -60,11 +60,13 @@ std::string InferenceHtml(const InferenceCells& cells) {
   const auto small = [](const std::string& value) {
     return value == kNoValue ? "" : absl::StrCat("<small>", EscapeHtml(value), "</small>");
   };
-  return absl::StrCat("<td class=\"n", cells.is_decided ? " strong" : "", "\">", cells.difference, small(cells.range),
-                      "</td><td class=\"n minor\">", EscapeHtml(cells.p), small(cells.p_sign_flip),
-                      "</td><td class=\"n minor\">", EscapeHtml(cells.p_adjusted), "</td><td class=\"n\">",
-                      "<b class=\"", cells.tone, "\">", cells.outcome, "</b>",
-                      small(cells.untested.empty() ? cells.detectable : cells.untested), "</td>");
+  return absl::StrCat(
+      "<td class=\"n", cells.is_decided ? " strong" : "", "\">", cells.difference, small(cells.range),
+      "</td><td class=\"n minor\">", EscapeHtml(cells.p), small(cells.p_sign_flip), "</td><td class=\"n minor\">",
+      EscapeHtml(cells.p_adjusted), "</td><td class=\"n\">", "<b class=\"", cells.tone, "\">", cells.outcome, "</b>",
+      cells.untested.empty() ? small(cells.detectable)
+                             : absl::StrCat("<small class=\"why\">", EscapeHtml(cells.untested), "</small>"),
+      "</td>");
 }
 
 std::string InferenceHeads(double confidence, const char* difference) {
