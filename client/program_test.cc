@@ -404,7 +404,8 @@ TEST(ProgramTest, SamplesAreTheDocumentedRows) {
     std::set<std::string> keys;
     for (const auto& [key, value] : row->items()) keys.insert(key);
     EXPECT_EQ(keys, (std::set<std::string>{"task", "context_length", "index", "row_id", "question_id", "cluster",
-                                           "prompt", "prompt_token_count", "token_ids_sha256", "gold"}));
+                                           "prompt", "prompt_token_count", "token_ids_sha256", "gold", "max_new_tokens",
+                                           "stop", "sampling_seed"}));
     EXPECT_EQ(row->at("task"), "recall_kv");
     EXPECT_EQ(row->at("index"), count);
     EXPECT_LE(row->at("prompt_token_count").get<int>(), 1024);

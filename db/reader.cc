@@ -89,7 +89,7 @@ constexpr char kSelectForCounts[] =
     " generations.finish_reason IS 'length', generations.error_code IS NULL AND generations.is_extrapolated,"
     " generations.error_code IS NULL AND samples.truncation_json IS NOT NULL, cells.cell_id,"
     " samples.question_id, ";
-// Of answers; a file of an earlier schema version has none. The start of the text tells whether a block was scored.
+// Of answers; a file of an earlier schema version has none. Whether a block was scored is read from the start of the text.
 constexpr char kThinkingOfCounts[] =
     "generations.thinking_state, generations.is_thinking_forced,"
     " CASE WHEN generations.thinking_state IS NULL THEN "

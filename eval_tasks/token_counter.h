@@ -59,7 +59,7 @@ class TokenCounter {
     return absl::UnimplementedError("this tokenizer does not support offsets");
   }
   // The markers of the model's thinking blocks: its chat format's, else the first known pair that is in the texts of the
-  // format, or whose markers are tokens. None where nothing says that the model thinks.
+  // format, or whose markers are tokens. None where nothing marks the model as thinking.
   virtual std::optional<ThinkingMarkers> thinking_markers() const { return std::nullopt; }
   // Hex digest of the tokenizer's definition, and of the chat format where its switch is set to another side than its own;
   // equal digests give equal samples.

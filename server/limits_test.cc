@@ -25,6 +25,7 @@
 #include "server/server.h"
 #include "server/server_limits.h"
 #include "tests/support/process.h"
+#include "tokenizer/thinking.h"
 
 namespace varifocal {
 namespace {
@@ -89,6 +90,7 @@ std::vector<Row> LimitsOfJobsAndCalls() {
        "EncodeTest, NumberOfIdsIsLimitedWhileTheyAreMade"},
       {"Token ids of a `Detokenize`", kDetokenizeIdsMax, kBoundary, "LimitsBoundaryTest, IdsToDetokenize"},
       {"Stop strings", kStopsMax, kBoundary, "LimitsBoundaryTest, StopStrings"},
+      {"Bytes of a marker", kThinkingMarkerBytesMax, "tokenizer/thinking_test.cc", "Thinking, BytesOfAMarker"},
       {"Continuations of a", kContinuationsMax, kBoundary, "LimitsBoundaryTest, Continuations"},
       {"Scores of an `ImportScores`", kImportedScoresMax, "server/evaluation_test.cc",
        "ImportScoresTest, NumbersOfScoresAndNames"},

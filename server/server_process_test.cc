@@ -280,7 +280,7 @@ TEST_F(DaemonTest, RefusesInOneSentence) {
       {{db, "--prefill-chunk-tokens=0"}, 2, "0"},
       {{db, "--listen=here"}, 2, "here"},
       {{db, "--listen=0.0.0.0:0"}, 2, "loopback"},
-      {{db, absl::StrCat("--listen=", address)}, 1, "in use"},
+      {{db, absl::StrCat("--listen=", address)}, 1, address.c_str()},
       {{db, "--listen=127.0.0.1:0", absl::StrCat("--model=m=", directory_.File("no/model"))}, 1, "/no/model"},
       {{db, "--listen=127.0.0.1:0", "--device=tpu", model}, 1, "tpu"},
       {{db, "--listen=127.0.0.1:0", "--cpu-isa=mmx", model}, 1, "mmx"},

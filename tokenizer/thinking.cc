@@ -10,7 +10,6 @@
 namespace varifocal {
 namespace {
 
-constexpr size_t kMarkerBytesMax = 256;
 constexpr size_t kNoMarker = absl::string_view::npos;
 
 class Splitter {
@@ -118,9 +117,9 @@ class Splitter {
 
 absl::Status CheckThinkingMarkers(const ThinkingMarkers& markers) {
   for (const auto& [name, text] : {std::pair("begin", &markers.begin), std::pair("end", &markers.end)}) {
-    if (!absl::StripAsciiWhitespace(*text).empty() && text->size() <= kMarkerBytesMax) continue;
+    if (!absl::StripAsciiWhitespace(*text).empty() && text->size() <= kThinkingMarkerBytesMax) continue;
     return absl::InvalidArgumentError(absl::StrCat("the ", name, " marker of thinking has ", text->size(),
-                                                   " bytes; it must have 1 to ", kMarkerBytesMax,
+                                                   " bytes; it must have 1 to ", kThinkingMarkerBytesMax,
                                                    ", not all of them white space"));
   }
   if (markers.begin != markers.end) return absl::OkStatus();

@@ -29,7 +29,8 @@ struct ThinkingMarkers {
   friend bool operator==(const ThinkingMarkers&, const ThinkingMarkers&) = default;
 };
 
-// INVALID_ARGUMENT unless both are texts of 1 to 256 bytes, not of white space alone, and differ.
+inline constexpr size_t kThinkingMarkerBytesMax = 256;
+// INVALID_ARGUMENT unless both are texts of 1 to kThinkingMarkerBytesMax bytes, not of white space alone, and differ.
 absl::Status CheckThinkingMarkers(const ThinkingMarkers& markers);
 
 enum class ThinkingState {

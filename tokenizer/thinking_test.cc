@@ -22,6 +22,13 @@ struct Split {
 };
 
 // Texts of every kind with the stop string "\n", split as a whole, by hand.
+TEST(Thinking, BytesOfAMarker) {
+  const std::string longest(kThinkingMarkerBytesMax, 'x');
+  EXPECT_TRUE(CheckThinkingMarkers({longest, "y"}).ok());
+  EXPECT_THAT(CheckThinkingMarkers({"y", longest + "x"}).message(), Message("end", 257, 256));
+  EXPECT_THAT(CheckThinkingMarkers({"", "y"}).message(), Message("begin", 0, 256));
+}
+
 TEST(Thinking, SplitsEveryKindOfAnswer) {
   const Split cases[] = {
       {"Paris\nmore", "none", "", "Paris"},

@@ -276,7 +276,7 @@ TEST_F(ThinkingJobTest, BudgetsAndMarkersAreRefusedWithTheirNumbers) {
   EXPECT_THAT(long_budget.message(), Message("recall_kv", 256, 3841, 3801, 4097, "\"m\"", 4096));
   spec.suite.answer.thinking_max_tokens = 3800;
   EXPECT_TRUE(manager_->Submit(spec, {}).ok()) << "exactly the window";
-  // Nothing says how the model marks its thinking.
+  // No markers are known.
   spec.variants = {{"a"}};
   spec.suite.tasks[0].chat = false;
   spec.suite.answer.thinking_max_tokens = 100;

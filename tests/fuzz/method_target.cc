@@ -41,7 +41,7 @@ constexpr std::pair<const char*, const char*> kRequests[] = {
     {"DeleteJob", "name: 'jobs/999'"},  // none: other methods need jobs/1
     {"ImportScores",
      "job: 'jobs/1' source: 'a.jsonl' source_sha256: '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'"
-     " judgments { token_ids_sha256: '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef' scores { key: "
+     " judgments { variant: 'a' token_ids_sha256: '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef' scores { key: "
      "'good' value: 0.5 } }"},
     {"ResumeJob", "name: 'jobs/1'"},
     {"WatchJob", "name: 'jobs/1'"},
