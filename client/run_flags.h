@@ -19,7 +19,7 @@ struct RunFlags {
   std::vector<std::string> models;     // NAME=DIR
   std::vector<std::string> endpoints;  // NAME=URL,..
   std::optional<int64_t> endpoint_budget_tokens;
-  std::string variants;                // --models; after Options never empty
+  std::string variants;  // --models; after Options never empty
 
   void AddTo(FlagSet& flags);
   // Without a database.

@@ -136,8 +136,8 @@ struct MaxTValues {
 
 // Adjusts the tests of `family` together as `declared_count` tests (at least the family's size), of which missing ones
 // count with p = 1; sets p_adjusted and its interval, test_count, detectable_difference and outcome of each. A p of
-// `max_t` below p_value is raised to it, so that no difference is decided whose interval contains zero. A row has an outcome only where it is the
-// same without the failures.
+// `max_t` below p_value is raised to it, so that no difference is decided whose interval contains zero. A row has an
+// outcome only where it is the same without the failures.
 void AdjustForMultipleTests(const std::vector<Inference*>& family, int64_t declared_count, double confidence,
                             const MaxTValues& max_t = {});
 
