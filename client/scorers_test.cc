@@ -88,8 +88,9 @@ TEST_F(ScorersTest, ACommandScoresEveryAnswer) {
   ASSERT_EQ(scores.size(), 2u * kAnswerCount);
   for (const auto& [key, value] : scores) EXPECT_EQ(value, key.second % 2 == 0 ? 0.5 : 0) << key.first << key.second;
   const auto reader = *db::Reader::Open(database_);
-  for (const db::ScoreImportRow& row : *reader->ScoreImports(1))
-    EXPECT_THAT(row.source, HasSubstr("metric.sh sha256 "));
+  const std::vector<db::ScoreImportRow> imports = *reader->ScoreImports(1);
+  EXPECT_EQ(imports.size(), 2u);
+  for (const db::ScoreImportRow& row : imports) EXPECT_THAT(row.source, HasSubstr("metric.sh sha256 "));
 }
 
 TEST_F(ScorersTest, TheCommandSeesGoldAnswersAndIdentity) {

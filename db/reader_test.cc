@@ -130,7 +130,8 @@ TEST_F(ReaderTest, AnotherPrimaryMetricIsThatOfTheTasksThatHaveIt) {
   EXPECT_EQ(reader->SetPrimaryMetric("mine").code(), absl::StatusCode::kNotFound);
   ASSERT_TRUE(reader->SetPrimaryMetric("imported/mine").ok());
   std::vector<std::string> primary;
-  for (const TaskMetricRecord& metric : *reader->Metrics(job_id_)) {
+  const std::vector<TaskMetricRecord> metrics = *reader->Metrics(job_id_);
+  for (const TaskMetricRecord& metric : metrics) {
     if (metric.metric_index == 0) primary.push_back(absl::StrCat(metric.task, " ", metric.metric));
   }
   EXPECT_EQ(primary, std::vector<std::string>{"recall imported/mine"});
