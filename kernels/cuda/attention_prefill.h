@@ -160,8 +160,11 @@ VF_DEVICE void ProcessBlock(const PrefillRows<Mask, 64 * kTiles>& tile_rows, Tok
   if (cover == TileCover::kSkip) return;
   float scores[kTiles][kColumns][4];
   Scores<kDim, 64 * kTiles>(Memory::kQueries, WarpIndex() * 16 * kTiles, keys, 0, scores);
-  CapScores(
-      soft_cap, [&](int m, int r) { return tile_rows.exponents[ThreadTileRow<kTiles>(m, r)]; }, scores);
+  // Two tiles leave no registers for it: StartPrefill gives such work one.
+  if constexpr (kTiles == 1) {
+    CapScores(
+        soft_cap, [&](int m, int r) { return tile_rows.exponents[ThreadTileRow<kTiles>(m, r)]; }, scores);
+  }
   MaskScores<Mask>(
       cover, groups, 0, block * kBlockKeys, [&](int m, int r) { return tile_rows.masks[ThreadTileRow<kTiles>(m, r)]; },
       scores);
@@ -361,7 +364,7 @@ int StartPrefill(const AttendParams& p, LaunchStream stream) {
   constexpr int kTiles = RowTilesPerWarp(kDim, Mask::kReadsGroups);
   if constexpr (kTiles > 1) {
     // A short suffix has fewer whole tiles than the device has multiprocessors.
-    if (p.item_count * p.pool.kv_head_count < p.multiprocessor_count) {
+    if (p.soft_cap > 0 || p.item_count * p.pool.kv_head_count < p.multiprocessor_count) {
       return start(AttendPrefillKernel<kDim, Mask, 1>, 1);
     }
   }

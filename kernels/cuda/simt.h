@@ -67,6 +67,13 @@ VF_DEVICE float Exp2(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+
+// 1 / x to about one unit in the last place; 0 for infinity.
+VF_DEVICE float Reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 // Two f32 rounded to nearest even, the first in the lower half.
 VF_DEVICE uint32_t PackBf16(float low, float high) {
   uint32_t word;
@@ -143,6 +150,7 @@ inline double ShuffleXor(double value, int mask) { return emulator::ShuffleXor(v
 inline uint32_t WarpOr(uint32_t value) { return emulator::WarpOr(value); }
 inline float FusedMultiplyAdd(float a, float b, float c) { return emulator::FusedMultiplyAdd(a, b, c); }
 inline float Exp2(float x) { return emulator::Exp2(x); }
+inline float Reciprocal(float x) { return 1.0f / x; }
 inline uint32_t PackBf16(float low, float high) { return emulator::PackBf16(low, high); }
 inline void LoadMatrices(int row, uint32_t (&words)[4]) {
   emulator::LoadMatrices(emulator::SharedMemory() + row, words, false);

@@ -198,6 +198,8 @@ std::string CompareWithGoldenMessage(absl::string_view text, const std::vector<s
       new std::regex(absl::StrCat(absl::StrReplaceAll(directory, {{".", "\\."}, {"+", "\\+"}}), R"(/+[^\s/":,;)']+)"));
   static const auto* const port = new std::regex(R"((127\.0\.0\.1|localhost|\[::1\]):\d+)");
   message = std::regex_replace(message, *temporary, "<tmp>");
+  const std::string here = std::filesystem::current_path().string();
+  if (here.size() > 1) message = absl::StrReplaceAll(message, {{here, "<cwd>"}});
   message = std::regex_replace(message, *port, "$1:<port>");
   static const auto* const time = new std::regex(R"(\d{4}-\d\d-\d\dT[\d:.]+Z)");
   static const auto* const duration = new std::regex(R"(\bin \d+\.\d+ s\b)");

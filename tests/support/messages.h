@@ -14,8 +14,8 @@
 // To reword: change the sentence, run the tests with VARIFOCAL_UPDATE_GOLDENS=1, and read the difference of the file.
 //
 // A place is the running test and the number of messages it has matched before. A test that matches fewer messages than the
-// file has fails. Temporary paths, ports of this host, times and durations become <tmp>, <port>, <time> and <duration>; other
-// text that differs between runs is given to Varying and replaced by its number, <1>.
+// file has fails. Temporary paths, the working directory, ports of this host, times and durations become <tmp>, <cwd>,
+// <port>, <time> and <duration>; other text that differs between runs is given to Varying and replaced by its number, <1>.
 //
 // Threads: the test's own thread only.
 #pragma once
