@@ -165,8 +165,14 @@ TEST_F(ScorersTest, AModelJudgesOnceAndAgreesWithItself) {
   EXPECT_EQ(testing_support::ReadFile(out), verdicts) << "nothing is asked again";
   EXPECT_THAT(again.out, HasSubstr("\"equal_share\":1"));
 
+  // More answers of the same texts need no further question, but each a line and a score.
+  const Ran all = judge({});
+  ASSERT_EQ(all.code, ExitCode::kDone) << all.err;
+  EXPECT_THAT(all.out, HasSubstr("jobs/1: 16 scores of imported/correct"));
+  EXPECT_EQ(Scores("imported/correct").size(), 16u);
+
   Write("judge.yaml", absl::StrCat(kChoices, "# another comment is the same prompt\n"));
-  EXPECT_EQ(judge({"--variants=baseline"}).code, ExitCode::kDone);
+  EXPECT_EQ(judge({}).code, ExitCode::kDone);
   Write("judge.yaml", "name: correct\nprompt: '{answer}'\nchoices: {' yes': 1, ' no': 0}\n");
   EXPECT_THAT(judge({"--variants=baseline"}).err, Message("line 1", "--out"));
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -45,6 +46,15 @@ struct Verdict {
   std::string reply;
 };
 
+// What identifies the answer of a line of --out.
+std::string AnswerOf(const Json& line) {
+  Json answer = Json::array();
+  for (const char* key : {"token_ids_sha256", "variant", "task", "context_length"}) {
+    answer.push_back(line.contains(key) ? line[key] : Json());
+  }
+  return answer.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
 class JudgeStored : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
@@ -71,8 +81,7 @@ class JudgeStored : public Command {
     ASSIGN_OR_RETURN(const int64_t job_id, ReadCases());
     std::map<std::string, Verdict> verdicts;
     RETURN_IF_ERROR(ReadVerdicts(verdicts));
-    const absl::Status asked = Ask(*session, verdicts, console);  // verdicts before an error are in the file
-    RETURN_IF_ERROR(asked);
+    RETURN_IF_ERROR(Ask(*session, verdicts, console));  // verdicts before an error are in the file
     int64_t scored_count = 0;
     for (const Case& one : cases_) scored_count += verdicts.count(one.key) > 0;
     if (scored_count == 0)
@@ -121,18 +130,35 @@ class JudgeStored : public Command {
             absl::StrCat("line ", line_number, " is of another judge, prompt or answer; give another --out."));
       }
       if (!line.contains("scores")) return absl::InvalidArgumentError("there are no \"scores\"");
-      ASSIGN_OR_RETURN(verdicts[key].score, GetDouble(line["scores"], prompt_.name));
+      Verdict& verdict = verdicts[key];
+      ASSIGN_OR_RETURN(verdict.score, GetDouble(line["scores"], prompt_.name));
+      ASSIGN_OR_RETURN(verdict.reply, GetString(line, "reply"));
+      written_.insert(AnswerOf(line));
       return absl::OkStatus();
     });
   }
 
-  // Asks each key that has no verdict, and writes a line for each of its answers.
+  void WriteLine(const Case& one, const Verdict& verdict, const std::string& judge, std::ostream& out) const {
+    Json line = one.identity;
+    line["scores"] = {{prompt_.name, *verdict.score}};
+    line["key"] = one.key;
+    line["judge"] = judge;
+    line["reply"] = verdict.reply;
+    out << line.dump(-1, ' ', true, Json::error_handler_t::replace) << "\n" << std::flush;
+  }
+
+  // Asks each key that has no verdict, and writes a line for each answer that has none.
   absl::Status Ask(ModelSession& session, std::map<std::string, Verdict>& verdicts, Console& console) {
     std::map<std::string, std::vector<const Case*>> open;
-    for (const Case& one : cases_) {
-      if (verdicts.count(one.key) == 0) open[one.key].push_back(&one);
-    }
     std::ofstream out(answers_.out, std::ios::binary | std::ios::app);
+    for (const Case& one : cases_) {
+      const auto known = verdicts.find(one.key);
+      if (known == verdicts.end()) {
+        open[one.key].push_back(&one);
+      } else if (written_.count(AnswerOf(one.identity)) == 0) {
+        WriteLine(one, known->second, session.model(), out);
+      }
+    }
     Progress progress(console, "answers judged");
     State state;
     {
@@ -155,14 +181,7 @@ class JudgeStored : public Command {
           if (first_problem_.empty()) first_problem_ = std::string(verdict.status().message());
           continue;
         }
-        for (const Case* one : mine->second) {
-          Json line = one->identity;
-          line["scores"] = {{prompt_.name, *verdict->score}};
-          line["key"] = one->key;
-          line["judge"] = session.model();
-          line["reply"] = verdict->reply;
-          out << line.dump(-1, ' ', true, Json::error_handler_t::replace) << "\n" << std::flush;
-        }
+        for (const Case* one : mine->second) WriteLine(*one, *verdict, session.model(), out);
         verdicts[mine->first] = *verdict;
         progress.Update({.done_count = state.done_count, .total_count = std::ssize(open)});
       }
@@ -261,6 +280,7 @@ class JudgeStored : public Command {
   std::string prompt_path_, against_, judge_;
   JudgePrompt prompt_;
   std::vector<Case> cases_;
+  std::set<std::string> written_;  // answers that have a line
   std::string first_problem_;
 };
 
