@@ -46,6 +46,7 @@ varifocal() {
   case "$1" in
     submit) command varifocal "$@" --daemon=unix:s --connect-timeout=60 ;;
     import) command varifocal "$@" --daemon=unix:s ;;
+    rescore) command varifocal "${@/#--daemon=*/--daemon=unix:s}" ;;
     *) command varifocal "$@" ;;
   esac
 }
@@ -62,9 +63,11 @@ TEST_F(YourMetricTest, TheCommandsOfThePageRun) {
   const std::string path = directory_.File("results.db");
   const auto reader = *db::Reader::Open(path);
   const std::vector<db::ScoreImportRow> imports = *reader->ScoreImports(1);
-  ASSERT_EQ(imports.size(), 2u) << "of each variant";
-  EXPECT_EQ(imports[0].metric, "imported/prefix");
-  EXPECT_EQ(imports[0].value_count, 16) << "two tasks of eight questions";
+  ASSERT_EQ(imports.size(), 4u) << "of each variant";
+  EXPECT_EQ(imports[0].metric, "imported/starts");
+  EXPECT_THAT(imports[0].source, HasSubstr("starts.py sha256 "));
+  EXPECT_EQ(imports[2].metric, "imported/prefix");
+  EXPECT_EQ(imports[2].value_count, 16) << "two tasks of eight questions";
   // The page's comparison: the imported metric is the primary one, and its mean over tasks is there.
   EXPECT_THAT(ran.out, HasSubstr("all tasks"));
   const Ran compared = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal",

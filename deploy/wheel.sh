@@ -43,6 +43,7 @@ pip() { build/dist-tools/bin/python -m pip --quiet --disable-pip-version-check "
 pip install 'setuptools>=70,<81' wheel grpcio-tools==1.71.0 protobuf==5.29.4 mypy-protobuf==3.6.0
 rm -rf client/python/build
 mkdir -p "$out"
+rm -f "$out"/varifocal-*.whl  # of another variant or version
 PATH=$PWD/build/dist-tools/bin:$PATH VARIFOCAL_INSTALLED=$installed VARIFOCAL_PLATFORM=$platform \
   pip wheel --no-deps --no-build-isolation --wheel-dir "$out" client/python
 rm -rf client/python/build

@@ -55,7 +55,7 @@ absl::Status AddThinking(const SuiteSpec& suite, const TaskSpec& task, const Tok
   const size_t tail = std::min(sample.token_ids.size(), kOpeningTokensMax);
   const absl::StatusOr<std::string> text = tokenizer.DecodePiece(absl::MakeConstSpan(sample.token_ids).last(tail));
   thinking.rule.is_opened = OpensThinking(text.ok() ? *text : sample.prompt, thinking.rule.markers);
-  if (!suite.thinking.force) return absl::OkStatus();
+  if (!suite.thinking.force || task.answer.thinking_max_tokens == 0) return absl::OkStatus();
   thinking.rule.forced_answer = suite.thinking.answer_prefix.empty() ? kForcedAnswer : suite.thinking.answer_prefix;
   const std::string forced = absl::StrCat(kForcedBefore, thinking.rule.markers.end, thinking.rule.forced_answer);
   ASSIGN_OR_RETURN(thinking.forced_ids, tokenizer.EncodeMarker(forced));

@@ -22,7 +22,7 @@ EndpointRetries::EndpointRetries(std::vector<EndpointSpec> off, ModelHost* host,
 EndpointRetries::~EndpointRetries() {
   {
     MutexLock lock(mutex_);
-    stopping_ = true;
+    *stopping_ = true;
   }
   wake_.NotifyAll();
   thread_.join();
@@ -32,9 +32,14 @@ bool EndpointRetries::Try(const EndpointSpec& spec) {
   // A short question first: the whole start of an endpoint retries for as long as its settings say.
   if (!ProbeEndpoint(spec, clock_).ok()) return false;
   const absl::Status loaded =
-      host_->LoadWith(spec.name, spec.url, [&](const std::string&, const std::string&) { return connect_(spec); })
+      host_
+          ->LoadWith(spec.name, spec.url,
+                     [&](const std::string&, const std::string&) {
+                       return connect_(spec, [stopping = stopping_] { return stopping->load(); });
+                     })
           .status();
   if (!loaded.ok()) {
+    if (*stopping_) return false;
     host_->AddOff(spec.name, spec.url, loaded);  // with the present cause
     return false;
   }
@@ -45,11 +50,12 @@ bool EndpointRetries::Try(const EndpointSpec& spec) {
 
 void EndpointRetries::Loop() {
   MutexLock lock(mutex_);
-  while (!stopping_ && !off_.empty()) {
-    wake_.WaitFor(mutex_, std::chrono::milliseconds(period_ms_), [this]() VF_REQUIRES(mutex_) { return stopping_; });
-    if (stopping_) return;
+  while (!*stopping_ && !off_.empty()) {
+    wake_.WaitFor(mutex_, std::chrono::milliseconds(period_ms_),
+                  [this]() VF_REQUIRES(mutex_) { return stopping_->load(); });
+    if (*stopping_) return;
     lock.Unlock();
-    std::erase_if(off_, [this](const EndpointSpec& spec) { return Try(spec); });
+    std::erase_if(off_, [this](const EndpointSpec& spec) { return !*stopping_ && Try(spec); });
     lock.Lock();
   }
 }

@@ -6,6 +6,7 @@
 // Threads: one background thread, none without specs; the host outlives it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,13 +23,13 @@ namespace varifocal {
 
 class EndpointRetries {
  public:
-  static constexpr int64_t kPeriodMs = 15'000;
-
-  using Connect = std::function<absl::StatusOr<std::unique_ptr<HostedModel>>(const EndpointSpec&)>;
+  using Connect = std::function<absl::StatusOr<std::unique_ptr<HostedModel>>(
+      const EndpointSpec&, const std::function<bool()>& is_abandoned)>;
 
   // `connect` makes the model, `on_serving` gets the name of each that has come back; both on the background thread.
   EndpointRetries(std::vector<EndpointSpec> off, ModelHost* host, const Clock& clock, Connect connect,
-                  std::function<void(const std::string& name)> on_serving, int64_t period_ms = kPeriodMs);
+                  std::function<void(const std::string& name)> on_serving, int64_t period_ms);
+  // Abandons an endpoint that is being tried.
   ~EndpointRetries();
 
  private:
@@ -43,7 +44,8 @@ class EndpointRetries {
   const int64_t period_ms_;
   Mutex mutex_;
   CondVar wake_;
-  bool stopping_ VF_GUARDED_BY(mutex_) = false;
+  // Written with the lock. Shared with the models, which outlive this.
+  const std::shared_ptr<std::atomic<bool>> stopping_ = std::make_shared<std::atomic<bool>>(false);
   std::thread thread_;
 };
 

@@ -245,10 +245,12 @@ absl::Status Server::Init(ServerOptions options) {
   absl::Status first_off;
   std::shared_ptr<EndpointBudget> budget;
   if (options.endpoint_budget_tokens > 0) budget = std::make_shared<EndpointBudget>(options.endpoint_budget_tokens);
-  const auto connect = [clock = options.clock, rules = options.model.tokenizer_rules,
-                        budget](const EndpointSpec& spec) { return MakeEndpointModel(spec, *clock, rules, budget); };
+  const auto connect = [clock = options.clock, rules = options.model.tokenizer_rules, budget](
+                           const EndpointSpec& spec, const std::function<bool()>& is_abandoned) {
+    return MakeEndpointModel(spec, *clock, rules, budget, is_abandoned);
+  };
   for (const EndpointSpec& endpoint : endpoints) {
-    const auto make = [&](const std::string&, const std::string&) { return connect(endpoint); };
+    const auto make = [&](const std::string&, const std::string&) { return connect(endpoint, {}); };
     const absl::Status connected = parts.host->LoadWith(endpoint.name, endpoint.url, make).status();
     if (connected.ok()) continue;
     // A program that serves its own calls alone, and a daemon that would serve nothing, say at once what is wrong.
@@ -259,8 +261,8 @@ absl::Status Server::Init(ServerOptions options) {
     Log(LogLevel::kWarning, "endpoint_off",
         {{"model", endpoint.name}, {"url", endpoint.url}, {"error", connected.message()}});
   }
-  if (parts.host->List().empty()) RETURN_IF_ERROR(first_off);
   if (parts.jobs != nullptr) parts.jobs->LoadCalledModels();
+  if (parts.host->List().empty()) RETURN_IF_ERROR(first_off);
 
   parts.pools = std::make_unique<RpcPools>(*options.clock);
   parts.gate = std::make_unique<EngineGate>(&parts.pools->start, [jobs = parts.jobs.get()] {

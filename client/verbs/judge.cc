@@ -290,7 +290,7 @@ extern const Verb kJudgeVerb;
 constinit const Verb kJudgeVerb = {
     .name = "judge",
     .group = "Results",
-    .summary = "let a hosted model score the stored answers of a job",
+    .summary = "let a model score the stored answers of a job",
     .about =
         R"(The prompt file is YAML: `name` (the scores become the metric imported/NAME), `prompt` with the slots {answer}, {gold},
 {golds}, {task}, {excerpt}, {prompt}, and either `choices`, texts with scores of which the most likely one decides, or
@@ -302,7 +302,7 @@ ended. A reply without a grade is no score; the exit code is then 1, and the oth
 With --against=METRIC: kappa with quadratic weights between the judge and that metric, its 95 % interval over contexts.)",
     .examples =
         "varifocal judge --db=results.db --judge=models/baseline --prompt=judge.yaml --out=verdicts.jsonl\n"
-        "varifocal judge --db=r.db --judge=big --daemon=host:50051 --prompt=judge.yaml --out=v.jsonl --against=imported/gpt-4\n"
+        "varifocal judge --db=r.db --judge=big --daemon=host:50151 --prompt=judge.yaml --out=v.jsonl --against=imported/gpt-4\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=focal --metric=imported/correct",
     .formats = "text json jsonl",
     .make = &Make<JudgeStored>,

@@ -264,6 +264,19 @@ TEST_F(ChatEndpointTest, FindsOutTheServersWordAndItsTemplate) {
       (*loose)->Run({.token_ids = Ids("a", {}, PlainChatFormat()), .work = GenerateWork{.max_new_tokens = 2}}).ok());
 }
 
+TEST_F(ChatEndpointTest, ACallBeyondTheBudgetLeavesOthersServed) {
+  FaultyServer server({});
+  budget_ = std::make_shared<EndpointBudget>(400);
+  const auto engine = Make(Spec(server));
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const auto ask = [&](int count) {
+    return (*engine)->Run({.token_ids = Ids("a"), .work = GenerateWork{.max_new_tokens = count}}).status();
+  };
+  EXPECT_TRUE(HasReason(ask(1000), ErrorReason::kEndpointBudgetSpent));
+  EXPECT_TRUE((*engine)->Fault().ok());
+  EXPECT_TRUE(ask(1).ok());
+}
+
 TEST_F(ChatEndpointTest, EndsWithASpentBudget) {
   FaultyServer server({});
   budget_ = std::make_shared<EndpointBudget>(400);
@@ -272,7 +285,9 @@ TEST_F(ChatEndpointTest, EndsWithASpentBudget) {
   absl::Status status = absl::OkStatus();
   int answers = 0;
   for (; status.ok(); ++answers) {
-    status = (*engine)->Run({.token_ids = Ids("Where is Rome?"), .work = GenerateWork{.max_new_tokens = 8}}).status();
+    EngineRequest request{.token_ids = Ids("Where is Rome?"), .work = GenerateWork{.max_new_tokens = 8}};
+    request.lane = EngineLane::kJob;
+    status = (*engine)->Run(std::move(request)).status();
   }
   EXPECT_GT(answers, 2);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;

@@ -129,13 +129,13 @@ absl::StatusOr<std::string> ChatBody(const CompletionRequest& request, const Jso
   body["messages"] = std::move(messages);
   body[chat.length_name] = request.max_new_tokens;
   AddSampling(request, &body);
+  for (const auto& [key, value] : extra.items()) {
+    if (value.is_null()) body.erase(key);  // for models that refuse a temperature, say
+  }
   if (!chat.switch_variable.empty()) {
     Json& variables = body["chat_template_kwargs"];
     if (!variables.is_object()) variables = Json::object();
     variables[chat.switch_variable] = chat.switch_value;
-  }
-  for (const auto& [key, value] : extra.items()) {
-    if (value.is_null()) body.erase(key);  // for models that refuse a temperature, say
   }
   return DumpJson(body);
 }

@@ -48,12 +48,13 @@ EndpointClient::Pause SleepingPause() {
 }
 
 EndpointClient::EndpointClient(EndpointSpec spec, std::unique_ptr<HttpClient> http, const Clock& clock, Pause pause,
-                               std::shared_ptr<EndpointBudget> budget)
+                               std::shared_ptr<EndpointBudget> budget, IsCancelled is_abandoned)
     : spec_(std::move(spec)),
       http_(std::move(http)),
       clock_(clock),
       pause_(std::move(pause)),
-      budget_(std::move(budget)) {}
+      budget_(std::move(budget)),
+      is_abandoned_(std::move(is_abandoned)) {}
 
 // Servers repeat a key that they refuse.
 std::string EndpointClient::WithoutKey(std::string text) const {
@@ -84,7 +85,9 @@ int64_t EndpointClient::AskedPauseUs(const HttpReply& reply) const {
   absl::Time date;
   if (!absl::SimpleAtoi(reply.retry_after, &seconds)) {
     if (!absl::ParseTime("%a, %d %b %Y %H:%M:%S GMT", reply.retry_after, &date, nullptr)) return 0;
-    seconds = (absl::ToUnixMicros(date) - clock_.WallMicros() + 999'999) / 1'000'000;
+    // A duration saturates, for a date of any year.
+    const absl::Duration left = date - absl::FromUnixMicros(clock_.WallMicros());
+    seconds = absl::ToInt64Seconds(absl::Ceil(left, absl::Seconds(1)));
   }
   return std::clamp<int64_t>(seconds, 0, kRetryAfterMaxUs / 1'000'000) * 1'000'000;
 }
@@ -179,7 +182,10 @@ auto EndpointClient::WithRetries(const Try& attempt, int attempts_max, const IsC
   }
 }
 
-absl::Status EndpointClient::Connect(const IsCancelled& is_cancelled) {
+absl::Status EndpointClient::Connect(const IsCancelled& is_cancelled_by_caller) {
+  const IsCancelled is_cancelled = [&] {
+    return (is_cancelled_by_caller && is_cancelled_by_caller()) || (is_abandoned_ && is_abandoned_());
+  };
   int attempt_count = 0;
   const std::string url = absl::StrCat(spec_.url, "/models");
   const auto models = WithRetries(
@@ -288,7 +294,7 @@ absl::StatusOr<Completion> EndpointClient::TryOnce(CompletionRequest request) {
   request.model = model_.id;
   ASSIGN_OR_RETURN(const std::string body, ToBody(request, spec_.body));
   Failure failure;
-  absl::StatusOr<Completion> completion = Attempt(request, body, {}, &failure);
+  absl::StatusOr<Completion> completion = Attempt(request, body, is_abandoned_, &failure);
   if (!completion.ok()) return failure.status;
   return completion;
 }

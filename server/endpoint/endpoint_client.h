@@ -44,8 +44,9 @@ class EndpointClient {
   // `pause` waits for a duration in microseconds and returns early once cancelled.
   using Pause = std::function<void(int64_t us, const IsCancelled& is_cancelled)>;
 
+  // `is_abandoned` ends Connect and TryOnce, which find out what a server is, with CANCELLED.
   EndpointClient(EndpointSpec spec, std::unique_ptr<HttpClient> http, const Clock& clock, Pause pause,
-                 std::shared_ptr<EndpointBudget> budget = nullptr);
+                 std::shared_ptr<EndpointBudget> budget = nullptr, IsCancelled is_abandoned = {});
 
   // What the server states about itself and its model; sets the model name of later requests.
   // FAILED_PRECONDITION when it has no such model, or several and none is named.
@@ -86,6 +87,7 @@ class EndpointClient {
   const Clock& clock_;
   const Pause pause_;
   const std::shared_ptr<EndpointBudget> budget_;  // null: no limit
+  const IsCancelled is_abandoned_;                // may be empty
   ServedModel model_;
   std::string version_, server_;
   std::atomic<int64_t> not_before_us_{0};  // monotonic; of Retry-After

@@ -371,11 +371,12 @@ class HttpEndpointEngine : public EndpointEngine {
       if (result.ok()) result = CatchExceptions("asking the endpoint", [&] { return Run(*pending); });
       lock.Lock();
       active_.erase(pending->handle);
+      // A call may ask for more than is left while others still fit.
+      const bool ends_jobs =
+          pending->request.lane == EngineLane::kJob && HasReason(result.status(), ErrorReason::kEndpointBudgetSpent);
       if (!result.ok() && stopping_) {
         result = absl::UnavailableError("the engine is shutting down");
-      } else if ((HasReason(result.status(), ErrorReason::kEndpointFaulted) ||
-                  HasReason(result.status(), ErrorReason::kEndpointBudgetSpent)) &&
-                 fault_.ok()) {
+      } else if ((HasReason(result.status(), ErrorReason::kEndpointFaulted) || ends_jobs) && fault_.ok()) {
         fault_ = result.status();
         changed_.NotifyAll();
       }

@@ -70,7 +70,8 @@ absl::StatusOr<std::shared_ptr<const ChatFormat>> ChatFormatOf(const EndpointSpe
 
 absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpec& spec, const Clock& clock,
                                                                TokenizerRules rules,
-                                                               std::shared_ptr<EndpointBudget> budget) {
+                                                               std::shared_ptr<EndpointBudget> budget,
+                                                               std::function<bool()> is_abandoned) {
   std::unique_ptr<HttpClient> http = MakeHttpClient();
   if (http == nullptr) {
     return absl::UnimplementedError("this program is linked statically, without libcurl, and reaches no endpoints");
@@ -78,7 +79,8 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpe
   auto hosted = std::make_unique<HostedModel>();
   ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(spec.tokenizer_directory, rules));
   ASSIGN_OR_RETURN(hosted->chat_format, ChatFormatOf(spec));
-  auto client = std::make_unique<EndpointClient>(spec, std::move(http), clock, SleepingPause(), std::move(budget));
+  auto client = std::make_unique<EndpointClient>(spec, std::move(http), clock, SleepingPause(), std::move(budget),
+                                                 std::move(is_abandoned));
   RETURN_IF_ERROR(client->Connect());
   ModelConfig& config = hosted->config;
   config.model_type = "endpoint";

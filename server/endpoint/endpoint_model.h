@@ -7,6 +7,7 @@
 //         no context length is known, or no chat format for a chat API that is to count as it does; UNIMPLEMENTED in a static build.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -21,7 +22,8 @@ namespace varifocal {
 
 absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpec& spec, const Clock& clock,
                                                                TokenizerRules rules = TokenizerRules::kAgreed,
-                                                               std::shared_ptr<EndpointBudget> budget = nullptr);
+                                                               std::shared_ptr<EndpointBudget> budget = nullptr,
+                                                               std::function<bool()> is_abandoned = {});
 
 // One attempt, of at most a few seconds: whether the server answers and has the model.
 absl::Status ProbeEndpoint(const EndpointSpec& spec, const Clock& clock);

@@ -158,7 +158,7 @@ absl::Status CheckBudgetFits(const JobSpec& spec, const TaskSpec& task_spec, con
 
 // The answers' tokens, and the markers of thinking, which are written into the spec; a resumed job must find the same.
 absl::Status PinThinking(const std::vector<std::shared_ptr<HostedModel>>& models, const Grid& grid, JobSpec& spec) {
-  std::map<std::string, std::string> markers_of;
+  std::map<std::string, std::string> markers_of, of_tokenizer;
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
     const TaskSpec& task = spec.suite.tasks[t];
     if (!task.answer.is_given() && !Thinks(spec.suite, task)) continue;
@@ -176,9 +176,19 @@ absl::Status PinThinking(const std::vector<std::shared_ptr<HostedModel>>& models
       if (sample.thinking.has_value()) {
         const ThinkingMarkers& markers = sample.thinking->rule.markers;
         for (const std::string& marker : {markers.begin, markers.end}) RETURN_IF_ERROR(CheckMarker(marker, model));
-        ASSIGN_OR_RETURN(markers_of[spec.variants[v].Name()], DumpJson(Json({markers.begin, markers.end})));
+        ASSIGN_OR_RETURN(const std::string pair, DumpJson(Json({markers.begin, markers.end})));
+        markers_of[spec.variants[v].Name()] = pair;
+        // Samples, with their markers, are shared by what has one tokenizer.
+        if (of_tokenizer.try_emplace(counter->sha256(), pair).first->second != pair) {
+          return WithReason(absl::InvalidArgumentError(absl::StrCat(
+                                "variant \"", spec.variants[v].Name(),
+                                "\" shares a tokenizer with another variant and marks its thinking otherwise; "
+                                "state thinking: {begin, end}, or submit them as separate jobs")),
+                            ErrorReason::kChatFormatsDiffer, {{"field", "spec.variants"}});
+        }
       }
-      RETURN_IF_ERROR(CheckBudgetFits(spec, task, sample, spec.variants[v], model));
+      // Otherwise the answer is inside the context length, which fits.
+      if (task.answer.is_given()) RETURN_IF_ERROR(CheckBudgetFits(spec, task, sample, spec.variants[v], model));
     }
   }
   if (!spec.thinking_markers.empty() && spec.thinking_markers != markers_of) {

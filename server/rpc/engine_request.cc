@@ -130,14 +130,17 @@ ThinkingWork ToThinkingWork(const v1::ThinkingSettings& proto) {
           .forced_ids = {proto.forced_ids().begin(), proto.forced_ids().end()}};
 }
 
+// Sets what overrides change of a request: attention, and the switch of the chat template.
 template <typename Request>
-absl::StatusOr<AttentionOverrides> AttentionOverridesOf(const Request& request, const HostedModel& model) {
+absl::Status SetOverrides(const Request& request, const HostedModel& model, EngineRequest* engine_request) {
   ASSIGN_OR_RETURN(const OverrideMap given, OverridesOf(request));
   if (ThinkingOf(given).has_value() && !request.has_chat()) {
     return Bad("the switch for thinking is set, and the prompt is not wrapped in a chat format: chat is not set",
                ErrorReason::kBadAttentionOverride, "overrides");
   }
-  return ToAttentionOverrides(model.config, given);
+  engine_request->thinking_switch = ThinkingOf(given);
+  ASSIGN_OR_RETURN(engine_request->attention_overrides, ToAttentionOverrides(model.config, given));
+  return absl::OkStatus();
 }
 
 absl::Status CheckLengthOf(const EngineRequest& request, int64_t new_token_count, const HostedModel& model) {
@@ -172,7 +175,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   if (!work.stop.empty() || work.thinking.has_value()) RETURN_IF_ERROR(CheckHasTokenizer(model));
 
   EngineRequest engine_request;
-  ASSIGN_OR_RETURN(engine_request.attention_overrides, AttentionOverridesOf(request, model));
+  RETURN_IF_ERROR(SetOverrides(request, model, &engine_request));
   RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
   RETURN_IF_ERROR(CheckLengthOf(engine_request, work.max_new_tokens, model));
   RETURN_IF_ERROR(SetInspection(request, model, &engine_request));
@@ -184,7 +187,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::ComputeLogLikelihoodsReq
                                               const HostedModel& model) {
   EngineRequest engine_request;
   engine_request.keep_groups = request.per_token_groups();
-  ASSIGN_OR_RETURN(engine_request.attention_overrides, AttentionOverridesOf(request, model));
+  RETURN_IF_ERROR(SetOverrides(request, model, &engine_request));
   RETURN_IF_ERROR(CheckContinuations(request));
   if (request.continuations().empty()) {
     RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));

@@ -324,8 +324,13 @@ grpc::ServerUnaryReactor* InferenceService::ListModels(grpc::CallbackServerConte
     ASSIGN_OR_RETURN(const int32_t page_size, CheckPageSize(request->page_size()));
     ASSIGN_OR_RETURN(const std::string after, ParsePageToken("models", request->page_token()));
     std::map<std::string, v1::Model> models;
-    for (const auto& model : host_->List()) ToProto(*model, &models[model->name]);
+    // In this order, so that one that comes back meanwhile is listed.
     for (const auto& model : host_->Off()) ToProto(model, &models[model.name]);
+    for (const auto& model : host_->List()) {
+      v1::Model& ready = models[model->name];
+      ready.Clear();
+      ToProto(*model, &ready);
+    }
     for (const auto& [name, directory] : host_->Loading()) {
       v1::Model& loading = models[name];
       loading.set_name(ModelResource(name));

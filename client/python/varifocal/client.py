@@ -198,8 +198,10 @@ class Client:
         job: the newest unless given. source: recorded with them. The same name again replaces the scores.
         """
         columns = ["token_ids_sha256", "variant", "task", "context_length"]
-        rows = [(*row, float(score)) for row, score in
-                zip(samples[columns].itertuples(index=False, name=None), scores, strict=True)]
+        values = [float(score) for score in scores]
+        if len(values) != len(samples):
+            raise ValueError(f"there are {len(samples)} samples and {len(values)} scores")
+        rows = [(*row, value) for row, value in zip(samples[columns].itertuples(index=False, name=None), values)]
         stored = 0
         for begin in range(0, len(rows), _SCORES_OF_A_CALL):
             part = rows[begin:begin + _SCORES_OF_A_CALL]
