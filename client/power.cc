@@ -91,8 +91,8 @@ absl::StatusOr<JobPower> PlanPower(const SuiteSpec& suite, int64_t variant_count
     for (const auto& [task, cell] : tasks) cells.push_back({cell.question_count, std::ssize(cell.contexts)});
     LengthPower& row = job.lengths.emplace_back(
         LengthPower{length, std::ssize(cells), stats::PlannedPower(cells, assumptions, job.test_count), {}});
-    if (row.power.detectable_difference.value_or(1) > kFoundMax)
-      row.enough = stats::ContextsEnough(cells, assumptions, job.test_count, kFoundMax);
+    if (row.power.detectable_difference.value_or(1) > stats::kFoundMax)
+      row.enough = stats::ContextsEnough(cells, assumptions, job.test_count, stats::kFoundMax);
   }
   return job;
 }

@@ -31,11 +31,8 @@ struct LengthPower {
   int context_length = 0;
   int64_t task_count = 0;  // whose primary metric has a worst and a best value
   stats::Power power;
-  std::optional<stats::EnoughContexts> enough;  // where it finds no difference of kFoundMax
+  std::optional<stats::EnoughContexts> enough;  // where it finds no difference of stats::kFoundMax
 };
-
-// A design that finds no difference of so many points, as a share, has a note of how many contexts would be enough.
-inline constexpr double kFoundMax = 0.15;
 
 struct JobPower {
   stats::PowerAssumptions assumptions;

@@ -69,7 +69,7 @@ TEST(JobPower, SaysHowManyContextsWouldBeEnough) {
   ASSERT_TRUE(small->lengths[0].enough.has_value());
   const auto& [contexts, found] = *small->lengths[0].enough;
   EXPECT_GT(contexts, 2);
-  EXPECT_LE(found, kFoundMax);
+  EXPECT_LE(found, stats::kFoundMax);
   EXPECT_NEAR(*PlanPower(suite, 3, 4 * contexts, {})->lengths[0].power.detectable_difference, found, 1e-9);
   EXPECT_THAT(Text(*small), MessageIn("with", contexts, absl::StrFormat("%.1f points", 100 * found)));
   EXPECT_EQ(PowerJson(*small)["lengths"][0]["enough_contexts"], contexts);

@@ -14,13 +14,10 @@
 #include "base/status_macros.h"
 #include "client/files.h"
 #include "client/flags.h"
+#include "client/usage.h"
 
 namespace varifocal::client {
 namespace {
-
-std::string ShellQuoted(absl::string_view text) {
-  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
-}
 
 absl::StatusOr<std::optional<double>> ReadScore(absl::string_view line, int64_t number, double score_max) {
   const absl::string_view text = absl::StripAsciiWhitespace(line);

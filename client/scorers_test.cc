@@ -29,16 +29,17 @@ class ScorersTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto writer = *db::Writer::Open(database_);
-    const db::NewJob job = db::FakeJob({.planned_count = kAnswerCount});
+    const db::NewJob job = db::FakeJob({.planned_count = kAnswerCount + 1});
     const int64_t execution = *writer->AddExecution(db::FakeExecution());
     const int64_t job_id = writer->AddJob(job)->job_id;
     const std::vector<db::CellRow> cells = *writer->Cells(job_id);
     for (const db::CellRow& cell : cells) {
-      for (int64_t i = 0; i < kAnswerCount; ++i) {
+      for (int64_t i = 0; i <= kAnswerCount; ++i) {
         db::Outcome outcome = db::FakeOutcome(cell, job, execution, i);
         outcome.generation.answer = i % 2 == 0 ? "yes" : "no";
         outcome.sample.gold_json = R"(["yes"])";
         outcome.scores = {{"exact_match", i % 2 == 0 ? 1.0 : 0.0}, {"token_f1", 0.5}};
+        if (i == kAnswerCount) outcome.generation.log_likelihoods_json = "[]";  // a choice is left out
         const absl::Status recorded = writer->RecordSample(outcome).status();
         ASSERT_TRUE(recorded.ok()) << recorded;
       }
@@ -165,6 +166,11 @@ TEST_F(ScorersTest, AModelJudgesOnceAndAgreesWithItself) {
   EXPECT_EQ(testing_support::ReadFile(out), verdicts) << "nothing is asked again";
   EXPECT_THAT(again.out, HasSubstr("\"equal_share\":1"));
 
+  // A line that a killed call left unfinished is asked again.
+  testing_support::WriteFile(out, verdicts.substr(0, verdicts.size() - 20));
+  ASSERT_EQ(judge({"--variants=baseline"}).code, ExitCode::kDone);
+  EXPECT_EQ(testing_support::ReadFile(out), verdicts);
+
   // More answers of the same texts need no further question, but each a line and a score.
   const Ran all = judge({});
   ASSERT_EQ(all.code, ExitCode::kDone) << all.err;
@@ -174,7 +180,7 @@ TEST_F(ScorersTest, AModelJudgesOnceAndAgreesWithItself) {
   Write("judge.yaml", absl::StrCat(kChoices, "# another comment is the same prompt\n"));
   EXPECT_EQ(judge({}).code, ExitCode::kDone);
   Write("judge.yaml", "name: correct\nprompt: '{answer}'\nchoices: {' yes': 1, ' no': 0}\n");
-  EXPECT_THAT(judge({"--variants=baseline"}).err, Message("line 1", "--out"));
+  EXPECT_THAT(judge({"--variants=baseline"}).err, Message("verdicts.jsonl:1", "--out"));
 }
 
 TEST_F(ScorersTest, AReplyWithoutAGradeIsNoScore) {

@@ -77,8 +77,10 @@ absl::StatusOr<int64_t> EachStoredAnswer(const StoredAnswerFlags& flags,
         is_last = std::ssize(page) < query.limit;
         if (!is_last) query.after_id = page.back().generation_id;
         for (db::SampleDetail& detail : page) {
-          const bool has_answer = detail.generation.error_code.empty() && detail.generation.answer.has_value() &&
-                                  detail.sample.token_ids_sha256.has_value();
+          // The answer of a choice is one of its texts, found by log-likelihoods.
+          const bool has_answer = detail.generation.error_code.empty() &&
+                                  !detail.generation.log_likelihoods_json.has_value() &&
+                                  detail.generation.answer.has_value() && detail.sample.token_ids_sha256.has_value();
           if (!has_answer) continue;
           ++count;
           RETURN_IF_ERROR(use({variant, std::move(detail)}));

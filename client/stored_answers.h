@@ -18,7 +18,7 @@
 
 namespace varifocal::client {
 
-// --db, --job, --variants, --tasks, --out.
+// JOB, --db, --variants, --tasks; `out`, the file of scores, is the verb's.
 struct StoredAnswerFlags {
   std::string db, job, variants, tasks, out;
 

@@ -1,6 +1,8 @@
 // Exit codes, and the distinction between usage errors and failures.
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
@@ -13,5 +15,7 @@ absl::Status UsageError(absl::string_view message);
 // Converts a status of another library about user input to a usage error.
 absl::Status AsUsageError(const absl::Status& status);
 ExitCode ExitCodeOf(const absl::Status& status);
+// In single quotes, inside of which a shell reads everything as it is.
+std::string ShellQuoted(absl::string_view word);
 
 }  // namespace varifocal::client

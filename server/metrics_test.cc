@@ -325,6 +325,25 @@ TEST(EndpointOffTest, OneBadEndpointStopsNoOtherModel) {
   EXPECT_THAT(scrape(), HasSubstr("varifocal_model_serving{model=\"far\"} 1"));
 }
 
+// A shutdown does not wait for an endpoint that is being tried.
+TEST(EndpointOffTest, ShutdownAbandonsAnEndpointThatHangs) {
+  SetLogLevel(LogLevel::kError);
+  FaultyServer endpoint({});
+  endpoint.FailNext(std::vector<FaultyServer::Scripted>(1000, {FaultyServer::Fault::kPromptCount}));
+  ServerOptions options;
+  options.models = {{"a", "fake"}};
+  options.model_factory = MakeFakeModelFactory(std::make_shared<FakeEngineControl>());
+  options.endpoints = {absl::StrCat("far=", endpoint.url(), ",tokenizer=models/baseline,attempts=1")};
+  options.listen_address = "127.0.0.1:0";
+  options.endpoint_retry_ms = 50;
+  const auto started = Server::Start(options);
+  ASSERT_TRUE(started.ok()) << started.status();
+  const size_t asked = endpoint.bodies().size();
+  endpoint.FailNext(std::vector<FaultyServer::Scripted>(1000, {FaultyServer::Fault::kHang}));
+  while (endpoint.bodies().size() < asked + 1) std::this_thread::yield();
+  (*started)->Shutdown(std::chrono::milliseconds(0));  // returns while the endpoint hangs
+}
+
 // A daemon that would serve nothing does not start, and neither does a server without a listener.
 TEST(EndpointOffTest, WithoutAnotherModelTheStartIsRefused) {
   ServerOptions options;

@@ -99,11 +99,11 @@ std::string Marks(std::vector<std::string> labels, int64_t failed_count, const s
 
 // The adjusted interval.
 std::string Bounds(const stats::Inference& row) {
-  return row.can_infer && !row.LacksSpread() ? Bounds(row.adjusted_low, row.adjusted_high) : "";
+  return row.HasInterval() ? Bounds(row.adjusted_low, row.adjusted_high) : "";
 }
 
 std::string Detectable(const stats::Inference& row) {
-  if (!row.can_infer || row.LacksSpread()) return "";
+  if (!row.HasInterval()) return "";
   return row.detectable_difference.has_value() ? Mean(*row.detectable_difference) : "none";
 }
 

@@ -1,5 +1,6 @@
 // varifocal judge: a hosted model scores the stored answers of a job.
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -42,7 +43,7 @@ struct Case {
 
 // The judge's answer to the request of one key.
 struct Verdict {
-  std::optional<double> score;
+  double score = 0;
   std::string reply;
 };
 
@@ -53,6 +54,21 @@ std::string AnswerOf(const Json& line) {
     answer.push_back(line.contains(key) ? line[key] : Json());
   }
   return answer.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+// Removes what a killed call left of its last line.
+absl::Status DropBrokenLine(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return absl::OkStatus();  // there is none
+  const int64_t size = file.tellg();
+  int64_t end = size;
+  for (char last = 0; end > 0; --end) {
+    file.seekg(end - 1);
+    if (!file.get(last) || last == '\n') break;
+  }
+  std::error_code error;
+  if (end != size) std::filesystem::resize_file(path, end, error);
+  return error ? absl::PermissionDeniedError(absl::StrCat("cannot write ", path, ".")) : absl::OkStatus();
 }
 
 class JudgeStored : public Command {
@@ -120,14 +136,14 @@ class JudgeStored : public Command {
 
   // Verdicts of an earlier call. The file of another prompt or judge is refused, as its scores would be imported too.
   absl::Status ReadVerdicts(std::map<std::string, Verdict>& verdicts) {
+    RETURN_IF_ERROR(DropBrokenLine(answers_.out));
     if (!std::ifstream(answers_.out).good()) return absl::OkStatus();
-    std::map<std::string, bool> keys;
-    for (const Case& one : cases_) keys[one.key] = true;
-    return ForEachJsonLine(answers_.out, [&](int64_t line_number, const Json& line) -> absl::Status {
+    std::set<std::string> keys;
+    for (const Case& one : cases_) keys.insert(one.key);
+    return ForEachJsonLine(answers_.out, [&](const Json& line) -> absl::Status {
       ASSIGN_OR_RETURN(const std::string key, GetString(line, "key"));
       if (keys.count(key) == 0) {
-        return absl::FailedPreconditionError(
-            absl::StrCat("line ", line_number, " is of another judge, prompt or answer; give another --out."));
+        return absl::FailedPreconditionError("the verdict is of another judge, prompt or answer; give another --out.");
       }
       if (!line.contains("scores")) return absl::InvalidArgumentError("there are no \"scores\"");
       Verdict& verdict = verdicts[key];
@@ -140,7 +156,7 @@ class JudgeStored : public Command {
 
   void WriteLine(const Case& one, const Verdict& verdict, const std::string& judge, std::ostream& out) const {
     Json line = one.identity;
-    line["scores"] = {{prompt_.name, *verdict.score}};
+    line["scores"] = {{prompt_.name, verdict.score}};
     line["key"] = one.key;
     line["judge"] = judge;
     line["reply"] = verdict.reply;
@@ -151,6 +167,8 @@ class JudgeStored : public Command {
   absl::Status Ask(ModelSession& session, std::map<std::string, Verdict>& verdicts, Console& console) {
     std::map<std::string, std::vector<const Case*>> open;
     std::ofstream out(answers_.out, std::ios::binary | std::ios::app);
+    const absl::Status unwritable = absl::ResourceExhaustedError(absl::StrCat("cannot write ", answers_.out, "."));
+    if (!out) return unwritable;
     for (const Case& one : cases_) {
       const auto known = verdicts.find(one.key);
       if (known == verdicts.end()) {
@@ -182,6 +200,7 @@ class JudgeStored : public Command {
           continue;
         }
         for (const Case* one : mine->second) WriteLine(*one, *verdict, session.model(), out);
+        if (!out && state.error.ok()) state.error = unwritable;
         verdicts[mine->first] = *verdict;
         progress.Update({.done_count = state.done_count, .total_count = std::ssize(open)});
       }
@@ -190,7 +209,7 @@ class JudgeStored : public Command {
     for (int i = 0; i < kRequestsAtOnce; ++i) threads.emplace_back(work);
     for (std::thread& thread : threads) thread.join();
     progress.Clear();
-    if (!out) return absl::ResourceExhaustedError(absl::StrCat("cannot write ", answers_.out, "."));
+    if (!out) return unwritable;
     const MutexLock lock(state.mutex);
     return state.error;
   }
@@ -236,7 +255,7 @@ class JudgeStored : public Command {
     for (const Case& one : cases_) {
       const auto verdict = verdicts.find(one.key);
       if (verdict == verdicts.end() || !one.other.has_value()) continue;
-      rated.push_back({one.cluster, *verdict->second.score, *one.other});
+      rated.push_back({one.cluster, verdict->second.score, *one.other});
     }
     if (rated.empty()) return absl::NotFoundError(absl::StrCat("no judged answer has the metric ", against_, "."));
     const stats::Agreement agreement = stats::AgreementOf(rated);

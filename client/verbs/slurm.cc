@@ -22,11 +22,6 @@ EmbeddedFiles Embedded_SlurmScript();
 namespace varifocal::client {
 namespace {
 
-// In single quotes, inside of which a shell reads everything as it is.
-std::string ShellQuoted(absl::string_view word) {
-  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
-}
-
 class Slurm : public Command {
  public:
   void AddFlags(FlagSet& flags) override {

@@ -95,6 +95,21 @@ TEST(AdjustedIntervals, AgreeWithPAndOutcome) {
 }
 
 // 2,000 families of eight differences, half of them zero, of 12 contexts: one standard error of 95 % is 0.49 points.
+// Where max-t gives all a p far above their own, what was found has Bonferroni's interval.
+TEST(AdjustedIntervals, ATinyPIsBonferronis) {
+  std::vector<Cluster> differences(60);
+  for (size_t i = 0; i < differences.size(); ++i) differences[i] = {.sum = i % 7 == 0 ? 3.0 : 4.0, .count = 4};
+  Inference row = InferDifference({{differences, 1, 1.5}}, InferenceOptions());
+  ASSERT_LT(row.p_value, 1e-40);
+  const double half = row.high - row.difference;
+  std::vector<Inference*> family = {&row};
+  MaxTValues max_t;
+  max_t.all = max_t.answered = {0.0001};
+  AdjustForMultipleTests(family, 1, 1 - kLevel, max_t);
+  EXPECT_EQ(row.p_adjusted, 0.0001);
+  EXPECT_NEAR(row.difference - row.adjusted_low, half, 1e-9) << "of one test";
+}
+
 TEST(AdjustedIntervals, AllOfAFamilyCoverTogether) {
   constexpr int kFamilies = 2000, kTests = 8;
   for (const double largest : {0.0, 0.3, 1.0, 3.0}) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -60,13 +61,16 @@ AdjustedValues Adjust(size_t family_size, size_t test_count, const std::vector<d
 template <typename Values>
 void SetAdjustedInterval(double p_adjusted, double factor, size_t count, double level, const Inference& row,
                          Values& values) {
-  const auto half_of = [&](double tests) {
-    return StudentTQuantile(1 - level / tests / 2, values.degrees) * values.standard_error;
+  const auto half_of = [&](double tests) {  // by the small tail, since 1 - tail rounds to 1
+    const double tail = std::max(level / tests / 2, std::numeric_limits<double>::min());
+    return -StudentTQuantile(tail, values.degrees) * values.standard_error;
   };
-  const double half = half_of(std::max<double>(count, factor));
+  // A later rank widens only what was not found.
+  const bool is_found = p_adjusted < level;
+  const double half = half_of(is_found ? static_cast<double>(count) : std::max<double>(count, factor));
   double low = values.difference - half, high = values.difference + half;
   // Found at a later rank alone: the end next to zero is that of the level there.
-  if (p_adjusted < level && low <= 0 && high >= 0) {
+  if (is_found && low <= 0 && high >= 0) {
     if (values.difference > 0) {
       low = values.difference - half_of(factor);
     } else {

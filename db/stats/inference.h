@@ -98,6 +98,7 @@ struct Inference {
   bool IsDecided() const { return outcome == Outcome::kBetter || outcome == Outcome::kWorse; }
   // Undecided, and too few contexts differ to see a spread: its interval would show the one that was assumed.
   bool LacksSpread() const { return can_infer && is_variance_borrowed && outcome == Outcome::kUndecided; }
+  bool HasInterval() const { return can_infer && !LacksSpread(); }
   bool IsWithinMargin() const;  // better or worse, with the whole adjusted interval within the margin
   // Whether the outcome is another one, or none, without the answers of any of these kinds.
   bool RestsOn(uint32_t answer_kinds) const;

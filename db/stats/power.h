@@ -47,6 +47,9 @@ struct EnoughContexts {
   int64_t context_count = 0;  // of every task
   double detectable_difference = 0;
 };
+// A design that finds no difference of so many points, as a share, has a note of how many contexts would be enough.
+inline constexpr double kFoundMax = 0.15;
+
 // The fewest of the round numbers from kSignFlipClusterCountMin to 500 with which a difference of at most `goal` would be
 // found; none where 500 are not enough.
 std::optional<EnoughContexts> ContextsEnough(const std::vector<PlannedTask>& tasks, const PowerAssumptions& assumptions,

@@ -124,8 +124,9 @@ VF_DEVICE void CapScores(float soft_cap, const Exponent& exponent, float (&score
   for (int m = 0; m < kTiles; ++m) {
     VF_UNROLL
     for (int r = 0; r < 2; ++r) {
-      const float by = exponent(m, r) / (soft_cap * kLog2E), inverse = 1.0f / by;
+      const float by = exponent(m, r) / (soft_cap * kLog2E);
       if (by < 1e-30f) continue;
+      const float inverse = 1.0f / by;
       VF_UNROLL
       for (int n = 0; n < kColumns; ++n) {
         VF_UNROLL

@@ -90,6 +90,10 @@ TEST_F(EndpointClientTest, ObeysRetryAfter) {
   ASSERT_TRUE(done.ok()) << done.status();
   EXPECT_EQ(done->attempt_count, 3);
   EXPECT_THAT(pauses_ms_, ElementsAre(7000, 1000));
+  pauses_ms_.clear();
+  server.FailNext({{Fault::kStatus, 429, "infinite-past"}});
+  EXPECT_TRUE(client->Complete(Request(), {}).ok());
+  EXPECT_THAT(pauses_ms_, ElementsAre(500)) << "no date";
 
   // Another caller, while the first waits: its clock still has three of five seconds left.
   pauses_ms_.clear();

@@ -29,7 +29,7 @@ absl::Status ReadLlama(ConfigReader& reader, ModelConfig& config) {
   return reader.RequireValue("max_sequence_length", config.max_position);
 }
 
-absl::Status ReadMistral(ConfigReader& reader, ModelConfig&) {
+absl::Status ReadNoBiases(ConfigReader& reader, ModelConfig&) {
   RETURN_IF_ERROR(reader.RequireValue("attention_bias", false));
   return reader.RequireValue("mlp_bias", false);
 }
@@ -71,12 +71,6 @@ absl::Status ReadGemma2(ConfigReader& reader, ModelConfig& config) {
 absl::Status ReadOlmo2(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(reader.RequireValue("clip_qkv", nullptr));
   return ReadAttentionBias(reader, false, config.blocks);
-}
-
-// No keys beside those of a llama without biases.
-absl::Status ReadExaone4(ConfigReader& reader, ModelConfig&) {
-  RETURN_IF_ERROR(reader.RequireValue("attention_bias", false));
-  return reader.RequireValue("mlp_bias", false);
 }
 
 absl::Status ReadSeedOss(ConfigReader& reader, ModelConfig& config) {
@@ -180,7 +174,7 @@ constexpr Architecture kArchitectures[] = {
      .class_name = "MistralForCausalLM",
      .keys = {.kv_head_default = 8},
      .read_layers = ReadWindowOrDefault,
-     .read_config = ReadMistral},
+     .read_config = ReadNoBiases},
     {.model_type = "qwen2",
      .class_name = "Qwen2ForCausalLM",
      .keys = {.kv_head_default = 32},
@@ -340,7 +334,7 @@ constexpr Architecture kArchitectures[] = {
      .class_name = "MinistralForCausalLM",
      .keys = {.kv_head_default = 8},
      .read_layers = ReadWindowsByType,
-     .read_config = ReadMistral},
+     .read_config = ReadNoBiases},
     {.model_type = "smollm3",
      .class_name = "SmolLM3ForCausalLM",
      .keys = {.kv_head_default = 4, .tied_default = true},
@@ -363,7 +357,7 @@ constexpr Architecture kArchitectures[] = {
      .keys = {.kv_head_default = 8, .head_width_default = 128, .norm_epsilon_default = 1e-5},
      .rope = {.query_scale = true},
      .read_layers = ReadWindow,
-     .read_config = ReadMistral},
+     .read_config = ReadNoBiases},
     {.model_type = "starcoder2",
      .class_name = "Starcoder2ForCausalLM",
      .keys = {.kv_head_default = 2,
@@ -426,7 +420,7 @@ constexpr Architecture kArchitectures[] = {
                .mlp_norm = nullptr,
                .mlp_post_norm = "post_feedforward_layernorm"},
      .read_layers = ReadRotatedWindows,
-     .read_config = ReadExaone4},
+     .read_config = ReadNoBiases},
 };
 
 }  // namespace

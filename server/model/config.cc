@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
@@ -306,7 +307,12 @@ absl::StatusOr<Json> ReadWrapper(const Json& json, const Wrapper& wrapper, Model
   for (const auto& [key, value] : defaults->items()) text.emplace(key, value);
   for (const char* key : kTextKeysAtTop) {
     const Json* value = reader.Take(key);
-    if (value != nullptr && (!text.contains(key) || text[key].is_null())) text[key] = *value;
+    if (value == nullptr) continue;
+    // As in transformers, the token ids of the whole take precedence; two values of another key are ambiguous.
+    if (!absl::EndsWith(key, "_token_id") && text.contains(key) && !text[key].is_null() && text[key] != *value) {
+      return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " and ", inside.Name(key), " differ"));
+    }
+    text[key] = *value;
   }
   ASSIGN_OR_RETURN(const int64_t vocabulary, inside.Int("vocab_size", {1, kVocabularyMax}, kVocabularyMax));
   for (const char* key : wrapper.image_tokens) {

@@ -191,10 +191,11 @@ absl::Status ReadRotatedWindows(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, kWindowDefault));
   ASSIGN_OR_RETURN(std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
   if (windows.has_value() || size == 0) {
-    reader.Ignore(
-        {"sliding_window_pattern"});  // the list takes precedence; without a window there is nothing to repeat
+    // The list takes precedence; without a window there is nothing to repeat.
+    reader.Ignore({"sliding_window_pattern", "_sliding_window_pattern"});
   } else {
     ASSIGN_OR_RETURN(const int64_t pattern, reader.Int("sliding_window_pattern", {1, kWindowMax}, 4));
+    RETURN_IF_ERROR(reader.RequireValue("_sliding_window_pattern", pattern));
     windows = AllButEvery(pattern, config);
   }
   if (windows.has_value()) RETURN_IF_ERROR(SetWindows(reader, *windows, size, config));

@@ -78,6 +78,7 @@ TEST(SupportedTest, WhatItCallsRefusedIsRefusedByName) {
       place[std::string(key)] = 77;
       const auto config = ParseModelConfig(edited.dump());
       ASSERT_FALSE(config.ok()) << row.model_type << " " << key;
+      EXPECT_TRUE(absl::IsUnimplemented(config.status())) << row.model_type << " " << key << " " << config.status();
       EXPECT_THAT(std::string(config.status().message()), testing::HasSubstr(std::string(key))) << row.model_type;
     }
   }

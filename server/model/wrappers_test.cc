@@ -82,7 +82,12 @@ TEST(WrappersTest, KeysOfTheTextMayStandAtTheTop) {
   EXPECT_EQ(config->trained_context_length, 300);
   EXPECT_EQ(config->attention.Label(), "focal t=0.4");
   EXPECT_EQ(ParsedWrapper("gemma3", R"({"eos_token_id":1,"text_config":{"eos_token_id":5}})")->eos_token_ids,
-            std::vector<int32_t>{5});
+            std::vector<int32_t>{1})
+      << "of the whole, as in transformers";
+  EXPECT_EQ(ParsedWrapper("gemma3", R"({"text_config":{"eos_token_id":5}})")->eos_token_ids, std::vector<int32_t>{5});
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      ParsedWrapper("gemma3", R"({"trained_context_length":300,"text_config":{"trained_context_length":400}})")
+          .status()));
 }
 
 TEST(WrappersTest, TokensOfImagesAreThoseOfTheVocabulary) {

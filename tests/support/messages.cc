@@ -197,9 +197,12 @@ std::string CompareWithGoldenMessage(absl::string_view text, const std::vector<s
   static const auto* const temporary =
       new std::regex(absl::StrCat(absl::StrReplaceAll(directory, {{".", "\\."}, {"+", "\\+"}}), R"(/+[^\s/":,;)']+)"));
   static const auto* const port = new std::regex(R"((127\.0\.0\.1|localhost|\[::1\]):\d+)");
-  message = std::regex_replace(message, *temporary, "<tmp>");
+  // The inner one of the two first: a checkout may be a temporary directory, and $TMPDIR may be in the checkout.
   const std::string here = std::filesystem::current_path().string();
-  if (here.size() > 1) message = absl::StrReplaceAll(message, {{here, "<cwd>"}});
+  const bool is_inside = here.size() > 1 && absl::StartsWith(here, directory);
+  if (is_inside) message = absl::StrReplaceAll(message, {{here, "<cwd>"}});
+  message = std::regex_replace(message, *temporary, "<tmp>");
+  if (!is_inside && here.size() > 1) message = absl::StrReplaceAll(message, {{here, "<cwd>"}});
   message = std::regex_replace(message, *port, "$1:<port>");
   static const auto* const time = new std::regex(R"(\d{4}-\d\d-\d\dT[\d:.]+Z)");
   static const auto* const duration = new std::regex(R"(\bin \d+\.\d+ s\b)");

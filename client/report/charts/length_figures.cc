@@ -38,7 +38,7 @@ Point DifferencePoint(const ReportData& data, const std::string& label, const st
   Point point;
   point.x = data.tested.At(task, length).Tokens();
   point.y = row.difference * scale;
-  point.has_interval = row.can_infer && !row.LacksSpread();
+  point.has_interval = row.HasInterval();
   point.low = point.has_interval ? row.adjusted_low * scale : point.y;
   point.high = point.has_interval ? row.adjusted_high * scale : point.y;
   point.is_extrapolated = is_extrapolated;

@@ -18,7 +18,7 @@ template <typename Row>
 Point ComparedPoint(const std::string& name, const Row& row, double scale, std::optional<stats::Interval> bounds) {
   Point point;
   point.y = point.low = point.high = row.candidate_mean * scale;
-  point.has_interval = row.can_infer && !row.LacksSpread();
+  point.has_interval = row.HasInterval();
   if (point.has_interval) {
     point.low += (row.adjusted_low - row.difference) * scale;
     point.high += (row.adjusted_high - row.difference) * scale;

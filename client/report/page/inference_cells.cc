@@ -45,10 +45,9 @@ std::string UntestedNote(const stats::Inference& row) {
 }
 
 std::string EnoughNote(const stats::Inference& row, double scale, int decimals, double confidence) {
-  constexpr double kFoundMax = 0.15;
   if (row.outcome != stats::Outcome::kUndecided || row.is_unfinished) return "";
-  if (row.detectable_difference.value_or(1) <= kFoundMax) return "";
-  const std::optional<stats::EnoughContexts> enough = stats::ContextsEnough(row, kFoundMax, confidence);
+  if (row.detectable_difference.value_or(1) <= stats::kFoundMax) return "";
+  const std::optional<stats::EnoughContexts> enough = stats::ContextsEnough(row, stats::kFoundMax, confidence);
   if (!enough.has_value()) return "";
   return Sentence("contexts_enough", {{"count", CountLabel(enough->context_count)},
                                       {"have", CountLabel(row.cluster_count)},

@@ -77,7 +77,7 @@ std::vector<PaperRow> SuiteRows(const ReportData& data, MarksUsed& used, bool& b
           absl::StrCat(EscapeLatex(Unsigned(cell.candidate_mean * 100, 1)), MarksOf(cell, data, used));
       row.ranges[cell.context_length] = absl::StrCat(
           Math(cell.difference * 100, 1),
-          cell.can_infer && !cell.LacksSpread()
+          cell.HasInterval()
               ? absl::StrCat(" ", Bounds(Math(cell.adjusted_low * 100, 1), Math(cell.adjusted_high * 100, 1)))
               : "");
     }

@@ -223,9 +223,9 @@ std::string UndecidedList(const MeanRows& rows, const ReportData& data) {
         row->detectable_difference.has_value() ? Unsigned(*row->detectable_difference * 100, 1) : "none";
     const std::string enough = EnoughNote(*row, 100, 1, data.confidence);
     parts.push_back(absl::StrCat(
-        LengthOf(*row, data), " (", Points(row->difference), ", ", Points(row->adjusted_low), " to ",
-        Points(row->adjusted_high), "; ",
-        untested.empty() ? absl::StrCat("detectable ", detectable, enough.empty() ? "" : "; ", enough) : untested,
+        LengthOf(*row, data), " (", Points(row->difference),
+        row->HasInterval() ? absl::StrCat(", ", Points(row->adjusted_low), " to ", Points(row->adjusted_high)) : "",
+        "; ", untested.empty() ? absl::StrCat("detectable ", detectable, enough.empty() ? "" : "; ", enough) : untested,
         RestsNote(*row, data), ")"));
   }
   return JoinWithAnd(parts);
