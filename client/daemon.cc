@@ -7,6 +7,7 @@
 #include "client/page_tokens.h"
 #include "client/usage.h"
 #include "wire/channel.h"
+#include "wire/message_limits.h"
 
 namespace varifocal::client {
 namespace {

@@ -19,9 +19,6 @@
 
 namespace varifocal::client {
 
-// In both directions; 32K tokens as text are 0.2 MiB, so this is only a safeguard.
-inline constexpr int kMessageBytesMax = 16 << 20;
-
 class Daemon {
  public:
   // Waits a few seconds for the address to answer, but fails at once if it refuses. A usage error for an invalid

@@ -5,14 +5,17 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "client/testing_run.h"
+#include "db/reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
@@ -221,6 +224,51 @@ TEST_F(DaemonVerbsTest, HereAndThereGiveTheSame) {
     ASSERT_EQ(local.code, ExitCode::kDone) << local.err;
     EXPECT_EQ(local.out, remote.out) << args[0] << ": " << remote.err;
   }
+}
+
+// One answer in a new file.
+void RunJob(const std::string& database) {
+  const Ran ran = Varifocal({"run", "quick", "--tasks=recall_kv", "--lengths=512", "--limit=1", "--db=" + database,
+                             absl::StrCat("--model=focal=", kModel)});
+  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+}
+
+TEST_F(DaemonVerbsTest, ScoresDoNotGoToAJobOfTheSameNumberElsewhere) {
+  const std::string other = directory_.File("other.db");
+  RunJob(other);
+  testing_support::DaemonProcess owner({"--db=" + other, "--threads=1"});
+  ASSERT_NE(owner.Address(), "") << owner.Errors();
+  const auto rescore = [&](const std::string& address) {
+    return Varifocal({"rescore", "--db=" + other, "--command=sed 's/.*/1/'", "--metric=mine", "--daemon=" + address});
+  };
+  const Ran missing = rescore(daemon_.Address());
+  EXPECT_EQ(missing.code, ExitCode::kFailed);
+  EXPECT_THAT(missing.err, Message("jobs/1"));
+  EXPECT_EQ(rescore(owner.Address()).code, ExitCode::kDone);
+  RunJob(directory_.File("third.db"));
+  testing_support::DaemonProcess third({"--db=" + directory_.File("third.db"), "--threads=1"});
+  const Ran wrong = rescore(third.Address());
+  EXPECT_EQ(wrong.code, ExitCode::kFailed);
+  EXPECT_THAT(wrong.err, Message("jobs/1", other));
+}
+
+TEST_F(DaemonVerbsTest, AFileAboveTheLimitOfACallGoesInParts) {
+  const std::string other = directory_.File("other.db"), path = directory_.File("judgments.jsonl");
+  RunJob(other);
+  std::ofstream file(path);
+  for (int i = 0; i < 100'001; ++i) {
+    file << absl::StrFormat(R"({"token_ids_sha256": "%064x", "variant": "focal", "scores": {"mine": 1}})", i) << "\n";
+  }
+  const std::string known = *(*db::Reader::Open(other))->Samples({.job_id = 1})->front().sample.token_ids_sha256;
+  file << R"({"token_ids_sha256": ")" << known << R"(", "variant": "focal", "scores": {"mine": 1}})"
+       << "\n";
+  file.close();
+  testing_support::DaemonProcess owner({"--db=" + other, "--threads=1"});
+  const Ran ran = Varifocal({"import", "--judgments=" + path, "--format=json", "--daemon=" + owner.Address()});
+  EXPECT_EQ(ran.code, ExitCode::kFailed) << "some belong to no answer";
+  const Json result = *ParseJson(ran.out);
+  EXPECT_EQ(result["value_count"], 1) << ran.out;
+  EXPECT_EQ(result["unknown_count"], 100'001);
 }
 
 TEST_F(DaemonVerbsTest, OutputsHaveTheDocumentedKeys) {

@@ -1,6 +1,7 @@
 #include "client/judgments.h"
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -14,6 +15,7 @@
 #include "db/writer.h"
 #include "eval_tasks/text_bytes.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
+#include "wire/message_limits.h"
 #include "wire/resource_names.h"
 
 namespace varifocal::client {
@@ -39,6 +41,7 @@ absl::StatusOr<JudgmentFile> ReadLines(const std::string& path, double score_max
     ASSIGN_OR_RETURN(judgment.variant, FindString(line, "variant"));
     ASSIGN_OR_RETURN(judgment.task, FindString(line, "task"));
     ASSIGN_OR_RETURN(judgment.context_length, FindInt(line, "context_length"));
+    ASSIGN_OR_RETURN(judgment.sample_index, FindInt(line, "sample_index"));
     const auto scores = line.find("scores");
     if (scores == line.end() || !scores->is_object() || scores->empty()) {
       return absl::InvalidArgumentError("\"scores\" must be an object of numbers by name, such as {\"correct\": 1}");
@@ -95,7 +98,10 @@ absl::StatusOr<JudgmentFile> ReadResultFile(const std::string& path) {
     ASSIGN_OR_RETURN(const std::optional<int64_t> context_length, FindInt(ours, "context_length"));
     int64_t index = 0;
     for (const Json& item : (*parsed)["data"]) {
-      Judgment judgment{absl::StrCat(path, ": data[", index++, "]"), "", variant, task, context_length, {}};
+      Judgment judgment{.place = absl::StrCat(path, ": data[", index++, "]"),
+                        .variant = variant,
+                        .task = task,
+                        .context_length = context_length};
       if (!item.is_object() || !item.contains("gpt-4-scores") || item["gpt-4-scores"].is_null()) {
         ++file.unscored_count;
         continue;
@@ -158,9 +164,35 @@ v1::ImportScoresRequest ToProto(const db::Judgments& judgments) {
     proto.set_variant(judgments.variant.value_or(judgment.variant.value_or("")));
     proto.set_task(judgment.task.value_or(""));
     proto.set_context_length(judgment.context_length.value_or(0));
+    if (judgment.sample_index.has_value()) proto.set_sample_index(*judgment.sample_index);
     proto.mutable_scores()->insert(judgment.scores.begin(), judgment.scores.end());
   }
   return request;
+}
+
+// Each within the limits of a call; `whole` alone where it is.
+std::vector<v1::ImportScoresRequest> PartsOf(const v1::ImportScoresRequest& whole) {
+  v1::ImportScoresRequest head = whole;
+  head.clear_judgments();
+  constexpr size_t kFramingBytes = 16;  // of a judgment in its list
+  const size_t head_bytes = head.ByteSizeLong() + kFramingBytes;
+  std::vector<v1::ImportScoresRequest> parts;
+  size_t bytes = 0;
+  int score_count = 0;
+  for (const v1::Judgment& judgment : whole.judgments()) {
+    const size_t more_bytes = judgment.ByteSizeLong() + kFramingBytes;
+    const int more_scores = judgment.scores_size();
+    if (parts.empty() || bytes + more_bytes > size_t{kMessageBytesMax} ||
+        score_count + more_scores > kImportedScoresMax) {
+      parts.push_back(head);
+      bytes = head_bytes;
+      score_count = 0;
+    }
+    *parts.back().add_judgments() = judgment;
+    bytes += more_bytes;
+    score_count += more_scores;
+  }
+  return parts;
 }
 
 }  // namespace
@@ -193,19 +225,27 @@ absl::StatusOr<std::vector<JudgmentResult>> SendJudgments(Daemon& daemon, const 
   ASSIGN_OR_RETURN(const std::vector<JudgmentFile> files, ReadFiles(import));
   std::vector<JudgmentResult> results;
   for (const JudgmentFile& file : files) {
-    const v1::ImportScoresRequest request = ToProto(file.judgments);
-    if (std::cmp_greater(request.ByteSizeLong(), kMessageBytesMax)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file.judgments.source, ": its ", request.judgments_size(), " judgments make a message of ",
-                       request.ByteSizeLong(), " bytes, and the limit is ", kMessageBytesMax, "; split the file."));
-    }
-    ASSIGN_OR_RETURN(const v1::ImportScoresResponse response,
-                     Call(daemon.evaluation(), &v1::Evaluation::Stub::ImportScores, request));
     JudgmentResult& result = results.emplace_back(ResultOf(file));
-    ASSIGN_OR_RETURN(result.job_id, ParseJobResource(response.job(), "job"));
-    result.value_count = response.value_count();
-    result.unknown_count = response.unknown_count();
-    result.metrics.assign(response.metrics().begin(), response.metrics().end());
+    std::vector<v1::ImportScoresRequest> parts = PartsOf(ToProto(file.judgments));
+    std::set<std::string> metrics;
+    absl::Status nothing_known;
+    for (v1::ImportScoresRequest& part : parts) {
+      if (result.job_id != 0) part.set_job(JobResource(result.job_id));  // not a newer one meanwhile
+      const absl::StatusOr<v1::ImportScoresResponse> response =
+          Call(daemon.evaluation(), &v1::Evaluation::Stub::ImportScores, part);
+      if (parts.size() > 1 && absl::IsNotFound(response.status())) {  // judgments of other answers only
+        nothing_known = response.status();
+        result.unknown_count += part.judgments_size();
+        continue;
+      }
+      RETURN_IF_ERROR(response.status());
+      ASSIGN_OR_RETURN(result.job_id, ParseJobResource(response->job(), "job"));
+      result.value_count += response->value_count();
+      result.unknown_count += response->unknown_count();
+      metrics.insert(response->metrics().begin(), response->metrics().end());
+    }
+    if (metrics.empty()) return nothing_known;
+    result.metrics.assign(metrics.begin(), metrics.end());
   }
   return results;
 }

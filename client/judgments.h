@@ -2,9 +2,10 @@
 //
 // Two formats. JSON lines, one answer per line:
 //
-//   {"token_ids_sha256": "..", "scores": {"NAME": 2}, "variant": "..", "task": "..", "context_length": 8192}
+//   {"token_ids_sha256": "..", "scores": {"NAME": 2}, "variant": "..", "task": "..", "context_length": 8192,
+//    "sample_index": 3}
 //
-// where the hash identifies the prompt and the last three may be omitted if the answer is unique. And HELMET's judged
+// where the hash identifies the prompt and the last four may be omitted if the answer is unique. And HELMET's judged
 // result files (`*-gpt4eval_o.json`), if made from files written by `varifocal export`: gpt-4-score is fluency times
 // correctness out of three, and gpt-4-f1, -recall, -precision, -fluency are as computed by upstream.
 //
@@ -46,7 +47,7 @@ struct JudgmentResult {
 
 // Into a database that no daemon writes: all files or none.
 absl::StatusOr<std::vector<JudgmentResult>> ImportJudgments(const JudgmentImport& import);
-// Through a daemon, into its database: each file is one call.
+// Through a daemon, into its database. A file is one call, and all or nothing; one above the limits of a call goes in parts.
 absl::StatusOr<std::vector<JudgmentResult>> SendJudgments(Daemon& daemon, const JudgmentImport& import);
 
 }  // namespace varifocal::client

@@ -34,11 +34,14 @@ class ScorersTest : public testing::Test {
     const int64_t job_id = writer->AddJob(job)->job_id;
     const std::vector<db::CellRow> cells = *writer->Cells(job_id);
     for (const db::CellRow& cell : cells) {
+      std::string twin;
       for (int64_t i = 0; i <= kAnswerCount; ++i) {
         db::Outcome outcome = db::FakeOutcome(cell, job, execution, i);
         outcome.generation.answer = i % 2 == 0 ? "yes" : "no";
         outcome.sample.gold_json = R"(["yes"])";
         outcome.scores = {{"exact_match", i % 2 == 0 ? 1.0 : 0.0}, {"token_f1", 0.5}};
+        if (i == 1) twin = *outcome.sample.token_ids_sha256;
+        if (i == 3) outcome.sample.token_ids_sha256 = twin;                     // two questions with one prompt
         if (i == kAnswerCount) outcome.generation.log_likelihoods_json = "[]";  // a choice is left out
         const absl::Status recorded = writer->RecordSample(outcome).status();
         ASSERT_TRUE(recorded.ok()) << recorded;
@@ -106,6 +109,20 @@ TEST_F(ScorersTest, TheCommandSeesGoldAnswersAndIdentity) {
   EXPECT_EQ(first["task"], "recall");
   EXPECT_EQ(first["context_length"], 1024);
   EXPECT_EQ(Scores("imported/mine").size(), static_cast<size_t>(kAnswerCount)) << "of one variant";
+}
+
+TEST_F(ScorersTest, QuestionsOfOnePromptHaveScoresOfTheirOwn) {
+  const Ran ran = Rescore(R"(sed -E 's/.*"sample_index":([0-9]).*/\1/')", {"--score-max=8"});
+  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const auto scores = Scores("imported/mine");
+  ASSERT_EQ(scores.size(), 2u * kAnswerCount);
+  for (const auto& [key, value] : scores) EXPECT_EQ(value, key.second / 8.0) << key.first << key.second;
+}
+
+TEST_F(ScorersTest, ALongCommandIsRefusedBeforeItRuns) {
+  const std::string seen = directory_.File("seen");
+  EXPECT_EQ(Rescore("tee '" + seen + "' " + std::string(1024, ' ')).code, ExitCode::kWrongUsage);
+  EXPECT_FALSE(std::filesystem::exists(seen));
 }
 
 TEST_F(ScorersTest, WhatIsNoScoreIsRefusedAndNothingIsStored) {

@@ -13,6 +13,9 @@
 #include "client/jobs.h"
 #include "client/judgments.h"
 #include "client/rows.h"
+#include "google/protobuf/util/time_util.h"
+#include "varifocal/v1/evaluation.grpc.pb.h"
+#include "wire/resource_names.h"
 
 namespace varifocal::client {
 namespace {
@@ -29,6 +32,23 @@ absl::StatusOr<std::vector<std::string>> Chosen(const std::string& wanted, const
   return names.empty() ? known : names;
 }
 
+// Jobs of two databases may have one number.
+absl::Status CheckSameJob(Daemon& daemon, const std::string& database, int64_t job_id) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(database));
+  ASSIGN_OR_RETURN(const db::JobRow here, reader->Job(job_id));
+  v1::GetJobRequest request;
+  request.set_name(JobResource(job_id));
+  ASSIGN_OR_RETURN(const v1::Job there, Call(daemon.evaluation(), &v1::Evaluation::Stub::GetJob, request));
+  const bool is_same = there.spec_sha256() == here.spec_sha256 &&
+                       google::protobuf::util::TimeUtil::TimestampToMicroseconds(there.create_time()) == here.create_us;
+  if (is_same) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("jobs/", job_id, " of ", database, " is another job than jobs/",
+                                                    job_id,
+                                                    " of the daemon, which has another database; give the "
+                                                    "address of the daemon that has ",
+                                                    database, " open."));
+}
+
 }  // namespace
 
 void StoredAnswerFlags::AddTo(FlagSet& flags) {
@@ -42,7 +62,8 @@ Json StoredAnswer::Identity() const {
   return {{"token_ids_sha256", *detail.sample.token_ids_sha256},
           {"variant", variant},
           {"task", detail.sample.task},
-          {"context_length", detail.sample.context_length}};
+          {"context_length", detail.sample.context_length},
+          {"sample_index", detail.sample.sample_index}};
 }
 
 absl::StatusOr<int64_t> EachStoredAnswer(const StoredAnswerFlags& flags,
@@ -108,6 +129,7 @@ absl::Status StoreScores(const StoredAnswerFlags& flags, int64_t job_id, const s
           absl::StrCat(imported.status().message(), ". If that is a daemon, give --daemon=ADDRESS: it stores them."));
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+    RETURN_IF_ERROR(CheckSameJob(*daemon, flags.db, job_id));
     imported = SendJudgments(*daemon, import);
   }
   ASSIGN_OR_RETURN(const std::vector<JudgmentResult> results, std::move(imported));

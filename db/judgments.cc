@@ -21,6 +21,7 @@ struct Answer {
   int64_t generation_id = 0;
   std::string task;
   int64_t context_length = 0;
+  int64_t sample_index = 0;
 };
 using AnswersByPrompt = std::multimap<std::string, Answer>;  // by the hash of the prompt
 
@@ -28,7 +29,9 @@ absl::StatusOr<AnswersByPrompt> AnswersOf(Reader& reader, int64_t job_id, const 
   AnswersByPrompt answers;
   RETURN_IF_ERROR(reader.EachAnswer(job_id, variant, [&](AnswerRow row) {
     if (row.generation.error_code.empty() && row.sample.token_ids_sha256.has_value()) {
-      answers.insert({*row.sample.token_ids_sha256, {row.generation_id, row.sample.task, row.sample.context_length}});
+      answers.insert(
+          {*row.sample.token_ids_sha256,
+           {row.generation_id, row.sample.task, row.sample.context_length, row.sample.sample_index}});
     }
     return absl::OkStatus();
   }));
@@ -92,9 +95,10 @@ absl::StatusOr<JoinedJudgments> JoinJudgments(Reader& reader, const Judgments& j
     bool is_known = false;
     const auto [begin, end] = answers->second.equal_range(judgment.token_ids_sha256);
     for (auto answer = begin; answer != end; ++answer) {
-      const auto& [generation_id, task, context_length] = answer->second;
+      const auto& [generation_id, task, context_length, sample_index] = answer->second;
       if (judgment.task.has_value() && *judgment.task != task) continue;
       if (judgment.context_length.has_value() && *judgment.context_length != context_length) continue;
+      if (judgment.sample_index.has_value() && *judgment.sample_index != sample_index) continue;
       is_known = true;
       for (const auto& [name, value] : judgment.scores) {
         const auto [earlier, is_first] = values[{variant, kImportedPrefix + name}].emplace(generation_id, value);

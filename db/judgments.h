@@ -1,7 +1,7 @@
 // Scores of stored answers from elsewhere, such as a user's metric or a judge model: which answers they belong to.
 //
-// A judgment names an answer by the SHA-256 of its prompt's token ids, and by variant, task and context length where that is
-// ambiguous. Joined to the answers of a job it is a db::ScoreImport for Writer::ImportScores.
+// A judgment names an answer by the SHA-256 of its prompt's token ids, and by variant, task, context length and index where
+// that is ambiguous. Joined to the answers of a job it is a db::ScoreImport for Writer::ImportScores.
 //
 // Errors: INVALID_ARGUMENT with the judgment's place: a bad hash or name, a value out of range, a variant that is missing or
 //         that the job does not have, two values for one answer; NOT_FOUND no such job, or no judgment belongs to an answer.
@@ -24,7 +24,7 @@ struct Judgment {
   std::string place;  // for errors: file and line, or file and item
   std::string token_ids_sha256;
   std::optional<std::string> variant, task;
-  std::optional<int64_t> context_length;
+  std::optional<int64_t> context_length, sample_index;
   std::map<std::string, double> scores;  // by name without kImportedPrefix, from 0 to 1
 };
 

@@ -1,5 +1,6 @@
 #include "server/endpoint_retries.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -8,16 +9,22 @@
 #include "server/endpoint/endpoint_model.h"
 
 namespace varifocal {
+namespace {
+
+constexpr int kRefusalsMax = 8;  // that are counted
+
+}  // namespace
 
 EndpointRetries::EndpointRetries(std::vector<EndpointSpec> off, ModelHost* host, const Clock& clock, Connect connect,
                                  std::function<void(const std::string& name)> on_serving, int64_t period_ms)
-    : off_(std::move(off)),
-      host_(host),
+    : host_(host),
       clock_(clock),
       connect_(std::move(connect)),
       on_serving_(std::move(on_serving)),
-      period_ms_(period_ms),
-      thread_([this] { Loop(); }) {}
+      period_ms_(period_ms) {
+  for (EndpointSpec& spec : off) off_.push_back({.spec = std::move(spec)});
+  thread_ = std::thread([this] { Loop(); });
+}
 
 EndpointRetries::~EndpointRetries() {
   {
@@ -28,9 +35,15 @@ EndpointRetries::~EndpointRetries() {
   thread_.join();
 }
 
-bool EndpointRetries::Try(const EndpointSpec& spec) {
+bool EndpointRetries::Try(Off& off) {
+  if (*stopping_) return true;
+  const EndpointSpec& spec = off.spec;
   // A short question first: the whole start of an endpoint retries for as long as its settings say.
   if (!ProbeEndpoint(spec, clock_).ok()) return false;
+  if (off.pause > 0) {
+    --off.pause;
+    return false;
+  }
   const absl::Status loaded =
       host_
           ->LoadWith(spec.name, spec.url,
@@ -39,7 +52,9 @@ bool EndpointRetries::Try(const EndpointSpec& spec) {
                      })
           .status();
   if (!loaded.ok()) {
-    if (*stopping_) return false;
+    if (*stopping_) return true;
+    off.refusal_count = std::min(off.refusal_count + 1, kRefusalsMax);
+    off.pause = (1 << off.refusal_count) - 1;
     host_->AddOff(spec.name, spec.url, loaded);  // with the present cause
     return false;
   }
@@ -55,7 +70,7 @@ void EndpointRetries::Loop() {
                   [this]() VF_REQUIRES(mutex_) { return stopping_->load(); });
     if (*stopping_) return;
     lock.Unlock();
-    std::erase_if(off_, [this](const EndpointSpec& spec) { return !*stopping_ && Try(spec); });
+    std::erase_if(off_, [this](Off& off) { return Try(off); });
     lock.Lock();
   }
 }

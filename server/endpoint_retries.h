@@ -1,7 +1,8 @@
 // Tries endpoints again that did not answer when the daemon started, until each of them serves.
 //
 // Such a model is off: it is listed as faulted with the cause, calls and jobs that name it are UNAVAILABLE
-// (ENDPOINT_FAULTED), and the others serve.
+// (ENDPOINT_FAULTED), and the others serve. Whether it answers is asked once a period, which costs nothing; one that answers
+// but is refused, for example as it returns other tokens, is paid for, and asked after 1, 3, 7, .. periods, 255 at most.
 //
 // Threads: one background thread, none without specs; the host outlives it.
 #pragma once
@@ -33,10 +34,17 @@ class EndpointRetries {
   ~EndpointRetries();
 
  private:
-  void Loop();
-  bool Try(const EndpointSpec& spec);
+  struct Off {
+    EndpointSpec spec;
+    int refusal_count = 0;
+    int pause = 0;  // periods
+  };
 
-  std::vector<EndpointSpec> off_;  // of the thread
+  void Loop();
+  // True when it serves, or a stop was asked for.
+  bool Try(Off& off);
+
+  std::vector<Off> off_;  // of the thread
   ModelHost* const host_;
   const Clock& clock_;
   const Connect connect_;

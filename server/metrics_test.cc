@@ -25,7 +25,9 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #ifdef VARIFOCAL_HAS_METRICS
+#include "server/endpoint/endpoint_spec.h"
 #include "server/endpoint/faulty_server.h"
+#include "server/endpoint_retries.h"
 #endif
 #include "server/server_limits.h"
 #include "tests/fakes/server_fixture.h"
@@ -326,6 +328,31 @@ TEST(EndpointOffTest, OneBadEndpointStopsNoOtherModel) {
 }
 
 // A shutdown does not wait for an endpoint that is being tried.
+// A question whether it answers costs nothing, the start of an endpoint does.
+TEST(EndpointOffTest, OneThatIsRefusedIsTriedEverMoreSeldom) {
+  SetLogLevel(LogLevel::kError);
+  FaultyServer endpoint({});
+  ModelHost host(MakeFakeModelFactory(std::make_shared<FakeEngineControl>()));
+  const auto spec = ParseEndpointSpec(absl::StrCat("far=", endpoint.url(), ",tokenizer=models/baseline,attempts=1"));
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  Mutex mutex;
+  CondVar changed;
+  std::vector<int> questions;  // before each try
+  const auto refuse = [&](const EndpointSpec&, const std::function<bool()>&) {
+    const MutexLock lock(mutex);
+    questions.push_back(endpoint.list_count());
+    changed.NotifyAll();
+    return absl::FailedPreconditionError("other tokens");
+  };
+  EndpointRetries retries(
+      {*spec}, &host, Clock::Real(), refuse, [](const std::string&) {}, /*period_ms=*/1);
+  MutexLock lock(mutex);
+  changed.Wait(mutex, [&] { return questions.size() >= 4; });
+  EXPECT_EQ(questions[1] - questions[0], 2);
+  EXPECT_EQ(questions[2] - questions[1], 4);
+  EXPECT_EQ(questions[3] - questions[2], 8);
+}
+
 TEST(EndpointOffTest, ShutdownAbandonsAnEndpointThatHangs) {
   SetLogLevel(LogLevel::kError);
   FaultyServer endpoint({});

@@ -23,15 +23,13 @@
 #include "server/model/model.h"
 #include "server/server_credentials.h"
 #include "server/server_limits.h"
+#include "wire/message_limits.h"
 
 namespace grpc {
 class Channel;
 }
 
 namespace varifocal {
-
-// Requests and responses above this are refused: 16 MiB hold a 32K prompt about eighty times.
-inline constexpr int kMessageBytesMax = 16 << 20;
 
 struct ServerOptions {
   struct NamedModel {

@@ -18,7 +18,7 @@ TEST_F(ReportTest, SaysWhoWinsWhereAndHowSure) {
   const std::string page = Render();
   // At 8K the baseline misses 8 in 10 and sharp answers every second of those.
   EXPECT_THAT(page, MessageIn("sharp", "better", "baseline", "4K and 8K", "2 tasks", "+39.6", "8 tests"));
-  EXPECT_THAT(page, MessageIn("Undecided", "1K (0.0,"));
+  EXPECT_THAT(page, MessageIn("Undecided", "1K (0.0;"));
   EXPECT_THAT(page, MessageIn("Undecided", "soft", "baseline", "1K, 2K, 4K and 8K", "2 tasks"));
   EXPECT_THAT(page, MessageIn("constant", 0.4));
   EXPECT_THAT(page, MessageIn("t = 0.7", "learned", "tau_max 8", "causal", "tau_min 3.5"));

@@ -50,7 +50,7 @@ struct Verdict {
 // What identifies the answer of a line of --out.
 std::string AnswerOf(const Json& line) {
   Json answer = Json::array();
-  for (const char* key : {"token_ids_sha256", "variant", "task", "context_length"}) {
+  for (const char* key : {"token_ids_sha256", "variant", "task", "context_length", "sample_index"}) {
     answer.push_back(line.contains(key) ? line[key] : Json());
   }
   return answer.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -88,13 +88,13 @@ class JudgeStored : public Command {
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     ASSIGN_OR_RETURN(prompt_, ReadJudgePrompt(prompt_path_));
+    ASSIGN_OR_RETURN(const int64_t job_id, ReadCases());
     ASSIGN_OR_RETURN(const std::unique_ptr<ModelSession> session, ModelSession::Open(model_, global));
     v1::GetModelRequest request;
     request.set_name(session->model());
     ASSIGN_OR_RETURN(const v1::Model judge,
                      Call(session->daemon().inference(), &v1::Inference::Stub::GetModel, request));
-    judge_ = judge.function_sha256() + judge.weights_sha256() + judge.tokenizer_sha256();
-    ASSIGN_OR_RETURN(const int64_t job_id, ReadCases());
+    RETURN_IF_ERROR(SetKeys(judge.function_sha256() + judge.weights_sha256() + judge.tokenizer_sha256()));
     std::map<std::string, Verdict> verdicts;
     RETURN_IF_ERROR(ReadVerdicts(verdicts));
     RETURN_IF_ERROR(Ask(*session, verdicts, console));  // verdicts before an error are in the file
@@ -114,24 +114,34 @@ class JudgeStored : public Command {
 
  private:
   absl::StatusOr<int64_t> ReadCases() {
-    return EachStoredAnswer(answers_, [&](const StoredAnswer& answer) -> absl::Status {
-      Case one;
-      one.identity = answer.Identity();
-      one.cluster = answer.detail.sample.cluster;
-      ASSIGN_OR_RETURN(one.text, prompt_.Render(answer));
-      Json asked = {judge_, one.text, prompt_.is_chat, prompt_.name};
+    bool has_against = against_.empty();
+    ASSIGN_OR_RETURN(const int64_t job_id, EachStoredAnswer(answers_, [&](const StoredAnswer& answer) -> absl::Status {
+                       Case one;
+                       one.identity = answer.Identity();
+                       one.cluster = answer.detail.sample.cluster;
+                       ASSIGN_OR_RETURN(one.text, prompt_.Render(answer));
+                       for (const db::ScoreRecord& score : answer.detail.scores) {
+                         if (score.metric == against_) one.other = score.value;
+                       }
+                       has_against = has_against || one.other.has_value();
+                       cases_.push_back(std::move(one));
+                       return absl::OkStatus();
+                     }));
+    if (!has_against) return absl::NotFoundError(absl::StrCat("no answer to judge has the metric ", against_, "."));
+    return job_id;
+  }
+
+  absl::Status SetKeys(const std::string& judge_identity) {
+    for (Case& one : cases_) {
+      Json asked = {judge_identity, one.text, prompt_.is_chat, prompt_.name};
       for (const auto& [text, score] : prompt_.choices) asked.push_back({text, score});
       if (prompt_.grade != nullptr) {
         asked.push_back({prompt_.pattern, prompt_.worst_grade, prompt_.best_grade, prompt_.max_new_tokens});
       }
       ASSIGN_OR_RETURN(const std::string text, DumpJson(asked));
       one.key = Sha256Hex(text);
-      for (const db::ScoreRecord& score : answer.detail.scores) {
-        if (score.metric == against_) one.other = score.value;
-      }
-      cases_.push_back(std::move(one));
-      return absl::OkStatus();
-    });
+    }
+    return absl::OkStatus();
   }
 
   // Verdicts of an earlier call. The file of another prompt or judge is refused, as its scores would be imported too.
@@ -296,7 +306,7 @@ class JudgeStored : public Command {
 
   StoredAnswerFlags answers_;
   ModelFlags model_;
-  std::string prompt_path_, against_, judge_;
+  std::string prompt_path_, against_;
   JudgePrompt prompt_;
   std::vector<Case> cases_;
   std::set<std::string> written_;  // answers that have a line
@@ -315,8 +325,8 @@ constinit const Verb kJudgeVerb = {
 {golds}, {task}, {excerpt}, {prompt}, and either `choices`, texts with scores of which the most likely one decides, or
 `grade`, a regular expression whose last match in the reply has the grade, with `range: [worst, best]` and
 `max_new_tokens`. `chat: true` wraps the prompt in the judge's chat format. Replies are greedy.
-Every verdict is a line of --out at once: {"token_ids_sha256", "variant", "task", "context_length", "scores", "key",
-"judge", "reply"}. The key is of the answer, the prompt and the judge's weights: the same call goes on where an earlier one
+Every verdict is a line of --out at once: {"token_ids_sha256", "variant", "task", "context_length", "sample_index",
+"scores", "key", "judge", "reply"}. The key is of the answer, the prompt and the judge's weights: the same call goes on where an earlier one
 ended. A reply without a grade is no score; the exit code is then 1, and the others are stored.
 With --against=METRIC: kappa with quadratic weights between the judge and that metric, its 95 % interval over contexts.)",
     .examples =

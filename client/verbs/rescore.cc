@@ -16,6 +16,7 @@
 #include "client/stored_answers.h"
 #include "client/verb.h"
 #include "db/judgments.h"
+#include "wire/message_limits.h"
 
 namespace varifocal::client {
 namespace {
@@ -24,7 +25,6 @@ namespace {
 absl::StatusOr<Json> InputOf(const StoredAnswer& answer) {
   const db::SampleRecord& sample = answer.detail.sample;
   Json line = answer.Identity();
-  line["sample_index"] = sample.sample_index;
   line["question_id"] = sample.question_id;
   line["cluster"] = sample.cluster;
   if (!sample.row_id.empty()) line["row_id"] = sample.row_id;
@@ -50,6 +50,11 @@ class Rescore : public Command {
     if (!(score_max_ > 0)) return UsageError("--score-max must be above 0.");
     const absl::Status named = db::CheckScoreName(metric_);
     if (!named.ok()) return UsageError(absl::StrCat("--metric: ", named.message(), "."));
+    ASSIGN_OR_RETURN(const std::string source, DescribeCommand(command_));
+    if (source.size() > kImportSourceBytesMax) {
+      return UsageError(absl::StrCat("--command with the hashes of its files has ", source.size(),
+                                     " bytes, and the limit is ", kImportSourceBytesMax, "; put it into a script."));
+    }
     const std::string folder = std::filesystem::temp_directory_path().string();
     ASSIGN_OR_RETURN(const TemporaryFile input, TemporaryFile::Make(absl::StrCat(folder, "/varifocal_answers_")));
     ASSIGN_OR_RETURN(const TemporaryFile output, TemporaryFile::Make(absl::StrCat(folder, "/varifocal_scores_")));
@@ -64,7 +69,6 @@ class Rescore : public Command {
                      }));
     lines.close();
     if (!lines) return absl::ResourceExhaustedError(absl::StrCat("cannot write ", input.path(), "."));
-    ASSIGN_OR_RETURN(const std::string source, DescribeCommand(command_));
     ASSIGN_OR_RETURN(const std::vector<std::optional<double>> scores,
                      RunScoreCommand(command_, input.path(), std::ssize(identities), score_max_));
     std::ofstream judgments(output.path(), std::ios::binary);

@@ -8,6 +8,7 @@
 
 #include <httplib.h>
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -96,6 +97,7 @@ class FaultyServer {
       server_ = std::make_unique<httplib::Server>();
     }
     server_->Get("/v1/models", [this](const httplib::Request& request, httplib::Response& response) {
+      ++list_count_;
       if (!Admit(request, response)) return;
       Json data = Json::array();
       for (const std::string& model : behaviour_.models)
@@ -141,6 +143,8 @@ class FaultyServer {
     const MutexLock lock(mutex_);
     return bodies_;
   }
+  // Times that its models were listed.
+  int list_count() const { return list_count_; }
   int in_flight_max() const {
     const MutexLock lock(mutex_);
     return in_flight_max_;
@@ -309,6 +313,7 @@ class FaultyServer {
   mutable CondVar changed_;
   std::deque<Scripted> faults_ VF_GUARDED_BY(mutex_);
   bool is_released_ VF_GUARDED_BY(mutex_) = false;
+  std::atomic<int> list_count_ = 0;
   std::vector<Json> bodies_ VF_GUARDED_BY(mutex_);
   int in_flight_ VF_GUARDED_BY(mutex_) = 0;
   int in_flight_max_ VF_GUARDED_BY(mutex_) = 0;

@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "server/rpc/limits.h"
+#include "wire/message_limits.h"
 #include "wire/job_spec.h"
 #include "wire/resource_names.h"
 
@@ -174,6 +175,7 @@ absl::StatusOr<db::Judgments> FromProto(const v1::ImportScoresRequest& request) 
     if (!proto.variant().empty()) judgment.variant = proto.variant();
     if (!proto.task().empty()) judgment.task = proto.task();
     if (proto.context_length() != 0) judgment.context_length = proto.context_length();
+    if (proto.has_sample_index()) judgment.sample_index = proto.sample_index();
     if (proto.scores().empty()) return bad(absl::StrCat(judgment.place, ": it has no scores"));
     for (const auto& [name, value] : proto.scores()) {
       const absl::Status named = db::CheckScoreName(name);

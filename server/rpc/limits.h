@@ -36,11 +36,6 @@ inline constexpr size_t kTokenizeIdsMax = 5'000'000;
 // Ids of Detokenize, which needs some fifty bytes of memory for each; a request has room for 16 million.
 inline constexpr int kDetokenizeIdsMax = 5'000'000;
 
-// Of ImportScores. Storing the largest number takes about a second, in which records of a running job wait.
-inline constexpr int kImportedScoresMax = 100'000;
-inline constexpr int kImportedNamesMax = 64;
-inline constexpr size_t kImportSourceBytesMax = 1024;
-
 // Shares of an inspection, 8 bytes each, layers x heads x segments: so that the response stays below the message size limit.
 inline constexpr int64_t kInspectedMassesMax = int64_t{3} << 19;
 // Heads of a model whose jobs are inspected on workers: those that fit with the 257 segments of a strip.

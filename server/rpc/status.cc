@@ -10,7 +10,7 @@
 namespace varifocal {
 namespace {
 
-constexpr size_t kMessageBytesMax = 1000;
+constexpr size_t kStatusBytesMax = 1000;
 constexpr size_t kValueBytesMax = 256;
 constexpr size_t kValueCountMax = 8;
 
@@ -35,7 +35,7 @@ std::optional<ErrorReason> FindReason(absl::string_view name) {
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  const std::string message = Clean(status.message(), kMessageBytesMax);
+  const std::string message = Clean(status.message(), kStatusBytesMax);
   const Reason reason = ReasonOf(status);
 
   google::rpc::ErrorInfo info;

@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "wire/message_limits.h"
 
 namespace varifocal {
 namespace {
 
-constexpr int kMessageBytesMax = 16 << 20;
 // gRPC watches the health service of the worker and fails calls at once while it does not serve. It does so for
 // channels with this policy alone.
 constexpr char kServiceConfig[] = R"({"loadBalancingConfig": [{"round_robin": {}}],

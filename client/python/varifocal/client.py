@@ -194,10 +194,10 @@ class Client:
                       source: str = "python") -> int:
         """Adds scores of stored answers as the metric "imported/" + name; the number that was stored.
 
-        samples: rows of Database.samples (token_ids_sha256, variant, task, context_length). scores: one a row, from 0 to 1.
+        samples: rows of Database.samples (token_ids_sha256, variant, task, context_length, sample_index). scores: one a row, from 0 to 1.
         job: the newest unless given. source: recorded with them. The same name again replaces the scores.
         """
-        columns = ["token_ids_sha256", "variant", "task", "context_length"]
+        columns = ["token_ids_sha256", "variant", "task", "context_length", "sample_index"]
         values = [float(score) for score in scores]
         if len(values) != len(samples):
             raise ValueError(f"there are {len(samples)} samples and {len(values)} scores")
@@ -209,11 +209,14 @@ class Client:
                 source=source, source_sha256=hashlib.sha256(repr(part).encode()).hexdigest())
             if job is not None:
                 request.job = job if isinstance(job, str) and job.startswith("jobs/") else f"jobs/{job}"
-            for digest, variant, task, length, score in part:
+            for digest, variant, task, length, index, score in part:
                 request.judgments.append(evaluation_pb2.Judgment(
-                    token_ids_sha256=digest, variant=variant, task=task, context_length=length, scores={name: score}))
+                    token_ids_sha256=digest, variant=variant, task=task, context_length=length, sample_index=index,
+                    scores={name: score}))
             with translated():
-                stored += self.evaluation.ImportScores(request, timeout=self.timeout).value_count
+                response = self.evaluation.ImportScores(request, timeout=self.timeout)
+            job = response.job  # not a newer one meanwhile
+            stored += response.value_count
         return stored
 
     def job(self, job: int | str) -> Job:
