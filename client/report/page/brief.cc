@@ -147,6 +147,7 @@ std::string ChosenText(const std::vector<stats::Choice>& choices, const Sweep& s
     const stats::SuiteComparison& row = choice.confirmation;
     const bool is_tested = !choice.is_baseline && !IsOpen(row) && !row.LacksSpread();
     const std::string status = Sentence("brief_chosen", {{"is_as_trained", point->is_as_trained},
+                                                         {"is_baseline", choice.is_baseline},
                                                          {"is_better", row.outcome == stats::Outcome::kBetter},
                                                          {"is_tested", is_tested},
                                                          {"outcome", OutcomeLabel(row)}});
@@ -155,6 +156,15 @@ std::string ChosenText(const std::vector<stats::Choice>& choices, const Sweep& s
   std::vector<std::string> parts;
   for (const auto& [value, lengths] : chosen)
     parts.push_back(absl::StrCat(value.first, " at ", JoinWithAnd(lengths), value.second));
+  return absl::StrJoin(parts, ", ");
+}
+
+// "1K and 2K (3 of 5 tasks so far), 4K (1 of 5 tasks so far)".
+std::string OpenText(const std::map<std::string, std::vector<std::string>>& lengths_by_note) {
+  std::vector<std::string> parts;
+  for (const auto& [note, lengths] : lengths_by_note) {
+    parts.push_back(absl::StrCat(JoinWithAnd(lengths), " (", note, ")"));
+  }
   return absl::StrJoin(parts, ", ");
 }
 
@@ -176,10 +186,10 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data) {
     return brief;
   }
   MeanRows all, within, beyond;
-  std::vector<std::string> open;
+  std::map<std::string, std::vector<std::string>> open;  // lengths by what is missing
   for (const stats::SuiteComparison& row : comparison.report.suite) {
     if (IsOpen(row)) {
-      open.push_back(absl::StrCat(data.Length("", row.context_length), " (", DesignNote(row), ")"));
+      open[DesignNote(row)].push_back(data.Length("", row.context_length));
       continue;
     }
     all.push_back(&row);
@@ -190,7 +200,7 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data) {
                                               {"has_both", !within.empty() && !beyond.empty()},
                                               {"has_any", !all.empty()},
                                               {"yet", yet},
-                                              {"open", JoinWithAnd(open)}}));
+                                              {"open", OpenText(open)}}));
   brief.note = NothingRight(comparison.report, data.answers);
   if (!brief.note.empty()) return brief;
   std::vector<std::string> notes;
