@@ -329,7 +329,7 @@ TEST(ReasonsTest, ListAndShowSayWhyAJobFailed) {
   }
   testing_support::DaemonProcess daemon({"--db=" + database, "--model=other=models/baseline", "--threads=1"});
   const std::string address = "--daemon=" + daemon.Address();
-  while (Varifocal({"list", address}).out.find("failed") == std::string::npos) usleep(10'000);
+  while (Varifocal({"list", address}).out.find("jobs/1 failed:") == std::string::npos) usleep(10'000);
   EXPECT_THAT(Varifocal({"list", address}).out, MessageIn("jobs/1 failed:", "no model", "gone"));
   const std::string shown = Varifocal({"show", "1", address}).out;
   const std::vector<std::string> lines = absl::StrSplit(shown, '\n');

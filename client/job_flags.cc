@@ -29,7 +29,11 @@ void SuiteFlags::AddTo(FlagSet& flags, bool is_required) {
       is_required;
   flags.Add("lengths", &lengths, "N,N,..", "context lengths in tokens instead of the suite's; 8K is 8192");
   flags.Add("tasks", &tasks, "NAME,..", "only these tasks of the suite");
-  flags.Add("limit", &limit, "N", "only the first N questions of every task and length").AtLeast(1);
+  flags
+      .Add("limit", &limit, "N",
+           "only the first N questions of every task and length; four share a context, so 4 allow no verdict and "
+           "32 have 8 contexts")
+      .AtLeast(1);
   flags.Add("seed", &seed, "N", "data seed instead of the suite's: other questions");
   flags
       .Add("seeds", &seeds, "N",

@@ -1,6 +1,7 @@
 #include "client/program.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <ostream>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/code_version.h"
+#include "base/reason.h"
 #include "client/flags.h"
 #include "client/verb.h"
 #include "eval_tasks/suggest.h"
@@ -51,6 +53,15 @@ std::string VerbHelp(const Verb& verb, const FlagSet& flags, const Console& cons
   return text;
 }
 
+// The directory of the shipped models: the checkout's, or where this program is installed.
+std::string ShippedModels() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path installed = program.parent_path().parent_path() / "share/varifocal/models";
+  return !fs::exists("models/baseline", error) && fs::exists(installed, error) ? installed.string() : "models";
+}
+
 std::string ProgramHelp(const Console& console) {
   std::string text = absl::StrCat(
       "varifocal: does this attention help, at which context length, and how sure are we?\n\n"
@@ -67,10 +78,11 @@ std::string ProgramHelp(const Console& console) {
     name.resize(width + 2, ' ');
     absl::StrAppend(&text, "  ", name, verb->summary, "\n");
   }
+  const std::string models = ShippedModels();
   absl::StrAppend(
-      &text,
-      "\nQuick start\n"
-      "  varifocald --db=results.db --model=baseline=models/baseline --model=focal=models/focal-constant &\n"
+      &text, "\nQuick start\n  varifocald --db=results.db --model=baseline=", models,
+      "/baseline --model=focal=", models,
+      "/focal-constant &\n"
       "  varifocal submit quick --models=baseline,focal --wait\n"
       "  varifocal compare --db=results.db --baseline=baseline --candidate=focal\n"
       "  varifocal report --db=results.db --out=report.html\n"
@@ -84,6 +96,12 @@ ExitCode Complain(Console& console, const absl::Status& status, absl::string_vie
   if (!sentence.empty() && sentence.back() != '.' && sentence.back() != '?' && sentence.back() != '!') sentence += '.';
   console.out.flush();
   console.err << "varifocal: " << sentence << "\n";
+  // Which verbs and flags ask a daemon is known here, not where the lock is.
+  if (HasReason(status, ErrorReason::kDatabaseInUse) && !absl::StrContains(sentence, "daemon")) {
+    console.err
+        << "If that is a daemon, ask it: `varifocal submit` in the place of `run`, --daemon in the place of --db. "
+           "Else give another file.\n";
+  }
   const ExitCode code = ExitCodeOf(status);
   if (code == ExitCode::kWrongUsage && !hint.empty()) console.err << std::string(hint) << "\n";
   return code;

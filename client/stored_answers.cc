@@ -13,7 +13,6 @@
 #include "client/jobs.h"
 #include "client/judgments.h"
 #include "client/rows.h"
-#include "google/protobuf/util/time_util.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 #include "wire/resource_names.h"
 
@@ -40,7 +39,7 @@ absl::Status CheckSameJob(Daemon& daemon, const std::string& database, int64_t j
   request.set_name(JobResource(job_id));
   ASSIGN_OR_RETURN(const v1::Job there, Call(daemon.evaluation(), &v1::Evaluation::Stub::GetJob, request));
   const bool is_same = there.spec_sha256() == here.spec_sha256 &&
-                       google::protobuf::util::TimeUtil::TimestampToMicroseconds(there.create_time()) == here.create_us;
+                       there.create_time().seconds() * 1'000'000 + there.create_time().nanos() / 1000 == here.create_us;
   if (is_same) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("jobs/", job_id, " of ", database, " is another job than jobs/",
                                                     job_id,

@@ -388,7 +388,13 @@ class Compare : public Command {
     const std::vector<stats::Comparison>& rows = report.comparisons;
     console.out << Styled(console, Style::kBold,
                           absl::StrCat(rows.front().candidate, " against ", rows.front().baseline))
-                << " (" << sides.Jobs() << "); differences are candidate minus baseline, intervals 95 %\n\n";
+                << (metric_.empty() ? "" : absl::StrCat(" by ", metric_)) << " (" << sides.Jobs()
+                << "); differences are candidate minus baseline, intervals 95 %\n\n";
+    if (report::IsSameFunction(sides.variants[0], sides.variants[1])) {
+      console.out << report::Sentence("same_model",
+                                      {{"baseline", rows.front().baseline}, {"candidate", rows.front().candidate}})
+                  << "\n\n";
+    }
     std::vector<std::vector<std::string>> cells;
     bool has_several_metrics = false, is_near_zero = false, has_no_detectable = false;
     bool is_small = false;
@@ -435,8 +441,8 @@ class Compare : public Command {
       add(has_several_metrics ? absl::StrCat(row.task, " ", row.metric) : row.task, row, row.task);
     }
     for (const stats::SuiteComparison& row : report.suite) add("all tasks", row, "");
-    const std::string nothing_right = report::NothingRight(report, *context.answers);
-    if (!nothing_right.empty()) console.out << nothing_right << "\n\n";
+    const std::string nothing_to_tell = report::NothingToTell(report, *context.answers);
+    if (!nothing_to_tell.empty()) console.out << nothing_to_tell << "\n\n";
     console.out << AlignedTable(console,
                                 {"task", "length", "baseline", "candidate", "difference", "interval", "relative gain",
                                  "p", "p adjusted", "outcome", "detectable", "n/clusters", ""},

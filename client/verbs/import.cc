@@ -198,8 +198,9 @@ scored and stored as a separate job, marked as imported. Prompts without an answ
 code is then 1. Choices, which are scored by log-likelihoods, cannot be imported. `varifocal compare` and `report`
 compare imported answers with another job's answers to the same prompts.
 Judgments are external scores, for example by a judge model: {"token_ids_sha256", "scores": {"NAME": 1}}, with
-"variant", "task", "context_length" and "sample_index" where the hash is ambiguous. They become the metric imported/NAME, from 0 to 1.
-They go to the daemon, also while jobs run, or with --db into a database that no daemon has open.
+"variant", "task", "context_length" and "sample_index" where the hash is ambiguous. They become the metric
+imported/NAME, from 0 to 1. They go to the daemon, also while jobs run, or with --db into a database that no daemon has
+open.
 HELMET's judged files (*-gpt4eval_o.json) are read too, if made from files written by `varifocal export`.)",
     .examples =
         "varifocal samples helmet/helmet_rag.yaml --tokenizer=MODEL --format=jsonl > prompts.jsonl\n"

@@ -326,8 +326,8 @@ constinit const Verb kJudgeVerb = {
 `grade`, a regular expression whose last match in the reply has the grade, with `range: [worst, best]` and
 `max_new_tokens`. `chat: true` wraps the prompt in the judge's chat format. Replies are greedy.
 Every verdict is a line of --out at once: {"token_ids_sha256", "variant", "task", "context_length", "sample_index",
-"scores", "key", "judge", "reply"}. The key is of the answer, the prompt and the judge's weights: the same call goes on where an earlier one
-ended. A reply without a grade is no score; the exit code is then 1, and the others are stored.
+"scores", "key", "judge", "reply"}. The key is of the answer, the prompt and the judge's weights: the same call goes on
+where an earlier one ended. A reply without a grade is no score; the exit code is then 1, and the others are stored.
 With --against=METRIC: kappa with quadratic weights between the judge and that metric, its 95 % interval over contexts.)",
     .examples =
         "varifocal judge --db=results.db --judge=models/baseline --prompt=judge.yaml --out=verdicts.jsonl\n"

@@ -79,8 +79,9 @@ absl::Status PrintScores(const std::string& db_path, int64_t job_id, Console& co
   }
   console.out << "\n" << AlignedTable(console, titles, right, rows);
   if (variants.size() > 1) {
-    console.err << "\nCompare them: varifocal compare --db=" << db_path << " --baseline=" << variants[0].name
-                << " --candidate=" << variants[1].name << "\n";
+    console.err << "\nCompare two: varifocal compare --db=" << db_path << " --baseline=" << variants[0].name
+                << " --candidate=" << variants[1].name
+                << "\nAll, and the best of a sweep: varifocal report --db=" << db_path << " --out=report.html\n";
   }
   return absl::OkStatus();
 }

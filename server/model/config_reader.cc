@@ -128,8 +128,10 @@ void ConfigReader::Ignore(absl::Span<const char* const> keys) {
 absl::Status ConfigReader::RefuseUnread() const {
   for (const auto& [key, value] : json_.items()) {
     if (!read_.contains(key) && !value.is_null()) {
-      return absl::UnimplementedError(
-          absl::StrCat(Name(key), " is ", ShownValue(value), "; this key is unknown and would be ignored"));
+      return absl::UnimplementedError(absl::StrCat(
+          Name(key), " is ", ShownValue(value), "; this key is unknown and would be ignored",
+          place_.empty() ? absl::StrCat("; if it changes no answer, --ignore-config-key=", key, " loads it")
+                         : std::string()));
     }
   }
   return absl::OkStatus();

@@ -93,8 +93,13 @@ LoadedModel::~LoadedModel() = default;
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory,
                                             const std::vector<std::string>& ignored_keys) {
   const std::string path = absl::StrCat(directory, "/config.json");
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
-  absl::StatusOr<ModelConfig> config = ParseModelConfig(text, ignored_keys);
+  const absl::StatusOr<std::string> text = ReadFile(path, kConfigFile);
+  if (absl::IsNotFound(text.status()) && !IsDirectory(directory)) {
+    return absl::NotFoundError(absl::StrCat(
+        text.status().message(), "; a model is a directory on this machine with config.json, not a hub's name"));
+  }
+  RETURN_IF_ERROR(text.status());
+  absl::StatusOr<ModelConfig> config = ParseModelConfig(*text, ignored_keys);
   if (!config.ok()) return Annotate(config.status(), path);
   RETURN_IF_ERROR(ReadEos(directory, *config));
   return config;

@@ -17,6 +17,7 @@
 #include "client/report/data/text_format.h"
 #include "db/stats/family.h"
 #include "db/stats/grouped_pairs.h"
+#include "db/trained_temperature.h"
 #include "db/variant_names.h"
 #include "eval_tasks/overrides.h"
 
@@ -294,6 +295,7 @@ absl::StatusOr<ReportData> ReadReportData(db::Reader& reader, const ReportOption
   data.with_max_t = options.with_max_t;
   data.effective_length_options = {options.confidence, options.effective_share, options.effective_score};
   data.database_path = options.database_path;
+  data.chosen_metric = options.metric;
   if (!options.metric.empty()) RETURN_IF_ERROR(reader.SetPrimaryMetric(options.metric));
   RETURN_IF_ERROR(ChooseVariants(reader, options, data));
   std::set<int64_t> lengths;
@@ -309,6 +311,20 @@ absl::StatusOr<ReportData> ReadReportData(db::Reader& reader, const ReportOption
 }
 
 bool IsShare(const db::TaskMetricRecord& metric) { return metric.worst_value == 0.0 && metric.best_value == 1.0; }
+
+bool IsSameFunction(const db::VariantRecord& a, const db::VariantRecord& b) {
+  const auto settings = [](const db::VariantRecord& variant) {
+    std::vector<std::string> parts = absl::StrSplit(variant.name, '@');
+    std::set<std::string> settings(parts.begin() + 1, parts.end());
+    const std::optional<double> trained = db::TrainedTemperature(variant.model.attention_json);
+    if (trained.has_value()) settings.erase(absl::StrCat(kFocalTemperature, "=", *trained));
+    return settings;
+  };
+  return !db::IsEndpoint(a) && !db::IsImported(a) && a.model.function_json.has_value() &&
+         a.model.function_json == b.model.function_json && a.model.weights_sha256 == b.model.weights_sha256 &&
+         a.model.tokenizer_sha256 == b.model.tokenizer_sha256 && a.model.dtype == b.model.dtype &&
+         settings(a) == settings(b);
+}
 
 bool IsRunTime(const db::VariantRecord& variant) {
   return variant.focal_temperature_json.has_value() || absl::StrContains(variant.name, '@');

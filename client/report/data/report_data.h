@@ -79,6 +79,7 @@ struct ReportData {
   std::vector<db::JobVariant> keys;    // beside `variants`: the names in the database
   std::string baseline;
   std::vector<db::VariantRecord> variants;  // the baseline first, then the candidates
+  std::string chosen_metric;  // --metric; empty: each task's first
   std::vector<db::TaskMetricRecord> metrics;
   std::vector<db::ExecutionRow> executions;
   std::vector<db::FailureGroup> failures;         // of all these jobs
@@ -129,6 +130,9 @@ struct ReportData {
 absl::StatusOr<ReportData> ReadReportData(db::Reader& reader, const ReportOptions& options);
 
 // Values from 0 (worst) to 1 (best) are shown in percent, others as they are.
+// The same weights, configuration, tokenizer, number format and settings, where these are recorded: equal answers are expected.
+bool IsSameFunction(const db::VariantRecord& a, const db::VariantRecord& b);
+
 bool IsShare(const db::TaskMetricRecord& metric);
 
 // Whether an attention setting was applied at run time.

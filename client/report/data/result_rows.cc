@@ -213,6 +213,8 @@ const std::vector<std::string>& ResultKeys() {
                                              "short_difference",
                                              "choice_difference",
                                              "difference",
+                                             "adjusted_low",
+                                             "adjusted_high",
                                              "low",
                                              "high",
                                              "relative_gain",
@@ -259,7 +261,6 @@ const std::vector<std::string>& ResultKeys() {
     for (const char* of : {"outcome", "difference"}) {
       all->push_back(absl::StrCat(of, "_without_", db::kSeveralKinds));
     }
-    all->insert(all->end(), {"adjusted_low", "adjusted_high"});
     for (const char* later :
          {"_unfinished_count", "_thinking_count", "_thinking_tokens", "_answer_tokens", "_tokens_per_right"}) {
       for (const char* side : {"baseline", "candidate"}) all->push_back(absl::StrCat(side, later));

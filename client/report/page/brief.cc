@@ -201,7 +201,7 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data) {
                                               {"has_any", !all.empty()},
                                               {"yet", yet},
                                               {"open", OpenText(open)}}));
-  brief.note = NothingRight(comparison.report, data.answers);
+  brief.note = NothingToTell(comparison.report, data.answers);
   if (!brief.note.empty()) return brief;
   std::vector<std::string> notes;
   for (const auto* row : all) {
@@ -248,11 +248,14 @@ Brief MakeSweepBrief(const std::vector<stats::Choice>& choices, const Sweep& swe
   return brief;
 }
 
-std::string NothingRight(const stats::ComparisonReport& report, const AnswerTable& answers) {
+std::string NothingToTell(const stats::ComparisonReport& report, const AnswerTable& answers) {
   db::AnswerCounts sums[2];
+  bool is_all_wrong = true, is_all_right = true;
   for (const stats::SuiteComparison& row : report.suite) {
     if (row.sample_count == 0) continue;
-    if (row.baseline_mean > 0 || row.candidate_mean > 0) return "";
+    is_all_wrong = is_all_wrong && row.baseline_mean <= 0 && row.candidate_mean <= 0;
+    is_all_right = is_all_right && row.baseline_mean >= 1 && row.candidate_mean >= 1;
+    if (!is_all_wrong && !is_all_right) return "";
     const std::string* names[2] = {&row.baseline, &row.candidate};
     for (int i = 0; i < 2; ++i) {
       const db::AnswerCounts counts = answers.Of(*names[i], "", row.context_length);
@@ -265,6 +268,10 @@ std::string NothingRight(const stats::ComparisonReport& report, const AnswerTabl
   const int64_t total = sums[0].answered_count + sums[1].answered_count;
   if (total == 0) return "";
   const auto percent = [&](int64_t count) { return count == 0 ? "" : absl::StrCat((100 * count + total / 2) / total); };
+  if (is_all_right) {
+    return Sentence("everything_right",
+                    {{"baseline", sums[0].variant}, {"candidate", sums[1].variant}, {"count", CountLabel(total)}});
+  }
   return Sentence("nothing_right", {{"baseline", sums[0].variant},
                                     {"candidate", sums[1].variant},
                                     {"count", CountLabel(total)},

@@ -22,8 +22,8 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data);
 // Which value is best at which length, whether the other half confirms it, and which are worse.
 Brief MakeSweepBrief(const std::vector<stats::Choice>& choices, const Sweep& sweep, const ReportData& data);
 
-// "baseline and focal answer nothing right: 0 of 240 questions, 100 % cut ..."; "" unless that is so.
-std::string NothingRight(const stats::ComparisonReport& report, const AnswerTable& answers);
+// "baseline and focal answer nothing right: 0 of 240 questions, 100 % cut ...", or everything; "" unless that is so.
+std::string NothingToTell(const stats::ComparisonReport& report, const AnswerTable& answers);
 
 // The text as HTML, with a class for each word of an outcome.
 std::string ColourOutcomes(const std::string& text);

@@ -117,7 +117,11 @@ Texts TwoJobs(const ReportData& data) {
 
 Texts OneRunEach(const ReportData& data) {
   if (data.arms.table.arms().arms.empty() || data.arms.IsOverSeeds() || data.arms.comparisons.empty()) return {};
-  return {Sentence("arms_trained_once")};
+  const auto runs_itself = [&](const db::VariantRecord& variant) {
+    return variant.model.weights_sha256 == data.variants.front().model.weights_sha256;
+  };
+  const bool is_one = std::all_of(data.variants.begin(), data.variants.end(), runs_itself);
+  return {Sentence(is_one ? "model_trained_once" : "arms_trained_once")};
 }
 
 Texts Arms(const ReportData& data) {
@@ -161,6 +165,26 @@ Texts AnswersOf(const db::AnswerKind& kind, const ReportData& data) {
   for (const auto& [share, part] : counts) parts.push_back(part);
   return {Sentence("answers_of_kind",
                    {{"meaning", Capitalized(kind.meaning)}, {"list", ShortList(parts, kNamedVariantCountMax)}})};
+}
+
+Texts ChosenMetric(const ReportData& data) {
+  if (data.chosen_metric.empty()) return {};
+  return {Sentence("chosen_metric", {{"metric", data.chosen_metric}})};
+}
+
+// Differences between such variants are of the machine or the order of answers, not of the models.
+Texts SameModel(const ReportData& data) {
+  Texts sentences;
+  for (const CandidateComparison& comparison : data.comparisons) {
+    const auto find = [&](const std::string& name) {
+      return std::find_if(data.variants.begin(), data.variants.end(), [&](const auto& v) { return v.name == name; });
+    };
+    const auto baseline = find(data.baseline), candidate = find(comparison.candidate);
+    if (baseline == data.variants.end() || candidate == data.variants.end()) continue;
+    if (!IsSameFunction(*baseline, *candidate)) continue;
+    sentences.push_back(Sentence("same_model", {{"candidate", comparison.candidate}, {"baseline", data.baseline}}));
+  }
+  return sentences;
 }
 
 Texts RunTimeSettings(const ReportData& data) {
@@ -215,6 +239,8 @@ struct Caveat {
 const std::vector<Caveat>& Caveats() {
   static const std::vector<Caveat>* const caveats = [] {
     auto* all = new std::vector<Caveat>{
+        {"metric", &ChosenMetric, /*is_source=*/true},
+        {"the same model", &SameModel, /*is_source=*/true},
         {"incomplete", &Incomplete},
         {"failed", &Failed},
         {"endpoint", &Endpoint, /*is_source=*/true},

@@ -126,7 +126,9 @@ std::string PageTitle(const ReportData& data, const std::vector<Sweep>& sweeps) 
     });
     if (!is_in_sweep) names.push_back(comparison.candidate);
   }
-  return Sentence("page_title", {{"candidates", ShortList(std::move(names), kNamedMax)}, {"baseline", data.baseline}});
+  return Sentence("page_title", {{"candidates", ShortList(std::move(names), kNamedMax)},
+                                 {"baseline", data.baseline},
+                                 {"metric", data.chosen_metric}});
 }
 
 // Small multiples in place of a figure with too many series.
