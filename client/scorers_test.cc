@@ -119,6 +119,16 @@ TEST_F(ScorersTest, QuestionsOfOnePromptHaveScoresOfTheirOwn) {
   for (const auto& [key, value] : scores) EXPECT_EQ(value, key.second / 8.0) << key.first << key.second;
 }
 
+TEST_F(ScorersTest, TheReportSaysHowFarScoresAgree) {
+  ASSERT_EQ(Rescore(R"(sed -E 's/.*"answer":"yes".*/1/; t; s/.*/0/')").code, ExitCode::kDone);
+  const std::string agreeing = directory_.File("agreeing.md"), halves = directory_.File("halves.md");
+  ASSERT_EQ(Varifocal({"report", "--db=" + database_, "--out=" + agreeing}).code, ExitCode::kDone);
+  EXPECT_THAT(testing_support::ReadFile(agreeing), HasSubstr("| imported/mine and exact_match | 16 | 2 | 1.000 |"));
+  ASSERT_EQ(Rescore("sed 's/.*/0.5/'").code, ExitCode::kDone);  // of answers of which half are right
+  ASSERT_EQ(Varifocal({"report", "--db=" + database_, "--out=" + halves}).code, ExitCode::kDone);
+  EXPECT_THAT(testing_support::ReadFile(halves), HasSubstr("| imported/mine and exact_match | 16 | 2 | 0.000 |"));
+}
+
 TEST_F(ScorersTest, ALongCommandIsRefusedBeforeItRuns) {
   const std::string seen = directory_.File("seen");
   EXPECT_EQ(Rescore("tee '" + seen + "' " + std::string(1024, ' ')).code, ExitCode::kWrongUsage);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/report/data/agreement_table.h"
 #include "client/report/data/answer_table.h"
 #include "client/report/data/arm_report.h"
 #include "client/report/data/attention_table.h"
@@ -79,7 +80,7 @@ struct ReportData {
   std::vector<db::JobVariant> keys;    // beside `variants`: the names in the database
   std::string baseline;
   std::vector<db::VariantRecord> variants;  // the baseline first, then the candidates
-  std::string chosen_metric;  // --metric; empty: each task's first
+  std::string chosen_metric;                // --metric; empty: each task's first
   std::vector<db::TaskMetricRecord> metrics;
   std::vector<db::ExecutionRow> executions;
   std::vector<db::FailureGroup> failures;         // of all these jobs
@@ -95,6 +96,7 @@ struct ReportData {
   AnswerTable answers;                              // of the variants above
   GroupTable groups;                                // likewise
   ThinkingTable thinking;                           // likewise
+  AgreementTable agreement;                         // likewise
   AttentionTable attention;                         // likewise
   std::vector<std::string> tasks;                   // in the order they ran
   std::vector<int64_t> lengths;                     // ascending; of all tasks

@@ -18,8 +18,8 @@
 #include "client/report/page/contrast_table.h"
 #include "client/report/page/group_section.h"
 #include "client/report/page/inference_cells.h"
+#include "client/report/page/plain_table.h"
 #include "client/report/page/template.h"
-#include "client/report/page/thinking_section.h"
 
 namespace varifocal::report {
 namespace {
@@ -452,8 +452,8 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                     contrasts);
   }
   return absl::StrCat(out, "\n", TestingNote(data), SourceNote(data), LengthNote(data.tested), "\n",
-                      GroupTableMarkdown(data.groups, data.VariantNames()),
-                      ThinkingTableMarkdown(data.thinking, data.VariantNames()));
+                      GroupTableMarkdown(data.groups, data.VariantNames()), PlainTableMarkdown(ThinkingCosts(data)),
+                      PlainTableMarkdown(ScoreAgreement(data)));
 }
 
 std::string ComparisonTableLatex(const ReportData& data) {

@@ -25,11 +25,11 @@
 #include "client/report/page/effective_length_table.h"
 #include "client/report/page/group_section.h"
 #include "client/report/page/inference_cells.h"
+#include "client/report/page/plain_table.h"
 #include "client/report/page/sample_browser.h"
 #include "client/report/page/score_table.h"
 #include "client/report/page/sweep_section.h"
 #include "client/report/page/template.h"
-#include "client/report/page/thinking_section.h"
 #include "client/report/page/verdict.h"
 #include "db/answer_kinds.h"
 #include "db/stats/labels.h"
@@ -262,7 +262,8 @@ std::string ReportPage(const ReportData& data) {
   add("effective-length", "Effective context length", EffectiveLengthHtml(data));
   add("attention", "Attention to the evidence", AttentionHtml(data));
   add("groups", "Token groups", GroupTableHtml(data.groups, data.VariantNames()));
-  add("thinking", "Thinking", ThinkingTableHtml(data.thinking, data.VariantNames()));
+  add("thinking", "Thinking", PlainTableHtml(ThinkingCosts(data)));
+  add("agreement", "Do the scores agree?", PlainTableHtml(ScoreAgreement(data)));
   add("depth", "Score by depth of the evidence", DepthMapsHtml(data));
   add("samples-section", "Samples", SampleBrowserHtml(data));
   if (!data.samples.empty()) sections.back()["link"] = "samples";  // within what is folded: the link opens it

@@ -12,8 +12,8 @@
 #include "client/report/data/text_format.h"
 #include "client/report/page/caveats.h"
 #include "client/report/page/group_section.h"
+#include "client/report/page/plain_table.h"
 #include "client/report/page/template.h"
-#include "client/report/page/thinking_section.h"
 #include "db/stats/labels.h"
 
 namespace varifocal::report {
@@ -232,7 +232,7 @@ std::string ScoreTableMarkdown(const ReportData& data) {
                     " | ", cells.truncated, " | ", cells.mean, " | ", cells.range, " | ", cells.labels, " |\n");
   });
   return absl::StrCat(out, "\n", ScoreNote(data), "\n", GroupTableMarkdown(data.groups, data.VariantNames()),
-                      ThinkingTableMarkdown(data.thinking, data.VariantNames()));
+                      PlainTableMarkdown(ThinkingCosts(data)), PlainTableMarkdown(ScoreAgreement(data)));
 }
 
 std::string ScoreTableLatex(const ReportData& data) {
