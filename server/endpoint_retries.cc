@@ -36,8 +36,8 @@ EndpointRetries::~EndpointRetries() {
 }
 
 bool EndpointRetries::Try(Off& off) {
-  if (*stopping_) return true;
   const EndpointSpec& spec = off.spec;
+  if (*stopping_ || !host_->IsOff(spec.name)) return true;
   // A short question first: the whole start of an endpoint retries for as long as its settings say.
   if (!ProbeEndpoint(spec, clock_).ok()) return false;
   if (off.pause > 0) {
@@ -52,7 +52,7 @@ bool EndpointRetries::Try(Off& off) {
                      })
           .status();
   if (!loaded.ok()) {
-    if (*stopping_) return true;
+    if (*stopping_ || !host_->IsOff(spec.name)) return true;
     off.refusal_count = std::min(off.refusal_count + 1, kRefusalsMax);
     off.pause = (1 << off.refusal_count) - 1;
     host_->AddOff(spec.name, spec.url, loaded);  // with the present cause

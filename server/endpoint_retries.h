@@ -41,7 +41,7 @@ class EndpointRetries {
   };
 
   void Loop();
-  // True when it serves, or a stop was asked for.
+  // True when it serves or was unloaded, or a stop was asked for.
   bool Try(Off& off);
 
   std::vector<Off> off_;  // of the thread

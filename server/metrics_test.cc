@@ -333,6 +333,7 @@ TEST(EndpointOffTest, OneThatIsRefusedIsTriedEverMoreSeldom) {
   SetLogLevel(LogLevel::kError);
   FaultyServer endpoint({});
   ModelHost host(MakeFakeModelFactory(std::make_shared<FakeEngineControl>()));
+  host.AddOff("far", endpoint.url(), absl::UnavailableError("off"));
   const auto spec = ParseEndpointSpec(absl::StrCat("far=", endpoint.url(), ",tokenizer=models/baseline,attempts=1"));
   ASSERT_TRUE(spec.ok()) << spec.status();
   Mutex mutex;
@@ -351,6 +352,32 @@ TEST(EndpointOffTest, OneThatIsRefusedIsTriedEverMoreSeldom) {
   EXPECT_EQ(questions[1] - questions[0], 2);
   EXPECT_EQ(questions[2] - questions[1], 4);
   EXPECT_EQ(questions[3] - questions[2], 8);
+}
+
+TEST(EndpointOffTest, OneThatIsUnloadedIsNotTriedAgain) {
+  SetLogLevel(LogLevel::kError);
+  FaultyServer endpoint({});
+  endpoint.FailNext(std::vector<FaultyServer::Scripted>(1000, {FaultyServer::Fault::kPromptCount}));
+  testing_support::TemporaryDirectory directory;
+  ServerOptions options;
+  options.models = {{"a", "fake"}};
+  options.model_factory = MakeFakeModelFactory(std::make_shared<FakeEngineControl>());
+  options.endpoints = {absl::StrCat("far=", endpoint.url(), ",tokenizer=models/baseline,attempts=1")};
+  options.listen_address = "127.0.0.1:0";
+  options.endpoint_retry_ms = 20;
+  options.database_path = directory.File("results.db");
+  const auto started = Server::Start(options);
+  ASSERT_TRUE(started.ok()) << started.status();
+  const auto stub = v1::Inference::NewStub((*started)->InProcessChannel());
+  v1::UnloadModelRequest unload;
+  unload.set_name("models/far");
+  v1::UnloadModelResponse unloaded;
+  grpc::ClientContext context, again, list;
+  EXPECT_TRUE(stub->UnloadModel(&context, unload, &unloaded).ok());
+  v1::ListModelsResponse models;
+  EXPECT_TRUE(stub->ListModels(&list, {}, &models).ok());
+  EXPECT_EQ(models.models_size(), 1);
+  EXPECT_EQ(ReasonIn(stub->UnloadModel(&again, unload, &unloaded)), "MODEL_NOT_FOUND");
 }
 
 TEST(EndpointOffTest, ShutdownAbandonsAnEndpointThatHangs) {

@@ -155,7 +155,7 @@ void ModelHost::AddOff(const std::string& name, const std::string& directory, co
 }
 
 absl::Status ModelHost::Unload(const std::string& name) {
-  RETURN_IF_ERROR(Find(name).status());
+  RETURN_IF_ERROR(CheckCanUnload(name));
   std::shared_ptr<HostedModel> last;  // destroyed after the lock is released: stopping an engine may take long
   {
     MutexLock lock(mutex_);
@@ -197,6 +197,16 @@ std::map<std::string, std::string> ModelHost::Loading() const {
     if (entry.model == nullptr && entry.off.ok()) loading[name] = entry.directory;
   }
   return loading;
+}
+
+absl::Status ModelHost::CheckCanUnload(const std::string& name) const {
+  return IsOff(name) ? absl::OkStatus() : Find(name).status();
+}
+
+bool ModelHost::IsOff(const std::string& name) const {
+  MutexLock lock(mutex_);
+  const auto entry = entries_.find(name);
+  return entry != entries_.end() && !entry->second.off.ok();
 }
 
 std::vector<ModelHost::OffModel> ModelHost::Off() const {

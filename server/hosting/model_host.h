@@ -64,7 +64,10 @@ class ModelHost {
   // Lists a model that cannot be loaded now, until LoadWith of the same name and directory succeeds: Find returns `why`,
   // with the reason ENDPOINT_FAULTED.
   void AddOff(const std::string& name, const std::string& directory, const absl::Status& why);
+  // One that is off is no longer listed, and not tried again.
   absl::Status Unload(const std::string& name);
+  absl::Status CheckCanUnload(const std::string& name) const;  // as Find's, but for one that is off
+  bool IsOff(const std::string& name) const;
   absl::StatusOr<std::shared_ptr<HostedModel>> Find(const std::string& name) const;
   std::vector<std::shared_ptr<HostedModel>> List() const;  // by name, ready ones
   std::map<std::string, std::string> Loading() const;      // name and directory of those being read
