@@ -42,6 +42,11 @@ void SuiteFlags::AddTo(FlagSet& flags, bool is_required) {
       .AtLeast(1)
       .AtMost(kSeedCountMax);
   flags
+      .Add("epochs", &epochs, "N",
+           "answers to every question, each sampled with a seed of its own; needs a sampling temperature above 0")
+      .AtLeast(1)
+      .AtMost(kEpochCountMax);
+  flags
       .Add("answer-tokens", &answer_tokens, "N",
            "tokens of every written answer, beside the context length, which is then that of the prompt alone")
       .AtLeast(1)
@@ -105,6 +110,7 @@ absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
   if (!selected.ok()) return AsUsageError(selected.status());
   if (seed.has_value()) selected->seed = *seed;
   if (seeds.has_value()) selected->seeds = static_cast<int>(*seeds);
+  if (epochs.has_value()) selected->epochs = static_cast<int>(*epochs);
   RETURN_IF_ERROR(SetAnswers(*selected));
   return selected;
 }

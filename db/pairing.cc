@@ -27,7 +27,9 @@ struct Asked {
   std::string question;  // identity of the question, except for the prompt
   std::optional<std::string> prompt_sha256;
   std::optional<std::string> error;
-  std::map<std::string, double> scores;
+  std::map<std::string, std::optional<double>> scores;  // of several epochs also where all failed
+  bool is_partial = false;
+  std::string form;  // of several epochs, for the majority
 };
 
 struct PairSide {
@@ -38,9 +40,54 @@ struct PairSide {
   std::map<CellKey, int64_t> planned;
   std::map<CellKey, std::vector<Asked>> asked;  // by sample index
   int64_t asked_count = 0;
+  JobEpochs epochs;
 };
 
 std::string FullName(const JobVariant& variant) { return JobVariantLabel(variant, 0); }
+
+// The answers to one question as one. They follow each other from `begin` to `end`.
+Asked Reduce(const PairSide& side, const std::string& task, std::vector<Asked>::iterator begin,
+             std::vector<Asked>::iterator end) {
+  Asked question = *begin;
+  question.sample_index /= side.epochs.count;
+  question.is_partial = end - begin < side.epochs.count;
+  for (auto asked = begin; asked != end; ++asked) {
+    if (!question.error.has_value()) question.error = asked->error;
+    if (!question.prompt_sha256.has_value()) question.prompt_sha256 = asked->prompt_sha256;
+  }
+  bool any_value = false;
+  for (const TaskMetricRecord& metric : side.metrics) {
+    if (metric.task != task) continue;
+    std::vector<EpochValue> values;
+    for (auto asked = begin; asked != end; ++asked) {
+      const auto found = asked->scores.find(metric.metric);
+      EpochValue& value = values.emplace_back(EpochValue{{}, asked->error.has_value(), asked->form});
+      if (value.is_failed) value.value = metric.worst_value;
+      if (!value.is_failed && found != asked->scores.end()) value.value = found->second;
+    }
+    const bool lower_is_better =
+        metric.worst_value.has_value() && metric.best_value.has_value() && *metric.best_value < *metric.worst_value;
+    std::optional<double>& reduced = question.scores[metric.metric];
+    reduced = ReduceEpochs(side.epochs.statistic, values, lower_is_better);
+    any_value |= reduced.has_value();
+  }
+  if (question.is_partial && !any_value) question.error.reset();  // answers are still to come
+  return question;
+}
+
+// Of several epochs: the questions of a cell in place of its answers.
+void ReduceCell(const PairSide& side, const std::string& task, std::vector<Asked>& asked) {
+  if (side.epochs.count == 1) return;
+  std::vector<Asked> questions;
+  for (auto begin = asked.begin(); begin != asked.end();) {
+    const int64_t index = begin->sample_index / side.epochs.count;
+    const auto end = std::find_if(begin, asked.end(),
+                                  [&](const Asked& other) { return other.sample_index / side.epochs.count != index; });
+    questions.push_back(Reduce(side, task, begin, end));
+    begin = end;
+  }
+  asked = std::move(questions);
+}
 
 absl::StatusOr<PairSide> ReadSide(Reader& reader, const JobVariant& key) {
   PairSide side;
@@ -54,7 +101,8 @@ absl::StatusOr<PairSide> ReadSide(Reader& reader, const JobVariant& key) {
     return absl::NotFoundError(NoSuchVariant(key.job_id, key.name, variants));
   }
   ASSIGN_OR_RETURN(side.metrics, reader.Metrics(key.job_id));
-  ASSIGN_OR_RETURN(const std::vector<CellRow> cells, reader.Cells(key.job_id));
+  ASSIGN_OR_RETURN(side.epochs, reader.Epochs(key.job_id));
+  ASSIGN_OR_RETURN(const std::vector<CellRow> cells, reader.QuestionCells(key.job_id));
   for (const CellRow& row : cells) {
     if (row.cell.variant == key.name) side.planned[{row.cell.task, row.cell.context_length}] = row.cell.planned_count;
   }
@@ -68,19 +116,22 @@ absl::StatusOr<PairSide> ReadSide(Reader& reader, const JobVariant& key) {
     for (const SampleDetail& detail : page) {
       query.after_id = detail.generation_id;
       const SampleRecord& sample = detail.sample;
-      Asked asked{sample.sample_index, sample.question_id, sample.cluster, "", sample.token_ids_sha256, {}, {}};
+      Asked asked{
+          sample.sample_index, sample.question_id, sample.cluster, "", sample.token_ids_sha256, {}, {}, false, ""};
       asked.question =
           Json{sample.question_id, sample.gold_json, sample.continuations_json.value_or(""), sample.new_token_count_max}
               .dump(-1, ' ', true, Json::error_handler_t::replace);
       if (!detail.generation.error_code.empty()) asked.error = detail.generation.error_code;
       for (const ScoreRecord& score : detail.scores) asked.scores[score.metric] = score.value;
+      if (side.epochs.count > 1) asked.form = MajorityForm(detail.generation.answer.value_or(""));
       side.asked[{sample.task, sample.context_length}].push_back(std::move(asked));
-      ++side.asked_count;
     }
   }
   for (auto& [cell, asked] : side.asked) {
     std::sort(asked.begin(), asked.end(),
               [](const Asked& a, const Asked& b) { return a.sample_index < b.sample_index; });
+    ReduceCell(side, cell.first, asked);
+    side.asked_count += std::ssize(asked);
   }
   return side;
 }
@@ -140,9 +191,9 @@ std::vector<std::pair<size_t, size_t>> Match(const std::vector<Asked>& baseline,
 PairRow MakePair(const PairSide& baseline, const PairSide& candidate, const CellKey& cell,
                  const TaskMetricRecord& metric, const Asked& b, const Asked& c) {
   const auto value_of = [&](const Asked& asked) -> std::optional<double> {
-    if (asked.error.has_value()) return metric.worst_value;
     const auto found = asked.scores.find(metric.metric);
-    return found == asked.scores.end() ? std::nullopt : std::optional<double>(found->second);
+    if (found != asked.scores.end()) return found->second;
+    return asked.error.has_value() ? metric.worst_value : std::nullopt;
   };
   PairRow row;
   row.job_id = baseline.key.job_id;
@@ -156,6 +207,7 @@ PairRow MakePair(const PairSide& baseline, const PairSide& candidate, const Cell
   row.baseline_value = value_of(b);
   row.candidate_value = value_of(c);
   if (row.baseline_value && row.candidate_value) row.difference = *row.candidate_value - *row.baseline_value;
+  row.is_partial = b.is_partial || c.is_partial;
   row.baseline_error = b.error;
   row.candidate_error = c.error;
   return row;
@@ -325,7 +377,10 @@ absl::StatusOr<CrossPairs> PairAcrossJobs(Reader& reader, const JobVariant& base
     paired_count += cell.paired_count;
     if (!matched.empty() && !has_same_settings) other_settings.insert(key.first);
     for (const auto& [at_b, at_c] : matched) {
-      result.baseline_index[{key.first, key.second, c_asked[at_c].sample_index}] = b_asked[at_b].sample_index;
+      for (int64_t epoch = 0; epoch < std::min(b.epochs.count, c.epochs.count); ++epoch) {
+        result.baseline_index[{key.first, key.second, c_asked[at_c].sample_index * c.epochs.count + epoch}] =
+            b_asked[at_b].sample_index * b.epochs.count + epoch;
+      }
       for (const TaskMetricRecord& metric : result.metrics) {
         if (metric.task == key.first) result.pairs.push_back(MakePair(b, c, key, metric, b_asked[at_b], c_asked[at_c]));
       }

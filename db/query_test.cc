@@ -103,7 +103,7 @@ TEST_F(QueryTest, AMigratedFileHasThemToo) {
                     "ALTER TABLE models DROP COLUMN training_tokens;"
                     "DROP VIEW v_attention; DROP TABLE attention_heads; DROP TABLE deleted_jobs;"
                     "DROP TABLE called_models; DROP TABLE mixed_jobs; DROP VIEW v_samples;"
-                    "CREATE VIEW v_samples AS SELECT 1;"
+                    "CREATE VIEW v_samples AS SELECT 1; DROP VIEW v_pairs; ALTER TABLE samples DROP COLUMN epoch;"
                     "ALTER TABLE samples DROP COLUMN depth; ALTER TABLE models DROP COLUMN focal_temperature_json;"
                     "ALTER TABLE generations DROP COLUMN pairs_visible_share;"
                     "ALTER TABLE generations DROP COLUMN largest_group_share;"

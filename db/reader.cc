@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "db/answer_kinds.h"
 #include "db/job_rows.h"
+#include "db/question_rows.h"
 #include "db/refusal.h"
 #include "db/rows.h"
 #include "db/schema.h"
@@ -25,12 +26,18 @@ struct Reader::State {
   Mutex mutex;
   std::unique_ptr<Database> database VF_PT_GUARDED_BY(mutex);
   std::optional<Transaction> held VF_GUARDED_BY(mutex);  // of HoldSnapshot
+  EpochStatistic epoch_statistic VF_GUARDED_BY(mutex);
 
   // For the duration of a call; that of HoldSnapshot where there is one.
   absl::StatusOr<std::optional<Transaction>> Snapshot() VF_REQUIRES(mutex) {
     if (held.has_value()) return std::nullopt;
     ASSIGN_OR_RETURN(Transaction begun, Transaction::Begin(*database, Transaction::Kind::kRead));
     return std::optional<Transaction>(std::move(begun));
+  }
+
+  absl::StatusOr<JobEpochs> Epochs(int64_t job_id) VF_REQUIRES(mutex) {
+    ASSIGN_OR_RETURN(const int64_t count, ReadEpochCount(*database, job_id, epoch_statistic));
+    return JobEpochs{count, epoch_statistic};
   }
 };
 
@@ -311,6 +318,16 @@ absl::Status Reader::SetPrimaryMetric(const std::string& metric) {
   return made;
 }
 
+void Reader::SetEpochStatistic(const EpochStatistic& statistic) {
+  MutexLock hold(state_->mutex);
+  state_->epoch_statistic = statistic;
+}
+
+absl::StatusOr<JobEpochs> Reader::Epochs(int64_t job_id) {
+  MutexLock hold(state_->mutex);
+  return state_->Epochs(job_id);
+}
+
 absl::StatusOr<std::vector<JobRow>> Reader::Jobs(int64_t before_id, int64_t limit) {
   MutexLock hold(state_->mutex);
   return ReadJobs(*state_->database, before_id, limit);
@@ -360,6 +377,15 @@ absl::StatusOr<std::vector<TaskMetricRecord>> Reader::Metrics(int64_t job_id) {
 absl::StatusOr<std::vector<CellRow>> Reader::Cells(int64_t job_id) {
   MutexLock hold(state_->mutex);
   return ReadCells(*state_->database, job_id);
+}
+
+absl::StatusOr<std::vector<CellRow>> Reader::QuestionCells(int64_t job_id) {
+  MutexLock hold(state_->mutex);
+  ASSIGN_OR_RETURN(std::vector<CellRow> cells, ReadCells(*state_->database, job_id));
+  if (cells.empty()) return cells;
+  ASSIGN_OR_RETURN(const int64_t epochs, ReadEpochCount(*state_->database, job_id));
+  for (CellRow& cell : cells) cell.cell.planned_count /= epochs;
+  return cells;
 }
 
 absl::StatusOr<std::vector<FailureGroup>> Reader::Failures(int64_t job_id) {
@@ -435,6 +461,8 @@ absl::StatusOr<std::vector<ExecutionRow>> Reader::Executions(int64_t job_id) {
 absl::Status Reader::EachSampleRow(int64_t job_id, const std::string& variant,
                                    const std::function<absl::Status(SampleRow)>& use) {
   MutexLock hold(state_->mutex);
+  ASSIGN_OR_RETURN(const JobEpochs epochs, state_->Epochs(job_id));
+  if (epochs.count > 1) return EachQuestionRow(*state_->database, job_id, variant, epochs, use);
   ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectSampleRows));
   row.BindAll(job_id, variant);
   return ForEach(row, [&] {
@@ -446,6 +474,8 @@ absl::Status Reader::EachSampleRow(int64_t job_id, const std::string& variant,
 absl::Status Reader::EachPair(int64_t job_id, const std::string& baseline, const std::string& candidate,
                               const std::function<absl::Status(PairRow)>& use) {
   MutexLock hold(state_->mutex);
+  ASSIGN_OR_RETURN(const JobEpochs epochs, state_->Epochs(job_id));
+  if (epochs.count > 1) return EachQuestionPair(*state_->database, job_id, baseline, candidate, epochs, use);
   ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectPairs));
   row.BindAll(job_id, baseline, candidate);
   return ForEach(row, [&] {
@@ -581,6 +611,10 @@ absl::StatusOr<std::vector<SampleDetail>> Reader::Samples(const SampleQuery& que
   statement.BindAll(query.after_id, query.job_id, query.variant, query.task, query.context_length, query.sample_index,
                     query.only_failed, query.limit);
   ASSIGN_OR_RETURN(std::vector<SampleDetail> details, ReadAll<SampleDetail>(statement, ToDetail));
+  if (details.empty()) return details;
+  // The file may be of a version without the column.
+  ASSIGN_OR_RETURN(const int64_t epochs, ReadEpochCount(database, query.job_id));
+  for (SampleDetail& detail : details) detail.sample.epoch = detail.sample.sample_index % epochs;
   ASSIGN_OR_RETURN(Statement scores, database.Prepare(kSelectScores));
   for (SampleDetail& detail : details) {
     scores.Reset();

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "db/epochs.h"
 #include "db/failures.h"
 #include "db/job_rows.h"
 #include "db/records.h"
@@ -36,12 +37,24 @@ struct ScoreImportRow {  // without its values
   int64_t value_count = 0, import_us = 0;
 };
 
-struct SampleRow {  // of v_samples, what estimates need
+// The answers to each question of a job, and the statistic that reduces them to one value.
+struct JobEpochs {
+  int64_t count = 1;
+  EpochStatistic statistic;
+};
+
+struct SampleRow {  // of v_samples, what estimates need; in a job of several epochs a question, by db/question_rows.h
   std::string task, metric;
-  int64_t context_length = 0, sample_index = 0;
+  int64_t context_length = 0, sample_index = 0;  // of several epochs: the question's
   std::string question_id, cluster;
-  std::optional<double> value;
+  std::optional<double> value;  // of several epochs also where some failed
   std::optional<std::string> error_code;
+  bool is_partial = false;  // some epochs are not recorded yet
+
+  // What is counted: a failed answer as the metric's worst value.
+  std::optional<double> Counted(std::optional<double> worst_value) const {
+    return value.has_value() || !error_code.has_value() ? value : worst_value;
+  }
 };
 
 struct PairRow {  // v_pairs; a failed side counts as the metric's worst value, and has its error
@@ -51,6 +64,7 @@ struct PairRow {  // v_pairs; a failed side counts as the metric's worst value, 
   std::string question_id, cluster, baseline_variant, candidate_variant;
   std::optional<double> baseline_value, candidate_value, difference;
   std::optional<std::string> baseline_error, candidate_error;
+  bool is_partial = false;      // of a job of several epochs: some of either side are not recorded yet
   uint32_t answer_kinds = 0;    // of either side (db/answer_kinds.h); set by db/stats, which joins EachMarkedAnswer
   std::optional<int64_t> seed;  // the data seed of its question, in a job of several; set by db/stats from DataSeeds
 };
@@ -175,6 +189,12 @@ class Reader {
   // call. NOT_FOUND when no job has it.
   absl::Status SetPrimaryMetric(const std::string& metric);
 
+  // From now on the answers to a question of a job of several epochs become one value like this, in EachSampleRow, EachPair
+  // and db/pairing.h. By their mean unless called.
+  void SetEpochStatistic(const EpochStatistic& statistic);
+  // INVALID_ARGUMENT where the statistic needs more answers than the job has to each question.
+  absl::StatusOr<JobEpochs> Epochs(int64_t job_id);
+
   // Newest first; before_id is the last job_id of the previous page, 0 for the first page.
   absl::StatusOr<std::vector<JobRow>> Jobs(int64_t before_id = 0, int64_t limit = 100);
   absl::StatusOr<JobRow> Job(int64_t job_id);
@@ -189,7 +209,9 @@ class Reader {
   absl::StatusOr<std::vector<VariantRecord>> Variants(int64_t job_id);
   absl::StatusOr<std::vector<TaskMetricRecord>> Metrics(int64_t job_id);  // by task, metric_index
   absl::StatusOr<std::vector<CellRow>> Cells(int64_t job_id);             // in running order
-  absl::StatusOr<std::vector<ExecutionRow>> Executions(int64_t job_id);   // those with generations in the job
+  // The same, planned_count counting questions where several answers are planned to each; all other counts are of answers.
+  absl::StatusOr<std::vector<CellRow>> QuestionCells(int64_t job_id);
+  absl::StatusOr<std::vector<ExecutionRow>> Executions(int64_t job_id);  // those with generations in the job
 
   absl::StatusOr<std::vector<ScoreImportRow>> ScoreImports(int64_t job_id);  // in import order
 

@@ -117,7 +117,8 @@ struct ScoreRecord {
 struct SampleRecord {
   std::string task;
   int64_t context_length = 0;
-  int64_t sample_index = 0;
+  int64_t sample_index = 0;  // in a job of several epochs those of a question follow each other
+  int64_t epoch = 0;         // which of several answers to the question
   std::string tokenizer_sha256;
   std::string question_id;
   std::string cluster;

@@ -59,7 +59,8 @@ SELECT
   generations.thinking_state,
   generations.thinking_token_count,
   generations.new_token_count - coalesce(generations.thinking_token_count, 0) AS answer_token_count,
-  generations.is_thinking_forced
+  generations.is_thinking_forced,
+  coalesce(samples.epoch, 0) AS epoch
 FROM generations
 JOIN cells ON cells.cell_id = generations.cell_id
 JOIN variants ON variants.variant_id = cells.variant_id
@@ -84,7 +85,8 @@ SELECT
   CASE WHEN c.error_code IS NULL THEN c_score.value ELSE task_metrics.worst_value END
     - CASE WHEN b.error_code IS NULL THEN b_score.value ELSE task_metrics.worst_value END AS difference,
   b.error_code AS baseline_error,
-  c.error_code AS candidate_error
+  c.error_code AS candidate_error,
+  coalesce(b_sample.epoch, 0) AS epoch
 FROM variants AS b_variant
 JOIN variants AS c_variant ON c_variant.job_id = b_variant.job_id AND c_variant.variant_id <> b_variant.variant_id
 JOIN models AS c_model ON c_model.model_id = c_variant.model_id

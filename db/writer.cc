@@ -91,7 +91,7 @@ constexpr char kFindSample[] =
 constexpr char kInsertSample[] =
     "INSERT INTO samples (job_id, task, context_length, sample_index, tokenizer_sha256, question_id, cluster, row_id,"
     " token_ids_sha256, prompt_token_count, new_token_count_max, gold_json, continuations_json, evidence_json,"
-    " truncation_json, excerpt, prompt, depth) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+    " truncation_json, excerpt, prompt, epoch, depth) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
     " json_extract(?14, '$[0].token_begin') * 1.0 / ?10)";
 constexpr char kUpdateSample[] =
     "UPDATE samples SET question_id = ?, cluster = ?, row_id = ?, token_ids_sha256 = ?, prompt_token_count = ?,"
@@ -202,7 +202,7 @@ absl::StatusOr<int64_t> SampleId(Database& database, int64_t job_id, const Sampl
                                  sample.tokenizer_sha256, sample.question_id, sample.cluster, sample.row_id,
                                  sample.token_ids_sha256, sample.prompt_token_count, sample.new_token_count_max,
                                  sample.gold_json, sample.continuations_json, sample.evidence_json,
-                                 sample.truncation_json, sample.excerpt, sample.prompt));
+                                 sample.truncation_json, sample.excerpt, sample.prompt, sample.epoch));
     return database.LastInsertId();
   }
   const int64_t sample_id = find.Int(0);

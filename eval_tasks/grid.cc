@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/plural.h"
 #include "base/status_macros.h"
+#include "eval_tasks/seeds.h"
 
 namespace varifocal {
 namespace {
@@ -40,15 +41,21 @@ std::vector<absl::StatusOr<Sample>> Grid::MakeSamples(const GridGroup& group, co
   std::vector<absl::StatusOr<Sample>> samples =
       tasks[group.task_index]->MakeGroup(group.Request(0, locates_all), tokenizer);
   for (absl::StatusOr<Sample>& sample : samples) {
-    if (sample.ok()) sample->index += group.first_index - group.first_question;
+    if (sample.ok()) sample->index = Index(sample->index + group.first_index - group.first_question, 0);
   }
   return samples;
 }
 
 Sample Grid::Identify(const GridGroup& group, int place) const {
   Sample sample = tasks[group.task_index]->Identify(group.Request(place));
-  sample.index += group.first_index - group.first_question;
+  sample.index = Index(sample.index + group.first_index - group.first_question, 0);
   return sample;
+}
+
+void SetEpoch(int epoch, Sample& sample) {
+  sample.index += epoch;
+  sample.epoch = epoch;
+  sample.sampling_seed = EpochSeed(sample.sampling_seed, epoch);
 }
 
 absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
@@ -60,6 +67,7 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
                      "); the limit is ", kJobCellCountMax));
   }
   Grid grid;
+  grid.epochs = EpochCount(spec.suite);
   int64_t sample_count = 0;
   int64_t context_count = 0;
   for (size_t t = 0; t < spec.suite.tasks.size(); ++t) {
@@ -68,13 +76,15 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
     for (int length : spec.suite.lengths) {
       ASSIGN_OR_RETURN(const int count_of_seed, PlannedCount(spec, task_spec, *task, length));
       const int seed_count = DependsOnSeed(task_spec, *task) ? SeedCount(spec.suite) : 1;
-      const int64_t planned_count = int64_t{count_of_seed} * seed_count;
+      const int64_t question_count = int64_t{count_of_seed} * seed_count;
+      const int64_t planned_count = question_count * grid.epochs;
       sample_count += std::ssize(spec.variants) * planned_count;
       if (sample_count > kJobSampleCountMax) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the job has more than ", kJobSampleCountMax, " samples: task \"", task_spec.name, "\" at ",
-                         length, " tokens brings it to ", sample_count, " (", Counted(spec.variants.size(), "variant"),
-                         " x ", Counted(planned_count, "question"), " there); use --limit to ask fewer questions"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the job has more than ", kJobSampleCountMax, " samples: task \"", task_spec.name, "\" at ", length,
+            " tokens brings it to ", sample_count, " (", Counted(spec.variants.size(), "variant"), " x ",
+            Counted(question_count, "question"), grid.epochs > 1 ? absl::StrCat(" x ", grid.epochs, " epochs") : "",
+            " there); use --limit to ask fewer questions"));
       }
       if (const std::string reason = task->WhyNoQuestionsAt(length); !reason.empty()) {
         grid.missing.push_back(absl::StrCat(task_spec.name, " at ", length, " has no questions: ", reason));
@@ -88,7 +98,7 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
           if (spec.shard.is_whole() || context_count % spec.shard.count == spec.shard.index - 1) {
             grid.groups.push_back(
                 {static_cast<int>(t), length, s * count_of_seed + first, end - first, spec.suite.seed + s, first});
-            asked_count += end - first;
+            asked_count += (end - first) * grid.epochs;
           }
           first = end;
         }

@@ -20,7 +20,7 @@ struct GridCell {
   CellKey key;
   int variant_index = 0;  // in JobSpec::variants
   int task_index = 0;     // in JobSpec::suite.tasks
-  int planned_count = 0;  // samples of this cell
+  int planned_count = 0;  // samples of this cell: questions times epochs, the epochs of a question following each other
   int asked_count = 0;    // of these, in the job's shard; all of them without one
 };
 
@@ -28,8 +28,8 @@ struct GridCell {
 struct GridGroup {
   int task_index = 0;
   int context_length = 0;
-  int first_index = 0;  // in the cell, whose indices run through all data seeds
-  int count = 0;        // less than the task's group size when truncated by a limit
+  int first_index = 0;  // among the cell's questions, which run through all data seeds
+  int count = 0;        // questions; less than the task's group size when truncated by a limit
   int64_t seed = 0;
   int first_question = 0;  // among the task's questions of that seed
 
@@ -40,6 +40,7 @@ struct GridGroup {
 };
 
 struct Grid {
+  int epochs = 1;                            // answers to each question
   std::vector<std::unique_ptr<Task>> tasks;  // in JobSpec::suite.tasks order
   std::vector<GridCell> cells;               // variant-major within task and length
   std::vector<GridGroup> groups;             // of the job's shard
@@ -47,11 +48,16 @@ struct Grid {
   std::vector<std::string> notes;            // Task::Note of the tasks that have one
 
   int64_t SampleCount() const;  // to be asked, over all cells
-  // Of the whole context, in order; may be more than the group asks. Their index is that in the cell.
+  // Of the whole context, in order, of the first epoch; may be more than the group asks. Their index is that in the cell.
   std::vector<absl::StatusOr<Sample>> MakeSamples(const GridGroup& group, const TokenCounter& tokenizer,
                                                   bool locates_all = false) const;
   Sample Identify(const GridGroup& group, int place) const;
+  // The index in the cell of an epoch of the cell's question.
+  int Index(int question, int epoch) const { return question * epochs + epoch; }
 };
+
+// Makes the sample of a question's first epoch that of another.
+void SetEpoch(int epoch, Sample& sample);
 
 // `spec` has passed ValidateJobSpec. Reads users' files, so it can fail; INVALID_ARGUMENT when there are no questions,
 // or more than kJobCellCountMax cells or kJobSampleCountMax samples.

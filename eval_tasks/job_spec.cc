@@ -257,6 +257,8 @@ absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite) {
   RETURN_IF_ERROR(Within("samples", CheckRange("samples", suite.samples, 1, kSampleCountMax)));
   RETURN_IF_ERROR(Within("seeds", CheckRange("seeds", suite.seeds, 0, kSeedCountMax)));
   if (suite.seeds == 1) suite.seeds = 0;
+  RETURN_IF_ERROR(Within("epochs", CheckRange("epochs", suite.epochs, 0, kEpochCountMax)));
+  if (suite.epochs == 1) suite.epochs = 0;
   RETURN_IF_ERROR(Within("seed", CheckRange("seed", suite.seed, INT64_MIN, INT64_MAX - kSeedCountMax)));
   RETURN_IF_ERROR(Within("lengths", CheckLengths(suite.lengths)));
   std::sort(suite.lengths.begin(), suite.lengths.end());
@@ -308,6 +310,27 @@ absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec) {
     return absl::InvalidArgumentError(absl::StrCat("top_p is ", top_p, "; it must be above 0 and at most 1"));
   }
   return spec;
+}
+
+absl::Status CheckEpochs(const JobSpec& spec) {
+  const int epochs = EpochCount(spec.suite);
+  if (epochs == 1) return absl::OkStatus();
+  if (spec.decode.sampling_temperature.value_or(0) == 0) {
+    return WithField(absl::InvalidArgumentError(absl::StrCat(
+                         "epochs is ", epochs, " and the sampling temperature is 0, so that all ", epochs,
+                         " answers of a question would be the same; set one above 0 (--sampling-temperature)")),
+                     "suite.epochs");
+  }
+  for (const TaskSpec& task : spec.suite.tasks) {
+    if (!FindTaskKind(task.kind)->scores_continuations(task.parameters)) continue;
+    return WithField(
+        absl::InvalidArgumentError(absl::StrCat(
+            "epochs is ", epochs, " and task \"", task.name,
+            "\" scores choices, which are the same in every epoch; select the other tasks (--tasks), or ask it as a job "
+            "of its own")),
+        "suite.epochs");
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SuiteSpec> SelectFromSuite(SuiteSpec suite, const std::vector<std::string>& tasks,

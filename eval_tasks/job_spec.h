@@ -1,4 +1,4 @@
-// A job specification: variants, tasks, lengths, one data seed, limits; validated, with a canonical JSON form.
+// A job specification: variants, tasks, lengths, data seeds, epochs, limits; validated, with a canonical JSON form.
 //
 // A suite (suites/*.yaml, docs/formats.md) defines the questions; a job adds the variants. Validation fills in all
 // defaults, so that equal jobs have equal canonical JSON and equal digests, and so that the meaning of a stored job does
@@ -83,6 +83,7 @@ struct TaskSpec {
 };
 
 inline constexpr int kSeedCountMax = 100;
+inline constexpr int kEpochCountMax = 1000;
 
 struct SuiteSpec {
   std::string name;
@@ -95,8 +96,10 @@ struct SuiteSpec {
   std::vector<TaskSpec> tasks;
   AnswerSpec answer = {};  // of tasks that write answers and do not state their own
   ThinkingSpec thinking = {};
+  int epochs = 0;  // answers to each question, sampled with seeds of their own; 0: one
 };
 
+inline int EpochCount(const SuiteSpec& suite) { return suite.epochs > 1 ? suite.epochs : 1; }
 inline int SeedCount(const SuiteSpec& suite) { return suite.seeds > 1 ? suite.seeds : 1; }
 
 // A part of a job's contexts, for a database of its own (`varifocal merge` joins them): shard `index` of 1 .. count, or
@@ -136,6 +139,9 @@ inline bool Thinks(const SuiteSpec& suite, const TaskSpec& task) {
 // The same in canonical form: names, parameters, metrics and sample counts filled in, lengths sorted.
 absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite);
 absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec);
+// Several epochs need answers that differ: sampled ones. Of a validated spec whose answers are still to be computed; those of
+// another program may have been sampled there.
+absl::Status CheckEpochs(const JobSpec& spec);
 // Keeps only these tasks (by name) and lengths; empty keeps all. For --tasks and --lengths (which may name new
 // lengths).
 absl::StatusOr<SuiteSpec> SelectFromSuite(SuiteSpec suite, const std::vector<std::string>& tasks,

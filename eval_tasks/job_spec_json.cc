@@ -38,6 +38,7 @@ void ListFields(Archive& archive, Spec& spec) {
     archive.LaterField("seeds", spec.seeds);
     archive.LaterField("answer", spec.answer);
     archive.LaterField("thinking", spec.thinking);
+    archive.LaterField("epochs", spec.epochs);
   } else if constexpr (std::is_same_v<Type, AnswerSpec>) {
     archive.LaterField("max_new_tokens", spec.max_new_tokens);
     archive.LaterField("thinking_max_tokens", spec.thinking_max_tokens);

@@ -17,6 +17,7 @@
 #include "eval_tasks/metrics/gold_metrics.h"
 #include "eval_tasks/overrides.h"
 #include "eval_tasks/parameters.h"
+#include "eval_tasks/seeds.h"
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/suites.h"
 #include "eval_tasks/task.h"
@@ -505,6 +506,76 @@ TEST(GridTest, EverySeedHasItsOwnQuestions) {
   EXPECT_EQ(seed_of_cluster.size(), 6u) << "two contexts of each seed";
   spec.suite.seeds = kSeedCountMax + 1;
   EXPECT_THAT(ValidateJobSpec(spec).status().message(), Message("seeds", 101, 0, 100));
+}
+
+// Answers to one question: planned as samples that follow each other, of the same context and so of the same shard. One epoch is
+// what a job without epochs has.
+TEST(GridTest, EpochsAreSamplesOfTheSameQuestion) {
+  JobSpec spec = SmallJob();
+  spec.suite.tasks.pop_back();  // choices
+  const std::string digest = Sha256Hex(ToCanonicalJson(ValidateJobSpec(spec).value()));
+  const Grid one = MakeGrid(ValidateJobSpec(spec).value()).value();
+  spec.suite.epochs = 1;
+  EXPECT_EQ(Sha256Hex(ToCanonicalJson(ValidateJobSpec(spec).value())), digest);
+  spec.suite.epochs = 3;
+  const JobSpec valid = ValidateJobSpec(spec).value();
+  EXPECT_EQ(FromCanonicalJson(ToCanonicalJson(valid))->suite.epochs, 3);
+  const Grid grid = MakeGrid(valid).value();
+  ASSERT_EQ(grid.cells.size(), one.cells.size());
+  for (size_t i = 0; i < grid.cells.size(); ++i) {
+    EXPECT_EQ(grid.cells[i].planned_count, one.cells[i].planned_count * 3);
+    EXPECT_EQ(grid.cells[i].asked_count, one.cells[i].asked_count * 3);
+  }
+  EXPECT_EQ(grid.SampleCount(), one.SampleCount() * 3);
+  ASSERT_EQ(grid.groups.size(), one.groups.size());
+  for (size_t i = 0; i < grid.groups.size(); ++i) {
+    const Sample first = one.Identify(one.groups[i], 0), same = grid.Identify(grid.groups[i], 0);
+    EXPECT_EQ(same.question_id, first.question_id);
+    EXPECT_EQ(same.index, first.index * 3);
+    EXPECT_EQ(same.sampling_seed, first.sampling_seed);
+    std::set<uint64_t> seeds;
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      Sample sample = same;
+      SetEpoch(epoch, sample);
+      EXPECT_EQ(sample.index, same.index + epoch);
+      EXPECT_EQ(sample.epoch, epoch);
+      seeds.insert(sample.sampling_seed);
+    }
+    EXPECT_EQ(seeds.size(), 3u);
+    EXPECT_TRUE(seeds.contains(first.sampling_seed)) << "the first epoch's is that of a job with one";
+  }
+  spec.shard = {2, 2};
+  EXPECT_EQ(MakeGrid(ValidateJobSpec(spec).value())->SampleCount() % 3, 0);
+  spec.suite.epochs = kEpochCountMax + 1;
+  EXPECT_THAT(ValidateJobSpec(spec).status().message(), Message("epochs", 1001, 0, 1000));
+}
+
+// By hand: the first 8 bytes of SHA-256("epoch\n5\n1\n"), little-endian, without the lowest bit of 64.
+TEST(SeedsTest, ASeedOfAnEpochIsADigest) {
+  EXPECT_EQ(EpochSeed(5, 0), 5u);
+  const Sha256Digest digest = Sha256("epoch\n5\n1\n");
+  uint64_t expected = 0;
+  for (int i = 7; i >= 0; --i) expected = expected << 8 | digest[i];
+  EXPECT_EQ(EpochSeed(5, 1), expected >> 1);
+  EXPECT_NE(EpochSeed(5, 1), EpochSeed(5, 2));
+  EXPECT_NE(EpochSeed(5, 1), EpochSeed(6, 1));
+}
+
+TEST(JobSpecTest, EpochsNeedAnswersThatDiffer) {
+  JobSpec spec = SmallJob();
+  spec.suite.epochs = 4;
+  const auto check = [&] { return CheckEpochs(ValidateJobSpec(spec).value()); };
+  EXPECT_THAT(check().message(), Message("epochs is 4", "temperature is 0"));
+  EXPECT_EQ(FieldOf(check()), "suite.epochs");
+  spec.decode.sampling_temperature = 0;
+  EXPECT_TRUE(absl::IsInvalidArgument(check()));
+  spec.decode.sampling_temperature = 0.7;
+  EXPECT_THAT(check().message(), Message("epochs is 4", "\"story\"", "choices"));
+  spec.suite.tasks.pop_back();
+  EXPECT_TRUE(check().ok()) << check();
+  spec.suite.epochs = 0;
+  spec.decode = {};
+  EXPECT_TRUE(check().ok()) << check();
 }
 
 // Every group is in one shard, and the cells are those of the whole job.

@@ -114,8 +114,9 @@ class Runner::Impl {
   // One sample of one cell in progress.
   struct WorkItem {
     int cell_index = 0;
-    std::shared_ptr<const Sample> sample;
-    absl::Status make_error;  // why the sample could not be made
+    int epoch = 0;
+    std::shared_ptr<const Sample> sample;  // of the first epoch, which the others share until they are started
+    absl::Status make_error;               // why the sample could not be made
     int attempt_count = 0;
     int retry_count = 0;  // bounded by the options
   };
@@ -167,7 +168,7 @@ class Runner::Impl {
     for (const GridGroup& group : grid_.groups) {
       ASSIGN_OR_RETURN(const std::vector<std::vector<int>> pending, FindPending(group));
       for (size_t v = 0; v < variants_.size(); ++v) {
-        const int done_count = group.count - std::ssize(pending[v]);
+        const int done_count = group.count * grid_.epochs - std::ssize(pending[v]);
         progress_.cells[CellIndex(group, v)].done_count += done_count;
         progress_.done_count += done_count;
         progress_.skipped_count += done_count;
@@ -181,7 +182,8 @@ class Runner::Impl {
     std::vector<std::vector<int>> pending(variants_.size());
     for (size_t v = 0; v < variants_.size(); ++v) {
       const CellKey& key = grid_.cells[CellIndex(group, v)].key;
-      for (int index = group.first_index; index < group.first_index + group.count; ++index) {
+      const int end = grid_.Index(group.first_index + group.count, 0);
+      for (int index = grid_.Index(group.first_index, 0); index < end; ++index) {
         ASSIGN_OR_RETURN(const bool is_pending, sink_->IsPending(key, index));
         if (is_pending) pending[v].push_back(index);
       }
@@ -221,6 +223,11 @@ class Runner::Impl {
       }
       WorkItem item = std::move(ready_.front());
       ready_.pop_front();
+      if (item.epoch != item.sample->epoch) {
+        Sample sample = *item.sample;
+        SetEpoch(item.epoch, sample);
+        item.sample = std::make_shared<const Sample>(std::move(sample));
+      }
       if (item.make_error.ok()) {
         Start(std::move(item));
       } else {
@@ -260,7 +267,8 @@ class Runner::Impl {
       const auto [it, is_new] = made.try_emplace(tokenizer.sha256());
       if (is_new) it->second = MakeItems(group, tokenizer);
       for (int index : pending[v]) {
-        WorkItem item = it->second[index - group.first_index];
+        WorkItem item = it->second[index / grid_.epochs - group.first_index];
+        item.epoch = index % grid_.epochs;
         item.cell_index = CellIndex(group, v);
         ready_.push_back(std::move(item));
       }

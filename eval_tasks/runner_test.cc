@@ -148,6 +148,65 @@ TEST(RunnerTest, RecordsDoNotDependOnTheOrderOfAnswers) {
   EXPECT_NE(first.find("multiple_choice_accuracy=0"), std::string::npos);
 }
 
+// Four answers to each question: asked one after the other with the prompt of the question and seeds of their own, recorded by
+// their index whatever the order of arrival; the next run asks exactly those that are missing.
+TEST(RunnerTest, EpochsAreAskedWithSeedsOfTheirOwn) {
+  JobSpec spec = Spec(/*samples=*/6, /*in_flight=*/5);
+  spec.suite.tasks.pop_back();  // choices
+  FakeSink once;
+  {
+    FakeGenerator generator;
+    generator.on_start = [](FakeGenerator& g) {
+      g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
+    };
+    ASSERT_TRUE(Runner(spec, Both(&generator), &once).Run().ok());
+  }
+  spec.suite.epochs = 4;
+  Random random("epochs");
+  FakeGenerator generator;
+  std::vector<uint64_t> first_seeds;
+  generator.on_start = [&](FakeGenerator& g) {
+    if (first_seeds.size() < 4) first_seeds.push_back(g.held().back().request.sample->sampling_seed);
+    ReleaseInRandomOrder(g, random, 3);
+  };
+  FakeSink sink;
+  RunProgress last;
+  RunnerHooks hooks;
+  hooks.on_progress = [&](const RunProgress& progress) {
+    last = progress;
+    if (progress.in_flight_count + progress.done_count == progress.planned_count)
+      ReleaseInRandomOrder(generator, random, 1);
+  };
+  ASSERT_EQ(Runner(spec, Both(&generator), &sink, hooks).Run().value(), RunOutcome::kFinished);
+  EXPECT_EQ(last.planned_count, 4 * 6 * 4);
+  EXPECT_EQ(last.done_count, last.planned_count);
+  EXPECT_EQ(sink.records.size(), 4u * 6 * 4);
+  EXPECT_EQ(sink.order.size(), sink.records.size()) << "each once";
+  std::set<uint64_t> seeds;
+  for (const auto& [key, record] : sink.records) {
+    const Sample& sample = *record.sample;
+    const Sample& of_one = *once.records.at({key.first, key.second / 4}).sample;
+    EXPECT_EQ(sample.index, key.second);
+    EXPECT_EQ(sample.epoch, key.second % 4);
+    EXPECT_EQ(sample.question_id, of_one.question_id);
+    EXPECT_EQ(sample.prompt, of_one.prompt);
+    EXPECT_EQ(sample.token_ids, of_one.token_ids);
+    EXPECT_EQ(sample.sampling_seed == of_one.sampling_seed, sample.epoch == 0);
+    seeds.insert(sample.sampling_seed);
+  }
+  EXPECT_EQ(seeds.size(), 6u * 4) << "the same at both lengths and of both variants";
+  EXPECT_EQ(std::set<uint64_t>(first_seeds.begin(), first_seeds.end()).size(), 4u) << "one question after the other";
+
+  const auto third = std::next(sink.records.begin(), 7);
+  const auto missing = third->first;
+  sink.records.erase(third);
+  FakeGenerator again;
+  again.on_start = [](FakeGenerator& g) { g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request)); };
+  ASSERT_TRUE(Runner(spec, Both(&again), &sink).Run().ok());
+  EXPECT_EQ(again.started_count(), 1);
+  EXPECT_EQ(sink.records.at(missing).sample->epoch, missing.second % 4);
+}
+
 TEST(RunnerTest, StartsTheQuestionsOfAContextTogetherWithinTheBound) {
   FakeGenerator generator;
   std::vector<std::string> asked;

@@ -33,4 +33,8 @@ uint64_t SamplingSeed(const Sha256Digest& item_seed) {
   return seed >> 1;  // fits a signed column
 }
 
+uint64_t EpochSeed(uint64_t sampling_seed, int epoch) {
+  return epoch == 0 ? sampling_seed : SamplingSeed(Sha256(absl::StrCat("epoch\n", sampling_seed, "\n", epoch, "\n")));
+}
+
 }  // namespace varifocal

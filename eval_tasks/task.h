@@ -56,7 +56,8 @@ struct Sample {
   // Identity: the same for every length (all but context_length) and every tokenizer (all but tokenizer_sha256).
   std::string task;  // TaskSpec::name
   int context_length = 0;
-  int index = 0;            // 0-based among the task's questions
+  int index = 0;            // 0-based among the task's questions; of several epochs, among its answers
+  int epoch = 0;            // which of several answers to the question
   std::string row_id;       // a user's row id; the index for native tasks
   std::string question_id;  // identifies the question independent of the length
   std::string cluster;      // questions that share one context, independent of the length

@@ -143,6 +143,7 @@ SuiteSpec FromProto(const v1::SuiteConfig& given) {
   for (const v1::TaskConfig& task : proto.tasks()) suite.tasks.push_back(FromProto(task));
   suite.answer = FromProto(proto.answer());
   suite.thinking = FromProto(proto.thinking());
+  suite.epochs = proto.epochs();
   return suite;
 }
 
@@ -158,6 +159,7 @@ v1::SuiteConfig ToProto(const SuiteSpec& suite) {
   for (const TaskSpec& task : suite.tasks) *proto.add_tasks() = ToProto(task);
   if (suite.answer.is_given()) *proto.mutable_answer() = ToProto(suite.answer);
   if (!(suite.thinking == ThinkingSpec())) *proto.mutable_thinking() = ToProto(suite.thinking);
+  proto.set_epochs(suite.epochs);
   return proto;
 }
 

@@ -1,5 +1,6 @@
 // varifocal compare: baseline against candidate, per task and context length, from a results database.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <ostream>
@@ -15,9 +16,11 @@
 #include "base/status_macros.h"
 #include "client/adjust_flag.h"
 #include "client/console.h"
+#include "client/epochs_flag.h"
 #include "client/jobs.h"
 #include "client/report/data/answer_table.h"
 #include "client/report/data/answers_behind.h"
+#include "client/report/data/epochs_note.h"
 #include "client/report/data/group_table.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/perplexity.h"
@@ -136,6 +139,7 @@ class Compare : public Command {
     flags.Add("margin", &margin_, "POINTS", "differences within it count as equivalent, in percent of a metric's span")
         .AtLeast(0.01)
         .AtMost(50);
+    epochs_.AddTo(flags);
     adjust_.AddTo(flags);
     flags.Add(
         "gate", &is_gate_,
@@ -152,6 +156,8 @@ class Compare : public Command {
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
     RETURN_IF_ERROR(reader->HoldSnapshot());
+    ASSIGN_OR_RETURN(const db::EpochStatistic statistic, epochs_.Read());
+    reader->SetEpochStatistic(statistic);
     if (!metric_.empty()) {
       // A name that no job has is refused below, with a similar one.
       const absl::Status primary = reader->SetPrimaryMetric(metric_);
@@ -169,6 +175,10 @@ class Compare : public Command {
     if (seed_.has_value()) options.sign_flip.seed = *seed_;
     options.margin = margin_ / 100;
     options.with_max_t = adjust_.is_max_t();
+    std::array<db::JobEpochs, 2> epochs;
+    for (size_t side = 0; side < epochs.size(); ++side) {
+      ASSIGN_OR_RETURN(epochs[side], reader->Epochs(keys[side].job_id));
+    }
     ASSIGN_OR_RETURN(stats::TestedLengths tested, stats::TestedLengths::Read(*reader, keys[0].job_id));
     options.source = std::make_shared<stats::PairSource>();
     options.source->tested[keys[0].job_id] = tested;
@@ -200,7 +210,9 @@ class Compare : public Command {
                                         &answers,
                                         &groups,
                                         &tested,
-                                        &thinking};
+                                        &thinking,
+                                        epochs[0],
+                                        epochs[1]};
     RETURN_IF_ERROR(CheckFilters(report));
     std::erase_if(report.comparisons,
                   [&](const stats::Comparison& row) { return !Wanted(row, console.format == Format::kText); });
@@ -238,6 +250,8 @@ class Compare : public Command {
     if (adjust_.is_max_t()) return UsageError("--adjust=max-t is for variants; arms are adjusted by holm.");
     ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
     RETURN_IF_ERROR(reader->HoldSnapshot());
+    ASSIGN_OR_RETURN(const db::EpochStatistic statistic, epochs_.Read());
+    reader->SetEpochStatistic(statistic);
     ArmsRequest request{{}, baseline_arm_, candidate_arm_, task_, metric_, all_metrics_, is_gate_, {}};
     if (!job_.empty()) {
       ASSIGN_OR_RETURN(request.job_id, JobNumber(job_));
@@ -300,6 +314,19 @@ class Compare : public Command {
         return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: failures decide ", name));
     }
     return ExitCode::kDone;
+  }
+
+  // Of the two jobs, or of the one.
+  static Json EpochNotes(const report::ResultContext& context) {
+    const bool is_one_job = context.baseline_job == context.candidate_job;
+    Json notes = Json::array();
+    const auto add = [&](int64_t job, const db::JobEpochs& epochs) {
+      Json note = report::EpochsNote(epochs, is_one_job ? "" : absl::StrCat("Job ", job, ": "));
+      if (!note.is_null()) notes.push_back(std::move(note));
+    };
+    add(context.baseline_job, context.baseline_epochs);
+    if (!is_one_job) add(context.candidate_job, context.candidate_epochs);
+    return notes;
   }
 
   // Advice on missing samples.
@@ -455,6 +482,7 @@ class Compare : public Command {
       return absl::StrCat(count, Plural(count, one, several));
     };
     Json notes = {
+        {"epochs", EpochNotes(context)},
         {"prompt_lengths", report::LengthNotes(*context.tested)},
         {"contrasts", Contrasts(report, context)},
         {"is_max_t", is_max_t},
@@ -499,6 +527,7 @@ class Compare : public Command {
 
   std::string db_, baseline_, candidate_, baseline_arm_, candidate_arm_, job_, task_, metric_;
   AdjustFlag adjust_;
+  EpochsFlag epochs_;
   bool all_metrics_ = false, is_gate_ = false;
   double margin_ = 100 * stats::kDefaultMargin;
   int64_t draws_ = 20'000;

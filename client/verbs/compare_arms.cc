@@ -15,6 +15,7 @@
 #include "client/report/data/arm_labels.h"
 #include "client/report/data/arm_rows.h"
 #include "client/report/data/axis.h"
+#include "client/report/data/epochs_note.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
@@ -178,6 +179,8 @@ absl::StatusOr<ExitCode> CompareArms(db::Reader& reader, const ArmsRequest& requ
   if (is_text) {
     std::vector<std::string> notes = report::ArmNotes(comparisons);
     notes.insert(notes.end(), table.arms().notes.begin(), table.arms().notes.end());
+    ASSIGN_OR_RETURN(const db::JobEpochs epochs, reader.Epochs(job_id));
+    if (epochs.count > 1) notes.push_back(report::Sentence("epochs", report::EpochsNote(epochs, "")));
     for (const std::string& note : report::LengthNotes(table.tested()))
       notes.push_back(report::Sentence("prompts", note));
     PrintForPeople(shown, comparisons, ratios, request, job_id, table.tested(), notes, console);

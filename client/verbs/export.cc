@@ -141,6 +141,10 @@ class ExportResults : public Command {
       ASSIGN_OR_RETURN(job, reader_->Job(id));
     }
     ASSIGN_OR_RETURN(const JobSpec spec, FromCanonicalJson(job.spec_json));
+    if (EpochCount(spec.suite) > 1) {
+      return absl::FailedPreconditionError(absl::StrCat("jobs/", job.job_id, " has ", spec.suite.epochs,
+                                                        " answers to each question, and HELMET's files have one."));
+    }
     ASSIGN_OR_RETURN(PromptEnds prompt_ends, PromptEnds::Open(tokenizers_, tokenizer_flags_.Rules()));
     prompt_ends_ = &prompt_ends;
     int file_count = 0;

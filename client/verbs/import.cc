@@ -34,8 +34,10 @@ class Import : public Command {
         "the results database, which no daemon has open; created if missing. Without it, judgments go to the daemon");
     flags.Section("Answers to a suite");
     suite_.AddTo(flags, /*is_required=*/false);
-    flags.Add("predictions", &predictions_, "PATH",
-              "one answer a line: {\"token_ids_sha256\", \"prediction\"}; - is standard input");
+    flags.Add(
+        "predictions", &predictions_, "PATH",
+        "one answer a line: {\"token_ids_sha256\", \"prediction\"}, with --epochs also \"epoch\" (0 unless given); - is "
+        "standard input");
     flags.Add("name", &name_, "NAME", "the variant name of the answers in results");
     flags.Add("tokenizer", &tokenizer_, "DIR", "directory with the tokenizer.json that was used for the prompts");
     tokenizer_flags_.AddTo(flags);
@@ -149,8 +151,10 @@ class Import : public Command {
         return absl::InvalidArgumentError(absl::StrCat("\"prediction\" has ", prediction.size(),
                                                        " bytes; an answer has at most ", kAnswerBytesMax, "."));
       }
-      hash.Update(absl::StrCat(digest, "\n", prediction, "\n"));
-      const auto [earlier, is_new] = import.answers.emplace(digest, prediction);
+      ASSIGN_OR_RETURN(const std::optional<int64_t> epoch, FindInt(line, "epoch"));
+      const std::string key = ImportedAnswerKey(digest, epoch.value_or(0));
+      hash.Update(absl::StrCat(key, "\n", prediction, "\n"));
+      const auto [earlier, is_new] = import.answers.emplace(key, prediction);
       if (is_new || earlier->second == prediction) return absl::OkStatus();
       return absl::InvalidArgumentError(
           absl::StrCat("\"token_ids_sha256\" is ", digest, ", which has another answer already."));

@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/adjust_flag.h"
+#include "client/epochs_flag.h"
 #include "client/jobs.h"
 #include "client/report/report.h"
 #include "client/verb.h"
@@ -48,6 +49,7 @@ class WriteTheReport : public Command {
         .AtMost(50);
     flags.Add("metric", &options_.metric, "NAME",
               "the primary metric of each task that has it, for example an imported one; default: each task's first");
+    epochs_.AddTo(flags);
     adjust_.AddTo(flags);
     flags
         .Add("effective-share", &effective_share_, "PERCENT",
@@ -83,6 +85,7 @@ class WriteTheReport : public Command {
     if (effective_share_.has_value()) options_.effective_share = *effective_share_ / 100;
     if (effective_score_.has_value()) options_.effective_score = *effective_score_ / 100;
     options_.with_max_t = adjust_.is_max_t();
+    ASSIGN_OR_RETURN(options_.epoch_statistic, epochs_.Read());
     if (!job_.empty()) {
       ASSIGN_OR_RETURN(const std::string name, JobName(job_));
       int64_t id = 0;
@@ -104,6 +107,7 @@ class WriteTheReport : public Command {
   ReportOptions options_;
   std::string job_, candidates_, figures_;
   AdjustFlag adjust_;
+  EpochsFlag epochs_;
   std::optional<double> effective_share_, effective_score_;
   double margin_ = 100 * stats::kDefaultMargin;
 };

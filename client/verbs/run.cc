@@ -19,8 +19,10 @@
 #include "client/estimate.h"
 #include "client/jobs.h"
 #include "client/power.h"
+#include "client/report/data/epochs_note.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/perplexity.h"
+#include "client/report/page/template.h"
 #include "client/run_flags.h"
 #include "client/verb.h"
 #include "db/reader.h"
@@ -78,6 +80,8 @@ absl::Status PrintScores(const std::string& db_path, int64_t job_id, Console& co
     rows[at->second][column[estimate.variant]] = std::move(text);
   }
   console.out << "\n" << AlignedTable(console, titles, right, rows);
+  ASSIGN_OR_RETURN(const db::JobEpochs epochs, reader->Epochs(job_id));
+  if (epochs.count > 1) console.out << "\n" << report::Sentence("epochs", report::EpochsNote(epochs, "")) << "\n";
   if (variants.size() > 1) {
     console.err << "\nCompare two: varifocal compare --db=" << db_path << " --baseline=" << variants[0].name
                 << " --candidate=" << variants[1].name

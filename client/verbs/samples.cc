@@ -21,7 +21,7 @@
 namespace varifocal::client {
 namespace {
 
-Json SampleJson(const Sample& sample, bool chat, const std::optional<std::string>& system_message) {
+Json SampleJson(const Sample& sample, bool with_epoch, bool chat, const std::optional<std::string>& system_message) {
   Json row = {{"task", sample.task},
               {"context_length", sample.context_length},
               {"index", sample.index},
@@ -39,6 +39,7 @@ Json SampleJson(const Sample& sample, bool chat, const std::optional<std::string
     row["stop"] = sample.stop_strings;
     row["sampling_seed"] = sample.sampling_seed;
   }
+  if (with_epoch) row["epoch"] = sample.epoch;
   if (sample.thinking_max_tokens > 0) row["thinking_max_tokens"] = sample.thinking_max_tokens;
   if (sample.thinking.has_value()) {
     const ThinkingRule& rule = sample.thinking->rule;
@@ -70,7 +71,10 @@ class MakeSamples : public Command {
         .Required();
     tokenizer_flags_.AddTo(flags);
     flags.Add("thinking", &thinking_, "on|off", "sets the switch of the chat template");
-    flags.Add("index", &index_, "N", "print only question N (from 0) of each task and length").AtLeast(0);
+    flags
+        .Add("index", &index_, "N",
+             "print only question N (from 0) of each task and length; of several epochs, answer N")
+        .AtLeast(0);
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
@@ -98,28 +102,22 @@ class MakeSamples : public Command {
     for (const std::string& missing : grid.missing) console.err << "varifocal: " << missing << "\n";
     for (const std::string& note : grid.notes) console.err << "varifocal: " << note << "\n";
 
-    Rows rows(console, {{.key = "task"},
-                        {.key = "context_length"},
-                        {.key = "index"},
-                        {.key = "row_id"},
-                        {.key = "question_id"},
-                        {.key = "cluster"},
-                        {.key = "prompt"},
-                        {.key = "prompt_token_count"},
-                        {.key = "token_ids_sha256"},
-                        {.key = "gold"},
-                        {.key = "max_new_tokens"},
-                        {.key = "stop"},
-                        {.key = "sampling_seed"}});
+    std::vector<Column> columns = {{.key = "task"},         {.key = "context_length"},     {.key = "index"},
+                                   {.key = "row_id"},       {.key = "question_id"},        {.key = "cluster"},
+                                   {.key = "prompt"},       {.key = "prompt_token_count"}, {.key = "token_ids_sha256"},
+                                   {.key = "gold"},         {.key = "max_new_tokens"},     {.key = "stop"},
+                                   {.key = "sampling_seed"}};
+    if (grid.epochs > 1) columns.push_back({.key = "epoch"});
+    Rows rows(console, std::move(columns));
     int64_t wanted_count = 0;
-    for (const GridGroup& group : grid.groups) wanted_count += WantedCount(group);
+    for (const GridGroup& group : grid.groups) wanted_count += WantedCount(grid, group);
     if (index_.has_value() && wanted_count == 0)
       return absl::NotFoundError(absl::StrCat("no task of the suite has a question ", *index_));
     Progress progress(console, "samples");
     int64_t done_count = 0;
     ExitCode code = ExitCode::kDone;
     for (const GridGroup& group : grid.groups) {
-      if (WantedCount(group) == 0) continue;
+      if (WantedCount(grid, group) == 0) continue;
       const Task& task = *grid.tasks[group.task_index];
       const bool chat = valid->suite.tasks[group.task_index].chat;
       if (chat) RETURN_IF_ERROR(CheckHasChatFormat(chat_format.get(), tokenizer_));
@@ -129,19 +127,25 @@ class MakeSamples : public Command {
         if (sample.ok())
           RETURN_IF_ERROR(AddThinking(valid->suite, valid->suite.tasks[group.task_index], tokens, *sample));
       }
-      for (int i = 0; i < group.count; ++i) {
-        if (index_.has_value() && group.first_index + i != *index_) continue;
-        if (!samples[i].ok()) {
+      for (int place = 0; place < group.count * grid.epochs; ++place) {
+        const int index = grid.Index(group.first_index, place);
+        if (index_.has_value() && index != *index_) continue;
+        const absl::StatusOr<Sample>& made = samples[place / grid.epochs];
+        if (!made.ok()) {
           code = ExitCode::kFailed;
-          console.err << "varifocal: " << task.name() << " " << group.context_length << " #" << group.first_index + i
-                      << ": " << samples[i].status().message() << "\n";
-        } else if (console.format == Format::kText) {
-          PrintSample(*samples[i], console);
+          console.err << "varifocal: " << task.name() << " " << group.context_length << " #" << index << ": "
+                      << made.status().message() << "\n";
+          continue;
+        }
+        Sample sample = *made;
+        SetEpoch(place % grid.epochs, sample);
+        if (console.format == Format::kText) {
+          PrintSample(sample, console);
         } else {
-          RETURN_IF_ERROR(rows.Add(SampleJson(*samples[i], chat, task.system_message())));
+          RETURN_IF_ERROR(rows.Add(SampleJson(sample, grid.epochs > 1, chat, task.system_message())));
         }
       }
-      done_count += WantedCount(group);
+      done_count += WantedCount(grid, group);
       if (!console.out_is_terminal) progress.Update({.done_count = done_count, .total_count = wanted_count});
       if (!console.out) break;  // the reader closed the pipe
     }
@@ -151,9 +155,10 @@ class MakeSamples : public Command {
   }
 
  private:
-  int64_t WantedCount(const GridGroup& group) const {
-    if (!index_.has_value()) return group.count;
-    return *index_ >= group.first_index && *index_ < group.first_index + group.count ? 1 : 0;
+  int64_t WantedCount(const Grid& grid, const GridGroup& group) const {
+    if (!index_.has_value()) return int64_t{group.count} * grid.epochs;
+    const int begin = grid.Index(group.first_index, 0), end = grid.Index(group.first_index + group.count, 0);
+    return *index_ >= begin && *index_ < end ? 1 : 0;
   }
 
   SuiteFlags suite_;
@@ -181,7 +186,8 @@ JSON output: {"task", "context_length", "index", "row_id", "question_id", "clust
 the block. For a task with `chat: true`, "chat" is true: the ids are of the prompt inside the
 chat_format.json beside the tokenizer, after the task's
 "system_message" if it has one. A choice has its "continuations"; "given_bytes" of each are in its context
-and are not scored, and the hash is of all contexts ("[[1,2],[3]]").)",
+and are not scored, and the hash is of all contexts ("[[1,2],[3]]"). With --epochs there is a row for every answer, with its
+"epoch" and "sampling_seed"; all other fields but the index are the same.)",
     .examples =
         "varifocal samples quick --tokenizer=models/baseline --lengths=1024 --limit=1\n"
         "varifocal samples quick --tokenizer=models/baseline --tasks=rag_facts --lengths=8K --index=17\n"

@@ -196,7 +196,7 @@ absl::StatusOr<ArmTable> ArmTable::Read(db::Reader& reader, int64_t job_id) {
   table.measures_ = MeasuresOf(metrics);
   std::map<std::pair<std::string, std::string>, db::TaskMetricRecord> metric_of;
   for (const db::TaskMetricRecord& metric : metrics) metric_of[{metric.task, metric.metric}] = metric;
-  ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
+  ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.QuestionCells(job_id));
   ASSIGN_OR_RETURN(table.tested_, TestedLengths::Read(reader, job_id));
   std::set<int64_t> lengths;
   for (const db::CellRow& row : cells) {
@@ -214,9 +214,8 @@ absl::StatusOr<ArmTable> ArmTable::Read(db::Reader& reader, int64_t job_id) {
         RETURN_IF_ERROR(CheckValue(sample.task, sample.metric, sample.value, metric.worst_value, metric.best_value));
         const std::optional<int64_t> length = table.tested_.Of(sample.task, sample.context_length);
         if (!length.has_value()) return absl::OkStatus();
-        const bool is_failed = sample.error_code.has_value();
         values[{sample.task, sample.metric, *length}][{sample.sample_index, sample.question_id}] = {
-            sample.cluster, is_failed ? metric.worst_value : sample.value, is_failed};
+            sample.cluster, sample.Counted(metric.worst_value), sample.error_code.has_value(), sample.is_partial};
         return absl::OkStatus();
       }));
     }
@@ -246,7 +245,10 @@ ArmTable::Selection ArmTable::Select(const std::vector<ArmRun>& runs, const ArmM
     selection.counts.planned_count += planned;
     for (const auto* answers : of_runs) {
       selection.counts.is_unfinished |= std::ssize(*answers) < planned;
-      for (const auto& [question, value] : *answers) selection.counts.failed_count += value.is_failed;
+      for (const auto& [question, value] : *answers) {
+        selection.counts.failed_count += value.is_failed;
+        selection.counts.is_unfinished |= value.is_partial;
+      }
     }
     ReplicatedTask task;
     std::vector<std::vector<double>> columns(runs.size());

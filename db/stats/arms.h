@@ -114,6 +114,7 @@ class ArmTable {
     std::string cluster;
     std::optional<double> value;  // a failed one's is the worst
     bool is_failed = false;
+    bool is_partial = false;
   };
   using Question = std::pair<int64_t, std::string>;             // sample index, question id
   using Place = std::tuple<std::string, std::string, int64_t>;  // task, metric, length

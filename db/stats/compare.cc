@@ -211,7 +211,7 @@ DesignEffects EffectsOf(const GroupedPairs& grouped, Member member) {
 // Every planned pair exists, answered or failed.
 bool IsFinished(const GroupedPairs& grouped, const std::string& task, int64_t length,
                 const std::vector<PairRow>& pairs) {
-  return std::ssize(pairs) >= grouped.planned.at({task, length});
+  return FinishedCount(pairs) >= grouped.planned.at({task, length});
 }
 
 // Fills in the inference of a row whose is_incomplete is already set.
@@ -462,8 +462,8 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
   row.is_primary_metric = info.is_primary;
   row.planned_count = info.planned_count;
   row.sample_count = differences.size();
-  row.is_unfinished = std::ssize(pairs) < row.planned_count;
-  row.is_incomplete = row.failed_count > 0 || row.sample_count < row.planned_count;
+  row.is_unfinished = FinishedCount(pairs) < row.planned_count;
+  row.is_incomplete = row.is_unfinished || row.failed_count > 0 || row.sample_count < row.planned_count;
 
   const double width = RangeOf(info.worst_value, info.best_value).Width();
   const std::vector<Cluster> baseline_clusters = GroupByCluster(baseline);

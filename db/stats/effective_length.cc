@@ -135,7 +135,7 @@ absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader
                                                               const EffectiveLengthOptions& options,
                                                               const TestedLengths& tested) {
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
-  ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
+  ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.QuestionCells(job_id));
   ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader.Variants(job_id));
   std::vector<EffectiveLength> results;
   for (const db::VariantRecord& variant : variants) {
@@ -164,10 +164,10 @@ absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader
         const db::TaskMetricRecord& metric = *task.metric;
         if (sample.task != metric.task || sample.metric != metric.metric) continue;
         RETURN_IF_ERROR(CheckValue(sample.task, sample.metric, sample.value, metric.worst_value, metric.best_value));
-        const std::optional<double> value = sample.error_code.has_value() ? metric.worst_value : sample.value;
+        const std::optional<double> value = sample.Counted(metric.worst_value);
         const std::optional<int64_t> length = tested.Of(sample.task, sample.context_length);
         if (!value.has_value() || !length.has_value()) continue;
-        --task.missing[*length];
+        if (!sample.is_partial) --task.missing[*length];
         task.values[*length].push_back({sample.question_id, sample.cluster,
                                         (*value - *metric.worst_value) / (*metric.best_value - *metric.worst_value)});
       }

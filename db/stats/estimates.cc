@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t
 absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t job_id, const TestedLengths& tested,
                                                      double confidence) {
   ASSIGN_OR_RETURN(std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
-  ASSIGN_OR_RETURN(std::vector<db::CellRow> cells, reader.Cells(job_id));
+  ASSIGN_OR_RETURN(std::vector<db::CellRow> cells, reader.QuestionCells(job_id));
   std::vector<Estimate> estimates;
   // Inputs of the intervals, parallel to the estimates.
   std::vector<std::vector<Cluster>> clusters;
@@ -91,8 +91,9 @@ absl::StatusOr<std::vector<Estimate>> EstimateScores(db::Reader& reader, int64_t
       const db::TaskMetricRecord& metric = *metric_of[*place];
       RETURN_IF_ERROR(CheckValue(sample.task, sample.metric, sample.value, metric.worst_value, metric.best_value));
       values.failed_count += sample.error_code.has_value();
-      if (sample.value.has_value()) values.answered.push_back({sample.cluster, *sample.value});
-      const std::optional<double> value = sample.error_code.has_value() ? metric.worst_value : sample.value;
+      if (sample.value.has_value() && !sample.error_code.has_value() && !sample.is_partial)
+        values.answered.push_back({sample.cluster, *sample.value});
+      const std::optional<double> value = sample.Counted(metric.worst_value);
       if (value.has_value()) values.counted.push_back({sample.cluster, *value});
       return absl::OkStatus();
     }));

@@ -41,7 +41,7 @@ absl::StatusOr<const AnswerKindMarks*> MarksOf(db::Reader& reader, int64_t job_i
   if (!is_new) return &known->second;
   AnswerKindMarks& marks = known->second;
   RETURN_IF_ERROR(reader.EachMarkedAnswer(job_id, variant, [&marks](db::MarkedAnswerRow row) {
-    marks[{std::move(row.task), row.context_length, std::move(row.question_id)}] = row.answer_kinds;
+    marks[{std::move(row.task), row.context_length, std::move(row.question_id)}] |= row.answer_kinds;  // of any epoch
     return absl::OkStatus();
   }));
   return &known->second;
@@ -110,6 +110,10 @@ class PairGrouper {
 
 }  // namespace
 
+int64_t FinishedCount(const std::vector<PairRow>& pairs) {
+  return std::count_if(pairs.begin(), pairs.end(), [](const PairRow& pair) { return !pair.is_partial; });
+}
+
 bool CanBeAveraged(const MetricInfo& info) {
   return info.is_primary && info.worst_value.has_value() && info.best_value.has_value() &&
          *info.worst_value != *info.best_value;
@@ -149,7 +153,7 @@ void KeepContexts(Contexts contexts, GroupedPairs& grouped) {
   for (auto& [key, lengths] : grouped.pairs) {
     for (auto& [length, pairs] : lengths) {
       const std::pair cell{std::get<0>(key), length};
-      if (std::ssize(pairs) < grouped.planned.at(cell)) unfinished.insert(cell);
+      if (FinishedCount(pairs) < grouped.planned.at(cell)) unfinished.insert(cell);
       std::erase_if(pairs, [&](const PairRow& pair) { return removed[pair.task].contains(pair.cluster); });
     }
     std::erase_if(lengths, [](const auto& length) { return length.second.empty(); });
@@ -168,7 +172,7 @@ absl::StatusOr<GroupedPairs> ReadPairs(db::Reader& reader, int64_t job_id, const
   RETURN_IF_ERROR(CheckVariants(reader, job_id, baseline, candidate));
   ASSIGN_OR_RETURN(report.tokenizers_differ, reader.TokenizersDiffer(job_id, baseline, candidate));
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
-  ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
+  ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.QuestionCells(job_id));
   std::map<std::pair<std::string, int64_t>, int64_t> planned;
   for (const db::CellRow& cell : cells) {
     if (cell.cell.variant != baseline && cell.cell.variant != candidate) continue;

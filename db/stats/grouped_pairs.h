@@ -30,6 +30,9 @@ struct GroupedPairs {
   DeclaredTests Declared() const;
 };
 
+// Pairs of which every planned answer is there, answered or failed.
+int64_t FinishedCount(const std::vector<db::PairRow>& pairs);
+
 // Has a span, so that its differences can be averaged with those of other tasks.
 bool CanBeAveraged(const MetricInfo& info);
 

@@ -16,19 +16,22 @@
 namespace varifocal {
 namespace {
 
+std::string EpochOf(const Sample& sample) { return sample.epoch == 0 ? "" : absl::StrCat(" in epoch ", sample.epoch); }
+
 class ReadyAnswers : public Generator {
  public:
   explicit ReadyAnswers(const std::map<std::string, std::string>& answers) : answers_(answers) {}
 
   Id Start(const GenerationRequest& request, Done done) override {
     const std::string digest = request.sample->TokenIdsSha256();
-    const auto answer = answers_.find(digest);
+    const auto answer = answers_.find(ImportedAnswerKey(digest, request.sample->epoch));
     if (!request.sample->continuations.empty()) {
       done(absl::UnimplementedError("choices are judged by log-likelihoods, which imported answers do not have"));
     } else if (answer == answers_.end()) {
-      done(absl::NotFoundError(absl::StrCat("no answer was given for the prompt with token ids ", digest)));
+      done(absl::NotFoundError(
+          absl::StrCat("no answer was given for the prompt with token ids ", digest, EpochOf(*request.sample))));
     } else {
-      used_.insert(digest);
+      used_.insert(answer->first);
       Generation generation;
       generation.text = answer->second;
       generation.finish_reason = FinishReason::kEos;

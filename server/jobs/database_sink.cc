@@ -26,6 +26,7 @@ db::SampleRecord ToSampleRecord(const SampleResult& record, bool keep_prompts) {
   row.task = record.cell.task;
   row.context_length = record.cell.context_length;
   row.sample_index = sample.index;
+  row.epoch = sample.epoch;
   row.tokenizer_sha256 = sample.tokenizer_sha256;
   row.question_id = sample.question_id;
   row.cluster = sample.cluster;

@@ -143,16 +143,29 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
       const bool reuses = model->engine->Describe().prefix_cache && !model->config.attention.NeedsWholePrompt();
       const int64_t again_tokens =
           reuses ? std::max<int64_t>(1, cost.prompt_tokens - cost.shared_tokens) : cost.prompt_tokens;
-      double again_seconds = whole.seconds;
-      if (reuses && group.count > 1) {
+      // A later epoch has the whole prompt of the one before it.
+      const int64_t epoch_tokens = reuses ? std::max<int64_t>(1, cost.prompt_tokens % kPageTokens) : cost.prompt_tokens;
+      const int64_t epoch_count = int64_t{group.count} * (grid.epochs - 1);
+      const auto seconds_of = [&](int64_t computed_tokens) -> absl::StatusOr<double> {
+        if (!reuses) return whole.seconds;
         ASSIGN_OR_RETURN(const EngineEstimate again, model->engine->Estimate(cost.prompt_tokens, cost.new_tokens,
-                                                                             cost.prompt_tokens - again_tokens));
-        again_seconds = again.seconds;
+                                                                             cost.prompt_tokens - computed_tokens));
+        return again.seconds;
+      };
+      double seconds = whole.seconds;
+      if (group.count > 1) {
+        ASSIGN_OR_RETURN(const double again, seconds_of(again_tokens));
+        seconds += (group.count - 1) * again;
       }
-      estimate.prompt_token_count += group_count * group.count * cost.prompt_tokens;
-      estimate.computed_prompt_token_count += group_count * (cost.prompt_tokens + (group.count - 1) * again_tokens);
-      estimate.new_token_count += group_count * group.count * cost.new_tokens;
-      estimate.duration_seconds += group_count * (whole.seconds + (group.count - 1) * again_seconds);
+      if (epoch_count > 0) {
+        ASSIGN_OR_RETURN(const double again, seconds_of(epoch_tokens));
+        seconds += epoch_count * again;
+      }
+      estimate.prompt_token_count += group_count * group.count * grid.epochs * cost.prompt_tokens;
+      estimate.computed_prompt_token_count +=
+          group_count * (cost.prompt_tokens + (group.count - 1) * again_tokens + epoch_count * epoch_tokens);
+      estimate.new_token_count += group_count * group.count * grid.epochs * cost.new_tokens;
+      estimate.duration_seconds += group_count * seconds;
       estimate.kv_cache_bytes = std::max(estimate.kv_cache_bytes, whole.cache_bytes);
       if (!whole.fits) {
         notes.insert(absl::StrCat(model->name, ": a sample of ", group.context_length, " tokens needs ",

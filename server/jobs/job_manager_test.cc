@@ -63,6 +63,23 @@ TEST_F(JobManagerTest, StopAndStartAskExactlyTheMissingSamples) {
   EXPECT_EQ(control_->started_count() - started_before, 32 - answered);
 }
 
+TEST_F(JobManagerTest, EpochsAreResumedByAnswer) {
+  JobSpec spec = SmallSpec();
+  spec.suite.epochs = 3;
+  spec.decode.sampling_temperature = 0.7;
+  control_->HoldAfter(7);
+  const int64_t job_id = Submit(spec);
+  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 7; });
+  manager_->Stop();
+  manager_.reset();
+  const int started_before = control_->started_count();
+  control_->Release();
+  Open();
+  const JobView view = WaitForState(job_id, db::JobState::kSucceeded);
+  EXPECT_EQ(view.row.answered_count, 3 * 32);
+  EXPECT_EQ(control_->started_count() - started_before, 3 * 32 - 7);
+}
+
 // A permanent device failure fails the job and none of its samples: after the restart exactly those without an answer
 // run. Jobs of other models continue.
 TEST_F(JobManagerTest, ALostDeviceLeavesItsSamplesToBeAskedAgain) {

@@ -216,6 +216,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
   absl::StatusOr<JobSpec> valid = ValidateJobSpec(std::move(spec));
   if (!valid.ok()) return BadJobSpec(valid.status());
   job.spec = *std::move(valid);
+  if (const absl::Status epochs = CheckEpochs(job.spec); !epochs.ok()) return BadJobSpec(epochs);
   for (const Variant& variant : job.spec.variants) {
     ASSIGN_OR_RETURN(std::shared_ptr<HostedModel> model, host.Find(variant.model));
     RETURN_IF_ERROR(FaultOf(*model));

@@ -33,6 +33,22 @@ TEST_F(ResolvedJobTest, EstimateCountsWithoutStoring) {
   EXPECT_TRUE(manager_->List(0, 10)->empty());
 }
 
+// Four answers to each question have four times the new tokens, and the prompt's pages once.
+TEST_F(ResolvedJobTest, EstimateCountsEpochs) {
+  JobSpec spec = SmallSpec();
+  const auto once = manager_->Estimate(spec);
+  spec.suite.epochs = 4;
+  spec.decode.sampling_temperature = 0.7;
+  const auto estimate = manager_->Estimate(spec);
+  ASSERT_TRUE(estimate.ok()) << estimate.status();
+  EXPECT_EQ(estimate->sample_count, 4 * once->sample_count);
+  EXPECT_EQ(estimate->prompt_token_count, 4 * once->prompt_token_count);
+  EXPECT_EQ(estimate->new_token_count, 4 * once->new_token_count);
+  EXPECT_GT(estimate->computed_prompt_token_count, once->computed_prompt_token_count);
+  EXPECT_LE(estimate->computed_prompt_token_count, once->computed_prompt_token_count + 3 * once->sample_count * 128);
+  EXPECT_GT(estimate->duration_seconds, once->duration_seconds);
+}
+
 TEST_F(ResolvedJobTest, RefusesBadSpecsAndStoresNothing) {
   struct Case {
     const char* name;
@@ -64,6 +80,7 @@ TEST_F(ResolvedJobTest, RefusesBadSpecsAndStoresNothing) {
       {"longer than the model", [](JobSpec& s) { s.suite.lengths = {8192}; }, "CONTEXT_TOO_LONG"},
       {"no variant", [](JobSpec& s) { s.variants.clear(); }, "BAD_JOB_SPEC"},
       {"negative limit", [](JobSpec& s) { s.limit = -1; }, "BAD_JOB_SPEC"},
+      {"epochs of greedy answers", [](JobSpec& s) { s.suite.epochs = 4; }, "BAD_JOB_SPEC"},
   };
   for (const Case& c : cases) {
     JobSpec spec = SmallSpec();

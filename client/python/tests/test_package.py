@@ -98,6 +98,9 @@ class WithDaemon(unittest.TestCase):
         first = ["kind", "task", "metric", "context_length", "baseline", "candidate", "baseline_mean", "candidate_mean",
                  "difference", "low", "high", "p_value", "p_adjusted", "outcome"]
         self.assertEqual(list(compared.columns[:len(first)]), first)
+        self.assertEqual(set(compared["baseline_epochs"]), {1})
+        with self.assertRaisesRegex(RuntimeError, "pass@2"):
+            results.compare("baseline", "focal@t=0.7", job.id, epochs_statistic="pass@2")
         # A metric of one's own, while the daemon has the database open.
         self.assertNotIn("prompt", samples.columns)
         scores = samples["answer"].str.len().clip(upper=10) / 10

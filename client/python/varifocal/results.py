@@ -101,11 +101,13 @@ class Database:
             [self.latest_job() if job is None else job, baseline, candidate])
 
     def compare(self, baseline: str, candidate: str, job: int | None = None, margin: float | None = None,
-                metric: str | None = None) -> pd.DataFrame:
+                metric: str | None = None, epochs_statistic: str | None = None) -> pd.DataFrame:
         """Differences with interval, p, adjusted p and outcome: a row a cell, a mean over tasks, a contrast or slope over the lengths.
 
         Columns are those of `varifocal compare --format=json` (docs/result_rows.md), what a reader looks for first.
         margin: of equivalence, in points. metric: this one as the primary one, for example "imported/NAME".
+        epochs_statistic: the value of a question with several answers: "mean" (unless given), "pass@4" or "majority". The
+        columns baseline_epochs, candidate_epochs and epochs_statistic state it.
         """
         arguments = ["compare", f"--db={self.path}", f"--baseline={baseline}", f"--candidate={candidate}", "--format=json"]
         if job is not None:
@@ -114,6 +116,8 @@ class Database:
             arguments.append(f"--margin={margin}")
         if metric is not None:
             arguments.append(f"--metric={metric}")
+        if epochs_statistic is not None:
+            arguments.append(f"--epochs-statistic={epochs_statistic}")
         rows: list[dict[str, Any]] = json.loads(self._run(arguments))
         frame = pd.DataFrame(rows)
         first = [name for name in _READING_ORDER if name in frame.columns]

@@ -300,6 +300,7 @@ absl::StatusOr<ReportData> ReadReportData(db::Reader& reader, const ReportOption
   data.database_path = options.database_path;
   data.chosen_metric = options.metric;
   if (!options.metric.empty()) RETURN_IF_ERROR(reader.SetPrimaryMetric(options.metric));
+  reader.SetEpochStatistic(options.epoch_statistic);
   RETURN_IF_ERROR(ChooseVariants(reader, options, data));
   std::set<int64_t> lengths;
   RETURN_IF_ERROR(ReadJob(reader, data.job.job_id, options.confidence, data, lengths));
@@ -309,6 +310,9 @@ absl::StatusOr<ReportData> ReadReportData(db::Reader& reader, const ReportOption
     RETURN_IF_ERROR(ReadFailures(reader, job, data));
   }
   data.lengths.assign(lengths.begin(), lengths.end());
+  for (const db::JobVariant& key : data.keys) {
+    ASSIGN_OR_RETURN(data.epochs[key.job_id], reader.Epochs(key.job_id));
+  }
   RETURN_IF_ERROR(Compare(reader, data));
   return data;
 }
@@ -395,7 +399,9 @@ ResultContext ContextOf(const ReportData& data, const CandidateComparison& compa
           &data.answers,
           &data.groups,
           &data.tested,
-          &data.thinking};
+          &data.thinking,
+          data.epochs.at(data.keys[0].job_id),
+          data.epochs.at(data.keys[index].job_id)};
 }
 
 }  // namespace varifocal::report

@@ -85,6 +85,7 @@ struct ReportData {
   std::vector<db::ExecutionRow> executions;
   std::vector<db::FailureGroup> failures;         // of all these jobs
   std::vector<db::ScoreImportRow> score_imports;  // of the variants above
+  std::map<int64_t, db::JobEpochs> epochs;        // by job
   stats::TestedLengths tested;                    // of these jobs; all lengths below are its
   std::vector<stats::Estimate> estimates;         // of the variants above
   stats::EffectiveLengthOptions effective_length_options;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "db/epochs.h"
+
 namespace varifocal {
 
 enum class ReportFormat { kHtml, kCsv, kJson, kMarkdown, kLatex };
@@ -24,6 +26,7 @@ struct ReportOptions {
   std::optional<double> effective_score;   // if given, this score instead
   bool with_max_t = false;                 // stats::CompareOptions::with_max_t
   std::string metric;                      // the primary one of each task that has it, instead of the task's first
+  db::EpochStatistic epoch_statistic;      // of several answers to a question
   std::string baseline_arm;                // reference of the comparisons over training seeds; else the baseline's arm
   std::string axis;                        // of client/report/axis.h: this one alone, and CSV and LaTeX are its tables
   int64_t browser_sample_count_max = 240;  // samples in the page's browser, spread over tasks, lengths and outcomes

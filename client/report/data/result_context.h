@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "db/reader.h"
 #include "db/stats/tested_lengths.h"
 
 namespace varifocal::report {
@@ -19,6 +20,7 @@ struct ResultContext {
   const GroupTable* groups = nullptr;
   const stats::TestedLengths* tested = nullptr;
   const ThinkingTable* thinking = nullptr;
+  db::JobEpochs baseline_epochs = {}, candidate_epochs = {};
 };
 
 }  // namespace varifocal::report

@@ -51,6 +51,10 @@ void AddSides(const Row& row, const ResultContext& context, Json& json) {
   if (context.baseline_is_imported) imported.push_back("baseline");
   if (context.candidate_is_imported) imported.push_back("candidate");
   json["imported"] = absl::StrJoin(imported, " ");
+  json["baseline_epochs"] = context.baseline_epochs.count;
+  json["candidate_epochs"] = context.candidate_epochs.count;
+  if (context.baseline_epochs.count > 1 || context.candidate_epochs.count > 1)
+    json["epochs_statistic"] = context.baseline_epochs.statistic.Name();
   for (const auto& [side, variant] : {std::pair("baseline", &row.baseline), std::pair("candidate", &row.candidate)}) {
     const Json setting = context.groups->Setting(*variant);
     if (!setting.is_null()) json[absl::StrCat(side, "_focus_attention")] = setting.dump();
@@ -265,6 +269,7 @@ const std::vector<std::string>& ResultKeys() {
          {"_unfinished_count", "_thinking_count", "_thinking_tokens", "_answer_tokens", "_tokens_per_right"}) {
       for (const char* side : {"baseline", "candidate"}) all->push_back(absl::StrCat(side, later));
     }
+    all->insert(all->end(), {"baseline_epochs", "candidate_epochs", "epochs_statistic"});
     return all;
   }();
   return *keys;

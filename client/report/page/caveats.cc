@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/report/data/epochs_note.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/template.h"
@@ -111,6 +112,15 @@ Texts TwoJobs(const ReportData& data) {
                                                  {"left_out", CountLabel(report.baseline_left_out_count)},
                                                  {"other_left_out", CountLabel(report.candidate_left_out_count)},
                                                  {"other_settings", JoinWithAnd(report.tasks_with_other_settings)}}));
+  }
+  return sentences;
+}
+
+Texts Epochs(const ReportData& data) {
+  Texts sentences;
+  for (const db::JobRow* job : JobsOf(data)) {
+    const Json note = EpochsNote(data.epochs.at(job->job_id), OfJob(data, *job));
+    if (!note.is_null()) sentences.push_back(Sentence("epochs", note));
   }
   return sentences;
 }
@@ -246,6 +256,7 @@ const std::vector<Caveat>& Caveats() {
         {"endpoint", &Endpoint, /*is_source=*/true},
         {"imported", &Imported, /*is_source=*/true},
         {"two jobs", &TwoJobs, /*is_source=*/true},
+        {"several answers", &Epochs, /*is_source=*/true},
         {"one training run each", &OneRunEach},
         {"arms", &Arms},
         {"prompt lengths", &PromptLengths},

@@ -107,6 +107,9 @@ std::string SubmitLine(const db::JobRow& job, const std::string& daemon) {
   }
   std::string line = absl::StrCat("varifocal submit ", ShellWord(job.suite),
                                   " --models=", ShellWord(absl::StrJoin(variants, ",")), " --seed=", job.data_seed);
+  for (const char* key : {"seeds", "epochs"}) {
+    if (suite.contains(key)) absl::StrAppend(&line, " --", key, "=", suite[key].dump());
+  }
   if (!lengths.empty()) absl::StrAppend(&line, " --lengths=", absl::StrJoin(lengths, ","));
   if (!tasks.empty()) absl::StrAppend(&line, " --tasks=", ShellWord(absl::StrJoin(tasks, ",")));
   if (const Json limit = spec->value("limit", Json(0)); limit.is_number_integer() && limit.get<int64_t>() > 0)

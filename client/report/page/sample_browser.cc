@@ -38,7 +38,7 @@ Json Options(const std::vector<std::pair<std::string, std::string>>& values) {
 }
 
 // "1,008 prompt tokens · evidence at 37 % · question 5e0f..", "prompt cut from 3,242 to 991 tokens · .."
-std::string FactsLine(const BrowserSample& sample) {
+std::string FactsLine(const BrowserSample& sample, const ReportData& data) {
   std::vector<std::string> facts;
   if (sample.prompt_token_count.has_value() && sample.cut_token_count > 0) {
     facts.push_back(absl::StrCat("prompt cut from ", CountLabel(*sample.prompt_token_count + sample.cut_token_count),
@@ -49,6 +49,8 @@ std::string FactsLine(const BrowserSample& sample) {
   }
   if (sample.depth.has_value()) facts.push_back(absl::StrCat("evidence at ", Unsigned(*sample.depth * 100, 0), " %"));
   facts.push_back(absl::StrCat("question ", sample.question_id));
+  if (const int64_t epochs = data.epochs.at(data.job.job_id).count; epochs > 1)
+    facts.push_back(absl::StrCat("answer ", sample.sample_index % epochs + 1, " of ", epochs));
   return absl::StrJoin(facts, " \u00B7 ");
 }
 
@@ -63,6 +65,8 @@ std::string PromptCommand(const BrowserSample& sample, const ReportData& data) {
     seeds = absl::StrCat(" --seeds=", FindInt(suite, "seeds").value_or(std::nullopt).value_or(1),
                          limit > 0 ? absl::StrCat(" --limit=", limit) : "");
   }
+  if (suite.is_object() && suite.contains("epochs"))
+    absl::StrAppend(&seeds, " --epochs=", FindInt(suite, "epochs").value_or(std::nullopt).value_or(1));
   return absl::StrCat("varifocal samples ", ShellWord(data.job.suite), " --tokenizer=DIR --seed=", data.job.data_seed,
                       seeds, " --tasks=", ShellWord(sample.task), " --lengths=", sample.nominal_length,
                       " --index=", sample.sample_index);
@@ -86,7 +90,7 @@ std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
                  {"outcome_keys", absl::StrJoin(sample.outcomes, " ")},
                  {"outcomes", Json::array()},
                  {"answers", Json::array()},
-                 {"facts", FactsLine(sample)},
+                 {"facts", FactsLine(sample, data)},
                  {"command", PromptCommand(sample, data)},
                  {"gold", Shorten(absl::StrJoin(sample.gold, " | "), kAnswerBytesMax)}};
   for (size_t i = 0; i < sample.outcomes.size(); ++i) {

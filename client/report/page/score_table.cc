@@ -128,6 +128,12 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
        const auto cost = Thinking(row);
        return cost ? OrNull(cost->tokens_per_right) : Json();
      }},
+    {"epochs", [](const ScoreRow& row) -> Json { return row.data->epochs.at(row.data->job.job_id).count; }},
+    {"epochs_statistic",
+     [](const ScoreRow& row) -> Json {
+       const db::JobEpochs& epochs = row.data->epochs.at(row.data->job.job_id);
+       return epochs.count > 1 ? Json(epochs.statistic.Name()) : Json();
+     }},
 };
 
 // The formatted fields of a row.
