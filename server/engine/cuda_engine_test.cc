@@ -380,8 +380,14 @@ TEST(CudaEngineTest, StepsAsGraphsHaveTheSameBits) {
   struct Row {
     const char* golden;
     size_t length;
+    AttentionOverrides overrides = {};
   };
-  for (const Row& row : {Row{kGolden, 1020}, {"focal-learned-sequence", 124}, {"focus/llama-paged", 122}}) {
+  // The last two write other scales of rows for each layer: of temperatures, and of windows.
+  for (const Row& row : {Row{kGolden, 1020},
+                         {"focal-learned-sequence", 124},
+                         {"focus/llama-paged", 122},
+                         {"architectures/ministral3", 124, {{"t", {0.5, 2.0}}}},
+                         {"attention/log-n-constant", 124}}) {
     EmulatedDevice one_by_one, as_graphs(true);
     const WideHeads checkpoint(row.golden, "cuda_graphs");
     const bool is_focus = std::string(row.golden).starts_with("focus");
@@ -392,6 +398,7 @@ TEST(CudaEngineTest, StepsAsGraphsHaveTheSameBits) {
     for (int i = 0; i < 3; ++i) {
       requests.push_back(Generate(absl::StrCat("graph", i), i == 0 ? row.length : 123 + i, i == 2 ? 0.8 : 0, i));
       std::get<GenerateWork>(requests.back().work).max_new_tokens = 8;
+      requests.back().attention_overrides = row.overrides;
     }
     std::map<std::string, int>& calls = as_graphs.machine->calls;
     for (const EngineRequest& request : requests) {

@@ -43,7 +43,7 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
           .queries = rows * query_width * sizeof(float),
           .attended = rows * query_width * operand,
           .hidden = rows * config.feed_forward_width * operand,
-          .row_scales = rows * sizeof(float),
+          .row_scales = WideProduct(config.layer_count, rows) * sizeof(float),
           .bound_counts = WideProduct(limits.sequence_count_max, 2) * sizeof(uint32_t)};
 }
 
@@ -234,6 +234,8 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
   std::span<const kernels::RopeTable* const> ropes;
   if (layer_config.rope_index >= 0) ropes = rope_tables_[layer_config.rope_index];
 
+  // Of the layer alone: a step that is queued as one graph runs after the writes of all layers.
+  const Slice row_scales{row_scales_.get(), WideProduct(index, limits_.row_count_max) * sizeof(float)};
   AttentionTerms terms{
       .scale = layer_config.attention_scale != 0 ? layer_config.attention_scale : 1.0 / std::sqrt(config.head_width),
       .row_factors = row_factors_};
@@ -246,7 +248,7 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                            .page_group = page_group,
                                            .pool_layer = group_layer,
                                            .tensors = layer.attention_tensors,
-                                           .row_scales = Whole(row_scales_),
+                                           .row_scales = row_scales,
                                            .bound_counts = Whole(bound_counts_)},
                                           terms));
   if (!row_factors_.empty() && terms.row_scales.buffer == nullptr) {
@@ -254,7 +256,7 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
     for (size_t i = 0; i < scales.size(); ++i) {
       scales[i] = kernels::FocalScale(terms.scale * row_factors_[i], terms.temperature);
     }
-    terms.row_scales = Whole(row_scales_);
+    terms.row_scales = row_scales;
     RETURN_IF_ERROR(ToStatus(backend.Write(terms.row_scales, scales.data(), scales.size() * sizeof(float))));
   }
   RETURN_IF_ERROR(
