@@ -83,10 +83,11 @@ TEST(CudaEngineTest, ResultsAreCloseToTheCpu) {
 
 // What a table of architectures may ask of a device beside a llama, against the golden values in float64 and with their
 // bounds (golden_test.cc): layers without rotation, a scale of queries by position, squared relu, two rotations, pairs
-// of neighbours, one layer norm without bias for both branches, soft-caps.
+// of neighbours, one layer norm without bias for both branches, soft-caps; and sinks, alone and under caps.
 TEST(CudaEngineTest, FamiliesAreAsCloseAsTheirRoundingErrors) {
   EmulatedDevice device;
-  for (const char* name : {"exaone4-hybrid", "ministral3", "arcee", "olmo3-older", "glm4", "cohere2", "gemma2-older"}) {
+  for (const char* name : {"exaone4-hybrid", "ministral3", "arcee", "olmo3-older", "glm4", "cohere2", "gemma2-older",
+                           "../attention/sink-learned", "../attention/sink-capped"}) {
     const std::string golden = absl::StrCat("architectures/", name);
     const auto engine = device.Start(golden, {.kv_cache_bytes = 4 << 20});
     const Json run = (*ParseJson(*ReadFile(GoldenDirectory(golden) + "/golden.json", kConfigFile)))["runs"][0];

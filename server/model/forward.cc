@@ -238,7 +238,8 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
   const Slice row_scales{row_scales_.get(), WideProduct(index, limits_.row_count_max) * sizeof(float)};
   AttentionTerms terms{
       .scale = layer_config.attention_scale != 0 ? layer_config.attention_scale : 1.0 / std::sqrt(config.head_width),
-      .row_factors = row_factors_};
+      .row_factors = row_factors_,
+      .soft_cap = config.blocks.score_soft_cap};
   RETURN_IF_ERROR(step.attention->Prepare({.backend = backend,
                                            .workspace = workspace,
                                            .batch = batch,
@@ -282,7 +283,9 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                    .scale = kernels::FocalScale(terms.scale, terms.temperature),
                                    .row_scales = terms.row_scales,
                                    .head_scales = terms.head_scales,
-                                   .soft_cap = static_cast<float>(config.blocks.score_soft_cap),
+                                   .soft_cap = static_cast<float>(terms.soft_cap),
+                                   .sink = terms.sink,
+                                   .sinks = terms.sinks,
                                    .groups = terms.groups ? &*terms.groups : nullptr,
                                    .out = Whole(attended_)};
   RETURN_IF_ERROR(ToStatus(backend.Attend(workspace, attend)));
@@ -312,6 +315,7 @@ absl::Status Forward::Inspect(int64_t index, const kernels::AttendArgs& attend,
       sum.log_sum_exp += inspection.share * row.heads[i].log_sum_exp;
       sum.entropy += inspection.share * row.heads[i].entropy;
       sum.largest_weight += inspection.share * row.heads[i].largest_weight;
+      sum.sink_weight += inspection.share * row.heads[i].sink_weight;
     }
     for (size_t i = 0; i < masses; ++i) result.masses[layer * masses + i] += inspection.share * row.masses[i];
   }
