@@ -37,15 +37,16 @@ constexpr int kSampleCount = 48;  // 12 clusters of four
 class ResultsTest : public testing::Test {
  protected:
   // Baseline is always wrong; the candidate is right at even clusters. `failures` samples of the candidate failed.
-  std::string WriteDatabase(const std::string& name, int failures, double last_score = 0, bool inspects = false) {
+  std::string WriteDatabase(const std::string& name, int failures, double last_score = 0, bool inspects = false,
+                            const std::string& candidate = "focal") {
     const std::string path = directory_.File(name);
     const auto writer = *db::Writer::Open(path);
-    const db::NewJob job = db::FakeJob({.planned_count = kSampleCount});
+    const db::NewJob job = db::FakeJob({.variants = {"baseline", candidate}, .planned_count = kSampleCount});
     const int64_t execution = *writer->AddExecution(db::FakeExecution());
     const int64_t job_id = writer->AddJob(job)->job_id;
     const std::vector<db::CellRow> cells = *writer->Cells(job_id);
     for (const db::CellRow& cell : cells) {
-      const bool is_candidate = cell.cell.variant == "focal";
+      const bool is_candidate = cell.cell.variant == candidate;
       for (int64_t i = 0; i < kSampleCount; ++i) {
         const bool fails = is_candidate && i < failures;
         db::Outcome outcome =
@@ -63,7 +64,7 @@ class ResultsTest : public testing::Test {
                                 .evidence_mass = 0.125,
                                 .distractor_mass = std::nullopt,
                                 .question_mass = 0,
-                                .strip = "ff00"}};
+                                .strip = candidate == "focal" ? "ff00" : "ef00"}};
         }
         EXPECT_TRUE(writer->RecordSample(outcome).ok());
       }
@@ -178,6 +179,7 @@ TEST_F(ResultsTest, AttentionOfAnAnswer) {
   EXPECT_TRUE(row["distractor_mass"].is_null());
   EXPECT_TRUE(row["strip"].is_array() && !row["strip"].empty() && row["strip"][0].is_number()) << row["strip"];
   EXPECT_THAT(Varifocal({"attention", "recall/1024/1/focal", db}).out, HasSubstr("12.50"));
+  EXPECT_FALSE(row.contains("sink_mass")) << "no head has a sink";
   const std::string out = directory_.File("strip.svg");
   EXPECT_EQ(Varifocal({"attention", "recall/1024/1/focal", db, "--out=" + out}).code, ExitCode::kDone);
   EXPECT_THAT(testing_support::ReadFile(out), AllOf(HasSubstr("<svg"), HasSubstr("L2 H3"), HasSubstr("12.5 %")));
@@ -191,6 +193,15 @@ TEST_F(ResultsTest, AttentionOfAnAnswer) {
   EXPECT_EQ(other.code, ExitCode::kFailed);
   EXPECT_THAT(other.err, Message("recall/1024/2/focal", "--inspect"));
   EXPECT_THAT(Varifocal({"attention", "recall/1024/99/focal", db}).err, Message("recall/1024/99/focal"));
+}
+
+// A sink has what the keys do not have: the strip "ef00" is 2^-1 of the weight.
+TEST_F(ResultsTest, AttentionOfASink) {
+  const std::string db = "--db=" + WriteDatabase("sink.db", 0, 0, /*inspects=*/true, "focal@sink=0");
+  const Ran ran = Varifocal({"attention", "recall/1024/1/focal@sink=0", db, "--format=jsonl"});
+  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  EXPECT_NEAR((*ParseJson(ran.out))["sink_mass"].get<double>(), 0.5, 1e-9);
+  EXPECT_THAT(Varifocal({"attention", "recall/1024/1/focal@sink=0", db}).out, HasSubstr("SINK %"));
 }
 
 TEST_F(ResultsTest, CompareForPeople) {

@@ -94,7 +94,7 @@ TEST(VariantTest, EveryOverrideChecksItsValue) {
     EXPECT_EQ(is_read("on"), is_switch) << info.name;
     EXPECT_EQ(is_read("2"), !is_switch) << info.name;
     EXPECT_EQ(is_read("2,3"), info.may_be_list) << info.name;
-    EXPECT_EQ(is_read("-2"), info.kind != OverrideKind::kTemperature && !is_switch) << info.name;
+    EXPECT_EQ(is_read("-2"), !IsAboveZero(info) && !is_switch) << info.name;
     EXPECT_EQ(info.layers_flag != nullptr, info.kind == OverrideKind::kTemperature) << info.name;
     EXPECT_EQ(info.focus_setting != nullptr, info.kind == OverrideKind::kGroups) << info.name;
     EXPECT_EQ(FindOverride(info.name), &info) << "names are unique";

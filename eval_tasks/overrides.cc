@@ -50,6 +50,8 @@ constexpr OverrideInfo kOverrides[] = {
      .layers = "late layers",
      .layers_flag = "late"},
     {.name = "log-n", .kind = OverrideKind::kScores},
+    {.name = "softcap", .kind = OverrideKind::kScoreCap},
+    {.name = "sink", .kind = OverrideKind::kScores},
     {.name = "rope-theta", .kind = OverrideKind::kRopeBase, .noun = "RoPE base", .plural = "RoPE bases"},
     {.name = "yarn", .kind = OverrideKind::kRopeFactor, .noun = "factor of yarn", .plural = "factors of yarn"},
     {.name = "linear",
@@ -88,10 +90,10 @@ absl::Status CheckOverrideValue(absl::string_view name, double value, absl::stri
     if (value == 0 || value == 1) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(name, " is ", shown, "; it must be on or off"));
   }
-  const bool is_temperature = info != nullptr && info->kind == OverrideKind::kTemperature;
-  if (std::isfinite(value) && (value > 0 || !is_temperature)) return absl::OkStatus();
+  const bool is_positive = info != nullptr && IsAboveZero(*info);
+  if (std::isfinite(value) && (value > 0 || !is_positive)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(name, " is ", shown, "; it must be a finite number", is_temperature ? " above 0" : ""));
+      absl::StrCat(name, " is ", shown, "; it must be a finite number", is_positive ? " above 0" : ""));
 }
 
 }  // namespace

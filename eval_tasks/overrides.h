@@ -22,6 +22,7 @@ namespace varifocal {
 
 enum class OverrideKind {
   kTemperature,  // divides the scores of its layers; above 0
+  kScoreCap,     // bounds them; above 0
   kScores,       // changes them otherwise
   kRopeFactor,   // of a scaled rotation of positions; 1 is no scaling
   kRopeBase,     // of the rotation
@@ -44,6 +45,10 @@ struct OverrideInfo {
 
 inline bool IsRotation(const OverrideInfo& info) {
   return info.kind == OverrideKind::kRopeFactor || info.kind == OverrideKind::kRopeBase;
+}
+
+inline bool IsAboveZero(const OverrideInfo& info) {
+  return info.kind == OverrideKind::kTemperature || info.kind == OverrideKind::kScoreCap;
 }
 
 absl::Span<const OverrideInfo> OverrideTable();
@@ -73,7 +78,7 @@ std::optional<bool> ThinkingOf(const OverrideMap& overrides);
 
 // One number, or a list where the override may be one.
 absl::Status CheckOverrideCount(absl::string_view name, absl::Span<const double> values);
-// What ParseOverrides accepts: words as names, finite numbers, temperatures above 0.
+// What ParseOverrides accepts: words as names, finite numbers, temperatures and caps above 0.
 absl::Status CheckOverrides(const OverrideMap& overrides);
 
 }  // namespace varifocal

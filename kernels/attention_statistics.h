@@ -2,7 +2,9 @@
 //
 //   p_j = exp(s_j) / Z over the visible keys;  entropy = -sum p_j ln p_j = ln Z - (sum e_j t_j) / Z
 //
-// with t_j = s_j - max s, e_j = exp(t_j), in float64, as in the online softmax (Milakov and Gimelshein 2018).
+// with t_j = s_j - max s, e_j = exp(t_j), in float64, as in the online softmax (Milakov and Gimelshein 2018). An
+// attention sink takes its share of the weight from all keys alike: it scales every p_j, and the entropy stays that of the
+// keys among themselves.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +16,12 @@
 namespace varifocal::kernels {
 
 struct HeadAttention {
-  int32_t visible_count = 0;  // keys the row sees; the rest is 0 where there are none
+  int32_t visible_count = 0;  // keys the row sees; where there are none the rest is 0 but the sink's
   float scale = 0;            // q.k is multiplied with it
-  double log_sum_exp = 0;     // natural logarithm
-  double entropy = 0;         // nats; exp of it is the effective number of keys
-  double largest_weight = 0;
+  double log_sum_exp = 0;     // natural logarithm, with the sink
+  double entropy = 0;         // nats, of the keys' weights; exp of it is the effective number of keys
+  double largest_weight = 0;  // of a key
+  double sink_weight = 0;     // of the attention sink; the keys have the rest
 };
 
 // Segments are [boundaries[i], boundaries[i + 1]), by absolute position; their masses are shares of the row's weight.
@@ -51,15 +54,20 @@ class AttentionStatistics {
     }
   }
 
-  // Divides the masses; call once.
-  HeadAttention Finish(float scale) {
-    if (visible_count_ == 0) return {.scale = scale};
-    for (double& mass : masses_) mass /= sum_;
+  // Divides the masses; call once. `sink` is its logit, minus infinity where there is none.
+  HeadAttention Finish(float scale, double sink) {
+    const bool has_sink = !std::isinf(sink);
+    if (visible_count_ == 0 && !has_sink) return {.scale = scale};
+    if (visible_count_ == 0) return {.scale = scale, .log_sum_exp = sink, .sink_weight = 1};
+    // Of the keys among themselves; with a sink they share e^keys / (e^keys + e^sink).
+    const double keys = largest_ + std::log(sum_), share = has_sink ? 1 / (1 + std::exp(sink - keys)) : 1;
+    for (double& mass : masses_) mass = mass / sum_ * share;
     return {.visible_count = visible_count_,
             .scale = scale,
-            .log_sum_exp = largest_ + std::log(sum_),
+            .log_sum_exp = has_sink ? std::max(sink, keys) + std::log1p(std::exp(-std::fabs(sink - keys))) : keys,
             .entropy = std::max(0.0, std::log(sum_) - weighted_ / sum_),
-            .largest_weight = 1 / sum_};
+            .largest_weight = share / sum_,
+            .sink_weight = has_sink ? 1 / (1 + std::exp(keys - sink)) : 0};
   }
 
  private:

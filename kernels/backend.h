@@ -24,6 +24,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +42,8 @@ inline constexpr int kPageTokens = 128;
 
 // Log-sum-exp of a row that sees no key; finite, so that merging partial results needs no special case.
 inline constexpr float kEmptyLse = -1e30f;
+// The logit of no attention sink.
+inline constexpr float kNoSink = -std::numeric_limits<float>::infinity();
 
 // ---- Objects created by a backend. All are freed by their destructor; the backend must outlive them. ----
 
@@ -263,9 +266,14 @@ struct AttendArgs {
   Slice head_scales;   // optional f32 [H], above 0: multiplies the scale of each query head
   // Above 0: a scaled score s becomes cap tanh(s / cap), before it is masked.
   float soft_cap = 0;
+  // An attention sink: a logit beside the scores, whose key has no value. It is neither scaled, capped nor masked:
+  //   out = sum_j e^s_j v_j / (e^sink + sum_j e^s_j)
+  float sink = kNoSink;               // of every query head, unless
+  Slice sinks;                        // f32 [H] gives it per head
   const GroupTest* groups = nullptr;  // null: the interval alone
   Slice out;                          // operands [T, H, D]; zeros where a row sees no key
-  Slice log_sum_exp;                  // optional f32 [T, H], natural logarithm; kEmptyLse where a row sees no key
+  // Optional f32 [T, H], natural logarithm, of the scores and the sink; kEmptyLse where there is none.
+  Slice log_sum_exp;
 };
 
 enum class Activation {

@@ -455,6 +455,7 @@ TEST_F(InferenceTest, InspectedAttentionIsSentBitForBit) {
       EXPECT_EQ(sent.heads(i).log_sum_exp(), expected.heads[i].log_sum_exp);
       EXPECT_EQ(sent.heads(i).entropy(), expected.heads[i].entropy);
       EXPECT_EQ(sent.heads(i).largest_weight(), 0.25);
+      EXPECT_EQ(sent.heads(i).sink_weight(), 1.0 / (i + 5));
     }
     EXPECT_TRUE(std::equal(sent.masses().begin(), sent.masses().end(), expected.masses.begin(), expected.masses.end()));
   };

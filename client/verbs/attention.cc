@@ -1,14 +1,18 @@
 // varifocal attention: what one answer attended to, per layer and head, and as a drawing.
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "client/job_flags.h"
 #include "client/jobs.h"
@@ -20,6 +24,7 @@
 #include "client/usage.h"
 #include "client/verb.h"
 #include "db/reader.h"
+#include "eval_tasks/job_spec.h"
 
 namespace varifocal::client {
 namespace {
@@ -68,34 +73,54 @@ class Attention : public Command {
       }
       RETURN_IF_ERROR(WriteWhole(out_, svg));
     }
-    Rows rows(console, {Number("layer", "LAYER", 1, 0),
-                        Number("head", "HEAD", 1, 0),
-                        Number("scale", "SCALE", 1, 4),
-                        Number("effective_keys", "KEYS", 1, 1),
-                        Number("largest_weight", "LARGEST %", 100, 1),
-                        Number("evidence_mass", "EVIDENCE %", 100, 2),
-                        Number("distractor_mass", "DISTRACTORS %", 100, 2),
-                        Number("question_mass", "QUESTION %", 100, 2),
-                        Number("first_mass", "FIRST %", 100, 2),
-                        {.key = "strip", .title = ""}});
+    ASSIGN_OR_RETURN(const bool has_sink, HasSink(*reader, query));
+    std::vector<Column> columns = {Number("layer", "LAYER", 1, 0),
+                                   Number("head", "HEAD", 1, 0),
+                                   Number("scale", "SCALE", 1, 4),
+                                   Number("effective_keys", "KEYS", 1, 1),
+                                   Number("largest_weight", "LARGEST %", 100, 1),
+                                   Number("evidence_mass", "EVIDENCE %", 100, 2),
+                                   Number("distractor_mass", "DISTRACTORS %", 100, 2),
+                                   Number("question_mass", "QUESTION %", 100, 2),
+                                   Number("first_mass", "FIRST %", 100, 2)};
+    if (has_sink) columns.push_back(Number("sink_mass", "SINK %", 100, 0));
+    columns.push_back({.key = "strip", .title = ""});
+    Rows rows(console, std::move(columns));
     for (size_t i = 0; i < heads.size(); ++i) {
       const db::AttentionHeadRecord& head = heads[i];
-      RETURN_IF_ERROR(rows.Add({{"layer", head.layer},
-                                {"head", head.head},
-                                {"scale", head.scale},
-                                {"effective_keys", std::exp(head.entropy)},
-                                {"largest_weight", head.largest_weight},
-                                {"evidence_mass", OrNull(head.evidence_mass)},
-                                {"distractor_mass", OrNull(head.distractor_mass)},
-                                {"question_mass", OrNull(head.question_mass)},
-                                {"first_mass", head.first_mass},
-                                {"strip", strip[i].masses}}));
+      Json row = {{"layer", head.layer},
+                  {"head", head.head},
+                  {"scale", head.scale},
+                  {"effective_keys", std::exp(head.entropy)},
+                  {"largest_weight", head.largest_weight},
+                  {"evidence_mass", OrNull(head.evidence_mass)},
+                  {"distractor_mass", OrNull(head.distractor_mass)},
+                  {"question_mass", OrNull(head.question_mass)},
+                  {"first_mass", head.first_mass},
+                  {"strip", strip[i].masses}};
+      // What the keys do not have; the strip is of all keys, to 2.2 % of each part.
+      if (has_sink)
+        row["sink_mass"] = std::max(0.0, 1 - std::accumulate(strip[i].masses.begin(), strip[i].masses.end(), 0.0));
+      RETURN_IF_ERROR(rows.Add(std::move(row)));
     }
     RETURN_IF_ERROR(rows.Finish());
     return ExitCode::kDone;
   }
 
  private:
+  // Whether heads of the variant have an attention sink: its checkpoint's, or one set at run time.
+  static absl::StatusOr<bool> HasSink(db::Reader& reader, const db::SampleQuery& query) {
+    ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader.Variants(query.job_id));
+    for (const db::VariantRecord& variant : variants) {
+      if (variant.name != *query.variant) continue;
+      const auto attention = ParseJson(variant.model.attention_json);
+      const auto parsed = ParseVariant(variant.name);
+      return (attention.ok() && attention->contains("attention_sink")) ||
+             (parsed.ok() && parsed->overrides.contains("sink"));
+    }
+    return false;
+  }
+
   absl::StatusOr<db::SampleQuery> ReadSample() const {
     const std::vector<std::string> parts = absl::StrSplit(sample_, absl::MaxSplits('/', 3));
     db::SampleQuery query;
@@ -128,8 +153,9 @@ constinit const Verb kAttentionVerb = {
         "For an answer of a job that was submitted with --inspect: shares of each head's attention weight at the last\n"
         "row of the prompt, which gives the first token of the answer. KEYS is the effective number of keys (the\n"
         "exponential of the entropy), EVIDENCE, DISTRACTORS and QUESTION are the shares on those parts of the prompt,\n"
-        "FIRST on its first token. --out draws a strip of each layer and head over the prompt; - is standard output,\n"
-        "without the table. JSON and CSV have the strip's numbers: shares on equal parts of the prompt, from its start.",
+        "FIRST on its first token, SINK the share that an attention sink takes from all keys. --out draws a strip of\n"
+        "each layer and head over the prompt; - is standard output, without the table. JSON and CSV have the strip's\n"
+        "numbers: shares on equal parts of the prompt, from its start.",
     .examples =
         "varifocal attention recall_kv/2K/0/baseline --db=results.db --out=strip.svg\n"
         "varifocal attention recall_kv/2K/0/baseline --db=results.db --format=csv",

@@ -44,6 +44,8 @@ Levels LevelsOf(const AttentionCase& c) {
                    "tokens=" + text(longest),
                    c.row_scales || c.head_scales ? "scales=rows_and_heads" : "scales=one",
                    c.amplitude > 1 ? "scores=large" : "scores=small"};
+  if (c.soft_cap > 0) levels.push_back("cap=" + text(c.soft_cap));
+  if (c.head_sinks) levels.emplace_back("sinks=heads");
   const std::string keys = c.row_keys ? "rows" : "columns";
   if (c.groups.group_count == 0) {
     levels.push_back("keys=" + keys);

@@ -1,6 +1,7 @@
 // Attention against the oracle, at every boundary: pages, tiles, splits, grouped heads, windows, scales.
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <tuple>
 
@@ -11,31 +12,45 @@
 namespace varifocal::kernels {
 namespace {
 
-// The best and the second score of a row before scaling, from the inputs.
-double TopGap(const AttentionCase& c, int sequence, int position, int head) {
-  const std::vector<float> row = AttentionInput(c, sequence, position);
+// Scores of a row before scaling, from the inputs as the backend rounds them.
+struct RowScores {
   double best = -1e300, second = -1e300;
+  bool near_zero = false;  // one of them may have the other sign: |q.k| is within its rounding
+};
+RowScores ScoresOf(const AttentionCase& c, const Backend& backend, int sequence, int position, int head) {
+  const std::vector<float> row = ProductInput(backend, AttentionInput(c, sequence, position));
+  RowScores scores;
   for (int key = 0; key <= position; ++key) {
-    const std::vector<float> other = AttentionInput(c, sequence, key);
+    const std::vector<float> other = ProductInput(backend, AttentionInput(c, sequence, key));
     const size_t k = WideProduct(c.query_heads + head / (c.query_heads / c.kv_heads), c.head_dim);
-    double dot = 0;
-    for (int i = 0; i < c.head_dim; ++i) dot += static_cast<double>(row[head * c.head_dim + i]) * other[k + i];
-    if (dot > best) {
-      second = best;
-      best = dot;
+    double dot = 0, size = 0;
+    for (int i = 0; i < c.head_dim; ++i) {
+      const double product = static_cast<double>(row[head * c.head_dim + i]) * other[k + i];
+      dot += product;
+      size += std::fabs(product);
+    }
+    scores.near_zero |= std::fabs(dot) <= size * ((c.head_dim + 2) * kUnit + OperandUnit(backend));
+    if (dot > scores.best) {
+      scores.second = scores.best;
+      scores.best = dot;
     } else {
-      second = std::max(second, dot);
+      scores.second = std::max(scores.second, dot);
     }
   }
-  return best - second;
+  return scores;
 }
 
-// Scales so large that one key has all the weight: wherever the gap to the second key exceeds the rounding of a score,
-// the output is that key's value.
+// Scores so large that one key, or the sink, has all the weight: wherever the gap to the second key exceeds the rounding of
+// a score, the output is that key's value. With a cap all scores are at it or at its negative: wherever no sign is in doubt,
+// the output is the oracle's.
 std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle) {
   const AttentionRun got = RunAttentionCase(tested, c, {}), want = RunAttentionCase(oracle, c, {});
-  // The inputs of TopGap are not rounded: in bf16 q, k and the scaled q are, of both keys.
+  // Of both keys.
   const double rounding = (2 * (c.head_dim + 2) * kUnit + 6 * OperandUnit(tested)) * c.head_dim;
+  const bool has_sink = c.sink != kNoSink;
+  AttentionCase at_cap = c;
+  at_cap.scale = c.soft_cap / c.head_dim;
+  const double of_weights = c.soft_cap > 0 ? AttentionTolerance(at_cap, OperandUnit(tested)) : 0;
   int compared = 0;
   for (size_t s = 0; s < c.sequences.size(); ++s) {
     for (size_t i = 0; i < got.outs[s].size(); i += c.head_dim) {
@@ -43,11 +58,14 @@ std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle)
       const int head = static_cast<int>(i / c.head_dim) % c.query_heads;
       const std::vector<float> a(got.outs[s].begin() + i, got.outs[s].begin() + i + c.head_dim);
       std::vector<float> b(want.outs[s].begin() + i, want.outs[s].begin() + i + c.head_dim);
-      const bool clear = position == 0 || TopGap(c, s, position, head) > rounding;
+      const RowScores scores = ScoresOf(c, tested, s, position, head);
+      const bool one_key = position == 0 || scores.best - scores.second > rounding;
+      const bool clear =
+          c.soft_cap > 0 ? !scores.near_zero : one_key && (!has_sink || std::fabs(scores.best) > rounding);
       if (!clear) b = a;  // only finiteness can be checked
       compared += clear;
-      if (std::string error =
-              CompareWithin(a, b, 1e-6 + OperandUnit(tested) + OutputUnit(tested), "row " + std::to_string(position));
+      if (std::string error = CompareWithin(a, b, 1e-6 + of_weights + OperandUnit(tested) + OutputUnit(tested),
+                                            "row " + std::to_string(position));
           !error.empty())
         return error;
     }
@@ -105,6 +123,36 @@ std::vector<AttentionCase> AttentionTable() {
                    .sequences = {{260, 2}},
                    .scale = 0.17677669529663687 / 1e30,
                    .soft_cap = 2.0f});
+  // Sinks below, among and above the scores, and so far above that the weights of keys are zero beside it.
+  for (const float sink : {-200.0f, 0.0f, 20.0f, 200.0f}) {
+    table.push_back({.name = "sink_" + std::to_string(static_cast<int>(sink)),
+                     .sequences = {{260, 2}, {3, 2}},
+                     .amplitude = 2.0f,
+                     .sink = sink});
+  }
+  table.push_back({.name = "sinks_per_head",
+                   .query_heads = 6,
+                   .kv_heads = 2,
+                   .sequences = {{290, 4}, {50, 3}},
+                   .row_scales = true,
+                   .head_scales = true,
+                   .amplitude = 5.0f,
+                   .head_sinks = true});
+  table.push_back({.name = "sinks_in_a_window_under_a_cap",
+                   .sequences = {{290, 4}, {50, 3}},
+                   .window = 100,
+                   .amplitude = 5.0f,
+                   .soft_cap = 2.0f,
+                   .head_sinks = true});
+  table.push_back({.name = "sinks_blind", .sequences = {{140, 1}}, .blind_rows = 20, .head_sinks = true});
+  table.push_back(
+      {.name = "sink_temperature_1e30", .sequences = {{260, 2}}, .scale = 0.17677669529663687 / 1e30, .sink = 1.0f});
+  table.push_back({.name = "sinks_head_dim_100",
+                   .head_dim = 100,
+                   .query_heads = 2,
+                   .kv_heads = 1,
+                   .sequences = {{140, 2}},
+                   .head_sinks = true});
   table.push_back({.name = "tiny_scores", .sequences = {{260, 2}}, .amplitude = 1e-20f});
   table.push_back({.name = "temperature_0.4", .sequences = {{260, 2}}, .scale = 0.17677669529663687 / 0.4});
   table.push_back({.name = "temperature_1e30", .sequences = {{260, 2}}, .scale = 0.17677669529663687 / 1e30});
@@ -120,6 +168,15 @@ std::vector<AttentionCase> AttentionTable() {
                      .blind_rows = prefill - 20,
                      .amplitude = amplitude});
   }
+  table.push_back({.name = "decode_across_splits_capped_with_sinks",
+                   .head_dim = 16,
+                   .query_heads = 2,
+                   .kv_heads = 1,
+                   .sequences = {{4095, 3}},
+                   .blind_rows = 4075,
+                   .amplitude = 5.0f,
+                   .soft_cap = 2.0f,
+                   .head_sinks = true});
   return table;
 }
 
@@ -183,8 +240,27 @@ std::vector<ConformanceCase> AttentionCases() {
                           .kv_heads = 1,
                           .sequences = {{150, 2}},
                           .scale = 0.17677669529663687 / temperature};
-    cases.push_back({"attention_temperature_" + c.name,
-                     [c](Backend& tested, Backend& oracle) { return CheckSharp(c, tested, oracle); }});
+    const auto add = [&](const std::string& kind, const AttentionCase& sharp) {
+      cases.push_back({"attention_temperature_" + c.name + kind,
+                       [sharp](Backend& tested, Backend& oracle) { return CheckSharp(sharp, tested, oracle); }, 0,
+                       sharp.groups.gather_from != INT32_MAX});
+    };
+    add("", c);
+    AttentionCase other = c;
+    other.sink = 0;
+    add("_sink", other);
+    other.soft_cap = 2.0f;
+    add("_sink_soft_cap", other);
+    other.sink = kNoSink;
+    add("_soft_cap", other);
+    for (const int gather_from : {INT32_MAX, 100}) {
+      other.groups = {.group_count = 8, .top_k = 2, .window = 20, .gather_from = gather_from};
+      for (const bool row_keys : {false, true}) {
+        other.row_keys = row_keys;
+        add(std::string("_soft_cap_groups") + (row_keys ? "_rows" : "") + (gather_from == INT32_MAX ? "" : "_gathered"),
+            other);
+      }
+    }
   }
   return cases;
 }

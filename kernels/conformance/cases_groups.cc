@@ -65,6 +65,29 @@ std::vector<AttentionCase> GroupTable() {
                     .kv_heads = 1,
                     .sequences = {{2050, 3}, {2047, 2}},
                     .groups = {.group_count = 8, .top_k = 1, .window = 128}});
+  // A score cap and sinks: a row's parts, in prefill those of its groups and in decode its splits, merge to one softmax.
+  shapes.push_back({.name = "capped",
+                    .query_heads = 6,
+                    .kv_heads = 2,
+                    .sequences = {{400, 3}, {50, 3}},
+                    .row_scales = true,
+                    .head_scales = true,
+                    .amplitude = 5.0f,
+                    .soft_cap = 2.0f,
+                    .groups = {.group_count = 8, .top_k = 2, .window = 30}});
+  shapes.push_back(shapes.back());
+  shapes.back().name = "sinks";
+  shapes.back().soft_cap = 0;
+  shapes.back().head_sinks = true;
+  shapes.push_back({.name = "capped_sinks_across_splits",
+                    .head_dim = 16,
+                    .query_heads = 2,
+                    .kv_heads = 1,
+                    .sequences = {{2050, 3}, {2047, 2}},
+                    .amplitude = 5.0f,
+                    .soft_cap = 2.0f,
+                    .head_sinks = true,
+                    .groups = {.group_count = 8, .top_k = 1, .window = 128}});
   // The lists of keys fill their room, which ends with a page of memory.
   shapes.push_back({.name = "whole_context",
                     .head_dim = 16,
@@ -102,6 +125,7 @@ struct Path {
   }
 };
 
+// Of the paged ones scores are capped and heads have sinks.
 AttentionCase BitsCase(const Path& path, GroupBias bias) {
   return {.name = "bits",
           .query_heads = 6,
@@ -109,6 +133,8 @@ AttentionCase BitsCase(const Path& path, GroupBias bias) {
           .sequences = {{400, 2}, {129, 2}, {1, 3}, {128, 1}, {200, 60}},
           .row_scales = true,
           .amplitude = 6.0f,
+          .soft_cap = bias == GroupBias::kPaged ? 3.0f : 0.0f,
+          .head_sinks = bias == GroupBias::kPaged,
           .groups = {.group_count = 8, .top_k = 2, .window = 20, .gather_from = path.gather_from, .bias = bias},
           .row_keys = path.row_keys};
 }

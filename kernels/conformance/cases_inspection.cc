@@ -50,6 +50,8 @@ std::string Compare(const AttentionRun& got, const AttentionRun& want, double to
           return Difference("entropy", sequence, b.position, h, x.entropy, y.entropy);
         if (wrong(x.largest_weight, y.largest_weight, tolerance))
           return Difference("the largest weight", sequence, b.position, h, x.largest_weight, y.largest_weight);
+        if (wrong(x.sink_weight, y.sink_weight, tolerance))
+          return Difference("the sink's weight", sequence, b.position, h, x.sink_weight, y.sink_weight);
         for (size_t i = 0; i < segments; ++i) {
           const double p = a.masses[h * segments + i], q = b.masses[h * segments + i];
           if (wrong(p, q, tolerance))
@@ -79,7 +81,7 @@ std::string CheckSameBits(const AttentionCase& c, Backend& tested) {
       for (const InspectedRow& row : run.inspected[s]) {
         if (row.position != c.sequences[s].prefill - 1) continue;
         for (const HeadAttention& head : row.heads) {
-          numbers.insert(numbers.end(), {head.log_sum_exp, head.entropy, head.largest_weight});
+          numbers.insert(numbers.end(), {head.log_sum_exp, head.entropy, head.largest_weight, head.sink_weight});
         }
         numbers.insert(numbers.end(), row.masses.begin(), row.masses.end());
         break;
@@ -121,6 +123,15 @@ std::vector<AttentionCase> InspectionTable() {
        .head_scales = true},
       {.name = "large_scores", .sequences = mixed, .amplitude = 8.0f},
       {.name = "soft_cap", .sequences = mixed, .window = 100, .amplitude = 5.0f, .soft_cap = 2.0f},
+      {.name = "sinks",
+       .sequences = mixed,
+       .window = 100,
+       .row_scales = true,
+       .amplitude = 5.0f,
+       .soft_cap = 2.0f,
+       .head_sinks = true},
+      {.name = "sink_above_all", .sequences = mixed, .sink = 200.0f},
+      {.name = "sink_of_rows_that_see_nothing", .sequences = {{140, 1}, {20, 1}}, .blind_rows = 80, .sink = 1.0f},
       {.name = "rows_that_see_nothing", .sequences = {{140, 1}, {20, 1}}, .blind_rows = 80},
       {.name = "head_dim_100", .head_dim = 100, .query_heads = 2, .kv_heads = 1, .sequences = {{140, 2}}},
       {.name = "across_splits",
@@ -141,6 +152,10 @@ std::vector<AttentionCase> InspectionTable() {
     groups.name += "_in_a_window";
     groups.window = 200;
     table.push_back(groups);
+    groups.name += "_capped_sinks";
+    groups.soft_cap = 2.0f;
+    groups.head_sinks = true;
+    table.push_back(groups);
   }
   return table;
 }
@@ -158,15 +173,17 @@ std::vector<ConformanceCase> InspectionCases() {
                      c.head_dim});
   }
   const AttentionCase right{.sequences = {{290, 3}}, .groups = {.group_count = 8, .top_k = 2, .window = 20}};
-  AttentionCase no_groups = right, other_window = right, warmer = right, head_scaled = right;
+  AttentionCase no_groups = right, other_window = right, warmer = right, head_scaled = right, with_sink = right;
   no_groups.groups = {};
   other_window.groups.window = 21;
   warmer.scale = 0.17677669529663687 / 1.05;
   head_scaled.head_scales = true;
+  with_sink.sink = 3.0f;
   for (const auto& [name, wrong] : {std::pair{"without_groups", no_groups},
                                     {"other_window", other_window},
                                     {"other_temperature", warmer},
-                                    {"head_scales", head_scaled}}) {
+                                    {"head_scales", head_scaled},
+                                    {"sink", with_sink}}) {
     cases.push_back(
         {std::string("inspection_control_") + name, [wrong = wrong, right](Backend& tested, Backend& oracle) {
            return CheckControl(wrong, right, tested, oracle);

@@ -12,6 +12,7 @@
 namespace varifocal::kernels {
 namespace {
 
+// Scores are capped and heads have sinks in the windowed case.
 AttentionCase MixedCase(bool windowed) {
   return {.name = "mixed",
           .head_dim = 32,
@@ -20,7 +21,9 @@ AttentionCase MixedCase(bool windowed) {
           .sequences = {{300, 4}, {129, 2}, {1, 3}, {128, 1}, {62, 0}},
           .window = windowed ? 100 : 0,
           .row_scales = true,
-          .amplitude = 6.0f};  // row maxima change often
+          .amplitude = 6.0f,  // row maxima change often
+          .soft_cap = windowed ? 4.0f : 0.0f,
+          .head_sinks = windowed};
 }
 
 // Rows of a step around tiles (8, 16), lanes (16, 48) and pages (128).
@@ -181,6 +184,20 @@ std::string CheckTemperatureOne(Backend& tested) {
   return CountDifferentBits(base, RunAttentionCase(tested, focal, {})) > 0 ? "" : "temperature 0.9999 changed nothing";
 }
 
+// A sink whose weight rounds to zero is none: it enters the sum alone, once.
+std::string CheckSinkOfNoWeight(Backend& tested) {
+  const AttentionCase none = MixedCase(false);
+  AttentionCase other = none;
+  other.sink = -1e30f;
+  const AttentionRun base = RunAttentionCase(tested, none, {});
+  if (auto error =
+          SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, other, {})), "a sink of no weight");
+      !error.empty())
+    return error;
+  other.sink = 0;
+  return CountDifferentBits(base, RunAttentionCase(tested, other, {})) > 0 ? "" : "a sink of 0 changed nothing";
+}
+
 // Rows of matrix products, norms and the LM head do not depend on other rows.
 std::string CheckRows(Backend& tested) {
   const int width = 100, outputs = 150, rows = 99;
@@ -237,6 +254,7 @@ std::vector<ConformanceCase> SameBitsCases() {
       {"same_bits_freed_pages", [](Backend& tested, Backend&) { return CheckFreedPages(tested); }},
       {"same_bits_control_differs", [](Backend& tested, Backend&) { return CheckControl(tested); }},
       {"same_bits_temperature_one", [](Backend& tested, Backend&) { return CheckTemperatureOne(tested); }},
+      {"same_bits_sink_of_no_weight", [](Backend& tested, Backend&) { return CheckSinkOfNoWeight(tested); }},
       {"same_bits_rows", [](Backend& tested, Backend&) { return CheckRows(tested); }},
   };
 }

@@ -155,6 +155,8 @@ float RowScale(const AttentionCase& c, int sequence, int position) {
 
 float HeadScale(int head) { return 0.75f + 0.25f * Uniform(91, head); }
 
+float HeadSink(int head) { return 3.0f * Uniform(92, head); }
+
 namespace {
 
 // The parts of a step and the memory its spans point to.
@@ -223,10 +225,13 @@ class Walker {
     out_ = EmptyOperands(backend, rows_max * c.query_heads * c.head_dim);
     lse_ = Empty(backend, rows_max * c.query_heads);
     scales_ = Empty(backend, rows_max);
-    std::vector<float> head_scales;
-    for (int head = 0; head < c.query_heads; ++head) head_scales.push_back(HeadScale(head));
-    head_scales_ = Empty(backend, head_scales.size());
-    CheckOk(backend.Write({head_scales_.get(), 0}, head_scales.data(), head_scales.size() * sizeof(float)));
+    std::vector<float> head_scales, sinks;
+    for (int head = 0; head < c.query_heads; ++head) {
+      head_scales.push_back(HeadScale(head));
+      sinks.push_back(HeadSink(head));
+    }
+    head_scales_ = Upload(backend, head_scales);
+    sinks_ = Upload(backend, sinks);
     // Scores S / temperature of several units, so that few are close.
     projection_ = Upload(backend, UniformVector(501, kRoutingDim * width));
     centroids_ = Upload(backend, UniformVector(502, kRoutingDim * kGroupCountMax, 3.0f));
@@ -385,10 +390,12 @@ class Walker {
                       .layer = 1,
                       .scale = step.scales[0],
                       .soft_cap = case_.soft_cap,
+                      .sink = case_.sink,
                       .out = {out_.get(), 0},
                       .log_sum_exp = {lse_.get(), 0}};
     if (case_.row_scales) attend.row_scales = {scales_.get(), 0};
     if (case_.head_scales) attend.head_scales = {head_scales_.get(), 0};
+    if (case_.head_sinks) attend.sinks = {sinks_.get(), 0};
     const GroupTest test{.annotation_offset = kGroupsOffset,
                          .group_count = case_.groups.group_count,
                          .top_k = case_.groups.top_k,
@@ -432,7 +439,7 @@ class Walker {
   std::unique_ptr<Weight> weight_;
   std::vector<std::vector<int32_t>> tables_;
   std::vector<std::vector<std::span<const int32_t>>> table_spans_;
-  std::unique_ptr<Buffer> x_, queries_, out_, lse_, scales_, head_scales_, projection_, centroids_, group_bias_;
+  std::unique_ptr<Buffer> x_, queries_, out_, lse_, scales_, head_scales_, sinks_, projection_, centroids_, group_bias_;
   AttentionRun run_;
 };
 

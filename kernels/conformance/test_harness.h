@@ -80,6 +80,8 @@ struct AttentionCase {
   bool head_scales = false;      // additionally a factor in [0.5, 1) per query head
   float amplitude = 1.0f;        // of q and k
   float soft_cap = 0;            // of scores
+  float sink = kNoSink;          // of all heads
+  bool head_sinks = false;       // in [-3, 3) per query head, instead
   bool same_first_page = false;  // every sequence begins with the first one's 128 tokens
   AttentionGroups groups = {};
   bool row_keys = false;  // the key layout for attention by groups
@@ -123,6 +125,7 @@ inline constexpr int32_t kInspectedBoundaries[] = {0, 1, 17, 128, 129, 250, 2048
 std::vector<float> AttentionInput(const AttentionCase& c, int sequence, int position);
 float RowScale(const AttentionCase& c, int sequence, int position);
 float HeadScale(int head);
+float HeadSink(int head);
 
 AttentionRun RunAttentionCase(Backend& backend, const AttentionCase& c, const AttentionWalk& walk);
 

@@ -19,6 +19,7 @@ struct AttentionCall {
   const float* queries;
   const float* row_scales;
   const float* head_scales;
+  const float* sinks;
   float* out;
   float* log_sum_exp;
 
@@ -26,6 +27,8 @@ struct AttentionCall {
     const float scale = row_scales != nullptr ? row_scales[row] : args.scale;
     return head_scales != nullptr ? scale * head_scales[head] : scale;
   }
+  bool has_sinks() const { return sinks != nullptr || args.sink != kNoSink; }
+  float sink(int head) const { return sinks != nullptr ? sinks[head] : args.sink; }
   RowInterval seen(int row) const { return workspace.flat.batch.masks[args.mask_index][row]; }
   std::span<const int32_t> page_table(int sequence) const {
     return workspace.flat.batch.sequences[sequence].page_tables[args.page_group];
@@ -81,6 +84,7 @@ inline void MergeParts(const AttentionCall& call, int row, int head, const float
                             .part_count = part_count,
                             .sums_at = sums_at,
                             .dim = call.dim,
+                            .sink = call.sink(head) * kLog2E,
                             .out = call.out + at * call.dim,
                             .log_sum_exp = call.log_sum_exp == nullptr ? nullptr : call.log_sum_exp + at});
 }

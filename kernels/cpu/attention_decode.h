@@ -292,12 +292,10 @@ void MergeRowParts(const MergedParts& args) {
          [&](int i) { return out[i] + from[i] * factor; });
     sum += from[args.sums_at + 1] * factor;
   }
+  sum += SinkWeight<S>(args.sink, row_max);
   const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
   each([&](int i) { return S::Mul(S::Load(out + i), S::Set1(inverse)); }, [&](int i) { return out[i] * inverse; });
-  if (args.log_sum_exp != nullptr) {
-    *args.log_sum_exp =
-        sum > 0 ? static_cast<float>((row_max + std::log2(static_cast<double>(sum))) / kLog2EDouble) : kEmptyLse;
-  }
+  if (args.log_sum_exp != nullptr) *args.log_sum_exp = LogSumExp<S>(row_max, sum, args.sink);
 }
 
 // The scores that AttendDecode computes weights from, under its mask, for a visitor.

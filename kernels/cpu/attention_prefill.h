@@ -292,7 +292,8 @@ void AttendPrefill(const PrefillBlocks& args, float* scratch) {
   for (int b = 0; b < args.block_count && !kIsListed; ++b) {
     if (lanes[b].range.last > args.shared_keys) AttendOwnPages<S, Mask, Pages>(args, args.blocks[b], lanes[b]);
   }
-  for (int b = 0; b < args.block_count; ++b) StoreRows<S>(args.blocks[b], args.head_dim, args.is_part, lanes[b]);
+  for (int b = 0; b < args.block_count; ++b)
+    StoreRows<S>(args.blocks[b], args.head_dim, args.is_part, args.has_sinks, lanes[b]);
 }
 
 }  // namespace varifocal::kernels::cpu

@@ -43,6 +43,7 @@ AttentionCall MakeAttentionCall(const KernelTable& kernels, const CpuWorkspace& 
           HostData<float>(args.queries, values * dim),
           OptionalHostData<float>(args.row_scales, rows),
           OptionalHostData<float>(args.head_scales, heads),
+          OptionalHostData<float>(args.sinks, heads),
           HostData<float>(args.out, values * dim),
           OptionalHostData<float>(args.log_sum_exp, values)};
 }
@@ -121,15 +122,17 @@ void RunPrefillItem(const Call& call, PrefillKind kind, const AttentionItem& ite
     PrefillBlock& block = blocks[n / queries_per_block];
     const int i = n % queries_per_block, query = item.first_query + n;
     const int row = flat.first_rows[item.sequence] + query / call.queries_per_kv;
-    const size_t at = WideProduct(row, call.heads) + item.kv_head * call.queries_per_kv + query % call.queries_per_kv;
+    const int head = item.kv_head * call.queries_per_kv + query % call.queries_per_kv;
+    const size_t at = WideProduct(row, call.heads) + head;
     block.lane_count = i + 1;
     block.queries[i] = call.queries + at * call.dim;
-    block.scales[i] = call.scale(row, item.kv_head * call.queries_per_kv + query % call.queries_per_kv);
+    block.scales[i] = call.scale(row, head);
     if (n == 0 || query % call.queries_per_kv == 0) mask = call.mask(row);
     block.masks[i] = mask;
     block.pages[i] = call.page_table(flat.row_sequences[row]).data();
     block.outs[i] = call.out + at * call.dim;
     block.log_sum_exps[i] = call.log_sum_exp == nullptr ? nullptr : call.log_sum_exp + at;
+    if (call.has_sinks()) block.sinks[i] = call.sink(head) * kLog2E;
   }
   call.kernels.attend_prefill[static_cast<size_t>(kind)](
       {.kv = call.kv(item.sequence, item.kv_head),
@@ -137,7 +140,8 @@ void RunPrefillItem(const Call& call, PrefillKind kind, const AttentionItem& ite
        .head_dim = call.dim,
        .block_count = (item.query_count + queries_per_block - 1) / queries_per_block,
        .blocks = blocks,
-       .soft_cap = call.args.soft_cap},
+       .soft_cap = call.args.soft_cap,
+       .has_sinks = call.has_sinks()},
       scratch);
 }
 
@@ -262,7 +266,8 @@ bool RunInspection(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& w
                                                       workspace.scratch(thread));
     }
     for (int head = 0; head < call.queries_per_kv; ++head)
-      args.heads[first_head + head] = heads[head].Finish(call.scale(args.row, first_head + head));
+      args.heads[first_head + head] =
+          heads[head].Finish(call.scale(args.row, first_head + head), call.sink(first_head + head));
   });
 }
 

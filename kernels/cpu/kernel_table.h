@@ -100,6 +100,7 @@ struct PrefillBlock {
   const int32_t* pages[kQueryLanesMax];  // of the lane's sequence
   float* outs[kQueryLanesMax];           // [D] each; of a part: sums of p v, then row_max, then the sum of p
   float* log_sum_exps[kQueryLanesMax];   // null where not requested
+  float sinks[kQueryLanesMax];           // times log2(e); unset without PrefillBlocks::has_sinks
 };
 
 // Mask and layout of the keys; a row of the table of prefill kernels (make_table.h).
@@ -122,8 +123,9 @@ struct PrefillBlocks {
   int head_dim = 0;  // of queries and outputs
   int block_count = 0;
   const PrefillBlock* blocks = nullptr;
-  float soft_cap = 0;    // see AttendArgs
-  bool is_part = false;  // of the rows' keys; its sums are merged with those of other parts
+  float soft_cap = 0;      // see AttendArgs
+  bool has_sinks = false;  // see AttendArgs; not of a part
+  bool is_part = false;    // of the rows' keys; its sums are merged with those of other parts
   // kListedDisjoint: keys are those at these positions of `kv`, and intervals are indices into the list.
   const int32_t* positions = nullptr;
   const uint32_t* position_groups = nullptr;  // of the same keys
@@ -182,6 +184,7 @@ struct MergedParts {
   int part_count = 0;
   int sums_at = 0;
   int dim = 0;
+  float sink = kNoSink;          // times log2(e); added to the sum of p of all parts
   float* out = nullptr;          // [dim]
   float* log_sum_exp = nullptr;  // null where not requested
 };

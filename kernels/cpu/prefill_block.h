@@ -239,7 +239,8 @@ template <typename S, int kVectors, int kFirst = 0, typename Keys, typename Betw
 }
 
 template <typename S>
-inline void StoreRows(const PrefillBlock& block, int head_dim, bool is_part, const PrefillLanes<S>& lanes) {
+inline void StoreRows(const PrefillBlock& block, int head_dim, bool is_part, bool has_sinks,
+                      const PrefillLanes<S>& lanes) {
   constexpr int kWidth = PrefillLanes<S>::kWidth;
   if (is_part) {
     for (int first = 0; first < block.lane_count; first += kLanes) {
@@ -252,6 +253,8 @@ inline void StoreRows(const PrefillBlock& block, int head_dim, bool is_part, con
     }
     return;
   }
+  for (int lane = 0; has_sinks && lane < block.lane_count; ++lane)
+    lanes.sums[lane] += SinkWeight<S>(block.sinks[lane], lanes.row_maxima[lane]);
   for (int first = 0; first < block.lane_count; first += kLanes) {
     const typename S::V sum = S::Load(lanes.sums + first), one = S::Set1(1.0f);
     const typename S::V inverse =
@@ -262,10 +265,8 @@ inline void StoreRows(const PrefillBlock& block, int head_dim, bool is_part, con
   }
   for (int lane = 0; lane < block.lane_count; ++lane) {
     if (block.log_sum_exps[lane] == nullptr) continue;
-    const float sum = lanes.sums[lane];
     *block.log_sum_exps[lane] =
-        sum > 0 ? static_cast<float>((lanes.row_maxima[lane] + std::log2(static_cast<double>(sum))) / kLog2EDouble)
-                : kEmptyLse;
+        LogSumExp<S>(lanes.row_maxima[lane], lanes.sums[lane], has_sinks ? block.sinks[lane] : kNoSink);
   }
 }
 

@@ -77,6 +77,21 @@ inline void CapScores(float soft_cap, int count, float* scores) {
   }
 }
 
+// The weight of an attention sink (a logit times log2(e)) in a sum relative to 2^row_max: 0 without one, infinite where the
+// keys have no weight beside it. In float64, as the sink has no bound relative to the scores.
+template <typename S>
+inline float SinkWeight(float sink, float row_max) {
+  return sink == kNoSink ? 0.0f : static_cast<float>(std::exp2(static_cast<double>(sink) - row_max));
+}
+
+// Natural logarithm of a sum relative to 2^row_max that includes the weight of the sink.
+template <typename S>
+inline float LogSumExp(float row_max, float sum, float sink) {
+  if (!(sum > 0)) return kEmptyLse;
+  const bool is_sink = std::isinf(sum);
+  return static_cast<float>((is_sink ? sink : row_max + std::log2(static_cast<double>(sum))) / kLog2EDouble);
+}
+
 // kMaskedScore where GroupsMatch of the mask is false for the groups of a lane (bits) and `groups`.
 template <typename S, typename Mask>
 [[gnu::always_inline]] inline typename S::V MaskByGroups(typename S::V lanes, uint32_t groups, typename S::V score) {

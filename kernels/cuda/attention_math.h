@@ -55,8 +55,16 @@ VF_DEVICE MergeFactors Merge(float largest, float sum, float later_largest, floa
   return merged;
 }
 
-// Natural logarithm of the sum of weights; `empty` when there was none.
-VF_DEVICE float LogSumExp(float largest, float sum, float c, float empty) {
+// The weight of an attention sink, a logit, in a sum relative to `largest`: 0 without one, which is minus infinity, and
+// infinite where the keys have no weight beside it. The operations are those of a score.
+VF_DEVICE float SinkWeight(float sink, float largest, float c) {
+  if (sink == -INFINITY) return 0.0f;
+  return largest == -INFINITY ? INFINITY : Exp2(FusedMultiplyAdd(sink, kLog2E, -(largest * c)));
+}
+
+// Natural logarithm of the sum of weights, the sink's among them; `empty` when there was none.
+VF_DEVICE float LogSumExp(float largest, float sum, float c, float sink, float empty) {
+  if (sum == INFINITY) return sink;
   return sum > 0 ? (largest * c) * kLn2 + logf(sum) : empty;
 }
 

@@ -259,6 +259,8 @@ VF_DEVICE void WriteRows(const AttendParams& p, const PrefillWork& work,
         largest = total[kDim];
         sum = total[kDim + 1];
       }
+      const float sink = SinkOf(p, query_head);
+      sum += SinkWeight(sink, largest, tile_rows.exponents[index]);
       const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
       const size_t row = WideProduct(at.row, p.query_head_count) + query_head;
       VF_UNROLL
@@ -280,7 +282,7 @@ VF_DEVICE void WriteRows(const AttendParams& p, const PrefillWork& work,
         }
       }
       if (p.log_sum_exp != nullptr && LaneIndex() % 4 == 0) {
-        p.log_sum_exp[row] = LogSumExp(largest, sum, tile_rows.exponents[index], kEmptyLogSumExp);
+        p.log_sum_exp[row] = LogSumExp(largest, sum, tile_rows.exponents[index], sink, kEmptyLogSumExp);
       }
     }
   }

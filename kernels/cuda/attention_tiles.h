@@ -30,6 +30,9 @@ VF_DEVICE float ScaleOf(const AttendParams& p, int row, int head) {
   return p.head_scales == nullptr ? scale : scale * p.head_scales[head];
 }
 
+// The attention sink of a query head.
+VF_DEVICE float SinkOf(const AttendParams& p, int head) { return p.sinks == nullptr ? p.sink : p.sinks[head]; }
+
 // Queries f32 [tile rows, D] of one KV head, rounded to bf16, into a tile of kTileRows rows; place(index) is where row `index`
 // comes from.
 template <int kDim, int kTileRows, typename Place>
@@ -244,13 +247,15 @@ inline constexpr int kMergedNumbers = kHeadDimMax / 32;
 // compared: nvcc then keeps its comparisons, where copies take 15 registers more.
 VF_DEVICE void StoreMergedRow(const AttendParams& p, int row, int head, const int& lane, const int& dim,
                               const float (&values)[kMergedNumbers], float largest, float sum, float c) {
+  const float sink = SinkOf(p, head);
+  sum += SinkWeight(sink, largest, c);
   const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
   const size_t at = WideProduct(row, p.query_head_count) + head;
   VF_UNROLL
   for (int n = 0; n < kMergedNumbers; ++n) {
     if (lane + 32 * n < dim) p.out[at * dim + lane + 32 * n] = RoundBf16(values[n] * inverse);
   }
-  if (p.log_sum_exp != nullptr && lane == 0) p.log_sum_exp[at] = LogSumExp(largest, sum, c, kEmptyLogSumExp);
+  if (p.log_sum_exp != nullptr && lane == 0) p.log_sum_exp[at] = LogSumExp(largest, sum, c, sink, kEmptyLogSumExp);
 }
 
 }  // namespace

@@ -338,6 +338,8 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   p.head_scales = OptionalDeviceData<float>(args.head_scales, heads);
   p.scale = args.scale;
   p.soft_cap = args.soft_cap;
+  p.sink = args.sink;
+  p.sinks = OptionalDeviceData<float>(args.sinks, heads);
   p.query_head_count = args.query_head_count;
   p.queries_per_kv = args.query_head_count / p.pool.kv_head_count;
   p.out = DeviceData<uint16_t>(args.out, rows * heads * p.pool.head_dim);
@@ -497,10 +499,14 @@ Error CudaBackend::InspectAttention(Workspace& workspace, const InspectAttention
     const float* scales = DeviceData<float>(attend.row_scales, own.flat.row_count());
     if (Error error = device_.Download(&row_scale, scales + row, sizeof row_scale); !error.ok()) return error;
   }
-  std::vector<float> head_scales(heads, 1.0f), scores(count);
+  std::vector<float> head_scales(heads, 1.0f), sinks(heads, attend.sink), scores(count);
   if (attend.head_scales.buffer != nullptr) {
     const float* scales = DeviceData<float>(attend.head_scales, heads);
     if (Error error = device_.Download(head_scales.data(), scales, heads * sizeof(float)); !error.ok()) return error;
+  }
+  if (attend.sinks.buffer != nullptr) {
+    const float* from = DeviceData<float>(attend.sinks, heads);
+    if (Error error = device_.Download(sinks.data(), from, heads * sizeof(float)); !error.ok()) return error;
   }
   MaskRow mask{.seen = seen};
   std::vector<uint32_t> groups;  // of the positions from first_page on
@@ -546,7 +552,7 @@ Error CudaBackend::InspectAttention(Workspace& workspace, const InspectAttention
           return groups.empty() ||
                  WindowOrGroupMask::IsVisible(mask, key_at(n), groups[key_at(n) - first_page * kPageTokens]);
         });
-    args.heads[head] = statistics.Finish(scale);
+    args.heads[head] = statistics.Finish(scale, sinks[head]);
   }
   return {};
 }

@@ -157,14 +157,16 @@ struct AttendParams {
   const float* queries = nullptr;      // [T, H, D]
   const float* row_scales = nullptr;   // [T]
   const float* head_scales = nullptr;  // [H]
+  const float* sinks = nullptr;        // [H]
   float scale = 1;
-  float soft_cap = 0;  // see AttendArgs
+  float soft_cap = 0;      // see AttendArgs
+  float sink = -INFINITY;  // see AttendArgs; where there are no sinks
   int query_head_count = 0;
   int queries_per_kv = 1;  // G = H / K
+  int item_count = 0;      // tiles or items
   const QueryTile* tiles = nullptr;
   const DecodeItem* items = nullptr;
   const int32_t* item_rows = nullptr;  // rows of the step, item after item
-  int item_count = 0;                  // tiles or items
   // Unnormalised out, largest score, sum: decode [T][H][splits][D + 2]; prefill over several segments [T][H][D + 2], or
   // [T][H][segments][D + 2] where every segment has blocks of its own.
   float* partials = nullptr;

@@ -346,7 +346,7 @@ class ReferenceBackend final : public HostBackend {
         const size_t row = WideProduct(t, heads) + h;
         const double top = view.Scores(h, scores);
         std::fill(sums.begin(), sums.end(), 0.0);
-        double total = 0;
+        double total = std::exp(view.sink(h) - top);
         for (int key = view.seen.begin; key < view.seen.end; ++key) {
           if (!view.IsVisible(key)) continue;
           const double p = std::exp(scores[key - view.seen.begin] - top);
@@ -467,18 +467,22 @@ class ReferenceBackend final : public HostBackend {
     std::fill(args.masses.begin(), args.masses.end(), 0.0);
     std::vector<double> scores;
     for (int h = 0; h < args.attend.query_head_count; ++h) {
-      const double top = view.Scores(h, scores);
-      double total = 0;
+      const double top = view.Scores(h, scores), of_sink = std::exp(view.sink(h) - top);
+      double of_keys = 0;
       for (int key = view.seen.begin; key < view.seen.end; ++key) {
-        if (view.IsVisible(key)) total += std::exp(scores[key - view.seen.begin] - top);
+        if (view.IsVisible(key)) of_keys += std::exp(scores[key - view.seen.begin] - top);
       }
+      const double total = of_keys + of_sink;
       HeadAttention head{.scale = static_cast<float>(view.scale(h))};
-      if (total > 0) head.log_sum_exp = top + std::log(total);
+      if (total > 0) {
+        head.log_sum_exp = top + std::log(total);
+        head.sink_weight = of_sink / total;
+      }
       for (int key = view.seen.begin; key < view.seen.end; ++key) {
         if (!view.IsVisible(key)) continue;
-        const double p = std::exp(scores[key - view.seen.begin] - top) / total;
+        const double weight = std::exp(scores[key - view.seen.begin] - top), p = weight / total;
         ++head.visible_count;
-        if (p > 0) head.entropy -= p * std::log(p);
+        if (weight > 0) head.entropy -= weight / of_keys * std::log(weight / of_keys);
         head.largest_weight = std::max(head.largest_weight, p);
         for (size_t i = 0; i < segments; ++i) {
           if (key >= args.boundaries[i] && key < args.boundaries[i + 1]) args.masses[h * segments + i] += p;
@@ -515,6 +519,7 @@ class ReferenceBackend final : public HostBackend {
       const float* row_scales = OptionalHostData<float>(args.row_scales, flat.row_count());
       row_scale = row_scales != nullptr ? row_scales[row] : args.scale;
       head_scales = OptionalHostData<float>(args.head_scales, args.query_head_count);
+      sinks = OptionalHostData<float>(args.sinks, args.query_head_count);
       if (args.groups == nullptr) return;
       const int position = flat.row_positions[row];
       const MaskRow mask{
@@ -536,10 +541,11 @@ class ReferenceBackend final : public HostBackend {
              WideProduct(head / queries_per_kv, pool.shape.head_dim);
     }
     double scale(int head) const { return head_scales != nullptr ? row_scale * head_scales[head] : row_scale; }
-    // Scaled scores of the interval's keys; returns the largest of those that count (0 when there is none).
+    double sink(int head) const { return sinks != nullptr ? sinks[head] : args.sink; }
+    // Scaled scores of the interval's keys; returns the largest of those that count and the sink (0 when there is none).
     double Scores(int head, std::vector<double>& scores) const {
       scores.clear();
-      double top = -std::numeric_limits<double>::infinity();
+      double top = sink(head);
       const float* query = queries + WideProduct(head, pool.shape.head_dim);
       for (int key = seen.begin; key < seen.end; ++key) {
         const double* k = pool.keys.data() + at(key, head);
@@ -559,6 +565,7 @@ class ReferenceBackend final : public HostBackend {
     const float* queries = nullptr;
     float row_scale = 1;
     const float* head_scales = nullptr;
+    const float* sinks = nullptr;
     std::vector<char> visible;  // empty: all of the interval
   };
 

@@ -180,6 +180,7 @@ class Reference:
         self.mistakes = mistakes
         self.focal = dict(self.config.get("focal_attention") or {})
         self.log_n = dict(self.config.get("log_n_attention") or {})
+        self.sink = dict(self.config.get("attention_sink") or {})
         if focal_temperature is not None:
             assert self.focal.get("mode") != "learned", "a run-time temperature on learned tau is an error"
             self.focal = {"mode": "constant", "temperature": focal_temperature}
@@ -333,7 +334,12 @@ class Reference:
             k, v = k.repeat(share, 1, 1), v.repeat(share, 1, 1)
         else:
             k, v = k.repeat_interleave(share, 0), v.repeat_interleave(share, 0)
-        logits = q @ k.transpose(1, 2) / self.divisors(h, layer)[None, :, None]
+        divisors = self.divisors(h, layer)
+        logits = q @ k.transpose(1, 2)
+        if "cap before the temperature" in self.mistakes and self.score_cap():
+            cap = self.score_cap() / self.shape.base
+            logits = cap * torch.tanh(logits / cap)
+        logits = logits / divisors[None, :, None]
         logits = logits * self.query_factors(positions)[None, :, None]
         if self.log_n and "no log n" not in self.mistakes:
             logits = logits * self.log_n_factors(layer, positions)[:, :, None]
@@ -341,15 +347,22 @@ class Reference:
         hidden = key > positions[:, None]
         if s.windows[layer] is not None:
             hidden = hidden | (key <= positions[:, None] - s.windows[layer])
-        cap = s.score_cap if "no score cap" not in self.mistakes else None
+        cap = self.score_cap() if "no score cap" not in self.mistakes else None
         if "logit cap on scores" in self.mistakes:
             cap = s.logit_cap
         if cap and "score cap after the mask" in self.mistakes:
             logits = logits.masked_fill(hidden, -1e30)
             hidden = torch.zeros_like(hidden)
-        if cap:
+        if cap and "cap before the temperature" not in self.mistakes:
             logits = cap * torch.tanh(logits / cap)
         logits = self.group_masked(logits.masked_fill(hidden, -math.inf), h, layer, positions)
+        sinks = self.sinks(layer, divisors)
+        if sinks is not None:
+            logits = torch.cat([logits, sinks], -1)
+            # Its value is zero, as that of no key.
+            v = torch.cat([v, torch.zeros_like(v[:, :1])], 1)
+            if "sink with the first key's value" in self.mistakes:
+                v[:, -1] = v[:, 0]
         if self.draw % 2:
             weights = (logits - logits.max(-1, keepdim=True).values).exp()
             weights = self.operand(weights) / weights.sum(-1, keepdim=True)
@@ -357,6 +370,37 @@ class Reference:
             weights = self.operand(logits.softmax(-1))
         y = (weights @ v).transpose(0, 1).reshape(rows, s.heads * s.head_width)
         return self.linear(y, name + "o", "no o bias")
+
+    def sinks(self, layer, divisors):
+        """A logit per head and new row beside the scores, [H, T, 1], or None. Scales and temperatures do not act on it."""
+        if not self.sink or "no sink" in self.mistakes:
+            return None
+        if self.sink["mode"] == "learned":
+            sinks = self.weights[f"layers.{layer}.sinks"].to(self.dtype)
+        else:
+            sinks = torch.full((self.shape.heads,), self.sink["logit"], dtype=self.dtype)
+        if "first head's sink for all" in self.mistakes:
+            sinks = sinks[:1].expand(len(sinks))
+        if "sink counted twice" in self.mistakes:  # once in each of two splits of the keys
+            sinks = sinks + math.log(2)
+        if "no sink in window layers" in self.mistakes and self.shape.windows[layer] is not None:
+            return None
+        sinks = sinks[:, None, None].expand(-1, len(divisors), 1)
+        if "sink divided by the temperature" in self.mistakes:
+            sinks = sinks / (divisors * self.shape.base)[None, :, None]
+        if "sink scaled like a score" in self.mistakes:
+            sinks = sinks / divisors[None, :, None]
+        cap = self.score_cap()
+        if cap and "sink under the cap" in self.mistakes:
+            sinks = cap * torch.tanh(sinks / cap)
+        return sinks
+
+    def score_cap(self):
+        """The setting's, which takes the place of the architecture's."""
+        own, setting = self.shape.score_cap, (self.config.get("score_soft_cap") or {}).get("cap")
+        if setting and "own cap before a set one" in self.mistakes:
+            return own
+        return setting or own
 
     def group_masked(self, logits, h, layer, positions):
         """Where focus_reference.py hides pairs of tokens; all pairs count here."""

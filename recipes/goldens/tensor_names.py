@@ -11,6 +11,7 @@ LLAMA = {
     "self_attn.k_norm": "k_norm",
     "self_attn.tau_proj": "tau",
     "self_attn.log_n_scale": "log_n_scale",
+    "self_attn.sinks": "sinks",
     "mlp.gate_proj": "gate",
     "mlp.up_proj": "up",
     "mlp.down_proj": "down",
@@ -77,7 +78,7 @@ def canonical(config, tensors, mistakes=()):
     for name, w in tensors.items():
         if ".focus." in name:
             continue  # read by focus_reference.py
-        name = name.removeprefix("transformer.")
+        name = name.removeprefix("transformer.") + (".weight" if name.endswith(".sinks") else "")
         stem, what = name.rsplit(".", 1)
         ending = ".bias" if what == "bias" else ""
         if not stem.startswith(start):

@@ -83,10 +83,11 @@ TEST(CudaEngineTest, ResultsAreCloseToTheCpu) {
 
 // What a table of architectures may ask of a device beside a llama, against the golden values in float64 and with their
 // bounds (golden_test.cc): layers without rotation, a scale of queries by position, squared relu, two rotations, pairs
-// of neighbours, one layer norm without bias for both branches, soft-caps.
+// of neighbours, one layer norm without bias for both branches, soft-caps; and sinks, alone and under caps.
 TEST(CudaEngineTest, FamiliesAreAsCloseAsTheirRoundingErrors) {
   EmulatedDevice device;
-  for (const char* name : {"exaone4-hybrid", "ministral3", "arcee", "olmo3-older", "glm4", "cohere2", "gemma2-older"}) {
+  for (const char* name : {"exaone4-hybrid", "ministral3", "arcee", "olmo3-older", "glm4", "cohere2", "gemma2-older",
+                           "../attention/sink-learned", "../attention/sink-capped"}) {
     const std::string golden = absl::StrCat("architectures/", name);
     const auto engine = device.Start(golden, {.kv_cache_bytes = 4 << 20});
     const Json run = (*ParseJson(*ReadFile(GoldenDirectory(golden) + "/golden.json", kConfigFile)))["runs"][0];
@@ -380,8 +381,14 @@ TEST(CudaEngineTest, StepsAsGraphsHaveTheSameBits) {
   struct Row {
     const char* golden;
     size_t length;
+    AttentionOverrides overrides = {};
   };
-  for (const Row& row : {Row{kGolden, 1020}, {"focal-learned-sequence", 124}, {"focus/llama-paged", 122}}) {
+  // The last two write other scales of rows for each layer: of temperatures, and of windows.
+  for (const Row& row : {Row{kGolden, 1020},
+                         {"focal-learned-sequence", 124},
+                         {"focus/llama-paged", 122},
+                         {"architectures/ministral3", 124, {{"t", {0.5, 2.0}}}},
+                         {"attention/log-n-constant", 124}}) {
     EmulatedDevice one_by_one, as_graphs(true);
     const WideHeads checkpoint(row.golden, "cuda_graphs");
     const bool is_focus = std::string(row.golden).starts_with("focus");
@@ -392,6 +399,7 @@ TEST(CudaEngineTest, StepsAsGraphsHaveTheSameBits) {
     for (int i = 0; i < 3; ++i) {
       requests.push_back(Generate(absl::StrCat("graph", i), i == 0 ? row.length : 123 + i, i == 2 ? 0.8 : 0, i));
       std::get<GenerateWork>(requests.back().work).max_new_tokens = 8;
+      requests.back().attention_overrides = row.overrides;
     }
     std::map<std::string, int>& calls = as_graphs.machine->calls;
     for (const EngineRequest& request : requests) {

@@ -41,6 +41,7 @@ std::string Bits(const InspectedAttention& inspected) {
     add(head.log_sum_exp);
     add(head.entropy);
     add(head.largest_weight);
+    add(head.sink_weight);
   }
   for (const double mass : inspected.masses) add(mass);
   return bits;
@@ -85,9 +86,9 @@ TEST(InspectionTest, AgreesWithEveryWeightOfTransformers) {
   }
 }
 
-constexpr const char* kGoldens[] = {"untied-d32-bf16",        "focal-per-layer",   "focal-learned-causal",
-                                    "focal-learned-sequence", "focus/llama-paged", "focus/llama-calibrated",
-                                    "focus/gemma3-newer"};
+constexpr const char* kGoldens[] = {"untied-d32-bf16",        "focal-per-layer",       "focal-learned-causal",
+                                    "focal-learned-sequence", "focus/llama-paged",     "focus/llama-calibrated",
+                                    "focus/gemma3-newer",     "attention/sink-learned"};
 
 TEST(InspectionTest, ChangesNoBitOfAnAnswer) {
   for (const char* golden : kGoldens) {
@@ -153,9 +154,11 @@ TEST(InspectionTest, SharesAddUpAndScalesAreTheLayers) {
     ASSERT_EQ(std::ssize(inspected.heads), model->config().layer_count * model->config().head_count);
     for (size_t h = 0; h < inspected.heads.size(); ++h) {
       const double* masses = inspected.masses.data() + h * segments;
-      EXPECT_NEAR(std::accumulate(masses, masses + segments, 0.0), 1, 1e-9) << golden;
+      const double of_sink = inspected.heads[h].sink_weight;
+      EXPECT_NEAR(std::accumulate(masses, masses + segments, of_sink), 1, 1e-9) << golden;
+      EXPECT_EQ(of_sink > 0, absl::StrContains(golden, "sink")) << golden;
       EXPECT_LE(inspected.heads[h].entropy, std::log(inspected.heads[h].visible_count) + 1e-9);
-      EXPECT_GE(inspected.heads[h].largest_weight, 1.0 / inspected.heads[h].visible_count - 1e-9);
+      EXPECT_GE(inspected.heads[h].largest_weight, (1 - of_sink) / inspected.heads[h].visible_count - 1e-9);
       EXPECT_GT(inspected.heads[h].scale, 0);
     }
   }

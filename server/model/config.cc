@@ -262,8 +262,9 @@ absl::StatusOr<Json> ParseObject(absl::string_view json_text) {
 }
 
 // Keys that belong to the text but stand at the top of a multimodal file, where its text part has none.
-constexpr const char* kTextKeysAtTop[] = {"eos_token_id",    "bos_token_id",    "trained_context_length", "training",
-                                          "focal_attention", "log_n_attention", "focus_attention"};
+constexpr const char* kTextKeysAtTop[] = {"eos_token_id",    "bos_token_id",    "trained_context_length",
+                                          "training",        "focal_attention", "log_n_attention",
+                                          "focus_attention", "score_soft_cap",  "attention_sink"};
 
 absl::StatusOr<const Wrapper::TextPart*> FindTextPart(const Wrapper& wrapper, const Json& text) {
   const auto type = text.find("model_type");

@@ -43,7 +43,7 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
           .queries = rows * query_width * sizeof(float),
           .attended = rows * query_width * operand,
           .hidden = rows * config.feed_forward_width * operand,
-          .row_scales = rows * sizeof(float),
+          .row_scales = WideProduct(config.layer_count, rows) * sizeof(float),
           .bound_counts = WideProduct(limits.sequence_count_max, 2) * sizeof(uint32_t)};
 }
 
@@ -234,9 +234,12 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
   std::span<const kernels::RopeTable* const> ropes;
   if (layer_config.rope_index >= 0) ropes = rope_tables_[layer_config.rope_index];
 
+  // Of the layer alone: a step that is queued as one graph runs after the writes of all layers.
+  const Slice row_scales{row_scales_.get(), WideProduct(index, limits_.row_count_max) * sizeof(float)};
   AttentionTerms terms{
       .scale = layer_config.attention_scale != 0 ? layer_config.attention_scale : 1.0 / std::sqrt(config.head_width),
-      .row_factors = row_factors_};
+      .row_factors = row_factors_,
+      .soft_cap = config.blocks.score_soft_cap};
   RETURN_IF_ERROR(step.attention->Prepare({.backend = backend,
                                            .workspace = workspace,
                                            .batch = batch,
@@ -246,7 +249,7 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                            .page_group = page_group,
                                            .pool_layer = group_layer,
                                            .tensors = layer.attention_tensors,
-                                           .row_scales = Whole(row_scales_),
+                                           .row_scales = row_scales,
                                            .bound_counts = Whole(bound_counts_)},
                                           terms));
   if (!row_factors_.empty() && terms.row_scales.buffer == nullptr) {
@@ -254,7 +257,7 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
     for (size_t i = 0; i < scales.size(); ++i) {
       scales[i] = kernels::FocalScale(terms.scale * row_factors_[i], terms.temperature);
     }
-    terms.row_scales = Whole(row_scales_);
+    terms.row_scales = row_scales;
     RETURN_IF_ERROR(ToStatus(backend.Write(terms.row_scales, scales.data(), scales.size() * sizeof(float))));
   }
   RETURN_IF_ERROR(
@@ -280,7 +283,9 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                    .scale = kernels::FocalScale(terms.scale, terms.temperature),
                                    .row_scales = terms.row_scales,
                                    .head_scales = terms.head_scales,
-                                   .soft_cap = static_cast<float>(config.blocks.score_soft_cap),
+                                   .soft_cap = static_cast<float>(terms.soft_cap),
+                                   .sink = terms.sink,
+                                   .sinks = terms.sinks,
                                    .groups = terms.groups ? &*terms.groups : nullptr,
                                    .out = Whole(attended_)};
   RETURN_IF_ERROR(ToStatus(backend.Attend(workspace, attend)));
@@ -310,6 +315,7 @@ absl::Status Forward::Inspect(int64_t index, const kernels::AttendArgs& attend,
       sum.log_sum_exp += inspection.share * row.heads[i].log_sum_exp;
       sum.entropy += inspection.share * row.heads[i].entropy;
       sum.largest_weight += inspection.share * row.heads[i].largest_weight;
+      sum.sink_weight += inspection.share * row.heads[i].sink_weight;
     }
     for (size_t i = 0; i < masses; ++i) result.masses[layer * masses + i] += inspection.share * row.masses[i];
   }

@@ -62,6 +62,7 @@ void SetInspected(const InspectedAttention& inspected, Proto* proto) {
     to->set_log_sum_exp(head.log_sum_exp);
     to->set_entropy(head.entropy);
     to->set_largest_weight(head.largest_weight);
+    to->set_sink_weight(head.sink_weight);
   }
   out->mutable_masses()->Add(inspected.masses.begin(), inspected.masses.end());
 }

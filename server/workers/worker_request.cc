@@ -41,7 +41,8 @@ void SetInspected(const v1::InspectedAttention& proto, InspectedAttention* inspe
                                 .scale = head.scale(),
                                 .log_sum_exp = head.log_sum_exp(),
                                 .entropy = head.entropy(),
-                                .largest_weight = head.largest_weight()});
+                                .largest_weight = head.largest_weight(),
+                                .sink_weight = head.sink_weight()});
   }
   inspected->masses.assign(proto.masses().begin(), proto.masses().end());
 }

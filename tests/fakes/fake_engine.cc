@@ -43,7 +43,8 @@ EngineResult FakeAnswer(const EngineRequest& request) {
                                         .scale = 0.1f * head,
                                         .log_sum_exp = -1.0 / (head + 3),
                                         .entropy = 1.0 / (head + 7),
-                                        .largest_weight = 1.0 / (request.inspected_row_count + 2)});
+                                        .largest_weight = 1.0 / (request.inspected_row_count + 2),
+                                        .sink_weight = 1.0 / (head + 5)});
     }
     for (size_t i = 0; i < kFakeHeadCount * segments; ++i) result.inspected.masses.push_back(1 / (i + 3.0));
   }

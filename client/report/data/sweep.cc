@@ -62,6 +62,7 @@ std::optional<double> AsTrained(const OverrideInfo& setting, const db::ModelReco
       return absl::StartsWith(RopeOf(model), "default ") ? std::optional(1.0) : std::nullopt;
     case OverrideKind::kRopeBase:
       return TrainedTheta(model);
+    case OverrideKind::kScoreCap:
     case OverrideKind::kScores:
     case OverrideKind::kGroups:
     case OverrideKind::kChatSwitch:

@@ -90,7 +90,7 @@ std::string CheckOtherDevices() {
 
 // Rows behind several segments of 8,192 keys: a whole prompt in blocks that process one segment after the other, and its
 // last chunk with blocks for every segment, have the same bits.
-std::string CheckSegments() {
+std::string CheckSegmentsOf(float soft_cap, bool head_sinks, const AttentionGroups& groups) {
   // The last rows see three segments, of the first one a part. The others see nothing: they only fill the pages.
   const AttentionCase c{.name = "segments",
                         .head_dim = 16,
@@ -99,7 +99,10 @@ std::string CheckSegments() {
                         .sequences = {{2 * kSegmentKeys + 40, 0}},
                         .window = kSegmentKeys + 500,
                         .blind_rows = 2 * kSegmentKeys - 100,
-                        .amplitude = 4.0f};
+                        .amplitude = 4.0f,
+                        .soft_cap = soft_cap,
+                        .head_sinks = head_sinks,
+                        .groups = groups};
   AttentionRun runs[2];
   int64_t blocks[2];
   for (const bool apart : {false, true}) {
@@ -120,8 +123,16 @@ std::string CheckSegments() {
                              .query_heads = 1,
                              .kv_heads = 1,
                              .sequences = {{kSegmentKeys + 100, 0}},
-                             .blind_rows = kSegmentKeys - 60},
+                             .blind_rows = kSegmentKeys - 60,
+                             .soft_cap = soft_cap,
+                             .head_sinks = head_sinks,
+                             .groups = groups},
                             **tested, *oracle);
+}
+std::string CheckSegments() { return CheckSegmentsOf(0, false, {}); }
+std::string CheckCappedSegments() { return CheckSegmentsOf(2.0f, true, {}); }
+std::string CheckCappedSegmentsOfGroups() {
+  return CheckSegmentsOf(2.0f, true, {.group_count = 4, .top_k = 2, .window = 30});
 }
 
 // Tiles without a visible pair are skipped: fewer products than where every key is near.
@@ -385,6 +396,8 @@ std::vector<NamedCheck> EmulatedChecks() {
   checks.push_back({"emulated_skipped_tiles", CheckSkippedTiles});
   checks.push_back({"emulated_other_devices", CheckOtherDevices});
   checks.push_back({"emulated_segments", CheckSegments});
+  checks.push_back({"emulated_segments_capped_with_sinks", CheckCappedSegments});
+  checks.push_back({"emulated_segments_of_groups_capped_with_sinks", CheckCappedSegmentsOfGroups});
   checks.push_back({"emulated_head_slices", CheckHeadSlices});
   checks.push_back({"emulated_created_objects_are_complete", CheckCreatedObjectsAreComplete});
   checks.push_back({"emulated_shared_decode", [] { return CheckSharedDecode(4, 2, 0, false); }});

@@ -50,6 +50,15 @@ const std::map<std::string, std::vector<Known>>& KnownByRow() {
         {R"({"focal_attention":{"mode":"constant","temperature":0.4},"log_n_attention":{"mode":"constant","trained_length":2}})",
          "focal t=0.4 + log-n=2"}}},
       {"log_n_attention learned", {{R"({"log_n_attention":{"mode":"learned"}})", "log-n learned", 0, 1}}},
+      {"score_soft_cap",
+       {{R"({"score_soft_cap":{"cap":30.0}})", "softcap=30"},
+        {R"({"focal_attention":{"mode":"constant","temperature":0.8},"score_soft_cap":{"cap":0.01}})",
+         "focal t=0.8 + softcap=0.01"}}},
+      {"attention_sink constant",
+       {{R"({"attention_sink":{"logit":0.0,"mode":"constant"}})", "sink=0"},
+        {R"({"attention_sink":{"logit":-2.5,"mode":"constant"},"log_n_attention":{"mode":"constant","trained_length":64},"score_soft_cap":{"cap":50.0}})",
+         "log-n=64 + softcap=50 + sink=-2.5"}}},
+      {"attention_sink learned", {{R"({"attention_sink":{"mode":"learned"}})", "sink learned", 0, 1}}},
       {"focus_attention",
        {{R"({"focus_attention":{"assignment_temperature":0.1,"bias":"calibrated","group_count":8,"layers":[0,2],"routing_dim":16,"top_k":2,"window":128}})",
          "focus 2/8 w=128", 4, 3},
@@ -107,7 +116,14 @@ TEST(AttentionTableTest, Refusals) {
         Refused{R"({"log_n_attention":{"mode":"constant"}})", {"trained_length"}},
         Refused{R"({"log_n_attention":{"mode":"constant","trained_length":1}})", {"trained_length", "1"}},
         Refused{R"({"log_n_attention":{"mode":"learned","trained_length":8}})", {"trained_length"}},
-        Refused{R"({"log_n_attention":{"mode":"focal"}})", {}}, Refused{R"({"log_n_attention":4096})", {}},
+        Refused{R"({"score_soft_cap":{}})", {"cap"}},
+        Refused{R"({"score_soft_cap":{"cap":0}})", {"0", "0.01", "1000000"}},
+        Refused{R"({"score_soft_cap":{"cap":"30"}})", {"0.01", "1000000"}}, Refused{R"({"score_soft_cap":30})", {}},
+        Refused{R"({"attention_sink":{"mode":"constant"}})", {"logit"}},
+        Refused{R"({"attention_sink":{"mode":"constant","logit":20000}})", {"20000", "-10000", "10000"}},
+        Refused{R"({"attention_sink":{"mode":"learned","logit":0}})", {"logit"}},
+        Refused{R"({"attention_sink":{"mode":"off"}})", {}}, Refused{R"({"log_n_attention":{"mode":"focal"}})", {}},
+        Refused{R"({"log_n_attention":4096})", {}},
         Refused{
             R"({"focal_attention":{"mode":"learned","tau_min":2,"tau_max":3},"log_n_attention":{"mode":"learned"}})",
             {}}}) {
@@ -131,6 +147,34 @@ TEST(AttentionOverrideTest, OverridesReplaceTheSettingOfTheirKey) {
   EXPECT_EQ(constant.With({{"log-n", 4096}}, Model())->Label(), "focal t=0.4 + log-n=4096");
   EXPECT_EQ(constant.With({{"log-n", 4096.0}}, Model())->json(), constant.With({{"log-n", 4096}}, Model())->json());
   EXPECT_EQ(AttentionSetting().With({{"log-n", 4096}, {"t", 0.5}}, Model())->Label(), "focal t=0.5 + log-n=4096");
+  EXPECT_EQ(constant.With({{"sink", 0}}, Model())->json(), constant.With({{"sink", 0.0}}, Model())->json());
+  EXPECT_EQ(constant.With({{"full-t", 0.8}, {"log-n", 64}, {"sink", -1}, {"softcap", 30}}, Model())->Label(),
+            "focal full-t=0.8 + log-n=64 + softcap=30 + sink=-1");
+  const auto capped = *Read(R"({"score_soft_cap":{"cap":50},"attention_sink":{"mode":"constant","logit":3}})");
+  EXPECT_EQ(capped.With({{"sink", 0}, {"softcap", 30}}, Model())->Label(), "softcap=30 + sink=0");
+}
+
+// Terms of a layer: a cap in place of the architecture's, and a sink that no scale or temperature changes.
+TEST(AttentionOverrideTest, TermsOfCapsAndSinks) {
+  auto backend = kernels::CreateBackend({.device = "reference"});
+  ASSERT_TRUE(backend.ok());
+  auto workspace = (*backend)->CreateWorkspace({});
+  const kernels::Batch batch;
+  const auto terms_of = [&](const AttentionOverrides& overrides) {
+    AttentionTerms terms{.scale = 0.25, .soft_cap = 50};
+    EXPECT_TRUE(AttentionSetting()
+                    .With(overrides, Model())
+                    ->Prepare({.backend = **backend, .workspace = **workspace, .batch = batch}, terms)
+                    .ok());
+    return terms;
+  };
+  EXPECT_EQ(terms_of({}).soft_cap, 50);
+  EXPECT_EQ(terms_of({}).sink, kernels::kNoSink);
+  EXPECT_EQ(terms_of({{"softcap", 30}}).soft_cap, 30);
+  const AttentionTerms both = terms_of({{"t", 0.5}, {"sink", -2}});
+  EXPECT_EQ(both.sink, -2);
+  EXPECT_EQ(both.temperature, 0.5);
+  EXPECT_EQ(both.soft_cap, 50);
 }
 
 // Model() has three layers, so each third is one layer.
@@ -167,6 +211,11 @@ TEST(AttentionOverrideTest, Refusals) {
   EXPECT_THAT(message(AttentionSetting(), {{"t", 0}}), Message("0"));
   EXPECT_THAT(message(AttentionSetting(), {{"full-t", "x"}}), Message());
   EXPECT_THAT(message(AttentionSetting(), {{"log-n", 1}}), Message("1", "2"));
+  const auto with_sinks = *Read(R"({"attention_sink":{"mode":"learned"}})");
+  EXPECT_THAT(message(with_sinks, {{"sink", 0}}), Message("\"sink\"", "\"attention_sink\""));
+  EXPECT_THAT(message(AttentionSetting(), {{"sink", -10001}}), Message("-10001", "-10000", "10000"));
+  EXPECT_THAT(message(AttentionSetting(), {{"softcap", 1e7}}), Message("10000000", "0.01", "1000000"));
+  EXPECT_THAT(message(AttentionSetting(), {{"softcap", 0}}), Message("0", "0.01"));
 }
 
 }  // namespace

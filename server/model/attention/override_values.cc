@@ -15,6 +15,12 @@ bool AllEqual(const std::vector<double>& values) {
   return std::all_of(values.begin(), values.end(), [&](double v) { return v == values[0]; });
 }
 
+// A number as ShownValue shows it, without the digits of its float64.
+std::string ShownNumber(const Json& value) {
+  const bool is_finite = value.is_number() && std::isfinite(value.get<double>());
+  return is_finite ? ShortNumber(value.get<double>()) : ShownValue(value);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<double>> ReadTemperatures(const Json& value, int64_t layer_count, absl::string_view name) {
@@ -51,10 +57,15 @@ absl::StatusOr<int64_t> WholeNumber(absl::string_view name, const Json& value, I
   const bool in_range = value.is_number() && value.get<double>() == std::floor(value.get<double>()) &&
                         value.get<double>() >= range.low && value.get<double>() <= range.high;
   if (in_range) return static_cast<int64_t>(value.get<double>());
-  const std::string shown =
-      value.is_number() && std::isfinite(value.get<double>()) ? ShortNumber(value.get<double>()) : ShownValue(value);
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " is ", shown, "; it must be a whole number from ", range.low, " to ", range.high));
+  return absl::InvalidArgumentError(absl::StrCat(name, " is ", ShownNumber(value), "; it must be a whole number from ",
+                                                 range.low, " to ", range.high));
+}
+
+absl::StatusOr<double> NumberIn(absl::string_view name, const Json& value, NumberRange range) {
+  if (value.is_number() && value.get<double>() >= range.low && value.get<double>() <= range.high)
+    return value.get<double>();
+  return absl::InvalidArgumentError(absl::StrCat(name, " is ", ShownNumber(value), "; it must be a number from ",
+                                                 ShortNumber(range.low), " to ", ShortNumber(range.high)));
 }
 
 Json TemperaturesToJson(const std::vector<double>& temperatures) {

@@ -1,4 +1,4 @@
-// Values of overrides: constant temperatures, one for all layers or one per layer, and whole numbers.
+// Values of overrides: constant temperatures, one for all layers or one per layer, whole numbers, and numbers in a range.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,12 @@ absl::StatusOr<std::vector<double>> ReadTemperatures(const Json& value, int64_t 
 
 // A whole number in the range; may be encoded as a float, as on the wire. `name` is used in messages.
 absl::StatusOr<int64_t> WholeNumber(absl::string_view name, const Json& value, IntRange range);
+
+struct NumberRange {
+  double low = 0, high = 0;
+};
+// A number in the range. `name` is used in messages.
+absl::StatusOr<double> NumberIn(absl::string_view name, const Json& value, NumberRange range);
 
 // One number where all are equal, else the list.
 Json TemperaturesToJson(const std::vector<double>& temperatures);

@@ -3,10 +3,11 @@
 // A variant is a file here, a row in variants.cc with its declaration in variants.h, and the file's name in CMakeLists.txt.
 // Config parsing, tensors, page annotations, the terms of a layer, labels and identities are derived from the table.
 //
-//   weights of a query row = softmax(q.k * scale) over the keys visible under its mask
+//   weights of a query row = softmax(cap(q.k * scale), sink) over the keys visible under its mask and the sink
 //
-// where `scale` is initially the layer's own (d^-1/2, or the architecture's) and each variant of a setting modifies the
-// terms in table order.
+// where `scale` is initially the layer's own (d^-1/2, or the architecture's), the cap the architecture's, if any, and no
+// sink; each variant of a setting modifies the terms in table order. Temperatures divide the scale, so they act before the
+// cap, and on the scores alone: the sink is a logit beside them.
 //
 // Threads: a variant is immutable; Prepare runs on the engine's thread.
 #pragma once
@@ -61,6 +62,9 @@ struct AttentionTerms {
   // f32 [T], replaces scale / temperature * row_factors; none unless a variant sets it.
   kernels::Slice row_scales;
   kernels::Slice head_scales;                // f32 [H], multiplies; none unless a variant sets it
+  double soft_cap = 0;                       // of scaled scores; 0: none
+  float sink = kernels::kNoSink;             // a logit beside the scores, in place of which
+  kernels::Slice sinks;                      // f32 [H] has one per head; none unless a variant sets them
   std::optional<kernels::GroupTest> groups;  // a mask by groups; none unless a variant sets it
 };
 

@@ -5,7 +5,8 @@
 namespace varifocal {
 
 absl::Span<const AttentionVariantRow> AttentionVariantRows() {
-  static const std::array rows = {kFocalConstant, kFocalFullLayers, kFocalLearned, kLogNConstant, kLogNLearned, kFocus};
+  static const std::array rows = {kFocalConstant, kFocalFullLayers, kFocalLearned, kLogNConstant, kLogNLearned,
+                                  kFocus,         kScoreCap,        kSinkConstant, kSinkLearned};
   return rows;
 }
 
@@ -16,6 +17,8 @@ absl::Span<const AttentionOverrideRow> AttentionOverrideRows() {
                                   kMiddleLayersTemperatureOverride,
                                   kLateLayersTemperatureOverride,
                                   kLogNOverride,
+                                  kScoreCapOverride,
+                                  kSinkOverride,
                                   kRopeThetaOverride,
                                   kYarnOverride,
                                   kLinearRopeOverride,

@@ -18,12 +18,17 @@ extern const AttentionVariantRow kFocalLearned;                      // focal_le
 extern const AttentionVariantRow kLogNConstant;                      // log_n.cc
 extern const AttentionVariantRow kLogNLearned;                       // log_n.cc
 extern const AttentionVariantRow kFocus;                             // focus.cc
+extern const AttentionVariantRow kScoreCap;                          // score_cap.cc
+extern const AttentionVariantRow kSinkConstant;                      // attention_sink.cc
+extern const AttentionVariantRow kSinkLearned;                       // attention_sink.cc
 extern const AttentionOverrideRow kTemperatureOverride;              // focal_constant.cc
 extern const AttentionOverrideRow kFullLayersTemperatureOverride;    // focal_full_layers.cc
 extern const AttentionOverrideRow kEarlyLayersTemperatureOverride;   // focal_layer_groups.cc
 extern const AttentionOverrideRow kMiddleLayersTemperatureOverride;  // focal_layer_groups.cc
 extern const AttentionOverrideRow kLateLayersTemperatureOverride;    // focal_layer_groups.cc
 extern const AttentionOverrideRow kLogNOverride;                     // log_n.cc
+extern const AttentionOverrideRow kScoreCapOverride;                 // score_cap.cc
+extern const AttentionOverrideRow kSinkOverride;                     // attention_sink.cc
 extern const AttentionOverrideRow kYarnOverride;                     // rotation.cc
 extern const AttentionOverrideRow kLinearRopeOverride;               // rotation.cc
 extern const AttentionOverrideRow kDynamicRopeOverride;              // rotation.cc
