@@ -260,6 +260,7 @@ TEST_F(ChatEndpointTest, FindsOutTheServersWordAndItsTemplate) {
   unchecked.checks_prompt_counts = false;
   const auto loose = Make(unchecked, PlainChatFormat());
   ASSERT_TRUE(loose.ok()) << loose.status();
+  work.max_new_tokens = 201;
   EXPECT_TRUE(
       (*loose)->Run({.token_ids = Ids("a", {}, PlainChatFormat()), .work = GenerateWork{.max_new_tokens = 2}}).ok());
 }

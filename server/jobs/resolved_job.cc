@@ -56,6 +56,16 @@ absl::Status CheckAbilities(const JobSpec& spec, const HostedModel& model) {
                           absl::StrCat("task \"", task.name, "\" needs `chat: true`: ", engine.why_no_plain_prompts)),
                       ErrorReason::kBadChat, {{"model", model.name}, {"task", task.name}});
   }
+  const auto thinks = std::find_if(spec.suite.tasks.begin(), spec.suite.tasks.end(),
+                                   [](const TaskSpec& task) { return task.answer.thinking_max_tokens > 0; });
+  if (spec.suite.thinking.force && thinks != spec.suite.tasks.end() && !engine.why_no_forced_end.empty()) {
+    return WithReason(
+        absl::FailedPreconditionError(
+            absl::StrCat("task \"", thinks->name, "\" forces the ends of thinking blocks (`force: true`), and model \"",
+                         model.name, "\" cannot: ", engine.why_no_forced_end)),
+        ErrorReason::kBadThinking,
+        {{"model", model.name}, {"task", thinks->name}, {"field", "spec.suite.thinking.force"}});
+  }
   if (engine.why_no_scores.empty()) return absl::OkStatus();
   for (const TaskSpec& task : spec.suite.tasks) {
     const bool scores_gold = std::any_of(task.metrics.begin(), task.metrics.end(), IsGoldMetric);
