@@ -14,13 +14,13 @@
 
 namespace varifocal::client {
 
-// SUITE, --lengths, --tasks, --limit, --seed, --seeds, --answer-tokens, --thinking-.., --force-thinking-end.
+// SUITE, --lengths, --tasks, --limit, --seed, --seeds, --form, --answer-tokens, --thinking-.., --force-thinking-end.
 struct SuiteFlags {
   std::string suite;
   std::optional<std::string> lengths, tasks;
   int64_t limit = 0;  // 0: none
   std::optional<int64_t> seed, seeds, answer_tokens, thinking_tokens;
-  std::optional<std::string> thinking_markers;
+  std::optional<std::string> form, thinking_markers;
   bool force_thinking_end = false;
 
   void AddTo(FlagSet& flags, bool is_required = true);

@@ -128,6 +128,7 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
        const auto cost = Thinking(row);
        return cost ? OrNull(cost->tokens_per_right) : Json();
      }},
+    {"unextracted_count", [](const ScoreRow& row) -> Json { return Answers(row).unextracted_count; }},
 };
 
 // The formatted fields of a row.
@@ -158,6 +159,8 @@ ScoreCells MakeScoreCells(const ScoreRow& row) {
                                Unsigned(estimate.interval->high * scale, decimals));
   }
   std::vector<std::string> notes = Labels(row);
+  if (const int64_t count = Answers(row).unextracted_count; count > 0)
+    notes.insert(notes.begin(), absl::StrCat(CountLabel(count), " unextracted"));
   if (const int64_t count = Answers(row).unfinished_count; count > 0)
     notes.insert(notes.begin(), absl::StrCat(CountLabel(count), " unfinished"));
   cells.labels = absl::StrJoin(notes, ", ");
