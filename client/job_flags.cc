@@ -41,6 +41,10 @@ void SuiteFlags::AddTo(FlagSet& flags, bool is_required) {
            "user's file, which no seed changes, are asked once")
       .AtLeast(1)
       .AtMost(kSeedCountMax);
+  flags.Add(
+      "form", &form, "FORM",
+      "chat: tasks without a form of their own ask in the user's turn of the models' chat format, for an answer on "
+      "the last line of the reply; completion: as a text to go on with");
   flags
       .Add("epochs", &epochs, "N",
            "answers to every question, each sampled with a seed of its own; needs a sampling temperature above 0")
@@ -94,7 +98,11 @@ absl::Status SuiteFlags::SetAnswers(SuiteSpec& spec) const {
 
 absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
   ASSIGN_OR_RETURN(const v1::SuiteConfig config, ReadSuite(suite));
-  ASSIGN_OR_RETURN(SuiteSpec spec, ToSuiteSpec(config));
+  SuiteSpec spec = FromProto(config);
+  if (form.has_value()) spec.form = *form;  // it decides on defaults, and on what the chosen tasks can be
+  if (!form.has_value()) {
+    ASSIGN_OR_RETURN(spec, ToSuiteSpec(config));
+  }
   std::vector<int> chosen_lengths;
   for (const std::string& text : SplitList(lengths.value_or(""))) {
     const absl::StatusOr<int> length = ParseContextLength(text);
@@ -108,6 +116,10 @@ absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
   if (tasks.has_value() && chosen_tasks.empty()) return UsageError("--tasks is empty; leave it out for all.");
   absl::StatusOr<SuiteSpec> selected = SelectFromSuite(std::move(spec), chosen_tasks, chosen_lengths);
   if (!selected.ok()) return AsUsageError(selected.status());
+  if (form.has_value()) {
+    selected = ValidateSuiteSpec(*std::move(selected));
+    if (!selected.ok()) return AsUsageError(selected.status());
+  }
   if (seed.has_value()) selected->seed = *seed;
   if (seeds.has_value()) selected->seeds = static_cast<int>(*seeds);
   if (epochs.has_value()) selected->epochs = static_cast<int>(*epochs);

@@ -14,13 +14,14 @@
 
 namespace varifocal::client {
 
-// SUITE, --lengths, --tasks, --limit, --seed, --seeds, --epochs, --answer-tokens, --thinking-.., --force-thinking-end.
+// SUITE, --lengths, --tasks, --limit, --seed, --seeds, --epochs, --form, --answer-tokens, --thinking-..,
+// --force-thinking-end.
 struct SuiteFlags {
   std::string suite;
   std::optional<std::string> lengths, tasks;
   int64_t limit = 0;  // 0: none
   std::optional<int64_t> seed, seeds, epochs, answer_tokens, thinking_tokens;
-  std::optional<std::string> thinking_markers;
+  std::optional<std::string> form, thinking_markers;
   bool force_thinking_end = false;
 
   void AddTo(FlagSet& flags, bool is_required = true);

@@ -236,8 +236,11 @@ class SuiteParser {
     };
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_MESSAGE: {
+        const bool is_named = node.IsScalar() && field.message_type() == v1::FilterConfig::descriptor();
         Message* inner =
             field.is_repeated() ? reflection.AddMessage(message, &field) : reflection.MutableMessage(message, &field);
+        // A filter without further keys may be its name.
+        if (is_named) return ReadValue(node, *field.message_type()->FindFieldByName("filter"), inner);
         return ReadMessage(node, absl::StrCat("\"", field.name(), "\""), inner);
       }
       case FieldDescriptor::CPPTYPE_STRING: {

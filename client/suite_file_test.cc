@@ -100,6 +100,8 @@ TEST(SuiteFileTest, PathsOfEveryKindAreSeenFromTheFolder) {
         absl::StrAppend(&task, "      ", info.name, ": data/../data/", info.name, "\n");
       }
     }
+    if (kind.name == "jsonl")
+      absl::StrAppend(&task, "      prompt: \"{q}\"\n      shots: 1\n");  // shots_path needs them
     path_count += own_count;
     if (own_count == 0) continue;
     for (const std::string folder : {"", "folder: elsewhere\n"}) {
@@ -233,6 +235,9 @@ std::vector<Bad> BadSuites() {
        "the parameter \"path\" is missing"},
       {"missing parameter beside others",
        "name: a\nlengths: [64]\ntasks:\n  - kind: jsonl\n    parameters:\n      path: x\n", 5,
+       "the parameter \"gold\" is missing"},
+      {"rows that nothing asks",
+       "name: a\nlengths: [64]\ntasks:\n  - kind: jsonl\n    parameters:\n      path: x\n      gold: a\n", 5,
        "the parameter \"prompt\" is missing"},
       // What one of two validators of a parameter accepted, and the other refused without a line.
       {"hexadecimal parameter", Replaced("{depth: 0.5}", "{depth: 0x0.8}"), 8, "depth is \"0x0.8\""},
@@ -319,6 +324,38 @@ TEST(SuiteFileTest, AnswersAndThinking) {
               Message("s.yaml:3", "thinking_tokens", "thinking_max_tokens"));
   EXPECT_THAT(refusal("tasks:\n- kind: context_gain\n  parameters: {path: a}\n  answer: {max_new_tokens: 5}\n"),
               Message("answer"));
+}
+
+TEST(SuiteFileTest, FormsAndFilters) {
+  const auto config = ParseSuite(
+      "name: s\nlengths: [1024]\nform: chat\n"
+      "tasks:\n- kind: recall_kv\n  filters:\n  - last_line\n"
+      "  - {filter: regex, pattern: '(\\d+)', match: all}\n  - {filter: strip, text: '.'}\n"
+      "- kind: rag_facts\n  form: completion\n",
+      "s.yaml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const SuiteSpec read = *ToSuiteSpec(*config);
+  for (const SuiteSpec& suite : {read, *ToSuiteSpec(ToProto(read))}) {  // and over the wire
+    EXPECT_EQ(suite.form, "chat");
+    EXPECT_EQ(suite.tasks[0].form, "chat");
+    EXPECT_EQ(suite.tasks[0].filters,
+              (std::vector<FilterSpec>{{.filter = "last_line"},
+                                       {.filter = "regex", .pattern = "(\\d+)", .group = 1, .match = "all"},
+                                       {.filter = "strip", .text = "."}}));
+    EXPECT_EQ(suite.tasks[1].form, "completion");
+  }
+  const auto refusal = [](const std::string& lines) {
+    return std::string(ParseSuite(absl::StrCat("name: s\nlengths: [8]\ntasks:\n- kind: recall_kv\n", lines), "s.yaml")
+                           .status()
+                           .message());
+  };
+  EXPECT_THAT(refusal("  form: prompt\n"), Message("s.yaml:5", "prompt"));
+  EXPECT_THAT(refusal("  filters: last_line\n"), Message("s.yaml:5", "filters"));
+  EXPECT_THAT(refusal("  filters:\n  - lastline\n"), Message("s.yaml:6", "lastline", "last_line"));
+  EXPECT_THAT(refusal("  filters:\n  - filter: regex\n    pattern: '['\n"), Message("s.yaml:7", "["));
+  EXPECT_THAT(refusal("  filters:\n  - strip\n  - {filter: regex, patern: a}\n"), Message("s.yaml:7", "patern"));
+  EXPECT_THAT(refusal("  filters:\n  - {filter: regex, pattern: a, group: one}\n"), Message("s.yaml:6", "group"));
+  EXPECT_THAT(refusal("  filters:\n  - [regex]\n"), Message("s.yaml:6", "a list"));
 }
 
 TEST(SuiteFileTest, TooLargeAFile) {

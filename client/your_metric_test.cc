@@ -1,4 +1,5 @@
-// docs/your_metric.md: its commands, in order, by one shell on a daemon of its own, and what they leave in the database.
+// docs/your_metric.md and docs/your_task.md: their commands, in order, by one shell on a daemon of its own, and what they leave
+// in the database.
 #include <filesystem>
 #include <string>
 
@@ -34,7 +35,7 @@ std::string ShellBlocks(const std::string& path) {
 class YourMetricTest : public testing::Test {
  protected:
   // The page's daemon has the default address, which another may have: here it is a socket, which `varifocal` gets as a flag.
-  testing_support::ProcessResult RunPage(const std::string& more) {
+  testing_support::ProcessResult RunPage(const std::string& page, const std::string& more) {
     const std::string program = testing_support::ProgramPath("varifocal");
     std::filesystem::create_directory_symlink(std::filesystem::absolute("models"), directory_.File("models"));
     return testing_support::RunProcess(
@@ -51,14 +52,15 @@ varifocal() {
   esac
 }
 )",
-                                         ShellBlocks("docs/your_metric.md"), "\n", more)});
+                                         ShellBlocks(page), "\n", more)});
   }
 
   testing_support::TemporaryDirectory directory_;
 };
 
 TEST_F(YourMetricTest, TheCommandsOfThePageRun) {
-  const auto ran = RunPage("echo busy; command varifocal import --judgments=scores.jsonl --db=results.db || true\n");
+  const auto ran = RunPage("docs/your_metric.md",
+                           "echo busy; command varifocal import --judgments=scores.jsonl --db=results.db || true\n");
   ASSERT_EQ(ran.exit_code, 0) << ran.out << ran.err;
   const std::string path = directory_.File("results.db");
   const auto reader = *db::Reader::Open(path);
@@ -93,6 +95,38 @@ TEST_F(YourMetricTest, TheCommandsOfThePageRun) {
   EXPECT_THAT(unknown.err, Message("imported/prefx", "imported/prefix"));
   const std::string report = testing_support::ReadFile(directory_.File("report.html"));
   EXPECT_THAT(report, HasSubstr("imported/prefix"));
+}
+
+// The page's suite: demonstrations, the filters' answer beside what was written, and both models' rows compared.
+TEST_F(YourMetricTest, TheTaskOfThePageIsAskedAndScored) {
+  const auto ran =
+      RunPage("docs/your_task.md", "varifocal samples suite.yaml --tokenizer=models/baseline --format=jsonl > p\n");
+  ASSERT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("Question: What is the capital of France?\nAnswer:\n"));
+  EXPECT_THAT(ran.out, HasSubstr("scored: first_line; regex (\\w+), group 1, last match"));
+  int row_count = 0;
+  for (absl::string_view line :
+       absl::StrSplit(testing_support::ReadFile(directory_.File("p")), '\n', absl::SkipEmpty())) {
+    const Json row = *ParseJson(line);
+    const std::string prompt = row["prompt"];
+    EXPECT_THAT(prompt,
+                testing::ContainsRegex("^(Question: What is the capital of [A-Z][a-z]+.\nAnswer: [A-Z][a-z]+\n\n){2}"));
+    EXPECT_EQ(row["filters"].size(), 2u);
+    ++row_count;
+  }
+  EXPECT_EQ(row_count, 5);
+  const auto reader = *db::Reader::Open(directory_.File("results.db"));
+  int answer_count = 0;
+  for (const char* variant : {"baseline", "focal"}) {
+    for (const db::SampleDetail& detail : *reader->Samples({.job_id = 1, .variant = variant})) {
+      const std::string written = detail.generation.answer_raw.value_or("");
+      const std::string scored = detail.generation.answer.value_or("");
+      EXPECT_EQ(scored.find_first_of(" \n"), std::string::npos) << scored;
+      EXPECT_THAT(written, HasSubstr(scored));
+      ++answer_count;
+    }
+  }
+  EXPECT_EQ(answer_count, 10);
 }
 
 }  // namespace

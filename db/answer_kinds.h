@@ -11,7 +11,7 @@
 namespace varifocal::db {
 
 inline constexpr uint32_t kEmptyAnswer = 1, kRefusedAnswer = 2, kCutAnswer = 4, kTruncatedPrompt = 8,
-                          kUnfinishedThinking = 16, kScoredThinking = 32;
+                          kUnfinishedThinking = 16, kScoredThinking = 32, kNothingExtracted = 64;
 
 struct AnswerKind {
   uint32_t mark;
@@ -37,6 +37,8 @@ inline constexpr AnswerKind kAnswerKinds[] = {
      "answers that begin with a thinking block, which was scored as the answer: the suite has no "
      "thinking_max_tokens",
      0},
+    {kNothingExtracted, &AnswerCounts::unextracted_count, "unextracted", "answers of which nothing was extracted",
+     "answers in which the filters of their task found nothing, which are wrong", 0},
 };
 
 inline constexpr char kSeveralKinds[] = "several";  // the name of kinds that explain an outcome together

@@ -103,6 +103,13 @@ constexpr char kThinkingOfCounts[] =
     " substr(ltrim(generations.answer_raw, ' ' || char(9, 10, 13)), 1, 32) END";
 constexpr char kNoThinkingOfCounts[] = "NULL, NULL, NULL";
 
+// Whether the filters of its task left nothing of an answer's text.
+constexpr char kExtractionOfCounts[] =
+    ", CASE WHEN generations.answer = '' AND generations.log_likelihoods_json IS NULL"
+    " AND trim(generations.answer_raw, ' ' || char(9, 10, 11, 12, 13)) <> '' THEN EXISTS ("
+    "SELECT 1 FROM jobs, json_each(jobs.spec_json, '$.suite.tasks') AS tasks WHERE jobs.job_id = variants.job_id"
+    " AND tasks.value ->> '$.name' = cells.task AND tasks.value -> '$.filters' IS NOT NULL) END";
+
 constexpr char kSelectThinkingCosts[] =
     "SELECT variants.name, cells.task, cells.context_length, count(*), avg(generations.thinking_token_count),"
     " avg(generations.new_token_count - generations.thinking_token_count),"
@@ -216,8 +223,9 @@ absl::Status ForEach(Statement& statement, const std::function<absl::Status()>& 
 // Of a row of kSelectForCounts.
 uint32_t KindsOf(const Statement& row) {
   const bool is_unfinished = row.Text(11) == "unfinished";
-  return (row.Int(4) != 0 && !is_unfinished ? kEmptyAnswer : 0) |
-         (!row.IsNull(5) && IsRefusal(row.Text(5)) ? kRefusedAnswer : 0) |
+  const bool is_unextracted = !row.IsNull(14) && row.Int(14) != 0 && !is_unfinished;
+  return (row.Int(4) != 0 && !is_unfinished && !is_unextracted ? kEmptyAnswer : 0) |
+         (is_unextracted ? kNothingExtracted : 0) | (!row.IsNull(5) && IsRefusal(row.Text(5)) ? kRefusedAnswer : 0) |
          (row.Int(6) != 0 && !is_unfinished ? kCutAnswer : 0) | (row.Int(8) != 0 ? kTruncatedPrompt : 0) |
          (is_unfinished ? kUnfinishedThinking : 0) | (BeginsWithThinking(row.Text(13)) ? kScoredThinking : 0);
 }
@@ -231,7 +239,8 @@ absl::StatusOr<bool> HasThinking(Database& database) {
 
 absl::StatusOr<std::string> SelectForCounts(Database& database) {
   ASSIGN_OR_RETURN(const bool has_thinking, HasThinking(database));
-  return absl::StrCat(kSelectForCounts, has_thinking ? kThinkingOfCounts : kNoThinkingOfCounts, kFromAnswers);
+  return absl::StrCat(kSelectForCounts, has_thinking ? kThinkingOfCounts : kNoThinkingOfCounts, kExtractionOfCounts,
+                      kFromAnswers);
 }
 
 SampleDetail ToDetail(const Statement& row) {

@@ -82,6 +82,7 @@ struct AnswerCounts {
   int64_t truncated_count = 0;     // the task truncated the prompt to the context length
   // Of answers whose thinking blocks were found (tokenizer/thinking.h); an unfinished one is neither empty nor cut.
   int64_t unfinished_count = 0, empty_block_count = 0, nested_count = 0, repeated_count = 0, forced_count = 0;
+  int64_t unextracted_count = 0;  // has text of which the filters of its task left nothing; neither empty nor refused
   int64_t scored_thinking_count = 0;  // begins with a known marker, and its blocks were not to be found
 };
 

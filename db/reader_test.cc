@@ -243,6 +243,36 @@ TEST_F(ReaderTest, ThinkingIsCountedByKind) {
   EXPECT_EQ(costs[0].tokens_per_right, 15);
 }
 
+// An answer of which filters left nothing is no empty one; without filters, or without text, it is.
+TEST_F(ReaderTest, NothingExtractedIsCounted) {
+  NewJob job = FakeJob({.planned_count = 8});
+  const std::string task = job.cells[0].task;
+  job.spec_json = absl::StrCat(R"({"suite":{"tasks":[{"name":"other"},{"name":")", task,
+                               R"(","filters":[{"filter":"last_line"}]}]}})");
+  const auto record = [&](int64_t index, const char* raw, const char* answer, const char* state) {
+    Outcome outcome = FakeOutcome(cells_[0], job_, execution_id_, index);
+    outcome.generation.answer_raw = raw;
+    outcome.generation.answer = answer;
+    if (state != nullptr) outcome.generation.thinking_state = state;
+    outcome.scores = {{"exact_match", 0.0}, {"token_f1", 0.0}};
+    ASSERT_TRUE(writer_->RecordSample(outcome).ok());
+  };
+  for (const bool has_filters : {true, false}) {
+    if (!has_filters) job.spec_json = "{}";
+    Open(has_filters ? "filters.db" : "none.db", job);
+    record(0, "I cannot say.", "", nullptr);
+    record(1, " \n", "", nullptr);
+    record(2, "Answer: I cannot say.", "I cannot say.", nullptr);
+    record(3, "<think>", "", "unfinished");
+    const AnswerCounts counts = (*Reader::Open(path_))->CountAnswers(job_id_)->front();
+    EXPECT_EQ(counts.answered_count, 4);
+    EXPECT_EQ(counts.unextracted_count, has_filters ? 1 : 0);
+    EXPECT_EQ(counts.empty_count, has_filters ? 1 : 2);
+    EXPECT_EQ(counts.refused_count, 1);
+    EXPECT_EQ(counts.unfinished_count, 1);
+  }
+}
+
 TEST_F(ReaderTest, AttentionIsMeansByHeadAndRowsByAnswer) {
   Open("attention.db", FakeJob({.planned_count = 4}));
   const auto record = [&](int64_t index, double score, double evidence) {

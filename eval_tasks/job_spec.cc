@@ -123,7 +123,61 @@ absl::Status ValidateAnswer(const SuiteSpec& suite, const TaskKind& kind, TaskSp
   }
   if (task.answer.max_new_tokens == 0) task.answer.max_new_tokens = suite.answer.max_new_tokens;
   if (task.answer.thinking_max_tokens == 0) task.answer.thinking_max_tokens = suite.answer.thinking_max_tokens;
+  if (task.answer.max_new_tokens == 0 && task.is_chat_form()) task.answer.max_new_tokens = kChatAnswerTokens;
   return CheckAnswer(task.answer);
+}
+
+absl::Status CheckForm(const std::string& form) {
+  if (form.empty() || form == kChatForm || form == kCompletionForm) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("form is \"", form, "\"; it must be ", kCompletionForm, " or ",
+                                                 kChatForm, DidYouMean(form, {kCompletionForm, kChatForm})));
+}
+
+// Before the parameters: rows in chat form have no stop strings unless stated.
+absl::Status ValidateForm(const SuiteSpec& suite, TaskSpec& task) {
+  if (task.form.empty()) task.form = suite.form;
+  RETURN_IF_ERROR(CheckForm(task.form));
+  if (!task.is_chat_form()) {
+    if (suite.form.empty()) task.form.clear();
+    return absl::OkStatus();
+  }
+  task.chat = true;
+  if (task.kind == "jsonl") task.parameters.emplace("stop", "[]");
+  return absl::OkStatus();
+}
+
+absl::Status CheckHasChatForm(const TaskKind& kind, const TaskSpec& task) {
+  if (!task.is_chat_form()) return absl::OkStatus();
+  const auto gold = std::find_if(task.metrics.begin(), task.metrics.end(), IsGoldMetric);
+  if (kind.native && gold != task.metrics.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("form is chat, and the metric \"", *gold,
+                                                   "\" is of the gold answer right after the prompt, where a reply in "
+                                                   "chat form does not have it"));
+  }
+  if (kind.scores_continuations(task.parameters)) {
+    return absl::InvalidArgumentError("form is chat, and this task scores choices, it writes no answers");
+  }
+  if (kind.has_chat_form) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("form is chat, and the prompts of ", kind.name, " are its own; `chat: true` wraps them"));
+}
+
+absl::Status ValidateFilters(const TaskKind& kind, TaskSpec& task) {
+  if (kind.scores_continuations(task.parameters)) {
+    if (task.filters.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError("filters are given, and this task scores choices, it writes no answers");
+  }
+  if (task.filters.size() > kFilterCountMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("filters has ", task.filters.size(), " entries; the limit is ", kFilterCountMax));
+  }
+  if (task.filters.empty() && task.is_chat_form() && kind.native) task.filters = {AnswerLineFilter()};
+  for (size_t i = 0; i < task.filters.size(); ++i) {
+    absl::StatusOr<FilterSpec> filter = ValidateFilter(std::move(task.filters[i]));
+    if (!filter.ok()) return Within(absl::StrCat("[", i, "]"), filter.status());
+    task.filters[i] = *std::move(filter);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ValidateThinking(const SuiteSpec& suite) {
@@ -149,6 +203,8 @@ absl::Status ValidateThinking(const SuiteSpec& suite) {
 
 // Of a task whose kind and name are known.
 absl::Status ValidateSettings(const SuiteSpec& suite, const TaskKind& kind, TaskSpec& task) {
+  RETURN_IF_ERROR(Within("form", CheckHasChatForm(kind, task)));
+  RETURN_IF_ERROR(Within("filters", ValidateFilters(kind, task)));
   RETURN_IF_ERROR(Within("metrics", ValidateMetrics(kind, task)));
   if (task.samples == 0 && task.samples_at.empty() && kind.native) task.samples_at = suite.samples_at;
   if (task.samples == 0 && kind.native) task.samples = suite.samples;
@@ -168,9 +224,13 @@ absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task, std::set<std::
                               absl::StrCat("unknown task \"", task.kind, "\"", DidYouMean(task.kind, known))));
   }
   RETURN_IF_ERROR(Within("name", CheckName("task", task.name)));
+  RETURN_IF_ERROR(Within("form", ValidateForm(suite, task)));
   absl::StatusOr<Parameters> parameters = ValidateParameters(task.name, kind->parameters, task.parameters);
   if (!parameters.ok()) return Within("parameters", parameters.status());
   task.parameters = *std::move(parameters);
+  if (kind->check != nullptr) {
+    RETURN_IF_ERROR(Within("parameters", Annotate(kind->check(task), absl::StrCat("task \"", task.name, "\""))));
+  }
   RETURN_IF_ERROR(Annotate(ValidateSettings(suite, *kind, task), absl::StrCat("task \"", task.name, "\"")));
   if (names->insert(task.name).second) return absl::OkStatus();
   return Within("name", absl::InvalidArgumentError(
@@ -264,6 +324,8 @@ absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite) {
   std::sort(suite.lengths.begin(), suite.lengths.end());
   RETURN_IF_ERROR(CheckSamplesAt(suite, suite.samples_at));
   RETURN_IF_ERROR(Within("answer", CheckAnswer(suite.answer)));
+  RETURN_IF_ERROR(Within("form", CheckForm(suite.form)));
+  if (suite.form == kCompletionForm) suite.form.clear();
   if (suite.tasks.empty() || suite.tasks.size() > kTaskCountMax) {
     return Within("tasks", absl::InvalidArgumentError(absl::StrCat(
                                "tasks has ", suite.tasks.size(), " entries; it must have from 1 to ", kTaskCountMax)));

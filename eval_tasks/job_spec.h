@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "eval_tasks/filters.h"
 #include "eval_tasks/generator.h"
 #include "eval_tasks/overrides.h"
 
@@ -71,6 +72,12 @@ struct ThinkingSpec {
   friend bool operator==(const ThinkingSpec&, const ThinkingSpec&) = default;
 };
 
+// The form of a task's questions. A completion ends where the answer begins, and a stop string ends the answer. In a chat form
+// the whole prompt is the user's turn of a chat format, its end asks for the answer on the last line of the reply, and filters
+// take the answer from there.
+inline constexpr char kChatForm[] = "chat", kCompletionForm[] = "completion";
+inline constexpr int kChatAnswerTokens = 256;  // of an answer in chat form, unless stated
+
 struct TaskSpec {
   std::string name;                               // unique in the suite; default: `kind`
   std::string kind;                               // a row of tasks.cc
@@ -80,6 +87,10 @@ struct TaskSpec {
   std::map<int, int> samples_at;                  // by length, in place of `samples`
   bool chat = false;                              // prompts are wrapped in the model's chat format
   AnswerSpec answer = {};                         // of a task that writes answers
+  std::string form;                               // kChatForm; "": a completion
+  std::vector<FilterSpec> filters;                // how the scored answer is taken out of the written one
+
+  bool is_chat_form() const { return form == kChatForm; }
 };
 
 inline constexpr int kSeedCountMax = 100;
@@ -97,6 +108,7 @@ struct SuiteSpec {
   AnswerSpec answer = {};  // of tasks that write answers and do not state their own
   ThinkingSpec thinking = {};
   int epochs = 0;  // answers to each question, sampled with seeds of their own; 0: one
+  std::string form;  // of tasks that do not state their own
 };
 
 inline int EpochCount(const SuiteSpec& suite) { return suite.epochs > 1 ? suite.epochs : 1; }

@@ -27,6 +27,14 @@ void ListFields(Archive& archive, Spec& spec) {
     archive.LaterField("chat", spec.chat);
     archive.LaterField("answer", spec.answer);
     archive.LaterField("samples_at", spec.samples_at);
+    archive.LaterField("form", spec.form);
+    archive.LaterField("filters", spec.filters);
+  } else if constexpr (std::is_same_v<Type, FilterSpec>) {
+    archive.Field("filter", spec.filter);
+    archive.LaterField("pattern", spec.pattern);
+    archive.LaterField("group", spec.group);
+    archive.LaterField("match", spec.match);
+    archive.LaterField("text", spec.text);
   } else if constexpr (std::is_same_v<Type, SuiteSpec>) {
     archive.Field("name", spec.name);
     archive.Field("description", spec.description);
@@ -39,6 +47,7 @@ void ListFields(Archive& archive, Spec& spec) {
     archive.LaterField("answer", spec.answer);
     archive.LaterField("thinking", spec.thinking);
     archive.LaterField("epochs", spec.epochs);
+    archive.LaterField("form", spec.form);
   } else if constexpr (std::is_same_v<Type, AnswerSpec>) {
     archive.LaterField("max_new_tokens", spec.max_new_tokens);
     archive.LaterField("thinking_max_tokens", spec.thinking_max_tokens);
@@ -97,6 +106,7 @@ class FieldWriter {
     }
   }
   static Json Value(const std::optional<double>& value) { return *value; }
+  static Json Value(const std::optional<int>& value) { return *value; }
   static Json Value(const Variant& variant) { return variant.Name(); }
   static Json Value(const std::map<int, int>& values) {
     Json object = Json::object();
@@ -170,6 +180,9 @@ class FieldReader {
     }
     *value = wide;
     return absl::OkStatus();
+  }
+  static absl::Status Read(const Json& json, const char* key, std::optional<int>* value) {
+    return Read(json, key, &value->emplace());
   }
   static absl::Status Read(const Json& json, const char* key, Variant* variant) {
     std::string name;

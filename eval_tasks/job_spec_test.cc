@@ -249,6 +249,74 @@ TEST(JobSpecTest, BadAnswersAndMarkersAreOneSentence) {
   EXPECT_EQ(ParseVariant("m@thinking=off@t=0.5")->Name(), "m@t=0.5@thinking=off");
 }
 
+// What a chat form adds is written into the spec, which reads back the same; a spec without one is as before.
+TEST(JobSpecTest, FormsAndFilters) {
+  const std::string json = ToCanonicalJson(ValidateJobSpec(SmallJob()).value());
+  EXPECT_EQ(json.find("form\""), std::string::npos);
+  EXPECT_EQ(json.find("filters"), std::string::npos);
+  JobSpec spec = SmallJob();
+  spec.suite.tasks = {{.kind = "recall_kv"},
+                      {.kind = "rag_facts", .form = "completion"},
+                      {.kind = "niah", .answer = {.max_new_tokens = 600}, .filters = {{.filter = "last_line"}}},
+                      {.kind = "jsonl", .parameters = {{"path", "x"}, {"prompt", "{q}"}, {"gold", "a"}}}};
+  spec.suite.form = "chat";
+  const JobSpec valid = ValidateJobSpec(spec).value();
+  const std::vector<TaskSpec>& tasks = valid.suite.tasks;
+  EXPECT_TRUE(tasks[0].chat);
+  EXPECT_EQ(tasks[0].answer, (AnswerSpec{.max_new_tokens = 256}));
+  EXPECT_EQ(tasks[0].filters, (std::vector<FilterSpec>{AnswerLineFilter()}));
+  EXPECT_FALSE(tasks[1].chat || tasks[1].answer.is_given() || !tasks[1].filters.empty());
+  EXPECT_EQ(tasks[2].answer, (AnswerSpec{.max_new_tokens = 600}));
+  EXPECT_EQ(tasks[2].filters, (std::vector<FilterSpec>{{.filter = "last_line"}}));
+  EXPECT_TRUE(tasks[3].chat);
+  EXPECT_EQ(tasks[3].parameters.at("stop"), "[]");
+  EXPECT_TRUE(tasks[3].filters.empty()) << "a user's prompt says nothing of a last line";
+  const std::string chat_json = ToCanonicalJson(valid);
+  EXPECT_EQ(ToCanonicalJson(FromCanonicalJson(chat_json).value()), chat_json);
+  // Of a suite without a form, a completion is what tasks are anyway.
+  spec.suite.form = "completion";
+  spec.suite.tasks = {{.kind = "recall_kv", .form = "completion"}};
+  EXPECT_EQ(ToCanonicalJson(ValidateJobSpec(spec).value()).find("form\""), std::string::npos);
+}
+
+TEST(JobSpecTest, BadFormsAndFiltersAreOneSentence) {
+  const auto refusal = [](void (*spoil)(SuiteSpec&)) {
+    SuiteSpec suite = SmallJob().suite;
+    spoil(suite);
+    return ValidateSuiteSpec(suite).status();
+  };
+  const absl::Status unknown = refusal([](SuiteSpec& s) { s.tasks[0].form = "chatt"; });
+  EXPECT_THAT(unknown.message(), Message("chatt", "\"chat\""));
+  EXPECT_EQ(FieldOf(unknown), "tasks[0].form");
+  EXPECT_EQ(FieldOf(refusal([](SuiteSpec& s) { s.form = "x"; })), "form");
+  EXPECT_THAT(refusal([](SuiteSpec& s) {
+                s.tasks = {{.kind = "longqa_story", .parameters = {{"format", "multiple_choice"}}, .form = "chat"}};
+              }).message(),
+              Message("longqa_story", "choices"));
+  EXPECT_THAT(refusal([](SuiteSpec& s) {
+                s.tasks = {{.kind = "helmet", .parameters = {{"path", "x"}}, .form = "chat"}};
+              }).message(),
+              Message("helmet", "chat: true"));
+  EXPECT_THAT(refusal([](SuiteSpec& s) {
+                s.tasks = {{.kind = "recall_kv", .metrics = {"exact_match", "gold/is_greedy"}, .form = "chat"}};
+              }).message(),
+              Message("gold/is_greedy"));
+  EXPECT_THAT(refusal([](SuiteSpec& s) {
+                s.tasks = {{.kind = "longqa_story",
+                            .parameters = {{"format", "multiple_choice"}},
+                            .filters = {{.filter = "last_line"}}}};
+              }).message(),
+              Message("filters", "choices"));
+  const absl::Status many = refusal([](SuiteSpec& s) { s.tasks[0].filters.resize(17, {.filter = "last_line"}); });
+  EXPECT_THAT(many.message(), Message(17, 16));
+  EXPECT_EQ(FieldOf(many), "tasks[0].filters");
+  const absl::Status broken = refusal([](SuiteSpec& s) {
+    s.tasks[0].filters = {{.filter = "last_line"}, {.filter = "regex", .pattern = "(\n"}};
+  });
+  EXPECT_THAT(broken.message(), Message("recall_kv", "(\\n"));
+  EXPECT_EQ(FieldOf(broken), "tasks[0].filters[1].pattern");
+}
+
 struct WrongJob {
   const char* label;
   void (*spoil)(JobSpec&);
@@ -286,7 +354,7 @@ TEST(JobSpecTest, EveryInvalidValueIsOneSentence) {
        [](JobSpec& s) {
          s.suite.tasks[0] = {"mine", "jsonl", {{"path", "x"}}, {}, 0};
        },
-       "task \"mine\": the parameter \"prompt\" is missing"},
+       "task \"mine\": the parameter \"gold\" is missing"},
       {"two names", [](JobSpec& s) { s.suite.tasks[1].name = "recall_kv"; },
        "two tasks are named \"recall_kv\"; give one another name"},
       {"task name", [](JobSpec& s) { s.suite.tasks[1].name = "a/b"; },
@@ -721,6 +789,7 @@ TEST(GridTest, CellsAroundTheLimit) {
 TEST(JobSpecTest, EveryChangeOfCanonicalJsonIsAcceptedOrRefused) {
   JobSpec job = SmallJob();
   job.inspect = true;
+  job.suite.tasks[0].form = "chat";
   const Json json = *ParseJson(ToCanonicalJson(ValidateJobSpec(job).value()));
   int refused_count = 0;
   testing_support::ForEachChange(json, [&](const testing_support::JsonChange& change) {

@@ -17,6 +17,7 @@
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/answer.h"
+#include "eval_tasks/filters.h"
 #include "eval_tasks/gold_answer.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/metrics/choice_metrics.h"
@@ -26,16 +27,29 @@ namespace {
 
 constexpr int64_t kWaitPeriodUs = 1'000'000;  // between calls of on_wait
 
-MetricInput JudgedInput(const Sample& sample, Generation& generation, std::string& answer) {
+// Without an answer, or where none is extracted from it, nothing may be right, whatever a metric makes of the empty text.
+struct JudgedAnswer {
   MetricInput input;
+  bool has_answer = true;
+};
+
+JudgedAnswer Judged(const Sample& sample, const AnswerFilters& filters, Generation& generation, std::string& answer) {
+  JudgedAnswer judged;
+  MetricInput& input = judged.input;
   input.gold = sample.gold;
   input.continuations = sample.continuations;
   input.continuation_scores = generation.continuation_scores;
   input.gold_continuation_indices = sample.gold_continuation_indices;
   input.gold_score = generation.gold_score;
   if (sample.continuations.empty()) {
-    const ScoredAnswer scored = ScoredAnswerOf(sample, generation.text, generation.is_thinking_forced);
+    ScoredAnswer scored = ScoredAnswerOf(sample, generation.text, generation.is_thinking_forced);
     generation.thinking = scored.thinking;
+    if (!filters.empty()) {
+      const std::optional<std::string> extracted = filters.Apply(scored.output);
+      judged.has_answer = extracted.has_value();
+      scored.output = extracted.value_or("");
+    }
+    judged.has_answer = judged.has_answer && generation.thinking != ThinkingState::kUnfinished;
     answer = std::string(absl::StripAsciiWhitespace(scored.output));
     input.output = absl::StrCat(sample.answer_prefix, scored.output);
     input.reference_json = sample.reference_json;
@@ -45,7 +59,7 @@ MetricInput JudgedInput(const Sample& sample, Generation& generation, std::strin
     answer = known ? ProcessAnswer(sample.continuations[chosen], {}) : "";
   }
   input.prediction = answer;
-  return input;
+  return judged;
 }
 
 // Of the generator, for its one request.
@@ -89,6 +103,7 @@ class Runner::Impl {
 
   absl::StatusOr<RunOutcome> Run() {
     ASSIGN_OR_RETURN(grid_, MakeGrid(spec_));
+    for (const TaskSpec& task : spec_.suite.tasks) filters_.emplace_back(task.filters);
     // Of all tasks the shortest length first: soon there is something to compare, and it grows towards the longest.
     std::stable_sort(grid_.groups.begin(), grid_.groups.end(),
                      [](const GridGroup& a, const GridGroup& b) { return a.context_length < b.context_length; });
@@ -403,7 +418,10 @@ class Runner::Impl {
     } else {
       record.error = result.status();
     }
-    if (record.error.ok()) record.error = Judge(*item.sample, *result, record);
+    if (record.error.ok()) {
+      const AnswerFilters& filters = filters_[grid_.cells[item.cell_index].task_index];
+      record.error = Judge(*item.sample, filters, *result, record);
+    }
     if (record.error.ok()) {
       record.generation = *std::move(result);
     } else {
@@ -433,15 +451,15 @@ class Runner::Impl {
     return absl::OkStatus();
   }
 
-  static absl::Status Judge(const Sample& sample, Generation& generation, SampleResult& record) {
-    const MetricInput input = JudgedInput(sample, generation, record.answer);
+  static absl::Status Judge(const Sample& sample, const AnswerFilters& filters, Generation& generation,
+                            SampleResult& record) {
+    const auto [input, has_answer] = Judged(sample, filters, generation, record.answer);
     for (const std::string& name : sample.metrics) {
       const Metric* metric = FindMetric(name);
       VF_CHECK(metric != nullptr, "metrics are validated with the spec");
       if (IsGoldMetric(name) && !input.gold_score.has_value()) continue;
       ASSIGN_OR_RETURN(double value, metric->Score(input));
-      // Without an answer there is nothing that may be right, whatever a metric makes of the empty text.
-      if (generation.thinking == ThinkingState::kUnfinished && !IsGoldMetric(name)) value = metric->worst_value;
+      if (!has_answer && !IsGoldMetric(name)) value = metric->worst_value;
       record.scores.push_back({name, value});
     }
     return absl::OkStatus();
@@ -484,6 +502,7 @@ class Runner::Impl {
   const RunnerOptions options_;
 
   Grid grid_;
+  std::vector<AnswerFilters> filters_;  // of each task
   RunProgress progress_;
   size_t next_group_ = 0;             // of grid_.groups
   std::deque<WorkItem> ready_;        // to be started, in order

@@ -96,6 +96,83 @@ TEST(RunnerTest, ThinkingIsLeftOutOfTheScores) {
   }
 }
 
+// What is scored is what the filters leave, and where they leave nothing no metric gives a point.
+TEST(RunnerTest, TheExtractedAnswerIsScoredAlone) {
+  JobSpec spec;
+  spec.suite.name = "small";
+  spec.suite.lengths = {512};
+  spec.suite.samples = 8;
+  spec.suite.tasks = {{.name = "facts", .kind = "rag_facts", .form = "chat"}};
+  spec.variants = {{"baseline"}};
+  spec.in_flight = 1;
+  spec = ValidateJobSpec(spec).value();
+  struct Case {
+    const char* text;  // % is the gold answer
+    const char* answer;
+    double score;  // substring_exact_match
+  };
+  const Case cases[] = {
+      {"The documents name % and others.\nAnswer: %", "%", 1},
+      {"The documents name %.\nAnswer: nothing", "nothing", 0},
+      {"Answer: nothing\nNo, wait.\n**Answer: %**", "%", 1},
+      {"It is %.", "", 0},
+      {"Answer:", "", 0},
+      {"", "", 0},
+      {"Answer: the % there", "the % there", 1},
+      {"Answer: %\n\nDone.", "%", 1},
+  };
+  FakeGenerator generator;
+  generator.on_start = [&](FakeGenerator& of) {
+    const auto held = of.held().back();
+    const Sample& sample = *held.request.sample;
+    EXPECT_TRUE(held.request.chat);
+    EXPECT_TRUE(sample.stop_strings.empty());
+    EXPECT_EQ(sample.max_new_tokens, 256);
+    Generation generation;
+    generation.token_ids = {1};
+    generation.text = absl::StrReplaceAll(cases[sample.index].text, {{"%", sample.gold[0]}});
+    of.Release(held.id, generation);
+  };
+  FakeSink sink;
+  const auto tokenizer = std::make_shared<const FakeTokenizer>(FakeTokenizer::Words());
+  Runner runner(spec, {{&generator, tokenizer, tokenizer}}, &sink);
+  ASSERT_TRUE(runner.Run().ok());
+  ASSERT_EQ(sink.records.size(), 8u);
+  for (const auto& [key, record] : sink.records) {
+    const Case& c = cases[key.second];
+    ASSERT_TRUE(record.error.ok()) << record.error;
+    EXPECT_EQ(record.answer, absl::StrReplaceAll(c.answer, {{"%", record.sample->gold[0]}})) << c.text;
+    EXPECT_EQ(record.scores[0].value, c.score) << c.text;
+    EXPECT_EQ(record.generation->text, absl::StrReplaceAll(c.text, {{"%", record.sample->gold[0]}})) << "it is kept";
+  }
+}
+
+// In a suite that forces the ends of blocks, a task without a thinking budget has no blocks whose end could be forced.
+TEST(RunnerTest, AnEndIsForcedWhereThereIsABudget) {
+  JobSpec spec = ThinkingSpecOf(true);
+  spec.suite.answer = {};
+  spec.suite.tasks = {{.name = "facts", .kind = "rag_facts", .answer = {.thinking_max_tokens = 200}},
+                      {.name = "keys", .kind = "recall_kv"}};
+  spec = ValidateJobSpec(spec).value();
+  FakeGenerator generator;
+  std::map<std::string, std::set<size_t>> forced;
+  generator.on_start = [&](FakeGenerator& of) {
+    const auto held = of.held().back();
+    const Sample& sample = *held.request.sample;
+    ASSERT_TRUE(sample.thinking.has_value());
+    forced[sample.task].insert(sample.thinking->forced_ids.size());
+    EXPECT_EQ(sample.thinking->rule.forced_answer.empty(), sample.thinking->forced_ids.empty());
+    of.Release(held.id, FakeGenerator::Answer(held.request));
+  };
+  FakeSink sink;
+  const auto tokenizer = std::make_shared<const FakeTokenizer>(FakeTokenizer::Words());
+  Runner runner(spec, {{&generator, tokenizer}}, &sink);
+  ASSERT_TRUE(runner.Run().ok());
+  EXPECT_EQ(forced["keys"], std::set<size_t>{0});
+  ASSERT_EQ(forced["facts"].size(), 1u);
+  EXPECT_GT(*forced["facts"].begin(), 0u);
+}
+
 // Releases held requests in an order drawn from `seed` once `hold` of them wait.
 void ReleaseInRandomOrder(FakeGenerator& generator, Random& random, size_t hold) {
   while (generator.held().size() >= hold && !generator.held().empty()) {

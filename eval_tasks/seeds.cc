@@ -19,6 +19,10 @@ Sha256Digest FillerSeed(const Sha256Digest& group_seed, int context_length) {
   return Sha256(absl::StrCat("filler\n", ToHex(group_seed), "\n", context_length, "\n"));
 }
 
+Sha256Digest ShotSeed(int64_t shots_seed, absl::string_view task, absl::string_view row_id) {
+  return Sha256(absl::StrCat("shot\n", shots_seed, "\n", task, "\n", row_id, "\n"));
+}
+
 std::string QuestionId(absl::string_view task, int index, const Sha256Digest& item_seed) {
   return absl::StrCat(task, "/", index, "/", Brief(item_seed));
 }

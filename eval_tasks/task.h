@@ -26,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "eval_tasks/token_counter.h"
+#include "tokenizer/chat_format.h"
 #include "tokenizer/thinking.h"
 
 namespace varifocal {
@@ -65,11 +66,12 @@ struct Sample {
 
   // The request.
   std::string prompt;
-  std::vector<int32_t> token_ids;          // the whole prompt, specials included
-  int64_t shared_prefix_bytes = 0;         // of the prompt: byte for byte the same in the whole group
-  std::vector<std::string> stop_strings;   // for generation: the answer ends before the first of these
-  int max_new_tokens = 0;                  // of the answer
-  int thinking_max_tokens = 0;             // of the thinking blocks before it; 0: they are the answer's
+  std::vector<ChatTurn> turns;            // not empty: the messages of a conversation, which `prompt` shows as one text
+  std::vector<int32_t> token_ids;         // the whole prompt, specials included
+  int64_t shared_prefix_bytes = 0;        // of the prompt: byte for byte the same in the whole group
+  std::vector<std::string> stop_strings;  // for generation: the answer ends before the first of these
+  int max_new_tokens = 0;                 // of the answer
+  int thinking_max_tokens = 0;            // of the thinking blocks before it; 0: they are the answer's
   std::optional<SampleThinking> thinking;  // the answer may have blocks, which are found
   std::vector<std::string> continuations;  // not empty: score these by log-likelihood instead of generating
   // Empty, or for each continuation the bytes of its start that are given with the prompt and not scored: it then has its
@@ -146,6 +148,11 @@ class Task {
                                                         const TokenCounter& tokenizer) const = 0;
   // The system message of every prompt in a chat format.
   virtual std::optional<std::string> system_message() const { return std::nullopt; }
+  // The roles that rows' messages have besides the user: what a chat format must have texts for.
+  struct TurnRoles {
+    bool system = false, assistant = false;
+  };
+  virtual TurnRoles turn_roles() const { return {}; }
   // What is unusual about the prompts, one sentence without its full stop; empty where nothing is.
   virtual std::string Note() const { return ""; }
   // Hex digest of the data a user's rows came from; empty for native tasks.
@@ -200,6 +207,10 @@ struct TaskKind {
   bool (*scores_continuations)(const std::map<std::string, std::string>& parameters) = nullptr;
   // `spec` has passed ValidateTaskSpec: complete parameters, known metrics.
   absl::StatusOr<std::unique_ptr<Task>> (*make)(const TaskSpec& spec) = nullptr;
+  bool has_chat_form = true;  // where it writes answers
+  // What the table cannot say of complete parameters, and what they mean for the rest of the spec. Errors have the parameter
+  // as their field.
+  absl::Status (*check)(TaskSpec& spec) = nullptr;
 };
 
 absl::Span<const TaskKind> TaskKinds();

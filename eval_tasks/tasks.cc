@@ -10,6 +10,7 @@
 #include "eval_tasks/tasks/context_gain.h"
 #include "eval_tasks/tasks/fact_world.h"
 #include "eval_tasks/tasks/jsonl.h"
+#include "eval_tasks/tasks/jsonl_shots.h"
 #include "eval_tasks/tasks/native_task.h"
 #include "eval_tasks/tasks/short.h"
 
@@ -46,6 +47,14 @@ ParameterInfo AskedRow() {
   ParameterInfo info = Choice("asked_row", {"harness", "exclude"},
                               "whether the asked question may be among its demonstrations: as in the harness, where "
                               "ARC's and LAMBADA's may (when absent), or never");
+  info.default_value.clear();
+  return info;
+}
+
+// Without a default, as well.
+ParameterInfo ShotsAs() {
+  ParameterInfo info = Choice("shots_as", {"text", "turns"},
+                              "how they are shown: before the prompt, or as turns of user and assistant before it");
   info.default_value.clear();
   return info;
 }
@@ -200,7 +209,8 @@ const std::vector<TaskKind>& KindTable() {
       {"jsonl",
        "ask a user's own rows",
        {Path("path", true, "file of one JSON object a line; relative to the suite file"),
-        Text("prompt", true, "template: {field} is replaced, {{ and }} are braces"),
+        Text("prompt", false, "template: {field} is replaced, {{ and }} are braces; required without messages"),
+        Text("messages", false, "field with a list of {role, content}, asked in the model's chat format"),
         Text("gold", true, "field with the right answer: a text, or a list of texts any of which is right"),
         Text("choices", false, "field with a list of continuations to score instead of generating"),
         Text("context", false, "field that several rows share; such rows are asked together, and only it may be cut"),
@@ -211,11 +221,18 @@ const std::vector<TaskKind>& KindTable() {
         {"stop", ParameterType::kTextList, "[\"\\n\"]", false, 0, 0, {}, "the answer ends before the first of these"},
         Choice("truncate", {"error", "end", "start", "middle"},
                "which part of the context gives way when a row does not fit"),
+        Integer("shots", "", 1, 64, "rows that are shown with their answers before each asked one; none when absent"),
+        Path("shots_path", false, "file they come from; when absent, the other rows of the same file"),
+        Integer("shots_seed", "", 0, INT32_MAX, "draws which ones; 1 when absent"),
+        ShotsAs(),
+        Text("shots_separator", false, "text after each; a blank line when absent"),
         Text("sha256", false, "digest the file must have; filled in when a job is submitted")},
        false,
        &RowMetrics,
        &HasChoices,
-       &MakeJsonlTask},
+       &MakeJsonlTask,
+       true,
+       &CheckJsonlSpec},
       {"short",
        "multiple choice or last words from the usual local files, by log-likelihood",
        {Choice("task", ShortTaskNames(), "which benchmark's fields the rows have"),
@@ -246,7 +263,8 @@ const std::vector<TaskKind>& KindTable() {
        false,
        &HelmetMetrics,
        &Never,
-       &MakeHelmetTask},
+       &MakeHelmetTask,
+       false},
   };
   return table;
 }

@@ -264,6 +264,38 @@ TEST_P(TaskTest, ChatPromptsFillTheLengthWithTheirFormat) {
   }
 }
 
+// The same questions about the same contexts; the question ends with what the last line must be, nothing begins the answer, and
+// nothing but its tokens ends it.
+TEST_P(TaskTest, AChatFormAsksTheSameQuestions) {
+  const std::vector<Sample> before = Group(*task_, SomeLength(), ShippedChat(), 8);
+  if (!before[0].continuations.empty()) return;  // refused: JobSpecTest.BadFormsAndFiltersAreOneSentence
+  const std::unique_ptr<Task> task = Make(GetParam().kind, GetParam().parameters, {}, "chat");
+  const std::vector<Sample> group = Group(*task, SomeLength(), ShippedChat(), 8);
+  const auto tokenizer = Tokenizer::Load("models/baseline/tokenizer.json").value();
+  ASSERT_EQ(group.size(), before.size());
+  for (size_t i = 0; i < group.size(); ++i) {
+    const Sample& sample = group[i];
+    EXPECT_EQ(sample.question_id, before[i].question_id);
+    EXPECT_EQ(sample.gold, before[i].gold);
+    EXPECT_EQ(sample.metrics, before[i].metrics);
+    EXPECT_TRUE(sample.stop_strings.empty());
+    EXPECT_EQ(sample.max_new_tokens, kChatAnswerTokens);
+    EXPECT_EQ(sample.token_ids, EncodeChat(*tokenizer, *Chat().Wrap(sample.prompt)).value());
+    EXPECT_LE(sample.prompt_token_count(), SomeLength());
+    const std::string question = sample.prompt.substr(sample.shared_prefix_bytes);
+    EXPECT_TRUE(absl::StrContains(question, "\n\nWrite the answer on the last line of your reply, as \"Answer: \" "))
+        << question;
+    EXPECT_TRUE(absl::EndsWith(question, " and nothing else.")) << question;
+    EXPECT_FALSE(absl::StrContains(question, "\nAnswer:")) << question;
+    const std::string asked = before[i].prompt.substr(before[i].shared_prefix_bytes);
+    if (absl::StartsWith(asked, "Question")) {
+      EXPECT_TRUE(absl::StartsWith(question, asked.substr(0, asked.find('\n') + 1))) << question;
+    } else {
+      EXPECT_TRUE(absl::StrContains(question, asked.substr(0, asked.find(':')))) << question;
+    }
+  }
+}
+
 TEST_P(TaskTest, EvidenceIsAtTheRequestedDepth) {
   // A unit is at most 40 of 16384 tokens, and units planted at one depth displace each other by a few units. Labelled
   // lines are not planted: one line in 20 shows a given word of the asked class, and of 2,300 lines the nearest is

@@ -164,11 +164,11 @@ inline std::string InventedQuestions() {
 
 // A task by the name of its kind; those on novels use the synthetic ones.
 inline std::unique_ptr<Task> Make(const std::string& kind, std::map<std::string, std::string> parameters = {},
-                                  const AnswerSpec& answer = {}) {
+                                  const AnswerSpec& answer = {}, const std::string& form = "") {
   SuiteSpec suite;
   suite.name = "test";
   suite.lengths = {1024};
-  suite.tasks = {{.kind = kind, .parameters = std::move(parameters), .answer = answer}};
+  suite.tasks = {{.kind = kind, .parameters = std::move(parameters), .answer = answer, .form = form}};
   const TaskSpec spec = ValidateSuiteSpec(suite).value().tasks[0];
   if (kind == "longqa_novel") return MakeLongqaNovel(spec, InventedNovels(), InventedQuestions()).value();
   if (kind == "rag_novel") return MakeRagNovel(spec, InventedNovels(), InventedQuestions()).value();

@@ -52,6 +52,11 @@ class TokenizerCounter : public TokenCounter {
     ASSIGN_OR_RETURN(ChatText wrapped, chat_format_->Wrap(text, system));
     return EncodeWrapped(std::move(wrapped));
   }
+  absl::StatusOr<std::vector<int32_t>> EncodeTurns(absl::Span<const ChatTurn> turns) const override {
+    if (chat_format_ == nullptr) return TokenCounter::EncodeTurns(turns);
+    ASSIGN_OR_RETURN(ChatText wrapped, chat_format_->WrapTurns(turns));
+    return EncodeWrapped(std::move(wrapped));
+  }
   absl::StatusOr<std::vector<int32_t>> EncodePromptStart(absl::string_view text) const override {
     if (chat_format_ == nullptr) return EncodePrompt(text);
     return EncodeWrapped(chat_format_->WrapStart(text));

@@ -24,6 +24,7 @@ namespace varifocal {
 
 class Tokenizer;
 struct ChatFormat;
+struct ChatTurn;
 
 class TokenCounter {
  public:
@@ -35,6 +36,10 @@ class TokenCounter {
   virtual absl::StatusOr<std::vector<int32_t>> EncodeConversation(const std::string& /*system*/,
                                                                   absl::string_view text) const {
     return EncodePrompt(text);
+  }
+  // The ids of a conversation of several turns, which needs a chat format (CheckTurns).
+  virtual absl::StatusOr<std::vector<int32_t>> EncodeTurns(absl::Span<const ChatTurn>) const {
+    return absl::FailedPreconditionError("messages need a chat format");
   }
   // The ids of a prompt that begins with `text`, without those that close a prompt.
   virtual absl::StatusOr<std::vector<int32_t>> EncodePromptStart(absl::string_view text) const {

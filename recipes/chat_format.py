@@ -7,6 +7,9 @@ its messages is rejected, except for three options of chat_format.json: white sp
 ("trim_user", "trim_system"), an empty system message is omitted ("omits_empty_system"), and a system message that holds
 a string on which the template switches is refused ("refuses_in_system").
 
+The texts between user messages and replies of a conversation are written where the template puts fixed texts there ("turns"),
+with strings in replies on which it switches ("refuses_in_assistant").
+
 The pair of marks of a thinking block is written where the template names both ("thinking"). Where a variable of the
 template switches thinking, the texts with it on and off are written too ("thinking_switch").
 
@@ -33,6 +36,7 @@ import jinja2.sandbox
 # Longer strings of a template are texts that it writes; more of them than are tried would take long.
 CONSTANT_MAX, CONSTANTS_MAX = 60, 200
 USER, SYSTEM = "uQ7sentinelQ7u", "sQ7sentinelQ7s"
+ASSISTANT, LATER_USER = "aQ7sentinelQ7a", "lQ7sentinelQ7l"
 # User messages: markup and template syntax, quotes, lines, other scripts, long and short.
 PROBES = ["a", "Is 3 < 4 & 5 > 2?\n\n'Yes', \"no\"\t{{ x }} {% if y %}", "日本語 \u00e9 \U0001f9ea", "word " * 3000 + "end", "</think> [INST] <|im_end|>"]
 # All characters stripped by str.strip().
@@ -100,11 +104,14 @@ class Template:
         return self.day or datetime.datetime(2001, 2, 3)
 
     def render(self, variables, user, system, on=None):
+        return self.render_messages(variables, messages(user, system), on)
+
+    def render_messages(self, variables, said, on=None):
         on = on or self.default_day()
         try:
             if on not in self.compiled:
                 self.compiled[on] = environment_for(on).from_string(self.text)
-            return self.compiled[on].render(messages=messages(user, system), add_generation_prompt=True, **variables)
+            return self.compiled[on].render(messages=said, add_generation_prompt=True, **variables)
         except jinja2.exceptions.TemplateError as error:
             raise Refused(f"the template refuses this conversation: {error}") from None
 
@@ -158,6 +165,27 @@ def wrap(result, user, system=None):
             return texts["prefix"] + said + texts["between"] + strip(user, "user") + texts["suffix"]
         texts = result["without_system"]
     return texts["prefix"] + strip(user, "user") + texts["suffix"]
+
+
+def conversation(said, system=None):
+    """Messages of user and assistant in turn."""
+    turns = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(said)]
+    return ([] if system is None else [{"role": "system", "content": system}]) + turns
+
+
+def wrap_turns(result, said, system=None):
+    """Wraps a conversation as varifocal does with a chat_format.json that has turns."""
+    turns = result["turns"]
+    for text in said[1::2]:
+        for constant in turns.get("refuses_in_assistant", []):
+            if constant in text:
+                raise Refused(f"the template switches on {json.dumps(constant)} in a reply")
+    before, after = wrap(result, USER, system).split(USER)
+    texts = result["with_system"] if system is not None and result["with_system"] else result["without_system"]
+    trims = [STRIP.get(texts.get("trim_user"), str), STRIP.get(turns.get("trim_assistant"), str)]
+    between = [turns["to_user"], turns["to_assistant"]]
+    pieces = [("" if i == 0 else between[i % 2]) + trims[i % 2](text) for i, text in enumerate(said)]
+    return before + "".join(pieces) + after
 
 
 def random_messages(count, draw=random.Random(20261122)):
@@ -262,11 +290,51 @@ def reduce_texts(template, variables):
     return result, notes
 
 
+def reduce_turns(template, variables, result):
+    """The object turns, of a template whose texts around single messages are `result`."""
+
+    def render(said, system=None):
+        return template.render_messages(variables, conversation(said, system))
+
+    prefix, to_assistant, to_user, suffix = parts(render([USER, ASSISTANT, LATER_USER]), USER, ASSISTANT, LATER_USER)
+    if (prefix, suffix) != (result["without_system"]["prefix"], result["without_system"]["suffix"]):
+        raise Refused("the template writes other texts around a conversation than around a single message")
+    turns = {"to_assistant": to_assistant, "to_user": to_user}
+    result = result | {"turns": turns}
+    ends = [e for e, said in {"start": WHITE + ASSISTANT, "end": ASSISTANT + WHITE}.items() if render([USER, said, LATER_USER]) == render([USER, ASSISTANT, LATER_USER])]
+    if ends:
+        turns["trim_assistant"] = "both" if len(ends) == 2 else ends[0]
+    systems = [None] if result["with_system"] is None else [None, "word"]
+
+    def is_same(said):
+        return all(render(said, s) == wrap_turns(result, said, s) for s in systems)
+
+    switched = []
+    for constant in template.constants[:CONSTANTS_MAX]:
+        if not all(is_same(["word", text, "word"]) for text in [constant, f"{constant} word", f"word {constant}", f"word {constant} word"]):
+            switched.append(constant)
+    switched = [c for c in switched if not any(o != c and o in c for o in switched)]
+    if switched:
+        turns["refuses_in_assistant"] = switched
+    plain = [p for p in PROBES + random_messages(40) if not any(c in p for c in switched) and p.strip()]
+    for first, reply, second in zip(plain, plain[1:] + plain[:1], reversed(plain)):
+        for said in ([first, reply, second], [first, reply, second, "word", first]):
+            if not is_same(said):
+                raise Refused(f"the template does more than put texts around turns: it changes {json.dumps(said)[:100]}")
+    return turns
+
+
 def reduce(template, variables, day=None):
     """The content of chat_format.json, and notes for the user."""
     parsed = Template(template, day)
     texts, notes = reduce_texts(parsed, variables)
     result = {"template_sha256": hashlib.sha256(template.encode()).hexdigest()} | texts
+    try:
+        turns = reduce_turns(parsed, variables, texts)
+    except Refused as refusal:
+        notes.append(f"no turns: {refusal}")
+    else:
+        result["turns"] = turns
     for begin, end in THINKING:
         if begin in template and end in template:
             result["thinking"] = {"begin": begin, "end": end}
@@ -280,6 +348,13 @@ def reduce(template, variables, day=None):
             notes.append(f"no thinking switch {name}: {refusal}")
             continue
         if on != off:
+            try:
+                for value, side in ((True, on), (False, off)):
+                    if "turns" in result and reduce_turns(parsed, variables | {name: value}, side) != result["turns"]:
+                        raise Refused(f"its texts between turns change with {name}")
+            except Refused as refusal:
+                notes.append(f"no turns: {refusal}")
+                del result["turns"]
             result["thinking_switch"] = {"variable": name, "on": on, "off": off}
             break
     return result, notes

@@ -173,7 +173,7 @@ REFUSED = {
 
 
 def main():
-    compared = 0
+    compared = turned = 0
     for template, (plain, with_system) in REDUCED.items():
         result, notes = chat_format.reduce(template, TOKENS)
         changes = CHANGES.get(template, ({}, {}))
@@ -181,6 +181,8 @@ def main():
         want = with_system and dict(zip(("prefix", "between", "suffix"), with_system)) | changes[1]
         assert result["with_system"] == want, result
         expected = NOTES.get(template, [])
+        turned += "turns" in result
+        notes = [note for note in notes if not note.startswith("no turns")]
         assert len(notes) == len(expected) and all(map(str.startswith, notes, expected)), notes
         compared += check_transformers(template, result)
     for template, reason in REFUSED.items():
@@ -194,8 +196,36 @@ def main():
     assert result["without_system"]["prefix"].startswith("Today is 21 Nov 2026."), result
     for template, expected in THINKS.items():
         compared += check_thinking(template, *expected)
+    check_turns()
+    assert turned == 7, turned
     count = len(REDUCED) + len(THINKS)
     print(f"{count} templates reduced, {len(REFUSED)} refused, {compared} conversations as transformers writes them")
+
+
+# Of templates in which a reply is as a user message, trimmed, searched for a string; written otherwise in the last turn alone;
+# left out.
+TURNS = {
+    "{% for m in messages %}{{ m.role + ': ' + m.content + '|' }}{% endfor %}{{ 'assistant: ' }}": ({"to_assistant": "|assistant: ", "to_user": "|user: "}, ""),
+    "{% for m in messages %}{{ m.role + ': ' + (m.content | trim if m.role == 'assistant' else m.content) + '|' }}{% endfor %}{{ 'assistant: ' }}": (
+        {"to_assistant": "|assistant: ", "to_user": "|user: ", "trim_assistant": "both"}, ""),
+    "{% for m in messages %}{{ m.role + ': ' + (m.content.split('</t>')[-1] if m.role == 'assistant' else m.content) + '|' }}{% endfor %}{{ 'assistant: ' }}": (
+        {"to_assistant": "|assistant: ", "to_user": "|user: ", "refuses_in_assistant": ["</t>"]}, ""),
+    "{% for m in messages %}{{ m.role + (': ' if loop.last else '; ') + m.content + '|' }}{% endfor %}{{ 'assistant: ' }}": (None, "other texts around a conversation"),
+    "{% for m in messages %}{{ m.role + ': ' + (m.content | upper if m.role == 'assistant' else m.content) + '|' }}{% endfor %}{{ 'assistant: ' }}": (None, "0 times"),
+    "{% for m in messages %}{% if m.role != 'assistant' %}{{ m.role + ': ' + m.content + '|' }}{% endif %}{% endfor %}{{ 'assistant: ' }}": (None, "0 times"),
+}  # fmt: skip
+
+
+def check_turns():
+    for template, (turns, why_none) in TURNS.items():
+        result, notes = chat_format.reduce(template, TOKENS)
+        assert result.get("turns") == turns, result
+        if turns is None:
+            assert any(why_none in note for note in notes), notes
+            continue
+        said = ["Who?", " She.\n", "When?"]
+        written = chat_format.Template(template, None).render_messages(TOKENS, chat_format.conversation(said, "Be brief."))
+        assert written == chat_format.wrap_turns(result, said, "Be brief."), written
 
 
 def check_thinking(template, marks, variable, on, off, refuses):

@@ -147,7 +147,80 @@ absl::string_view Trimmed(absl::string_view text, const ChatFormat::Trim& trim) 
   return text;
 }
 
+constexpr char kSystemRole[] = "system";
+
+absl::Status CheckHoldsNone(absl::string_view message, const std::vector<std::string>& refused, const char* what) {
+  for (const std::string& text : refused) {
+    if (!absl::StrContains(message, text)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " has \"", text,
+                     "\", on which this model's chat template switches; chat_format.json has no texts for that"));
+  }
+  return absl::OkStatus();
+}
+
+// Appends what is before the first user message; the texts that are used.
+absl::StatusOr<const ChatFormat::Texts*> OpenChat(const ChatFormat& format, const std::optional<std::string>& system,
+                                                  ChatText& wrapped) {
+  if (system.has_value()) {
+    if (!format.with_system.has_value()) {
+      return absl::FailedPreconditionError("this model's chat template takes no system message");
+    }
+    const ChatFormat::Texts& texts = *format.with_system;
+    RETURN_IF_ERROR(CheckHoldsNone(*system, texts.refuses_in_system, "the system message"));
+    const absl::string_view text = Trimmed(*system, texts.trim_system);
+    if (!text.empty() || !texts.omits_empty_system) {
+      wrapped.AppendOwn(texts.prefix);
+      wrapped.AppendPlain(text);
+      wrapped.AppendOwn(texts.between);
+      return &texts;
+    }
+  }
+  wrapped.AppendOwn(format.without_system.prefix);
+  return &format.without_system;
+}
+
+absl::StatusOr<ChatFormat::Turns> ReadTurns(const Json& value) {
+  ChatFormat::Turns turns;
+  bool good = value.is_object() && value.contains("to_assistant") && value.contains("to_user") &&
+              value["to_assistant"].is_string() && value["to_user"].is_string() &&
+              value.size() == 2 + value.count("trim_assistant") + value.count("refuses_in_assistant");
+  if (good && value.contains("refuses_in_assistant")) {
+    good = SetStrings(value["refuses_in_assistant"], turns.refuses_in_assistant);
+  }
+  if (good && value.contains("trim_assistant")) good = SetTrim(value["trim_assistant"], turns.trim_assistant);
+  if (!good) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"turns\" is ", Shown(value).substr(0, 200),
+        "; it must be an object of the texts to_assistant, to_user, and may have trim_assistant (\"start\", "
+        "\"end\" or \"both\") and refuses_in_assistant (a list of texts)"));
+  }
+  turns.to_assistant = value["to_assistant"].get<std::string>();
+  turns.to_user = value["to_user"].get<std::string>();
+  return turns;
+}
+
 }  // namespace
+
+absl::Status CheckTurns(absl::Span<const ChatTurn> turns) {
+  const auto bad = [](size_t i, absl::string_view problem) {
+    return absl::InvalidArgumentError(absl::StrCat("message ", i + 1, " ", problem));
+  };
+  if (turns.empty()) return absl::InvalidArgumentError("there are no messages; there must be at least 1");
+  const size_t first = turns[0].role == kSystemRole ? 1 : 0;
+  for (size_t i = first; i < turns.size(); ++i) {
+    const std::string& role = turns[i].role;
+    if (role != "user" && role != "assistant" && role != kSystemRole) {
+      return bad(i, absl::StrCat("has the role \"", role, "\"; it must be system, user or assistant"));
+    }
+    if (role == kSystemRole) return bad(i, "is of the system, which only the first can be");
+    const char* due = (i - first) % 2 == 0 ? "user" : "assistant";
+    if (role != due) return bad(i, absl::StrCat("is of the ", role, "; user and assistant take turns, user first"));
+  }
+  if (turns.back().role == "user") return absl::OkStatus();
+  return bad(turns.size() - 1, absl::StrCat("is the last and of the ", turns.back().role,
+                                            "; the last must be of the user, whom the model answers"));
+}
 
 void ChatText::AppendOwn(absl::string_view own) { absl::StrAppend(&text, own); }
 
@@ -159,29 +232,33 @@ void ChatText::AppendPlain(absl::string_view plain) {
 
 absl::StatusOr<ChatText> ChatFormat::Wrap(absl::string_view user, const std::optional<std::string>& system) const {
   ChatText wrapped;
-  if (system.has_value()) {
-    if (!with_system.has_value()) {
-      return absl::FailedPreconditionError("this model's chat template takes no system message");
-    }
-    for (const std::string& refused : with_system->refuses_in_system) {
-      if (!absl::StrContains(*system, refused)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("the system message has \"", refused,
-                       "\", on which this model's chat template switches; chat_format.json has no texts for that"));
-    }
-    const absl::string_view text = Trimmed(*system, with_system->trim_system);
-    if (!text.empty() || !with_system->omits_empty_system) {
-      wrapped.AppendOwn(with_system->prefix);
-      wrapped.AppendPlain(text);
-      wrapped.AppendOwn(with_system->between);
-      wrapped.AppendPlain(Trimmed(user, with_system->trim_user));
-      wrapped.AppendOwn(with_system->suffix);
-      return wrapped;
-    }
+  ASSIGN_OR_RETURN(const Texts* texts, OpenChat(*this, system, wrapped));
+  wrapped.AppendPlain(Trimmed(user, texts->trim_user));
+  wrapped.AppendOwn(texts->suffix);
+  return wrapped;
+}
+
+absl::StatusOr<ChatText> ChatFormat::WrapTurns(absl::Span<const ChatTurn> conversation) const {
+  std::optional<std::string> system;
+  if (conversation.front().role == kSystemRole) {
+    system = conversation.front().content;
+    conversation.remove_prefix(1);
   }
-  wrapped.AppendOwn(without_system.prefix);
-  wrapped.AppendPlain(Trimmed(user, without_system.trim_user));
-  wrapped.AppendOwn(without_system.suffix);
+  if (conversation.size() > 1 && !turns.has_value()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a conversation of ", conversation.size(),
+                     " messages needs \"turns\" in this model's chat_format.json; recipes/chat_format.py writes them "
+                     "where the chat template has them"));
+  }
+  ChatText wrapped;
+  ASSIGN_OR_RETURN(const Texts* texts, OpenChat(*this, system, wrapped));
+  for (size_t i = 0; i < conversation.size(); ++i) {
+    const bool is_user = i % 2 == 0;
+    if (i > 0) wrapped.AppendOwn(is_user ? turns->to_user : turns->to_assistant);
+    if (!is_user) RETURN_IF_ERROR(CheckHoldsNone(conversation[i].content, turns->refuses_in_assistant, "a reply"));
+    wrapped.AppendPlain(Trimmed(conversation[i].content, is_user ? texts->trim_user : turns->trim_assistant));
+  }
+  wrapped.AppendOwn(texts->suffix);
   return wrapped;
 }
 
@@ -238,7 +315,7 @@ absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text) {
   }
   for (const auto& [key, value] : json.items()) {
     if (key != "template_sha256" && key != "without_system" && key != "with_system" && key != "thinking" &&
-        key != "thinking_switch") {
+        key != "thinking_switch" && key != "turns") {
       return absl::InvalidArgumentError(
           absl::StrCat("unknown key \"", key, "\" with value ", Shown(value).substr(0, 200)));
     }
@@ -253,6 +330,9 @@ absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text) {
                                                    "\"; it must be 64 lower-case hexadecimal digits"));
   }
   RETURN_IF_ERROR(ReadSides(json, "", format.without_system, format.with_system));
+  if (const auto turns = json.find("turns"); turns != json.end()) {
+    ASSIGN_OR_RETURN(format.turns, ReadTurns(*turns));
+  }
   if (const auto thinking = json.find("thinking"); thinking != json.end()) {
     ASSIGN_OR_RETURN(format.thinking, ReadMarkers(*thinking));
   }

@@ -11,12 +11,16 @@
 // strips white space of messages, "omits_empty_system" where it omits an empty system message, and "refuses_in_system",
 // strings in a system message on which it switches.
 //
+// "turns": {"to_assistant", "to_user"} are the texts between a user message and the reply to it, and between a reply and the
+// next user message, of conversations of several turns; "trim_assistant" is of replies as "trim_user" of user messages, and
+// "refuses_in_assistant" of replies as "refuses_in_system" of system messages.
+//
 // "thinking": {"begin", "end"} are the markers of the model's thinking block (thinking.h). "thinking_switch": {"variable",
 // "on", "off"} are the texts, an object of "without_system" and "with_system" each, that the template renders with its own
 // switch set.
 //
 // Errors:  INVALID_ARGUMENT with the file, the key and the value, or with such a string of a system message;
-//          FAILED_PRECONDITION for a system message that the template refuses.
+//          FAILED_PRECONDITION for a system message that the template refuses, and for several turns without "turns".
 // Threads: immutable once read.
 #pragma once
 
@@ -27,6 +31,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tokenizer/thinking.h"
 #include "tokenizer/tokenizer.h"
 
@@ -43,6 +48,16 @@ struct ChatText {
   friend bool operator==(const ChatText& a, const ChatText& b) { return a.text == b.text; }
   friend bool operator==(const ChatText& a, absl::string_view b) { return a.text == b; }
 };
+
+// A message of a conversation.
+struct ChatTurn {
+  std::string role;  // "system", "user" or "assistant"
+  std::string content;
+  friend bool operator==(const ChatTurn&, const ChatTurn&) = default;
+};
+
+// "system" first or not at all, then "user" and "assistant" in turn, "user" last; INVALID_ARGUMENT naming the message.
+absl::Status CheckTurns(absl::Span<const ChatTurn> turns);
 
 struct ChatFormat {
   // The ends of a message that are stripped of white space, as by Python's str.strip().
@@ -69,14 +84,24 @@ struct ChatFormat {
     };
     Side on, off;
   };
+  struct Turns {
+    std::string to_assistant;
+    std::string to_user;
+    Trim trim_assistant = {};
+    std::vector<std::string> refuses_in_assistant = {};
+    friend bool operator==(const Turns&, const Turns&) = default;
+  };
   std::string template_sha256;  // of the template that the texts were rendered from
   Texts without_system;
   std::optional<Texts> with_system;
+  std::optional<Turns> turns;  // none: a conversation of several turns is refused
   std::optional<ThinkingMarkers> thinking;
   std::optional<Switch> thinking_switch;  // none: the template has no switch
 
   // The whole text to encode.
   absl::StatusOr<ChatText> Wrap(absl::string_view user, const std::optional<std::string>& system = {}) const;
+  // Of a conversation that has passed CheckTurns.
+  absl::StatusOr<ChatText> WrapTurns(absl::Span<const ChatTurn> conversation) const;
   // The beginning of the text to encode, for a user message that begins with `user`.
   ChatText WrapStart(absl::string_view user) const;
   // With the texts of one side of the switch, which it must have, and without the switch.

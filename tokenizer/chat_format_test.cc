@@ -31,6 +31,11 @@ std::string File(const std::string& without, const std::string& with) {
 constexpr char kWithout[] = R"({"prefix": "<|begin|>user\n", "suffix": "<|end|>\nmodel\n"})";
 constexpr char kWith[] = R"({"prefix": "<|begin|>user\n", "between": "\n\n", "suffix": "<|end|>\nmodel\n"})";
 
+std::string WithTurns(const std::string& turns) {
+  std::string file = File(kWithout, kWith);
+  return file.insert(file.size() - 1, absl::StrCat(R"(, "turns": )", turns));
+}
+
 TEST(ChatFormatTest, WrapsWithAndWithoutASystemMessage) {
   const auto format = ParseChatFormat(File(kWithout, kWith));
   ASSERT_TRUE(format.ok()) << format.status();
@@ -161,12 +166,38 @@ TEST(ChatFormatTest, RejectsInOneSentence) {
            {File(kWithout, R"({"prefix": "", "suffix": "", "between": "", "refuses_in_system": ["a", ""]})"),
             {"refuses_in_system"}},
            {R"({"extra": [1]})", {"\"extra\"", "1"}},
+           {WithTurns("3"), {"\"turns\""}},
+           {WithTurns(R"({"to_assistant": ""})"), {"\"turns\"", "to_user"}},
+           {WithTurns(R"({"to_assistant": "", "to_user": 1})"), {"\"turns\""}},
+           {WithTurns(R"({"to_assistant": "", "to_user": "", "trim_user": "both"})"), {"\"turns\""}},
+           {WithTurns(R"({"to_assistant": "", "to_user": "", "trim_assistant": "left"})"), {"\"turns\"", "left"}},
+           {WithTurns(R"({"to_assistant": "", "to_user": "", "refuses_in_assistant": [""]})"), {"\"turns\""}},
        }) {
     const auto format = ParseChatFormat(bad.file);
     ASSERT_FALSE(format.ok()) << bad.file;
     EXPECT_EQ(format.status().code(), absl::StatusCode::kInvalidArgument) << format.status();
     EXPECT_THAT(format.status().message(), MessageMatcher(bad.message));
   }
+}
+
+TEST(ChatFormatTest, WrapsConversations) {
+  std::string file = File(kWithout, kWith);
+  file.insert(file.size() - 1, R"(, "turns": {"to_assistant": "<|end|>\nmodel\n", "to_user": "<|end|>\nuser\n",
+                               "trim_assistant": "both", "refuses_in_assistant": ["</t>"]})");
+  const ChatFormat format = ParseChatFormat(file).value();
+  using Turns = std::vector<ChatTurn>;
+  EXPECT_EQ(*format.WrapTurns(Turns{{"user", "a"}, {"assistant", " b\n"}, {"user", " c"}}),
+            "<|begin|>user\na<|end|>\nmodel\nb<|end|>\nuser\n c<|end|>\nmodel\n");
+  EXPECT_EQ(*format.WrapTurns(Turns{{"system", "s"}, {"user", "a"}, {"assistant", "b"}, {"user", "c"}}),
+            "<|begin|>user\ns\n\na<|end|>\nmodel\nb<|end|>\nuser\nc<|end|>\nmodel\n");
+  EXPECT_EQ(*format.WrapTurns(Turns{{"system", "s"}, {"user", "a"}}), format.Wrap("a", "s")->text);
+  EXPECT_EQ(format.WrapTurns(Turns{{"user", "a"}, {"assistant", "b"}, {"user", "c"}})->plain_parts.size(), 3u)
+      << "marks in messages are text";
+  const absl::Status refused = format.WrapTurns(Turns{{"user", "a"}, {"assistant", "b</t>"}, {"user", "c"}}).status();
+  EXPECT_THAT(refused.message(), Message("</t>"));
+  // What the parts are part of: neither an older file's identity nor its digest changes.
+  EXPECT_EQ(format.Identity(), ParseChatFormat(File(kWithout, kWith))->Identity());
+  EXPECT_EQ(format.ContentSha256(), ParseChatFormat(File(kWithout, kWith))->ContentSha256());
 }
 
 TEST(ChatFormatTest, ThinkingHasMarkersAndASwitch) {

@@ -52,6 +52,22 @@ v1::ThinkingConfig ToProto(const ThinkingSpec& thinking) {
   return proto;
 }
 
+FilterSpec FromProto(const v1::FilterConfig& proto) {
+  FilterSpec filter{.filter = proto.filter(), .pattern = proto.pattern(), .match = proto.match(), .text = proto.text()};
+  if (proto.has_group()) filter.group = proto.group();
+  return filter;
+}
+
+v1::FilterConfig ToProto(const FilterSpec& filter) {
+  v1::FilterConfig proto;
+  proto.set_filter(filter.filter);
+  proto.set_pattern(filter.pattern);
+  if (filter.group.has_value()) proto.set_group(*filter.group);
+  proto.set_match(filter.match);
+  proto.set_text(filter.text);
+  return proto;
+}
+
 TaskSpec FromProto(const v1::TaskConfig& proto) {
   TaskSpec task;
   task.name = proto.name();
@@ -62,6 +78,8 @@ TaskSpec FromProto(const v1::TaskConfig& proto) {
   task.chat = proto.chat();
   task.samples_at.insert(proto.samples_at().begin(), proto.samples_at().end());
   task.answer = FromProto(proto.answer());
+  task.form = proto.form();
+  for (const v1::FilterConfig& filter : proto.filters()) task.filters.push_back(FromProto(filter));
   return task;
 }
 
@@ -75,6 +93,8 @@ v1::TaskConfig ToProto(const TaskSpec& task) {
   proto.set_chat(task.chat);
   proto.mutable_samples_at()->insert(task.samples_at.begin(), task.samples_at.end());
   if (task.answer.is_given()) *proto.mutable_answer() = ToProto(task.answer);
+  proto.set_form(task.form);
+  for (const FilterSpec& filter : task.filters) *proto.add_filters() = ToProto(filter);
   return proto;
 }
 
@@ -144,6 +164,7 @@ SuiteSpec FromProto(const v1::SuiteConfig& given) {
   suite.answer = FromProto(proto.answer());
   suite.thinking = FromProto(proto.thinking());
   suite.epochs = proto.epochs();
+  suite.form = proto.form();
   return suite;
 }
 
@@ -160,6 +181,7 @@ v1::SuiteConfig ToProto(const SuiteSpec& suite) {
   if (suite.answer.is_given()) *proto.mutable_answer() = ToProto(suite.answer);
   if (!(suite.thinking == ThinkingSpec())) *proto.mutable_thinking() = ToProto(suite.thinking);
   proto.set_epochs(suite.epochs);
+  proto.set_form(suite.form);
   return proto;
 }
 

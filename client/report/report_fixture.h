@@ -68,6 +68,7 @@ struct Made {
   bool has_empty_answers = false;  // the baseline's wrong answers to even questions at 8K, which "sharp" gains
   bool nothing_right = false;      // no answer of any variant
   bool has_mixed_answers = false;  // those are empty, refusals or cut in turn
+  bool has_filters = false;        // right answers are taken out of longer texts; of wrong ones nothing is
   bool has_bounds = true;          // else the metric is a log-likelihood: -1 for right answers, -2 to -1.5 for others
 };
 
@@ -213,6 +214,10 @@ class ReportTest : public testing::Test {
           if (index % 3 == 0) outcome.generation.answer = outcome.generation.answer_raw = "";
           if (index % 3 == 1) outcome.generation.answer = outcome.generation.answer_raw = "I cannot answer";
           if (index % 3 == 2) outcome.generation.finish_reason = "length";
+        }
+        if (made.has_filters) {
+          outcome.generation.answer_raw = right ? "It is in the harbor.\nAnswer: amber-17" : "It is stone-02, I think.";
+          if (!right) outcome.generation.answer = "";
         }
         if (made.has_bounds) {
           outcome.scores = {{"exact_match", right ? 1.0 : 0.0}};

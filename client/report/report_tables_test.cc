@@ -396,12 +396,13 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
             "focus_attention,"
             "pairs_visible,"
             "largest_group,prompt_tokens_min,prompt_tokens_max,nominal_lengths,"
-            "unfinished_count,thinking_count,thinking_tokens,answer_tokens,tokens_per_right,epochs,epochs_statistic");
+            "unfinished_count,thinking_count,thinking_tokens,answer_tokens,tokens_per_right,epochs,epochs_statistic,"
+            "unextracted_count");
   // At 1K every answer is right; at 2K those are wrong whose (7 index + index / 4) mod 10 is 0 or 1: 0, 3 and 7.
   EXPECT_THAT(csv[1], testing::StartsWith("1,recall_kv,exact_match,1,1024,sharp,8,8,0,0,0,0,0,2,1.0,"));
   EXPECT_THAT(csv[2], testing::StartsWith("1,recall_kv,exact_match,1,2048,sharp,8,8,0,0,0,0,0,2,0.625,"));
   EXPECT_THAT(csv[4], HasSubstr(",8,7,1,0,0,0,0,2,"));
-  EXPECT_THAT(csv[4], testing::EndsWith(",incomplete extrapolated imported,,,,8176,8176,8192,0,0,,,,1,"));
+  EXPECT_THAT(csv[4], testing::EndsWith(",incomplete extrapolated imported,,,,8176,8176,8192,0,0,,,,1,,0"));
   const Json json = ComparisonRows();
   ASSERT_EQ(json.size(), 4u);
   EXPECT_EQ(json[1]["mean"], 0.625);

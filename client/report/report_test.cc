@@ -209,6 +209,28 @@ TEST_F(ReportTest, EmptyAnswersAreCounted) {
   EXPECT_THAT(page, HasSubstr("<small class=\"flag\">3 empty</small>"));
 }
 
+// What was written is shown beside what was taken out of it.
+TEST_F(ReportTest, ExtractedAnswersAreShownBesideTheirTexts) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.has_filters = true;
+  made.spec_json = R"({"suite":{"form":"chat","tasks":[{"name":"recall_kv","filters":[{"filter":"last_line"}]}]}})";
+  Make(made);
+  const std::string page = Render();
+  EXPECT_THAT(page, HasSubstr("<p>amber-17</p><p class=\"meta\">from: It is in the harbor.\nAnswer: amber-17</p>"));
+  EXPECT_THAT(page, HasSubstr("(nothing extracted)</p><p class=\"meta\">from: It is stone-02, I think.</p>"));
+  EXPECT_THAT(page, HasSubstr(" \u00B7 scored: last_line</p>"));
+  EXPECT_THAT(page, HasSubstr("<option value=\"unextracted\">nothing extracted</option>"));
+  EXPECT_THAT(page, HasSubstr("varifocal samples quick --form=chat "));
+  EXPECT_THAT(page, HasSubstr("<small class=\"flag\">3 unextracted</small>"));
+  for (const Json& row : ComparisonRows()) {
+    if (row["kind"] != "cell" || row["context_length"] != 2048) continue;
+    const bool has_filters = row["task"] == "recall_kv";
+    EXPECT_EQ(row["baseline_unextracted_count"], has_filters ? 3 : 0) << row;
+    EXPECT_EQ(row["baseline_empty_count"], has_filters ? 0 : 3) << row;
+  }
+}
+
 // Rows of a file may be shorter than their context length.
 TEST_F(ReportTest, OnlyLongSamplesAreExtrapolated) {
   Made made;

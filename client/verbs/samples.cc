@@ -12,6 +12,7 @@
 #include "client/usage.h"
 #include "client/verb.h"
 #include "eval_tasks/answer.h"
+#include "eval_tasks/filters.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/overrides.h"
 #include "eval_tasks/token_counter.h"
@@ -21,7 +22,17 @@
 namespace varifocal::client {
 namespace {
 
-Json SampleJson(const Sample& sample, bool with_epoch, bool chat, const std::optional<std::string>& system_message) {
+Json FilterJson(const FilterSpec& filter) {
+  Json row = {{"filter", filter.filter}};
+  if (!filter.pattern.empty()) row["pattern"] = filter.pattern;
+  if (filter.group.has_value()) row["group"] = *filter.group;
+  if (!filter.match.empty()) row["match"] = filter.match;
+  if (!filter.text.empty()) row["text"] = filter.text;
+  return row;
+}
+
+Json SampleJson(const Sample& sample, bool with_epoch, const TaskSpec& task,
+                const std::optional<std::string>& system_message) {
   Json row = {{"task", sample.task},
               {"context_length", sample.context_length},
               {"index", sample.index},
@@ -46,17 +57,23 @@ Json SampleJson(const Sample& sample, bool with_epoch, bool chat, const std::opt
     row["thinking"] = {{"begin", rule.markers.begin}, {"end", rule.markers.end}, {"is_opened", rule.is_opened}};
     if (!sample.thinking->forced_ids.empty()) row["thinking"]["forced_answer"] = rule.forced_answer;
   }
-  if (chat) row["chat"] = true;
+  if (task.chat) row["chat"] = true;
+  for (const ChatTurn& turn : sample.turns) row["turns"].push_back({{"role", turn.role}, {"content", turn.content}});
+  if (task.is_chat_form()) row["form"] = task.form;
+  for (const FilterSpec& filter : task.filters) row["filters"].push_back(FilterJson(filter));
   if (system_message.has_value()) row["system_message"] = *system_message;
   return row;
 }
 
-void PrintSample(const Sample& sample, Console& console) {
+void PrintSample(const Sample& sample, const TaskSpec& task, Console& console) {
   const std::string heading =
       absl::StrCat("--- ", sample.task, " ", sample.context_length, " #", sample.index, ": ",
                    sample.prompt_token_count(), " prompt tokens + ", sample.later_tokens_max(),
                    " to generate, cluster ", sample.cluster, ", gold ", absl::StrJoin(sample.gold, " | "));
   console.out << Styled(console, Style::kBold, heading) << "\n" << sample.prompt << "\n";
+  if (!task.filters.empty()) {
+    console.out << Styled(console, Style::kDim, "  scored:") << " " << FiltersText(task.filters) << "\n";
+  }
   for (size_t i = 0; i < sample.continuations.size(); ++i) {
     if (!sample.given_bytes.empty()) console.out << Styled(console, Style::kDim, "  given:") << sample.Given(i);
     console.out << Styled(console, Style::kDim, "  continuation:") << sample.Scored(i) << "\n";
@@ -119,13 +136,13 @@ class MakeSamples : public Command {
     for (const GridGroup& group : grid.groups) {
       if (WantedCount(grid, group) == 0) continue;
       const Task& task = *grid.tasks[group.task_index];
-      const bool chat = valid->suite.tasks[group.task_index].chat;
+      const TaskSpec& task_spec = valid->suite.tasks[group.task_index];
+      const bool chat = task_spec.chat;
       if (chat) RETURN_IF_ERROR(CheckHasChatFormat(chat_format.get(), tokenizer_));
       const TokenCounter& tokens = chat ? *chat_counter : *counter;
       std::vector<absl::StatusOr<Sample>> samples = grid.MakeSamples(group, tokens);
       for (absl::StatusOr<Sample>& sample : samples) {
-        if (sample.ok())
-          RETURN_IF_ERROR(AddThinking(valid->suite, valid->suite.tasks[group.task_index], tokens, *sample));
+        if (sample.ok()) RETURN_IF_ERROR(AddThinking(valid->suite, task_spec, tokens, *sample));
       }
       for (int place = 0; place < group.count * grid.epochs; ++place) {
         const int index = grid.Index(group.first_index, place);
@@ -140,9 +157,9 @@ class MakeSamples : public Command {
         Sample sample = *made;
         SetEpoch(place % grid.epochs, sample);
         if (console.format == Format::kText) {
-          PrintSample(sample, console);
+          PrintSample(sample, task_spec, console);
         } else {
-          RETURN_IF_ERROR(rows.Add(SampleJson(sample, grid.epochs > 1, chat, task.system_message())));
+          RETURN_IF_ERROR(rows.Add(SampleJson(sample, grid.epochs > 1, task_spec, task.system_message())));
         }
       }
       done_count += WantedCount(grid, group);
@@ -185,12 +202,15 @@ JSON output: {"task", "context_length", "index", "row_id", "question_id", "clust
 "thinking" ({"begin", "end", "is_opened" by the prompt, "forced_answer"}); stop strings then apply after
 the block. For a task with `chat: true`, "chat" is true: the ids are of the prompt inside the
 chat_format.json beside the tokenizer, after the task's
-"system_message" if it has one. A choice has its "continuations"; "given_bytes" of each are in its context
-and are not scored, and the hash is of all contexts ("[[1,2],[3]]"). With --epochs there is a row for every answer, with its
-"epoch" and "sampling_seed"; all other fields but the index are the same.)",
+"system_message" if it has one. "turns" are the messages ({"role", "content"}) of a conversation, which
+"prompt" shows as one text. "form" is "chat" in chat form, and "filters" are what the scored answer is
+taken out of a reply with. A choice has its "continuations"; "given_bytes" of each are in its context
+and are not scored, and the hash is of all contexts ("[[1,2],[3]]"). With --epochs there is a row for every
+answer, with its "epoch" and "sampling_seed"; all other fields but the index are the same.)",
     .examples =
         "varifocal samples quick --tokenizer=models/baseline --lengths=1024 --limit=1\n"
         "varifocal samples quick --tokenizer=models/baseline --tasks=rag_facts --lengths=8K --index=17\n"
+        "varifocal samples quick --form=chat --tokenizer=CHAT_MODEL --tasks=rag_facts --lengths=1K --index=0\n"
         "varifocal samples standard --tokenizer=models/baseline --format=jsonl > prompts.jsonl",
     .formats = "text json jsonl csv",
     .make = &Make<MakeSamples>,

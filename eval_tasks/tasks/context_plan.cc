@@ -3,9 +3,20 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 
 namespace varifocal {
+
+void ContextPlan::AskInChat(absl::string_view answer_words) {
+  for (PlannedQuestion& question : questions_) {
+    const std::string asked =
+        question.chat_line.empty() ? question.line.substr(0, question.line.find("\nAnswer:")) : question.chat_line;
+    question.line =
+        absl::StrCat(asked, "\n\nWrite the answer on the last line of your reply, as \"Answer: \" followed by ",
+                     answer_words, " and nothing else.");
+  }
+}
 
 std::string ContextPlan::MoreText(int, Random&) const { return ""; }
 

@@ -25,6 +25,7 @@ struct PlannedQuestion {
   std::vector<std::string> continuations;  // for multiple choice
   int gold_continuation_index = -1;
   double depth = 0;
+  std::string chat_line;  // in chat form, before the instruction; "": the line up to its answer's beginning
 };
 
 struct Unit {
@@ -69,6 +70,8 @@ class ContextPlan {
   virtual absl::StatusOr<Truncation> MeasureTruncation(int count, const TokenCounter& tokenizer) const;
 
   const std::vector<PlannedQuestion>& questions() const { return questions_; }
+  // Makes the lines those of a chat form: the question, and the instruction to answer with `answer_words`.
+  void AskInChat(absl::string_view answer_words);
 
  protected:
   std::vector<PlannedQuestion> questions_;

@@ -50,6 +50,7 @@ class IclLabelsPlan : public ContextPlan {
       asked_.push_back(line);
       PlannedQuestion question;
       question.line = LineText(line);
+      question.chat_line = absl::StrCat("\nWhat is the label of the line \"", question.line, "\"?");
       question.gold = {absl::StrCat(labels_[line.label_class])};
       question.depth = DrawDepth(spec, i, item);
       questions_.push_back(std::move(question));
@@ -154,6 +155,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeIclLabels(const TaskSpec& spec) {
   NativeFamily family;
   family.stop_strings = {"\n"};
   family.max_new_tokens = 4;
+  family.answer_words = "the label";
   family.make_plan = [](const TaskSpec& task, const GroupSeeds& seeds) -> std::unique_ptr<ContextPlan> {
     return std::make_unique<IclLabelsPlan>(task, seeds);
   };

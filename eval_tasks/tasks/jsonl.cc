@@ -18,6 +18,7 @@
 #include "eval_tasks/seeds.h"
 #include "eval_tasks/tasks/fit.h"
 #include "eval_tasks/tasks/jsonl_rows.h"
+#include "eval_tasks/tasks/jsonl_shots.h"
 
 namespace varifocal {
 namespace {
@@ -58,10 +59,19 @@ size_t CommonPrefix(absl::string_view a, absl::string_view b) {
   return CharacterStart(a, size);
 }
 
+// As one text, for people; what a model gets is a conversation in its chat format.
+std::string TurnsText(const std::vector<ChatTurn>& turns) {
+  std::string text;
+  for (const ChatTurn& turn : turns) {
+    absl::StrAppend(&text, text.empty() ? "" : "\n\n", "[", turn.role, "]\n", turn.content);
+  }
+  return text;
+}
+
 class JsonlTask : public Task {
  public:
-  JsonlTask(TaskSpec spec, std::vector<JsonlRow> rows, std::string data_sha256)
-      : spec_(std::move(spec)), rows_(std::move(rows)), data_sha256_(std::move(data_sha256)) {
+  JsonlTask(TaskSpec spec, std::vector<JsonlRow> rows, JsonlShots shots, std::string data_sha256)
+      : spec_(std::move(spec)), rows_(std::move(rows)), shots_(std::move(shots)), data_sha256_(std::move(data_sha256)) {
     for (int i = 0; i < std::ssize(rows_); ++i) {
       const bool same = i > 0 && !rows_[i].context.empty() && rows_[i].context == rows_[i - 1].context;
       group_begin_.push_back(same ? group_begin_.back() : i);
@@ -71,6 +81,18 @@ class JsonlTask : public Task {
   const std::string& name() const override { return spec_.name; }
   int question_count() const override { return rows_.size(); }
   std::string data_sha256() const override { return data_sha256_; }
+
+  TurnRoles turn_roles() const override {
+    TurnRoles roles;
+    roles.assistant = !shots_.empty() && shots_.as_turns();
+    for (const JsonlRow& row : rows_) {
+      for (const ChatTurn& turn : row.turns) {
+        roles.system |= turn.role == "system";
+        roles.assistant |= turn.role == "assistant";
+      }
+    }
+    return roles;
+  }
 
   GroupRange GroupOf(int index) const override {
     const int begin = group_begin_[index];
@@ -140,15 +162,32 @@ class JsonlTask : public Task {
 
   // The prompt with this context; a negative shortfall is the excess.
   absl::Status Render(absl::string_view context, const TokenCounter& tokenizer, Sample& sample) const {
-    sample.prompt.clear();
-    for (const TemplatePart& part : rows_[sample.index].prompt) {
-      absl::StrAppend(&sample.prompt, part.is_field ? context : absl::string_view(part.text));
+    const JsonlRow& row = rows_[sample.index];
+    if (!row.turns.empty() || (!shots_.empty() && shots_.as_turns())) {
+      sample.turns = TurnsOf(row, context);
+      sample.prompt = TurnsText(sample.turns);
+      ASSIGN_OR_RETURN(sample.token_ids, tokenizer.EncodeTurns(sample.turns));
+      return SetShortfall(sample);
     }
+    sample.prompt = absl::StrCat(shots_.Text(row), RowPrompt(row, context));
     ASSIGN_OR_RETURN(sample.token_ids, sample.continuations.empty() ? tokenizer.EncodePrompt(sample.prompt)
                                                                     : tokenizer.EncodeContext(sample.prompt, ""));
+    return SetShortfall(sample);
+  }
+
+  absl::Status SetShortfall(Sample& sample) const {
     sample.shortfall_tokens =
         sample.context_length - sample.prompt_token_count() - TokensInContext(spec_, sample.max_new_tokens);
     return absl::OkStatus();
+  }
+
+  // The row's system message comes before the demonstrations.
+  std::vector<ChatTurn> TurnsOf(const JsonlRow& row, absl::string_view context) const {
+    std::vector<ChatTurn> turns = row.turns;
+    if (turns.empty()) turns.push_back({"user", RowPrompt(row, context)});
+    const std::vector<ChatTurn> shown = shots_.Turns(row);
+    turns.insert(turns.begin() + (turns.front().role == "system" ? 1 : 0), shown.begin(), shown.end());
+    return turns;
   }
 
   absl::Status DoesNotFit(const Sample& sample, absl::string_view why) const {
@@ -235,8 +274,12 @@ class JsonlTask : public Task {
 
   // The first occurrence of each evidence text in the prompt; none for a truncated text.
   absl::Status LocateEvidence(const TokenCounter& tokenizer, Sample& sample) const {
-    for (const std::string& text : rows_[sample.index].evidence) {
-      const size_t at = sample.prompt.find(text);
+    const JsonlRow& row = rows_[sample.index];
+    if (row.evidence.empty() || !sample.turns.empty())
+      return absl::OkStatus();  // the text of turns has no tokens of its own
+    const size_t shown_bytes = shots_.Text(row).size();
+    for (const std::string& text : row.evidence) {
+      const size_t at = sample.prompt.find(text, shown_bytes);
       if (at == std::string::npos) continue;
       PromptSpan span;
       span.byte_begin = at;
@@ -271,6 +314,7 @@ class JsonlTask : public Task {
 
   TaskSpec spec_;
   std::vector<JsonlRow> rows_;
+  JsonlShots shots_;
   std::string data_sha256_;
   std::vector<int> group_begin_;
 };
@@ -285,10 +329,26 @@ absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec) {
 
 absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec, absl::string_view path,
                                                     absl::string_view bytes) {
-  const std::string digest = Sha256Hex(bytes);
-  RETURN_IF_ERROR(CheckRecordedSha256(spec.parameters, path, digest));
+  std::string digest = Sha256Hex(bytes);
+  std::string shots_bytes;
+  const std::string& shots_path = GetText(spec.parameters, "shots_path");
+  if (!shots_path.empty()) {
+    ASSIGN_OR_RETURN(shots_bytes, ReadFile(shots_path, kDataFile));
+    digest = Sha256Hex(absl::StrCat(digest, " ", Sha256Hex(shots_bytes)));
+  }
+  RETURN_IF_ERROR(CheckRecordedSha256(
+      spec.parameters, shots_path.empty() ? std::string(path) : absl::StrCat(path, " and ", shots_path), digest));
   ASSIGN_OR_RETURN(std::vector<JsonlRow> rows, ParseJsonlRows(spec.parameters, path, bytes));
-  return std::make_unique<JsonlTask>(spec, std::move(rows), digest);
+  JsonlShots shots;
+  if (!GetText(spec.parameters, "shots").empty()) {
+    std::vector<JsonlRow> pool = rows;
+    if (!shots_path.empty()) {
+      ASSIGN_OR_RETURN(pool, ParseJsonlRows(spec.parameters, shots_path, shots_bytes));
+    }
+    shots = JsonlShots(spec, std::move(pool));
+    RETURN_IF_ERROR(shots.Check(rows, shots_path.empty() ? path : shots_path));
+  }
+  return std::make_unique<JsonlTask>(spec, std::move(rows), std::move(shots), digest);
 }
 
 }  // namespace varifocal

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
+#include "base/json_strings.h"
 #include "base/status_macros.h"
 #include "eval_tasks/row_texts.h"
 #include "eval_tasks/text_bytes.h"
@@ -28,6 +29,32 @@ absl::StatusOr<std::vector<std::string>> NonBlankFields(const Json& row, const s
   return NonBlankTextsOf(FindField(row, field), Called(field));
 }
 
+absl::StatusOr<std::vector<ChatTurn>> TurnsOfField(const Json& row, const std::string& field) {
+  const Json* value = FindField(row, field);
+  const std::string what = Called(field);
+  if (value == nullptr) return absl::InvalidArgumentError(absl::StrCat(what, " is missing"));
+  if (!value->is_array()) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " is ", JsonKind(*value), ", not a list of messages"));
+  }
+  std::vector<ChatTurn> turns;
+  for (const Json& message : *value) {
+    const std::string which = absl::StrCat("message ", turns.size() + 1, " of ", what);
+    if (!message.is_object()) return absl::InvalidArgumentError(absl::StrCat(which, " is not an object"));
+    for (const auto& [key, member] : message.items()) {
+      if (key == "role" || key == "content") continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(which, " has \"", key, "\"; a message has a role and a content alone"));
+    }
+    ChatTurn& turn = turns.emplace_back();
+    ASSIGN_OR_RETURN(turn.role, NonBlankTextOf(FindField(message, "role"), absl::StrCat("\"role\" of ", which)));
+    ASSIGN_OR_RETURN(turn.content,
+                     NonBlankTextOf(FindField(message, "content"), absl::StrCat("\"content\" of ", which)));
+  }
+  const absl::Status checked = CheckTurns(turns);
+  if (!checked.ok()) return Annotate(checked, what);
+  return turns;
+}
+
 absl::StatusOr<JsonlRow> ParseRow(absl::string_view line, int line_number, const Parameters& parameters,
                                   const std::vector<TemplatePart>& prompt) {
   ASSIGN_OR_RETURN(const Json object, ParseRowObject(line));
@@ -41,6 +68,9 @@ absl::StatusOr<JsonlRow> ParseRow(absl::string_view line, int line_number, const
     } else {
       row.prompt.push_back(part);
     }
+  }
+  if (const std::string& field = GetText(parameters, "messages"); !field.empty()) {
+    ASSIGN_OR_RETURN(row.turns, TurnsOfField(object, field));
   }
   if (!context_field.empty()) {
     ASSIGN_OR_RETURN(row.context, FieldText(object, context_field));
@@ -77,6 +107,7 @@ absl::StatusOr<JsonlRow> ParseRow(absl::string_view line, int line_number, const
 
 // Of what the template leaves out, nothing is asked.
 absl::Status CheckShows(const std::vector<TemplatePart>& prompt, const Parameters& parameters) {
+  if (!GetText(parameters, "messages").empty()) return absl::OkStatus();
   const auto shows = [&](const std::string& field) {
     return std::any_of(prompt.begin(), prompt.end(), [&](const TemplatePart& part) {
       return part.is_field && (field.empty() || part.text == field);

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "eval_tasks/parameters.h"
+#include "tokenizer/chat_format.h"
 
 namespace varifocal {
 
@@ -27,6 +28,7 @@ struct JsonlRow {
   std::string context;
   std::string cluster;               // "" when no field names it
   std::vector<TemplatePart> prompt;  // fields replaced, except the context
+  std::vector<ChatTurn> turns;       // of a row that is asked by messages; then `prompt` is empty
   std::vector<std::string> gold;
   std::vector<std::string> choices;
   std::vector<int> gold_choices;      // indices of those that are gold answers

@@ -93,7 +93,9 @@ absl::Status LocateSpans(const TokenCounter& tokenizer, std::vector<Sample>& sam
 
 }  // namespace
 
-NativeTask::NativeTask(TaskSpec spec, NativeFamily family) : spec_(std::move(spec)), family_(std::move(family)) {}
+NativeTask::NativeTask(TaskSpec spec, NativeFamily family) : spec_(std::move(spec)), family_(std::move(family)) {
+  if (spec_.is_chat_form()) family_.stop_strings.clear();
+}
 
 int NativeTask::question_count() const { return family_.question_count; }
 
@@ -140,6 +142,7 @@ absl::StatusOr<std::vector<Sample>> NativeTask::FillGroup(const SampleRequest& r
     seeds.items.push_back(ItemSeed(request.seed, spec_.name, range.first_index + i));
   }
   const std::unique_ptr<ContextPlan> plan = family_.make_plan(spec_, seeds);
+  if (spec_.is_chat_form()) plan->AskInChat(family_.answer_words);
 
   FitRequest fit;
   fit.task = spec_.name;

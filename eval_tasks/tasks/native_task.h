@@ -33,7 +33,8 @@ struct NativeFamily {
   std::function<std::unique_ptr<ContextPlan>(const TaskSpec& spec, const GroupSeeds& seeds)> make_plan;
   int questions_per_context = kQuestionsPerContext;
   int question_count = INT_MAX;
-  std::vector<std::string> row_ids;  // of every question, for hand-written questions
+  std::vector<std::string> row_ids;       // of every question, for hand-written questions
+  std::string answer_words = "one word";  // what an answer in chat form is asked to be
 };
 
 class NativeTask : public Task {

@@ -155,6 +155,8 @@ absl::StatusOr<std::unique_ptr<Task>> MakeNiah(const TaskSpec& spec) {
   family.stop_strings = {"\n\n"};
   family.max_new_tokens = kMaxNewTokens;
   const bool asks_one = GetInteger(spec.parameters, "queries") == 1 && GetInteger(spec.parameters, "values") == 1;
+  const std::string noun(Noun(GetText(spec.parameters, "value_type")));
+  family.answer_words = asks_one ? absl::StrCat("the ", noun) : absl::StrCat("the ", noun, "s, separated by commas");
   const bool has_others = is_needles || GetInteger(spec.parameters, "keys") >= kQuestionsPerContext;
   family.questions_per_context = asks_one && has_others ? kQuestionsPerContext : 1;
   family.make_plan = [haystack = std::move(haystack)](const TaskSpec& task,

@@ -111,6 +111,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeNovelTask(const TaskSpec& spec, std::s
   NativeFamily family;
   family.stop_strings = {"\n"};
   family.max_new_tokens = 16;
+  family.answer_words = "a few words of the text";
   family.question_count = rows->size();
   for (const NovelQuestion& row : *rows) family.row_ids.push_back(row.id);
   family.make_plan = [novels = std::move(novels), rows, make_plan = std::move(make_plan)](const TaskSpec& task,

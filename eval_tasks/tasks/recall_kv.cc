@@ -46,6 +46,7 @@ class RecallKvPlan : public ContextPlan {
       planted_.push_back(pair);
       PlannedQuestion question;
       question.line = absl::StrCat("\"", KeyText(pair.key), "\":\"");
+      question.chat_line = absl::StrCat("What is the value of the key \"", KeyText(pair.key), "\"?");
       question.gold = {TheLexicon().second[pair.value]};
       question.depth = DrawDepth(spec, i, item);
       depths_.push_back(question.depth);
@@ -115,6 +116,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeRecallKv(const TaskSpec& spec) {
   NativeFamily family;
   family.stop_strings = {"\"", "\n"};
   family.max_new_tokens = 8;
+  family.answer_words = "the value";
   family.make_plan = [](const TaskSpec& task, const GroupSeeds& seeds) -> std::unique_ptr<ContextPlan> {
     return std::make_unique<RecallKvPlan>(task, seeds);
   };

@@ -80,6 +80,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeVariableTracking(const TaskSpec& spec)
   // Upstream's, plus space for more boxes than its five.
   family.max_new_tokens = std::max(kBoxesMaxNewTokens, 6 * (GetInteger(spec.parameters, "hops") + 1));
   family.questions_per_context = 1;
+  family.answer_words = "the names of the boxes, separated by commas";
   family.make_plan = [haystack = std::move(haystack)](const TaskSpec& task,
                                                       const GroupSeeds& seeds) -> std::unique_ptr<ContextPlan> {
     return std::make_unique<VariableTrackingPlan>(task, seeds, haystack);

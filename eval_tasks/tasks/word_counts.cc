@@ -204,6 +204,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeWordListTask(const TaskSpec& spec, int
   family.stop_strings = {"\n"};
   family.max_new_tokens = max_new_tokens;
   family.questions_per_context = 1;
+  family.answer_words = "these words, separated by commas";
   family.make_plan = [](const TaskSpec& task, const GroupSeeds& seeds) -> std::unique_ptr<ContextPlan> {
     return std::make_unique<Plan>(task, seeds);
   };

@@ -4,6 +4,7 @@
 #include <future>
 #include <thread>
 
+#include "absl/strings/str_split.h"
 #include "base/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -210,6 +211,25 @@ TEST_F(ChatEndpointTest, GeneratesFromMessages) {
   EXPECT_EQ(plain.code(), absl::StatusCode::kInvalidArgument) << plain;
 }
 
+// A conversation is sent as it is; its ids, which are counted, are those of the format.
+TEST_F(ChatEndpointTest, SendsTheTurnsOfAConversation) {
+  tokenizer_ = *Tokenizer::Load("models/baseline");
+  const ChatFormat format = FaultyServer::Format();
+  const FaultyServer server({});
+  const auto engine = Make(Spec(server));
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  const std::vector<ChatTurn> turns = {
+      {"system", "Be brief."}, {"user", "Who?"}, {"assistant", "She."}, {"user", "When?"}};
+  const std::vector<int32_t> ids = *EncodeChat(*tokenizer_, *format.WrapTurns(turns));
+  const auto result = (*engine)->Run({.token_ids = ids, .turns = turns, .work = GenerateWork{.max_new_tokens = 4}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const Json sent = server.bodies().back()["messages"];
+  ASSERT_EQ(sent.size(), 4u);
+  EXPECT_EQ(sent[0], (Json{{"role", "system"}, {"content", "Be brief."}}));
+  EXPECT_EQ(sent[2], (Json{{"role", "assistant"}, {"content", "She."}}));
+  EXPECT_EQ(sent[3], (Json{{"role", "user"}, {"content", "When?"}}));
+}
+
 // One text of reasoning and content, split here; the switch of the server's template, which changes the count of the prompt.
 TEST_F(ChatEndpointTest, SplitsThinkingAndSetsTheSwitch) {
   tokenizer_ = *Tokenizer::Load("models/baseline");
@@ -240,6 +260,7 @@ TEST_F(ChatEndpointTest, SplitsThinkingAndSetsTheSwitch) {
   ASSERT_TRUE(off.ok()) << off.status();
   EXPECT_EQ(server.bodies().back()["chat_template_kwargs"], (Json{{"enable_thinking", false}}));
   work.thinking->forced_ids = {5};
+  work.max_new_tokens = 201;
   const absl::Status forced = (*engine)->Run({.token_ids = Ids("Where?"), .work = work}).status();
   EXPECT_EQ(forced.code(), absl::StatusCode::kUnimplemented) << forced;
 }
@@ -362,6 +383,36 @@ TEST_F(ChatProgramTest, LeavesTheKeyNowhereAndStopsAtTheBudget) {
     EXPECT_THAT(ran.out + ran.err, Not(HasSubstr("sk-of-the")));
   }
   ExpectNowhere("sk-of-the");
+}
+
+// The built-in suite as a chat model is asked: whole prompts as messages, no stop strings, and the last line is the answer.
+TEST_F(ChatProgramTest, ASuiteInChatForm) {
+  const auto tokenizer = *Tokenizer::Load("models/baseline");
+  const FaultyServer server(
+      {.continuation = *tokenizer->Encode("The mill? No.\nAnswer: kitchen", {.add_special_tokens = false})});
+  const std::string database = directory_.File("c.db");
+  const auto ran = testing_support::RunProcess(
+      "varifocal", {"run", "quick", "--form=chat", "--lengths=1K", "--limit=4", "--db=" + database,
+                    absl::StrCat("--endpoint=e=", server.url(), ",api=chat,tokenizer=", model_)});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  const Json body = server.bodies().back();
+  EXPECT_FALSE(body.contains("stop"));
+  EXPECT_EQ(body["max_completion_tokens"], 256);
+  ASSERT_EQ(body["messages"].size(), 1u);
+  EXPECT_TRUE(body["messages"][0]["content"].get<std::string>().ends_with(" and nothing else."));
+  const auto rows = testing_support::RunProcess(
+      "varifocal", {"query", "--db=" + database, "--format=jsonl",
+                    "SELECT task, answer, count(*) AS count, max(value) AS best FROM v_samples WHERE is_primary "
+                    "GROUP BY task, answer"});
+  ASSERT_EQ(rows.exit_code, 0) << rows.err;
+  int task_count = 0;
+  for (const absl::string_view line : absl::StrSplit(rows.out, '\n', absl::SkipEmpty())) {
+    const Json row = *ParseJson(line);
+    EXPECT_EQ(row["answer"], "kitchen") << row;
+    EXPECT_EQ(row["count"], 4) << row;
+    ++task_count;
+  }
+  EXPECT_EQ(task_count, 5);
 }
 
 TEST_F(ChatProgramTest, RefusesPlainTasksAndAMissingFormat) {

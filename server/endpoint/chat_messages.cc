@@ -54,18 +54,22 @@ absl::StatusOr<std::vector<ChatMessage>> MessagesOf(const Tokenizer& tokenizer, 
 }
 
 absl::StatusOr<ChatPart> ToChat(const Tokenizer& tokenizer, const ChatFormat& format, const std::vector<int32_t>& ids,
-                                std::optional<bool> thinking) {
+                                std::optional<bool> thinking, absl::Span<const ChatTurn> turns) {
   ChatPart chat;
+  chat.messages.assign(turns.begin(), turns.end());
   if (format.thinking.has_value()) {
     chat.thinking_begin = format.thinking->begin;
     chat.thinking_end = format.thinking->end;
   }
+  const bool is_found = !chat.messages.empty();
   if (!thinking.has_value() || !format.thinking_switch.has_value()) {
+    if (is_found) return chat;
     ASSIGN_OR_RETURN(chat.messages, MessagesOf(tokenizer, format, ids));
     return chat;
   }
   chat.switch_variable = format.thinking_switch->variable;
   chat.switch_value = *thinking;
+  if (is_found) return chat;
   ASSIGN_OR_RETURN(chat.messages, MessagesOf(tokenizer, format.WithThinking(*thinking), ids));
   return chat;
 }
@@ -73,6 +77,7 @@ absl::StatusOr<ChatPart> ToChat(const Tokenizer& tokenizer, const ChatFormat& fo
 ChatFormat PlainChatFormat() {
   ChatFormat format;
   format.template_sha256 = Sha256Hex("messages as they are");
+  format.turns = ChatFormat::Turns{.to_assistant = "\n\n", .to_user = "\n\n"};
   format.with_system = ChatFormat::Texts{.prefix = "", .between = "\n\n", .suffix = ""};
   return format;
 }

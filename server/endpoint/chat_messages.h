@@ -21,9 +21,10 @@ namespace varifocal {
 absl::StatusOr<std::vector<ChatMessage>> MessagesOf(const Tokenizer& tokenizer, const ChatFormat& format,
                                                     const std::vector<int32_t>& ids);
 
-// The messages, the marks of the format, and its switch where `thinking` sets it.
+// The messages, the marks of the format, and its switch where `thinking` sets it. The messages are `turns` where there are
+// some, and found in the ids otherwise.
 absl::StatusOr<ChatPart> ToChat(const Tokenizer& tokenizer, const ChatFormat& format, const std::vector<int32_t>& ids,
-                                std::optional<bool> thinking);
+                                std::optional<bool> thinking, absl::Span<const ChatTurn> turns = {});
 
 // For models whose template is not public: a user message as it is, after a system message and an empty line.
 ChatFormat PlainChatFormat();

@@ -18,14 +18,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/json.h"
+#include "tokenizer/chat_format.h"
 
 namespace varifocal {
 
-struct ChatMessage {
-  std::string role;  // "system", "user", "assistant"
-  std::string content;
-  friend bool operator==(const ChatMessage&, const ChatMessage&) = default;
-};
+using ChatMessage = ChatTurn;
 
 // A request to the chat API. Reasoning that the server sends apart is joined with the content to one text: the beginning
 // mark (unless the prompt has it), the reasoning, the end mark and the content. Without content the end mark is left out: a

@@ -23,6 +23,7 @@ namespace varifocal {
 namespace {
 
 constexpr int64_t kReconnectUs = 5'000'000;
+constexpr char kNoForcedEnd[] = "over the chat API the end of a thinking block cannot be forced";
 
 absl::Status AttentionUnsupportedError() {
   return WithReason(absl::UnimplementedError("a model behind an endpoint takes no run-time attention settings, and its "
@@ -90,6 +91,7 @@ class HttpEndpointEngine : public EndpointEngine {
     if (IsChat()) {
       description.why_no_plain_prompts = absl::StrCat("endpoint \"", client_->spec().name,
                                                       "\" is asked over the chat API, which takes messages alone");
+      description.why_no_forced_end = kNoForcedEnd;
     }
     description.why_no_attention_settings = std::string(AttentionUnsupportedError().message());
     description.why_no_inspection = description.why_no_attention_settings;
@@ -126,7 +128,8 @@ class HttpEndpointEngine : public EndpointEngine {
 
   absl::Status SetMessages(const EngineRequest& request, CompletionRequest* sent) const {
     sent->token_ids = request.token_ids;
-    ASSIGN_OR_RETURN(sent->chat, ToChat(*tokenizer_, *chat_format_, request.token_ids, request.thinking_switch));
+    ASSIGN_OR_RETURN(sent->chat,
+                     ToChat(*tokenizer_, *chat_format_, request.token_ids, request.thinking_switch, request.turns));
     sent->chat->length_name = abilities_.length_name;
     sent->chat->is_prompt_count_known = client_->spec().checks_prompt_counts;
     return absl::OkStatus();
@@ -144,7 +147,7 @@ class HttpEndpointEngine : public EndpointEngine {
       RETURN_IF_ERROR(CheckGenerateWork(*generate));
       if (generate->ignore_eos) return absl::UnimplementedError("a model behind an endpoint always ends at its EOS");
       if (IsChat() && generate->thinking.has_value() && !generate->thinking->forced_ids.empty()) {
-        return absl::UnimplementedError("over the chat API the end of a thinking block cannot be forced");
+        return absl::UnimplementedError(kNoForcedEnd);
       }
       later_tokens = generate->max_new_tokens;
     }

@@ -72,6 +72,7 @@ class FaultyServer {
     format.without_system = {.prefix = "<|begin|>user\n", .between = "", .suffix = "<|end|>\nmodel\n"};
     format.with_system = {
         .prefix = "<|begin|>system\n", .between = "<|end|>\n<|begin|>user\n", .suffix = "<|end|>\nmodel\n"};
+    format.turns = ChatFormat::Turns{.to_assistant = "<|end|>\nmodel\n", .to_user = "<|end|>\n<|begin|>user\n"};
     // Its switch: without thinking the prompt has an empty block.
     format.thinking = ThinkingMarkers{"<think>", "</think>"};
     ChatFormat::Switch both;
@@ -238,13 +239,12 @@ class FaultyServer {
 
   void Chat(const Json& body, const Scripted& scripted, httplib::Response& response) const {
     const Json& messages = body["messages"];
-    const std::string user = messages.back()["content"];
-    std::optional<std::string> system;
-    if (messages.size() > 1) system = messages[0]["content"].get<std::string>();
+    std::vector<ChatTurn> turns;
+    for (const Json& message : messages) turns.push_back({message["role"], message["content"]});
     const Json variables = body.value("chat_template_kwargs", Json::object());
     const bool is_off = !variables.value("enable_thinking", true);
     const ChatFormat format = is_off ? Format().WithThinking(false) : Format();
-    const std::vector<int32_t> prompt = *EncodeChat(*tokenizer_, *format.Wrap(user, system));
+    const std::vector<int32_t> prompt = *EncodeChat(*tokenizer_, *format.WrapTurns(turns));
     const char* name = behaviour_.knows_max_completion_tokens ? "max_completion_tokens" : "max_tokens";
     const size_t wanted = body.value(name, size_t{1000});
     const auto piece = [&](const std::string& text) {

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "server/model/attention/setting.h"
 #include "server/model/inspected_attention.h"
+#include "tokenizer/chat_format.h"
 #include "tokenizer/thinking.h"
 
 namespace varifocal {
@@ -69,6 +70,8 @@ struct EngineRequest {
   // The setting of the chat template's own switch, of prompts that another server wraps; none: its default. The ids of a
   // prompt that was wrapped here are already those of the setting.
   std::optional<bool> thinking_switch = {};
+  // Of such a prompt of several messages, these; `token_ids` are theirs as they are wrapped here.
+  std::vector<ChatTurn> turns = {};
   int64_t inspected_row_count = 1;  // 1 to the prompt's length; these rows are computed, not reused
   bool keep_groups = false;         // the learned groups of the prompt's tokens go into the result
   std::variant<GenerateWork, ScoreContinuationsWork, ScoreTextWork> work;

@@ -79,7 +79,12 @@ absl::Status CheckThinkingWork(const GenerateWork& work) {
     return bad(absl::StrCat("the bound of ", name, " is ", count, "; it must be from 1 to max_new_tokens, ",
                             work.max_new_tokens));
   }
-  return absl::OkStatus();
+  // They come at once, wherever the block ends: the cache has room for max_new_tokens.
+  const int64_t bounds = thinking.tokens_max + thinking.answer_tokens_max;
+  const int64_t forced_count = std::ssize(thinking.forced_ids);
+  if (forced_count == 0 || forced_count <= work.max_new_tokens - bounds) return absl::OkStatus();
+  return bad(absl::StrCat("there are ", forced_count, " forced tokens after bounds of ", bounds,
+                          " tokens; together they must be at most max_new_tokens, ", work.max_new_tokens));
 }
 
 absl::Status CheckGenerateWork(const GenerateWork& work) {

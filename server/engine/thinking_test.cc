@@ -109,6 +109,13 @@ TEST(EngineThinking, BadBoundsAndMarkersAreRefused) {
   EXPECT_THAT(refusal(empty).message(), Message("end", "0", "256"));
   EXPECT_THAT(refusal(same).message(), Message("<think>"));
   EXPECT_THAT(refusal(long_answer).message(), Message("17", "16"));
+  GenerateWork forced = Work(8, 8);
+  forced.thinking->forced_ids = {5, 6, 7};
+  forced.max_new_tokens = 18;
+  EXPECT_EQ(ReasonOf(refusal(forced)).name, "BAD_THINKING");
+  EXPECT_THAT(refusal(forced).message(), Message("3", "16", "18"));
+  forced.max_new_tokens = 19;
+  EXPECT_TRUE(refusal(forced).ok()) << refusal(forced);
 }
 
 // Method: a block opened in the prompt that the baseline never closes, with the end forced after 5 tokens. The 5 are those of

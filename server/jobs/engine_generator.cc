@@ -179,6 +179,7 @@ absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationReques
   engine_request.thinking_switch = ThinkingOf(request.overrides);
   engine_request.lane = EngineLane::kJob;
   engine_request.token_ids = sample.token_ids;
+  engine_request.turns = sample.turns;
   GenerateWork work;
   work.max_new_tokens = sample.later_tokens_max();
   if (sample.thinking.has_value()) {

@@ -56,6 +56,16 @@ absl::Status CheckAbilities(const JobSpec& spec, const HostedModel& model) {
                           absl::StrCat("task \"", task.name, "\" needs `chat: true`: ", engine.why_no_plain_prompts)),
                       ErrorReason::kBadChat, {{"model", model.name}, {"task", task.name}});
   }
+  const auto thinks = std::find_if(spec.suite.tasks.begin(), spec.suite.tasks.end(),
+                                   [](const TaskSpec& task) { return task.answer.thinking_max_tokens > 0; });
+  if (spec.suite.thinking.force && thinks != spec.suite.tasks.end() && !engine.why_no_forced_end.empty()) {
+    return WithReason(
+        absl::FailedPreconditionError(
+            absl::StrCat("task \"", thinks->name, "\" forces the ends of thinking blocks (`force: true`), and model \"",
+                         model.name, "\" cannot: ", engine.why_no_forced_end)),
+        ErrorReason::kBadThinking,
+        {{"model", model.name}, {"task", thinks->name}, {"field", "spec.suite.thinking.force"}});
+  }
   if (engine.why_no_scores.empty()) return absl::OkStatus();
   for (const TaskSpec& task : spec.suite.tasks) {
     const bool scores_gold = std::any_of(task.metrics.begin(), task.metrics.end(), IsGoldMetric);
@@ -63,6 +73,24 @@ absl::Status CheckAbilities(const JobSpec& spec, const HostedModel& model) {
     return WithReason(absl::FailedPreconditionError(
                           absl::StrCat("task \"", task.name, "\" needs log-likelihoods: ", engine.why_no_scores)),
                       ErrorReason::kEndpointWithoutLogprobs, {{"model", model.name}, {"task", task.name}});
+  }
+  return absl::OkStatus();
+}
+
+// Rows' messages need texts of the format for each role.
+absl::Status CheckTakesTurns(const Task::TurnRoles& roles, const HostedModel& model) {
+  const ChatFormat& format = *model.chat_format;
+  const auto refused = [&](absl::string_view why) {
+    return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\": ", why)),
+                      ErrorReason::kBadChat, {{"model", model.name}});
+  };
+  if (roles.system && !format.with_system.has_value()) {
+    return refused("rows have a system message, which its chat_format.json has no texts for");
+  }
+  if (roles.assistant && !format.turns.has_value()) {
+    return refused(
+        "rows have messages of the assistant, and its chat_format.json has no \"turns\"; "
+        "`recipes/chat_format.py DIRECTORY` writes them where the chat template has them");
   }
   return absl::OkStatus();
 }
@@ -75,15 +103,22 @@ absl::Status PinChatFormats(const std::vector<std::shared_ptr<HostedModel>>& mod
   const bool any_system = std::any_of(grid.tasks.begin(), grid.tasks.end(), [](const std::unique_ptr<Task>& task) {
     return task->system_message().has_value();
   });
+  Task::TurnRoles roles;
+  for (const std::unique_ptr<Task>& task : grid.tasks) {
+    roles.system |= task->turn_roles().system;
+    roles.assistant |= task->turn_roles().assistant;
+  }
   std::map<std::string, std::string> templates;
   std::map<std::string, const HostedModel*> by_tokenizer;
   for (const std::shared_ptr<HostedModel>& model : models) {
     if (!any_chat) break;
     RETURN_IF_ERROR(CheckHasChatFormat(*model));
+    RETURN_IF_ERROR(CheckTakesTurns(roles, *model));
     templates[model->name] = model->chat_format->Identity();
     const HostedModel& first = *by_tokenizer.try_emplace(model->provenance.tokenizer_sha256, model.get()).first->second;
     if (!(first.chat_format->without_system == model->chat_format->without_system) ||
-        (any_system && !(first.chat_format->with_system == model->chat_format->with_system))) {
+        (roles.assistant && !(first.chat_format->turns == model->chat_format->turns)) ||
+        ((any_system || roles.system) && !(first.chat_format->with_system == model->chat_format->with_system))) {
       return WithReason(absl::InvalidArgumentError(absl::StrCat(
                             "models \"", first.name, "\" and \"", model->name,
                             "\" share a tokenizer but not a chat_format.json; submit them in separate jobs")),

@@ -24,11 +24,15 @@
 namespace varifocal {
 namespace {
 
-// The value of the key that a recall_kv prompt asks for: its last line that begins with a quotation mark is the key.
+// The value of the key that a recall_kv prompt asks for: its last line that begins with a quotation mark is the key, or in a
+// chat form what the question has in quotation marks.
 std::string ValueIn(const std::string& prompt) {
-  const size_t line = prompt.rfind("\n\"");
-  const size_t end = prompt.find(":\"", line);
-  const std::string key = prompt.substr(line + 1, end + 2 - line - 1);
+  const std::string before = "value of the key \"";
+  const size_t asked = prompt.find(before);
+  const size_t line = asked == std::string::npos ? prompt.rfind("\n\"") : asked + before.size() - 2;
+  const size_t end = prompt.find(asked == std::string::npos ? ":\"" : "\"?", line);
+  const std::string key =
+      absl::StrCat(prompt.substr(line + 1, end - line - 1), asked == std::string::npos ? "" : "\"", ":\"");
   const size_t at = prompt.find(key) + key.size();
   return prompt.substr(at, prompt.find('"', at) - at);
 }
@@ -42,7 +46,8 @@ class WritingEngine : public Engine {
   absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override {
     const auto& work = std::get<GenerateWork>(request.work);
     const std::string prompt = *tokenizer_->Decode(request.token_ids, {.keep_special_tokens = true});
-    const std::string text = absl::StrReplaceAll(write_(prompt), {{"%", ValueIn(prompt)}});
+    std::string text = write_(prompt);
+    if (absl::StrContains(text, "%")) text = absl::StrReplaceAll(text, {{"%", ValueIn(prompt)}});
     EngineResult result;
     result.prompt_token_count = std::ssize(request.token_ids);
     ThinkingProgress progress;
@@ -265,6 +270,58 @@ TEST_F(ThinkingJobTest, OnAndOffAreVariants) {
   const absl::Status refused = manager_->Submit(spec, {}).status();
   EXPECT_EQ(ReasonOf(refused).name, "BAD_ATTENTION_OVERRIDE");
   EXPECT_THAT(refused.message(), Message("a@thinking=off", "chat_format.json"));
+}
+
+// A model that reasons before the last line, also with a block first, is scored by the last line; one that never writes it has
+// all its answers counted as such, and none right, although they name the value.
+TEST_F(ThinkingJobTest, AChatFormIsScoredByTheLastLine) {
+  Load("reasons", kMark, "The key \"x\" is there.\nIts value: %.\n\n**Answer:** %");
+  Load("thinks", kMark, "<think>\nAnswer: wrong\n</think>\n\nAnswer: %");
+  Load("talks", kMark, "The value is %.\nI hope that this helps.");
+  JobSpec spec = Spec({{"reasons"}, {"thinks"}, {"talks"}});
+  spec.suite.lengths = {512};
+  spec.suite.tasks = {{.kind = "recall_kv"}};
+  spec.suite.form = "chat";
+  const int64_t job_id = Submit(spec);
+  WaitForState(job_id, db::JobState::kSucceeded);
+  EXPECT_EQ(Mean(job_id, "reasons"), 1);
+  EXPECT_EQ(Mean(job_id, "thinks"), 1);
+  EXPECT_EQ(Mean(job_id, "talks"), 0);
+  EXPECT_EQ(Counts(job_id, "talks").unextracted_count, 8);
+  EXPECT_EQ(Counts(job_id, "talks").empty_count, 0);
+  EXPECT_EQ(Counts(job_id, "reasons").unextracted_count, 0);
+  const auto reader = *db::Reader::Open(options_.database_path);
+  EXPECT_THAT(reader->Job(job_id)->spec_json, testing::HasSubstr("\"filters\":[{\"filter\":\"regex\",\"group\":1"));
+  // A model without a chat format cannot be asked so.
+  spec.variants = {{"a"}};
+  const absl::Status plain = manager_->Submit(spec, {}).status();
+  EXPECT_EQ(ReasonOf(plain).name, "MODEL_WITHOUT_CHAT_FORMAT");
+  EXPECT_THAT(plain.message(), Message("\"a\"", "chat_format.json"));
+}
+
+// Rows with messages need texts for every role of theirs in the format of every model.
+TEST_F(ThinkingJobTest, ConversationsNeedAFormatThatHasTurns) {
+  Load("m", kMark, "now");
+  const std::string path = directory_.File("rows.jsonl");
+  const std::string user = R"({"role":"user","content":"Who?"})";
+  testing_support::WriteFile(path, absl::StrCat(R"({"a":"now","m":[)", user, "]}"));
+  JobSpec spec = Spec({{"m"}});
+  spec.suite.answer = {};
+  spec.suite.tasks = {
+      {.name = "talk", .kind = "jsonl", .parameters = {{"path", path}, {"messages", "m"}, {"gold", "a"}}}};
+  const int64_t job_id = Submit(spec);
+  WaitForState(job_id, db::JobState::kSucceeded);
+  EXPECT_EQ(Mean(job_id, "m"), 1) << "one message of the user is what every format has";
+  const auto refusal = [&](const std::string& more) {
+    testing_support::WriteFile(path, absl::StrCat(R"({"a":"now","m":[)", more, user, "]}"));
+    return manager_->Submit(spec, {}).status();
+  };
+  const absl::Status turns = refusal(absl::StrCat(user, R"(,{"role":"assistant","content":"She."},)"));
+  EXPECT_EQ(ReasonOf(turns).name, "BAD_CHAT");
+  EXPECT_THAT(turns.message(), Message("\"m\"", "\"turns\""));
+  const absl::Status system = refusal(R"({"role":"system","content":"Be brief."},)");
+  EXPECT_EQ(ReasonOf(system).name, "BAD_CHAT");
+  EXPECT_THAT(system.message(), Message("\"m\"", "system"));
 }
 
 TEST_F(ThinkingJobTest, BudgetsAndMarkersAreRefusedWithTheirNumbers) {

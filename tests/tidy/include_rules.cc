@@ -90,6 +90,7 @@ const std::vector<Home>& Homes() {
       {"nlohmann/.*", {"base/json"}},
       {"yaml-cpp/.*", {"client/suite_file", "client/judge_prompt", "eval_tasks/helmet/import/config"}},
       {"pcre2\\.h", {"tokenizer/"}},
+      {"re2/re2\\.h", {"eval_tasks/filters"}},
       {"utf8proc\\.h", {"tokenizer/", "eval_tasks/python/"}},
       {"CLI/.*", {"client/", "server/main"}},
       {"openssl/.*", {"base/sha256", "server/front/tls_material", "server/front/tls_session"}},

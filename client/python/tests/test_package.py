@@ -312,6 +312,12 @@ class Alone(unittest.TestCase):
             self.assertEqual(suite.answer.max_new_tokens, 64)
             self.assertTrue(suite.thinking.force)
             self.assertEqual(suite.tasks[0].answer.thinking_max_tokens, 512)
+            path.write_text("name: a\nform: chat\nlengths: [1024]\ntasks:\n  - kind: niah\n    filters:\n    - last_line\n"
+                            "    - {filter: regex, pattern: (a), group: 0}\n")
+            suite = varifocal.read_suite(path)
+            self.assertEqual(suite.form, "chat")
+            self.assertEqual([step.filter for step in suite.tasks[0].filters], ["last_line", "regex"])
+            self.assertTrue(suite.tasks[0].filters[1].HasField("group"))
             for wrong in ("lengths: [2M]\n", "name: a\nname: b\n", "nmae: a\n", "lengths: [x]\n", "[]", "tasks: [{chat: maybe}]", "a: [", ""):
                 path.write_text(wrong)
                 with self.assertRaisesRegex(ValueError, "is no suite"):

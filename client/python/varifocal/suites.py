@@ -50,6 +50,8 @@ def parse_suite(text: str, origin: str) -> config_pb2.SuiteConfig:
         for task in content.get("tasks", []):
             if "chat" in task:
                 task["chat"] = truth[task["chat"]]
+            if isinstance(task.get("filters"), list):
+                task["filters"] = [{"filter": step} if isinstance(step, str) else step for step in task["filters"]]
             for name, value in task.get("parameters", {}).items():
                 if isinstance(value, list):
                     task["parameters"][name] = json.dumps(value)

@@ -3,15 +3,19 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "client/report/data/evidence_spans.h"
 #include "db/pairing.h"
 #include "db/refusal.h"
+#include "eval_tasks/filters.h"
 
 namespace varifocal::report {
 namespace {
@@ -121,8 +125,33 @@ absl::StatusOr<AnswerMarks> ReadMarks(db::Reader& reader, ReportData& data) {
   return marks;
 }
 
+// Of tasks whose answers are taken out of what is written: how.
+std::map<std::string, std::string> FiltersByTask(const std::string& spec_json) {
+  std::map<std::string, std::string> filters;
+  const absl::StatusOr<Json> spec = ParseJson(spec_json);
+  if (!spec.ok() || !spec->is_object()) return filters;
+  const Json suite = spec->value("suite", Json());
+  if (!suite.is_object()) return filters;
+  for (const Json& task : suite.value("tasks", Json::array())) {
+    if (!task.is_object() || !task.contains("filters")) continue;
+    std::vector<FilterSpec> chain;
+    for (const Json& step : task["filters"]) {
+      if (!step.is_object()) continue;
+      FilterSpec& filter = chain.emplace_back();
+      filter.filter = GetString(step, "filter").value_or("");
+      filter.pattern = GetString(step, "pattern").value_or("");
+      filter.match = GetString(step, "match").value_or("");
+      filter.text = GetString(step, "text").value_or("");
+      if (const auto group = GetInt(step, "group"); group.ok()) filter.group = static_cast<int>(*group);
+    }
+    filters[GetString(task, "name").value_or("")] = FiltersText(chain);
+  }
+  return filters;
+}
+
 // With the texts of all its answers; those of the first variant that has it are the question's.
-absl::StatusOr<BrowserSample> ReadSample(db::Reader& reader, const ReportData& data, const SampleKey& key,
+absl::StatusOr<BrowserSample> ReadSample(db::Reader& reader, const ReportData& data,
+                                         const std::map<std::string, std::string>& filters, const SampleKey& key,
                                          const std::vector<AnswerMark>& marks) {
   BrowserSample sample;
   std::tie(sample.task, sample.context_length, sample.sample_index) = key;
@@ -154,6 +183,11 @@ absl::StatusOr<BrowserSample> ReadSample(db::Reader& reader, const ReportData& d
     }
     const db::GenerationRecord& generation = detail.generation;
     answer.answer = generation.answer.value_or("");
+    if (const auto found = filters.find(sample.task); found != filters.end()) {
+      sample.filters = found->second;
+      answer.written = std::string(absl::StripAsciiWhitespace(generation.answer_raw.value_or("")));
+      if (answer.written == answer.answer) answer.written.clear();
+    }
     answer.finish_reason = generation.finish_reason;
     answer.new_token_count = generation.new_token_count;
     answer.prefill_us = generation.prefill_us;
@@ -175,6 +209,7 @@ absl::Status CollectBrowserSamples(db::Reader& reader, int64_t sample_count_max,
   data.work.assign(data.variants.size(), {});
   ASSIGN_OR_RETURN(const AnswerMarks marks, ReadMarks(reader, data));
   data.sample_total = marks.size();
+  const std::map<std::string, std::string> filters = FiltersByTask(data.job.spec_json);
   const auto outcomes_of = [&](const SampleKey& key, const std::vector<AnswerMark>& of_variants) {
     std::vector<std::string> outcomes;
     for (size_t i = 1; i < of_variants.size(); ++i) {
@@ -194,7 +229,7 @@ absl::Status CollectBrowserSamples(db::Reader& reader, int64_t sample_count_max,
     }
   }
   for (const SampleKey& key : chosen) {
-    ASSIGN_OR_RETURN(BrowserSample sample, ReadSample(reader, data, key, marks.at(key)));
+    ASSIGN_OR_RETURN(BrowserSample sample, ReadSample(reader, data, filters, key, marks.at(key)));
     sample.outcomes = outcomes_of(key, marks.at(key));
     data.samples.push_back(std::move(sample));
   }

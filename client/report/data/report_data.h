@@ -42,12 +42,15 @@ struct VariantAnswer {
   std::string variant;
   bool is_left_out = false;  // a variant of another job that was not asked this
   std::string answer;
+  std::string written;          // by the model, where filters took the answer out of it
   std::string error;            // of a failed sample
   std::optional<double> value;  // of the primary metric
   std::string finish_reason;
   int64_t new_token_count = 0, prefill_us = 0, decode_us = 0;
   bool is_scored = false;  // log-likelihoods of continuations: there is no answer that could be empty
 
+  // The filters left nothing of what was written.
+  bool IsUnextracted() const { return !written.empty() && answer.empty(); }
   bool IsEmpty() const;  // a generated answer of nothing: answers are stored without white space at the ends
   bool IsCut() const { return finish_reason == "length"; }
 };
@@ -64,6 +67,7 @@ struct BrowserSample {
   std::string excerpt;  // prompt shortened around the evidence
   std::vector<ByteSpan> evidence;
   std::vector<std::string> gold;
+  std::string filters;  // that take the answers out of what is written, as a line; "" without any
   std::vector<VariantAnswer> answers;
   std::vector<std::string> outcomes;  // per candidate: "gain", "loss", "both-right", "both-wrong", "failed", "left-out"
 };

@@ -265,8 +265,8 @@ const std::vector<std::string>& ResultKeys() {
     for (const char* of : {"outcome", "difference"}) {
       all->push_back(absl::StrCat(of, "_without_", db::kSeveralKinds));
     }
-    for (const char* later :
-         {"_unfinished_count", "_thinking_count", "_thinking_tokens", "_answer_tokens", "_tokens_per_right"}) {
+    for (const char* later : {"_unfinished_count", "_thinking_count", "_thinking_tokens", "_answer_tokens",
+                              "_tokens_per_right", "_unextracted_count"}) {
       for (const char* side : {"baseline", "candidate"}) all->push_back(absl::StrCat(side, later));
     }
     all->insert(all->end(), {"baseline_epochs", "candidate_epochs", "epochs_statistic"});

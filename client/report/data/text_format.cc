@@ -164,6 +164,13 @@ std::string Shorten(absl::string_view text, size_t bytes_max) {
   return absl::StrCat(text.substr(0, end), "\u2026");
 }
 
+std::string ShortenFront(absl::string_view text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return std::string(text);
+  size_t begin = text.size() - bytes_max;
+  while (begin < text.size() && (text[begin] & 0xC0) == 0x80) ++begin;
+  return absl::StrCat("\u2026", text.substr(begin));
+}
+
 std::string QuantityLabel(double value) {
   constexpr std::pair<double, const char*> kUnits[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "K"}};
   for (const auto& [unit, letter] : kUnits) {

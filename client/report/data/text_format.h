@@ -45,6 +45,8 @@ std::string ShellWord(const std::string& word);
 
 // `text` truncated to at most `bytes_max` at a character boundary, with an ellipsis if shortened.
 std::string Shorten(absl::string_view text, size_t bytes_max);
+// The same of its end.
+std::string ShortenFront(absl::string_view text, size_t bytes_max);
 
 std::string QuantityLabel(double value);  // "65.5K", "1.05M", "0.4"
 

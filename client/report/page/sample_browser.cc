@@ -51,6 +51,7 @@ std::string FactsLine(const BrowserSample& sample, const ReportData& data) {
   facts.push_back(absl::StrCat("question ", sample.question_id));
   if (const int64_t epochs = data.epochs.at(data.job.job_id).count; epochs > 1)
     facts.push_back(absl::StrCat("answer ", sample.sample_index % epochs + 1, " of ", epochs));
+  if (!sample.filters.empty()) facts.push_back(absl::StrCat("scored: ", sample.filters));
   return absl::StrJoin(facts, " \u00B7 ");
 }
 
@@ -67,9 +68,10 @@ std::string PromptCommand(const BrowserSample& sample, const ReportData& data) {
   }
   if (suite.is_object() && suite.contains("epochs"))
     absl::StrAppend(&seeds, " --epochs=", FindInt(suite, "epochs").value_or(std::nullopt).value_or(1));
-  return absl::StrCat("varifocal samples ", ShellWord(data.job.suite), " --tokenizer=DIR --seed=", data.job.data_seed,
-                      seeds, " --tasks=", ShellWord(sample.task), " --lengths=", sample.nominal_length,
-                      " --index=", sample.sample_index);
+  const bool is_chat_form = suite.is_object() && suite.value("form", Json()) == "chat";
+  return absl::StrCat("varifocal samples ", ShellWord(data.job.suite), is_chat_form ? " --form=chat" : "",
+                      " --tokenizer=DIR --seed=", data.job.data_seed, seeds, " --tasks=", ShellWord(sample.task),
+                      " --lengths=", sample.nominal_length, " --index=", sample.sample_index);
 }
 
 // "stop \u00B7 4 new tokens \u00B7 0.35 s"
@@ -109,12 +111,16 @@ std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
     } else if (!answer.error.empty()) {
       column["error"] = Shorten(answer.error, kAnswerBytesMax);
       flags.insert("failed");
+    } else if (answer.IsUnextracted()) {
+      column["is_unextracted"] = true;
+      flags.insert("unextracted");
     } else if (answer.IsEmpty()) {
       column["is_empty"] = true;
       flags.insert("empty");
     } else {
       column["answer"] = Shorten(answer.answer, kAnswerBytesMax);
     }
+    if (!answer.written.empty()) column["written"] = ShortenFront(answer.written, kAnswerBytesMax);
     if (answer.IsCut()) flags.insert("cut");
     if (IsRefused(answer, data.primary_metric(sample.task))) flags.insert("refused");
     column["is_best"] = IsBest(answer, data.primary_metric(sample.task));
@@ -136,12 +142,14 @@ std::string SampleBrowserHtml(const ReportData& data) {
   for (int64_t length : data.lengths) lengths.emplace_back(absl::StrCat(length), data.Length("", length));
   std::set<std::string> seen;
   bool has_failed = false, has_empty = false, has_refused = false, has_cut = false, has_truncated = false;
+  bool has_unextracted = false;
   for (const BrowserSample& sample : data.samples) {
     seen.insert(sample.outcomes.begin(), sample.outcomes.end());
     has_truncated |= sample.cut_token_count > 0;
     for (const VariantAnswer& answer : sample.answers) {
       has_failed |= !answer.error.empty();
-      has_empty |= answer.IsEmpty();
+      has_unextracted |= answer.IsUnextracted();
+      has_empty |= answer.IsEmpty() && !answer.IsUnextracted();
       has_refused |= IsRefused(answer, data.primary_metric(sample.task));
       has_cut |= answer.IsCut();
     }
@@ -152,6 +160,7 @@ std::string SampleBrowserHtml(const ReportData& data) {
   }
   if (has_failed) flags.emplace_back("failed", "a failed answer");
   if (has_empty) flags.emplace_back("empty", "an empty answer");
+  if (has_unextracted) flags.emplace_back("unextracted", "nothing extracted");
   if (has_refused) flags.emplace_back("refused", "a refusal");
   if (has_cut) flags.emplace_back("cut", "a cut answer");
   if (has_truncated) flags.emplace_back("truncated", "a truncated prompt");

@@ -134,6 +134,7 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
        const db::JobEpochs& epochs = row.data->epochs.at(row.data->job.job_id);
        return epochs.count > 1 ? Json(epochs.statistic.Name()) : Json();
      }},
+    {"unextracted_count", [](const ScoreRow& row) -> Json { return Answers(row).unextracted_count; }},
 };
 
 // The formatted fields of a row.
@@ -164,6 +165,8 @@ ScoreCells MakeScoreCells(const ScoreRow& row) {
                                Unsigned(estimate.interval->high * scale, decimals));
   }
   std::vector<std::string> notes = Labels(row);
+  if (const int64_t count = Answers(row).unextracted_count; count > 0)
+    notes.insert(notes.begin(), absl::StrCat(CountLabel(count), " unextracted"));
   if (const int64_t count = Answers(row).unfinished_count; count > 0)
     notes.insert(notes.begin(), absl::StrCat(CountLabel(count), " unfinished"));
   cells.labels = absl::StrJoin(notes, ", ");

@@ -1,0 +1,88 @@
+// Calls of the services to a model behind the chat API, over real sockets on both sides: the switch for thinking of Generate
+// reaches the other server, and a job that forces the ends of blocks is refused when it is submitted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "server/endpoint/faulty_server.h"
+#include "tests/fakes/server_fixture.h"
+#include "tests/support/messages.h"
+
+namespace varifocal {
+namespace {
+
+class EndpointCallsTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    const std::string model = directory_.File("model");
+    std::filesystem::create_directory(model);
+    std::filesystem::copy_file("models/baseline/tokenizer.json", model + "/tokenizer.json");
+    const ChatFormat format = FaultyServer::Format();
+    const auto sides = [](const ChatFormat::Texts& texts) {
+      return Json{{"without_system", {{"prefix", texts.prefix}, {"suffix", texts.suffix}}}, {"with_system", nullptr}};
+    };
+    Json json = sides(format.without_system);
+    json["template_sha256"] = format.template_sha256;
+    json["thinking"] = {{"begin", format.thinking->begin}, {"end", format.thinking->end}};
+    json["thinking_switch"] = {{"variable", format.thinking_switch->variable},
+                               {"on", sides(format.thinking_switch->on.without_system)},
+                               {"off", sides(format.thinking_switch->off.without_system)}};
+    testing_support::WriteFile(model + "/chat_format.json", json.dump());
+    options_.endpoints = {absl::StrCat("e=", other_.url(), ",api=chat,tokenizer=", model)};
+    ServerTest::SetUp();
+  }
+
+  FaultyServer other_{FaultyServer::Behaviour{}};
+};
+
+TEST_F(EndpointCallsTest, TheSwitchOfGenerateReachesTheServer) {
+  v1::GenerateRequest request = SmallGenerate();
+  request.set_model("models/e");
+  request.mutable_chat();
+  ASSERT_TRUE(Generate(request).ok());
+  EXPECT_FALSE(other_.bodies().back().contains("chat_template_kwargs"));
+  for (const bool is_on : {true, false}) {
+    (*request.mutable_overrides())["thinking"].clear_values();
+    (*request.mutable_overrides())["thinking"].add_values(is_on ? 1 : 0);
+    const grpc::Status status = Generate(request);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(other_.bodies().back()["chat_template_kwargs"], (Json{{"enable_thinking", is_on}}));
+    EXPECT_EQ(other_.bodies().back()["messages"], (Json{{{"role", "user"}, {"content", "Find the key"}}}));
+  }
+  // Without a chat format there is nothing to be switched, and no other server is asked.
+  const size_t asked = other_.bodies().size();
+  request.clear_chat();
+  const grpc::Status plain = Generate(request);
+  EXPECT_EQ(plain.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonIn(plain), "BAD_ATTENTION_OVERRIDE");
+  EXPECT_EQ(other_.bodies().size(), asked);
+}
+
+TEST_F(EndpointCallsTest, AJobWithForcedEndsIsRefusedWhenItIsSubmitted) {
+  v1::SubmitJobRequest request = SmallJob();
+  v1::SuiteConfig& suite = *request.mutable_spec()->mutable_suite();
+  request.mutable_spec()->clear_variants();
+  request.mutable_spec()->add_variants()->set_model("models/e");
+  suite.mutable_tasks(0)->set_chat(true);
+  suite.mutable_answer()->set_thinking_max_tokens(64);
+  suite.mutable_thinking()->set_force(true);
+  const size_t asked = other_.bodies().size();
+  v1::SubmitJobResponse response;
+  const grpc::Status refused = Submit(request, &response);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonIn(refused), "BAD_THINKING");
+  EXPECT_THAT(refused.error_message(), Message("recall_kv", "force", "chat API", "\"e\""));
+  EXPECT_EQ(other_.bodies().size(), asked);
+  suite.mutable_thinking()->set_force(false);
+  const grpc::Status accepted = Submit(request, &response);
+  EXPECT_TRUE(accepted.ok()) << accepted.error_message();
+}
+
+}  // namespace
+}  // namespace varifocal
