@@ -21,7 +21,7 @@ absl::StatusOr<int> PlannedCount(const JobSpec& spec, const TaskSpec& task_spec,
 
 // Rows of a user's file are the same questions under every seed: asking them again would replicate nothing.
 bool DependsOnSeed(const TaskSpec& task_spec, const Task& task) {
-  return FindTaskKind(task_spec.kind)->native && task.data_sha256().empty();
+  return FindTaskKind(task_spec.kind)->native && task.draws_from_seed();
 }
 
 std::string Counted(size_t count, absl::string_view one) {

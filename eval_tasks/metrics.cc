@@ -10,6 +10,7 @@
 #include "eval_tasks/metrics/choice_metrics.h"
 #include "eval_tasks/metrics/gold_metrics.h"
 #include "eval_tasks/metrics/text_metrics.h"
+#include "eval_tasks/ruler/score.h"
 
 namespace varifocal {
 namespace {
@@ -48,6 +49,13 @@ const std::vector<Metric>& MetricTable() {
       {.name = "string_match_part",
        .summary = "the answer contains a gold answer, ignoring case",
        .score = &ScoreStringMatchPart},
+      {.name = "ruler/string_match_all",
+       .summary = "RULER: share of the references that the answer contains, cleaned as upstream does",
+       .is_binary = false,
+       .score = &ruler::ScoreRulerMatchAll},
+      {.name = "ruler/string_match_part",
+       .summary = "RULER: the answer contains a reference, cleaned as upstream does",
+       .score = &ruler::ScoreRulerMatchPart},
       {.name = "written_match",
        .summary = "the answer equals a gold answer as written: points, signs and articles count",
        .score = &ScoreWrittenMatch},

@@ -157,6 +157,8 @@ class Task {
   virtual std::string Note() const { return ""; }
   // Hex digest of the data a user's rows came from; empty for native tasks.
   virtual std::string data_sha256() const { return ""; }
+  // Whether a generated task's questions differ between seeds.
+  virtual bool draws_from_seed() const { return data_sha256().empty(); }
 
   // One sample of its group. Builds the whole group each time; for several samples call MakeGroup.
   absl::StatusOr<Sample> MakeSample(const SampleRequest& request, const TokenCounter& tokenizer) const;

@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "eval_tasks/helmet/task.h"
 #include "eval_tasks/job_spec.h"
+#include "eval_tasks/ruler/kinds.h"
+#include "eval_tasks/ruler/task.h"
 #include "eval_tasks/suggest.h"
 #include "eval_tasks/task.h"
 #include "eval_tasks/tasks/context_gain.h"
@@ -109,6 +111,14 @@ std::vector<std::string> ContextGainMetrics(const Parameters&) {
 
 // The importer writes the measures that fit; without any, what upstream reports most often.
 std::vector<std::string> HelmetMetrics(const Parameters&) { return {"helmet/default/substring_exact_match"}; }
+
+ParameterInfo RulerTask() {
+  return {"task", ParameterType::kChoice, "", true, 0, 0, ruler::RulerTaskNames(), "which of RULER's 13 tasks"};
+}
+ParameterInfo RulerPrefix() {
+  return Choice("answer_prefix", {"given", "left_out"},
+                "the words that begin the answer: given after the prompt, or left out, for models that think first");
+}
 
 const std::vector<TaskKind>& KindTable() {
   static const std::vector<TaskKind> table = {
@@ -264,6 +274,38 @@ const std::vector<TaskKind>& KindTable() {
        &HelmetMetrics,
        &Never,
        &MakeHelmetTask,
+       false},
+      {"ruler",
+       "ask RULER's own questions, generated as NVIDIA's scripts generate them from the same files (docs/ruler.md)",
+       {RulerTask(),
+        Path("data", false,
+             "folder of a checkout of NVIDIA/RULER, word lists and Punkt; ${VARIFOCAL_CACHE:-~/.cache/varifocal}/ruler "
+             "when absent"),
+        Text("model_template", false, "a name in the checkout's template.py around the prompt; none when absent"),
+        Integer("template_tokens", "0", 0, 4096, "tokens taken from the length for a template added later"),
+        Choice("curly_quotes", {"letters", "closing"},
+               "in essays: letters of words, as to NLTK 3.9, or the ends of sentences, as from 3.10 on"),
+        RulerPrefix(), Text("sha256", false, "digest of the files; filled in when a job is submitted")},
+       true,
+       &RulerMetrics,
+       &Never,
+       &MakeRulerTask,
+       false},
+      {"ruler_rows",
+       "ask rows that RULER's scripts wrote (docs/ruler.md)",
+       {RulerTask(),
+        Path("path", true, "folder with LENGTH/TASK/validation.jsonl or LENGTH/data/TASK/validation.jsonl"),
+        {"subset", ParameterType::kText, "validation", false, 0, 0, {}, "name of the files without .jsonl"},
+        Integer("rows_length", "0", 0, kContextLengthMax, "length of the rows of a folder with TASK/validation.jsonl"),
+        Integer("expected_rows", "0", 0, kSampleCountMax, "rows that each file must have; any number when 0"),
+        Choice("tokens", {"any", "own"},
+               "whether a row whose length another tokenizer counted is asked all the same, or refused"),
+        RulerPrefix(),
+        Text("sha256", false, "digest of the files; filled in when a job is submitted")},
+       false,
+       &RulerMetrics,
+       &Never,
+       &MakeRulerRowsTask,
        false},
   };
   return table;

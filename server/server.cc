@@ -15,6 +15,7 @@
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/novels.h"
+#include "eval_tasks/ruler/inputs.h"
 #include "grpc/grpc.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
@@ -102,6 +103,7 @@ absl::Status Confine(const ServerOptions& options, const std::vector<EndpointSpe
     roots.own_model_directories.push_back(CheckpointOf(model.directory).directory);
   }
   roots.own_data_directories.push_back(DefaultNovelsDirectory());
+  roots.own_data_directories.push_back(ruler::DefaultRulerDirectory());
   return ConfineFiles(roots);
 }
 

@@ -69,7 +69,8 @@ struct Made {
   bool nothing_right = false;      // no answer of any variant
   bool has_mixed_answers = false;  // those are empty, refusals or cut in turn
   bool has_filters = false;        // right answers are taken out of longer texts; of wrong ones nothing is
-  bool has_bounds = true;          // else the metric is a log-likelihood: -1 for right answers, -2 to -1.5 for others
+  std::string metric = "exact_match";
+  bool has_bounds = true;  // else the metric is a log-likelihood: -1 for right answers, -2 to -1.5 for others
 };
 
 // Two candidates at 1K to 8K. "sharp" is right wherever the baseline is and, from 4K on, on every second question that
@@ -151,7 +152,7 @@ class ReportTest : public testing::Test {
     const std::vector<int64_t> lengths = {1024, 2048, 4096, 8192};
     for (const std::string& task : made.tasks) {
       if (made.has_bounds) {
-        job.metrics.push_back({task, "exact_match", 0, true, 0.0, 1.0});
+        job.metrics.push_back({task, made.metric, 0, true, 0.0, 1.0});
       } else {
         job.metrics.push_back({task, "log_score", 0, false, std::nullopt, std::nullopt});
       }
@@ -220,7 +221,7 @@ class ReportTest : public testing::Test {
           if (!right) outcome.generation.answer = "";
         }
         if (made.has_bounds) {
-          outcome.scores = {{"exact_match", right ? 1.0 : 0.0}};
+          outcome.scores = {{made.metric, right ? 1.0 : 0.0}};
         } else {
           outcome.scores = {{"log_score", right ? -1.0 : -2.0 + 0.1 * (index / 4 % 6)}};
         }

@@ -218,6 +218,31 @@ TEST_F(ReportTest, EffectiveContextLength) {
   EXPECT_THAT(Render(), MessageIn("58.0 %"));
 }
 
+TEST_F(ReportTest, RulersPublishedLengthStandsBesideOurs) {
+  Made made;
+  made.metric = "ruler/string_match_all";
+  Make(made);
+  const auto of_rule = [&] {
+    std::vector<Json> found;
+    const Json all = *ParseJson(Render(ReportFormat::kJson));
+    for (const Json& row : all) {
+      if (row["kind"] == "effective_length" && row.contains("rule")) found.push_back(row);
+    }
+    return found;
+  };
+  const std::vector<Json> rows = of_rule();
+  ASSERT_EQ(rows.size(), 3u) << "one a variant";
+  EXPECT_EQ(rows[0]["rule"], "ruler");
+  EXPECT_EQ(rows[0]["threshold"], 0.856);
+  EXPECT_EQ(rows[0]["threshold_share"], nullptr);
+  EXPECT_EQ(rows[0]["context_length"], 1024);
+  EXPECT_THAT(Render(ReportFormat::kMarkdown),
+              HasSubstr("| baseline | mean over tasks, RULER's rule | 100.0 | 85.6 |"));
+  EXPECT_THAT(Render(), MessageIn("85.6 %", "13 tasks", "2 of them"));
+  effective_score_ = 0.5;
+  EXPECT_TRUE(of_rule().empty()) << "which is a threshold of the reader's own";
+}
+
 TEST_F(ReportTest, NoEffectiveLengthBeforeTheLastAnswer) {
   Made made;
   made.question_count = 8;

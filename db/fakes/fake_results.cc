@@ -27,7 +27,7 @@ NewJob FakeJob(const FakeJobOptions& options) {
     }
   }
   for (const std::string& task : options.tasks) {
-    job.metrics.push_back({task, "exact_match", 0, true, 0.0, 1.0});
+    job.metrics.push_back({task, options.metric, 0, true, 0.0, 1.0});
     job.metrics.push_back({task, "token_f1", 1, false, 0.0, 1.0});
   }
   return job;
@@ -69,7 +69,7 @@ Outcome FakeOutcome(const CellRow& row, const NewJob& job, int64_t execution_id,
   outcome.generation.answer = absl::StrCat("word", random.Below(1000));
   outcome.generation.new_token_count = 3;
   outcome.generation.prefill_us = 1000;
-  outcome.scores = {{"exact_match", random.Coin() ? 1.0 : 0.0}, {"token_f1", random.Uniform()}};
+  outcome.scores = {{job.metrics.front().metric, random.Coin() ? 1.0 : 0.0}, {"token_f1", random.Uniform()}};
   return outcome;
 }
 

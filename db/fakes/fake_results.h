@@ -13,6 +13,7 @@ namespace varifocal::db {
 struct FakeJobOptions {
   std::vector<std::string> variants = {"baseline", "focal"};
   std::vector<std::string> tasks = {"recall"};  // each with metrics exact_match (binary) and token_f1
+  std::string metric = "exact_match";           // instead of the first
   std::vector<int64_t> lengths = {1024};
   int64_t planned_count = 48;
   std::vector<std::string> tokenizers = {"t"};  // of the variants, in order; the last one applies to the rest

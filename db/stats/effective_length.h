@@ -29,6 +29,8 @@
 namespace varifocal::stats {
 
 inline constexpr double kEffectiveShare = 0.85;
+inline constexpr double kRulerEffectiveScore =
+    0.856;  // RULER's published threshold: Llama 2's mean over its 13 tasks at 4K
 
 struct EffectiveLengthOptions {
   double confidence = 0.95;

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "base/status_macros.h"
 
 namespace varifocal::stats {
@@ -50,6 +51,11 @@ absl::StatusOr<TestedLengths> TestedLengths::Read(db::Reader& reader, int64_t jo
   TestedLengths result;
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
   ASSIGN_OR_RETURN(const std::vector<db::PromptCountsRow> counts, reader.CountPrompts(job_id, kReachedShare));
+  ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
+  std::set<std::string> labelled;
+  for (const db::TaskMetricRecord& metric : metrics) {
+    if (absl::StartsWith(metric.metric, kRulerMetricPrefix)) labelled.insert(metric.task);
+  }
   std::map<std::string, std::map<int64_t, Asked>> tasks;
   std::map<std::pair<std::string, int64_t>, int64_t> planned;
   std::set<int64_t> taken;  // no two lengths have one name
@@ -86,7 +92,7 @@ absl::StatusOr<TestedLengths> TestedLengths::Read(db::Reader& reader, int64_t jo
       test.tokens_max = std::max(test.tokens_max, row.tokens_max);
       if (same != &asked) continue;
       test.length = nominal;
-      test.is_reached = 2 * row.reached_count >= row.prompt_count;
+      test.is_reached = labelled.contains(task) || 2 * row.reached_count >= row.prompt_count;
       test.new_tokens = row.reach_max - row.tokens_max;
       if (!test.is_reached) longest[nominal] = std::max(longest[nominal], row.tokens_max);
     }

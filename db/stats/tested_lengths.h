@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "db/reader.h"
 
 namespace varifocal::stats {
@@ -26,6 +27,10 @@ namespace varifocal::stats {
 // Between the length and its half: a tokenizer that needs a fifth fewer tokens than the one that the rows were made for
 // still reaches it.
 inline constexpr double kReachedShare = 0.75;
+
+// Of tasks with RULER's scorers: their lengths are labels of upstream's, whose rows may fall far below them by its own rule
+// (docs/ruler.md), and published scores are by label. They count as reached.
+inline constexpr absl::string_view kRulerMetricPrefix = "ruler/";
 
 struct TestedLength {
   // The shortest length of the suite with these prompts; where they do not reach it, that of the longest prompt of all tasks

@@ -106,6 +106,18 @@ TEST_F(TestedLengthsTest, EqualPromptsAreOneTest) {
   EXPECT_TRUE(EffectiveLengths(*reader_, 1)->empty());
 }
 
+// RULER's rows fall short of their label by upstream's own rule: its scores are by label, and the tokens are still shown.
+TEST_F(TestedLengthsTest, RulersLengthsAreLabels) {
+  Write({.tasks = {"niah_single_2"}, .metric = "ruler/string_match_all", .lengths = {1024, 4096}, .planned_count = 24},
+        [](const std::string&, int64_t length, int64_t i) {
+          return FakePrompt{absl::StrCat(length, " ", i), length == 1024 ? 430 : 3489};
+        });
+  EXPECT_EQ(tested_.Of("niah_single_2", 1024), 1024);
+  EXPECT_TRUE(tested_.At("niah_single_2", 1024).is_reached);
+  ASSERT_EQ(tested_.NotFilled().size(), 1u);
+  EXPECT_EQ(tested_.NotFilled()[0].second.tokens_max, 430);
+}
+
 // Prompts of 3K at 8K are a test at 3K; at 1K they were truncated and reach it.
 TEST_F(TestedLengthsTest, PartlyReachedLengthsAreNamedByTheirPrompts) {
   Write({.tasks = {"rows"}, .lengths = {1024, 8192, 16384}, .planned_count = 12},

@@ -227,6 +227,16 @@ double NumpyLegacyRandom::Uniform() {
   return TwoWordsToUnit(first, twister_.Next());
 }
 
+uint32_t NumpyLegacyRandom::Below(uint32_t bound) {
+  VF_CHECK(bound > 0);
+  if (bound == 1) return 0;  // without a draw
+  const uint32_t mask = MaskOver(bound - 1);
+  uint32_t value = 0;
+  do value = twister_.Next() & mask;
+  while (value >= bound);
+  return value;
+}
+
 uint32_t NumpyLegacyRandom::TakeShuffleSeed() {
   const bool used_up = twister_.position() == MersenneTwister::kStateSize;
   const uint32_t seed = twister_.word(used_up ? 0 : twister_.position());

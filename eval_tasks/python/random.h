@@ -88,7 +88,8 @@ class NumpyLegacyRandom {
  public:
   explicit NumpyLegacyRandom(uint32_t seed) { twister_.Seed(seed); }
 
-  double Uniform();  // numpy.random.random_sample()
+  double Uniform();                // numpy.random.random_sample()
+  uint32_t Below(uint32_t bound);  // numpy.random.randint(0, bound); bound > 0
   // The seed of an unseeded Dataset.shuffle(), taken from the global state, which advances by one Uniform.
   uint32_t TakeShuffleSeed();
 

@@ -152,6 +152,12 @@ TEST(NumpyLegacyRandomTest, EqualsNumpy) {
     NumpyLegacyRandom random(seed);
     for (const Json& value : row["uniform"]) EXPECT_EQ(random.Uniform(), value.get<double>());
     random = NumpyLegacyRandom(seed);
+    std::vector<uint32_t> below;
+    for (uint32_t bound = 1; bound < 300; ++bound) below.push_back(random.Below(bound));
+    for (int i = 0; i < 50; ++i) below.push_back(random.Below(89999));
+    for (const uint32_t bound : {1u << 31, 0xffffffffu}) below.push_back(random.Below(bound));
+    EXPECT_EQ(Digest(below), row["below"]);
+    random = NumpyLegacyRandom(seed);
     std::vector<uint32_t> seeds;
     for (int i = 0; i < 1000; ++i) seeds.push_back(random.TakeShuffleSeed());
     for (size_t i = 0; i < row["shuffle_seeds"].size(); ++i) EXPECT_EQ(seeds[i], row["shuffle_seeds"][i]);

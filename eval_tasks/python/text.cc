@@ -229,6 +229,9 @@ bool IsPythonSpace(CodePoint point) {
 
 bool IsPythonDecimal(CodePoint point) { return utf8proc_category(point) == UTF8PROC_CATEGORY_ND; }
 
+bool IsPythonUpper(CodePoint point) { return utf8proc_isupper(point) != 0; }
+bool IsPythonLower(CodePoint point) { return utf8proc_islower(point) != 0; }
+
 bool MatchesIgnoringCase(const PythonText& text, size_t begin, const PythonText& pattern) {
   if (begin + pattern.size() > text.size()) return false;
   for (size_t i = 0; i < pattern.size(); ++i) {

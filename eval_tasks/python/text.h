@@ -33,6 +33,8 @@ absl::string_view PythonRightStrip(absl::string_view utf8);  // str.rstrip(), a 
 bool IsPythonSpace(CodePoint point);          // str.isspace(), and \s
 bool IsPythonWordCharacter(CodePoint point);  // \w
 bool IsPythonDecimal(CodePoint point);        // \d
+bool IsPythonUpper(CodePoint point);          // str.isupper()
+bool IsPythonLower(CodePoint point);          // str.islower()
 // Whether the plain text `pattern` matches at `begin` under re.IGNORECASE.
 bool MatchesIgnoringCase(const PythonText& text, size_t begin, const PythonText& pattern);
 

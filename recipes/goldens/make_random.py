@@ -62,6 +62,8 @@ def legacy_rows():
             _, key, position, *_ = state.get_state()
             seeds.append(int(key[position] if position < 624 else key[0]))
             state.random_sample()
+        state = numpy.random.RandomState(seed)
+        row["below"] = digest([state.randint(0, n) for n in list(range(1, 300)) + [89999] * 50 + [2**31, 2**32 - 1]])
         row["shuffle_seeds"] = seeds[:8]
         row["shuffle_seeds_digest"] = digest(seeds)
         yield row

@@ -78,6 +78,26 @@ absl::Status ChooseVariants(db::Reader& reader, const ReportOptions& options, Re
   return absl::OkStatus();
 }
 
+// The mean over tasks by RULER's own threshold, beside ours, where every task has RULER's scorer.
+absl::Status ReadRulerLengths(db::Reader& reader, int64_t job_id, std::map<std::string, std::string>& labels,
+                              ReportData& data) {
+  ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
+  const bool is_ruler = std::all_of(metrics.begin(), metrics.end(), [](const db::TaskMetricRecord& metric) {
+    return metric.metric_index != 0 || absl::StartsWith(metric.metric, stats::kRulerMetricPrefix);
+  });
+  if (metrics.empty() || !is_ruler || data.effective_length_options.score.has_value()) return absl::OkStatus();
+  stats::EffectiveLengthOptions options = data.effective_length_options;
+  options.score = stats::kRulerEffectiveScore;
+  ASSIGN_OR_RETURN(std::vector<stats::EffectiveLength> lengths,
+                   stats::EffectiveLengths(reader, job_id, options, data.tested));
+  for (stats::EffectiveLength& row : lengths) {
+    if (!row.task.empty() || labels.count(row.variant) == 0) continue;
+    row.variant = labels[row.variant];
+    data.ruler_lengths.push_back(std::move(row));
+  }
+  return absl::OkStatus();
+}
+
 // The estimates of one job's displayed variants.
 absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, ReportData& data,
                      std::set<int64_t>& lengths) {
@@ -131,6 +151,7 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
     row.variant = labels[row.variant];
     data.effective_lengths.push_back(std::move(row));
   }
+  RETURN_IF_ERROR(ReadRulerLengths(reader, job_id, labels, data));
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
   for (const db::CellRow& cell : cells) {
     if (std::find(data.tasks.begin(), data.tasks.end(), cell.cell.task) == data.tasks.end()) {

@@ -94,6 +94,7 @@ struct ReportData {
   std::vector<stats::Estimate> estimates;         // of the variants above
   stats::EffectiveLengthOptions effective_length_options;
   std::vector<stats::EffectiveLength> effective_lengths;  // likewise, in their order
+  std::vector<stats::EffectiveLength> ruler_lengths;      // likewise, by RULER's published rule; of RULER's tasks alone
   std::vector<CandidateComparison> comparisons;
   ArmReport arms;                                   // of the baseline's job
   std::vector<std::vector<stats::Choice>> choices;  // of temperatures, for each sweep

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/report/data/length_label.h"
@@ -20,10 +21,17 @@ std::string End(const stats::EffectiveLength& row, const stats::TestedLengths& t
 
 std::string Note(const ReportData& data) {
   const stats::EffectiveLengthOptions& options = data.effective_length_options;
-  return Sentence("effective_length_note",
-                  {{"score", options.score.has_value() ? Unsigned(*options.score * 100, 1) : ""},
-                   {"share", Unsigned(options.share * 100, 1)},
-                   {"confidence", ConfidenceLabel(data.confidence)}});
+  const std::string ruler = data.ruler_lengths.empty()
+                                ? ""
+                                : absl::StrCat(" ", Sentence("effective_length_ruler",
+                                                             {{"score", Unsigned(stats::kRulerEffectiveScore * 100, 1)},
+                                                              {"count", std::ssize(data.tasks)},
+                                                              {"is_whole", std::ssize(data.tasks) == 13}}));
+  return absl::StrCat(
+      Sentence("effective_length_note", {{"score", options.score.has_value() ? Unsigned(*options.score * 100, 1) : ""},
+                                         {"share", Unsigned(options.share * 100, 1)},
+                                         {"confidence", ConfidenceLabel(data.confidence)}}),
+      ruler);
 }
 
 struct Line {
@@ -31,14 +39,29 @@ struct Line {
   bool is_mean = false, is_unfinished = false;
 };
 
+Line LineOf(const ReportData& data, const stats::EffectiveLength& row, std::string label) {
+  const bool has_scores = row.problem != stats::EffectiveLengthProblem::kUnfinished;
+  return {row.variant,
+          std::move(label),
+          has_scores ? Unsigned(row.shortest_score * 100, 1) : kNoValue,
+          has_scores ? Unsigned(row.threshold * 100, 1) : kNoValue,
+          EffectiveLengthLabel(row, data.tested),
+          EffectiveLengthRange(row, data.tested),
+          row.task.empty(),
+          !has_scores};
+}
+
 std::vector<Line> Lines(const ReportData& data) {
   std::vector<Line> lines;
-  for (const stats::EffectiveLength& row : data.effective_lengths) {
-    const bool has_scores = row.problem != stats::EffectiveLengthProblem::kUnfinished;
-    lines.push_back({row.variant, row.task.empty() ? "mean over tasks" : row.task,
-                     has_scores ? Unsigned(row.shortest_score * 100, 1) : kNoValue,
-                     has_scores ? Unsigned(row.threshold * 100, 1) : kNoValue, EffectiveLengthLabel(row, data.tested),
-                     EffectiveLengthRange(row, data.tested), row.task.empty(), !has_scores});
+  for (size_t i = 0; i < data.effective_lengths.size(); ++i) {
+    const stats::EffectiveLength& row = data.effective_lengths[i];
+    lines.push_back(LineOf(data, row, row.task.empty() ? "mean over tasks" : row.task));
+    const bool is_last = i + 1 == data.effective_lengths.size() || data.effective_lengths[i + 1].variant != row.variant;
+    for (const stats::EffectiveLength& published : data.ruler_lengths) {
+      if (is_last && published.variant == row.variant) {
+        lines.push_back(LineOf(data, published, "mean over tasks, RULER's rule"));
+      }
+    }
   }
   return lines;
 }
@@ -123,7 +146,7 @@ std::string EffectiveLengthMarkdown(const ReportData& data) {
 
 std::vector<Json> EffectiveLengthJson(const ReportData& data) {
   std::vector<Json> rows;
-  for (const stats::EffectiveLength& row : data.effective_lengths) {
+  const auto add = [&](const stats::EffectiveLength& row, bool is_rulers_rule) {
     const bool has_scores = row.problem != stats::EffectiveLengthProblem::kUnfinished;
     const stats::EffectiveLengthOptions& options = data.effective_length_options;
     const auto tokens_of = [&](const std::optional<int64_t>& length) {
@@ -140,13 +163,16 @@ std::vector<Json> EffectiveLengthJson(const ReportData& data) {
                     {"high", tokens_of(row.high)},
                     {"label", EffectiveLengthLabel(row, data.tested)},
                     {"interval", EffectiveLengthRange(row, data.tested)},
-                    {"threshold_share", options.score.has_value() ? Json() : Json(options.share)},
+                    {"threshold_share", options.score.has_value() || is_rulers_rule ? Json() : Json(options.share)},
                     {"threshold", has_scores ? Json(row.threshold) : Json()},
                     {"shortest_score", has_scores ? Json(row.shortest_score) : Json()},
                     {"problem", row.problem == stats::EffectiveLengthProblem::kNone
                                     ? Json()
                                     : Json(stats::EffectiveLengthProblemName(row.problem))}});
-  }
+    if (is_rulers_rule) rows.back()["rule"] = "ruler";
+  };
+  for (const stats::EffectiveLength& row : data.effective_lengths) add(row, false);
+  for (const stats::EffectiveLength& row : data.ruler_lengths) add(row, true);
   return rows;
 }
 
