@@ -51,6 +51,7 @@ class CpuBench : public BenchRunner {
         {"prefill", &CpuBench::PlanPrefill},
         {"models", &CpuBench::PlanModels},
         {"decode", &CpuBench::PlanDecode},
+        {"experts", &CpuBench::PlanExperts},
         {"questions", &CpuBench::PlanQuestions},
     };
     for (const std::string& name : options_.only) {
@@ -66,8 +67,10 @@ class CpuBench : public BenchRunner {
     const char* cache = std::getenv("XDG_CACHE_HOME");
     small_model_ =
         (cache != nullptr ? cache : absl::StrCat(std::getenv("HOME"), "/.cache")) + "/varifocal/bench-llama-30m";
-    if (!WriteBenchModel(small_model_)) {
-      std::fprintf(stderr, "%s cannot be written\n", small_model_.c_str());
+    experts_model_ = absl::StrCat(absl::StripSuffix(small_model_, "llama-30m"), "mixtral-30m");
+    for (const std::string& directory : {small_model_, experts_model_}) {
+      if (WriteBenchModel(directory, directory == experts_model_)) continue;
+      std::fprintf(stderr, "%s cannot be written\n", directory.c_str());
       return 1;
     }
     std::vector<std::string> sections;
@@ -227,13 +230,20 @@ class CpuBench : public BenchRunner {
     for (const std::string& model : options_.models) PlanWholePrefill(model, dtype, {Length(8192)}, {"transformers"});
   }
 
+  // A mixture of experts: 8K prefill and decode behind 2K, beside transformers.
+  void PlanExperts(DType dtype) {
+    PlanWholePrefill(experts_model_, dtype, {Length(8192)}, {"transformers"});
+    PlanDecodeOf(experts_model_, dtype, Length(2048), "transformers");
+  }
+
+  void PlanDecode(DType dtype) { PlanDecodeOf(small_model_, dtype, Length(16384), "llama.cpp"); }
+
   // 64 tokens after a cached context: the time of 65 minus that of one, which comes from the end of the prompt. Their
   // log-probabilities must equal those from scoring them as a prompt.
-  void PlanDecode(DType dtype) {
+  void PlanDecodeOf(const std::string& directory, DType dtype, int depth, const std::string& peer) {
     Plan(20, [=, this, section = section_] {
       constexpr int kNew = 64;
-      const int depth = Length(16384);
-      auto loaded = Load(small_model_, dtype, depth, true);
+      auto loaded = Load(directory, dtype, depth, true);
       if (!loaded.has_value()) return false;
       const std::vector<int32_t> context = BenchIds("decode", depth, loaded->model->config().vocabulary_size);
       const auto generate = [&](int count) {
@@ -254,9 +264,10 @@ class CpuBench : public BenchRunner {
       row.limited = kNew * static_cast<double>(provenance.weight_bytes + depth / 128 * provenance.page_bytes);
       row.limit = read_bytes_;
       std::vector<Ask> asks;
-      if (!options_.llama_cpp.empty()) {
-        asks.push_back(
-            {"llama.cpp", absl::StrCat("llama-decode ", small_model_, " ", depth, " ", kNew, " ", DTypeName(dtype))});
+      const bool is_llama = peer == "llama.cpp";
+      if (!(is_llama ? options_.llama_cpp : options_.python).empty()) {
+        asks.push_back({peer, absl::StrCat(is_llama ? "llama-decode " : "generate ", directory, " ", depth, " ", kNew,
+                                           " ", DTypeName(dtype))});
       }
       const PeerTiming first = TimeOurs([&] { generate(1); });
       Time(row, asks, [&] { generate(kNew + 1); });

@@ -1,5 +1,6 @@
-// A random-weight checkpoint, generated from a seed, of the shape used by the CPU goals: a LLaMA of 30 million
-// parameters (8 layers, width 512, 8 heads of 64 over 4, FFN 1408, 16,384 tokens, tied).
+// Random-weight checkpoints, generated from a seed, of the shape used by the CPU goals: a LLaMA of 30 million
+// parameters (8 layers, width 512, 8 heads of 64 over 4, FFN 1408, 16,384 tokens, tied), and a Mixtral of which a token
+// uses as many (4 of 16 experts of 352).
 #pragma once
 
 #include <cstdint>
@@ -14,15 +15,20 @@
 namespace varifocal {
 
 // Writes the directory unless it exists; false on failure.
-inline bool WriteBenchModel(const std::string& directory) {
+inline bool WriteBenchModel(const std::string& directory, bool has_experts = false) {
   if (std::filesystem::exists(directory + "/model.safetensors")) return true;
   std::error_code error;
   std::filesystem::create_directories(directory, error);
+  constexpr int kExperts = 16;
   std::ofstream(directory + "/config.json")
-      << R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 16384, "hidden_size": 512,
- "intermediate_size": 1408, "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,
+      << (has_experts ? R"({"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_local_experts": 16,
+ "num_experts_per_tok": 4, "intermediate_size": 352, "sliding_window": null,)"
+                      : R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "intermediate_size": 1408,
+ "attention_bias": false, "mlp_bias": false,)")
+      << R"( "vocab_size": 16384, "hidden_size": 512,
+ "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,
  "hidden_act": "silu", "rms_norm_eps": 1e-06, "rope_theta": 500000.0, "max_position_embeddings": 65536,
- "attention_bias": false, "mlp_bias": false, "tie_word_embeddings": true, "bos_token_id": 0, "eos_token_id": 1,
+ "tie_word_embeddings": true, "bos_token_id": 0, "eos_token_id": 1,
  "torch_dtype": "float32"})";
   struct Tensor {
     std::string name;
@@ -36,11 +42,21 @@ inline bool WriteBenchModel(const std::string& directory) {
                                  {"self_attn.q_proj", 512, 512},
                                  {"self_attn.k_proj", 256, 512},
                                  {"self_attn.v_proj", 256, 512},
-                                 {"self_attn.o_proj", 512, 512},
-                                 {"mlp.gate_proj", 1408, 512},
-                                 {"mlp.up_proj", 1408, 512},
-                                 {"mlp.down_proj", 512, 1408}}) {
+                                 {"self_attn.o_proj", 512, 512}}) {
       tensors.push_back({prefix + tensor.name + ".weight", tensor.rows, tensor.columns});
+    }
+    if (!has_experts) {
+      tensors.push_back({prefix + "mlp.gate_proj.weight", 1408, 512});
+      tensors.push_back({prefix + "mlp.up_proj.weight", 1408, 512});
+      tensors.push_back({prefix + "mlp.down_proj.weight", 512, 1408});
+      continue;
+    }
+    tensors.push_back({prefix + "block_sparse_moe.gate.weight", kExperts, 512});
+    for (int e = 0; e < kExperts; ++e) {
+      const std::string expert = prefix + "block_sparse_moe.experts." + std::to_string(e) + ".";
+      tensors.push_back({expert + "w1.weight", 352, 512});
+      tensors.push_back({expert + "w3.weight", 352, 512});
+      tensors.push_back({expert + "w2.weight", 512, 352});
     }
   }
   std::string header = "{";

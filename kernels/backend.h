@@ -6,6 +6,7 @@
 //
 //   Embed
 //   per layer:  Norm  [FocalTau]  [RouteGroups]  QkvRopeWrite  Attend  LinearResidual  Norm  LinearGated  LinearResidual
+//               (or Mixture in place of the last two)
 //               (InspectAttention after Attend)
 //   LmHead on the rows that need it
 //
@@ -124,6 +125,10 @@ struct StepShape {
   int ffn_dim = 0;             // F
   int vocab_size = 0;          // V
   int gather_top_k_max = 0;    // groups per token of an attention by groups; 0: Attend has none
+  int expert_count = 0;        // E of a Mixture; 0: there is none
+  int experts_per_token = 0;
+  int expert_ffn_dim = 0;  // of one of them; F is the largest of plain blocks, a Mixture's shared one included
+  bool shared_expert = false;
 };
 
 // ---- A batch. Host memory, alive until the step's last operation. ----
@@ -236,6 +241,7 @@ struct QkvRopeWriteArgs {
   Slice key_norm;                  // norm_over_width: vectors [H D] and [K D], of all heads of a row together
   bool norm_over_width = false;
   float norm_epsilon = 0;
+  float clip = 0;  // above 0: q, k and v are clamped to +- clip, after the norms
   int query_head_count = 0;
   std::span<const RopeTable* const> rope_tables;  // empty: no rotation
   KvPool* pool = nullptr;
@@ -325,6 +331,32 @@ struct LinearGatedArgs {
   Slice out;  // operands [T, F]
 };
 
+// A device ranks the experts of a row in one block.
+inline constexpr int kExpertsMax = 512;
+
+// A mixture of experts.
+//
+//   logits = router x, in f32; a row's experts are the per_token largest logits, ties to the lower number
+//   weight_e = e^logit_e / (sum over all experts, or over the row's)
+//   expert(x) = down (activation(gate x) * up x);  share = 1 / (1 + e^-(shared_gate . x))
+//   residual += multiplier * (sum of weight_e expert_e(x), e rising, + share * shared(x))
+struct MixtureArgs {
+  Slice x;               // operands [T, M]
+  Slice router;          // f32 [E, M]
+  int expert_count = 0;  // E
+  int per_token = 0;
+  bool renormalised = false;        // weights are shares of the row's experts
+  const Weight* gate_up = nullptr;  // of CreateExperts, [E, 2F, M], kGateUp
+  const Weight* down = nullptr;     // of CreateExperts, [E, M, F], kPlain
+  Activation activation = Activation::kSilu;
+  const Weight* shared_gate_up = nullptr;  // optional expert of every row: [2F', M], kGateUp
+  const Weight* shared_down = nullptr;     // [M, F']
+  Slice shared_gate;                       // f32 [M]
+  float multiplier = 1.0f;
+  Slice residual;                       // f32 [T, M]
+  const NormArgs* next_norm = nullptr;  // as above
+};
+
 // One row whose next token is requested. A row may occur more than once, with different targets.
 struct HeadRow {
   int32_t row = 0;           // of the step
@@ -404,6 +436,9 @@ class Backend {
   virtual Result<std::unique_ptr<Buffer>> CreateVector(const HostMatrix& vector) = 0;
   // One weight from parts stacked along N (q, k, v; gate, up). Rounded to info().dtype.
   virtual Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) = 0;
+  // The weights of a layer's experts, stacked along N one after the other, all of one size.
+  virtual Result<std::unique_ptr<Weight>> CreateExperts(std::span<const HostMatrix> parts, int expert_count,
+                                                        WeightUse use) = 0;
   virtual Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) = 0;
 
   // kUnsupported with the head dim when there is no kernel for it.
@@ -441,6 +476,7 @@ class Backend {
   virtual Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) = 0;
   virtual Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) = 0;
   virtual Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) = 0;
+  virtual Error Mixture(Workspace& workspace, const MixtureArgs& args) = 0;
   virtual Error LmHead(Workspace& workspace, const LmHeadArgs& args) = 0;
   // After the Attend of the same layer, before the next QkvRopeWrite.
   virtual Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) = 0;

@@ -155,6 +155,34 @@ std::pair<const HostMatrix*, int64_t> StackedRow(std::span<const HostMatrix> par
   return {nullptr, 0};
 }
 
+std::vector<HostMatrix> PartsOfRows(std::span<const HostMatrix> parts, int64_t first, int64_t count) {
+  std::vector<HostMatrix> rows;
+  for (const HostMatrix& part : parts) {
+    const int64_t begin = std::clamp<int64_t>(first, 0, part.rows),
+                  end = std::clamp<int64_t>(first + count, 0, part.rows);
+    first -= part.rows;
+    if (begin == end) continue;
+    HostMatrix inside = part;
+    inside.data = static_cast<const char*>(part.data) + WideProduct(begin, part.columns, DTypeBytes(part.dtype));
+    inside.rows = end - begin;
+    rows.push_back(inside);
+  }
+  return rows;
+}
+
+Result<int64_t> RowsOfExpert(std::span<const HostMatrix> parts, int expert_count, WeightUse use) {
+  auto rows = StackedRows(parts, use);
+  if (!rows.ok()) return rows.error();
+  const bool has_transposed = std::any_of(parts.begin(), parts.end(), [](const HostMatrix& p) { return p.transposed; });
+  const int64_t of_expert = *rows / expert_count;
+  if (has_transposed || of_expert * expert_count != *rows || (use == WeightUse::kGateUp && of_expert % 2 != 0)) {
+    return Error{ErrorCode::kInvalidArgument, "a stack of " + std::to_string(*rows) +
+                                                  " rows does not hold the weights of " + std::to_string(expert_count) +
+                                                  " experts"};
+  }
+  return of_expert;
+}
+
 Result<std::unique_ptr<RopeTable>> HostRopeTable::Create(const RopeTableSpec& spec) {
   const size_t count = WideProduct(spec.position_count, spec.rotary_dim / 2);
   if (spec.rotary_dim <= 0 || spec.rotary_dim % 2 != 0 || spec.cosines.size() != count || spec.sines.size() != count) {

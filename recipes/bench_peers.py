@@ -8,6 +8,7 @@ the time of one repeat (llama.cpp repeats nothing):
     decode    HEAD_DIM QUERY_HEADS KV_HEADS TOKENS DTYPE   one row; the query heads of a group as rows, PyTorch's best form
     product   ROWS INNER OUTPUTS DTYPE                     torch.nn.functional.linear
     prefill   DIRECTORY TOKENS DTYPE                       transformers, last row's logits, sdpa
+    generate  DIRECTORY DEPTH TOKENS DTYPE                 transformers, greedy tokens after a cached context, sdpa
     llama-prefill DIRECTORY TOKENS DTYPE                   llama.cpp (bench_llama_cpp.py), the better of -fa 0 and 1
     llama-decode  DIRECTORY DEPTH TOKENS DTYPE             the same after DEPTH tokens
 
@@ -74,6 +75,25 @@ def prefill(directory, tokens, dtype):
     return run
 
 
+def generate(directory, depth, tokens, dtype):
+    from transformers import DynamicCache
+
+    prefill(directory, WARM_PROMPT_TOKENS, dtype)()
+    model = MODELS[directory, dtype]
+    context = torch.tensor([[(7 + 7919 * i) % model.config.vocab_size for i in range(depth)]])
+    cache = DynamicCache(config=model.config)
+    model(input_ids=context, past_key_values=cache, use_cache=True, logits_to_keep=1)
+
+    def steps():
+        cache.crop(depth)
+        token = context[:, :1]
+        for _ in range(tokens):
+            logits = model(input_ids=token, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
+            token = logits[:, -1].argmax(-1, keepdim=True)
+
+    return steps
+
+
 def make(words, llama):
     kind, numbers, dtype = words[0], [int(w) if w.isdigit() else w for w in words[1:-1]], words[-1]
     makers = {
@@ -81,6 +101,7 @@ def make(words, llama):
         "decode": lambda *sizes: attention(*sizes, decode=True),
         "product": product,
         "prefill": prefill,
+        "generate": generate,
     }
     if llama is not None:
         makers |= {"llama-prefill": llama.prefill, "llama-decode": llama.decode}

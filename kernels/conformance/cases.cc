@@ -9,7 +9,7 @@ namespace varifocal::kernels {
 std::vector<ConformanceCase> AllCases() {
   std::vector<ConformanceCase> all = ProductCases();
   for (const auto& more :
-       {ModelCases(), StepCases(), AttentionCases(), GroupCases(), InspectionCases(), SameBitsCases()})
+       {ModelCases(), MixtureCases(), StepCases(), AttentionCases(), GroupCases(), InspectionCases(), SameBitsCases()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -18,13 +18,15 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
   const auto weights = UniformVector(41, total * width), x = UniformVector(42, rows * width);
   const auto bias = UniformVector(43, total), query_norm = UniformVector(44, heads * dim),
              key_norm = UniformVector(45, kv_heads * dim);
-  for (const auto& [rotary, norms] : {std::pair{0, QkNorm::kNone},
-                                      {dim, QkNorm::kNone},
-                                      {dim / 2, QkNorm::kPerHead},
-                                      {dim / 4, QkNorm::kNone},
-                                      {dim, QkNorm::kPerHead},
-                                      {dim, QkNorm::kOverWidth},
-                                      {0, QkNorm::kOverWidth}}) {
+  for (const auto& [rotary, norms, clip] : {std::tuple{0, QkNorm::kNone, 0.0f},
+                                            {dim, QkNorm::kNone, 0.0f},
+                                            {dim / 2, QkNorm::kPerHead, 0.0f},
+                                            {dim / 4, QkNorm::kNone, 0.0f},
+                                            {dim, QkNorm::kPerHead, 0.0f},
+                                            {dim, QkNorm::kOverWidth, 0.0f},
+                                            {0, QkNorm::kOverWidth, 0.0f},
+                                            {dim / 2, QkNorm::kNone, 2.0f},
+                                            {dim, QkNorm::kOverWidth, 0.25f}}) {
     std::vector<float> cosines, sines;
     for (int i = 0; i < (first + rows) * rotary / 2; ++i) {
       const double angle = (i / (rotary / 2)) * std::pow(1e4, -2.0 * (i % (rotary / 2)) / rotary);
@@ -36,7 +38,7 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
     const double tolerance = 4 * SumTolerance(width + 1, 1.0) + 64 * kUnit + 41 * OperandUnit(tested);
     const std::string error = Both(
         tested, oracle, tolerance, "qkv with rotary width " + std::to_string(rotary),
-        [&, rotary = rotary, norms = norms](Backend& backend) {
+        [&, rotary = rotary, norms = norms, clip = clip](Backend& backend) {
           StepShape shape{.row_count_max = rows,
                           .sequence_count_max = 1,
                           .head_row_count_max = 1,
@@ -61,6 +63,7 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
                                 .weight = weight.get(),
                                 .bias = {b.get(), 0},
                                 .norm_epsilon = 1e-6f,
+                                .clip = clip,
                                 .query_head_count = heads,
                                 .pool = pool.get(),
                                 .queries = {queries.get(), 0}};

@@ -9,6 +9,7 @@
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/cpu_lm_head.h"
 #include "kernels/cpu/cpu_matmul.h"
+#include "kernels/cpu/cpu_mixture.h"
 #include "kernels/cpu/cpu_workspace.h"
 #include "kernels/cpu/packed_weight.h"
 #include "kernels/cpu/page_pool.h"
@@ -60,6 +61,10 @@ class CpuBackend final : public HostBackend {
 
   Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) override {
     return PackedWeight::Create(parts, use, kernels_);
+  }
+  Result<std::unique_ptr<Weight>> CreateExperts(std::span<const HostMatrix> parts, int expert_count,
+                                                WeightUse use) override {
+    return PackedExperts::Create(parts, expert_count, use, kernels_);
   }
 
   Error CheckShape(const KvShape& shape) const override {
@@ -191,6 +196,11 @@ class CpuBackend final : public HostBackend {
                                 .activation = args.activation,
                                 .bias = OptionalHostData<float>(args.bias, weight.rows()),
                                 .out = HostData<float>(args.out, rows * weight.rows() / 2)});
+  }
+
+  Error Mixture(Workspace& workspace, const MixtureArgs& args) override {
+    const bool finished = RunMixture(kernels_, pool_, Cast(workspace), args);
+    return NextNorm(workspace, args.next_norm, OkUnlessCancelled(finished));
   }
 
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override {
@@ -389,6 +399,7 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
     VF_CHECK(rope == nullptr || position < rope->position_count(), "a position beyond the rope table");
     normalize(projected, query_heads, query_span, query_norm);
     normalize(projected + query_heads * dim, kv_heads, key_span, key_norm);
+    for (int i = 0; args.clip > 0 && i < width; ++i) projected[i] = std::clamp(projected[i], -args.clip, args.clip);
     for (int h = 0; rope != nullptr && h < query_heads + kv_heads; ++h) Rotate(*rope, position, projected + h * dim);
     std::memcpy(queries + WideProduct(row, query_heads, dim), projected, sizeof(float) * query_heads * dim);
     const bool last = row + 1 == flat.first_rows[flat.row_sequences[row] + 1];

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/gather_scratch.h"
 #include "kernels/cpu/kernel_table.h"
+#include "kernels/cpu/mixture_scratch.h"
 #include "kernels/host_memory.h"
 
 namespace varifocal::kernels::cpu {
@@ -28,10 +29,11 @@ class CpuWorkspace final : public Workspace {
   struct Sizes {
     size_t projected, scratch_per_thread, partials, row_values, head_rows, targets, words, slice_stats;
     GatherScratch::Sizes gather;
+    MixtureScratch::Sizes mixture;
     size_t total_bytes(int thread_count) const {
       return (projected + scratch_per_thread * thread_count + partials + row_values + head_rows + targets + words) *
                  sizeof(float) +
-             slice_stats * sizeof(SliceStats) + gather.total_bytes();
+             slice_stats * sizeof(SliceStats) + gather.total_bytes() + mixture.total_bytes();
     }
   };
   static Sizes SizesFor(const StepShape& shape, const KernelTable& kernels);
@@ -47,7 +49,7 @@ class CpuWorkspace final : public Workspace {
   FlatBatch flat;
   std::vector<AttentionItem> items;
   AlignedArray<float> projected;         // [T, (H + 2K) D]: q, k, v before norms and rotation; [T, M]: a product before
-                                         // its norm
+                                         // its norm, or the sums of a mixture
   AlignedArray<float> partials;          // [sequences, H, splits, PaddedDim(D) + 2]
   AlignedArray<float> row_values;        // [T] of learned tau, [T, kGroupCountMax] where groups are routed
   AlignedArray<float> head_rows;         // [head rows, M]
@@ -55,6 +57,7 @@ class CpuWorkspace final : public Workspace {
   AlignedArray<float> target_logits;     // [head rows]
   AlignedArray<SliceStats> slice_stats;  // [head rows, slices]
   GatherScratch gather;
+  MixtureScratch mixture;
 
  private:
   Sizes sizes_{};

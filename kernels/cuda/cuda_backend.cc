@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/wide_product.h"
+#include "kernels/cuda/cuda_mixture.h"
 #include "kernels/cuda/cuda_products.h"
 #include "kernels/cuda/cuda_storage.h"
 #include "kernels/group_routing.h"
@@ -148,6 +149,13 @@ class CudaBackend final : public CudaStorage {
     p.multiplier = args.multiplier;
     p.residual = DeviceData<float>(args.residual, rows * weight.rows());
     return Residual(own, args.next_norm, p);
+  }
+
+  Error Mixture(Workspace& workspace, const MixtureArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    if (Error error = Ready(own); !error.ok()) return error;
+    return RunMixture(device_, products_, own, args,
+                      args.next_norm == nullptr ? NormParams{} : ParamsOf(own, *args.next_norm));
   }
 
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override;
@@ -295,6 +303,7 @@ Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& ar
   p.key_norm = OptionalDeviceData<float>(args.key_norm, args.norm_over_width ? kv_heads * dim : dim);
   p.norm_over_width = args.norm_over_width;
   p.norm_epsilon = args.norm_epsilon;
+  p.clip = args.clip;
   p.query_head_count = heads;
   if (args.rope_tables.size() > kRopeTablesMax) {
     return {ErrorCode::kInvalidArgument, "a step of " + std::to_string(args.rope_tables.size()) +

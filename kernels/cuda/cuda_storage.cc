@@ -86,6 +86,12 @@ Result<std::unique_ptr<Weight>> CudaStorage::CreateWeight(std::span<const HostMa
   return Finished(CudaWeight::Create(device_, threads_, parts, use));
 }
 
+Result<std::unique_ptr<Weight>> CudaStorage::CreateExperts(std::span<const HostMatrix> parts, int expert_count,
+                                                           WeightUse use) {
+  if (auto rows = RowsOfExpert(parts, expert_count, use); !rows.ok()) return rows.error();
+  return Finished(CudaWeight::Create(device_, threads_, parts, use, expert_count));
+}
+
 Result<std::unique_ptr<RopeTable>> CudaStorage::CreateRopeTable(const RopeTableSpec& spec) {
   return Finished(CudaRopeTable::Create(device_, spec));
 }

@@ -32,6 +32,8 @@ class CudaStorage : public Backend {
 
   Result<std::unique_ptr<Buffer>> CreateVector(const HostMatrix& vector) override;
   Result<std::unique_ptr<Weight>> CreateWeight(std::span<const HostMatrix> parts, WeightUse use) override;
+  Result<std::unique_ptr<Weight>> CreateExperts(std::span<const HostMatrix> parts, int expert_count,
+                                                WeightUse use) override;
   Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) override;
 
   Error CheckShape(const KvShape& shape) const override;

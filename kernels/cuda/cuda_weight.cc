@@ -31,7 +31,7 @@ void RoundRow(const HostMatrix& matrix, int64_t row, uint16_t* out) {
 }  // namespace
 
 Result<std::unique_ptr<Weight>> CudaWeight::Create(Device& device, cpu::ThreadPool& threads,
-                                                   std::span<const HostMatrix> parts, WeightUse use) {
+                                                   std::span<const HostMatrix> parts, WeightUse use, int expert_count) {
   auto rows = StackedRows(parts, use);
   if (!rows.ok()) return rows.error();
   auto weight = std::make_unique<CudaWeight>();
@@ -43,7 +43,7 @@ Result<std::unique_ptr<Weight>> CudaWeight::Create(Device& device, cpu::ThreadPo
   auto memory = device.Allocate(row_bytes * weight->rows_, "loading a weight", false);
   if (!memory.ok()) return memory.error();
   weight->memory_ = std::move(*memory);
-  const int64_t half = weight->rows_ / 2;
+  const int64_t of_expert = weight->rows_ / expert_count, half = of_expert / 2;
   const Error error = device.UploadWeight(
       weight->memory_.as(), weight->memory_.bytes(), row_bytes, [&](char* stage, size_t offset, size_t count) {
         const int64_t first = offset / row_bytes, piece = count / row_bytes;
@@ -51,7 +51,9 @@ Result<std::unique_ptr<Weight>> CudaWeight::Create(Device& device, cpu::ThreadPo
         threads.Run(static_cast<int>((piece + kRowsPerItem - 1) / kRowsPerItem), nullptr, [&](int item, int) {
           for (int64_t i = item * kRowsPerItem; i < std::min(piece, (item + 1) * kRowsPerItem); ++i) {
             const int64_t row = first + i;
-            const int64_t source = !weight->gated_ ? row : row % 2 == 0 ? row / 2 : half + row / 2;
+            const int64_t inside = row % of_expert;  // its expert's rows begin at row - inside
+            const int64_t source =
+                !weight->gated_ ? row : row - inside + (inside % 2 == 0 ? inside / 2 : half + inside / 2);
             const auto [part, inner] = StackedRow(parts, source);
             auto* out = reinterpret_cast<uint16_t*>(stage + i * row_bytes);
             RoundRow(*part, inner, out);

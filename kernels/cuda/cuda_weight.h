@@ -1,7 +1,7 @@
 // Weights, rotary tables and KV pools on the device.
 //
 // A weight is bf16 [N, stride], rows padded with zeros to whole 16-byte chunks. Gate and up rows are interleaved (gate
-// f, up f), so that one pass over neighbouring outputs finishes both. A plan per output format is created once: every
+// f, up f), so that one pass over neighbouring outputs finishes both; of a stack of experts, within each. A plan per output format is created once: every
 // product of this weight runs the same algorithm for any number of rows.
 //
 // Cost:    conversion runs on several threads while the previous piece is copied.
@@ -16,7 +16,7 @@ namespace varifocal::kernels::cuda {
 class CudaWeight final : public Weight {
  public:
   static Result<std::unique_ptr<Weight>> Create(Device& device, cpu::ThreadPool& threads,
-                                                std::span<const HostMatrix> parts, WeightUse use);
+                                                std::span<const HostMatrix> parts, WeightUse use, int expert_count = 1);
   int64_t rows() const override { return rows_; }
   int64_t columns() const override { return columns_; }
   size_t bytes() const override { return memory_.bytes(); }

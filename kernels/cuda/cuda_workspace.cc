@@ -51,7 +51,8 @@ size_t WorkspaceSizes::total_bytes() const {
   return metadata_words * sizeof(int32_t) + product_bytes + partial_floats * sizeof(float) +
          row_floats * sizeof(float) + head_row_halves * sizeof(uint16_t) +
          (head_states + head_partials) * sizeof(HeadState) + tokens * sizeof(int32_t) + draws * sizeof(DrawItem) +
-         draw_floats * sizeof(float) + group_floats * sizeof(float);
+         draw_floats * sizeof(float) + group_floats * sizeof(float) + mixture_words * sizeof(int32_t) +
+         mixture_halves * sizeof(uint16_t);
 }
 
 WorkspaceSizes SizesFor(const StepShape& shape) {
@@ -86,6 +87,17 @@ WorkspaceSizes SizesFor(const StepShape& shape) {
   sizes.draws = std::min(head_rows, sequences);
   sizes.draw_floats = sizes.draws * shape.vocab_size;
   sizes.group_floats = shape.gather_top_k_max > 0 ? rows * kGroupCountMax : 0;
+  if (shape.expert_count > 0) {
+    const size_t at_once = std::min<size_t>(rows, kMixtureRows), places = at_once * shape.experts_per_token;
+    const size_t decoded = std::min(at_once, sequences) * shape.experts_per_token;
+    const int64_t hidden = shape.expert_ffn_dim;
+    sizes.mixture_words = rows * (2 * shape.experts_per_token + 1) + shape.expert_count * (at_once + 1);
+    sizes.mixture_halves = std::max(places * hidden, shape.shared_expert ? rows * shape.ffn_dim : 0);
+    sizes.product_bytes =
+        std::max({sizes.product_bytes, places * 2 * hidden * sizeof(uint16_t), places * width * sizeof(float),
+                  decoded * 2 * hidden * DecodeSplitK(2 * hidden, width) * sizeof(float),
+                  decoded * width * DecodeSplitK(width, hidden) * sizeof(float)});
+  }
   return sizes;
 }
 
@@ -180,7 +192,9 @@ Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const S
                 {&workspace->tokens, sizes.tokens * sizeof(int32_t)},
                 {&workspace->draws, sizes.draws * sizeof(DrawItem)},
                 {&workspace->draw_logits, sizes.draw_floats * sizeof(float)},
-                {&workspace->group_scores, sizes.group_floats * sizeof(float)}};
+                {&workspace->group_scores, sizes.group_floats * sizeof(float)},
+                {&workspace->mixture_words_, sizes.mixture_words * sizeof(int32_t)},
+                {&workspace->mixture_hidden_, sizes.mixture_halves * sizeof(uint16_t)}};
   for (const auto& piece : pieces) {
     if (piece.bytes == 0) continue;
     auto memory = device.Allocate(piece.bytes, "making a workspace", true);
@@ -313,6 +327,18 @@ Error CudaWorkspace::QueueKept() {
   if (!keeps_launches_) return {};
   keeps_launches_ = false;
   return device_->Check(graphs_.Queue(device_->runtime(), flat.row_count(), launches_), "starting a decode step");
+}
+
+MixtureScratch CudaWorkspace::mixture() const {
+  const size_t rows = shape.row_count_max, places = rows * shape.experts_per_token;
+  auto* words = mixture_words_.as<int32_t>();
+  auto* floats = mixture_words_.as<float>();
+  return {.chosen = words,
+          .weights = floats + places,
+          .shares = floats + 2 * places,
+          .counts = words + 2 * places + rows,
+          .lists = words + 2 * places + rows + shape.expert_count,
+          .hidden = mixture_hidden_.as<uint16_t>()};
 }
 
 Result<void*> CudaWorkspace::Products(size_t bytes) {

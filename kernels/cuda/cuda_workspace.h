@@ -24,10 +24,22 @@ inline constexpr int kMasksMax = 4;
 
 struct WorkspaceSizes {
   size_t metadata_words, product_bytes, partial_floats, row_floats, head_row_halves, head_states, head_partials, tokens,
-      draws, draw_floats, group_floats;
+      draws, draw_floats, group_floats, mixture_words, mixture_halves;
   size_t total_bytes() const;
 };
 WorkspaceSizes SizesFor(const StepShape& shape);
+
+// Rows whose experts are computed at a time.
+inline constexpr int kMixtureRows = 2048;
+// Scratch of a mixture of experts; a place is a row and one of its experts.
+struct MixtureScratch {
+  int32_t* chosen = nullptr;   // [T, k]
+  float* weights = nullptr;    // [T, k]
+  float* shares = nullptr;     // [T]
+  int32_t* counts = nullptr;   // [E]
+  int32_t* lists = nullptr;    // [E, kMixtureRows or T]
+  uint16_t* hidden = nullptr;  // bf16 [places of as many rows, F], or [T, F'] of the shared expert
+};
 
 // Query tiles of a prefill batch: sequences cut into tiles of `tile_rows`, longest key range first.
 std::vector<QueryTile> PlanTiles(const FlatBatch& flat, int queries_per_kv, int tile_rows);
@@ -62,6 +74,7 @@ class CudaWorkspace final : public Workspace {
   // Launches are kept from here on, until QueueKept queues them as one graph or the next Begin drops them.
   void KeepLaunches() { keeps_launches_ = true; }
   Error QueueKept();
+  MixtureScratch mixture() const;
   // Scratch for products, at least this large.
   Result<void*> Products(size_t bytes);
 
@@ -82,7 +95,7 @@ class CudaWorkspace final : public Workspace {
 
   Device* device_ = nullptr;
   size_t bytes_ = 0;
-  DeviceMemory metadata_, products_;
+  DeviceMemory metadata_, products_, mixture_words_, mixture_hidden_;
   size_t metadata_words_ = 0;
   StepView step_;
   std::vector<int32_t> words_;                                                        // what is uploaded

@@ -14,6 +14,11 @@ int LaunchQkv(const QkvParams&, LaunchStream);
 int LaunchScores(const ScoresParams&, LaunchStream);
 int LaunchMatmulPrefill(const MatmulParams&, ProductType, LaunchStream);
 int LaunchMatmulDecode(const MatmulParams&, LaunchStream);
+int LaunchGroupedPrefill(const MatmulParams&, ProductType, LaunchStream);
+int LaunchGroupedDecode(const MatmulParams&, LaunchStream);
+int LaunchMixtureRoute(const MixtureRouteParams&, LaunchStream);
+int LaunchMixtureList(const MixtureListParams&, LaunchStream);
+int LaunchMixtureSum(const MixtureSumParams&, LaunchStream);
 int LaunchHeadStats(const HeadStatsParams&, LaunchStream);
 int LaunchDraw(const DrawParams&, LaunchStream);
 int LaunchRoute(const RouteParams&, LaunchStream);
@@ -62,10 +67,26 @@ int LaunchAttendDecode(const AttendParams& p, LaunchStream stream) { return Star
 }  // namespace
 
 const KernelTable& Table() {
-  static const KernelTable table = {
-      "mma",        LaunchEmbed,         LaunchNorm,         LaunchResidual,      LaunchFinish,
-      LaunchTau,    LaunchRoute,         LaunchQkv,          LaunchAttendPrefill, LaunchAttendDecode,
-      LaunchScores, LaunchMatmulPrefill, LaunchMatmulDecode, LaunchHeadStats,     LaunchDraw};
+  static const KernelTable table = {"mma",
+                                    LaunchEmbed,
+                                    LaunchNorm,
+                                    LaunchResidual,
+                                    LaunchFinish,
+                                    LaunchTau,
+                                    LaunchRoute,
+                                    LaunchQkv,
+                                    LaunchAttendPrefill,
+                                    LaunchAttendDecode,
+                                    LaunchScores,
+                                    LaunchMatmulPrefill,
+                                    LaunchMatmulDecode,
+                                    LaunchGroupedPrefill,
+                                    LaunchGroupedDecode,
+                                    LaunchMixtureRoute,
+                                    LaunchMixtureList,
+                                    LaunchMixtureSum,
+                                    LaunchHeadStats,
+                                    LaunchDraw};
   return table;
 }
 

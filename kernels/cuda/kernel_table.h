@@ -25,6 +25,11 @@ struct KernelTable {
   int (*scores)(const ScoresParams&, LaunchStream);
   int (*matmul_prefill)(const MatmulParams&, ProductType, LaunchStream);
   int (*matmul_decode)(const MatmulParams&, LaunchStream);  // f32, split_count partial products
+  int (*grouped_prefill)(const MatmulParams&, ProductType, LaunchStream);
+  int (*grouped_decode)(const MatmulParams&, LaunchStream);  // f32, split_count partial products
+  int (*mixture_route)(const MixtureRouteParams&, LaunchStream);
+  int (*mixture_list)(const MixtureListParams&, LaunchStream);
+  int (*mixture_sum)(const MixtureSumParams&, LaunchStream);
   int (*head_stats)(const HeadStatsParams&, LaunchStream);
   int (*draw)(const DrawParams&, LaunchStream);
 };

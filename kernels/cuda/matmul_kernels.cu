@@ -20,16 +20,27 @@ VF_HD constexpr int StagedOffset(int row, int chunk) {
   return row * kStepBytes + SwizzledChunk(64, row, chunk) * kChunkBytes;
 }
 
-// Rows [first, first + kRows) of a matrix, columns [k, k + 64), zeros outside. `aligned`: rows are aligned to 16 bytes
-// and have whole chunks, so asynchronous copies can be used; else elements are read one by one.
-template <int kRows, int kThreads>
-VF_DEVICE void Stage(int to, const uint16_t* from, int64_t stride, int first, int rows, int k, int inner,
-                     bool aligned) {
+struct RowsInOrder {
+  VF_DEVICE int operator()(int row) const { return row; }
+};
+// The rows of a group are listed places, or one place alone.
+struct GroupRows {
+  const int32_t* list;
+  int places_per_x, place;
+  VF_DEVICE int Place(int row) const { return list == nullptr ? place : list[row]; }
+  VF_DEVICE int operator()(int row) const { return Place(row) / places_per_x; }
+};
+
+// Rows [first, first + kRows) of a matrix, columns [k, k + 64), zeros outside; `at` says where a row is. `aligned`: rows
+// are aligned to 16 bytes and have whole chunks, so asynchronous copies can be used; else elements are read one by one.
+template <int kRows, int kThreads, typename At = RowsInOrder>
+VF_DEVICE void Stage(int to, const uint16_t* from, int64_t stride, int first, int rows, int k, int inner, bool aligned,
+                     const At& row_at = {}) {
   for (int i = ThreadX(); i < kRows * kStepChunks; i += kThreads) {
     const int row = i / kStepChunks, chunk = i % kStepChunks, column = k + chunk * kChunkDims;
     const bool row_inside = first + row < rows;
     const int at = to + StagedOffset(row, chunk);
-    const uint16_t* source = from + (row_inside ? first + row : 0) * stride;
+    const uint16_t* source = from + (row_inside ? row_at(first + row) : 0) * stride;
     if (aligned) {
       const bool inside = row_inside && column < inner;
       CopyAsync(at, inside ? source + column : from, inside);
@@ -66,14 +77,31 @@ struct Matmul {
   static constexpr int kSharedBytes = kStages * kStageBytes;
 };
 
-template <typename Shape, int kWarpsM, int kWarpsN, int kTilesM, int kTilesN, int kStages, typename Out>
+// With kGrouped a block's z is a group (of places with one expert) and a split, and all rows of the group are its rows.
+template <typename Shape, int kWarpsM, int kWarpsN, int kTilesM, int kTilesN, int kStages, typename Out,
+          bool kGrouped = false>
 VF_DEVICE void MultiplyTile(const MatmulParams& p) {
+  const int split = kGrouped ? BlockZ() % p.split_count : BlockZ();
+  int row_count = p.rows;
+  const uint16_t* weight = p.weight;
+  GroupRows group{};
+  if constexpr (kGrouped) {
+    const ExpertRows& experts = p.experts;
+    const int index = BlockZ() / p.split_count;
+    WaitForPreviousLaunch();  // which wrote the lists
+    const bool alone = experts.counts == nullptr;
+    row_count = alone ? 1 : experts.counts[index];
+    group = {alone ? nullptr : experts.lists + static_cast<int64_t>(index) * experts.list_stride, experts.places_per_x,
+             index};
+    weight += (alone ? experts.chosen[index] : index) * (p.outputs * p.weight_stride);
+    if (BlockY() * Shape::kRows >= row_count) return;
+  }
   const int warp = WarpIndex(), lane = LaneIndex();
   const int warp_m = warp / kWarpsN, warp_n = warp % kWarpsN;
   const int first_row = BlockY() * Shape::kRows, first_column = BlockX() * Shape::kColumns;
   const bool x_aligned = p.x_stride % kChunkDims == 0 && reinterpret_cast<uintptr_t>(p.x) % kChunkBytes == 0;
   const int steps = CeilDivide(p.inner, kProductStepK);
-  const int begin = BlockZ() * p.split_steps, end = begin + p.split_steps < steps ? begin + p.split_steps : steps;
+  const int begin = split * p.split_steps, end = begin + p.split_steps < steps ? begin + p.split_steps : steps;
   float sums[kTilesM][2 * kTilesN][4];
   VF_UNROLL
   for (int m = 0; m < kTilesM; ++m) {
@@ -85,7 +113,11 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p) {
   }
   const auto place = [&](int step) { return (step - begin) % kStages * Shape::kStageBytes; };
   const auto stage_x = [&](int step) {
-    if (step < end) {
+    if (step >= end) return;
+    if constexpr (kGrouped) {
+      Stage<Shape::kRows, Shape::kThreads>(place(step), p.x, p.x_stride, first_row, row_count, step * kProductStepK,
+                                           p.inner, x_aligned, group);
+    } else {
       Stage<Shape::kRows, Shape::kThreads>(place(step), p.x, p.x_stride, first_row, p.rows, step * kProductStepK,
                                            p.inner, x_aligned);
     }
@@ -93,7 +125,7 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p) {
   // The weight's rows are padded to whole chunks with zeros.
   const auto stage_weight = [&](int step) {
     if (step < end) {
-      Stage<Shape::kColumns, Shape::kThreads>(place(step) + Shape::kRows * kStepBytes, p.weight, p.weight_stride,
+      Stage<Shape::kColumns, Shape::kThreads>(place(step) + Shape::kRows * kStepBytes, weight, p.weight_stride,
                                               first_column, p.outputs, step * kProductStepK,
                                               static_cast<int>(p.weight_stride), true);
     }
@@ -101,7 +133,7 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p) {
   // No kernel writes weights: the first ones are copied before the kernel that computes x is complete.
   AllowNextLaunch();
   for (int s = 0; s < kStages - 1; ++s) stage_weight(begin + s);
-  WaitForPreviousLaunch();
+  if constexpr (!kGrouped) WaitForPreviousLaunch();
   for (int s = 0; s < kStages - 1; ++s) {
     stage_x(begin + s);
     CommitCopies();
@@ -141,7 +173,7 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p) {
     }
   }
   WaitCopies<0>();
-  Out* out = static_cast<Out*>(p.out) + WideProduct(BlockZ(), p.rows, p.outputs);
+  Out* out = static_cast<Out*>(p.out) + WideProduct(split, p.rows, p.outputs);
   VF_UNROLL
   for (int m = 0; m < kTilesM; ++m) {
     VF_UNROLL
@@ -151,8 +183,9 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p) {
         const FragmentIndex at = FragmentC(lane, i);
         const int row = first_row + (warp_m * kTilesM + m) * 16 + at.row;
         const int column = first_column + warp_n * kTilesN * 16 + n * 8 + at.column;
-        if (row < p.rows && column < p.outputs) {
-          StoreProduct<Out>(out + WideProduct(row, p.outputs) + column, sums[m][n][i]);
+        if (row < row_count && column < p.outputs) {
+          const int out_row = kGrouped ? group.Place(row) : row;
+          StoreProduct<Out>(out + WideProduct(out_row, p.outputs) + column, sums[m][n][i]);
         }
       }
     }
@@ -172,6 +205,22 @@ MatmulPrefillKernel(const MatmulParams p) {
 VF_KERNEL(128, 2) MatmulNarrowKernel(const MatmulParams p) { MultiplyTile<NarrowShape, 1, 4, 1, 1, 4, float>(p); }
 VF_KERNEL(128, 2) MatmulWideKernel(const MatmulParams p) { MultiplyTile<WideShape, 2, 2, 2, 2, 3, float>(p); }
 
+template <typename Out>
+VF_KERNEL(256, 1)
+GroupedPrefillKernel(const MatmulParams p) {
+  MultiplyTile<PrefillShape<Out>, 2, 4, 4, 2, 3, Out, true>(p);
+}
+VF_KERNEL(128, 2) GroupedNarrowKernel(const MatmulParams p) {
+  MultiplyTile<NarrowShape, 1, 4, 1, 1, 4, float, true>(p);
+}
+VF_KERNEL(128, 2) GroupedWideKernel(const MatmulParams p) { MultiplyTile<WideShape, 2, 2, 2, 2, 3, float, true>(p); }
+
+template <typename Shape, typename Kernel>
+int StartGrouped(Kernel kernel, const MatmulParams& p, LaunchStream stream) {
+  return VF_LAUNCH(kernel, CeilDivide(p.outputs, Shape::kColumns), CeilDivide(p.experts.rows_max, Shape::kRows),
+                   p.experts.group_count * p.split_count, Shape::kThreads, Shape::kSharedBytes, stream, p);
+}
+
 template <typename Shape, typename Kernel>
 int Start(Kernel kernel, const MatmulParams& p, LaunchStream stream) {
   return VF_LAUNCH(kernel, CeilDivide(p.outputs, Shape::kColumns), CeilDivide(p.rows, Shape::kRows), p.split_count,
@@ -189,6 +238,16 @@ int LaunchMatmulPrefill(const MatmulParams& p, ProductType type, LaunchStream st
 int LaunchMatmulDecode(const MatmulParams& p, LaunchStream stream) {
   return p.rows <= NarrowShape::kRows ? Start<NarrowShape>(MatmulNarrowKernel, p, stream)
                                       : Start<WideShape>(MatmulWideKernel, p, stream);
+}
+
+int LaunchGroupedPrefill(const MatmulParams& p, ProductType type, LaunchStream stream) {
+  return type == ProductType::kF32 ? StartGrouped<PrefillShape<float>>(GroupedPrefillKernel<float>, p, stream)
+                                   : StartGrouped<PrefillShape<uint16_t>>(GroupedPrefillKernel<uint16_t>, p, stream);
+}
+
+int LaunchGroupedDecode(const MatmulParams& p, LaunchStream stream) {
+  return p.experts.rows_max <= NarrowShape::kRows ? StartGrouped<NarrowShape>(GroupedNarrowKernel, p, stream)
+                                                  : StartGrouped<WideShape>(GroupedWideKernel, p, stream);
 }
 
 }  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

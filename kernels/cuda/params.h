@@ -135,7 +135,7 @@ struct QkvParams {
   const float* query_norm = nullptr;
   const float* key_norm = nullptr;
   bool norm_over_width = false;
-  float norm_epsilon = 0;
+  float norm_epsilon = 0, clip = 0;
   int query_head_count = 0;
   RopeView ropes[kRopeTablesMax];
   const int32_t* sequence_ropes = nullptr;  // [sequences], into ropes; null: no rotation
@@ -188,6 +188,49 @@ struct ScoresParams {
   float* scores = nullptr;  // [end - begin], unscaled
 };
 
+// Routing of a mixture of experts; a place is a row and one of its experts.
+struct MixtureRouteParams {
+  const uint16_t* x = nullptr;
+  const float* router = nullptr;       // [E, M]
+  const float* shared_gate = nullptr;  // optional [M]
+  int row_count = 0, width = 0, expert_count = 0, per_token = 0;
+  bool renormalised = false;
+  int32_t* chosen = nullptr;  // [T, k], rising in a row
+  float* weights = nullptr;   // [T, k]
+  float* shares = nullptr;    // [T], with shared_gate
+};
+
+// The places of each expert, in order.
+struct MixtureListParams {
+  const int32_t* chosen = nullptr;  // [places]
+  int place_count = 0, expert_count = 0;
+  int list_stride = 0;        // at least the rows
+  int32_t* counts = nullptr;  // [E]
+  int32_t* lists = nullptr;   // [E][list_stride]
+};
+
+// residual += multiplier * (sum over a row's products times their weights); then the next norm.
+struct MixtureSumParams {
+  ProductView product;             // [T * per_row, M]
+  const float* weights = nullptr;  // [T, per_row]
+  int per_row = 1;
+  float multiplier = 1;
+  int row_count = 0;
+  float* residual = nullptr;
+  NormParams next;  // without `out`: none
+};
+
+// A product whose rows are places, each with the weight of its expert.
+struct ExpertRows {
+  const int32_t* counts = nullptr;  // null: every place is a group of its own
+  const int32_t* lists = nullptr;
+  const int32_t* chosen = nullptr;  // [places]
+  int list_stride = 0;
+  int places_per_x = 1;  // places that share a row of x
+  int group_count = 0;   // experts or places
+  int rows_max = 0;      // of a group
+};
+
 // x [M, K] times weight [N, K] transposed.
 struct MatmulParams {
   const uint16_t* x = nullptr;
@@ -196,6 +239,7 @@ struct MatmulParams {
   int rows = 0, outputs = 0, inner = 0;
   int split_count = 1, split_steps = 0;
   void* out = nullptr;  // [splits][M][N]
+  ExpertRows experts;   // of the grouped kernels; then `weight` is that of expert 0, the next `outputs` rows later
 };
 
 // State of a row over one slice of the vocabulary, or over those folded so far.

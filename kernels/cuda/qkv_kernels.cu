@@ -109,6 +109,10 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
         x.at[n] = x.at[n] * inverse * norm[a + n];
         y.at[n] = y.at[n] * inverse * norm[b + n];
       }
+      if (p.clip > 0) {
+        x.at[n] = fminf(fmaxf(x.at[n], -p.clip), p.clip);
+        y.at[n] = fminf(fmaxf(y.at[n], -p.clip), p.clip);
+      }
       if (turns) {
         const float rotated = x.at[n] * cosine.at[n] - y.at[n] * sine.at[n];
         y.at[n] = y.at[n] * cosine.at[n] + x.at[n] * sine.at[n];

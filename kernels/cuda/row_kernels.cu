@@ -161,6 +161,35 @@ ResidualKernel(VF_PARAMS(ResidualParams) p) {
   if (p.next.out != nullptr) WriteNorm<kWide>(p.next, residual, p.next.out + WideProduct(row, width));
 }
 
+// The weighted products of a row, in order.
+template <bool kWide>
+VF_KERNEL(kThreads, 1)
+MixtureSumKernel(VF_PARAMS(MixtureSumParams) p) {
+  FollowPreviousLaunch();
+  const int row = BlockX(), width = p.product.columns, first = row * p.per_row;
+  float* residual = p.residual + WideProduct(row, width);
+  if constexpr (kWide) {
+    for (int i = ThreadX() * 4; i < width; i += kThreads * 4) {
+      FourFloats sum{}, to = LoadAligned<FourFloats>(residual + i);
+      for (int n = first; n < first + p.per_row; ++n) {
+        const FourFloats product = FourProductsAt(p.product, n, i);
+        VF_UNROLL
+        for (int at = 0; at < 4; ++at) sum.at[at] += p.weights[n] * product.at[at];
+      }
+      VF_UNROLL
+      for (int at = 0; at < 4; ++at) to.at[at] += p.multiplier * sum.at[at];
+      StoreAligned(residual + i, to);
+    }
+  } else {
+    for (int i = ThreadX(); i < width; i += kThreads) {
+      float sum = 0;
+      for (int n = first; n < first + p.per_row; ++n) sum += p.weights[n] * ProductAt(p.product, n, i);
+      residual[i] += p.multiplier * sum;
+    }
+  }
+  if (p.next.out != nullptr) WriteNorm<kWide>(p.next, residual, p.next.out + WideProduct(row, width));
+}
+
 // Columns of a product that a thread of FinishKernel finishes: for one 16-byte store where kWide, else two.
 VF_HD constexpr int FinishColumns(FinishMode mode, bool wide) {
   if (!wide) return 2;
@@ -258,6 +287,15 @@ int LaunchResidual(const ResidualParams& p, LaunchStream stream) {
   // The order of the norm's sum follows from how it is read: a norm that differs in that has a launch of its own.
   const bool together = p.next.out == nullptr || IsWide(p.next) == wide;
   ResidualParams alone = p;
+  if (!together) alone.next.out = nullptr;
+  const int code = VF_LAUNCH(kernel, p.row_count, 1, 1, kThreads, 0, stream, alone);
+  return code != 0 || together ? code : LaunchNorm(p.next, stream);
+}
+int LaunchMixtureSum(const MixtureSumParams& p, LaunchStream stream) {
+  const bool wide = IsWide(p.product) && IsAligned(p.residual, 16);
+  const auto kernel = wide ? MixtureSumKernel<true> : MixtureSumKernel<false>;
+  const bool together = p.next.out == nullptr || IsWide(p.next) == wide;  // as above
+  MixtureSumParams alone = p;
   if (!together) alone.next.out = nullptr;
   const int code = VF_LAUNCH(kernel, p.row_count, 1, 1, kThreads, 0, stream, alone);
   return code != 0 || together ? code : LaunchNorm(p.next, stream);

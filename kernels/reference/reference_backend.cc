@@ -1,9 +1,11 @@
 #include "kernels/reference/reference_backend.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/wide_product.h"
+#include "kernels/expert_choice.h"
 #include "kernels/group_routing.h"
 #include "kernels/host_backend.h"
 
@@ -124,6 +126,12 @@ class ReferenceBackend final : public HostBackend {
       }
     }
     return std::unique_ptr<Weight>(std::move(weight));
+  }
+
+  Result<std::unique_ptr<Weight>> CreateExperts(std::span<const HostMatrix> parts, int expert_count,
+                                                WeightUse use) override {
+    if (auto rows = RowsOfExpert(parts, expert_count, use); !rows.ok()) return rows.error();
+    return CreateWeight(parts, use);
   }
 
   Error CheckShape(const KvShape&) const override { return {}; }
@@ -313,6 +321,7 @@ class ReferenceBackend final : public HostBackend {
       }
       normalize(0, args.query_head_count, query_span, query_norm);
       normalize(args.query_head_count, kv_heads, key_span, key_norm);
+      for (double& v : row) v = args.clip > 0 ? std::clamp<double>(v, -args.clip, args.clip) : v;
       for (int h = 0; h < heads; ++h) {
         double* head = row.data() + WideProduct(h, dim);
         const bool is_query = h < args.query_head_count, is_key = !is_query && h < args.query_head_count + kv_heads;
@@ -411,6 +420,52 @@ class ReferenceBackend final : public HostBackend {
       }
     }
     return {};
+  }
+
+  Error Mixture(Workspace& workspace, const MixtureArgs& args) override {
+    const auto& gate_up = static_cast<const ReferenceWeight&>(*args.gate_up);
+    const auto& down = static_cast<const ReferenceWeight&>(*args.down);
+    const int rows = Cast(workspace).flat.row_count(), experts = args.expert_count;
+    const int64_t width = gate_up.columns(), inner = down.columns();
+    VF_CHECK(gate_up.rows() == 2 * inner * experts && down.rows() == width * experts, "the weights are of E experts");
+    const float* x = HostData<float>(args.x, rows * width);
+    const float* router = HostData<float>(args.router, experts * width);
+    const float* shared_gate = OptionalHostData<float>(args.shared_gate, width);
+    float* residual = HostData<float>(args.residual, rows * width);
+    std::vector<float> logits(experts), weights(args.per_token);
+    std::vector<int32_t> chosen(args.per_token);
+    std::vector<double> sums(width), hidden;
+    // sums += factor * expert `e` of a stack (x)
+    const auto add = [&](const ReferenceWeight& gates, const ReferenceWeight& downs, int64_t f, int e, double factor) {
+      hidden.resize(f);
+      for (int64_t i = 0; i < f; ++i) {
+        hidden[i] = Activate(args.activation, Dot(gates.row(e * 2 * f + i), x, width)) *
+                    Dot(gates.row((e * 2 + 1) * f + i), x, width);
+      }
+      for (int64_t n = 0; n < width; ++n) {
+        double sum = 0;
+        for (int64_t i = 0; i < f; ++i) sum += downs.row(e * width + n)[i] * hidden[i];
+        sums[n] += factor * sum;
+      }
+    };
+    for (int t = 0; t < rows; ++t, x += width, residual += width) {
+      for (int e = 0; e < experts; ++e) logits[e] = Dot(router + e * width, x, width);
+      ChooseExperts({.logits = logits.data(),
+                     .expert_count = experts,
+                     .per_token = args.per_token,
+                     .renormalised = args.renormalised,
+                     .chosen = chosen.data(),
+                     .weights = weights.data()});
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (int i = 0; i < args.per_token; ++i) add(gate_up, down, inner, chosen[i], weights[i]);
+      if (args.shared_gate_up != nullptr) {
+        const auto& shared_down = static_cast<const ReferenceWeight&>(*args.shared_down);
+        add(static_cast<const ReferenceWeight&>(*args.shared_gate_up), shared_down, shared_down.columns(), 0,
+            1.0 / (1.0 + std::exp(-Dot(shared_gate, x, width))));
+      }
+      for (int64_t n = 0; n < width; ++n) residual[n] = residual[n] + args.multiplier * sums[n];
+    }
+    return NextNorm(workspace, args.next_norm, {});
   }
 
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override {

@@ -26,6 +26,11 @@ def small(**keys):
     return SMALL | dict(hidden_act="silu", max_position_embeddings=2048) | keys
 
 
+def moe(**keys):
+    """Mixtures of experts; the loss of their training is not a part of the function."""
+    return rms(output_router_logits=False, router_aux_loss_coef=0.001) | keys
+
+
 def scaled(kind, **keys):
     """Older keys: rope_scaling and rope_theta."""
     return dict(rope_theta=10000.0, rope_scaling={"type": kind} | keys)
@@ -201,6 +206,32 @@ CASES = [
              image_token_id=10000, video_token_id=10001, vision_start_token_id=10002, vision_end_token_id=10003, tie_word_embeddings=True,
              vision_config=dict(depth=1, hidden_size=8, intermediate_size=8, num_heads=1, out_hidden_size=32, patch_size=4,
                                 num_position_embeddings=16, deepstack_visual_indexes=[0])))),
+    case("qwen3_moe", "qwen3-moe", moe(head_dim=16, rope_theta=1000000.0, attention_bias=False, decoder_sparse_step=1, mlp_only_layers=[],
+         moe_intermediate_size=24, num_experts=6, num_experts_per_tok=2, norm_topk_prob=True, use_sliding_window=False,
+         sliding_window=None, max_window_layers=48)),
+    case("qwen3_moe", "qwen3-moe-fused", moe(num_hidden_layers=4, head_dim=8, attention_bias=True, decoder_sparse_step=2, mlp_only_layers=[3],
+         moe_intermediate_size=20, num_local_experts=5, num_experts_per_tok=3, use_sliding_window=True, sliding_window=64,
+         **newer("default", 10000.0)), stored=("bfloat16", "float32"), experts="fused"),
+    case("olmoe", "olmoe", moe(num_key_value_heads=4, intermediate_size=24, attention_bias=False, clip_qkv=1.5, num_experts=6,
+         num_experts_per_tok=3, norm_topk_prob=False, rope_theta=10000.0, rope_scaling=None)),
+    case("olmoe", "olmoe-fused", moe(intermediate_size=20, attention_bias=True, clip_qkv=None, num_experts=5, num_experts_per_tok=2,
+         norm_topk_prob=True, **newer("default", 500000.0)), stored=("bfloat16", "float32"), experts="fused"),
+    case("mixtral", "mixtral", moe(intermediate_size=32, num_local_experts=4, num_experts_per_tok=2, sliding_window=None)),
+    case("mixtral", "mixtral-window", moe(intermediate_size=24, head_dim=16, num_local_experts=5, num_experts_per_tok=3, sliding_window=64,
+         router_jitter_noise=0.1, **newer("default", 10000.0)), stored=("bfloat16", "float32"), experts="fused"),
+    case("qwen2_moe", "qwen2-moe", moe(decoder_sparse_step=1, moe_intermediate_size=20, shared_expert_intermediate_size=40, num_experts=6,
+         num_experts_per_tok=2, norm_topk_prob=False, use_sliding_window=False, sliding_window=64, max_window_layers=1,
+         rope_theta=1000000.0)),
+    case("qwen2_moe", "qwen2-moe-window", moe(num_hidden_layers=3, decoder_sparse_step=1, mlp_only_layers=[1], moe_intermediate_size=24,
+         shared_expert_intermediate_size=16, num_experts=5, num_experts_per_tok=3, norm_topk_prob=True, qkv_bias=False,
+         use_sliding_window=True, sliding_window=64, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+         **newer("default", 10000.0)), stored=("bfloat16", "float32"), experts="fused"),
+    case("granitemoe", "granitemoe", moe(intermediate_size=24, num_local_experts=6, num_experts_per_tok=3, attention_bias=True,
+         tie_word_embeddings=True, embedding_multiplier=3.0, residual_multiplier=0.6, logits_scaling=2.0, attention_multiplier=0.4,
+         rope_theta=10000.0, rope_scaling=None)),
+    case("granitemoe", "granitemoe-newer", moe(intermediate_size=20, num_local_experts=5, num_experts_per_tok=2, attention_bias=False,
+         embedding_multiplier=6.0, residual_multiplier=0.6, logits_scaling=0.5, attention_multiplier=0.25,
+         **newer("default", 10000000.0)), stored=("bfloat16", "float32")),
 ]  # fmt: skip
 
 CLASS = {
@@ -211,6 +242,8 @@ CLASS = {
     "gemma2": "Gemma2ForCausalLM", "ministral3": "Ministral3ForCausalLM", "starcoder2": "Starcoder2ForCausalLM", "nemotron": "NemotronForCausalLM",
     "stablelm": "StableLmForCausalLM", "ernie4_5": "Ernie4_5ForCausalLM", "glm4": "Glm4ForCausalLM", "cohere2": "Cohere2ForCausalLM",
     "gemma3": "Gemma3ForConditionalGeneration", "mistral3": "Mistral3ForConditionalGeneration",
+    "qwen3_moe": "Qwen3MoeForCausalLM", "olmoe": "OlmoeForCausalLM", "mixtral": "MixtralForCausalLM",
+    "qwen2_moe": "Qwen2MoeForCausalLM", "granitemoe": "GraniteMoeForCausalLM",
     "qwen2_5_vl": "Qwen2_5_VLForConditionalGeneration", "qwen3_vl": "Qwen3VLForConditionalGeneration",
 }  # fmt: skip
 

@@ -62,7 +62,7 @@ class Shape:
         self.pre_norm, self.post_norm = not after, after or kind in ("gemma2", "gemma3_text", "glm4")
         self.head_norm = {
             "qwen3": "head", "gemma3_text": "head", "olmo2": "width", "olmo3": "width", "exaone4": "head",
-            "qwen3_vl_text": "head",
+            "qwen3_vl_text": "head", "qwen3_moe": "head", "olmoe": "width",
         }.get(kind)  # fmt: skip
         self.gated = kind not in ("gpt2", "gpt_neox", "arcee", "starcoder2", "nemotron")
         activation = c.get("hidden_act", c.get("hidden_activation", c.get("activation_function")))
@@ -77,8 +77,13 @@ class Shape:
         self.base = self.head_width**-0.5
         if kind.startswith("gemma"):
             self.base = c.get("query_pre_attn_scalar", 256) ** -0.5
-        if kind == "granite":
+        if kind in ("granite", "granitemoe"):
             self.base = c.get("attention_multiplier", 1.0)
+        self.clip = c.get("clip_qkv")  # of queries, keys and values, after the norms
+        self.experts = c.get("num_experts", c.get("num_local_experts", 0))
+        self.experts_per_token = c.get("num_experts_per_tok", 0)
+        # Otherwise the weights of the chosen experts are their shares of all.
+        self.renormalised = kind in ("mixtral", "granitemoe") or c.get("norm_topk_prob", False)
         # gpt2 may divide the scores of layer i by i + 1.
         self.by_layer = c.get("scale_attn_by_inverse_layer_idx", False)
         self.windows = self.window_of_layers(c, mistakes)
@@ -104,11 +109,13 @@ class Shape:
                 sliding = [c.get("use_sliding_window", False) and i >= first for i in range(self.layers)]
             if "use_sliding_window ignored" in mistakes:
                 sliding = [window is not None and i >= first for i in range(self.layers)]
+        elif self.kind == "qwen3_moe":
+            sliding = [c.get("use_sliding_window", False) and window is not None] * self.layers
         elif self.kind == "smollm3":
             used = c.get("use_sliding_window", False) and window is not None
             sliding = [used and not r for r in self.rotated_layers(c, mistakes)]
         else:
-            sliding = [self.kind in ("mistral", "phi3", "ministral", "ministral3", "starcoder2") and window is not None] * self.layers
+            sliding = [self.kind in ("mistral", "mixtral", "phi3", "ministral", "ministral3", "starcoder2") and window is not None] * self.layers
         if "layer types shifted by one" in mistakes:
             sliding = sliding[-1:] + sliding[:-1]
         self.sliding = sliding
@@ -175,7 +182,7 @@ class Reference:
         self.draw = int(number_format[5:]) if self.rounds else 0
         self.weights = {}
         for name, w in canonical(self.config, text_tensors(whole, read_weights(directory)), mistakes).items():
-            matrix = self.rounds and w.dim() == 2
+            matrix = self.rounds and w.dim() == 2 and not name.endswith(("router", "shared_gate"))
             self.weights[name] = (w.to(torch.bfloat16) if matrix else w).to(self.dtype)
         self.mistakes = mistakes
         self.focal = dict(self.config.get("focal_attention") or {})
@@ -190,6 +197,8 @@ class Reference:
         self.raw = [torch.zeros(0, dtype=self.dtype)] * layers  # x.w + b of every row so far
         self.taus = [[] for _ in range(layers)]  # (clipped, raw mean) of every row so far
         self.length = 0
+        self.chosen = []  # the experts of every row, sorted, layer by layer
+        self.margins = []  # how far the last chosen one's logit is above the next one's
 
     def operand(self, x):
         """What a matrix product reads."""
@@ -313,13 +322,17 @@ class Reference:
 
         q = self.linear(h, name + "q", "no q bias")
         k = self.linear(h, name + "k", "no k bias")
-        v = split(self.linear(h, name + "v", "no v bias"), s.kv_heads)
+        v = split(self.clipped(self.linear(h, name + "v", "no v bias")), s.kv_heads)
+        if "q, k and v clamped before the norms" in self.mistakes:
+            q, k = self.clipped(q), self.clipped(k)
         if "q/k norm after rope" in self.mistakes and s.head_norm == "head" and table is not None:
             q = rotate(split(q, s.heads), table, positions, self.mistakes, s.neighbours)
             k = rotate(split(k, s.kv_heads), table, positions, self.mistakes, s.neighbours)
             q, k = self.norm(q, name + "q_norm"), self.norm(k, name + "k_norm")
         else:
             q, k = normed(q, s.heads, "q_norm"), normed(k, s.kv_heads, "k_norm")
+            if "q, k and v clamped before the norms" not in self.mistakes:
+                q, k = self.clipped(q), self.clipped(k)
             if table is not None:
                 q = rotate(q, table, positions, self.mistakes, s.neighbours)
                 if "rope scale on queries alone" in self.mistakes:
@@ -402,6 +415,9 @@ class Reference:
             return own
         return setting or own
 
+    def clipped(self, x):
+        return x if self.shape.clip is None or "q, k and v not clamped" in self.mistakes else x.clamp(-self.shape.clip, self.shape.clip)
+
     def group_masked(self, logits, h, layer, positions):
         """Where focus_reference.py hides pairs of tokens; all pairs count here."""
         return logits
@@ -422,8 +438,47 @@ class Reference:
             return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
         return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
+    def mixture(self, h, layer):
+        """The chosen experts by their number, each times its weight, then the shared one."""
+        s, name = self.shape, f"layers.{layer}."
+        logits = self.linear(self.stream_before_mlp if "router before the norm" in self.mistakes else h, name + "router")
+        scores = logits.softmax(-1)
+        if "sigmoid for softmax of experts" in self.mistakes:
+            scores = logits.sigmoid()
+        if "experts chosen by the lowest score" in self.mistakes:
+            logits = -logits
+        count = s.experts_per_token - ("one expert fewer" in self.mistakes)
+        best = logits.topk(min(count + 1, s.experts), -1)
+        chosen = best.indices[:, :count].sort(-1).values
+        self.margins.append(best.values[:, count - 1] - best.values[:, -1])
+        weights = scores.gather(-1, chosen)
+        if s.renormalised != ("weights of experts renormalised the other way" in self.mistakes):
+            weights = weights / weights.sum(-1, keepdim=True)
+        if "all experts weighted equally" in self.mistakes:
+            weights = weights.mean(-1, keepdim=True).expand_as(weights)
+        self.chosen.append(chosen)
+        out = torch.zeros_like(h)
+        for e in range(s.experts):
+            rows, place = (chosen == e).nonzero(as_tuple=True)
+            weight = weights[rows, place, None]
+            if "weights on the inputs of experts" in self.mistakes:
+                out[rows] += self.gated(h[rows] * weight, f"{name}experts.{e}.")
+            else:
+                out[rows] += weight * self.gated(h[rows], f"{name}experts.{e}.")
+        if name + "shared_gate" in self.weights and "no shared expert" not in self.mistakes:
+            share = self.linear(h, name + "shared_gate")
+            if "shared expert's gate without sigmoid" not in self.mistakes:
+                share = share.sigmoid()
+            out += (1.0 if "shared expert without its gate" in self.mistakes else share) * self.gated(h, name + "shared.")
+        return out
+
+    def gated(self, h, name):
+        return self.linear(self.activation(self.linear(h, name + "gate")) * self.linear(h, name + "up"), name + "down")
+
     def feed_forward(self, h, layer):
         name = f"layers.{layer}."
+        if name + "router" in self.weights:
+            return self.mixture(h, layer)
         inner = self.activation(self.linear(h, name + ("gate" if self.shape.gated else "up"), "no mlp bias"))
         if self.shape.gated:
             inner = inner * self.linear(h, name + "up", "no mlp bias")
@@ -465,6 +520,7 @@ class Reference:
             source = before if parallel else x
             if s.one_norm or "one norm for both branches" in self.mistakes and s.parallel:
                 second = "input"
+            self.stream_before_mlp = source
             y = self.feed_forward(self.norm(source, name + second) if pre else source, layer)
             if "post norm over the residual" in self.mistakes and post:
                 x = self.norm(x + y, name + "post_ffn")
@@ -490,6 +546,19 @@ class Reference:
 
 def flat(run):
     return torch.tensor(run["token_log_probs"][1:] + run["last_log_probs"], dtype=torch.float64)
+
+
+@torch.no_grad()
+def same_experts(directory, ids):
+    """Whether every draw of the rounding errors chooses the experts that float64 does: else a bound would be that of a jump."""
+
+    def chosen(form):
+        model = Reference(directory, length=len(ids), number_format=form)
+        model.feed(ids)
+        return model.chosen
+
+    exact = chosen("f64")
+    return not exact or all(all(map(torch.equal, exact, chosen(form))) for form in ["f32", *BF16])
 
 
 def rounding(directory, ids, exact, score=None, **options):

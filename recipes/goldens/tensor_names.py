@@ -41,6 +41,18 @@ OUTSIDE = {
     "wte": "embedding", "wpe": "positions", "ln_f": "final_norm",
     "gpt_neox.embed_in": "embedding", "gpt_neox.final_layer_norm": "final_norm", "embed_out": "head",
 }  # fmt: skip
+# Of a mixture of experts, one tensor an expert or all of them stacked.
+EXPERTS = ("mlp.experts", "block_sparse_moe.experts")
+EXPERT = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
+STACKED = {
+    "mlp.experts.gate_up_proj": "gate_up", "mlp.experts.down_proj": "down",
+    "block_sparse_moe.input_linear": "gate_up", "block_sparse_moe.output_linear": "down",
+}  # fmt: skip
+MIXTURE = {
+    "mlp.gate": "router", "block_sparse_moe.gate": "router", "block_sparse_moe.router.layer": "router",
+    "mlp.shared_expert_gate": "shared_gate", "mlp.shared_expert.gate_proj": "shared.gate",
+    "mlp.shared_expert.up_proj": "shared.up", "mlp.shared_expert.down_proj": "shared.down",
+}  # fmt: skip
 LAYERS_START = {"gpt2": "h.", "gpt_neox": "gpt_neox.layers."}
 
 
@@ -78,7 +90,9 @@ def canonical(config, tensors, mistakes=()):
     for name, w in tensors.items():
         if ".focus." in name:
             continue  # read by focus_reference.py
-        name = name.removeprefix("transformer.") + (".weight" if name.endswith(".sinks") else "")
+        name = name.removeprefix("transformer.")
+        if name.endswith((".sinks", "experts.gate_up_proj", "experts.down_proj")):
+            name += ".weight"
         stem, what = name.rsplit(".", 1)
         ending = ".bias" if what == "bias" else ""
         if not stem.startswith(start):
@@ -87,7 +101,11 @@ def canonical(config, tensors, mistakes=()):
         layer, rest = stem.removeprefix(start).split(".", 1)
         if kind == "gpt2" and w.dim() == 2 and not ("square matrices not transposed" in mistakes and w.shape[0] == w.shape[1]):
             w = w.T.contiguous()
-        out[f"layers.{layer}.{names[rest]}{ending}"] = w
+        if rest in STACKED:
+            for e, one in enumerate(w):
+                out[f"layers.{layer}.experts.{e}.{STACKED[rest]}"] = one
+            continue
+        out[f"layers.{layer}.{mixture_name(rest) or names[rest]}{ending}"] = w
     for name in [n for n in out if ".qkv" in n]:
         prefix, ending = name.split("qkv")
         for what, w in zip("qkv", split_qkv(config, out.pop(name), mistakes)):
@@ -96,6 +114,8 @@ def canonical(config, tensors, mistakes=()):
         gate, up = out.pop(name).chunk(2)
         prefix = name.split("gate_up")[0]
         out[prefix + "gate"], out[prefix + "up"] = gate, up
+    if "experts shifted by one" in mistakes:
+        out = {other_expert(name, out): w for name, w in out.items()}
     if "gate and up swapped" in mistakes:
         for name in [n for n in out if ".gate" in n]:
             other = name.replace(".gate", ".up")
@@ -103,6 +123,24 @@ def canonical(config, tensors, mistakes=()):
     if "embedding for the head" in mistakes:
         out.pop("head", None)
     return out
+
+
+def mixture_name(rest):
+    """Null of a tensor that is in every model."""
+    for start in EXPERTS:
+        if rest.startswith(start + "."):
+            e, what = rest.removeprefix(start + ".").split(".")
+            return f"experts.{e}.{EXPERT[what]}"
+    return MIXTURE.get(rest)
+
+
+def other_expert(name, names):
+    if ".experts." not in name:
+        return name
+    before, rest = name.split(".experts.")
+    e, what = rest.split(".", 1)
+    after = f"{before}.experts.{int(e) + 1}.{what}"
+    return after if after in names else f"{before}.experts.0.{what}"
 
 
 def split_qkv(config, w, mistakes):

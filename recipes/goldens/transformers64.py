@@ -48,6 +48,19 @@ def exact_neighbour_rotation(rotate_half):
     return apply
 
 
+def exact_router(forward):
+    """Mixtral's and GraniteMoe's, which go through float32."""
+
+    def run(*arguments):
+        kept, torch.Tensor.float = torch.Tensor.float, lambda x: x
+        try:
+            return forward(*arguments)
+        finally:
+            torch.Tensor.float = kept
+
+    return run
+
+
 def check_frequencies(rotary, table, config, length, kind):
     theirs = getattr(rotary, f"{kind}_inv_freq", getattr(rotary, "inv_freq", None))
     scale = getattr(rotary, f"{kind}_attention_scaling", getattr(rotary, "attention_scaling", 1.0))
@@ -75,7 +88,7 @@ def load(directory, length):
     config = text_of(whole)
     torch.nn.functional.softmax = exact_softmax
     kind = AutoModelForCausalLM if config is whole else getattr(transformers, whole["architectures"][0])
-    model = kind.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager").eval()
+    model = kind.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager").eval()
     modeling_ministral3.get_llama_4_attn_scale = exact_query_scale
     for modeling in (modeling_cohere2, modeling_ernie4_5):
         modeling.apply_rotary_pos_emb = exact_neighbour_rotation(modeling.rotate_half)
@@ -97,6 +110,8 @@ def load(directory, length):
         name = type(module).__name__
         if name.endswith("RMSNorm"):
             module.forward = types.MethodType(exact_norm, module)
+        if name.endswith("TopKRouter"):
+            module.forward = exact_router(module.forward)
         if name == "Cohere2LayerNorm":
             module.forward = types.MethodType(exact_layer_norm, module)
         if name.endswith("RotaryEmbedding"):

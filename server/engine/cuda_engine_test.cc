@@ -83,11 +83,11 @@ TEST(CudaEngineTest, ResultsAreCloseToTheCpu) {
 
 // What a table of architectures may ask of a device beside a llama, against the golden values in float64 and with their
 // bounds (golden_test.cc): layers without rotation, a scale of queries by position, squared relu, two rotations, pairs
-// of neighbours, one layer norm without bias for both branches, soft-caps; and sinks, alone and under caps.
+// of neighbours, one layer norm without bias for both branches, soft-caps; sinks, alone and under caps; mixtures of experts.
 TEST(CudaEngineTest, FamiliesAreAsCloseAsTheirRoundingErrors) {
   EmulatedDevice device;
   for (const char* name : {"exaone4-hybrid", "ministral3", "arcee", "olmo3-older", "glm4", "cohere2", "gemma2-older",
-                           "../attention/sink-learned", "../attention/sink-capped"}) {
+                           "../attention/sink-learned", "../attention/sink-capped", "qwen3-moe", "mixtral-window"}) {
     const std::string golden = absl::StrCat("architectures/", name);
     const auto engine = device.Start(golden, {.kv_cache_bytes = 4 << 20});
     const Json run = (*ParseJson(*ReadFile(GoldenDirectory(golden) + "/golden.json", kConfigFile)))["runs"][0];
@@ -108,9 +108,11 @@ TEST(CudaEngineTest, FamiliesAreAsCloseAsTheirRoundingErrors) {
 
 // Draws and continuations give the same bits batched and alone;
 // branches from a partial page use a copy.
-TEST(CudaEngineTest, SameBitsWhenBatched) {
+class BatchedOnCudaTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(BatchedOnCudaTest, SameBits) {
   EmulatedDevice device;
-  const auto engine = device.Start(kGolden);
+  const auto engine = device.Start(GetParam());
   std::vector<EngineRequest> requests;
   for (int i = 0; i < 3; ++i) requests.push_back(Generate(absl::StrCat("p", i), 40 + 50 * i, 0.8, i));
   requests.push_back({.token_ids = RandomIds("context", 100), .work = ScoreContinuationsWork{}});
@@ -134,6 +136,9 @@ TEST(CudaEngineTest, SameBitsWhenBatched) {
   }
   for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(AnswerBits(together[i].get()), alone[i]) << i;
 }
+
+INSTANTIATE_TEST_SUITE_P(CudaEngineTest, BatchedOnCudaTest, testing::Values(kGolden, "architectures/qwen3-moe"),
+                         [](const auto& info) { return info.index == 0 ? "llama" : "experts"; });
 
 // A golden checkpoint of head dim 8 as one of 16, which the backend has: the same tensors, half as many heads.
 class WideHeads : public TemporaryCheckpoint {

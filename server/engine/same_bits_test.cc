@@ -261,10 +261,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"architectures/ministral3", "auto", "f32", 28}, Case{"architectures/ministral3", "auto", "bf16", 28},
         Case{"architectures/exaone4-hybrid", "auto", "f32", 28}, Case{"architectures/olmo3-older", "auto", "f32", 28},
         Case{"architectures/cohere2", "auto", "f32", 28}, Case{"architectures/smollm3-newer", "auto", "f32", 28},
-        Case{"architectures/llama-longrope", "auto", "f32", 28}, Case{"focus/llama-calibrated", "auto", "f32", 42},
-        Case{"focus/llama-paged", "auto", "f32", 28}, Case{"focus/llama-prompt", "auto", "f32", 28},
-        Case{"focus/llama-calibrated", "auto", "bf16", 28}, Case{"focus/llama-focal-causal", "auto", "f32", 28},
-        Case{"focus/gemma3-older-layers", "auto", "f32", 28}, Case{"focus/mistral-window", "auto", "f32", 28}),
+        Case{"architectures/qwen3-moe", "auto", "f32", 42}, Case{"architectures/qwen3-moe", "auto", "bf16", 28},
+        Case{"architectures/olmoe", "auto", "f32", 28}, Case{"architectures/mixtral", "auto", "f32", 28},
+        Case{"architectures/qwen2-moe", "auto", "f32", 28}, Case{"architectures/qwen2-moe", "auto", "bf16", 28},
+        Case{"architectures/granitemoe", "auto", "f32", 28}, Case{"architectures/llama-longrope", "auto", "f32", 28},
+        Case{"focus/llama-calibrated", "auto", "f32", 42}, Case{"focus/llama-paged", "auto", "f32", 28},
+        Case{"focus/llama-prompt", "auto", "f32", 28}, Case{"focus/llama-calibrated", "auto", "bf16", 28},
+        Case{"focus/llama-focal-causal", "auto", "f32", 28}, Case{"focus/gemma3-older-layers", "auto", "f32", 28},
+        Case{"focus/mistral-window", "auto", "f32", 28}),
     [](const testing::TestParamInfo<Case>& info) {
       std::string name = absl::StrCat(info.param.golden, "_", info.param.device, "_", info.param.dtype);
       for (char& c : name) c = c == '-' || c == '/' ? '_' : c;

@@ -130,6 +130,16 @@ absl::Status ReadCohere2(ConfigReader& reader, ModelConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status ReadQwen2Moe(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.blocks.query_key_value_bias, reader.Bool("qkv_bias", true));
+  return ReadNoBiases(reader, config);
+}
+
+absl::Status ReadOlmoe(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(config.blocks.query_key_value_clip, ReadSoftCap(reader, "clip_qkv", 0));
+  return ReadAttentionBias(reader, false, config.blocks);
+}
+
 absl::Status ReadGpt2(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(const bool scaled, reader.Bool("scale_attn_weights", true));
   ASSIGN_OR_RETURN(const bool by_layer, reader.Bool("scale_attn_by_inverse_layer_idx", false));
@@ -201,6 +211,70 @@ constexpr Architecture kArchitectures[] = {
      .names = {.query_norm = "self_attn.q_norm", .key_norm = "self_attn.k_norm"},
      .read_layers = ReadNoWindows,
      .read_config = ReadQwen3},
+    {.model_type = "qwen3_moe",
+     .class_name = "Qwen3MoeForCausalLM",
+     .keys = {.kv_head_default = 4},
+     .names = {.query_norm = "self_attn.q_norm", .key_norm = "self_attn.k_norm"},
+     .mixture = {.expert_count = "num_experts",
+                 .expert_count_too = "num_local_experts",
+                 .expert_count_default = 128,
+                 .per_token_default = 8,
+                 .width = "moe_intermediate_size",
+                 .width_default = 768,
+                 .chooses_layers = true},
+     .read_layers = ReadUsedWindowEverywhere,
+     .read_config = ReadQwen3},
+    {.model_type = "olmoe",
+     .class_name = "OlmoeForCausalLM",
+     .keys = {.head_width = nullptr, .norm_epsilon_default = 1e-5},
+     .names = {.query_norm = "self_attn.q_norm", .key_norm = "self_attn.k_norm"},
+     .mixture = {.expert_count = "num_experts",
+                 .expert_count_too = "num_local_experts",
+                 .expert_count_default = 64,
+                 .per_token_default = 8},
+     .blocks = {.head_norm_over_width = true},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadOlmoe},
+    {.model_type = "mixtral",
+     .class_name = "MixtralForCausalLM",
+     .keys = {.kv_head_default = 8, .norm_epsilon_default = 1e-5},
+     .rope = {.theta_default = 1e6},
+     .names = {.mixture = {.router = "block_sparse_moe.gate",
+                           .gate = "block_sparse_moe.experts.{}.w1",
+                           .up = "block_sparse_moe.experts.{}.w3",
+                           .down = "block_sparse_moe.experts.{}.w2"}},
+     .mixture = {.expert_count = "num_local_experts",
+                 .expert_count_too = "num_experts",
+                 .expert_count_default = 8,
+                 .per_token_default = 2,
+                 .always_renormalised = true},
+     .read_layers = ReadWindow,
+     .read_config = ReadNoBiases},
+    {.model_type = "qwen2_moe",
+     .class_name = "Qwen2MoeForCausalLM",
+     .keys = {.kv_head_default = 16},
+     .mixture = {.expert_count = "num_experts",
+                 .expert_count_default = 60,
+                 .per_token_default = 4,
+                 .width = "moe_intermediate_size",
+                 .width_default = 1408,
+                 .shared_width = "shared_expert_intermediate_size",
+                 .shared_width_default = 5632,
+                 .chooses_layers = true},
+     .read_layers = ReadUsedWindowsByType,
+     .read_config = ReadQwen2Moe},
+    {.model_type = "granitemoe",
+     .class_name = "GraniteMoeForCausalLM",
+     .names = {.mixture = {.gate = nullptr,
+                           .stacked_router = "block_sparse_moe.router.layer",
+                           .stacked_gate_up = "block_sparse_moe.input_linear.weight",
+                           .stacked_down = "block_sparse_moe.output_linear.weight"}},
+     .mixture = {.expert_count = "num_local_experts",
+                 .expert_count_default = 8,
+                 .per_token_default = 2,
+                 .always_renormalised = true},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadGranite},
     {.model_type = "gemma2",
      .class_name = "Gemma2ForCausalLM",
      .keys = {.kv_head_default = 4,

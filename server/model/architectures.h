@@ -51,6 +51,35 @@ enum class FusedOrder {
   kPerHead,  // query, key and value of the first head, then of the second..
 };
 
+// Keys of a mixture of experts; `num_experts_per_tok` has one name.
+struct MixtureKeys {
+  const char* expert_count = nullptr;      // null: no layer has one
+  const char* expert_count_too = nullptr;  // another name of it
+  int64_t expert_count_default = 0;
+  int64_t per_token_default = 0;
+  const char* width = nullptr;  // of an expert; null: that of a plain MLP
+  int64_t width_default = 0;
+  const char* shared_width = nullptr;
+  int64_t shared_width_default = 0;
+  bool chooses_layers = false;       // `decoder_sparse_step` and `mlp_only_layers` are read; else every layer has one
+  bool always_renormalised = false;  // else by `norm_topk_prob`
+};
+
+// Tensors of a mixture of experts. A file has a tensor for each expert, or all of them stacked.
+struct MixtureNames {
+  const char* router = "mlp.gate";
+  const char* gate = "mlp.experts.{}.gate_proj";  // null: files are stacked
+  const char* up = "mlp.experts.{}.up_proj";
+  const char* down = "mlp.experts.{}.down_proj";
+  const char* stacked_router = "mlp.gate";
+  const char* stacked_gate_up = "mlp.experts.gate_up_proj";  // whole names: [E, 2F, M] and [E, M, F]
+  const char* stacked_down = "mlp.experts.down_proj";
+  const char* shared_gate_of_row = "mlp.shared_expert_gate";  // where there is a shared one: [1, M]
+  const char* shared_gate = "mlp.shared_expert.gate_proj";
+  const char* shared_up = "mlp.shared_expert.up_proj";
+  const char* shared_down = "mlp.shared_expert.down_proj";
+};
+
 // Tensor names of a checkpoint, without ".weight" and ".bias". Null: there is no such tensor.
 struct TensorNames {
   const char* prefix = "model.";  // of all tensors but the head; absent in a checkpoint without the head
@@ -80,6 +109,7 @@ struct TensorNames {
   const char* gate_up = nullptr;   // one tensor in place of the two
   const char* down = "mlp.down_proj";
   const char* mlp_post_norm = nullptr;
+  MixtureNames mixture;
   const char* attention = "self_attn.";                              // before tensors of attention variants
   const char* layer_skipped[3] = {"self_attn.rotary_emb.inv_freq"};  // whole names, as `skipped`
   bool transposed = false;  // matrices of layers are stored as [inputs, outputs]
@@ -92,6 +122,7 @@ struct Architecture {
   PositionKind positions = PositionKind::kRope;
   RopeKeys rope;
   TensorNames names;
+  MixtureKeys mixture;
   BlockConfig blocks;
   // Reads which layers have a sliding window and which no rotation (layer_windows.h).
   absl::Status (*read_layers)(ConfigReader& reader, ModelConfig& config);

@@ -46,6 +46,15 @@ std::string Summary(const ModelConfig& config) {
   if (b.norms_add_one) text += " 1+w";
   if (b.head_norm_over_width) text += " widenorm";
   if (!b.norm_bias) text += " nobias";
+  if (const MixtureConfig& m = config.mixture; m.expert_count > 0) {
+    absl::StrAppend(&text, " experts=", m.per_token, "/", m.expert_count, "x", m.width,
+                    m.renormalised ? " renormalised" : "");
+    if (m.shared_width > 0) absl::StrAppend(&text, " shared=", m.shared_width);
+    for (size_t i = 0; i < config.layers.size(); ++i) {
+      if (!config.layers[i].has_mixture) absl::StrAppend(&text, " plain", i);
+    }
+  }
+  if (b.query_key_value_clip != 0) absl::StrAppend(&text, " clip=", b.query_key_value_clip);
   if (b.parallel_residual) text += b.one_norm ? " parallel1" : " parallel";
   if (b.query_key_value_bias) text += " qkvbias";
   if (b.attention_output_bias) text += " obias";
@@ -111,6 +120,55 @@ constexpr Published kPublished[] = {
       "torch_dtype":"bfloat16","transformers_version":"4.51.0","use_cache":true,"use_sliding_window":false,
       "vocab_size":151936})",
      "V151936 M1024 F3072 L2 H16/8 D128 max40960 eps=1e-06 act=1 tied | default theta=1000000 | full,full"},
+    {"a Qwen3 30B-A3B", R"({"architectures":["Qwen3MoeForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+      "bos_token_id":151643,"decoder_sparse_step":1,"eos_token_id":151645,"head_dim":128,"hidden_act":"silu",
+      "hidden_size":2048,"initializer_range":0.02,"intermediate_size":6144,"max_position_embeddings":40960,
+      "max_window_layers":48,"mlp_only_layers":[],"model_type":"qwen3_moe","moe_intermediate_size":768,
+      "norm_topk_prob":true,"num_attention_heads":32,"num_experts":128,"num_experts_per_tok":8,"num_hidden_layers":2,
+      "num_key_value_heads":4,"output_router_logits":false,"rms_norm_eps":1e-06,"rope_scaling":null,
+      "rope_theta":1000000.0,"router_aux_loss_coef":0.001,"sliding_window":null,"tie_word_embeddings":false,
+      "torch_dtype":"bfloat16","transformers_version":"4.51.0","use_cache":true,"use_sliding_window":false,
+      "vocab_size":151936})",
+     "V151936 M2048 F6144 L2 H32/4 D128 max40960 eps=1e-06 act=1 experts=8/128x768 renormalised | default theta=1000000 | "
+     "full,full"},
+    {"an OLMoE 1B-7B", R"({"architectures":["OlmoeForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+      "clip_qkv":null,"eos_token_id":50279,"hidden_act":"silu","hidden_size":2048,"initializer_range":0.02,
+      "intermediate_size":1024,"max_position_embeddings":4096,"model_type":"olmoe","norm_topk_prob":false,
+      "num_attention_heads":16,"num_experts":64,"num_experts_per_tok":8,"num_hidden_layers":1,
+      "num_key_value_heads":16,"output_router_logits":false,"pad_token_id":1,"rms_norm_eps":1e-05,"rope_scaling":null,
+      "rope_theta":10000.0,"router_aux_loss_coef":0.01,"tie_word_embeddings":false,"torch_dtype":"bfloat16",
+      "transformers_version":"4.43.0.dev0","use_cache":true,"vocab_size":50304})",
+     "V50304 M2048 F1024 L1 H16/16 D128 max4096 eps=1e-05 act=1 widenorm experts=8/64x1024 | default theta=10000 | full"},
+    {"a Mixtral 8x7B", R"({"architectures":["MixtralForCausalLM"],"attention_dropout":0.0,"bos_token_id":1,
+      "eos_token_id":2,"hidden_act":"silu","hidden_size":4096,"initializer_range":0.02,"intermediate_size":14336,
+      "max_position_embeddings":32768,"model_type":"mixtral","num_attention_heads":32,"num_experts_per_tok":2,
+      "num_hidden_layers":1,"num_key_value_heads":8,"num_local_experts":8,"output_router_logits":false,
+      "rms_norm_eps":1e-05,"rope_theta":1000000.0,"router_aux_loss_coef":0.02,"sliding_window":null,
+      "tie_word_embeddings":false,"torch_dtype":"bfloat16","transformers_version":"4.36.0.dev0","use_cache":true,
+      "vocab_size":32000})",
+     "V32000 M4096 F14336 L1 H32/8 D128 max32768 eps=1e-05 act=1 experts=2/8x14336 renormalised | default theta=1000000 | "
+     "full"},
+    {"a Qwen1.5-MoE-A2.7B", R"({"architectures":["Qwen2MoeForCausalLM"],"attention_dropout":0.0,"bos_token_id":151643,
+      "decoder_sparse_step":1,"eos_token_id":151643,"hidden_act":"silu","hidden_size":2048,"initializer_range":0.02,
+      "intermediate_size":5632,"max_position_embeddings":8192,"max_window_layers":21,"model_type":"qwen2_moe",
+      "moe_intermediate_size":1408,"norm_topk_prob":false,"num_attention_heads":16,"num_experts":60,
+      "num_experts_per_tok":4,"num_hidden_layers":2,"num_key_value_heads":16,"output_router_logits":false,
+      "rms_norm_eps":1e-06,"rope_theta":1000000.0,"router_aux_loss_coef":0.001,"shared_expert_intermediate_size":5632,
+      "sliding_window":32768,"tie_word_embeddings":false,"torch_dtype":"bfloat16","transformers_version":"4.39.0.dev0",
+      "use_cache":true,"use_sliding_window":false,"vocab_size":151936})",
+     "V151936 M2048 F5632 L2 H16/16 D128 max8192 eps=1e-06 act=1 experts=4/60x1408 shared=5632 qkvbias | default "
+     "theta=1000000 | full,full"},
+    {"a Granite 3 1B-A400M",
+     R"({"architectures":["GraniteMoeForCausalLM"],"attention_bias":false,"attention_dropout":0.1,
+      "attention_multiplier":0.015625,"bos_token_id":0,"embedding_multiplier":12.0,"eos_token_id":0,
+      "hidden_act":"silu","hidden_size":1024,"initializer_range":0.02,"intermediate_size":512,"logits_scaling":6.0,
+      "max_position_embeddings":4096,"model_type":"granitemoe","num_attention_heads":16,"num_experts_per_tok":8,
+      "num_hidden_layers":1,"num_key_value_heads":8,"num_local_experts":32,"output_router_logits":false,
+      "pad_token_id":0,"residual_multiplier":0.22,"rms_norm_eps":1e-06,"rope_scaling":null,"rope_theta":10000,
+      "router_aux_loss_coef":0.0,"tie_word_embeddings":true,"torch_dtype":"bfloat16",
+      "transformers_version":"4.46.0.dev0","use_cache":true,"vocab_size":49155})",
+     "V49155 M1024 F512 L1 H16/8 D64 max4096 eps=1e-06 act=1 tied experts=8/32x512 renormalised emb*12 res*0.22 "
+     "logit*0.166667 scale=0.015625 | default theta=10000 | full"},
     {"a Gemma 3 270M", R"({"_sliding_window_pattern":6,"architectures":["Gemma3ForCausalLM"],"attention_bias":false,
       "attention_dropout":0.0,"attn_logit_softcapping":null,"bos_token_id":2,"eos_token_id":1,
       "final_logit_softcapping":null,"head_dim":256,"hidden_activation":"gelu_pytorch_tanh","hidden_size":640,
@@ -478,6 +536,29 @@ constexpr Meaning kMeanings[] = {
     {"qwen2_5_vl_text", R"({"sliding_window":100,"use_sliding_window":true})", "| full,full,full"},  // from layer 80 on
     {"qwen2_5_vl_text", R"({"rope_scaling":{"type":"mrope","mrope_section":[1,2,1]}})", "| default theta=1000000 |"},
     {"qwen3_vl_text", R"({})", "D128 max512 eps=1e-06 act=1 | default theta=500000 | full"},
+    // Mixtures of experts.
+    {"qwen3_moe", R"({"num_attention_heads":8,"num_key_value_heads":"-"})",
+     "H8/4 D8 max512 eps=1e-06 act=1 experts=8/128x768 | default theta=10000 | full,full,full"},
+    {"qwen3_moe", R"({"num_local_experts":16,"num_experts_per_tok":3,"decoder_sparse_step":2,"norm_topk_prob":true})",
+     "experts=3/16x768 renormalised plain0 plain2 |"},
+    {"qwen3_moe", R"({"num_experts":16,"num_local_experts":16,"mlp_only_layers":[1],"attention_bias":true})",
+     "experts=8/16x768 plain1 qkvbias obias |"},
+    {"qwen3_moe", R"({"use_sliding_window":true,"sliding_window":100})", "| 100,100,100"},
+    {"qwen3_moe", R"({"use_sliding_window":true,"sliding_window":null})", "| full,full,full"},
+    {"olmoe", R"({"clip_qkv":8.0,"num_key_value_heads":"-"})",
+     "H4/4 D16 max512 eps=1e-05 act=1 widenorm experts=8/64x96 clip=8 |"},
+    {"mixtral", R"({"num_attention_heads":16,"num_key_value_heads":"-"})",
+     "H16/8 D4 max512 eps=1e-05 act=1 experts=2/8x96 renormalised | default theta=1000000 | full"},
+    {"mixtral", R"({"num_experts":4,"sliding_window":100,"router_jitter_noise":0.1})", "experts=2/4x96 renormalised"},
+    {"qwen2_moe", R"({"num_attention_heads":32,"hidden_size":128,"num_key_value_heads":"-"})",
+     "H32/16 D4 max512 eps=1e-06 act=1 experts=4/60x1408 shared=5632 qkvbias |"},
+    {"qwen2_moe", R"({"qkv_bias":false,"sliding_window":0,"mlp_only_layers":null})",
+     "shared=5632 | default theta=10000"},
+    {"qwen2_moe", R"({"use_sliding_window":true,"sliding_window":100,
+                      "layer_types":["full_attention","sliding_attention","full_attention"]})",
+     "| full,100,full"},
+    {"granitemoe", R"({"num_key_value_heads":"-"})",
+     "H4/4 D16 max512 eps=1e-06 act=1 experts=2/8x96 renormalised scale=1 |"},
     // Options of blocks.
     {"llama", R"({"attention_bias":true,"mlp_bias":true,"head_dim":24})",
      "D24 max512 eps=1e-06 act=1 qkvbias obias mlpbias"},
@@ -585,7 +666,7 @@ TEST(ArchitecturesTest, Gpt2ScalesByLayer) {
 
 constexpr Meaning kRefusals[] = {
     // Other architectures, and ones that resemble a supported one.
-    {"mixtral", "{}", "\"model_type\" is \"mixtral\"; supported are llama, mistral, qwen2, qwen3, "},
+    {"deepseek_v3", "{}", "\"model_type\" is \"deepseek_v3\"; supported are llama, mistral, qwen2, qwen3, "},
     {"gpt_oss", R"({"sinks":true})", "\"gpt_oss\"; supported are"},
     {"llava", R"({"text_config":{"model_type":"llama"}})",
      "its text part is of type \"llama\": a checkpoint of that part alone"},
@@ -649,6 +730,21 @@ constexpr Meaning kRefusals[] = {
     {"smollm3", R"({"no_rope_layers":7})", "\"no_rope_layers\" has 7; the model has 3 layers"},
     {"smollm3", R"({"no_rope_layers":[1,0,2]})", "\"no_rope_layers\"[2] is 2; it must be 1 (rotated) or 0"},
     {"smollm3", R"({"no_rope_layer_interval":0})", "\"no_rope_layer_interval\" is 0"},
+    // Mixtures of experts.
+    {"qwen3_moe", R"({"num_experts":0})", "\"num_experts\" is 0; it must lie in 1..512"},
+    {"qwen3_moe", R"({"num_experts":16,"num_local_experts":8})", "\"num_local_experts\" is 8; only 16 is supported"},
+    {"qwen3_moe", R"({"num_experts":4})", "\"num_experts_per_tok\" is 8 when it is missing; the model has 4 experts"},
+    {"mixtral", R"({"num_experts_per_tok":9})", "\"num_experts_per_tok\" is 9; the model has 8 experts"},
+    {"qwen3_moe", R"({"mlp_only_layers":[3]})", "\"mlp_only_layers\" is [3]; it must be a list of layers 0..2"},
+    {"qwen2_moe", R"({"mlp_only_layers":1})", "\"mlp_only_layers\" is 1; it must be a list of layers 0..2"},
+    {"qwen2_moe", R"({"decoder_sparse_step":0})", "\"decoder_sparse_step\" is 0"},
+    {"qwen2_moe", R"({"num_local_experts":60})", "\"num_local_experts\" is 60; this key is unknown"},
+    {"qwen2_moe", R"({"use_sliding_window":true,"sliding_window":100})",
+     "\"use_sliding_window\" is true without \"layer_types\"; releases of transformers disagree"},
+    {"olmoe", R"({"clip_qkv":0})", "\"clip_qkv\" is 0; it must be a positive"},
+    {"mixtral", R"({"norm_topk_prob":true})", "\"norm_topk_prob\" is true; this key is unknown"},
+    {"granitemoe", R"({"moe_intermediate_size":64})", "\"moe_intermediate_size\" is 64; this key is unknown"},
+    {"llama", R"({"num_experts":8})", "\"num_experts\" is 8; this key is unknown"},
     // Windows.
     {"olmo3", R"({"sliding_window":null})", "\"layer_types\"[0] is \"sliding_attention\" while no sliding_window"},
     {"ministral", R"({"layer_types":["full_attention"]})", "\"layer_types\" has 1 entries; the model has 3 layers"},

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "server/model/architectures.h"
 #include "server/model/harmless_keys.h"
+#include "server/model/mixture_keys.h"
 #include "server/model/rope_keys.h"
 
 namespace varifocal {
@@ -362,6 +363,7 @@ absl::StatusOr<ModelConfig> ReadConfigJson(const Json& json) {
   const ConfigKeys& keys = architecture->keys;
   config.blocks = architecture->blocks;
   RETURN_IF_ERROR(ReadSizes(reader, *architecture, config));
+  RETURN_IF_ERROR(ReadMixture(reader, architecture->mixture, config));
   RETURN_IF_ERROR(ReadTrainingBlock(reader, config));
   ASSIGN_OR_RETURN(config.blocks.norm_epsilon, reader.Positive(keys.norm_epsilon, keys.norm_epsilon_default));
   ASSIGN_OR_RETURN(config.blocks.activation, ReadActivation(reader, keys));

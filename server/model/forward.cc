@@ -22,9 +22,13 @@ kernels::StepShape ToStepShape(const ModelConfig& config, const ForwardLimits& l
           .query_head_count = static_cast<int>(config.head_count),
           .kv_head_count = static_cast<int>(config.kv_head_count),
           .head_dim = static_cast<int>(config.head_width),
-          .ffn_dim = static_cast<int>(config.feed_forward_width),
+          .ffn_dim = static_cast<int>(PlainWidth(config)),
           .vocab_size = static_cast<int>(config.vocabulary_size),
-          .gather_top_k_max = config.attention.GatherTopKMax()};
+          .gather_top_k_max = config.attention.GatherTopKMax(),
+          .expert_count = static_cast<int>(config.mixture.expert_count),
+          .experts_per_token = static_cast<int>(config.mixture.per_token),
+          .expert_ffn_dim = static_cast<int>(config.mixture.width),
+          .shared_expert = config.mixture.shared_width > 0};
 }
 
 struct BufferBytes {
@@ -42,7 +46,7 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
           .normed = rows * width * operand,
           .queries = rows * query_width * sizeof(float),
           .attended = rows * query_width * operand,
-          .hidden = rows * config.feed_forward_width * operand,
+          .hidden = rows * PlainWidth(config) * operand,
           .row_scales = WideProduct(config.layer_count, rows) * sizeof(float),
           .bound_counts = WideProduct(limits.sequence_count_max, 2) * sizeof(uint32_t)};
 }
@@ -202,6 +206,9 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batc
     RETURN_IF_ERROR(ToStatus(model_.backend().Norm(*workspace_, NormOf(layer.mlp_norm))));
   RETURN_IF_ERROR(AddToResidual(Whole(attended_), layer.attention_output, layer.attention_post_norm,
                                 blocks.parallel_residual ? nullptr : &layer.mlp_norm));
+  const bool last = index + 1 == model_.config().layer_count;
+  const NormWeights* next = last ? nullptr : &model_.layers()[index + 1].attention_norm;
+  if (layer.router != nullptr) return AddMixture(layer, next);
   if (layer.gate_up.weight != nullptr) {
     RETURN_IF_ERROR(ToStatus(model_.backend().LinearGated(*workspace_, {.x = Whole(normed_),
                                                                         .weight = layer.gate_up.weight.get(),
@@ -215,9 +222,29 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batc
                                                                    .activation = blocks.activation,
                                                                    .out = Whole(hidden_)})));
   }
-  const bool last = index + 1 == model_.config().layer_count;
-  return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm,
-                       last ? nullptr : &model_.layers()[index + 1].attention_norm);
+  return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm, next);
+}
+
+// residual += multiplier * mixture of experts(normed); then the next norm, if any.
+absl::Status Forward::AddMixture(const LayerWeights& layer, const NormWeights* next) {
+  const ModelConfig& config = model_.config();
+  kernels::NormArgs next_norm;
+  if (next != nullptr) next_norm = NormOf(*next);
+  return ToStatus(
+      model_.backend().Mixture(*workspace_, {.x = Whole(normed_),
+                                             .router = Whole(layer.router),
+                                             .expert_count = static_cast<int>(config.mixture.expert_count),
+                                             .per_token = static_cast<int>(config.mixture.per_token),
+                                             .renormalised = config.mixture.renormalised,
+                                             .gate_up = layer.gate_up.weight.get(),
+                                             .down = layer.down.weight.get(),
+                                             .activation = config.blocks.activation,
+                                             .shared_gate_up = layer.shared_gate_up.get(),
+                                             .shared_down = layer.shared_down.get(),
+                                             .shared_gate = Whole(layer.shared_gate),
+                                             .multiplier = static_cast<float>(config.blocks.residual_multiplier),
+                                             .residual = Whole(residual_),
+                                             .next_norm = next == nullptr ? nullptr : &next_norm}));
 }
 
 // attended = attention of the layer over normed; writes the rows' keys and values into their pages.
@@ -268,6 +295,7 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                                 .key_norm = Whole(layer.key_norm),
                                                 .norm_over_width = config.blocks.head_norm_over_width,
                                                 .norm_epsilon = static_cast<float>(config.blocks.norm_epsilon),
+                                                .clip = static_cast<float>(config.blocks.query_key_value_clip),
                                                 .query_head_count = head_count,
                                                 .rope_tables = ropes,
                                                 .pool = pool,

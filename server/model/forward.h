@@ -6,7 +6,8 @@
 // under one attention setting.
 //
 //   x = embed(tokens) [+ positions]
-//   each layer:  x += attention(norm(x));  x += mlp(norm(x))      or in parallel; norms before, after, or both
+//   each layer:  x += attention(norm(x));  x += mlp(norm(x))      or in parallel; norms before, after, or both;
+//                                                                 mlp may be a mixture of experts
 //   logits = head(norm(x)) of the requested rows
 //
 // Shapes:  T rows in the order of the step's sequences.
@@ -89,6 +90,7 @@ class Forward {
   kernels::NormArgs NormOf(const NormWeights& norm);
   absl::Status AddToResidual(kernels::Slice x, const LinearWeights& linear, const NormWeights& norm,
                              const NormWeights* next);
+  absl::Status AddMixture(const LayerWeights& layer, const NormWeights* next);
   absl::Status Attend(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
   absl::Status Inspect(int64_t index, const kernels::AttendArgs& attend, std::span<const RowInspection> inspections);
   absl::Status RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);

@@ -43,7 +43,7 @@ const char* NameOf(kernels::NormKind norm) {
 Json BlocksJson(const BlockConfig& blocks) {
   const auto& [norm, norm_epsilon, norm_bias, norms_add_one, head_norm_over_width, activation, parallel_residual,
                one_norm, query_key_value_bias, attention_output_bias, mlp_bias, embedding_multiplier,
-               residual_multiplier, logit_multiplier, score_soft_cap, logit_soft_cap] =
+               residual_multiplier, logit_multiplier, score_soft_cap, logit_soft_cap, query_key_value_clip] =
       blocks;  // a new field does not compile until it is listed
   Json json = {{"activation", NameOf(activation)},
                {"attention_output_bias", attention_output_bias},
@@ -62,7 +62,18 @@ Json BlocksJson(const BlockConfig& blocks) {
   if (one_norm) json["one_norm"] = one_norm;
   if (score_soft_cap != 0) json["score_soft_cap"] = score_soft_cap;
   if (logit_soft_cap != 0) json["logit_soft_cap"] = logit_soft_cap;
+  if (query_key_value_clip != 0) json["query_key_value_clip"] = query_key_value_clip;
   return json;
+}
+
+// Every field of MixtureConfig.
+Json MixtureJson(const MixtureConfig& mixture) {
+  const auto& [expert_count, per_token, width, shared_width, renormalised] = mixture;
+  return {{"experts", expert_count},
+          {"per_token", per_token},
+          {"renormalised", renormalised},
+          {"shared_width", shared_width},
+          {"width", width}};
 }
 
 // Runs of equal consecutive layers.
@@ -71,12 +82,13 @@ Json LayersJson(const std::vector<LayerConfig>& layers) {
   for (size_t first = 0, next = 0; first < layers.size(); first = next) {
     const LayerConfig& layer = layers[first];
     while (next < layers.size() && layers[next].window == layer.window && layers[next].rope_index == layer.rope_index &&
-           layers[next].attention_scale == layer.attention_scale)
+           layers[next].attention_scale == layer.attention_scale && layers[next].has_mixture == layer.has_mixture)
       ++next;
     runs.push_back({{"attention_scale", layer.attention_scale},
                     {"count", next - first},
                     {"rope", layer.rope_index},
                     {"window", layer.window}});
+    if (layer.has_mixture) runs.back()["mixture"] = true;
   }
   return runs;
 }
@@ -105,6 +117,7 @@ std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, abs
                  {"vocabulary", config.vocabulary_size},
                  {"width", config.width}}},
                {"tied_embeddings", config.tied_embeddings}};
+  if (config.mixture.expert_count > 0) json["mixture"] = MixtureJson(config.mixture);
   // A key of its own where there are any, so that the identities of text models stay as they were.
   if (!config.image_token_ids.empty()) json["image_token_ids"] = config.image_token_ids;
   absl::StatusOr<std::string> text = DumpJson(json);

@@ -114,6 +114,29 @@ absl::Status ReadWindow(ConfigReader& reader, ModelConfig& config) {
   return SetEverywhere(reader, size, config);
 }
 
+absl::Status ReadUsedWindowEverywhere(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const bool used, reader.Bool("use_sliding_window", false));
+  ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, kWindowDefault));
+  reader.Ignore({"max_window_layers"});  // of the configuration that it was derived from; not read
+  return SetEverywhere(reader, used ? size : 0, config);
+}
+
+absl::Status ReadUsedWindowsByType(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const bool used, reader.Bool("use_sliding_window", false));
+  // 5.24 writes 0 where windows are not used.
+  ASSIGN_OR_RETURN(int64_t size, reader.Int("sliding_window", {used ? 1 : 0, kWindowMax},
+                                            reader.IsPresent("sliding_window") ? 0 : kWindowDefault));
+  if (!used) size = 0;
+  reader.Ignore({"max_window_layers"});
+  ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
+  if (used && size != 0 && !windows.has_value()) {
+    return absl::UnimplementedError(
+        absl::StrCat(reader.Name("use_sliding_window"),
+                     " is true without \"layer_types\"; releases of transformers disagree which layers have a window"));
+  }
+  return SetWindows(reader, windows.value_or(std::vector<bool>(config.layer_count, false)), size, config);
+}
+
 absl::Status ReadUsedWindows(ConfigReader& reader, ModelConfig& config) { return ReadWindowsFrom(28, reader, config); }
 
 absl::Status ReadUsedWindowsFrom80(ConfigReader& reader, ModelConfig& config) {

@@ -20,6 +20,10 @@ absl::Status ReadNoWindows(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadWindowOrDefault(ConfigReader& reader, ModelConfig& config);
 // phi3: every layer when `sliding_window` is given.
 absl::Status ReadWindow(ConfigReader& reader, ModelConfig& config);
+// qwen3_moe: none unless `use_sliding_window`; then every layer, unless `sliding_window` is null.
+absl::Status ReadUsedWindowEverywhere(ConfigReader& reader, ModelConfig& config);
+// qwen2_moe: none unless `use_sliding_window`; then `layer_types`.
+absl::Status ReadUsedWindowsByType(ConfigReader& reader, ModelConfig& config);
 // qwen: none unless `use_sliding_window`; then `layer_types`, or the layers from `max_window_layers` on.
 absl::Status ReadUsedWindows(ConfigReader& reader, ModelConfig& config);
 // qwen2_5_vl: the same, where the default of `max_window_layers` is 80 instead of 28.

@@ -29,6 +29,12 @@ void GroupLayers(ModelConfig& config) {
   }
 }
 
+int64_t PlainWidth(const ModelConfig& config) {
+  const bool has_plain = std::any_of(config.layers.begin(), config.layers.end(),
+                                     [](const LayerConfig& layer) { return !layer.has_mixture; });
+  return std::max(has_plain ? config.feed_forward_width : 1, config.mixture.shared_width);
+}
+
 AttentionModel AttentionModelOf(const ModelConfig& config) {
   AttentionModel model{
       .layer_count = config.layer_count, .head_count = config.head_count, .width = config.width, .windows = {}};

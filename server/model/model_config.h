@@ -20,6 +20,16 @@ struct LayerConfig {
   double attention_scale = 0;  // softmax(q.k * scale); 0 means head_width^-1/2
   int64_t page_group = 0;      // into ModelConfig::page_groups
   int64_t group_layer = 0;     // index of the layer in that group
+  bool has_mixture = false;    // of experts, in place of the MLP
+};
+
+// A mixture of experts.
+struct MixtureConfig {
+  int64_t expert_count = 0;   // E; 0: no layer has one
+  int64_t per_token = 0;      // experts of a row
+  int64_t width = 0;          // F of an expert
+  int64_t shared_width = 0;   // F of the expert that every row has; 0: there is none
+  bool renormalised = false;  // a row's weights sum to 1; else they are its experts' shares of all
 };
 
 // Layers with the same window: they share page numbers, a pool and a mask, and free pages together.
@@ -45,8 +55,9 @@ struct BlockConfig {
   double embedding_multiplier = 1;
   double residual_multiplier = 1;  // of what attention and MLP add
   double logit_multiplier = 1;
-  double score_soft_cap = 0;  // c: scaled scores s become c tanh(s / c), before the mask; 0: not
-  double logit_soft_cap = 0;  // the same of logits
+  double score_soft_cap = 0;        // c: scaled scores s become c tanh(s / c), before the mask; 0: not
+  double logit_soft_cap = 0;        // the same of logits
+  double query_key_value_clip = 0;  // q, k and v are clamped to +- this, after the norms; 0: not
 };
 
 // Larger lengths indicate a damaged file.
@@ -65,6 +76,7 @@ struct ModelConfig {
   int64_t head_width = 0;          // D
   bool tied_embeddings = false;    // of a loaded model: in effect, a stored head that differs is used
   BlockConfig blocks;
+  MixtureConfig mixture;
   std::vector<RopeConfig> ropes;  // one, or one of full and one of window layers; none with learned positions
   std::vector<LayerConfig> layers;
   std::vector<PageGroup> page_groups;
@@ -83,6 +95,9 @@ struct ModelConfig {
 // Fills page_groups, and each layer's index in them, from the layers' windows. A window of at least max_position is
 // dropped, and then bounds extended_position_max.
 void GroupLayers(ModelConfig& config);
+
+// The largest width of MLPs that all rows of a layer have.
+int64_t PlainWidth(const ModelConfig& config);
 
 // Model properties for attention variants; the layers' windows must be set.
 AttentionModel AttentionModelOf(const ModelConfig& config);

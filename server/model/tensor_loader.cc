@@ -135,6 +135,7 @@ absl::StatusOr<bool> HaveSameValues(const WeightSource& source, const TensorDige
 
 std::optional<Sha256Digest> TensorPacker::ContentOf(const Stack& stack, kernels::WeightUse use) const {
   std::string content = absl::StrCat("use ", static_cast<int>(use));
+  if (stack.expert_count > 0) absl::StrAppend(&content, " of ", stack.expert_count, " experts");
   for (const kernels::HostMatrix& part : PartsOf(stack)) {
     const char* at = static_cast<const char*>(part.data);
     const auto holds = [&](const TensorView* tensor) {
@@ -180,7 +181,10 @@ absl::StatusOr<std::shared_ptr<kernels::Weight>> TensorPacker::Matrix(const Stac
   if (content) weight = WeightCache::Get().Find(backend_, *content);
   if (weight == nullptr) {
     RETURN_IF_ERROR(CheckFinite(stack));
-    ASSIGN_OR_RETURN(std::unique_ptr<kernels::Weight> packed, ToStatusOr(backend_.CreateWeight(PartsOf(stack), use)));
+    const int experts = static_cast<int>(stack.expert_count);
+    ASSIGN_OR_RETURN(std::unique_ptr<kernels::Weight> packed,
+                     ToStatusOr(experts > 0 ? backend_.CreateExperts(PartsOf(stack), experts, use)
+                                            : backend_.CreateWeight(PartsOf(stack), use)));
     weight = content ? WeightCache::Get().Put(backend_, *content, std::move(packed)) : std::move(packed);
   }
   for (const TensorView* tensor : stack.tensors) source_.Release(*tensor);

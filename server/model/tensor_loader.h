@@ -58,6 +58,7 @@ struct Stack {
   std::vector<const TensorView*> tensors;  // empty: no such weight
   std::vector<kernels::HostMatrix> parts;  // empty: whole tensors
   bool transposed = false;                 // matrices are stored as [inputs, outputs]
+  int64_t expert_count = 0;                // above 0: the weights of so many experts, one after the other
 
   static Stack Of(std::vector<const TensorView*> tensors) { return {.tensors = std::move(tensors), .parts = {}}; }
 };

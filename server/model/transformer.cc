@@ -29,6 +29,7 @@ struct LayerStacks {
   Norm attention_norm, attention_post_norm, mlp_norm, mlp_post_norm;
   Linear query_key_value, attention_output, gate_up, up, down;
   Stack query_norm, key_norm;
+  Stack router, shared_gate, shared_gate_up, shared_down;                        // of a mixture of experts
   std::vector<std::pair<AttentionTensor, const TensorView*>> attention_tensors;  // null: an optional one is absent
 };
 
@@ -60,14 +61,16 @@ class LayerLoader {
     stacks.query_norm = Vector(names_.query_norm, blocks.head_norm_over_width ? query_width : config_.head_width);
     stacks.key_norm = Vector(names_.key_norm, blocks.head_norm_over_width ? kv_width : config_.head_width);
     stacks.attention_output = Linear({{names_.attention_output, width}}, query_width, blocks.attention_output_bias);
-    if (names_.gate_up != nullptr) {
+    if (config_.layers[layer].has_mixture) {
+      TakeMixture(stacks);
+    } else if (names_.gate_up != nullptr) {
       stacks.gate_up = Linear({{names_.gate_up, 2 * ffn}}, width, blocks.mlp_bias);
     } else if (names_.gate != nullptr) {
       stacks.gate_up = Linear({{names_.gate, ffn}, {names_.up, ffn}}, width, blocks.mlp_bias);
     } else {
       stacks.up = Linear({{names_.up, ffn}}, width, blocks.mlp_bias);
     }
-    stacks.down = Linear({{names_.down, width}}, ffn, blocks.mlp_bias);
+    if (!config_.layers[layer].has_mixture) stacks.down = Linear({{names_.down, width}}, ffn, blocks.mlp_bias);
     for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_), layer)) {
       const std::string name = absl::StrCat(layer_prefix_, names_.attention, tensor.name);
       const TensorView* view = !tensor.stored    ? nullptr
@@ -110,6 +113,40 @@ class LayerLoader {
       if (has_bias) Add(loader_.Take(absl::StrCat(layer_prefix_, part.name, ".bias"), {part.count}), linear.bias);
     }
     return linear;
+  }
+  Stack Matrix(const std::string& name, int64_t rows, int64_t columns) {
+    Stack stack;
+    Add(loader_.Take(absl::StrCat(layer_prefix_, name, ".weight"), {rows, columns}), stack);
+    return stack;
+  }
+  void TakeMixture(LayerStacks& stacks) {
+    const MixtureNames& names = names_.mixture;
+    const int64_t experts = config_.mixture.expert_count, width = config_.width, ffn = config_.mixture.width;
+    Stack &gate_up = stacks.gate_up.weight, &down = stacks.down.weight;
+    gate_up.expert_count = down.expert_count = experts;
+    const auto holds = [&](const char* name) { return loader_.Holds(absl::StrCat(layer_prefix_, name)); };
+    const bool is_stacked = names.gate == nullptr || holds(names.stacked_gate_up) || holds(names.stacked_down);
+    stacks.router = Matrix(is_stacked ? names.stacked_router : names.router, experts, width);
+    if (is_stacked) {
+      Add(loader_.Take(absl::StrCat(layer_prefix_, names.stacked_gate_up), {experts, 2 * ffn, width}), gate_up);
+      Add(loader_.Take(absl::StrCat(layer_prefix_, names.stacked_down), {experts, width, ffn}), down);
+    }
+    for (int64_t e = 0; !is_stacked && e < experts; ++e) {
+      const auto take = [&](const char* name, std::vector<int64_t> shape, Stack& stack) {
+        const std::string of_expert = absl::StrReplaceAll(name, {{"{}", absl::StrCat(e)}});
+        Add(loader_.Take(absl::StrCat(layer_prefix_, of_expert, ".weight"), std::move(shape)), stack);
+      };
+      take(names.gate, {ffn, width}, gate_up);
+      take(names.up, {ffn, width}, gate_up);
+      take(names.down, {width, ffn}, down);
+    }
+    if (const int64_t shared = config_.mixture.shared_width; shared > 0) {
+      stacks.shared_gate = Matrix(names.shared_gate_of_row, 1, width);
+      stacks.shared_gate_up = Matrix(names.shared_gate, shared, width);
+      const Stack up = Matrix(names.shared_up, shared, width);
+      stacks.shared_gate_up.tensors.insert(stacks.shared_gate_up.tensors.end(), up.tensors.begin(), up.tensors.end());
+      stacks.shared_down = Matrix(names.shared_down, width, shared);
+    }
   }
   // Of each head of queries and keys: the first of all rotated pairs, the second of all, and what is not rotated.
   void PutPairsInHalves(Stack& stack) const {
@@ -181,6 +218,10 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
   ASSIGN_OR_RETURN(layer.up, PackLinear(packer, stacks.up));
   ASSIGN_OR_RETURN(layer.down, PackLinear(packer, stacks.down));
   ASSIGN_OR_RETURN(layer.mlp_post_norm, PackNorm(packer, stacks.mlp_post_norm, blocks));
+  ASSIGN_OR_RETURN(layer.router, packer.Vector(stacks.router));
+  ASSIGN_OR_RETURN(layer.shared_gate, packer.Vector(stacks.shared_gate));
+  ASSIGN_OR_RETURN(layer.shared_gate_up, packer.Matrix(stacks.shared_gate_up, kernels::WeightUse::kGateUp));
+  ASSIGN_OR_RETURN(layer.shared_down, packer.Matrix(stacks.shared_down, kernels::WeightUse::kPlain));
   for (const auto& [tensor, view] : stacks.attention_tensors) {
     ASSIGN_OR_RETURN(LoadedAttentionTensor loaded, packer.AttentionVector(view, tensor));
     layer.attention_tensors.push_back(std::move(loaded));
@@ -190,7 +231,9 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
 
 // Bytes of the matrices that PackLayer packs.
 int64_t LayerBytes(const TensorPacker& packer, const LayerStacks& stacks) {
-  int64_t bytes = packer.MatrixBytes(stacks.gate_up.weight, kernels::WeightUse::kGateUp);
+  int64_t bytes = packer.MatrixBytes(stacks.gate_up.weight, kernels::WeightUse::kGateUp) +
+                  packer.MatrixBytes(stacks.shared_gate_up, kernels::WeightUse::kGateUp) +
+                  packer.MatrixBytes(stacks.shared_down, kernels::WeightUse::kPlain);
   for (const LayerStacks::Linear* linear :
        {&stacks.query_key_value, &stacks.attention_output, &stacks.up, &stacks.down})
     bytes += packer.MatrixBytes(linear->weight, kernels::WeightUse::kPlain);
@@ -307,6 +350,7 @@ int64_t Transformer::shared_weight_bytes() const {
     for (const LinearWeights* linear :
          {&layer.query_key_value, &layer.attention_output, &layer.gate_up, &layer.up, &layer.down})
       add(linear->weight);
+    for (const auto* weight : {&layer.shared_gate_up, &layer.shared_down}) add(*weight);
   }
   return bytes;
 }

@@ -46,6 +46,11 @@ struct LayerWeights {
   LinearWeights up;                                      // [F, M] without a gate
   LinearWeights down;                                    // [M, F]
   NormWeights mlp_post_norm;                             // [M]
+  std::unique_ptr<kernels::Buffer> router;               // [E, M]: a mixture of experts, whose gate_up and down are
+                                                         // [E, 2F, M] and [E, M, F]
+  std::unique_ptr<kernels::Buffer> shared_gate;          // [M], and of its shared expert
+  std::shared_ptr<kernels::Weight> shared_gate_up;       // [2F', M]
+  std::shared_ptr<kernels::Weight> shared_down;          // [M, F']
   std::vector<LoadedAttentionTensor> attention_tensors;  // AttentionSetting::Tensors()
 };
 

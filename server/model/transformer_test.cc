@@ -26,10 +26,32 @@ using testing::HasSubstr;
 using Tensors = std::map<std::string, TensorView, std::less<>>;
 
 constexpr const char* kGoldens[] = {
-    "llama-biases",   "mistral-window", "qwen2-window",        "qwen3-layer-types", "gemma3-older",
-    "olmo2",          "gpt2",           "gpt-neox-sequential", "phi3-older",        "granite",
-    "gemma2-older",   "olmo3-older",    "smollm3-older",       "seed-oss-biases",   "arcee-biases",
-    "exaone4-hybrid", "ministral3",     "phi3-newer",          "gpt2-bare-names",   "../attention/log-n-learned",
+    "llama-biases",
+    "mistral-window",
+    "qwen2-window",
+    "qwen3-layer-types",
+    "gemma3-older",
+    "olmo2",
+    "gpt2",
+    "gpt-neox-sequential",
+    "phi3-older",
+    "granite",
+    "gemma2-older",
+    "olmo3-older",
+    "smollm3-older",
+    "seed-oss-biases",
+    "arcee-biases",
+    "exaone4-hybrid",
+    "ministral3",
+    "phi3-newer",
+    "gpt2-bare-names",
+    "../attention/log-n-learned",
+    "qwen3-moe",
+    "qwen3-moe-fused",
+    "mixtral",
+    "mixtral-window",
+    "qwen2-moe",
+    "granitemoe",
 };
 
 class TransformerTest : public testing::TestWithParam<const char*> {

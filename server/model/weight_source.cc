@@ -57,12 +57,10 @@ std::string ShapeToString(absl::Span<const int64_t> shape) {
 }
 
 kernels::HostMatrix ToHostMatrix(const TensorView& tensor) {
-  VF_CHECK(tensor.shape.size() == 1 || tensor.shape.size() == 2, "shapes are checked before");
-  const bool is_vector = tensor.shape.size() == 1;
-  return {.dtype = tensor.type,
-          .data = tensor.bytes.data(),
-          .rows = is_vector ? 1 : tensor.shape[0],
-          .columns = is_vector ? tensor.shape[0] : tensor.shape[1]};
+  VF_CHECK(!tensor.shape.empty() && tensor.shape.size() <= 3, "shapes are checked before");
+  const int64_t columns = tensor.shape.back();
+  return {
+      .dtype = tensor.type, .data = tensor.bytes.data(), .rows = tensor.element_count() / columns, .columns = columns};
 }
 
 int64_t FirstNotFinite(const TensorView& tensor) {

@@ -37,7 +37,7 @@ struct TensorView {
 
 std::string ShapeToString(absl::Span<const int64_t> shape);  // "[2048, 64]"
 
-// The tensor for the kernels: a vector is one row, a matrix [rows, columns].
+// The tensor for the kernels: a vector is one row, a matrix [rows, columns], a stack of matrices [all their rows, columns].
 kernels::HostMatrix ToHostMatrix(const TensorView& tensor);
 // Index of the first element that is NaN or infinite, or -1.
 int64_t FirstNotFinite(const TensorView& tensor);

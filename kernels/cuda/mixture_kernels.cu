@@ -1,0 +1,123 @@
+// Mixture of experts: the experts of every row, and the rows of every expert.
+//
+// Sums have a fixed order: a lane's stride, then a warp's butterfly. It depends on the width and the number of experts,
+// never on other rows.
+
+#include <math.h>
+
+#include "base/wide_product.h"
+#include "kernels/cuda/launch.h"
+
+namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+constexpr int kRows = kWarps;  // of a block: they share the reads of the router; then a warp has a row
+
+// In order of rank: the larger logit, or the lower number. One that is not a number counts as the lowest.
+VF_DEVICE bool IsBefore(float a, int a_index, float b, int b_index) {
+  const float left = isnan(a) ? -INFINITY : a, right = isnan(b) ? -INFINITY : b;
+  return left != right ? left > right : a_index < b_index;
+}
+
+VF_KERNEL(kThreads, 1) MixtureRouteKernel(const MixtureRouteParams p) {
+  FollowPreviousLaunch();
+  const int experts = p.expert_count, first_row = BlockX() * kRows, left = p.row_count - first_row;
+  const int rows = left < kRows ? left : kRows;
+  float* all_logits = reinterpret_cast<float*>(SharedMemory());  // [kRows][E]
+  int32_t* all_ranks = reinterpret_cast<int32_t*>(all_logits + kRows * experts);
+  // The shared expert's gate is one output more.
+  for (int e = WarpIndex(); e < experts + (p.shared_gate != nullptr ? 1 : 0); e += kWarps) {
+    const float* weight = e < experts ? p.router + WideProduct(e, p.width) : p.shared_gate;
+    float sums[kRows];
+    VF_UNROLL
+    for (int row = 0; row < kRows; ++row) sums[row] = 0;
+    for (int i = LaneIndex(); i < p.width; i += 32) {
+      const float w = weight[i];
+      VF_UNROLL
+      for (int row = 0; row < kRows; ++row) {
+        const size_t at = first_row + (row < rows ? row : 0);
+        sums[row] = FusedMultiplyAdd(w, WidenLow(p.x[at * p.width + i]), sums[row]);
+      }
+    }
+    VF_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      const float sum = WarpSum(sums[row]);
+      if (LaneIndex() != 0 || row >= rows) continue;
+      if (e < experts) {
+        all_logits[row * experts + e] = sum;
+      } else {
+        p.shares[first_row + row] = 1.0f / (1.0f + expf(-sum));
+      }
+    }
+  }
+  SyncThreads();
+  if (WarpIndex() >= rows) return;
+  const float* logits = all_logits + WarpIndex() * experts;
+  int32_t* ranks = all_ranks + WarpIndex() * experts;
+  float top = -INFINITY;
+  for (int e = LaneIndex(); e < experts; e += 32) {
+    int rank = 0;
+    for (int other = 0; other < experts; ++other) rank += IsBefore(logits[other], other, logits[e], e) ? 1 : 0;
+    ranks[e] = rank;
+    top = logits[e] > top ? logits[e] : top;
+  }
+  top = WarpMax(top);
+  SyncWarp();
+  float sum = 0;
+  for (int e = LaneIndex(); e < experts; e += 32) {
+    if (!p.renormalised || ranks[e] < p.per_token) sum += expf(logits[e] - top);
+  }
+  sum = WarpSum(sum);
+  const size_t first = WideProduct(first_row + WarpIndex(), p.per_token);
+  for (int e = LaneIndex(); e < experts; e += 32) {
+    if (ranks[e] >= p.per_token) continue;
+    int place = 0;
+    for (int other = 0; other < e; ++other) place += ranks[other] < p.per_token ? 1 : 0;
+    p.chosen[first + place] = e;
+    p.weights[first + place] = expf(logits[e] - top) / sum;
+  }
+}
+
+VF_DEVICE int CountBits(uint32_t word) {
+  int count = 0;
+  for (; word != 0; word &= word - 1) ++count;
+  return count;
+}
+
+// One block per expert.
+VF_KERNEL(kThreads, 1) MixtureListKernel(const MixtureListParams p) {
+  FollowPreviousLaunch();
+  VF_SHARED int32_t warp_counts[kWarps];
+  const int expert = BlockX(), lane = LaneIndex(), warp = WarpIndex();
+  int32_t* list = p.lists + WideProduct(expert, p.list_stride);
+  int listed = 0;
+  for (int begin = 0; begin < p.place_count; begin += kThreads) {
+    const int place = begin + ThreadX();
+    const bool mine = place < p.place_count && p.chosen[place] == expert;
+    const uint32_t bits = WarpOr(mine ? 1u << lane : 0u);
+    if (lane == 0) warp_counts[warp] = CountBits(bits);
+    SyncThreads();
+    int at = listed;
+    for (int w = 0; w < kWarps; ++w) {
+      at += w < warp ? warp_counts[w] : 0;
+      listed += warp_counts[w];
+    }
+    if (mine) list[at + CountBits(bits & ((1u << lane) - 1))] = place;
+    SyncThreads();
+  }
+  if (ThreadX() == 0) p.counts[expert] = listed;
+}
+
+}  // namespace
+
+int LaunchMixtureRoute(const MixtureRouteParams& p, LaunchStream stream) {
+  const int shared_bytes = kRows * p.expert_count * static_cast<int>(sizeof(float) + sizeof(int32_t));
+  return VF_LAUNCH(MixtureRouteKernel, CeilDivide(p.row_count, kRows), 1, 1, kThreads, shared_bytes, stream, p);
+}
+int LaunchMixtureList(const MixtureListParams& p, LaunchStream stream) {
+  return VF_LAUNCH(MixtureListKernel, p.expert_count, 1, 1, kThreads, 0, stream, p);
+}
+
+}  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

@@ -1,0 +1,20 @@
+// The experts of a row of a Mixture, on the host.
+#pragma once
+
+#include <cstdint>
+
+namespace varifocal::kernels {
+
+struct ExpertChoice {
+  const float* logits = nullptr;  // [expert_count]
+  int expert_count = 0;
+  int per_token = 0;
+  bool renormalised = false;
+  int32_t* chosen = nullptr;  // out [per_token], rising
+  float* weights = nullptr;   // out [per_token]
+};
+
+// See MixtureArgs. A logit that is not a number counts as the lowest.
+void ChooseExperts(const ExpertChoice& choice);
+
+}  // namespace varifocal::kernels
