@@ -98,6 +98,8 @@ TEST(SuiteFileTest, PathsOfEveryKindAreSeenFromTheFolder) {
       if (info.type == ParameterType::kPath) ++own_count;
       if (info.type == ParameterType::kPath || (info.required && info.type == ParameterType::kText)) {
         absl::StrAppend(&task, "      ", info.name, ": data/../data/", info.name, "\n");
+      } else if (info.required && info.type == ParameterType::kChoice) {
+        absl::StrAppend(&task, "      ", info.name, ": ", info.choices.front(), "\n");
       }
     }
     if (kind.name == "jsonl")
