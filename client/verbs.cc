@@ -9,7 +9,7 @@ extern const Verb kCompareVerb, kReportVerb, kAttentionVerb, kQueryVerb, kDiffVe
 extern const Verb kDashboardVerb;
 extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kHealthVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb,
     kScoreVerb, kGroupsVerb;
-extern const Verb kTasksVerb, kSuitesVerb, kSamplesVerb, kMetricVerb;
+extern const Verb kTasksVerb, kSuitesVerb, kImportDataVerb, kSamplesVerb, kMetricVerb;
 extern const Verb kCompletionVerb;
 
 const std::vector<const Verb*>& Verbs() {
@@ -50,6 +50,7 @@ const std::vector<const Verb*>& Verbs() {
       // Tasks
       &kTasksVerb,
       &kSuitesVerb,
+      &kImportDataVerb,
       &kSamplesVerb,
       &kMetricVerb,
       // This program

@@ -17,7 +17,9 @@
 #include "eval_tasks/fakes.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/job_spec.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
@@ -303,6 +305,36 @@ TEST(JsonlTest, MalformedDataIsRejectedWithTheRow) {
     EXPECT_EQ(task.status().code(), absl::StatusCode::kInvalidArgument) << c.label;
     EXPECT_EQ(task.status().message(), c.message) << c.label;
   }
+}
+
+TEST(JsonlTest, ReferencesAreForMetricsOfBenchmarks) {
+  const std::map<std::string, std::string> more = {{"reference", "r"}};
+  const auto task = MakeFromRows(R"({"q":"w","a":"x","r":{"b":[1,"x"],"a":null}})", more);
+  EXPECT_EQ(task->Identify({1, 64, 0}).reference_json, R"({"a":null,"b":[1,"x"]})");
+  EXPECT_EQ(MakeFromRows(R"({"q":"w","a":"x"})")->Identify({1, 64, 0}).reference_json, "");
+  for (const char* row : {R"({"q":"w","a":"x"})", R"({"q":"w","a":"x","r":["x"]})"}) {
+    const absl::Status status = MakeJsonlTask(JsonlSpec(more), "rows.jsonl", row).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), Message("rows.jsonl", "row 1", "\"r\""));
+  }
+}
+
+TEST(JsonlTest, PromptTokensNeedACutOfThePrompt) {
+  const absl::Status status =
+      MakeJsonlTask(JsonlSpec({{"prompt_tokens", "9"}, {"truncate", "end"}}), "rows.jsonl", R"({"q":"w","a":"x"})")
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), Message("prompt_tokens", "end", "prompt_halves", "prompt_ends"));
+}
+
+TEST(JsonlTest, TurnsAreNotCut) {
+  TaskSpec spec = JsonlSpec({{"truncate", "prompt_ends"}});
+  spec.parameters.erase("prompt");
+  spec.parameters["messages"] = "q";
+  const absl::Status status =
+      MakeJsonlTask(spec, "rows.jsonl", R"({"q":[{"role":"user","content":"w"}],"a":"x"})").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), Message("prompt_ends"));
 }
 
 TEST(JsonlTest, MalformedTemplatesAndFilesAreRejected) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "eval_tasks/helmet/score.h"
 #include "eval_tasks/metric.h"
+#include "eval_tasks/metrics/benchmarks.h"
 #include "eval_tasks/metrics/choice_metrics.h"
 #include "eval_tasks/metrics/gold_metrics.h"
 #include "eval_tasks/metrics/text_metrics.h"
@@ -32,8 +33,8 @@ Metric Gold(std::string name, std::string summary, decltype(Metric::score) score
           .is_unbounded = true};
 }
 
-const std::vector<Metric>& MetricTable() {
-  static const std::vector<Metric> table = {
+std::vector<Metric> OwnMetrics() {
+  return {
       {.name = "exact_match", .summary = "the normalised answer equals a gold answer", .score = &ScoreExactMatch},
       {.name = "substring_exact_match",
        .summary = "the normalised answer contains a normalised gold answer",
@@ -142,6 +143,17 @@ const std::vector<Metric>& MetricTable() {
       Helmet("alce_qampari/qampari_f1_top5", "HELMET: harmonic mean of the list's precision and that recall", false,
              [](const MetricInput& input) { return helmet::ScoreValue("alce_qampari", "qampari_f1_top5", input); }),
   };
+}
+
+const std::vector<Metric>& MetricTable() {
+  static const std::vector<Metric> table = [] {
+    std::vector<Metric> metrics = OwnMetrics();
+    for (const auto& of_benchmark :
+         {&LongBenchMetrics, &BabilongMetrics, &NolimaMetrics, &MrcrMetrics, &InfiniteBenchMetrics, &LongProcMetrics}) {
+      for (Metric& metric : of_benchmark()) metrics.push_back(std::move(metric));
+    }
+    return metrics;
+  }();
   return table;
 }
 

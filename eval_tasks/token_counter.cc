@@ -42,7 +42,7 @@ class TokenizerCounter : public TokenCounter {
         sha256_(std::move(sha256)) {}
 
   absl::StatusOr<std::vector<int32_t>> EncodePrompt(absl::string_view text) const override {
-    if (chat_format_ == nullptr) return tokenizer_->Encode(text, {.special_tokens_as_text = as_text_});
+    if (chat_format_ == nullptr) return EncodeUnwrapped(text);
     ASSIGN_OR_RETURN(ChatText wrapped, chat_format_->Wrap(text));
     return EncodeWrapped(std::move(wrapped));
   }
@@ -89,6 +89,12 @@ class TokenizerCounter : public TokenCounter {
     DecodeOptions options;
     options.keep_special_tokens = true;
     return tokenizer_->Decode(ids, options);
+  }
+  absl::StatusOr<std::vector<int32_t>> EncodeUnwrapped(absl::string_view text) const override {
+    return tokenizer_->Encode(text, {.special_tokens_as_text = as_text_});
+  }
+  absl::StatusOr<std::string> DecodeUnwrapped(absl::Span<const int32_t> ids) const override {
+    return tokenizer_->Decode(ids, {});
   }
   absl::StatusOr<std::vector<TextRange>> TokenOffsets(absl::string_view text) const override {
     ASSIGN_OR_RETURN(EncodedText encoded, tokenizer_->EncodeWithOffsets(text, {.special_tokens_as_text = as_text_}));

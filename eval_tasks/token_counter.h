@@ -59,6 +59,12 @@ class TokenCounter {
   virtual absl::StatusOr<std::string> DecodePiece(absl::Span<const int32_t>) const {
     return absl::UnimplementedError("this tokenizer does not decode");
   }
+  // The ids of `text` as a whole prompt, special tokens included, without the chat format; and the text of such ids, from
+  // which special tokens are dropped.
+  virtual absl::StatusOr<std::vector<int32_t>> EncodeUnwrapped(absl::string_view text) const {
+    return EncodePrompt(text);
+  }
+  virtual absl::StatusOr<std::string> DecodeUnwrapped(absl::Span<const int32_t> ids) const { return DecodePiece(ids); }
   // The range of `text` that each token represents when encoded with special tokens, whose range is {0, 0}.
   virtual absl::StatusOr<std::vector<TextRange>> TokenOffsets(absl::string_view) const {
     return absl::UnimplementedError("this tokenizer does not support offsets");

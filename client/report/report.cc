@@ -24,6 +24,7 @@
 #include "client/report/page/effective_length_table.h"
 #include "client/report/page/figure_files.h"
 #include "client/report/page/group_section.h"
+#include "client/report/page/lm_eval.h"
 #include "client/report/page/page.h"
 #include "client/report/page/paper_table.h"
 #include "client/report/page/score_table.h"
@@ -84,8 +85,9 @@ absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name) {
   if (name == "json") return ReportFormat::kJson;
   if (name == "markdown") return ReportFormat::kMarkdown;
   if (name == "latex") return ReportFormat::kLatex;
+  if (name == "lm-eval") return ReportFormat::kLmEval;
   return absl::InvalidArgumentError(
-      absl::StrCat("the report format \"", name, "\" is not one of html, csv, json, markdown, latex"));
+      absl::StrCat("the report format \"", name, "\" is not one of html, csv, json, markdown, latex, lm-eval"));
 }
 
 namespace {
@@ -145,6 +147,8 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
                           : is_alone       ? report::ScoreTableLatex(data)
                                            : report::ComparisonTableLatex(data),
                           report::GroupTableLatex(data.groups, data.VariantNames()));
+    case ReportFormat::kLmEval:
+      return report::LmEvalJson(data);
   }
   return absl::InternalError("a report format without a writer");
 }

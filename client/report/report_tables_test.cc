@@ -447,6 +447,28 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   EXPECT_THAT(page, Not(HasSubstr("until it is resumed")));
 }
 
+TEST_F(ReportTest, ScoresInTheFormOfTheHarness) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.tasks = {"recall_kv"};
+  made.variants = {"baseline", "sharp"};
+  Make(made);
+  const Json file = ParseJson(Render(ReportFormat::kLmEval, "sharp")).value();
+  EXPECT_EQ(file["model_name"], "sharp");
+  ASSERT_TRUE(file["results"].contains("recall_kv_2048"));
+  const Json& row = file["results"]["recall_kv_2048"];
+  EXPECT_EQ(row["exact_match,none"], 0.625) << "as in the table of a variant alone";
+  EXPECT_EQ(row["exact_match_stderr,none"], "N/A");
+  EXPECT_EQ(row["varifocal"]["exact_match"]["cluster_count"], 2);
+  EXPECT_EQ(file["n-samples"]["recall_kv_2048"], (Json{{"original", 8}, {"effective", 8}}));
+  EXPECT_EQ(file["higher_is_better"]["recall_kv_2048"]["exact_match"], true);
+  EXPECT_EQ(file["n-shot"]["recall_kv_2048"], 0);
+  EXPECT_EQ(file["date"], kTimeUs * 1e-6);
+  for (const char* part : {"configs", "versions", "group_subtasks"}) {
+    EXPECT_EQ(file[part].size(), file["results"].size()) << part;
+  }
+}
+
 // The same answers as job 1's "sharp" in a job of their own: the same numbers, under the name of that job.
 TEST_F(ReportTest, AVariantOfAnotherJobStandsBesideTheBaseline) {
   Made made;

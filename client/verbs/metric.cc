@@ -76,6 +76,12 @@ constexpr absl::string_view kHelmetPrefix = "helmet/";
 
 bool IsHelmet(const std::string& name) { return absl::StartsWith(name, kHelmetPrefix); }
 
+// Metrics of HELMET and of other benchmarks: "gold" is what their rows have.
+bool ReadsOwnGold(const std::string& name) {
+  const Metric* metric = FindMetric(name);
+  return IsHelmet(name) || (metric != nullptr && metric->uses_raw_output);
+}
+
 absl::StatusOr<Json> ScoreOne(const std::string& name, const Json& line, const MetricInput& input) {
   if (IsHelmet(name) && FindMetric(name) == nullptr) {  // all of a kind's measures at once
     ASSIGN_OR_RETURN(const std::string output, GetString(line, "prediction"));
@@ -116,10 +122,9 @@ class JudgeAnswers : public Command {
       ASSIGN_OR_RETURN(const Json line, ParseJsonObject(text));
       ASSIGN_OR_RETURN(const Json written, ParseRowObject(text));
       ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(line));
-      // HELMET's kinds read their own gold answers.
-      const bool is_helmet = std::all_of(names.begin(), names.end(), IsHelmet);
+      const bool reads_own_gold = std::all_of(names.begin(), names.end(), ReadsOwnGold);
       ASSIGN_OR_RETURN(const MetricInput input,
-                       is_helmet ? absl::StatusOr<MetricInput>(MetricInput()) : ReadInput(line, written));
+                       reads_own_gold ? absl::StatusOr<MetricInput>(MetricInput()) : ReadInput(line, written));
       Json values = Json::object();
       for (const std::string& name : names) {
         ASSIGN_OR_RETURN(values[name], ScoreOne(name, line, input));
@@ -165,7 +170,8 @@ a name or a list of names, "gold" an accepted text or a list of them, read as in
 and truth values are texts as JSON writes them, and none may be empty. A metric of log-likelihoods takes
 "continuation_scores" [{"log_likelihood", "token_count", "is_greedy"}] and "gold_continuation_index"
 (from 0; a list where several are right) instead of a prediction. "helmet/KIND" returns an object: the
-prediction after HELMET's post-processing of that kind (docs/helmet.md). Other keys are ignored, so that
+prediction after HELMET's post-processing of that kind (docs/helmet.md). For a metric of another benchmark
+"gold" is the object of its rows' references (docs/benchmarks.md). Other keys are ignored, so that
 rows may have ids. A line that is refused gives {"error": sentence}, also on standard error; the others
 are scored, and the exit code is 1.)",
     .examples =

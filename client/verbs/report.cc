@@ -131,14 +131,16 @@ differ in their training seed alone ("training" in config.json) form an arm: the
 contexts, and draws scores and losses against the numbers of tokens and of parameters, with equal-loss ratios. CSV and
 JSON have both intervals of a difference: adjusted_low and adjusted_high, as on the page, and low and high of that test
 alone. LaTeX is a table for papers, one row per model and one column per length, with the difference, its interval and a
-mark for the outcome; --long prints one line per cell.)",
+mark for the outcome; --long prints one line per cell. --format=lm-eval is a results file of lm-evaluation-harness, of the
+baseline alone.)",
     .examples =
         "varifocal report --db=results.db --out=report.html\n"
         "varifocal report --db=results.db --out=- --format=csv\n"
         "varifocal report --db=results.db --out=table.tex --baseline=baseline --candidates=focal\n"
         "varifocal report --db=results.db --out=report.html --baseline=1/baseline --candidates=1/focal,7/other\n"
+        "varifocal report --db=results.db --out=results_focal.json --format=lm-eval --baseline=focal\n"
         "varifocal report --db=results.db --out=loss.csv --baseline-arm=plain --axis=tokens",
-    .formats = "html csv json markdown latex",
+    .formats = "html csv json markdown latex lm-eval",
     .make = &Make<WriteTheReport>,
 };
 

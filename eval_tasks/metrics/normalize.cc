@@ -1,5 +1,8 @@
 #include "eval_tasks/metrics/normalize.h"
 
+#include <algorithm>
+#include <map>
+
 #include "absl/strings/str_join.h"
 
 namespace varifocal {
@@ -46,7 +49,49 @@ std::vector<std::string> NormalizedWords(absl::string_view text) {
   return words;
 }
 
+std::vector<std::string> NormalizedChineseCharacters(absl::string_view text) {
+  static const PythonText marks = ToPythonText(
+      "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣"
+      "､、〃》「」『』【】〔〕〖〗〘〙〚〛〜〝〞〟〰〾〿–—‘’‛“”„‟…‧﹏");
+  std::vector<std::string> characters;
+  for (CodePoint point : PythonLower(ToPythonText(text))) {
+    if (IsAsciiPunctuation(point) || IsPythonSpace(point) ||
+        std::find(marks.begin(), marks.end(), point) != marks.end()) {
+      continue;
+    }
+    characters.push_back(ToUtf8(PythonText{point}));
+  }
+  return characters;
+}
+
 std::string NormalizeAnswer(absl::string_view text) { return absl::StrJoin(NormalizedWords(text), " "); }
+
+double BagF1(const std::vector<std::string>& prediction, const std::vector<std::string>& gold) {
+  std::map<std::string, int> left;
+  for (const std::string& word : gold) ++left[word];
+  int same = 0;
+  for (const std::string& word : prediction) {
+    const auto found = left.find(word);
+    if (found == left.end() || found->second == 0) continue;
+    --found->second;
+    ++same;
+  }
+  if (same == 0) return 0;
+  const double precision = 1.0 * same / prediction.size(), recall = 1.0 * same / gold.size();
+  return 2 * precision * recall / (precision + recall);
+}
+
+std::vector<std::string> DigitRuns(absl::string_view text) {
+  const PythonText points = ToPythonText(text);
+  std::vector<std::string> runs;
+  for (size_t begin = 0; begin < points.size();) {
+    size_t end = begin;
+    while (end < points.size() && IsPythonDecimal(points[end])) ++end;
+    if (end > begin) runs.push_back(ToUtf8(points, begin, end));
+    begin = end + 1;
+  }
+  return runs;
+}
 
 int64_t CountCharacters(absl::string_view text) { return ToPythonText(text).size(); }
 

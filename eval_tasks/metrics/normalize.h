@@ -18,7 +18,16 @@ namespace varifocal {
 
 std::string NormalizeAnswer(absl::string_view text);
 std::vector<std::string> NormalizedWords(absl::string_view text);  // the words that NormalizeAnswer joins by spaces
-int64_t CountCharacters(absl::string_view text);                   // code points
+// The characters in lower case without ASCII and Chinese punctuation and white space, as LongBench and InfiniteBench
+// normalise Chinese.
+std::vector<std::string> NormalizedChineseCharacters(absl::string_view text);
+// Harmonic mean of precision and recall over two multisets of words; 0 where they share none.
+double BagF1(const std::vector<std::string>& prediction, const std::vector<std::string>& gold);
+
+// Runs of decimal digits of any script: re.findall(r"\d+", text).
+std::vector<std::string> DigitRuns(absl::string_view text);
+
+int64_t CountCharacters(absl::string_view text);  // code points
 
 bool IsAsciiPunctuation(CodePoint point);  // what normalisation drops
 

@@ -72,10 +72,10 @@ void MarkCommon(const WordIds& gold, const WordIds& line, std::vector<bool>& mar
   }
 }
 
-std::vector<WordIds> Lines(absl::string_view text, Vocabulary& vocabulary) {
+std::vector<WordIds> Lines(absl::string_view text, Stemming stemming, Vocabulary& vocabulary) {
   std::vector<WordIds> lines;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    if (!line.empty()) lines.push_back(vocabulary.Ids(RougeWords(line)));
+    if (!line.empty()) lines.push_back(vocabulary.Ids(RougeWords(line, stemming)));
   }
   return lines;
 }
@@ -96,11 +96,11 @@ size_t TotalSize(const std::vector<WordIds>& lines) {
 
 }  // namespace
 
-std::vector<std::string> RougeWords(absl::string_view text) {
+std::vector<std::string> RougeWords(absl::string_view text, Stemming stemming) {
   std::vector<std::string> words;
   std::string word;
   auto finish = [&] {
-    if (!word.empty()) words.push_back(word.size() > 3 ? PorterStem(word) : word);
+    if (!word.empty()) words.push_back(word.size() > 3 && stemming == Stemming::kPorter ? PorterStem(word) : word);
     word.clear();
   };
   for (CodePoint point : PythonLower(ToPythonText(text))) {
@@ -123,10 +123,10 @@ RougeScore RougeL(absl::string_view gold, absl::string_view prediction) {
   return FromShares(common / b.size(), common / a.size());
 }
 
-RougeScore RougeLsum(absl::string_view gold, absl::string_view prediction) {
+RougeScore RougeLsum(absl::string_view gold, absl::string_view prediction, Stemming stemming) {
   Vocabulary vocabulary;
-  const std::vector<WordIds> gold_lines = Lines(gold, vocabulary);
-  const std::vector<WordIds> lines = Lines(prediction, vocabulary);
+  const std::vector<WordIds> gold_lines = Lines(gold, stemming, vocabulary);
+  const std::vector<WordIds> lines = Lines(prediction, stemming, vocabulary);
   const size_t gold_size = TotalSize(gold_lines), size = TotalSize(lines);
   if (gold_size == 0 || size == 0) return {};
   std::vector<int> gold_left = Counts(gold_lines, vocabulary.size()), left = Counts(lines, vocabulary.size());

@@ -1,4 +1,4 @@
-// ROUGE-1, -2, -L and -Lsum as the rouge-score package computes them with its stemmer.
+// ROUGE-1, -2, -L and -Lsum as the rouge-score package computes them, with its stemmer unless it is left out.
 //
 // Words are runs of a-z and 0-9 of the lowered text; those of more than three letters are stemmed. ROUGE-Lsum takes
 // lines as sentences and, for each line of the reference, the union of its longest common subsequences with every line
@@ -21,9 +21,11 @@ struct RougeScore {
   double f1 = 0;
 };
 
-std::vector<std::string> RougeWords(absl::string_view text);
+enum class Stemming { kPorter, kNone };
+
+std::vector<std::string> RougeWords(absl::string_view text, Stemming stemming = Stemming::kPorter);
 
 RougeScore RougeL(absl::string_view gold, absl::string_view prediction);
-RougeScore RougeLsum(absl::string_view gold, absl::string_view prediction);
+RougeScore RougeLsum(absl::string_view gold, absl::string_view prediction, Stemming stemming = Stemming::kPorter);
 
 }  // namespace varifocal

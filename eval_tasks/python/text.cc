@@ -185,6 +185,16 @@ std::string PythonCapitalize(absl::string_view utf8) {
   return ToUtf8(first) + ToUtf8(capitalized);
 }
 
+std::string PythonUpper(absl::string_view utf8) {
+  PythonText upper;
+  for (CodePoint point : ToPythonText(utf8)) {
+    for (CodePoint part : ToPythonText(PythonCapitalize(ToUtf8(PythonText{point})))) {
+      upper.push_back(utf8proc_toupper(part));
+    }
+  }
+  return ToUtf8(upper);
+}
+
 PythonText PythonStrip(const PythonText& text) {
   size_t begin = 0, end = text.size();
   while (begin < end && IsPythonSpace(text[begin])) ++begin;
@@ -203,6 +213,34 @@ absl::string_view PythonRightStrip(absl::string_view utf8) {
     utf8 = utf8.substr(0, begin);
   }
   return utf8;
+}
+
+std::vector<std::string> PythonSplit(absl::string_view utf8) {
+  const PythonText text = ToPythonText(utf8);
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = begin;
+    while (end < text.size() && !IsPythonSpace(text[end])) ++end;
+    if (end > begin) words.push_back(ToUtf8(text, begin, end));
+    begin = end + 1;
+  }
+  return words;
+}
+
+std::vector<std::string> PythonSplitLines(absl::string_view utf8) {
+  const PythonText text = ToPythonText(utf8);
+  const auto ends_line = [](CodePoint point) {
+    return (point >= 10 && point <= 13) || (point >= 28 && point <= 30) || point == 0x85 || point == 0x2028 ||
+           point == 0x2029;
+  };
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = begin;
+    while (end < text.size() && !ends_line(text[end])) ++end;
+    lines.push_back(ToUtf8(text, begin, end));
+    begin = end + (end + 1 < text.size() && text[end] == '\r' && text[end + 1] == '\n' ? 2 : 1);
+  }
+  return lines;
 }
 
 bool IsPythonWordCharacter(CodePoint point) {

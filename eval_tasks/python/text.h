@@ -26,9 +26,13 @@ inline std::string ToUtf8(const PythonText& text) { return ToUtf8(text, 0, text.
 PythonText PythonLower(const PythonText& text);  // str.lower()
 std::string PythonLower(absl::string_view utf8);
 std::string PythonCapitalize(absl::string_view utf8);  // str.capitalize()
-std::string PythonStrip(absl::string_view utf8);       // str.strip()
+// str.upper(), but for the small Greek letters with a iota subscript.
+std::string PythonUpper(absl::string_view utf8);
+std::string PythonStrip(absl::string_view utf8);  // str.strip()
 PythonText PythonStrip(const PythonText& text);
-absl::string_view PythonRightStrip(absl::string_view utf8);  // str.rstrip(), a part of `utf8`
+absl::string_view PythonRightStrip(absl::string_view utf8);         // str.rstrip(), a part of `utf8`
+std::vector<std::string> PythonSplit(absl::string_view utf8);       // str.split()
+std::vector<std::string> PythonSplitLines(absl::string_view utf8);  // str.splitlines()
 
 bool IsPythonSpace(CodePoint point);          // str.isspace(), and \s
 bool IsPythonWordCharacter(CodePoint point);  // \w

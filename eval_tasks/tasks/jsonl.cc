@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "eval_tasks/tasks/fit.h"
 #include "eval_tasks/tasks/jsonl_rows.h"
 #include "eval_tasks/tasks/jsonl_shots.h"
+#include "eval_tasks/tasks/prompt_cut.h"
 
 namespace varifocal {
 namespace {
@@ -66,6 +68,13 @@ std::string TurnsText(const std::vector<ChatTurn>& turns) {
     absl::StrAppend(&text, text.empty() ? "" : "\n\n", "[", turn.role, "]\n", turn.content);
   }
   return text;
+}
+
+// Of the policies that cut the whole prompt by tokens.
+std::optional<PromptSeam> SeamOf(absl::string_view policy) {
+  if (policy == "prompt_halves") return PromptSeam::kTwoTexts;
+  if (policy == "prompt_ends") return PromptSeam::kOneText;
+  return std::nullopt;
 }
 
 class JsonlTask : public Task {
@@ -118,6 +127,7 @@ class JsonlTask : public Task {
     sample.sampling_seed = SamplingSeed(ItemSeed(request.seed, spec_.name, request.index));
     sample.gold = row.gold;
     sample.gold_continuation_indices = row.gold_choices;
+    sample.reference_json = row.reference_json;
     sample.metrics = spec_.metrics;
     return sample;
   }
@@ -132,7 +142,8 @@ class JsonlTask : public Task {
       if (group.back().ok() && group.back()->shortfall_tokens < 0) too_long.push_back(*group.back());
     }
     if (!too_long.empty()) {
-      if (GetText(spec_.parameters, "truncate") == "error") {
+      const std::string& policy = GetText(spec_.parameters, "truncate");
+      if (policy == "error" || SeamOf(policy).has_value()) {
         for (const Sample& sample : too_long) group[sample.index - range.first_index] = DoesNotFit(sample, "");
       } else {
         TruncateGroup(range, tokenizer, group);
@@ -157,7 +168,33 @@ class JsonlTask : public Task {
       sample.max_new_tokens = std::max<int>(sample.max_new_tokens, ids.size());
     }
     RETURN_IF_ERROR(Render(rows_[request.index].context, tokenizer, sample));
+    if (const std::optional<PromptSeam> seam = SeamOf(GetText(spec_.parameters, "truncate")); seam.has_value()) {
+      RETURN_IF_ERROR(CutPromptOf(*seam, tokenizer, sample));
+    }
     return sample;
+  }
+
+  // To `prompt_tokens`; without it, to what leaves space for the answer once the cut text is encoded again.
+  absl::Status CutPromptOf(PromptSeam seam, const TokenCounter& tokenizer, Sample& sample) const {
+    const std::optional<double> stated = FindNumber(spec_.parameters, "prompt_tokens");
+    if (!stated.has_value() && sample.shortfall_tokens >= 0) return absl::OkStatus();
+    const std::string whole = sample.prompt;
+    int64_t tokens_max = sample.context_length - TokensInContext(spec_, sample.max_new_tokens);
+    if (stated.has_value()) tokens_max = static_cast<int64_t>(*stated);
+    constexpr int kTriesMax = 8;
+    for (int tries = 0; tries < kTriesMax && tokens_max > 0; ++tries) {
+      ASSIGN_OR_RETURN(CutPrompt cut, CutMiddle(whole, tokens_max, seam, tokenizer));
+      sample.truncation.cut_token_count = cut.cut_token_count;
+      sample.prompt = std::move(cut.text);
+      RETURN_IF_ERROR(Encode(tokenizer, sample));
+      if (stated.has_value() || sample.shortfall_tokens >= 0) break;
+      tokens_max += sample.shortfall_tokens;
+    }
+    const std::vector<std::string>& evidence = rows_[sample.index].evidence;
+    sample.truncation.gold_survived = evidence.empty()
+                                          ? !HoldsAnswer(whole, sample.gold) || HoldsAnswer(sample.prompt, sample.gold)
+                                          : HoldsAll(sample.prompt, evidence);
+    return absl::OkStatus();
   }
 
   // The prompt with this context; a negative shortfall is the excess.
@@ -170,6 +207,10 @@ class JsonlTask : public Task {
       return SetShortfall(sample);
     }
     sample.prompt = absl::StrCat(shots_.Text(row), RowPrompt(row, context));
+    return Encode(tokenizer, sample);
+  }
+
+  absl::Status Encode(const TokenCounter& tokenizer, Sample& sample) const {
     ASSIGN_OR_RETURN(sample.token_ids, sample.continuations.empty() ? tokenizer.EncodePrompt(sample.prompt)
                                                                     : tokenizer.EncodeContext(sample.prompt, ""));
     return SetShortfall(sample);
@@ -338,6 +379,17 @@ absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec, absl::
   }
   RETURN_IF_ERROR(CheckRecordedSha256(
       spec.parameters, shots_path.empty() ? std::string(path) : absl::StrCat(path, " and ", shots_path), digest));
+  const std::string& policy = GetText(spec.parameters, "truncate");
+  if (FindNumber(spec.parameters, "prompt_tokens").has_value() && !SeamOf(policy).has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("prompt_tokens: truncate is ", policy,
+                     "; only prompt_halves and prompt_ends cut a prompt to a number of tokens"));
+  }
+  if (SeamOf(policy).has_value() &&
+      (!GetText(spec.parameters, "messages").empty() || GetText(spec.parameters, "shots_as") == "turns")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("truncate: ", policy, " cuts one text; rows of several turns are asked whole"));
+  }
   ASSIGN_OR_RETURN(std::vector<JsonlRow> rows, ParseJsonlRows(spec.parameters, path, bytes));
   JsonlShots shots;
   if (!GetText(spec.parameters, "shots").empty()) {

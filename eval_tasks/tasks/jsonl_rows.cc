@@ -102,6 +102,15 @@ absl::StatusOr<JsonlRow> ParseRow(absl::string_view line, int line_number, const
       }
     }
   }
+  if (const std::string& field = GetText(parameters, "reference"); !field.empty()) {
+    const Json* reference = FindField(object, field);
+    if (reference == nullptr || !reference->is_object()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          Called(field),
+          reference == nullptr ? " is missing" : absl::StrCat(" is ", JsonKind(*reference), ", not an object")));
+    }
+    ASSIGN_OR_RETURN(row.reference_json, DumpJson(*reference));
+  }
   return row;
 }
 

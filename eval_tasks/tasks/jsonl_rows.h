@@ -33,6 +33,7 @@ struct JsonlRow {
   std::vector<std::string> choices;
   std::vector<int> gold_choices;      // indices of those that are gold answers
   std::vector<std::string> evidence;  // texts contained in the context
+  std::string reference_json;         // of the field that metrics of benchmarks read, else ""
 };
 
 // Rows of one context adjacent, contexts in the order of their first rows. `path` is for messages.

@@ -88,7 +88,7 @@ const std::vector<Home>& Homes() {
       {"google/rpc/.*", {"server/rpc/", "tests/"}},
       {"google/protobuf/.*", {"wire/", "tests/"}},
       {"nlohmann/.*", {"base/json"}},
-      {"yaml-cpp/.*", {"client/suite_file", "client/judge_prompt", "eval_tasks/helmet/import/config"}},
+      {"yaml-cpp/.*", {"client/suite_file", "client/judge_prompt", "eval_tasks/helmet/import/config", "eval_tasks/benchmarks/longproc"}},
       {"pcre2\\.h", {"tokenizer/"}},
       {"re2/re2\\.h", {"eval_tasks/filters"}},
       {"utf8proc\\.h", {"tokenizer/", "eval_tasks/python/"}},

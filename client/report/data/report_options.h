@@ -10,7 +10,7 @@
 
 namespace varifocal {
 
-enum class ReportFormat { kHtml, kCsv, kJson, kMarkdown, kLatex };
+enum class ReportFormat { kHtml, kCsv, kJson, kMarkdown, kLatex, kLmEval };
 
 struct ReportOptions {
   std::string database_path;

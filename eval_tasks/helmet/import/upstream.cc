@@ -5,7 +5,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -13,7 +12,7 @@
 #include "base/files.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "eval_tasks/python/text.h"
+#include "eval_tasks/python/literals.h"
 
 namespace varifocal::helmet {
 namespace {
@@ -120,68 +119,12 @@ constexpr KnownText kKnownTexts[] = {
 
 bool IsNameCharacter(char c) { return absl::ascii_isalnum(c) || c == '_'; }
 
-void AppendCodePoint(uint32_t point, std::string& out) { out += ToUtf8(PythonText{static_cast<CodePoint>(point)}); }
-
-// Parses the literal whose quote is at `at`; advances `at` past it.
-class LiteralReader {
- public:
-  explicit LiteralReader(absl::string_view source) : source_(source) {}
-
-  absl::StatusOr<std::string> Read(size_t& at, bool is_raw) {
-    const char quote = source_[at];
-    const bool is_triple = source_.substr(at, 3) == std::string(3, quote);
-    const std::string end(is_triple ? 3 : 1, quote);
-    at += end.size();
-    std::string text;
-    while (source_.substr(at, end.size()) != end) {
-      if (at >= source_.size() || (!is_triple && source_[at] == '\n')) {
-        return absl::InvalidArgumentError("a string literal does not end");
-      }
-      if (source_[at] != '\\' || at + 1 >= source_.size()) {
-        text += source_[at++];
-      } else if (is_raw) {
-        absl::StrAppend(&text, source_.substr(at, 2));
-        at += 2;
-      } else {
-        Escape(at, text);
-      }
-    }
-    at += end.size();
-    return text;
-  }
-
- private:
-  void Escape(size_t& at, std::string& text) {
-    static const std::map<char, const char*> kPlain = {{'n', "\n"}, {'t', "\t"}, {'r', "\r"}, {'\\', "\\"},
-                                                       {'\'', "'"}, {'"', "\""}, {'\n', ""},  {'a', "\a"},
-                                                       {'b', "\b"}, {'f', "\f"}, {'v', "\v"}};
-    static const std::map<char, size_t> kHex = {{'x', 2}, {'u', 4}, {'U', 8}};
-    const char c = source_[at + 1];
-    const auto plain = kPlain.find(c);
-    const auto hex = kHex.find(c);
-    uint32_t point = 0;
-    if (plain != kPlain.end()) {
-      text += plain->second;
-      at += 2;
-    } else if (hex != kHex.end() && absl::SimpleHexAtoi(source_.substr(at + 2, hex->second), &point)) {
-      AppendCodePoint(point, text);
-      at += 2 + hex->second;
-    } else {  // not an escape: both characters are kept
-      absl::StrAppend(&text, source_.substr(at, 2));
-      at += 2;
-    }
-  }
-
-  const absl::string_view source_;
-};
-
 }  // namespace
 
 absl::StatusOr<std::vector<PythonLiteral>> PythonLiterals(absl::string_view source) {
   std::vector<PythonLiteral> literals;
   std::string function;
   int line = 1;
-  LiteralReader reader(source);
   for (size_t at = 0; at < source.size();) {
     const bool at_line_start = at == 0 || source[at - 1] == '\n';
     if (at_line_start &&
@@ -197,7 +140,7 @@ absl::StatusOr<std::vector<PythonLiteral>> PythonLiterals(absl::string_view sour
       while (prefix > 0 && IsNameCharacter(source[prefix - 1])) --prefix;
       const std::string letters = absl::AsciiStrToLower(source.substr(prefix, at - prefix));
       const size_t begin = at;
-      absl::StatusOr<std::string> text = reader.Read(at, absl::StrContains(letters, 'r'));
+      absl::StatusOr<std::string> text = ReadPythonString(source, at, absl::StrContains(letters, 'r'));
       if (!text.ok()) return Annotate(text.status(), absl::StrCat("line ", line));
       literals.push_back({function, line, *std::move(text)});
       line += std::count(source.begin() + begin, source.begin() + at, '\n');
