@@ -114,6 +114,24 @@ TEST_P(TransformerTest, LoadsExactlyTheRequiredTensors) {
   EXPECT_EQ((*loaded)->PageBytes(), page_bytes);
 }
 
+// What is planned for the weights before they are packed is what they take, all experts included.
+TEST_P(TransformerTest, PlansTheMemoryOfAllMatrices) {
+  int64_t planned = 0;
+  const auto loaded = Transformer::Load(*FindArchitecture(config_.model_type), config_, WeightSource(Needed(), {}),
+                                        backend_, {}, [&](const kernels::Backend&, int64_t needed_bytes) {
+                                          planned = needed_bytes;
+                                          return absl::OkStatus();
+                                        });
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(planned, (*loaded)->weight_bytes());
+  const MixtureConfig& mixture = config_.mixture;
+  for (const LayerWeights& layer : (*loaded)->layers()) {
+    if (layer.router == nullptr) continue;
+    EXPECT_EQ(layer.gate_up.weight->rows(), mixture.expert_count * 2 * mixture.width);
+    EXPECT_EQ(layer.down.weight->rows(), mixture.expert_count * config_.width);
+  }
+}
+
 TEST_P(TransformerTest, EachMissingTensorIsReported) {
   for (const auto& [name, tensor] : Needed()) {
     Tensors without = source_->tensors();
