@@ -25,7 +25,8 @@ absl::StatusOr<std::optional<double>> ReadScore(absl::string_view line, int64_t 
   const std::optional<double> value = ReadDouble(text);
   if (value.has_value() && *value >= 0 && *value <= score_max) return value;
   return absl::InvalidArgumentError(absl::StrCat("line ", number, " of the command's output is \"", text.substr(0, 80),
-                                                 "\"; a score is a number from 0 to ", score_max, " (--score-max), or null."));
+                                                 "\"; a score is a number from 0 to ", score_max,
+                                                 " (--score-max), or null."));
 }
 
 }  // namespace

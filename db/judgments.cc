@@ -29,9 +29,8 @@ absl::StatusOr<AnswersByPrompt> AnswersOf(Reader& reader, int64_t job_id, const 
   AnswersByPrompt answers;
   RETURN_IF_ERROR(reader.EachAnswer(job_id, variant, [&](AnswerRow row) {
     if (row.generation.error_code.empty() && row.sample.token_ids_sha256.has_value()) {
-      answers.insert(
-          {*row.sample.token_ids_sha256,
-           {row.generation_id, row.sample.task, row.sample.context_length, row.sample.sample_index}});
+      answers.insert({*row.sample.token_ids_sha256,
+                      {row.generation_id, row.sample.task, row.sample.context_length, row.sample.sample_index}});
     }
     return absl::OkStatus();
   }));

@@ -107,7 +107,7 @@ struct SuiteSpec {
   std::vector<TaskSpec> tasks;
   AnswerSpec answer = {};  // of tasks that write answers and do not state their own
   ThinkingSpec thinking = {};
-  int epochs = 0;  // answers to each question, sampled with seeds of their own; 0: one
+  int epochs = 0;    // answers to each question, sampled with seeds of their own; 0: one
   std::string form;  // of tasks that do not state their own
 };
 

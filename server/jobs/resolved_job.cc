@@ -18,9 +18,9 @@ namespace {
 
 absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
   if (model.tokenizer == nullptr) {
-    return WithReason(absl::FailedPreconditionError(
-                          absl::StrCat("model \"", model.name, "\" has no tokenizer: its directory holds no tokenizer.json",
-                                       Tokenizer::OtherFormatHint(CheckpointOf(model.directory).directory))),
+    return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                          "model \"", model.name, "\" has no tokenizer: its directory holds no tokenizer.json",
+                          Tokenizer::OtherFormatHint(CheckpointOf(model.directory).directory))),
                       ErrorReason::kModelWithoutTokenizer, {{"model", model.name}});
   }
   RETURN_IF_ERROR(

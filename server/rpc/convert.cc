@@ -9,8 +9,8 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "server/rpc/limits.h"
-#include "wire/message_limits.h"
 #include "wire/job_spec.h"
+#include "wire/message_limits.h"
 #include "wire/resource_names.h"
 
 namespace varifocal {
