@@ -1,8 +1,8 @@
 // Weights, rotary tables and KV pools on the device.
 //
 // A weight is bf16 [N, stride], rows padded with zeros to whole 16-byte chunks. Gate and up rows are interleaved (gate
-// f, up f), so that one pass over neighbouring outputs finishes both; of a stack of experts, within each. A plan per output format is created once: every
-// product of this weight runs the same algorithm for any number of rows.
+// f, up f), so that one pass over neighbouring outputs finishes both; of a stack of experts, within each. A plan per output
+// format is created once: every product of this weight runs the same algorithm for any number of rows.
 //
 // Cost:    conversion runs on several threads while the previous piece is copied.
 #pragma once

@@ -31,7 +31,7 @@ struct GroupRows {
   VF_DEVICE int operator()(int row) const { return Place(row) / places_per_x; }
 };
 
-// Rows [first, first + kRows) of a matrix, columns [k, k + 64), zeros outside; `at` says where a row is. `aligned`: rows
+// Rows [first, first + kRows) of a matrix, columns [k, k + 64), zeros outside; `at` gives the place of a row. `aligned`: rows
 // are aligned to 16 bytes and have whole chunks, so asynchronous copies can be used; else elements are read one by one.
 template <int kRows, int kThreads, typename At = RowsInOrder>
 VF_DEVICE void Stage(int to, const uint16_t* from, int64_t stride, int first, int rows, int k, int inner, bool aligned,
