@@ -291,13 +291,9 @@ class Loader {
     if (absl::IsNotFound(rows.status())) return Missing(name, how);
     RETURN_IF_ERROR(rows.status());
     RETURN_IF_ERROR((*rows)->Scan(
-        [&](int64_t number, absl::string_view text) -> absl::Status {
-          const auto read = [&]() -> absl::Status {
-            ASSIGN_OR_RETURN(const Json row, ParseJson(text));
-            return visit(row);
-          };
-          const absl::Status status = read();
-          return status.ok() ? status : Annotate(status, absl::StrCat(PathOf(name), ": row ", number));
+        [&](int64_t, absl::string_view text) -> absl::Status {
+          ASSIGN_OR_RETURN(const Json row, ParseJson(text));
+          return visit(row);
         },
         rows_field));
     Record(name, (*rows)->sha256());

@@ -103,9 +103,9 @@ absl::Status RowFiles::Read(const RulerTaskInfo& task, int length, const std::st
   LengthFile& read = files_[length];
   ASSIGN_OR_RETURN(read.file, JsonRowFile::Open(path));
   std::set<Sha256Digest> seen;
-  RETURN_IF_ERROR(read.file->Scan([&](int64_t number, absl::string_view text) -> absl::Status {
+  RETURN_IF_ERROR(read.file->Scan([&](int64_t, absl::string_view text) -> absl::Status {
     const absl::StatusOr<RulerRow> row = ParseRow(text);
-    if (!row.ok()) return Annotate(row.status(), absl::StrCat(path, ": row ", number));
+    RETURN_IF_ERROR(row.status());
     if (!seen.insert(Sha256(row->input)).second) ++read.repeat_count;
     if (row->length == 0) return absl::OkStatus();
     if (row->length * 10 < length * 9) ++read.short_count;
