@@ -118,7 +118,8 @@ TEST_F(YourMetricTest, TheTaskOfThePageIsAskedAndScored) {
   const auto reader = *db::Reader::Open(directory_.File("results.db"));
   int answer_count = 0;
   for (const char* variant : {"baseline", "focal"}) {
-    for (const db::SampleDetail& detail : *reader->Samples({.job_id = 1, .variant = variant})) {
+    const std::vector<db::SampleDetail> details = *reader->Samples({.job_id = 1, .variant = variant});
+    for (const db::SampleDetail& detail : details) {
       const std::string written = detail.generation.answer_raw.value_or("");
       const std::string scored = detail.generation.answer.value_or("");
       EXPECT_EQ(scored.find_first_of(" \n"), std::string::npos) << scored;
