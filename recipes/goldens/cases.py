@@ -222,9 +222,16 @@ CASES = [
     case("qwen2_moe", "qwen2-moe", moe(decoder_sparse_step=1, moe_intermediate_size=20, shared_expert_intermediate_size=40, num_experts=6,
          num_experts_per_tok=2, norm_topk_prob=False, use_sliding_window=False, sliding_window=64, max_window_layers=1,
          rope_theta=1000000.0)),
+    case("qwen2_moe", "qwen2-moe-window", moe(num_hidden_layers=3, decoder_sparse_step=1, mlp_only_layers=[1], moe_intermediate_size=24,
+         shared_expert_intermediate_size=16, num_experts=5, num_experts_per_tok=3, norm_topk_prob=True, qkv_bias=False,
+         use_sliding_window=True, sliding_window=64, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+         **newer("default", 10000.0)), stored=("bfloat16", "float32"), experts="fused"),
     case("granitemoe", "granitemoe", moe(intermediate_size=24, num_local_experts=6, num_experts_per_tok=3, attention_bias=True,
          tie_word_embeddings=True, embedding_multiplier=3.0, residual_multiplier=0.6, logits_scaling=2.0, attention_multiplier=0.4,
          rope_theta=10000.0, rope_scaling=None)),
+    case("granitemoe", "granitemoe-newer", moe(intermediate_size=20, num_local_experts=5, num_experts_per_tok=2, attention_bias=False,
+         embedding_multiplier=6.0, residual_multiplier=0.6, logits_scaling=0.5, attention_multiplier=0.25,
+         **newer("default", 10000000.0)), stored=("bfloat16", "float32")),
 ]  # fmt: skip
 
 CLASS = {

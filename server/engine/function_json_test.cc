@@ -51,7 +51,7 @@ constexpr const char* kIdentityGoldens[] = {
     "architectures/qwen3-moe-fused",
     "architectures/olmoe",
     "architectures/mixtral-window",
-    "architectures/qwen2-moe",
+    "architectures/qwen2-moe-window",
     "architectures/gemma3-wrapped",
     "architectures/qwen2-5-vl",
     "attention/log-n-constant",

@@ -134,7 +134,9 @@ constexpr const char* kCases[] = {
     "architectures/mixtral",
     "architectures/mixtral-window",
     "architectures/qwen2-moe",
+    "architectures/qwen2-moe-window",
     "architectures/granitemoe",
+    "architectures/granitemoe-newer",
     "architectures/qwen2-5-vl",
     "architectures/qwen3-vl",
 };
