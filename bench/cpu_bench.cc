@@ -261,8 +261,10 @@ class CpuBench : public BenchRunner {
                      LogProbabilityErrorMax(dtype);
       }
       const auto& provenance = loaded->model->provenance();
-      row.limited = kNew * static_cast<double>(provenance.weight_bytes + depth / 128 * provenance.page_bytes);
-      row.limit = read_bytes_;
+      if (loaded->model->config().mixture.expert_count == 0) {  // which would read its tokens' experts alone
+        row.limited = kNew * static_cast<double>(provenance.weight_bytes + depth / 128 * provenance.page_bytes);
+        row.limit = read_bytes_;
+      }
       std::vector<Ask> asks;
       const bool is_llama = peer == "llama.cpp";
       if (!(is_llama ? options_.llama_cpp : options_.python).empty()) {

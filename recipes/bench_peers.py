@@ -85,7 +85,8 @@ def generate(directory, depth, tokens, dtype):
     model(input_ids=context, past_key_values=cache, use_cache=True, logits_to_keep=1)
 
     def steps():
-        cache.crop(depth)
+        if (more := cache.get_seq_length() - depth) > 0:
+            cache.crop(-more)
         token = context[:, :1]
         for _ in range(tokens):
             logits = model(input_ids=token, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
