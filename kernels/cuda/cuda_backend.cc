@@ -16,7 +16,7 @@ namespace {
 static_assert(static_cast<int>(ActivationCode::kReluSquared) == static_cast<int>(Activation::kReluSquared));
 
 CudaWorkspace& Own(Workspace& workspace) { return static_cast<CudaWorkspace&>(workspace); }
-const CudaWeight& Own(const Weight& weight) { return static_cast<const CudaWeight&>(weight); }
+using cuda::Own;
 ActivationCode CodeOf(Activation activation) { return static_cast<ActivationCode>(activation); }
 
 std::vector<DrawItem> DrawsOf(std::span<const HeadRow> rows) {

@@ -7,8 +7,6 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-const CudaWeight& Own(const Weight& weight) { return static_cast<const CudaWeight&>(weight); }
-
 // One step's mixture: the sizes and pointers that its phases share.
 class MixtureRun {
  public:

@@ -40,6 +40,9 @@ class CudaWeight final : public Weight {
   mutable std::vector<KnownPlan> plans_ VF_GUARDED_BY(plans_mutex_);
 };
 
+// A weight that this backend made.
+inline const CudaWeight& Own(const Weight& weight) { return static_cast<const CudaWeight&>(weight); }
+
 class CudaRopeTable final : public RopeTable {
  public:
   static Result<std::unique_ptr<RopeTable>> Create(Device& device, const RopeTableSpec& spec);
