@@ -170,16 +170,17 @@ v1::ImportScoresRequest ToProto(const db::Judgments& judgments) {
   return request;
 }
 
-// Each within the limits of a call; `whole` alone where it is.
-std::vector<v1::ImportScoresRequest> PartsOf(const v1::ImportScoresRequest& whole) {
-  v1::ImportScoresRequest head = whole;
-  head.clear_judgments();
+// Each within the limits of a call; one where all judgments fit.
+std::vector<v1::ImportScoresRequest> PartsOf(v1::ImportScoresRequest whole) {
+  google::protobuf::RepeatedPtrField<v1::Judgment> judgments;
+  judgments.Swap(whole.mutable_judgments());
+  const v1::ImportScoresRequest& head = whole;
   constexpr size_t kFramingBytes = 16;  // of a judgment in its list
   const size_t head_bytes = head.ByteSizeLong() + kFramingBytes;
   std::vector<v1::ImportScoresRequest> parts;
   size_t bytes = 0;
   int score_count = 0;
-  for (const v1::Judgment& judgment : whole.judgments()) {
+  for (v1::Judgment& judgment : judgments) {
     const size_t more_bytes = judgment.ByteSizeLong() + kFramingBytes;
     const int more_scores = judgment.scores_size();
     if (parts.empty() || bytes + more_bytes > size_t{kMessageBytesMax} ||
@@ -188,7 +189,7 @@ std::vector<v1::ImportScoresRequest> PartsOf(const v1::ImportScoresRequest& whol
       bytes = head_bytes;
       score_count = 0;
     }
-    *parts.back().add_judgments() = judgment;
+    *parts.back().add_judgments() = std::move(judgment);
     bytes += more_bytes;
     score_count += more_scores;
   }

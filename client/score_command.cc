@@ -8,12 +8,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "client/files.h"
 #include "client/flags.h"
+#include "client/report/data/text_format.h"
 #include "client/usage.h"
 
 namespace varifocal::client {
@@ -34,7 +34,7 @@ absl::StatusOr<std::optional<double>> ReadScore(absl::string_view line, int64_t 
 absl::StatusOr<std::vector<std::optional<double>>> RunScoreCommand(const std::string& command,
                                                                    const std::string& input_path, int64_t answer_count,
                                                                    double score_max) {
-  std::FILE* output = popen(absl::StrCat("(", command, "\n) <", ShellQuoted(input_path)).c_str(), "re");
+  std::FILE* output = popen(absl::StrCat("(", command, "\n) <", report::ShellQuoted(input_path)).c_str(), "re");
   if (output == nullptr) return absl::ResourceExhaustedError("no process could be started for the command.");
   std::string text;
   char buffer[1 << 16];

@@ -22,8 +22,4 @@ ExitCode ExitCodeOf(const absl::Status& status) {
   return status.GetPayload(kUsagePayload).has_value() ? ExitCode::kWrongUsage : ExitCode::kFailed;
 }
 
-std::string ShellQuoted(absl::string_view word) {
-  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
-}
-
 }  // namespace varifocal::client

@@ -15,7 +15,5 @@ absl::Status UsageError(absl::string_view message);
 // Converts a status of another library about user input to a usage error.
 absl::Status AsUsageError(const absl::Status& status);
 ExitCode ExitCodeOf(const absl::Status& status);
-// In single quotes, inside of which a shell reads everything as it is.
-std::string ShellQuoted(absl::string_view word);
 
 }  // namespace varifocal::client

@@ -74,6 +74,18 @@ std::optional<double> ReduceEpochs(const EpochStatistic& statistic, absl::Span<c
   return ExpectedBest(sorted, statistic.k);
 }
 
+ReducedQuestion ReduceQuestion(const EpochStatistic& statistic, std::vector<EpochValue> answers, bool is_partial,
+                               std::optional<double> worst_value, std::optional<double> best_value) {
+  for (EpochValue& answer : answers) {
+    if (answer.is_failed) answer.value = worst_value;
+  }
+  const bool lower_is_better = worst_value.has_value() && best_value.has_value() && *best_value < *worst_value;
+  ReducedQuestion question{ReduceEpochs(statistic, answers, lower_is_better)};
+  // Failures have the worst value, so that none means an answer without a score.
+  question.keeps_error = question.value.has_value() || (!is_partial && !worst_value.has_value());
+  return question;
+}
+
 std::string MajorityForm(absl::string_view answer) {
   constexpr absl::string_view kMarks = "\"'`*()[]{}<>.,;:!?";
   std::string form(answer);

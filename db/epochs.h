@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -34,15 +35,25 @@ struct EpochStatistic {
 absl::StatusOr<EpochStatistic> ParseEpochStatistic(absl::string_view text);
 
 struct EpochValue {
-  std::optional<double> value;  // of a failed answer the metric's worst one, where it has one
-  bool is_failed = false;       // has no part in the majority, unless all failed
-  std::string form;             // MajorityForm of the answer; needed for the majority alone
+  std::optional<double> value;
+  bool is_failed = false;  // has no part in the majority, unless all failed
+  std::string form;        // MajorityForm of the answer; needed for the majority alone
 };
 
 // Of the answers that exist, in the order of their epochs, at least one. None where one of them has no value, or where there
 // are fewer than K.
 std::optional<double> ReduceEpochs(const EpochStatistic& statistic, absl::Span<const EpochValue> answers,
                                    bool lower_is_better = false);
+
+// A question's one value, and whether a failure of one of its answers is the question's.
+struct ReducedQuestion {
+  std::optional<double> value;
+  bool keeps_error = false;  // else it is missing, without or with a failure: answers or scores are still to come
+};
+
+// `is_partial`: some epochs are not recorded yet. Failed answers count as the metric's worst value, where it has one.
+ReducedQuestion ReduceQuestion(const EpochStatistic& statistic, std::vector<EpochValue> answers, bool is_partial,
+                               std::optional<double> worst_value, std::optional<double> best_value);
 
 // What makes answers equal: without regard to the case of ASCII letters, the amount of white space, and quotation marks,
 // brackets, asterisks and .,;:!? at the ends.

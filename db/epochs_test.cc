@@ -306,6 +306,48 @@ TEST_F(EpochsInDatabase, AFailedEpochCountsAsTheWorstValue) {
   EXPECT_TRUE(estimate.is_incomplete);
 }
 
+// Question 3 has a failed answer, and one without an imported score: its value is unknown, and so is not the worst.
+TEST_F(EpochsInDatabase, AnAnswerWithoutAScoreIsMissingBesideAFailure) {
+  const auto fail = [](const std::string& variant, Outcome& outcome) {
+    if (variant == "baseline" && outcome.sample.sample_index == 3 * kEpochs) Fail(outcome);
+    return true;
+  };
+  const auto import = [&](int64_t job, const std::string& variant) {
+    ScoreImport scores{variant, "imported/mine", "here", std::string(64, 'a'), {}};
+    const std::vector<SampleDetail> details = *reader_->Samples({.job_id = job, .variant = variant, .limit = 100});
+    for (const SampleDetail& detail : details) {
+      const bool is_scored = variant == "focal" || detail.sample.sample_index / kEpochs != 3;
+      if (is_scored && detail.generation.error_code.empty()) scores.values.push_back({detail.generation_id, 1});
+    }
+    ASSERT_TRUE(writer_->ImportScores(job, {scores}).ok());
+  };
+  const int64_t job = Add({"baseline", "focal"}, kEpochs, fail);
+  const int64_t first = Add({"baseline"}, kEpochs, fail), second = Add({"focal"});
+  for (const int64_t one : {job, first}) import(one, "baseline");
+  for (const int64_t one : {job, second}) import(one, "focal");
+  reader_->SetEpochStatistic(kMean);
+  int seen = 0;
+  const auto look = [&](const SampleRow& row) {
+    if (row.metric != "imported/mine" || row.sample_index != 3) return absl::OkStatus();
+    ++seen;
+    EXPECT_EQ(row.Counted(0), std::nullopt);
+    EXPECT_EQ(row.error_code, std::nullopt);
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(reader_->EachSampleRow(job, "baseline", look).ok());
+  EXPECT_EQ(seen, 1);
+  const stats::ComparisonReport reports[] = {
+      *stats::CompareVariants(*reader_, job, "baseline", "focal"),
+      *stats::CompareVariants(*reader_, JobVariant{first, "baseline"}, JobVariant{second, "focal"})};
+  for (const stats::ComparisonReport& report : reports) {
+    for (const stats::Comparison& row : report.comparisons) {
+      const bool is_imported = row.metric == "imported/mine";
+      EXPECT_EQ(row.sample_count, is_imported ? kQuestions - 1 : kQuestions) << row.metric;
+      EXPECT_EQ(row.failed_count, is_imported ? 0 : 1) << row.metric;
+    }
+  }
+}
+
 TEST_F(EpochsInDatabase, WhereAllFailedTheQuestionHasTheWorstValue) {
   const int64_t job = Add({"baseline"}, kEpochs, [](const std::string&, Outcome& outcome) {
     if (outcome.sample.sample_index / kEpochs == 3) Fail(outcome);

@@ -27,7 +27,7 @@ struct Asked {
   std::string question;  // identity of the question, except for the prompt
   std::optional<std::string> prompt_sha256;
   std::optional<std::string> error;
-  std::map<std::string, std::optional<double>> scores;  // of several epochs also where all failed
+  std::map<std::string, ReducedQuestion> scores;  // of several epochs of each metric
   bool is_partial = false;
   std::string form;  // of several epochs, for the majority
 };
@@ -55,23 +55,17 @@ Asked Reduce(const PairSide& side, const std::string& task, std::vector<Asked>::
     if (!question.error.has_value()) question.error = asked->error;
     if (!question.prompt_sha256.has_value()) question.prompt_sha256 = asked->prompt_sha256;
   }
-  bool any_value = false;
   for (const TaskMetricRecord& metric : side.metrics) {
     if (metric.task != task) continue;
     std::vector<EpochValue> values;
     for (auto asked = begin; asked != end; ++asked) {
       const auto found = asked->scores.find(metric.metric);
       EpochValue& value = values.emplace_back(EpochValue{{}, asked->error.has_value(), asked->form});
-      if (value.is_failed) value.value = metric.worst_value;
-      if (!value.is_failed && found != asked->scores.end()) value.value = found->second;
+      if (found != asked->scores.end()) value.value = found->second.value;
     }
-    const bool lower_is_better =
-        metric.worst_value.has_value() && metric.best_value.has_value() && *metric.best_value < *metric.worst_value;
-    std::optional<double>& reduced = question.scores[metric.metric];
-    reduced = ReduceEpochs(side.epochs.statistic, values, lower_is_better);
-    any_value |= reduced.has_value();
+    question.scores[metric.metric] = ReduceQuestion(side.epochs.statistic, std::move(values), question.is_partial,
+                                                    metric.worst_value, metric.best_value);
   }
-  if (question.is_partial && !any_value) question.error.reset();  // answers are still to come
   return question;
 }
 
@@ -122,7 +116,7 @@ absl::StatusOr<PairSide> ReadSide(Reader& reader, const JobVariant& key) {
           Json{sample.question_id, sample.gold_json, sample.continuations_json.value_or(""), sample.new_token_count_max}
               .dump(-1, ' ', true, Json::error_handler_t::replace);
       if (!detail.generation.error_code.empty()) asked.error = detail.generation.error_code;
-      for (const ScoreRecord& score : detail.scores) asked.scores[score.metric] = score.value;
+      for (const ScoreRecord& score : detail.scores) asked.scores[score.metric] = {score.value};
       if (side.epochs.count > 1) asked.form = MajorityForm(detail.generation.answer.value_or(""));
       side.asked[{sample.task, sample.context_length}].push_back(std::move(asked));
     }
@@ -190,10 +184,11 @@ std::vector<std::pair<size_t, size_t>> Match(const std::vector<Asked>& baseline,
 
 PairRow MakePair(const PairSide& baseline, const PairSide& candidate, const CellKey& cell,
                  const TaskMetricRecord& metric, const Asked& b, const Asked& c) {
-  const auto value_of = [&](const Asked& asked) -> std::optional<double> {
+  const auto set = [&](const Asked& asked, std::optional<double>& value, std::optional<std::string>& error) {
     const auto found = asked.scores.find(metric.metric);
-    if (found != asked.scores.end()) return found->second;
-    return asked.error.has_value() ? metric.worst_value : std::nullopt;
+    const bool is_found = found != asked.scores.end();
+    value = is_found ? found->second.value : asked.error.has_value() ? metric.worst_value : std::nullopt;
+    if (!is_found || found->second.keeps_error) error = asked.error;
   };
   PairRow row;
   row.job_id = baseline.key.job_id;
@@ -204,12 +199,10 @@ PairRow MakePair(const PairSide& baseline, const PairSide& candidate, const Cell
   row.cluster = b.cluster;
   row.baseline_variant = baseline.key.name;
   row.candidate_variant = JobVariantLabel(candidate.key, baseline.key.job_id);
-  row.baseline_value = value_of(b);
-  row.candidate_value = value_of(c);
+  set(b, row.baseline_value, row.baseline_error);
+  set(c, row.candidate_value, row.candidate_error);
   if (row.baseline_value && row.candidate_value) row.difference = *row.candidate_value - *row.baseline_value;
   row.is_partial = b.is_partial || c.is_partial;
-  row.baseline_error = b.error;
-  row.candidate_error = c.error;
   return row;
 }
 

@@ -36,14 +36,14 @@ class QuestionGatherer {
     if (!is_same) {
       RETURN_IF_ERROR(Finish());
       row_ = {row.Text(0), row.Text(1), row.Int(2), index, row.Text(4), row.Text(5), std::nullopt, std::nullopt, false};
-      const std::optional<double> worst = row.OptionalReal(9), best = row.OptionalReal(10);
-      lower_is_better_ = worst.has_value() && best.has_value() && *best < *worst;
+      worst_value_ = row.OptionalReal(9);
+      best_value_ = row.OptionalReal(10);
     }
     const std::optional<std::string> error = row.OptionalText(7);
     if (error.has_value() && !row_.error_code.has_value()) row_.error_code = error;
     EpochValue& answer = answers_.emplace_back();
     answer.is_failed = error.has_value();
-    answer.value = row.OptionalReal(answer.is_failed ? 9 : 6);
+    answer.value = row.OptionalReal(6);
     if (epochs_.statistic.kind == EpochStatistic::Kind::kMajority) answer.form = MajorityForm(row.Text(8));
     return absl::OkStatus();
   }
@@ -51,10 +51,10 @@ class QuestionGatherer {
   absl::Status Finish() {
     if (answers_.empty()) return absl::OkStatus();
     row_.is_partial = std::ssize(answers_) < epochs_.count;
-    row_.value = ReduceEpochs(epochs_.statistic, answers_, lower_is_better_);
-    // Neither a value nor a failure where answers are still to come.
-    if (row_.is_partial && !row_.value.has_value()) row_.error_code.reset();
-    answers_.clear();
+    const ReducedQuestion question =
+        ReduceQuestion(epochs_.statistic, std::exchange(answers_, {}), row_.is_partial, worst_value_, best_value_);
+    row_.value = question.value;
+    if (!question.keeps_error) row_.error_code.reset();
     return use_(std::move(row_));
   }
 
@@ -62,7 +62,7 @@ class QuestionGatherer {
   const JobEpochs& epochs_;
   const std::function<absl::Status(SampleRow)>& use_;
   SampleRow row_;
-  bool lower_is_better_ = false;
+  std::optional<double> worst_value_, best_value_;
   std::vector<EpochValue> answers_;
 };
 

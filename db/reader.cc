@@ -469,9 +469,17 @@ absl::StatusOr<std::vector<ExecutionRow>> Reader::Executions(int64_t job_id) {
 
 absl::Status Reader::EachSampleRow(int64_t job_id, const std::string& variant,
                                    const std::function<absl::Status(SampleRow)>& use) {
+  {
+    MutexLock hold(state_->mutex);
+    ASSIGN_OR_RETURN(const JobEpochs epochs, state_->Epochs(job_id));
+    if (epochs.count > 1) return EachQuestionRow(*state_->database, job_id, variant, epochs, use);
+  }
+  return EachAnswerScore(job_id, variant, use);
+}
+
+absl::Status Reader::EachAnswerScore(int64_t job_id, const std::string& variant,
+                                     const std::function<absl::Status(SampleRow)>& use) {
   MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(const JobEpochs epochs, state_->Epochs(job_id));
-  if (epochs.count > 1) return EachQuestionRow(*state_->database, job_id, variant, epochs, use);
   ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectSampleRows));
   row.BindAll(job_id, variant);
   return ForEach(row, [&] {

@@ -233,6 +233,9 @@ class Reader {
   // ends the read and is returned.
   absl::Status EachSampleRow(int64_t job_id, const std::string& variant,  // by task, metric, length, index
                              const std::function<absl::Status(SampleRow)>& use);
+  // The same of each answer, never reduced.
+  absl::Status EachAnswerScore(int64_t job_id, const std::string& variant,
+                               const std::function<absl::Status(SampleRow)>& use);
   absl::Status EachPair(int64_t job_id, const std::string& baseline, const std::string& candidate,
                         const std::function<absl::Status(PairRow)>& use);  // by task, metric, length, question
   absl::Status EachAnswer(int64_t job_id, const std::string& variant,      // by cell and question

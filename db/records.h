@@ -64,6 +64,8 @@ struct TaskMetricRecord {
   bool is_binary = false;             // values are 0 or 1
   std::optional<double> worst_value;  // counted for a failed sample; none for an unbounded metric
   std::optional<double> best_value;
+
+  bool LowerIsBetter() const { return worst_value.has_value() && best_value.has_value() && *best_value < *worst_value; }
 };
 
 // One point of the grid.

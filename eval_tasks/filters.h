@@ -58,7 +58,7 @@ class AnswerFilters {
   std::vector<std::shared_ptr<const Step>> steps_;
 };
 
-// One line for people: `regex "Answer: (.*)", group 1, last match; lower_case`.
+// One line for people: `regex Answer: (.*), group 1, last match; lower_case`.
 std::string FiltersText(absl::Span<const FilterSpec> specs);
 
 }  // namespace varifocal

@@ -123,7 +123,6 @@ absl::Status ValidateAnswer(const SuiteSpec& suite, const TaskKind& kind, TaskSp
   }
   if (task.answer.max_new_tokens == 0) task.answer.max_new_tokens = suite.answer.max_new_tokens;
   if (task.answer.thinking_max_tokens == 0) task.answer.thinking_max_tokens = suite.answer.thinking_max_tokens;
-  if (task.answer.max_new_tokens == 0 && task.is_chat_form()) task.answer.max_new_tokens = kChatAnswerTokens;
   return CheckAnswer(task.answer);
 }
 
@@ -133,7 +132,8 @@ absl::Status CheckForm(const std::string& form) {
                                                  kChatForm, DidYouMean(form, {kCompletionForm, kChatForm})));
 }
 
-// Before the parameters: rows in chat form have no stop strings unless stated.
+// Before the parameters have their defaults: in chat form rows have no stop strings, and answers kChatAnswerTokens, unless
+// stated.
 absl::Status ValidateForm(const SuiteSpec& suite, TaskSpec& task) {
   if (task.form.empty()) task.form = suite.form;
   RETURN_IF_ERROR(CheckForm(task.form));
@@ -143,6 +143,10 @@ absl::Status ValidateForm(const SuiteSpec& suite, TaskSpec& task) {
   }
   task.chat = true;
   if (task.kind == "jsonl") task.parameters.emplace("stop", "[]");
+  if (task.answer.max_new_tokens == 0 && suite.answer.max_new_tokens == 0 &&
+      task.parameters.count("max_new_tokens") == 0) {
+    task.answer.max_new_tokens = kChatAnswerTokens;
+  }
   return absl::OkStatus();
 }
 

@@ -230,7 +230,7 @@ const std::vector<TaskKind>& KindTable() {
         Integer("max_new_tokens", "32", 1, 65536, "tokens to generate"),
         {"stop", ParameterType::kTextList, "[\"\\n\"]", false, 0, 0, {}, "the answer ends before the first of these"},
         Choice("truncate", {"error", "end", "start", "middle", "prompt_halves", "prompt_ends"},
-               "which part of the context gives way when a row does not fit; or of the whole prompt the middle, by "
+               "which part of the context is removed when a row does not fit; or of the whole prompt the middle, by "
                "tokens, as LongBench (halves) or LongBench v2 and InfiniteBench (ends) cut it"),
         Integer("prompt_tokens", "", 2, kContextLengthMax,
                 "with prompt_halves and prompt_ends: tokens that a longer prompt is cut to; what fits when absent"),

@@ -351,7 +351,7 @@ struct MixtureArgs {
   Activation activation = Activation::kSilu;
   const Weight* shared_gate_up = nullptr;  // optional expert of every row: [2F', M], kGateUp
   const Weight* shared_down = nullptr;     // [M, F']
-  Slice shared_gate;                       // f32 [M]
+  Slice shared_gate;                       // f32 [M], with shared_gate_up
   float multiplier = 1.0f;
   Slice residual;                       // f32 [T, M]
   const NormArgs* next_norm = nullptr;  // as above

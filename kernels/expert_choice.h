@@ -14,7 +14,8 @@ struct ExpertChoice {
   float* weights = nullptr;   // out [per_token]
 };
 
-// See MixtureArgs. A logit that is not a number counts as the lowest.
+// See MixtureArgs. A logit that is not a number is chosen last; weights that are shares of all
+// experts are then not numbers.
 void ChooseExperts(const ExpertChoice& choice);
 
 }  // namespace varifocal::kernels

@@ -48,17 +48,18 @@ bool EndpointRetries::Try(Off& off) {
       host_
           ->LoadWith(spec.name, spec.url,
                      [&](const std::string&, const std::string&) {
-                       return connect_(spec, [stopping = stopping_] { return stopping->load(); });
+                       return connect_(spec, [stopping = stopping_, host = host_, name = spec.name] {
+                         return stopping->load() || !host->IsOff(name);
+                       });
                      })
           .status();
   if (!loaded.ok()) {
     if (*stopping_ || !host_->IsOff(spec.name)) return true;
     off.refusal_count = std::min(off.refusal_count + 1, kRefusalsMax);
     off.pause = (1 << off.refusal_count) - 1;
-    host_->AddOff(spec.name, spec.url, loaded);  // with the present cause
     return false;
   }
-  on_serving_(spec.name);
+  if (host_->Find(spec.name).ok()) on_serving_(spec.name);
   Log(LogLevel::kInfo, "endpoint_serves", {{"model", spec.name}, {"url", spec.url}});
   return true;
 }

@@ -1,8 +1,9 @@
 // Tries endpoints again that did not answer when the daemon started, until each of them serves.
 //
 // Such a model is off: it is listed as faulted with the cause, calls and jobs that name it are UNAVAILABLE
-// (ENDPOINT_FAULTED), and the others serve. Whether it answers is asked once a period, which costs nothing; one that answers
-// but is refused, for example as it returns other tokens, is paid for, and asked after 1, 3, 7, .. periods, 255 at most.
+// (ENDPOINT_FAULTED), and the others serve. Whether it answers is asked once a period, which costs nothing. One that
+// answers but is refused, for example as it returns other tokens, is paid for: 1, 3, 7, .. 255 further answers are passed over
+// before it is connected again.
 //
 // Threads: one background thread, none without specs; the host outlives it.
 #pragma once

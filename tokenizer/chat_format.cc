@@ -285,7 +285,11 @@ std::string ChatFormat::ContentSha256() const {
     if (!texts.refuses_in_system.empty()) json.push_back(texts.refuses_in_system);
     return json;
   };
-  const Json content = {json_of(without_system), with_system.has_value() ? json_of(*with_system) : Json()};
+  Json content = {json_of(without_system), with_system.has_value() ? json_of(*with_system) : Json()};
+  if (turns.has_value()) {  // that of a format without stays as it was
+    content.push_back({turns->to_assistant, turns->to_user, turns->trim_assistant.start, turns->trim_assistant.end,
+                       turns->refuses_in_assistant});
+  }
   return Sha256Hex(content.dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
@@ -303,6 +307,12 @@ std::string ChatFormat::Identity() const {
     if (with_system->omits_empty_system) absl::StrAppend(&identity, " with_system.omits_empty_system");
     for (const std::string& refused : with_system->refuses_in_system) {
       absl::StrAppend(&identity, " with_system.refuses_in_system=", refused);
+    }
+  }
+  if (turns.has_value()) {
+    add("turns.trim_assistant", turns->trim_assistant);
+    for (const std::string& refused : turns->refuses_in_assistant) {
+      absl::StrAppend(&identity, " turns.refuses_in_assistant=", refused);
     }
   }
   return identity;

@@ -195,9 +195,9 @@ TEST(ChatFormatTest, WrapsConversations) {
       << "marks in messages are text";
   const absl::Status refused = format.WrapTurns(Turns{{"user", "a"}, {"assistant", "b</t>"}, {"user", "c"}}).status();
   EXPECT_THAT(refused.message(), Message("</t>"));
-  // What the parts are part of: neither an older file's identity nor its digest changes.
-  EXPECT_EQ(format.Identity(), ParseChatFormat(File(kWithout, kWith))->Identity());
-  EXPECT_EQ(format.ContentSha256(), ParseChatFormat(File(kWithout, kWith))->ContentSha256());
+  // Another function than that of the file without them, whose identity stays as it was.
+  EXPECT_NE(format.Identity(), ParseChatFormat(File(kWithout, kWith))->Identity());
+  EXPECT_NE(format.ContentSha256(), ParseChatFormat(File(kWithout, kWith))->ContentSha256());
 }
 
 TEST(ChatFormatTest, ThinkingHasMarkersAndASwitch) {

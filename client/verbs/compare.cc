@@ -154,10 +154,7 @@ class Compare : public Command {
     if (baseline_ == candidate_) {
       return UsageError(absl::StrCat("--baseline and --candidate are both ", baseline_, "."));
     }
-    ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
-    RETURN_IF_ERROR(reader->HoldSnapshot());
-    ASSIGN_OR_RETURN(const db::EpochStatistic statistic, epochs_.Read());
-    reader->SetEpochStatistic(statistic);
+    ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, OpenReader());
     if (!metric_.empty()) {
       // A name that no job has is refused below, with a similar one.
       const absl::Status primary = reader->SetPrimaryMetric(metric_);
@@ -242,16 +239,21 @@ class Compare : public Command {
   }
 
  private:
+  absl::StatusOr<std::unique_ptr<db::Reader>> OpenReader() const {
+    ASSIGN_OR_RETURN(const db::EpochStatistic statistic, epochs_.Read());
+    ASSIGN_OR_RETURN(std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
+    RETURN_IF_ERROR(reader->HoldSnapshot());
+    reader->SetEpochStatistic(statistic);
+    return reader;
+  }
+
   absl::StatusOr<ExitCode> CompareTheArms(Console& console) const {
     if (baseline_arm_.empty() || candidate_arm_.empty())
       return UsageError("--baseline-arm=A and --candidate-arm=B belong together.");
     if (!baseline_.empty() || !candidate_.empty())
       return UsageError("--baseline-arm and --candidate-arm are given instead of --baseline and --candidate.");
     if (adjust_.is_max_t()) return UsageError("--adjust=max-t is for variants; arms are adjusted by holm.");
-    ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
-    RETURN_IF_ERROR(reader->HoldSnapshot());
-    ASSIGN_OR_RETURN(const db::EpochStatistic statistic, epochs_.Read());
-    reader->SetEpochStatistic(statistic);
+    ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, OpenReader());
     ArmsRequest request{{}, baseline_arm_, candidate_arm_, task_, metric_, all_metrics_, is_gate_, {}};
     if (!job_.empty()) {
       ASSIGN_OR_RETURN(request.job_id, JobNumber(job_));
@@ -468,7 +470,8 @@ class Compare : public Command {
       add(has_several_metrics ? absl::StrCat(row.task, " ", row.metric) : row.task, row, row.task);
     }
     for (const stats::SuiteComparison& row : report.suite) add("all tasks", row, "");
-    const std::string nothing_to_tell = report::NothingToTell(report, *context.answers);
+    const std::string nothing_to_tell =
+        report::NothingToTell(report, *context.answers, context.baseline_epochs.statistic);
     if (!nothing_to_tell.empty()) console.out << nothing_to_tell << "\n\n";
     console.out << AlignedTable(console,
                                 {"task", "length", "baseline", "candidate", "difference", "interval", "relative gain",

@@ -115,7 +115,7 @@ constinit const Verb kImportDataVerb = {
     .summary = "make suites of a benchmark that you have downloaded",
     .about =
         R"(Writes suites, rows and a manifest from upstream's checkout and data (docs/benchmarks.md). Files are found by their
-names wherever they lie below DIR. What is missing or cannot be read is said in one sentence a dataset on
+names in any folder below DIR. What is missing or cannot be read is said in one sentence a dataset on
 standard error, everything else is written, and the exit code is 1. HELMET has `varifocal suites import-helmet`.)",
     .examples =
         "varifocal import-data\n"

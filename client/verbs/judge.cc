@@ -1,4 +1,4 @@
-// varifocal judge: a hosted model scores the stored answers of a job.
+// varifocal judge: a model scores the stored answers of a job.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

@@ -118,7 +118,7 @@ extern const Verb kReportVerb;
 constinit const Verb kReportVerb = {
     .name = "report",
     .group = "Results",
-    .summary = "one self-contained page (or csv, json, markdown, latex) of a job's results",
+    .summary = "one self-contained page (or csv, json, markdown, latex, lm-eval) of a job's results",
     .about =
         R"(The page has the verdict in one sentence, the score by context length for each task with its interval, the
 difference by length, the full table, the length up to which each variant keeps its score, provenance, and samples with

@@ -12,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/embedded.h"
 #include "base/status_macros.h"
+#include "client/report/data/text_format.h"
 #include "client/run_flags.h"
 #include "client/verb.h"
 
@@ -54,19 +55,19 @@ class Slurm : public Command {
       if (!absl::StartsWith(option, "--")) {
         return UsageError(absl::StrCat("--sbatch=", option, ": must be an option such as --time=4:00:00."));
       }
-      shard_options.push_back(ShellQuoted(option));
+      shard_options.push_back(report::ShellQuoted(option));
       // The merge needs the tasks' queue and account, but none of their devices.
       for (const char* name : {"--account=", "--partition=", "--qos="}) {
-        if (absl::StartsWith(option, name)) join_options.push_back(ShellQuoted(option));
+        if (absl::StartsWith(option, name)) join_options.push_back(report::ShellQuoted(option));
       }
     }
     const EmbeddedFiles files = Embedded_SlurmScript();
     console.out << absl::StrReplaceAll(
         absl::string_view(files.files[0].data, files.files[0].size),
         {{"@SHARDS@", absl::StrCat(shards_)},
-         {"@DIRECTORY@", ShellQuoted(std::filesystem::absolute(directory_, error).string())},
-         {"@PROGRAM@", ShellQuoted(program)},
-         {"@WORKING_DIRECTORY@", ShellQuoted(std::filesystem::current_path(error).string())},
+         {"@DIRECTORY@", report::ShellQuoted(std::filesystem::absolute(directory_, error).string())},
+         {"@PROGRAM@", report::ShellQuoted(program)},
+         {"@WORKING_DIRECTORY@", report::ShellQuoted(std::filesystem::current_path(error).string())},
          {"@RUN_ARGUMENTS@", absl::StrJoin(RunArguments(), " ")},
          {"@SHARD_OPTIONS@", absl::StrJoin(shard_options, " ")},
          {"@JOIN_OPTIONS@", absl::StrJoin(join_options, " ")}});
@@ -81,7 +82,7 @@ class Slurm : public Command {
       const bool is_own = std::any_of(own_.begin(), own_.end(), [&](const std::string& name) {
         return absl::StartsWith(argument, absl::StrCat("--", name, "="));
       });
-      if (!is_own) arguments.push_back(ShellQuoted(argument));
+      if (!is_own) arguments.push_back(report::ShellQuoted(argument));
     }
     return arguments;
   }

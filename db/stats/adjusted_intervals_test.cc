@@ -94,7 +94,6 @@ TEST(AdjustedIntervals, AgreeWithPAndOutcome) {
   EXPECT_GT(alone, 100);
 }
 
-// 2,000 families of eight differences, half of them zero, of 12 contexts: one standard error of 95 % is 0.49 points.
 // Where max-t gives all a p far above their own, what was found has Bonferroni's interval.
 TEST(AdjustedIntervals, ATinyPIsBonferronis) {
   std::vector<Cluster> differences(60);
@@ -110,6 +109,7 @@ TEST(AdjustedIntervals, ATinyPIsBonferronis) {
   EXPECT_NEAR(row.difference - row.adjusted_low, half, 1e-9) << "of one test";
 }
 
+// 2,000 families of eight differences, half of them zero, of 12 contexts: one standard error of 95 % is 0.49 points.
 TEST(AdjustedIntervals, AllOfAFamilyCoverTogether) {
   constexpr int kFamilies = 2000, kTests = 8;
   for (const double largest : {0.0, 0.3, 1.0, 3.0}) {

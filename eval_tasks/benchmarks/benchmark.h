@@ -51,7 +51,7 @@ struct BenchmarkRow {
 using RowSink = std::function<absl::Status(const BenchmarkTask& task, const BenchmarkRow& row)>;
 
 struct ImportOptions {
-  std::string folder;                 // everything the user has of upstream lies in it
+  std::string folder;                 // all of the user's files of upstream are in it
   std::string out;                    // where suites, rows and manifest.json are written
   std::vector<std::string> datasets;  // empty: all that the form has by default
   std::vector<int> lengths;           // context lengths of the tasks; empty: the benchmark's
@@ -85,7 +85,7 @@ struct Benchmark {
 const std::vector<Benchmark>& Benchmarks();
 const Benchmark* FindBenchmark(absl::string_view name);  // null when unknown
 
-// Calls `visit` for every row of a file: lines, a list, or with `rows_field` the list in that field of an object.
+// Calls `visit` for every row of a file: its lines, or a list.
 absl::Status ForEachRow(Download& download, const std::string& path,
                         const std::function<absl::Status(int64_t number, const helmet::RowView& row)>& visit);
 

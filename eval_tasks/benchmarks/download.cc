@@ -46,8 +46,9 @@ absl::StatusOr<Download> Download::Open(const std::string& folder) {
 
 std::vector<std::string> Download::All(absl::string_view end) const {
   std::vector<std::string> found;
+  const std::string below = absl::StrCat("/", end);
   for (const std::string& path : paths_) {
-    if (path == end || absl::EndsWith(path, absl::StrCat("/", end))) found.push_back(absl::StrCat(folder_, "/", path));
+    if (path == end || absl::EndsWith(path, below)) found.push_back(absl::StrCat(folder_, "/", path));
   }
   return found;
 }

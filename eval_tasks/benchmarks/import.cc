@@ -1,6 +1,7 @@
 #include "eval_tasks/benchmarks/import.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -10,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/file_error.h"
 #include "base/status_macros.h"
-#include "eval_tasks/task.h"
 
 namespace varifocal::benchmarks {
 namespace {
@@ -22,7 +23,7 @@ absl::StatusOr<OpenFile> OpenForWriting(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   OpenFile file(std::fopen(path.c_str(), "wb"), &std::fclose);
-  if (file == nullptr) return absl::PermissionDeniedError(absl::StrCat("Cannot write ", path));
+  if (file == nullptr) return FileError(path, "write", errno);
   return file;
 }
 
@@ -46,13 +47,6 @@ struct WrittenRows {
   int row_count = 0;
   bool has_messages = false;
 };
-
-// Whether rows of kind jsonl may be conversations.
-bool HasMessages() {
-  const TaskKind* kind = FindTaskKind("jsonl");
-  return kind != nullptr && std::any_of(kind->parameters.begin(), kind->parameters.end(),
-                                        [](const ParameterInfo& info) { return info.name == "messages"; });
-}
 
 Json RowJson(const BenchmarkRow& row) {
   Json object = {{"id", row.id}, {"gold", row.gold}, {"reference", row.reference}};
@@ -94,10 +88,16 @@ class Importer {
     ASSIGN_OR_RETURN(Download download, Download::Open(options_.folder));
     const std::vector<std::string> datasets =
         options_.datasets.empty() ? benchmark_.datasets(options_) : options_.datasets;
-    for (const std::string& dataset : datasets) RETURN_IF_ERROR(ImportDataset(dataset, download));
+    std::set<std::string> seen;
+    for (const std::string& dataset : datasets) {
+      if (seen.insert(dataset).second) RETURN_IF_ERROR(ImportDataset(dataset, download));
+    }
     for (auto& [path, rows] : written_) {
       if (std::fclose(rows.file.release()) != 0)
         return absl::ResourceExhaustedError(absl::StrCat("Cannot write ", path));
+      std::error_code error;
+      std::filesystem::rename(PartOf(path), absl::StrCat(options_.out, "/rows/", path), error);
+      if (error) return FileError(path, "write", error.value());
     }
     RETURN_IF_ERROR(WriteSuites());
     if (!result_.tasks.empty()) RETURN_IF_ERROR(WriteManifest(download));
@@ -109,28 +109,44 @@ class Importer {
     std::set<std::string> begun;
     absl::Status of_writing;
     const RowSink sink = [&](const BenchmarkTask& task, const BenchmarkRow& row) -> absl::Status {
-      if (row.messages.is_array() && !HasMessages()) {
-        return absl::UnimplementedError("its rows have several turns, which rows of tasks do not have in this version");
-      }
+      RETURN_IF_ERROR(CheckFits(task, row));
       of_writing = AddRow(task, row, begun);
       return of_writing;
     };
     Import import{options_, options_.form, download, sink, result_.notes};
     const absl::Status status = benchmark_.import(dataset, import);
     RETURN_IF_ERROR(of_writing);
-    if (status.ok()) return status;
+    if (status.ok() && !begun.empty()) return status;
     for (const std::string& path : begun) {  // part of a dataset is no dataset
       written_.erase(path);
-      std::remove(absl::StrCat(options_.out, "/rows/", path).c_str());
+      std::remove(PartOf(path).c_str());
       order_.erase(std::find(order_.begin(), order_.end(), path));
     }
-    result_.problems.push_back(absl::StrCat(dataset, ": ", status.message()));
+    result_.problems.push_back(absl::StrCat(dataset, ": ", status.ok() ? "has no rows" : status.message()));
     return absl::OkStatus();
   }
 
+  static std::string PathOf(const BenchmarkTask& task) {
+    return absl::StrCat(task.rows_name.empty() ? task.name : task.rows_name, ".jsonl");
+  }
+  // Renamed when all rows are in it: an interrupted import leaves no half of a file beside an older suite.
+  std::string PartOf(const std::string& path) const { return absl::StrCat(options_.out, "/rows/", path, ".part"); }
+
+  // Rows of one file are scored and asked alike, and each has an id of its own.
+  absl::Status CheckFits(const BenchmarkTask& task, const BenchmarkRow& row) {
+    const std::string path = PathOf(task);
+    const auto found = written_.find(path);
+    if (found != written_.end() &&
+        (found->second.task.metrics != task.metrics || found->second.has_messages != row.messages.is_array())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "its rows for ", path, " have other metrics or another form than those before; import them apart"));
+    }
+    if (ids_[path].insert(row.id).second) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("the row \"", row.id, "\" of ", path, " is there twice"));
+  }
+
   absl::Status AddRow(const BenchmarkTask& task, const BenchmarkRow& row, std::set<std::string>& begun) {
-    const std::string path = absl::StrCat(task.rows_name.empty() ? task.name : task.rows_name, ".jsonl");
-    const std::string whole = absl::StrCat(options_.out, "/rows/", path);
+    const std::string path = PathOf(task), whole = PartOf(path);
     WrittenRows& rows = written_[path];
     if (rows.file == nullptr) {
       rows.task = task;
@@ -139,7 +155,7 @@ class Importer {
       begun.insert(path);
       order_.push_back(path);
     }
-    rows.has_messages |= row.messages.is_array();
+    rows.has_messages = row.messages.is_array();
     ++rows.row_count;
     ASSIGN_OR_RETURN(const std::string line, DumpJson(RowJson(row)));
     return Write(rows.file.get(), whole, absl::StrCat(line, "\n"));
@@ -181,8 +197,9 @@ class Importer {
 
   const Benchmark& benchmark_;
   ImportOptions options_;
-  std::map<std::string, WrittenRows> written_;  // by the path of the rows
-  std::vector<std::string> order_;              // of these paths
+  std::map<std::string, WrittenRows> written_;        // by the path of the rows
+  std::vector<std::string> order_;                    // of these paths
+  std::map<std::string, std::set<std::string>> ids_;  // likewise
   ImportResult result_;
 };
 

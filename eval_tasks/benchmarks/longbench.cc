@@ -144,18 +144,17 @@ absl::Status ImportSet(const std::string& dataset, Import& import) {
   task.max_new_tokens = answer_tokens.get<int>();
   task.truncate = "prompt_halves";
   task.lengths = LengthsOf(import.options, 32768, &LongBenchPromptTokens);
-  // Upstream scores a file by the classes of its last row.
+  const bool is_classification = task.metrics[0] == "longbench/classification";
   Json classes;
-  int row_count = 0;
-  RETURN_IF_ERROR(ForEachRow(import.download, path, [&](int64_t, const helmet::RowView& row) {
-    classes = row.json().value("all_classes", Json());
-    ++row_count;
-    return absl::OkStatus();
-  }));
-  if (!is_e && row_count != set->row_count) {
-    import.notes.push_back(absl::StrCat(path, ": has ", row_count, " rows; upstream's has ", set->row_count));
+  if (is_classification) {  // upstream scores a file by the classes of its last row
+    RETURN_IF_ERROR(ForEachRow(import.download, path, [&](int64_t, const helmet::RowView& row) {
+      classes = row.json().value("all_classes", Json());
+      return absl::OkStatus();
+    }));
   }
-  return ForEachRow(import.download, path, [&](int64_t number, const helmet::RowView& view) -> absl::Status {
+  int row_count = 0;
+  RETURN_IF_ERROR(ForEachRow(import.download, path, [&](int64_t number, const helmet::RowView& view) -> absl::Status {
+    ++row_count;
     BenchmarkRow row;
     row.id = absl::StrCat(number);
     ASSIGN_OR_RETURN(const std::string context, view.Text("context"));
@@ -166,7 +165,7 @@ absl::Status ImportSet(const std::string& dataset, Import& import) {
     row.reference = more_reference;
     row.reference["answers"] = answers;
     if (set->first_line) row.reference["first_line"] = true;
-    if (task.metrics[0] == "longbench/classification") {
+    if (is_classification) {
       ASSIGN_OR_RETURN(row.reference["all_classes"],
                        helmet::RowView({{"all_classes", classes}}, view.place()).Texts("all_classes"));
     }
@@ -177,7 +176,11 @@ absl::Status ImportSet(const std::string& dataset, Import& import) {
       absl::StrAppend(&task.name, "_e", BucketOf(length));
     }
     return import.sink(task, row);
-  });
+  }));
+  if (!is_e && row_count != set->row_count) {
+    import.notes.push_back(absl::StrCat(path, ": has ", row_count, " rows; upstream's has ", set->row_count));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

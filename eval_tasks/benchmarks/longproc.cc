@@ -91,8 +91,7 @@ absl::Status ImportProc(const std::string& dataset, Import& import) {
   ASSIGN_OR_RETURN(const std::string path,
                    import.download.Need({absl::StrCat(kind, "/", dataset, ".json")}, kLongProcData));
   BenchmarkTask task;
-  task.name = absl::StrCat("longproc_", kind);
-  task.rows_name = absl::StrCat("longproc_", dataset);
+  task.name = absl::StrCat("longproc_", dataset);
   task.chat = !import.options.no_chat;
   for (const char* measure : {"accuracy", "partial_accuracy", "f1", "precision", "recall"}) {
     const std::string name = absl::StrCat("longproc/", kind, "/", measure);

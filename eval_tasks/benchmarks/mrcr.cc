@@ -1,23 +1,31 @@
 // MRCR: rows with turns, exported from the hub's parquet as JSON lines.
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "eval_tasks/benchmarks/benchmark.h"
+#include "eval_tasks/job_spec.h"
+#include "tokenizer/chat_format.h"
 
 namespace varifocal::benchmarks {
 namespace {
 
 std::vector<std::string> MrcrSets(const ImportOptions&) { return {"2needle", "4needle", "8needle"}; }
 
-absl::Status CheckTurns(const Json& turns, const helmet::RowView& view) {
-  if (!turns.is_array() || turns.empty()) return view.Error("prompt", "is not a list of turns");
+absl::Status CheckConversation(const Json& turns, const helmet::RowView& view) {
+  if (!turns.is_array()) return view.Error("prompt", "is not a list of turns");
+  std::vector<ChatTurn> conversation;
   for (const Json& turn : turns) {
-    if (!turn.is_object() || !turn.contains("role") || !turn.contains("content") || !turn["content"].is_string()) {
+    if (!turn.is_object() || !turn.contains("role") || !turn["role"].is_string() || !turn.contains("content") ||
+        !turn["content"].is_string()) {
       return view.Error("prompt", "has a turn without \"role\" and \"content\"");
     }
+    conversation.push_back({turn["role"].get<std::string>(), turn["content"].get<std::string>()});
   }
-  return turns.back()["role"] == "user" ? absl::OkStatus() : view.Error("prompt", "does not end with a user's turn");
+  const absl::Status status = CheckTurns(conversation);
+  return status.ok() ? status : view.Error("prompt", absl::StrCat("is refused: ", status.message()));
 }
 
 absl::Status ImportTurns(const std::string& dataset, Import& import) {
@@ -40,7 +48,7 @@ absl::Status ImportTurns(const std::string& dataset, Import& import) {
     ASSIGN_OR_RETURN(const std::string prompt, view.Text("prompt"));
     absl::StatusOr<Json> turns = ParseJson(prompt);
     if (!turns.ok()) return view.Error("prompt", "is not the JSON text of its turns");
-    RETURN_IF_ERROR(CheckTurns(*turns, view));
+    RETURN_IF_ERROR(CheckConversation(*turns, view));
     row.messages = *std::move(turns);
     ASSIGN_OR_RETURN(const std::string answer, view.Text("answer"));
     ASSIGN_OR_RETURN(const std::string prefix, view.Text("random_string_to_prepend"));
@@ -49,7 +57,7 @@ absl::Status ImportTurns(const std::string& dataset, Import& import) {
     ASSIGN_OR_RETURN(const int64_t characters, view.Int("n_chars"));
     int bin = 8192;
     while (bin < (1 << 20) && characters > int64_t{bin} * kCharactersPerToken) bin *= 2;
-    task.lengths = {{bin * 5 / 4 + task.max_new_tokens, 0}};
+    task.lengths = {{std::min<int>(bin * 5 / 4 + task.max_new_tokens, kContextLengthMax), 0}};
     task.rows_name = absl::StrCat(task.name, ".", bin / 1024, "k");
     return import.sink(task, row);
   });

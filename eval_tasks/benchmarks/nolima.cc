@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "eval_tasks/benchmarks/benchmark.h"
 #include "eval_tasks/helmet/template.h"
+#include "eval_tasks/job_spec.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/python/repr.h"
 
@@ -44,6 +45,8 @@ absl::Status ImportResult(const std::string& path, Import& import) {
   ASSIGN_OR_RETURN(const Json* results, run.List("results"));
   if (FindMetric(absl::StrCat("nolima/", metric)) == nullptr)
     return run.Error("metric", absl::StrCat("is \"", metric, "\", not contains, EM, lastline_contains or lastline_EM"));
+  if (context_length < 1 || context_length > kContextLengthMax)
+    return run.Error("context_length", absl::StrCat("is ", context_length, ", not 1 to ", kContextLengthMax));
   BenchmarkTask task;
   task.name = "nolima";
   task.rows_name = absl::StrCat("nolima.", context_length);
@@ -52,7 +55,8 @@ absl::Status ImportResult(const std::string& path, Import& import) {
   if (metric != "contains") task.metrics.emplace_back("nolima/contains");
   task.max_new_tokens = 192;
   // Upstream counts the haystack alone.
-  task.lengths = {{static_cast<int>(context_length) * 5 / 4 + 1024, 0}};
+  const int64_t with_question = std::min<int64_t>(context_length * 5 / 4 + 1024, kContextLengthMax);
+  task.lengths = {{static_cast<int>(with_question), 0}};
   for (size_t i = 0; i < results->size(); ++i) {
     const std::string file = absl::StrCat(name, "_", DepthText(low, high, count, static_cast<int64_t>(i)), ".txt");
     ASSIGN_OR_RETURN(const std::string haystack,
@@ -84,7 +88,7 @@ absl::Status ImportResult(const std::string& path, Import& import) {
 absl::Status ImportRuns(const std::string&, Import& import) {
   int run_count = 0;
   for (const std::string& path : import.download.WithSuffix(".json")) {
-    if (!absl::StrContains(path, "_book_")) continue;  // upstream's names of results
+    if (!absl::StrContains(path.substr(path.rfind('/') + 1), "_book_")) continue;  // upstream's names of results
     RETURN_IF_ERROR(ImportResult(path, import));
     ++run_count;
   }

@@ -3,7 +3,7 @@
 //
 // Source: jieba 0.42.1, Tokenizer.cut and finalseg.cut, to which the words are equal (recipes/goldens).
 // Errors: of base/files.h; INVALID_ARGUMENT with file and line for what is no dictionary or table.
-// Threads: a Jieba is immutable; Open keeps those that were loaded (about 100 MB and a second each).
+// Threads: a Jieba is immutable; Open keeps those that were loaded.
 #pragma once
 
 #include <memory>

@@ -29,20 +29,7 @@ double TokenF1(const TextWords& prediction, const TextWords& gold) {
   const std::string joined_prediction = absl::StrJoin(prediction, " ");
   const std::string joined_gold = absl::StrJoin(gold, " ");
   if ((IsVerdict(joined_prediction) || IsVerdict(joined_gold)) && joined_prediction != joined_gold) return 0;
-  std::map<std::string, int> left;
-  for (const std::string& word : gold) ++left[word];
-  int common = 0;
-  for (const std::string& word : prediction) {
-    auto it = left.find(word);
-    if (it != left.end() && it->second > 0) {
-      --it->second;
-      ++common;
-    }
-  }
-  if (common == 0) return 0;
-  const double precision = static_cast<double>(common) / prediction.size();
-  const double recall = static_cast<double>(common) / gold.size();
-  return 2 * precision * recall / (precision + recall);
+  return BagF1(prediction, gold);
 }
 
 // The best over the gold answers: `by_words` of normalised words, or where the gold answer has none, `as_written`.

@@ -97,7 +97,7 @@ absl::StatusOr<int64_t> RowGenerator::Search(const Builder& builder, int64_t ste
   const bool is_common = task_.script == Script::kCommonWords;
   const int64_t probe = is_common ? kCommonProbe : step;
   ASSIGN_OR_RETURN(const int probe_tokens, measure(probe));
-  const double tokens_per_unit = static_cast<double>(probe_tokens) / probe;
+  const double tokens_per_unit = static_cast<double>(std::max(probe_tokens, 1)) / probe;
   const int64_t estimate = is_common ? static_cast<int64_t>(FloorDivide(limit, tokens_per_unit)) * 2
                                      : static_cast<int64_t>(limit / tokens_per_unit * 3);
   int64_t low = step, high = std::max(estimate, step * 2), best = step;
@@ -142,7 +142,7 @@ absl::Status RowGenerator::StartExample(const Builder& builder) {
 absl::Status RowGenerator::StartFrequentWords() {
   const int limit = limit_ - task_.max_new_tokens;
   step_ = limit / 32;
-  if (step_ < 1) return NeverFits(0, settings_.context_length);
+  if (step_ < 1 || limit < 50) return NeverFits(0, settings_.context_length);
   const std::vector<std::string> vocabulary = DrawCodedWords(limit / 50, settings_.seed, streams_);
   int64_t words = limit / 6;
   while (true) {
@@ -150,6 +150,10 @@ absl::Status RowGenerator::StartFrequentWords() {
     ASSIGN_OR_RETURN(const int tokens, Count(built.text));
     if (tokens >= limit) break;
     words += step_;
+    if (words > int64_t{8} * limit) {
+      return absl::FailedPreconditionError(absl::StrCat("RULER's ", task_.name, " has ", tokens, " tokens with ", words,
+                                                        " words; this tokenizer leaves out words"));
+    }
   }
   units_ = words - step_;
   return absl::OkStatus();

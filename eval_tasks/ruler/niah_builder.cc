@@ -112,7 +112,8 @@ class NiahBuilder : public Builder {
     return absl::StrJoin(parts, " ");
   }
 
-  // The essays' first words, repeated where they are too few, in sentences. The last few numbers of words are kept.
+  // The essays' first words, repeated where they are too few, in sentences. The shortest are kept: rows take the
+  // longest that fits, or less, and the search alone asks for longer ones.
   struct Essay {
     std::string text;
     std::vector<absl::string_view> sentences;
@@ -121,7 +122,7 @@ class NiahBuilder : public Builder {
     const MutexLock lock(mutex_);
     if (const auto kept = essays_.find(word_count); kept != essays_.end()) return kept->second;
     constexpr size_t kKept = 4;
-    if (essays_.size() >= kKept) essays_.erase(essays_.begin());
+    if (essays_.size() >= kKept) essays_.erase(std::prev(essays_.end()));
     auto essay = std::make_shared<Essay>();
     for (int64_t i = 0; i < word_count; ++i) {
       absl::StrAppend(&essay->text, i > 0 ? " " : "", inputs_.essay_words[i % inputs_.essay_words.size()]);

@@ -3,7 +3,7 @@
 // From NLTK 3.10 on, curly quotes and guillemets close a sentence as straight ones do; before, they are letters of words.
 //
 // Threads: immutable.
-// Cost:    linear in the text; about 10 MB a second.
+// Cost:    linear in the text.
 // Source:  Kiss and Strunk 2006; NLTK 3.9.1 and 3.10.4, nltk/tokenize/punkt.py.
 #pragma once
 

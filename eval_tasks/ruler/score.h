@@ -16,6 +16,7 @@
 
 namespace varifocal::ruler {
 
+// For tests.
 std::string CleanAnswer(absl::string_view answer);
 
 absl::StatusOr<double> ScoreRulerMatchAll(const MetricInput& input);

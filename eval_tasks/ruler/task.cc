@@ -79,6 +79,10 @@ class GeneratedTask : public SingleQuestionTask {
     const auto key = std::make_pair(std::make_pair(tokenizer.sha256(), request.seed), request.context_length);
     auto found = generators_.find(key);
     if (found == generators_.end()) {
+      if (request.seed < 0 || request.seed > UINT32_MAX) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the data seed is ", request.seed, "; RULER's generators take 0 to ", UINT32_MAX));
+      }
       GenerateSettings settings;
       settings.seed = static_cast<uint32_t>(request.seed);
       settings.context_length = request.context_length;

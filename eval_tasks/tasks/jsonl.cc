@@ -184,6 +184,7 @@ class JsonlTask : public Task {
     constexpr int kTriesMax = 8;
     for (int tries = 0; tries < kTriesMax && tokens_max > 0; ++tries) {
       ASSIGN_OR_RETURN(CutPrompt cut, CutMiddle(whole, tokens_max, seam, tokenizer));
+      if (cut.cut_token_count == 0 && tries == 0) return absl::OkStatus();  // asked as it was rendered
       sample.truncation.cut_token_count = cut.cut_token_count;
       sample.prompt = std::move(cut.text);
       RETURN_IF_ERROR(Encode(tokenizer, sample));
@@ -384,6 +385,10 @@ absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec, absl::
     return absl::InvalidArgumentError(
         absl::StrCat("prompt_tokens: truncate is ", policy,
                      "; only prompt_halves and prompt_ends cut a prompt to a number of tokens"));
+  }
+  if (SeamOf(policy).has_value() && !GetText(spec.parameters, "shots").empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("truncate: ", policy, " would cut the rows that are shown; give no shots, or cut the context"));
   }
   if (SeamOf(policy).has_value() &&
       (!GetText(spec.parameters, "messages").empty() || GetText(spec.parameters, "shots_as") == "turns")) {

@@ -110,8 +110,9 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
         y.at[n] = y.at[n] * inverse * norm[b + n];
       }
       if (p.clip > 0) {
-        x.at[n] = fminf(fmaxf(x.at[n], -p.clip), p.clip);
-        y.at[n] = fminf(fmaxf(y.at[n], -p.clip), p.clip);
+        // Not by fminf, which hides a value that is not a number.
+        x.at[n] = x.at[n] < -p.clip ? -p.clip : x.at[n] > p.clip ? p.clip : x.at[n];
+        y.at[n] = y.at[n] < -p.clip ? -p.clip : y.at[n] > p.clip ? p.clip : y.at[n];
       }
       if (turns) {
         const float rotated = x.at[n] * cosine.at[n] - y.at[n] * sine.at[n];

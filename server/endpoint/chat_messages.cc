@@ -56,21 +56,18 @@ absl::StatusOr<std::vector<ChatMessage>> MessagesOf(const Tokenizer& tokenizer, 
 absl::StatusOr<ChatPart> ToChat(const Tokenizer& tokenizer, const ChatFormat& format, const std::vector<int32_t>& ids,
                                 std::optional<bool> thinking, absl::Span<const ChatTurn> turns) {
   ChatPart chat;
-  chat.messages.assign(turns.begin(), turns.end());
   if (format.thinking.has_value()) {
     chat.thinking_begin = format.thinking->begin;
     chat.thinking_end = format.thinking->end;
   }
-  const bool is_found = !chat.messages.empty();
-  if (!thinking.has_value() || !format.thinking_switch.has_value()) {
-    if (is_found) return chat;
-    ASSIGN_OR_RETURN(chat.messages, MessagesOf(tokenizer, format, ids));
-    return chat;
+  const bool is_set = thinking.has_value() && format.thinking_switch.has_value();
+  if (is_set) {
+    chat.switch_variable = format.thinking_switch->variable;
+    chat.switch_value = *thinking;
   }
-  chat.switch_variable = format.thinking_switch->variable;
-  chat.switch_value = *thinking;
-  if (is_found) return chat;
-  ASSIGN_OR_RETURN(chat.messages, MessagesOf(tokenizer, format.WithThinking(*thinking), ids));
+  chat.messages.assign(turns.begin(), turns.end());
+  if (!turns.empty()) return chat;
+  ASSIGN_OR_RETURN(chat.messages, MessagesOf(tokenizer, is_set ? format.WithThinking(*thinking) : format, ids));
   return chat;
 }
 

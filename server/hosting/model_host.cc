@@ -118,12 +118,21 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::stri
   absl::StatusOr<std::unique_ptr<HostedModel>> made =
       CatchExceptions("loading the model", [&] { return factory(name, directory); });
   MutexLock lock(mutex_);
+  // One that is off may have been unloaded meanwhile, and its name taken by another.
+  const auto entry = entries_.find(name);
+  const bool is_ours =
+      entry != entries_.end() && entry->second.directory == directory && entry->second.model == nullptr;
   if (!made.ok()) {
     const absl::Status failed = Annotate(made.status(), absl::StrCat("model \"", name, "\""));
-    const auto entry = entries_.find(name);
-    if (entry != entries_.end() && entry->second.off.ok()) entries_.erase(entry);  // one that is off stays listed
+    if (is_ours && entry->second.off.ok()) {
+      entries_.erase(entry);
+    } else if (is_ours) {
+      entry->second.off = failed;  // stays listed, with the present cause
+    }
     return failed;
   }
+  if (!is_ours)
+    return absl::CancelledError(absl::StrCat("model \"", name, "\" was unloaded while it was being loaded"));
   (*made)->name = name;
   (*made)->directory = directory;
   (*made)->provenance.function_json = FunctionOf(**made);

@@ -143,8 +143,8 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
       const bool reuses = model->engine->Describe().prefix_cache && !model->config.attention.NeedsWholePrompt();
       const int64_t again_tokens =
           reuses ? std::max<int64_t>(1, cost.prompt_tokens - cost.shared_tokens) : cost.prompt_tokens;
-      // A later epoch has the whole prompt of the one before it.
-      const int64_t epoch_tokens = reuses ? std::max<int64_t>(1, cost.prompt_tokens % kPageTokens) : cost.prompt_tokens;
+      // A later epoch has the whole prompt of the one before it, of which the last token is computed.
+      const int64_t epoch_tokens = reuses ? (cost.prompt_tokens - 1) % kPageTokens + 1 : cost.prompt_tokens;
       const int64_t epoch_count = int64_t{group.count} * (grid.epochs - 1);
       const auto seconds_of = [&](int64_t computed_tokens) -> absl::StatusOr<double> {
         if (!reuses) return whole.seconds;

@@ -440,8 +440,8 @@ absl::Status JobManager::CheckUnused(const std::string& model) {
 
 absl::Status JobManager::UnloadModel(const std::string& model) {
   MutexLock lock(models_mutex_);
-  RETURN_IF_ERROR(CheckUnused(model));
   RETURN_IF_ERROR(host_->CheckCanUnload(model));
+  RETURN_IF_ERROR(CheckUnused(model));
   RETURN_IF_ERROR(writer_->ForgetModel(model));
   return host_->Unload(model);
 }

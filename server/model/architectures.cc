@@ -55,14 +55,14 @@ absl::Status ReadGemma3(ConfigReader& reader, ModelConfig& config) {
 }
 
 // Null: no cap; the default is of a missing key.
-absl::StatusOr<double> ReadSoftCap(ConfigReader& reader, const char* key, double missing) {
+absl::StatusOr<double> PositiveOrNone(ConfigReader& reader, const char* key, double missing) {
   if (reader.IsPresent(key) && !reader.Has(key)) return 0.0;
   return reader.Positive(key, missing);
 }
 
 absl::Status ReadGemma2(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.score_soft_cap, ReadSoftCap(reader, "attn_logit_softcapping", 50));
-  ASSIGN_OR_RETURN(config.blocks.logit_soft_cap, ReadSoftCap(reader, "final_logit_softcapping", 30));
+  ASSIGN_OR_RETURN(config.blocks.score_soft_cap, PositiveOrNone(reader, "attn_logit_softcapping", 50));
+  ASSIGN_OR_RETURN(config.blocks.logit_soft_cap, PositiveOrNone(reader, "final_logit_softcapping", 30));
   // Repeated by published files; transformers reads neither.
   reader.Ignore({"hidden_act", "sliding_window_size"});
   return ReadGemma3(reader, config);
@@ -136,7 +136,7 @@ absl::Status ReadQwen2Moe(ConfigReader& reader, ModelConfig& config) {
 }
 
 absl::Status ReadOlmoe(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.query_key_value_clip, ReadSoftCap(reader, "clip_qkv", 0));
+  ASSIGN_OR_RETURN(config.blocks.query_key_value_clip, PositiveOrNone(reader, "clip_qkv", 0));
   return ReadAttentionBias(reader, false, config.blocks);
 }
 

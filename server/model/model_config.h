@@ -96,7 +96,7 @@ struct ModelConfig {
 // dropped, and then bounds extended_position_max.
 void GroupLayers(ModelConfig& config);
 
-// The largest width of MLPs that all rows of a layer have.
+// The largest width of MLPs that all rows of a layer have; 1 where there is none.
 int64_t PlainWidth(const ModelConfig& config);
 
 // Model properties for attention variants; the layers' windows must be set.

@@ -114,11 +114,6 @@ class LayerLoader {
     }
     return linear;
   }
-  Stack Matrix(const std::string& name, int64_t rows, int64_t columns) {
-    Stack stack;
-    Add(loader_.Take(absl::StrCat(layer_prefix_, name, ".weight"), {rows, columns}), stack);
-    return stack;
-  }
   void TakeMixture(LayerStacks& stacks) {
     const MixtureNames& names = names_.mixture;
     const int64_t experts = config_.mixture.expert_count, width = config_.width, ffn = config_.mixture.width;
@@ -126,7 +121,7 @@ class LayerLoader {
     gate_up.expert_count = down.expert_count = experts;
     const auto holds = [&](const char* name) { return loader_.Holds(absl::StrCat(layer_prefix_, name)); };
     const bool is_stacked = names.gate == nullptr || holds(names.stacked_gate_up) || holds(names.stacked_down);
-    stacks.router = Matrix(is_stacked ? names.stacked_router : names.router, experts, width);
+    stacks.router = Linear({{is_stacked ? names.stacked_router : names.router, experts}}, width, false).weight;
     if (is_stacked) {
       Add(loader_.Take(absl::StrCat(layer_prefix_, names.stacked_gate_up), {experts, 2 * ffn, width}), gate_up);
       Add(loader_.Take(absl::StrCat(layer_prefix_, names.stacked_down), {experts, width, ffn}), down);
@@ -141,11 +136,9 @@ class LayerLoader {
       take(names.down, {width, ffn}, down);
     }
     if (const int64_t shared = config_.mixture.shared_width; shared > 0) {
-      stacks.shared_gate = Matrix(names.shared_gate_of_row, 1, width);
-      stacks.shared_gate_up = Matrix(names.shared_gate, shared, width);
-      const Stack up = Matrix(names.shared_up, shared, width);
-      stacks.shared_gate_up.tensors.insert(stacks.shared_gate_up.tensors.end(), up.tensors.begin(), up.tensors.end());
-      stacks.shared_down = Matrix(names.shared_down, width, shared);
+      stacks.shared_gate = Linear({{names.shared_gate_of_row, 1}}, width, false).weight;
+      stacks.shared_gate_up = Linear({{names.shared_gate, shared}, {names.shared_up, shared}}, width, false).weight;
+      stacks.shared_down = Linear({{names.shared_down, width}}, shared, false).weight;
     }
   }
   // Of each head of queries and keys: the first of all rotated pairs, the second of all, and what is not rotated.

@@ -57,7 +57,7 @@ std::string ShapeToString(absl::Span<const int64_t> shape) {
 }
 
 kernels::HostMatrix ToHostMatrix(const TensorView& tensor) {
-  VF_CHECK(!tensor.shape.empty() && tensor.shape.size() <= 3, "shapes are checked before");
+  VF_CHECK(!tensor.shape.empty() && tensor.shape.size() <= 3 && tensor.shape.back() > 0, "shapes are checked before");
   const int64_t columns = tensor.shape.back();
   return {
       .dtype = tensor.type, .data = tensor.bytes.data(), .rows = tensor.element_count() / columns, .columns = columns};

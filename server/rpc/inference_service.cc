@@ -386,7 +386,6 @@ grpc::ServerUnaryReactor* InferenceService::UnloadModel(grpc::CallbackServerCont
   return RunUnary(context, pools_->change,
                   audit_->Record(context, "UnloadModel", resource, [=, this]() -> absl::Status {
                     ASSIGN_OR_RETURN(const std::string name, ParseModelResource(request->name(), "name"));
-                    RETURN_IF_ERROR(host_->CheckCanUnload(name));
                     RETURN_IF_ERROR(jobs_ != nullptr ? jobs_->UnloadModel(name) : host_->Unload(name));
                     listener_(name, false);
                     return absl::OkStatus();

@@ -126,13 +126,13 @@ class Client:
     def make_spec(self, suite: str | Path | config_pb2.SuiteConfig, models: Sequence[str | config_pb2.Variant], *,
                   lengths: Sequence[int | str] | None = None, tasks: Sequence[str] | None = None, limit: int | None = None,
                   seed: int | None = None, seeds: int | None = None, keep_prompts: bool = False,
-                  epochs: int | None = None, sampling_temperature: float | None = None,
+                  form: str | None = None, epochs: int | None = None, sampling_temperature: float | None = None,
                   top_p: float | None = None) -> config_pb2.JobSpec:
         """What submit sends. suite: a built-in name, the path of a YAML file (it holds a slash or a dot), or a message.
 
         lengths and seed replace the suite's; tasks chooses among its tasks by name; limit asks only the first questions of
-        every task and length; seeds asks the questions of that many data seeds, pooled. epochs is the number of answers to
-        each question, sampled at sampling_temperature, which must be above 0 then.
+        every task and length; seeds asks the questions of that many data seeds, pooled. form="chat" asks as a
+        chat model is asked. epochs is the number of answers to each question, sampled at sampling_temperature, which must be above 0 then.
         """
         config = config_pb2.SuiteConfig()
         if isinstance(suite, config_pb2.SuiteConfig):
@@ -153,6 +153,8 @@ class Client:
             config.seed = seed
         if seeds is not None:
             config.seeds = seeds
+        if form is not None:
+            config.form = form
         if epochs is not None:
             config.epochs = epochs
         if tasks is not None:
@@ -176,7 +178,7 @@ class Client:
     def submit(self, suite: str | Path | config_pb2.SuiteConfig, models: Sequence[str | config_pb2.Variant], *,
                lengths: Sequence[int | str] | None = None, tasks: Sequence[str] | None = None, limit: int | None = None,
                seed: int | None = None, seeds: int | None = None, keep_prompts: bool = False, epochs: int | None = None,
-               sampling_temperature: float | None = None, top_p: float | None = None,
+               sampling_temperature: float | None = None, top_p: float | None = None, form: str | None = None,
                request_id: str | None = None, new: bool = False) -> Job:
         """Makes a job durable and queues it. models: "baseline", "focal@t=0.7", or messages.
 
@@ -185,7 +187,7 @@ class Client:
         the same id and the same spec gives the first job back, whatever has changed.
         """
         spec = self.make_spec(suite, models, lengths=lengths, tasks=tasks, limit=limit, seed=seed,
-                              seeds=seeds, keep_prompts=keep_prompts, epochs=epochs,
+                              seeds=seeds, keep_prompts=keep_prompts, form=form, epochs=epochs,
                               sampling_temperature=sampling_temperature, top_p=top_p)
         request = evaluation_pb2.SubmitJobRequest(spec=spec, request_id=request_id or "",
                                                   reuse_equal_job=request_id is None and not new)

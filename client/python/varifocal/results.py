@@ -129,10 +129,14 @@ class Database:
         return pd.read_csv(io.StringIO(
             self._run(["report", f"--db={self.path}", f"--job={job_id}", "--out=-", "--format=csv"])))
 
-    def write_report(self, out: str | os.PathLike[str], job: int | None = None) -> None:
-        """The report of a job; its extension selects the format: .html, .csv, .json, .md or .tex."""
+    def write_report(self, out: str | os.PathLike[str], job: int | None = None, *, epochs_statistic: str | None = None) -> None:
+        """The report of a job; its extension selects the format: .html, .csv, .json, .md or .tex. epochs_statistic as in compare."""
         arguments = ["report", f"--db={self.path}", f"--out={os.fspath(out)}"]
-        self._run(arguments if job is None else [*arguments, f"--job={job}"])
+        if job is not None:
+            arguments.append(f"--job={job}")
+        if epochs_statistic is not None:
+            arguments.append(f"--epochs-statistic={epochs_statistic}")
+        self._run(arguments)
 
     def _view(self, name: str, job: int | None, without: str = "") -> pd.DataFrame:
         columns = [column for column in self.query(f"SELECT * FROM {name} LIMIT 0").columns if column != without]

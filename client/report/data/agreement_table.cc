@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status_macros.h"
 #include "client/report/data/text_format.h"
 
 namespace varifocal::report {
@@ -14,8 +15,8 @@ bool IsFromElsewhere(const std::string& metric) { return absl::StartsWith(metric
 
 }  // namespace
 
-absl::Status AgreementTable::Read(db::Reader& reader, int64_t job_id, const std::string& variant,
-                                  const std::vector<db::TaskMetricRecord>& metrics) {
+absl::Status AgreementTable::Read(db::Reader& reader, const db::JobVariant& variant) {
+  ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(variant.job_id));
   std::map<std::string, db::TaskMetricRecord> own;         // of each task, its first
   std::set<std::pair<std::string, std::string>> compared;  // task and metric
   bool any = false;
@@ -30,11 +31,10 @@ absl::Status AgreementTable::Read(db::Reader& reader, int64_t job_id, const std:
   }
   if (!any) return absl::OkStatus();
   for (const auto& [task, metric] : own) compared.insert({task, metric.metric});
-  return reader.EachSampleRow(job_id, variant, [&](const db::SampleRow& row) {
+  return reader.EachAnswerScore(variant.job_id, variant.name, [&](const db::SampleRow& row) {
     if (row.value.has_value() && !row.error_code.has_value() && compared.contains({row.task, row.metric})) {
-      const std::string answer =
-          absl::StrCat(job_id, "/", variant, "/", row.task, "/", row.context_length, "/", row.sample_index);
-      scores_[row.metric][answer] = {absl::StrCat(job_id, "/", row.cluster), *row.value};
+      scores_[row.metric][{variant.job_id, variant.name, row.task, row.context_length, row.sample_index}] = {
+          absl::StrCat(variant.job_id, "/", row.cluster), *row.value};
     }
     return absl::OkStatus();
   });
@@ -52,7 +52,7 @@ std::vector<std::vector<std::string>> AgreementTable::Rows(double confidence) co
     for (auto second = scores_.begin(); second != scores_.end(); ++second) {
       // Of two imported ones each pair once, of others the imported one first.
       if (!IsFromElsewhere(first->first)) continue;
-      if (IsFromElsewhere(second->first) ? second->first <= first->first : false) continue;
+      if (IsFromElsewhere(second->first) && second->first <= first->first) continue;
       std::vector<stats::RatedAnswer> rated;
       for (const auto& [answer, score] : first->second) {
         const auto other = second->second.find(answer);

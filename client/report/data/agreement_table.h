@@ -4,10 +4,11 @@
 
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "db/pairing.h"
 #include "db/reader.h"
 #include "db/stats/agreement.h"
 
@@ -15,20 +16,21 @@ namespace varifocal::report {
 
 class AgreementTable {
  public:
-  // The answers of one variant. Reads nothing where no metric is imported.
-  absl::Status Read(db::Reader& reader, int64_t job_id, const std::string& variant,
-                    const std::vector<db::TaskMetricRecord>& metrics);
+  // The answers of one variant. Reads none where no metric is imported.
+  absl::Status Read(db::Reader& reader, const db::JobVariant& variant);
 
   // For people: a row for each pair that has an answer in common; empty where no score is imported.
   static const std::vector<std::string>& Titles();
   std::vector<std::vector<std::string>> Rows(double confidence) const;
 
  private:
+  using AnswerKey =
+      std::tuple<int64_t, std::string, std::string, int64_t, int64_t>;  // job, variant, task, length, index
   struct Scored {
     std::string cluster;
     double value = 0;
   };
-  std::map<std::string, std::map<std::string, Scored>> scores_;  // by metric, then by answer
+  std::map<std::string, std::map<AnswerKey, Scored>> scores_;  // by metric
 };
 
 }  // namespace varifocal::report

@@ -50,8 +50,7 @@ using AnswerMarks = std::map<SampleKey, std::vector<AnswerMark>>;  // by variant
 std::string Outcome(const AnswerMark& baseline, const AnswerMark& candidate, const db::TaskMetricRecord* metric) {
   if (candidate.is_left_out) return "left-out";
   if (!baseline.value.has_value() || !candidate.value.has_value()) return "failed";
-  const bool lower_is_better = metric != nullptr && metric->worst_value.has_value() && metric->best_value.has_value() &&
-                               *metric->best_value < *metric->worst_value;
+  const bool lower_is_better = metric != nullptr && metric->LowerIsBetter();
   const double gain = (*candidate.value - *baseline.value) * (lower_is_better ? -1 : 1);
   if (gain > 0) return "gain";
   if (gain < 0) return "loss";

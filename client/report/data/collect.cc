@@ -15,6 +15,9 @@ absl::StatusOr<ReportData> CollectReportData(db::Reader& reader, const ReportOpt
   arms.compare.confidence = data.confidence;
   arms.compare.margin = data.margin;
   ASSIGN_OR_RETURN(data.arms, CollectArms(reader, arms));
+  if (options.format == ReportFormat::kHtml || options.format == ReportFormat::kMarkdown) {
+    for (const db::JobVariant& key : data.keys) RETURN_IF_ERROR(data.agreement.Read(reader, key));
+  }
   if (options.format == ReportFormat::kHtml || options.format == ReportFormat::kJson) {
     RETURN_IF_ERROR(CollectBrowserSamples(reader, options.browser_sample_count_max, data));
     RETURN_IF_ERROR(ReadInspectedSamples(reader, data));

@@ -112,9 +112,6 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
   RETURN_IF_ERROR(data.thinking.Read(reader, job_id, labels, data.tested));
   RETURN_IF_ERROR(data.attention.Read(reader, job_id, labels, data.tested));
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
-  for (const auto& [variant, label] : labels) {
-    RETURN_IF_ERROR(data.agreement.Read(reader, job_id, variant, metrics));
-  }
   for (const db::TaskMetricRecord& metric : metrics) {
     const bool is_known = std::any_of(data.metrics.begin(), data.metrics.end(), [&](const auto& known) {
       return known.task == metric.task && known.metric == metric.metric;

@@ -102,13 +102,13 @@ struct ReportData {
   AnswerTable answers;                              // of the variants above
   GroupTable groups;                                // likewise
   ThinkingTable thinking;                           // likewise
-  AgreementTable agreement;                         // likewise
   AttentionTable attention;                         // likewise
   std::vector<std::string> tasks;                   // in the order they ran
   std::vector<int64_t> lengths;                     // ascending; of all tasks
   std::vector<BrowserSample> samples;
   int64_t sample_total = 0;                        // questions that the browser's were taken from
   DepthTable depths;                               // filled with the samples, as is `work`
+  AgreementTable agreement;                        // filled for the page and Markdown
   std::vector<InspectedSample> inspected_samples;  // filled for the page, as `samples` are
   std::vector<Work> work;                          // in the order of `variants`
   double confidence = 0.95;
@@ -137,10 +137,10 @@ struct ReportData {
 // All but what the format needs in addition (collect.h).
 absl::StatusOr<ReportData> ReadReportData(db::Reader& reader, const ReportOptions& options);
 
-// Values from 0 (worst) to 1 (best) are shown in percent, others as they are.
 // The same weights, configuration, tokenizer, number format and settings, where these are recorded: equal answers are expected.
 bool IsSameFunction(const db::VariantRecord& a, const db::VariantRecord& b);
 
+// Values from 0 (worst) to 1 (best) are shown in percent, others as they are.
 bool IsShare(const db::TaskMetricRecord& metric);
 
 // Whether an attention setting was applied at run time.

@@ -152,9 +152,11 @@ std::string ShellWord(const std::string& word) {
                                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                           "_-./=:@,+") == std::string::npos;
   if (plain) return word;
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
+  return ShellQuoted(word);
+}
+
+std::string ShellQuoted(absl::string_view word) {
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 std::string Shorten(absl::string_view text, size_t bytes_max) {

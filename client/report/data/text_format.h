@@ -42,6 +42,8 @@ std::string ShortList(std::vector<std::string> parts, size_t count_max);
 
 // `word` for a shell, quoted only if necessary.
 std::string ShellWord(const std::string& word);
+// In single quotes, inside of which a shell reads everything as it is.
+std::string ShellQuoted(absl::string_view word);
 
 // `text` truncated to at most `bytes_max` at a character boundary, with an ellipsis if shortened.
 std::string Shorten(absl::string_view text, size_t bytes_max);

@@ -201,7 +201,7 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data) {
                                               {"has_any", !all.empty()},
                                               {"yet", yet},
                                               {"open", OpenText(open)}}));
-  brief.note = NothingToTell(comparison.report, data.answers);
+  brief.note = NothingToTell(comparison.report, data.answers, data.epochs.at(data.job.job_id).statistic);
   if (!brief.note.empty()) return brief;
   std::vector<std::string> notes;
   for (const auto* row : all) {
@@ -248,7 +248,9 @@ Brief MakeSweepBrief(const std::vector<stats::Choice>& choices, const Sweep& swe
   return brief;
 }
 
-std::string NothingToTell(const stats::ComparisonReport& report, const AnswerTable& answers) {
+std::string NothingToTell(const stats::ComparisonReport& report, const AnswerTable& answers,
+                          const db::EpochStatistic& statistic) {
+  if (statistic.kind != db::EpochStatistic::Kind::kMean) return "";  // answers are not all as their questions' values
   db::AnswerCounts sums[2];
   bool is_all_wrong = true, is_all_right = true;
   for (const stats::SuiteComparison& row : report.suite) {

@@ -23,7 +23,8 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data);
 Brief MakeSweepBrief(const std::vector<stats::Choice>& choices, const Sweep& sweep, const ReportData& data);
 
 // "baseline and focal answer nothing right: 0 of 240 questions, 100 % cut ...", or everything; "" unless that is so.
-std::string NothingToTell(const stats::ComparisonReport& report, const AnswerTable& answers);
+std::string NothingToTell(const stats::ComparisonReport& report, const AnswerTable& answers,
+                          const db::EpochStatistic& statistic);
 
 // The text as HTML, with a class for each word of an outcome.
 std::string ColourOutcomes(const std::string& text);

@@ -52,7 +52,9 @@ std::string LmEvalJson(const ReportData& data) {
       ours["low"] = estimate.interval->low;
       ours["high"] = estimate.interval->high;
     }
-    better[task][metric] = true;
+    const db::TaskMetricRecord& record = data.metric(estimate.task, estimate.metric);
+    const bool is_higher_better = !record.LowerIsBetter();
+    better[task][metric] = is_higher_better;
     counts[task] = {{"original", estimate.planned_count},
                     {"effective", estimate.answered_count + estimate.failed_count}};
     versions[task] = 1;
@@ -61,7 +63,8 @@ std::string LmEvalJson(const ReportData& data) {
     int64_t shot_count = 0;
     Json& config = configs[task];
     config["task"] = task;
-    config["metric_list"].push_back({{"metric", metric}, {"aggregation", "mean"}, {"higher_is_better", true}});
+    config["metric_list"].push_back(
+        {{"metric", metric}, {"aggregation", "mean"}, {"higher_is_better", is_higher_better}});
     if (spec != specs.end()) {
       const Json parameters = spec->second.value("parameters", Json::object());
       config["metadata"] = {{"kind", spec->second.value("kind", "")}, {"parameters", parameters}};

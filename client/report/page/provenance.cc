@@ -110,6 +110,8 @@ std::string SubmitLine(const db::JobRow& job, const std::string& daemon) {
   for (const char* key : {"seeds", "epochs"}) {
     if (suite.contains(key)) absl::StrAppend(&line, " --", key, "=", suite[key].dump());
   }
+  if (const Json form = suite.value("form", Json()); form.is_string())
+    absl::StrAppend(&line, " --form=", form.get<std::string>());
   if (!lengths.empty()) absl::StrAppend(&line, " --lengths=", absl::StrJoin(lengths, ","));
   if (!tasks.empty()) absl::StrAppend(&line, " --tasks=", ShellWord(absl::StrJoin(tasks, ",")));
   if (const Json limit = spec->value("limit", Json(0)); limit.is_number_integer() && limit.get<int64_t>() > 0)
