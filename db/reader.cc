@@ -316,7 +316,16 @@ absl::Status Reader::SetPrimaryMetric(const std::string& metric) {
   Database& database = *state_->database;
   ASSIGN_OR_RETURN(const std::optional<int64_t> found,
                    database.QueryInt("SELECT count(*) FROM task_metrics WHERE metric = ?", metric));
-  if (found.value_or(0) == 0) return absl::NotFoundError(absl::StrCat("no job has a metric \"", metric, "\""));
+  if (found.value_or(0) == 0) {
+    ASSIGN_OR_RETURN(Statement names, database.Prepare("SELECT DISTINCT metric FROM task_metrics ORDER BY metric"));
+    std::string known;
+    while (true) {
+      ASSIGN_OR_RETURN(const bool is_there, names.Step());
+      if (!is_there) break;
+      absl::StrAppend(&known, known.empty() ? "" : ", ", names.Text(0));
+    }
+    return absl::NotFoundError(absl::StrCat("no job has a metric \"", metric, "\"; the database has ", known));
+  }
   // A table of this connection, whose name is found before the file's. The file itself is opened read-only.
   RETURN_IF_ERROR(database.Execute("PRAGMA query_only = 0"));
   const absl::Status made = database.Run(

@@ -26,7 +26,9 @@ build_and_run() {
   echo "-- $preset: $* pass"
 }
 
+took=()
 for check in "$@"; do
+  began=$SECONDS
   case $check in
     format)
       git ls-files -z '*.cc' '*.h' '*.cu' | xargs -0 -P2 -n40 clang-format-14 --dry-run -Werror
@@ -111,4 +113,6 @@ for check in "$@"; do
       done ;;
     *) echo "error: unknown check '$check'; the checks are format, docs, tidy, thread-safety, thread-safety-mutations, benches, package, wheel, asan, tsan, cuda, fuzz" >&2; exit 2 ;;
   esac
+  took+=("$check $((SECONDS - began)) s")
 done
+echo "deploy/checks.sh: $(printf '%s, ' "${took[@]}" | sed 's/, $//')"

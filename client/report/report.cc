@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/report/data/collect.h"
 #include "client/report/data/columns.h"
@@ -50,9 +51,32 @@ absl::Status WriteInto(const std::string& path, const std::string& shown, const 
   return written && closed ? absl::OkStatus() : WriteFailed(shown);
 }
 
+bool IsDatabase(const std::string& path) {
+  char head[16] = {};
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return false;
+  const size_t size = std::fread(head, 1, sizeof head, file);
+  std::fclose(file);
+  return absl::string_view(head, size) == absl::string_view("SQLite format 3", sizeof head);
+}
+
+// Answers cost hours: neither a database nor a file that belongs to one is ever replaced.
+absl::Status CheckHasNoAnswers(const std::string& path) {
+  absl::string_view stem = path;
+  for (const char* ending : {"-wal", "-shm", "-journal"}) {
+    if (absl::ConsumeSuffix(&stem, ending)) break;
+  }
+  const std::string database(stem);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(database, error) || !IsDatabase(database)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, database == path ? " is a database" : " belongs to a database", ", which no output replaces"));
+}
+
 }  // namespace
 
 absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
+  RETURN_IF_ERROR(CheckHasNoAnswers(path));
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(path, error);
   if (std::filesystem::is_directory(found)) {
@@ -171,6 +195,7 @@ absl::StatusOr<std::vector<std::string>> WriteFigures(const ReportOptions& optio
 }
 
 absl::Status WriteReport(const ReportOptions& options) {
+  RETURN_IF_ERROR(CheckHasNoAnswers(options.output_path));  // before the minutes that a report may take
   ASSIGN_OR_RETURN(std::string bytes, RenderReport(options));
   return WriteWhole(options.output_path, bytes);
 }

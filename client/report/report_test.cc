@@ -273,6 +273,23 @@ TEST_F(ReportTest, WritesWholeOrNotAtAll) {
   EXPECT_THAT(WriteReport(options).message(), Message(1.5));
 }
 
+TEST_F(ReportTest, ADatabaseIsNeverReplaced) {
+  MakePlain();
+  const std::string link = absl::StrCat(path_, ".link"), before = ReadFile(path_);
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(path_, link);
+  ReportOptions options;
+  options.database_path = path_;
+  for (const std::string& path : {path_, absl::StrCat(path_, "-wal"), absl::StrCat(path_, "-shm"), link}) {
+    options.output_path = path;
+    const absl::Status refused = WriteReport(options);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << path;
+    EXPECT_EQ(WriteWhole(path, "x"), refused);
+  }
+  EXPECT_THAT(WriteWhole(link, "x").message(), Message("database"));
+  EXPECT_EQ(ReadFile(path_), before);
+}
+
 TEST_F(ReportTest, EmptyAndMissingDatabasesAreErrors) {
   ReportOptions options;
   options.database_path = path_;

@@ -41,6 +41,7 @@
 #include "db/stats/grouped_pairs.h"
 #include "db/stats/labels.h"
 #include "eval_tasks/suggest.h"
+#include "wire/resource_names.h"
 
 namespace varifocal::client {
 namespace {
@@ -48,12 +49,14 @@ namespace {
 std::string Mean(double value) { return absl::StrFormat("%.3f", report::ForRounding(value)); }
 std::string Signed(double value) { return absl::StrFormat("%+.3f", report::ForRounding(value)); }
 std::string Bounds(double low, double high) { return absl::StrCat("[", Signed(low), ", ", Signed(high), "]"); }
-// "+12.3 % [+1.0, +25.1]"
-std::string Relative(const stats::RelativeGain& relative) {
+// "+12.3 % [+1.0, +25.1]"; the range only where the difference has one.
+template <typename Row>
+std::string Relative(const Row& row) {
+  if (!row.relative.has_value()) return "";
   const auto percent = [](double share) { return absl::StrFormat("%+.1f", report::ForRounding(100 * share)); };
-  return relative.has_value()
-             ? absl::StrCat(percent(relative.gain), " % [", percent(relative.low), ", ", percent(relative.high), "]")
-             : "";
+  return absl::StrCat(
+      percent(row.relative.gain), " %",
+      row.HasInterval() ? absl::StrCat(" [", percent(row.relative.low), ", ", percent(row.relative.high), "]") : "");
 }
 
 // Both variants from the database.
@@ -185,7 +188,10 @@ class Compare : public Command {
     }
     ASSIGN_OR_RETURN(std::vector<stats::CandidateReport> family,
                      stats::CompareFamily(*reader, keys[0], {keys[1]}, options));
-    if (!family[0].problem.empty()) return absl::FailedPreconditionError(family[0].problem);
+    if (!family[0].problem.empty()) {
+      ASSIGN_OR_RETURN(const std::string elsewhere, JobsWithBoth(*reader, keys, job_id.has_value()));
+      return absl::FailedPreconditionError(absl::StrCat(family[0].problem, elsewhere));
+    }
     stats::ComparisonReport report = std::move(family[0].report);
     ASSIGN_OR_RETURN(const Sides sides, ReadSides(*reader, keys));
     report::AnswerTable answers;
@@ -239,6 +245,24 @@ class Compare : public Command {
   }
 
  private:
+  // "; jobs/1 has answers of both: --job=1" where the newest job was read because none was named; else "".
+  static absl::StatusOr<std::string> JobsWithBoth(db::Reader& reader, const std::vector<db::JobVariant>& keys,
+                                                  bool is_named) {
+    if (is_named || keys[0].job_id != keys[1].job_id) return "";
+    ASSIGN_OR_RETURN(const std::vector<db::JobRow> jobs, reader.Jobs(keys[0].job_id));
+    for (const db::JobRow& job : jobs) {
+      if (job.answered_count == 0) continue;
+      ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader.Variants(job.job_id));
+      const auto has = [&](const std::string& name) {
+        return std::any_of(variants.begin(), variants.end(),
+                           [&](const db::VariantRecord& variant) { return variant.name == name; });
+      };
+      if (has(keys[0].name) && has(keys[1].name))
+        return absl::StrCat("; ", JobResource(job.job_id), " has answers: --job=", job.job_id);
+    }
+    return "";
+  }
+
   absl::StatusOr<std::unique_ptr<db::Reader>> OpenReader() const {
     ASSIGN_OR_RETURN(const db::EpochStatistic statistic, epochs_.Read());
     ASSIGN_OR_RETURN(std::unique_ptr<db::Reader> reader, db::Reader::Open(db_));
@@ -369,7 +393,7 @@ class Compare : public Command {
   static Json Contrasts(const stats::ComparisonReport& report, const report::ResultContext& context) {
     Json contrasts = Json::array();
     for (const stats::LengthContrast& contrast : report.contrasts) {
-      if (!contrast.task.empty() || !contrast.can_infer) continue;
+      if (!contrast.task.empty() || !contrast.HasInterval()) continue;
       std::vector<std::string> between;
       for (const auto& [length, row] : report::UnsteadyRows(report, contrast)) {
         between.push_back(absl::StrCat("at ", report::ExactLengthLabel(*context.tested, "", length),
@@ -448,7 +472,7 @@ class Compare : public Command {
       is_near_zero |= row.relative.problem == stats::RelativeGainProblem::kBaselineNearZero;
       cells.push_back({name, report::ExactLengthLabel(*context.tested, task, row.context_length),
                        Mean(row.baseline_mean), Mean(row.candidate_mean), Signed(row.difference), Bounds(row),
-                       Relative(row.relative), row.can_infer ? PText(row.p_value) : "",
+                       Relative(row), row.can_infer ? PText(row.p_value) : "",
                        row.can_infer ? PText(row.p_adjusted) : "", report::OutcomeLabel(row), Detectable(row),
                        absl::StrCat(row.sample_count, "/", row.cluster_count),
                        Marks(labels, row.failed_count, absl::StrJoin(counts, ", "), Note(row))});

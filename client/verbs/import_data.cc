@@ -9,6 +9,7 @@
 #include "eval_tasks/benchmarks/import.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/suggest.h"
+#include "eval_tasks/suites.h"
 
 namespace varifocal::client {
 namespace {
@@ -42,6 +43,9 @@ class ImportData : public Command {
     if (benchmark == nullptr) {
       std::vector<std::string> names;
       for (const Benchmark& known : Benchmarks()) names.push_back(known.name);
+      if (BuiltInSuiteText(name_).has_value()) {
+        return UsageError(absl::StrCat("\"", name_, "\" is a suite, which needs no import: varifocal run ", name_));
+      }
       return UsageError(absl::StrCat("No benchmark is called \"", name_, "\"", DidYouMean(name_, names)));
     }
     if (options_.folder.empty() || options_.out.empty()) {

@@ -110,8 +110,10 @@ EffectiveLength FindEffectiveLength(const std::vector<LengthValues>& tasks, cons
   }
 
   const size_t count = above.size();
+  // A share of the score at the shortest length is below that score, whatever its interval is.
+  const size_t known = options.score.has_value() ? 0 : 1;
   const auto reached = [&](const auto& is_reached) {
-    size_t i = 0;
+    size_t i = known;
     while (i < count && is_reached(above[i])) ++i;
     return i == 0 ? std::nullopt : std::optional(result.tested[i - 1]);
   };
@@ -120,7 +122,7 @@ EffectiveLength FindEffectiveLength(const std::vector<LengthValues>& tasks, cons
   if (result.problem != EffectiveLengthProblem::kNone) return result;
   result.low = reached([](const Inference& row) { return row.low > 0; });
   size_t left = count;
-  while (left > 0 && above[left - 1].high < 0) --left;
+  while (left > known && above[left - 1].high < 0) --left;
   if (left > 0) result.high = result.tested[left - 1];
   return result;
 }

@@ -4,7 +4,7 @@
 // The threshold is a share of the variant's own score at the shortest length, or a score. Scores are means over tasks of
 // the primary metric as a share of its span from worst to best. At each length the score minus the threshold has the
 // interval of db/stats/inference.h over contexts; relative to the shortest length, question by question where both
-// lengths ask the same ones.
+// lengths ask the same ones. A share of the score at the shortest length is reached there by definition, so no test is made.
 //
 // The interval of the length inverts these tests in a fixed order, which needs no adjustment for several lengths:
 //   - low:  the largest length reached upwards from the shortest, as long as each score is above the threshold by its test;

@@ -84,6 +84,16 @@ TEST(EffectiveLength, NearTheThresholdTheIntervalIsWide) {
   EXPECT_EQ(found.high, 8192);
 }
 
+// From two contexts: a share of the score at the shortest length is below it whatever the score is.
+TEST(EffectiveLength, AShareIsReachedAtTheShortestLength) {
+  LengthValues values = Values([](int length, int i) { return length == 0 ? i % 2 : 0.0; });
+  for (auto& [length, at_length] : values) at_length.resize(8);
+  const EffectiveLength found = FindEffectiveLength({values}, {});
+  EXPECT_EQ(found.low, 1024);
+  EXPECT_GE(found.high, 1024);
+  EXPECT_EQ(FindEffectiveLength({values}, {.score = 0.49}).low, std::nullopt) << "a score may be missed there";
+}
+
 TEST(EffectiveLength, OtherQuestionsAtEachLengthAreIndependent) {
   LengthValues values = Values([](int length, int) { return length < 2 ? 1.0 : 0.0; });
   for (LengthValue& value : values[4096]) value.question_id += "x";

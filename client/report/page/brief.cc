@@ -271,8 +271,10 @@ std::string NothingToTell(const stats::ComparisonReport& report, const AnswerTab
   if (total == 0) return "";
   const auto percent = [&](int64_t count) { return count == 0 ? "" : absl::StrCat((100 * count + total / 2) / total); };
   if (is_all_right) {
-    return Sentence("everything_right",
-                    {{"baseline", sums[0].variant}, {"candidate", sums[1].variant}, {"count", CountLabel(total)}});
+    return Sentence("everything_right", {{"baseline", sums[0].variant},
+                                         {"candidate", sums[1].variant},
+                                         {"has_gold", HasGoldRows(report)},
+                                         {"count", CountLabel(total)}});
   }
   return Sentence("nothing_right", {{"baseline", sums[0].variant},
                                     {"candidate", sums[1].variant},

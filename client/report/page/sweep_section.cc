@@ -120,6 +120,7 @@ std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Swee
                                                {"failures_decide", row.failures_decide},
                                                {"outcome", OutcomeLabel(row)},
                                                {"difference", Signed(row.difference * 100, 1)},
+                                               {"untested", UntestedNote(row)},
                                                {"low", Signed(row.adjusted_low * 100, 1)},
                                                {"high", Signed(row.adjusted_high * 100, 1)},
                                                {"p", PEquals(row.p_adjusted)}}));
