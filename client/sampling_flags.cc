@@ -1,6 +1,7 @@
 #include "client/sampling_flags.h"
 
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/usage.h"

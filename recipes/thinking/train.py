@@ -20,7 +20,7 @@ SAVE_SECONDS = 30
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    steps: int = 320
+    steps: int = 160
     seed: int = 20261128
     rows: int = 16
     length: int = 192

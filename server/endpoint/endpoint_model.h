@@ -20,9 +20,6 @@
 
 namespace varifocal {
 
-// ModelConfig::model_type of such a model.
-inline constexpr char kEndpointArchitecture[] = "endpoint";
-
 absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpec& spec, const Clock& clock,
                                                                TokenizerRules rules = TokenizerRules::kAgreed,
                                                                std::shared_ptr<EndpointBudget> budget = nullptr,

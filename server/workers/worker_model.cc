@@ -9,7 +9,6 @@
 #include "base/json.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
-#include "server/endpoint/endpoint_model.h"
 #include "server/engine/engine.h"
 #include "server/engine/request_check.h"
 #include "server/model/config.h"
@@ -144,11 +143,11 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeWorkerModel(std::shared_ptr<Rem
     if (function.is_object())
       hosted->config.tied_embeddings = FindBool(function, "tied_embeddings").value_or(true).value_or(true);
   }
-  const bool has_function = remote.architecture() != kEndpointArchitecture;
-  if (const auto other = FirstTextDifference(FunctionOf(*hosted), remote.function_json());
-      has_function && other.has_value()) {
-    const std::string what = absl::StrCat("configuration (", other->place, ")");
-    RETURN_IF_ERROR(CheckSame(name, what, other->before, other->after));
+  if (remote.architecture() != kEndpointArchitecture) {
+    if (const auto other = FirstTextDifference(FunctionOf(*hosted), remote.function_json()); other.has_value()) {
+      const std::string what = absl::StrCat("configuration (", other->place, ")");
+      RETURN_IF_ERROR(CheckSame(name, what, other->before, other->after));
+    }
   }
   provenance.backend = remote.backend();
   provenance.isa = remote.isa();
