@@ -145,8 +145,8 @@ answer: {{max_new_tokens: 8, thinking_max_tokens: {thinking}}}
 tasks:
   - kind: jsonl
     name: three_steps
-    chat: true
-    parameters: {{path: rows.jsonl, id: id, context: notes, evidence: steps, prompt: "{{notes}}\\n\\nQuestion: {{start}}", gold: third, stop: ""}}
+    form: chat
+    parameters: {{path: rows.jsonl, id: id, context: notes, evidence: steps, prompt: "{{notes}}\\n\\nQuestion: {{start}}", gold: third}}
     metrics: [exact_match]
 """
 
