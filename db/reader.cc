@@ -103,10 +103,21 @@ constexpr char kThinkingOfCounts[] =
     " substr(ltrim(generations.answer_raw, ' ' || char(9, 10, 13)), 1, 32) END";
 constexpr char kNoThinkingOfCounts[] = "NULL, NULL, NULL";
 
+// An answer's text with nothing after its last thinking block: it ends with the end marker, or with what was forced.
+constexpr char kNoTextAfterThinking[] =
+    " AND NOT (generations.thinking_state IN ('closed', 'empty', 'nested', 'repeated') AND EXISTS ("
+    "SELECT 1 FROM (SELECT rtrim(generations.answer_raw, ' ' || char(9, 10, 11, 12, 13)) AS text,"
+    " rtrim(json_extract(json_extract(jobs.spec_json, '$.thinking_markers.\"' || variants.name || '\"'), '$[1]') || CASE"
+    " WHEN generations.is_thinking_forced THEN coalesce(jobs.spec_json ->> '$.suite.thinking.answer_prefix', '')"
+    " ELSE '' END, ' ' || char(9, 10, 11, 12, 13)) AS ending FROM jobs WHERE jobs.job_id = variants.job_id)"
+    " WHERE substr(text, -length(ending)) = ending))";
+
 // Whether the filters of its task left nothing of an answer's text.
 constexpr char kExtractionOfCounts[] =
     ", CASE WHEN generations.answer = '' AND generations.log_likelihoods_json IS NULL"
-    " AND trim(generations.answer_raw, ' ' || char(9, 10, 11, 12, 13)) <> '' THEN EXISTS ("
+    " AND trim(generations.answer_raw, ' ' || char(9, 10, 11, 12, 13)) <> ''";
+constexpr char kFiltersOfCounts[] =
+    " THEN EXISTS ("
     "SELECT 1 FROM jobs, json_each(jobs.spec_json, '$.suite.tasks') AS tasks WHERE jobs.job_id = variants.job_id"
     " AND tasks.value ->> '$.name' = cells.task AND tasks.value -> '$.filters' IS NOT NULL) END";
 
@@ -240,7 +251,7 @@ absl::StatusOr<bool> HasThinking(Database& database) {
 absl::StatusOr<std::string> SelectForCounts(Database& database) {
   ASSIGN_OR_RETURN(const bool has_thinking, HasThinking(database));
   return absl::StrCat(kSelectForCounts, has_thinking ? kThinkingOfCounts : kNoThinkingOfCounts, kExtractionOfCounts,
-                      kFromAnswers);
+                      has_thinking ? kNoTextAfterThinking : "", kFiltersOfCounts, kFromAnswers);
 }
 
 SampleDetail ToDetail(const Statement& row) {

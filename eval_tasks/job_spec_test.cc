@@ -401,8 +401,10 @@ TEST(JobSpecTest, EveryInvalidValueIsOneSentence) {
        },
        "the variant \"focal\": yarn has 2 values; it must have 1"},
       {"sampling", [](JobSpec& s) { s.decode.sampling_temperature = -0.5; },
-       "sampling_temperature is -0.5; it must be a finite number, 0 or above"},
+       "sampling_temperature is -0.5; it must be finite and at least 0"},
       {"top_p", [](JobSpec& s) { s.decode.top_p = 0; }, "top_p is 0; it must be above 0 and at most 1"},
+      {"top_k", [](JobSpec& s) { s.decode.top_k = -1; }, "top_k is -1; it must be at least 0"},
+      {"min_p", [](JobSpec& s) { s.decode.min_p = 1.5; }, "min_p is 1.5; it must be from 0 to 1"},
   };
   for (const WrongJob& wrong : cases) {
     JobSpec spec = SmallJob();

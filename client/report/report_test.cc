@@ -81,12 +81,12 @@ TEST_F(ReportTest, TheSubmitLineHasEverySetting) {
   made.spec_json = R"({"suite":{"epochs":2,"form":"chat","lengths":[1024,2048],"seeds":3,)"
                    R"("tasks":[{"name":"recall_kv","metrics":["exact_match","gold/is_greedy"]}]},)"
                    R"("variants":["baseline","sharp@t=0.5"],"limit":8,"inspect":true,"keep_prompts":false,)"
-                   R"("decode":{"sampling_temperature":0.7,"top_p":0.9}})";
+                   R"("decode":{"min_p":0.05,"sampling_temperature":0.7,"top_k":20,"top_p":0.9}})";
   Make(made);
   EXPECT_THAT(Render(), HasSubstr("varifocal submit quick --models=baseline,sharp@t=0.5 --seed=7 --seeds=3 "
                                   "--epochs=2 --form=chat --lengths=1024,2048 "
                                   "--tasks=recall_kv --limit=8 --score-gold --inspect --sampling-temperature=0.7 "
-                                  "--top-p=0.9\n"));
+                                  "--top-k=20 --top-p=0.9 --min-p=0.05\n"));
 }
 
 // The line reaches the daemon above it, which runs in the background.

@@ -432,8 +432,7 @@ class Compare : public Command {
     if (rows.empty()) return;
     std::vector<std::string> titles = report::ThinkingTable::Titles();
     for (std::string& title : titles) absl::AsciiStrToLower(&title);
-    console.out << "\nThinking:\n\n"
-                << AlignedTable(console, titles, {false, true, true, true, true, true, true}, rows);
+    console.out << "\nThinking:\n\n" << AlignedTable(console, titles, {false, true, true, true, true, true}, rows);
   }
 
   void PrintForPeople(const stats::ComparisonReport& report, const Sides& sides, const report::ResultContext& context,

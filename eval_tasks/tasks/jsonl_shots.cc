@@ -114,6 +114,13 @@ absl::Status CheckJsonlSpec(TaskSpec& spec) {
   if (Has(parameters, "shots_separator") && (shows_turns || by_messages)) {
     return bad("shots_separator", "shots_separator is given, and goes between shots as text, not between turns");
   }
+  for (const std::string& stop :
+       Has(parameters, "stop") ? GetTextList(parameters, "stop") : std::vector<std::string>()) {
+    if (stop.empty()) {
+      return bad("stop",
+                 "stop has an empty text, with which every answer begins; with form: chat and no stop nothing ends it");
+    }
+  }
   spec.chat = spec.chat || by_messages || shows_turns;
   return absl::OkStatus();
 }

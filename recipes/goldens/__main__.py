@@ -1,6 +1,6 @@
 """Makes every golden file, and shows what each would notice.
 
-    python recipes/goldens make [architectures|focus|llama|attention|inspection|tokenizers|statistics|unicode|random] [NAME...]
+    python recipes/goldens make [architectures|focus|llama|attention|inspection|tokenizers|statistics|unicode|random|sampling] [NAME...]
     python recipes/goldens mutation_test [focus|tokenizers|NAME...]
 """
 
@@ -17,6 +17,7 @@ SCRIPTS = {
     "statistics": "make_statistics.py",
     "unicode": "make_unicode_classes.py",
     "random": "make_random.py",
+    "sampling": "make_sampling.py",
 }
 
 

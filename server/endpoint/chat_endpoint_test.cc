@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Fault = FaultyServer::Fault;
 using Scripted = FaultyServer::Scripted;
-using Messages = std::vector<ChatMessage>;
+using Messages = std::vector<ChatTurn>;
 
 class ChatEndpointTest : public ::testing::Test {
  protected:

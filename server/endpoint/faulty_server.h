@@ -51,6 +51,7 @@ class FaultyServer {
     std::string retry_after = {};
     std::string message = "it failed";
   };
+  enum class Filters { kTaken, kIgnored, kRefused };  // top_k and min_p
   enum class Logprobs { kRight, kRefused, kShifted, kWithoutLeadingBos };
 
   struct Behaviour {
@@ -64,6 +65,7 @@ class FaultyServer {
     std::string reasoning_member = "reasoning_content";
     bool knows_max_completion_tokens = true;
     bool is_template_other = false;  // its prompts have two tokens more
+    Filters filters = Filters::kTaken;
   };
 
   static ChatFormat Format() {
@@ -208,6 +210,10 @@ class FaultyServer {
                                    : Json{{"error", {{"message", scripted.message}}}}.dump();
       return response.set_content("data: {\"choices\": []}\n\ndata: " + last + "\n\n", "text/event-stream");
     }
+    for (const char* name : {"top_k", "min_p"}) {
+      if (behaviour_.filters == Filters::kRefused && body.contains(name))
+        return Refuse(400, absl::StrCat("Unrecognized request argument supplied: ", name), response);
+    }
     if (body.contains("messages")) return Chat(body, scripted, response);
     std::vector<int32_t> prompt;
     std::string text;
@@ -225,7 +231,7 @@ class FaultyServer {
     if (logprobs && behaviour_.logprobs == Logprobs::kRefused)
       return Refuse(400, "logprobs are not supported", response);
     std::vector<int32_t> added = behaviour_.continuation;
-    if (added.empty()) added = *tokenizer_->Encode(kContinuation, {.add_special_tokens = false});
+    if (added.empty()) added = *tokenizer_->Encode(ContinuationOf(body), {.add_special_tokens = false});
     const size_t wanted = body["max_tokens"].get<size_t>();
     const bool is_at_stop = added.size() < wanted;
     if (!is_at_stop) added.resize(wanted);
@@ -235,6 +241,12 @@ class FaultyServer {
     choice["text"] = (echo ? text : "") + *tokenizer_->Decode(added);
     if (logprobs) choice["logprobs"] = LogprobsOf(whole, echo ? 0 : prompt.size());
     Reply(body, scripted, std::move(choice), std::ssize(prompt), std::ssize(added), wanted, response);
+  }
+
+  // Another one at a high temperature, where filters are ignored.
+  const char* ContinuationOf(const Json& body) const {
+    const bool is_drawn = behaviour_.filters == Filters::kIgnored && body.value("temperature", 0.0) > 1;
+    return is_drawn ? " a town in the north, which has been there since then." : kContinuation;
   }
 
   void Chat(const Json& body, const Scripted& scripted, httplib::Response& response) const {
@@ -251,7 +263,7 @@ class FaultyServer {
       return *tokenizer_->Encode(text, {.add_special_tokens = false});
     };
     std::vector<int32_t> reasoning = piece(is_off ? "" : behaviour_.reasoning), added = behaviour_.continuation;
-    if (added.empty()) added = piece(kContinuation);
+    if (added.empty()) added = piece(ContinuationOf(body));
     const bool is_at_stop = reasoning.size() + added.size() < wanted;
     if (reasoning.size() > wanted) reasoning.resize(wanted);
     if (!is_at_stop) added.resize(wanted - reasoning.size());

@@ -53,9 +53,9 @@ class EmulatedDevice {
 };
 
 EngineRequest Generate(const std::string& prompt, size_t length, double temperature = 0, uint64_t seed = 1) {
-  return {
-      .token_ids = RandomIds(prompt, length),
-      .work = GenerateWork{.max_new_tokens = 4, .ignore_eos = true, .sampling_temperature = temperature, .seed = seed}};
+  return {.token_ids = RandomIds(prompt, length),
+          .work = GenerateWork{
+              .max_new_tokens = 4, .ignore_eos = true, .sampling = {.temperature = temperature}, .seed = seed}};
 }
 
 TEST(CudaEngineTest, ResultsAreCloseToTheCpu) {

@@ -40,12 +40,15 @@ struct EngineDescription {
   int64_t memory_free_bytes = 0;    // of it, free after all reservations of this process
   bool prefix_cache = false;
   // Of a remote engine: why it has no log-likelihoods, takes no prompts outside of a chat format, takes no run-time
-  // attention settings, does not inspect attention, and forces no thinking block to an end, in words. Empty: it does.
+  // attention settings, does not inspect attention, forces no thinking block to an end, and applies no top_k or min_p, in
+  // words. Empty: it does.
   std::string why_no_scores;
   std::string why_no_plain_prompts;
   std::string why_no_attention_settings;
   std::string why_no_inspection;
   std::string why_no_forced_end;
+  std::string why_no_top_k;
+  std::string why_no_min_p;
   bool estimates_time = true;
 };
 

@@ -44,7 +44,10 @@ std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_ma
         break;
       case 1:
         request.work = GenerateWork{
-            .max_new_tokens = 12, .ignore_eos = true, .sampling_temperature = 0.9, .top_p = 0.95, .seed = i};
+            .max_new_tokens = 12,
+            .ignore_eos = true,
+            .sampling = {.temperature = 0.9, .top_p = 0.95, .top_k = i % 8 == 1 ? 20 : 0, .min_p = i % 3 * 0.02},
+            .seed = i};
         break;
       case 2: {
         ScoreContinuationsWork work;
@@ -218,7 +221,7 @@ TEST_P(SameBitsTest, ScoredBesideGeneration) {
   for (const size_t length : {1, 127, 128, 250}) {
     for (const double temperature : {0.0, 0.8}) {
       EngineRequest request{.token_ids = RandomIds(absl::StrCat("beside ", length), length)};
-      GenerateWork work{.max_new_tokens = 12, .ignore_eos = true, .sampling_temperature = temperature};
+      GenerateWork work{.max_new_tokens = 12, .ignore_eos = true, .sampling = {.temperature = temperature}};
       request.work = work;
       const auto plain = engine->Run(request);
       work.scored = {RandomIds("gold", 7), {3}, RandomIds("other", 12)};
@@ -283,7 +286,8 @@ std::vector<EngineRequest> LongGenerations(int64_t new_tokens, bool has_windows)
   for (size_t i = 0; i < 4; ++i) {
     requests.push_back(
         {.token_ids = RandomIds(absl::StrCat("long ", i), 100),
-         .work = GenerateWork{.max_new_tokens = new_tokens, .ignore_eos = true, .sampling_temperature = 1, .seed = i}});
+         .work = GenerateWork{
+             .max_new_tokens = new_tokens, .ignore_eos = true, .sampling = {.temperature = 1}, .seed = i}});
     if (i % 2 == 0 && !has_windows) std::get<GenerateWork>(requests[i].work).scored = {RandomIds("scored", 60)};
   }
   return requests;

@@ -42,7 +42,7 @@ int64_t CommonPages(const Sequence& waiting, const Sequence& running) {
 kernels::TokenDraw TokenDrawOf(const Sequence& sequence) {
   const GenerateWork& work = *sequence.generate();
   const int64_t position = sequence.prompt_length() + std::ssize(sequence.result.new_token_ids);
-  return MakeDraw({.temperature = work.sampling_temperature, .top_p = work.top_p, .seed = work.seed}, position);
+  return MakeDraw(work.sampling, work.seed, position);
 }
 
 }  // namespace

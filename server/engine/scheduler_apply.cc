@@ -130,7 +130,7 @@ absl::Status Scheduler::AddToken(Sequence& sequence, const HeadResult& head) {
   const GenerateWork& work = *sequence.generate();
   int32_t token = head.argmax;
   double log_prob = static_cast<double>(head.argmax_logit) - head.log_sum_exp;
-  if (work.sampling_temperature > 0) {
+  if (work.sampling.temperature > 0) {
     token = head.drawn.token;
     log_prob = static_cast<double>(head.drawn.logit) - head.log_sum_exp;
   }

@@ -189,8 +189,7 @@ absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationReques
                      .answer_tokens_max = sample.max_new_tokens,
                      .forced_ids = sample.thinking->forced_ids};
   }
-  work.sampling_temperature = request.decode.sampling_temperature.value_or(0);
-  work.top_p = request.decode.top_p.value_or(1);
+  work.sampling = request.decode.ToSampling();
   work.seed = sample.sampling_seed;
   work.stop = sample.stop_strings;
   // A gold answer with a token that the model lacks is not scored; the question is asked all the same.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -49,6 +50,14 @@ absl::Status CheckAbilities(const JobSpec& spec, const HostedModel& model) {
     return WithReason(
         absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\": ", engine.why_no_inspection)),
         ErrorReason::kEndpointWithoutAttention, {{"model", model.name}});
+  }
+  const Sampling sampling = spec.decode.ToSampling();
+  for (const auto& [is_asked, why_not, field] : {std::tuple(sampling.top_k > 0, engine.why_no_top_k, "top_k"),
+                                                 std::tuple(sampling.min_p > 0, engine.why_no_min_p, "min_p")}) {
+    if (!is_asked || sampling.temperature == 0 || why_not.empty()) continue;
+    return WithReason(absl::FailedPreconditionError(absl::StrCat("the job sets ", field, ": ", why_not)),
+                      ErrorReason::kEndpointWithoutSampling,
+                      {{"model", model.name}, {"field", absl::StrCat("spec.", field)}});
   }
   for (const TaskSpec& task : spec.suite.tasks) {
     if (task.chat || engine.why_no_plain_prompts.empty()) continue;

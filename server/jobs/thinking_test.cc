@@ -37,7 +37,8 @@ std::string ValueIn(const std::string& prompt) {
   return prompt.substr(at, prompt.find('"', at) - at);
 }
 
-// Writes `text` with the value in the place of "%", and ends at its end or where the request ends it.
+// Writes `text` with the value in the place of "%", and ends at its end or where the request ends it. After a forced end of its
+// block it writes the value alone.
 class WritingEngine : public Engine {
  public:
   WritingEngine(std::shared_ptr<const Tokenizer> tokenizer, std::function<std::string(const std::string&)> write)
@@ -52,12 +53,17 @@ class WritingEngine : public Engine {
     result.prompt_token_count = std::ssize(request.token_ids);
     ThinkingProgress progress;
     if (work.thinking.has_value()) progress = BeginThinking(*tokenizer_, *work.thinking);
-    const std::vector<int32_t> ids = *tokenizer_->Encode(text, {.add_special_tokens = false});
-    for (const int32_t id : ids) {
-      if (result.finish_reason != EngineFinishReason::kNone) break;
-      result.new_token_ids.push_back(id);
+    std::vector<int32_t> ids = *tokenizer_->Encode(text, {.add_special_tokens = false});
+    for (size_t i = 0; i < ids.size() && result.finish_reason == EngineFinishReason::kNone; ++i) {
+      result.new_token_ids.push_back(ids[i]);
       if (work.thinking.has_value()) {
+        const bool was_forced = result.is_thinking_forced;
         EXPECT_TRUE(FollowThinking(*tokenizer_, work, progress, result).ok());
+        if (!was_forced && result.is_thinking_forced) {
+          ids.resize(i + 1);
+          const std::string answer = absl::StrCat(ValueIn(prompt), "\"");
+          for (const int32_t id : *tokenizer_->Encode(answer, {.add_special_tokens = false})) ids.push_back(id);
+        }
       } else {
         result.text = *tokenizer_->Decode(result.new_token_ids);
         for (const std::string& stop : work.stop) {
@@ -101,7 +107,8 @@ class ThinkingJobTest : public JobManagerTest {
     return format;
   }
   // With a chat format whose default is `suffix`, and a switch that closes the block.
-  void Load(const std::string& name, const std::string& suffix, std::function<std::string(const std::string&)> write) {
+  void Load(const std::string& name, const std::string& suffix, std::function<std::string(const std::string&)> write,
+            const ThinkingMarkers& markers = {"<think>", "</think>"}) {
     const ModelFactory fake = MakeFakeModelFactory(control_);
     const auto loaded = host_.LoadWith(
         name, name,
@@ -109,7 +116,7 @@ class ThinkingJobTest : public JobManagerTest {
           auto model = fake(model_name, "fake");
           if (!model.ok()) return model;
           ChatFormat format = Format(suffix);
-          format.thinking = ThinkingMarkers{"<think>", "</think>"};
+          format.thinking = markers;
           format.thinking_switch = ChatFormat::Switch{"enable_thinking",
                                                       {format.without_system, {}},
                                                       {Format(suffix + "<think>\n\n</think>\n\n").without_system, {}}};
@@ -234,6 +241,8 @@ TEST_F(ThinkingJobTest, AForcedEndIsSaid) {
   spec.suite.thinking.force = true;
   const int64_t forced = Submit(spec);
   WaitForState(forced, db::JobState::kSucceeded);
+  EXPECT_EQ(Mean(cut, "endless"), 0);
+  EXPECT_EQ(Mean(forced, "endless"), 1);
   EXPECT_EQ(Counts(forced, "endless").unfinished_count, 0);
   EXPECT_EQ(Counts(forced, "endless").forced_count, 8);
 }
@@ -322,6 +331,22 @@ TEST_F(ThinkingJobTest, ConversationsNeedAFormatThatHasTurns) {
   const absl::Status system = refusal(R"({"role":"system","content":"Be brief."},)");
   EXPECT_EQ(ReasonOf(system).name, "BAD_CHAT");
   EXPECT_THAT(system.message(), Message("\"m\"", "system"));
+}
+
+// Two models with one tokenizer share their samples, and with them the markers.
+TEST_F(ThinkingJobTest, OneTokenizerHasOnePairOfMarkers) {
+  const auto write = [](const std::string&) -> std::string { return "[THINK]a[/THINK]%\""; };
+  Load("m", kMark, write);
+  Load("other", kMark, write, {"[THINK]", "[/THINK]"});
+  JobSpec spec = Spec({{"m"}, {"other"}});
+  const absl::Status refused = manager_->Submit(spec, {}).status();
+  EXPECT_EQ(ReasonOf(refused).name, "CHAT_FORMATS_DIFFER") << refused;
+  EXPECT_THAT(refused.message(), Message("\"other\"", "thinking: {begin, end}"));
+  spec.suite.thinking = {.begin = "[THINK]", .end = "[/THINK]"};
+  const int64_t job_id = Submit(spec);
+  WaitForState(job_id, db::JobState::kSucceeded);
+  EXPECT_EQ(Mean(job_id, "m"), 1);
+  EXPECT_EQ(Mean(job_id, "other"), 1);
 }
 
 TEST_F(ThinkingJobTest, BudgetsAndMarkersAreRefusedWithTheirNumbers) {

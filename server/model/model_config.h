@@ -32,6 +32,9 @@ struct MixtureConfig {
   bool renormalised = false;  // a row's weights sum to 1; else they are its experts' shares of all
 };
 
+// ModelConfig::model_type of a model behind an endpoint, which has no checkpoint.
+inline constexpr char kEndpointArchitecture[] = "endpoint";
+
 // Layers with the same window: they share page numbers, a pool and a mask, and free pages together.
 struct PageGroup {
   int64_t window = 0;  // 0: full layers; these are group 0 when there are any, windows follow from small to large

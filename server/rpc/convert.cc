@@ -15,6 +15,22 @@
 #include "wire/stored_job.h"
 
 namespace varifocal {
+namespace {
+
+v1::ModelLimits LimitsOf(const EngineDescription& engine) {
+  v1::ModelLimits limits;
+  limits.set_why_no_scores(engine.why_no_scores);
+  limits.set_why_no_plain_prompts(engine.why_no_plain_prompts);
+  limits.set_why_no_attention_settings(engine.why_no_attention_settings);
+  limits.set_why_no_inspection(engine.why_no_inspection);
+  limits.set_why_no_forced_end(engine.why_no_forced_end);
+  limits.set_why_no_top_k(engine.why_no_top_k);
+  limits.set_why_no_min_p(engine.why_no_min_p);
+  return limits;
+}
+
+}  // namespace
+
 void ToProto(const HostedModel& model, v1::Model* proto) {
   proto->set_name(ModelResource(model.name));
   proto->set_state(v1::Model::READY);
@@ -50,6 +66,7 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   proto->set_memory_total_bytes(engine.memory_total_bytes);
   proto->set_memory_free_bytes(engine.memory_free_bytes);
   proto->set_weights_shared_bytes(engine.shared_weight_bytes);
+  if (const v1::ModelLimits limits = LimitsOf(engine); limits.ByteSizeLong() > 0) *proto->mutable_limits() = limits;
   if (const absl::Status fault = model.engine->Fault(); !fault.ok()) {
     proto->set_state(v1::Model::FAULTED);
     proto->set_fault(std::string(fault.message()));

@@ -355,6 +355,23 @@ bool IsRunTime(const db::VariantRecord& variant) {
   return variant.focal_temperature_json.has_value() || absl::StrContains(variant.name, '@');
 }
 
+namespace {
+
+// "t=0.7", "log-n=4096"; not the switch of a chat template.
+std::vector<std::string> AttentionSettings(const db::VariantRecord& variant) {
+  std::vector<std::string> settings = absl::StrSplit(variant.name, '@');
+  settings.erase(settings.begin());
+  std::erase_if(settings,
+                [](const std::string& setting) { return absl::StartsWith(setting, absl::StrCat(kThinking, "=")); });
+  return settings;
+}
+
+}  // namespace
+
+bool HasRunTimeAttention(const db::VariantRecord& variant) {
+  return variant.focal_temperature_json.has_value() || !AttentionSettings(variant).empty();
+}
+
 std::string AttentionLabel(const db::VariantRecord& variant) {
   const std::string trained = TrainedLabel(variant.model.attention_json);
   std::vector<std::string> run;
@@ -362,10 +379,9 @@ std::string AttentionLabel(const db::VariantRecord& variant) {
     const auto temperature = ParseJson(*variant.focal_temperature_json);
     run.push_back(Temperature(temperature.ok() ? *temperature : Json()));
   }
-  const std::vector<std::string> settings = absl::StrSplit(variant.name, '@');
-  for (size_t i = 1; i < settings.size(); ++i) {
-    if (!absl::StartsWith(settings[i], absl::StrCat(kFocalTemperature, "=")))
-      run.push_back(absl::StrReplaceAll(settings[i], {{"=", " = "}}));
+  for (const std::string& setting : AttentionSettings(variant)) {
+    if (!absl::StartsWith(setting, absl::StrCat(kFocalTemperature, "=")))
+      run.push_back(absl::StrReplaceAll(setting, {{"=", " = "}}));
   }
   if (run.empty()) return trained.empty() ? "softmax as usual" : trained;
   return absl::StrCat("run with ", absl::StrJoin(run, " and "), ", ", trained.empty() ? "trained without" : trained);
@@ -379,9 +395,8 @@ std::string RopeOf(const db::ModelRecord& model) {
 
 std::string TrainedLabel(const db::VariantRecord& variant) {
   bool has_rotation = false, has_other = false;
-  const std::vector<std::string> settings = absl::StrSplit(variant.name, '@');
-  for (size_t i = 1; i < settings.size(); ++i) {
-    const OverrideInfo* info = FindOverride(settings[i].substr(0, settings[i].find('=')));
+  for (const std::string& setting : AttentionSettings(variant)) {
+    const OverrideInfo* info = FindOverride(setting.substr(0, setting.find('=')));
     (info != nullptr && IsRotation(*info) ? has_rotation : has_other) = true;
   }
   std::vector<std::string> parts;

@@ -143,8 +143,10 @@ bool IsSameFunction(const db::VariantRecord& a, const db::VariantRecord& b);
 // Values from 0 (worst) to 1 (best) are shown in percent, others as they are.
 bool IsShare(const db::TaskMetricRecord& metric);
 
-// Whether an attention setting was applied at run time.
+// Whether a setting was applied at run time.
 bool IsRunTime(const db::VariantRecord& variant);
+// The same of attention; the switch of a chat template is none.
+bool HasRunTimeAttention(const db::VariantRecord& variant);
 // The rotation of positions that the model was trained with, "default theta=10000", of full layers first; "" where a file of an
 // earlier version did not record it.
 std::string RopeOf(const db::ModelRecord& model);

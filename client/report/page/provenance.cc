@@ -124,7 +124,8 @@ std::string SubmitLine(const db::JobRow& job, const std::string& daemon) {
   if (spec->value("keep_prompts", Json()) == true) line += " --keep-prompts";
   const Json decode = spec->value("decode", Json::object());
   for (const auto& [key, flag] :
-       {std::pair("sampling_temperature", " --sampling-temperature="), std::pair("top_p", " --top-p=")}) {
+       {std::pair("sampling_temperature", " --sampling-temperature="), std::pair("top_k", " --top-k="),
+        std::pair("top_p", " --top-p="), std::pair("min_p", " --min-p=")}) {
     if (decode.is_object() && decode.contains(key)) absl::StrAppend(&line, flag, decode[key].dump());
   }
   return line + "\n";
