@@ -30,6 +30,7 @@ struct MixtureConfig {
   int64_t width = 0;          // F of an expert
   int64_t shared_width = 0;   // F of the expert that every row has; 0: there is none
   bool renormalised = false;  // a row's weights sum to 1; else they are its experts' shares of all
+  bool is_mxfp4 = false;      // as stored
 };
 
 // Layers with the same window: they share page numbers, a pool and a mask, and free pages together.
@@ -46,9 +47,11 @@ struct BlockConfig {
   bool norm_bias = true;              // of LayerNorms
   bool norms_add_one = false;         // weights are stored as w of (1 + w)
   bool head_norm_over_width = false;  // norms of queries and keys run over all heads together
+  bool head_norm_after_rotation = false;
   kernels::Activation activation = kernels::Activation::kSilu;
-  bool parallel_residual = false;  // x += attention(norm(x)) + mlp(norm'(x)) instead of one after the other
-  bool one_norm = false;           // both branches of a parallel block read the norm before attention
+  kernels::ActivationTerms activation_terms;  // of kClampedGate; those of kXielu are tensors
+  bool parallel_residual = false;             // x += attention(norm(x)) + mlp(norm'(x)) instead of one after the other
+  bool one_norm = false;                      // both branches of a parallel block read the norm before attention
   bool query_key_value_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;

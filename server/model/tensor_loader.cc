@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "server/model/kernel_status.h"
+#include "server/model/packed_weights/mxfp4.h"
 #include "server/model/weight_cache.h"
 
 namespace varifocal {
@@ -30,7 +31,31 @@ std::string PrefixHint(const std::vector<std::string>& missing, const std::vecto
   return "";
 }
 
+// The matrices of every expert; of an MXFP4 stack those of its unpacked values [E, rows, columns].
+std::vector<kernels::HostMatrix> PartsOfTurns(const Stack& stack, const uint16_t* unpacked) {
+  const auto& [rows, columns, kinds, is_mxfp4] = *stack.turns;
+  std::vector<kernels::HostMatrix> parts;
+  for (int64_t part = 0; part < stack.expert_count * kinds; ++part) {
+    const int64_t expert = part / kinds, kind = part % kinds;
+    const kernels::HostMatrix whole = {
+        .dtype = is_mxfp4 ? kernels::DType::kBF16 : stack.tensors[0]->type,
+        .data = is_mxfp4 ? static_cast<const void*>(unpacked) : stack.tensors[0]->bytes.data(),
+        .rows = rows,
+        .columns = columns,
+        .row_stride = is_mxfp4 ? columns : 1,
+        .column_stride = is_mxfp4 ? 1 : rows};
+    kernels::HostMatrix of_kind = whole;
+    // Experts are `columns` rows of a stack, or `rows`, apart.
+    of_kind.data = whole.At(kind, 0) + expert * rows * columns * kernels::DTypeBytes(whole.dtype);
+    of_kind.rows = rows / kinds;
+    of_kind.row_stride = whole.row_stride * kinds;
+    parts.push_back(of_kind);
+  }
+  return parts;
+}
+
 absl::Status CheckFinite(const Stack& stack) {
+  if (stack.turns.has_value() && stack.turns->is_mxfp4) return absl::OkStatus();  // checked when it is unpacked
   for (const TensorView* tensor : stack.tensors) {
     if (const int64_t at = FirstNotFinite(*tensor); at >= 0) {
       return absl::InvalidArgumentError(
@@ -42,12 +67,14 @@ absl::Status CheckFinite(const Stack& stack) {
 
 std::vector<kernels::HostMatrix> PartsOf(const Stack& stack) {
   if (!stack.parts.empty()) return stack.parts;
+  if (stack.turns.has_value()) return PartsOfTurns(stack, nullptr);
   std::vector<kernels::HostMatrix> parts;
   for (const TensorView* tensor : stack.tensors) {
     kernels::HostMatrix part = ToHostMatrix(*tensor);
     if (stack.transposed && tensor->shape.size() == 2) {
       std::swap(part.rows, part.columns);
-      part.transposed = true;
+      part.row_stride = 1;
+      part.column_stride = part.rows;
     }
     parts.push_back(part);
   }
@@ -75,6 +102,28 @@ const TensorView* TensorLoader::Take(const std::string& name, std::vector<int64_
   }
   parameter_count_ += tensor.element_count();
   return &tensor;
+}
+
+const TensorView* TensorLoader::TakeNumber(const std::string& name) {
+  const auto it = source_.tensors().find(name);
+  // Stored without a dimension, or with one.
+  const bool is_scalar = it != source_.tensors().end() && it->second.shape.empty();
+  return Take(name, is_scalar ? std::vector<int64_t>{} : std::vector<int64_t>{1});
+}
+
+const TensorView* TensorLoader::TakeBytes(const std::string& name, std::vector<int64_t> shape) {
+  taken_.insert(name);
+  const auto it = source_.tensors().find(name);
+  if (it == source_.tensors().end()) {
+    missing_.push_back(name);
+    return nullptr;
+  }
+  const TensorView& tensor = it->second;
+  if (tensor.other_type == "U8" && tensor.shape == shape) return &tensor;
+  Fail(absl::StrCat("tensor ", name, " is ", ShapeToString(tensor.shape), " of ",
+                    tensor.other_type.empty() ? kernels::DTypeName(tensor.type) : tensor.other_type,
+                    "; the config implies ", ShapeToString(shape), " of U8"));
+  return nullptr;
 }
 
 const TensorView* TensorLoader::TakeIfPresent(const std::string& name, std::vector<int64_t> shape) {
@@ -136,6 +185,16 @@ absl::StatusOr<bool> HaveSameValues(const WeightSource& source, const TensorDige
 std::optional<Sha256Digest> TensorPacker::ContentOf(const Stack& stack, kernels::WeightUse use) const {
   std::string content = absl::StrCat("use ", static_cast<int>(use));
   if (stack.expert_count > 0) absl::StrAppend(&content, " of ", stack.expert_count, " experts");
+  if (stack.turns.has_value()) {
+    const auto& [rows, columns, kinds, is_mxfp4] = *stack.turns;
+    absl::StrAppend(&content, is_mxfp4 ? ", mxfp4 " : ", inputs first ", rows, " x ", columns, " in turns of ", kinds);
+    for (const TensorView* tensor : stack.tensors) {
+      const auto digest = digests_.find(tensor->name);
+      if (digest == digests_.end()) return std::nullopt;
+      absl::StrAppend(&content, "; ", ToHex(digest->second), is_mxfp4 ? "" : kernels::DTypeName(tensor->type));
+    }
+    return Sha256(content);
+  }
   for (const kernels::HostMatrix& part : PartsOf(stack)) {
     const char* at = static_cast<const char*>(part.data);
     const auto holds = [&](const TensorView* tensor) {
@@ -147,7 +206,7 @@ std::optional<Sha256Digest> TensorPacker::ContentOf(const Stack& stack, kernels:
     if (digest == digests_.end()) return std::nullopt;
     absl::StrAppend(&content, "; ", ToHex(digest->second), " at ", at - (*tensor)->bytes.data(), ": ",
                     kernels::DTypeName(part.dtype), " ", part.rows, " x ", part.columns,
-                    part.transposed ? " transposed" : "");
+                    part.column_stride != 1 ? " transposed" : "");
   }
   return Sha256(content);
 }
@@ -169,7 +228,11 @@ int64_t TensorPacker::MatrixBytes(const Stack& stack, kernels::WeightUse use) co
   if (stack.tensors.empty()) return 0;
   if (const auto content = ContentOf(stack, use); content && WeightCache::Get().Find(backend_, *content)) return 0;
   int64_t elements = 0;
-  for (const TensorView* tensor : stack.tensors) elements += tensor->element_count();
+  if (stack.turns.has_value()) {
+    elements = stack.expert_count * stack.turns->rows * stack.turns->columns;
+  } else {
+    for (const TensorView* tensor : stack.tensors) elements += tensor->element_count();
+  }
   return elements * kernels::DTypeBytes(backend_.info().dtype);
 }
 
@@ -181,10 +244,18 @@ absl::StatusOr<std::shared_ptr<kernels::Weight>> TensorPacker::Matrix(const Stac
   if (content) weight = WeightCache::Get().Find(backend_, *content);
   if (weight == nullptr) {
     RETURN_IF_ERROR(CheckFinite(stack));
+    std::vector<kernels::HostMatrix> parts = PartsOf(stack);
+    std::unique_ptr<uint16_t[]> unpacked;
+    if (stack.turns.has_value() && stack.turns->is_mxfp4) {
+      unpacked.reset(new uint16_t[stack.tensors[0]->bytes.size() * 2]);
+      absl::Status done = UnpackMxfp4(stack.tensors[0]->bytes, stack.tensors[1]->bytes, unpacked.get());
+      if (!done.ok()) return Annotate(done, absl::StrCat("tensor ", stack.tensors[1]->name));
+      parts = PartsOfTurns(stack, unpacked.get());
+    }
     const int experts = static_cast<int>(stack.expert_count);
-    ASSIGN_OR_RETURN(std::unique_ptr<kernels::Weight> packed,
-                     ToStatusOr(experts > 0 ? backend_.CreateExperts(PartsOf(stack), experts, use)
-                                            : backend_.CreateWeight(PartsOf(stack), use)));
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<kernels::Weight> packed,
+        ToStatusOr(experts > 0 ? backend_.CreateExperts(parts, experts, use) : backend_.CreateWeight(parts, use)));
     weight = content ? WeightCache::Get().Put(backend_, *content, std::move(packed)) : std::move(packed);
   }
   for (const TensorView* tensor : stack.tensors) source_.Release(*tensor);
@@ -207,6 +278,13 @@ absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stac
   for (float& value : values) value += added;
   return ToStatusOr(backend_.CreateVector(
       {.dtype = kernels::DType::kF32, .data = values.data(), .rows = 1, .columns = std::ssize(values)}));
+}
+
+absl::StatusOr<float> TensorPacker::Number(const TensorView& tensor) {
+  const Stack stack = Stack::Of({&tensor});
+  RETURN_IF_ERROR(Load(stack));
+  RETURN_IF_ERROR(CheckFinite(stack));
+  return kernels::At({.dtype = tensor.type, .data = tensor.bytes.data(), .rows = 1, .columns = 1}, 0, 0);
 }
 
 absl::StatusOr<LoadedAttentionTensor> TensorPacker::AttentionVector(const TensorView* view,
