@@ -66,7 +66,9 @@ ActivationTerms TermsOf(Activation activation) {
 
 // How much larger than |x| an activation of numbers up to `range` may be; half of how much steeper than 1.13.
 double Growth(Activation activation, double range) {
-  return activation == Activation::kReluSquared || activation == Activation::kXielu ? range : 1;
+  if (activation == Activation::kReluSquared) return range;
+  if (activation == Activation::kXielu) return std::max(1.0, range);  // beside its square it is linear
+  return activation == Activation::kClampedGate ? 2.5 : 1;            // an up of at most 1.5, plus 1
 }
 
 // Xielu grows with the square, as relu squared; no other activation is steeper than 1.13 or larger than |x|, and the
