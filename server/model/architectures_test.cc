@@ -680,7 +680,7 @@ constexpr Meaning kRefusals[] = {
     {"gemma3_text", R"({"final_logit_softcapping":30})", "\"final_logit_softcapping\" is 30; soft-caps are not"},
     {"gemma3_text", R"({"use_bidirectional_attention":true})", "\"use_bidirectional_attention\" is true; only false"},
     {"llama", R"({"attention_sinks":4})", "\"attention_sinks\" is 4; this key is unknown"},
-    {"llama", R"({"quantization_config":{"bits":4}})", "quantized weights are not supported"},
+    {"llama", R"({"quantization_config":{"bits":4}})", "\"quantization_config\" has no \"quant_method\""},
     {"llama", R"({"hidden_act":"mish"})", "\"hidden_act\" is \"mish\"; supported are silu, swish, gelu, gelu_new"},
     {"gemma3_text", R"({"hidden_act":"silu"})", "\"hidden_act\" is \"silu\"; this key is unknown"},
     {"gpt2", R"({"activation_function":"tanh"})", "\"activation_function\" is \"tanh\""},

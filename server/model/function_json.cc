@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "server/model/adapter.h"
+#include "server/model/packed_weights/packed_weights.h"
 
 namespace varifocal {
 namespace {
@@ -118,6 +120,12 @@ std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, abs
                  {"width", config.width}}},
                {"tied_embeddings", config.tied_embeddings}};
   if (config.mixture.expert_count > 0) json["mixture"] = MixtureJson(config.mixture);
+  if (config.packed_weights != nullptr) json["packed_weights"] = config.packed_weights->identity;
+  if (config.packed_weights != nullptr) json["packed_weights"]["label"] = config.packed_weights->label;
+  if (config.adapter != nullptr) {
+    json["adapter"] = config.adapter->Identity();
+    json["adapter"]["label"] = config.adapter->Label();
+  }
   // A key of its own where there are any, so that the identities of text models stay as they were.
   if (!config.image_token_ids.empty()) json["image_token_ids"] = config.image_token_ids;
   absl::StatusOr<std::string> text = DumpJson(json);

@@ -17,6 +17,19 @@ std::string Row(absl::string_view name, const std::string& value_html) {
 
 std::string Code(absl::string_view text) { return absl::StrCat("<code>", EscapeHtml(text), "</code>"); }
 
+// What weights were computed from: packed ones, an adapter.
+std::string WeightsFrom(const db::ModelRecord& model) {
+  const absl::StatusOr<Json> function = ParseJson(model.function_json.value_or("{}"));
+  std::string out;
+  for (const char* key : {"packed_weights", "adapter"}) {
+    if (!function.ok() || !function->is_object() || !function->contains(key)) continue;
+    const Json& object = (*function)[key];
+    if (object.is_object() && object.value("label", Json()).is_string())
+      absl::StrAppend(&out, "<small>", EscapeHtml(object["label"].get<std::string>()), "</small>");
+  }
+  return out;
+}
+
 std::string VariantsTable(const ReportData& data) {
   std::string out =
       absl::StrCat(ScrollBegin("Variants"),
@@ -29,7 +42,7 @@ std::string VariantsTable(const ReportData& data) {
         &out, "<tr><td>", EscapeHtml(variant.name), variant.name == data.baseline ? "<small>baseline</small>" : "",
         "</td><td>", EscapeHtml(AttentionLabel(variant)), "</td><td>", EscapeHtml(model.name), "<small>",
         EscapeHtml(model.architecture), "</small></td><td>", Code(ShortHash(model.weights_sha256)), "</td><td>",
-        Code(ShortHash(model.tokenizer_sha256)), "</td><td>", EscapeHtml(model.dtype), "</td>");
+        Code(ShortHash(model.tokenizer_sha256)), "</td><td>", EscapeHtml(model.dtype), WeightsFrom(model), "</td>");
     absl::StrAppend(&out, "<td class=\"n\">",
                     model.trained_context_length.has_value() ? LengthLabel(*model.trained_context_length) : "\u2014",
                     "</td><td class=\"n\">", LengthLabel(model.context_length_max), "</td></tr>\n");
