@@ -121,11 +121,7 @@ std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, abs
                {"tied_embeddings", config.tied_embeddings}};
   if (config.mixture.expert_count > 0) json["mixture"] = MixtureJson(config.mixture);
   if (config.packed_weights != nullptr) json["packed_weights"] = config.packed_weights->identity;
-  if (config.packed_weights != nullptr) json["packed_weights"]["label"] = config.packed_weights->label;
-  if (config.adapter != nullptr) {
-    json["adapter"] = config.adapter->Identity();
-    json["adapter"]["label"] = config.adapter->Label();
-  }
+  if (config.adapter != nullptr) json["adapter"] = config.adapter->Identity();
   // A key of its own where there are any, so that the identities of text models stay as they were.
   if (!config.image_token_ids.empty()) json["image_token_ids"] = config.image_token_ids;
   absl::StatusOr<std::string> text = DumpJson(json);

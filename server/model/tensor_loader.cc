@@ -90,7 +90,9 @@ absl::Status TensorLoader::Finish() const {
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : source_.tensors()) {
     const auto is_of = [&name = name](const std::string& prefix) { return absl::StartsWith(name, prefix); };
-    if (taken_.contains(name) || std::any_of(skipped_prefixes_.begin(), skipped_prefixes_.end(), is_of)) continue;
+    if (taken_.contains(name) || !source_.IsNeeded(name) ||
+        std::any_of(skipped_prefixes_.begin(), skipped_prefixes_.end(), is_of))
+      continue;
     unexpected.push_back(name);
   }
   if (!missing_.empty()) {

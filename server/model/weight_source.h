@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,9 @@ class WeightSource {
   absl::Status Derive(DerivedTensor derived, TensorDigests& digests);
   // Adds a tensor of a file that is taken over.
   void Add(DerivedTensor::Input stored, TensorDigests& digests);
+  // A tensor that no model needs to use, such as biases of zeros where the type has none.
+  void MayBeUnused(const std::string& name) { may_be_unused_.insert(name); }
+  bool IsNeeded(const std::string& name) const { return !may_be_unused_.contains(name); }
   // Takes over the files of another source; its tensors are reached as inputs alone.
   void TakeFiles(WeightSource other);
 
@@ -93,6 +97,7 @@ class WeightSource {
   std::map<std::string, TensorView, std::less<>> tensors_;
   std::vector<std::unique_ptr<WeightFile>> files_;
   std::map<const char*, Computed> derived_;  // by the address of their bytes
+  std::set<std::string> may_be_unused_;
 };
 
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& directory);

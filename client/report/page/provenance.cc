@@ -17,15 +17,27 @@ std::string Row(absl::string_view name, const std::string& value_html) {
 
 std::string Code(absl::string_view text) { return absl::StrCat("<code>", EscapeHtml(text), "</code>"); }
 
-// What weights were computed from: packed ones, an adapter.
+// What weights were computed from: packed ones, an adapter (server/model/function_json.h).
 std::string WeightsFrom(const db::ModelRecord& model) {
   const absl::StatusOr<Json> function = ParseJson(model.function_json.value_or("{}"));
+  if (!function.ok() || !function->is_object()) return "";
+  const auto text = [](const Json& object, const char* key, absl::string_view before, absl::string_view after) {
+    if (!object.contains(key)) return std::string();
+    const Json& value = object[key];
+    return absl::StrCat(before, value.is_string() ? value.get<std::string>() : value.dump(), after);
+  };
   std::string out;
-  for (const char* key : {"packed_weights", "adapter"}) {
-    if (!function.ok() || !function->is_object() || !function->contains(key)) continue;
-    const Json& object = (*function)[key];
-    if (object.is_object() && object.value("label", Json()).is_string())
-      absl::StrAppend(&out, "<small>", EscapeHtml(object["label"].get<std::string>()), "</small>");
+  if (const Json packed = function->value("packed_weights", Json()); packed.is_object()) {
+    absl::StrAppend(&out, "<small>",
+                    EscapeHtml(absl::StrCat(text(packed, "scheme", "from ", ""), text(packed, "bits", " ", " bit"),
+                                            text(packed, "values", ", read to ", ""))),
+                    "</small>");
+  }
+  if (const Json adapter = function->value("adapter", Json()); adapter.is_object()) {
+    absl::StrAppend(&out, "<small>",
+                    EscapeHtml(absl::StrCat("LoRA", text(adapter, "rank", " of rank ", ""),
+                                            text(adapter, "alpha", ", alpha ", ""))),
+                    "</small>");
   }
   return out;
 }

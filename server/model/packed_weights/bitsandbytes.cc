@@ -43,12 +43,13 @@ absl::Status FillFourBits(const FourBits& four, const std::vector<DerivedTensor:
     const float product = nested[static_cast<int>(value)] * scale;
     return product + four.offset;
   };
-  int64_t block = -1;
-  float factor = 0;
-  for (int64_t i = first; i < first + count; ++i) {
-    if (i / four.block != block) factor = largest_of(block = i / four.block);
-    const uint8_t byte = weight.bytes[i / 2];
-    *rows++ = code[i % 2 == 0 ? byte >> 4 : byte & 15] * factor;
+  for (int64_t i = first; i < first + count;) {
+    const int64_t block = i / four.block, end = std::min(first + count, (block + 1) * four.block);
+    const float factor = largest_of(block);
+    for (; i < end; ++i) {
+      const uint8_t byte = weight.bytes[i / 2];
+      *rows++ = code[i % 2 == 0 ? byte >> 4 : byte & 15] * factor;
+    }
   }
   return absl::OkStatus();
 }

@@ -61,9 +61,10 @@ absl::Status FillCompressed(const CompressedModule& module, const std::vector<De
   std::vector<float> scales(groups), zeros(groups);
   for (int64_t row = first; row < first + count; ++row, rows += columns) {
     if (module.is_packed) {
-      for (int64_t k = 0; k < columns; ++k) {
-        const uint32_t word = WordOf(weight, row * words + k / fields);
-        rows[k] = static_cast<int64_t>(word >> (module.args.bits * (k % fields)) & mask) - half;
+      for (int64_t k = 0, at = row * words; k < columns; ++at) {
+        uint32_t word = WordOf(weight, at);
+        for (const int64_t end = std::min(columns, k + fields); k < end; word >>= module.args.bits)
+          rows[k++] = static_cast<int64_t>(word & mask) - half;
       }
     } else {
       Widen(weight, row * columns, columns, rows);
@@ -78,8 +79,13 @@ absl::Status FillCompressed(const CompressedModule& module, const std::vector<De
     } else if (module.has_zero) {
       Widen(inputs[2].tensor, scale_row * groups, groups, zeros.data());
     }
-    for (int64_t k = 0; k < columns; ++k) {
-      const int64_t g = module.has_order ? IntegerOf(inputs.back().tensor, k) : k / module.layout.block_columns;
+    for (int64_t g = 0; !module.has_order && g < groups; ++g) {
+      const int64_t begin = g * module.layout.block_columns;
+      const int64_t end = std::min(columns, begin + module.layout.block_columns);
+      for (int64_t k = begin; k < end; ++k) rows[k] = (rows[k] - zeros[g]) * scales[g];
+    }
+    for (int64_t k = 0; module.has_order && k < columns; ++k) {
+      const int64_t g = IntegerOf(inputs.back().tensor, k);
       if (g < 0 || g >= groups) {
         return absl::InvalidArgumentError(
             absl::StrCat("tensor ", inputs.back().tensor.name, "[", k, "] is ", g, "; it must lie in 0..", groups - 1));

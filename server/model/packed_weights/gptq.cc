@@ -90,6 +90,7 @@ absl::Status UnpackGptq(Unpacking& tensors, const std::string& module, const Gpt
     const TensorView* order = inputs.size() > 3 ? &inputs[3].tensor : nullptr;
     return FillFromGroups(layout, inputs[2].tensor, inputs[1].tensor, order, first, count, quantized, rows);
   };
+  RETURN_IF_ERROR(tensors.AllowZeros(absl::StrCat(module, ".bias")));
   std::vector<std::string> inputs = {names[0], names[1], names[2]};
   if (order != nullptr) inputs.push_back(names[3]);
   return tensors.Replace(std::move(matrix), inputs);

@@ -134,6 +134,17 @@ void Unpacking::DropIfPresent(const std::string& name) {
   if (Find(name) != nullptr) source_.Hide(name, digests_);
 }
 
+absl::Status Unpacking::AllowZeros(const std::string& name) {
+  const TensorView* tensor = Find(name);
+  if (tensor == nullptr || !tensor->other_type.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(Load(*tensor));
+  std::vector<float> values(tensor->element_count());
+  Widen(*tensor, 0, std::ssize(values), values.data());
+  source_.Release(*tensor);
+  if (std::all_of(values.begin(), values.end(), [](float value) { return value == 0; })) source_.MayBeUnused(name);
+  return absl::OkStatus();
+}
+
 absl::Status ShapeError(const TensorView& tensor, const std::string& expected) {
   return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has shape ", ShapeToString(tensor.shape),
                                                  "; its scheme implies ", expected));

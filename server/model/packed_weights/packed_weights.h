@@ -45,6 +45,8 @@ class Unpacking {
   // Hides tensors that end in one of the suffixes. Returns how many.
   int64_t Drop(absl::Span<const absl::string_view> suffixes);
   void DropIfPresent(const std::string& name);
+  // A vector of zeros may be left over: some programs write biases for types that have none.
+  absl::Status AllowZeros(const std::string& name);
 
  private:
   WeightSource& source_;
