@@ -60,6 +60,8 @@ constexpr const char* kIdentityGoldens[] = {
     "architectures/gemma3-wrapped",
     "architectures/qwen2-5-vl",
     "attention/log-n-constant",
+    "packed/gptq-order",
+    "packed/fp8-blocks",
 };
 
 // Further values of keys: what the readers accept as names.

@@ -74,8 +74,7 @@ struct MixtureNames {
   const char* stacked_router = "mlp.gate";
   const char* stacked_gate_up = "mlp.experts.gate_up_proj";  // whole names: [E, 2F, M] and [E, M, F]
   const char* stacked_down = "mlp.experts.down_proj";
-  // Stacks are [E, M, 2F], the outputs of gates and ups in turn, and [E, F, M]; or MXFP4 under the names of both with
-  // "_blocks" and "_scales", [E, 2F, ..] and [E, M, ..]. All products have biases.
+  // Stacks are [E, M, 2F], the outputs of gates and ups in turn, and [E, F, M]. All products have biases.
   bool inputs_first = false;
   const char* stacked_gate_up_bias = nullptr;  // whole names: [E, 2F] and [E, M]
   const char* stacked_down_bias = nullptr;

@@ -52,7 +52,7 @@ std::string Summary(const ModelConfig& config) {
   if (!b.norm_bias) text += " nobias";
   if (const MixtureConfig& m = config.mixture; m.expert_count > 0) {
     absl::StrAppend(&text, " experts=", m.per_token, "/", m.expert_count, "x", m.width,
-                    m.renormalised ? " renormalised" : "", m.is_mxfp4 ? " mxfp4" : "");
+                    m.renormalised ? " renormalised" : "");
     if (m.shared_width > 0) absl::StrAppend(&text, " shared=", m.shared_width);
     for (size_t i = 0; i < config.layers.size(); ++i) {
       if (!config.layers[i].has_mixture) absl::StrAppend(&text, " plain", i);
@@ -147,7 +147,7 @@ constexpr Published kPublished[] = {
       "router_aux_loss_coef":0.9,"sliding_window":128,"swiglu_limit":7.0,"tie_word_embeddings":false,
       "transformers_version":"4.55.0.dev0","use_cache":true,"vocab_size":201088})",
      "V201088 M2880 F2880 L2 H64/8 D64 max131072 eps=1e-05 act=7 alpha=1.702 limit=7 "
-     "{\"attention_sink\":{\"mode\":\"learned\"}} experts=4/32x2880 renormalised mxfp4 qkvbias obias | yarn theta=150000 "
+     "{\"attention_sink\":{\"mode\":\"learned\"}} experts=4/32x2880 renormalised qkvbias obias | yarn theta=150000 "
      "factor=32 original=4096 fast=32 slow=1 untruncated attention=1.3465735902799727 | 128,full"},
     {"a Phi-2", R"({"architectures":["PhiForCausalLM"],"attention_dropout":0.0,"bos_token_id":50256,"embd_pdrop":0.0,
       "eos_token_id":50256,"hidden_act":"gelu_new","hidden_size":2560,"initializer_range":0.02,
@@ -613,7 +613,6 @@ constexpr Meaning kMeanings[] = {
      "untruncated attention=1.3465735902799727 | 128,full,128"},
     {"gpt_oss", R"({"num_experts":8,"swiglu_alpha":1.5,"swiglu_limit":3,"attention_bias":false,"sliding_window":64})",
      "alpha=1.5 limit=3 {\"attention_sink\":{\"mode\":\"learned\"}} experts=4/8x96 renormalised | yarn"},
-    {"gpt_oss", R"({"quantization_config":{"quant_method":"mxfp4"}})", "experts=4/128x96 renormalised mxfp4 qkvbias"},
     {"phi", R"({"num_key_value_heads":"-"})",
      "H4/4 D16 max512 eps=1e-05 act=2 layernorm parallel1 qkvbias obias mlpbias | default theta=10000 rotary=8 | full"},
     {"apertus", R"({"num_key_value_heads":"-"})",
@@ -749,7 +748,7 @@ constexpr Meaning kRefusals[] = {
     {"gemma3_text", R"({"final_logit_softcapping":30})", "\"final_logit_softcapping\" is 30; soft-caps are not"},
     {"gemma3_text", R"({"use_bidirectional_attention":true})", "\"use_bidirectional_attention\" is true; only false"},
     {"llama", R"({"attention_sinks":4})", "\"attention_sinks\" is 4; this key is unknown"},
-    {"llama", R"({"quantization_config":{"bits":4}})", "quantized weights are not supported"},
+    {"llama", R"({"quantization_config":{"bits":4}})", "\"quantization_config\" has no \"quant_method\""},
     {"llama", R"({"hidden_act":"mish"})", "\"hidden_act\" is \"mish\"; supported are silu, swish, gelu, gelu_new"},
     {"gemma3_text", R"({"hidden_act":"silu"})", "\"hidden_act\" is \"silu\"; this key is unknown"},
     {"gpt2", R"({"activation_function":"tanh"})", "\"activation_function\" is \"tanh\""},
@@ -816,16 +815,12 @@ constexpr Meaning kRefusals[] = {
     {"gpt_oss", R"({"experts_per_token":2})", "\"experts_per_token\" is 2; only 4 is supported"},
     {"gpt_oss", R"({"swiglu_limit":0})", "\"swiglu_limit\" is 0; it must be a positive"},
     {"gpt_oss", R"({"norm_topk_prob":true})", "\"norm_topk_prob\" is true; this key is unknown"},
-    {"gpt_oss", R"({"quantization_config":{"quant_method":"awq"}})", "quantized weights are not supported"},
     {"gpt_oss", R"({"quantization_config":{"quant_method":"mxfp4","bits":4}})",
      "\"quantization_config.bits\" is 4; this key is unknown"},
     {"gpt_oss",
      R"({"quantization_config":{"quant_method":"mxfp4","modules_to_not_convert":["model.layers.0.mlp.experts"]}})",
      "\"quantization_config.modules_to_not_convert\" is [\"model.layers.0.mlp.experts\"]; it must be a list of modules "
      "other than experts"},
-    {"gpt_oss", R"({"intermediate_size":80,"quantization_config":{"quant_method":"mxfp4"}})",
-     "\"quantization_config\" is MXFP4 with experts of 80 inputs; they must be a multiple of 32"},
-    {"mixtral", R"({"quantization_config":{"quant_method":"mxfp4"}})", "quantized weights are not supported"},
     {"llama", R"({"hidden_act":"xielu"})", "\"hidden_act\" is \"xielu\"; supported are silu,"},
     {"apertus", R"({"qk_norm":false})", "\"qk_norm\" is false; only true"},
     {"apertus", R"({"post_norm":true})", "\"post_norm\" is true; only false"},

@@ -12,7 +12,7 @@
 #include "server/model/architectures.h"
 #include "server/model/harmless_keys.h"
 #include "server/model/mixture_keys.h"
-#include "server/model/packed_weights/mxfp4.h"
+#include "server/model/packed_weights/packed_weights.h"
 #include "server/model/rope_keys.h"
 
 namespace varifocal {
@@ -225,22 +225,6 @@ absl::Status RefuseUnsupported(ConfigReader& reader, bool has_soft_caps) {
   return absl::OkStatus();
 }
 
-absl::Status ReadQuantization(ConfigReader& reader, const Architecture* architecture, ModelConfig& config) {
-  const Json* quantization = reader.Take("quantization_config");
-  if (quantization == nullptr) return absl::OkStatus();
-  if (architecture == nullptr || !architecture->names.mixture.inputs_first || !IsMxfp4(*quantization)) {
-    return absl::UnimplementedError(
-        absl::StrCat(reader.Name("quantization_config"), " is set; quantized weights are not supported"));
-  }
-  config.mixture.is_mxfp4 = true;
-  for (const int64_t inputs : {config.width, config.mixture.width}) {
-    if (inputs % kMxfp4GroupInputs == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("quantization_config"), " is MXFP4 with experts of ",
-                                                   inputs, " inputs; they must be a multiple of ", kMxfp4GroupInputs));
-  }
-  return CheckMxfp4(*quantization);
-}
-
 // Dual chunk attention (Qwen2.5-1M): positions are counted within chunks, sums are split by them, and beyond the original
 // length scores are scaled. Within the first chunk it is the plain function, so the model is limited to that length.
 absl::Status ReadDualChunk(ConfigReader& reader, ModelConfig& config) {
@@ -286,9 +270,9 @@ absl::StatusOr<Json> ParseObject(absl::string_view json_text) {
 }
 
 // Keys that belong to the text but stand at the top of a multimodal file, where its text part has none.
-constexpr const char* kTextKeysAtTop[] = {"eos_token_id",    "bos_token_id",    "trained_context_length",
-                                          "training",        "focal_attention", "log_n_attention",
-                                          "focus_attention", "score_soft_cap",  "attention_sink"};
+constexpr const char* kTextKeysAtTop[] = {
+    "eos_token_id",    "bos_token_id",    "trained_context_length", "training",       "focal_attention",
+    "log_n_attention", "focus_attention", "score_soft_cap",         "attention_sink", "quantization_config"};
 
 absl::StatusOr<const Wrapper::TextPart*> FindTextPart(const Wrapper& wrapper, const Json& text) {
   const auto type = text.find("model_type");
@@ -351,6 +335,12 @@ absl::StatusOr<Json> ReadWrapper(const Json& json, const Wrapper& wrapper, Model
   std::vector<int32_t>& images = config.image_token_ids;
   std::sort(images.begin(), images.end());
   images.erase(std::unique(images.begin(), images.end()), images.end());
+  // The number format of the whole is that of its text, unless that has one.
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (const auto of_all = json.find(key);
+        of_all != json.end() && !text.contains("dtype") && !text.contains("torch_dtype"))
+      text[key] = *of_all;
+  }
   // Some releases wrote keys of the whole into the text part, and keys of the text again at the top.
   for (const char* key : wrapper.ignored) {
     if (key == nullptr) continue;
@@ -369,7 +359,6 @@ absl::StatusOr<Json> ReadWrapper(const Json& json, const Wrapper& wrapper, Model
   }
   reader.Ignore({"vision_config"});
   RETURN_IF_ERROR(RefuseUnsupported(reader, false));
-  RETURN_IF_ERROR(ReadQuantization(reader, nullptr, config));
   reader.Ignore(HarmlessKeys());
   RETURN_IF_ERROR(reader.RefuseUnread());
   return text;
@@ -404,7 +393,11 @@ absl::StatusOr<ModelConfig> ReadConfigJson(const Json& json) {
     config.trained_context_length = std::min(*trained, config.trained_context_length.value_or(*trained));
   }
   RETURN_IF_ERROR(RefuseUnsupported(reader, keys.soft_caps));
-  RETURN_IF_ERROR(ReadQuantization(reader, architecture, config));
+  ASSIGN_OR_RETURN(config.packed_weights, ReadPackedWeights(reader));
+  if (config.packed_weights != nullptr) {
+    const std::vector<std::string>& notes = config.packed_weights->notes;
+    config.notes.insert(config.notes.end(), notes.begin(), notes.end());
+  }
   RETURN_IF_ERROR(ReadDualChunk(reader, config));
   RETURN_IF_ERROR(architecture->read_config(reader, config));
   ASSIGN_OR_RETURN(config.eos_token_ids, ReadTokenIds(reader, "eos_token_id", config.vocabulary_size));

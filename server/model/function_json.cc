@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "server/model/adapter.h"
+#include "server/model/packed_weights/packed_weights.h"
 
 namespace varifocal {
 namespace {
@@ -76,14 +78,12 @@ Json BlocksJson(const BlockConfig& blocks) {
 
 // Every field of MixtureConfig.
 Json MixtureJson(const MixtureConfig& mixture) {
-  const auto& [expert_count, per_token, width, shared_width, renormalised, is_mxfp4] = mixture;
-  Json json = {{"experts", expert_count},
-               {"per_token", per_token},
-               {"renormalised", renormalised},
-               {"shared_width", shared_width},
-               {"width", width}};
-  if (is_mxfp4) json["stored_as"] = "mxfp4";
-  return json;
+  const auto& [expert_count, per_token, width, shared_width, renormalised] = mixture;
+  return {{"experts", expert_count},
+          {"per_token", per_token},
+          {"renormalised", renormalised},
+          {"shared_width", shared_width},
+          {"width", width}};
 }
 
 // Runs of equal consecutive layers.
@@ -128,6 +128,8 @@ std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, abs
                  {"width", config.width}}},
                {"tied_embeddings", config.tied_embeddings}};
   if (config.mixture.expert_count > 0) json["mixture"] = MixtureJson(config.mixture);
+  if (config.packed_weights != nullptr) json["packed_weights"] = config.packed_weights->identity;
+  if (config.adapter != nullptr) json["adapter"] = config.adapter->Identity();
   // A key of its own where there are any, so that the identities of text models stay as they were.
   if (!config.image_token_ids.empty()) json["image_token_ids"] = config.image_token_ids;
   absl::StatusOr<std::string> text = DumpJson(json);

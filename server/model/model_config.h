@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,9 @@
 #include "server/model/training.h"
 
 namespace varifocal {
+
+struct Adapter;
+struct PackedWeights;
 
 // One layer's attention: window, rotation, and softmax scale before any temperature.
 struct LayerConfig {
@@ -30,7 +34,6 @@ struct MixtureConfig {
   int64_t width = 0;          // F of an expert
   int64_t shared_width = 0;   // F of the expert that every row has; 0: there is none
   bool renormalised = false;  // a row's weights sum to 1; else they are its experts' shares of all
-  bool is_mxfp4 = false;      // as stored
 };
 
 // Layers with the same window: they share page numbers, a pool and a mask, and free pages together.
@@ -90,9 +93,11 @@ struct ModelConfig {
   AttentionSetting attention;
   std::vector<int32_t> eos_token_ids;
   std::optional<int32_t> bos_token_id;
-  std::vector<int32_t> image_token_ids;   // stand for images, which are not supported; sorted
-  std::vector<std::string> ignored_keys;  // keys of config.json that the user chose to ignore; sorted
-  std::vector<std::string> notes;         // for the user: what was limited or left out, a sentence each
+  std::vector<int32_t> image_token_ids;                 // stand for images, which are not supported; sorted
+  std::shared_ptr<const PackedWeights> packed_weights;  // null: stored as they are
+  std::shared_ptr<const Adapter> adapter;               // merged into the weights; null: none
+  std::vector<std::string> ignored_keys;                // keys of config.json that the user chose to ignore; sorted
+  std::vector<std::string> notes;                       // for the user: what was limited or left out, a sentence each
 };
 
 // Fills page_groups, and each layer's index in them, from the layers' windows. A window of at least max_position is

@@ -56,10 +56,10 @@ constexpr Evidence kEvidence[] = {
     {"glm4", "GLM-4-0414", "glm4", "sliding_window"},
     {"cohere2", "Command R7B", "cohere2", "use_qk_norm position_embedding_type"},
     {"exaone4", "EXAONE 4.0", "exaone4-hybrid exaone4-full", "attention_bias mlp_bias"},
-    {"gemma3", "Gemma 3 4B, 12B, 27B", "gemma3-wrapped", "quantization_config"},
-    {"mistral3", "Mistral Small 3.1, Ministral 3", "mistral3-wrapped ministral3-wrapped", "quantization_config"},
-    {"qwen2_5_vl", "Qwen2.5-VL", "qwen2-5-vl", "quantization_config"},
-    {"qwen3_vl", "Qwen3-VL", "qwen3-vl", "quantization_config"},
+    {"gemma3", "Gemma 3 4B, 12B, 27B", "gemma3-wrapped", "attn_logit_softcapping"},
+    {"mistral3", "Mistral Small 3.1, Ministral 3", "mistral3-wrapped ministral3-wrapped", "attn_logit_softcapping"},
+    {"qwen2_5_vl", "Qwen2.5-VL", "qwen2-5-vl", "attn_logit_softcapping"},
+    {"qwen3_vl", "Qwen3-VL", "qwen3-vl", "attn_logit_softcapping"},
 };
 
 SupportedCheckpoint MakeSupported(const char* model_type, const char* class_name, std::string text_types) {

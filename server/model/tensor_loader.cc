@@ -10,7 +10,6 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "server/model/kernel_status.h"
-#include "server/model/packed_weights/mxfp4.h"
 #include "server/model/weight_cache.h"
 
 namespace varifocal {
@@ -31,31 +30,24 @@ std::string PrefixHint(const std::vector<std::string>& missing, const std::vecto
   return "";
 }
 
-// The matrices of every expert; of an MXFP4 stack those of its unpacked values [E, rows, columns].
-std::vector<kernels::HostMatrix> PartsOfTurns(const Stack& stack, const uint16_t* unpacked) {
-  const auto& [rows, columns, kinds, is_mxfp4] = *stack.turns;
+// The matrices of every expert.
+std::vector<kernels::HostMatrix> PartsOfTurns(const Stack& stack) {
+  const auto& [rows, columns, kinds] = *stack.turns;
+  const kernels::DType type = stack.tensors[0]->type;
   std::vector<kernels::HostMatrix> parts;
   for (int64_t part = 0; part < stack.expert_count * kinds; ++part) {
-    const int64_t expert = part / kinds, kind = part % kinds;
-    const kernels::HostMatrix whole = {
-        .dtype = is_mxfp4 ? kernels::DType::kBF16 : stack.tensors[0]->type,
-        .data = is_mxfp4 ? static_cast<const void*>(unpacked) : stack.tensors[0]->bytes.data(),
-        .rows = rows,
-        .columns = columns,
-        .row_stride = is_mxfp4 ? columns : 1,
-        .column_stride = is_mxfp4 ? 1 : rows};
-    kernels::HostMatrix of_kind = whole;
-    // Experts are `columns` rows of a stack, or `rows`, apart.
-    of_kind.data = whole.At(kind, 0) + expert * rows * columns * kernels::DTypeBytes(whole.dtype);
-    of_kind.rows = rows / kinds;
-    of_kind.row_stride = whole.row_stride * kinds;
-    parts.push_back(of_kind);
+    const int64_t first = part / kinds * rows * columns + part % kinds;
+    parts.push_back({.dtype = type,
+                     .data = stack.tensors[0]->bytes.data() + first * kernels::DTypeBytes(type),
+                     .rows = rows / kinds,
+                     .columns = columns,
+                     .row_stride = kinds,
+                     .column_stride = rows});
   }
   return parts;
 }
 
 absl::Status CheckFinite(const Stack& stack) {
-  if (stack.turns.has_value() && stack.turns->is_mxfp4) return absl::OkStatus();  // checked when it is unpacked
   for (const TensorView* tensor : stack.tensors) {
     if (const int64_t at = FirstNotFinite(*tensor); at >= 0) {
       return absl::InvalidArgumentError(
@@ -67,7 +59,7 @@ absl::Status CheckFinite(const Stack& stack) {
 
 std::vector<kernels::HostMatrix> PartsOf(const Stack& stack) {
   if (!stack.parts.empty()) return stack.parts;
-  if (stack.turns.has_value()) return PartsOfTurns(stack, nullptr);
+  if (stack.turns.has_value()) return PartsOfTurns(stack);
   std::vector<kernels::HostMatrix> parts;
   for (const TensorView* tensor : stack.tensors) {
     kernels::HostMatrix part = ToHostMatrix(*tensor);
@@ -111,21 +103,6 @@ const TensorView* TensorLoader::TakeNumber(const std::string& name) {
   return Take(name, is_scalar ? std::vector<int64_t>{} : std::vector<int64_t>{1});
 }
 
-const TensorView* TensorLoader::TakeBytes(const std::string& name, std::vector<int64_t> shape) {
-  taken_.insert(name);
-  const auto it = source_.tensors().find(name);
-  if (it == source_.tensors().end()) {
-    missing_.push_back(name);
-    return nullptr;
-  }
-  const TensorView& tensor = it->second;
-  if (tensor.other_type == "U8" && tensor.shape == shape) return &tensor;
-  Fail(absl::StrCat("tensor ", name, " is ", ShapeToString(tensor.shape), " of ",
-                    tensor.other_type.empty() ? kernels::DTypeName(tensor.type) : tensor.other_type,
-                    "; the config implies ", ShapeToString(shape), " of U8"));
-  return nullptr;
-}
-
 const TensorView* TensorLoader::TakeIfPresent(const std::string& name, std::vector<int64_t> shape) {
   return Holds(name) ? Take(name, std::move(shape)) : nullptr;
 }
@@ -139,7 +116,9 @@ absl::Status TensorLoader::Finish() const {
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : source_.tensors()) {
     const auto is_of = [&name = name](const std::string& prefix) { return absl::StartsWith(name, prefix); };
-    if (taken_.contains(name) || std::any_of(skipped_prefixes_.begin(), skipped_prefixes_.end(), is_of)) continue;
+    if (taken_.contains(name) || !source_.IsNeeded(name) ||
+        std::any_of(skipped_prefixes_.begin(), skipped_prefixes_.end(), is_of))
+      continue;
     unexpected.push_back(name);
   }
   if (!missing_.empty()) {
@@ -186,13 +165,11 @@ std::optional<Sha256Digest> TensorPacker::ContentOf(const Stack& stack, kernels:
   std::string content = absl::StrCat("use ", static_cast<int>(use));
   if (stack.expert_count > 0) absl::StrAppend(&content, " of ", stack.expert_count, " experts");
   if (stack.turns.has_value()) {
-    const auto& [rows, columns, kinds, is_mxfp4] = *stack.turns;
-    absl::StrAppend(&content, is_mxfp4 ? ", mxfp4 " : ", inputs first ", rows, " x ", columns, " in turns of ", kinds);
-    for (const TensorView* tensor : stack.tensors) {
-      const auto digest = digests_.find(tensor->name);
-      if (digest == digests_.end()) return std::nullopt;
-      absl::StrAppend(&content, "; ", ToHex(digest->second), is_mxfp4 ? "" : kernels::DTypeName(tensor->type));
-    }
+    const auto& [rows, columns, kinds] = *stack.turns;
+    const auto digest = digests_.find(stack.tensors[0]->name);
+    if (digest == digests_.end()) return std::nullopt;
+    absl::StrAppend(&content, ", inputs first ", rows, " x ", columns, " in turns of ", kinds, "; ",
+                    ToHex(digest->second), kernels::DTypeName(stack.tensors[0]->type));
     return Sha256(content);
   }
   for (const kernels::HostMatrix& part : PartsOf(stack)) {
@@ -213,13 +190,8 @@ std::optional<Sha256Digest> TensorPacker::ContentOf(const Stack& stack, kernels:
 
 absl::Status TensorPacker::Load(const Stack& stack) const {
   for (const TensorView* tensor : stack.tensors) {
-    RETURN_IF_ERROR(source_.Load(*tensor));
     const auto digest = digests_.find(tensor->name);
-    if (digest != digests_.end() && Sha256(tensor->bytes) != digest->second) {
-      return absl::DataLossError(
-          absl::StrCat("tensor ", tensor->name, " does not have the bytes that were hashed: the ",
-                       "file was changed while it was loaded, or since its hash was cached; ", "load it again"));
-    }
+    RETURN_IF_ERROR(source_.Load(*tensor, digest == digests_.end() ? nullptr : &digest->second));
   }
   return absl::OkStatus();
 }
@@ -228,11 +200,7 @@ int64_t TensorPacker::MatrixBytes(const Stack& stack, kernels::WeightUse use) co
   if (stack.tensors.empty()) return 0;
   if (const auto content = ContentOf(stack, use); content && WeightCache::Get().Find(backend_, *content)) return 0;
   int64_t elements = 0;
-  if (stack.turns.has_value()) {
-    elements = stack.expert_count * stack.turns->rows * stack.turns->columns;
-  } else {
-    for (const TensorView* tensor : stack.tensors) elements += tensor->element_count();
-  }
+  for (const TensorView* tensor : stack.tensors) elements += tensor->element_count();
   return elements * kernels::DTypeBytes(backend_.info().dtype);
 }
 
@@ -244,14 +212,7 @@ absl::StatusOr<std::shared_ptr<kernels::Weight>> TensorPacker::Matrix(const Stac
   if (content) weight = WeightCache::Get().Find(backend_, *content);
   if (weight == nullptr) {
     RETURN_IF_ERROR(CheckFinite(stack));
-    std::vector<kernels::HostMatrix> parts = PartsOf(stack);
-    std::unique_ptr<uint16_t[]> unpacked;
-    if (stack.turns.has_value() && stack.turns->is_mxfp4) {
-      unpacked.reset(new uint16_t[stack.tensors[0]->bytes.size() * 2]);
-      absl::Status done = UnpackMxfp4(stack.tensors[0]->bytes, stack.tensors[1]->bytes, unpacked.get());
-      if (!done.ok()) return Annotate(done, absl::StrCat("tensor ", stack.tensors[1]->name));
-      parts = PartsOfTurns(stack, unpacked.get());
-    }
+    const std::vector<kernels::HostMatrix> parts = PartsOf(stack);
     const int experts = static_cast<int>(stack.expert_count);
     ASSIGN_OR_RETURN(
         std::unique_ptr<kernels::Weight> packed,

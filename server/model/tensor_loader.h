@@ -33,14 +33,11 @@ class TensorLoader {
   const TensorView* Take(const std::string& name, std::vector<int64_t> shape);
   const TensorView* TakeIfPresent(const std::string& name, std::vector<int64_t> shape);
   const TensorView* TakeNumber(const std::string& name);  // of one element
-  // Bytes that are packed values; they are not counted as parameters.
-  const TensorView* TakeBytes(const std::string& name, std::vector<int64_t> shape);
   bool Holds(const std::string& name) const { return source_.tensors().contains(name); }
   void Skip(const std::string& name) { taken_.insert(name); }
   void SkipPrefix(std::string prefix) { skipped_prefixes_.push_back(std::move(prefix)); }
   // Does not count a tensor that was taken and turned out to be a copy of another.
   void Uncount(const TensorView& tensor) { parameter_count_ -= tensor.element_count(); }
-  void Count(int64_t parameters) { parameter_count_ += parameters; }
   absl::Status Finish() const;
 
   int64_t parameter_count() const { return parameter_count_; }
@@ -60,10 +57,9 @@ class TensorLoader {
 // whole stored tensors, concatenated, or parts of them in any order.
 struct Stack {
   // Of a stack [E, columns, rows], inputs first, in which the outputs of `kinds` matrices take turns, such as gate and
-  // up. As MXFP4 its tensors are blocks [E, rows, ..] and scales.
+  // up.
   struct Turns {
     int64_t rows = 0, columns = 0, kinds = 0;
-    bool is_mxfp4 = false;
   };
   std::vector<const TensorView*> tensors;  // empty: no such weight
   std::vector<kernels::HostMatrix> parts;  // empty: whole tensors

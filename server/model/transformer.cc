@@ -13,7 +13,6 @@
 #include "base/status_macros.h"
 #include "base/wide_product.h"
 #include "server/model/kernel_status.h"
-#include "server/model/packed_weights/mxfp4.h"
 #include "server/model/tensor_loader.h"
 
 namespace varifocal {
@@ -165,14 +164,8 @@ class LayerLoader {
   // Inputs first, outputs of gates and ups in turn.
   void TakeTurns(const char* name, Stack::Turns turns, Stack& stack) {
     const int64_t experts = config_.mixture.expert_count;
-    const std::string whole = absl::StrCat(layer_prefix_, name);
-    turns.is_mxfp4 = config_.mixture.is_mxfp4;
     stack.turns = turns;
-    if (!turns.is_mxfp4) return Add(loader_.Take(whole, {experts, turns.columns, turns.rows}), stack);
-    const int64_t groups = turns.columns / kMxfp4GroupInputs;
-    Add(loader_.TakeBytes(whole + "_blocks", {experts, turns.rows, groups, kMxfp4GroupBytes}), stack);
-    Add(loader_.TakeBytes(whole + "_scales", {experts, turns.rows, groups}), stack);
-    loader_.Count(experts * turns.rows * turns.columns);
+    Add(loader_.Take(absl::StrCat(layer_prefix_, name), {experts, turns.columns, turns.rows}), stack);
   }
   void TakeBiases(const char* name, Stack::Turns turns, Stack& stack) {
     stack.expert_count = config_.mixture.expert_count;
