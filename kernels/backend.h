@@ -31,6 +31,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/activation.h"
 #include "kernels/attention_statistics.h"
 #include "kernels/attention_variants.h"
 #include "kernels/tensor.h"
@@ -232,7 +233,8 @@ struct RouteGroupsArgs {
   int annotation_offset = 0;  // GroupAnnotationBytes from here on
 };
 
-// [q; k; v] = weight x + bias, RMS norms of q and k where given, rotation, keys and values into their pages.
+// [q; k; v] = weight x + bias, RMS norms of q and k where given, rotation, keys and values into their pages. A norm of each
+// head after the rotation is for tables of an attention factor of 1, which leave its mean square as it is.
 struct QkvRopeWriteArgs {
   Slice x;                         // operands [T, M]
   const Weight* weight = nullptr;  // [(H + 2K) D, M], kPlain
@@ -240,6 +242,7 @@ struct QkvRopeWriteArgs {
   Slice query_norm;                // optional vector [D], of each head before the rotation, unless
   Slice key_norm;                  // norm_over_width: vectors [H D] and [K D], of all heads of a row together
   bool norm_over_width = false;
+  bool norm_after_rotation = false;  // of each head, without a clip
   float norm_epsilon = 0;
   float clip = 0;  // above 0: q, k and v are clamped to +- clip, after the norms
   int query_head_count = 0;
@@ -282,21 +285,13 @@ struct AttendArgs {
   Slice log_sum_exp;
 };
 
-enum class Activation {
-  kNone,
-  kSilu,      // x / (1 + e^-x)
-  kGeluTanh,  // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
-  kGeluErf,   // x/2 (1 + erf(x / sqrt(2)))
-  kRelu,
-  kReluSquared,  // max(x, 0)^2
-};
-
 // out = activation(weight x + bias)
 struct LinearArgs {
   Slice x;                         // operands [T, K]
   const Weight* weight = nullptr;  // [N, K], kPlain
   Slice bias;                      // optional vector [N]
   Activation activation = Activation::kNone;
+  ActivationTerms terms = {};
   Slice out;  // operands [T, N]
 };
 
@@ -328,6 +323,7 @@ struct LinearGatedArgs {
   const Weight* weight = nullptr;  // [2F, M]: gate rows, then up rows; kGateUp
   Slice bias;                      // optional vector [2F], in the same order
   Activation activation = Activation::kSilu;
+  ActivationTerms terms = {};
   Slice out;  // operands [T, F]
 };
 
@@ -336,19 +332,23 @@ inline constexpr int kExpertsMax = 512;
 
 // A mixture of experts.
 //
-//   logits = router x, in f32; a row's experts are the per_token largest logits, ties to the lower number
+//   logits = router x + bias, in f32; a row's experts are the per_token largest logits, ties to the lower number
 //   weight_e = e^logit_e / (sum over all experts, or over the row's)
-//   expert(x) = down (activation(gate x) * up x);  share = 1 / (1 + e^-(shared_gate . x))
+//   expert(x) = down (activation(gate x) * up x), each product plus its bias;  share = 1 / (1 + e^-(shared_gate . x))
 //   residual += multiplier * (sum of weight_e expert_e(x), e rising, + share * shared(x))
 struct MixtureArgs {
   Slice x;               // operands [T, M]
   Slice router;          // f32 [E, M]
+  Slice router_bias;     // optional f32 [E]
   int expert_count = 0;  // E
   int per_token = 0;
   bool renormalised = false;        // weights are shares of the row's experts
   const Weight* gate_up = nullptr;  // of CreateExperts, [E, 2F, M], kGateUp
   const Weight* down = nullptr;     // of CreateExperts, [E, M, F], kPlain
+  Slice gate_up_bias;               // optional f32 [E, 2F]: of the gates, then of the ups
+  Slice down_bias;                  // optional f32 [E, M]
   Activation activation = Activation::kSilu;
+  ActivationTerms terms = {};
   const Weight* shared_gate_up = nullptr;  // optional expert of every row: [2F', M], kGateUp
   const Weight* shared_down = nullptr;     // [M, F']
   Slice shared_gate;                       // f32 [M], with shared_gate_up
@@ -375,7 +375,7 @@ struct HeadResult {
   DrawnToken drawn;           // result of HeadRow::draw
 };
 
-// logits = weight * norm(residual row) * logit_multiplier, then soft-capped when logit_soft_cap > 0.
+// logits = (weight * norm(residual row) + bias) * logit_multiplier, then soft-capped when logit_soft_cap > 0.
 struct LmHeadArgs {
   Slice residual;  // f32 [T, M]
   NormKind norm_kind = NormKind::kRms;
@@ -383,6 +383,7 @@ struct LmHeadArgs {
   Slice norm_bias;  // optional, kLayer alone
   float norm_epsilon = 0;
   const Weight* weight = nullptr;  // [V, M], kHead or kEmbeddingAndHead
+  Slice bias;                      // optional vector [V]
   float logit_multiplier = 1.0f;
   float logit_soft_cap = 0;
   std::span<const HeadRow> rows;

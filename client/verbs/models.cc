@@ -38,6 +38,7 @@ Json ModelJson(const v1::Model& model) {
       {"attention", model.attention_label()},
       {"attention_json", model.attention_json()},
       {"dtype", model.dtype()},
+      {"weights_from", model.weights_from().empty() ? Json() : Json(model.weights_from())},
       {"backend", model.backend()},
       {"isa", model.isa()},
       {"weights_bytes", model.weights_bytes()},
@@ -93,7 +94,10 @@ class ShowModels : public Command {
               [](const Json& row) {
                 const int64_t shared_bytes = row.at("weights_shared_bytes").get<int64_t>();
                 return absl::StrCat(HumanBytes(row.at("weights_bytes").get<int64_t>()),
-                                    shared_bytes > 0 ? absl::StrCat(", ", HumanBytes(shared_bytes), " shared") : "");
+                                    shared_bytes > 0 ? absl::StrCat(", ", HumanBytes(shared_bytes), " shared") : "",
+                                    row.at("weights_from").is_null()
+                                        ? ""
+                                        : absl::StrCat(", from ", row.at("weights_from").get<std::string>()));
               }},
          {.key = "kv_cache_bytes",
           .title = "cache in use",
@@ -174,7 +178,7 @@ constinit const Verb kModelsVerb = {
 maximum context length, and its backend. JSON and CSV add the SHA-256 of weights and tokenizer, the arm, seed and tokens
 of its training if config.json states them, the sampling settings of generation_config.json (shown, never applied), and
 memory usage. Weights shared with another model are in memory
-once. A model whose device has failed is faulted; the last lines show the cause.
+once. Behind the weights' size stands what they were read from: packed weights (FP8, GPTQ, ..), a merged adapter. A model whose device has failed is faulted; the last lines show the cause.
 
 --supported lists the checkpoint types that this program loads instead, with public examples and the settings that are
 refused by name; JSON and CSV add the golden checkpoints that each was verified with.)",

@@ -169,6 +169,7 @@ class CpuBackend final : public HostBackend {
                                 .row_count = rows,
                                 .epilogue = Epilogue::kStore,
                                 .activation = args.activation,
+                                .terms = args.terms,
                                 .bias = OptionalHostData<float>(args.bias, weight.rows()),
                                 .out = HostData<float>(args.out, rows * weight.rows())});
   }
@@ -194,6 +195,7 @@ class CpuBackend final : public HostBackend {
                                 .row_count = rows,
                                 .epilogue = Epilogue::kGated,
                                 .activation = args.activation,
+                                .terms = args.terms,
                                 .bias = OptionalHostData<float>(args.bias, weight.rows()),
                                 .out = HostData<float>(args.out, rows * weight.rows() / 2)});
   }
@@ -397,10 +399,14 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
     const HostRopeTable* rope =
         args.rope_tables.empty() ? nullptr : static_cast<const HostRopeTable*>(args.rope_tables[sequence.rope_table]);
     VF_CHECK(rope == nullptr || position < rope->position_count(), "a position beyond the rope table");
-    normalize(projected, query_heads, query_span, query_norm);
-    normalize(projected + query_heads * dim, kv_heads, key_span, key_norm);
+    const auto normalize_both = [&] {
+      normalize(projected, query_heads, query_span, query_norm);
+      normalize(projected + query_heads * dim, kv_heads, key_span, key_norm);
+    };
+    if (!args.norm_after_rotation) normalize_both();
     for (int i = 0; args.clip > 0 && i < width; ++i) projected[i] = std::clamp(projected[i], -args.clip, args.clip);
     for (int h = 0; rope != nullptr && h < query_heads + kv_heads; ++h) Rotate(*rope, position, projected + h * dim);
+    if (args.norm_after_rotation) normalize_both();
     std::memcpy(queries + WideProduct(row, query_heads, dim), projected, sizeof(float) * query_heads * dim);
     const bool last = row + 1 == flat.first_rows[flat.row_sequences[row] + 1];
     pool.WriteToken(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens,

@@ -214,10 +214,11 @@ struct GemmPanel {
   int64_t inner = 0;             // words: K/per, rounded up
   Epilogue epilogue = Epilogue::kStore;
   Activation activation = Activation::kNone;  // of kStore, and of the gate
-  const float* bias = nullptr;                // [columns], or null; kGated: of the gate
-  const float* up_bias = nullptr;             // kGated, with bias
-  float multiplier = 1;                       // of kResidual
-  float* out = nullptr;                       // first column of the panel; kGated: 32 outputs per panel
+  ActivationTerms terms = {};
+  const float* bias = nullptr;     // [columns], or null; kGated: of the gate
+  const float* up_bias = nullptr;  // kGated, with bias
+  float multiplier = 1;            // of kResidual
+  float* out = nullptr;            // first column of the panel; kGated: 32 outputs per panel
   size_t out_stride = 0;
   int columns = kPanel;  // outputs that exist: less than 64 (kGated: 32) in the last panel
 };
@@ -230,6 +231,7 @@ struct RowProducts {
   int b_rows = 0;
   int64_t count = 0;
   float* out = nullptr;  // [a_rows, b_rows]
+  int out_stride = 0;    // from a row to the next one; 0: b_rows
 };
 
 // Logits of one row over one slice of the vocabulary.

@@ -13,11 +13,8 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-static_assert(static_cast<int>(ActivationCode::kReluSquared) == static_cast<int>(Activation::kReluSquared));
-
 CudaWorkspace& Own(Workspace& workspace) { return static_cast<CudaWorkspace&>(workspace); }
 using cuda::Own;
-ActivationCode CodeOf(Activation activation) { return static_cast<ActivationCode>(activation); }
 
 std::vector<DrawItem> DrawsOf(std::span<const HeadRow> rows) {
   std::vector<DrawItem> draws;
@@ -97,7 +94,8 @@ class CudaBackend final : public CudaStorage {
       return products_.InOnePiece(x, own.flat.row_count(), weight, 0, weight.rows(), ProductType::kBf16, out);
     }
     FinishParams p;
-    p.activation = CodeOf(args.activation);
+    p.activation = args.activation;
+    p.terms = args.terms;
     p.out = out;
     return Finish(own, args.x, weight, args.bias, ProductType::kF32, p);
   }
@@ -132,7 +130,8 @@ class CudaBackend final : public CudaStorage {
     const size_t rows = own.flat.row_count();
     FinishParams p;
     p.mode = FinishMode::kGated;
-    p.activation = CodeOf(args.activation);
+    p.activation = args.activation;
+    p.terms = args.terms;
     p.out = DeviceData<uint16_t>(args.out, rows * weight.rows() / 2);
     // Two values per hidden unit: bf16 halves the traffic, and they are rounded to bf16 afterwards anyway.
     return Finish(own, args.x, weight, args.bias, ProductType::kBf16, p);
@@ -302,6 +301,7 @@ Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& ar
   p.query_norm = OptionalDeviceData<float>(args.query_norm, args.norm_over_width ? heads * dim : dim);
   p.key_norm = OptionalDeviceData<float>(args.key_norm, args.norm_over_width ? kv_heads * dim : dim);
   p.norm_over_width = args.norm_over_width;
+  p.norm_after_rotation = args.norm_after_rotation;
   p.norm_epsilon = args.norm_epsilon;
   p.clip = args.clip;
   p.query_head_count = heads;
@@ -472,6 +472,7 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   HeadStatsParams stats;
   stats.targets = own.tokens.as<int32_t>() + rows;
   stats.row_count = rows;
+  stats.bias = OptionalDeviceData<float>(args.bias, vocab);
   stats.multiplier = args.logit_multiplier;
   stats.soft_cap = args.logit_soft_cap;
   stats.partials = own.head_partials.as<HeadState>();

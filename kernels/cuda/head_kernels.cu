@@ -39,6 +39,7 @@ VF_KERNEL(kThreads, 1) HeadStatsKernel(const HeadStatsParams p) {
   const auto logit_at = [&](int i) {
     float value = product[i];
     for (int split = 1; split < p.split_count; ++split) value += product[split * p.split_stride + i];
+    if (p.bias != nullptr) value += p.bias[p.first + begin + i];
     value *= p.multiplier;
     return p.soft_cap > 0 ? p.soft_cap * tanhf(value / p.soft_cap) : value;
   };

@@ -46,7 +46,7 @@ VF_KERNEL(kThreads, 1) MixtureRouteKernel(const MixtureRouteParams p) {
       const float sum = WarpSum(sums[row]);
       if (LaneIndex() != 0 || row >= rows) continue;
       if (e < experts) {
-        all_logits[row * experts + e] = sum;
+        all_logits[row * experts + e] = p.router_bias == nullptr ? sum : sum + p.router_bias[e];
       } else {
         p.shares[first_row + row] = 1.0f / (1.0f + expf(-sum));
       }
@@ -78,12 +78,6 @@ VF_KERNEL(kThreads, 1) MixtureRouteKernel(const MixtureRouteParams p) {
     p.chosen[first + place] = e;
     p.weights[first + place] = expf(logits[e] - top) / sum;
   }
-}
-
-VF_DEVICE int CountBits(uint32_t word) {
-  int count = 0;
-  for (; word != 0; word &= word - 1) ++count;
-  return count;
 }
 
 // One block per expert.

@@ -3,6 +3,7 @@
 // Shapes:  letters as in backend.h; every pointer is device memory. "Product" is what a GEMM left in scratch.
 #pragma once
 
+#include "kernels/activation.h"
 #include "kernels/attention_variants.h"
 #include "kernels/cuda/schedule.h"
 #include "kernels/token_draw.h"
@@ -41,11 +42,9 @@ struct ProductView {
   int split_count = 1;
   size_t split_stride = 0;  // elements
   int columns = 0;
-  const float* bias = nullptr;
+  const float* bias = nullptr;         // [N], or
+  const int32_t* bias_rows = nullptr;  // optional [T]: which row of the biases [.., N]
 };
-
-// In the order of backend.h's.
-enum class ActivationCode : int32_t { kNone, kSilu, kGeluTanh, kGeluErf, kRelu, kReluSquared };
 
 struct EmbedParams {
   const uint16_t* table = nullptr;
@@ -84,7 +83,8 @@ enum class FinishMode : int32_t { kStore, kGated };
 struct FinishParams {
   ProductView product;
   FinishMode mode = FinishMode::kStore;
-  ActivationCode activation = ActivationCode::kNone;
+  Activation activation = Activation::kNone;
+  ActivationTerms terms = {};
   int row_count = 0;
   uint16_t* out = nullptr;  // bf16 [T, N] or [T, N / 2]
 };
@@ -134,7 +134,7 @@ struct QkvParams {
   ProductView product;
   const float* query_norm = nullptr;
   const float* key_norm = nullptr;
-  bool norm_over_width = false;
+  bool norm_over_width = false, norm_after_rotation = false;
   float norm_epsilon = 0, clip = 0;
   int query_head_count = 0;
   RopeView ropes[kRopeTablesMax];
@@ -192,6 +192,7 @@ struct ScoresParams {
 struct MixtureRouteParams {
   const uint16_t* x = nullptr;
   const float* router = nullptr;       // [E, M]
+  const float* router_bias = nullptr;  // optional [E]
   const float* shared_gate = nullptr;  // optional [M]
   int row_count = 0, width = 0, expert_count = 0, per_token = 0;
   bool renormalised = false;
@@ -265,6 +266,7 @@ struct HeadStatsParams {
   int row_stride = 0;                         // 0: the tokens of a slice
   const int32_t* targets = nullptr;
   int row_count = 0, first = 0, count = 0;  // of the vocabulary
+  const float* bias = nullptr;              // optional [V]
   float multiplier = 1, soft_cap = 0;
   HeadState* partials = nullptr;          // [rows, slices of `count`]
   HeadState* states = nullptr;            // [rows]; of earlier calls unless `first` is 0

@@ -105,7 +105,7 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
     }
     VF_UNROLL
     for (int n = 0; n < kPairs; ++n) {
-      if (norm != nullptr) {
+      if (norm != nullptr && !p.norm_after_rotation) {
         x.at[n] = x.at[n] * inverse * norm[a + n];
         y.at[n] = y.at[n] * inverse * norm[b + n];
       }
@@ -118,6 +118,10 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
         const float rotated = x.at[n] * cosine.at[n] - y.at[n] * sine.at[n];
         y.at[n] = y.at[n] * cosine.at[n] + x.at[n] * sine.at[n];
         x.at[n] = rotated;
+      }
+      if (norm != nullptr && p.norm_after_rotation) {  // the mean square is that before it
+        x.at[n] = x.at[n] * inverse * norm[a + n];
+        y.at[n] = y.at[n] * inverse * norm[b + n];
       }
     }
     const auto store = [&](int column, const Numbers<kPairs>& values) {

@@ -88,7 +88,7 @@ void Normalize(NormKind kind, const T* x, const float* weight, const float* bias
   }
 }
 
-double Activate(Activation activation, double x) {
+double Activate(Activation activation, const ActivationTerms& terms, double x) {
   constexpr double kSqrt2OverPi = 0.79788456080286535588, kSqrtHalf = 0.70710678118654752440;
   switch (activation) {
     case Activation::kNone:
@@ -103,8 +103,19 @@ double Activate(Activation activation, double x) {
       return x < 0 ? 0.0 : x;
     case Activation::kReluSquared:
       return x < 0 ? 0.0 : x * x;
+    case Activation::kXielu:
+      return (x > 0 ? terms.a * x * x : terms.b * (std::expm1(x) - x)) + terms.c * x;
+    case Activation::kClampedGate:
+      break;
   }
+  VF_CHECK(false, "an activation of one number");
   return x;
+}
+
+double ActivateGate(Activation activation, const ActivationTerms& terms, double gate, double up) {
+  if (activation != Activation::kClampedGate) return Activate(activation, terms, gate) * up;
+  const double limit = terms.b, g = std::min(gate, limit), u = std::min(std::max(up, -limit), limit);
+  return (u + 1) * g / (1 + std::exp(-terms.a * g));
 }
 
 class ReferenceBackend final : public HostBackend {
@@ -319,15 +330,20 @@ class ReferenceBackend final : public HostBackend {
       for (int64_t n = 0; n < weight.rows(); ++n) {
         row[n] = Dot(weight.row(n), x + t * weight.columns(), weight.columns()) + (bias != nullptr ? bias[n] : 0.0f);
       }
-      normalize(0, args.query_head_count, query_span, query_norm);
-      normalize(args.query_head_count, kv_heads, key_span, key_norm);
+      const auto normalize_both = [&] {
+        normalize(0, args.query_head_count, query_span, query_norm);
+        normalize(args.query_head_count, kv_heads, key_span, key_norm);
+      };
+      if (!args.norm_after_rotation) normalize_both();
       for (double& v : row) v = args.clip > 0 ? std::clamp<double>(v, -args.clip, args.clip) : v;
+      for (int h = 0; !args.rope_tables.empty() && h < args.query_head_count + kv_heads; ++h) {
+        Rotate(static_cast<const HostRopeTable&>(*args.rope_tables[sequence.rope_table]), position,
+               row.data() + WideProduct(h, dim));
+      }
+      if (args.norm_after_rotation) normalize_both();
       for (int h = 0; h < heads; ++h) {
         double* head = row.data() + WideProduct(h, dim);
         const bool is_query = h < args.query_head_count, is_key = !is_query && h < args.query_head_count + kv_heads;
-        if ((is_query || is_key) && !args.rope_tables.empty()) {
-          Rotate(static_cast<const HostRopeTable&>(*args.rope_tables[sequence.rope_table]), position, head);
-        }
         if (is_query) {
           float* out = queries + (WideProduct(t, args.query_head_count) + h) * dim;
           for (int i = 0; i < dim; ++i) out[i] = head[i];
@@ -372,7 +388,7 @@ class ReferenceBackend final : public HostBackend {
 
   Error Linear(Workspace& workspace, const LinearArgs& args) override {
     return Project(workspace, args.x, args.weight, args.bias, args.out,
-                   [&](float* out, double y) { *out = Activate(args.activation, y); });
+                   [&](float* out, double y) { *out = Activate(args.activation, args.terms, y); });
   }
 
   Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) override {
@@ -416,7 +432,7 @@ class ReferenceBackend final : public HostBackend {
     for (int t = 0; t < rows; ++t) {
       for (int64_t f = 0; f < width; ++f) {
         const double gate = side(t, f), up = side(t, width + f);
-        out[t * width + f] = Activate(args.activation, gate) * up;
+        out[t * width + f] = ActivateGate(args.activation, args.terms, gate, up);
       }
     }
     return {};
@@ -430,26 +446,36 @@ class ReferenceBackend final : public HostBackend {
     VF_CHECK(gate_up.rows() == 2 * inner * experts && down.rows() == width * experts, "the weights are of E experts");
     const float* x = HostData<float>(args.x, rows * width);
     const float* router = HostData<float>(args.router, experts * width);
+    const float* router_bias = OptionalHostData<float>(args.router_bias, experts);
+    const float* gate_up_bias = OptionalHostData<float>(args.gate_up_bias, experts * 2 * inner);
+    const float* down_bias = OptionalHostData<float>(args.down_bias, experts * width);
     const float* shared_gate = OptionalHostData<float>(args.shared_gate, width);
+    VF_CHECK((shared_gate != nullptr) == (args.shared_gate_up != nullptr), "a shared expert has a gate");
     float* residual = HostData<float>(args.residual, rows * width);
     std::vector<float> logits(experts), weights(args.per_token);
     std::vector<int32_t> chosen(args.per_token);
     std::vector<double> sums(width), hidden;
     // sums += factor * expert `e` of a stack (x)
-    const auto add = [&](const ReferenceWeight& gates, const ReferenceWeight& downs, int64_t f, int e, double factor) {
+    const auto add = [&](const ReferenceWeight& gates, const float* gates_bias, const ReferenceWeight& downs,
+                         const float* downs_bias, int e, double factor) {
+      const int64_t f = downs.columns();
+      const auto biased = [&](int64_t row) {
+        return Dot(gates.row(row), x, width) + (gates_bias == nullptr ? 0.0 : gates_bias[row]);
+      };
       hidden.resize(f);
       for (int64_t i = 0; i < f; ++i) {
-        hidden[i] = Activate(args.activation, Dot(gates.row(e * 2 * f + i), x, width)) *
-                    Dot(gates.row((e * 2 + 1) * f + i), x, width);
+        hidden[i] = ActivateGate(args.activation, args.terms, biased(e * 2 * f + i), biased((e * 2 + 1) * f + i));
       }
       for (int64_t n = 0; n < width; ++n) {
-        double sum = 0;
+        double sum = downs_bias == nullptr ? 0 : downs_bias[e * width + n];
         for (int64_t i = 0; i < f; ++i) sum += downs.row(e * width + n)[i] * hidden[i];
         sums[n] += factor * sum;
       }
     };
     for (int t = 0; t < rows; ++t, x += width, residual += width) {
-      for (int e = 0; e < experts; ++e) logits[e] = Dot(router + e * width, x, width);
+      for (int e = 0; e < experts; ++e) {
+        logits[e] = Dot(router + e * width, x, width) + (router_bias == nullptr ? 0.0 : router_bias[e]);
+      }
       ChooseExperts({.logits = logits.data(),
                      .expert_count = experts,
                      .per_token = args.per_token,
@@ -457,10 +483,10 @@ class ReferenceBackend final : public HostBackend {
                      .chosen = chosen.data(),
                      .weights = weights.data()});
       std::fill(sums.begin(), sums.end(), 0.0);
-      for (int i = 0; i < args.per_token; ++i) add(gate_up, down, inner, chosen[i], weights[i]);
+      for (int i = 0; i < args.per_token; ++i) add(gate_up, gate_up_bias, down, down_bias, chosen[i], weights[i]);
       if (args.shared_gate_up != nullptr) {
-        const auto& shared_down = static_cast<const ReferenceWeight&>(*args.shared_down);
-        add(static_cast<const ReferenceWeight&>(*args.shared_gate_up), shared_down, shared_down.columns(), 0,
+        add(static_cast<const ReferenceWeight&>(*args.shared_gate_up), nullptr,
+            static_cast<const ReferenceWeight&>(*args.shared_down), nullptr, 0,
             1.0 / (1.0 + std::exp(-Dot(shared_gate, x, width))));
       }
       for (int64_t n = 0; n < width; ++n) residual[n] = residual[n] + args.multiplier * sums[n];
@@ -474,6 +500,7 @@ class ReferenceBackend final : public HostBackend {
     const float* residual = HostData<float>(args.residual, Cast(workspace).flat.row_count() * width);
     const float* norm = HostData<float>(args.norm_weight, width);
     const float* norm_bias = OptionalHostData<float>(args.norm_bias, width);
+    const float* bias = OptionalHostData<float>(args.bias, vocab);
     VF_CHECK(args.results.size() == args.rows.size(), "one result per head row");
     std::vector<double> normed(width), logits(vocab);
     for (size_t r = 0; r < args.rows.size(); ++r) {
@@ -482,6 +509,7 @@ class ReferenceBackend final : public HostBackend {
       for (int64_t v = 0; v < vocab; ++v) {
         double sum = 0;
         for (int64_t i = 0; i < width; ++i) sum += weight.row(v)[i] * normed[i];
+        if (bias != nullptr) sum += bias[v];
         sum *= args.logit_multiplier;
         if (args.logit_soft_cap > 0) sum = args.logit_soft_cap * std::tanh(sum / args.logit_soft_cap);
         logits[v] = sum;

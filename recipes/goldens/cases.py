@@ -232,6 +232,28 @@ CASES = [
     case("granitemoe", "granitemoe-newer", moe(intermediate_size=20, num_local_experts=5, num_experts_per_tok=2, attention_bias=False,
          embedding_multiplier=6.0, residual_multiplier=0.6, logits_scaling=0.5, attention_multiplier=0.25,
          **newer("default", 10000000.0)), stored=("bfloat16", "float32")),
+    case("gpt_oss", "gpt-oss", moe(num_hidden_layers=2, intermediate_size=20, head_dim=16, attention_bias=True, sliding_window=64, num_local_experts=6,
+         num_experts_per_tok=2, experts_per_token=2, initial_context_length=64, swiglu_limit=2.0, swiglu_alpha=1.5, rope_theta=150000.0,
+         rope_scaling={"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+                       "original_max_position_embeddings": 64})),
+    case("gpt_oss", "gpt-oss-mxfp4", moe(num_hidden_layers=2, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=24, attention_bias=False,
+         sliding_window=64, num_local_experts=4, num_experts_per_tok=3, swiglu_limit=7.0, layer_types=["full_attention", "sliding_attention"],
+         quantization_config={"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router",
+                                                                                  "model.embed_tokens", "lm_head"]},
+         **newer("default", 10000.0)), experts="mxfp4"),
+    case("phi", "phi", small(hidden_act="gelu_new", num_key_value_heads=4, layer_norm_eps=1e-5, partial_rotary_factor=0.5, rope_theta=10000.0,
+         qk_layernorm=False, resid_pdrop=0.1, embd_pdrop=0.1, tie_word_embeddings=False)),
+    case("phi", "phi-grouped", small(hidden_act="gelu_new", head_dim=None, hidden_size=64, intermediate_size=48, layer_norm_eps=1e-6,
+         tie_word_embeddings=False, **newer("default", 10000.0, partial_rotary_factor=0.25)), stored=("bfloat16", "float32"), drop=["head_dim"]),
+    case("apertus", "apertus", rms(hidden_act="xielu", rope_theta=12000000.0, attention_bias=False, mlp_bias=False, post_norm=False, qk_norm=True,
+         rope_scaling={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                       "original_max_position_embeddings": 64})),
+    case("apertus", "apertus-newer", rms(hidden_act="xielu", attention_bias=True, tie_word_embeddings=True, **newer("default", 10000.0)),
+         stored=("bfloat16", "float32")),
+    case("hunyuan_v1_dense", "hunyuan", rms(head_dim=16, attention_bias=False, rope_theta=10000.0, use_qk_norm=True, use_cla=False,
+         rope_scaling={"type": "dynamic", "alpha": 50.0, "factor": 1.0, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 0.0})),
+    case("hunyuan_v1_dense", "hunyuan-newer", rms(head_dim=24, attention_bias=True, tie_word_embeddings=True, **newer("default", 10000.0)),
+         stored=("bfloat16", "float32")),
 ]  # fmt: skip
 
 CLASS = {
@@ -243,7 +265,8 @@ CLASS = {
     "stablelm": "StableLmForCausalLM", "ernie4_5": "Ernie4_5ForCausalLM", "glm4": "Glm4ForCausalLM", "cohere2": "Cohere2ForCausalLM",
     "gemma3": "Gemma3ForConditionalGeneration", "mistral3": "Mistral3ForConditionalGeneration",
     "qwen3_moe": "Qwen3MoeForCausalLM", "olmoe": "OlmoeForCausalLM", "mixtral": "MixtralForCausalLM",
-    "qwen2_moe": "Qwen2MoeForCausalLM", "granitemoe": "GraniteMoeForCausalLM",
+    "qwen2_moe": "Qwen2MoeForCausalLM", "granitemoe": "GraniteMoeForCausalLM", "gpt_oss": "GptOssForCausalLM",
+    "phi": "PhiForCausalLM", "apertus": "ApertusForCausalLM", "hunyuan_v1_dense": "HunYuanDenseV1ForCausalLM",
     "qwen2_5_vl": "Qwen2_5_VLForConditionalGeneration", "qwen3_vl": "Qwen3VLForConditionalGeneration",
 }  # fmt: skip
 

@@ -89,7 +89,9 @@ def weights_of(case, generator):
     for i in range(s.layers):
         p = f"model.layers.{i}."
         names = ["input_layernorm"] * s.pre_norm + ["post_attention_layernorm"] * (not s.one_norm)
-        if kind == "glm4":
+        if kind == "apertus":
+            names = ["attention_layernorm", "feedforward_layernorm"]
+        elif kind == "glm4":
             names += ["post_self_attn_layernorm", "post_mlp_layernorm"]
         else:
             names += ["pre_feedforward_layernorm"] * post + ["post_feedforward_layernorm"] * s.post_norm
@@ -99,9 +101,10 @@ def weights_of(case, generator):
             per_head = s.head_norm == "head"
             # Normed heads have unit rows, so the norm's weights alone set how wide scores spread.
             sharp = 1.2 * (s.base * s.head_width**0.5) ** -0.5
-            put(p + "self_attn.q_norm", norm(s.head_width if per_head else queries, sharp))
-            put(p + "self_attn.k_norm", norm(s.head_width if per_head else keys, sharp))
-        has_bias = kind in ("qwen2", "qwen2_5_vl_text") or c.get("qkv_bias", kind == "qwen2_moe") or c.get("attention_bias", c.get("use_bias", c.get("use_qkv_bias", kind in ("seed_oss", "glm4"))))
+            names = ("query_layernorm", "key_layernorm") if s.norm_after_rope else ("q_norm", "k_norm")
+            put(p + "self_attn." + names[0], norm(s.head_width if per_head else queries, sharp))
+            put(p + "self_attn." + names[1], norm(s.head_width if per_head else keys, sharp))
+        has_bias = kind in ("qwen2", "qwen2_5_vl_text") or c.get("qkv_bias", kind == "qwen2_moe") or c.get("attention_bias", c.get("use_bias", c.get("use_qkv_bias", kind in ("seed_oss", "glm4", "phi"))))
         out_bias = c.get("attention_out_bias", has_bias and kind not in ("qwen2", "qwen2_5_vl_text", "seed_oss", "glm4", "stablelm", "qwen2_moe"))
         q, k, v = matrix(queries, m, wide), matrix(keys, m, wide), matrix(keys, m)
         if kind == "phi3":
@@ -109,22 +112,30 @@ def weights_of(case, generator):
         else:
             for name, w in (("q_proj", q), ("k_proj", k), ("v_proj", v)):
                 put(p + "self_attn." + name, w, bias(len(w), has_bias))
-        put(p + "self_attn.o_proj", matrix(m, queries), bias(m, out_bias))
+        put(p + "self_attn." + ("dense" if kind == "phi" else "o_proj"), matrix(m, queries), bias(m, out_bias))
+        if kind == "gpt_oss":
+            out[p + "self_attn.sinks"] = normal(s.heads, std=1.5)
         if s.experts and i not in dense_layers(c):
             for name, w in mixture_of(case, s, generator).items():
                 out[p + name] = w
             continue
-        gate, up, mlp_bias = matrix(f, m, 1.2) - shift * 5 / m * shared, matrix(f, m, 1.5), c.get("mlp_bias", c.get("use_bias", False))
+        gate, up, mlp_bias = matrix(f, m, 1.2) - shift * 5 / m * shared, matrix(f, m, 1.5), c.get("mlp_bias", c.get("use_bias", kind == "phi"))
+        down_name = "down_proj"
         if kind in ("phi3", "glm4"):
             put(p + "mlp.gate_up_proj", torch.cat([gate, up]))
         else:
             if s.gated:
                 put(p + "mlp.gate_proj", gate, bias(f, mlp_bias))
-            put(p + ("mlp.c_fc" if kind == "starcoder2" else "mlp.up_proj"), up, bias(f, mlp_bias))
-        put(p + ("mlp.c_proj" if kind == "starcoder2" else "mlp.down_proj"), matrix(m, f), bias(m, mlp_bias))
-    put("model.norm", final_norm(), normal(m, std=0.3) if norm_bias else None)
+            up_name, down_name = {"starcoder2": ("c_fc", "c_proj"), "phi": ("fc1", "fc2")}.get(kind, ("up_proj", "down_proj"))
+            put(p + "mlp." + up_name, up, bias(f, mlp_bias, -1.5 if kind == "phi" else 0.0))
+        put(p + "mlp." + down_name, matrix(m, f, 2.0 if kind == "phi" else 1.0), bias(m, mlp_bias))
+        if s.activation == "xielu":
+            # As transformers stores them; alphas are learned from 0.8 on.
+            out[p + "mlp.act_fn.alpha_p"], out[p + "mlp.act_fn.alpha_n"] = normal(1, std=0.7), normal(1, std=0.7)
+            out[p + "mlp.act_fn.beta"], out[p + "mlp.act_fn.eps"] = torch.tensor(0.5), torch.tensor(-1e-6)
+    put("model.final_layernorm" if kind == "phi" else "model.norm", final_norm(), normal(m, std=0.3) if norm_bias else None)
     if not tied:
-        put("lm_head", normal(VOCAB, m, std=0.3))
+        put("lm_head", normal(VOCAB, m, std=0.3), normal(VOCAB, std=0.5) if kind == "phi" else None)
     return out
 
 
@@ -139,6 +150,8 @@ def mixture_of(case, s, generator):
     c, kind, m = case["keys"], case["kind"], s.width
     f = c.get("moe_intermediate_size", c["intermediate_size"])
     matrix = lambda rows, columns, gain=1.0: torch.randn(rows, columns, generator=generator) * gain * columns**-0.5
+    if kind == "gpt_oss":
+        return mixture_of_gpt_oss(case, s, generator)
     old = kind in ("mixtral", "granitemoe")
     start = "block_sparse_moe." if old else "mlp."
     out = {start + ("router.layer" if kind == "granitemoe" else "gate") + ".weight": matrix(s.experts, m, 2.5)}
@@ -162,13 +175,30 @@ def mixture_of(case, s, generator):
     return out
 
 
+def mixture_of_gpt_oss(case, s, generator):
+    """Inputs first, gates and ups in turns, or MXFP4; gates and ups are wide enough to be clamped."""
+    e, m, f = s.experts, s.width, case["keys"]["intermediate_size"]
+    normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std
+    out = {"mlp.router.weight": normal(e, m, std=2.5 * m**-0.5), "mlp.router.bias": normal(e, std=0.5)}
+    out["mlp.experts.gate_up_proj_bias"] = normal(e, 2 * f, std=1.0)
+    out["mlp.experts.down_proj_bias"] = normal(e, m, std=0.5)
+    if case.get("experts") == "mxfp4":
+        # A value is about 2.7 times its scale.
+        for name, rows, columns, scale in (("gate_up_proj", 2 * f, m, 124), ("down_proj", m, f, 121)):
+            out[f"mlp.experts.{name}_blocks"] = torch.randint(0, 256, (e, rows, columns // 32, 16), generator=generator, dtype=torch.uint8)
+            out[f"mlp.experts.{name}_scales"] = torch.randint(scale - 1, scale + 2, (e, rows, columns // 32), generator=generator, dtype=torch.uint8)
+        return out
+    return out | {"mlp.experts.gate_up_proj": normal(e, m, 2 * f, std=1.5 * m**-0.5), "mlp.experts.down_proj": normal(e, f, m, std=0.6 * f**-0.5)}
+
+
 def write_checkpoint(directory, case, generator):
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     (directory / "config.json").write_text(json.dumps(config_of(case), indent=2) + "\n")
     stored = case["stored"] if isinstance(case["stored"], tuple) else (case["stored"],) * 2
     matrices, vectors = (getattr(torch, name) for name in stored)
-    weights = {k: v.to(matrices if v.dim() > 1 else vectors).contiguous() for k, v in weights_of(case, generator).items()}
+    kept = lambda v: v if v.dtype == torch.uint8 else v.to(matrices if v.dim() > 1 else vectors)
+    weights = {k: kept(v).contiguous() for k, v in weights_of(case, generator).items()}
     if wrapper := case.get("wrapper"):
         weights = wrapped(weights, config_of(case), wrapper, generator)
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})

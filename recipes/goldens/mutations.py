@@ -25,8 +25,8 @@ def mistakes():
     for module in ("reference", "rope", "tensor_names"):
         text = (OUT.parents[3] / f"recipes/goldens/{module}.py").read_text()
         names |= set(re.findall(r'"([^"\n]+)" (?:not )?in (?:self\.)?mistakes', text))
-    biases = {f"no {what} bias" for what in ("q", "k", "v", "o", "mlp")}
-    attention = {n for n in names if any(w in n for w in ("tau", "temperature", "clip", "sequence taken", "begin token", "log n", "trained", "head's scale", "sink", "own cap"))}
+    biases = {f"no {what} bias" for what in ("q", "k", "v", "o", "mlp", "router")} | {f"no bias of {what}" for what in ("experts", "gates and ups")}
+    attention = {n for n in names if any(w in n for w in ("tau", "temperature", "clip", "sequence taken", "begin token", "log n", "trained", "head's scale", "sink under the cap", "own cap"))}
     return sorted((names | biases) - attention - {"no bias"})
 
 

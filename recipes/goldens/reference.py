@@ -51,9 +51,9 @@ class Shape:
         self.head_width = c.get("head_dim") or self.width // self.heads
         spellings = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
         self.eps = next(c[key] for key in spellings if key in c)
-        self.layer_norm = kind in ("gpt2", "gpt_neox", "starcoder2", "nemotron", "stablelm", "cohere2")
+        self.layer_norm = kind in ("gpt2", "gpt_neox", "starcoder2", "nemotron", "stablelm", "cohere2", "phi")
         self.one_plus = int(kind in ("gemma2", "gemma3_text", "nemotron"))
-        self.parallel = kind == "cohere2" or c.get("use_parallel_residual", kind == "gpt_neox")
+        self.parallel = kind in ("cohere2", "phi") or c.get("use_parallel_residual", kind == "gpt_neox")
         self.one_norm = self.parallel and kind != "gpt_neox"
         # Pairs of rotated dimensions: (2i, 2i + 1), or (i, i + half).
         self.neighbours = kind in ("glm4", "cohere2", "ernie4_5")
@@ -62,11 +62,14 @@ class Shape:
         self.pre_norm, self.post_norm = not after, after or kind in ("gemma2", "gemma3_text", "glm4")
         self.head_norm = {
             "qwen3": "head", "gemma3_text": "head", "olmo2": "width", "olmo3": "width", "exaone4": "head",
-            "qwen3_vl_text": "head", "qwen3_moe": "head", "olmoe": "width",
+            "qwen3_vl_text": "head", "qwen3_moe": "head", "olmoe": "width", "apertus": "head", "hunyuan_v1_dense": "head",
         }.get(kind)  # fmt: skip
-        self.gated = kind not in ("gpt2", "gpt_neox", "arcee", "starcoder2", "nemotron")
+        self.norm_after_rope = kind == "hunyuan_v1_dense"
+        self.gated = kind not in ("gpt2", "gpt_neox", "arcee", "starcoder2", "nemotron", "phi", "apertus")
         activation = c.get("hidden_act", c.get("hidden_activation", c.get("activation_function")))
-        self.activation = {"gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu": "erf", "silu": "silu", "relu2": "relu2"}[activation]
+        self.activation = {"gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu": "erf", "silu": "silu", "relu2": "relu2", "xielu": "xielu"}[activation]
+        # gpt_oss clamps gates and ups.
+        self.gate_limit, self.gate_slope = (c.get("swiglu_limit", 7.0), c.get("swiglu_alpha", 1.702)) if kind == "gpt_oss" else (None, None)
         self.embedding_scale = c.get("embedding_multiplier", math.sqrt(self.width) if kind.startswith("gemma") else 1.0)
         self.residual_scale = c.get("residual_multiplier", 1.0)
         self.score_cap, self.logit_cap = (
@@ -83,7 +86,7 @@ class Shape:
         self.experts = c.get("num_experts", c.get("num_local_experts", 0))
         self.experts_per_token = c.get("num_experts_per_tok", 0)
         # Otherwise the weights of the chosen experts are their shares of all.
-        self.renormalised = kind in ("mixtral", "granitemoe") or c.get("norm_topk_prob", False)
+        self.renormalised = kind in ("mixtral", "granitemoe", "gpt_oss") or c.get("norm_topk_prob", False)
         # gpt2 may divide the scores of layer i by i + 1.
         self.by_layer = c.get("scale_attn_by_inverse_layer_idx", False)
         self.windows = self.window_of_layers(c, mistakes)
@@ -97,8 +100,8 @@ class Shape:
             types, c = None, c | {"sliding_window_pattern": c["_sliding_window_pattern"]}
         if types:
             sliding = [t == "sliding_attention" for t in types]
-        elif self.kind in ("gemma2", "gemma3_text", "olmo3", "cohere2") or self.kind == "exaone4" and window is not None:
-            pattern = c.get("sliding_window_pattern", {"gemma2": 2, "gemma3_text": 6}.get(self.kind, 4))
+        elif self.kind in ("gemma2", "gemma3_text", "olmo3", "cohere2", "gpt_oss") or self.kind == "exaone4" and window is not None:
+            pattern = c.get("sliding_window_pattern", {"gemma2": 2, "gpt_oss": 2, "gemma3_text": 6}.get(self.kind, 4))
             shift = 0 if "layer pattern shifted by one" in mistakes else 1
             sliding = [(i + shift) % pattern != 0 for i in range(self.layers)]
         elif self.kind in ("qwen2", "qwen3", "qwen2_5_vl_text"):
@@ -187,7 +190,7 @@ class Reference:
         self.mistakes = mistakes
         self.focal = dict(self.config.get("focal_attention") or {})
         self.log_n = dict(self.config.get("log_n_attention") or {})
-        self.sink = dict(self.config.get("attention_sink") or {})
+        self.sink = dict(self.config.get("attention_sink") or ({"mode": "learned"} if self.shape.kind == "gpt_oss" else {}))
         if focal_temperature is not None:
             assert self.focal.get("mode") != "learned", "a run-time temperature on learned tau is an error"
             self.focal = {"mode": "constant", "temperature": focal_temperature}
@@ -325,7 +328,8 @@ class Reference:
         v = split(self.clipped(self.linear(h, name + "v", "no v bias")), s.kv_heads)
         if "q, k and v clamped before the norms" in self.mistakes:
             q, k = self.clipped(q), self.clipped(k)
-        if "q/k norm after rope" in self.mistakes and s.head_norm == "head" and table is not None:
+        turned_round = "q/k norm on the other side of rope" in self.mistakes and s.head_norm == "head"
+        if s.norm_after_rope != turned_round and table is not None:
             q = rotate(split(q, s.heads), table, positions, self.mistakes, s.neighbours)
             k = rotate(split(k, s.kv_heads), table, positions, self.mistakes, s.neighbours)
             q, k = self.norm(q, name + "q_norm"), self.norm(k, name + "k_norm")
@@ -432,6 +436,15 @@ class Reference:
             kind = "silu"
         if kind == "silu":
             return x / (1 + (-x).exp())
+        if kind == "xielu":
+            positive, negative, linear, eps = self.weights_of_xielu
+            if "xielu's alphas swapped" in self.mistakes:
+                positive, negative = negative, positive
+            positive, negative = torch.log1p(positive.exp()), torch.log1p(negative.exp())
+            if "xielu's beta not in the negative part" not in self.mistakes:
+                negative = negative + linear
+            rest = torch.where(x > 0, positive * x * x, (torch.expm1(torch.minimum(x, eps)) - x) * negative)
+            return rest if "xielu without its linear part" in self.mistakes else rest + linear * x
         if kind == "relu2":
             return x.clamp(min=0) ** (1 if "relu not squared" in self.mistakes else 2)
         if kind == "erf":
@@ -441,7 +454,8 @@ class Reference:
     def mixture(self, h, layer):
         """The chosen experts by their number, each times its weight, then the shared one."""
         s, name = self.shape, f"layers.{layer}."
-        logits = self.linear(self.stream_before_mlp if "router before the norm" in self.mistakes else h, name + "router")
+        read = self.stream_before_mlp if "router before the norm" in self.mistakes else h
+        logits = self.linear(read, name + "router", "no router bias")
         scores = logits.softmax(-1)
         if "sigmoid for softmax of experts" in self.mistakes:
             scores = logits.sigmoid()
@@ -465,6 +479,9 @@ class Reference:
                 out[rows] += self.gated(h[rows] * weight, f"{name}experts.{e}.")
             else:
                 out[rows] += weight * self.gated(h[rows], f"{name}experts.{e}.")
+                bias = self.weights.get(f"{name}experts.{e}.down.bias")
+                if bias is not None and "bias of experts not weighted" in self.mistakes:
+                    out[rows] += (1 - weight) * bias
         if name + "shared_gate" in self.weights and "no shared expert" not in self.mistakes:
             share = self.linear(h, name + "shared_gate")
             if "shared expert's gate without sigmoid" not in self.mistakes:
@@ -473,12 +490,26 @@ class Reference:
         return out
 
     def gated(self, h, name):
-        return self.linear(self.activation(self.linear(h, name + "gate")) * self.linear(h, name + "up"), name + "down")
+        gate, up = self.linear(h, name + "gate", "no bias of gates and ups"), self.linear(h, name + "up", "no bias of gates and ups")
+        inner = self.activation(gate) * up if self.shape.gate_limit is None else self.clamped_gate(gate, up)
+        return self.linear(inner, name + "down", "no bias of experts")
+
+    def clamped_gate(self, gate, up):
+        limit, slope = self.shape.gate_limit, self.shape.gate_slope
+        if "gates not clamped" not in self.mistakes:
+            gate = gate.clamp(max=limit, min=-limit if "gates clamped below too" in self.mistakes else None)
+        if "ups not clamped" not in self.mistakes:
+            up = up.clamp(-limit, limit)
+        if "plain SiLU in the clamped gate" in self.mistakes:
+            slope = 1.0
+        return (up + (0 if "ups without the one" in self.mistakes else 1)) * gate * (slope * gate).sigmoid()
 
     def feed_forward(self, h, layer):
         name = f"layers.{layer}."
         if name + "router" in self.weights:
             return self.mixture(h, layer)
+        if self.shape.activation == "xielu":
+            self.weights_of_xielu = [self.weights[name + "xielu." + what] for what in ("alpha_p", "alpha_n", "beta", "eps")]
         inner = self.activation(self.linear(h, name + ("gate" if self.shape.gated else "up"), "no mlp bias"))
         if self.shape.gated:
             inner = inner * self.linear(h, name + "up", "no mlp bias")
@@ -530,6 +561,8 @@ class Reference:
         head = w.get("head", w["embedding"])
         x = x if "no final norm" in self.mistakes else self.norm(x, "final_norm")
         logits = self.operand(x) @ head.T
+        if "head.bias" in w and "no head bias" not in self.mistakes:
+            logits = logits + w["head.bias"]
         if "no logits scaling" not in self.mistakes:
             logits = logits / s.logits_divisor
         if s.logit_cap and "no logit cap" not in self.mistakes:

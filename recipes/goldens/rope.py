@@ -25,8 +25,8 @@ def parameters(c, sliding):
         plain = {"rope_theta": c.get("rope_theta", 500000.0)}
         return plain if sliding else plain | (c.get("rope_scaling") or {})
     out = dict(newer or c.get("rope_scaling") or {})
-    default = {"smollm3": 2000000.0, "ernie4_5": 500000.0, "mixtral": 1000000.0}.get(kind, 10000.0)
-    part = {"gpt_neox": 0.25, "stablelm": 0.25, "nemotron": 0.5, "glm4": 0.5}.get(kind, 1.0)
+    default = {"smollm3": 2000000.0, "ernie4_5": 500000.0, "mixtral": 1000000.0, "gpt_oss": 150000.0, "apertus": 12000000.0}.get(kind, 10000.0)
+    part = {"gpt_neox": 0.25, "stablelm": 0.25, "nemotron": 0.5, "glm4": 0.5, "phi": 0.5}.get(kind, 1.0)
     out.setdefault("rope_theta", c.get("rope_theta", c.get("rotary_emb_base", default)))
     out.setdefault("partial_rotary_factor", c.get("partial_rotary_factor", c.get("rotary_pct", part)))
     if "original_max_position_embeddings" in c:
@@ -36,7 +36,7 @@ def parameters(c, sliding):
 
 def depends_on_length(c):
     p = {} if c["model_type"] == "gpt2" else parameters(c, False)
-    return p.get("rope_type", p.get("type")) in ("dynamic", "longrope", "su")
+    return p.get("rope_type", p.get("type")) in ("dynamic", "longrope", "su") and not p.get("alpha")
 
 
 def table(c, shape, sliding, length, mistakes=()):
@@ -63,6 +63,8 @@ def table(c, shape, sliding, length, mistakes=()):
     plain = theta**-exponent
     if kind == "default" or "no rope scaling" in mistakes:
         return Table(plain, 1.0)
+    if kind == "dynamic" and p.get("alpha"):  # hunyuan: at every length
+        return Table((theta * p["alpha"] ** (width / (width - 2))) ** -exponent, 1.0)
     factor = p.get("factor")
     if kind == "linear":
         return Table(plain / factor, 1.0)

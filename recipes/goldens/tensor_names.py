@@ -1,5 +1,7 @@
 """Every architecture's tensors under one set of names; matrices are [outputs, inputs], biases end in .bias."""
 
+import torch
+
 LLAMA = {
     "input_layernorm": "input",
     "post_attention_layernorm": "pre_ffn",
@@ -15,6 +17,7 @@ LLAMA = {
     "mlp.gate_proj": "gate",
     "mlp.up_proj": "up",
     "mlp.down_proj": "down",
+    "mlp.act_fn": "xielu",
 }
 POST_NORMS = {"post_attention_layernorm": "post_attention", "post_feedforward_layernorm": "post_ffn"}
 LAYER = {
@@ -27,6 +30,9 @@ LAYER = {
     "glm4": LLAMA | {
         "post_self_attn_layernorm": "post_attention", "post_mlp_layernorm": "post_ffn", "mlp.gate_up_proj": "gate_up",
     },
+    "phi": LLAMA | {"self_attn.dense": "o", "mlp.fc1": "up", "mlp.fc2": "down"},
+    "apertus": LLAMA | {"attention_layernorm": "input", "feedforward_layernorm": "pre_ffn"},
+    "hunyuan_v1_dense": LLAMA | {"self_attn.query_layernorm": "q_norm", "self_attn.key_layernorm": "k_norm"},
     "phi3": LLAMA | {"self_attn.qkv_proj": "qkv", "mlp.gate_up_proj": "gate_up"},
     "gpt2": {
         "ln_1": "input", "ln_2": "pre_ffn", "attn.c_attn": "qkv", "attn.c_proj": "o", "mlp.c_fc": "up", "mlp.c_proj": "down",
@@ -37,7 +43,7 @@ LAYER = {
     },
 }
 OUTSIDE = {
-    "model.embed_tokens": "embedding", "model.norm": "final_norm", "lm_head": "head",
+    "model.embed_tokens": "embedding", "model.norm": "final_norm", "model.final_layernorm": "final_norm", "lm_head": "head",
     "wte": "embedding", "wpe": "positions", "ln_f": "final_norm",
     "gpt_neox.embed_in": "embedding", "gpt_neox.final_layer_norm": "final_norm", "embed_out": "head",
 }  # fmt: skip
@@ -49,7 +55,7 @@ STACKED = {
     "block_sparse_moe.input_linear": "gate_up", "block_sparse_moe.output_linear": "down",
 }  # fmt: skip
 MIXTURE = {
-    "mlp.gate": "router", "block_sparse_moe.gate": "router", "block_sparse_moe.router.layer": "router",
+    "mlp.router": "router", "mlp.gate": "router", "block_sparse_moe.gate": "router", "block_sparse_moe.router.layer": "router",
     "mlp.shared_expert_gate": "shared_gate", "mlp.shared_expert.gate_proj": "shared.gate",
     "mlp.shared_expert.up_proj": "shared.up", "mlp.shared_expert.down_proj": "shared.down",
 }  # fmt: skip
@@ -84,17 +90,58 @@ def text_tensors(config, tensors):
     return out
 
 
+E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+
+
+def unpacked(blocks, scales, mistakes):
+    """MXFP4: [E, rows, groups, 16] bytes, the input of the low half first, and powers of two [E, rows, groups]."""
+    table = torch.tensor(E2M1 + (E2M1 if "sign of MXFP4 ignored" in mistakes else [-v for v in E2M1]))
+    halves = [blocks & 15, blocks >> 4]
+    if "halves of MXFP4 bytes swapped" in mistakes:
+        halves.reverse()
+    bias = 128 if "scale of MXFP4 off by one" in mistakes else 127
+    values = table[torch.stack(halves, -1).flatten(-2).long()]
+    return (values * 2.0 ** (scales[..., None].float() - bias)).flatten(-2)
+
+
+def of_gpt_oss(tensors, mistakes):
+    """Stacks as the other mixtures have them, outputs first and gates before ups; and the biases of each expert."""
+    out, turns = {}, lambda w: torch.cat([w[:, 0::2], w[:, 1::2]], 1)
+    if "gates and ups not in turns" in mistakes:
+        turns = lambda w: w
+    for name, w in tensors.items():
+        if name.endswith("_blocks"):
+            name, w = name.removesuffix("_blocks"), unpacked(w, tensors[name.replace("_blocks", "_scales")], mistakes)
+        elif name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            w = w.transpose(1, 2)
+        if name.endswith("experts.gate_up_proj"):
+            w = turns(w)
+        if name.endswith("_proj_bias"):
+            layer, what = name.removeprefix("model.layers.").split(".")[0], name.split("experts.")[1].removesuffix("_proj_bias")
+            for e, one in enumerate(turns(w) if what == "gate_up" else w):
+                out[f"{layer} {e} {what}"] = one
+        elif not name.endswith("_scales"):
+            out[name] = w
+    return out
+
+
 def canonical(config, tensors, mistakes=()):
     kind = config["model_type"]
+    if kind == "gpt_oss":
+        tensors = of_gpt_oss(tensors, mistakes)
     start, names, out = LAYERS_START.get(kind, "model.layers."), LAYER.get(kind, LLAMA), {}
     for name, w in tensors.items():
         if ".focus." in name:
             continue  # read by focus_reference.py
+        if " " in name:
+            layer, e, what = name.split(" ")
+            out[f"layers.{layer}.experts.{e}.{what}.bias"] = w
+            continue
         name = name.removeprefix("transformer.")
         if name.endswith((".sinks", "experts.gate_up_proj", "experts.down_proj")):
             name += ".weight"
         stem, what = name.rsplit(".", 1)
-        ending = ".bias" if what == "bias" else ""
+        ending = ".bias" if what == "bias" else "." + what if stem.endswith("act_fn") else ""
         if not stem.startswith(start):
             out[OUTSIDE[stem] + ending] = w
             continue
@@ -112,8 +159,8 @@ def canonical(config, tensors, mistakes=()):
             out[prefix + what + ending] = w
     for name in [n for n in out if ".gate_up" in n]:
         gate, up = out.pop(name).chunk(2)
-        prefix = name.split("gate_up")[0]
-        out[prefix + "gate"], out[prefix + "up"] = gate, up
+        prefix, ending = name.split("gate_up")
+        out[prefix + "gate" + ending], out[prefix + "up" + ending] = gate, up
     if "experts shifted by one" in mistakes:
         out = {other_expert(name, out): w for name, w in out.items()}
     if "gate and up swapped" in mistakes:

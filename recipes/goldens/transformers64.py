@@ -7,9 +7,12 @@ float32 rotary frequencies must be the numbers of rope.py before rounding.
 
 import json
 import os
+import pathlib
+import tempfile
 import types
 
 import torch
+from safetensors.torch import load_file, save_file
 
 import reference
 import rope
@@ -65,12 +68,28 @@ def check_frequencies(rotary, table, config, length, kind):
     theirs = getattr(rotary, f"{kind}_inv_freq", getattr(rotary, "inv_freq", None))
     scale = getattr(rotary, f"{kind}_attention_scaling", getattr(rotary, "attention_scaling", 1.0))
     name = rotary.rope_type[kind] if isinstance(rotary.rope_type, dict) else rotary.rope_type
-    if name in ("dynamic", "longrope"):
+    if name in ("dynamic", "longrope") and not rotary.config.rope_parameters.get("alpha"):
         from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
         theirs, scale = ROPE_INIT_FUNCTIONS[name](rotary.config, "cpu", seq_len=length)
     assert torch.allclose(theirs.double(), table.frequency, rtol=2e-6, atol=0), (name, theirs, table.frequency)
     assert abs(scale - table.scale) < 1e-6 * table.scale, (name, scale, table.scale)
+
+
+def without_mxfp4(directory):
+    """A copy whose experts are unpacked by transformers' own function."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    copy = pathlib.Path(tempfile.mkdtemp())
+    config = json.loads((directory / "config.json").read_text())
+    del config["quantization_config"]
+    (copy / "config.json").write_text(json.dumps(config))
+    tensors = load_file(directory / "model.safetensors")
+    for name in [n for n in tensors if n.endswith("_blocks")]:
+        blocks, scales = tensors.pop(name), tensors.pop(name.replace("_blocks", "_scales"))
+        tensors[name.removesuffix("_blocks")] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float64).contiguous()
+    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    return copy
 
 
 def load(directory, length):
@@ -88,6 +107,8 @@ def load(directory, length):
     config = text_of(whole)
     torch.nn.functional.softmax = exact_softmax
     kind = AutoModelForCausalLM if config is whole else getattr(transformers, whole["architectures"][0])
+    if "quantization_config" in whole:
+        directory = without_mxfp4(directory)
     model = kind.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager").eval()
     modeling_ministral3.get_llama_4_attn_scale = exact_query_scale
     for modeling in (modeling_cohere2, modeling_ernie4_5):
@@ -101,7 +122,8 @@ def load(directory, length):
             assert (position_ids == position_ids[:1]).all()
             position_ids = position_ids[0]
         angle = position_ids[..., None].double() * table.frequency
-        angle = torch.cat([angle, angle], -1)
+        if not type(self).__name__.startswith("GptOss"):  # whose columns are those of one half
+            angle = torch.cat([angle, angle], -1)
         return angle.cos() * table.scale, angle.sin() * table.scale
 
     for path, module in model.named_modules():

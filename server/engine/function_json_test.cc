@@ -52,9 +52,16 @@ constexpr const char* kIdentityGoldens[] = {
     "architectures/olmoe",
     "architectures/mixtral-window",
     "architectures/qwen2-moe-window",
+    "architectures/gpt-oss",
+    "architectures/gpt-oss-mxfp4",
+    "architectures/phi",
+    "architectures/apertus",
+    "architectures/hunyuan",
     "architectures/gemma3-wrapped",
     "architectures/qwen2-5-vl",
     "attention/log-n-constant",
+    "packed/gptq-order",
+    "packed/fp8-blocks",
 };
 
 // Further values of keys: what the readers accept as names.

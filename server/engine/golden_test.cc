@@ -137,8 +137,24 @@ constexpr const char* kCases[] = {
     "architectures/qwen2-moe-window",
     "architectures/granitemoe",
     "architectures/granitemoe-newer",
+    "architectures/gpt-oss",
+    "architectures/gpt-oss-mxfp4",
+    "architectures/phi",
+    "architectures/phi-grouped",
+    "architectures/apertus",
+    "architectures/apertus-newer",
+    "architectures/hunyuan",
+    "architectures/hunyuan-newer",
     "architectures/qwen2-5-vl",
     "architectures/qwen3-vl",
+    "packed/fp8-blocks",
+    "packed/fp8-experts",
+    "packed/gptq-order",
+    "packed/awq",
+    "packed/ct-int4-zeros",
+    "packed/ct-fp8",
+    "packed/bnb-nf4",
+    "packed/lora",
 };
 
 struct Setting {
@@ -178,10 +194,13 @@ bool IsCompared(const Json& run, bool is_bf16) {
 
 TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
   const std::string directory = std::string(kRoot) + GetParam().golden;
-  auto model = LoadModel(directory, {.device = GetParam().device,
-                                     .dtype = GetParam().dtype,
-                                     .cpu_isa = GetParam().cpu_isa,
-                                     .cache_directory = testing::TempDir()});
+  const bool has_adapter = std::filesystem::is_directory(directory + "/adapter");
+  auto model = LoadModel(has_adapter ? directory + "/base" : directory,
+                         {.device = GetParam().device,
+                          .dtype = GetParam().dtype,
+                          .cpu_isa = GetParam().cpu_isa,
+                          .cache_directory = testing::TempDir(),
+                          .adapter_directory = has_adapter ? directory + "/adapter" : ""});
   ASSERT_TRUE(model.ok()) << model.status();
   auto engine = Engine::Create(*model, {.prefill_chunk_tokens = 48});
   ASSERT_TRUE(engine.ok()) << engine.status();
@@ -285,9 +304,9 @@ std::vector<Setting> Settings() {
 }
 
 TEST(GoldenFilesTest, EveryCheckpointIsInTheTable) {
-  for (const char* folder : {"llama", "attention", "focus", "architectures"}) {
+  for (const char* folder : {"llama", "attention", "focus", "architectures", "packed"}) {
     for (const auto& entry : std::filesystem::directory_iterator(std::string(kRoot) + folder)) {
-      if (!entry.is_directory()) continue;
+      if (!std::filesystem::exists(entry.path() / "golden.json")) continue;
       const std::string name = std::string(folder) + "/" + entry.path().filename().string();
       EXPECT_NE(std::find(std::begin(kCases), std::end(kCases), name), std::end(kCases)) << name;
     }

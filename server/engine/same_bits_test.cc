@@ -267,7 +267,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"architectures/qwen3-moe", "auto", "f32", 42}, Case{"architectures/qwen3-moe", "auto", "bf16", 28},
         Case{"architectures/olmoe", "auto", "f32", 28}, Case{"architectures/mixtral", "auto", "f32", 28},
         Case{"architectures/qwen2-moe", "auto", "f32", 28}, Case{"architectures/qwen2-moe", "auto", "bf16", 28},
-        Case{"architectures/granitemoe", "auto", "f32", 28}, Case{"architectures/llama-longrope", "auto", "f32", 28},
+        Case{"architectures/granitemoe", "auto", "f32", 28}, Case{"architectures/gpt-oss", "auto", "f32", 42},
+        Case{"architectures/gpt-oss-mxfp4", "auto", "bf16", 28}, Case{"architectures/apertus", "auto", "f32", 28},
+        Case{"architectures/hunyuan", "auto", "bf16", 28}, Case{"architectures/llama-longrope", "auto", "f32", 28},
         Case{"focus/llama-calibrated", "auto", "f32", 42}, Case{"focus/llama-paged", "auto", "f32", 28},
         Case{"focus/llama-prompt", "auto", "f32", 28}, Case{"focus/llama-calibrated", "auto", "bf16", 28},
         Case{"focus/llama-focal-causal", "auto", "f32", 28}, Case{"focus/gemma3-older-layers", "auto", "f32", 28},
@@ -342,6 +344,19 @@ TEST(PreemptionTest, ReplayGivesTheSameBitsWithWindows) {
 TEST(PreemptionTest, ReplayGivesTheSameBitsWithGroups) {
   int64_t preemption_count = 0;
   EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, "focus/llama-paged", 500, 14), 0u);
+  EXPECT_GT(preemption_count, 0);
+}
+
+TEST(PreemptionTest, ReplayGivesTheSameBitsWithExperts) {
+  int64_t preemption_count = 0;
+  EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, "architectures/qwen3-moe"), 0u);
+  EXPECT_GT(preemption_count, 0);
+}
+
+// Experts, sinks and windows.
+TEST(PreemptionTest, ReplayGivesTheSameBitsOfGptOss) {
+  int64_t preemption_count = 0;
+  EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, "architectures/gpt-oss", 700, 17), 0u);
   EXPECT_GT(preemption_count, 0);
 }
 

@@ -1,182 +1,10 @@
 #include "server/model/architectures.h"
 
-#include <cmath>
-
-#include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
+#include "server/model/block_keys.h"
 #include "server/model/layer_windows.h"
 
 namespace varifocal {
 namespace {
-
-absl::Status ReadAttentionBias(ConfigReader& reader, bool missing, BlockConfig& blocks) {
-  ASSIGN_OR_RETURN(blocks.query_key_value_bias, reader.Bool("attention_bias", missing));
-  blocks.attention_output_bias = blocks.query_key_value_bias;
-  return absl::OkStatus();
-}
-
-void SetAttentionScale(double scale, ModelConfig& config) {
-  for (LayerConfig& layer : config.layers) layer.attention_scale = scale;
-}
-
-absl::Status ReadLlama(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
-  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
-  RETURN_IF_ERROR(reader.RequireValue("rope_interleaved", false));
-  // Tensor-parallel arithmetic of the original training run: the same function.
-  reader.Ignore({"pretraining_tp", "is_llama_config"});
-  // Early conversions repeat max_position_embeddings under this name.
-  return reader.RequireValue("max_sequence_length", config.max_position);
-}
-
-absl::Status ReadNoBiases(ConfigReader& reader, ModelConfig&) {
-  RETURN_IF_ERROR(reader.RequireValue("attention_bias", false));
-  return reader.RequireValue("mlp_bias", false);
-}
-
-absl::Status ReadQwen2(ConfigReader& reader, ModelConfig&) {
-  RETURN_IF_ERROR(reader.RequireValue("attention_bias", true));
-  RETURN_IF_ERROR(reader.RequireValue("mlp_bias", false));
-  return reader.RequireValue("use_mrope", false);
-}
-
-absl::Status ReadQwen3(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(reader.RequireValue("mlp_bias", false));
-  return ReadAttentionBias(reader, false, config.blocks);
-}
-
-absl::Status ReadGemma3(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
-  RETURN_IF_ERROR(reader.RequireValue("use_bidirectional_attention", false));
-  ASSIGN_OR_RETURN(const double scalar, reader.Positive("query_pre_attn_scalar", 256));
-  SetAttentionScale(1 / std::sqrt(scalar), config);
-  config.blocks.embedding_multiplier = std::sqrt(config.width);
-  return absl::OkStatus();
-}
-
-// Null: no cap; the default is of a missing key.
-absl::StatusOr<double> PositiveOrNone(ConfigReader& reader, const char* key, double missing) {
-  if (reader.IsPresent(key) && !reader.Has(key)) return 0.0;
-  return reader.Positive(key, missing);
-}
-
-absl::Status ReadGemma2(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.score_soft_cap, PositiveOrNone(reader, "attn_logit_softcapping", 50));
-  ASSIGN_OR_RETURN(config.blocks.logit_soft_cap, PositiveOrNone(reader, "final_logit_softcapping", 30));
-  // Repeated by published files; transformers reads neither.
-  reader.Ignore({"hidden_act", "sliding_window_size"});
-  return ReadGemma3(reader, config);
-}
-
-absl::Status ReadOlmo2(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(reader.RequireValue("clip_qkv", nullptr));
-  return ReadAttentionBias(reader, false, config.blocks);
-}
-
-absl::Status ReadSeedOss(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.query_key_value_bias, reader.Bool("attention_bias", true));
-  ASSIGN_OR_RETURN(config.blocks.attention_output_bias, reader.Bool("attention_out_bias", false));
-  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
-  reader.Ignore({"pretraining_tp", "residual_dropout"});
-  return absl::OkStatus();
-}
-
-absl::Status ReadStarcoder2(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("use_bias", true));
-  config.blocks.query_key_value_bias = config.blocks.attention_output_bias = config.blocks.mlp_bias;
-  RETURN_IF_ERROR(reader.RequireValue("norm_type", "layer_norm"));
-  RETURN_IF_ERROR(reader.RequireValue("mlp_type", "default"));
-  RETURN_IF_ERROR(reader.RequireValue("scale_attn_weights", true));
-  reader.Ignore({"residual_dropout", "embedding_dropout", "attention_softmax_in_fp32",
-                 "scale_attention_softmax_in_fp32", "activation_function"});
-  return absl::OkStatus();
-}
-
-absl::Status ReadNemotron(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
-  return ReadAttentionBias(reader, false, config.blocks);
-}
-
-absl::Status ReadStableLm(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.query_key_value_bias, reader.Bool("use_qkv_bias", false));
-  ASSIGN_OR_RETURN(config.blocks.parallel_residual, reader.Bool("use_parallel_residual", false));
-  config.blocks.one_norm = config.blocks.parallel_residual;
-  return reader.RequireValue("qk_layernorm", false);
-}
-
-absl::Status ReadErnie45(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("use_bias", false));
-  config.blocks.query_key_value_bias = config.blocks.attention_output_bias = config.blocks.mlp_bias;
-  return reader.RequireValue("compression_ratio", 1.0);
-}
-
-absl::Status ReadGlm4(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.query_key_value_bias, reader.Bool("attention_bias", true));
-  return absl::OkStatus();
-}
-
-absl::Status ReadCohere2(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
-  ASSIGN_OR_RETURN(config.blocks.logit_multiplier, reader.Positive("logit_scale", 0.0625));
-  // transformers reads none of these; published files state what it computes.
-  RETURN_IF_ERROR(reader.RequireValue("head_dim", config.head_width));
-  RETURN_IF_ERROR(reader.RequireValue("use_qk_norm", false));
-  RETURN_IF_ERROR(reader.RequireValue("position_embedding_type", "rope_gptj"));
-  RETURN_IF_ERROR(reader.RequireValue("rotary_pct", 1.0));
-  for (const char* key : {"use_gated_activation", "use_parallel_block"}) {
-    RETURN_IF_ERROR(reader.RequireValue(key, true));
-  }
-  reader.Ignore({"layer_switch", "order_of_interleaved_layers", "use_embedding_sharing", "use_parallel_embedding"});
-  return absl::OkStatus();
-}
-
-absl::Status ReadQwen2Moe(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.query_key_value_bias, reader.Bool("qkv_bias", true));
-  return ReadNoBiases(reader, config);
-}
-
-absl::Status ReadOlmoe(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.query_key_value_clip, PositiveOrNone(reader, "clip_qkv", 0));
-  return ReadAttentionBias(reader, false, config.blocks);
-}
-
-absl::Status ReadGpt2(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(const bool scaled, reader.Bool("scale_attn_weights", true));
-  ASSIGN_OR_RETURN(const bool by_layer, reader.Bool("scale_attn_by_inverse_layer_idx", false));
-  const double scale = scaled ? 1 / std::sqrt(config.head_width) : 1;
-  for (size_t i = 0; i < config.layers.size(); ++i) {
-    config.layers[i].attention_scale = by_layer ? scale / (i + 1) : scale;
-  }
-  // Another order of the same arithmetic; max_position_embeddings again; options of task heads that are not loaded.
-  reader.Ignore({"reorder_and_upcast_attn", "n_ctx", "summary_type", "summary_use_proj", "summary_activation",
-                 "summary_proj_to_labels", "summary_first_dropout", "n_special", "predict_special_tokens"});
-  return absl::OkStatus();
-}
-
-absl::Status ReadGptNeox(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.parallel_residual, reader.Bool("use_parallel_residual", true));
-  return ReadAttentionBias(reader, true, config.blocks);
-}
-
-absl::Status ReadPhi3(ConfigReader& reader, ModelConfig&) {
-  RETURN_IF_ERROR(reader.RequireValue("attention_bias", false));
-  RETURN_IF_ERROR(reader.RequireValue("mlp_bias", false));
-  RETURN_IF_ERROR(reader.RequireValue("lm_head_bias", false));
-  RETURN_IF_ERROR(reader.RequireValue("full_attn_mod", 1));
-  return reader.RequireValue("interpolate_factor", 1);
-}
-
-absl::Status ReadGranite(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
-  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
-  ASSIGN_OR_RETURN(config.blocks.embedding_multiplier, reader.Positive("embedding_multiplier", 1));
-  ASSIGN_OR_RETURN(config.blocks.residual_multiplier, reader.Positive("residual_multiplier", 1));
-  ASSIGN_OR_RETURN(const double attention, reader.Positive("attention_multiplier", 1));
-  SetAttentionScale(attention, config);
-  ASSIGN_OR_RETURN(const double divisor, reader.Positive("logits_scaling", 1));
-  config.blocks.logit_multiplier = 1 / divisor;
-  return absl::OkStatus();
-}
 
 constexpr Architecture kArchitectures[] = {
     {.model_type = "llama", .class_name = "LlamaForCausalLM", .read_layers = ReadNoWindows, .read_config = ReadLlama},
@@ -275,6 +103,27 @@ constexpr Architecture kArchitectures[] = {
                  .always_renormalised = true},
      .read_layers = ReadNoWindows,
      .read_config = ReadGranite},
+    {.model_type = "gpt_oss",
+     .class_name = "GptOssForCausalLM",
+     .keys = {.kv_head_default = 8, .head_width_default = 64, .norm_epsilon_default = 1e-5},
+     .rope = {.theta_default = 150000,
+              .missing =
+                  R"({"rope_type":"yarn","factor":32,"original_max_position_embeddings":4096,"truncate":false})"},
+     .names = {.mixture = {.gate = nullptr,
+                           .stacked_router = "mlp.router",
+                           .inputs_first = true,
+                           .stacked_gate_up_bias = "mlp.experts.gate_up_proj_bias",
+                           .stacked_down_bias = "mlp.experts.down_proj_bias",
+                           .router_bias = true}},
+     .mixture = {.expert_count = "num_local_experts",
+                 .expert_count_too = "num_experts",
+                 .expert_count_default = 128,
+                 .per_token_default = 4,
+                 .always_renormalised = true},
+     .attention = R"({"attention_sink":{"mode":"learned"}})",
+     .blocks = {.activation = kernels::Activation::kClampedGate},
+     .read_layers = ReadShortWindowsButSecond,
+     .read_config = ReadGptOss},
     {.model_type = "gemma2",
      .class_name = "Gemma2ForCausalLM",
      .keys = {.kv_head_default = 4,
@@ -379,6 +228,28 @@ constexpr Architecture kArchitectures[] = {
      .blocks = {.norm = kernels::NormKind::kLayer, .mlp_bias = true},
      .read_layers = ReadNoWindows,
      .read_config = ReadGptNeox},
+    {.model_type = "phi",
+     .class_name = "PhiForCausalLM",
+     .keys = {.head_width = nullptr,
+              .norm_epsilon = "layer_norm_eps",
+              .norm_epsilon_default = 1e-5,
+              .activation_default = "gelu_new"},
+     .rope = {.partial_default = 0.5, .partial_allowed = true},
+     .names = {.final_norm = "final_layernorm",
+               .head_bias = true,
+               .attention_output = "self_attn.dense",
+               .mlp_norm = nullptr,
+               .gate = nullptr,
+               .up = "mlp.fc1",
+               .down = "mlp.fc2"},
+     .blocks = {.norm = kernels::NormKind::kLayer,
+                .parallel_residual = true,
+                .one_norm = true,
+                .query_key_value_bias = true,
+                .attention_output_bias = true,
+                .mlp_bias = true},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadPhi},
     {.model_type = "phi3",
      .class_name = "Phi3ForCausalLM",
      .keys = {.norm_epsilon_default = 1e-5},
@@ -426,6 +297,28 @@ constexpr Architecture kArchitectures[] = {
      .names = {.gate = nullptr},
      .read_layers = ReadNoWindows,
      .read_config = ReadLlama},
+    {.model_type = "apertus",
+     .class_name = "ApertusForCausalLM",
+     .keys = {.norm_epsilon_default = 1e-5, .activation_default = "xielu"},
+     .rope = {.theta_default = 12e6,
+              .missing = R"({"rope_type":"llama3","factor":8,"original_max_position_embeddings":8192,
+                             "low_freq_factor":1,"high_freq_factor":4})"},
+     .names = {.attention_norm = "attention_layernorm",
+               .query_norm = "self_attn.q_norm",
+               .key_norm = "self_attn.k_norm",
+               .mlp_norm = "feedforward_layernorm",
+               .gate = nullptr,
+               .activation_terms = "mlp.act_fn."},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadApertus},
+    {.model_type = "hunyuan_v1_dense",
+     .class_name = "HunYuanDenseV1ForCausalLM",
+     .keys = {.norm_epsilon_default = 1e-5},
+     .rope = {.alpha = true},
+     .names = {.query_norm = "self_attn.query_layernorm", .key_norm = "self_attn.key_layernorm"},
+     .blocks = {.head_norm_after_rotation = true},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadHunYuan},
     {.model_type = "ministral3",
      .class_name = "Ministral3ForCausalLM",
      .keys = {.kv_head_default = 8, .head_width_default = 128, .norm_epsilon_default = 1e-5},

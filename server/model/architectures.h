@@ -74,6 +74,11 @@ struct MixtureNames {
   const char* stacked_router = "mlp.gate";
   const char* stacked_gate_up = "mlp.experts.gate_up_proj";  // whole names: [E, 2F, M] and [E, M, F]
   const char* stacked_down = "mlp.experts.down_proj";
+  // Stacks are [E, M, 2F], the outputs of gates and ups in turn, and [E, F, M]. All products have biases.
+  bool inputs_first = false;
+  const char* stacked_gate_up_bias = nullptr;  // whole names: [E, 2F] and [E, M]
+  const char* stacked_down_bias = nullptr;
+  bool router_bias = false;
   const char* shared_gate_of_row = "mlp.shared_expert_gate";  // where there is a shared one: [1, M]
   const char* shared_gate = "mlp.shared_expert.gate_proj";
   const char* shared_up = "mlp.shared_expert.up_proj";
@@ -88,6 +93,7 @@ struct TensorNames {
   const char* final_norm = "norm";
   const char* head = "lm_head";  // absent when embeddings are tied
   const char* older_head = nullptr;
+  bool head_bias = false;
   const char* skipped = "rotary_emb.inv_freq";  // computed, but stored by old exports; full name
 
   // Of a layer: "{}" is its number.
@@ -109,6 +115,7 @@ struct TensorNames {
   const char* gate_up = nullptr;   // one tensor in place of the two
   const char* down = "mlp.down_proj";
   const char* mlp_post_norm = nullptr;
+  const char* activation_terms = nullptr;  // before the learned numbers of xielu
   MixtureNames mixture;
   const char* attention = "self_attn.";                              // before tensors of attention variants
   const char* layer_skipped[3] = {"self_attn.rotary_emb.inv_freq"};  // whole names, as `skipped`
@@ -123,6 +130,7 @@ struct Architecture {
   RopeKeys rope;
   TensorNames names;
   MixtureKeys mixture;
+  const char* attention = "{}";  // JSON of the attention keys that every checkpoint of the type has
   BlockConfig blocks;
   // Reads which layers have a sliding window and which no rotation (layer_windows.h).
   absl::Status (*read_layers)(ConfigReader& reader, ModelConfig& config);

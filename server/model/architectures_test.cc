@@ -45,6 +45,10 @@ std::string Summary(const ModelConfig& config) {
   if (b.norm == kernels::NormKind::kLayer) text += " layernorm";
   if (b.norms_add_one) text += " 1+w";
   if (b.head_norm_over_width) text += " widenorm";
+  if (b.head_norm_after_rotation) text += " latenorm";
+  if (b.activation_terms.a != 0)
+    absl::StrAppend(&text, " alpha=", b.activation_terms.a, " limit=", b.activation_terms.b);
+  if (config.attention.json() != "{}") absl::StrAppend(&text, " ", config.attention.json());
   if (!b.norm_bias) text += " nobias";
   if (const MixtureConfig& m = config.mixture; m.expert_count > 0) {
     absl::StrAppend(&text, " experts=", m.per_token, "/", m.expert_count, "x", m.width,
@@ -131,6 +135,52 @@ constexpr Published kPublished[] = {
       "vocab_size":151936})",
      "V151936 M2048 F6144 L2 H32/4 D128 max40960 eps=1e-06 act=1 experts=8/128x768 renormalised | default theta=1000000 | "
      "full,full"},
+    {"a gpt-oss 20B", R"({"architectures":["GptOssForCausalLM"],"attention_bias":true,"attention_dropout":0.0,
+      "eos_token_id":200002,"experts_per_token":4,"head_dim":64,"hidden_act":"silu","hidden_size":2880,
+      "initial_context_length":4096,"initializer_range":0.02,"intermediate_size":2880,
+      "layer_types":["sliding_attention","full_attention"],"max_position_embeddings":131072,"model_type":"gpt_oss",
+      "num_attention_heads":64,"num_experts_per_tok":4,"num_hidden_layers":2,"num_key_value_heads":8,
+      "num_local_experts":32,"output_router_logits":false,"pad_token_id":199999,"quantization_config":{
+      "modules_to_not_convert":["model.layers.*.self_attn","model.layers.*.mlp.router","model.embed_tokens","lm_head"],
+      "quant_method":"mxfp4"},"rms_norm_eps":1e-05,"rope_scaling":{"beta_fast":32.0,"beta_slow":1.0,"factor":32.0,
+      "original_max_position_embeddings":4096,"rope_type":"yarn","truncate":false},"rope_theta":150000,
+      "router_aux_loss_coef":0.9,"sliding_window":128,"swiglu_limit":7.0,"tie_word_embeddings":false,
+      "transformers_version":"4.55.0.dev0","use_cache":true,"vocab_size":201088})",
+     "V201088 M2880 F2880 L2 H64/8 D64 max131072 eps=1e-05 act=7 alpha=1.702 limit=7 "
+     "{\"attention_sink\":{\"mode\":\"learned\"}} experts=4/32x2880 renormalised qkvbias obias | yarn theta=150000 "
+     "factor=32 original=4096 fast=32 slow=1 untruncated attention=1.3465735902799727 | 128,full"},
+    {"a Phi-2", R"({"architectures":["PhiForCausalLM"],"attention_dropout":0.0,"bos_token_id":50256,"embd_pdrop":0.0,
+      "eos_token_id":50256,"hidden_act":"gelu_new","hidden_size":2560,"initializer_range":0.02,
+      "intermediate_size":10240,"layer_norm_eps":1e-05,"max_position_embeddings":2048,"model_type":"phi",
+      "num_attention_heads":32,"num_hidden_layers":1,"num_key_value_heads":32,"partial_rotary_factor":0.4,
+      "qk_layernorm":false,"resid_pdrop":0.1,"rope_scaling":null,"rope_theta":10000.0,"tie_word_embeddings":false,
+      "torch_dtype":"float16","transformers_version":"4.37.0","use_cache":true,"vocab_size":51200})",
+     "V51200 M2560 F10240 L1 H32/32 D80 max2048 eps=1e-05 act=2 layernorm parallel1 qkvbias obias mlpbias | default "
+     "theta=10000 rotary=32 | full"},
+    {"an Apertus 8B", R"({"architectures":["ApertusForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+      "bos_token_id":1,"eos_token_id":68,"hidden_act":"xielu","hidden_dropout":0.0,"hidden_size":4096,
+      "initializer_range":0.02,"intermediate_size":21504,"max_position_embeddings":65536,"mlp_bias":false,
+      "model_type":"apertus","num_attention_heads":32,"num_hidden_layers":1,"num_key_value_heads":8,"pad_token_id":3,
+      "post_norm":false,"qk_norm":true,"rms_norm_eps":1e-05,"rope_scaling":{"factor":8.0,"high_freq_factor":4.0,
+      "low_freq_factor":1.0,"original_max_position_embeddings":8192,"rope_type":"llama3","type":"llama3"},
+      "rope_theta":12000000,"tie_word_embeddings":false,"torch_dtype":"bfloat16",
+      "transformers_version":"4.56.0.dev0","use_cache":true,"vocab_size":131072})",
+     "V131072 M4096 F21504 L1 H32/8 D128 max65536 eps=1e-05 act=6 | llama3 theta=12000000 factor=8 low=1 high=4 "
+     "original=8192 | full"},
+    {"a Hunyuan 0.5B", R"({"add_classification_head":false,"architectures":["HunYuanDenseV1ForCausalLM"],
+      "attention_bias":false,"attention_dropout":0.1,"attention_head_dim":128,"bos_token_id":1,"cla_share_factor":2,
+      "class_num":0,"dense_list":[1024,0],"eod_token_id":3,"eos_token_id":120020,"head_dim":128,"hidden_act":"silu",
+      "hidden_size":1024,"im_end_id":5,"im_newline_id":11,"im_start_id":4,"initializer_range":0.02,
+      "intermediate_size":3584,"mask_init_id":12,"max_position_embeddings":262144,"mlp_bias":false,
+      "model_type":"hunyuan_v1_dense","norm_type":"rms","num_attention_heads":8,"num_hidden_layers":1,
+      "num_key_value_heads":4,"org_vocab_size":120818,"pad_id":120002,"pad_token_id":120002,"pool_type":"last",
+      "pretraining_tp":1,"rms_norm_eps":1e-05,"rope_scaling":{"alpha":1000.0,"beta_fast":32,"beta_slow":1,
+      "factor":1.0,"mscale":1.0,"mscale_all_dim":1.0,"type":"dynamic"},"rope_theta":10000.0,"sep_token_id":120007,
+      "text_end_id":7,"text_start_id":6,"tie_word_embeddings":true,"torch_dtype":"bfloat16",
+      "transformers_version":"4.41.2","use_cache":true,"use_cla":false,"use_qk_norm":true,"use_rotary_pos_emb":true,
+      "vocab_size":120818})",
+     "V120818 M1024 F3584 L1 H8/4 D128 max262144 eps=1e-05 act=1 tied latenorm | default theta=10000 alpha=1000 | "
+     "full"},
     {"an OLMoE 1B-7B", R"({"architectures":["OlmoeForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
       "clip_qkv":null,"eos_token_id":50279,"hidden_act":"silu","hidden_size":2048,"initializer_range":0.02,
       "intermediate_size":1024,"max_position_embeddings":4096,"model_type":"olmoe","norm_topk_prob":false,
@@ -557,6 +607,25 @@ constexpr Meaning kMeanings[] = {
     {"qwen2_moe", R"({"use_sliding_window":true,"sliding_window":100,
                       "layer_types":["full_attention","sliding_attention","full_attention"]})",
      "| full,100,full"},
+    {"gpt_oss", R"({"num_attention_heads":16,"num_key_value_heads":"-"})",
+     "H16/8 D64 max512 eps=1e-05 act=7 alpha=1.702 limit=7 {\"attention_sink\":{\"mode\":\"learned\"}} "
+     "experts=4/128x96 renormalised qkvbias obias | yarn theta=150000 factor=32 original=4096 fast=32 slow=1 "
+     "untruncated attention=1.3465735902799727 | 128,full,128"},
+    {"gpt_oss", R"({"num_experts":8,"swiglu_alpha":1.5,"swiglu_limit":3,"attention_bias":false,"sliding_window":64})",
+     "alpha=1.5 limit=3 {\"attention_sink\":{\"mode\":\"learned\"}} experts=4/8x96 renormalised | yarn"},
+    {"phi", R"({"num_key_value_heads":"-"})",
+     "H4/4 D16 max512 eps=1e-05 act=2 layernorm parallel1 qkvbias obias mlpbias | default theta=10000 rotary=8 | full"},
+    {"apertus", R"({"num_key_value_heads":"-"})",
+     "H4/4 D16 max512 eps=1e-05 act=6 | llama3 theta=12000000 factor=8 low=1 high=4 original=8192 | full"},
+    {"apertus", R"({"rope_scaling":{"rope_type":"default"},"hidden_act":"silu"})", "act=1 | default theta=12000000 |"},
+    {"hunyuan_v1_dense", R"({"num_key_value_heads":"-"})",
+     "H4/4 D16 max512 eps=1e-05 act=1 latenorm | default theta=10000 | full"},
+    {"hunyuan_v1_dense", R"({"rope_scaling":{"type":"dynamic","factor":2,"alpha":0}})",
+     "max1024 eps=1e-05 act=1 latenorm | dynamic theta=10000 factor=2 original=512 | full"},
+    // Null: the width of all heads, divided.
+    {"seed_oss", R"({"head_dim":null})", "H4/2 D16 max512"},
+    {"ernie4_5", R"({"head_dim":null})", "H4/2 D16 max512"},
+    {"ministral3", R"({"head_dim":null})", "H4/2 D16 max512"},
     {"granitemoe", R"({"num_key_value_heads":"-"})",
      "H4/4 D16 max512 eps=1e-06 act=1 experts=2/8x96 renormalised scale=1 |"},
     // Options of blocks.
@@ -667,7 +736,6 @@ TEST(ArchitecturesTest, Gpt2ScalesByLayer) {
 constexpr Meaning kRefusals[] = {
     // Other architectures, and ones that resemble a supported one.
     {"deepseek_v3", "{}", "\"model_type\" is \"deepseek_v3\"; supported are llama, mistral, qwen2, qwen3, "},
-    {"gpt_oss", R"({"sinks":true})", "\"gpt_oss\"; supported are"},
     {"llava", R"({"text_config":{"model_type":"llama"}})",
      "its text part is of type \"llama\": a checkpoint of that part alone"},
     {"llama4", R"({"text_config":{"model_type":"llama4_text"}})",
@@ -680,7 +748,7 @@ constexpr Meaning kRefusals[] = {
     {"gemma3_text", R"({"final_logit_softcapping":30})", "\"final_logit_softcapping\" is 30; soft-caps are not"},
     {"gemma3_text", R"({"use_bidirectional_attention":true})", "\"use_bidirectional_attention\" is true; only false"},
     {"llama", R"({"attention_sinks":4})", "\"attention_sinks\" is 4; this key is unknown"},
-    {"llama", R"({"quantization_config":{"bits":4}})", "quantized weights are not supported"},
+    {"llama", R"({"quantization_config":{"bits":4}})", "\"quantization_config\" has no \"quant_method\""},
     {"llama", R"({"hidden_act":"mish"})", "\"hidden_act\" is \"mish\"; supported are silu, swish, gelu, gelu_new"},
     {"gemma3_text", R"({"hidden_act":"silu"})", "\"hidden_act\" is \"silu\"; this key is unknown"},
     {"gpt2", R"({"activation_function":"tanh"})", "\"activation_function\" is \"tanh\""},
@@ -743,6 +811,27 @@ constexpr Meaning kRefusals[] = {
      "\"use_sliding_window\" is true without \"layer_types\"; releases of transformers disagree"},
     {"olmoe", R"({"clip_qkv":0})", "\"clip_qkv\" is 0; it must be a positive"},
     {"mixtral", R"({"norm_topk_prob":true})", "\"norm_topk_prob\" is true; this key is unknown"},
+    {"gpt_oss", R"({"hidden_act":"gelu"})", "\"hidden_act\" is \"gelu\"; only \"silu\" is supported"},
+    {"gpt_oss", R"({"experts_per_token":2})", "\"experts_per_token\" is 2; only 4 is supported"},
+    {"gpt_oss", R"({"swiglu_limit":0})", "\"swiglu_limit\" is 0; it must be a positive"},
+    {"gpt_oss", R"({"norm_topk_prob":true})", "\"norm_topk_prob\" is true; this key is unknown"},
+    {"gpt_oss", R"({"quantization_config":{"quant_method":"mxfp4","bits":4}})",
+     "\"quantization_config.bits\" is 4; this key is unknown"},
+    {"gpt_oss",
+     R"({"quantization_config":{"quant_method":"mxfp4","modules_to_not_convert":["model.layers.0.mlp.experts"]}})",
+     "\"quantization_config.modules_to_not_convert\" is [\"model.layers.0.mlp.experts\"]; it must be a list of modules "
+     "other than experts"},
+    {"llama", R"({"hidden_act":"xielu"})", "\"hidden_act\" is \"xielu\"; supported are silu,"},
+    {"apertus", R"({"qk_norm":false})", "\"qk_norm\" is false; only true"},
+    {"apertus", R"({"post_norm":true})", "\"post_norm\" is true; only false"},
+    {"phi", R"({"qk_layernorm":true})", "\"qk_layernorm\" is true; only false"},
+    {"hunyuan_v1_dense", R"({"use_cla":true})", "\"use_cla\" is true; only false"},
+    {"hunyuan_v1_dense", R"({"attention_head_dim":32})", "\"attention_head_dim\" is 32; only 16"},
+    {"hunyuan_v1_dense", R"({"rope_scaling":{"type":"yarn","factor":4,"original_max_position_embeddings":64}})",
+     "an attention factor of 1.138"},
+    {"hunyuan_v1_dense", R"({"rope_scaling":{"type":"dynamic","alpha":-1}})", "\"rope_scaling.alpha\" is -1"},
+    {"llama", R"({"rope_scaling":{"type":"dynamic","factor":2,"alpha":50}})",
+     "\"rope_scaling.alpha\" is 50; this key is unknown"},
     {"granitemoe", R"({"moe_intermediate_size":64})", "\"moe_intermediate_size\" is 64; this key is unknown"},
     {"llama", R"({"num_experts":8})", "\"num_experts\" is 8; this key is unknown"},
     // Windows.

@@ -12,6 +12,7 @@
 #include "server/model/architectures.h"
 #include "server/model/harmless_keys.h"
 #include "server/model/mixture_keys.h"
+#include "server/model/packed_weights/packed_weights.h"
 #include "server/model/rope_keys.h"
 
 namespace varifocal {
@@ -107,7 +108,9 @@ absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, M
   ASSIGN_OR_RETURN(config.layer_count, reader.Int(keys.layer_count, {1, kLayersMax}));
   ASSIGN_OR_RETURN(config.head_count, reader.Int(keys.head_count, {1, kWidthMax}));
   ASSIGN_OR_RETURN(config.kv_head_count, ReadKvHeads(reader, keys, config.head_count));
-  int64_t head_width = keys.head_width_default;
+  // Null means the width of all heads divided; the default of a missing key depends on the architecture.
+  const bool is_stated = keys.head_width != nullptr && reader.IsPresent(keys.head_width);
+  int64_t head_width = is_stated ? 0 : keys.head_width_default;
   if (keys.head_width != nullptr && reader.Take(keys.head_width) != nullptr) {
     ASSIGN_OR_RETURN(head_width, reader.Int(keys.head_width, {2, kHeadWidthMax}));
   }
@@ -141,8 +144,8 @@ absl::Status ReadTrainingBlock(ConfigReader& reader, ModelConfig& config) {
   const std::optional<int64_t>& length = config.training.context_length;
   if (!length.has_value()) return absl::OkStatus();
   if (config.trained_context_length.value_or(*length) != *length) {
-    return absl::InvalidArgumentError(absl::StrCat("\"training.context_length\" is ", *length,
-                                                   " and \"trained_context_length\" is ",
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("training.context_length"), " is ", *length, " and ",
+                                                   reader.Name("trained_context_length"), " is ",
                                                    *config.trained_context_length, "; they must be equal"));
   }
   config.trained_context_length = length;
@@ -159,17 +162,24 @@ constexpr NamedActivation kActivations[] = {
     {"gelu", kernels::Activation::kGeluErf},       {"gelu_new", kernels::Activation::kGeluTanh},
     {"gelu_fast", kernels::Activation::kGeluTanh}, {"gelu_pytorch_tanh", kernels::Activation::kGeluTanh},
     {"relu", kernels::Activation::kRelu},          {"relu2", kernels::Activation::kReluSquared},
+    {"xielu", kernels::Activation::kXielu},
 };
 
-absl::StatusOr<kernels::Activation> ReadActivation(ConfigReader& reader, const ConfigKeys& keys) {
-  ASSIGN_OR_RETURN(const std::string name, reader.String(keys.activation, keys.activation_default));
+absl::StatusOr<kernels::Activation> ReadActivation(ConfigReader& reader, const Architecture& architecture) {
+  const ConfigKeys& keys = architecture.keys;
+  std::vector<NamedActivation> rows;
   for (const NamedActivation& row : kActivations) {
+    // Only some types store its numbers.
+    if (row.activation != kernels::Activation::kXielu || architecture.names.activation_terms != nullptr)
+      rows.push_back(row);
+  }
+  ASSIGN_OR_RETURN(const std::string name, reader.String(keys.activation, keys.activation_default));
+  for (const NamedActivation& row : rows) {
     if (row.name == name) return row.activation;
   }
-  return absl::UnimplementedError(
-      absl::StrCat(reader.Name(keys.activation), " is \"", name, "\"; supported are ",
-                   absl::StrJoin(kActivations, ", ",
-                                 [](std::string* out, const NamedActivation& row) { out->append(row.name.data()); })));
+  return absl::UnimplementedError(absl::StrCat(
+      reader.Name(keys.activation), " is \"", name, "\"; supported are ",
+      absl::StrJoin(rows, ", ", [](std::string* out, const NamedActivation& row) { out->append(row.name.data()); })));
 }
 
 absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, ModelConfig& config) {
@@ -207,9 +217,6 @@ absl::Status RefuseUnsupported(ConfigReader& reader, bool has_soft_caps) {
           absl::StrCat(reader.Name(key), " is ", ShownValue(*cap), "; soft-caps are not supported in this type"));
     }
   }
-  if (reader.Take("quantization_config") != nullptr) {
-    return absl::UnimplementedError("\"quantization_config\" is set; quantized weights are not supported");
-  }
   RETURN_IF_ERROR(reader.RequireValue("is_encoder_decoder", false));
   RETURN_IF_ERROR(reader.RequireValue("is_decoder", false));
   RETURN_IF_ERROR(reader.RequireValue("add_cross_attention", false));
@@ -228,7 +235,7 @@ absl::Status ReadDualChunk(ConfigReader& reader, ModelConfig& config) {
     return absl::InvalidArgumentError(
         absl::StrCat(reader.Name(kKey), " is ", ShownValue(*object), "; it must be an object"));
   }
-  ConfigReader chunks(*object, kKey);
+  ConfigReader chunks(*object, reader.Place(kKey));
   ASSIGN_OR_RETURN(const int64_t chunk_size, chunks.Int("chunk_size", {1, kPositionMax}, 8192));
   ASSIGN_OR_RETURN(const int64_t local_size, chunks.Int("local_size", {0, kPositionMax}, 1024));
   if (local_size >= chunk_size) {
@@ -263,9 +270,9 @@ absl::StatusOr<Json> ParseObject(absl::string_view json_text) {
 }
 
 // Keys that belong to the text but stand at the top of a multimodal file, where its text part has none.
-constexpr const char* kTextKeysAtTop[] = {"eos_token_id",    "bos_token_id",    "trained_context_length",
-                                          "training",        "focal_attention", "log_n_attention",
-                                          "focus_attention", "score_soft_cap",  "attention_sink"};
+constexpr const char* kTextKeysAtTop[] = {
+    "eos_token_id",    "bos_token_id",    "trained_context_length", "training",       "focal_attention",
+    "log_n_attention", "focus_attention", "score_soft_cap",         "attention_sink", "quantization_config"};
 
 absl::StatusOr<const Wrapper::TextPart*> FindTextPart(const Wrapper& wrapper, const Json& text) {
   const auto type = text.find("model_type");
@@ -320,12 +327,20 @@ absl::StatusOr<Json> ReadWrapper(const Json& json, const Wrapper& wrapper, Model
   for (const char* key : wrapper.image_tokens) {
     if (key == nullptr) continue;
     // Ids beyond the vocabulary are refused as such.
-    ASSIGN_OR_RETURN(const int64_t id, reader.Int(key, {0, kVocabularyMax}, kVocabularyMax));
-    if (id < vocabulary && reader.Has(key)) config.image_token_ids.push_back(static_cast<int32_t>(id));
+    for (ConfigReader* place : {&reader, &inside}) {
+      ASSIGN_OR_RETURN(const int64_t id, place->Int(key, {0, kVocabularyMax}, kVocabularyMax));
+      if (id < vocabulary && place->Has(key)) config.image_token_ids.push_back(static_cast<int32_t>(id));
+    }
   }
   std::vector<int32_t>& images = config.image_token_ids;
   std::sort(images.begin(), images.end());
   images.erase(std::unique(images.begin(), images.end()), images.end());
+  // The number format of the whole is that of its text, unless that has one.
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (const auto of_all = json.find(key);
+        of_all != json.end() && !text.contains("dtype") && !text.contains("torch_dtype"))
+      text[key] = *of_all;
+  }
   // Some releases wrote keys of the whole into the text part, and keys of the text again at the top.
   for (const char* key : wrapper.ignored) {
     if (key == nullptr) continue;
@@ -366,16 +381,23 @@ absl::StatusOr<ModelConfig> ReadConfigJson(const Json& json) {
   RETURN_IF_ERROR(ReadMixture(reader, architecture->mixture, config));
   RETURN_IF_ERROR(ReadTrainingBlock(reader, config));
   ASSIGN_OR_RETURN(config.blocks.norm_epsilon, reader.Positive(keys.norm_epsilon, keys.norm_epsilon_default));
-  ASSIGN_OR_RETURN(config.blocks.activation, ReadActivation(reader, keys));
+  if (architecture->blocks.activation != kernels::Activation::kClampedGate) {
+    ASSIGN_OR_RETURN(config.blocks.activation, ReadActivation(reader, *architecture));
+  }
   ASSIGN_OR_RETURN(config.tied_embeddings, reader.Bool("tie_word_embeddings", keys.tied_default));
   RETURN_IF_ERROR(architecture->read_layers(reader, config));
   RETURN_IF_ERROR(ReadRopes(reader, *architecture, config));
   GroupLayers(config);
-  ASSIGN_OR_RETURN(config.attention, AttentionSetting::Read(reader, AttentionModelOf(config)));
+  ASSIGN_OR_RETURN(config.attention, AttentionSetting::Read(reader, AttentionModelOf(config), architecture->attention));
   if (const std::optional<int64_t> trained = config.attention.TrainedContextLength()) {
     config.trained_context_length = std::min(*trained, config.trained_context_length.value_or(*trained));
   }
   RETURN_IF_ERROR(RefuseUnsupported(reader, keys.soft_caps));
+  ASSIGN_OR_RETURN(config.packed_weights, ReadPackedWeights(reader));
+  if (config.packed_weights != nullptr) {
+    const std::vector<std::string>& notes = config.packed_weights->notes;
+    config.notes.insert(config.notes.end(), notes.begin(), notes.end());
+  }
   RETURN_IF_ERROR(ReadDualChunk(reader, config));
   RETURN_IF_ERROR(architecture->read_config(reader, config));
   ASSIGN_OR_RETURN(config.eos_token_ids, ReadTokenIds(reader, "eos_token_id", config.vocabulary_size));

@@ -47,7 +47,7 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
           .queries = rows * query_width * sizeof(float),
           .attended = rows * query_width * operand,
           .hidden = rows * PlainWidth(config) * operand,
-          .row_scales = WideProduct(config.layer_count, rows) * sizeof(float),
+          .row_scales = RowScales::BytesNeeded(config.layer_count, limits.row_count_max),
           .bound_counts = WideProduct(limits.sequence_count_max, 2) * sizeof(uint32_t)};
 }
 
@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Transformer& mode
   ASSIGN_OR_RETURN(forward->queries_, ToStatusOr(backend.Allocate(bytes.queries)));
   ASSIGN_OR_RETURN(forward->attended_, ToStatusOr(backend.Allocate(bytes.attended)));
   ASSIGN_OR_RETURN(forward->hidden_, ToStatusOr(backend.Allocate(bytes.hidden)));
-  ASSIGN_OR_RETURN(forward->row_scales_, ToStatusOr(backend.Allocate(bytes.row_scales)));
+  ASSIGN_OR_RETURN(forward->row_scales_, RowScales::Create(backend, model.config().layer_count, limits.row_count_max));
   ASSIGN_OR_RETURN(forward->bound_counts_, ToStatusOr(backend.Allocate(bytes.bound_counts)));
   return forward;
 }
@@ -130,6 +130,7 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
   VF_CHECK(std::ssize(step.sequences) <= limits_.sequence_count_max, "a step has at most sequence_count_max sequences");
   VF_CHECK(pools.size() == model_.config().page_groups.size(), "there is a pool per page group");
   Flatten(step);
+  row_scales_.BeginStep();
   VF_CHECK(masks_[0].size() == step.tokens.size(), "rows of the sequences and tokens agree");
   const kernels::Batch batch{.phase = step.phase, .sequences = rows_, .masks = masks_, .cancelled = step.cancelled};
   const bool counts_bounds = step.attention->CountsBounds();
@@ -214,12 +215,14 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batc
                                                                         .weight = layer.gate_up.weight.get(),
                                                                         .bias = Whole(layer.gate_up.bias),
                                                                         .activation = blocks.activation,
+                                                                        .terms = layer.activation_terms,
                                                                         .out = Whole(hidden_)})));
   } else {
     RETURN_IF_ERROR(ToStatus(model_.backend().Linear(*workspace_, {.x = Whole(normed_),
                                                                    .weight = layer.up.weight.get(),
                                                                    .bias = Whole(layer.up.bias),
                                                                    .activation = blocks.activation,
+                                                                   .terms = layer.activation_terms,
                                                                    .out = Whole(hidden_)})));
   }
   return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm, next);
@@ -233,12 +236,16 @@ absl::Status Forward::AddMixture(const LayerWeights& layer, const NormWeights* n
   return ToStatus(
       model_.backend().Mixture(*workspace_, {.x = Whole(normed_),
                                              .router = Whole(layer.router),
+                                             .router_bias = Whole(layer.router_bias),
                                              .expert_count = static_cast<int>(config.mixture.expert_count),
                                              .per_token = static_cast<int>(config.mixture.per_token),
                                              .renormalised = config.mixture.renormalised,
                                              .gate_up = layer.gate_up.weight.get(),
                                              .down = layer.down.weight.get(),
+                                             .gate_up_bias = Whole(layer.gate_up.bias),
+                                             .down_bias = Whole(layer.down.bias),
                                              .activation = config.blocks.activation,
+                                             .terms = layer.activation_terms,
                                              .shared_gate_up = layer.shared_gate_up.get(),
                                              .shared_down = layer.shared_down.get(),
                                              .shared_gate = Whole(layer.shared_gate),
@@ -261,8 +268,6 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
   std::span<const kernels::RopeTable* const> ropes;
   if (layer_config.rope_index >= 0) ropes = rope_tables_[layer_config.rope_index];
 
-  // Of the layer alone: a step that is queued as one graph runs after the writes of all layers.
-  const Slice row_scales{row_scales_.get(), WideProduct(index, limits_.row_count_max) * sizeof(float)};
   AttentionTerms terms{
       .scale = layer_config.attention_scale != 0 ? layer_config.attention_scale : 1.0 / std::sqrt(config.head_width),
       .row_factors = row_factors_,
@@ -276,7 +281,7 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                            .page_group = page_group,
                                            .pool_layer = group_layer,
                                            .tensors = layer.attention_tensors,
-                                           .row_scales = row_scales,
+                                           .row_scales = row_scales_,
                                            .bound_counts = Whole(bound_counts_)},
                                           terms));
   if (!row_factors_.empty() && terms.row_scales.buffer == nullptr) {
@@ -284,8 +289,7 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
     for (size_t i = 0; i < scales.size(); ++i) {
       scales[i] = kernels::FocalScale(terms.scale * row_factors_[i], terms.temperature);
     }
-    terms.row_scales = row_scales;
-    RETURN_IF_ERROR(ToStatus(backend.Write(terms.row_scales, scales.data(), scales.size() * sizeof(float))));
+    ASSIGN_OR_RETURN(terms.row_scales, row_scales_.Write(backend, index, std::move(scales)));
   }
   RETURN_IF_ERROR(
       ToStatus(backend.QkvRopeWrite(workspace, {.x = Whole(normed_),
@@ -294,6 +298,7 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                                 .query_norm = Whole(layer.query_norm),
                                                 .key_norm = Whole(layer.key_norm),
                                                 .norm_over_width = config.blocks.head_norm_over_width,
+                                                .norm_after_rotation = config.blocks.head_norm_after_rotation,
                                                 .norm_epsilon = static_cast<float>(config.blocks.norm_epsilon),
                                                 .clip = static_cast<float>(config.blocks.query_key_value_clip),
                                                 .query_head_count = head_count,
@@ -363,6 +368,7 @@ absl::Status Forward::RunHead(const ForwardStep& step, ForwardOutput* output) {
                                                        .norm_bias = Whole(model_.final_norm().bias),
                                                        .norm_epsilon = static_cast<float>(blocks.norm_epsilon),
                                                        .weight = &model_.head(),
+                                                       .bias = Whole(model_.head_bias()),
                                                        .logit_multiplier = static_cast<float>(blocks.logit_multiplier),
                                                        .logit_soft_cap = static_cast<float>(blocks.logit_soft_cap),
                                                        .rows = step.head_rows.subspan(begin, count),

@@ -104,7 +104,7 @@ class Forward {
   std::unique_ptr<kernels::Buffer> queries_;       // f32 [T, H, D]
   std::unique_ptr<kernels::Buffer> attended_;      // operands [T, H, D]
   std::unique_ptr<kernels::Buffer> hidden_;        // operands [T, F]
-  std::unique_ptr<kernels::Buffer> row_scales_;    // f32 [L, T], for attention variants
+  RowScales row_scales_;                           // for attention variants
   std::unique_ptr<kernels::Buffer> bound_counts_;  // uint32 [sequences, 2]
   std::vector<float> row_factors_;                 // [T], of queries by their position; empty: all 1
   // Of the step being run.

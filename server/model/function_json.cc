@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "server/model/adapter.h"
+#include "server/model/packed_weights/packed_weights.h"
 
 namespace varifocal {
 namespace {
@@ -23,6 +25,10 @@ const char* NameOf(kernels::Activation activation) {
       return "relu";
     case kernels::Activation::kReluSquared:
       return "relu_squared";
+    case kernels::Activation::kXielu:
+      return "xielu";
+    case kernels::Activation::kClampedGate:
+      return "clamped_gate";
   }
   return "";
 }
@@ -41,10 +47,10 @@ const char* NameOf(kernels::NormKind norm) {
 
 // Every field of BlockConfig.
 Json BlocksJson(const BlockConfig& blocks) {
-  const auto& [norm, norm_epsilon, norm_bias, norms_add_one, head_norm_over_width, activation, parallel_residual,
-               one_norm, query_key_value_bias, attention_output_bias, mlp_bias, embedding_multiplier,
-               residual_multiplier, logit_multiplier, score_soft_cap, logit_soft_cap, query_key_value_clip] =
-      blocks;  // a new field does not compile until it is listed
+  const auto& [norm, norm_epsilon, norm_bias, norms_add_one, head_norm_over_width, head_norm_after_rotation, activation,
+               activation_terms, parallel_residual, one_norm, query_key_value_bias, attention_output_bias, mlp_bias,
+               embedding_multiplier, residual_multiplier, logit_multiplier, score_soft_cap, logit_soft_cap,
+               query_key_value_clip] = blocks;  // a new field does not compile until it is listed
   Json json = {{"activation", NameOf(activation)},
                {"attention_output_bias", attention_output_bias},
                {"embedding_multiplier", embedding_multiplier},
@@ -60,6 +66,10 @@ Json BlocksJson(const BlockConfig& blocks) {
   // Listed where they differ from those of all earlier identities.
   if (!norm_bias) json["norm_bias"] = norm_bias;
   if (one_norm) json["one_norm"] = one_norm;
+  if (head_norm_after_rotation) json["head_norm_after_rotation"] = head_norm_after_rotation;
+  if (activation == kernels::Activation::kClampedGate) {
+    json["activation_terms"] = {{"alpha", activation_terms.a}, {"limit", activation_terms.b}};
+  }
   if (score_soft_cap != 0) json["score_soft_cap"] = score_soft_cap;
   if (logit_soft_cap != 0) json["logit_soft_cap"] = logit_soft_cap;
   if (query_key_value_clip != 0) json["query_key_value_clip"] = query_key_value_clip;
@@ -118,6 +128,8 @@ std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, abs
                  {"width", config.width}}},
                {"tied_embeddings", config.tied_embeddings}};
   if (config.mixture.expert_count > 0) json["mixture"] = MixtureJson(config.mixture);
+  if (config.packed_weights != nullptr) json["packed_weights"] = config.packed_weights->identity;
+  if (config.adapter != nullptr) json["adapter"] = config.adapter->Identity();
   // A key of its own where there are any, so that the identities of text models stay as they were.
   if (!config.image_token_ids.empty()) json["image_token_ids"] = config.image_token_ids;
   absl::StatusOr<std::string> text = DumpJson(json);

@@ -86,8 +86,9 @@ absl::Status ReadWindowsFrom(int64_t first_default, ConfigReader& reader, ModelC
   return SetWindows(reader, *windows, size, config);
 }
 
-absl::Status ReadWindowsButEvery(int64_t pattern, ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, kWindowDefault));
+absl::Status ReadWindowsButEvery(int64_t pattern, ConfigReader& reader, ModelConfig& config,
+                                 int64_t when_missing = kWindowDefault) {
+  ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, when_missing));
   ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
   return SetWindows(reader, windows.has_value() ? *windows : AllButEvery(pattern, config), size, config);
 }
@@ -158,6 +159,10 @@ absl::Status ReadWindowPattern(ConfigReader& reader, ModelConfig& config) {
 
 absl::Status ReadWindowsButSecond(ConfigReader& reader, ModelConfig& config) {
   return ReadWindowsButEvery(2, reader, config);
+}
+
+absl::Status ReadShortWindowsButSecond(ConfigReader& reader, ModelConfig& config) {
+  return ReadWindowsButEvery(2, reader, config, 128);
 }
 
 absl::Status ReadWindowsButFourth(ConfigReader& reader, ModelConfig& config) {

@@ -32,6 +32,8 @@ absl::Status ReadUsedWindowsFrom80(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadWindowPattern(ConfigReader& reader, ModelConfig& config);
 // gemma2: `layer_types`, or every other layer, the first one too.
 absl::Status ReadWindowsButSecond(ConfigReader& reader, ModelConfig& config);
+// gpt_oss: the same, of 128 positions where `sliding_window` is missing.
+absl::Status ReadShortWindowsButSecond(ConfigReader& reader, ModelConfig& config);
 // olmo3: `layer_types`, or all but every fourth.
 absl::Status ReadWindowsButFourth(ConfigReader& reader, ModelConfig& config);
 // ministral: `layer_types`, or every layer unless `sliding_window` is null.

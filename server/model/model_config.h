@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,9 @@
 #include "server/model/training.h"
 
 namespace varifocal {
+
+struct Adapter;
+struct PackedWeights;
 
 // One layer's attention: window, rotation, and softmax scale before any temperature.
 struct LayerConfig {
@@ -49,9 +53,11 @@ struct BlockConfig {
   bool norm_bias = true;              // of LayerNorms
   bool norms_add_one = false;         // weights are stored as w of (1 + w)
   bool head_norm_over_width = false;  // norms of queries and keys run over all heads together
+  bool head_norm_after_rotation = false;
   kernels::Activation activation = kernels::Activation::kSilu;
-  bool parallel_residual = false;  // x += attention(norm(x)) + mlp(norm'(x)) instead of one after the other
-  bool one_norm = false;           // both branches of a parallel block read the norm before attention
+  kernels::ActivationTerms activation_terms;  // of kClampedGate; those of kXielu are tensors
+  bool parallel_residual = false;             // x += attention(norm(x)) + mlp(norm'(x)) instead of one after the other
+  bool one_norm = false;                      // both branches of a parallel block read the norm before attention
   bool query_key_value_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;
@@ -90,9 +96,11 @@ struct ModelConfig {
   AttentionSetting attention;
   std::vector<int32_t> eos_token_ids;
   std::optional<int32_t> bos_token_id;
-  std::vector<int32_t> image_token_ids;   // stand for images, which are not supported; sorted
-  std::vector<std::string> ignored_keys;  // keys of config.json that the user chose to ignore; sorted
-  std::vector<std::string> notes;         // for the user: what was limited or left out, a sentence each
+  std::vector<int32_t> image_token_ids;                 // stand for images, which are not supported; sorted
+  std::shared_ptr<const PackedWeights> packed_weights;  // null: stored as they are
+  std::shared_ptr<const Adapter> adapter;               // merged into the weights; null: none
+  std::vector<std::string> ignored_keys;                // keys of config.json that the user chose to ignore; sorted
+  std::vector<std::string> notes;                       // for the user: what was limited or left out, a sentence each
 };
 
 // Fills page_groups, and each layer's index in them, from the layers' windows. A window of at least max_position is

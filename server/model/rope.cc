@@ -82,6 +82,7 @@ std::string RopeConfig::ToString() const {
   std::string text(RopeKindName(kind));
   auto add = [&](absl::string_view name, double value) { absl::StrAppend(&text, " ", name, "=", ShortNumber(value)); };
   add("theta", theta);
+  if (alpha != 1) add("alpha", alpha);
   if (rotary_span != 0) absl::StrAppend(&text, " rotary=", rotary_span);
   if (kind == RopeKind::kDefault) return text;
   add("factor", factor);
@@ -125,7 +126,7 @@ std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width, 
   for (int64_t pair = 0; pair < rope.RotaryWidth(head_width) / 2; ++pair) {
     switch (rope.kind) {
       case RopeKind::kDefault:
-        frequencies.push_back(Frequency(rope.theta, span, pair));
+        frequencies.push_back(Frequency(rope.theta * std::pow(rope.alpha, span / (span - 2.0)), span, pair));
         break;
       case RopeKind::kLinear:
         frequencies.push_back(Frequency(rope.theta, span, pair) / rope.factor);

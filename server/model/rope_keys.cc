@@ -19,11 +19,12 @@ struct Surroundings {
   RopeSizes sizes;
   double theta = 10000;
   double partial = 1;
-  const char* partial_key = "partial_rotary_factor";  // the key it was read from
+  std::string partial_name;  // of the key it was read from
   bool partial_allowed = false;
   bool longrope_alone = false;
   bool mrope_is_default = false;
   bool query_scale = false;
+  bool alpha = false;
   bool nested = false;                          // an object per kind of layer
   std::optional<double> original_max_position;  // overrides that of the object, which may only repeat it
 };
@@ -63,6 +64,18 @@ absl::Status ReadLinear(ConfigReader& reader, const Surroundings& around, RopeCo
 }
 
 absl::Status ReadDynamic(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
+  // transformers takes an alpha of 0 for none.
+  if (around.alpha && reader.Has("alpha") && *reader.Take("alpha") != 0) {
+    ASSIGN_OR_RETURN(rope.alpha, reader.Positive("alpha"));
+    if (around.sizes.head_width <= 2) {
+      return absl::InvalidArgumentError(absl::StrCat(reader.Name("alpha"), " is set with heads of ",
+                                                     around.sizes.head_width, " dimensions; it needs 3"));
+    }
+    rope.kind = RopeKind::kDefault;
+    // Of other programs; transformers reads none.
+    reader.Ignore({"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "original_max_position_embeddings"});
+    return absl::OkStatus();
+  }
   RETURN_IF_ERROR(ReadFactor(reader, around, rope));
   reader.Ignore({"original_max_position_embeddings"});
   rope.original_max_position = around.sizes.max_position;
@@ -246,8 +259,8 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
   rope.kind = row->kind;
   ASSIGN_OR_RETURN(rope.theta, reader.Positive("rope_theta", around.theta));
   ASSIGN_OR_RETURN(const double partial, reader.Positive("partial_rotary_factor", around.partial));
-  const std::string partial_name = reader.Has("partial_rotary_factor") ? reader.Name("partial_rotary_factor")
-                                                                       : absl::StrCat("\"", around.partial_key, "\"");
+  const std::string partial_name =
+      reader.Has("partial_rotary_factor") ? reader.Name("partial_rotary_factor") : around.partial_name;
   RETURN_IF_ERROR(SetSpan(partial, partial_name, around, rope));
   RETURN_IF_ERROR(row->read(reader, around, rope));
   if (around.query_scale) RETURN_IF_ERROR(ReadQueryScale(reader, rope));
@@ -272,11 +285,12 @@ bool HasTheta(const Json* object) { return object != nullptr && ConfigReader(*ob
 
 absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, const RopeSizes& sizes) {
   Surroundings around{.sizes = sizes,
-                      .partial_key = keys.partial,
+                      .partial_name = reader.Name(keys.partial),
                       .partial_allowed = keys.partial_allowed,
                       .longrope_alone = keys.longrope_alone,
                       .mrope_is_default = keys.mrope_is_default,
                       .query_scale = keys.query_scale,
+                      .alpha = keys.alpha,
                       .original_max_position = std::nullopt};
   ASSIGN_OR_RETURN(around.theta, reader.Positive(keys.theta, keys.theta_default));
   ASSIGN_OR_RETURN(around.partial, reader.Positive(keys.partial, keys.partial_default));
@@ -289,13 +303,16 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
   if (keys.query_scale && scaling == nullptr && parameters == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_parameters"), " is missing"));
   }
+  const absl::StatusOr<Json> missing = ParseJson(keys.missing == nullptr ? "null" : keys.missing);
+  VF_CHECK(missing.ok(), "a row's object is JSON");
+  if (scaling == nullptr && parameters == nullptr && missing->is_object()) parameters = &*missing;
   ASSIGN_OR_RETURN(RopeConfig older, ReadObject(scaling, reader.Place("rope_scaling"), around));
   ASSIGN_OR_RETURN(RopeConfig rope, ReadObject(parameters, reader.Place("rope_parameters"), around));
   if (parameters == nullptr) {
     rope = std::move(older);
   } else if (scaling != nullptr && rope.ToString() != older.ToString()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"rope_scaling\" is ", older.ToString(), ", but \"rope_parameters\" is ", rope.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_scaling"), " is ", older.ToString(), ", but ",
+                                                   reader.Name("rope_parameters"), " is ", rope.ToString()));
   }
   if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, rope.theta));
   std::string other = "in the RoPE parameters";
@@ -361,7 +378,7 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
   }
   if (!parameters->is_object()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"rope_parameters\" is ", parameters->type_name(), "; it must be an object"));
+        absl::StrCat(reader.Name("rope_parameters"), " is ", parameters->type_name(), "; it must be an object"));
   }
   ConfigReader kinds(*parameters, reader.Place("rope_parameters"));
   const std::string full_place = kinds.Place("full_attention");
@@ -372,8 +389,8 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
   if (scaling != nullptr) {
     ASSIGN_OR_RETURN(const RopeConfig older, ReadObject(scaling, reader.Place("rope_scaling"), full));
     if (older.ToString() != of_full.ToString()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"rope_scaling\" is ", older.ToString(), ", but \"", full_place, "\" is ", of_full.ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_scaling"), " is ", older.ToString(), ", but \"",
+                                                     full_place, "\" is ", of_full.ToString()));
     }
   }
   if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, of_full.theta));

@@ -32,6 +32,7 @@ class TensorLoader {
   // Null when missing (recorded), of another shape or of an unsupported type (the first such error is recorded).
   const TensorView* Take(const std::string& name, std::vector<int64_t> shape);
   const TensorView* TakeIfPresent(const std::string& name, std::vector<int64_t> shape);
+  const TensorView* TakeNumber(const std::string& name);  // of one element
   bool Holds(const std::string& name) const { return source_.tensors().contains(name); }
   void Skip(const std::string& name) { taken_.insert(name); }
   void SkipPrefix(std::string prefix) { skipped_prefixes_.push_back(std::move(prefix)); }
@@ -55,10 +56,16 @@ class TensorLoader {
 // The source of one weight or vector:
 // whole stored tensors, concatenated, or parts of them in any order.
 struct Stack {
+  // Of a stack [E, columns, rows], inputs first, in which the outputs of `kinds` matrices take turns, such as gate and
+  // up.
+  struct Turns {
+    int64_t rows = 0, columns = 0, kinds = 0;
+  };
   std::vector<const TensorView*> tensors;  // empty: no such weight
   std::vector<kernels::HostMatrix> parts;  // empty: whole tensors
   bool transposed = false;                 // matrices are stored as [inputs, outputs]
   int64_t expert_count = 0;                // above 0: the weights of so many experts, one after the other
+  std::optional<Turns> turns;
 
   static Stack Of(std::vector<const TensorView*> tensors) { return {.tensors = std::move(tensors), .parts = {}}; }
 };
@@ -82,6 +89,7 @@ class TensorPacker {
   int64_t MatrixBytes(const Stack& stack, kernels::WeightUse use) const;
   // Null where the stack is empty.
   absl::StatusOr<std::shared_ptr<kernels::Weight>> Matrix(const Stack& stack, kernels::WeightUse use);
+  absl::StatusOr<float> Number(const TensorView& tensor);
   // Concatenated rows, plus `added`, in f32.
   absl::StatusOr<std::unique_ptr<kernels::Buffer>> Vector(const Stack& stack, float added = 0);
   // Tensors of an attention variant, with their first value for the host.

@@ -1,5 +1,7 @@
 #include "server/model/transformer.h"
 
+#include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -29,9 +31,15 @@ struct LayerStacks {
   Norm attention_norm, attention_post_norm, mlp_norm, mlp_post_norm;
   Linear query_key_value, attention_output, gate_up, up, down;
   Stack query_norm, key_norm;
-  Stack router, shared_gate, shared_gate_up, shared_down;                        // of a mixture of experts
+  Stack router, router_bias, shared_gate, shared_gate_up, shared_down;           // of a mixture of experts
+  std::vector<const TensorView*> activation;                                     // of xielu: see kActivationNames
   std::vector<std::pair<AttentionTensor, const TensorView*>> attention_tensors;  // null: an optional one is absent
 };
+
+// The learned numbers of xielu, as stored. The last is where transformers stops subtracting 1 from e^x, which is an
+// approximation by less than its size.
+constexpr const char* kActivationNames[] = {"alpha_p", "alpha_n", "beta", "eps"};
+constexpr float kActivationEpsilonMax = 1e-5f;
 
 // Resolves the tensors that a row of the table names, for the sizes of a config.
 class LayerLoader {
@@ -78,6 +86,10 @@ class LayerLoader {
                                                  : loader_.TakeIfPresent(name, tensor.shape);
       stacks.attention_tensors.emplace_back(tensor, view);
     }
+    for (const char* name : kActivationNames) {
+      if (names_.activation_terms == nullptr || blocks.activation != kernels::Activation::kXielu) break;
+      stacks.activation.push_back(loader_.TakeNumber(absl::StrCat(layer_prefix_, names_.activation_terms, name)));
+    }
     for (const char* name : names_.layer_skipped) {
       if (name != nullptr) loader_.Skip(absl::StrCat(layer_prefix_, name));
     }
@@ -121,8 +133,16 @@ class LayerLoader {
     gate_up.expert_count = down.expert_count = experts;
     const auto holds = [&](const char* name) { return loader_.Holds(absl::StrCat(layer_prefix_, name)); };
     const bool is_stacked = names.gate == nullptr || holds(names.stacked_gate_up) || holds(names.stacked_down);
-    stacks.router = Linear({{is_stacked ? names.stacked_router : names.router, experts}}, width, false).weight;
-    if (is_stacked) {
+    LayerStacks::Linear router =
+        Linear({{is_stacked ? names.stacked_router : names.router, experts}}, width, names.router_bias);
+    stacks.router = std::move(router.weight);
+    stacks.router_bias = std::move(router.bias);
+    if (names.inputs_first) {
+      TakeTurns(names.stacked_gate_up, {.rows = 2 * ffn, .columns = width, .kinds = 2}, gate_up);
+      TakeTurns(names.stacked_down, {.rows = width, .columns = ffn, .kinds = 1}, down);
+      TakeBiases(names.stacked_gate_up_bias, {.rows = 2 * ffn, .kinds = 2}, stacks.gate_up.bias);
+      TakeBiases(names.stacked_down_bias, {.rows = width, .kinds = 1}, stacks.down.bias);
+    } else if (is_stacked) {
       Add(loader_.Take(absl::StrCat(layer_prefix_, names.stacked_gate_up), {experts, 2 * ffn, width}), gate_up);
       Add(loader_.Take(absl::StrCat(layer_prefix_, names.stacked_down), {experts, width, ffn}), down);
     }
@@ -140,6 +160,18 @@ class LayerLoader {
       stacks.shared_gate_up = Linear({{names.shared_gate, shared}, {names.shared_up, shared}}, width, false).weight;
       stacks.shared_down = Linear({{names.shared_down, width}}, shared, false).weight;
     }
+  }
+  // Inputs first, outputs of gates and ups in turn.
+  void TakeTurns(const char* name, Stack::Turns turns, Stack& stack) {
+    const int64_t experts = config_.mixture.expert_count;
+    stack.turns = turns;
+    Add(loader_.Take(absl::StrCat(layer_prefix_, name), {experts, turns.columns, turns.rows}), stack);
+  }
+  void TakeBiases(const char* name, Stack::Turns turns, Stack& stack) {
+    stack.expert_count = config_.mixture.expert_count;
+    turns.columns = 1;
+    stack.turns = turns;
+    Add(loader_.Take(absl::StrCat(layer_prefix_, name), {stack.expert_count, turns.rows}), stack);
   }
   // Of each head of queries and keys: the first of all rotated pairs, the second of all, and what is not rotated.
   void PutPairsInHalves(Stack& stack) const {
@@ -197,6 +229,24 @@ absl::StatusOr<LinearWeights> PackLinear(TensorPacker& packer, const LayerStacks
   return linear;
 }
 
+// softplus(x) = ln(1 + e^x)
+absl::StatusOr<kernels::ActivationTerms> LearnedTerms(TensorPacker& packer,
+                                                      const std::vector<const TensorView*>& tensors) {
+  std::vector<double> values;
+  for (const TensorView* tensor : tensors) {
+    ASSIGN_OR_RETURN(const float value, packer.Number(*tensor));
+    values.push_back(value);
+  }
+  const auto softplus = [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };
+  if (!(std::abs(values[3]) <= kActivationEpsilonMax)) {
+    return absl::UnimplementedError(absl::StrCat("tensor ", tensors[3]->name, " is ", ShortNumber(values[3]),
+                                                 "; its size may be at most ", ShortNumber(kActivationEpsilonMax)));
+  }
+  return kernels::ActivationTerms{.a = static_cast<float>(softplus(values[0])),
+                                  .b = static_cast<float>(values[2] + softplus(values[1])),
+                                  .c = static_cast<float>(values[2])};
+}
+
 absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& stacks, const BlockConfig& blocks) {
   const float added = blocks.norms_add_one ? 1 : 0;
   LayerWeights layer;
@@ -212,6 +262,11 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
   ASSIGN_OR_RETURN(layer.down, PackLinear(packer, stacks.down));
   ASSIGN_OR_RETURN(layer.mlp_post_norm, PackNorm(packer, stacks.mlp_post_norm, blocks));
   ASSIGN_OR_RETURN(layer.router, packer.Vector(stacks.router));
+  ASSIGN_OR_RETURN(layer.router_bias, packer.Vector(stacks.router_bias));
+  layer.activation_terms = blocks.activation_terms;
+  if (!stacks.activation.empty()) {
+    ASSIGN_OR_RETURN(layer.activation_terms, LearnedTerms(packer, stacks.activation));
+  }
   ASSIGN_OR_RETURN(layer.shared_gate, packer.Vector(stacks.shared_gate));
   ASSIGN_OR_RETURN(layer.shared_gate_up, packer.Matrix(stacks.shared_gate_up, kernels::WeightUse::kGateUp));
   ASSIGN_OR_RETURN(layer.shared_down, packer.Matrix(stacks.shared_down, kernels::WeightUse::kPlain));
@@ -289,6 +344,10 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   const std::vector<int64_t> head_shape = {config.vocabulary_size, config.width};
   const TensorView* stored_head = config.tied_embeddings ? loader.TakeIfPresent(weight_of("", head_name), head_shape)
                                                          : loader.Take(weight_of("", head_name), head_shape);
+  Stack head_bias;
+  if (names.head_bias) {
+    head_bias = Stack::Of({loader.Take(absl::StrCat(head_name, ".bias"), {config.vocabulary_size})});
+  }
   if (names.skipped != nullptr) loader.Skip(absl::StrCat(prefix, names.skipped));
   LayerLoader layer_loader(loader, architecture, config, prefix);
   std::vector<LayerStacks> layers;
@@ -323,6 +382,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   ASSIGN_OR_RETURN(model->embedding_, packer.Matrix(Stack::Of({embedding}), embedding_use));
   ASSIGN_OR_RETURN(model->positions_, packer.Matrix(positions, WeightUse::kEmbedding));
   ASSIGN_OR_RETURN(model->head_, packer.Matrix(head, WeightUse::kHead));
+  ASSIGN_OR_RETURN(model->head_bias_, packer.Vector(head_bias));
   ASSIGN_OR_RETURN(model->final_norm_, PackNorm(packer, final_norm, config.blocks));
   for (const LayerStacks& stacks : layers) {
     ASSIGN_OR_RETURN(LayerWeights packed, PackLayer(packer, stacks, config.blocks));

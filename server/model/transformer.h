@@ -49,6 +49,8 @@ struct LayerWeights {
   std::unique_ptr<kernels::Buffer> router;               // [E, M]: a mixture of experts, whose gate_up and down are
                                                          // [E, 2F, M] and [E, M, F]
   std::unique_ptr<kernels::Buffer> shared_gate;          // [M], and of its shared expert
+  std::unique_ptr<kernels::Buffer> router_bias;          // [E]
+  kernels::ActivationTerms activation_terms;             // of the config, or learned
   std::shared_ptr<kernels::Weight> shared_gate_up;       // [2F', M]
   std::shared_ptr<kernels::Weight> shared_down;          // [M, F']
   std::vector<LoadedAttentionTensor> attention_tensors;  // AttentionSetting::Tensors()
@@ -71,6 +73,7 @@ class Transformer {
   const kernels::Weight& embedding() const { return *embedding_; }
   const kernels::Weight* positions() const { return positions_.get(); }  // null: no learned positions
   const kernels::Weight& head() const { return head_ != nullptr ? *head_ : *embedding_; }
+  const std::unique_ptr<kernels::Buffer>& head_bias() const { return head_bias_; }  // [V], or null
   const NormWeights& final_norm() const { return final_norm_; }
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t shared_weight_bytes() const;  // of them, shared with other models now
@@ -89,6 +92,7 @@ class Transformer {
   std::shared_ptr<kernels::Weight> embedding_;
   std::shared_ptr<kernels::Weight> positions_;
   std::shared_ptr<kernels::Weight> head_;  // null: tied
+  std::unique_ptr<kernels::Buffer> head_bias_;
   NormWeights final_norm_;
   int64_t weight_bytes_ = 0;
   int64_t parameter_count_ = 0;

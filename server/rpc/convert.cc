@@ -53,6 +53,7 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   proto->set_function_sha256(Sha256Hex(model.provenance.function_json));
   proto->set_code_version(CodeVersion());
   proto->set_dtype(model.provenance.dtype);
+  proto->set_weights_from(model.provenance.weights_from);
   proto->set_backend(model.provenance.backend);
   proto->set_isa(model.provenance.isa);
   proto->set_weights_bytes(model.provenance.weight_bytes);

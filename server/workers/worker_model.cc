@@ -118,7 +118,8 @@ absl::Status CheckSame(const std::string& name, const std::string& what, const s
 absl::StatusOr<std::unique_ptr<HostedModel>> MakeWorkerModel(std::shared_ptr<RemoteWorkers> workers,
                                                              const std::string& name, const std::string& place,
                                                              const ModelOptions& options) {
-  const std::string directory = CheckpointOf(place).directory;
+  const CheckpointPlace checkpoint = CheckpointOf(place);
+  const std::string& directory = checkpoint.directory;
   const v1::Model& remote = workers->model(name);
   auto hosted = std::make_unique<HostedModel>();
   ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(directory, options.tokenizer_rules));
@@ -132,11 +133,13 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeWorkerModel(std::shared_ptr<Rem
     hosted->config.vocabulary_size = hosted->tokenizer->vocab_size();
     hosted->config.max_position = hosted->config.extended_position_max = remote.context_length_max();
   } else {
-    ASSIGN_OR_RETURN(hosted->config, ReadModelConfig(directory, KeysOfModel(options.ignored_config_keys, name)));
+    ASSIGN_OR_RETURN(hosted->config,
+                     ReadModelConfig(directory, KeysOfModel(options.ignored_config_keys, name), checkpoint.adapter));
     RETURN_IF_ERROR(CheckSame(name, "attention", hosted->config.attention.json(), remote.attention_json()));
   }
   ModelProvenance& provenance = hosted->provenance;
   provenance.dtype = remote.dtype();
+  provenance.weights_from = remote.weights_from();
   // Whether a tied model has a head of its own is seen in its weights, which the workers have.
   if (hosted->config.tied_embeddings) {
     const Json function = ParseJson(remote.function_json()).value_or(Json());

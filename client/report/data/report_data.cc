@@ -395,14 +395,18 @@ std::string RopeOf(const db::ModelRecord& model) {
 
 std::string TrainedLabel(const db::VariantRecord& variant) {
   bool has_rotation = false, has_other = false;
+  std::vector<std::string> lacking;
   for (const std::string& setting : AttentionSettings(variant)) {
     const OverrideInfo* info = FindOverride(setting.substr(0, setting.find('=')));
     (info != nullptr && IsRotation(*info) ? has_rotation : has_other) = true;
+    if (info == nullptr || *info->feature == 0) continue;
+    if (std::find(lacking.begin(), lacking.end(), info->feature) == lacking.end()) lacking.push_back(info->feature);
   }
   std::vector<std::string> parts;
   if (has_other || !has_rotation) {
     const std::string trained = TrainedLabel(variant.model.attention_json);
-    parts.push_back(trained.empty() ? "trained without focal attention" : trained);
+    if (lacking.empty()) lacking.push_back("focal attention");
+    parts.push_back(trained.empty() ? absl::StrCat("trained without ", absl::StrJoin(lacking, " and ")) : trained);
   }
   if (has_rotation) {
     const std::string rope = RopeOf(variant.model);

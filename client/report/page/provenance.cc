@@ -17,6 +17,31 @@ std::string Row(absl::string_view name, const std::string& value_html) {
 
 std::string Code(absl::string_view text) { return absl::StrCat("<code>", EscapeHtml(text), "</code>"); }
 
+// What weights were computed from: packed ones, an adapter (server/model/function_json.h).
+std::string WeightsFrom(const db::ModelRecord& model) {
+  const absl::StatusOr<Json> function = ParseJson(model.function_json.value_or("{}"));
+  if (!function.ok() || !function->is_object()) return "";
+  const auto text = [](const Json& object, const char* key, absl::string_view before, absl::string_view after) {
+    if (!object.contains(key)) return std::string();
+    const Json& value = object[key];
+    return absl::StrCat(before, value.is_string() ? value.get<std::string>() : value.dump(), after);
+  };
+  std::string out;
+  if (const Json packed = function->value("packed_weights", Json()); packed.is_object()) {
+    absl::StrAppend(&out, "<small>",
+                    EscapeHtml(absl::StrCat(text(packed, "scheme", "from ", ""), text(packed, "bits", " ", " bit"),
+                                            text(packed, "values", ", read to ", ""))),
+                    "</small>");
+  }
+  if (const Json adapter = function->value("adapter", Json()); adapter.is_object()) {
+    absl::StrAppend(&out, "<small>",
+                    EscapeHtml(absl::StrCat("LoRA", text(adapter, "rank", " of rank ", ""),
+                                            text(adapter, "alpha", ", alpha ", ""))),
+                    "</small>");
+  }
+  return out;
+}
+
 std::string VariantsTable(const ReportData& data) {
   std::string out =
       absl::StrCat(ScrollBegin("Variants"),
@@ -29,7 +54,7 @@ std::string VariantsTable(const ReportData& data) {
         &out, "<tr><td>", EscapeHtml(variant.name), variant.name == data.baseline ? "<small>baseline</small>" : "",
         "</td><td>", EscapeHtml(AttentionLabel(variant)), "</td><td>", EscapeHtml(model.name), "<small>",
         EscapeHtml(model.architecture), "</small></td><td>", Code(ShortHash(model.weights_sha256)), "</td><td>",
-        Code(ShortHash(model.tokenizer_sha256)), "</td><td>", EscapeHtml(model.dtype), "</td>");
+        Code(ShortHash(model.tokenizer_sha256)), "</td><td>", EscapeHtml(model.dtype), WeightsFrom(model), "</td>");
     absl::StrAppend(&out, "<td class=\"n\">",
                     model.trained_context_length.has_value() ? LengthLabel(*model.trained_context_length) : "\u2014",
                     "</td><td class=\"n\">", LengthLabel(model.context_length_max), "</td></tr>\n");

@@ -53,7 +53,7 @@ class FocalLearned : public AttentionVariant {
   }
 
   absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const override {
-    terms.row_scales = step.row_scales;
+    terms.row_scales = step.row_scales.OfLayer(step.layer);
     return ToStatus(step.backend.FocalTau(step.workspace, {.x = step.x,
                                                            .weight = {step.tensors[0].buffer.get(), 0},
                                                            .bias = step.tensors[1].first,
@@ -64,7 +64,7 @@ class FocalLearned : public AttentionVariant {
                                                            .page_group = step.page_group,
                                                            .layer = step.pool_layer,
                                                            .annotation_offset = step.annotation_offset,
-                                                           .row_scales = step.row_scales,
+                                                           .row_scales = terms.row_scales,
                                                            .bound_counts = step.bound_counts}));
   }
 
