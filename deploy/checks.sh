@@ -37,6 +37,7 @@ for check in "$@"; do
       # Readers named, sentences short, links and generated tables right.
       deploy/docs_check.py
       python3 recipes/shipped_scores.py --check
+      python3 recipes/scores.py --check
       echo "-- docs: pass" ;;
     tidy)
       # The files that changed since the commit of deploy/tidy_base, where all passed.

@@ -514,8 +514,8 @@ TEST(SuggestTest, OnlyNearMatches) {
 }
 
 TEST(SuitesTest, AreCompiledIn) {
-  EXPECT_THAT(BuiltInSuiteNames(), ElementsAre("babilong", "quick", "real", "ruler", "ruler_like", "ruler_prose",
-                                               "ruler_quick", "standard"));
+  EXPECT_THAT(BuiltInSuiteNames(), ElementsAre("babilong", "quick", "real", "ruler", "ruler_128k", "ruler_like",
+                                               "ruler_prose", "ruler_quick", "standard", "standard_128k"));
   EXPECT_THAT(std::string(*BuiltInSuiteText("quick")), HasSubstr("name: quick"));
   EXPECT_FALSE(BuiltInSuiteText("quik").has_value());
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -26,6 +27,7 @@
 #include "client/report/page/figure_files.h"
 #include "client/report/page/group_section.h"
 #include "client/report/page/lm_eval.h"
+#include "client/report/page/olmo_eval.h"
 #include "client/report/page/page.h"
 #include "client/report/page/paper_table.h"
 #include "client/report/page/score_table.h"
@@ -104,14 +106,16 @@ absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
 }
 
 absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name) {
-  if (name == "html") return ReportFormat::kHtml;
-  if (name == "csv") return ReportFormat::kCsv;
-  if (name == "json") return ReportFormat::kJson;
-  if (name == "markdown") return ReportFormat::kMarkdown;
-  if (name == "latex") return ReportFormat::kLatex;
-  if (name == "lm-eval") return ReportFormat::kLmEval;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the report format \"", name, "\" is not one of html, csv, json, markdown, latex, lm-eval"));
+  static constexpr std::pair<absl::string_view, ReportFormat> kFormats[] = {
+      {"html", ReportFormat::kHtml},         {"csv", ReportFormat::kCsv},     {"json", ReportFormat::kJson},
+      {"markdown", ReportFormat::kMarkdown}, {"latex", ReportFormat::kLatex}, {"lm-eval", ReportFormat::kLmEval},
+      {"olmo-eval", ReportFormat::kOlmoEval}};
+  std::string names;
+  for (const auto& [known, format] : kFormats) {
+    if (name == known) return format;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", known);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the report format \"", name, "\" is not one of ", names));
 }
 
 namespace {
@@ -173,6 +177,8 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
                           report::GroupTableLatex(data.groups, data.VariantNames()));
     case ReportFormat::kLmEval:
       return report::LmEvalJson(data);
+    case ReportFormat::kOlmoEval:
+      return report::OlmoEvalJson(data);
   }
   return absl::InternalError("a report format without a writer");
 }

@@ -20,7 +20,7 @@
 
 namespace varifocal {
 
-// "html", "csv", "json", "markdown", "latex", "lm-eval"; INVALID_ARGUMENT lists them.
+// "html", "csv", "json", "markdown", "latex", "lm-eval", "olmo-eval"; INVALID_ARGUMENT lists them.
 absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name);
 
 // The bytes of the report.

@@ -1,8 +1,10 @@
 // The tables of the report in CSV, JSON, Markdown and LaTeX, of one job and of two.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
@@ -14,6 +16,10 @@
 #include "client/report/report_fixture.h"
 #include "db/fakes/fake_results.h"
 #include "db/stats/family.h"
+#include "db/stats/tested_lengths.h"
+#include "eval_tasks/metric.h"
+#include "eval_tasks/ruler/kinds.h"
+#include "eval_tasks/ruler/task.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -467,6 +473,40 @@ TEST_F(ReportTest, ScoresInTheFormOfTheHarness) {
   for (const char* part : {"configs", "versions", "group_subtasks"}) {
     EXPECT_EQ(file[part].size(), file["results"].size()) << part;
   }
+}
+
+TEST_F(ReportTest, ScoresInTheFormOfOlmoEval) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.tasks = {"recall_kv"};
+  made.variants = {"baseline", "sharp"};
+  Make(made);
+  const Json file = ParseJson(Render(ReportFormat::kOlmoEval, "sharp")).value();
+  EXPECT_EQ(file["config"]["model"], "sharp");
+  const auto found = std::find_if(file["tasks"].begin(), file["tasks"].end(),
+                                  [](const Json& task) { return task["task"] == "recall_kv_2048"; });
+  ASSERT_NE(found, file["tasks"].end());
+  EXPECT_EQ((*found)["metrics"]["exact_match"]["varifocal"], 0.625);
+  EXPECT_EQ((*found)["primary_metric"], "exact_match:varifocal");
+  EXPECT_EQ((*found)["num_instances"], 8);
+  EXPECT_EQ((*found)["config"]["context_length"], 2048);
+  EXPECT_EQ((*found)["config"]["intervals"]["exact_match"]["cluster_count"], 2);
+  EXPECT_EQ(file["summary"]["recall_kv_2048"], (Json{{"metric", "exact_match:varifocal"}, {"score", 0.625}}));
+  EXPECT_EQ(file["summary"].size(), file["tasks"].size());
+}
+
+// db/stats knows RULER's scorers by the beginning of their names alone.
+TEST(RulerMetricsTest, HaveTheirPrefixAndNoOtherMetricHas) {
+  std::set<std::string> of_tasks;
+  for (const ruler::RulerTaskInfo& task : ruler::RulerTasks()) {
+    for (const std::string& metric : RulerMetrics({{"task", std::string(task.name)}})) of_tasks.insert(metric);
+  }
+  std::set<std::string> with_prefix;
+  for (const Metric& metric : Metrics()) {
+    if (absl::StartsWith(metric.name, stats::kRulerMetricPrefix)) with_prefix.insert(metric.name);
+  }
+  EXPECT_EQ(with_prefix, of_tasks);
+  EXPECT_EQ(of_tasks.size(), 2u);
 }
 
 // The same answers as job 1's "sharp" in a job of their own: the same numbers, under the name of that job.

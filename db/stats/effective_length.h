@@ -74,8 +74,9 @@ EffectiveLength FindEffectiveLength(const std::vector<LengthValues>& tasks, cons
 // db/stats/tested_lengths.h: one that no prompt reaches is none.
 absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader, int64_t job_id,
                                                               const EffectiveLengthOptions& options = {});
-absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader, int64_t job_id,
-                                                              const EffectiveLengthOptions& options,
-                                                              const TestedLengths& tested);
+// The same by several thresholds from one reading of the samples, in the order of `options`.
+absl::StatusOr<std::vector<std::vector<EffectiveLength>>> EffectiveLengths(
+    db::Reader& reader, int64_t job_id, const std::vector<EffectiveLengthOptions>& options,
+    const TestedLengths& tested);
 
 }  // namespace varifocal::stats

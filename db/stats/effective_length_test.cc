@@ -2,16 +2,15 @@
 // the error rates of both ends of its interval on simulated scores at the threshold, and its rows from a database.
 #include "db/stats/effective_length.h"
 
-#include <cmath>
 #include <fstream>
 #include <functional>
-#include <numbers>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "db/fakes/fake_results.h"
+#include "db/fakes/normal.h"
 #include "db/writer.h"
 #include "gtest/gtest.h"
 #include "tests/support/process.h"
@@ -158,19 +157,16 @@ TEST(EffectiveLength, TheIndependentImplementationAgrees) {
 // The worst case for an end: the score of one length is at the threshold, just on the wrong side of it.
 TEST(EffectiveLength, EachEndErrsInOneOfForty) {
   Random random("effective length");
-  const auto normal = [&] {
-    const double radius = std::sqrt(-2 * std::log(1 - random.Uniform()));
-    return radius * std::cos(2 * std::numbers::pi * random.Uniform());
-  };
   const auto rates = [&](double at_4k, const EffectiveLengthOptions& options) {
     const double means[] = {0.75, 0.7, at_4k, 0.25};
     constexpr int kExperimentCount = 3000;
     double low = 0, high = 0;
     for (int experiment = 0; experiment < kExperimentCount; ++experiment) {
       double contexts[12];
-      for (double& context : contexts) context = 0.03 * normal();  // the same at every length
+      for (double& context : contexts) context = 0.03 * Normal(random);  // the same at every length
       const EffectiveLength found = FindEffectiveLength(
-          {Values([&](int length, int i) { return means[length] + contexts[i / 4] + 0.05 * normal(); })}, options);
+          {Values([&](int length, int i) { return means[length] + contexts[i / 4] + 0.05 * Normal(random); })},
+          options);
       low += found.low.value_or(0) > 2048;
       high += found.high.value_or(0) < 4096;
     }

@@ -78,22 +78,26 @@ absl::Status ChooseVariants(db::Reader& reader, const ReportOptions& options, Re
   return absl::OkStatus();
 }
 
-// The mean over tasks by RULER's own threshold, beside ours, where every task has RULER's scorer.
-absl::Status ReadRulerLengths(db::Reader& reader, int64_t job_id, std::map<std::string, std::string>& labels,
-                              ReportData& data) {
-  ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
+// Beside ours the mean over tasks by RULER's own threshold, where every task has RULER's scorer.
+absl::Status ReadEffectiveLengths(db::Reader& reader, int64_t job_id, const std::vector<db::TaskMetricRecord>& metrics,
+                                  const std::map<std::string, std::string>& labels, ReportData& data) {
+  std::vector<stats::EffectiveLengthOptions> thresholds = {data.effective_length_options};
   const bool is_ruler = std::all_of(metrics.begin(), metrics.end(), [](const db::TaskMetricRecord& metric) {
     return metric.metric_index != 0 || absl::StartsWith(metric.metric, stats::kRulerMetricPrefix);
   });
-  if (metrics.empty() || !is_ruler || data.effective_length_options.score.has_value()) return absl::OkStatus();
-  stats::EffectiveLengthOptions options = data.effective_length_options;
-  options.score = stats::kRulerEffectiveScore;
-  ASSIGN_OR_RETURN(std::vector<stats::EffectiveLength> lengths,
-                   stats::EffectiveLengths(reader, job_id, options, data.tested));
-  for (stats::EffectiveLength& row : lengths) {
-    if (!row.task.empty() || labels.count(row.variant) == 0) continue;
-    row.variant = labels[row.variant];
-    data.ruler_lengths.push_back(std::move(row));
+  if (!metrics.empty() && is_ruler && !thresholds[0].score.has_value()) {
+    thresholds.push_back(thresholds[0]);
+    thresholds[1].score = stats::kRulerEffectiveScore;
+  }
+  ASSIGN_OR_RETURN(std::vector<std::vector<stats::EffectiveLength>> lengths,
+                   stats::EffectiveLengths(reader, job_id, thresholds, data.tested));
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    for (stats::EffectiveLength& row : lengths[i]) {
+      const auto label = labels.find(row.variant);
+      if (label == labels.end() || (i == 1 && !row.task.empty())) continue;
+      row.variant = label->second;
+      (i == 0 ? data.effective_lengths : data.ruler_lengths).push_back(std::move(row));
+    }
   }
   return absl::OkStatus();
 }
@@ -141,14 +145,7 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
     estimate.variant = labels[estimate.variant];
     data.estimates.push_back(std::move(estimate));
   }
-  ASSIGN_OR_RETURN(std::vector<stats::EffectiveLength> effective_lengths,
-                   stats::EffectiveLengths(reader, job_id, data.effective_length_options, data.tested));
-  for (stats::EffectiveLength& row : effective_lengths) {
-    if (labels.count(row.variant) == 0) continue;
-    row.variant = labels[row.variant];
-    data.effective_lengths.push_back(std::move(row));
-  }
-  RETURN_IF_ERROR(ReadRulerLengths(reader, job_id, labels, data));
+  RETURN_IF_ERROR(ReadEffectiveLengths(reader, job_id, metrics, labels, data));
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
   for (const db::CellRow& cell : cells) {
     if (std::find(data.tasks.begin(), data.tasks.end(), cell.cell.task) == data.tasks.end()) {
