@@ -63,7 +63,7 @@ TEST_F(EndpointEngineTest, GeneratesFromTokenIds) {
 // What a server that refuses top_k and min_p, or ignores them, cannot do is said; one that knows them gets them always, so that
 // its own defaults do not apply.
 TEST_F(EndpointEngineTest, FindsTheFiltersOfAServer) {
-  const auto ask = [&](const EndpointEngine& engine, const Sampling& sampling) {
+  const auto ask = [&](EndpointEngine& engine, const Sampling& sampling) {
     const auto result =
         engine.Run({.token_ids = Ids("Rome is"), .work = GenerateWork{.max_new_tokens = 3, .sampling = sampling}});
     EXPECT_TRUE(result.ok()) << result.status();

@@ -180,7 +180,7 @@ struct Refusal {
   std::vector<std::string> words;  // of the message
 };
 
-const Refusal kRefusals[] = {
+const Refusal kPackedRefusals[] = {
     {"gptq", "config.json", R"({"quantization_config":{"bits":3}})", {"\"quantization_config.bits\" is 3", "4 and 8"}},
     {"gptq", "config.json", R"({"quantization_config":{"quant_method":"quip"}})", {"\"quip\"", "gptq, awq"}},
     {"gptq", "config.json", R"({"quantization_config":7})", {"\"quantization_config\" is 7"}},
@@ -240,7 +240,7 @@ const Refusal kRefusals[] = {
 };
 
 TEST(PackedRefusalsTest, ErrorsNameKeyAndValue) {
-  for (const Refusal& refusal : kRefusals) {
+  for (const Refusal& refusal : kPackedRefusals) {
     const CopiedGolden golden(refusal.golden);
     golden.Patch(refusal.file, *ParseJson(refusal.patch));
     const std::string message = golden.Error();
