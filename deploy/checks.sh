@@ -98,7 +98,7 @@ $more_models*GoldenTest*_portable_*:*FunctionJsonTest*/architectures_*:$simulati
       # run on the same thread pool as the others; each takes minutes here.
       GTEST_FILTER="-Full/*:*Golden*:*Conformance*head_dim_*:*Conformance*groups_?_of_*:*Conformance*portable*:*inspection_across_splits*:\
 $more_models*SameBitsTest*_bf16:*SameBitsTest.ScoredBeside*:*SameBitsTest*/attention_*:*SameBitsTest*/focal_per_layer*" \
-        build_and_run tsan base_test kernels_test engine_test eval_tasks_test jobs_test ;;
+        build_and_run tsan base_test kernels_test engine_test jobs_test ;;
     cuda)
       # With nvcc: every kernel is compiled for both architectures and checked against its resource limits. With or without: the
       # kernels run on the emulator.
