@@ -137,6 +137,9 @@ constexpr const char* kCases[] = {
     "architectures/qwen2-moe-window",
     "architectures/granitemoe",
     "architectures/granitemoe-newer",
+    "architectures/qwen3-next",
+    "architectures/qwen3-5",
+    "architectures/qwen3-5-wrapped",
     "architectures/qwen2-5-vl",
     "architectures/qwen3-vl",
 };

@@ -135,6 +135,24 @@ absl::Status ReadQwen2Moe(ConfigReader& reader, ModelConfig& config) {
   return ReadNoBiases(reader, config);
 }
 
+// Whatever transformers does not read may only state what it computes.
+absl::Status ReadQwen3Next(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadNoBiases(reader, config));
+  RETURN_IF_ERROR(reader.RequireValue("attn_output_gate", true));
+  RETURN_IF_ERROR(reader.RequireValue("use_sliding_window", false));
+  RETURN_IF_ERROR(reader.RequireValue("mamba_ssm_dtype", "float32"));
+  if (config.blocks.activation != kernels::Activation::kSilu) {
+    return absl::UnimplementedError(absl::StrCat(
+        reader.Name("hidden_act"), " is not \"silu\", which the convolutions of a ", config.model_type, " need"));
+  }
+  // Of predicting further tokens, whose tensors are not read; of the type that the dense one was derived from.
+  reader.Ignore({"mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "mlp_only_layers"});
+  return absl::OkStatus();
+}
+
+constexpr RecurrenceKeys kGatedDelta = {
+    .kind = kernels::RecurrenceKind::kDeltaRule, .conv_width = "linear_conv_kernel_dim", .conv_width_default = 4};
+
 absl::Status ReadOlmoe(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.blocks.query_key_value_clip, PositiveOrNone(reader, "clip_qkv", 0));
   return ReadAttentionBias(reader, false, config.blocks);
@@ -263,6 +281,36 @@ constexpr Architecture kArchitectures[] = {
                  .chooses_layers = true},
      .read_layers = ReadUsedWindowsByType,
      .read_config = ReadQwen2Moe},
+    {.model_type = "qwen3_next",
+     .class_name = "Qwen3NextForCausalLM",
+     .keys = {.kv_head_default = 2, .head_width_default = 256},
+     .rope = {.partial_default = 0.25, .partial_allowed = true},
+     .names = {.skipped_prefix = "mtp.",
+               .query_norm = "self_attn.q_norm",
+               .key_norm = "self_attn.k_norm",
+               .recurrence = {.inputs_by_key_head = {"linear_attn.in_proj_qkvz", "linear_attn.in_proj_ba"}}},
+     .mixture = {.expert_count = "num_experts",
+                 .expert_count_default = 512,
+                 .per_token_default = 10,
+                 .width = "moe_intermediate_size",
+                 .width_default = 512,
+                 .shared_width = "shared_expert_intermediate_size",
+                 .shared_width_default = 512,
+                 .chooses_layers = true,
+                 .renormalised_default = true},
+     .recurrence = kGatedDelta,
+     .blocks = {.norms_add_one = true, .attention_gate = true},
+     .read_layers = ReadRecurrentButFourth,
+     .read_config = ReadQwen3Next},
+    {.model_type = "qwen3_5_text",
+     .class_name = "Qwen3_5ForCausalLM",
+     .keys = {.kv_head_default = 4, .head_width_default = 256},
+     .rope = {.partial_default = 0.25, .partial_allowed = true, .mrope_is_default = true},
+     .names = {.skipped_prefix = "mtp.", .query_norm = "self_attn.q_norm", .key_norm = "self_attn.k_norm"},
+     .recurrence = kGatedDelta,
+     .blocks = {.norms_add_one = true, .attention_gate = true},
+     .read_layers = ReadRecurrentButFourth,
+     .read_config = ReadQwen3Next},
     {.model_type = "granitemoe",
      .class_name = "GraniteMoeForCausalLM",
      .names = {.mixture = {.gate = nullptr,

@@ -30,6 +30,8 @@ constexpr Evidence kEvidence[] = {
     {"olmoe", "OLMoE 1B-7B", "olmoe olmoe-fused", "sliding_window"},
     {"mixtral", "Mixtral 8x7B", "mixtral mixtral-window", "attention_bias mlp_bias norm_topk_prob"},
     {"qwen2_moe", "Qwen1.5-MoE-A2.7B", "qwen2-moe qwen2-moe-window", "attention_bias mlp_bias"},
+    {"qwen3_next", "Qwen3-Next 80B-A3B", "qwen3-next", "attention_bias mlp_bias attn_output_gate"},
+    {"qwen3_5_text", "inside qwen3_5", "qwen3-5 qwen3-5-wrapped", "attention_bias mlp_bias attn_output_gate"},
     {"granitemoe", "Granite 3 1B-A400M, 3B-A800M", "granitemoe granitemoe-newer", "sliding_window norm_topk_prob"},
     {"gemma2", "Gemma 2 2B, 9B, 27B", "gemma2-older gemma2-newer", "use_bidirectional_attention"},
     {"gemma3_text", "Gemma 3 270M, 1B", "gemma3-older gemma3-newer",
@@ -56,6 +58,7 @@ constexpr Evidence kEvidence[] = {
     {"mistral3", "Mistral Small 3.1, Ministral 3", "mistral3-wrapped ministral3-wrapped", "quantization_config"},
     {"qwen2_5_vl", "Qwen2.5-VL", "qwen2-5-vl", "quantization_config"},
     {"qwen3_vl", "Qwen3-VL", "qwen3-vl", "quantization_config"},
+    {"qwen3_5", "Qwen3.5 0.8B, 2B, 4B, 9B, 27B", "qwen3-5-wrapped", "quantization_config"},
 };
 
 SupportedCheckpoint MakeSupported(const char* model_type, const char* class_name, std::string text_types) {

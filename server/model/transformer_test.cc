@@ -52,6 +52,8 @@ constexpr const char* kGoldens[] = {
     "mixtral-window",
     "qwen2-moe",
     "granitemoe",
+    "qwen3-next",
+    "qwen3-5",
 };
 
 class TransformerTest : public testing::TestWithParam<const char*> {
