@@ -4,7 +4,7 @@
 //
 // Rates are TFLOP/s of matrix products and of causal attention, and TB/s of a copy: the defaults are an H100's
 // (docs/gpu/README.md). Whole prompts and steps reach a share of them: of a 2.7B model, prompts of 8K and 16K tokens took 115
-// and 297 ms where this model says 89 and 246 at full rates, decode steps at 1K and 32K took 0.53 and 0.71 of a copy's rate.
+// and 297 ms where this model gives 89 and 246 at full rates, decode steps at 1K and 32K took 0.53 and 0.71 of a copy's rate.
 //
 // Prefill: operations of the weights and of the visible keys. Decode: bytes of weights and of the cache, read once a token.
 // Keys and values: 2 K D bytes an element, token and layer; pages of 128 tokens are rounded up.

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/json.h"
@@ -19,7 +20,11 @@
 #include "db/fakes/fake_results.h"
 #include "db/stats/labels.h"
 #include "db/stats/special.h"
+#include "db/stats/tested_lengths.h"
 #include "db/writer.h"
+#include "eval_tasks/metric.h"
+#include "eval_tasks/ruler/kinds.h"
+#include "eval_tasks/ruler/task.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
@@ -371,6 +376,20 @@ TEST_F(ResultsTest, DiffAnswersByItsExitCode) {
   const Ran json = Varifocal({"diff", a, c, "--format=json", "--limit=1"});
   EXPECT_EQ(ParseJson(json.out)->at("difference_count"), 2);
   EXPECT_EQ(ParseJson(json.out)->at("differences").size(), 1u);
+}
+
+// db/stats knows RULER's scorers by the beginning of their names alone.
+TEST(RulerMetricsTest, HaveTheirPrefixAndNoOtherMetricHas) {
+  std::set<std::string> of_tasks;
+  for (const ruler::RulerTaskInfo& task : ruler::RulerTasks()) {
+    for (const std::string& metric : RulerMetrics({{"task", std::string(task.name)}})) of_tasks.insert(metric);
+  }
+  std::set<std::string> with_prefix;
+  for (const Metric& metric : Metrics()) {
+    if (absl::StartsWith(metric.name, stats::kRulerMetricPrefix)) with_prefix.insert(metric.name);
+  }
+  EXPECT_EQ(with_prefix, of_tasks);
+  EXPECT_EQ(of_tasks.size(), 2u);
 }
 
 }  // namespace

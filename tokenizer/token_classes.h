@@ -41,7 +41,7 @@ struct ClassHints {
 const TokenizerClass* ClassOfTransformers4(const ClassHints& hints);
 const TokenizerClass* ClassOfTransformers5(const ClassHints& hints);
 
-// Whether a row says which classes directories of this model type get that name none.
-bool HasTokenizerClassRow(absl::string_view model_type);
+// Whether there is a row for directories of this model type that name no class.
+bool HasTokenizerClassRow(absl::string_view model_type);  // for tests
 
 }  // namespace varifocal

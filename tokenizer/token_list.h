@@ -32,7 +32,7 @@ inline FlaggedToken PlainSpecial(absl::string_view content) {
   return {.content = std::string(content), .special = true};
 }
 
-// `is_special`: whatever the entry says.
+// `is_special`: whatever the entry has.
 absl::StatusOr<FlaggedToken> ReadFlaggedToken(const Json& json, const std::string& place, bool is_special = false);
 
 // A value of a special token: a string, or an object with flags.

@@ -17,9 +17,6 @@
 #include "db/fakes/fake_results.h"
 #include "db/stats/family.h"
 #include "db/stats/tested_lengths.h"
-#include "eval_tasks/metric.h"
-#include "eval_tasks/ruler/kinds.h"
-#include "eval_tasks/ruler/task.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -493,20 +490,6 @@ TEST_F(ReportTest, ScoresInTheFormOfOlmoEval) {
   EXPECT_EQ((*found)["config"]["intervals"]["exact_match"]["cluster_count"], 2);
   EXPECT_EQ(file["summary"]["recall_kv_2048"], (Json{{"metric", "exact_match:varifocal"}, {"score", 0.625}}));
   EXPECT_EQ(file["summary"].size(), file["tasks"].size());
-}
-
-// db/stats knows RULER's scorers by the beginning of their names alone.
-TEST(RulerMetricsTest, HaveTheirPrefixAndNoOtherMetricHas) {
-  std::set<std::string> of_tasks;
-  for (const ruler::RulerTaskInfo& task : ruler::RulerTasks()) {
-    for (const std::string& metric : RulerMetrics({{"task", std::string(task.name)}})) of_tasks.insert(metric);
-  }
-  std::set<std::string> with_prefix;
-  for (const Metric& metric : Metrics()) {
-    if (absl::StartsWith(metric.name, stats::kRulerMetricPrefix)) with_prefix.insert(metric.name);
-  }
-  EXPECT_EQ(with_prefix, of_tasks);
-  EXPECT_EQ(of_tasks.size(), 2u);
 }
 
 // The same answers as job 1's "sharp" in a job of their own: the same numbers, under the name of that job.

@@ -60,7 +60,7 @@ TEST_F(EndpointEngineTest, GeneratesFromTokenIds) {
   EXPECT_EQ(server.bodies().back()["temperature"], 0.0);
 }
 
-// What a server that refuses top_k and min_p, or ignores them, cannot do is said; one that knows them gets them always, so that
+// What a server that refuses top_k and min_p, or ignores them, cannot do is reported; one that knows them gets them always, so that
 // its own defaults do not apply.
 TEST_F(EndpointEngineTest, FindsTheFiltersOfAServer) {
   const auto ask = [&](EndpointEngine& engine, const Sampling& sampling) {

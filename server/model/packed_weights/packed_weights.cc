@@ -64,8 +64,6 @@ absl::StatusOr<std::string> ReadMethod(ConfigReader& reader, const std::string& 
 
 }  // namespace
 
-absl::Span<const PackedScheme> PackedSchemes() { return kSchemes; }
-
 absl::StatusOr<std::shared_ptr<const PackedWeights>> ReadPackedWeights(ConfigReader& reader) {
   constexpr absl::string_view kKey = "quantization_config";
   const Json* object = reader.Take(kKey);

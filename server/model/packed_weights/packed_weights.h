@@ -4,8 +4,8 @@
 // finds its matrices among the stored tensors: what is stored decides, matrix by matrix, so modules that were left as they
 // were stay plain. Each packed matrix becomes a tensor of the usual name and shape, whose values are computed when it is
 // loaded: in f32, rounded once to the number format that config.json states as `dtype` (f32 where it states none).
-// Everything behind the loader sees plain tensors. Only weights are read: what a file says of activations, keys and values
-// (scales, quantization at run time) is not applied, and the label says so.
+// Everything behind the loader sees plain tensors. Only weights are read: what a file has on activations, keys and values
+// (scales, quantization at run time) is not applied, and the label notes it.
 //
 // Errors:  UNIMPLEMENTED naming a setting that is not supported; INVALID_ARGUMENT naming the tensor, its shape and the
 //          expected one.
@@ -32,7 +32,7 @@ class Unpacking {
  public:
   Unpacking(WeightSource& source, TensorDigests& digests) : source_(source), digests_(digests) {}
 
-  // What stands before `suffix` in the names of tensors that end in it, and are of one of `types` where there are any.
+  // The part before `suffix` of the names of tensors that end in it and are of one of `types` where there are any.
   std::vector<std::string> NamesBefore(absl::string_view suffix, absl::Span<const absl::string_view> types = {}) const;
   const TensorView* Find(const std::string& name) const;  // null: there is none
   // A tensor that `owner` needs, of one of the types (any type without).
@@ -67,8 +67,6 @@ struct PackedScheme {
   const char* reads;   // in words
   absl::StatusOr<PackedWeights> (*read)(ConfigReader& reader, kernels::DType type);
 };
-
-absl::Span<const PackedScheme> PackedSchemes();
 
 // Of the keys "quantization_config" and "dtype" of config.json; null where weights are plain.
 absl::StatusOr<std::shared_ptr<const PackedWeights>> ReadPackedWeights(ConfigReader& reader);

@@ -74,10 +74,6 @@ absl::string_view TypeNameOf(const TensorView& tensor) {
   return tensor.type == kernels::DType::kF32 ? "F32" : tensor.type == kernels::DType::kF16 ? "F16" : "BF16";
 }
 
-bool CanWiden(const TensorView& tensor) {
-  return tensor.other_type.empty() || FindWidened(tensor.other_type) != nullptr;
-}
-
 void Widen(const TensorView& tensor, int64_t first, int64_t count, float* values) {
   if (tensor.other_type.empty()) {
     const char* from = tensor.bytes.data() + first * static_cast<int64_t>(kernels::DTypeBytes(tensor.type));

@@ -18,9 +18,7 @@ namespace varifocal {
 // The name of a tensor's type in its file: "F8_E4M3", "I32".
 absl::string_view TypeNameOf(const TensorView& tensor);
 
-// Whether Widen has this type: F32, F16, BF16, F8_E4M3, F8_E8M0, I8, U8.
-bool CanWiden(const TensorView& tensor);
-// `count` elements from `first` on, which must be loaded.
+// `count` elements from `first` on, which must be loaded, of F32, F16, BF16, F8_E4M3, F8_E8M0, I8 or U8.
 void Widen(const TensorView& tensor, int64_t first, int64_t count, float* values);
 
 // Element of a tensor of I32 or U32.
@@ -32,7 +30,7 @@ inline uint32_t WordOf(const TensorView& tensor, int64_t index) {
 // Element of a tensor of I32 or I64.
 int64_t IntegerOf(const TensorView& tensor, int64_t index);
 
-float WidenE4M3(uint8_t bits);
+float WidenE4M3(uint8_t bits);  // for tests
 uint16_t RoundToF16(float value);
 
 void RoundTo(kernels::DType type, absl::Span<const float> values, char* to);
