@@ -14,6 +14,9 @@ deploy/install.sh
 
 # Rooms without gRPC: ThreadSanitizer is not reliable in the others (Debian's gRPC is not instrumented).
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test hosting_test jobs_test"
+# One more model through the same code (kept: dense, focal, windows, experts, Focus), and simulations of many jobs.
+more_models=$(printf '*SameBitsTest*/%s:' architectures_{co,e,gr,l,mi,o,qwen2,qwen3_l,s}'*' focus_{llama_f,llama_p,m}'*' focal_learned_{s,t}'*' '*_reference_*')
+simulations="Choice.IsUnbiased*:Compare.FalseAlarms*:EpochIntervals.Cover*:ReplicateSimulation.*:AdjustedIntervals.*:Family.AJob*:Power.*:BaseRates.*"
 
 # build_and_run PRESET TEST...: every test in four shards, as many at a time as there are cores (the kernels' own threads make
 # little of a second one). The output of a shard is shown when it fails. A test that does not exist is an error, never skipped.
@@ -83,15 +86,18 @@ for check in "$@"; do
     asan)
       # Without detect_stack_use_after_return: g++ 12 misaligns 64-byte vectors on the stack it uses for that.
       export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-      # Portable attention is the slowest part and the same templates as the vector code: without it, a third of the time.
+      # Left out, since ctest has them and they would be half of the time here: what repeats the same code for one more model, the
+      # portable kernels (the same templates as the vector code), and the simulations of the statistics.
       # shellcheck disable=SC2086
-      GTEST_FILTER='-Full/*:*Conformance*portable*attention*:*Conformance*portable*groups*:*Conformance*portable*same_bits*:*Conformance*portable*inspection*' \
+      GTEST_FILTER="-Full/*:*Conformance*portable*attention*:*Conformance*portable*groups*:*Conformance*portable*same_bits*:*Conformance*portable*inspection*:\
+$more_models*GoldenTest*_portable_*:*FunctionJsonTest*/architectures_*:$simulations" \
         build_and_run asan $core_tests ;;
     tsan)
       export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/tsan.supp"
       # For threads, golden tests, head dims and groups against the oracle add nothing to the same-bits tests, and portable kernels
       # run on the same thread pool as the others; each takes minutes here.
-      GTEST_FILTER='-Full/*:*Golden*:*Conformance*head_dim_*:*Conformance*groups_?_of_*:*Conformance*portable*:*inspection_across_splits*' \
+      GTEST_FILTER="-Full/*:*Golden*:*Conformance*head_dim_*:*Conformance*groups_?_of_*:*Conformance*portable*:*inspection_across_splits*:\
+$more_models*SameBitsTest*_bf16:*SameBitsTest.ScoredBeside*:*SameBitsTest*/attention_*:*SameBitsTest*/focal_per_layer*" \
         build_and_run tsan base_test kernels_test engine_test eval_tasks_test jobs_test ;;
     cuda)
       # With nvcc: every kernel is compiled for both architectures and checked against its resource limits. With or without: the

@@ -17,7 +17,9 @@ constexpr absl::string_view kAdapter = "@adapter=";
 CheckpointPlace CheckpointOf(absl::string_view place) {
   CheckpointPlace checkpoint;
   for (const char* dtype : {"f32", "bf16"}) {
-    if (absl::ConsumeSuffix(&place, absl::StrCat("@", dtype))) checkpoint.dtype = dtype;
+    if (!absl::ConsumeSuffix(&place, absl::StrCat("@", dtype))) continue;
+    checkpoint.dtype = dtype;
+    break;
   }
   if (const size_t at = place.find(kAdapter); at != place.npos) {
     checkpoint.adapter = std::string(place.substr(at + kAdapter.size()));

@@ -245,7 +245,7 @@ class Compare : public Command {
   }
 
  private:
-  // "; jobs/1 has answers of both: --job=1" where the newest job was read because none was named; else "".
+  // "; jobs/1 has answers: --job=1" where the newest job was read because none was named; else "".
   static absl::StatusOr<std::string> JobsWithBoth(db::Reader& reader, const std::vector<db::JobVariant>& keys,
                                                   bool is_named) {
     if (is_named || keys[0].job_id != keys[1].job_id) return "";

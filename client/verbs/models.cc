@@ -177,7 +177,7 @@ constinit const Verb kModelsVerb = {
         R"(One row per model: its attention (baseline, focal with a constant or a learned temperature), its trained and its
 maximum context length, and its backend. JSON and CSV add the SHA-256 of weights and tokenizer, the arm, seed and tokens
 of its training if config.json states them, the sampling settings of generation_config.json (shown, never applied), and
-memory usage. Weights shared with another model are in memory once. Behind the weights' size stands what they were read
+memory usage. Weights shared with another model are in memory once. After the weights' size comes what they were computed
 from: packed weights (FP8, GPTQ, ..), a merged adapter. A model whose device has failed is faulted; the last lines show
 the cause.
 

@@ -92,23 +92,6 @@ absl::Status PrintScores(const std::string& db_path, int64_t job_id, Console& co
   return absl::OkStatus();
 }
 
-// Removes a new database again unless a job came into it: a refused request leaves no empty file.
-class RefusedDatabase {
- public:
-  explicit RefusedDatabase(std::string path) : path_(std::filesystem::exists(path) ? "" : std::move(path)) {}
-  ~RefusedDatabase() {
-    std::error_code ignored;
-    for (const char* ending : {"", "-wal", "-shm"}) {
-      if (!path_.empty()) std::filesystem::remove(path_ + ending, ignored);
-    }
-  }
-  RefusedDatabase(const RefusedDatabase&) = delete;
-  void Keep() { path_.clear(); }
-
- private:
-  std::string path_;  // empty: none
-};
-
 class RunHere : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
@@ -148,7 +131,6 @@ class RunHere : public Command {
       request.mutable_spec()->mutable_shard()->set_count(shard->count);
     }
     request.set_validate_only(dry_run_);
-    RefusedDatabase refused(unkept.has_value() ? "" : db_);  // outlives the server
     ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedServer> server, EmbeddedServer::Start(std::move(options)));
     Daemon daemon(server->channel());
     if (run_.job.focal_temperatures.has_value())
@@ -160,7 +142,6 @@ class RunHere : public Command {
       return ExitCode::kDone;
     }
     ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));
-    refused.Keep();
     ASSIGN_OR_RETURN(const v1::Job job, FollowJob(daemon, name, console, /*is_here=*/true));
     const ExitCode code =
         PrintOutcome(job, outcome_, console, repeat_.is_new ? "the same command without --new" : "the same command");

@@ -213,7 +213,7 @@ class Merger {
     merged.tensor.name = target;
     merged.tensor.type = kernels::DType::kF32;
     merged.tensor.shape = weight.shape;
-    merged.recipe = absl::StrCat("lora ", factors.scale, factors.is_transposed ? " transposed" : "");
+    merged.recipe = absl::StrCat("lora ", Json(factors.scale).dump(), factors.is_transposed ? " transposed" : "");
     merged.inputs = {base_.Hide(target, digests_), weights_.Hide(a_name, weight_digests_),
                      weights_.Hide(b_name, weight_digests_)};
     merged.fill = [factors](const auto& inputs, int64_t first, int64_t count, float* rows) {

@@ -218,7 +218,7 @@ std::string CheckUploads() {
     for (int c = 0; c < inner; ++c) turned[c * rows + r] = b[r * inner + c];
   }
   const HostMatrix parts[] = {{DType::kBF16, halves.data(), rows, inner},
-                              {DType::kF32, turned.data(), rows, inner, true}};
+                              {DType::kF32, turned.data(), rows, inner, 1, rows}};
   auto weight = Take((*backend)->CreateWeight(parts, WeightUse::kPlain));
   // One row of the identity picks a column of the weight.
   for (const int column : {0, 7, 20}) {
