@@ -7,7 +7,8 @@
 //   Embed
 //   per layer:  Norm  [FocalTau]  [RouteGroups]  QkvRopeWrite  Attend  LinearResidual  Norm  LinearGated  LinearResidual
 //               (or Mixture in place of the last two)
-//               (InspectAttention after Attend)
+//               (InspectAttention after Attend; Linear and ApplyGate after it where attention has a gate)
+//               (or Linear and Recur in place of QkvRopeWrite and Attend)
 //   LmHead on the rows that need it
 //
 // A plain MLP has Linear with an activation instead of LinearGated; norms after the blocks are LinearNormResidual
@@ -34,6 +35,7 @@
 #include "kernels/activation.h"
 #include "kernels/attention_statistics.h"
 #include "kernels/attention_variants.h"
+#include "kernels/recurrence.h"
 #include "kernels/tensor.h"
 #include "kernels/token_draw.h"
 
@@ -112,6 +114,10 @@ struct KvShape {
   int annotation_bytes = 0;
   // Each key is stored contiguously, so that decode can read those of a row's groups alone (DecodeListsKeys). A hint.
   bool row_keys = false;
+  bool has_gate = false;  // the output of attention is gated (ApplyGate), which not every backend does
+  // Above 0: layers of Recur. A page has no keys and values but a state of so many numbers, that after the last row of
+  // the page's tokens that was computed.
+  size_t state_numbers = 0;
 };
 
 struct StepShape {
@@ -130,6 +136,7 @@ struct StepShape {
   int experts_per_token = 0;
   int expert_ffn_dim = 0;  // of one of them; F is the largest of plain blocks, a Mixture's shared one included
   bool shared_expert = false;
+  RecurrenceShape recurrence;  // of Recur; kNone: there is none
 };
 
 // ---- A batch. Host memory, alive until the step's last operation. ----
@@ -283,6 +290,31 @@ struct AttendArgs {
   Slice out;                          // operands [T, H, D]; zeros where a row sees no key
   // Optional f32 [T, H], natural logarithm, of the scores and the sink; kEmptyLse where there is none.
   Slice log_sum_exp;
+};
+
+// x = x * 1 / (1 + e^-gate)
+struct ApplyGateArgs {
+  Slice gate;  // operands [T, columns]
+  int columns = 0;
+  Slice x;  // operands [T, columns]
+};
+
+// The rows of every sequence, one after the other (recurrence.h). The state before the first one is read from the page
+// of the position before it, and is zero at position 0. The states after the last position of each page and after the
+// last row are written to the pages of these positions; a page of -1 is not written. So a page that a later step shall
+// continue from must not be written by another step in between.
+struct RecurArgs {
+  RecurrenceShape shape;
+  Slice x;                 // operands [T, input_width]
+  Slice conv;              // f32 [W, channels]: weights; the last are those of the row's own inputs
+  Slice decay_log;         // kDeltaRule: f32 [H]
+  Slice decay_bias;        // kDeltaRule: f32 [H]
+  Slice norm;              // kDeltaRule: f32 [dv]
+  float norm_epsilon = 0;  // kDeltaRule
+  KvPool* pool = nullptr;
+  int page_group = 0;
+  int layer = 0;  // within the pool
+  Slice out;      // operands [T, value_width]
 };
 
 // out = activation(weight x + bias)
@@ -478,6 +510,9 @@ class Backend {
   virtual Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) = 0;
   virtual Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) = 0;
   virtual Error Mixture(Workspace& workspace, const MixtureArgs& args) = 0;
+  // A backend without the next two refuses pools of their models (CheckShape).
+  virtual Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) = 0;
+  virtual Error Recur(Workspace& workspace, const RecurArgs& args) = 0;
   virtual Error LmHead(Workspace& workspace, const LmHeadArgs& args) = 0;
   // After the Attend of the same layer, before the next QkvRopeWrite.
   virtual Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) = 0;

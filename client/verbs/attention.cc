@@ -1,10 +1,12 @@
 // varifocal attention: what one answer attended to, per layer and head, and as a drawing.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -104,10 +106,19 @@ class Attention : public Command {
       RETURN_IF_ERROR(rows.Add(std::move(row)));
     }
     RETURN_IF_ERROR(rows.Finish());
+    NoteLayersWithout(heads, console);
     return ExitCode::kDone;
   }
 
  private:
+  // Layers with a recurrent state have no heads.
+  static void NoteLayersWithout(const std::vector<db::AttentionHeadRecord>& heads, Console& console) {
+    std::set<int64_t> listed;
+    for (const db::AttentionHeadRecord& head : heads) listed.insert(head.layer);
+    if (listed.empty() || *listed.rbegin() + 1 == std::ssize(listed)) return;
+    console.err << "layers that are not listed have a recurrent state and no attention\n";
+  }
+
   // Whether heads of the variant have an attention sink: its checkpoint's, or one set at run time.
   static absl::StatusOr<bool> HasSink(db::Reader& reader, const db::SampleQuery& query) {
     ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader.Variants(query.job_id));

@@ -10,12 +10,14 @@
 #include "kernels/cpu/cpu_lm_head.h"
 #include "kernels/cpu/cpu_matmul.h"
 #include "kernels/cpu/cpu_mixture.h"
+#include "kernels/cpu/cpu_recurrence.h"
 #include "kernels/cpu/cpu_workspace.h"
 #include "kernels/cpu/packed_weight.h"
 #include "kernels/cpu/page_pool.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/group_routing.h"
 #include "kernels/host_backend.h"
+#include "kernels/state_pool.h"
 
 namespace varifocal::kernels {
 namespace cpu {
@@ -68,6 +70,7 @@ class CpuBackend final : public HostBackend {
   }
 
   Error CheckShape(const KvShape& shape) const override {
+    if (shape.state_numbers > 0) return {};
     if (shape.head_dim <= 0 || shape.head_dim > kHeadDimMax) {
       return {ErrorCode::kUnsupported, "the cpu backend has no kernel for head dim " + std::to_string(shape.head_dim) +
                                            ", only for 1 to " + std::to_string(kHeadDimMax)};
@@ -75,14 +78,20 @@ class CpuBackend final : public HostBackend {
     return {};
   }
   size_t KvBytesPerPageAndLayer(const KvShape& shape) const override {
+    if (shape.state_numbers > 0) return StatePool<float>::BytesPerPageAndLayer(shape);
     return PagePool::BytesPerPageAndLayer(shape, info_.dtype);
   }
   Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
     if (Error error = CheckShape(shape); !error.ok()) return error;
+    if (shape.state_numbers > 0) return StatePool<float>::Create(shape, page_count);
     return PagePool::Create(shape, info_.dtype, page_count);
   }
   Error CopyPage(KvPool& pool, int from, int to) override {
-    static_cast<PagePool&>(pool).CopyPage(from, to);
+    if (auto* states = dynamic_cast<StatePool<float>*>(&pool); states != nullptr) {
+      states->CopyPage(from, to);
+    } else {
+      static_cast<PagePool&>(pool).CopyPage(from, to);
+    }
     return {};
   }
   Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) override {
@@ -205,6 +214,20 @@ class CpuBackend final : public HostBackend {
     return NextNorm(workspace, args.next_norm, OkUnlessCancelled(finished));
   }
 
+  Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) override {
+    const FlatBatch& flat = Cast(workspace).flat;
+    const size_t count = WideProduct(flat.row_count(), args.columns);
+    const float* gate = HostData<float>(args.gate, count);
+    float* x = HostData<float>(args.x, count);
+    return EachRow(flat, [&](int row, int) {
+      const size_t at = WideProduct(row, args.columns);
+      kernels_.gate_row({.gate = gate + at, .count = args.columns, .x = x + at});
+    });
+  }
+  Error Recur(Workspace& workspace, const RecurArgs& args) override {
+    return OkUnlessCancelled(RunRecurrence(kernels_, pool_, Cast(workspace), args));
+  }
+
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override {
     if (std::ssize(args.rows) > Cast(workspace).shape.head_row_count_max) {
       return {ErrorCode::kInvalidArgument, "an LM head call of " + std::to_string(args.rows.size()) +
@@ -238,9 +261,7 @@ class CpuBackend final : public HostBackend {
 
   Error Multiply(Workspace& workspace, const MatmulArgs& args) {
     CpuWorkspace& own = Cast(workspace);
-    VF_CHECK(kernels_.elements_per_word == 1 ||
-                 args.weight->columns() <= std::max({own.shape.model_dim, own.shape.ffn_dim,
-                                                     own.shape.query_head_count * own.shape.head_dim}),
+    VF_CHECK(kernels_.elements_per_word == 1 || args.weight->columns() <= ProductInputsMax(own.shape),
              "the workspace was planned for this model");
     return OkUnlessCancelled(RunMatmul(kernels_, pool_, args, own.words.get(), own.flat.batch.cancelled));
   }

@@ -254,6 +254,40 @@ struct NormRowArgs {
   float* out = nullptr;
 };
 
+// out[c] = sum_j weights[j][c] inputs[j][c], then silu.
+struct ConvolvedRow {
+  const float* const* inputs = nullptr;  // [width]; null: zeros
+  int width = 0;
+  const float* weights = nullptr;  // [width][channel_count]
+  int channel_count = 0;
+  bool silu = false;
+  float* out = nullptr;
+};
+
+// x = x sigmoid(gate), or x silu(gate)
+struct GatedRow {
+  const float* gate = nullptr;
+  int64_t count = 0;
+  bool silu = false;
+  float* x = nullptr;
+};
+
+// Rows of one head through kDeltaColumns columns of its state; see recurrence.h. Queries and keys are normalized.
+struct DeltaRows {
+  int row_count = 0;
+  const float* mixed = nullptr;  // of the first row, with q, k and v of this head and these columns at
+  size_t mixed_stride = 0;
+  int query_at = 0, key_at = 0, value_at = 0;
+  const float* gates = nullptr;  // decay and beta of the first row
+  size_t gate_stride = 0;
+  int key_dim = 0;
+  int columns = 0;         // that exist
+  float* state = nullptr;  // [key_dim][kDeltaColumns]
+  float* out = nullptr;    // of the first row
+  size_t out_stride = 0;
+};
+inline constexpr int kDeltaColumns = 32;
+
 struct KernelTable {
   const char* isa;
   int query_lanes;                                                                   // lanes of a full prefill block
@@ -274,6 +308,9 @@ struct KernelTable {
   void (*pack_row)(const float* x, int64_t count, float* words);
   float (*dot)(const float* a, const float* b, int64_t count);
   void (*row_products)(const RowProducts& args);
+  void (*convolve_row)(const ConvolvedRow& args);
+  void (*gate_row)(const GatedRow& args);
+  void (*step_delta_rows)(const DeltaRows& args);
   SliceStats (*slice_stats)(const float* logits, int count);
   // Multiply-adds over registers only, for measuring the machine's peak; returns the number of flops.
   double (*multiply_add_peak)(int64_t steps, float* sink);

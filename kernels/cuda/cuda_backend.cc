@@ -157,10 +157,17 @@ class CudaBackend final : public CudaStorage {
                       args.next_norm == nullptr ? NormParams{} : ParamsOf(own, *args.next_norm));
   }
 
+  // Of models that CheckShape refuses.
+  Error ApplyGate(Workspace&, const ApplyGateArgs&) override { return NoRecurrence(); }
+  Error Recur(Workspace&, const RecurArgs&) override { return NoRecurrence(); }
+
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override;
   Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) override;
 
  private:
+  static Error NoRecurrence() {
+    return {ErrorCode::kUnsupported, "the cuda backend has no recurrent layers, and no gates of attention"};
+  }
   Error Ready(const CudaWorkspace& workspace) {
     if (Error error = device_.Fault(); !error.ok()) return error;
     return IsCancelled(workspace.flat.batch) ? CancelledError() : Error{};

@@ -97,6 +97,11 @@ Result<std::unique_ptr<RopeTable>> CudaStorage::CreateRopeTable(const RopeTableS
 }
 
 Error CudaStorage::CheckShape(const KvShape& shape) const {
+  if (shape.state_numbers > 0 || shape.has_gate) {
+    return {ErrorCode::kUnsupported,
+            "the cuda backend has no kernels for recurrent states and gates of attention; such a model runs on device "
+            "cpu"};
+  }
   if (std::find(std::begin(kHeadDims), std::end(kHeadDims), shape.head_dim) == std::end(kHeadDims)) {
     std::string known;
     for (const int dim : kHeadDims) known += (known.empty() ? "" : ", ") + std::to_string(dim);

@@ -8,6 +8,8 @@
 #include "kernels/expert_choice.h"
 #include "kernels/group_routing.h"
 #include "kernels/host_backend.h"
+#include "kernels/reference/reference_recurrence.h"
+#include "kernels/state_pool.h"
 
 namespace varifocal::kernels {
 namespace {
@@ -147,13 +149,19 @@ class ReferenceBackend final : public HostBackend {
 
   Error CheckShape(const KvShape&) const override { return {}; }
   size_t KvBytesPerPageAndLayer(const KvShape& shape) const override {
+    if (shape.state_numbers > 0) return StatePool<double>::BytesPerPageAndLayer(shape);
     return kPageTokens * (2 * sizeof(double) * shape.kv_head_count * shape.head_dim + shape.annotation_bytes);
   }
   Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
     if (Error error = CheckShape(shape); !error.ok()) return error;
+    if (shape.state_numbers > 0) return StatePool<double>::Create(shape, page_count);
     return std::unique_ptr<KvPool>(std::make_unique<ReferencePool>(shape, page_count));
   }
   Error CopyPage(KvPool& pool, int from, int to) override {
+    if (auto* states = dynamic_cast<StatePool<double>*>(&pool); states != nullptr) {
+      states->CopyPage(from, to);
+      return {};
+    }
     auto& own = static_cast<ReferencePool&>(pool);
     auto copy = [&](std::vector<double>& values, size_t width, int layer) {
       const auto begin = values.begin() + own.token(layer, from, 0) * width;
@@ -389,6 +397,18 @@ class ReferenceBackend final : public HostBackend {
   Error Linear(Workspace& workspace, const LinearArgs& args) override {
     return Project(workspace, args.x, args.weight, args.bias, args.out,
                    [&](float* out, double y) { *out = Activate(args.activation, args.terms, y); });
+  }
+
+  Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) override {
+    const size_t count = WideProduct(Cast(workspace).flat.row_count(), args.columns);
+    const float* gate = HostData<float>(args.gate, count);
+    float* x = HostData<float>(args.x, count);
+    for (size_t i = 0; i < count; ++i) x[i] = x[i] / (1.0 + std::exp(-static_cast<double>(gate[i])));
+    return {};
+  }
+
+  Error Recur(Workspace& workspace, const RecurArgs& args) override {
+    return RunReferenceRecurrence(Cast(workspace).flat, args);
   }
 
   Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) override {

@@ -97,7 +97,10 @@ def weights_of(case, generator):
             names += ["pre_feedforward_layernorm"] * post + ["post_feedforward_layernorm"] * s.post_norm
         for name in names:
             put(p + name, norm(m), normal(m, std=0.3) if norm_bias else None)
-        if s.head_norm:
+        if s.recurrent[i]:
+            for name, w in delta_of(kind, s, generator).items():
+                out[p + "linear_attn." + name] = w
+        elif s.head_norm:
             per_head = s.head_norm == "head"
             # Normed heads have unit rows, so the norm's weights alone set how wide scores spread.
             sharp = 1.2 * (s.base * s.head_width**0.5) ** -0.5
@@ -107,12 +110,17 @@ def weights_of(case, generator):
         has_bias = kind in ("qwen2", "qwen2_5_vl_text") or c.get("qkv_bias", kind == "qwen2_moe") or c.get("attention_bias", c.get("use_bias", c.get("use_qkv_bias", kind in ("seed_oss", "glm4", "phi"))))
         out_bias = c.get("attention_out_bias", has_bias and kind not in ("qwen2", "qwen2_5_vl_text", "seed_oss", "glm4", "stablelm", "qwen2_moe"))
         q, k, v = matrix(queries, m, wide), matrix(keys, m, wide), matrix(keys, m)
-        if kind == "phi3":
+        if s.output_gate:  # of each head its query and its gate
+            q = torch.stack([q.view(s.heads, -1, m), matrix(queries, m, 1.5).view(s.heads, -1, m)], 1).reshape(2 * queries, m)
+        if s.recurrent[i]:
+            pass
+        elif kind == "phi3":
             put(p + "self_attn.qkv_proj", torch.cat([q, k, v]))
         else:
             for name, w in (("q_proj", q), ("k_proj", k), ("v_proj", v)):
                 put(p + "self_attn." + name, w, bias(len(w), has_bias))
-        put(p + "self_attn." + ("dense" if kind == "phi" else "o_proj"), matrix(m, queries), bias(m, out_bias))
+        if not s.recurrent[i]:
+            put(p + "self_attn." + ("dense" if kind == "phi" else "o_proj"), matrix(m, queries), bias(m, out_bias))
         if kind == "gpt_oss":
             out[p + "self_attn.sinks"] = normal(s.heads, std=1.5)
         if s.experts and i not in dense_layers(c):
@@ -137,6 +145,28 @@ def weights_of(case, generator):
     if not tied:
         put("lm_head", normal(VOCAB, m, std=0.3), normal(VOCAB, std=0.5) if kind == "phi" else None)
     return out
+
+
+def delta_of(kind, s, generator):
+    """Of a recurrent layer. Decays lie between 0.5 and 0.999 a row, so that states are neither forgotten at once nor kept."""
+    m, keys, values = s.width, s.key_heads * s.key_dim, s.value_heads * s.value_dim
+    normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std
+    matrix = lambda rows, columns, gain=1.0: normal(rows, columns, std=gain * columns**-0.5)
+    q, k, v, z = matrix(keys, m, 2.0), matrix(keys, m, 2.0), matrix(values, m, 2.0), matrix(values, m, 1.5)
+    b, a = matrix(s.value_heads, m, 1.5), matrix(s.value_heads, m)
+    out = {
+        "conv1d.weight": normal(2 * keys + values, 1, 4, std=0.6),
+        "A_log": torch.linspace(-3, 1, s.value_heads) + normal(s.value_heads, std=0.1),
+        "dt_bias": normal(s.value_heads, std=0.5) - 2,
+        "norm.weight": 1 + normal(s.value_dim, std=0.3),
+        "out_proj.weight": matrix(m, values, 0.6),  # the norm before it enlarges rounding where a state is small
+    }
+    if kind == "qwen3_next":
+        dealt = lambda ws: torch.cat([w.view(s.key_heads, -1, m) for w in ws], 1).reshape(-1, m)
+        return out | {"in_proj_qkvz.weight": dealt([q, k, v, z]), "in_proj_ba.weight": dealt([b, a])}
+    return out | {
+        "in_proj_qkv.weight": torch.cat([q, k, v]), "in_proj_z.weight": z, "in_proj_b.weight": b, "in_proj_a.weight": a,
+    }  # fmt: skip
 
 
 def dense_layers(c):
@@ -167,7 +197,7 @@ def mixture_of(case, s, generator):
     else:
         names = ("w1", "w3", "w2") if old else ("gate_proj", "up_proj", "down_proj")
         out |= {f"{start}experts.{e}.{name}.weight": w for e, ws in enumerate(experts) for name, w in zip(names, ws)}
-    if kind == "qwen2_moe":
+    if kind in ("qwen2_moe", "qwen3_next"):
         shared = c["shared_expert_intermediate_size"]
         out["mlp.shared_expert_gate.weight"] = matrix(1, m, 1.5)
         for name, w in (("gate", matrix(shared, m, 1.5)), ("up", matrix(shared, m, 1.5)), ("down", matrix(m, shared, 1.5))):

@@ -52,7 +52,7 @@ class Shape:
         spellings = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
         self.eps = next(c[key] for key in spellings if key in c)
         self.layer_norm = kind in ("gpt2", "gpt_neox", "starcoder2", "nemotron", "stablelm", "cohere2", "phi")
-        self.one_plus = int(kind in ("gemma2", "gemma3_text", "nemotron"))
+        self.one_plus = int(kind in ("gemma2", "gemma3_text", "nemotron", "qwen3_next", "qwen3_5_text"))
         self.parallel = kind in ("cohere2", "phi") or c.get("use_parallel_residual", kind == "gpt_neox")
         self.one_norm = self.parallel and kind != "gpt_neox"
         # Pairs of rotated dimensions: (2i, 2i + 1), or (i, i + half).
@@ -63,6 +63,7 @@ class Shape:
         self.head_norm = {
             "qwen3": "head", "gemma3_text": "head", "olmo2": "width", "olmo3": "width", "exaone4": "head",
             "qwen3_vl_text": "head", "qwen3_moe": "head", "olmoe": "width", "apertus": "head", "hunyuan_v1_dense": "head",
+            "qwen3_next": "head", "qwen3_5_text": "head",
         }.get(kind)  # fmt: skip
         self.norm_after_rope = kind == "hunyuan_v1_dense"
         self.gated = kind not in ("gpt2", "gpt_neox", "arcee", "starcoder2", "nemotron", "phi", "apertus")
@@ -86,7 +87,16 @@ class Shape:
         self.experts = c.get("num_experts", c.get("num_local_experts", 0))
         self.experts_per_token = c.get("num_experts_per_tok", 0)
         # Otherwise the weights of the chosen experts are their shares of all.
-        self.renormalised = kind in ("mixtral", "granitemoe", "gpt_oss") or c.get("norm_topk_prob", False)
+        self.renormalised = kind in ("mixtral", "granitemoe", "gpt_oss") or c.get("norm_topk_prob", kind == "qwen3_next")
+        # Layers with a recurrent state in place of keys and values; attention of the others has a gate.
+        self.output_gate = kind in ("qwen3_next", "qwen3_5_text")
+        self.recurrent = [False] * self.layers
+        if self.output_gate:
+            every = c.get("full_attention_interval", 4)
+            types = c.get("layer_types") or ["linear_attention" if (i + 1) % every else "full_attention" for i in range(self.layers)]
+            self.recurrent = [t == "linear_attention" for t in types]
+            self.key_heads, self.value_heads = c.get("linear_num_key_heads", 16), c.get("linear_num_value_heads", 32)
+            self.key_dim, self.value_dim = c.get("linear_key_head_dim", 128), c.get("linear_value_head_dim", 128)
         # gpt2 may divide the scores of layer i by i + 1.
         self.by_layer = c.get("scale_attn_by_inverse_layer_idx", False)
         self.windows = self.window_of_layers(c, mistakes)
@@ -197,6 +207,7 @@ class Reference:
         self.rope_length, self.tables = length, None
         layers = self.shape.layers
         self.keys, self.values = [None] * layers, [None] * layers
+        self.states, self.tails = [None] * layers, [None] * layers
         self.raw = [torch.zeros(0, dtype=self.dtype)] * layers  # x.w + b of every row so far
         self.taus = [[] for _ in range(layers)]  # (clipped, raw mean) of every row so far
         self.length = 0
@@ -324,6 +335,12 @@ class Reference:
             return self.norm(split(x, n), name + what)
 
         q = self.linear(h, name + "q", "no q bias")
+        gate = None
+        if s.output_gate:  # of each head first the query, then the gate
+            parts = q.view(rows, s.heads, 2 * s.head_width).split(s.head_width, -1)
+            if "gates after all queries" in self.mistakes:
+                parts = q.view(rows, 2, s.heads, s.head_width).unbind(1)
+            q, gate = (part.reshape(rows, -1) for part in parts)
         k = self.linear(h, name + "k", "no k bias")
         v = split(self.clipped(self.linear(h, name + "v", "no v bias")), s.kv_heads)
         if "q, k and v clamped before the norms" in self.mistakes:
@@ -386,7 +403,76 @@ class Reference:
         else:
             weights = self.operand(logits.softmax(-1))
         y = (weights @ v).transpose(0, 1).reshape(rows, s.heads * s.head_width)
+        if gate is not None and "no output gate" not in self.mistakes:
+            y = y * (self.silu(gate) if "SiLU for the output gate's sigmoid" in self.mistakes else gate.sigmoid())
         return self.linear(y, name + "o", "no o bias")
+
+    @staticmethod
+    def silu(x):
+        return x * x.sigmoid()
+
+    def delta_rule(self, h, layer):
+        """A gated delta rule, row by row: a state [key dim, value dim] of each value head in place of keys and values."""
+        s, name, rows = self.shape, f"layers.{layer}.", h.shape[0]
+        conv = self.weights[name + "delta_conv"][:, 0].T  # [width, channels], of the row itself last
+        width = len(conv)
+        mixed = self.linear(h, name + "delta_qkv")
+        tail = self.tails[layer] if self.tails[layer] is not None else mixed.new_zeros(width - 1, mixed.shape[1])
+        padded = torch.cat([tail, mixed])
+        self.tails[layer] = padded[-(width - 1) :]
+        if "convolution turned round" in self.mistakes:
+            conv = conv.flip(0)
+        if "convolution without the row itself" in self.mistakes:
+            padded = torch.cat([padded[:1] * 0, padded])
+        mixed = sum(conv[j] * padded[j : j + rows] for j in range(width))
+        if "convolution without SiLU" not in self.mistakes:
+            mixed = self.silu(mixed)
+        keys, values = s.key_heads * s.key_dim, s.value_heads * s.value_dim
+        q, k, v = mixed.split([keys, keys, values], -1)
+        z = self.linear(h, name + "delta_z").view(rows, s.value_heads, s.value_dim)
+        b, a = self.linear(h, name + "delta_b"), self.linear(h, name + "delta_a")
+        beta = b if "write strength without sigmoid" in self.mistakes else b.sigmoid()
+        step = a + self.weights[name + "delta_bias"]
+        step = step.exp() if "decay without softplus" in self.mistakes else torch.nn.functional.softplus(step)
+        decay = (-self.weights[name + "delta_log"].exp() * step).exp()
+        if "no decay of the state" in self.mistakes:
+            decay = torch.ones_like(decay)
+        share = s.value_heads // s.key_heads
+
+        def heads(x):
+            x = x.view(rows, s.key_heads, s.key_dim)
+            if "queries and keys of the state not normalised" not in self.mistakes:
+                x = x * torch.rsqrt(x.pow(2).sum(-1, keepdim=True) + 1e-6)
+            if "key heads dealt round" in self.mistakes:
+                return x.repeat(1, share, 1)
+            return x.repeat_interleave(share, 1)
+
+        q, k, v = heads(q) * s.key_dim**-0.5, heads(k), v.view(rows, s.value_heads, s.value_dim)
+        if "queries of the state not scaled" in self.mistakes:
+            q = q * s.key_dim**0.5
+        state = self.states[layer]
+        if state is None:
+            state = h.new_zeros(s.value_heads, s.key_dim, s.value_dim)
+        out = []
+        for i in range(rows):
+            held = state
+            state = state * decay[i, :, None, None]
+            read = held if "state read before its decay" in self.mistakes else state
+            change = beta[i, :, None] * (v[i] - (read * k[i, :, :, None]).sum(1))
+            if "values added without what is stored" in self.mistakes:
+                change = beta[i, :, None] * v[i]
+            before, state = state, state + k[i, :, :, None] * change[:, None]
+            source = before if "output before the state is written" in self.mistakes else state
+            out.append((source * q[i, :, :, None]).sum(1))
+        self.states[layer] = state
+        y = torch.stack(out)
+        if "state's gate before its norm" in self.mistakes:
+            y = y * self.silu(z)
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + s.eps)
+        y = y * (self.weights[name + "delta_norm"] + ("state's norm plus one" in self.mistakes))
+        if "state's gate before its norm" not in self.mistakes and "no gate of the state" not in self.mistakes:
+            y = y * (z.sigmoid() if "sigmoid for the SiLU of the state's gate" in self.mistakes else self.silu(z))
+        return self.linear(y.reshape(rows, -1), name + "delta_o")
 
     def sinks(self, layer, divisors):
         """A logit per head and new row beside the scores, [H, T, 1], or None. Scales and temperatures do not act on it."""
@@ -540,7 +626,7 @@ class Reference:
             # olmo2 has two norms a layer, both on what leaves a block; the others call their first two by these names.
             first, second = ("post_attention", "post_ffn") if not s.pre_norm else ("input", "pre_ffn")
             self.stream, h = x, self.norm(x, name + first) if pre else x
-            y = self.attention(h, layer, positions)
+            y = self.delta_rule(h, layer) if s.recurrent[layer] else self.attention(h, layer, positions)
             if "post norm over the residual" in self.mistakes and post:
                 before, x = x, self.norm(x + y, name + "post_attention")
             else:

@@ -20,7 +20,15 @@ LLAMA = {
     "mlp.act_fn": "xielu",
 }
 POST_NORMS = {"post_attention_layernorm": "post_attention", "post_feedforward_layernorm": "post_ffn"}
+DELTA = LLAMA | {
+    "linear_attn.in_proj_qkv": "delta_qkv", "linear_attn.in_proj_z": "delta_z", "linear_attn.in_proj_b": "delta_b",
+    "linear_attn.in_proj_a": "delta_a", "linear_attn.in_proj_qkvz": "delta_qkvz", "linear_attn.in_proj_ba": "delta_ba",
+    "linear_attn.conv1d": "delta_conv", "linear_attn.A_log": "delta_log", "linear_attn.dt_bias": "delta_bias",
+    "linear_attn.norm": "delta_norm", "linear_attn.out_proj": "delta_o",
+}  # fmt: skip
 LAYER = {
+    "qwen3_next": DELTA,
+    "qwen3_5_text": DELTA,
     "gemma3_text": LLAMA | POST_NORMS | {"pre_feedforward_layernorm": "pre_ffn"},
     "gemma2": LLAMA | POST_NORMS | {"pre_feedforward_layernorm": "pre_ffn"},
     "olmo2": LLAMA | POST_NORMS,
@@ -62,7 +70,7 @@ MIXTURE = {
 LAYERS_START = {"gpt2": "h.", "gpt_neox": "gpt_neox.layers."}
 
 
-WRAPPERS = ("gemma3", "mistral3", "qwen2_5_vl", "qwen3_vl")
+WRAPPERS = ("gemma3", "mistral3", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
 TIED = {"gemma3": True, "mistral3": True}  # the default of the whole's key
 
 
@@ -138,7 +146,9 @@ def canonical(config, tensors, mistakes=()):
             out[f"layers.{layer}.experts.{e}.{what}.bias"] = w
             continue
         name = name.removeprefix("transformer.")
-        if name.endswith((".sinks", "experts.gate_up_proj", "experts.down_proj")):
+        if name.startswith("mtp."):
+            continue  # predicts further tokens
+        if name.endswith((".sinks", "experts.gate_up_proj", "experts.down_proj", ".A_log", ".dt_bias")):
             name += ".weight"
         stem, what = name.rsplit(".", 1)
         ending = ".bias" if what == "bias" else "." + what if stem.endswith("act_fn") else ""
@@ -157,6 +167,8 @@ def canonical(config, tensors, mistakes=()):
         prefix, ending = name.split("qkv")
         for what, w in zip("qkv", split_qkv(config, out.pop(name), mistakes)):
             out[prefix + what + ending] = w
+    for name in [n for n in out if n.endswith((".delta_qkvz", ".delta_ba"))]:
+        split_by_key_head(config, out, name, mistakes)
     for name in [n for n in out if ".gate_up" in n]:
         gate, up = out.pop(name).chunk(2)
         prefix, ending = name.split("gate_up")
@@ -170,6 +182,22 @@ def canonical(config, tensors, mistakes=()):
     if "embedding for the head" in mistakes:
         out.pop("head", None)
     return out
+
+
+def split_by_key_head(config, out, name, mistakes):
+    """qwen3_next's fused rows: q, k, v and z of the first key head, then of the second..; b and a likewise."""
+    w, prefix = out.pop(name), name.rsplit(".", 1)[0] + ".delta_"
+    heads, share = config["linear_num_key_heads"], config["linear_num_value_heads"] // config["linear_num_key_heads"]
+    keys, values = config["linear_key_head_dim"], share * config["linear_value_head_dim"]
+    sizes = [keys, keys, values, values] if name.endswith("qkvz") else [share, share]
+    if "rows of key heads taken as flat" in mistakes:
+        parts = w.split([heads * size for size in sizes])
+    else:
+        parts = [p.reshape(-1, w.shape[1]) for p in w.view(heads, -1, w.shape[1]).split(sizes, dim=1)]
+    if name.endswith("ba"):
+        out[prefix + "b"], out[prefix + "a"] = parts
+    else:
+        out[prefix + "qkv"], out[prefix + "z"] = torch.cat(parts[:3]), parts[3]
 
 
 def mixture_name(rest):

@@ -5,6 +5,7 @@ tables go through float32. All three are replaced here; everything else, masks a
 float32 rotary frequencies must be the numbers of rope.py before rounding.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -27,7 +28,8 @@ def exact_softmax(x, dim=-1, dtype=None, **_):
 
 def exact_norm(self, x):
     y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + getattr(self, "variance_epsilon", getattr(self, "eps", None)))
-    return y * (1 + self.weight) if type(self).__name__.startswith("Gemma") else y * self.weight
+    one_plus = type(self).__name__.startswith(("Gemma", "Qwen3Next", "Qwen3_5"))
+    return y * (1 + self.weight) if one_plus else y * self.weight
 
 
 def exact_query_scale(positions, beta, length):
@@ -62,6 +64,17 @@ def exact_router(forward):
             torch.Tensor.float = kept
 
     return run
+
+
+class ExactCasts:
+    """Casts to float32 keep float64: those of the gated delta rule, its decay and its norm."""
+
+    def __enter__(self):
+        self.kept = torch.float32, torch.Tensor.float
+        torch.float32, torch.Tensor.float = torch.float64, lambda x: x
+
+    def __exit__(self, *_):
+        torch.float32, torch.Tensor.float = self.kept
 
 
 def check_frequencies(rotary, table, config, length, kind):
@@ -147,20 +160,39 @@ def load(directory, length):
 
 
 @torch.no_grad()
+def continued(model, ids, new_tokens):
+    """Greedily, from the states of earlier steps: their other form of the recurrence, which is theirs for one row."""
+    past, fed, out = None, ids, []
+    with ExactCasts():
+        for _ in range(new_tokens):
+            step = model(torch.tensor([fed]), past_key_values=past, use_cache=True)
+            past = step.past_key_values
+            out.append(int(step.logits[0, -1].argmax()))
+            fed = out[-1:]
+    return out
+
+
+@torch.no_grad()
 def run(directory, ids, new_tokens):
     """Log-probabilities [T, V] of every row of the prompt, and the greedy continuation, each step from scratch.
 
     Lengths are settled as in reference.run.
     """
 
+    def is_recurrent(model):
+        return any("linear_attn" in name for name, _ in model.named_modules())
+
     def rows_of(model):
-        return torch.log_softmax(model(torch.tensor([ids]), use_cache=False).logits[0], -1)
+        with ExactCasts() if is_recurrent(model) else contextlib.nullcontext():
+            return torch.log_softmax(model(torch.tensor([ids]), use_cache=False).logits[0], -1)
 
     rows = rows_of(load(directory, len(ids)))
     rows[-1] = rows_of(load(directory, len(ids) + 1))[-1]
     assert rows.dtype == torch.float64
     model = load(directory, len(ids) + new_tokens)
     ids = list(ids)
+    if is_recurrent(model):
+        return rows, continued(model, ids, new_tokens)
     for _ in range(new_tokens):
         ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
     return rows, ids[len(ids) - new_tokens :] if new_tokens else []

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <future>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -267,13 +269,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"architectures/qwen3-moe", "auto", "f32", 42}, Case{"architectures/qwen3-moe", "auto", "bf16", 28},
         Case{"architectures/olmoe", "auto", "f32", 28}, Case{"architectures/mixtral", "auto", "f32", 28},
         Case{"architectures/qwen2-moe", "auto", "f32", 28}, Case{"architectures/qwen2-moe", "auto", "bf16", 28},
-        Case{"architectures/granitemoe", "auto", "f32", 28}, Case{"architectures/gpt-oss", "auto", "f32", 42},
-        Case{"architectures/gpt-oss-mxfp4", "auto", "bf16", 28}, Case{"architectures/apertus", "auto", "f32", 28},
-        Case{"architectures/hunyuan", "auto", "bf16", 28}, Case{"architectures/llama-longrope", "auto", "f32", 28},
-        Case{"focus/llama-calibrated", "auto", "f32", 42}, Case{"focus/llama-paged", "auto", "f32", 28},
-        Case{"focus/llama-prompt", "auto", "f32", 28}, Case{"focus/llama-calibrated", "auto", "bf16", 28},
-        Case{"focus/llama-focal-causal", "auto", "f32", 28}, Case{"focus/gemma3-older-layers", "auto", "f32", 28},
-        Case{"focus/mistral-window", "auto", "f32", 28}),
+        Case{"architectures/qwen3-next", "auto", "f32", 42}, Case{"architectures/qwen3-next", "auto", "bf16", 28},
+        Case{"architectures/qwen3-next", "reference", "f32", 14}, Case{"architectures/qwen3-5", "auto", "f32", 42},
+        Case{"architectures/qwen3-5", "auto", "bf16", 28}, Case{"architectures/granitemoe", "auto", "f32", 28},
+        Case{"architectures/gpt-oss", "auto", "f32", 42}, Case{"architectures/gpt-oss-mxfp4", "auto", "bf16", 28},
+        Case{"architectures/apertus", "auto", "f32", 28}, Case{"architectures/hunyuan", "auto", "bf16", 28},
+        Case{"architectures/llama-longrope", "auto", "f32", 28}, Case{"focus/llama-calibrated", "auto", "f32", 42},
+        Case{"focus/llama-paged", "auto", "f32", 28}, Case{"focus/llama-prompt", "auto", "f32", 28},
+        Case{"focus/llama-calibrated", "auto", "bf16", 28}, Case{"focus/llama-focal-causal", "auto", "f32", 28},
+        Case{"focus/gemma3-older-layers", "auto", "f32", 28}, Case{"focus/mistral-window", "auto", "f32", 28}),
     [](const testing::TestParamInfo<Case>& info) {
       std::string name = absl::StrCat(info.param.golden, "_", info.param.device, "_", info.param.dtype);
       for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
@@ -358,6 +362,48 @@ TEST(PreemptionTest, ReplayGivesTheSameBitsOfGptOss) {
   int64_t preemption_count = 0;
   EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, "architectures/gpt-oss", 700, 17), 0u);
   EXPECT_GT(preemption_count, 0);
+}
+
+TEST(PreemptionTest, ReplayGivesTheSameBitsWithStates) {
+  int64_t preemption_count = 0;
+  EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, "architectures/qwen3-5", 700, 14), 0u);
+  EXPECT_GT(preemption_count, 0);
+}
+
+// Two sequences of one length continue from each other's states.
+void SwapStates(StepPlan& plan) {
+  if (plan.forward_sequences.size() != 2) return;
+  ForwardSequence &a = plan.forward_sequences[0], &b = plan.forward_sequences[1];
+  if (a.first_position == 0 || a.first_position != b.first_position) return;
+  std::swap(a.pages.back(), b.pages.back());
+}
+
+TEST(ControlTest, StatesOfOtherSequencesAreDetected) {
+  auto model = LoadForTest(GoldenDirectory("architectures/qwen3-5"));
+  const auto answers = [&](const PlanFault& fault) {
+    auto engine = StartEngine(model, {.test_only_alter_plan = fault});
+    std::promise<void> both_are_there;  // so that they run in the same steps
+    auto arrived = std::make_shared<std::shared_future<void>>(both_are_there.get_future().share());
+    EXPECT_TRUE(engine
+                    ->Start({.token_ids = {2}, .work = GenerateWork{.max_new_tokens = 1}},
+                            {.on_progress = [arrived](const auto&) { arrived->wait(); }, .on_done = [](auto) {}})
+                    .ok());
+    std::vector<std::future<std::string>> results;
+    for (const char* name : {"first", "second"}) {
+      auto done = std::make_shared<std::promise<std::string>>();
+      results.push_back(done->get_future());
+      EXPECT_TRUE(engine
+                      ->Start({.token_ids = RandomIds(name, 40),
+                               .work = GenerateWork{.max_new_tokens = 20, .ignore_eos = true}},
+                              {.on_done = [done](auto result) { done->set_value(AnswerBits(result)); }})
+                      .ok());
+    }
+    both_are_there.set_value();
+    return std::vector<std::string>{results[0].get(), results[1].get()};
+  };
+  const std::vector<std::string> right = answers(nullptr);
+  EXPECT_EQ(Differences(right, answers(nullptr)), 0u);
+  EXPECT_EQ(Differences(right, answers(SwapStates)), 2u);
 }
 
 TEST(ControlTest, ReplayThroughPrefillIsDetected) {

@@ -158,7 +158,10 @@ void Scheduler::Admit() {
 // Allocates pages for the rows up to position_end, evicting cached pages or preempting the most recently admitted sequences; false
 // when this sequence itself was preempted.
 bool Scheduler::Extend(Sequence& sequence, int64_t position_end) {
-  while (!store_.Extend(position_end, sequence.pages)) {
+  const auto keeps = [&](const PageGroupShape& group, int64_t page) {
+    return page < std::ssize(sequence.page_hashes) && KeepsPage(sequence, group, page);
+  };
+  while (!store_.Extend(position_end, sequence.pages, keeps)) {
     if (!Preempt(sequence)) return false;
   }
   return true;
@@ -226,6 +229,7 @@ StepPlan Scheduler::PlanDecode() {
     if (sequence->attention.json() != setting) continue;
     const size_t fed = sequence->fed_count();
     const std::vector<int32_t>& ids = sequence->result.new_token_ids;
+    if (fed == 0) store_.Rewind(sequence->prompt_length(), false, sequence->pages, &plan.page_copies);
     plan.AddRows(sequence, std::span(ids).subspan(fed, 1), sequence->rows_done);
     if (fed + 1 == ids.size()) plan.RequestLogits(0, -1, TokenDrawOf(*sequence));
   }
@@ -324,6 +328,10 @@ bool Scheduler::AddContinuations(Sequence& sequence, int64_t row_count_max, Step
   int64_t left = row_count_max;
   const int64_t count = std::min(left, rows_left(first));
   if (!Extend(sequence, length + sequence.continuation_done[first] + count)) return false;
+  if (sequence.continuation_done[first] == 0) {
+    const bool again = sequence.generate() != nullptr || first + 1 < continuations.size();
+    store_.Rewind(length, again, sequence.pages, &plan.page_copies);
+  }
   add(first, count, sequence.pages.tables);
   left -= count;
   const size_t entries_max = options_.batch_size_max;

@@ -43,6 +43,7 @@ std::vector<HeadInspection> Summarize(const Sample& sample, const std::vector<in
   std::vector<HeadInspection> heads;
   const size_t segments = boundaries.empty() ? 0 : boundaries.size() - 1;
   for (size_t i = 0; i < inspected.heads.size(); ++i) {
+    if (inspected.heads[i].visible_count == 0) continue;  // of a layer without attention: a row sees itself in others
     HeadInspection head =
         SummarizeHead(sample, boundaries, absl::MakeConstSpan(inspected.masses).subspan(i * segments, segments));
     head.layer = static_cast<int64_t>(i) / head_count;

@@ -6,6 +6,9 @@
 namespace varifocal {
 namespace {
 
+constexpr RecurrenceKeys kGatedDelta = {
+    .kind = kernels::RecurrenceKind::kDeltaRule, .conv_width = "linear_conv_kernel_dim", .conv_width_default = 4};
+
 constexpr Architecture kArchitectures[] = {
     {.model_type = "llama", .class_name = "LlamaForCausalLM", .read_layers = ReadNoWindows, .read_config = ReadLlama},
     {.model_type = "mistral",
@@ -91,6 +94,36 @@ constexpr Architecture kArchitectures[] = {
                  .chooses_layers = true},
      .read_layers = ReadUsedWindowsByType,
      .read_config = ReadQwen2Moe},
+    {.model_type = "qwen3_next",
+     .class_name = "Qwen3NextForCausalLM",
+     .keys = {.kv_head_default = 2, .head_width_default = 256},
+     .rope = {.partial_default = 0.25, .partial_allowed = true},
+     .names = {.skipped_prefix = "mtp.",
+               .query_norm = "self_attn.q_norm",
+               .key_norm = "self_attn.k_norm",
+               .recurrence = {.inputs_by_key_head = {"linear_attn.in_proj_qkvz", "linear_attn.in_proj_ba"}}},
+     .mixture = {.expert_count = "num_experts",
+                 .expert_count_default = 512,
+                 .per_token_default = 10,
+                 .width = "moe_intermediate_size",
+                 .width_default = 512,
+                 .shared_width = "shared_expert_intermediate_size",
+                 .shared_width_default = 512,
+                 .chooses_layers = true,
+                 .renormalised_default = true},
+     .recurrence = kGatedDelta,
+     .blocks = {.norms_add_one = true, .attention_gate = true},
+     .read_layers = ReadRecurrentButFourth,
+     .read_config = ReadQwen3Next},
+    {.model_type = "qwen3_5_text",
+     .class_name = "Qwen3_5ForCausalLM",
+     .keys = {.kv_head_default = 4, .head_width_default = 256},
+     .rope = {.partial_default = 0.25, .partial_allowed = true, .mrope_is_default = true},
+     .names = {.skipped_prefix = "mtp.", .query_norm = "self_attn.q_norm", .key_norm = "self_attn.k_norm"},
+     .recurrence = kGatedDelta,
+     .blocks = {.norms_add_one = true, .attention_gate = true},
+     .read_layers = ReadRecurrentButFourth,
+     .read_config = ReadQwen3Next},
     {.model_type = "granitemoe",
      .class_name = "GraniteMoeForCausalLM",
      .names = {.mixture = {.gate = nullptr,

@@ -63,6 +63,7 @@ struct MixtureKeys {
   int64_t shared_width_default = 0;
   bool chooses_layers = false;       // `decoder_sparse_step` and `mlp_only_layers` are read; else every layer has one
   bool always_renormalised = false;  // else by `norm_topk_prob`
+  bool renormalised_default = false;
 };
 
 // Tensors of a mixture of experts. A file has a tensor for each expert, or all of them stacked.
@@ -85,6 +86,35 @@ struct MixtureNames {
   const char* shared_down = "mlp.shared_expert.down_proj";
 };
 
+// Keys of layers with a recurrent state. Which layers these are is read with the windows.
+struct RecurrenceKeys {
+  kernels::RecurrenceKind kind = kernels::RecurrenceKind::kNone;  // no layer has one
+  const char* conv_width = nullptr;
+  int64_t conv_width_default = 0;
+  // Of kDeltaRule; a convolution is as wide as the model.
+  const char* key_head_count = "linear_num_key_heads";
+  const char* value_head_count = "linear_num_value_heads";
+  const char* key_dim = "linear_key_head_dim";
+  const char* value_dim = "linear_value_head_dim";
+  int64_t key_head_count_default = 16;
+  int64_t value_head_count_default = 32;
+  int64_t dim_default = 128;
+};
+
+// Tensors of a layer with a recurrent state, whose inputs are computed by one product (kernels/recurrence.h).
+struct RecurrenceNames {
+  // Of kDeltaRule: rows of q, k, v; of z; of b; of a. Of a convolution: all rows in the first.
+  const char* inputs[4] = {"linear_attn.in_proj_qkv", "linear_attn.in_proj_z", "linear_attn.in_proj_b",
+                           "linear_attn.in_proj_a"};
+  // In place of the four: q, k, v and z of the first key head, then of the second..; b and a likewise.
+  const char* inputs_by_key_head[2] = {nullptr, nullptr};
+  const char* conv = "linear_attn.conv1d";      // [channels, 1, W]
+  const char* decay_log = "linear_attn.A_log";  // whole names
+  const char* decay_bias = "linear_attn.dt_bias";
+  const char* norm = "linear_attn.norm";  // its weight is never stored as w of (1 + w)
+  const char* output = "linear_attn.out_proj";
+};
+
 // Tensor names of a checkpoint, without ".weight" and ".bias". Null: there is no such tensor.
 struct TensorNames {
   const char* prefix = "model.";  // of all tensors but the head; absent in a checkpoint without the head
@@ -95,6 +125,7 @@ struct TensorNames {
   const char* older_head = nullptr;
   bool head_bias = false;
   const char* skipped = "rotary_emb.inv_freq";  // computed, but stored by old exports; full name
+  const char* skipped_prefix = nullptr;         // of tensors that the function does not depend on
 
   // Of a layer: "{}" is its number.
   const char* layer = "layers.{}.";  // before all below
@@ -117,6 +148,7 @@ struct TensorNames {
   const char* mlp_post_norm = nullptr;
   const char* activation_terms = nullptr;  // before the learned numbers of xielu
   MixtureNames mixture;
+  RecurrenceNames recurrence;
   const char* attention = "self_attn.";                              // before tensors of attention variants
   const char* layer_skipped[3] = {"self_attn.rotary_emb.inv_freq"};  // whole names, as `skipped`
   bool transposed = false;  // matrices of layers are stored as [inputs, outputs]
@@ -131,8 +163,9 @@ struct Architecture {
   TensorNames names;
   MixtureKeys mixture;
   const char* attention = "{}";  // JSON of the attention keys that every checkpoint of the type has
+  RecurrenceKeys recurrence;
   BlockConfig blocks;
-  // Reads which layers have a sliding window and which no rotation (layer_windows.h).
+  // Reads which layers have a sliding window, no rotation, or a recurrent state (layer_windows.h).
   absl::Status (*read_layers)(ConfigReader& reader, ModelConfig& config);
   // Reads the keys specific to this architecture (config.cc has the common ones).
   absl::Status (*read_config)(ConfigReader& reader, ModelConfig& config);

@@ -26,7 +26,12 @@ using testing::HasSubstr;
 std::string Windows(const ModelConfig& config) {
   std::string text;
   for (const LayerConfig& layer : config.layers) {
-    absl::StrAppend(&text, text.empty() ? "" : ",", layer.window == 0 ? "full" : absl::StrCat(layer.window));
+    if (!text.empty()) text += ",";
+    if (layer.is_recurrent) {
+      text += "state";
+      continue;
+    }
+    absl::StrAppend(&text, layer.window == 0 ? "full" : absl::StrCat(layer.window));
     if (config.ropes.size() > 1) absl::StrAppend(&text, ":", layer.rope_index);
     if (config.ropes.size() == 1 && layer.rope_index < 0) absl::StrAppend(&text, ":unrotated");
   }
@@ -57,6 +62,11 @@ std::string Summary(const ModelConfig& config) {
     for (size_t i = 0; i < config.layers.size(); ++i) {
       if (!config.layers[i].has_mixture) absl::StrAppend(&text, " plain", i);
     }
+  }
+  if (b.attention_gate) text += " gate";
+  if (const kernels::RecurrenceShape& s = config.recurrence; s.kind != kernels::RecurrenceKind::kNone) {
+    absl::StrAppend(&text, " delta=", s.key_head_count, "x", s.key_dim, "/", s.value_head_count, "x", s.value_dim,
+                    " conv=", s.conv_width);
   }
   if (b.query_key_value_clip != 0) absl::StrAppend(&text, " clip=", b.query_key_value_clip);
   if (b.parallel_residual) text += b.one_norm ? " parallel1" : " parallel";
@@ -208,6 +218,32 @@ constexpr Published kPublished[] = {
       "use_cache":true,"use_sliding_window":false,"vocab_size":151936})",
      "V151936 M2048 F5632 L2 H16/16 D128 max8192 eps=1e-06 act=1 experts=4/60x1408 shared=5632 qkvbias | default "
      "theta=1000000 | full,full"},
+    {"a Qwen3-Next 80B-A3B", R"({"architectures":["Qwen3NextForCausalLM"],"attention_dropout":0.0,"bos_token_id":151643,
+      "decoder_sparse_step":1,"eos_token_id":151645,"full_attention_interval":4,"head_dim":256,"hidden_act":"silu",
+      "hidden_size":2048,"initializer_range":0.02,"intermediate_size":5120,"linear_conv_kernel_dim":4,
+      "linear_key_head_dim":128,"linear_num_key_heads":16,"linear_num_value_heads":32,"linear_value_head_dim":128,
+      "max_position_embeddings":262144,"mlp_only_layers":[],"model_type":"qwen3_next","moe_intermediate_size":512,
+      "norm_topk_prob":true,"num_attention_heads":16,"num_experts":512,"num_experts_per_tok":10,"num_hidden_layers":4,
+      "num_key_value_heads":2,"output_router_logits":false,"partial_rotary_factor":0.25,"rms_norm_eps":1e-06,
+      "rope_scaling":null,"rope_theta":10000000,"router_aux_loss_coef":0.001,"shared_expert_intermediate_size":512,
+      "tie_word_embeddings":false,"torch_dtype":"bfloat16","transformers_version":"4.57.0.dev0","use_cache":true,
+      "use_sliding_window":false,"vocab_size":151936})",
+     "V151936 M2048 F5120 L4 H16/2 D256 max262144 eps=1e-06 act=1 1+w experts=10/512x512 renormalised shared=512 gate "
+     "delta=16x128/32x128 conv=4 | default theta=10000000 rotary=64 | state,state,state,full"},
+    {"a Qwen3.5", R"({"architectures":["Qwen3_5ForConditionalGeneration"],"image_token_id":248056,
+      "model_type":"qwen3_5","text_config":{"attention_bias":false,"attention_dropout":0.0,"attn_output_gate":true,
+      "dtype":"bfloat16","eos_token_id":248044,"full_attention_interval":2,"head_dim":256,"hidden_act":"silu",
+      "hidden_size":1024,"initializer_range":0.02,"intermediate_size":3584,
+      "layer_types":["linear_attention","full_attention"],"linear_conv_kernel_dim":4,"linear_key_head_dim":128,
+      "linear_num_key_heads":16,"linear_num_value_heads":16,"linear_value_head_dim":128,"mamba_ssm_dtype":"float32",
+      "max_position_embeddings":262144,"mlp_only_layers":[],"model_type":"qwen3_5_text","mtp_num_hidden_layers":1,
+      "mtp_use_dedicated_embeddings":false,"num_attention_heads":8,"num_hidden_layers":2,"num_key_value_heads":2,
+      "rms_norm_eps":1e-06,"rope_parameters":{"mrope_interleaved":true,"mrope_section":[11,11,10],
+      "partial_rotary_factor":0.25,"rope_theta":10000000,"rope_type":"default"},"use_cache":true,"vocab_size":248320},
+      "tie_word_embeddings":true,"transformers_version":"4.57.0.dev0","video_token_id":248057,
+      "vision_config":{"depth":12},"vision_end_token_id":248054,"vision_start_token_id":248053})",
+     "qwen3_5: V248320 M1024 F3584 L2 H8/2 D256 max262144 eps=1e-06 act=1 tied 1+w gate delta=16x128/16x128 conv=4 "
+     "images=248056,248057 | default theta=10000000 rotary=64 | state,full"},
     {"a Granite 3 1B-A400M",
      R"({"architectures":["GraniteMoeForCausalLM"],"attention_bias":false,"attention_dropout":0.1,
       "attention_multiplier":0.015625,"bos_token_id":0,"embedding_multiplier":12.0,"eos_token_id":0,
@@ -626,6 +662,15 @@ constexpr Meaning kMeanings[] = {
     {"seed_oss", R"({"head_dim":null})", "H4/2 D16 max512"},
     {"ernie4_5", R"({"head_dim":null})", "H4/2 D16 max512"},
     {"ministral3", R"({"head_dim":null})", "H4/2 D16 max512"},
+    {"qwen3_next", R"({"num_hidden_layers":5,"num_experts":16})",
+     "D256 max512 eps=1e-06 act=1 1+w experts=10/16x512 renormalised shared=512 gate delta=16x128/32x128 conv=4 | default "
+     "theta=10000 rotary=64 | state,state,state,full,state"},
+    {"qwen3_next",
+     R"({"layer_types":["full_attention","full_attention","full_attention"],"full_attention_interval":9})",
+     "shared=512 gate | default theta=10000 rotary=64 | full,full,full"},
+    {"qwen3_5_text", R"({"full_attention_interval":2,"linear_num_key_heads":2,"linear_num_value_heads":6,
+                         "linear_key_head_dim":8,"linear_value_head_dim":24,"linear_conv_kernel_dim":2})",
+     "1+w gate delta=2x8/6x24 conv=2 | default theta=10000 rotary=64 | state,full,state"},
     {"granitemoe", R"({"num_key_value_heads":"-"})",
      "H4/4 D16 max512 eps=1e-06 act=1 experts=2/8x96 renormalised scale=1 |"},
     // Options of blocks.
@@ -809,6 +854,14 @@ constexpr Meaning kRefusals[] = {
     {"qwen2_moe", R"({"num_local_experts":60})", "\"num_local_experts\" is 60; this key is unknown"},
     {"qwen2_moe", R"({"use_sliding_window":true,"sliding_window":100})",
      "\"use_sliding_window\" is true without \"layer_types\"; releases of transformers disagree"},
+    {"qwen3_next", R"({"linear_num_value_heads":24})",
+     "\"linear_num_value_heads\" is 24; it must be a multiple of linear_num_key_heads, 16"},
+    {"qwen3_next", R"({"linear_conv_kernel_dim":17})", "\"linear_conv_kernel_dim\" is 17"},
+    {"qwen3_next", R"({"layer_types":["sliding_attention","full_attention","full_attention"]})",
+     "\"layer_types\"[0] is \"sliding_attention\"; supported are full_attention and linear_attention"},
+    {"qwen3_next", R"({"hidden_act":"gelu"})", "\"hidden_act\" is not \"silu\""},
+    {"qwen3_5_text", R"({"attn_output_gate":false})", "\"attn_output_gate\" is false; only true is supported"},
+    {"qwen3_5_text", R"({"attention_bias":true})", "\"attention_bias\" is true; only false is supported"},
     {"olmoe", R"({"clip_qkv":0})", "\"clip_qkv\" is 0; it must be a positive"},
     {"mixtral", R"({"norm_topk_prob":true})", "\"norm_topk_prob\" is true; this key is unknown"},
     {"gpt_oss", R"({"hidden_act":"gelu"})", "\"hidden_act\" is \"gelu\"; only \"silu\" is supported"},

@@ -136,6 +136,21 @@ absl::Status ReadQwen2Moe(ConfigReader& reader, ModelConfig& config) {
   return ReadNoBiases(reader, config);
 }
 
+// Whatever transformers does not read may only state what it computes.
+absl::Status ReadQwen3Next(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadNoBiases(reader, config));
+  RETURN_IF_ERROR(reader.RequireValue("attn_output_gate", true));
+  RETURN_IF_ERROR(reader.RequireValue("use_sliding_window", false));
+  RETURN_IF_ERROR(reader.RequireValue("mamba_ssm_dtype", "float32"));
+  if (config.blocks.activation != kernels::Activation::kSilu) {
+    return absl::UnimplementedError(absl::StrCat(
+        reader.Name("hidden_act"), " is not \"silu\", which the convolutions of a ", config.model_type, " need"));
+  }
+  // Of predicting further tokens, whose tensors are not read; of the type that the dense one was derived from.
+  reader.Ignore({"mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "mlp_only_layers"});
+  return absl::OkStatus();
+}
+
 absl::Status ReadOlmoe(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.blocks.query_key_value_clip, PositiveOrNone(reader, "clip_qkv", 0));
   return ReadAttentionBias(reader, false, config.blocks);

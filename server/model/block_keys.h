@@ -28,6 +28,7 @@ absl::Status ReadErnie45(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadGlm4(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadCohere2(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadQwen2Moe(ConfigReader& reader, ModelConfig& config);
+absl::Status ReadQwen3Next(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadOlmoe(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadGptOss(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadPhi(ConfigReader& reader, ModelConfig& config);

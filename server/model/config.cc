@@ -13,6 +13,7 @@
 #include "server/model/harmless_keys.h"
 #include "server/model/mixture_keys.h"
 #include "server/model/packed_weights/packed_weights.h"
+#include "server/model/recurrence_keys.h"
 #include "server/model/rope_keys.h"
 
 namespace varifocal {
@@ -386,6 +387,7 @@ absl::StatusOr<ModelConfig> ReadConfigJson(const Json& json) {
   }
   ASSIGN_OR_RETURN(config.tied_embeddings, reader.Bool("tie_word_embeddings", keys.tied_default));
   RETURN_IF_ERROR(architecture->read_layers(reader, config));
+  RETURN_IF_ERROR(ReadRecurrence(reader, architecture->recurrence, config));
   RETURN_IF_ERROR(ReadRopes(reader, *architecture, config));
   GroupLayers(config);
   ASSIGN_OR_RETURN(config.attention, AttentionSetting::Read(reader, AttentionModelOf(config), architecture->attention));

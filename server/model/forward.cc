@@ -28,12 +28,13 @@ kernels::StepShape ToStepShape(const ModelConfig& config, const ForwardLimits& l
           .expert_count = static_cast<int>(config.mixture.expert_count),
           .experts_per_token = static_cast<int>(config.mixture.per_token),
           .expert_ffn_dim = static_cast<int>(config.mixture.width),
-          .shared_expert = config.mixture.shared_width > 0};
+          .shared_expert = config.mixture.shared_width > 0,
+          .recurrence = config.recurrence};
 }
 
 struct BufferBytes {
-  size_t residual, normed, queries, attended, hidden, row_scales, bound_counts;
-  size_t total() const { return residual + normed + queries + attended + hidden + row_scales + bound_counts; }
+  size_t residual, normed, queries, attended, mixed, hidden, row_scales, bound_counts;
+  size_t total() const { return residual + normed + queries + attended + mixed + hidden + row_scales + bound_counts; }
 };
 
 BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
@@ -42,10 +43,14 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
   const size_t operand = kernels::DTypeBytes(model.backend().operand_dtype());
   const size_t width = config.width;
   const size_t query_width = config.head_count * config.head_width;
+  const bool is_recurrent = config.recurrence.kind != kernels::RecurrenceKind::kNone;
+  const size_t mixed_width = std::max<size_t>(config.blocks.attention_gate ? query_width : 0,
+                                              is_recurrent ? config.recurrence.input_width() : 0);
   return {.residual = rows * width * sizeof(float),
           .normed = rows * width * operand,
           .queries = rows * query_width * sizeof(float),
-          .attended = rows * query_width * operand,
+          .attended = rows * std::max<size_t>(query_width, config.recurrence.value_width()) * operand,
+          .mixed = rows * mixed_width * operand,
           .hidden = rows * PlainWidth(config) * operand,
           .row_scales = RowScales::BytesNeeded(config.layer_count, limits.row_count_max),
           .bound_counts = WideProduct(limits.sequence_count_max, 2) * sizeof(uint32_t)};
@@ -78,6 +83,9 @@ absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Transformer& mode
   ASSIGN_OR_RETURN(forward->normed_, ToStatusOr(backend.Allocate(bytes.normed)));
   ASSIGN_OR_RETURN(forward->queries_, ToStatusOr(backend.Allocate(bytes.queries)));
   ASSIGN_OR_RETURN(forward->attended_, ToStatusOr(backend.Allocate(bytes.attended)));
+  if (bytes.mixed > 0) {
+    ASSIGN_OR_RETURN(forward->mixed_, ToStatusOr(backend.Allocate(bytes.mixed)));
+  }
   ASSIGN_OR_RETURN(forward->hidden_, ToStatusOr(backend.Allocate(bytes.hidden)));
   ASSIGN_OR_RETURN(forward->row_scales_, RowScales::Create(backend, model.config().layer_count, limits.row_count_max));
   ASSIGN_OR_RETURN(forward->bound_counts_, ToStatusOr(backend.Allocate(bytes.bound_counts)));
@@ -201,7 +209,7 @@ absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const 
 absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step) {
   const BlockConfig& blocks = model_.config().blocks;
   const LayerWeights& layer = model_.layers()[index];
-  RETURN_IF_ERROR(Attend(index, pools, batch, step));
+  RETURN_IF_ERROR(model_.config().layers[index].is_recurrent ? Recur(index, pools) : Attend(index, pools, batch, step));
   // Parallel blocks: both read the residual before either adds to it. With one norm `normed_` still holds it.
   if (blocks.parallel_residual && !blocks.one_norm)
     RETURN_IF_ERROR(ToStatus(model_.backend().Norm(*workspace_, NormOf(layer.mlp_norm))));
@@ -322,7 +330,37 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                    .groups = terms.groups ? &*terms.groups : nullptr,
                                    .out = Whole(attended_)};
   RETURN_IF_ERROR(ToStatus(backend.Attend(workspace, attend)));
-  return Inspect(index, attend, step.inspections);
+  RETURN_IF_ERROR(Inspect(index, attend, step.inspections));
+  return layer.attention_gate == nullptr ? absl::OkStatus() : Gate(layer);
+}
+
+// attended = attended * sigmoid(gate normed)
+absl::Status Forward::Gate(const LayerWeights& layer) {
+  RETURN_IF_ERROR(ToStatus(model_.backend().Linear(
+      *workspace_, {.x = Whole(normed_), .weight = layer.attention_gate.get(), .out = Whole(mixed_)})));
+  return ToStatus(model_.backend().ApplyGate(
+      *workspace_,
+      {.gate = Whole(mixed_), .columns = static_cast<int>(layer.attention_gate->rows()), .x = Whole(attended_)}));
+}
+
+// attended = the outputs of a recurrent layer over normed; reads and writes states in the rows' pages.
+absl::Status Forward::Recur(int64_t index, KvPools pools) {
+  const ModelConfig& config = model_.config();
+  const LayerWeights& layer = model_.layers()[index];
+  const LayerConfig& layer_config = config.layers[index];
+  RETURN_IF_ERROR(ToStatus(model_.backend().Linear(
+      *workspace_, {.x = Whole(normed_), .weight = layer.recurrence_inputs.get(), .out = Whole(mixed_)})));
+  return ToStatus(model_.backend().Recur(*workspace_, {.shape = config.recurrence,
+                                                       .x = Whole(mixed_),
+                                                       .conv = Whole(layer.recurrence_conv),
+                                                       .decay_log = Whole(layer.decay_log),
+                                                       .decay_bias = Whole(layer.decay_bias),
+                                                       .norm = Whole(layer.recurrence_norm),
+                                                       .norm_epsilon = static_cast<float>(config.blocks.norm_epsilon),
+                                                       .pool = pools[layer_config.page_group].get(),
+                                                       .page_group = static_cast<int>(layer_config.page_group),
+                                                       .layer = static_cast<int>(layer_config.group_layer),
+                                                       .out = Whole(attended_)}));
 }
 
 absl::Status Forward::Inspect(int64_t index, const kernels::AttendArgs& attend,

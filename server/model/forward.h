@@ -7,7 +7,8 @@
 //
 //   x = embed(tokens) [+ positions]
 //   each layer:  x += attention(norm(x));  x += mlp(norm(x))      or in parallel; norms before, after, or both;
-//                                                                 mlp may be a mixture of experts
+//                                                                 mlp may be a mixture of experts, attention
+//                                                                 a recurrent state (kernels/recurrence.h)
 //   logits = head(norm(x)) of the requested rows
 //
 // Shapes:  T rows in the order of the step's sequences.
@@ -92,6 +93,8 @@ class Forward {
                              const NormWeights* next);
   absl::Status AddMixture(const LayerWeights& layer, const NormWeights* next);
   absl::Status Attend(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
+  absl::Status Gate(const LayerWeights& layer);
+  absl::Status Recur(int64_t index, KvPools pools);
   absl::Status Inspect(int64_t index, const kernels::AttendArgs& attend, std::span<const RowInspection> inspections);
   absl::Status RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
   absl::Status RunHead(const ForwardStep& step, ForwardOutput* output);
@@ -102,7 +105,8 @@ class Forward {
   std::unique_ptr<kernels::Buffer> residual_;      // f32 [T, M]
   std::unique_ptr<kernels::Buffer> normed_;        // operands [T, M]
   std::unique_ptr<kernels::Buffer> queries_;       // f32 [T, H, D]
-  std::unique_ptr<kernels::Buffer> attended_;      // operands [T, H, D]
+  std::unique_ptr<kernels::Buffer> attended_;      // operands [T, H, D]; of recurrent layers [T, value width]
+  std::unique_ptr<kernels::Buffer> mixed_;         // operands [T, input width] of recurrent layers; [T, H D] of gates
   std::unique_ptr<kernels::Buffer> hidden_;        // operands [T, F]
   RowScales row_scales_;                           // for attention variants
   std::unique_ptr<kernels::Buffer> bound_counts_;  // uint32 [sequences, 2]

@@ -48,8 +48,9 @@ const char* NameOf(kernels::NormKind norm) {
 // Every field of BlockConfig.
 Json BlocksJson(const BlockConfig& blocks) {
   const auto& [norm, norm_epsilon, norm_bias, norms_add_one, head_norm_over_width, head_norm_after_rotation, activation,
-               activation_terms, parallel_residual, one_norm, query_key_value_bias, attention_output_bias, mlp_bias,
-               embedding_multiplier, residual_multiplier, logit_multiplier, score_soft_cap, logit_soft_cap,
+               activation_terms, parallel_residual, attention_gate, one_norm, query_key_value_bias,
+               attention_output_bias, mlp_bias, embedding_multiplier, residual_multiplier, logit_multiplier,
+               score_soft_cap, logit_soft_cap,
                query_key_value_clip] = blocks;  // a new field does not compile until it is listed
   Json json = {{"activation", NameOf(activation)},
                {"attention_output_bias", attention_output_bias},
@@ -65,6 +66,7 @@ Json BlocksJson(const BlockConfig& blocks) {
                {"residual_multiplier", residual_multiplier}};
   // Listed where they differ from those of all earlier identities.
   if (!norm_bias) json["norm_bias"] = norm_bias;
+  if (attention_gate) json["attention_gate"] = attention_gate;
   if (one_norm) json["one_norm"] = one_norm;
   if (head_norm_after_rotation) json["head_norm_after_rotation"] = head_norm_after_rotation;
   if (activation == kernels::Activation::kClampedGate) {
@@ -86,19 +88,32 @@ Json MixtureJson(const MixtureConfig& mixture) {
           {"width", width}};
 }
 
+// Every field of RecurrenceShape.
+Json RecurrenceJson(const kernels::RecurrenceShape& shape) {
+  const auto& [kind, conv_width, key_head_count, value_head_count, key_dim, value_dim] = shape;
+  return {{"conv_width", conv_width},
+          {"key_dim", key_dim},
+          {"key_heads", key_head_count},
+          {"kind", kind == kernels::RecurrenceKind::kDeltaRule ? "delta_rule" : "convolution"},
+          {"value_dim", value_dim},
+          {"value_heads", value_head_count}};
+}
+
 // Runs of equal consecutive layers.
 Json LayersJson(const std::vector<LayerConfig>& layers) {
   Json runs = Json::array();
   for (size_t first = 0, next = 0; first < layers.size(); first = next) {
     const LayerConfig& layer = layers[first];
     while (next < layers.size() && layers[next].window == layer.window && layers[next].rope_index == layer.rope_index &&
-           layers[next].attention_scale == layer.attention_scale && layers[next].has_mixture == layer.has_mixture)
+           layers[next].attention_scale == layer.attention_scale && layers[next].has_mixture == layer.has_mixture &&
+           layers[next].is_recurrent == layer.is_recurrent)
       ++next;
     runs.push_back({{"attention_scale", layer.attention_scale},
                     {"count", next - first},
                     {"rope", layer.rope_index},
                     {"window", layer.window}});
     if (layer.has_mixture) runs.back()["mixture"] = true;
+    if (layer.is_recurrent) runs.back()["recurrent"] = true;
   }
   return runs;
 }
@@ -130,6 +145,7 @@ std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, abs
   if (config.mixture.expert_count > 0) json["mixture"] = MixtureJson(config.mixture);
   if (config.packed_weights != nullptr) json["packed_weights"] = config.packed_weights->identity;
   if (config.adapter != nullptr) json["adapter"] = config.adapter->Identity();
+  if (config.recurrence.kind != kernels::RecurrenceKind::kNone) json["recurrence"] = RecurrenceJson(config.recurrence);
   // A key of its own where there are any, so that the identities of text models stay as they were.
   if (!config.image_token_ids.empty()) json["image_token_ids"] = config.image_token_ids;
   absl::StatusOr<std::string> text = DumpJson(json);

@@ -12,8 +12,9 @@ namespace {
 constexpr int64_t kWindowMax = int64_t{1} << 30;
 constexpr int64_t kWindowDefault = 4096;  // of transformers' configurations, where the key is missing
 
-// Per layer of `layer_types`, whether it has a window; nullopt when the key is missing.
-absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerTypes(ConfigReader& reader, int64_t layer_count) {
+// Per layer of `layer_types`, whether it is not of full attention but of `other`; nullopt when the key is missing.
+absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerTypes(ConfigReader& reader, int64_t layer_count,
+                                                                const char* other = "sliding_attention") {
   const Json* types = reader.Take("layer_types");
   if (types == nullptr) return std::optional<std::vector<bool>>();
   if (!types->is_array() || std::ssize(*types) != layer_count) {
@@ -24,12 +25,11 @@ absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerTypes(ConfigReader& re
   }
   std::vector<bool> windows;
   for (const Json& type : *types) {
-    if (type != "full_attention" && type != "sliding_attention") {
+    if (type != "full_attention" && type != other) {
       return absl::UnimplementedError(absl::StrCat(reader.Name("layer_types"), "[", windows.size(), "] is ",
-                                                   ShownValue(type),
-                                                   "; supported are full_attention and sliding_attention"));
+                                                   ShownValue(type), "; supported are full_attention and ", other));
     }
-    windows.push_back(type == "sliding_attention");
+    windows.push_back(type == other);
   }
   return std::optional(std::move(windows));
 }
@@ -228,6 +228,22 @@ absl::Status ReadRotatedWindows(ConfigReader& reader, ModelConfig& config) {
   }
   if (windows.has_value()) RETURN_IF_ERROR(SetWindows(reader, *windows, size, config));
   for (LayerConfig& layer : config.layers) layer.rope_index = size == 0 || layer.window != 0 ? 0 : -1;
+  return absl::OkStatus();
+}
+
+absl::Status ReadRecurrentButFourth(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(std::optional<std::vector<bool>> recurrent,
+                   ReadLayerTypes(reader, config.layer_count, "linear_attention"));
+  if (recurrent.has_value()) {
+    reader.Ignore({"full_attention_interval"});  // the list takes precedence
+  } else {
+    ASSIGN_OR_RETURN(const int64_t interval, reader.Int("full_attention_interval", {1, kWindowMax}, 4));
+    recurrent = AllButEvery(interval, config);
+  }
+  for (int64_t i = 0; i < config.layer_count; ++i) {
+    config.layers[i].is_recurrent = (*recurrent)[i];
+    if ((*recurrent)[i]) config.layers[i].rope_index = -1;
+  }
   return absl::OkStatus();
 }
 

@@ -1,8 +1,8 @@
-// Which layers have a sliding window, and which no rotation: one reader per family of config keys.
+// Which layers have a sliding window, which no rotation, and which a recurrent state: one reader per family of config keys.
 //
 // A window of W positions lets a query at p see keys p-W+1..p. Each reader fills LayerConfig::window of every layer
-// (0: sees all keys) from the keys of its family, and LayerConfig::rope_index (-1: not rotated) where layers differ,
-// and rejects contradictions.
+// (0: sees all keys) from the keys of its family, LayerConfig::rope_index (-1: not rotated) and is_recurrent where
+// layers differ, and rejects contradictions.
 //
 // Errors: INVALID_ARGUMENT or UNIMPLEMENTED naming key, value and limit.
 // Source: the configurations of the models in transformers 5.24; masking_utils, sliding_window_overlay.
@@ -46,5 +46,7 @@ absl::Status ReadRotatedWindowsAlone(ConfigReader& reader, ModelConfig& config);
 // exaone4: with a `sliding_window`, full layers are not rotated; `layer_types`, or full layers by
 // `sliding_window_pattern`.
 absl::Status ReadRotatedWindows(ConfigReader& reader, ModelConfig& config);
+// qwen3_next: `layer_types`, or all but every `full_attention_interval`-th with a recurrent state.
+absl::Status ReadRecurrentButFourth(ConfigReader& reader, ModelConfig& config);
 
 }  // namespace varifocal

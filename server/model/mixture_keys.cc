@@ -59,7 +59,7 @@ absl::Status ReadMixture(ConfigReader& reader, const MixtureKeys& keys, ModelCon
   }
   mixture.renormalised = keys.always_renormalised;
   if (!keys.always_renormalised) {
-    ASSIGN_OR_RETURN(mixture.renormalised, reader.Bool("norm_topk_prob", false));
+    ASSIGN_OR_RETURN(mixture.renormalised, reader.Bool("norm_topk_prob", keys.renormalised_default));
   }
   for (LayerConfig& layer : config.layers) layer.has_mixture = true;
   if (keys.chooses_layers) RETURN_IF_ERROR(ReadMixtureLayers(reader, config));

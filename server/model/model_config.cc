@@ -12,6 +12,7 @@ void GroupLayers(ModelConfig& config) {
   std::map<int64_t, int64_t> group_of;  // by window, in order
   config.extended_position_max = kPositionMax;
   for (LayerConfig& layer : config.layers) {
+    if (layer.is_recurrent) continue;
     if (layer.window >= config.max_position) {
       config.extended_position_max = std::min(config.extended_position_max, layer.window);
       layer.window = 0;
@@ -23,10 +24,19 @@ void GroupLayers(ModelConfig& config) {
     group = config.page_groups.size();
     config.page_groups.push_back({.window = window});
   }
+  const int64_t of_states = config.page_groups.size();
+  if (AttentionLayerCount(config) < config.layer_count) {
+    config.page_groups.push_back({.window = kStateWindow, .holds_states = true});
+  }
   for (LayerConfig& layer : config.layers) {
-    layer.page_group = group_of[layer.window];
+    layer.page_group = layer.is_recurrent ? of_states : group_of[layer.window];
     layer.group_layer = config.page_groups[layer.page_group].layer_count++;
   }
+}
+
+int64_t AttentionLayerCount(const ModelConfig& config) {
+  return std::count_if(config.layers.begin(), config.layers.end(),
+                       [](const LayerConfig& layer) { return !layer.is_recurrent; });
 }
 
 int64_t PlainWidth(const ModelConfig& config) {

@@ -17,8 +17,9 @@ namespace varifocal {
 struct Adapter;
 struct PackedWeights;
 
-// One layer's attention: window, rotation, and softmax scale before any temperature.
+// One layer: what its attention sees, its rotation, and softmax scale before any temperature; or a recurrent state.
 struct LayerConfig {
+  bool is_recurrent = false;   // ModelConfig::recurrence in place of attention: no keys, windows or temperatures
   int64_t window = 0;          // a query at p sees keys p-window+1..p; 0: all keys up to p
   int64_t rope_index = 0;      // into ModelConfig::ropes; -1: no rotation
   double attention_scale = 0;  // softmax(q.k * scale); 0 means head_width^-1/2
@@ -39,10 +40,14 @@ struct MixtureConfig {
 // ModelConfig::model_type of a model behind an endpoint, which has no checkpoint.
 inline constexpr char kEndpointArchitecture[] = "endpoint";
 
+// The window of a row that reads the state after the row before it, and nothing earlier.
+inline constexpr int64_t kStateWindow = 2;
+
 // Layers with the same window: they share page numbers, a pool and a mask, and free pages together.
 struct PageGroup {
   int64_t window = 0;  // 0: full layers; these are group 0 when there are any, windows follow from small to large
   int64_t layer_count = 0;
+  bool holds_states = false;  // of recurrent layers, the last group; its window is kStateWindow
 };
 
 // Options of blocks where architectures differ in more than sizes. The tensor names (architectures.h) determine which
@@ -57,7 +62,8 @@ struct BlockConfig {
   kernels::Activation activation = kernels::Activation::kSilu;
   kernels::ActivationTerms activation_terms;  // of kClampedGate; those of kXielu are tensors
   bool parallel_residual = false;             // x += attention(norm(x)) + mlp(norm'(x)) instead of one after the other
-  bool one_norm = false;                      // both branches of a parallel block read the norm before attention
+  bool attention_gate = false;  // attention's output times sigmoid(gate x), the gate's rows beside the queries
+  bool one_norm = false;        // both branches of a parallel block read the norm before attention
   bool query_key_value_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;
@@ -86,7 +92,8 @@ struct ModelConfig {
   bool tied_embeddings = false;    // of a loaded model: in effect, a stored head that differs is used
   BlockConfig blocks;
   MixtureConfig mixture;
-  std::vector<RopeConfig> ropes;  // one, or one of full and one of window layers; none with learned positions
+  kernels::RecurrenceShape recurrence;  // kNone: no layer is recurrent
+  std::vector<RopeConfig> ropes;        // one, or one of full and one of window layers; none with learned positions
   std::vector<LayerConfig> layers;
   std::vector<PageGroup> page_groups;
   int64_t max_position = 0;                       // prompt and generated tokens together never exceed it
@@ -106,6 +113,9 @@ struct ModelConfig {
 // Fills page_groups, and each layer's index in them, from the layers' windows. A window of at least max_position is
 // dropped, and then bounds extended_position_max.
 void GroupLayers(ModelConfig& config);
+
+// Layers that are not recurrent.
+int64_t AttentionLayerCount(const ModelConfig& config);
 
 // The largest width of MLPs that all rows of a layer have; 1 where there is none.
 int64_t PlainWidth(const ModelConfig& config);

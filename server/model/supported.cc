@@ -30,6 +30,8 @@ constexpr Evidence kEvidence[] = {
     {"olmoe", "OLMoE 1B-7B", "olmoe olmoe-fused", "sliding_window"},
     {"mixtral", "Mixtral 8x7B", "mixtral mixtral-window", "attention_bias mlp_bias norm_topk_prob"},
     {"qwen2_moe", "Qwen1.5-MoE-A2.7B", "qwen2-moe qwen2-moe-window", "attention_bias mlp_bias"},
+    {"qwen3_next", "Qwen3-Next 80B-A3B", "qwen3-next", "attention_bias mlp_bias attn_output_gate"},
+    {"qwen3_5_text", "inside qwen3_5", "qwen3-5 qwen3-5-wrapped", "attention_bias mlp_bias attn_output_gate"},
     {"granitemoe", "Granite 3 1B-A400M, 3B-A800M", "granitemoe granitemoe-newer", "sliding_window norm_topk_prob"},
     {"gpt_oss", "gpt-oss 20B, 120B", "gpt-oss gpt-oss-mxfp4", "hidden_act norm_topk_prob"},
     {"gemma2", "Gemma 2 2B, 9B, 27B", "gemma2-older gemma2-newer", "use_bidirectional_attention"},
@@ -60,6 +62,7 @@ constexpr Evidence kEvidence[] = {
     {"mistral3", "Mistral Small 3.1, Ministral 3", "mistral3-wrapped ministral3-wrapped", "attn_logit_softcapping"},
     {"qwen2_5_vl", "Qwen2.5-VL", "qwen2-5-vl", "attn_logit_softcapping"},
     {"qwen3_vl", "Qwen3-VL", "qwen3-vl", "attn_logit_softcapping"},
+    {"qwen3_5", "Qwen3.5 0.8B, 2B, 4B, 9B, 27B", "qwen3-5-wrapped", "attn_logit_softcapping"},
 };
 
 SupportedCheckpoint MakeSupported(const char* model_type, const char* class_name, std::string text_types) {

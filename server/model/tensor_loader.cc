@@ -200,7 +200,7 @@ int64_t TensorPacker::MatrixBytes(const Stack& stack, kernels::WeightUse use) co
   if (stack.tensors.empty()) return 0;
   if (const auto content = ContentOf(stack, use); content && WeightCache::Get().Find(backend_, *content)) return 0;
   int64_t elements = 0;
-  for (const TensorView* tensor : stack.tensors) elements += tensor->element_count();
+  for (const kernels::HostMatrix& part : PartsOf(stack)) elements += part.rows * part.columns;
   return elements * kernels::DTypeBytes(backend_.info().dtype);
 }
 

@@ -31,6 +31,8 @@ struct LayerStacks {
   Norm attention_norm, attention_post_norm, mlp_norm, mlp_post_norm;
   Linear query_key_value, attention_output, gate_up, up, down;
   Stack query_norm, key_norm;
+  Stack attention_gate;
+  Stack recurrence_inputs, recurrence_conv, decay_log, decay_bias, recurrence_norm;
   Stack router, router_bias, shared_gate, shared_gate_up, shared_down;           // of a mixture of experts
   std::vector<const TensorView*> activation;                                     // of xielu: see kActivationNames
   std::vector<std::pair<AttentionTensor, const TensorView*>> attention_tensors;  // null: an optional one is absent
@@ -51,24 +53,16 @@ class LayerLoader {
     layer_prefix_ = absl::StrCat(prefix_, absl::StrReplaceAll(names_.layer, {{"{}", absl::StrCat(layer)}}));
     const BlockConfig& blocks = config_.blocks;
     const int64_t width = config_.width, ffn = config_.feed_forward_width;
-    const int64_t query_width = config_.head_count * config_.head_width;
-    const int64_t kv_width = config_.kv_head_count * config_.head_width;
     LayerStacks stacks;
     stacks.attention_norm = Norm(names_.attention_norm);
     stacks.attention_post_norm = Norm(names_.attention_post_norm);
     if (!blocks.one_norm) stacks.mlp_norm = Norm(names_.mlp_norm);
     stacks.mlp_post_norm = Norm(names_.mlp_post_norm);
-    stacks.query_key_value =
-        names_.query_key_value != nullptr
-            ? Fused(names_.query_key_value, blocks.query_key_value_bias)
-            : Linear({{names_.query, query_width}, {names_.key, kv_width}, {names_.value, kv_width}}, width,
-                     blocks.query_key_value_bias);
-    if (names_.rotary_pairs == RotaryPairs::kNeighbours) {
-      for (Stack* stack : {&stacks.query_key_value.weight, &stacks.query_key_value.bias}) PutPairsInHalves(*stack);
+    if (config_.layers[layer].is_recurrent) {
+      TakeRecurrence(stacks);
+    } else {
+      TakeAttention(layer, stacks);
     }
-    stacks.query_norm = Vector(names_.query_norm, blocks.head_norm_over_width ? query_width : config_.head_width);
-    stacks.key_norm = Vector(names_.key_norm, blocks.head_norm_over_width ? kv_width : config_.head_width);
-    stacks.attention_output = Linear({{names_.attention_output, width}}, query_width, blocks.attention_output_bias);
     if (config_.layers[layer].has_mixture) {
       TakeMixture(stacks);
     } else if (names_.gate_up != nullptr) {
@@ -79,13 +73,6 @@ class LayerLoader {
       stacks.up = Linear({{names_.up, ffn}}, width, blocks.mlp_bias);
     }
     if (!config_.layers[layer].has_mixture) stacks.down = Linear({{names_.down, width}}, ffn, blocks.mlp_bias);
-    for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_), layer)) {
-      const std::string name = absl::StrCat(layer_prefix_, names_.attention, tensor.name);
-      const TensorView* view = !tensor.stored    ? nullptr
-                               : tensor.required ? loader_.Take(name, tensor.shape)
-                                                 : loader_.TakeIfPresent(name, tensor.shape);
-      stacks.attention_tensors.emplace_back(tensor, view);
-    }
     for (const char* name : kActivationNames) {
       if (names_.activation_terms == nullptr || blocks.activation != kernels::Activation::kXielu) break;
       stacks.activation.push_back(loader_.TakeNumber(absl::StrCat(layer_prefix_, names_.activation_terms, name)));
@@ -125,6 +112,102 @@ class LayerLoader {
       if (has_bias) Add(loader_.Take(absl::StrCat(layer_prefix_, part.name, ".bias"), {part.count}), linear.bias);
     }
     return linear;
+  }
+  void TakeAttention(int64_t layer, LayerStacks& stacks) {
+    const BlockConfig& blocks = config_.blocks;
+    const int64_t width = config_.width;
+    const int64_t query_width = config_.head_count * config_.head_width;
+    const int64_t kv_width = config_.kv_head_count * config_.head_width;
+    const int64_t stored_query_width = blocks.attention_gate ? 2 * query_width : query_width;
+    stacks.query_key_value =
+        names_.query_key_value != nullptr
+            ? Fused(names_.query_key_value, blocks.query_key_value_bias)
+            : Linear({{names_.query, stored_query_width}, {names_.key, kv_width}, {names_.value, kv_width}}, width,
+                     blocks.query_key_value_bias);
+    if (blocks.attention_gate) SplitGate(stacks);
+    if (names_.rotary_pairs == RotaryPairs::kNeighbours) {
+      for (Stack* stack : {&stacks.query_key_value.weight, &stacks.query_key_value.bias}) PutPairsInHalves(*stack);
+    }
+    stacks.query_norm = Vector(names_.query_norm, blocks.head_norm_over_width ? query_width : config_.head_width);
+    stacks.key_norm = Vector(names_.key_norm, blocks.head_norm_over_width ? kv_width : config_.head_width);
+    stacks.attention_output = Linear({{names_.attention_output, width}}, query_width, blocks.attention_output_bias);
+    for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_), layer)) {
+      const std::string name = absl::StrCat(layer_prefix_, names_.attention, tensor.name);
+      const TensorView* view = !tensor.stored    ? nullptr
+                               : tensor.required ? loader_.Take(name, tensor.shape)
+                                                 : loader_.TakeIfPresent(name, tensor.shape);
+      stacks.attention_tensors.emplace_back(tensor, view);
+    }
+  }
+  // Of each head's rows of the query tensor the first half are its query, the others its gate. There are no biases.
+  void SplitGate(LayerStacks& stacks) const {
+    Stack &stack = stacks.query_key_value.weight, &gate = stacks.attention_gate;
+    if (stack.tensors.size() != 3) return;  // a tensor is missing
+    gate.tensors = {stack.tensors[0]};
+    for (int64_t head = 0; head < config_.head_count; ++head) {
+      const int64_t first = 2 * head * config_.head_width;
+      stack.parts.push_back(RowsOf(*stack.tensors[0], first, config_.head_width));
+      gate.parts.push_back(RowsOf(*stack.tensors[0], first + config_.head_width, config_.head_width));
+    }
+    for (int i : {1, 2}) stack.parts.push_back(RowsOf(*stack.tensors[i], 0, stack.tensors[i]->shape[0]));
+  }
+  void TakeRecurrence(LayerStacks& stacks) {
+    const RecurrenceNames& names = names_.recurrence;
+    const kernels::RecurrenceShape& shape = config_.recurrence;
+    const int64_t width = config_.width, heads = shape.value_head_count;
+    if (shape.kind == kernels::RecurrenceKind::kConvolution) {
+      stacks.recurrence_inputs = Linear({{names.inputs[0], shape.input_width()}}, width, false).weight;
+    } else if (names.inputs_by_key_head[0] != nullptr) {
+      stacks.recurrence_inputs = InputsByKeyHead();
+    } else {
+      stacks.recurrence_inputs = Linear({{names.inputs[0], shape.channel_count()},
+                                         {names.inputs[1], shape.value_width()},
+                                         {names.inputs[2], heads},
+                                         {names.inputs[3], heads}},
+                                        width, false)
+                                     .weight;
+    }
+    Stack& conv = stacks.recurrence_conv;
+    Add(loader_.Take(absl::StrCat(layer_prefix_, names.conv, ".weight"), {shape.channel_count(), 1, shape.conv_width}),
+        conv);
+    if (!conv.tensors.empty()) {
+      kernels::HostMatrix weights = RowsOf(*conv.tensors[0], 0, shape.channel_count());
+      weights.rows = shape.conv_width;
+      weights.columns = shape.channel_count();
+      weights.row_stride = 1;
+      weights.column_stride = shape.conv_width;
+      conv.parts.push_back(weights);
+    }
+    if (shape.kind == kernels::RecurrenceKind::kDeltaRule) {
+      stacks.decay_log = Vector(names.decay_log, heads, "");
+      stacks.decay_bias = Vector(names.decay_bias, heads, "");
+      stacks.recurrence_norm = Vector(names.norm, shape.value_dim);
+    }
+    stacks.attention_output = Linear({{names.output, width}}, shape.value_width(), false);
+  }
+  Stack InputsByKeyHead() {
+    const RecurrenceNames& names = names_.recurrence;
+    const kernels::RecurrenceShape& shape = config_.recurrence;
+    const int64_t key_heads = shape.key_head_count, dk = shape.key_dim;
+    const int64_t shared = shape.value_head_count / key_heads, values = shared * shape.value_dim;
+    Stack stack = Linear({{names.inputs_by_key_head[0], key_heads * 2 * (dk + values)},
+                          {names.inputs_by_key_head[1], key_heads * 2 * shared}},
+                         config_.width, false)
+                      .weight;
+    if (stack.tensors.size() != 2) return stack;
+    const auto add = [&](int tensor, int64_t of_head, int64_t first, int64_t count) {
+      for (int64_t head = 0; head < key_heads; ++head) {
+        stack.parts.push_back(RowsOf(*stack.tensors[tensor], head * of_head + first, count));
+      }
+    };
+    const int64_t of_head = 2 * (dk + values);
+    add(0, of_head, 0, dk);
+    add(0, of_head, dk, dk);
+    add(0, of_head, 2 * dk, values);
+    add(0, of_head, 2 * dk + values, values);
+    add(1, 2 * shared, 0, shared);
+    add(1, 2 * shared, shared, shared);
+    return stack;
   }
   void TakeMixture(LayerStacks& stacks) {
     const MixtureNames& names = names_.mixture;
@@ -254,6 +337,12 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
   ASSIGN_OR_RETURN(layer.query_key_value, PackLinear(packer, stacks.query_key_value));
   ASSIGN_OR_RETURN(layer.query_norm, packer.Vector(stacks.query_norm, added));
   ASSIGN_OR_RETURN(layer.key_norm, packer.Vector(stacks.key_norm, added));
+  ASSIGN_OR_RETURN(layer.attention_gate, packer.Matrix(stacks.attention_gate, kernels::WeightUse::kPlain));
+  ASSIGN_OR_RETURN(layer.recurrence_inputs, packer.Matrix(stacks.recurrence_inputs, kernels::WeightUse::kPlain));
+  ASSIGN_OR_RETURN(layer.recurrence_conv, packer.Vector(stacks.recurrence_conv));
+  ASSIGN_OR_RETURN(layer.decay_log, packer.Vector(stacks.decay_log));
+  ASSIGN_OR_RETURN(layer.decay_bias, packer.Vector(stacks.decay_bias));
+  ASSIGN_OR_RETURN(layer.recurrence_norm, packer.Vector(stacks.recurrence_norm));
   ASSIGN_OR_RETURN(layer.attention_output, PackLinear(packer, stacks.attention_output));
   ASSIGN_OR_RETURN(layer.attention_post_norm, PackNorm(packer, stacks.attention_post_norm, blocks));
   ASSIGN_OR_RETURN(layer.mlp_norm, PackNorm(packer, stacks.mlp_norm, blocks));
@@ -281,7 +370,9 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
 int64_t LayerBytes(const TensorPacker& packer, const LayerStacks& stacks) {
   int64_t bytes = packer.MatrixBytes(stacks.gate_up.weight, kernels::WeightUse::kGateUp) +
                   packer.MatrixBytes(stacks.shared_gate_up, kernels::WeightUse::kGateUp) +
-                  packer.MatrixBytes(stacks.shared_down, kernels::WeightUse::kPlain);
+                  packer.MatrixBytes(stacks.shared_down, kernels::WeightUse::kPlain) +
+                  packer.MatrixBytes(stacks.attention_gate, kernels::WeightUse::kPlain) +
+                  packer.MatrixBytes(stacks.recurrence_inputs, kernels::WeightUse::kPlain);
   for (const LayerStacks::Linear* linear :
        {&stacks.query_key_value, &stacks.attention_output, &stacks.up, &stacks.down})
     bytes += packer.MatrixBytes(linear->weight, kernels::WeightUse::kPlain);
@@ -348,6 +439,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   if (names.head_bias) {
     head_bias = Stack::Of({loader.Take(absl::StrCat(head_name, ".bias"), {config.vocabulary_size})});
   }
+  if (names.skipped_prefix != nullptr) loader.SkipPrefix(names.skipped_prefix);
   if (names.skipped != nullptr) loader.Skip(absl::StrCat(prefix, names.skipped));
   LayerLoader layer_loader(loader, architecture, config, prefix);
   std::vector<LayerStacks> layers;
@@ -403,16 +495,23 @@ int64_t Transformer::shared_weight_bytes() const {
     for (const LinearWeights* linear :
          {&layer.query_key_value, &layer.attention_output, &layer.gate_up, &layer.up, &layer.down})
       add(linear->weight);
-    for (const auto* weight : {&layer.shared_gate_up, &layer.shared_down}) add(*weight);
+    for (const auto* weight :
+         {&layer.shared_gate_up, &layer.shared_down, &layer.attention_gate, &layer.recurrence_inputs})
+      add(*weight);
   }
   return bytes;
 }
 
 kernels::KvShape Transformer::KvShape(int64_t page_group) const {
+  if (config_.page_groups[page_group].holds_states) {
+    return {.layer_count = static_cast<int>(config_.page_groups[page_group].layer_count),
+            .state_numbers = config_.recurrence.state_numbers()};
+  }
   kernels::KvShape shape{.layer_count = static_cast<int>(config_.page_groups[page_group].layer_count),
                          .kv_head_count = static_cast<int>(config_.kv_head_count),
                          .head_dim = static_cast<int>(config_.head_width),
-                         .annotation_bytes = static_cast<int>(config_.attention.AnnotationBytes())};
+                         .annotation_bytes = static_cast<int>(config_.attention.AnnotationBytes()),
+                         .has_gate = config_.blocks.attention_gate};
   for (int64_t layer = 0; layer < config_.layer_count; ++layer) {
     const bool is_inside = config_.layers[layer].page_group == page_group;
     shape.row_keys = shape.row_keys || (is_inside && config_.attention.RowKeys(layer));

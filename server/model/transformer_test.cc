@@ -56,6 +56,8 @@ constexpr const char* kGoldens[] = {
     "phi",
     "apertus-newer",
     "hunyuan",
+    "qwen3-next",
+    "qwen3-5",
 };
 
 class TransformerTest : public testing::TestWithParam<const char*> {

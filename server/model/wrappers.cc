@@ -49,6 +49,15 @@ constexpr Wrapper kWrappers[] = {
      .skipped = {"model.visual."},
      .image_tokens = {"image_token_id", "video_token_id"},
      .ignored = {"vision_start_token_id", "vision_end_token_id"}},
+    {.model_type = "qwen3_5",
+     .class_name = "Qwen3_5ForConditionalGeneration",
+     .text = {{"qwen3_5_text",
+               R"({"vocab_size":248320,"hidden_size":4096,"intermediate_size":12288,"num_hidden_layers":32,
+                   "num_attention_heads":16,"max_position_embeddings":32768})"}},
+     .prefixes = {"model.language_model."},
+     .skipped = {"model.visual."},
+     .image_tokens = {"image_token_id", "video_token_id"},
+     .ignored = {"vision_start_token_id", "vision_end_token_id"}},
 };
 
 }  // namespace
