@@ -61,7 +61,8 @@ struct EngineStatus {
   int64_t cache_bytes_in_use = 0;                          // of both
   int64_t cache_bytes_peak = 0;                            // sum of the peaks of the page groups
   std::array<int64_t, kEngineLaneCount> lane_tokens = {};  // computed for each lane
-  int64_t requests_done = 0;                               // of any outcome
+  std::array<double, kEngineLaneCount> lane_prompt_operations = {};  // RowCost of the prompts' rows among these
+  int64_t requests_done = 0;                                         // of any outcome
   int64_t requests_failed = 0;                             // of these
   int64_t requests_cancelled = 0;                          // of these
   int64_t prompt_tokens_done = 0;                          // computed or cached

@@ -49,7 +49,11 @@ kernels::TokenDraw TokenDrawOf(const Sequence& sequence) {
 
 Scheduler::Scheduler(const LoadedModel& model, const EngineOptions& options, const std::vector<int64_t>& page_counts,
                      const Clock& clock)
-    : model_(model), options_(options), clock_(clock), store_(PageGroupShapes(model.transformer()), page_counts) {}
+    : model_(model),
+      options_(options),
+      clock_(clock),
+      row_cost_(RowCost::Of(model.config(), model.provenance().parameter_count)),
+      store_(PageGroupShapes(model.transformer()), page_counts) {}
 
 void Scheduler::Enqueue(std::unique_ptr<Sequence>&& sequence) {
   finished_.reserve(HeldCount() + finished_.size() + 1);  // so that Finish does not allocate
@@ -71,8 +75,12 @@ size_t Scheduler::LaneWithFewerTokens() const { return lane_tokens_[0] <= lane_t
 void Scheduler::CountTokens(const StepPlan& plan) {
   for (const StepEntry& entry : plan.entries) {
     if (entry.sequence->timing_only) continue;
-    lane_tokens_[LaneOf(*entry.sequence)] += entry.row_count;
-    totals_.lane_tokens[LaneOf(*entry.sequence)] += entry.row_count;
+    const size_t lane = LaneOf(*entry.sequence);
+    lane_tokens_[lane] += entry.row_count;
+    totals_.lane_tokens[lane] += entry.row_count;
+    const int64_t begin = entry.sequence->rows_done;
+    const int64_t end = std::min(begin + entry.row_count, entry.sequence->prompt_length());
+    totals_.lane_prompt_operations[lane] += row_cost_.Operations(begin, end);
   }
 }
 
