@@ -15,11 +15,11 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/console.h"
 #include "client/rows.h"
 #include "client/usage.h"
 #include "eval_tasks/job_spec.h"
-#include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
 namespace {

@@ -10,10 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/files.h"
 #include "client/flags.h"
 #include "db/judgments.h"
-#include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
 namespace {

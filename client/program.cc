@@ -11,9 +11,9 @@
 #include "absl/strings/str_split.h"
 #include "base/code_version.h"
 #include "base/reason.h"
+#include "base/suggest.h"
 #include "client/flags.h"
 #include "client/verb.h"
-#include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
 namespace {
@@ -143,18 +143,10 @@ ExitCode RunVerb(const Verb& verb, const std::vector<std::string>& args, Console
   global.daemon_given = flags.Seen("daemon");
   global.command_line = absl::StrCat("varifocal ", verb.name, " ", absl::StrJoin(args, " "));
   const absl::StatusOr<ExitCode> result = command->Run(console, global);
-  if (!result.ok()) return Complain(console, result.status(), hint);
-  console.out.flush();
-  if (!console.out) {
-    console.err << "varifocal: standard output could not be written.\n";
-    return ExitCode::kFailed;
-  }
-  return *result;
+  return result.ok() ? *result : Complain(console, result.status(), hint);
 }
 
-}  // namespace
-
-ExitCode RunProgram(const std::vector<std::string>& args, Console& console) {
+ExitCode RunWords(const std::vector<std::string>& args, Console& console) {
   // The verb is the first word that is not a flag; flags before it are global ones, --name=value.
   const auto verb_at =
       std::find_if(args.begin(), args.end(), [](const std::string& a) { return !absl::StartsWith(a, "-"); });
@@ -195,6 +187,16 @@ ExitCode RunProgram(const std::vector<std::string>& args, Console& console) {
                     "See varifocal --help.");
   }
   return RunVerb(*verb, rest, console);
+}
+
+}  // namespace
+
+ExitCode RunProgram(const std::vector<std::string>& args, Console& console) {
+  const ExitCode code = RunWords(args, console);
+  console.out.flush();
+  if (code != ExitCode::kDone || console.out) return code;
+  console.err << "varifocal: standard output could not be written.\n";
+  return ExitCode::kFailed;
 }
 
 }  // namespace varifocal::client

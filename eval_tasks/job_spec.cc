@@ -10,10 +10,10 @@
 #include "absl/strings/str_split.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/parameters.h"
-#include "eval_tasks/suggest.h"
 #include "eval_tasks/task.h"
 #include "tokenizer/thinking.h"
 

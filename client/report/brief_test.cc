@@ -97,7 +97,7 @@ TEST_F(ReportTest, ScrollingBoxesAreRegions) {
 TEST_F(ReportTest, ASweepSaysWhichValueIsBest) {
   Made made;
   made.question_count = made.answered_of_last_length = 16;
-  made.temperatures = {"1.2", "0.5"};
+  made.temperatures = {"1.1", "0.5"};
   made.variants = {"baseline"};
   Make(made);
   const Json briefs = BriefsOf(Render(ReportFormat::kJson));
@@ -118,6 +118,7 @@ TEST_F(ReportTest, EqualAnswersAreNotTested) {
   Make(made);
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("not tested", "equal"));
+  EXPECT_THAT(BriefsOf(Render(ReportFormat::kJson)).front()["brief"].get<std::string>(), Message("Untested", "all t"));
   EXPECT_THAT(page, Not(HasSubstr("would have been found")));
   EXPECT_THAT(page, Not(HasSubstr("detectable 1")));
   for (const Json& row : ComparisonRows()) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "base/plural.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/adjust_flag.h"
 #include "client/console.h"
 #include "client/epochs_flag.h"
@@ -40,7 +41,6 @@
 #include "db/stats/family.h"
 #include "db/stats/grouped_pairs.h"
 #include "db/stats/labels.h"
-#include "eval_tasks/suggest.h"
 #include "wire/resource_names.h"
 
 namespace varifocal::client {

@@ -4,11 +4,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/rows.h"
 #include "client/verb.h"
 #include "eval_tasks/benchmarks/import.h"
 #include "eval_tasks/job_spec.h"
-#include "eval_tasks/suggest.h"
 #include "eval_tasks/suites.h"
 
 namespace varifocal::client {

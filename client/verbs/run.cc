@@ -138,7 +138,7 @@ class RunHere : public Command {
     if (dry_run_) {
       ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                        Call(daemon.evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
-      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_.assumptions), console));
+      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_), console));
       return ExitCode::kDone;
     }
     ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));

@@ -39,13 +39,14 @@ std::string WhyItFailed(int64_t job_id, const absl::Status& status) {
                       "` runs the samples without an answer");
 }
 
-// What the job's cells cost, in operations where all engines count these, else in tokens.
+// What the job's cells cost, in operations; nothing where an engine does not count these.
 std::vector<CellCost> CellCosts(const ResolvedJob& job) {
   std::map<std::pair<int, int>, int64_t> context_counts;  // by task and length
   for (const GridGroup& group : job.grid.groups) ++context_counts[{group.task_index, group.context_length}];
   std::vector<CellCost> costs;
   for (const GridCell& cell : job.grid.cells) {
     const HostedModel& model = *job.models[cell.variant_index];
+    if (model.provenance.parameter_count == 0) return {};
     const double context =
         RowCost::Of(model.config, model.provenance.parameter_count).Operations(0, cell.key.context_length);
     const bool reuses = model.engine->Describe().prefix_cache && !model.config.attention.NeedsWholePrompt();

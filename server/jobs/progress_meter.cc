@@ -9,7 +9,8 @@ constexpr int64_t kWindowUs = 30'000'000;
 
 }  // namespace
 
-void ProgressMeter::Update(const RunProgress& progress, const ComputedWork& computed, int64_t now_us) {
+void ProgressMeter::Update(const RunProgress& progress, ComputedWork computed, int64_t now_us) {
+  if (costs_.empty()) computed.cost = 0;
   const double done_before = done_cost_;
   double in_flight_cost_max = 0;  // of cells with samples that are left
   planned_cost_ = done_cost_ = 0;
@@ -35,8 +36,9 @@ void ProgressMeter::Update(const RunProgress& progress, const ComputedWork& comp
   AddPoint(computed, now_us);
 }
 
-void ProgressMeter::Update(const ComputedWork& computed, int64_t now_us) {
+void ProgressMeter::Update(ComputedWork computed, int64_t now_us) {
   if (start_us_ < 0) return;
+  if (costs_.empty()) computed.cost = 0;
   ahead_cost_ = std::min(ahead_cost_ + computed.cost - latest_.cost, ahead_cost_max_);
   AddPoint(computed, now_us);
 }

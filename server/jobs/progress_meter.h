@@ -32,15 +32,15 @@ struct ComputedWork {
 class ProgressMeter {
  public:
   // `costs` in Grid::cells order; at most `in_flight` samples are asked at once. Without a plan every sample costs its
-  // context length.
+  // context length, and only answers count.
   void Plan(std::vector<CellCost> costs, int in_flight) {
     costs_ = std::move(costs);
     in_flight_ = in_flight;
   }
   // Call at the start of a run and with every progress report, in order of time.
-  void Update(const RunProgress& progress, const ComputedWork& computed, int64_t now_us);
+  void Update(const RunProgress& progress, ComputedWork computed, int64_t now_us);
   // Between reports, of a run that has begun.
-  void Update(const ComputedWork& computed, int64_t now_us);
+  void Update(ComputedWork computed, int64_t now_us);
 
   double TokensPerSecond(int64_t now_us) const;   // 0 before the first computed tokens
   double RemainingSeconds(int64_t now_us) const;  // negative when not known

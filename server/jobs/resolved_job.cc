@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "base/json.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
@@ -282,6 +287,8 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
 
 absl::Status CheckLengthsArePossible(const ResolvedJob& job, const std::function<bool()>& is_abandoned) {
   std::set<std::string> seen;  // variants share tokenizers
+  absl::Status first;
+  std::vector<std::string> tasks;  // those of which a length is impossible, each once
   for (size_t v = 0; v < job.models.size(); ++v) {
     const std::shared_ptr<HostedModel>& model = job.models[v];
     if (!seen.insert(job.variants[v].model.tokenizer_sha256).second) continue;
@@ -290,19 +297,31 @@ absl::Status CheckLengthsArePossible(const ResolvedJob& job, const std::function
       if (!task->data_sha256().empty()) continue;
       const auto tokenizer = MakeVariantCounter(model->tokenizer, model->chat_format, job.spec.suite.tasks[i].chat,
                                                 ThinkingOf(job.spec.variants[v].overrides));
-      for (const int length : job.spec.suite.lengths) {
-        if (is_abandoned && is_abandoned()) return absl::CancelledError("the call was abandoned");
+      const auto impossible = [&](int length) -> absl::Status {
         for (const absl::StatusOr<Sample>& made :
              task->MakeGroup({job.spec.suite.seed, length, /*index=*/0}, *tokenizer)) {
-          if (absl::IsInvalidArgument(made.status())) {
-            return WithReason(made.status(), ErrorReason::kImpossibleLength,
-                              {{"task", task->name()}, {"field", "spec.suite.lengths"}});
-          }
+          if (absl::IsInvalidArgument(made.status())) return made.status();
         }
+        return absl::OkStatus();
+      };
+      for (const int length : job.spec.suite.lengths) {
+        if (is_abandoned && is_abandoned()) return absl::CancelledError("the call was abandoned");
+        const absl::Status status = impossible(length);
+        if (status.ok()) continue;
+        first.Update(status);
+        if (!absl::c_linear_search(tasks, task->name())) tasks.push_back(task->name());
+        break;
       }
     }
   }
-  return absl::OkStatus();
+  if (first.ok()) return first;
+  std::string message(first.message());
+  if (tasks.size() > 1) {
+    absl::StrAppend(&message, "; the lengths do not fit ", absl::StrJoin(absl::MakeSpan(tasks).subspan(1), ", "),
+                    " either");
+  }
+  return WithReason(absl::InvalidArgumentError(message), ErrorReason::kImpossibleLength,
+                    {{"task", tasks.front()}, {"field", "spec.suite.lengths"}});
 }
 
 }  // namespace varifocal

@@ -214,14 +214,18 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data) {
 
 Brief MakeSweepBrief(const std::vector<stats::Choice>& choices, const Sweep& sweep, const ReportData& data) {
   std::map<stats::Outcome, std::map<std::vector<std::string>, std::vector<std::string>>> decided;
-  bool has_open = false, has_other = false, has_row = false;
+  bool has_open = false, has_other = false, has_row = false, is_alike = true;
   std::set<std::string> behind;
+  std::string nothing_to_tell;
   for (const SweepPoint& point : sweep.points) {
     const CandidateComparison* comparison = ComparisonFor(data, data.variants[point.variant_index].name);
     if (comparison == nullptr) continue;
     std::map<stats::Outcome, std::vector<std::string>> lengths;
+    if (nothing_to_tell.empty())
+      nothing_to_tell = NothingToTell(comparison->report, data.answers, data.epochs.at(data.job.job_id).statistic);
     for (const stats::SuiteComparison& row : comparison->report.suite) {
       has_row = true;
+      is_alike &= !row.is_unfinished && row.LacksSpread() && row.is_zero_everywhere;
       has_open |= row.is_unfinished;
       has_other |= !row.IsDecided();
       if (row.IsDecided()) lengths[row.outcome].push_back(data.Length("", row.context_length));
@@ -240,11 +244,15 @@ Brief MakeSweepBrief(const std::vector<stats::Choice>& choices, const Sweep& swe
                 {"worse", ValuesAt(decided[stats::Outcome::kWorse])},
                 {"has_other", has_other},
                 {"has_row", has_row},
+                {"is_alike", is_alike},
                 {"is_decided", decided[stats::Outcome::kBetter].size() + decided[stats::Outcome::kWorse].size() > 0},
                 {"has_open", has_open},
                 {"yet", data.IsEnded() ? "" : " yet"}}));
-  if (!behind.empty())
+  if (is_alike) {
+    brief.note = nothing_to_tell;
+  } else if (!behind.empty()) {
     brief.note = Sentence("sweep_brief_note", {{"list", JoinWithAnd({behind.begin(), behind.end()})}});
+  }
   return brief;
 }
 

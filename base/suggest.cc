@@ -1,4 +1,4 @@
-#include "eval_tasks/suggest.h"
+#include "base/suggest.h"
 
 #include <algorithm>
 #include <cstddef>
