@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -50,6 +51,7 @@ class ResultsTest : public testing::Test {
     const int64_t execution = *writer->AddExecution(db::FakeExecution());
     const int64_t job_id = writer->AddJob(job)->job_id;
     const std::vector<db::CellRow> cells = *writer->Cells(job_id);
+    std::vector<db::Outcome> outcomes;
     for (const db::CellRow& cell : cells) {
       const bool is_candidate = cell.cell.variant == candidate;
       for (int64_t i = 0; i < kSampleCount; ++i) {
@@ -71,9 +73,10 @@ class ResultsTest : public testing::Test {
                                 .question_mass = 0,
                                 .strip = candidate == "focal" ? "ff00" : "ef00"}};
         }
-        EXPECT_TRUE(writer->RecordSample(outcome).ok());
+        outcomes.push_back(std::move(outcome));
       }
     }
+    EXPECT_TRUE(writer->RecordSamples(outcomes).ok());
     return path;
   }
 
@@ -331,13 +334,15 @@ TEST_F(ResultsTest, CompareTakesVariantsOfTwoJobs) {
                                     .planned_count = is_candidate ? kSampleCount - 8 : kSampleCount});
       if (is_candidate) job.variants[0].model.architecture = "imported";
       const std::vector<db::CellRow> cells = *writer->Cells(writer->AddJob(job)->job_id);
+      std::vector<db::Outcome> outcomes;
       for (int64_t i = 0; i < cells[0].cell.planned_count; ++i) {
         db::Outcome outcome = db::FakeOutcome(cells[0], job, execution, i);
         if (is_candidate && i >= 36) outcome.sample.token_ids_sha256 = std::string(64, '0');
         const double score = is_candidate && i < 24 ? 1 : 0;
         outcome.scores = {{"exact_match", score}, {"token_f1", score / 2}};
-        ASSERT_TRUE(writer->RecordSample(outcome).ok());
+        outcomes.push_back(std::move(outcome));
       }
+      ASSERT_TRUE(writer->RecordSamples(outcomes).ok());
     }
   }
   for (const char* candidate : {"other", "2/other", "jobs/2/other"}) {

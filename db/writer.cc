@@ -36,8 +36,6 @@ constexpr char kFindModel[] =
     "? AND dtype IS ? AND attention_json IS ? AND context_length_max IS ? AND trained_context_length IS ?"
     " AND parameter_count IS ? AND training_arm IS ? AND training_seed IS ? AND training_tokens IS ?"
     " AND function_json IS ?";
-constexpr char kCountKept[] =
-    "SELECT (SELECT count(*) FROM jobs) + (SELECT count(*) FROM deleted_jobs) + (SELECT count(*) FROM called_models)";
 constexpr char kInsertModel[] =
     "INSERT INTO models (name, architecture, weights_sha256, tokenizer_sha256, dtype, attention_json, "
     "context_length_max,"
@@ -271,23 +269,12 @@ absl::StatusOr<RecordResult> InsertOutcome(Database& database, const Outcome& ou
 
 // A new database is readable by its owner only: it contains prompts and answers. SQLite creates the files beside it
 // with the same mode. Failures are reported when SQLite opens the file.
-bool MakePrivateFile(const std::string& path) {
+void MakePrivateFile(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  return fd >= 0 && close(fd) == 0;
+  if (fd >= 0) close(fd);
 }
 
 }  // namespace
-
-// A new file in which nothing was kept, such as that of a refused `run`, is removed. Other writers open it under the lock only.
-WriterState::~WriterState() {
-  MutexLock hold(mutex);
-  if (!is_new || !CheckFiles().ok()) return;
-  const absl::StatusOr<std::optional<int64_t>> kept = database->QueryInt(kCountKept);
-  if (!kept.ok() || kept->value_or(1) > 0) return;
-  const std::string path = database->path();
-  database.reset();  // with its log
-  unlink(path.c_str());
-}
 
 Writer::Writer(std::unique_ptr<WriterState> state) : state_(std::move(state)) {}
 Writer::~Writer() = default;
@@ -306,11 +293,11 @@ absl::StatusOr<std::unique_ptr<Writer>> Writer::Open(const std::string& path, co
     if (*table_count > 0) RETURN_IF_ERROR(schema);
     RETURN_IF_ERROR(look->QuickCheck());
   }
-  const bool is_new = MakePrivateFile(path);
+  MakePrivateFile(path);
   ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path, {.busy_timeout_ms = busy_timeout_ms}));
   RETURN_IF_ERROR(MigrateSchema(*database));
   return std::unique_ptr<Writer>(
-      new Writer(std::make_unique<WriterState>(std::move(lock), std::move(database), is_new, clock)));
+      new Writer(std::make_unique<WriterState>(std::move(lock), std::move(database), clock)));
 }
 
 absl::StatusOr<int64_t> Writer::AddExecution(const ExecutionRecord& execution) {

@@ -2,7 +2,7 @@
 //
 // Opening takes an operating-system lock on `<path>.lock` for as long as the Writer lives, so a second writer is
 // refused with the holder's pid, and a killed one leaves nothing to clean up. A missing database is created, an older
-// one is backed up (db/backup.h) and migrated; one that was created and holds no job at the end is removed. Everything that returns OK is durable: each call is one transaction with
+// one is backed up (db/backup.h) and migrated. Everything that returns OK is durable: each call is one transaction with
 // synchronous=FULL.
 //
 // Errors:  FAILED_PRECONDITION another writer holds the database, or it has a newer version; INVALID_ARGUMENT not a

@@ -18,15 +18,13 @@ namespace varifocal::db {
 inline constexpr char kForgetStarts[] = "DELETE FROM job_starts WHERE job_id = ?";
 
 struct WriterState {
-  WriterState(WriterLock lock, std::unique_ptr<sqlite::Database> database, bool is_new, const Clock& clock)
+  WriterState(WriterLock lock, std::unique_ptr<sqlite::Database> database, const Clock& clock)
       : lock(std::move(lock)),
-        is_new(is_new),
         database(std::move(database)),
         held(this->database->path()),
         files(this->database->path()),
         clock(clock),
         opened_us(clock.MonotonicMicros()) {}
-  ~WriterState();
 
   absl::Status CheckFiles() const {
     RETURN_IF_ERROR(files.Check());
@@ -47,8 +45,7 @@ struct WriterState {
   absl::Status ForgetStartsOf(int64_t job_id) VF_REQUIRES(mutex);
 
   Mutex mutex;
-  WriterLock lock;    // released last
-  const bool is_new;  // this writer made the file
+  WriterLock lock;  // released last
   std::unique_ptr<sqlite::Database> database VF_PT_GUARDED_BY(mutex);
   const HeldFile held;
   const FileWatch files;

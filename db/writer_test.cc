@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
@@ -49,16 +48,6 @@ TEST_F(WriterTest, NothingOfARefusedJobStays) {
   job.cells.push_back({"unknown", "recall", 1024, 4});
   EXPECT_EQ(writer_->AddJob(job).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Read()->Jobs()->size(), 0u);
-}
-
-TEST_F(WriterTest, ANewFileThatKeptNothingIsRemoved) {
-  const std::string path = directory_.File("new.db");
-  ASSERT_TRUE(Writer::Open(path).ok());
-  for (const char* suffix : {"", "-wal", "-shm", ".lock"})
-    EXPECT_FALSE(std::filesystem::exists(path + suffix)) << suffix;
-  ASSERT_TRUE((*Writer::Open(path))->RememberModel({"a", "/models/a"}).ok());
-  ASSERT_TRUE((*Writer::Open(path))->ForgetModel("a").ok());
-  EXPECT_TRUE(std::filesystem::exists(path)) << "this writer found it";
 }
 
 TEST_F(WriterTest, ADeletedOrReplacedFileIsNoticedBeforeAnythingIsAcknowledged) {

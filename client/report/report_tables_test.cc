@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -67,7 +69,7 @@ TEST_F(ReportTest, ModelsByLengthsInLatex) {
 
 // What docs/measuring.md states about every row, on jobs with random scores, failures and missing answers.
 TEST_F(ReportTest, RowsForProgramsKeepTheirContract) {
-  std::map<std::string, int> outcomes;
+  std::map<std::string, int> seen;
   int inferred_count = 0, excluded_count = 0;
   for (int number = 0; number < 12; ++number) {
     SetUp();
@@ -79,6 +81,7 @@ TEST_F(ReportTest, RowsForProgramsKeepTheirContract) {
     auto writer = *db::Writer::Open(path_);
     const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
     const std::vector<db::CellRow> cells = *writer->Cells(writer->AddJob(job)->job_id);
+    std::vector<db::Outcome> outcomes;
     const double miss = number % 3 == 0 ? 0.05 : 0;
     for (const db::CellRow& cell : cells) {
       // From no answer right to all of them, and of "a" often the baseline's own.
@@ -89,14 +92,15 @@ TEST_F(ReportTest, RowsForProgramsKeepTheirContract) {
         db::Outcome outcome = (fails ? db::FakeFailure : db::FakeOutcome)(cell, job, execution_id, i);
         const double graded = random.Uniform();
         if (!fails) outcome.scores = {{"exact_match", random.Uniform() < rate ? 1.0 : 0.0}, {"token_f1", graded}};
-        ASSERT_TRUE(writer->RecordSample(outcome).ok());
+        outcomes.push_back(std::move(outcome));
       }
     }
+    ASSERT_TRUE(writer->RecordSamples(outcomes).ok());
     writer.reset();
     const Json rows = ComparisonRows();
     ASSERT_GT(rows.size(), 20u);
     for (const Json& row : rows) {
-      ++outcomes[row["outcome"].get<std::string>()];
+      ++seen[row["outcome"].get<std::string>()];
       if (row["unfinished"].get<bool>()) {
         EXPECT_EQ(row["outcome"], "undecided") << row.dump();
       }
@@ -129,7 +133,7 @@ TEST_F(ReportTest, RowsForProgramsKeepTheirContract) {
   EXPECT_GT(inferred_count, 300);
   EXPECT_GT(excluded_count, 60);
   EXPECT_GT(inferred_count - excluded_count, 60);
-  for (const char* outcome : {"better", "worse", "undecided"}) EXPECT_GT(outcomes[outcome], 5) << outcome;
+  for (const char* outcome : {"better", "worse", "undecided"}) EXPECT_GT(seen[outcome], 5) << outcome;
 }
 
 // Candidate / baseline - 1: at 8K sharp has three times the baseline's mean.

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <functional>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
@@ -188,6 +190,7 @@ class EffectiveLengthsTest : public ::testing::Test {
     const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
     job_id_ = writer->AddJob(job)->job_id;
     const std::vector<db::CellRow> cells = *writer->Cells(job_id_);
+    std::vector<db::Outcome> outcomes;
     for (const db::CellRow& row : cells) {
       for (int64_t i = 0; i < std::min(recorded_count, row.cell.planned_count); ++i) {
         const bool is_right = row.cell.context_length < 4096 || row.cell.variant == "baseline";
@@ -196,10 +199,11 @@ class EffectiveLengthsTest : public ::testing::Test {
         if (outcome.generation.error_code.empty()) {
           outcome.scores = {{"exact_match", is_right ? 1.0 : 0.0}, {"token_f1", 0.5}};
         }
-        const auto recorded = writer->RecordSample(outcome);
-        ASSERT_TRUE(recorded.ok()) << recorded.status();
+        outcomes.push_back(std::move(outcome));
       }
     }
+    const auto recorded = writer->RecordSamples(outcomes);
+    ASSERT_TRUE(recorded.ok()) << recorded.status();
     writer.reset();
     reader_ = *db::Reader::Open(path_);
   }
