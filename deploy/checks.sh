@@ -14,8 +14,9 @@ deploy/install.sh
 
 # Rooms without gRPC: ThreadSanitizer is not reliable in the others (Debian's gRPC is not instrumented).
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test hosting_test jobs_test"
-# One more model through the same code (kept: dense, focal, windows, experts, Focus), and simulations of many jobs.
-more_models=$(printf '*SameBitsTest*/%s:' architectures_{co,e,gr,l,mi,o,qwen2,qwen3_l,s}'*' focus_{llama_f,llama_p,m}'*' focal_learned_{s,t}'*' '*_reference_*')
+# One more model through the same code. Kept: dense in f32 and bf16, focal, windows, a learned sink, experts, states, MXFP4, Focus.
+more_models=$(printf '*SameBitsTest*/%s:' architectures_{a,co,e,f,gpt_oss_auto,gr,h,l,mi,n,o,qwen2,qwen3_5,qwen3_l,s}'*' architectures_{gemma3_newer_auto_bf16,qwen3_moe_auto_bf16,qwen3_next_auto_bf16} \
+  attention_{log,sink_capped}'*' focal_{per_layer,learned_s,learned_t}'*' focal_learned_causal_auto_bf16 focus_{g,llama_f,llama_p,m}'*' focus_llama_calibrated_auto_bf16 '*_reference_*')
 simulations="Choice.IsUnbiased*:Compare.FalseAlarms*:EpochIntervals.Cover*:ReplicateSimulation.*:AdjustedIntervals.*:Family.AJob*:Power.*:BaseRates.*"
 
 # build_and_run PRESET TEST...: every test in four shards, as many at a time as there are cores (the kernels' own threads make
@@ -97,7 +98,7 @@ $more_models*GoldenTest*_portable_*:*FunctionJsonTest*/architectures_*:$simulati
       # For threads, golden tests, head dims and groups against the oracle add nothing to the same-bits tests, and portable kernels
       # run on the same thread pool as the others; each takes minutes here.
       GTEST_FILTER="-Full/*:*Golden*:*Conformance*head_dim_*:*Conformance*groups_?_of_*:*Conformance*portable*:*inspection_across_splits*:\
-$more_models*SameBitsTest*_bf16:*SameBitsTest.ScoredBeside*:*SameBitsTest*/attention_*:*SameBitsTest*/focal_per_layer*" \
+$more_models*SameBitsTest*_bf16:*SameBitsTest.ScoredBeside*:*SameBitsTest*/attention_*" \
         build_and_run tsan base_test kernels_test engine_test jobs_test ;;
     cuda)
       # With nvcc: every kernel is compiled for both architectures and checked against its resource limits. With or without: the
