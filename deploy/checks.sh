@@ -15,7 +15,7 @@ deploy/install.sh
 # Rooms without gRPC: ThreadSanitizer is not reliable in the others (Debian's gRPC is not instrumented).
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test hosting_test jobs_test"
 # One more model through the same code (kept: dense, focal, windows, experts, Focus), and simulations of many jobs.
-more_models=$(printf '*SameBitsTest*/%s:' architectures_{co,e,gr,l,mi,o,qwen2,qwen3_l,s}'*' focus_{llama_f,llama_p,m}'*' focal_learned_{s,t}'*' '*_reference_*')
+more_models=$(printf '*SameBitsTest*/%s:' architectures_{co,e,f,granitemoe_,l,mi,o,qwen2,qwen3_l,s}'*' focus_{llama_f,llama_p,m}'*' focal_learned_{s,t}'*' '*_reference_*')
 simulations="Choice.IsUnbiased*:Compare.FalseAlarms*:EpochIntervals.Cover*:ReplicateSimulation.*:AdjustedIntervals.*:Family.AJob*:Power.*:BaseRates.*"
 
 # build_and_run PRESET TEST...: every test in four shards, as many at a time as there are cores (the kernels' own threads make
