@@ -16,6 +16,7 @@ enum class Activation : int32_t {
   kXielu,  // a p^2 + b (e^n - 1 - n) + c x
   // Of a gate and its up together, in place of activation(gate) * up; g = min(gate, b), u = up between -b and b:
   kClampedGate,  // (u + 1) g / (1 + e^(-a g))
+  kSlopedSilu,   // x / (1 + e^(-a x))
 };
 
 struct ActivationTerms {

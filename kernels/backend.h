@@ -305,12 +305,16 @@ struct ApplyGateArgs {
 // continue from must not be written by another step in between.
 struct RecurArgs {
   RecurrenceShape shape;
-  Slice x;                 // operands [T, input_width]
-  Slice conv;              // f32 [W, channels]: weights; the last are those of the row's own inputs
-  Slice decay_log;         // kDeltaRule: f32 [H]
-  Slice decay_bias;        // kDeltaRule: f32 [H]
-  Slice norm;              // kDeltaRule: f32 [dv]
-  float norm_epsilon = 0;  // kDeltaRule
+  Slice x;                    // operands [T, input_width]
+  Slice conv;                 // f32 [W, channels]: weights; the last are those of the row's own inputs
+  Slice conv_bias;            // optional f32 [channels]
+  Slice decay_log;            // f32 [H], as the next one where there is an S
+  Slice decay_bias;           // f32 [H]
+  Slice skip;                 // kStateSpace: f32 [H]
+  Slice norm;                 // f32 [value_width], where there are groups
+  float norm_epsilon = 0;     // of them
+  float gate_multiplier = 1;  // kStateSpace: of z
+  float step_multiplier = 1;  // kStateSpace: of d
   KvPool* pool = nullptr;
   int page_group = 0;
   int layer = 0;  // within the pool
@@ -366,7 +370,7 @@ inline constexpr int kExpertsMax = 512;
 //
 //   logits = router x + bias, in f32; a row's experts are the per_token largest logits, ties to the lower number
 //   weight_e = e^logit_e / (sum over all experts, or over the row's)
-//   expert(x) = down (activation(gate x) * up x), each product plus its bias;  share = 1 / (1 + e^-(shared_gate . x))
+//   expert(x) = down (activation(gate x) * up x), each product plus its bias;  share = 1 / (1 + e^-(shared_gate . x)), or 1
 //   residual += multiplier * (sum of weight_e expert_e(x), e rising, + share * shared(x))
 struct MixtureArgs {
   Slice x;               // operands [T, M]
@@ -383,7 +387,7 @@ struct MixtureArgs {
   ActivationTerms terms = {};
   const Weight* shared_gate_up = nullptr;  // optional expert of every row: [2F', M], kGateUp
   const Weight* shared_down = nullptr;     // [M, F']
-  Slice shared_gate;                       // f32 [M], with shared_gate_up
+  Slice shared_gate;                       // optional f32 [M], of the shared expert
   float multiplier = 1.0f;
   Slice residual;                       // f32 [T, M]
   const NormArgs* next_norm = nullptr;  // as above

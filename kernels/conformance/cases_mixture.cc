@@ -19,6 +19,7 @@ struct MixtureCase {
   bool equal_routes = false;  // every expert has the same logits
   bool biased = false;        // all products, and gates are clamped
   bool inputs_first = false;  // experts are stored [inputs, outputs], the outputs of gates and ups in turn
+  bool ungated = false;       // the shared expert
 };
 
 class MixtureInputs {
@@ -105,7 +106,7 @@ class MixtureInputs {
                      .multiplier = 0.5f,
                      .residual = {residual.get(), 0},
                      .next_norm = &next};
-    if (c_.shared > 0) args.shared_gate = {gate.get(), 0};
+    if (c_.shared > 0 && !c_.ungated) args.shared_gate = {gate.get(), 0};
     auto router_bias = Upload(backend, ordered(router_bias_, 1)),
          gate_up_bias = Upload(backend, ordered(gate_up_bias_, 2 * f)),
          down_bias = Upload(backend, ordered(down_bias_, m));
@@ -176,6 +177,7 @@ std::string CheckMixture(Backend& tested, Backend& oracle) {
                                {7, 48, 20, 5, 3, 40},
                                {97, 64, 33, 8, 2, 0},
                                {200, 100, 70, 6, 6, 24, true},
+                               {21, 56, 24, 6, 2, 18, true, false, false, false, true},
                                {33, 130, 65, 40, 8, 0, true},
                                {20, 64, 64, 8, 1, 0},
                                {9, 32, 16, 7, 3, 0, false, true},

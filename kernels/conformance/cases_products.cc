@@ -54,12 +54,13 @@ std::string CheckLinear(Backend& tested, Backend& oracle) {
 }
 
 constexpr Activation kActivations[] = {
-    Activation::kNone, Activation::kSilu,        Activation::kGeluTanh, Activation::kGeluErf,
-    Activation::kRelu, Activation::kReluSquared, Activation::kXielu,    Activation::kClampedGate,
+    Activation::kNone,        Activation::kSilu,  Activation::kGeluTanh,    Activation::kGeluErf,    Activation::kRelu,
+    Activation::kReluSquared, Activation::kXielu, Activation::kClampedGate, Activation::kSlopedSilu,
 };
 
 ActivationTerms TermsOf(Activation activation) {
   if (activation == Activation::kXielu) return {.a = 0.8f, .b = 0.9f, .c = 0.5f};
+  if (activation == Activation::kSlopedSilu) return {.a = 0.6f};
   if (activation == Activation::kClampedGate) return {.a = 1.702f, .b = 1.5f};
   return {};
 }

@@ -33,7 +33,7 @@ class MixtureRun {
                  args.per_token <= workspace.shape.experts_per_token &&
                  down_.columns() <= workspace.shape.expert_ffn_dim,
              "the workspace was planned for these experts");
-    VF_CHECK((args.shared_gate.buffer != nullptr) == (args.shared_gate_up != nullptr), "a shared expert has a gate");
+    VF_CHECK(args.shared_gate.buffer == nullptr || args.shared_gate_up != nullptr, "a gate is of a shared expert");
   }
 
   bool Run() {
@@ -92,6 +92,7 @@ class MixtureRun {
                             .renormalised = args_.renormalised,
                             .chosen = scratch_.chosen.get() + WideProduct(row, args_.per_token),
                             .weights = scratch_.weights.get() + WideProduct(row, args_.per_token)});
+             scratch_.shares[row] = 1.0f;
              if (shared_gate == nullptr) return;
              const float gate = kernels_.dot(x_ + WideProduct(row, width_), shared_gate, width_);
              scratch_.shares[row] = 1.0f / (1.0f + std::exp(-gate));

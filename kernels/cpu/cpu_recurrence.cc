@@ -21,6 +21,7 @@ class RecurrenceRun {
         shape_(args.shape),
         flat_(workspace.flat),
         states_(static_cast<StatePool<float>&>(*args.pool)),
+        has_matrices_(args.shape.has_matrices()),
         is_delta_(args.shape.kind == RecurrenceKind::kDeltaRule) {
     VF_CHECK(own_.shape.recurrence.channel_count() == shape_.channel_count() &&
                  own_.shape.recurrence.value_head_count == shape_.value_head_count,
@@ -32,7 +33,7 @@ class RecurrenceRun {
   }
 
   bool Run() {
-    const bool finished = is_delta_ ? Mix() && StepHeads() && Finish() : Multiply() && Mix();
+    const bool finished = has_matrices_ ? Mix() && StepHeads() && Finish() : Multiply() && Mix();
     if (!finished) return false;
     for (size_t s = 0; s < sequences().size(); ++s) KeepTails(s);
     return true;
@@ -45,7 +46,7 @@ class RecurrenceRun {
   float* Mixed(int row) const { return own_.recurrence.mixed.get() + WideProduct(row, shape_.channel_count()); }
   float* Gates(int row) const { return own_.recurrence.gates.get() + WideProduct(row, 2 * shape_.value_head_count); }
   // What the convolution reads of a row.
-  const float* Inputs(int row) const { return is_delta_ ? X(row) : Mixed(row); }
+  const float* Inputs(int row) const { return has_matrices_ ? X(row) : Mixed(row); }
   const float* StateBefore(size_t s) const {
     return states_.StateBefore(sequences()[s], args_.page_group, args_.layer);
   }
@@ -70,6 +71,8 @@ class RecurrenceRun {
 
   bool Mix() {
     const float* weights = HostData<float>(args_.conv, WideProduct(shape_.conv_width, shape_.channel_count()));
+    const float* bias =
+        args_.conv_bias.buffer == nullptr ? nullptr : HostData<float>(args_.conv_bias, shape_.channel_count());
     return EachRow([&](int row) {
       const int sequence = flat_.row_sequences[row], first = flat_.first_rows[sequence], width = shape_.conv_width;
       const float* inputs[kConvolutionMax];
@@ -85,11 +88,12 @@ class RecurrenceRun {
       kernels_.convolve_row({.inputs = inputs,
                              .width = width,
                              .weights = weights,
+                             .bias = bias,
                              .channel_count = shape_.channel_count(),
-                             .silu = is_delta_,
-                             .out = is_delta_ ? Mixed(row) : OutOf(row)});
-      if (is_delta_) {
-        NormalizeKeys(row);
+                             .silu = has_matrices_,
+                             .out = has_matrices_ ? Mixed(row) : OutOf(row)});
+      if (has_matrices_) {
+        if (is_delta_) NormalizeKeys(row);
         ComputeGates(row);
         return;
       }
@@ -112,12 +116,13 @@ class RecurrenceRun {
   void ComputeGates(int row) const {
     const int heads = shape_.value_head_count;
     const float* b = X(row) + shape_.channel_count() + shape_.value_width();
+    const float* steps = is_delta_ ? b + heads : b;
     const float *logs = HostData<float>(args_.decay_log, heads), *biases = HostData<float>(args_.decay_bias, heads);
     for (int h = 0; h < heads; ++h) {
-      const double a = static_cast<double>(b[heads + h]) + biases[h];
+      const double a = static_cast<double>(args_.step_multiplier) * steps[h] + biases[h];
       const double softplus = a > 20 ? a : std::log1p(std::exp(a));
       Gates(row)[2 * h] = static_cast<float>(std::exp(-std::exp(static_cast<double>(logs[h])) * softplus));
-      Gates(row)[2 * h + 1] = static_cast<float>(1 / (1 + std::exp(-static_cast<double>(b[h]))));
+      Gates(row)[2 * h + 1] = static_cast<float>(is_delta_ ? 1 / (1 + std::exp(-static_cast<double>(b[h]))) : softplus);
     }
   }
 
@@ -148,6 +153,7 @@ class RecurrenceRun {
                    .value_at = 2 * shape_.key_width() + head * dv + column,
                    .gate_stride = static_cast<size_t>(2 * shape_.value_head_count),
                    .key_dim = dk,
+                   .reads_memory = is_delta_,
                    .columns = columns,
                    .state = block,
                    .out_stride = static_cast<size_t>(shape_.value_width())};
@@ -168,16 +174,35 @@ class RecurrenceRun {
   }
 
   bool Finish() {
-    const float* norm = HostData<float>(args_.norm, shape_.value_dim);
     return EachRow([&](int row) {
-      for (int h = 0; h < shape_.value_head_count; ++h) {
-        float* head = OutOf(row) + h * shape_.value_dim;
-        kernels_.norm_row(
-            {.x = head, .weight = norm, .width = shape_.value_dim, .epsilon = args_.norm_epsilon, .out = head});
-      }
-      kernels_.gate_row(
-          {.gate = X(row) + shape_.channel_count(), .count = shape_.value_width(), .silu = true, .x = OutOf(row)});
+      if (!is_delta_) AddSkipped(row);
+      if (!shape_.gate_first) NormGroups(row);
+      kernels_.gate_row({.gate = X(row) + shape_.channel_count(),
+                         .count = shape_.value_width(),
+                         .silu = true,
+                         .multiplier = args_.gate_multiplier,
+                         .x = OutOf(row)});
+      if (shape_.gate_first) NormGroups(row);
     });
+  }
+
+  void AddSkipped(int row) const {
+    const float* skip = HostData<float>(args_.skip, shape_.value_head_count);
+    const float* u = Mixed(row) + 2 * shape_.key_width();
+    float* out = OutOf(row);
+    for (int h = 0; h < shape_.value_head_count; ++h) {
+      for (int j = 0; j < shape_.value_dim; ++j, ++u, ++out) *out += skip[h] * *u;
+    }
+  }
+
+  void NormGroups(int row) const {
+    if (shape_.norm_group_count == 0) return;
+    const int width = shape_.value_width() / shape_.norm_group_count;
+    const float* weight = HostData<float>(args_.norm, shape_.value_width());
+    float* x = OutOf(row);
+    for (int g = 0; g < shape_.norm_group_count; ++g, x += width, weight += width) {
+      kernels_.norm_row({.x = x, .weight = weight, .width = width, .epsilon = args_.norm_epsilon, .out = x});
+    }
   }
 
   // After all rows were convolved: the tail before them may be in a page that is written.
@@ -202,6 +227,7 @@ class RecurrenceRun {
   const RecurrenceShape& shape_;
   const FlatBatch& flat_;
   StatePool<float>& states_;
+  const bool has_matrices_;
   const bool is_delta_;
   const float* x_ = nullptr;
   float* out_ = nullptr;

@@ -130,6 +130,8 @@ inline typename S::V Activated(typename S::V x, const ActivationTerms& terms) {
     return S::Mul(positive, positive);
   } else if constexpr (kActivation == Activation::kSilu) {
     return S::Div(x, S::Add(S::Set1(1.0f), Exp<S>(S::Sub(S::Zero(), x))));
+  } else if constexpr (kActivation == Activation::kSlopedSilu) {
+    return S::Div(x, S::Add(S::Set1(1.0f), Exp<S>(S::Mul(x, S::Set1(-terms.a)))));
   } else if constexpr (kActivation == Activation::kXielu) {
     const typename S::V p = S::Max(S::Zero(), x), n = S::Min(S::Zero(), x);
     const typename S::V below = ExpBeyondLinear<S>(n);
@@ -203,6 +205,8 @@ inline void FinishRowsWith(const GemmPanel& args, int rows, float* tile, float* 
       return FinishRowsAs<S, kEpilogue, Activation::kNone>(args, rows, tile, out);
     case Activation::kSilu:
       return FinishRowsAs<S, kEpilogue, Activation::kSilu>(args, rows, tile, out);
+    case Activation::kSlopedSilu:
+      return FinishRowsAs<S, kEpilogue, Activation::kSlopedSilu>(args, rows, tile, out);
     case Activation::kGeluErf:
       return FinishRowsAs<S, kEpilogue, Activation::kGeluErf>(args, rows, tile, out);
     case Activation::kGeluTanh:

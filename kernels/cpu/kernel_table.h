@@ -254,21 +254,23 @@ struct NormRowArgs {
   float* out = nullptr;
 };
 
-// out[c] = sum_j weights[j][c] inputs[j][c], then silu.
+// out[c] = sum_j weights[j][c] inputs[j][c] + bias[c], then silu.
 struct ConvolvedRow {
   const float* const* inputs = nullptr;  // [width]; null: zeros
   int width = 0;
   const float* weights = nullptr;  // [width][channel_count]
+  const float* bias = nullptr;     // or null
   int channel_count = 0;
   bool silu = false;
   float* out = nullptr;
 };
 
-// x = x sigmoid(gate), or x silu(gate)
+// x = x sigmoid(gate), or x silu(multiplier gate)
 struct GatedRow {
   const float* gate = nullptr;
   int64_t count = 0;
   bool silu = false;
+  float multiplier = 1;
   float* x = nullptr;
 };
 
@@ -281,9 +283,10 @@ struct DeltaRows {
   const float* gates = nullptr;  // decay and beta of the first row
   size_t gate_stride = 0;
   int key_dim = 0;
-  int columns = 0;         // that exist
-  float* state = nullptr;  // [key_dim][kDeltaColumns]
-  float* out = nullptr;    // of the first row
+  bool reads_memory = true;  // kDeltaRule; else the row is added to the decayed state
+  int columns = 0;           // that exist
+  float* state = nullptr;    // [key_dim][kDeltaColumns]
+  float* out = nullptr;      // of the first row
   size_t out_stride = 0;
 };
 inline constexpr int kDeltaColumns = 32;

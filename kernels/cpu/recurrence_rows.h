@@ -1,4 +1,4 @@
-// Rows of layers with a recurrent state: convolution, gated delta rule, gates.
+// Rows of layers with a recurrent state: convolution, gated delta rule or state space, gates.
 #pragma once
 
 #include "kernels/cpu/vector_math.h"
@@ -38,6 +38,7 @@ void ConvolveRow(const ConvolvedRow& args) {
       const float* weights = args.weights + WideProduct(j, args.channel_count) + c;
       sum = S::Fma(LoadSome<S>(weights, count), LoadSome<S>(args.inputs[j] + c, count), sum);
     }
+    if (args.bias != nullptr) sum = S::Add(sum, LoadSome<S>(args.bias + c, count));
     if (args.silu) sum = S::Mul(sum, Sigmoid<S>(sum));
     StoreSome<S>(args.out + c, sum, count);
   }
@@ -47,7 +48,8 @@ template <typename S>
 void GateRow(const GatedRow& args) {
   for (int64_t i = 0; i < args.count; i += kLanes) {
     const int count = static_cast<int>(std::min<int64_t>(args.count - i, kLanes));
-    const typename S::V gate = LoadSome<S>(args.gate + i, count);
+    typename S::V gate = LoadSome<S>(args.gate + i, count);
+    if (args.multiplier != 1.0f) gate = S::Mul(gate, S::Set1(args.multiplier));
     typename S::V factor = Sigmoid<S>(gate);
     if (args.silu) factor = S::Mul(gate, factor);
     StoreSome<S>(args.x + i, S::Mul(LoadSome<S>(args.x + i, count), factor), count);
@@ -68,7 +70,7 @@ void StepDeltaRows(const DeltaRows& args) {
     typename S::V memory[kVectors], change[kVectors], out[kVectors];
 #pragma GCC unroll 2
     for (int n = 0; n < kVectors; ++n) memory[n] = S::Zero();
-    for (int i = 0; i < args.key_dim; ++i) {
+    for (int i = 0; args.reads_memory && i < args.key_dim; ++i) {
       const typename S::V k = S::Set1(key[i]);
 #pragma GCC unroll 2
       for (int n = 0; n < kVectors; ++n) {

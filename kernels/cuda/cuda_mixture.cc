@@ -20,7 +20,7 @@ class MixtureRun {
                  inner_ <= own_.shape.expert_ffn_dim && Own(*args.gate_up).rows() == experts * 2 * inner_ &&
                  Own(*args.down).rows() == experts * width_,
              "the workspace was planned for these experts");
-    VF_CHECK((args.shared_gate.buffer != nullptr) == (args.shared_gate_up != nullptr), "a shared expert has a gate");
+    VF_CHECK(args.shared_gate.buffer == nullptr || args.shared_gate_up != nullptr, "a gate is of a shared expert");
     gate_up_bias_ = OptionalDeviceData<float>(args.gate_up_bias, WideProduct(experts, 2, inner_));
     down_bias_ = OptionalDeviceData<float>(args.down_bias, WideProduct(experts, width_));
     x_ = DeviceData<uint16_t>(args.x, WideProduct(rows_, width_));

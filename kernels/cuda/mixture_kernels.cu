@@ -54,6 +54,7 @@ VF_KERNEL(kThreads, 1) MixtureRouteKernel(const MixtureRouteParams p) {
   }
   SyncThreads();
   if (WarpIndex() >= rows) return;
+  if (p.shared_gate == nullptr && LaneIndex() == 0) p.shares[first_row + WarpIndex()] = 1.0f;
   const float* logits = all_logits + WarpIndex() * experts;
   int32_t* ranks = all_ranks + WarpIndex() * experts;
   float top = -INFINITY;

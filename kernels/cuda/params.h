@@ -198,7 +198,7 @@ struct MixtureRouteParams {
   bool renormalised = false;
   int32_t* chosen = nullptr;  // [T, k], rising in a row
   float* weights = nullptr;   // [T, k]
-  float* shares = nullptr;    // [T], with shared_gate
+  float* shares = nullptr;    // [T], 1 without shared_gate
 };
 
 // The places of each expert, in order.

@@ -23,6 +23,8 @@ VF_DEVICE float Activate(Activation activation, const ActivationTerms& terms, fl
   switch (activation) {
     case Activation::kSilu:
       return x / (1.0f + expf(-x));
+    case Activation::kSlopedSilu:
+      return x / (1.0f + expf(-terms.a * x));
     case Activation::kGeluTanh:
       return 0.5f * x * (1.0f + tanhf(kSqrt2OverPi * (x + 0.044715f * x * x * x)));
     case Activation::kGeluErf:

@@ -97,6 +97,8 @@ double Activate(Activation activation, const ActivationTerms& terms, double x) {
       return x;
     case Activation::kSilu:
       return x / (1.0 + std::exp(-x));
+    case Activation::kSlopedSilu:
+      return x / (1.0 + std::exp(-terms.a * x));
     case Activation::kGeluTanh:
       return 0.5 * x * (1.0 + std::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)));
     case Activation::kGeluErf:
@@ -470,7 +472,7 @@ class ReferenceBackend final : public HostBackend {
     const float* gate_up_bias = OptionalHostData<float>(args.gate_up_bias, experts * 2 * inner);
     const float* down_bias = OptionalHostData<float>(args.down_bias, experts * width);
     const float* shared_gate = OptionalHostData<float>(args.shared_gate, width);
-    VF_CHECK((shared_gate != nullptr) == (args.shared_gate_up != nullptr), "a shared expert has a gate");
+    VF_CHECK(shared_gate == nullptr || args.shared_gate_up != nullptr, "a gate is of a shared expert");
     float* residual = HostData<float>(args.residual, rows * width);
     std::vector<float> logits(experts), weights(args.per_token);
     std::vector<int32_t> chosen(args.per_token);
@@ -507,7 +509,7 @@ class ReferenceBackend final : public HostBackend {
       if (args.shared_gate_up != nullptr) {
         add(static_cast<const ReferenceWeight&>(*args.shared_gate_up), nullptr,
             static_cast<const ReferenceWeight&>(*args.shared_down), nullptr, 0,
-            1.0 / (1.0 + std::exp(-Dot(shared_gate, x, width))));
+            shared_gate == nullptr ? 1.0 : 1.0 / (1.0 + std::exp(-Dot(shared_gate, x, width))));
       }
       for (int64_t n = 0; n < width; ++n) residual[n] = residual[n] + args.multiplier * sums[n];
     }

@@ -30,12 +30,12 @@ def weights_of(case, generator):
     """In the names and layouts of the architecture's own files."""
     c, kind = case["keys"], case["kind"]
     s = reference.Shape(text_of(config_of(case)))
-    m, f = s.width, c.get("intermediate_size") or c.get("n_inner") or 4 * s.width
+    m, f = s.width, feed_forward_width(kind, c) or c.get("n_inner") or 4 * s.width
     queries, keys = s.heads * s.head_width, s.kv_heads * s.head_width
     normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std
     matrix = lambda rows, columns, gain=1.0: normal(rows, columns, std=gain * columns**-0.5)
     norm = lambda width, mean=1.0: mean - s.one_plus + normal(width, std=0.3)
-    tied = text_of(config_of(case)).get("tie_word_embeddings", kind in ("gemma2", "gemma3_text", "smollm3", "starcoder2", "ernie4_5", "cohere2"))
+    tied = text_of(config_of(case)).get("tie_word_embeddings", kind in ("gemma2", "gemma3_text", "smollm3", "starcoder2", "ernie4_5", "cohere2", "lfm2"))
 
     def final_norm():
         """Of mixed signs under a tied head, else every token would foretell itself."""
@@ -98,9 +98,9 @@ def weights_of(case, generator):
         for name in names:
             put(p + name, norm(m), normal(m, std=0.3) if norm_bias else None)
         if s.recurrent[i]:
-            for name, w in delta_of(kind, s, generator).items():
-                out[p + "linear_attn." + name] = w
-        elif s.head_norm:
+            for name, w in recurrent_of(case, s, generator).items():
+                out[p + name] = w
+        if s.head_norm and not s.recurrent[i]:
             per_head = s.head_norm == "head"
             # Normed heads have unit rows, so the norm's weights alone set how wide scores spread.
             sharp = 1.2 * (s.base * s.head_width**0.5) ** -0.5
@@ -112,17 +112,22 @@ def weights_of(case, generator):
         q, k, v = matrix(queries, m, wide), matrix(keys, m, wide), matrix(keys, m)
         if s.output_gate:  # of each head its query and its gate
             q = torch.stack([q.view(s.heads, -1, m), matrix(queries, m, 1.5).view(s.heads, -1, m)], 1).reshape(2 * queries, m)
-        if s.recurrent[i]:
+        if s.recurrent[i] and not s.both:
             pass
         elif kind == "phi3":
             put(p + "self_attn.qkv_proj", torch.cat([q, k, v]))
         else:
             for name, w in (("q_proj", q), ("k_proj", k), ("v_proj", v)):
                 put(p + "self_attn." + name, w, bias(len(w), has_bias))
-        if not s.recurrent[i]:
+        if s.both or not s.recurrent[i]:
             put(p + "self_attn." + ("dense" if kind == "phi" else "o_proj"), matrix(m, queries), bias(m, out_bias))
         if kind == "gpt_oss":
             out[p + "self_attn.sinks"] = normal(s.heads, std=1.5)
+        if kind == "granitemoehybrid":
+            put(p + "shared_mlp.input_linear", torch.cat([matrix(f, m, 1.2), matrix(f, m, 1.5)]))
+            put(p + "shared_mlp.output_linear", matrix(m, f))
+            if not s.experts:
+                continue
         if s.experts and i not in dense_layers(c):
             for name, w in mixture_of(case, s, generator).items():
                 out[p + name] = w
@@ -144,6 +149,76 @@ def weights_of(case, generator):
     put("model.final_layernorm" if kind == "phi" else "model.norm", final_norm(), normal(m, std=0.3) if norm_bias else None)
     if not tied:
         put("lm_head", normal(VOCAB, m, std=0.3), normal(VOCAB, std=0.5) if kind == "phi" else None)
+    for name in list(out) if kind in RENAMED else []:
+        new = name
+        for old, other in RENAMED[kind].items():
+            new = new.replace(old, other)
+        out[new] = out.pop(name)
+    return out
+
+
+RENAMED = {
+    "falcon_h1": {"post_attention_layernorm": "pre_ff_layernorm", ".mlp.": ".feed_forward.", "model.norm": "model.final_layernorm"},
+    "lfm2": {
+        "input_layernorm": "operator_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "feed_forward.w1",
+        "mlp.up_proj": "feed_forward.w3", "mlp.down_proj": "feed_forward.w2", "self_attn.o_proj": "self_attn.out_proj",
+        "q_norm": "q_layernorm", "k_norm": "k_layernorm", "model.norm": "model.embedding_norm",
+    },
+}  # fmt: skip
+
+
+def feed_forward_width(kind, c):
+    """Of the MLP that every row has. lfm2 takes two thirds, times a number, and rounds up."""
+    if kind == "granitemoehybrid":
+        return c["shared_intermediate_size"]
+    width = c.get("block_ff_dim", c.get("intermediate_size"))
+    if kind != "lfm2" or not c.get("block_auto_adjust_ff_dim", True):
+        return width
+    multiple = c.get("block_multiple_of", 256)
+    return -(-int(c.get("block_ffn_dim_multiplier", 1.0) * int(2 * width / 3)) // multiple) * multiple
+
+
+def recurrent_of(case, s, generator):
+    kind, c = case["kind"], case["keys"]
+    if kind == "lfm2":
+        return convolution_of(c, s, generator)
+    if kind in ("granitemoehybrid", "falcon_h1"):
+        return {"mamba." + name: w for name, w in state_space_of(c, s, generator).items()}
+    return {"linear_attn." + name: w for name, w in delta_of(kind, s, generator).items()}
+
+
+def convolution_of(c, s, generator):
+    m, width, biased = s.width, c.get("conv_L_cache", 3), c.get("conv_bias", False)
+    normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std
+    out = {
+        "conv.in_proj.weight": normal(3 * m, m, std=1.5 * m**-0.5),
+        "conv.conv.weight": normal(m, 1, width, std=0.6),
+        "conv.out_proj.weight": normal(m, m, std=m**-0.5),
+    }
+    biases = {"conv.in_proj.bias": normal(3 * m, std=0.5), "conv.conv.bias": normal(m, std=0.5), "conv.out_proj.bias": normal(m, std=0.5)}
+    return out | (biases if biased else {})
+
+
+def state_space_of(c, s, generator):
+    """Mamba-2. Decays as of the delta rule below; groups of unequal sizes, so that a norm over all of them is another."""
+    m, keys, values, heads = s.width, s.key_heads * s.key_dim, s.value_heads * s.value_dim, s.value_heads
+    normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std
+    matrix = lambda rows, columns, gain=1.0: normal(rows, columns, std=gain * columns**-0.5)
+    sizes = torch.linspace(0.5, 1.5, values)[:, None]
+    out = {
+        "in_proj.weight": torch.cat([matrix(values, m, 1.5), matrix(values, m, 2.0) * sizes, matrix(2 * keys, m, 2.0), matrix(heads, m)]),
+        "conv1d.weight": normal(values + 2 * keys, 1, c.get("mamba_d_conv", 4), std=0.6),
+        "A_log": torch.linspace(-3, 1, heads) + normal(heads, std=0.1),
+        "dt_bias": normal(heads, std=0.5) - 2,
+        "D": normal(heads, std=0.5),
+        "out_proj.weight": matrix(m, values, 0.6),
+    }
+    if s.state_norm:
+        out["norm.weight"] = 1 + normal(values, std=0.3)
+    if c.get("mamba_conv_bias", True):
+        out["conv1d.bias"] = normal(values + 2 * keys, std=0.3)
+    if c.get("mamba_proj_bias", False):
+        out |= {"in_proj.bias": normal(2 * values + 2 * keys + heads, std=0.3), "out_proj.bias": normal(m, std=0.3)}
     return out
 
 
@@ -182,13 +257,14 @@ def mixture_of(case, s, generator):
     matrix = lambda rows, columns, gain=1.0: torch.randn(rows, columns, generator=generator) * gain * columns**-0.5
     if kind == "gpt_oss":
         return mixture_of_gpt_oss(case, s, generator)
-    old = kind in ("mixtral", "granitemoe")
+    old = kind in ("mixtral", "granitemoe", "granitemoehybrid")
+    granite = kind.startswith("granite")
     start = "block_sparse_moe." if old else "mlp."
-    out = {start + ("router.layer" if kind == "granitemoe" else "gate") + ".weight": matrix(s.experts, m, 2.5)}
+    out = {start + ("router.layer" if granite else "gate") + ".weight": matrix(s.experts, m, 2.5)}
     experts = [[matrix(f, m, 1.5), matrix(f, m, 1.5), matrix(m, f, 2.0)] for _ in range(s.experts)]
     gate_up = torch.stack([torch.cat(e[:2]) for e in experts])
     down = torch.stack([e[2] for e in experts])
-    if kind == "granitemoe":
+    if granite:
         out |= {start + "input_linear.weight": gate_up, start + "output_linear.weight": down}
     elif case.get("experts") == "fused":
         out |= {"mlp.experts.gate_up_proj": gate_up, "mlp.experts.down_proj": down}

@@ -39,6 +39,12 @@ def read_weights(directory):
     return out
 
 
+MULTIPLIERS = {
+    "keys": "key_multiplier", "attention's inputs": "attention_in_multiplier", "attention's outputs": "attention_out_multiplier",
+    "the state's inputs": "ssm_in_multiplier", "the state's outputs": "ssm_out_multiplier",
+}  # fmt: skip
+
+
 class Shape:
     """What config.json says, in one vocabulary for all architectures and both generations of keys."""
 
@@ -63,11 +69,11 @@ class Shape:
         self.head_norm = {
             "qwen3": "head", "gemma3_text": "head", "olmo2": "width", "olmo3": "width", "exaone4": "head",
             "qwen3_vl_text": "head", "qwen3_moe": "head", "olmoe": "width", "apertus": "head", "hunyuan_v1_dense": "head",
-            "qwen3_next": "head", "qwen3_5_text": "head",
+            "qwen3_next": "head", "qwen3_5_text": "head", "lfm2": "head",
         }.get(kind)  # fmt: skip
         self.norm_after_rope = kind == "hunyuan_v1_dense"
         self.gated = kind not in ("gpt2", "gpt_neox", "arcee", "starcoder2", "nemotron", "phi", "apertus")
-        activation = c.get("hidden_act", c.get("hidden_activation", c.get("activation_function")))
+        activation = c.get("hidden_act", c.get("hidden_activation", c.get("activation_function", "silu" if kind == "lfm2" else None)))
         self.activation = {"gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu": "erf", "silu": "silu", "relu2": "relu2", "xielu": "xielu"}[activation]
         # gpt_oss clamps gates and ups.
         self.gate_limit, self.gate_slope = (c.get("swiglu_limit", 7.0), c.get("swiglu_alpha", 1.702)) if kind == "gpt_oss" else (None, None)
@@ -77,17 +83,17 @@ class Shape:
             c.get(key, missing if kind == "gemma2" else None)
             for key, missing in (("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0))
         )
-        self.logits_divisor = c.get("logits_scaling", 1.0) / c.get("logit_scale", 1.0)
+        self.logits_divisor = c.get("logits_scaling", 1.0) / c.get("logit_scale", c.get("lm_head_multiplier", 1.0))
         self.base = self.head_width**-0.5
         if kind.startswith("gemma"):
             self.base = c.get("query_pre_attn_scalar", 256) ** -0.5
-        if kind in ("granite", "granitemoe"):
+        if kind in ("granite", "granitemoe", "granitemoehybrid"):
             self.base = c.get("attention_multiplier", 1.0)
         self.clip = c.get("clip_qkv")  # of queries, keys and values, after the norms
         self.experts = c.get("num_experts", c.get("num_local_experts", 0))
         self.experts_per_token = c.get("num_experts_per_tok", 0)
         # Otherwise the weights of the chosen experts are their shares of all.
-        self.renormalised = kind in ("mixtral", "granitemoe", "gpt_oss") or c.get("norm_topk_prob", kind == "qwen3_next")
+        self.renormalised = kind in ("mixtral", "granitemoe", "granitemoehybrid", "gpt_oss") or c.get("norm_topk_prob", kind == "qwen3_next")
         # Layers with a recurrent state in place of keys and values; attention of the others has a gate.
         self.output_gate = kind in ("qwen3_next", "qwen3_5_text")
         self.recurrent = [False] * self.layers
@@ -97,6 +103,27 @@ class Shape:
             self.recurrent = [t == "linear_attention" for t in types]
             self.key_heads, self.value_heads = c.get("linear_num_key_heads", 16), c.get("linear_num_value_heads", 32)
             self.key_dim, self.value_dim = c.get("linear_key_head_dim", 128), c.get("linear_value_head_dim", 128)
+        if kind == "lfm2":
+            attends = c.get("full_attn_idxs", range(self.layers))
+            types = c.get("layer_types") or ["full_attention" if i in attends else "conv" for i in range(self.layers)]
+            self.recurrent = [t == "conv" for t in types]
+        if kind == "granitemoehybrid":
+            types = c.get("layer_types") or ["mamba"] * self.layers
+            self.recurrent = [t in ("mamba", "linear_attention") for t in types]
+            self.key_heads, self.value_heads = c.get("mamba_n_groups", 1), c.get("mamba_n_heads", 128)
+            self.key_dim, self.value_dim = c.get("mamba_d_state", 256), c.get("mamba_expand", 2) * self.width // self.value_heads
+        # In falcon_h1 every layer has attention and a state, both of the same norm; nearly everything has a multiplier.
+        self.both = kind == "falcon_h1"
+        self.state_norm, self.gate_first = True, kind == "granitemoehybrid"
+        self.multipliers = {what: c.get(key, 1.0) for what, key in MULTIPLIERS.items()}
+        self.multipliers |= dict(zip(("gates", "the MLP's outputs"), c.get("mlp_multipliers") or (1.0, 1.0)))
+        self.state_parts = c.get("ssm_multipliers") or [1.0] * 5  # of z, u, B, C and d
+        if self.both:
+            self.recurrent = [True] * self.layers
+            self.key_heads, self.value_heads = c.get("mamba_n_groups", 1), c.get("mamba_n_heads", 128)
+            wide = c.get("mamba_d_ssm", 1024) or c.get("mamba_expand", 2) * self.width
+            self.key_dim, self.value_dim = c.get("mamba_d_state", 256), wide // self.value_heads
+            self.state_norm, self.gate_first = c.get("mamba_rms_norm", False), not c.get("mamba_norm_before_gate", True)
         # gpt2 may divide the scores of layer i by i + 1.
         self.by_layer = c.get("scale_attn_by_inverse_layer_idx", False)
         self.windows = self.window_of_layers(c, mistakes)
@@ -148,11 +175,13 @@ class Shape:
             every = c.get("no_rope_layer_interval", 4)
             shift = 0 if "unrotated layers shifted by one" in mistakes else 1
             rotated = [bool(f) for f in c.get("no_rope_layers") or [(i + shift) % every for i in range(self.layers)]]
+        elif self.kind == "granitemoehybrid":
+            rotated = [c.get("position_embedding_type") == "rope"] * self.layers
         elif self.kind in ("exaone4", "cohere2") and c.get("sliding_window") is not None:
             rotated = list(self.sliding)
         if "rotated and unrotated layers swapped" in mistakes and not all(rotated):
             rotated = [not r for r in rotated]
-        if "every layer rotated" in mistakes:
+        if "every layer rotated" in mistakes and self.kind != "granitemoehybrid" or "rotation where there is none" in mistakes:
             rotated = [True] * self.layers
         return rotated
 
@@ -334,6 +363,7 @@ class Reference:
                 return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + s.eps) * weight
             return self.norm(split(x, n), name + what)
 
+        h = h * self.multiplier("attention's inputs")
         q = self.linear(h, name + "q", "no q bias")
         gate = None
         if s.output_gate:  # of each head first the query, then the gate
@@ -341,7 +371,7 @@ class Reference:
             if "gates after all queries" in self.mistakes:
                 parts = q.view(rows, 2, s.heads, s.head_width).unbind(1)
             q, gate = (part.reshape(rows, -1) for part in parts)
-        k = self.linear(h, name + "k", "no k bias")
+        k = self.linear(h, name + "k", "no k bias") * self.multiplier("keys")
         v = split(self.clipped(self.linear(h, name + "v", "no v bias")), s.kv_heads)
         if "q, k and v clamped before the norms" in self.mistakes:
             q, k = self.clipped(q), self.clipped(k)
@@ -405,26 +435,113 @@ class Reference:
         y = (weights @ v).transpose(0, 1).reshape(rows, s.heads * s.head_width)
         if gate is not None and "no output gate" not in self.mistakes:
             y = y * (self.silu(gate) if "SiLU for the output gate's sigmoid" in self.mistakes else gate.sigmoid())
-        return self.linear(y, name + "o", "no o bias")
+        return self.linear(y, name + "o", "no o bias") * self.multiplier("attention's outputs")
+
+    def multiplier(self, what):
+        mistake = f"no multiplier of {what}"
+        return 1.0 if mistake in self.mistakes else self.shape.multipliers[what]
 
     @staticmethod
     def silu(x):
         return x * x.sigmoid()
 
-    def delta_rule(self, h, layer):
-        """A gated delta rule, row by row: a state [key dim, value dim] of each value head in place of keys and values."""
-        s, name, rows = self.shape, f"layers.{layer}.", h.shape[0]
-        conv = self.weights[name + "delta_conv"][:, 0].T  # [width, channels], of the row itself last
-        width = len(conv)
-        mixed = self.linear(h, name + "delta_qkv")
-        tail = self.tails[layer] if self.tails[layer] is not None else mixed.new_zeros(width - 1, mixed.shape[1])
-        padded = torch.cat([tail, mixed])
+    def convolved(self, x, what, layer):
+        """Causal, one filter a channel; the last inputs of a step are kept for the next one."""
+        conv = self.weights[what][:, 0].T  # [width, channels], of the row itself last
+        width, rows = len(conv), len(x)
+        tail = self.tails[layer] if self.tails[layer] is not None else x.new_zeros(width - 1, x.shape[1])
+        padded = torch.cat([tail, x])
         self.tails[layer] = padded[-(width - 1) :]
         if "convolution turned round" in self.mistakes:
             conv = conv.flip(0)
         if "convolution without the row itself" in self.mistakes:
             padded = torch.cat([padded[:1] * 0, padded])
-        mixed = sum(conv[j] * padded[j : j + rows] for j in range(width))
+        y = sum(conv[j] * padded[j : j + rows] for j in range(width))
+        bias = self.weights.get(what + ".bias")
+        return y if bias is None or "no bias of the convolution" in self.mistakes else y + bias
+
+    def recurrent(self, h, layer):
+        """In place of attention, by what the layer's tensors are."""
+        forms = {"delta_o": self.delta_rule, "space_o": self.state_space, "conv_o": self.short_convolution}
+        return next(form for what, form in forms.items() if f"layers.{layer}.{what}" in self.weights)(h, layer)
+
+    def short_convolution(self, h, layer):
+        name = f"layers.{layer}."
+        b, c, x = self.linear(h, name + "conv_in", "no bias around the convolution").chunk(3, -1)
+        if "gates of the convolution swapped" in self.mistakes:
+            b, c = c, b
+        if "no gate before the convolution" in self.mistakes:
+            b = torch.ones_like(b)
+        y = self.convolved(b * x, name + "conv", layer)
+        if "SiLU after the short convolution" in self.mistakes:
+            y = self.silu(y)
+        return self.linear(y if "no gate after the convolution" in self.mistakes else c * y, name + "conv_o", "no bias around the convolution")
+
+    def state_space(self, h, layer):
+        """Mamba-2, row by row: a state [state size, head width] of each head in place of keys and values."""
+        s, name, rows = self.shape, f"layers.{layer}.", h.shape[0]
+        keys, values = s.key_heads * s.key_dim, s.value_heads * s.value_dim
+        x = self.linear(h * self.multiplier("the state's inputs"), name + "space_in", "no bias around the state")
+        factors = [1.0] * 5 if "no multipliers of the state's parts" in self.mistakes else list(s.state_parts)
+        if "multipliers of what is written and read swapped" in self.mistakes:
+            factors[2], factors[3] = factors[3], factors[2]
+        sizes = [values, values, keys, keys, s.value_heads]
+        x = torch.cat([part * factor for part, factor in zip(x.split(sizes, -1), factors)], -1)
+        z, channels, d = x.split([values, values + 2 * keys, s.value_heads], -1)
+        if "gate and input of the state swapped" in self.mistakes:
+            z, channels = channels[:, :values], torch.cat([z, channels[:, values:]], -1)
+        mixed = self.convolved(channels, name + "space_conv", layer)
+        if "convolution without SiLU" not in self.mistakes:
+            mixed = self.silu(mixed)
+        u, b, c = mixed.split([values, keys, keys], -1)
+        if "what is written and read of the state swapped" in self.mistakes:
+            b, c = c, b
+        step = d + self.weights[name + "space_bias"]
+        step = step.exp() if "decay without softplus" in self.mistakes else torch.nn.functional.softplus(step)
+        decay = (-self.weights[name + "space_log"].exp() * step).exp()
+        if "no decay of the state" in self.mistakes:
+            decay = torch.ones_like(decay)
+        if "decay of the state without its logarithm" in self.mistakes:
+            decay = (self.weights[name + "space_log"] * step).exp()
+        share = s.value_heads // s.key_heads
+
+        def heads(x):
+            x = x.view(rows, s.key_heads, s.key_dim)
+            return x.repeat(1, share, 1) if "key heads dealt round" in self.mistakes else x.repeat_interleave(share, 1)
+
+        b, c, u = heads(b), heads(c), u.view(rows, s.value_heads, s.value_dim)
+        state = self.states[layer]
+        if state is None:
+            state = h.new_zeros(s.value_heads, s.key_dim, s.value_dim)
+        out = []
+        for i in range(rows):
+            written = u[i] if "step size not in what is written" in self.mistakes else step[i, :, None] * u[i]
+            before, state = state, state * decay[i, :, None, None] + b[i, :, :, None] * written[:, None]
+            source = before if "output before the state is written" in self.mistakes else state
+            out.append((source * c[i, :, :, None]).sum(1))
+        self.states[layer] = state
+        y = torch.stack(out)
+        if "no skip of the state" not in self.mistakes:
+            y = y + self.weights[name + "space_skip"][:, None] * u
+        gate = z.sigmoid() if "sigmoid for the SiLU of the state's gate" in self.mistakes else self.silu(z)
+        if "no gate of the state" in self.mistakes:
+            gate = torch.ones_like(z)
+        y, late = y.reshape(rows, -1), s.gate_first == ("state's gate on the other side of its norm" in self.mistakes)
+        y = self.normed_in_groups(y if late else y * gate, name + "space_norm") * (gate if late else 1)
+        return self.linear(y, name + "space_o", "no bias around the state") * self.multiplier("the state's outputs")
+
+    def normed_in_groups(self, y, what):
+        groups = 1 if "state's norm over all groups" in self.mistakes else self.shape.key_heads
+        if not self.shape.state_norm or "no norm of the state" in self.mistakes:
+            return y
+        y = y.view(len(y), groups, -1)
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + self.shape.eps)
+        return y.reshape(len(y), -1) * (self.weights[what] + ("state's norm plus one" in self.mistakes))
+
+    def delta_rule(self, h, layer):
+        """A gated delta rule, row by row: a state [key dim, value dim] of each value head in place of keys and values."""
+        s, name, rows = self.shape, f"layers.{layer}.", h.shape[0]
+        mixed = self.convolved(self.linear(h, name + "delta_qkv"), name + "delta_conv", layer)
         if "convolution without SiLU" not in self.mistakes:
             mixed = self.silu(mixed)
         keys, values = s.key_heads * s.key_dim, s.value_heads * s.value_dim
@@ -568,11 +685,13 @@ class Reference:
                 bias = self.weights.get(f"{name}experts.{e}.down.bias")
                 if bias is not None and "bias of experts not weighted" in self.mistakes:
                     out[rows] += (1 - weight) * bias
-        if name + "shared_gate" in self.weights and "no shared expert" not in self.mistakes:
-            share = self.linear(h, name + "shared_gate")
-            if "shared expert's gate without sigmoid" not in self.mistakes:
-                share = share.sigmoid()
-            out += (1.0 if "shared expert without its gate" in self.mistakes else share) * self.gated(h, name + "shared.")
+        if name + "shared.gate" in self.weights and "no shared expert" not in self.mistakes:
+            share = 1.0
+            if name + "shared_gate" in self.weights and "shared expert without its gate" not in self.mistakes:
+                share = self.linear(h, name + "shared_gate")
+                if "shared expert's gate without sigmoid" not in self.mistakes:
+                    share = share.sigmoid()
+            out += share * self.gated(h, name + "shared.")
         return out
 
     def gated(self, h, name):
@@ -596,10 +715,11 @@ class Reference:
             return self.mixture(h, layer)
         if self.shape.activation == "xielu":
             self.weights_of_xielu = [self.weights[name + "xielu." + what] for what in ("alpha_p", "alpha_n", "beta", "eps")]
-        inner = self.activation(self.linear(h, name + ("gate" if self.shape.gated else "up"), "no mlp bias"))
+        first = self.linear(h, name + ("gate" if self.shape.gated else "up"), "no mlp bias") * self.multiplier("gates")
+        inner = self.activation(first)
         if self.shape.gated:
             inner = inner * self.linear(h, name + "up", "no mlp bias")
-        return self.linear(inner, name + "down", "no mlp bias")
+        return self.linear(inner, name + "down", "no mlp bias") * self.multiplier("the MLP's outputs")
 
     def settle(self, rows):
         """Rotation tables for full and for window layers; the length decides once."""
@@ -626,7 +746,13 @@ class Reference:
             # olmo2 has two norms a layer, both on what leaves a block; the others call their first two by these names.
             first, second = ("post_attention", "post_ffn") if not s.pre_norm else ("input", "pre_ffn")
             self.stream, h = x, self.norm(x, name + first) if pre else x
-            y = self.delta_rule(h, layer) if s.recurrent[layer] else self.attention(h, layer, positions)
+            if s.both:
+                parts = [self.recurrent(h, layer), self.attention(h, layer, positions)]
+                if "no state beside attention" in self.mistakes:
+                    parts = parts[1:]
+                y = sum(parts)
+            else:
+                y = self.recurrent(h, layer) if s.recurrent[layer] else self.attention(h, layer, positions)
             if "post norm over the residual" in self.mistakes and post:
                 before, x = x, self.norm(x + y, name + "post_attention")
             else:

@@ -26,7 +26,21 @@ DELTA = LLAMA | {
     "linear_attn.conv1d": "delta_conv", "linear_attn.A_log": "delta_log", "linear_attn.dt_bias": "delta_bias",
     "linear_attn.norm": "delta_norm", "linear_attn.out_proj": "delta_o",
 }  # fmt: skip
+LFM2 = LLAMA | {
+    "operator_norm": "input", "ffn_norm": "pre_ffn", "self_attn.out_proj": "o", "self_attn.q_layernorm": "q_norm",
+    "self_attn.k_layernorm": "k_norm", "feed_forward.w1": "gate", "feed_forward.w3": "up", "feed_forward.w2": "down",
+    "conv.in_proj": "conv_in", "conv.conv": "conv", "conv.out_proj": "conv_o",
+}  # fmt: skip
+SPACE = LLAMA | {
+    "mamba.in_proj": "space_in", "mamba.conv1d": "space_conv", "mamba.A_log": "space_log", "mamba.dt_bias": "space_bias",
+    "mamba.D": "space_skip", "mamba.norm": "space_norm", "mamba.out_proj": "space_o",
+}  # fmt: skip
 LAYER = {
+    "falcon_h1": SPACE | {
+        "pre_ff_layernorm": "pre_ffn", "feed_forward.gate_proj": "gate", "feed_forward.up_proj": "up", "feed_forward.down_proj": "down",
+    },
+    "lfm2": LFM2,
+    "granitemoehybrid": SPACE | {"shared_mlp.input_linear": "gate_up", "shared_mlp.output_linear": "down"},
     "qwen3_next": DELTA,
     "qwen3_5_text": DELTA,
     "gemma3_text": LLAMA | POST_NORMS | {"pre_feedforward_layernorm": "pre_ffn"},
@@ -51,7 +65,8 @@ LAYER = {
     },
 }
 OUTSIDE = {
-    "model.embed_tokens": "embedding", "model.norm": "final_norm", "model.final_layernorm": "final_norm", "lm_head": "head",
+    "model.embed_tokens": "embedding", "model.norm": "final_norm", "model.final_layernorm": "final_norm",
+    "model.embedding_norm": "final_norm", "lm_head": "head",
     "wte": "embedding", "wpe": "positions", "ln_f": "final_norm",
     "gpt_neox.embed_in": "embedding", "gpt_neox.final_layer_norm": "final_norm", "embed_out": "head",
 }  # fmt: skip
@@ -138,6 +153,8 @@ def canonical(config, tensors, mistakes=()):
     if kind == "gpt_oss":
         tensors = of_gpt_oss(tensors, mistakes)
     start, names, out = LAYERS_START.get(kind, "model.layers."), LAYER.get(kind, LLAMA), {}
+    if kind == "granitemoehybrid" and config.get("num_local_experts", 8):
+        names = names | {"shared_mlp.input_linear": "shared.gate_up", "shared_mlp.output_linear": "shared.down"}
     for name, w in tensors.items():
         if ".focus." in name:
             continue  # read by focus_reference.py
@@ -148,7 +165,7 @@ def canonical(config, tensors, mistakes=()):
         name = name.removeprefix("transformer.")
         if name.startswith("mtp."):
             continue  # predicts further tokens
-        if name.endswith((".sinks", "experts.gate_up_proj", "experts.down_proj", ".A_log", ".dt_bias")):
+        if name.endswith((".sinks", "experts.gate_up_proj", "experts.down_proj", ".A_log", ".dt_bias", ".D")):
             name += ".weight"
         stem, what = name.rsplit(".", 1)
         ending = ".bias" if what == "bias" else "." + what if stem.endswith("act_fn") else ""

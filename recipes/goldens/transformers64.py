@@ -67,7 +67,7 @@ def exact_router(forward):
 
 
 class ExactCasts:
-    """Casts to float32 keep float64: those of the gated delta rule, its decay and its norm."""
+    """Casts to float32 keep float64: those of recurrent layers, their decays and norms."""
 
     def __enter__(self):
         self.kept = torch.float32, torch.Tensor.float
@@ -180,7 +180,8 @@ def run(directory, ids, new_tokens):
     """
 
     def is_recurrent(model):
-        return any("linear_attn" in name for name, _ in model.named_modules())
+        kinds = ("linear_attn", "conv", "mamba")
+        return any(name.rsplit(".", 1)[-1] in kinds for name, _ in model.named_modules())
 
     def rows_of(model):
         with ExactCasts() if is_recurrent(model) else contextlib.nullcontext():

@@ -272,12 +272,17 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"architectures/qwen3-next", "auto", "f32", 42}, Case{"architectures/qwen3-next", "auto", "bf16", 28},
         Case{"architectures/qwen3-next", "reference", "f32", 14}, Case{"architectures/qwen3-5", "auto", "f32", 42},
         Case{"architectures/qwen3-5", "auto", "bf16", 28}, Case{"architectures/granitemoe", "auto", "f32", 28},
-        Case{"architectures/gpt-oss", "auto", "f32", 42}, Case{"architectures/gpt-oss-mxfp4", "auto", "bf16", 28},
-        Case{"architectures/apertus", "auto", "f32", 28}, Case{"architectures/hunyuan", "auto", "bf16", 28},
-        Case{"architectures/llama-longrope", "auto", "f32", 28}, Case{"focus/llama-calibrated", "auto", "f32", 42},
-        Case{"focus/llama-paged", "auto", "f32", 28}, Case{"focus/llama-prompt", "auto", "f32", 28},
-        Case{"focus/llama-calibrated", "auto", "bf16", 28}, Case{"focus/llama-focal-causal", "auto", "f32", 28},
-        Case{"focus/gemma3-older-layers", "auto", "f32", 28}, Case{"focus/mistral-window", "auto", "f32", 28}),
+        Case{"architectures/granitemoehybrid", "auto", "f32", 42},
+        Case{"architectures/granitemoehybrid", "auto", "bf16", 28},
+        Case{"architectures/granitemoehybrid", "reference", "f32", 14},
+        Case{"architectures/falcon-h1", "auto", "f32", 28}, Case{"architectures/lfm2", "auto", "f32", 28},
+        Case{"architectures/lfm2-newer", "auto", "bf16", 28}, Case{"architectures/gpt-oss", "auto", "f32", 42},
+        Case{"architectures/gpt-oss-mxfp4", "auto", "bf16", 28}, Case{"architectures/apertus", "auto", "f32", 28},
+        Case{"architectures/hunyuan", "auto", "bf16", 28}, Case{"architectures/llama-longrope", "auto", "f32", 28},
+        Case{"focus/llama-calibrated", "auto", "f32", 42}, Case{"focus/llama-paged", "auto", "f32", 28},
+        Case{"focus/llama-prompt", "auto", "f32", 28}, Case{"focus/llama-calibrated", "auto", "bf16", 28},
+        Case{"focus/llama-focal-causal", "auto", "f32", 28}, Case{"focus/gemma3-older-layers", "auto", "f32", 28},
+        Case{"focus/mistral-window", "auto", "f32", 28}),
     [](const testing::TestParamInfo<Case>& info) {
       std::string name = absl::StrCat(info.param.golden, "_", info.param.device, "_", info.param.dtype);
       for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
@@ -365,9 +370,11 @@ TEST(PreemptionTest, ReplayGivesTheSameBitsOfGptOss) {
 }
 
 TEST(PreemptionTest, ReplayGivesTheSameBitsWithStates) {
-  int64_t preemption_count = 0;
-  EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, "architectures/qwen3-5", 700, 14), 0u);
-  EXPECT_GT(preemption_count, 0);
+  for (const char* golden : {"architectures/qwen3-5", "architectures/granitemoehybrid", "architectures/lfm2"}) {
+    int64_t preemption_count = 0;
+    EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, golden, 700, 14), 0u) << golden;
+    EXPECT_GT(preemption_count, 0) << golden;
+  }
 }
 
 // Two sequences of one length continue from each other's states.
@@ -378,8 +385,10 @@ void SwapStates(StepPlan& plan) {
   std::swap(a.pages.back(), b.pages.back());
 }
 
-TEST(ControlTest, StatesOfOtherSequencesAreDetected) {
-  auto model = LoadForTest(GoldenDirectory("architectures/qwen3-5"));
+class StateControlTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(StateControlTest, StatesOfOtherSequencesAreDetected) {
+  auto model = LoadForTest(GoldenDirectory(GetParam()));
   const auto answers = [&](const PlanFault& fault) {
     auto engine = StartEngine(model, {.test_only_alter_plan = fault});
     std::promise<void> both_are_there;  // so that they run in the same steps
@@ -405,6 +414,15 @@ TEST(ControlTest, StatesOfOtherSequencesAreDetected) {
   EXPECT_EQ(Differences(right, answers(nullptr)), 0u);
   EXPECT_EQ(Differences(right, answers(SwapStates)), 2u);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, StateControlTest,
+                         testing::Values("architectures/qwen3-5", "architectures/granitemoehybrid",
+                                         "architectures/lfm2"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
+                           return name;
+                         });
 
 TEST(ControlTest, ReplayThroughPrefillIsDetected) {
   int64_t preemption_count = 0;

@@ -21,7 +21,8 @@ namespace varifocal {
 struct ConfigKeys {
   const char* width = "hidden_size";
   const char* feed_forward_width = "intermediate_size";
-  int64_t feed_forward_default_ratio = 0;  // times the width, where the key is missing; 0: it is required
+  const char* feed_forward_width_first = nullptr;  // another name, which takes precedence
+  int64_t feed_forward_default_ratio = 0;          // times the width, where the key is missing; 0: it is required
   const char* layer_count = "num_hidden_layers";
   const char* head_count = "num_attention_heads";
   const char* kv_head_count = "num_key_value_heads";
@@ -57,8 +58,9 @@ struct MixtureKeys {
   const char* expert_count_too = nullptr;  // another name of it
   int64_t expert_count_default = 0;
   int64_t per_token_default = 0;
+  bool none_allowed = false;    // a count of 0: all layers have the plain MLP
   const char* width = nullptr;  // of an expert; null: that of a plain MLP
-  int64_t width_default = 0;
+  int64_t width_default = 0;    // 0: it is required, as of the next one
   const char* shared_width = nullptr;
   int64_t shared_width_default = 0;
   bool chooses_layers = false;       // `decoder_sparse_step` and `mlp_only_layers` are read; else every layer has one
@@ -80,9 +82,11 @@ struct MixtureNames {
   const char* stacked_gate_up_bias = nullptr;  // whole names: [E, 2F] and [E, M]
   const char* stacked_down_bias = nullptr;
   bool router_bias = false;
-  const char* shared_gate_of_row = "mlp.shared_expert_gate";  // where there is a shared one: [1, M]
+  // Where there is a shared one: [1, M]; null: its weight is 1 in every row.
+  const char* shared_gate_of_row = "mlp.shared_expert_gate";
   const char* shared_gate = "mlp.shared_expert.gate_proj";
   const char* shared_up = "mlp.shared_expert.up_proj";
+  const char* shared_gate_up = nullptr;  // one tensor in place of the two
   const char* shared_down = "mlp.shared_expert.down_proj";
 };
 
@@ -91,26 +95,42 @@ struct RecurrenceKeys {
   kernels::RecurrenceKind kind = kernels::RecurrenceKind::kNone;  // no layer has one
   const char* conv_width = nullptr;
   int64_t conv_width_default = 0;
-  // Of kDeltaRule; a convolution is as wide as the model.
+  // Where there are heads; a convolution is as wide as the model.
   const char* key_head_count = "linear_num_key_heads";
   const char* value_head_count = "linear_num_value_heads";
   const char* key_dim = "linear_key_head_dim";
   const char* value_dim = "linear_value_head_dim";
   int64_t key_head_count_default = 16;
   int64_t value_head_count_default = 32;
-  int64_t dim_default = 128;
+  int64_t key_dim_default = 128;
+  int64_t value_dim_default = 128;
+  // Of kStateSpace. All heads are as wide as the model times a number; a value dim of "auto" follows.
+  const char* expansion = nullptr;
+  int64_t expansion_default = 2;
+  const char* width = nullptr;  // takes precedence over that product; null, not missing: it does not
+  int64_t width_default = 0;
+  // Whether there is a norm, and whether the gate follows it; null: it does not, and there is one.
+  const char* norm = nullptr;
+  const char* norm_first = nullptr;
+  const char* step_limit = nullptr;  // of softplus: only none is supported
+  // Biases of the convolution, and of the products around it; null: there are none.
+  const char* conv_bias = nullptr;
+  bool conv_bias_default = false;
+  const char* bias = nullptr;
 };
 
 // Tensors of a layer with a recurrent state, whose inputs are computed by one product (kernels/recurrence.h).
 struct RecurrenceNames {
-  // Of kDeltaRule: rows of q, k, v; of z; of b; of a. Of a convolution: all rows in the first.
+  // Of kDeltaRule: rows of q, k, v; of z; of b; of a. Of a convolution: all rows in the first. Of kStateSpace: z, u, B, C
+  // and d in the first, and its convolution's channels are u, B and C.
   const char* inputs[4] = {"linear_attn.in_proj_qkv", "linear_attn.in_proj_z", "linear_attn.in_proj_b",
                            "linear_attn.in_proj_a"};
   // In place of the four: q, k, v and z of the first key head, then of the second..; b and a likewise.
   const char* inputs_by_key_head[2] = {nullptr, nullptr};
-  const char* conv = "linear_attn.conv1d";      // [channels, 1, W]
+  const char* conv = "linear_attn.conv1d";      // [channels, 1, W], and its bias
   const char* decay_log = "linear_attn.A_log";  // whole names
   const char* decay_bias = "linear_attn.dt_bias";
+  const char* skip = nullptr;             // of kStateSpace
   const char* norm = "linear_attn.norm";  // its weight is never stored as w of (1 + w)
   const char* output = "linear_attn.out_proj";
 };

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
@@ -27,10 +28,8 @@ std::string Windows(const ModelConfig& config) {
   std::string text;
   for (const LayerConfig& layer : config.layers) {
     if (!text.empty()) text += ",";
-    if (layer.is_recurrent) {
-      text += "state";
-      continue;
-    }
+    if (layer.is_recurrent) text += layer.has_attention ? "state+" : "state";
+    if (!layer.has_attention) continue;
     absl::StrAppend(&text, layer.window == 0 ? "full" : absl::StrCat(layer.window));
     if (config.ropes.size() > 1) absl::StrAppend(&text, ":", layer.rope_index);
     if (config.ropes.size() == 1 && layer.rope_index < 0) absl::StrAppend(&text, ":unrotated");
@@ -58,15 +57,28 @@ std::string Summary(const ModelConfig& config) {
   if (const MixtureConfig& m = config.mixture; m.expert_count > 0) {
     absl::StrAppend(&text, " experts=", m.per_token, "/", m.expert_count, "x", m.width,
                     m.renormalised ? " renormalised" : "");
-    if (m.shared_width > 0) absl::StrAppend(&text, " shared=", m.shared_width);
+    if (m.shared_width > 0) absl::StrAppend(&text, " shared=", m.shared_width, m.shared_gate ? "" : " ungated");
     for (size_t i = 0; i < config.layers.size(); ++i) {
       if (!config.layers[i].has_mixture) absl::StrAppend(&text, " plain", i);
     }
   }
   if (b.attention_gate) text += " gate";
   if (const kernels::RecurrenceShape& s = config.recurrence; s.kind != kernels::RecurrenceKind::kNone) {
-    absl::StrAppend(&text, " delta=", s.key_head_count, "x", s.key_dim, "/", s.value_head_count, "x", s.value_dim,
-                    " conv=", s.conv_width);
+    const char* kinds[] = {"", " delta=", " conv", " statespace="};
+    text += kinds[static_cast<int>(s.kind)];
+    if (s.has_matrices()) {
+      absl::StrAppend(&text, s.key_head_count, "x", s.key_dim, "/", s.value_head_count, "x", s.value_dim);
+    }
+    if (s.kind == kernels::RecurrenceKind::kStateSpace) {
+      if (s.norm_group_count == 0) text += " ungrouped";
+      if (!s.gate_first && s.norm_group_count > 0) text += " normfirst";
+    }
+    absl::StrAppend(&text, s.has_matrices() ? " conv=" : "=", s.conv_width);
+    if (b.conv_bias) text += " convbias";
+    if (b.recurrence_bias) text += " statebias";
+    if (const auto& [z, u, b, c, step] = config.blocks.state_space; z != 1 || u != 1) {
+      absl::StrAppend(&text, " space*", absl::StrJoin({z, u, b, c, step}, ","));
+    }
   }
   if (b.query_key_value_clip != 0) absl::StrAppend(&text, " clip=", b.query_key_value_clip);
   if (b.parallel_residual) text += b.one_norm ? " parallel1" : " parallel";
@@ -74,6 +86,10 @@ std::string Summary(const ModelConfig& config) {
   if (b.attention_output_bias) text += " obias";
   if (b.mlp_bias) text += " mlpbias";
   if (b.embedding_multiplier != 1) absl::StrAppend(&text, " emb*", b.embedding_multiplier);
+  if (b.attention_output_multiplier != 1) {
+    const double factors[] = {b.attention_output_multiplier, b.recurrence_output_multiplier, b.mlp_output_multiplier};
+    absl::StrAppend(&text, " out*", absl::StrJoin(factors, ","));
+  }
   if (b.residual_multiplier != 1) absl::StrAppend(&text, " res*", b.residual_multiplier);
   if (b.score_soft_cap != 0) absl::StrAppend(&text, " cap=", b.score_soft_cap);
   if (b.logit_soft_cap != 0) absl::StrAppend(&text, " logitcap=", b.logit_soft_cap);
@@ -145,6 +161,48 @@ constexpr Published kPublished[] = {
       "vocab_size":151936})",
      "V151936 M2048 F6144 L2 H32/4 D128 max40960 eps=1e-06 act=1 experts=8/128x768 renormalised | default theta=1000000 | "
      "full,full"},
+    {"a Granite 4.0 H Tiny", R"({"architectures":["GraniteMoeHybridForCausalLM"],"attention_bias":false,
+      "attention_dropout":0.0,"attention_multiplier":0.0078125,"bos_token_id":100257,"embedding_multiplier":12,
+      "eos_token_id":100257,"hidden_act":"silu","hidden_size":1536,"init_method":"mup","initializer_range":0.1,
+      "intermediate_size":512,"layer_types":["mamba","mamba","attention"],"logits_scaling":6,"mamba_chunk_size":256,
+      "mamba_conv_bias":true,"mamba_d_conv":4,"mamba_d_head":64,"mamba_d_state":128,"mamba_expand":2,
+      "mamba_n_groups":1,"mamba_n_heads":48,"mamba_proj_bias":false,"max_position_embeddings":131072,
+      "model_type":"granitemoehybrid","normalization_function":"rmsnorm","num_attention_heads":12,
+      "num_experts_per_tok":6,"num_hidden_layers":3,"num_key_value_heads":4,"num_local_experts":64,
+      "output_router_logits":false,"pad_token_id":100256,"position_embedding_type":"nope","residual_multiplier":0.22,
+      "rms_norm_eps":1e-05,"rope_scaling":null,"rope_theta":10000,"router_aux_loss_coef":0.0,
+      "shared_intermediate_size":1024,"tie_word_embeddings":true,"torch_dtype":"bfloat16",
+      "transformers_version":"4.56.0","use_cache":true,"vocab_size":100352})",
+     "V100352 M1536 F1024 L3 H12/4 D128 max131072 eps=1e-05 act=1 tied experts=6/64x512 renormalised shared=1024 ungated "
+     "statespace=1x128/48x64 conv=4 convbias emb*12 res*0.22 logit*0.166667 scale=0.0078125 | none | "
+     "state,state,full"},
+    {"a Falcon-H1 0.5B", R"({"architectures":["FalconH1ForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+      "attention_in_multiplier":1.0,"attention_out_multiplier":0.9375,"attn_layer_indices":null,"bos_token_id":1,
+      "embedding_multiplier":5.656854249492381,"eos_token_id":11,"head_dim":64,"hidden_act":"silu","hidden_size":1024,
+      "initializer_range":0.02,"intermediate_size":2048,"key_multiplier":0.390625,"lm_head_multiplier":0.0390625,
+      "mamba_chunk_size":128,"mamba_conv_bias":true,"mamba_d_conv":4,"mamba_d_head":64,"mamba_d_ssm":1536,
+      "mamba_d_state":128,"mamba_expand":2,"mamba_n_groups":1,"mamba_n_heads":24,"mamba_norm_before_gate":false,
+      "mamba_proj_bias":false,"mamba_rms_norm":false,"mamba_use_mlp":true,"max_position_embeddings":16384,
+      "mlp_bias":false,"mlp_expansion_factor":8,"mlp_multipliers":[0.8838834764831844,0.5859375],
+      "model_type":"falcon_h1","num_attention_heads":8,"num_hidden_layers":2,"num_key_value_heads":2,
+      "num_logits_to_keep":1,"pad_token_id":0,"projectors_bias":false,"rms_norm_eps":1e-05,"rope_scaling":null,
+      "rope_theta":100000000000.0,"ssm_in_multiplier":1.25,
+      "ssm_multipliers":[0.3535533905932738,0.25,0.3535533905932738,0.5,0.3535533905932738],
+      "ssm_out_multiplier":0.23570226039551587,"tie_word_embeddings":false,"torch_dtype":"bfloat16",
+      "transformers_version":"4.52.0.dev0","use_cache":true,"vocab_size":32784})",
+     "V32784 M1024 F2048 L2 H8/2 D64 max16384 eps=1e-05 act=8 alpha=0.883883 limit=0 statespace=1x128/24x64 ungrouped "
+     "conv=4 convbias space*0.441942,0.3125,0.441942,0.625,0.441942 emb*5.65685 out*0.9375,0.235702,0.5179 "
+     "logit*0.0390625 scale=0.0488281 | default theta=100000000000 | state+full,state+full"},
+    {"an LFM2 1.2B", R"({"architectures":["Lfm2ForCausalLM"],"block_auto_adjust_ff_dim":true,"block_dim":2048,
+      "block_ff_dim":12288,"block_ffn_dim_multiplier":1.0,"block_mlp_init_scale":1.0,"block_multiple_of":256,
+      "block_norm_eps":1e-05,"block_out_init_scale":1.0,"block_use_swiglu":true,"block_use_xavier_init":true,
+      "bos_token_id":1,"conv_L_cache":3,"conv_bias":false,"conv_dim":2048,"conv_dim_out":2048,
+      "conv_use_xavier_init":true,"eos_token_id":7,"full_attn_idxs":[2],"hidden_size":2048,"initializer_range":0.02,
+      "max_position_embeddings":128000,"model_type":"lfm2","norm_eps":1e-05,"num_attention_heads":32,"num_heads":32,
+      "num_hidden_layers":3,"num_key_value_heads":8,"pad_token_id":0,"rope_theta":1000000.0,"torch_dtype":"bfloat16",
+      "transformers_version":"4.54.0.dev0","use_cache":true,"use_pos_enc":true,"vocab_size":65536})",
+     "V65536 M2048 F8192 L3 H32/8 D64 max128000 eps=1e-05 act=1 tied conv=3 | default theta=1000000 | "
+     "state,state,full"},
     {"a gpt-oss 20B", R"({"architectures":["GptOssForCausalLM"],"attention_bias":true,"attention_dropout":0.0,
       "eos_token_id":200002,"experts_per_token":4,"head_dim":64,"hidden_act":"silu","hidden_size":2880,
       "initial_context_length":4096,"initializer_range":0.02,"intermediate_size":2880,
@@ -520,6 +578,10 @@ Json Small(const std::string& model_type) {
     json["rope_parameters"] = *ParseJson(R"({"rope_type":"yarn","factor":2.0,"original_max_position_embeddings":64,
         "llama_4_scaling_beta":0.1})");
   }
+  if (model_type == "granitemoehybrid") {
+    json["layer_types"] = {"attention", "mamba", "attention"};
+    json["shared_intermediate_size"] = 48;
+  }
   if (model_type == "gpt_neox") json.erase("num_key_value_heads");
   return json;
 }
@@ -671,6 +733,33 @@ constexpr Meaning kMeanings[] = {
     {"qwen3_5_text", R"({"full_attention_interval":2,"linear_num_key_heads":2,"linear_num_value_heads":6,
                          "linear_key_head_dim":8,"linear_value_head_dim":24,"linear_conv_kernel_dim":2})",
      "1+w gate delta=2x8/6x24 conv=2 | default theta=10000 rotary=64 | state,full,state"},
+    {"granitemoehybrid", R"({"mamba_n_heads":8})",
+     "F48 L3 H4/2 D16 max512 eps=1e-06 act=1 experts=2/8x96 renormalised shared=48 ungated statespace=1x256/8x16 conv=4 "
+     "convbias scale=1 | none | full,state,full"},
+    {"granitemoehybrid",
+     R"({"num_local_experts":0,"mamba_n_heads":8,"mamba_n_groups":2,"mamba_d_state":8,"mamba_d_head":16,
+                             "mamba_conv_bias":false,"mamba_proj_bias":true,"position_embedding_type":"rope",
+                             "layer_types":["linear_attention","full_attention","mamba"]})",
+     "act=1 statespace=2x8/8x16 conv=4 statebias scale=1 | default theta=10000 | state,full,state"},
+    {"granitemoehybrid", R"({"layer_types":["attention","attention","attention"],"num_local_experts":0,
+                             "hidden_act":"gelu"})",
+     "act=3 scale=1 | none | full,full,full"},
+    {"falcon_h1", R"({"mamba_d_ssm":null,"mamba_n_heads":8,"mamba_rms_norm":true})",
+     "F96 L3 H4/2 D16 max512 eps=1e-05 act=1 statespace=1x256/8x16 normfirst conv=4 convbias scale=0.25 | default "
+     "theta=10000 | state+full,state+full,state+full"},
+    {"falcon_h1", R"({"num_attention_heads":16,"num_key_value_heads":"-","mamba_rms_norm":true,
+                      "mamba_norm_before_gate":false,"mamba_conv_bias":false})",
+     "H16/8 D4 max512 eps=1e-05 act=1 statespace=1x256/128x8 conv=4 scale=0.5 |"},
+    {"falcon_h1",
+     R"({"mamba_n_heads":64,"attention_in_multiplier":2,"key_multiplier":0.5,"attention_out_multiplier":0.25,
+                      "mlp_multipliers":[2,0.25],"ssm_multipliers":[1,2,3,4,5],"ssm_in_multiplier":0.5})",
+     "act=8 alpha=2 limit=0 statespace=1x256/64x16 ungrouped conv=4 convbias space*0.5,1,1.5,2,2.5 out*0.5,1,0.5 scale=0.5"},
+    {"lfm2", R"({})", "F256 L3 H4/2 D16 max512 eps=1e-05 act=1 tied | default theta=1000000 | full,full,full"},
+    {"lfm2", R"({"full_attn_idxs":[0,2],"block_multiple_of":1,"block_ffn_dim_multiplier":1.5,"conv_bias":true})",
+     "F96 L3 H4/2 D16 max512 eps=1e-05 act=1 tied conv=3 convbias statebias | default theta=1000000 | full,state,full"},
+    {"lfm2", R"({"layer_types":["conv","full_attention","conv"],"block_auto_adjust_ff_dim":false,"block_ff_dim":40,
+                 "tie_embedding":false,"conv_L_cache":4})",
+     "F40 L3 H4/2 D16 max512 eps=1e-05 act=1 conv=4 | default theta=1000000 | state,full,state"},
     {"granitemoe", R"({"num_key_value_heads":"-"})",
      "H4/4 D16 max512 eps=1e-06 act=1 experts=2/8x96 renormalised scale=1 |"},
     // Options of blocks.
@@ -860,6 +949,39 @@ constexpr Meaning kRefusals[] = {
     {"qwen3_next", R"({"layer_types":["sliding_attention","full_attention","full_attention"]})",
      "\"layer_types\"[0] is \"sliding_attention\"; supported are full_attention and linear_attention"},
     {"qwen3_next", R"({"hidden_act":"gelu"})", "\"hidden_act\" is not \"silu\""},
+    {"granitemoehybrid", R"({"layer_types":"-"})", "\"layer_types\" is missing; a granitemoehybrid"},
+    {"granitemoehybrid", R"({"layer_types":["mamba","mamba","mamba"],"mamba_n_heads":8})",
+     "by \"layer_types\" no layer of the granitemoehybrid has attention"},
+    {"granitemoehybrid", R"({"layer_types":["conv","mamba","attention"]})",
+     "\"layer_types\"[0] is \"conv\"; supported are full_attention and linear_attention"},
+    {"granitemoehybrid", R"({"position_embedding_type":"alibi"})", "\"position_embedding_type\" is \"alibi\""},
+    {"granitemoehybrid", R"({"mamba_n_heads":7})", "\"mamba_n_heads\" is 7 and \"mamba_d_head\" missing"},
+    {"granitemoehybrid", R"({"mamba_n_heads":8,"mamba_d_head":8})",
+     "\"mamba_n_heads\" is 8 and \"mamba_d_head\" 8; together they must give 128 by mamba_expand"},
+    {"granitemoehybrid", R"({"mamba_n_heads":8,"mamba_n_groups":3})",
+     "\"mamba_n_heads\" is 8; it must be a multiple of mamba_n_groups, 3"},
+    {"granitemoehybrid", R"({"mamba_n_heads":8,"time_step_limit":[0.0,0.1]})",
+     "\"time_step_limit\" is [0.0,0.1]; only from 0 to infinity is supported"},
+    {"granitemoehybrid", R"({"mamba_n_heads":8,"hidden_act":"gelu"})", "\"hidden_act\" is not \"silu\""},
+    {"granitemoehybrid", R"({"mamba_n_heads":8,"normalization_function":"layernorm"})",
+     "\"normalization_function\" is \"layernorm\"; only \"rmsnorm\""},
+    {"falcon_h1", R"({"mamba_n_heads":7})",
+     "\"mamba_n_heads\" is 7 and \"mamba_d_head\" missing; together they must "
+     "give 1024 by mamba_d_ssm"},
+    {"falcon_h1", R"({"ssm_multipliers":[1,1,1,1]})",
+     "\"ssm_multipliers\" is [1,1,1,1]; it must be a list of 5 positive"},
+    {"falcon_h1", R"({"mlp_multipliers":[1,0]})", "\"mlp_multipliers\" is [1,0]; it must be a list of 2 positive"},
+    {"falcon_h1", R"({"mlp_multipliers":[1,"x"]})", "it must be a list of 2 positive"},
+    {"falcon_h1", R"({"key_multiplier":0})", "\"key_multiplier\" is 0"},
+    {"falcon_h1", R"({"projectors_bias":true})", "\"projectors_bias\" is true; only false"},
+    {"falcon_h1", R"({"attn_layer_indices":[1]})", "\"attn_layer_indices\" is [1]; only null"},
+    {"falcon_h1", R"({"time_step_limit":[0,1]})", "\"time_step_limit\" is [0,1]; only from 0 to infinity"},
+    {"lfm2", R"({"full_attn_idxs":[3]})", "\"full_attn_idxs\" is [3]; it must be a list of layers 0..2"},
+    {"lfm2", R"({"conv_dim":32})", "\"conv_dim\" is 32; only 64 is supported"},
+    {"lfm2", R"({"conv_L_cache":17})", "\"conv_L_cache\" is 17"},
+    {"lfm2", R"({"block_ffn_dim_multiplier":1e9})", "\"block_ffn_dim_multiplier\" is 1000000000"},
+    {"lfm2", R"({"theta":5})", "\"theta\" is 5; only 1000000"},
+    {"lfm2", R"({"hidden_act":"gelu"})", "\"hidden_act\" is not \"silu\""},
     {"qwen3_5_text", R"({"attn_output_gate":false})", "\"attn_output_gate\" is false; only true is supported"},
     {"qwen3_5_text", R"({"attention_bias":true})", "\"attention_bias\" is true; only false is supported"},
     {"olmoe", R"({"clip_qkv":0})", "\"clip_qkv\" is 0; it must be a positive"},
@@ -998,7 +1120,7 @@ TEST(ArchitecturesTest, EveryRowIsStrict) {
       Json without = good;
       without.erase(key);
       EXPECT_THAT(ParsedJson(without), HasSubstr(absl::StrCat("\"", key, "\" is missing"))) << row.model_type;
-      if (key == "rope_parameters") continue;  // an object
+      if (key == "rope_parameters" || key == "layer_types") continue;  // an object, a list
       Json wrong = good;
       wrong[key] = Json::array();
       EXPECT_THAT(ParsedJson(wrong), HasSubstr(absl::StrCat("\"", key, "\" is []"))) << row.model_type;
@@ -1008,6 +1130,21 @@ TEST(ArchitecturesTest, EveryRowIsStrict) {
     Json focal = good;
     focal["focal_attention"] = *ParseJson(R"({"mode":"learned","tau_min":3.5,"tau_max":8.0})");
     EXPECT_THAT(ParsedJson(focal), testing::Not(HasSubstr("refused"))) << row.model_type;
+  }
+}
+
+// As Python's json module writes it, and as transformers 5 does.
+TEST(ArchitecturesTest, AnInfiniteStepLimitIsNone) {
+  Json file = Edited("granitemoehybrid", R"({"mamba_n_heads":8,"init_method":"Infinity"})");
+  file["time_step_limit"] = "LIMIT";
+  for (const char* limit : {R"([0.0, Infinity])", R"([0.0,Infinity])", R"([0.0, {"__float__": "Infinity"}])", "null"}) {
+    const std::string text = absl::StrReplaceAll(file.dump(), {{"\"LIMIT\"", limit}});
+    EXPECT_THAT(Parsed(text), testing::Not(HasSubstr("refused"))) << limit;
+  }
+  for (const char* limit :
+       {R"([0.0, -Infinity])", R"([0.0, NaN])", R"([0.001, Infinity])", R"([0, 100])", "Infinity"}) {
+    const std::string text = absl::StrReplaceAll(file.dump(), {{"\"LIMIT\"", limit}});
+    EXPECT_THAT(Parsed(text), testing::StartsWith("refused: ")) << limit;
   }
 }
 

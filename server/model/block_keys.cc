@@ -8,6 +8,10 @@
 namespace varifocal {
 namespace {
 
+// Larger sizes indicate a damaged file.
+constexpr int64_t kFeedForwardMax = 1 << 20;
+constexpr int64_t kFeedForwardMultipleMax = 1 << 16;
+
 absl::Status ReadAttentionBias(ConfigReader& reader, bool missing, BlockConfig& blocks) {
   ASSIGN_OR_RETURN(blocks.query_key_value_bias, reader.Bool("attention_bias", missing));
   blocks.attention_output_bias = blocks.query_key_value_bias;
@@ -16,6 +20,26 @@ absl::Status ReadAttentionBias(ConfigReader& reader, bool missing, BlockConfig& 
 
 void SetAttentionScale(double scale, ModelConfig& config) {
   for (LayerConfig& layer : config.layers) layer.attention_scale = scale;
+}
+
+// Of types whose recurrent layers have it as well, or that read no activation.
+absl::Status RequireSilu(const ConfigReader& reader, const ModelConfig& config) {
+  if (config.blocks.activation == kernels::Activation::kSilu) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(reader.Name("hidden_act"), " is not \"silu\", which the layers of a ", config.model_type, " need"));
+}
+
+// A list of `count` positive numbers; ones where the key is missing.
+absl::StatusOr<std::vector<double>> ReadMultipliers(ConfigReader& reader, const char* key, size_t count) {
+  const Json* list = reader.Take(key);
+  if (list == nullptr) return std::vector<double>(count, 1.0);
+  std::vector<double> numbers;
+  for (const Json& item : list->is_array() ? *list : Json::array()) {
+    if (item.is_number() && item > kNumberMin && item < kNumberMax) numbers.push_back(item.get<double>());
+  }
+  if (numbers.size() == count && list->size() == count) return numbers;
+  return absl::InvalidArgumentError(
+      absl::StrCat(reader.Name(key), " is ", ShownValue(*list), "; it must be a list of ", count, " positive numbers"));
 }
 
 // Null: no cap; the default is of a missing key.
@@ -142,12 +166,87 @@ absl::Status ReadQwen3Next(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(reader.RequireValue("attn_output_gate", true));
   RETURN_IF_ERROR(reader.RequireValue("use_sliding_window", false));
   RETURN_IF_ERROR(reader.RequireValue("mamba_ssm_dtype", "float32"));
-  if (config.blocks.activation != kernels::Activation::kSilu) {
-    return absl::UnimplementedError(absl::StrCat(
-        reader.Name("hidden_act"), " is not \"silu\", which the convolutions of a ", config.model_type, " need"));
-  }
+  RETURN_IF_ERROR(RequireSilu(reader, config));
   // Of predicting further tokens, whose tensors are not read; of the type that the dense one was derived from.
   reader.Ignore({"mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "mlp_only_layers"});
+  return absl::OkStatus();
+}
+
+absl::Status ReadLfm2(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadNoBiases(reader, config));
+  RETURN_IF_ERROR(RequireSilu(reader, config));
+  if (reader.Has("tie_embedding")) {  // an older name, which takes precedence
+    ASSIGN_OR_RETURN(config.tied_embeddings, reader.Bool("tie_embedding", false));
+  }
+  ASSIGN_OR_RETURN(const bool adjusted, reader.Bool("block_auto_adjust_ff_dim", true));
+  ASSIGN_OR_RETURN(const int64_t multiple, reader.Int("block_multiple_of", {1, kFeedForwardMultipleMax}, 256));
+  ASSIGN_OR_RETURN(const double factor, reader.Positive("block_ffn_dim_multiplier", 1));
+  if (adjusted) {
+    const int64_t two_thirds = static_cast<int64_t>(2.0 * config.feed_forward_width / 3);
+    const double width = factor * two_thirds;
+    if (!(width >= 1 && width <= kFeedForwardMax)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(reader.Name("block_ffn_dim_multiplier"), " is ", ShortNumber(factor), ", and two thirds of ",
+                       reader.Name(reader.Has("block_ff_dim") ? "block_ff_dim" : "intermediate_size"), ", ", two_thirds,
+                       ", times it are not in 1..", kFeedForwardMax));
+    }
+    config.feed_forward_width = (static_cast<int64_t>(width) + multiple - 1) / multiple * multiple;
+  }
+  // transformers reads none of these; published files state what it computes.
+  for (const char* key : {"block_dim", "conv_dim", "conv_dim_out"}) {
+    RETURN_IF_ERROR(reader.RequireValue(key, config.width));
+  }
+  RETURN_IF_ERROR(reader.RequireValue("num_heads", config.head_count));
+  RETURN_IF_ERROR(reader.RequireValue("block_norm_eps", config.blocks.norm_epsilon));
+  if (!config.ropes.empty()) RETURN_IF_ERROR(reader.RequireValue("theta", config.ropes[0].theta));
+  for (const char* key : {"block_use_swiglu", "use_pos_enc"}) RETURN_IF_ERROR(reader.RequireValue(key, true));
+  reader.Ignore(
+      {"block_mlp_init_scale", "block_out_init_scale", "block_use_xavier_init", "conv_use_xavier_init", "theta"});
+  return absl::OkStatus();
+}
+
+absl::Status ReadGraniteHybrid(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(reader.RequireValue("mlp_bias", false));
+  if (config.recurrence.kind != kernels::RecurrenceKind::kNone) RETURN_IF_ERROR(RequireSilu(reader, config));
+  config.mixture.shared_gate = config.mixture.shared_width == 0;
+  RETURN_IF_ERROR(reader.RequireValue("normalization_function", "rmsnorm"));
+  // Another order of the same sums; of training.
+  reader.Ignore({"mamba_chunk_size", "init_method"});
+  return ReadGranite(reader, config);
+}
+
+// Biases would need multipliers of their own.
+absl::Status ReadFalconH1(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadNoBiases(reader, config));
+  for (const char* key : {"projectors_bias", "mamba_proj_bias"}) RETURN_IF_ERROR(reader.RequireValue(key, false));
+  RETURN_IF_ERROR(RequireSilu(reader, config));
+  BlockConfig& blocks = config.blocks;
+  ASSIGN_OR_RETURN(blocks.embedding_multiplier, reader.Positive("embedding_multiplier", 1));
+  ASSIGN_OR_RETURN(blocks.logit_multiplier, reader.Positive("lm_head_multiplier", 1));
+  // Of what attention reads: scores have it twice, values once.
+  ASSIGN_OR_RETURN(const double attention_in, reader.Positive("attention_in_multiplier", 1));
+  ASSIGN_OR_RETURN(const double attention_out, reader.Positive("attention_out_multiplier", 1));
+  ASSIGN_OR_RETURN(const double key, reader.Positive("key_multiplier", 1));
+  SetAttentionScale(attention_in * attention_in * key / std::sqrt(config.head_width), config);
+  blocks.attention_output_multiplier = attention_in * attention_out;
+  ASSIGN_OR_RETURN(blocks.recurrence_output_multiplier, reader.Positive("ssm_out_multiplier", 1));
+  ASSIGN_OR_RETURN(const double space_in, reader.Positive("ssm_in_multiplier", 1));
+  ASSIGN_OR_RETURN(const std::vector<double> space, ReadMultipliers(reader, "ssm_multipliers", 5));
+  blocks.state_space = {.z = space_in * space[0],
+                        .u = space_in * space[1],
+                        .b = space_in * space[2],
+                        .c = space_in * space[3],
+                        .step = space_in * space[4]};
+  // silu(m x) is m times the sloped one.
+  ASSIGN_OR_RETURN(const std::vector<double> mlp, ReadMultipliers(reader, "mlp_multipliers", 2));
+  if (mlp[0] != 1) {
+    blocks.activation = kernels::Activation::kSlopedSilu;
+    blocks.activation_terms.a = static_cast<float>(mlp[0]);
+  }
+  blocks.mlp_output_multiplier = mlp[0] * mlp[1];
+  RETURN_IF_ERROR(reader.RequireValue("mamba_use_mlp", true));
+  RETURN_IF_ERROR(reader.RequireValue("attn_layer_indices", nullptr));
+  reader.Ignore({"mamba_chunk_size", "mlp_expansion_factor", "num_logits_to_keep"});
   return absl::OkStatus();
 }
 

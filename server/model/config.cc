@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/json.h"
+#include "base/python_json.h"
 #include "base/status_macros.h"
 #include "server/model/architectures.h"
 #include "server/model/harmless_keys.h"
@@ -105,7 +106,10 @@ absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, M
   ASSIGN_OR_RETURN(config.width, reader.Int(keys.width, {1, kWidthMax}));
   std::optional<int64_t> wide;
   if (keys.feed_forward_default_ratio > 0) wide = keys.feed_forward_default_ratio * config.width;
-  ASSIGN_OR_RETURN(config.feed_forward_width, reader.Int(keys.feed_forward_width, {1, kWidthMax}, wide));
+  const bool has_first = keys.feed_forward_width_first != nullptr && reader.Has(keys.feed_forward_width_first);
+  const char* feed_forward_width = has_first ? keys.feed_forward_width_first : keys.feed_forward_width;
+  if (has_first) reader.Ignore({keys.feed_forward_width});
+  ASSIGN_OR_RETURN(config.feed_forward_width, reader.Int(feed_forward_width, {1, kWidthMax}, wide));
   ASSIGN_OR_RETURN(config.layer_count, reader.Int(keys.layer_count, {1, kLayersMax}));
   ASSIGN_OR_RETURN(config.head_count, reader.Int(keys.head_count, {1, kWidthMax}));
   ASSIGN_OR_RETURN(config.kv_head_count, ReadKvHeads(reader, keys, config.head_count));
@@ -200,6 +204,8 @@ absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, M
       break;
     }
   }
+  const auto is_rotated = [](const LayerConfig& layer) { return layer.rope_index >= 0; };
+  if (std::none_of(config.layers.begin(), config.layers.end(), is_rotated)) config.ropes.clear();
   for (const RopeConfig& rope : config.ropes) {
     // There max_position_embeddings remains the original length.
     if (rope.kind != RopeKind::kDynamic) continue;
@@ -265,7 +271,7 @@ absl::Status ReadDualChunk(ConfigReader& reader, ModelConfig& config) {
 }
 
 absl::StatusOr<Json> ParseObject(absl::string_view json_text) {
-  ASSIGN_OR_RETURN(Json json, ParseJson(json_text));
+  ASSIGN_OR_RETURN(Json json, ParsePythonJson(json_text));
   if (json.is_object()) return json;
   return absl::InvalidArgumentError(absl::StrCat("the file is ", json.type_name(), ", not an object"));
 }

@@ -181,9 +181,9 @@ kernels::NormArgs Forward::NormOf(const NormWeights& norm) {
 
 // residual += multiplier * norm(linear(x)), or without the norm; then the next norm, if any.
 absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const NormWeights& norm,
-                                    const NormWeights* next) {
+                                    double output_multiplier, const NormWeights* next) {
   const BlockConfig& blocks = model_.config().blocks;
-  const float multiplier = blocks.residual_multiplier;
+  const float multiplier = static_cast<float>(blocks.residual_multiplier * output_multiplier);
   kernels::NormArgs next_norm;
   if (next != nullptr) next_norm = NormOf(*next);
   if (norm.weight == nullptr) {
@@ -209,11 +209,20 @@ absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const 
 absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step) {
   const BlockConfig& blocks = model_.config().blocks;
   const LayerWeights& layer = model_.layers()[index];
-  RETURN_IF_ERROR(model_.config().layers[index].is_recurrent ? Recur(index, pools) : Attend(index, pools, batch, step));
+  const LayerConfig& layer_config = model_.config().layers[index];
+  if (layer_config.is_recurrent && layer_config.has_attention) {  // both read the same norm
+    RETURN_IF_ERROR(Recur(index, pools));
+    RETURN_IF_ERROR(AddToResidual(Whole(attended_), layer.recurrence_output, layer.attention_post_norm,
+                                  blocks.recurrence_output_multiplier, nullptr));
+  }
+  const bool attends = layer_config.has_attention;
+  RETURN_IF_ERROR(attends ? Attend(index, pools, batch, step) : Recur(index, pools));
   // Parallel blocks: both read the residual before either adds to it. With one norm `normed_` still holds it.
   if (blocks.parallel_residual && !blocks.one_norm)
     RETURN_IF_ERROR(ToStatus(model_.backend().Norm(*workspace_, NormOf(layer.mlp_norm))));
-  RETURN_IF_ERROR(AddToResidual(Whole(attended_), layer.attention_output, layer.attention_post_norm,
+  RETURN_IF_ERROR(AddToResidual(Whole(attended_), attends ? layer.attention_output : layer.recurrence_output,
+                                layer.attention_post_norm,
+                                attends ? blocks.attention_output_multiplier : blocks.recurrence_output_multiplier,
                                 blocks.parallel_residual ? nullptr : &layer.mlp_norm));
   const bool last = index + 1 == model_.config().layer_count;
   const NormWeights* next = last ? nullptr : &model_.layers()[index + 1].attention_norm;
@@ -233,7 +242,7 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batc
                                                                    .terms = layer.activation_terms,
                                                                    .out = Whole(hidden_)})));
   }
-  return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm, next);
+  return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm, blocks.mlp_output_multiplier, next);
 }
 
 // residual += multiplier * mixture of experts(normed); then the next norm, if any.
@@ -241,25 +250,26 @@ absl::Status Forward::AddMixture(const LayerWeights& layer, const NormWeights* n
   const ModelConfig& config = model_.config();
   kernels::NormArgs next_norm;
   if (next != nullptr) next_norm = NormOf(*next);
-  return ToStatus(
-      model_.backend().Mixture(*workspace_, {.x = Whole(normed_),
-                                             .router = Whole(layer.router),
-                                             .router_bias = Whole(layer.router_bias),
-                                             .expert_count = static_cast<int>(config.mixture.expert_count),
-                                             .per_token = static_cast<int>(config.mixture.per_token),
-                                             .renormalised = config.mixture.renormalised,
-                                             .gate_up = layer.gate_up.weight.get(),
-                                             .down = layer.down.weight.get(),
-                                             .gate_up_bias = Whole(layer.gate_up.bias),
-                                             .down_bias = Whole(layer.down.bias),
-                                             .activation = config.blocks.activation,
-                                             .terms = layer.activation_terms,
-                                             .shared_gate_up = layer.shared_gate_up.get(),
-                                             .shared_down = layer.shared_down.get(),
-                                             .shared_gate = Whole(layer.shared_gate),
-                                             .multiplier = static_cast<float>(config.blocks.residual_multiplier),
-                                             .residual = Whole(residual_),
-                                             .next_norm = next == nullptr ? nullptr : &next_norm}));
+  return ToStatus(model_.backend().Mixture(
+      *workspace_,
+      {.x = Whole(normed_),
+       .router = Whole(layer.router),
+       .router_bias = Whole(layer.router_bias),
+       .expert_count = static_cast<int>(config.mixture.expert_count),
+       .per_token = static_cast<int>(config.mixture.per_token),
+       .renormalised = config.mixture.renormalised,
+       .gate_up = layer.gate_up.weight.get(),
+       .down = layer.down.weight.get(),
+       .gate_up_bias = Whole(layer.gate_up.bias),
+       .down_bias = Whole(layer.down.bias),
+       .activation = config.blocks.activation,
+       .terms = layer.activation_terms,
+       .shared_gate_up = layer.shared_gate_up.get(),
+       .shared_down = layer.shared_down.get(),
+       .shared_gate = Whole(layer.shared_gate),
+       .multiplier = static_cast<float>(config.blocks.residual_multiplier * config.blocks.mlp_output_multiplier),
+       .residual = Whole(residual_),
+       .next_norm = next == nullptr ? nullptr : &next_norm}));
 }
 
 // attended = attention of the layer over normed; writes the rows' keys and values into their pages.
@@ -348,19 +358,26 @@ absl::Status Forward::Recur(int64_t index, KvPools pools) {
   const ModelConfig& config = model_.config();
   const LayerWeights& layer = model_.layers()[index];
   const LayerConfig& layer_config = config.layers[index];
-  RETURN_IF_ERROR(ToStatus(model_.backend().Linear(
-      *workspace_, {.x = Whole(normed_), .weight = layer.recurrence_inputs.get(), .out = Whole(mixed_)})));
-  return ToStatus(model_.backend().Recur(*workspace_, {.shape = config.recurrence,
-                                                       .x = Whole(mixed_),
-                                                       .conv = Whole(layer.recurrence_conv),
-                                                       .decay_log = Whole(layer.decay_log),
-                                                       .decay_bias = Whole(layer.decay_bias),
-                                                       .norm = Whole(layer.recurrence_norm),
-                                                       .norm_epsilon = static_cast<float>(config.blocks.norm_epsilon),
-                                                       .pool = pools[layer_config.page_group].get(),
-                                                       .page_group = static_cast<int>(layer_config.page_group),
-                                                       .layer = static_cast<int>(layer_config.group_layer),
-                                                       .out = Whole(attended_)}));
+  RETURN_IF_ERROR(ToStatus(model_.backend().Linear(*workspace_, {.x = Whole(normed_),
+                                                                 .weight = layer.recurrence_inputs.weight.get(),
+                                                                 .bias = Whole(layer.recurrence_inputs.bias),
+                                                                 .out = Whole(mixed_)})));
+  return ToStatus(
+      model_.backend().Recur(*workspace_, {.shape = config.recurrence,
+                                           .x = Whole(mixed_),
+                                           .conv = Whole(layer.recurrence_conv),
+                                           .conv_bias = Whole(layer.conv_bias),
+                                           .decay_log = Whole(layer.decay_log),
+                                           .decay_bias = Whole(layer.decay_bias),
+                                           .skip = Whole(layer.skip),
+                                           .norm = Whole(layer.recurrence_norm),
+                                           .norm_epsilon = static_cast<float>(config.blocks.norm_epsilon),
+                                           .gate_multiplier = static_cast<float>(config.blocks.state_space.z),
+                                           .step_multiplier = static_cast<float>(config.blocks.state_space.step),
+                                           .pool = pools.back().get(),
+                                           .page_group = static_cast<int>(std::ssize(pools) - 1),
+                                           .layer = static_cast<int>(layer_config.state_layer),
+                                           .out = Whole(attended_)}));
 }
 
 absl::Status Forward::Inspect(int64_t index, const kernels::AttendArgs& attend,

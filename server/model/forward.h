@@ -89,7 +89,7 @@ class Forward {
   Forward(const Transformer& model, const ForwardLimits& limits);
   void Flatten(const ForwardStep& step);
   kernels::NormArgs NormOf(const NormWeights& norm);
-  absl::Status AddToResidual(kernels::Slice x, const LinearWeights& linear, const NormWeights& norm,
+  absl::Status AddToResidual(kernels::Slice x, const LinearWeights& linear, const NormWeights& norm, double multiplier,
                              const NormWeights* next);
   absl::Status AddMixture(const LayerWeights& layer, const NormWeights* next);
   absl::Status Attend(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);

@@ -17,6 +17,8 @@ const char* NameOf(kernels::Activation activation) {
       return "none";
     case kernels::Activation::kSilu:
       return "silu";
+    case kernels::Activation::kSlopedSilu:
+      return "sloped_silu";
     case kernels::Activation::kGeluTanh:
       return "gelu_tanh";
     case kernels::Activation::kGeluErf:
@@ -45,12 +47,27 @@ const char* NameOf(kernels::NormKind norm) {
   return "";
 }
 
+const char* NameOf(kernels::RecurrenceKind kind) {
+  switch (kind) {
+    case kernels::RecurrenceKind::kNone:
+      return "none";
+    case kernels::RecurrenceKind::kDeltaRule:
+      return "delta_rule";
+    case kernels::RecurrenceKind::kConvolution:
+      return "convolution";
+    case kernels::RecurrenceKind::kStateSpace:
+      return "state_space";
+  }
+  return "";
+}
+
 // Every field of BlockConfig.
 Json BlocksJson(const BlockConfig& blocks) {
   const auto& [norm, norm_epsilon, norm_bias, norms_add_one, head_norm_over_width, head_norm_after_rotation, activation,
-               activation_terms, parallel_residual, attention_gate, one_norm, query_key_value_bias,
-               attention_output_bias, mlp_bias, embedding_multiplier, residual_multiplier, logit_multiplier,
-               score_soft_cap, logit_soft_cap,
+               activation_terms, parallel_residual, attention_gate, conv_bias, recurrence_bias, one_norm,
+               query_key_value_bias, attention_output_bias, mlp_bias, embedding_multiplier, residual_multiplier,
+               attention_output_multiplier, recurrence_output_multiplier, mlp_output_multiplier, state_space,
+               logit_multiplier, score_soft_cap, logit_soft_cap,
                query_key_value_clip] = blocks;  // a new field does not compile until it is listed
   Json json = {{"activation", NameOf(activation)},
                {"attention_output_bias", attention_output_bias},
@@ -67,10 +84,19 @@ Json BlocksJson(const BlockConfig& blocks) {
   // Listed where they differ from those of all earlier identities.
   if (!norm_bias) json["norm_bias"] = norm_bias;
   if (attention_gate) json["attention_gate"] = attention_gate;
+  if (conv_bias) json["conv_bias"] = conv_bias;
+  if (recurrence_bias) json["recurrence_bias"] = recurrence_bias;
   if (one_norm) json["one_norm"] = one_norm;
   if (head_norm_after_rotation) json["head_norm_after_rotation"] = head_norm_after_rotation;
   if (activation == kernels::Activation::kClampedGate) {
     json["activation_terms"] = {{"alpha", activation_terms.a}, {"limit", activation_terms.b}};
+  }
+  if (activation == kernels::Activation::kSlopedSilu) json["activation_terms"] = {{"slope", activation_terms.a}};
+  if (attention_output_multiplier != 1) json["attention_output_multiplier"] = attention_output_multiplier;
+  if (recurrence_output_multiplier != 1) json["recurrence_output_multiplier"] = recurrence_output_multiplier;
+  if (mlp_output_multiplier != 1) json["mlp_output_multiplier"] = mlp_output_multiplier;
+  if (const auto& [z, u, b, c, step] = state_space; z != 1 || u != 1 || b != 1 || c != 1 || step != 1) {
+    json["state_space_multipliers"] = {z, u, b, c, step};
   }
   if (score_soft_cap != 0) json["score_soft_cap"] = score_soft_cap;
   if (logit_soft_cap != 0) json["logit_soft_cap"] = logit_soft_cap;
@@ -80,23 +106,26 @@ Json BlocksJson(const BlockConfig& blocks) {
 
 // Every field of MixtureConfig.
 Json MixtureJson(const MixtureConfig& mixture) {
-  const auto& [expert_count, per_token, width, shared_width, renormalised] = mixture;
-  return {{"experts", expert_count},
-          {"per_token", per_token},
-          {"renormalised", renormalised},
-          {"shared_width", shared_width},
-          {"width", width}};
+  const auto& [expert_count, per_token, width, shared_width, shared_gate, renormalised] = mixture;
+  Json json = {{"experts", expert_count},
+               {"per_token", per_token},
+               {"renormalised", renormalised},
+               {"shared_width", shared_width},
+               {"width", width}};
+  if (!shared_gate) json["shared_gate"] = shared_gate;
+  return json;
 }
 
 // Every field of RecurrenceShape.
 Json RecurrenceJson(const kernels::RecurrenceShape& shape) {
-  const auto& [kind, conv_width, key_head_count, value_head_count, key_dim, value_dim] = shape;
-  return {{"conv_width", conv_width},
-          {"key_dim", key_dim},
-          {"key_heads", key_head_count},
-          {"kind", kind == kernels::RecurrenceKind::kDeltaRule ? "delta_rule" : "convolution"},
-          {"value_dim", value_dim},
-          {"value_heads", value_head_count}};
+  const auto& [kind, conv_width, key_head_count, value_head_count, key_dim, value_dim, norm_groups, gate_first] = shape;
+  Json json = {{"conv_width", conv_width}, {"key_dim", key_dim},     {"key_heads", key_head_count},
+               {"kind", NameOf(kind)},     {"value_dim", value_dim}, {"value_heads", value_head_count}};
+  if (kind == kernels::RecurrenceKind::kStateSpace) {
+    json["gate_first"] = gate_first;
+    json["norm_groups"] = norm_groups;
+  }
+  return json;
 }
 
 // Runs of equal consecutive layers.
@@ -106,7 +135,7 @@ Json LayersJson(const std::vector<LayerConfig>& layers) {
     const LayerConfig& layer = layers[first];
     while (next < layers.size() && layers[next].window == layer.window && layers[next].rope_index == layer.rope_index &&
            layers[next].attention_scale == layer.attention_scale && layers[next].has_mixture == layer.has_mixture &&
-           layers[next].is_recurrent == layer.is_recurrent)
+           layers[next].is_recurrent == layer.is_recurrent && layers[next].has_attention == layer.has_attention)
       ++next;
     runs.push_back({{"attention_scale", layer.attention_scale},
                     {"count", next - first},
@@ -114,6 +143,7 @@ Json LayersJson(const std::vector<LayerConfig>& layers) {
                     {"window", layer.window}});
     if (layer.has_mixture) runs.back()["mixture"] = true;
     if (layer.is_recurrent) runs.back()["recurrent"] = true;
+    if (layer.is_recurrent && layer.has_attention) runs.back()["attention"] = true;
   }
   return runs;
 }

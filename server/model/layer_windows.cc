@@ -1,7 +1,6 @@
 #include "server/model/layer_windows.h"
 
-#include <optional>
-#include <vector>
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -24,10 +23,12 @@ absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerTypes(ConfigReader& re
                      "; the model has ", layer_count, " layers"));
   }
   std::vector<bool> windows;
-  for (const Json& type : *types) {
+  for (const Json& stored : *types) {
+    // Older names, as in transformers.
+    const Json type = stored == "attention" ? "full_attention" : stored == "mamba" ? "linear_attention" : stored;
     if (type != "full_attention" && type != other) {
       return absl::UnimplementedError(absl::StrCat(reader.Name("layer_types"), "[", windows.size(), "] is ",
-                                                   ShownValue(type), "; supported are full_attention and ", other));
+                                                   ShownValue(stored), "; supported are full_attention and ", other));
     }
     windows.push_back(type == other);
   }
@@ -57,6 +58,20 @@ std::vector<bool> AllButEvery(int64_t pattern, const ModelConfig& config) {
   std::vector<bool> windows;
   for (int64_t i = 0; i < config.layer_count; ++i) windows.push_back((i + 1) % pattern != 0);
   return windows;
+}
+
+void SetRecurrent(const std::vector<bool>& recurrent, ModelConfig& config) {
+  for (int64_t i = 0; i < config.layer_count; ++i) {
+    config.layers[i].is_recurrent = recurrent[i];
+    config.layers[i].has_attention = !recurrent[i];
+    if (recurrent[i]) config.layers[i].rope_index = -1;
+  }
+}
+
+absl::Status RequireAttention(const ConfigReader& reader, const char* key, const ModelConfig& config) {
+  if (AttentionLayerCount(config) > 0) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("by ", reader.Name(key), " no layer of the ", config.model_type,
+                                               " has attention; such a model is not supported"));
 }
 
 // All layers equal. transformers ignores `layer_types` here: it may only agree.
@@ -94,6 +109,22 @@ absl::Status ReadWindowsButEvery(int64_t pattern, ConfigReader& reader, ModelCon
 }
 
 }  // namespace
+
+absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerList(ConfigReader& reader, const char* key,
+                                                               int64_t layer_count) {
+  const Json* list = reader.Take(key);
+  if (list == nullptr) return std::optional<std::vector<bool>>();
+  const auto is_layer = [&](const Json& item) {
+    return item.is_number_integer() && item.get<int64_t>() >= 0 && item.get<int64_t>() < layer_count;
+  };
+  if (!list->is_array() || !std::all_of(list->begin(), list->end(), is_layer)) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is ", ShownValue(*list),
+                                                   "; it must be a list of layers 0..", layer_count - 1));
+  }
+  std::vector<bool> is_listed(layer_count, false);
+  for (const Json& item : *list) is_listed[item.get<int64_t>()] = true;
+  return std::optional(std::move(is_listed));
+}
 
 absl::Status ReadNoWindows(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(reader.RequireValue("use_sliding_window", false));
@@ -240,11 +271,43 @@ absl::Status ReadRecurrentButFourth(ConfigReader& reader, ModelConfig& config) {
     ASSIGN_OR_RETURN(const int64_t interval, reader.Int("full_attention_interval", {1, kWindowMax}, 4));
     recurrent = AllButEvery(interval, config);
   }
-  for (int64_t i = 0; i < config.layer_count; ++i) {
-    config.layers[i].is_recurrent = (*recurrent)[i];
-    if ((*recurrent)[i]) config.layers[i].rope_index = -1;
-  }
+  SetRecurrent(*recurrent, config);
   return absl::OkStatus();
+}
+
+absl::Status ReadConvolutionsButListed(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(std::optional<std::vector<bool>> recurrent, ReadLayerTypes(reader, config.layer_count, "conv"));
+  ASSIGN_OR_RETURN(const auto listed, ReadLayerList(reader, "full_attn_idxs", config.layer_count));
+  const bool by_type = recurrent.has_value();
+  if (!by_type) {
+    recurrent.emplace(config.layer_count, false);
+    for (int64_t i = 0; listed.has_value() && i < config.layer_count; ++i) (*recurrent)[i] = !(*listed)[i];
+  }
+  SetRecurrent(*recurrent, config);
+  return RequireAttention(reader, by_type ? "layer_types" : "full_attn_idxs", config);
+}
+
+absl::Status ReadStateSpacesEverywhere(ConfigReader&, ModelConfig& config) {
+  for (LayerConfig& layer : config.layers) layer.is_recurrent = true;
+  return absl::OkStatus();
+}
+
+absl::Status ReadStateSpacesByType(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> recurrent,
+                   ReadLayerTypes(reader, config.layer_count, "linear_attention"));
+  if (!recurrent.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("layer_types"), " is missing; a ", config.model_type,
+                                                   " without it has no attention layers, which is not supported"));
+  }
+  const Json* positions = reader.Take("position_embedding_type");
+  if (positions == nullptr || *positions == "nope") {
+    for (LayerConfig& layer : config.layers) layer.rope_index = -1;
+  } else if (*positions != "rope") {
+    return absl::UnimplementedError(absl::StrCat(reader.Name("position_embedding_type"), " is ", ShownValue(*positions),
+                                                 "; supported are rope, nope and null"));
+  }
+  SetRecurrent(*recurrent, config);
+  return RequireAttention(reader, "layer_types", config);
 }
 
 }  // namespace varifocal

@@ -8,11 +8,19 @@
 // Source: the configurations of the models in transformers 5.24; masking_utils, sliding_window_overlay.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/model/config_reader.h"
 #include "server/model/model_config.h"
 
 namespace varifocal {
+
+// Of a key with a list of layers, whether each is in it; nullopt when the key is missing.
+absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerList(ConfigReader& reader, const char* key,
+                                                               int64_t layer_count);
 
 // No window layers: `sliding_window` is missing or null.
 absl::Status ReadNoWindows(ConfigReader& reader, ModelConfig& config);
@@ -46,6 +54,12 @@ absl::Status ReadRotatedWindowsAlone(ConfigReader& reader, ModelConfig& config);
 // exaone4: with a `sliding_window`, full layers are not rotated; `layer_types`, or full layers by
 // `sliding_window_pattern`.
 absl::Status ReadRotatedWindows(ConfigReader& reader, ModelConfig& config);
+// lfm2: `layer_types`, else all layers but those of `full_attn_idxs` are convolutions.
+absl::Status ReadConvolutionsButListed(ConfigReader& reader, ModelConfig& config);
+// falcon_h1: every layer has a recurrent state beside its attention.
+absl::Status ReadStateSpacesEverywhere(ConfigReader& reader, ModelConfig& config);
+// granitemoehybrid: `layer_types`; attention is rotated where `position_embedding_type` is "rope".
+absl::Status ReadStateSpacesByType(ConfigReader& reader, ModelConfig& config);
 // qwen3_next: `layer_types`, or all but every `full_attention_interval`-th with a recurrent state.
 absl::Status ReadRecurrentButFourth(ConfigReader& reader, ModelConfig& config);
 

@@ -12,7 +12,7 @@ void GroupLayers(ModelConfig& config) {
   std::map<int64_t, int64_t> group_of;  // by window, in order
   config.extended_position_max = kPositionMax;
   for (LayerConfig& layer : config.layers) {
-    if (layer.is_recurrent) continue;
+    if (!layer.has_attention) continue;
     if (layer.window >= config.max_position) {
       config.extended_position_max = std::min(config.extended_position_max, layer.window);
       layer.window = 0;
@@ -24,19 +24,22 @@ void GroupLayers(ModelConfig& config) {
     group = config.page_groups.size();
     config.page_groups.push_back({.window = window});
   }
-  const int64_t of_states = config.page_groups.size();
-  if (AttentionLayerCount(config) < config.layer_count) {
+  const auto is_recurrent = [](const LayerConfig& layer) { return layer.is_recurrent; };
+  if (std::any_of(config.layers.begin(), config.layers.end(), is_recurrent)) {
     config.page_groups.push_back({.window = kStateWindow, .holds_states = true});
   }
   for (LayerConfig& layer : config.layers) {
-    layer.page_group = layer.is_recurrent ? of_states : group_of[layer.window];
-    layer.group_layer = config.page_groups[layer.page_group].layer_count++;
+    if (layer.has_attention) {
+      layer.page_group = group_of[layer.window];
+      layer.group_layer = config.page_groups[layer.page_group].layer_count++;
+    }
+    if (layer.is_recurrent) layer.state_layer = config.page_groups.back().layer_count++;
   }
 }
 
 int64_t AttentionLayerCount(const ModelConfig& config) {
   return std::count_if(config.layers.begin(), config.layers.end(),
-                       [](const LayerConfig& layer) { return !layer.is_recurrent; });
+                       [](const LayerConfig& layer) { return layer.has_attention; });
 }
 
 int64_t PlainWidth(const ModelConfig& config) {

@@ -19,12 +19,14 @@ struct PackedWeights;
 
 // One layer: what its attention sees, its rotation, and softmax scale before any temperature; or a recurrent state.
 struct LayerConfig {
-  bool is_recurrent = false;   // ModelConfig::recurrence in place of attention: no keys, windows or temperatures
+  bool has_attention = true;
+  bool is_recurrent = false;   // ModelConfig::recurrence, in place of attention or beside it
   int64_t window = 0;          // a query at p sees keys p-window+1..p; 0: all keys up to p
   int64_t rope_index = 0;      // into ModelConfig::ropes; -1: no rotation
   double attention_scale = 0;  // softmax(q.k * scale); 0 means head_width^-1/2
-  int64_t page_group = 0;      // into ModelConfig::page_groups
+  int64_t page_group = -1;     // of attention, into ModelConfig::page_groups
   int64_t group_layer = 0;     // index of the layer in that group
+  int64_t state_layer = 0;     // and in the group of states
   bool has_mixture = false;    // of experts, in place of the MLP
 };
 
@@ -34,6 +36,7 @@ struct MixtureConfig {
   int64_t per_token = 0;      // experts of a row
   int64_t width = 0;          // F of an expert
   int64_t shared_width = 0;   // F of the expert that every row has; 0: there is none
+  bool shared_gate = true;    // its weight in a row is computed; else 1
   bool renormalised = false;  // a row's weights sum to 1; else they are its experts' shares of all
 };
 
@@ -50,6 +53,11 @@ struct PageGroup {
   bool holds_states = false;  // of recurrent layers, the last group; its window is kStateWindow
 };
 
+// Of the inputs of a state space: what the parts of a row of x (kernels/recurrence.h) are multiplied with.
+struct StateSpaceMultipliers {
+  double z = 1, u = 1, b = 1, c = 1, step = 1;
+};
+
 // Options of blocks where architectures differ in more than sizes. The tensor names (architectures.h) determine which
 // norms, biases and fused tensors a block has.
 struct BlockConfig {
@@ -60,15 +68,22 @@ struct BlockConfig {
   bool head_norm_over_width = false;  // norms of queries and keys run over all heads together
   bool head_norm_after_rotation = false;
   kernels::Activation activation = kernels::Activation::kSilu;
-  kernels::ActivationTerms activation_terms;  // of kClampedGate; those of kXielu are tensors
+  kernels::ActivationTerms activation_terms;  // of kClampedGate and kSlopedSilu; those of kXielu are tensors
   bool parallel_residual = false;             // x += attention(norm(x)) + mlp(norm'(x)) instead of one after the other
-  bool attention_gate = false;  // attention's output times sigmoid(gate x), the gate's rows beside the queries
-  bool one_norm = false;        // both branches of a parallel block read the norm before attention
+  bool attention_gate = false;   // attention's output times sigmoid(gate x), the gate's rows beside the queries
+  bool conv_bias = false;        // of the convolutions of recurrent layers
+  bool recurrence_bias = false;  // of the products around these
+  bool one_norm = false;         // both branches of a parallel block read the norm before attention
   bool query_key_value_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;
   double embedding_multiplier = 1;
   double residual_multiplier = 1;  // of what attention and MLP add
+  // Of what each adds, times residual_multiplier.
+  double attention_output_multiplier = 1;
+  double recurrence_output_multiplier = 1;
+  double mlp_output_multiplier = 1;
+  StateSpaceMultipliers state_space;
   double logit_multiplier = 1;
   double score_soft_cap = 0;        // c: scaled scores s become c tanh(s / c), before the mask; 0: not
   double logit_soft_cap = 0;        // the same of logits
@@ -114,7 +129,7 @@ struct ModelConfig {
 // dropped, and then bounds extended_position_max.
 void GroupLayers(ModelConfig& config);
 
-// Layers that are not recurrent.
+// Layers that have attention.
 int64_t AttentionLayerCount(const ModelConfig& config);
 
 // The largest width of MLPs that all rows of a layer have; 1 where there is none.

@@ -224,7 +224,8 @@ absl::StatusOr<std::shared_ptr<kernels::Weight>> TensorPacker::Matrix(const Stac
   return weight;
 }
 
-absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stack& stack, float added) {
+absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stack& stack, float added,
+                                                                      const std::vector<float>& factors) {
   if (stack.tensors.empty()) return std::unique_ptr<kernels::Buffer>();
   RETURN_IF_ERROR(Load(stack));
   RETURN_IF_ERROR(CheckFinite(stack));
@@ -237,6 +238,7 @@ absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stac
     }
   }
   for (float& value : values) value += added;
+  for (size_t i = 0; !factors.empty() && i < values.size(); ++i) values[i] *= factors[i % factors.size()];
   return ToStatusOr(backend_.CreateVector(
       {.dtype = kernels::DType::kF32, .data = values.data(), .rows = 1, .columns = std::ssize(values)}));
 }

@@ -90,8 +90,9 @@ class TensorPacker {
   // Null where the stack is empty.
   absl::StatusOr<std::shared_ptr<kernels::Weight>> Matrix(const Stack& stack, kernels::WeightUse use);
   absl::StatusOr<float> Number(const TensorView& tensor);
-  // Concatenated rows, plus `added`, in f32.
-  absl::StatusOr<std::unique_ptr<kernels::Buffer>> Vector(const Stack& stack, float added = 0);
+  // Concatenated rows, plus `added`, in f32; then times `factors`, which repeat.
+  absl::StatusOr<std::unique_ptr<kernels::Buffer>> Vector(const Stack& stack, float added = 0,
+                                                          const std::vector<float>& factors = {});
   // Tensors of an attention variant, with their first value for the host.
   absl::StatusOr<LoadedAttentionTensor> AttentionVector(const TensorView* view, const AttentionTensor& tensor);
 

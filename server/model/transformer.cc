@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "base/wide_product.h"
 #include "server/model/kernel_status.h"
+#include "server/model/recurrence_tensors.h"
 #include "server/model/tensor_loader.h"
 
 namespace varifocal {
@@ -32,7 +33,8 @@ struct LayerStacks {
   Linear query_key_value, attention_output, gate_up, up, down;
   Stack query_norm, key_norm;
   Stack attention_gate;
-  Stack recurrence_inputs, recurrence_conv, decay_log, decay_bias, recurrence_norm;
+  Linear recurrence_inputs, recurrence_output;
+  Stack recurrence_conv, conv_bias, decay_log, decay_bias, skip, recurrence_norm;
   Stack router, router_bias, shared_gate, shared_gate_up, shared_down;           // of a mixture of experts
   std::vector<const TensorView*> activation;                                     // of xielu: see kActivationNames
   std::vector<std::pair<AttentionTensor, const TensorView*>> attention_tensors;  // null: an optional one is absent
@@ -58,11 +60,8 @@ class LayerLoader {
     stacks.attention_post_norm = Norm(names_.attention_post_norm);
     if (!blocks.one_norm) stacks.mlp_norm = Norm(names_.mlp_norm);
     stacks.mlp_post_norm = Norm(names_.mlp_post_norm);
-    if (config_.layers[layer].is_recurrent) {
-      TakeRecurrence(stacks);
-    } else {
-      TakeAttention(layer, stacks);
-    }
+    if (config_.layers[layer].is_recurrent) TakeRecurrence(stacks);
+    if (config_.layers[layer].has_attention) TakeAttention(layer, stacks);
     if (config_.layers[layer].has_mixture) {
       TakeMixture(stacks);
     } else if (names_.gate_up != nullptr) {
@@ -84,11 +83,6 @@ class LayerLoader {
   }
 
  private:
-  struct Rows {
-    const char* name;
-    int64_t count;
-  };
-
   static void Add(const TensorView* tensor, Stack& stack) {
     if (tensor != nullptr) stack.tensors.push_back(tensor);
   }
@@ -102,10 +96,10 @@ class LayerLoader {
     if (HasNormBias(config_.blocks)) norm.bias = Vector(name, config_.width, ".bias");
     return norm;
   }
-  LayerStacks::Linear Linear(const std::vector<Rows>& parts, int64_t inputs, bool has_bias) {
+  LayerStacks::Linear Linear(const std::vector<NamedRows>& parts, int64_t inputs, bool has_bias) {
     LayerStacks::Linear linear;
     linear.weight.transposed = names_.transposed;
-    for (const Rows& part : parts) {
+    for (const NamedRows& part : parts) {
       std::vector<int64_t> shape = {part.count, inputs};
       if (names_.transposed) std::swap(shape[0], shape[1]);
       Add(loader_.Take(absl::StrCat(layer_prefix_, part.name, ".weight"), shape), linear.weight);
@@ -154,60 +148,32 @@ class LayerLoader {
   void TakeRecurrence(LayerStacks& stacks) {
     const RecurrenceNames& names = names_.recurrence;
     const kernels::RecurrenceShape& shape = config_.recurrence;
-    const int64_t width = config_.width, heads = shape.value_head_count;
-    if (shape.kind == kernels::RecurrenceKind::kConvolution) {
-      stacks.recurrence_inputs = Linear({{names.inputs[0], shape.input_width()}}, width, false).weight;
-    } else if (names.inputs_by_key_head[0] != nullptr) {
-      stacks.recurrence_inputs = InputsByKeyHead();
-    } else {
-      stacks.recurrence_inputs = Linear({{names.inputs[0], shape.channel_count()},
-                                         {names.inputs[1], shape.value_width()},
-                                         {names.inputs[2], heads},
-                                         {names.inputs[3], heads}},
-                                        width, false)
-                                     .weight;
-    }
-    Stack& conv = stacks.recurrence_conv;
+    const bool has_bias = config_.blocks.recurrence_bias;
+    const RecurrenceTensors tensors = RecurrenceTensorsOf(names, shape);
+    stacks.recurrence_inputs = Linear(tensors.inputs, config_.width, has_bias);
+    for (Stack* stack : {&stacks.recurrence_inputs.weight, &stacks.recurrence_inputs.bias})
+      PutInOrder(tensors.input_order, *stack);
     Add(loader_.Take(absl::StrCat(layer_prefix_, names.conv, ".weight"), {shape.channel_count(), 1, shape.conv_width}),
-        conv);
-    if (!conv.tensors.empty()) {
-      kernels::HostMatrix weights = RowsOf(*conv.tensors[0], 0, shape.channel_count());
-      weights.rows = shape.conv_width;
-      weights.columns = shape.channel_count();
-      weights.row_stride = 1;
-      weights.column_stride = shape.conv_width;
-      conv.parts.push_back(weights);
+        stacks.recurrence_conv);
+    PutChannelsInOrder(tensors.channel_order, shape.conv_width, stacks.recurrence_conv);
+    if (config_.blocks.conv_bias) {
+      stacks.conv_bias = Vector(names.conv, shape.channel_count(), ".bias");
+      PutInOrder(tensors.channel_order, stacks.conv_bias);
+    }
+    if (shape.has_matrices()) {
+      stacks.decay_log = Vector(names.decay_log, shape.value_head_count, "");
+      stacks.decay_bias = Vector(names.decay_bias, shape.value_head_count, "");
+    }
+    if (shape.kind == kernels::RecurrenceKind::kStateSpace) {
+      stacks.skip = Vector(names.skip, shape.value_head_count, "");
+      if (shape.norm_group_count > 0) stacks.recurrence_norm = Vector(names.norm, shape.value_width());
     }
     if (shape.kind == kernels::RecurrenceKind::kDeltaRule) {
-      stacks.decay_log = Vector(names.decay_log, heads, "");
-      stacks.decay_bias = Vector(names.decay_bias, heads, "");
       stacks.recurrence_norm = Vector(names.norm, shape.value_dim);
+      // Of each head.
+      PutInOrder(std::vector<RowRange>(shape.value_head_count, {0, 0, shape.value_dim}), stacks.recurrence_norm);
     }
-    stacks.attention_output = Linear({{names.output, width}}, shape.value_width(), false);
-  }
-  Stack InputsByKeyHead() {
-    const RecurrenceNames& names = names_.recurrence;
-    const kernels::RecurrenceShape& shape = config_.recurrence;
-    const int64_t key_heads = shape.key_head_count, dk = shape.key_dim;
-    const int64_t shared = shape.value_head_count / key_heads, values = shared * shape.value_dim;
-    Stack stack = Linear({{names.inputs_by_key_head[0], key_heads * 2 * (dk + values)},
-                          {names.inputs_by_key_head[1], key_heads * 2 * shared}},
-                         config_.width, false)
-                      .weight;
-    if (stack.tensors.size() != 2) return stack;
-    const auto add = [&](int tensor, int64_t of_head, int64_t first, int64_t count) {
-      for (int64_t head = 0; head < key_heads; ++head) {
-        stack.parts.push_back(RowsOf(*stack.tensors[tensor], head * of_head + first, count));
-      }
-    };
-    const int64_t of_head = 2 * (dk + values);
-    add(0, of_head, 0, dk);
-    add(0, of_head, dk, dk);
-    add(0, of_head, 2 * dk, values);
-    add(0, of_head, 2 * dk + values, values);
-    add(1, 2 * shared, 0, shared);
-    add(1, 2 * shared, shared, shared);
-    return stack;
+    stacks.recurrence_output = Linear({{names.output, config_.width}}, shape.value_width(), has_bias);
   }
   void TakeMixture(LayerStacks& stacks) {
     const MixtureNames& names = names_.mixture;
@@ -239,8 +205,12 @@ class LayerLoader {
       take(names.down, {width, ffn}, down);
     }
     if (const int64_t shared = config_.mixture.shared_width; shared > 0) {
-      stacks.shared_gate = Linear({{names.shared_gate_of_row, 1}}, width, false).weight;
-      stacks.shared_gate_up = Linear({{names.shared_gate, shared}, {names.shared_up, shared}}, width, false).weight;
+      if (config_.mixture.shared_gate) {
+        stacks.shared_gate = Linear({{names.shared_gate_of_row, 1}}, width, false).weight;
+      }
+      const std::vector<NamedRows> fused = {{names.shared_gate_up, 2 * shared}};
+      const std::vector<NamedRows> apart = {{names.shared_gate, shared}, {names.shared_up, shared}};
+      stacks.shared_gate_up = Linear(names.shared_gate_up != nullptr ? fused : apart, width, false).weight;
       stacks.shared_down = Linear({{names.shared_down, width}}, shared, false).weight;
     }
   }
@@ -330,7 +300,8 @@ absl::StatusOr<kernels::ActivationTerms> LearnedTerms(TensorPacker& packer,
                                   .c = static_cast<float>(values[2])};
 }
 
-absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& stacks, const BlockConfig& blocks) {
+absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& stacks, const ModelConfig& config) {
+  const BlockConfig& blocks = config.blocks;
   const float added = blocks.norms_add_one ? 1 : 0;
   LayerWeights layer;
   ASSIGN_OR_RETURN(layer.attention_norm, PackNorm(packer, stacks.attention_norm, blocks));
@@ -338,10 +309,14 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
   ASSIGN_OR_RETURN(layer.query_norm, packer.Vector(stacks.query_norm, added));
   ASSIGN_OR_RETURN(layer.key_norm, packer.Vector(stacks.key_norm, added));
   ASSIGN_OR_RETURN(layer.attention_gate, packer.Matrix(stacks.attention_gate, kernels::WeightUse::kPlain));
-  ASSIGN_OR_RETURN(layer.recurrence_inputs, packer.Matrix(stacks.recurrence_inputs, kernels::WeightUse::kPlain));
-  ASSIGN_OR_RETURN(layer.recurrence_conv, packer.Vector(stacks.recurrence_conv));
+  ASSIGN_OR_RETURN(layer.recurrence_inputs, PackLinear(packer, stacks.recurrence_inputs));
+  ASSIGN_OR_RETURN(layer.recurrence_output, PackLinear(packer, stacks.recurrence_output));
+  ASSIGN_OR_RETURN(layer.recurrence_conv,
+                   packer.Vector(stacks.recurrence_conv, 0, ChannelMultipliers(config.recurrence, blocks.state_space)));
+  ASSIGN_OR_RETURN(layer.conv_bias, packer.Vector(stacks.conv_bias));
   ASSIGN_OR_RETURN(layer.decay_log, packer.Vector(stacks.decay_log));
   ASSIGN_OR_RETURN(layer.decay_bias, packer.Vector(stacks.decay_bias));
+  ASSIGN_OR_RETURN(layer.skip, packer.Vector(stacks.skip));
   ASSIGN_OR_RETURN(layer.recurrence_norm, packer.Vector(stacks.recurrence_norm));
   ASSIGN_OR_RETURN(layer.attention_output, PackLinear(packer, stacks.attention_output));
   ASSIGN_OR_RETURN(layer.attention_post_norm, PackNorm(packer, stacks.attention_post_norm, blocks));
@@ -371,10 +346,10 @@ int64_t LayerBytes(const TensorPacker& packer, const LayerStacks& stacks) {
   int64_t bytes = packer.MatrixBytes(stacks.gate_up.weight, kernels::WeightUse::kGateUp) +
                   packer.MatrixBytes(stacks.shared_gate_up, kernels::WeightUse::kGateUp) +
                   packer.MatrixBytes(stacks.shared_down, kernels::WeightUse::kPlain) +
-                  packer.MatrixBytes(stacks.attention_gate, kernels::WeightUse::kPlain) +
-                  packer.MatrixBytes(stacks.recurrence_inputs, kernels::WeightUse::kPlain);
+                  packer.MatrixBytes(stacks.attention_gate, kernels::WeightUse::kPlain);
   for (const LayerStacks::Linear* linear :
-       {&stacks.query_key_value, &stacks.attention_output, &stacks.up, &stacks.down})
+       {&stacks.query_key_value, &stacks.recurrence_inputs, &stacks.recurrence_output, &stacks.attention_output,
+        &stacks.up, &stacks.down})
     bytes += packer.MatrixBytes(linear->weight, kernels::WeightUse::kPlain);
   return bytes;
 }
@@ -477,7 +452,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   ASSIGN_OR_RETURN(model->head_bias_, packer.Vector(head_bias));
   ASSIGN_OR_RETURN(model->final_norm_, PackNorm(packer, final_norm, config.blocks));
   for (const LayerStacks& stacks : layers) {
-    ASSIGN_OR_RETURN(LayerWeights packed, PackLayer(packer, stacks, config.blocks));
+    ASSIGN_OR_RETURN(LayerWeights packed, PackLayer(packer, stacks, config));
     model->layers_.push_back(std::move(packed));
   }
   for (const auto& file : source.files()) file->Release(file->bytes());
@@ -492,12 +467,10 @@ int64_t Transformer::shared_weight_bytes() const {
   };
   for (const auto* weight : {&embedding_, &positions_, &head_}) add(*weight);
   for (const LayerWeights& layer : layers_) {
-    for (const LinearWeights* linear :
-         {&layer.query_key_value, &layer.attention_output, &layer.gate_up, &layer.up, &layer.down})
+    for (const LinearWeights* linear : {&layer.query_key_value, &layer.recurrence_inputs, &layer.recurrence_output,
+                                        &layer.attention_output, &layer.gate_up, &layer.up, &layer.down})
       add(linear->weight);
-    for (const auto* weight :
-         {&layer.shared_gate_up, &layer.shared_down, &layer.attention_gate, &layer.recurrence_inputs})
-      add(*weight);
+    for (const auto* weight : {&layer.shared_gate_up, &layer.shared_down, &layer.attention_gate}) add(*weight);
   }
   return bytes;
 }

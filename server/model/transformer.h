@@ -40,13 +40,16 @@ struct LayerWeights {
   std::shared_ptr<kernels::Weight> attention_gate;  // [H D, M]
   std::unique_ptr<kernels::Buffer> query_norm;      // [D], or [H D] over the width
   std::unique_ptr<kernels::Buffer> key_norm;        // [D], or [K D]
-  LinearWeights attention_output;                   // [M, H D]; [M, value heads x value dim]
-  // Of a recurrent layer (kernels/recurrence.h), which has none of the above but the norm; its output is attention_output.
-  std::shared_ptr<kernels::Weight> recurrence_inputs;    // [input width, M]
+  LinearWeights attention_output;                   // [M, H D]
+  // Of a recurrent layer (kernels/recurrence.h).
+  LinearWeights recurrence_inputs;                       // [input width, M]
   std::unique_ptr<kernels::Buffer> recurrence_conv;      // [W, channels]
+  std::unique_ptr<kernels::Buffer> conv_bias;            // [channels]
   std::unique_ptr<kernels::Buffer> decay_log;            // [value heads]
   std::unique_ptr<kernels::Buffer> decay_bias;           // [value heads]
-  std::unique_ptr<kernels::Buffer> recurrence_norm;      // [value dim]
+  std::unique_ptr<kernels::Buffer> skip;                 // [value heads]
+  std::unique_ptr<kernels::Buffer> recurrence_norm;      // [value width]
+  LinearWeights recurrence_output;                       // [M, value width]
   NormWeights attention_post_norm;                       // [M], of the attention output
   NormWeights mlp_norm;                                  // [M]
   LinearWeights gate_up;                                 // [2F, M], or
