@@ -285,6 +285,24 @@ TEST_F(ChatEndpointTest, FindsOutTheServersWordAndItsTemplate) {
       (*loose)->Run({.token_ids = Ids("a", {}, PlainChatFormat()), .work = GenerateWork{.max_new_tokens = 2}}).ok());
 }
 
+// llama.cpp's server passes the variable to templates that leave it out, by a guess of its own.
+TEST_F(ChatEndpointTest, StatesTheSwitchWhereTheServersDefaultIsAnother) {
+  const FaultyServer server({.thinks_by_default = false});
+  const auto engine = Make(Spec(server));
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ((*engine)->abilities().length_name, "max_completion_tokens");
+  EXPECT_EQ(FaultyServer::Format().DefaultThinking(), true);
+  EXPECT_FALSE(PlainChatFormat().DefaultThinking().has_value());
+  for (const std::optional<bool> set : {std::optional<bool>(), std::optional(true), std::optional(false)}) {
+    const bool is_on = set.value_or(true);
+    const ChatFormat format = is_on ? FaultyServer::Format() : FaultyServer::Format().WithThinking(false);
+    const auto result = (*engine)->Run(
+        {.token_ids = Ids("a", {}, format), .thinking_switch = set, .work = GenerateWork{.max_new_tokens = 2}});
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(server.bodies().back()["chat_template_kwargs"], (Json{{"enable_thinking", is_on}}));
+  }
+}
+
 TEST_F(ChatEndpointTest, ACallBeyondTheBudgetLeavesOthersServed) {
   FaultyServer server({});
   budget_ = std::make_shared<EndpointBudget>(400);

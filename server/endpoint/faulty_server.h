@@ -65,6 +65,7 @@ class FaultyServer {
     std::string reasoning_member = "reasoning_content";
     bool knows_max_completion_tokens = true;
     bool is_template_other = false;  // its prompts have two tokens more
+    bool thinks_by_default = true;
     Filters filters = Filters::kTaken;
   };
 
@@ -254,7 +255,7 @@ class FaultyServer {
     std::vector<ChatTurn> turns;
     for (const Json& message : messages) turns.push_back({message["role"], message["content"]});
     const Json variables = body.value("chat_template_kwargs", Json::object());
-    const bool is_off = !variables.value("enable_thinking", true);
+    const bool is_off = !variables.value("enable_thinking", behaviour_.thinks_by_default);
     const ChatFormat format = is_off ? Format().WithThinking(false) : Format();
     const std::vector<int32_t> prompt = *EncodeChat(*tokenizer_, *format.WrapTurns(turns));
     const char* name = behaviour_.knows_max_completion_tokens ? "max_completion_tokens" : "max_tokens";
