@@ -71,6 +71,20 @@ class GenerationTag(jinja2.ext.Extension):
         return caller()
 
 
+class Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
+    """Remembers its verdicts on attributes, which depend on the type alone: a third of the time of a long template."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.safe = {}
+
+    def is_safe_attribute(self, obj, attr, value):
+        key = (type(obj), attr)
+        if key not in self.safe:
+            self.safe[key] = super().is_safe_attribute(obj, attr, value)
+        return self.safe[key]
+
+
 def environment_for(day):
     def refuse(message):
         raise jinja2.exceptions.TemplateError(message)
@@ -78,9 +92,7 @@ def environment_for(day):
     def to_json(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
         return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, jinja2.ext.loopcontrols]
-    )
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, jinja2.ext.loopcontrols])
     environment.filters["tojson"] = to_json
     environment.globals["raise_exception"] = refuse
     environment.globals["strftime_now"] = day.strftime
