@@ -102,16 +102,26 @@ absl::StatusOr<EndpointAbilities> FindChatAbilities(EndpointClient& client, cons
   ASSIGN_OR_RETURN(const ChatText probe, format.Wrap(kProbe));
   CompletionRequest sent;
   ASSIGN_OR_RETURN(sent.token_ids, EncodeChat(tokenizer, probe));
-  ASSIGN_OR_RETURN(sent.chat, ToChat(tokenizer, format, sent.token_ids, {}));
-  sent.chat->is_prompt_count_known = client.spec().checks_prompt_counts;
   sent.max_new_tokens = kProbeNewTokens;
-  absl::Status status;
-  for (const char* name : {"max_completion_tokens", "max_tokens"}) {
-    abilities.length_name = sent.chat->length_name = name;
-    status = client.TryOnce(sent).status();
-    const bool is_other_name =
-        HasReason(status, ErrorReason::kEndpointRefused) || HasReason(status, ErrorReason::kEndpointWrongCount);
-    if (!is_other_name) break;
+  const auto try_with = [&](std::optional<bool> thinking) -> absl::Status {
+    abilities.thinking_switch = thinking;
+    ASSIGN_OR_RETURN(sent.chat, ToChat(tokenizer, format, sent.token_ids, thinking));
+    sent.chat->is_prompt_count_known = client.spec().checks_prompt_counts;
+    absl::Status status;
+    for (const char* name : {"max_completion_tokens", "max_tokens"}) {
+      abilities.length_name = sent.chat->length_name = name;
+      status = client.TryOnce(sent).status();
+      const bool is_other_name =
+          HasReason(status, ErrorReason::kEndpointRefused) || HasReason(status, ErrorReason::kEndpointWrongCount);
+      if (!is_other_name) break;
+    }
+    return status;
+  };
+  absl::Status status = try_with({});
+  const std::optional<bool> own = format.DefaultThinking();
+  // The first sentence is the one that is right for a server with another template.
+  if (HasReason(status, ErrorReason::kEndpointWrongCount) && own.has_value() && try_with(own).ok()) {
+    status = absl::OkStatus();
   }
   RETURN_IF_ERROR(Named(client, status));
   RETURN_IF_ERROR(FindFilters(client, sent, &abilities));

@@ -6,6 +6,7 @@
 // Threads: one; each call blocks.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -17,7 +18,10 @@ namespace varifocal {
 
 struct EndpointAbilities {
   bool takes_token_ids = false;
-  std::string length_name;    // of the chat API: the member for the most new tokens
+  std::string length_name;  // of the chat API: the member for the most new tokens
+  // Of the chat API: the side of the switch for thinking that the template has by default, and the server has not. It is
+  // stated in requests that leave the switch open.
+  std::optional<bool> thinking_switch = {};
   std::string why_no_scores;  // empty: it scores
   std::string why_no_top_k;   // likewise
   std::string why_no_min_p;

@@ -130,8 +130,9 @@ class HttpEndpointEngine : public EndpointEngine {
 
   absl::Status SetMessages(const EngineRequest& request, CompletionRequest* sent) const {
     sent->token_ids = request.token_ids;
-    ASSIGN_OR_RETURN(sent->chat,
-                     ToChat(*tokenizer_, *chat_format_, request.token_ids, request.thinking_switch, request.turns));
+    const std::optional<bool> thinking =
+        request.thinking_switch.has_value() ? request.thinking_switch : abilities_.thinking_switch;
+    ASSIGN_OR_RETURN(sent->chat, ToChat(*tokenizer_, *chat_format_, request.token_ids, thinking, request.turns));
     sent->chat->length_name = abilities_.length_name;
     sent->chat->is_prompt_count_known = client_->spec().checks_prompt_counts;
     return absl::OkStatus();

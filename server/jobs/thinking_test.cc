@@ -20,22 +20,10 @@
 #include "server/engine/thinking.h"
 #include "tests/fakes/job_manager_fixture.h"
 #include "tests/support/messages.h"
+#include "tests/support/recall_value.h"
 
 namespace varifocal {
 namespace {
-
-// The value of the key that a recall_kv prompt asks for: its last line that begins with a quotation mark is the key, or in a
-// chat form what the question has in quotation marks.
-std::string ValueIn(const std::string& prompt) {
-  const std::string before = "value of the key \"";
-  const size_t asked = prompt.find(before);
-  const size_t line = asked == std::string::npos ? prompt.rfind("\n\"") : asked + before.size() - 2;
-  const size_t end = prompt.find(asked == std::string::npos ? ":\"" : "\"?", line);
-  const std::string key =
-      absl::StrCat(prompt.substr(line + 1, end - line - 1), asked == std::string::npos ? "" : "\"", ":\"");
-  const size_t at = prompt.find(key) + key.size();
-  return prompt.substr(at, prompt.find('"', at) - at);
-}
 
 // Writes `text` with the value in the place of "%", and ends at its end or where the request ends it.
 class WritingEngine : public Engine {
@@ -47,7 +35,7 @@ class WritingEngine : public Engine {
     const auto& work = std::get<GenerateWork>(request.work);
     const std::string prompt = *tokenizer_->Decode(request.token_ids, {.keep_special_tokens = true});
     std::string text = write_(prompt);
-    if (absl::StrContains(text, "%")) text = absl::StrReplaceAll(text, {{"%", ValueIn(prompt)}});
+    if (absl::StrContains(text, "%")) text = absl::StrReplaceAll(text, {{"%", testing_support::RecallValue(prompt)}});
     EngineResult result;
     result.prompt_token_count = std::ssize(request.token_ids);
     ThinkingProgress progress;
