@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -33,6 +34,11 @@ constexpr size_t kWordMax = 64;  // longer words are not misspelt names, and the
 std::string Nearest(absl::string_view word, const std::vector<std::string>& candidates) {
   if (word.size() > kWordMax) return "";
   std::string best;
+  for (const std::string& candidate : candidates) {
+    const bool is_begun = word.size() >= 3 && absl::StartsWith(candidate, word);
+    if (is_begun && (best.empty() || candidate.size() < best.size())) best = candidate;
+  }
+  if (!best.empty()) return best;
   size_t best_distance = std::min<size_t>(3, std::max<size_t>(1, word.size() / 3)) + 1;
   for (const std::string& candidate : candidates) {
     if (candidate.size() > kWordMax) continue;

@@ -8,8 +8,8 @@
 
 namespace varifocal {
 
-// The candidate nearest by edit distance (adjacent transpositions count one); empty when none is within a third of the
-// word's length and within 3.
+// The shortest candidate that a word of at least three letters begins; else the nearest by edit distance (adjacent
+// transpositions count one); empty when none is within a third of the word's length and within 3.
 std::string Nearest(absl::string_view word, const std::vector<std::string>& candidates);
 // "; did you mean \"recall_kv\"?" or, when nothing is near, "; known are a, b, c".
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& candidates);

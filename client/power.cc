@@ -131,7 +131,9 @@ std::string PowerText(const JobPower& power, const Console& console) {
   if (power.candidate_count < 1) return "Power: one variant, so there is no difference to detect.\n";
   if (power.lengths.empty()) return "Power: no task has a metric that can be averaged over tasks.\n";
   std::vector<std::vector<std::string>> cells;
+  bool is_too_small = false;
   for (const LengthPower& row : power.lengths) {
+    is_too_small |= !Finds(row, power.detect);
     const std::optional<double>& detectable = row.power.detectable_difference;
     cells.push_back({WithThousands(row.context_length), absl::StrCat(row.task_count),
                      WithThousands(row.power.question_count), WithThousands(row.power.context_count),
@@ -155,7 +157,8 @@ std::string PowerText(const JobPower& power, const Console& console) {
       "difference ",
       absl::StrFormat("%.2f", std::sqrt(power.assumptions.flip_share)), ") and a\ncorrelation of ",
       NumberText(power.assumptions.correlation),
-      " within a context: --assume-flips and --assume-correlation change it.\n");
+      " within a context: --assume-flips and --assume-correlation change it.\n",
+      is_too_small ? "More contexts: --seeds=N asks N times as many, or `samples` in a suite of your own.\n" : "");
 }
 
 }  // namespace varifocal::client

@@ -177,9 +177,11 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Find(const std::string& 
   if (entry == entries_.end()) {
     std::vector<std::string> names;
     for (const auto& [known, unused] : entries_) names.push_back(known);
-    const std::string have = names.empty() ? "it has none" : absl::StrCat("it has ", absl::StrJoin(names, ", "));
-    return WithReason(absl::NotFoundError(absl::StrCat("no model \"", name, "\" in this daemon; ", have)),
-                      ErrorReason::kModelNotFound, {{"model", name}});
+    return WithReason(
+        absl::NotFoundError(absl::StrCat(
+            "no model \"", name, "\" is loaded", names.empty() ? "" : ", only ", absl::StrJoin(names, ", "),
+            "; --model=", name, "=DIRECTORY loads it, in a running daemon `varifocal load ", name, "=DIRECTORY`")),
+        ErrorReason::kModelNotFound, {{"model", name}});
   }
   if (!entry->second.off.ok()) {
     return WithReason(

@@ -1,11 +1,16 @@
 #include "server/model/model.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -83,6 +88,19 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string
   return tokenizer;
 }
 
+// "; directories in it that have one: baseline, focal", where a directory of models was given.
+std::string ModelsBelow(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (std::filesystem::exists(it->path() / "config.json", error)) names.push_back(it->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  if (names.size() > 8) names.resize(8);
+  return names.empty() ? "; a model's directory has one"
+                       : absl::StrCat("; directories in it that have one: ", absl::StrJoin(names, ", "));
+}
+
 }  // namespace
 
 absl::Status CheckModelOptions(const ModelOptions& options) {
@@ -101,6 +119,8 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory, const 
     return absl::NotFoundError(absl::StrCat(
         text.status().message(), "; a model is a directory on this machine with config.json, not a hub's name"));
   }
+  if (absl::IsNotFound(text.status()))
+    return absl::NotFoundError(absl::StrCat(text.status().message(), ModelsBelow(directory)));
   RETURN_IF_ERROR(text.status());
   absl::StatusOr<ModelConfig> config = ParseModelConfig(*text, ignored_keys);
   if (!config.ok()) return Annotate(config.status(), path);
