@@ -336,9 +336,13 @@ def fill(model, generator):
 def older_keys(config):
     """The keys that releases before 5 wrote, where they have the same meaning."""
     parameters = config.get("rope_parameters")
-    if not isinstance(parameters, dict) or "full_attention" in parameters or "llama_4_scaling_beta" in parameters:
+    if not isinstance(parameters, dict) or "llama_4_scaling_beta" in parameters:
         return config
     parameters = dict(config.pop("rope_parameters"))
+    if "full_attention" in parameters:
+        if config["model_type"] == "gemma3_text":
+            config["rope_local_base_freq"] = parameters["sliding_attention"]["rope_theta"]
+        parameters = dict(parameters["full_attention"])
     config["rope_theta"] = parameters.pop("rope_theta")
     if "partial_rotary_factor" in parameters:
         config["rotary_pct" if config["model_type"] == "gpt_neox" else "partial_rotary_factor"] = parameters.pop("partial_rotary_factor")
