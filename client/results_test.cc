@@ -44,10 +44,11 @@ class ResultsTest : public testing::Test {
  protected:
   // Baseline is always wrong; the candidate is right at even clusters. `failures` samples of the candidate failed.
   std::string WriteDatabase(const std::string& name, int failures, double last_score = 0, bool inspects = false,
-                            const std::string& candidate = "focal") {
+                            const std::string& candidate = "focal", const std::string& function_json = "{}") {
     const std::string path = directory_.File(name);
     const auto writer = *db::Writer::Open(path);
-    const db::NewJob job = db::FakeJob({.variants = {"baseline", candidate}, .planned_count = kSampleCount});
+    const db::NewJob job = db::FakeJob(
+        {.variants = {"baseline", candidate}, .planned_count = kSampleCount, .function_json = function_json});
     const int64_t execution = *writer->AddExecution(db::FakeExecution());
     const int64_t job_id = writer->AddJob(job)->job_id;
     const std::vector<db::CellRow> cells = *writer->Cells(job_id);
@@ -210,6 +211,27 @@ TEST_F(ResultsTest, AttentionOfASink) {
   ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
   EXPECT_NEAR((*ParseJson(ran.out))["sink_mass"].get<double>(), 0.5, 1e-9);
   EXPECT_THAT(Varifocal({"attention", "recall/1024/1/focal@sink=0", db}).out, HasSubstr("SINK %"));
+}
+
+// Settings of attention do not act in every layer of a hybrid, and packed weights are computed with in another format.
+TEST_F(ResultsTest, AttentionOfAHybridWithPackedWeights) {
+  const std::string path =
+      WriteDatabase("hybrid.db", 0, 0, /*inspects=*/true, "focal",
+                    R"({"layers":[{"count":2,"recurrent":true},{"count":1},{"count":1,"recurrent":true}],
+          "packed_weights":{"scheme":"gptq","bits":4,"values":"f16"},"adapter":{"rank":8,"alpha":16}})");
+  const Ran ran = Varifocal({"attention", "recall/1024/1/focal", "--db=" + path});
+  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  EXPECT_EQ(ran.err,
+            "weights from gptq 4 bit, read to f16; LoRA of rank 8, alpha 16; computed in f32\n"
+            "layers 0 to 1 and 3 have a recurrent state and no attention: temperatures, caps and sinks do not act "
+            "there\n");
+  const Ran report = Varifocal({"report", "--db=" + path, "--out=-", "--format=html"});
+  ASSERT_EQ(report.code, ExitCode::kDone) << report.err;
+  EXPECT_THAT(
+      report.out,
+      AllOf(HasSubstr("focal: layers 0 to 1 and 3 have a recurrent state and no attention"),
+            HasSubstr("focal: weights from gptq 4 bit, read to f16; LoRA of rank 8, alpha 16; computed in f32."),
+            HasSubstr("<small>none in layers 0 to 1 and 3</small>")));
 }
 
 TEST_F(ResultsTest, CompareForPeople) {

@@ -1,11 +1,19 @@
-"""Writes a llama of random weights in eight shards, plain or packed, to measure loading.
+"""Writes a llama of random weights in eight shards, plain or packed, and measures how the daemon loads it.
 
-    python recipes/random_shards.py DIRECTORY [--scheme=plain|fp8|gptq] [--layers=12]
+    python recipes/random_shards.py DIRECTORY [--scheme=plain|fp8|gptq] [--layers=12] [--daemon=build/release/bin/varifocald]
+
+With --daemon: seconds, processor seconds and the peak of the resident set until the model is loaded, each the median of
+--rounds; first without a cache of hashes, then with one.
 """
 
 import argparse
 import json
+import os
 import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
 
 import numpy as np
 
@@ -45,11 +53,47 @@ def write(path, tensors):
             out.write(array.tobytes())
 
 
+def load(daemon, directory, dtype, cache):
+    """Wall seconds, processor seconds, peak and present resident set in MiB."""
+    begin = time.monotonic()
+    command = [daemon, f"--model=m={directory}", f"--dtype={dtype}", f"--db={cache}/load.db", "--listen=127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"XDG_CACHE_HOME": cache}) as process:
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if " model_loaded " in line:
+                break
+        else:
+            raise SystemExit("".join(lines))
+        wall = time.monotonic() - begin
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        ticks = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        process.terminate()
+        process.stdout.read()
+    kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in status.splitlines()) if name in ("VmHWM", "VmRSS")}
+    return wall, sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"), kib["VmHWM"] / 1024, kib["VmRSS"] / 1024
+
+
+def measure(daemon, directory, dtype, rounds):
+    size = sum(path.stat().st_size for path in directory.glob("*.safetensors")) / 2**20
+    cold, warm = [], []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as cache:
+            cold.append(load(daemon, directory, dtype, cache))
+            warm.append(load(daemon, directory, dtype, cache))
+    for name, runs in (("no hashes cached", cold), ("hashes cached", warm)):
+        wall, processor, peak, after = (statistics.median(column) for column in zip(*runs))
+        print(f"{directory}, {size:.0f} MiB of files, {dtype}, {name}: {wall:.1f} s, processor {processor:.1f} s, peak {peak:.0f} MiB, then {after:.0f} MiB")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("--scheme", choices=["plain", "fp8", "gptq"], default="plain")
     parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--daemon", help="also measure how this program loads it")
+    parser.add_argument("--dtype", default="bf16")
+    parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     rng = np.random.default_rng(1)
     head = WIDTH // HEADS
@@ -84,6 +128,8 @@ def main():
         index |= {tensor: name for tensor, _, _ in tensors}
     (arguments.directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
     (arguments.directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    if arguments.daemon:
+        measure(arguments.daemon, arguments.directory, arguments.dtype, arguments.rounds)
 
 
 main()

@@ -11,6 +11,7 @@
 #include "client/daemon.h"
 #include "client/embedded.h"
 #include "client/models.h"
+#include "client/report/data/model_text.h"
 #include "client/rows.h"
 #include "client/verb.h"
 
@@ -115,13 +116,16 @@ class ShowModels : public Command {
          {.key = "training_seed"},
          {.key = "training_tokens"}});
     int64_t free_bytes = 0, total_bytes = 0;
-    std::string faults;
+    std::string faults, notes;
     const auto add = [&](const v1::Model& model) {
       if (!model.fault().empty()) absl::StrAppend(&faults, ModelShortName(model.name()), ": ", model.fault(), ".\n");
       if (model.state() == v1::Model::READY && model.tokenizer_sha256().empty()) {
         absl::StrAppend(&faults, ModelShortName(model.name()), ": there is no tokenizer.json in ", model.directory(),
                         ", so it takes token ids alone, no text and no job.\n");
       }
+      const std::string note =
+          report::LayersWithoutAttentionNote(ParseJson(model.function_json()).value_or(Json::object()));
+      if (!note.empty()) absl::StrAppend(&notes, ModelShortName(model.name()), ": ", note, ".\n");
       if (model.memory_total_bytes() > 0) {
         free_bytes = model.memory_free_bytes();
         total_bytes = model.memory_total_bytes();
@@ -141,7 +145,7 @@ class ShowModels : public Command {
       console.out << "Of " << HumanBytes(total_bytes) << " of memory " << HumanBytes(free_bytes)
                   << " are free and reserved by no model.\n";
     }
-    if (console.format == Format::kText) console.out << faults;
+    if (console.format == Format::kText) console.out << faults << notes;
     return ExitCode::kDone;
   }
 

@@ -94,7 +94,7 @@ CASES = [
     packed("ct-fp8-block", "ct", BF16, dict(weights=FP8_BLOCK, format="float-quantized"), ct(FP8_BLOCK, "float-quantized", DYNAMIC)),
     packed("bnb-nf4", "bnb4", BF16, dict(kind="nf4", nested=True, dtype=BF16), bnb(load_in_4bit=True), keys=one_layer(intermediate_size=520), golden=True),
     packed("bnb-fp4", "bnb4", F16, dict(kind="fp4", nested=False, dtype=F16, storage=BF16), bnb(load_in_4bit=True, bnb_4bit_quant_type="fp4", bnb_4bit_use_double_quant=False)),
-    packed("bnb-int8", "int8", F16, {}, bnb(load_in_8bit=True)),
+    packed("bnb-int8", "int8", F16, dict(values=F32), bnb(load_in_8bit=True)),
 ]  # fmt: skip
 
 MISTAKES = {
@@ -116,10 +116,11 @@ def is_packed(name, w):
     return w.dim() == 2 and name.removesuffix(".weight").endswith(PROJECTIONS)
 
 
-def write(entry, generator, plain):
-    """Writes the packed checkpoint and the plain one of its values, which is returned as well."""
+def write(entry, generator, plain, directory=None):
+    """Writes the packed checkpoint and the plain one of its values; beside a golden also their digests."""
     pack, values, oracle = SCHEMES[entry["scheme"]]
     options, dtype = entry["options"], entry["dtype"]
+    read_to = options.get("values", dtype)
     stored, exact = {}, {}
     for name, w in make_architectures.weights_of(entry["case"], generator).items():
         w = w.to(dtype)
@@ -127,21 +128,23 @@ def write(entry, generator, plain):
             stored[name] = exact[name] = w.contiguous()
             continue
         tensors = pack(w.float(), options)
-        rounded = values(tensors, options).float().to(dtype)
+        rounded = values(tensors, options).float().to(read_to)
         if oracle is not None and (theirs := oracle(tensors, options)) is not None:
             # Theirs may be in the format of the scales, which the file's number format is.
-            assert torch.equal(theirs.to(dtype), rounded), (entry["case"]["name"], name)
+            assert torch.equal(theirs.to(read_to), rounded), (entry["case"]["name"], name)
         exact[name] = rounded.contiguous()
         stored |= {name.removesuffix(".weight") + suffix: t.clone().contiguous() for suffix, t in tensors.items()}
-    directory = OUT / entry["case"]["name"]
+    is_base, directory = directory is not None, directory or OUT / entry["case"]["name"]
     config = config_of(entry["case"]) | {"torch_dtype": NAMES[dtype]}
     for where, tensors, c in ((directory, stored, config | {"quantization_config": entry["config"]}), (plain, exact, config)):
         shutil.rmtree(where, ignore_errors=True)
         where.mkdir(parents=True)
         (where / "config.json").write_text(json.dumps(c, indent=2) + "\n")
         save_file(tensors, where / "model.safetensors", metadata={"format": "pt"})
+    if is_base:
+        return directory
     digests = {name: digest(w) for name, w in sorted(exact.items()) if name not in stored or stored[name].dtype != w.dtype}
-    (directory / "values.json").write_text(json.dumps({"type": {BF16: "bf16", F16: "f16", F32: "f32"}[dtype], "sha256": digests}, indent=1) + "\n")
+    (directory / "values.json").write_text(json.dumps({"type": {BF16: "bf16", F16: "f16", F32: "f32"}[read_to], "sha256": digests}, indent=1) + "\n")
     return directory
 
 
@@ -166,10 +169,14 @@ def make_adapter(name, generator, plain, base_case, options, edit=lambda model: 
 
     directory = OUT / name
     shutil.rmtree(directory, ignore_errors=True)
-    make = lambda where: save_base(where, base_case, generator)
     base = directory / "base"
-    weights = make(base)
-    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float64)
+    if "scheme" in base_case:  # packed: what it is read to
+        write(base_case, generator, plain, base)
+        weights, unpacked = load_file(plain / "model.safetensors"), plain
+    else:
+        weights, unpacked = save_base(base, base_case, generator), base
+    config = (unpacked / "config.json").read_text()
+    model = AutoModelForCausalLM.from_pretrained(unpacked, dtype=torch.float64)
     model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **options))
     with torch.no_grad():
         for key, p in model.named_parameters():
@@ -181,8 +188,8 @@ def make_adapter(name, generator, plain, base_case, options, edit=lambda model: 
     model.save_pretrained(adapter)
     for junk in ("README.md",):
         (adapter / junk).unlink(missing_ok=True)
-    config = json.loads((adapter / "adapter_config.json").read_text()) | {"base_model_name_or_path": "base"}
-    (adapter / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
+    settings = json.loads((adapter / "adapter_config.json").read_text()) | {"base_model_name_or_path": "base"}
+    (adapter / "adapter_config.json").write_text(json.dumps(settings, indent=2) + "\n")
     tensors = {k: v.float().contiguous() for k, v in load_file(adapter / "adapter_model.safetensors").items()}
     save_file(tensors, adapter / "adapter_model.safetensors", metadata={"format": "pt"})
     merged = {k: v for k, v in model.merge_and_unload().state_dict().items() if k in weights}
@@ -191,7 +198,7 @@ def make_adapter(name, generator, plain, base_case, options, edit=lambda model: 
     (directory / "values.json").write_text(json.dumps({"type": "f32", "sha256": {k: digest(v) for k, v in sorted(changed.items())}}, indent=1) + "\n")
     shutil.rmtree(plain, ignore_errors=True)
     plain.mkdir(parents=True)
-    (plain / "config.json").write_text((base / "config.json").read_text())
+    (plain / "config.json").write_text(config)
     save_file(weights | changed, plain / "model.safetensors", metadata={"format": "pt"})
     return directory
 
@@ -215,6 +222,8 @@ ADAPTERS = {
     "lora-saved": (case("llama", "lora-saved", one_layer()), dict(r=2, lora_alpha=4, target_modules=["q_proj"], modules_to_save=["lm_head", "embed_tokens"]), False),
     "lora-embedding": (case("llama", "lora-embedding", one_layer()), dict(r=2, lora_alpha=4, target_modules=["embed_tokens", "lm_head", "k_proj"]), False),
     "lora-transposed": (case("gpt2", "lora-transposed", GPT2_KEYS), dict(r=2, lora_alpha=4, target_modules=["c_attn", "c_proj"], fan_in_fan_out=True), False),
+    "lora-nf4": (packed("lora-nf4", "bnb4", BF16, dict(kind="nf4", nested=True, dtype=BF16), bnb(load_in_4bit=True), keys=one_layer()),
+                 dict(r=4, lora_alpha=6, target_modules=list(PROJECTIONS)), True),
 }  # fmt: skip
 
 

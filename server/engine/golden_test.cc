@@ -164,6 +164,7 @@ constexpr const char* kCases[] = {
     "packed/ct-fp8",
     "packed/bnb-nf4",
     "packed/lora",
+    "packed/lora-nf4",
 };
 
 struct Setting {

@@ -307,8 +307,6 @@ absl::StatusOr<Adapter> ParseAdapter(const std::string& text) {
   ASSIGN_OR_RETURN(adapter.rank, reader.Int("r", {1, kRankMax}, 8));
   ASSIGN_OR_RETURN(adapter.alpha, reader.Positive("lora_alpha", 8));
   ASSIGN_OR_RETURN(adapter.is_rank_stabilized, reader.Bool("use_rslora", false));
-  RETURN_IF_ERROR(ReadPatterns(reader, "rank_pattern", adapter.ranks));
-  RETURN_IF_ERROR(ReadPatterns(reader, "alpha_pattern", adapter.alphas));
   ASSIGN_OR_RETURN(const std::string bias, reader.String("bias", "none"));
   if (bias != "none")
     return absl::UnimplementedError(absl::StrCat(reader.Name("bias"), " is \"", bias, "\"; none is supported"));
@@ -318,6 +316,9 @@ absl::StatusOr<Adapter> ParseAdapter(const std::string& text) {
         "trainable_token_indices", "megatron_config", "alora_invocation_tokens", "arrow_config", "loftq_config"}) {
     RETURN_IF_ERROR(RequireUnset(reader, key));
   }
+  // After what is refused anyway: PEFT writes patterns for stacked experts of its own accord.
+  RETURN_IF_ERROR(ReadPatterns(reader, "rank_pattern", adapter.ranks));
+  RETURN_IF_ERROR(ReadPatterns(reader, "alpha_pattern", adapter.alphas));
   if (const Json* targets = reader.Take("target_modules"); targets != nullptr && targets->is_array()) {
     for (const Json& target : *targets) {
       if (target.is_string()) adapter.targets.push_back(target.get<std::string>());
@@ -327,7 +328,7 @@ absl::StatusOr<Adapter> ParseAdapter(const std::string& text) {
                  "fan_in_fan_out", "modules_to_save", "layers_to_transform", "layers_pattern", "megatron_core",
                  "qalora_group_size", "auto_mapping", "peft_version", "eva_config", "corda_config", "lora_ga_config",
                  "ensure_weight_tying", "runtime_config", "parent_library"});
-  RETURN_IF_ERROR(reader.RefuseUnread());
+  RETURN_IF_ERROR(reader.RefuseUnread(/*may_be_ignored=*/false));
   return adapter;
 }
 

@@ -998,6 +998,7 @@ constexpr Meaning kRefusals[] = {
      "other than experts"},
     {"llama", R"({"hidden_act":"xielu"})", "\"hidden_act\" is \"xielu\"; supported are silu,"},
     {"apertus", R"({"qk_norm":false})", "\"qk_norm\" is false; only true"},
+    {"apertus", R"({"rope_theta":1000})", "\"rope_theta\" is 1000 but without \"rope_parameters\" it is 1.2e+07"},
     {"apertus", R"({"post_norm":true})", "\"post_norm\" is true; only false"},
     {"phi", R"({"qk_layernorm":true})", "\"qk_layernorm\" is true; only false"},
     {"hunyuan_v1_dense", R"({"use_cla":true})", "\"use_cla\" is true; only false"},

@@ -125,13 +125,14 @@ void ConfigReader::Ignore(absl::Span<const char* const> keys) {
   for (const char* key : keys) read_.emplace(key);
 }
 
-absl::Status ConfigReader::RefuseUnread() const {
+absl::Status ConfigReader::RefuseUnread(bool may_be_ignored) const {
   for (const auto& [key, value] : json_.items()) {
     if (!read_.contains(key) && !value.is_null()) {
-      return absl::UnimplementedError(absl::StrCat(
-          Name(key), " is ", ShownValue(value), "; this key is unknown and would be ignored",
-          place_.empty() ? absl::StrCat("; if it changes no answer, --ignore-config-key=", key, " loads it")
-                         : std::string()));
+      return absl::UnimplementedError(
+          absl::StrCat(Name(key), " is ", ShownValue(value), "; this key is unknown and would be ignored",
+                       place_.empty() && may_be_ignored
+                           ? absl::StrCat("; if it changes no answer, --ignore-config-key=", key, " loads it")
+                           : std::string()));
     }
   }
   return absl::OkStatus();

@@ -68,7 +68,8 @@ class ConfigReader {
   // A key whose only supported value (or absence) is `value`; anything else is UNIMPLEMENTED by name.
   absl::Status RequireValue(absl::string_view key, const Json& value);
   void Ignore(absl::Span<const char* const> keys);
-  absl::Status RefuseUnread() const;  // null means not set
+  // Null means not set. `may_be_ignored`: --ignore-config-key reaches the keys of this file.
+  absl::Status RefuseUnread(bool may_be_ignored = true) const;
 
   std::string Place(absl::string_view key) const;  // "rope_scaling.factor"
   std::string Name(absl::string_view key) const;   // "\"rope_scaling.factor\""

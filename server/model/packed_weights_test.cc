@@ -235,7 +235,10 @@ const Refusal kPackedRefusals[] = {
     {"lora", "adapter/adapter_config.json", R"({"rank_pattern":{".*q_proj":3}})", {"\".*q_proj\""}},
     {"lora", "adapter/adapter_config.json", R"({"rank_pattern":{"q_proj":4}})", {"two values", "q_proj"}},
     {"lora", "adapter/adapter_config.json", R"({"target_modules":["q_proj"]})", {"target_modules", "does not have"}},
-    {"lora", "adapter/adapter_config.json", R"({"target_parameters":["experts.gate_up_proj"]})", {"target_parameters"}},
+    {"lora",
+     "adapter/adapter_config.json",
+     R"({"target_parameters":["experts.gate_up_proj"],"rank_pattern":{".*\\.gate_up_proj":8}})",
+     {"target_parameters"}},
     {"lora", "adapter/adapter_config.json", R"({"alpha_pattern":{"o_proj":-1}})", {"\"o_proj\"", "above 0"}},
 };
 

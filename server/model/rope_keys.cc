@@ -314,8 +314,9 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
     return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_scaling"), " is ", older.ToString(), ", but ",
                                                    reader.Name("rope_parameters"), " is ", rope.ToString()));
   }
-  if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, rope.theta));
   std::string other = "in the RoPE parameters";
+  if (parameters == &*missing) other = absl::StrCat("without ", reader.Name("rope_parameters"), " it is");
+  if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, rope.theta, other));
   if (!HasTheta(parameters) && !HasTheta(scaling)) {
     other = absl::StrCat(reader.Name(keys.theta), reader.Has(keys.theta) ? " is" : " is missing, which means");
   }

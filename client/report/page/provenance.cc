@@ -3,6 +3,7 @@
 #include "absl/strings/str_join.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "client/report/data/model_text.h"
 #include "client/report/data/report_data.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/page.h"
@@ -17,29 +18,15 @@ std::string Row(absl::string_view name, const std::string& value_html) {
 
 std::string Code(absl::string_view text) { return absl::StrCat("<code>", EscapeHtml(text), "</code>"); }
 
-// What weights were computed from: packed ones, an adapter (server/model/function_json.h).
-std::string WeightsFrom(const db::ModelRecord& model) {
-  const absl::StatusOr<Json> function = ParseJson(model.function_json.value_or("{}"));
-  if (!function.ok() || !function->is_object()) return "";
-  const auto text = [](const Json& object, const char* key, absl::string_view before, absl::string_view after) {
-    if (!object.contains(key)) return std::string();
-    const Json& value = object[key];
-    return absl::StrCat(before, value.is_string() ? value.get<std::string>() : value.dump(), after);
-  };
+std::string WeightsFromHtml(const Json& function) {
   std::string out;
-  if (const Json packed = function->value("packed_weights", Json()); packed.is_object()) {
-    absl::StrAppend(&out, "<small>",
-                    EscapeHtml(absl::StrCat(text(packed, "scheme", "from ", ""), text(packed, "bits", " ", " bit"),
-                                            text(packed, "values", ", read to ", ""))),
-                    "</small>");
-  }
-  if (const Json adapter = function->value("adapter", Json()); adapter.is_object()) {
-    absl::StrAppend(&out, "<small>",
-                    EscapeHtml(absl::StrCat("LoRA", text(adapter, "rank", " of rank ", ""),
-                                            text(adapter, "alpha", ", alpha ", ""))),
-                    "</small>");
-  }
+  for (const std::string& part : WeightsFrom(function)) absl::StrAppend(&out, "<small>", EscapeHtml(part), "</small>");
   return out;
+}
+
+std::string LayersHtml(const Json& function) {
+  const std::string layers = LayersWithoutAttention(function);
+  return layers.empty() ? "" : absl::StrCat("<small>none in layers ", layers, "</small>");
 }
 
 std::string VariantsTable(const ReportData& data) {
@@ -50,11 +37,13 @@ std::string VariantsTable(const ReportData& data) {
                    "class=\"n\">Limit</th></tr></thead><tbody>\n");
   for (const db::VariantRecord& variant : data.variants) {
     const db::ModelRecord& model = variant.model;
-    absl::StrAppend(
-        &out, "<tr><td>", EscapeHtml(variant.name), variant.name == data.baseline ? "<small>baseline</small>" : "",
-        "</td><td>", EscapeHtml(AttentionLabel(variant)), "</td><td>", EscapeHtml(model.name), "<small>",
-        EscapeHtml(model.architecture), "</small></td><td>", Code(ShortHash(model.weights_sha256)), "</td><td>",
-        Code(ShortHash(model.tokenizer_sha256)), "</td><td>", EscapeHtml(model.dtype), WeightsFrom(model), "</td>");
+    const Json function = FunctionOf(model);
+    absl::StrAppend(&out, "<tr><td>", EscapeHtml(variant.name),
+                    variant.name == data.baseline ? "<small>baseline</small>" : "", "</td><td>",
+                    EscapeHtml(AttentionLabel(variant)), LayersHtml(function), "</td><td>", EscapeHtml(model.name),
+                    "<small>", EscapeHtml(model.architecture), "</small></td><td>",
+                    Code(ShortHash(model.weights_sha256)), "</td><td>", Code(ShortHash(model.tokenizer_sha256)),
+                    "</td><td>", EscapeHtml(model.dtype), WeightsFromHtml(function), "</td>");
     absl::StrAppend(&out, "<td class=\"n\">",
                     model.trained_context_length.has_value() ? LengthLabel(*model.trained_context_length) : "\u2014",
                     "</td><td class=\"n\">", LengthLabel(model.context_length_max), "</td></tr>\n");

@@ -130,7 +130,7 @@ absl::Status UnpackFourBits(Unpacking& tensors, const std::string& owner, const 
   return absl::OkStatus();
 }
 
-absl::Status UnpackInt8(Unpacking& tensors, const std::string& module, kernels::DType type) {
+absl::Status UnpackInt8(Unpacking& tensors, const std::string& module) {
   const std::string owner = absl::StrCat(module, ".weight"), scale_name = absl::StrCat(module, ".SCB");
   const std::string format_name = absl::StrCat(owner, "_format");
   ASSIGN_OR_RETURN(const TensorView* weight, tensors.Need(owner, owner, {"I8"}));
@@ -147,7 +147,7 @@ absl::Status UnpackInt8(Unpacking& tensors, const std::string& module, kernels::
   }
   DerivedTensor matrix;
   matrix.tensor.name = owner;
-  matrix.tensor.type = type;
+  matrix.tensor.type = kernels::DType::kF32;  // as bitsandbytes gives them: nothing else rounds them either
   matrix.tensor.shape = weight->shape;
   matrix.recipe = "bitsandbytes int8";
   matrix.fill = [](const auto& inputs, int64_t first, int64_t count, float* rows) {
@@ -166,7 +166,7 @@ absl::Status UnpackInt8(Unpacking& tensors, const std::string& module, kernels::
   return absl::OkStatus();
 }
 
-absl::Status UnpackBitsAndBytes(Unpacking& tensors, kernels::DType type) {
+absl::Status UnpackBitsAndBytes(Unpacking& tensors) {
   for (const std::string kind : {"nf4", "fp4"}) {
     for (const std::string& owner : tensors.NamesBefore(absl::StrCat(".quant_state.bitsandbytes__", kind))) {
       if (tensors.Find(owner) == nullptr)
@@ -174,13 +174,13 @@ absl::Status UnpackBitsAndBytes(Unpacking& tensors, kernels::DType type) {
       RETURN_IF_ERROR(UnpackFourBits(tensors, owner, kind));
     }
   }
-  for (const std::string& module : tensors.NamesBefore(".SCB")) RETURN_IF_ERROR(UnpackInt8(tensors, module, type));
+  for (const std::string& module : tensors.NamesBefore(".SCB")) RETURN_IF_ERROR(UnpackInt8(tensors, module));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<PackedWeights> ReadBitsAndBytes(ConfigReader& reader, kernels::DType type) {
+absl::StatusOr<PackedWeights> ReadBitsAndBytes(ConfigReader& reader, kernels::DType) {
   bool is_int8 = false, is_four_bits = false;
   for (const char* key : {"load_in_8bit", "_load_in_8bit"}) {
     ASSIGN_OR_RETURN(const bool given, reader.Bool(key, false));
@@ -204,10 +204,10 @@ absl::StatusOr<PackedWeights> ReadBitsAndBytes(ConfigReader& reader, kernels::DT
                  "llm_int8_threshold"});
   PackedWeights packed;
   packed.label = is_int8 ? "bitsandbytes LLM.int8" : absl::StrCat("bitsandbytes ", kind);
-  if (!is_int8) packed.values = "the format that each matrix states";
+  packed.values = is_int8 ? kernels::DTypeName(kernels::DType::kF32) : "the format that each matrix states";
   if (is_int8)
     packed.notes = {absl::StrCat("the file's activations are quantized to 8 bits at run time; ", kWeightsAlone)};
-  packed.unpack = [type](Unpacking& tensors) { return UnpackBitsAndBytes(tensors, type); };
+  packed.unpack = UnpackBitsAndBytes;
   return packed;
 }
 
