@@ -16,7 +16,7 @@ namespace varifocal {
 
 enum class BenchModelKind { kLlama, kExperts, kHybrid };
 
-// What config.json says beside the sizes that all of them have.
+// Keys of config.json beside the sizes that all of them have.
 inline const char* BenchModelKeys(BenchModelKind kind) {
   switch (kind) {
     case BenchModelKind::kLlama:

@@ -227,11 +227,9 @@ TEST_F(ResultsTest, AttentionOfAHybridWithPackedWeights) {
             "there\n");
   const Ran report = Varifocal({"report", "--db=" + path, "--out=-", "--format=html"});
   ASSERT_EQ(report.code, ExitCode::kDone) << report.err;
-  EXPECT_THAT(
-      report.out,
-      AllOf(HasSubstr("focal: layers 0 to 1 and 3 have a recurrent state and no attention"),
-            HasSubstr("focal: weights from gptq 4 bit, read to f16; LoRA of rank 8, alpha 16; computed in f32."),
-            HasSubstr("<small>none in layers 0 to 1 and 3</small>")));
+  EXPECT_THAT(report.out,
+              AllOf(HasSubstr("focal: layers 0 to 1 and 3 have"), HasSubstr("gptq 4 bit, read to f16"),
+                    HasSubstr("rank 8, alpha 16"), HasSubstr("<small>none in layers 0 to 1 and 3</small>")));
 }
 
 TEST_F(ResultsTest, CompareForPeople) {

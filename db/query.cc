@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<std::string>> Names(Database& database, const std::st
   }
 }
 
-// What a query could have meant by a name that is not there: SQLite says "no such column: x".
+// What a query could have meant by a name that is not there: SQLite's error is "no such column: x".
 std::string Suggestion(Database& database, absl::string_view error, const std::string& sql) {
   const auto name_after = [error](absl::string_view start) -> absl::string_view {
     const size_t at = error.find(start);
@@ -72,8 +72,8 @@ std::string Suggestion(Database& database, absl::string_view error, const std::s
   const absl::string_view name = name_after("no such column: ");
   for (const std::string& view : *views) {
     if (name.empty() || !absl::StrContains(sql, view)) continue;
-    const absl::StatusOr<Statement> all = database.Prepare(absl::StrCat("SELECT * FROM ", view));
-    for (int i = 0; all.ok() && i < all->ColumnCount(); ++i) columns.push_back(all->ColumnName(i));
+    const auto there = Names(database, absl::StrCat("SELECT name FROM pragma_table_info('", view, "')"));
+    if (there.ok()) columns.insert(columns.end(), there->begin(), there->end());
   }
   return columns.empty() ? "" : DidYouMean(name.substr(name.rfind('.') + 1), columns);
 }
@@ -87,7 +87,9 @@ absl::Status RunQuery(const std::string& path, const std::string& sql, const Que
   absl::StatusOr<Statement> prepared = database->PrepareQuery(sql);
   if (absl::IsInvalidArgument(prepared.status())) {
     const absl::string_view error = prepared.status().message();
-    return absl::InvalidArgumentError(absl::StrCat(error, Suggestion(*database, error, sql)));
+    // That connection may run a user's query and nothing else.
+    ASSIGN_OR_RETURN(const std::unique_ptr<Database> look, Database::Open(path, {.read_only = true}));
+    return absl::InvalidArgumentError(absl::StrCat(error, Suggestion(*look, error, sql)));
   }
   ASSIGN_OR_RETURN(Statement statement, std::move(prepared));
   RETURN_IF_ERROR(use.start(DistinctNames(statement)));

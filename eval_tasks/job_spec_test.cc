@@ -349,7 +349,7 @@ TEST(JobSpecTest, EveryInvalidValueIsOneSentence) {
       {"names", [](JobSpec& s) { s.suite.tasks[1].parameters["names"] = "3"; },
        "task \"story\": names is \"3\"; it must be a whole number from 4 to 48"},
       {"format", [](JobSpec& s) { s.suite.tasks[1].parameters["format"] = "free"; },
-       "task \"story\": format is \"free\"; it must be one of free_form, multiple_choice"},
+       "task \"story\": format is \"free\"; it must be one of free_form, multiple_choice; did you mean \"free_form\"?"},
       {"missing parameter",
        [](JobSpec& s) {
          s.suite.tasks[0] = {"mine", "jsonl", {{"path", "x"}}, {}, 0};

@@ -129,10 +129,10 @@ computed from the current database; the same database gives the same bytes. An o
 (within --margin) or undecided, by p adjusted over all candidates and lengths of the job, whichever are shown. Runs that
 differ in their training seed alone ("training" in config.json) form an arm: the page compares arms over seeds and
 contexts, and draws scores and losses against the numbers of tokens and of parameters, with equal-loss ratios. CSV and
-JSON have both intervals of a difference: adjusted_low and adjusted_high, as on the page, and low and high of that test
-alone. LaTeX is a table for papers, one row per model and one column per length, with the difference, its interval and a
-mark for the outcome; --long prints one line per cell. --format=lm-eval is a results file of lm-evaluation-harness, and
---format=olmo-eval the metrics.json of olmo-eval, of the baseline alone.)",
+JSON have both intervals of a difference: adjusted_low and adjusted_high, which the page shows except where few contexts
+differ, and low and high of that test alone. LaTeX is a table for papers, one row per model and one column per length,
+with the difference, its interval and a mark for the outcome; --long prints one line per cell. --format=lm-eval is a
+results file of lm-evaluation-harness, and --format=olmo-eval the metrics.json of olmo-eval, of the baseline alone.)",
     .examples =
         "varifocal report --db=results.db --out=report.html\n"
         "varifocal report --db=results.db --out=- --format=csv\n"

@@ -391,12 +391,18 @@ TEST_P(StateControlTest, StatesOfOtherSequencesAreDetected) {
   auto model = LoadForTest(GoldenDirectory(GetParam()));
   const auto answers = [&](const PlanFault& fault) {
     auto engine = StartEngine(model, {.test_only_alter_plan = fault});
-    std::promise<void> both_are_there;  // so that they run in the same steps
-    auto arrived = std::make_shared<std::shared_future<void>>(both_are_there.get_future().share());
+    // The engine waits within a request until both are there, so that they run in the same steps.
+    std::promise<void> engine_waits, both_are_there;
+    const std::shared_future<void> arrived = both_are_there.get_future().share();
+    const auto wait = [&engine_waits, arrived](const auto&) {
+      engine_waits.set_value();
+      arrived.wait();
+    };
     EXPECT_TRUE(engine
                     ->Start({.token_ids = {2}, .work = GenerateWork{.max_new_tokens = 1}},
-                            {.on_progress = [arrived](const auto&) { arrived->wait(); }, .on_done = [](auto) {}})
+                            {.on_progress = wait, .on_done = [](auto) {}})
                     .ok());
+    engine_waits.get_future().wait();
     std::vector<std::future<std::string>> results;
     for (const char* name : {"first", "second"}) {
       auto done = std::make_shared<std::promise<std::string>>();

@@ -1,4 +1,4 @@
-// What a model's `function_json` (server/model/function_json.h) says to people.
+// Text for people from a model's `function_json` (server/model/function_json.h).
 #pragma once
 
 #include <string>
