@@ -215,9 +215,9 @@ TEST_F(ResultsTest, AttentionOfASink) {
 
 // Settings of attention do not act in every layer of a hybrid, and packed weights are computed with in another format.
 TEST_F(ResultsTest, AttentionOfAHybridWithPackedWeights) {
-  const std::string path =
-      WriteDatabase("hybrid.db", 0, 0, /*inspects=*/true, "focal",
-                    R"({"layers":[{"count":2,"recurrent":true},{"count":1},{"count":1,"recurrent":true}],
+  const std::string path = WriteDatabase(
+      "hybrid.db", 0, 0, /*inspects=*/true, "focal",
+      R"({"layers":[{"count":2,"recurrent":true},{"attention":true,"count":1,"recurrent":true},{"count":1,"recurrent":true}],
           "packed_weights":{"scheme":"gptq","bits":4,"values":"f16"},"adapter":{"rank":8,"alpha":16}})");
   const Ran ran = Varifocal({"attention", "recall/1024/1/focal", "--db=" + path});
   ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;

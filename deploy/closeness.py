@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/closeness.md: how far every checkpoint type lies from transformers in float64, and which mistakes are seen.
+"""Writes docs/closeness.md: for each checkpoint type the error against transformers in float64, and the mutations detected.
 
     deploy/closeness.py [--bin=build/release/bin] [--cuda-bin=build/cuda/bin]     # minutes
 

@@ -3,8 +3,8 @@
 
     helmet_judge_prompt.py CHECKOUT OUT      writes OUT/helmet_correctness.yaml and OUT/helmet_fluency.yaml
 
-CHECKOUT/scripts/eval_gpt4_longqa.py has the words. The excerpt of the prompt, whose end is the question, stands where upstream
-has the question. Upstream's score is the product of both. Standard library only.
+The wording is read from CHECKOUT/scripts/eval_gpt4_longqa.py. In place of the question the judge is shown the excerpt of the
+prompt, which ends with the question. Upstream's score is the product of both. Standard library only.
 """
 
 import ast

@@ -44,9 +44,10 @@ std::string LayersWithoutAttention(const Json& function) {
     first = -1;
   };
   for (const Json& run : function.value("layers", Json::array())) {
-    const bool is_recurrent = run.is_object() && run.value("recurrent", false);
-    if (!is_recurrent) end_range();
-    if (is_recurrent && first < 0) first = layer;
+    // A layer may have both.
+    const bool lacks_attention = run.is_object() && run.value("recurrent", false) && !run.value("attention", false);
+    if (!lacks_attention) end_range();
+    if (lacks_attention && first < 0) first = layer;
     layer += run.is_object() ? run.value("count", int64_t{1}) : 1;
   }
   end_range();
