@@ -1,6 +1,8 @@
 #include "client/program.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <ostream>
@@ -17,6 +19,16 @@
 
 namespace varifocal::client {
 namespace {
+
+// Where a format is that one verb alone has.
+std::string VerbWithFormat(const std::string& format) {
+  std::vector<std::string> names;
+  for (const Verb* verb : Verbs()) {
+    const std::vector<std::string> formats = absl::StrSplit(verb->formats, ' ');
+    if (std::find(formats.begin(), formats.end(), format) != formats.end()) names.push_back(verb->name);
+  }
+  return names.size() == 1 ? absl::StrCat("; `varifocal ", names.front(), "` writes ", format, ".") : "";
+}
 
 void AddGlobalFlags(FlagSet& flags, const Verb& verb, GlobalFlags* global, std::string* format, bool* help) {
   flags.Section("For every verb");
@@ -38,7 +50,8 @@ void AddGlobalFlags(FlagSet& flags, const Verb& verb, GlobalFlags* global, std::
     flags.Add("token-file", &global->daemon.token_file, "FILE",
               "file with the token to send; without TLS to this machine alone");
   }
-  flags.Add("format", format, "FORMAT", "how results are printed").Among(absl::StrSplit(verb.formats, ' '));
+  flags.Add("format", format, "FORMAT", "how results are printed").Among(absl::StrSplit(verb.formats, ' ')).hint =
+      VerbWithFormat;
   flags.Add("help", help, "this page");
 }
 
@@ -193,9 +206,14 @@ ExitCode RunWords(const std::vector<std::string>& args, Console& console) {
 
 ExitCode RunProgram(const std::vector<std::string>& args, Console& console) {
   const ExitCode code = RunWords(args, console);
+  const bool has_failed = !console.out;
+  console.out.clear();
+  errno = 0;
+  if (has_failed) console.out << '\n';  // fails again, for the reason
   console.out.flush();
-  if (code != ExitCode::kDone || console.out) return code;
-  console.err << "varifocal: standard output could not be written.\n";
+  if (code != ExitCode::kDone || (!has_failed && console.out)) return code;
+  console.err << "varifocal: standard output could not be written"
+              << (errno == 0 ? "" : absl::StrCat(": ", std::strerror(errno))) << ".\n";
   return ExitCode::kFailed;
 }
 

@@ -75,7 +75,10 @@ std::string Suggestion(Database& database, absl::string_view error, const std::s
     const auto there = Names(database, absl::StrCat("SELECT name FROM pragma_table_info('", view, "')"));
     if (there.ok()) columns.insert(columns.end(), there->begin(), there->end());
   }
-  return columns.empty() ? "" : DidYouMean(name.substr(name.rfind('.') + 1), columns);
+  if (columns.empty()) return "";
+  const std::string meant = DidYouMean(name.substr(name.rfind('.') + 1), columns);
+  const bool may_be_text = !absl::StrContains(meant, "did you mean") && !absl::StrContains(name, ".");
+  return absl::StrCat(may_be_text ? absl::StrCat("; a text is written '", name, "'") : "", meant);
 }
 
 }  // namespace

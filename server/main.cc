@@ -184,7 +184,9 @@ int Serve(ServerOptions options, const LogTarget& log, const std::string& port_f
     const bool is_usage = is(ErrorReason::kBadListenAddress) || is(ErrorReason::kRemoteListenAddress) ||
                           is(ErrorReason::kBadModelName) || is(ErrorReason::kBadFileRoot) ||
                           is(ErrorReason::kBadCredentials) || is(ErrorReason::kBadEndpoint);
-    Complain(is_usage ? kWrongUsage : kFailed, server.status().message());
+    Complain(is_usage ? kWrongUsage : kFailed,
+             absl::StrCat(server.status().message(),
+                          is(ErrorReason::kDatabaseInUse) ? "; ask it, if it is a daemon, or give another --db" : ""));
     std::_Exit(is_usage ? kWrongUsage : kFailed);  // what it had begun may still run
   }
   stop->StopInOrderFromNowOn();

@@ -104,7 +104,7 @@ class ServerTlsTest : public ServerTest {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     grpc::Status status;
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 5; ++i) {
       status = CallOn(grpc::CreateCustomChannel(server_->address(), credentials, arguments), method, token, request);
       if (status.error_code() != grpc::UNAVAILABLE) break;
     }
@@ -272,9 +272,7 @@ TEST_F(ServerTlsTest, CallsOfOneTokenLeaveRoomForAnother) {
   std::vector<std::unique_ptr<Call>> calls;
   const auto generate = [&] {
     if (calls.size() % 500 == 0) {
-      grpc::ChannelArguments arguments;
-      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-      stubs.push_back(v1::Inference::NewStub(testing_support::ConnectedChannel(server_->address(), arguments)));
+      stubs.push_back(v1::Inference::NewStub(testing_support::ConnectedChannel(server_->address())));
     }
     Call& call = *calls.emplace_back(std::make_unique<Call>());
     call.context.AddMetadata("authorization", "Bearer s");

@@ -63,6 +63,7 @@ std::string Relative(const Row& row) {
 struct Sides {
   db::JobVariant keys[2];  // baseline, candidate
   db::VariantRecord variants[2];
+  std::optional<int64_t> complete_job;  // an earlier one, where none was named and the newest lacks answers
 
   std::string Imported() const {
     std::vector<std::string> imported;
@@ -78,7 +79,7 @@ struct Sides {
   }
 };
 
-absl::StatusOr<Sides> ReadSides(db::Reader& reader, const std::vector<db::JobVariant>& keys) {
+absl::StatusOr<Sides> ReadSides(db::Reader& reader, const std::vector<db::JobVariant>& keys, bool is_newest) {
   Sides sides;
   for (int i = 0; i < 2; ++i) {
     sides.keys[i] = keys[i];
@@ -86,6 +87,12 @@ absl::StatusOr<Sides> ReadSides(db::Reader& reader, const std::vector<db::JobVar
     for (const db::VariantRecord& variant : variants) {
       if (variant.name == keys[i].name) sides.variants[i] = variant;
     }
+  }
+  if (is_newest) {
+    ASSIGN_OR_RETURN(const db::JobRow job, reader.Job(keys[0].job_id));
+    ASSIGN_OR_RETURN(const std::optional<db::JobRow> complete,
+                     db::CompleteJobBefore(reader, job, {keys[0].name, keys[1].name}));
+    if (complete.has_value()) sides.complete_job = complete->job_id;
   }
   return sides;
 }
@@ -167,9 +174,10 @@ class Compare : public Command {
     if (!job_.empty()) {
       ASSIGN_OR_RETURN(job_id, JobNumber(job_));
     }
-    ASSIGN_OR_RETURN(
-        const std::vector<db::JobVariant> keys,
-        db::FindJobVariants(*reader, job_id, {db::ParseJobVariant(baseline_), db::ParseJobVariant(candidate_)}));
+    const std::vector<db::JobVariant> named = {db::ParseJobVariant(baseline_), db::ParseJobVariant(candidate_)};
+    ASSIGN_OR_RETURN(const std::vector<db::JobVariant> keys, db::FindJobVariants(*reader, job_id, named));
+    const bool is_newest =
+        !job_id.has_value() && named[0].job_id == 0 && named[1].job_id == 0 && keys[0].job_id == keys[1].job_id;
     stats::CompareOptions options;
     options.sign_flip.draws = draws_;
     if (seed_.has_value()) options.sign_flip.seed = *seed_;
@@ -189,11 +197,11 @@ class Compare : public Command {
     ASSIGN_OR_RETURN(std::vector<stats::CandidateReport> family,
                      stats::CompareFamily(*reader, keys[0], {keys[1]}, options));
     if (!family[0].problem.empty()) {
-      ASSIGN_OR_RETURN(const std::string elsewhere, JobsWithBoth(*reader, keys, job_id.has_value()));
+      ASSIGN_OR_RETURN(const std::string elsewhere, JobsWithBoth(*reader, keys, is_newest));
       return absl::FailedPreconditionError(absl::StrCat(family[0].problem, elsewhere));
     }
     stats::ComparisonReport report = std::move(family[0].report);
-    ASSIGN_OR_RETURN(const Sides sides, ReadSides(*reader, keys));
+    ASSIGN_OR_RETURN(const Sides sides, ReadSides(*reader, keys, is_newest));
     report::AnswerTable answers;
     const std::string candidate_label = db::JobVariantLabel(keys[1], keys[0].job_id);
     report::GroupTable groups;
@@ -247,20 +255,13 @@ class Compare : public Command {
  private:
   // "; jobs/1 has answers: --job=1" where the newest job was read because none was named; else "".
   static absl::StatusOr<std::string> JobsWithBoth(db::Reader& reader, const std::vector<db::JobVariant>& keys,
-                                                  bool is_named) {
-    if (is_named || keys[0].job_id != keys[1].job_id) return "";
-    ASSIGN_OR_RETURN(const std::vector<db::JobRow> jobs, reader.Jobs(keys[0].job_id));
-    for (const db::JobRow& job : jobs) {
-      if (job.answered_count == 0) continue;
-      ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader.Variants(job.job_id));
-      const auto has = [&](const std::string& name) {
-        return std::any_of(variants.begin(), variants.end(),
-                           [&](const db::VariantRecord& variant) { return variant.name == name; });
-      };
-      if (has(keys[0].name) && has(keys[1].name))
-        return absl::StrCat("; ", JobResource(job.job_id), " has answers: --job=", job.job_id);
-    }
-    return "";
+                                                  bool is_newest) {
+    if (!is_newest) return "";
+    ASSIGN_OR_RETURN(const std::optional<db::JobRow> job,
+                     db::EarlierJob(reader, keys[0].job_id, {keys[0].name, keys[1].name},
+                                    [](const db::JobRow& earlier) { return earlier.answered_count > 0; }));
+    if (!job.has_value()) return "";
+    return absl::StrCat("; ", JobResource(job->job_id), " has answers: --job=", job->job_id);
   }
 
   absl::StatusOr<std::unique_ptr<db::Reader>> OpenReader() const {
@@ -494,7 +495,7 @@ class Compare : public Command {
     }
     for (const stats::SuiteComparison& row : report.suite) add("all tasks", row, "");
     const std::string nothing_to_tell =
-        report::NothingToTell(report, *context.answers, context.baseline_epochs.statistic);
+        report::NothingToTell({&report}, *context.answers, context.baseline_epochs.statistic);
     if (!nothing_to_tell.empty()) console.out << nothing_to_tell << "\n\n";
     console.out << AlignedTable(console,
                                 {"task", "length", "baseline", "candidate", "difference", "interval", "relative gain",
@@ -522,7 +523,8 @@ class Compare : public Command {
         {"baseline", rows.front().baseline},
         {"candidate", rows.front().candidate},
         {"tokenizers_differ", report.tokenizers_differ},
-        {"has_no_detectable", has_no_detectable}};
+        {"has_no_detectable", has_no_detectable},
+        {"complete", OrNull(sides.complete_job)}};
     AddPairing(report, sides, notes);
     for (const stats::SuiteComparison& row : report.suite) {
       const std::string enough = report::EnoughNote(row, 1, 3, 0.95);

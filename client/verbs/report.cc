@@ -1,4 +1,5 @@
 // varifocal report: one self-contained page, or the comparison table for a paper.
+#include <filesystem>
 #include <ostream>
 #include <utility>
 
@@ -25,6 +26,10 @@ absl::StatusOr<ReportFormat> FormatOfPath(const std::string& path) {
       {".tex", ReportFormat::kLatex}};
   for (const auto& [ending, format] : endings) {
     if (absl::EndsWith(path, ending)) return format;
+  }
+  if (std::error_code error; std::filesystem::is_directory(path, error)) {
+    return UsageError(absl::StrCat("--out=", path, " is a directory; name a file in it, such as ",
+                                   (std::filesystem::path(path) / "report.html").string(), "."));
   }
   return UsageError(absl::StrCat("--out=", path,
                                  " has no known extension: use .html, .csv, .json, .md, .txt "

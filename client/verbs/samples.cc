@@ -137,7 +137,10 @@ class MakeSamples : public Command {
       const TokenCounter& tokens = chat ? *chat_counter : *counter;
       std::vector<absl::StatusOr<Sample>> samples = grid.MakeSamples(group, tokens);
       for (absl::StatusOr<Sample>& sample : samples) {
-        if (sample.ok()) RETURN_IF_ERROR(AddThinking(valid->suite, task_spec, tokens, *sample));
+        if (!sample.ok()) continue;
+        RETURN_IF_ERROR(AddThinking(valid->suite, task_spec, tokens, *sample));
+        if (sample->thinking.has_value())
+          RETURN_IF_ERROR(CheckCanWrite(*tokenizer, sample->thinking->rule.markers, tokenizer_));
       }
       for (int place = 0; place < group.count * grid.epochs; ++place) {
         const int index = grid.Index(group.first_index, place);

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
@@ -17,6 +16,7 @@
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/answer.h"
+#include "eval_tasks/token_counter.h"
 #include "server/jobs/job_records.h"
 
 namespace varifocal {
@@ -169,16 +169,6 @@ absl::Status CheckLengthFits(int length, const Variant& variant, const HostedMod
   return absl::OkStatus();
 }
 
-absl::Status CheckMarker(const std::string& marker, const HostedModel& model) {
-  ASSIGN_OR_RETURN(const std::vector<int32_t> ids, model.tokenizer->Encode(marker, {.add_special_tokens = false}));
-  ASSIGN_OR_RETURN(const std::string text, model.tokenizer->Decode(ids, {.keep_special_tokens = true}));
-  if (absl::StripAsciiWhitespace(text) == absl::StripAsciiWhitespace(marker)) return absl::OkStatus();
-  return WithReason(
-      absl::InvalidArgumentError(absl::StrCat("the marker of thinking \"", marker, "\" is none that model \"",
-                                              model.name, "\" can write: its tokens are those of \"", text, "\"")),
-      ErrorReason::kBadThinking, {{"model", model.name}, {"field", "spec.suite.thinking"}});
-}
-
 // Prompt, thinking and answer together, of tasks whose answers' tokens are beside the context length.
 absl::Status CheckBudgetFits(const JobSpec& spec, const TaskSpec& task_spec, const Sample& sample,
                              const Variant& variant, const HostedModel& model) {
@@ -224,7 +214,12 @@ absl::Status PinThinking(const std::vector<std::shared_ptr<HostedModel>>& models
       }
       if (sample.thinking.has_value()) {
         const ThinkingMarkers& markers = sample.thinking->rule.markers;
-        for (const std::string& marker : {markers.begin, markers.end}) RETURN_IF_ERROR(CheckMarker(marker, model));
+        const absl::Status can_write =
+            CheckCanWrite(*model.tokenizer, markers, absl::StrCat("model \"", model.name, "\""));
+        if (!can_write.ok()) {
+          return WithReason(can_write, ErrorReason::kBadThinking,
+                            {{"model", model.name}, {"field", "spec.suite.thinking"}});
+        }
         ASSIGN_OR_RETURN(const std::string pair, DumpJson(Json({markers.begin, markers.end})));
         markers_of[spec.variants[v].Name()] = pair;
         // Samples, with their markers, are shared by what has one tokenizer.

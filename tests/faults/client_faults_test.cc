@@ -95,9 +95,7 @@ TEST_F(ClientFaultsTest, RacingSubmitsWithOneIdAreOneJob) {
   control_->Hold();  // jobs wait: their answers are not the subject
   std::vector<std::shared_ptr<grpc::Channel>> channels;
   for (int i = 0; i < 8; ++i) {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt("channel", i);  // otherwise gRPC shares one connection
-    channels.push_back(testing_support::ConnectedChannel(server_->address(), arguments));
+    channels.push_back(testing_support::ConnectedChannel(server_->address()));
   }
   Trials trials("races of 64 clients", {.quick = 20, .full = 1000});
   bool goes_on = trials.Next();

@@ -53,9 +53,7 @@ class SoakTest : public ServerTest {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     for (int i = 0; i < 8; ++i) {
-      grpc::ChannelArguments arguments;
-      arguments.SetInt("channel", i);  // otherwise gRPC shares one connection
-      channels_.push_back(testing_support::ConnectedChannel(server_->address(), arguments));
+      channels_.push_back(testing_support::ConnectedChannel(server_->address()));
     }
   }
 

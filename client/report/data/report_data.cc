@@ -75,6 +75,13 @@ absl::Status ChooseVariants(db::Reader& reader, const ReportOptions& options, Re
     data.other_jobs.push_back(std::move(job));
   }
   data.baseline = data.variants.front().name;
+  const bool is_newest = !options.job_id.has_value() && db::ParseJobVariant(options.baseline).job_id == 0;
+  if (is_newest && data.other_jobs.empty()) {
+    std::vector<std::string> names;
+    for (const db::JobVariant& key : data.keys) names.push_back(key.name);
+    ASSIGN_OR_RETURN(const std::optional<db::JobRow> complete, db::CompleteJobBefore(reader, data.job, names));
+    if (complete.has_value()) data.complete_job_id = complete->job_id;
+  }
   return absl::OkStatus();
 }
 

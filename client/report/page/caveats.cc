@@ -48,7 +48,8 @@ Texts Incomplete(const ReportData& data) {
     sentences.push_back(Sentence("answers_missing", {{"job", OfJob(data, *job)},
                                                      {"answered", CountLabel(job->answered_count)},
                                                      {"is_one", job->answered_count == 1},
-                                                     {"planned", CountLabel(job->planned_count)}}));
+                                                     {"planned", CountLabel(job->planned_count)},
+                                                     {"complete", OrNull(data.complete_job_id)}}));
   }
   return sentences;
 }
