@@ -79,10 +79,10 @@ struct Work {
 };
 
 struct ReportData {
-  db::JobRow job;                      // the baseline's
-  std::vector<db::JobRow> other_jobs;  // of candidates, in the order of the candidates
+  db::JobRow job;                          // the baseline's
+  std::vector<db::JobRow> other_jobs;      // of candidates, in the order of the candidates
   std::optional<int64_t> complete_job_id;  // an earlier one, where no job was named and the newest lacks answers
-  std::vector<db::JobVariant> keys;    // beside `variants`: the names in the database
+  std::vector<db::JobVariant> keys;        // beside `variants`: the names in the database
   std::string baseline;
   std::vector<db::VariantRecord> variants;  // the baseline first, then the candidates
   std::string chosen_metric;                // --metric; empty: each task's first
