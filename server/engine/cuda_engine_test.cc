@@ -10,10 +10,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/reason.h"
-#include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/emulator/emulated_runtime.h"
 #include "kernels/cuda/emulator/fibers.h"
-#include "server/engine/engine_testing.h"
+#include "server/engine/cuda_testing.h"
 #include "server/engine/memory_ledger.h"
 #include "server/model/transformer.h"
 #include "tests/support/messages.h"
@@ -21,42 +19,11 @@
 namespace varifocal {
 namespace {
 
-using kernels::cuda::EmulatedMachine;
 using testing::HasSubstr;
 using testing::Not;
 
 constexpr char kGolden[] = "tied-d16-f32";
 constexpr int kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaIllegalAddress = 700;
-
-// A device and its state.
-class EmulatedDevice {
- public:
-  explicit EmulatedDevice(bool graphs = false) {
-    auto backend =
-        kernels::cuda::CreateBackendOn(kernels::cuda::MakeEmulatedRuntime(machine), 0,
-                                       {.dtype = kernels::DType::kBF16, .thread_count = 1, .cuda_graphs = graphs});
-    VF_CHECK(backend.ok(), "the emulated device opens");
-    options.backend = std::move(*backend);
-    options.cache_directory = testing::TempDir();
-  }
-
-  // Pages for a few short prompts: the emulator initializes memory on allocation.
-  static EngineOptions Small() { return {.prefill_chunk_tokens = 64, .batch_size_max = 4, .kv_cache_bytes = 1 << 20}; }
-  std::unique_ptr<Engine> Start(const std::string& golden, EngineOptions engine_options = Small()) const {
-    auto model = LoadModel(golden[0] == '/' ? golden : GoldenDirectory(golden), options);
-    EXPECT_TRUE(model.ok()) << model.status();
-    return StartEngine(*std::move(model), engine_options);
-  }
-
-  std::shared_ptr<EmulatedMachine> machine = std::make_shared<EmulatedMachine>();
-  ModelOptions options;
-};
-
-EngineRequest Generate(const std::string& prompt, size_t length, double temperature = 0, uint64_t seed = 1) {
-  return {.token_ids = RandomIds(prompt, length),
-          .work = GenerateWork{
-              .max_new_tokens = 4, .ignore_eos = true, .sampling = {.temperature = temperature}, .seed = seed}};
-}
 
 TEST(CudaEngineTest, ResultsAreCloseToTheCpu) {
   EmulatedDevice device;
@@ -368,7 +335,9 @@ TEST(CudaEngineTest, StepsAsGraphsHaveTheSameBits) {
                          {"focal-learned-sequence", 124},
                          {"focus/llama-paged", 122},
                          {"architectures/ministral3", 124, {{"t", {0.5, 2.0}}}},
-                         {"attention/log-n-constant", 124}}) {
+                         {"attention/log-n-constant", 124},
+                         {"architectures/lfm2-newer", 124},
+                         {"architectures/qwen3-next", 124}}) {
     EmulatedDevice one_by_one, as_graphs(true);
     const WideHeads checkpoint(row.golden, "cuda_graphs");
     const bool is_focus = std::string(row.golden).starts_with("focus");
