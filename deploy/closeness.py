@@ -47,7 +47,7 @@ Not seen in f32: {unseen}.
 """
 
 
-CUDA_NOTE = "- **CUDA**: the kernels on the emulated device. They have no head width of 8, 20 or 24; such checkpoints are left out.\n"
+CUDA_NOTE = "- **CUDA**: the kernels on the emulated device. They have no head width of 8, 12, 20 or 24; such checkpoints are left out.\n"
 
 
 def lines_of(program, pattern):

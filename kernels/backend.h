@@ -114,10 +114,11 @@ struct KvShape {
   int annotation_bytes = 0;
   // Each key is stored contiguously, so that decode can read those of a row's groups alone (DecodeListsKeys). A hint.
   bool row_keys = false;
-  bool has_gate = false;  // the output of attention is gated (ApplyGate), which not every backend does
-  // Above 0: layers of Recur. A page has no keys and values but a state of so many numbers, that after the last row of
-  // the page's tokens that was computed.
-  size_t state_numbers = 0;
+  // Not kNone: layers of Recur. A page has no keys and values but a state, that after the last row of the page's tokens
+  // that was computed.
+  RecurrenceShape recurrence;
+
+  bool holds_states() const { return recurrence.kind != RecurrenceKind::kNone; }
 };
 
 struct StepShape {
@@ -478,7 +479,7 @@ class Backend {
                                                         WeightUse use) = 0;
   virtual Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) = 0;
 
-  // kUnsupported with the head dim when there is no kernel for it.
+  // kUnsupported with the head dim, or the width of a state, when there is no kernel for it.
   virtual Error CheckShape(const KvShape& shape) const = 0;
   virtual size_t KvBytesPerPageAndLayer(const KvShape& shape) const = 0;
   virtual Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) = 0;
@@ -514,7 +515,6 @@ class Backend {
   virtual Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) = 0;
   virtual Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) = 0;
   virtual Error Mixture(Workspace& workspace, const MixtureArgs& args) = 0;
-  // A backend without the next two refuses pools of their models (CheckShape).
   virtual Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) = 0;
   virtual Error Recur(Workspace& workspace, const RecurArgs& args) = 0;
   virtual Error LmHead(Workspace& workspace, const LmHeadArgs& args) = 0;

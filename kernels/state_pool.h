@@ -1,11 +1,11 @@
-// Pages of recurrent states in host memory (recurrence.h), and where a sequence's rows read and write them.
+// Pages of recurrent states (recurrence.h): where a sequence's rows read and write them, and their memory on a host.
 //
 // Each state keeps the number of rows that it is the state after. A step that would continue from another row's state is
 // a bug (VF_CHECK): no later comparison of results could tell it from rounding.
 //
-// Shapes:  [layer][page][KvShape::state_numbers], of double in the reference backend and float on CPUs.
+// Shapes:  [layer][page][state numbers], of double in the reference backend and float in the others.
 // Threads: different pages of a layer may be written at the same time.
-// Cost:    memory is committed when it is first written.
+// Cost:    memory on a host is committed when it is first written.
 #pragma once
 
 #include <algorithm>
@@ -19,65 +19,90 @@
 
 namespace varifocal::kernels {
 
+// The rows that the states of a pool are those after.
+class StateRows {
+ public:
+  StateRows(int layer_count, int page_count)
+      : layer_count_(layer_count), page_count_(page_count), row_counts_(WideProduct(layer_count, page_count), 0) {}
+
+  int layer_count() const { return layer_count_; }
+  int page_count() const { return page_count_; }
+  size_t state_count() const { return row_counts_.size(); }
+  // Which of all states is a page's in a layer.
+  size_t At(int layer, int page) const {
+    VF_CHECK(layer >= 0 && layer < layer_count_ && page >= 0 && page < page_count_, "no such page");
+    return WideProduct(layer, page_count_) + page;
+  }
+
+  // The page whose state a sequence's first row continues from; -1 at position 0.
+  int PageBefore(const SequenceRows& rows, int page_group, int layer) const {
+    if (rows.first_position == 0) return -1;
+    const int page = PageOf(rows, page_group, rows.first_position - 1);
+    VF_CHECK(row_counts_[At(layer, page)] == rows.first_position, "a page holds the state of another row");
+    return page;
+  }
+  // visit(row, page) for every row of the sequence in the step whose state is kept.
+  template <typename Visit>
+  static void EachKept(const SequenceRows& rows, int page_group, const Visit& visit) {
+    for (int row = 0; row < rows.row_count; ++row) {
+      const int end = rows.first_position + row + 1;
+      if (end % kPageTokens != 0 && row + 1 < rows.row_count) continue;
+      if (const int page = PageOf(rows, page_group, end - 1); page >= 0) visit(row, page);
+    }
+  }
+  // After all states of the sequence are written, or queued to be.
+  void MarkKept(const SequenceRows& rows, int page_group, int layer) {
+    EachKept(rows, page_group,
+             [&](int row, int page) { row_counts_[At(layer, page)] = rows.first_position + row + 1; });
+  }
+  void CopyPage(int from, int to) {
+    for (int layer = 0; layer < layer_count_; ++layer) row_counts_[At(layer, to)] = row_counts_[At(layer, from)];
+  }
+
+ private:
+  int layer_count_ = 0, page_count_ = 0;
+  std::vector<int32_t> row_counts_;  // [layer][page]
+};
+
 template <typename Number>
 class StatePool final : public KvPool {
  public:
-  static size_t BytesPerPageAndLayer(const KvShape& shape) { return shape.state_numbers * sizeof(Number); }
+  StatePool(const KvShape& shape, int page_count)
+      : state_numbers_(shape.recurrence.state_numbers()), rows_(shape.layer_count, page_count) {}
+  static size_t BytesPerPageAndLayer(const KvShape& shape) { return shape.recurrence.state_numbers() * sizeof(Number); }
   static Result<std::unique_ptr<KvPool>> Create(const KvShape& shape, int page_count) {
-    auto pool = std::make_unique<StatePool>();
-    const size_t states = WideProduct(shape.layer_count, page_count);
-    pool->shape_ = shape;
-    pool->page_count_ = page_count;
-    pool->row_counts_.assign(states, 0);
-    pool->numbers_.reset(
-        static_cast<Number*>(std::calloc(std::max<size_t>(states * shape.state_numbers, 1), sizeof(Number))));
+    auto pool = std::make_unique<StatePool>(shape, page_count);
+    pool->numbers_.reset(static_cast<Number*>(std::calloc(std::max<size_t>(pool->bytes(), 1), 1)));
     if (pool->numbers_ == nullptr) return OutOfHostMemory("the recurrent states", pool->bytes());
     return std::unique_ptr<KvPool>(std::move(pool));
   }
 
-  int page_count() const override { return page_count_; }
-  size_t bytes() const override { return row_counts_.size() * BytesPerPageAndLayer(shape_); }
-  Number* state(int layer, int page) { return numbers_.get() + At(layer, page) * shape_.state_numbers; }
-  size_t state_numbers() const { return shape_.state_numbers; }
+  int page_count() const override { return rows_.page_count(); }
+  size_t bytes() const override { return rows_.state_count() * state_numbers_ * sizeof(Number); }
+  Number* state(int layer, int page) { return numbers_.get() + rows_.At(layer, page) * state_numbers_; }
+  size_t state_numbers() const { return state_numbers_; }
 
   // The state that a sequence's first row continues from; null at position 0.
   const Number* StateBefore(const SequenceRows& rows, int page_group, int layer) {
-    if (rows.first_position == 0) return nullptr;
-    const int page = PageOf(rows, page_group, rows.first_position - 1);
-    VF_CHECK(row_counts_[At(layer, page)] == rows.first_position, "a page holds the state of another row");
-    return state(layer, page);
+    const int page = rows_.PageBefore(rows, page_group, layer);
+    return page < 0 ? nullptr : state(layer, page);
   }
   // visit(row, state) for every row of the sequence in the step whose state is kept.
   template <typename Visit>
   void EachKept(const SequenceRows& rows, int page_group, int layer, const Visit& visit) {
-    for (int row = 0; row < rows.row_count; ++row) {
-      const int end = rows.first_position + row + 1;
-      if (end % kPageTokens != 0 && row + 1 < rows.row_count) continue;
-      if (const int page = PageOf(rows, page_group, end - 1); page >= 0) visit(row, state(layer, page));
-    }
+    StateRows::EachKept(rows, page_group, [&](int row, int page) { visit(row, state(layer, page)); });
   }
-  // After all states of the sequence are written.
-  void MarkKept(const SequenceRows& rows, int page_group, int layer) {
-    EachKept(rows, page_group, layer, [&](int row, const Number* kept) {
-      row_counts_[(kept - numbers_.get()) / shape_.state_numbers] = rows.first_position + row + 1;
-    });
-  }
+  void MarkKept(const SequenceRows& rows, int page_group, int layer) { rows_.MarkKept(rows, page_group, layer); }
   void CopyPage(int from, int to) {
-    for (int layer = 0; layer < shape_.layer_count; ++layer) {
-      std::copy_n(state(layer, from), shape_.state_numbers, state(layer, to));
-      row_counts_[At(layer, to)] = row_counts_[At(layer, from)];
+    for (int layer = 0; layer < rows_.layer_count(); ++layer) {
+      std::copy_n(state(layer, from), state_numbers_, state(layer, to));
     }
+    rows_.CopyPage(from, to);
   }
 
  private:
-  size_t At(int layer, int page) const {
-    VF_CHECK(layer >= 0 && layer < shape_.layer_count && page >= 0 && page < page_count_, "no such page");
-    return WideProduct(layer, page_count_) + page;
-  }
-
-  KvShape shape_;
-  int page_count_ = 0;
-  std::vector<int32_t> row_counts_;  // [layer][page]
+  size_t state_numbers_ = 0;
+  StateRows rows_;
   std::unique_ptr<Number[], FreeDeleter> numbers_;
 };
 

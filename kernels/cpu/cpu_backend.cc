@@ -70,7 +70,7 @@ class CpuBackend final : public HostBackend {
   }
 
   Error CheckShape(const KvShape& shape) const override {
-    if (shape.state_numbers > 0) return {};
+    if (shape.holds_states()) return {};
     if (shape.head_dim <= 0 || shape.head_dim > kHeadDimMax) {
       return {ErrorCode::kUnsupported, "the cpu backend has no kernel for head dim " + std::to_string(shape.head_dim) +
                                            ", only for 1 to " + std::to_string(kHeadDimMax)};
@@ -78,12 +78,12 @@ class CpuBackend final : public HostBackend {
     return {};
   }
   size_t KvBytesPerPageAndLayer(const KvShape& shape) const override {
-    if (shape.state_numbers > 0) return StatePool<float>::BytesPerPageAndLayer(shape);
+    if (shape.holds_states()) return StatePool<float>::BytesPerPageAndLayer(shape);
     return PagePool::BytesPerPageAndLayer(shape, info_.dtype);
   }
   Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
     if (Error error = CheckShape(shape); !error.ok()) return error;
-    if (shape.state_numbers > 0) return StatePool<float>::Create(shape, page_count);
+    if (shape.holds_states()) return StatePool<float>::Create(shape, page_count);
     return PagePool::Create(shape, info_.dtype, page_count);
   }
   Error CopyPage(KvPool& pool, int from, int to) override {

@@ -7,6 +7,7 @@
 #include "base/wide_product.h"
 #include "kernels/cuda/cuda_mixture.h"
 #include "kernels/cuda/cuda_products.h"
+#include "kernels/cuda/cuda_recurrence.h"
 #include "kernels/cuda/cuda_storage.h"
 #include "kernels/group_routing.h"
 
@@ -157,17 +158,25 @@ class CudaBackend final : public CudaStorage {
                       args.next_norm == nullptr ? NormParams{} : ParamsOf(own, *args.next_norm));
   }
 
-  // Of models that CheckShape refuses.
-  Error ApplyGate(Workspace&, const ApplyGateArgs&) override { return NoRecurrence(); }
-  Error Recur(Workspace&, const RecurArgs&) override { return NoRecurrence(); }
+  Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    if (Error error = Ready(own); !error.ok()) return error;
+    GateParams p;
+    p.count = WideProduct(own.flat.row_count(), args.columns);
+    p.gate = DeviceData<uint16_t>(args.gate, p.count);
+    p.x = DeviceData<uint16_t>(args.x, p.count);
+    return Launched(device_.kernels().gate(p, own.stream()), "starting a gate");
+  }
+  Error Recur(Workspace& workspace, const RecurArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    if (Error error = Ready(own); !error.ok()) return error;
+    return RunRecurrence(device_, own, args);
+  }
 
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override;
   Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) override;
 
  private:
-  static Error NoRecurrence() {
-    return {ErrorCode::kUnsupported, "the cuda backend has no recurrent layers, and no gates of attention"};
-  }
   Error Ready(const CudaWorkspace& workspace) {
     if (Error error = device_.Fault(); !error.ok()) return error;
     return IsCancelled(workspace.flat.batch) ? CancelledError() : Error{};

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/cpu/cpu_features.h"
+#include "kernels/cuda/cuda_recurrence.h"
 #include "kernels/cuda/cuda_workspace.h"
 #include "kernels/group_routing.h"
 
@@ -97,11 +98,7 @@ Result<std::unique_ptr<RopeTable>> CudaStorage::CreateRopeTable(const RopeTableS
 }
 
 Error CudaStorage::CheckShape(const KvShape& shape) const {
-  if (shape.state_numbers > 0 || shape.has_gate) {
-    return {ErrorCode::kUnsupported,
-            "the cuda backend has no kernels for recurrent states and gates of attention; such a model runs on device "
-            "cpu"};
-  }
+  if (shape.holds_states()) return CheckStates(shape.recurrence);
   if (std::find(std::begin(kHeadDims), std::end(kHeadDims), shape.head_dim) == std::end(kHeadDims)) {
     std::string known;
     for (const int dim : kHeadDims) known += (known.empty() ? "" : ", ") + std::to_string(dim);
@@ -117,14 +114,20 @@ Error CudaStorage::CheckShape(const KvShape& shape) const {
   return {};
 }
 
-size_t CudaStorage::KvBytesPerPageAndLayer(const KvShape& shape) const { return CudaPool::BytesPerPageAndLayer(shape); }
+size_t CudaStorage::KvBytesPerPageAndLayer(const KvShape& shape) const {
+  return shape.holds_states() ? CudaStatePool::BytesPerPageAndLayer(shape) : CudaPool::BytesPerPageAndLayer(shape);
+}
 
 Result<std::unique_ptr<KvPool>> CudaStorage::CreateKvPool(const KvShape& shape, int page_count) {
   if (Error error = CheckShape(shape); !error.ok()) return error;
+  if (shape.holds_states()) return Finished(CudaStatePool::Create(device_, shape, page_count));
   return Finished(CudaPool::Create(device_, shape, page_count));
 }
 
 Error CudaStorage::CopyPage(KvPool& pool, int from, int to) {
+  if (auto* states = dynamic_cast<CudaStatePool*>(&pool); states != nullptr) {
+    return states->CopyPage(device_, from, to);
+  }
   return static_cast<CudaPool&>(pool).CopyPage(device_, from, to);
 }
 

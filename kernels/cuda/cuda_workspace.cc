@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/wide_product.h"
+#include "kernels/cuda/cuda_recurrence.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
@@ -75,6 +76,11 @@ WorkspaceSizes SizesFor(const StepShape& shape) {
            DecodeSplitK(2 * static_cast<int64_t>(shape.ffn_dim), width) * sizeof(float),
        HeadBytes(head_rows, shape.vocab_size, 1),
        HeadBytes(std::min(head_rows, 2 * sequences), shape.vocab_size, DecodeSplitK(shape.vocab_size, width))});
+  if (const RecurrenceShape& layer = shape.recurrence; layer.kind != RecurrenceKind::kNone) {
+    sizes.product_bytes = std::max({sizes.product_bytes, ProductBytes(shape, layer.input_width(), width),
+                                    ProductBytes(shape, width, layer.value_width()),
+                                    RecurrenceScratchNumbers(layer, rows) * sizeof(float)});
+  }
   // Of a decode step by splits, or a prefill step over more than one segment.
   const size_t parts = std::max(std::min(rows, sequences) * splits, shape.context_length_max > kSegmentKeys ? rows : 0);
   sizes.partial_floats = parts * shape.query_head_count * (shape.head_dim + 2);

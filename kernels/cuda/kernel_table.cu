@@ -19,6 +19,8 @@ int LaunchGroupedDecode(const MatmulParams&, LaunchStream);
 int LaunchMixtureRoute(const MixtureRouteParams&, LaunchStream);
 int LaunchMixtureList(const MixtureListParams&, LaunchStream);
 int LaunchMixtureSum(const MixtureSumParams&, LaunchStream);
+int LaunchRecurrence(const RecurrenceParams&, LaunchStream);
+int LaunchGate(const GateParams&, LaunchStream);
 int LaunchHeadStats(const HeadStatsParams&, LaunchStream);
 int LaunchDraw(const DrawParams&, LaunchStream);
 int LaunchRoute(const RouteParams&, LaunchStream);
@@ -85,6 +87,8 @@ const KernelTable& Table() {
                                     LaunchMixtureRoute,
                                     LaunchMixtureList,
                                     LaunchMixtureSum,
+                                    LaunchRecurrence,
+                                    LaunchGate,
                                     LaunchHeadStats,
                                     LaunchDraw};
   return table;

@@ -30,6 +30,8 @@ struct KernelTable {
   int (*mixture_route)(const MixtureRouteParams&, LaunchStream);
   int (*mixture_list)(const MixtureListParams&, LaunchStream);
   int (*mixture_sum)(const MixtureSumParams&, LaunchStream);
+  int (*recurrence)(const RecurrenceParams&, LaunchStream);
+  int (*gate)(const GateParams&, LaunchStream);
   int (*head_stats)(const HeadStatsParams&, LaunchStream);
   int (*draw)(const DrawParams&, LaunchStream);
 };

@@ -232,6 +232,37 @@ struct ExpertRows {
   int rows_max = 0;      // of a group
 };
 
+// The rows of a step through one layer of states (kernels/recurrence.h).
+struct RecurrenceParams {
+  StepView step;
+  float* states = nullptr;                // of the layer: [page][state_numbers]
+  const int32_t* table_starts = nullptr;  // [sequences], into StepView::page_tables
+  size_t state_numbers = 0, tail_numbers = 0;
+  bool has_matrices = false, is_delta = false, gate_first = false;
+  int conv_width = 0, channel_count = 0, input_width = 0, norm_group_count = 0;
+  int key_head_count = 0, value_head_count = 0, key_dim = 0, value_dim = 0;
+  const uint16_t* x = nullptr;        // [T, input_width]
+  const float* conv = nullptr;        // [W, channels]
+  const float* conv_bias = nullptr;   // optional [channels]
+  const float* decay_log = nullptr;   // [H], as the next one where there are matrices
+  const float* decay_bias = nullptr;  // [H]
+  const float* skip = nullptr;        // [H], of a state space
+  const float* norm = nullptr;        // [H dv], where there are groups
+  float norm_epsilon = 0, gate_multiplier = 1, step_multiplier = 1;
+  float* mixed = nullptr;   // scratch where there are matrices: [T, channels], convolved,
+  float* gates = nullptr;   // [T, H, 2], decay and beta or the step,
+  float* outs = nullptr;    // [T, H, dv], before gate and norm
+  uint16_t* out = nullptr;  // [T, H, dv]
+};
+// The largest width of a key that a kernel has registers for.
+inline constexpr int kRecurrenceKeysMax = 256;
+
+struct GateParams {
+  const uint16_t* gate = nullptr;
+  size_t count = 0;
+  uint16_t* x = nullptr;
+};
+
 // x [M, K] times weight [N, K] transposed.
 struct MatmulParams {
   const uint16_t* x = nullptr;

@@ -84,7 +84,7 @@ VF_DEVICE TwoWords PackFour(const FourFloats& values) {
 }
 
 // Whether a product and its bias can be read four numbers at a time.
-bool IsWide(const ProductView& product) {
+inline bool IsWide(const ProductView& product) {
   return product.columns % 4 == 0 && product.split_stride % 4 == 0 && IsAligned(product.data, 16) &&
          (product.bias == nullptr || IsAligned(product.bias, 16));
 }

@@ -151,12 +151,12 @@ class ReferenceBackend final : public HostBackend {
 
   Error CheckShape(const KvShape&) const override { return {}; }
   size_t KvBytesPerPageAndLayer(const KvShape& shape) const override {
-    if (shape.state_numbers > 0) return StatePool<double>::BytesPerPageAndLayer(shape);
+    if (shape.holds_states()) return StatePool<double>::BytesPerPageAndLayer(shape);
     return kPageTokens * (2 * sizeof(double) * shape.kv_head_count * shape.head_dim + shape.annotation_bytes);
   }
   Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
     if (Error error = CheckShape(shape); !error.ok()) return error;
-    if (shape.state_numbers > 0) return StatePool<double>::Create(shape, page_count);
+    if (shape.holds_states()) return StatePool<double>::Create(shape, page_count);
     return std::unique_ptr<KvPool>(std::make_unique<ReferencePool>(shape, page_count));
   }
   Error CopyPage(KvPool& pool, int from, int to) override {

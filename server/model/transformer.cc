@@ -478,13 +478,12 @@ int64_t Transformer::shared_weight_bytes() const {
 kernels::KvShape Transformer::KvShape(int64_t page_group) const {
   if (config_.page_groups[page_group].holds_states) {
     return {.layer_count = static_cast<int>(config_.page_groups[page_group].layer_count),
-            .state_numbers = config_.recurrence.state_numbers()};
+            .recurrence = config_.recurrence};
   }
   kernels::KvShape shape{.layer_count = static_cast<int>(config_.page_groups[page_group].layer_count),
                          .kv_head_count = static_cast<int>(config_.kv_head_count),
                          .head_dim = static_cast<int>(config_.head_width),
-                         .annotation_bytes = static_cast<int>(config_.attention.AnnotationBytes()),
-                         .has_gate = config_.blocks.attention_gate};
+                         .annotation_bytes = static_cast<int>(config_.attention.AnnotationBytes())};
   for (int64_t layer = 0; layer < config_.layer_count; ++layer) {
     const bool is_inside = config_.layers[layer].page_group == page_group;
     shape.row_keys = shape.row_keys || (is_inside && config_.attention.RowKeys(layer));
