@@ -180,7 +180,7 @@ def run(directory, ids, new_tokens):
     """
 
     def is_recurrent(model):
-        kinds = ("linear_attn", "conv", "mamba")
+        kinds = ("linear_attn", "conv", "mamba", "mixer")
         return any(name.rsplit(".", 1)[-1] in kinds for name, _ in model.named_modules())
 
     def rows_of(model):
@@ -192,8 +192,10 @@ def run(directory, ids, new_tokens):
     assert rows.dtype == torch.float64
     model = load(directory, len(ids) + new_tokens)
     ids = list(ids)
-    if is_recurrent(model):
+    # That form has no least step, which nemotron_h's other one has.
+    if is_recurrent(model) and model.config.model_type != "nemotron_h":
         return rows, continued(model, ids, new_tokens)
     for _ in range(new_tokens):
-        ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+        with ExactCasts() if is_recurrent(model) else contextlib.nullcontext():
+            ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
     return rows, ids[len(ids) - new_tokens :] if new_tokens else []

@@ -54,6 +54,8 @@ constexpr const char* kIdentityGoldens[] = {
     "architectures/qwen2-moe-window",
     "architectures/granitemoehybrid",
     "architectures/falcon-h1",
+    "architectures/nemotron-h",
+    "architectures/nemotron-h-older",
     "architectures/lfm2-newer",
     "architectures/gpt-oss",
     "architectures/gpt-oss-mxfp4",

@@ -141,6 +141,8 @@ constexpr const char* kCases[] = {
     "architectures/granitemoehybrid-dense",
     "architectures/falcon-h1",
     "architectures/falcon-h1-normed",
+    "architectures/nemotron-h",
+    "architectures/nemotron-h-older",
     "architectures/lfm2",
     "architectures/lfm2-newer",
     "architectures/gpt-oss",

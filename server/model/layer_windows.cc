@@ -292,6 +292,25 @@ absl::Status ReadStateSpacesEverywhere(ConfigReader&, ModelConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status ReadLayersOfOnePart(ConfigReader& reader, ModelConfig& config) {
+  const Json* list = reader.Take("layers_block_type");
+  const char* key = list != nullptr ? "layers_block_type" : "hybrid_override_pattern";
+  if (list == nullptr) list = reader.Take(key);
+  for (int64_t i = 0; i < config.layer_count; ++i) {
+    LayerConfig& layer = config.layers[i];
+    const Json kind = list->is_string() ? Json(std::string(1, list->get_ref<const std::string&>()[i])) : list->at(i);
+    layer.rope_index = -1;
+    layer.is_recurrent = kind == "M" || kind == "linear_attention" || kind == "mamba";
+    layer.has_attention = kind == "*" || kind == "full_attention" || kind == "attention";
+    layer.has_mlp = kind == "-" || kind == "mlp";
+    if (layer.is_recurrent || layer.has_attention || layer.has_mlp) continue;
+    return absl::UnimplementedError(
+        absl::StrCat(reader.Name(key), "[", i, "] is ", ShownValue(kind),
+                     "; supported are linear_attention (M), full_attention (*) and mlp (-)"));
+  }
+  return RequireAttention(reader, key, config);
+}
+
 absl::Status ReadStateSpacesByType(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> recurrent,
                    ReadLayerTypes(reader, config.layer_count, "linear_attention"));

@@ -55,6 +55,8 @@ constexpr const char* kGoldens[] = {
     "granitemoehybrid",
     "granitemoehybrid-dense",
     "falcon-h1",
+    "nemotron-h",
+    "nemotron-h-older",
     "lfm2",
     "lfm2-newer",
     "gpt-oss",
