@@ -201,6 +201,12 @@ def falcon_h1(r):
     return with_rope(r, keys, kinds=PLAIN)
 
 
+def bamba(r):
+    keys = state_space(r, sizes(r)) | dict(attention_bias=r.maybe(), mlp_bias=r.maybe())
+    types = hybrid_types(r, ("full_attention", "linear_attention"), keys["num_hidden_layers"])
+    return with_rope(r, keys | dict(attn_layer_indices=[i for i, kind in enumerate(types) if kind == "full_attention"]), partial=(0.5,), kinds=PLAIN)
+
+
 def nemotron_h(r):
     """A step that transformers draws is from 0.001 to 0.1."""
     keys, groups = sizes(r), r.one(1, 2, 3)
@@ -321,6 +327,7 @@ TEXT = {
     "qwen3_5_text": lambda r: with_rope(r, recurrent(r, sizes(r)), partial=PARTS, kinds=PLAIN),
     "granitemoehybrid": granite_hybrid,
     "falcon_h1": falcon_h1,
+    "bamba": bamba,
     "nemotron_h": nemotron_h,
     "lfm2": lfm2,
     "granitemoe": lambda r: with_rope(r, mixture(r, granite(r), "num_local_experts", norm=False)),

@@ -166,6 +166,7 @@ RENAMED = {
         "model.norm": "backbone.norm_f", "model.": "backbone.", "embed_tokens": "embeddings", "input_layernorm": "norm",
         "self_attn.": "mixer.", "mlp.": "mixer.", "mamba.": "mixer.",
     },
+    "bamba": {"post_attention_layernorm": "pre_ff_layernorm", ".mlp.": ".feed_forward.", "model.norm": "model.final_layernorm"},
     "falcon_h1": {"post_attention_layernorm": "pre_ff_layernorm", ".mlp.": ".feed_forward.", "model.norm": "model.final_layernorm"},
     "lfm2": {
         "input_layernorm": "operator_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "feed_forward.w1",
@@ -190,7 +191,7 @@ def recurrent_of(case, s, generator):
     kind, c = case["kind"], case["keys"]
     if kind == "lfm2":
         return convolution_of(c, s, generator)
-    if kind in ("granitemoehybrid", "falcon_h1", "nemotron_h"):
+    if kind in ("granitemoehybrid", "falcon_h1", "nemotron_h", "bamba"):
         return {"mamba." + name: w for name, w in state_space_of(c, s, generator).items()}
     return {"linear_attn." + name: w for name, w in delta_of(kind, s, generator).items()}
 

@@ -110,14 +110,15 @@ class Shape:
             attends = c.get("full_attn_idxs", range(self.layers))
             types = c.get("layer_types") or ["full_attention" if i in attends else "conv" for i in range(self.layers)]
             self.recurrent = [t == "conv" for t in types]
-        if kind == "granitemoehybrid":
-            types = c.get("layer_types") or ["mamba"] * self.layers
+        if kind in ("granitemoehybrid", "bamba"):
+            attends = c.get("attn_layer_indices") or []
+            types = c.get("layer_types") or ["attention" if i in attends else "mamba" for i in range(self.layers)]
             self.recurrent = [t in ("mamba", "linear_attention") for t in types]
             self.key_heads, self.value_heads = c.get("mamba_n_groups", 1), c.get("mamba_n_heads", 128)
             self.key_dim, self.value_dim = c.get("mamba_d_state", 256), c.get("mamba_expand", 2) * self.width // self.value_heads
         # In falcon_h1 every layer has attention and a state, both of the same norm; nearly everything has a multiplier.
         self.both = kind == "falcon_h1"
-        self.state_norm, self.gate_first, self.step_min = True, kind in ("granitemoehybrid", "nemotron_h"), 0.0
+        self.state_norm, self.gate_first, self.step_min = True, kind in ("granitemoehybrid", "nemotron_h", "bamba"), 0.0
         if kind == "nemotron_h":
             self.recurrent = [part == "M" for part in self.parts]
             self.key_heads, self.value_heads = c.get("n_groups", 8), c.get("mamba_num_heads", 128)

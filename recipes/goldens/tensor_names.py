@@ -35,12 +35,13 @@ SPACE = LLAMA | {
     "mamba.in_proj": "space_in", "mamba.conv1d": "space_conv", "mamba.A_log": "space_log", "mamba.dt_bias": "space_bias",
     "mamba.D": "space_skip", "mamba.norm": "space_norm", "mamba.out_proj": "space_o",
 }  # fmt: skip
+SPACE_BESIDE_GATES = SPACE | {
+    "pre_ff_layernorm": "pre_ffn", "feed_forward.gate_proj": "gate", "feed_forward.up_proj": "up", "feed_forward.down_proj": "down",
+}  # fmt: skip
 LAYER = {
     "nemotron_h": {name.replace("self_attn.", "mixer.").replace("mamba.", "mixer.").replace("mlp.", "mixer."): what for name, what in SPACE.items()}
     | {"norm": "input"},
-    "falcon_h1": SPACE | {
-        "pre_ff_layernorm": "pre_ffn", "feed_forward.gate_proj": "gate", "feed_forward.up_proj": "up", "feed_forward.down_proj": "down",
-    },
+    "falcon_h1": SPACE_BESIDE_GATES, "bamba": SPACE_BESIDE_GATES,
     "lfm2": LFM2,
     "granitemoehybrid": SPACE | {"shared_mlp.input_linear": "gate_up", "shared_mlp.output_linear": "down"},
     "qwen3_next": DELTA,

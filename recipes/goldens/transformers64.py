@@ -165,7 +165,8 @@ def continued(model, ids, new_tokens):
     past, fed, out = None, ids, []
     with ExactCasts():
         for _ in range(new_tokens):
-            step = model(torch.tensor([fed]), past_key_values=past, use_cache=True)
+            positions = torch.arange(len(ids) + len(out) - len(fed), len(ids) + len(out))[None] if past else None  # bamba's begin at 0 without
+            step = model(torch.tensor([fed]), past_key_values=past, position_ids=positions, use_cache=True)
             past = step.past_key_values
             out.append(int(step.logits[0, -1].argmax()))
             fed = out[-1:]

@@ -54,6 +54,7 @@ constexpr const char* kIdentityGoldens[] = {
     "architectures/qwen2-moe-window",
     "architectures/granitemoehybrid",
     "architectures/falcon-h1",
+    "architectures/bamba",
     "architectures/nemotron-h",
     "architectures/nemotron-h-older",
     "architectures/lfm2-newer",

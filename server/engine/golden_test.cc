@@ -141,6 +141,8 @@ constexpr const char* kCases[] = {
     "architectures/granitemoehybrid-dense",
     "architectures/falcon-h1",
     "architectures/falcon-h1-normed",
+    "architectures/bamba",
+    "architectures/bamba-newer",
     "architectures/nemotron-h",
     "architectures/nemotron-h-older",
     "architectures/lfm2",

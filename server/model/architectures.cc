@@ -33,6 +33,13 @@ constexpr RecurrenceNames kMamba2Names = {.inputs = {"mamba.in_proj"},
                                           .norm = "mamba.norm",
                                           .output = "mamba.out_proj"};
 
+constexpr TensorNames kNamesWithMamba2 = {.final_norm = "final_layernorm",
+                                          .mlp_norm = "pre_ff_layernorm",
+                                          .gate = "feed_forward.gate_proj",
+                                          .up = "feed_forward.up_proj",
+                                          .down = "feed_forward.down_proj",
+                                          .recurrence = kMamba2Names};
+
 constexpr RecurrenceKeys WithOptionalNorm(RecurrenceKeys keys) {
   keys.width = "mamba_d_ssm";
   keys.width_default = 1024;
@@ -193,15 +200,18 @@ constexpr Architecture kArchitectures[] = {
     {.model_type = "falcon_h1",
      .class_name = "FalconH1ForCausalLM",
      .keys = {.kv_head_default = 8, .norm_epsilon_default = 1e-5},
-     .names = {.final_norm = "final_layernorm",
-               .mlp_norm = "pre_ff_layernorm",
-               .gate = "feed_forward.gate_proj",
-               .up = "feed_forward.up_proj",
-               .down = "feed_forward.down_proj",
-               .recurrence = kMamba2Names},
+     .names = kNamesWithMamba2,
      .recurrence = WithOptionalNorm(kMamba2),
      .read_layers = ReadStateSpacesEverywhere,
      .read_config = ReadFalconH1},
+    {.model_type = "bamba",
+     .class_name = "BambaForCausalLM",
+     .keys = {.kv_head_default = 8, .norm_epsilon_default = 1e-5},
+     .rope = {.partial_default = 0.5, .partial_allowed = true},
+     .names = kNamesWithMamba2,
+     .recurrence = kMamba2,
+     .read_layers = ReadStateSpacesButListed,
+     .read_config = ReadBamba},
     {.model_type = "nemotron_h",
      .class_name = "NemotronHForCausalLM",
      .keys = {.layer_kinds = "layers_block_type",

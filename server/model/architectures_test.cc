@@ -195,6 +195,16 @@ constexpr Published kPublished[] = {
      "V32784 M1024 F2048 L2 H8/2 D64 max16384 eps=1e-05 act=8 alpha=0.883883 limit=0 statespace=1x128/24x64 ungrouped "
      "conv=4 convbias space*0.441942,0.3125,0.441942,0.625,0.441942 emb*5.65685 out*0.9375,0.235702,0.5179 "
      "logit*0.0390625 scale=0.0488281 | default theta=100000000000 | state+full,state+full"},
+    {"a Bamba 9B", R"({"architectures":["BambaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+      "attn_layer_indices":[1],"attn_rotary_emb":64,"bos_token_id":128000,"eos_token_id":128001,"hidden_act":"silu",
+      "hidden_size":4096,"initializer_range":0.02,"intermediate_size":14336,"mamba_chunk_size":256,
+      "mamba_conv_bias":true,"mamba_d_conv":4,"mamba_d_head":64,"mamba_d_state":128,"mamba_expand":2,
+      "mamba_n_groups":1,"mamba_n_heads":128,"mamba_proj_bias":false,"max_position_embeddings":4096,"mlp_bias":false,
+      "model_type":"bamba","num_attention_heads":32,"num_hidden_layers":3,"num_key_value_heads":8,
+      "num_logits_to_keep":1,"pad_token_id":0,"rms_norm_eps":1e-05,"rope_theta":10000.0,"tie_word_embeddings":false,
+      "torch_dtype":"bfloat16","transformers_version":"4.45.0.dev0","use_cache":true,"vocab_size":128256})",
+     "V128256 M4096 F14336 L3 H32/8 D128 max4096 eps=1e-05 act=1 statespace=1x128/128x64 conv=4 convbias | default "
+     "theta=10000 rotary=64 | state,full,state"},
     {"a Nemotron-H 8B", R"({"architectures":["NemotronHForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
       "attention_head_dim":128,"bos_token_id":1,"chunk_size":128,"conv_kernel":4,"eos_token_id":2,"expand":2,
       "head_dim":128,"hidden_dropout":0.0,"hidden_size":4096,"hybrid_override_pattern":"M-M*-","initializer_range":0.02,
@@ -598,6 +608,7 @@ Json Small(const std::string& model_type) {
     json["layer_types"] = {"attention", "mamba", "attention"};
     json["shared_intermediate_size"] = 48;
   }
+  if (model_type == "bamba") json["attn_layer_indices"] = {0, 2};
   if (model_type == "nemotron_h") {
     json.erase("num_hidden_layers");
     json["hybrid_override_pattern"] = "M*-";
@@ -774,6 +785,14 @@ constexpr Meaning kMeanings[] = {
      R"({"mamba_n_heads":64,"attention_in_multiplier":2,"key_multiplier":0.5,"attention_out_multiplier":0.25,
                       "mlp_multipliers":[2,0.25],"ssm_multipliers":[1,2,3,4,5],"ssm_in_multiplier":0.5})",
      "act=8 alpha=2 limit=0 statespace=1x256/64x16 ungrouped conv=4 convbias space*0.5,1,1.5,2,2.5 out*0.5,1,0.5 scale=0.5"},
+    {"bamba", R"({})",
+     "F96 L3 H4/2 D16 max512 eps=1e-05 act=1 statespace=1x256/128x1 conv=4 convbias | default theta=10000 rotary=8 | "
+     "full,state,full"},
+    {"bamba", R"({"attn_layer_indices":[1],"attention_bias":true,"mlp_bias":true,"mamba_proj_bias":true,
+                  "mamba_conv_bias":false,"mamba_n_heads":8,"mamba_n_groups":2,"rope_parameters":{"rope_theta":7,"rope_type":"default",
+                  "partial_rotary_factor":0.25}})",
+     "F96 L3 H4/2 D16 max512 eps=1e-05 act=1 statespace=2x256/8x16 conv=4 statebias qkvbias obias mlpbias | default "
+     "theta=7 rotary=4 | state,full,state"},
     {"nemotron_h", R"({})",
      "F96 L3 H4/2 D128 max512 eps=1e-05 act=5 statespace=8x128/128x64 step=0.001 conv=4 convbias | none | "
      "state,full,mlp"},
@@ -1003,6 +1022,13 @@ constexpr Meaning kRefusals[] = {
     {"falcon_h1", R"({"projectors_bias":true})", "\"projectors_bias\" is true; only false"},
     {"falcon_h1", R"({"attn_layer_indices":[1]})", "\"attn_layer_indices\" is [1]; only null"},
     {"falcon_h1", R"({"time_step_limit":[0,1]})", "\"time_step_limit\" is [0,1]; only from 0 to infinity"},
+    {"bamba", R"({"attn_layer_indices":"-"})", "\"attn_layer_indices\" is missing; a bamba without it has no"},
+    {"bamba", R"({"attn_layer_indices":[]})", "has attention; such a model is not supported"},
+    {"bamba", R"({"attn_layer_indices":[3]})", "\"attn_layer_indices\" is [3]; it must be a list of layers 0..2"},
+    {"bamba", R"({"partial_rotary_factor":1.0})", "\"partial_rotary_factor\" is 1"},
+    {"bamba", R"({"attn_rotary_emb":16})", "\"attn_rotary_emb\" is 16, but by \"rope_parameters\" it is 8"},
+    {"bamba", R"({"hidden_act":"gelu"})", "\"hidden_act\" is not \"silu\""},
+    {"bamba", R"({"time_step_limit":[0,1]})", "\"time_step_limit\" is [0,1]; only from 0 to infinity"},
     {"nemotron_h", R"({"hybrid_override_pattern":"ME*"})", "\"hybrid_override_pattern\"[1] is \"E\"; supported are"},
     {"nemotron_h", R"({"layers_block_type":["full_attention","moe"]})", "\"layers_block_type\"[1] is \"moe\""},
     {"nemotron_h", R"({"num_hidden_layers":4})",
@@ -1163,7 +1189,7 @@ TEST(ArchitecturesTest, EveryRowIsStrict) {
       Json without = good;
       without.erase(key);
       EXPECT_THAT(ParsedJson(without), HasSubstr(absl::StrCat("\"", key, "\" is missing"))) << row.model_type;
-      if (key == "rope_parameters" || key == "layer_types") continue;  // an object, a list
+      if (key == "rope_parameters" || value.is_array()) continue;
       Json wrong = good;
       wrong[key] = Json::array();
       EXPECT_THAT(ParsedJson(wrong), HasSubstr(absl::StrCat("\"", key, "\" is []"))) << row.model_type;

@@ -250,6 +250,18 @@ absl::Status ReadFalconH1(ConfigReader& reader, ModelConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status ReadBamba(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
+  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
+  RETURN_IF_ERROR(RequireSilu(reader, config));
+  // transformers takes a half whatever this key says; published files state the dimensions.
+  RETURN_IF_ERROR(reader.RequireValue("partial_rotary_factor", 0.5));
+  for (const RopeConfig& rope : config.ropes)
+    RETURN_IF_ERROR(reader.RequireSame("attn_rotary_emb", rope.RotarySpan(config.head_width), "rope_parameters"));
+  reader.Ignore({"mamba_chunk_size", "num_logits_to_keep", "z_loss_coefficient"});
+  return absl::OkStatus();
+}
+
 // Experts, and predicting further tokens, are of layers that are not supported.
 absl::Status ReadNemotronH(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(reader.RequireValue("attention_bias", false));

@@ -37,6 +37,7 @@ constexpr Evidence kEvidence[] = {
      "mlp_bias position_embedding_type time_step_limit"},
     {"falcon_h1", "Falcon-H1 0.5B to 34B", "falcon-h1 falcon-h1-normed",
      "attention_bias mlp_bias projectors_bias time_step_limit"},
+    {"bamba", "Bamba 9B", "bamba bamba-newer", "time_step_limit"},
     {"nemotron_h", "Nemotron-H 4B, 8B, 47B, 56B, Nemotron Nano 2", "nemotron-h nemotron-h-older",
      "attention_bias sliding_window num_nextn_predict_layers time_step_limit"},
     {"lfm2", "LFM2 350M, 700M, 1.2B, 2.6B", "lfm2 lfm2-newer", "attention_bias block_use_swiglu use_pos_enc"},

@@ -55,6 +55,7 @@ constexpr const char* kGoldens[] = {
     "granitemoehybrid",
     "granitemoehybrid-dense",
     "falcon-h1",
+    "bamba",
     "nemotron-h",
     "nemotron-h-older",
     "lfm2",
