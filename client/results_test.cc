@@ -215,16 +215,16 @@ TEST_F(ResultsTest, AttentionOfASink) {
 
 // Settings of attention do not act in every layer of a hybrid, and packed weights are computed with in another format.
 TEST_F(ResultsTest, AttentionOfAHybridWithPackedWeights) {
-  const std::string path = WriteDatabase(
-      "hybrid.db", 0, 0, /*inspects=*/true, "focal",
-      R"({"layers":[{"count":2,"recurrent":true},{"attention":true,"count":1,"recurrent":true},{"count":1,"recurrent":true}],
+  const std::string path =
+      WriteDatabase("hybrid.db", 0, 0, /*inspects=*/true, "focal",
+                    R"({"layers":[{"attention":false,"count":1},{"count":1,"mlp":false,"recurrent":true},
+                    {"attention":true,"count":1,"recurrent":true},{"count":1,"recurrent":true},{"count":1}],
           "packed_weights":{"scheme":"gptq","bits":4,"values":"f16"},"adapter":{"rank":8,"alpha":16}})");
   const Ran ran = Varifocal({"attention", "recall/1024/1/focal", "--db=" + path});
   ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
   EXPECT_EQ(ran.err,
             "weights from gptq 4 bit, read to f16; LoRA of rank 8, alpha 16; computed in f32\n"
-            "layers 0 to 1 and 3 have a recurrent state and no attention: temperatures, caps and sinks do not act "
-            "there\n");
+            "layers 0 to 1 and 3 have no attention: temperatures, caps and sinks do not act there\n");
   const Ran report = Varifocal({"report", "--db=" + path, "--out=-", "--format=html"});
   ASSERT_EQ(report.code, ExitCode::kDone) << report.err;
   EXPECT_THAT(report.out,

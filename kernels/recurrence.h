@@ -16,7 +16,7 @@
 // kStateSpace: a row of x is [C | B | u | z | d], of K groups of width dk (C, B), H heads of width dv (u, z) and H
 // numbers (d); channels are C, B and u. Group g serves heads as key head g above.
 //
-//   C, B, u = silu(conv(C, B, u));  step = softplus(d + decay_bias);  decay = e^(-e^decay_log step)
+//   C, B, u = silu(conv(C, B, u));  step = max(softplus(d + decay_bias), step_min);  decay = e^(-e^decay_log step)
 //   S = decay S;  S = S + B (step u)^T;  o = S^T C + skip u           S is [dk, dv], one per head
 //   out = norm(o silu(z)), or norm(o) silu(z)
 //
@@ -57,6 +57,7 @@ struct RecurrenceShape {
   int value_dim = 0;         // dv
   int norm_group_count = 0;  // groups of norm; 0: there is none
   bool gate_first = false;   // the norm is of gated outputs
+  float step_min = 0;        // kStateSpace: a smaller step is this
 
   int key_width() const { return key_head_count * key_dim; }
   int value_width() const { return value_head_count * value_dim; }  // of an output row

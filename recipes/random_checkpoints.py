@@ -94,6 +94,13 @@ def layer_types(r, keys, other="sliding_attention"):
     return types
 
 
+def hybrid_types(r, kinds, count):
+    """The first two of the kinds occur."""
+    types = [*kinds[:2], *(r.choice(kinds) for _ in range(count - 2))]
+    r.shuffle(types)
+    return types
+
+
 def some_windows(r, keys, types_too=True):
     keys["use_sliding_window"] = r.maybe(0.7)
     if keys["use_sliding_window"]:
@@ -125,6 +132,16 @@ def recurrent(r, keys):
         linear_num_key_heads=groups, linear_num_value_heads=groups * r.one(1, 2, 3), layer_types=layer_types(r, keys, "linear_attention"),
     )  # fmt: skip
     return keys
+
+
+def state_space(r, keys):
+    """Of Mamba-2; heads of all widths are the model's width times a number."""
+    inner, groups = 2 * keys["hidden_size"], r.one(1, 1, 2, 3)
+    heads = [h for h in range(groups, inner + 1, groups) if inner % h == 0 and inner // h <= 80] or [inner]
+    return keys | dict(
+        mamba_n_groups=groups if heads != [inner] else 1, mamba_n_heads=r.choice(heads), mamba_d_state=r.one(4, 8, 12, 16, 64, 100), mamba_d_conv=r.one(2, 3, 4),
+        mamba_expand=2, mamba_chunk_size=r.one(16, 64, 256), mamba_conv_bias=r.maybe(), mamba_proj_bias=r.maybe(),
+    )  # fmt: skip
 
 
 def act(r):
@@ -165,6 +182,46 @@ def llama(r):
 def qwen3_next(r):
     keys = mixture(r, recurrent(r, sizes(r)), width="moe_intermediate_size", dense_layers=True, shared=True)
     return with_rope(r, keys, partial=PARTS, kinds=PLAIN)
+
+
+def granite_hybrid(r):
+    keys = state_space(r, granite(r) | dict(hidden_act="silu", shared_intermediate_size=r.randint(17, 90), position_embedding_type=r.one("rope", "nope")))
+    keys |= dict(layer_types=hybrid_types(r, ("full_attention", "linear_attention"), keys["num_hidden_layers"]), num_local_experts=0)
+    if r.maybe(0.7):
+        keys = mixture(r, keys, "num_local_experts", norm=False)
+    return with_rope(r, keys, kinds=PLAIN) if keys["position_embedding_type"] == "rope" else keys
+
+
+def falcon_h1(r):
+    some = lambda *names: {f"{name}_multiplier": r.one(0.5, 0.9, 1.0, 2.0) for name in names if r.maybe()}
+    keys = state_space(r, sizes(r)) | dict(mamba_proj_bias=False, mamba_rms_norm=r.maybe(), mamba_norm_before_gate=r.maybe(), mamba_d_ssm=None)
+    keys |= some("lm_head", "embedding", "key", "attention_out", "attention_in", "ssm_in", "ssm_out")
+    if r.maybe():
+        keys |= dict(mlp_multipliers=[r.uniform(0.5, 2) for _ in range(2)], ssm_multipliers=[r.uniform(0.5, 2) for _ in range(5)])
+    return with_rope(r, keys, kinds=PLAIN)
+
+
+def bamba(r):
+    keys = state_space(r, sizes(r)) | dict(attention_bias=r.maybe(), mlp_bias=r.maybe())
+    types = hybrid_types(r, ("full_attention", "linear_attention"), keys["num_hidden_layers"])
+    return with_rope(r, keys | dict(attn_layer_indices=[i for i, kind in enumerate(types) if kind == "full_attention"]), partial=(0.5,), kinds=PLAIN)
+
+
+def nemotron_h(r):
+    """A step that transformers draws is from 0.001 to 0.1."""
+    keys, groups = sizes(r), r.one(1, 2, 3)
+    del keys["num_hidden_layers"]
+    return keys | dict(
+        tie_word_embeddings=False, layers_block_type=hybrid_types(r, ("full_attention", "linear_attention", "mlp"), r.randint(2, 7)), mlp_hidden_act=r.choice(ACTIVATIONS), mlp_bias=r.maybe(), use_bias=r.maybe(), use_conv_bias=r.maybe(), n_groups=groups,
+        mamba_num_heads=groups * r.one(1, 2, 3, 5), mamba_head_dim=r.one(4, 8, 12, 24, 40, 64), ssm_state_size=r.one(4, 8, 12, 16, 64, 100),
+        conv_kernel=r.one(2, 3, 4), chunk_size=r.one(16, 64, 128), time_step_min=r.one(0.001, 0.001, 0.02), layer_norm_epsilon=r.one(1e-5, 1e-3),
+    )  # fmt: skip
+
+
+def lfm2(r):
+    keys = sizes(r, False) | dict(conv_bias=r.maybe(), conv_L_cache=r.one(2, 3, 4), norm_eps=r.one(1e-5, 1e-3))
+    keys |= dict(block_auto_adjust_ff_dim=r.maybe(), block_multiple_of=r.one(8, 30), block_ffn_dim_multiplier=r.one(1.0, 1.3))
+    return with_rope(r, keys | dict(layer_types=hybrid_types(r, ("full_attention", "conv"), keys["num_hidden_layers"])), kinds=PLAIN)
 
 
 def cohere2(r):
@@ -268,6 +325,11 @@ TEXT = {
     "qwen2_moe": qwen2_moe,
     "qwen3_next": qwen3_next,
     "qwen3_5_text": lambda r: with_rope(r, recurrent(r, sizes(r)), partial=PARTS, kinds=PLAIN),
+    "granitemoehybrid": granite_hybrid,
+    "falcon_h1": falcon_h1,
+    "bamba": bamba,
+    "nemotron_h": nemotron_h,
+    "lfm2": lfm2,
     "granitemoe": lambda r: with_rope(r, mixture(r, granite(r), "num_local_experts", norm=False)),
     "gpt_oss": gpt_oss,
     "gemma2": lambda r: with_rope(r, gemma(r) | dict(attn_logit_softcapping=r.one(None, 3.0, 50.0), final_logit_softcapping=r.one(None, 5.0, 30.0)), kinds=PLAIN),

@@ -134,6 +134,7 @@ constexpr ModelTypeRow kModelTypes[] = {
     {"hunyuan_v1_dense", nullptr, nullptr, false, true},
     {"lfm2", nullptr, nullptr, false, true},
     {"falcon_h1", nullptr, nullptr, false, true},
+    {"bamba", nullptr, nullptr, false, true},
     {"nemotron_h", nullptr, nullptr, false, true},
 };
 

@@ -105,8 +105,9 @@ class RecurrenceInputs {
 RecurrenceShape Delta(int width, int key_heads, int value_heads, int key_dim, int value_dim) {
   return {RecurrenceKind::kDeltaRule, width, key_heads, value_heads, key_dim, value_dim, value_heads, false};
 }
-RecurrenceShape StateSpace(int groups, int heads, int key_dim, int value_dim, int norm_groups, bool gate_first) {
-  return {RecurrenceKind::kStateSpace, 4, groups, heads, key_dim, value_dim, norm_groups, gate_first};
+RecurrenceShape StateSpace(int groups, int heads, int key_dim, int value_dim, int norm_groups, bool gate_first,
+                           float step_min = 0) {
+  return {RecurrenceKind::kStateSpace, 4, groups, heads, key_dim, value_dim, norm_groups, gate_first, step_min};
 }
 RecurrenceShape Convolution(int width, int channels) {
   return {RecurrenceKind::kConvolution, width, 0, 1, 0, channels, 0, false};
@@ -122,7 +123,7 @@ const RecurrenceCase kCases[] = {
     {Convolution(3, 50), 260},
     {Convolution(4, 16), 3, true},
     {StateSpace(1, 4, 16, 8, 1, true), 300, true},
-    {StateSpace(2, 4, 7, 40, 2, true), 140},
+    {StateSpace(2, 4, 7, 40, 2, true, 0.1f), 140},
     {StateSpace(2, 6, 128, 64, 2, false), 70, true},
     {StateSpace(1, 2, 256, 24, 1, true), 40},
     {StateSpace(1, 3, 16, 33, 0, false), 129, true, 0.75f},

@@ -120,7 +120,7 @@ class RecurrenceRun {
     const float *logs = HostData<float>(args_.decay_log, heads), *biases = HostData<float>(args_.decay_bias, heads);
     for (int h = 0; h < heads; ++h) {
       const double a = static_cast<double>(args_.step_multiplier) * steps[h] + biases[h];
-      const double softplus = a > 20 ? a : std::log1p(std::exp(a));
+      const double softplus = std::max<double>(a > 20 ? a : std::log1p(std::exp(a)), shape_.step_min);
       Gates(row)[2 * h] = static_cast<float>(std::exp(-std::exp(static_cast<double>(logs[h])) * softplus));
       Gates(row)[2 * h + 1] = static_cast<float>(is_delta_ ? 1 / (1 + std::exp(-static_cast<double>(b[h]))) : softplus);
     }

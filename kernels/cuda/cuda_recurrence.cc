@@ -88,6 +88,7 @@ Error RunRecurrence(Device& device, CudaWorkspace& workspace, const RecurArgs& a
     p.norm_epsilon = args.norm_epsilon;
     p.gate_multiplier = args.gate_multiplier;
     p.step_multiplier = args.step_multiplier;
+    p.step_min = shape.step_min;
     const ScratchNumbers numbers = ScratchOf(shape, rows);
     auto scratch = workspace.Products(RecurrenceScratchNumbers(shape, rows) * sizeof(float));
     if (!scratch.ok()) return scratch.error();

@@ -248,7 +248,7 @@ struct RecurrenceParams {
   const float* decay_bias = nullptr;  // [H]
   const float* skip = nullptr;        // [H], of a state space
   const float* norm = nullptr;        // [H dv], where there are groups
-  float norm_epsilon = 0, gate_multiplier = 1, step_multiplier = 1;
+  float norm_epsilon = 0, gate_multiplier = 1, step_multiplier = 1, step_min = 0;
   float* mixed = nullptr;   // scratch where there are matrices: [T, channels], convolved,
   float* gates = nullptr;   // [T, H, 2], decay and beta or the step,
   float* outs = nullptr;    // [T, H, dv], before gate and norm

@@ -84,7 +84,7 @@ VF_KERNEL(kThreads, 1) RecurrenceGatesKernel(const RecurrenceParams p) {
   // In float64: a decay near 1 is the power of thousands of rows.
   for (int h = ThreadX(); h < heads; h += kThreads) {
     const double a = static_cast<double>(p.step_multiplier) * WidenLow(steps[h]) + p.decay_bias[h];
-    const double softplus = a > 20 ? a : log1p(exp(a));
+    const double whole = a > 20 ? a : log1p(exp(a)), least = p.step_min, softplus = whole < least ? least : whole;
     gates[2 * h] = static_cast<float>(exp(-exp(static_cast<double>(p.decay_log[h])) * softplus));
     gates[2 * h + 1] = static_cast<float>(p.is_delta ? 1 / (1 + exp(-static_cast<double>(WidenLow(b[h])))) : softplus);
   }

@@ -1,5 +1,6 @@
 #include "kernels/reference/reference_recurrence.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -85,7 +86,7 @@ class SequenceRun {
   Step StepOf(int head, double x) const {
     const int heads = shape_.value_head_count;
     const double a = x + static_cast<double>(HostData<float>(args_.decay_bias, heads)[head]);
-    const double size = a > 20 ? a : std::log1p(std::exp(a));
+    const double size = std::max<double>(a > 20 ? a : std::log1p(std::exp(a)), shape_.step_min);
     const double rate = std::exp(static_cast<double>(HostData<float>(args_.decay_log, heads)[head]));
     return {size, std::exp(-rate * size)};
   }

@@ -89,7 +89,9 @@ def weights_of(case, generator):
     for i in range(s.layers):
         p = f"model.layers.{i}."
         names = ["input_layernorm"] * s.pre_norm + ["post_attention_layernorm"] * (not s.one_norm)
-        if kind == "apertus":
+        if s.parts:
+            names = ["input_layernorm"]
+        elif kind == "apertus":
             names = ["attention_layernorm", "feedforward_layernorm"]
         elif kind == "glm4":
             names += ["post_self_attn_layernorm", "post_mlp_layernorm"]
@@ -112,15 +114,17 @@ def weights_of(case, generator):
         q, k, v = matrix(queries, m, wide), matrix(keys, m, wide), matrix(keys, m)
         if s.output_gate:  # of each head its query and its gate
             q = torch.stack([q.view(s.heads, -1, m), matrix(queries, m, 1.5).view(s.heads, -1, m)], 1).reshape(2 * queries, m)
-        if s.recurrent[i] and not s.both:
+        if s.parts[i : i + 1] == "-" or s.recurrent[i] and not s.both:
             pass
         elif kind == "phi3":
             put(p + "self_attn.qkv_proj", torch.cat([q, k, v]))
         else:
             for name, w in (("q_proj", q), ("k_proj", k), ("v_proj", v)):
                 put(p + "self_attn." + name, w, bias(len(w), has_bias))
-        if s.both or not s.recurrent[i]:
+        if s.parts[i : i + 1] != "-" and (s.both or not s.recurrent[i]):
             put(p + "self_attn." + ("dense" if kind == "phi" else "o_proj"), matrix(m, queries), bias(m, out_bias))
+        if s.parts and s.parts[i] != "-":
+            continue
         if kind == "gpt_oss":
             out[p + "self_attn.sinks"] = normal(s.heads, std=1.5)
         if kind == "granitemoehybrid":
@@ -158,6 +162,11 @@ def weights_of(case, generator):
 
 
 RENAMED = {
+    "nemotron_h": {
+        "model.norm": "backbone.norm_f", "model.": "backbone.", "embed_tokens": "embeddings", "input_layernorm": "norm",
+        "self_attn.": "mixer.", "mlp.": "mixer.", "mamba.": "mixer.",
+    },
+    "bamba": {"post_attention_layernorm": "pre_ff_layernorm", ".mlp.": ".feed_forward.", "model.norm": "model.final_layernorm"},
     "falcon_h1": {"post_attention_layernorm": "pre_ff_layernorm", ".mlp.": ".feed_forward.", "model.norm": "model.final_layernorm"},
     "lfm2": {
         "input_layernorm": "operator_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "feed_forward.w1",
@@ -182,7 +191,7 @@ def recurrent_of(case, s, generator):
     kind, c = case["kind"], case["keys"]
     if kind == "lfm2":
         return convolution_of(c, s, generator)
-    if kind in ("granitemoehybrid", "falcon_h1"):
+    if kind in ("granitemoehybrid", "falcon_h1", "nemotron_h", "bamba"):
         return {"mamba." + name: w for name, w in state_space_of(c, s, generator).items()}
     return {"linear_attn." + name: w for name, w in delta_of(kind, s, generator).items()}
 
@@ -207,7 +216,7 @@ def state_space_of(c, s, generator):
     sizes = torch.linspace(0.5, 1.5, values)[:, None]
     out = {
         "in_proj.weight": torch.cat([matrix(values, m, 1.5), matrix(values, m, 2.0) * sizes, matrix(2 * keys, m, 2.0), matrix(heads, m)]),
-        "conv1d.weight": normal(values + 2 * keys, 1, c.get("mamba_d_conv", 4), std=0.6),
+        "conv1d.weight": normal(values + 2 * keys, 1, c.get("conv_kernel", c.get("mamba_d_conv", 4)), std=0.6),
         "A_log": torch.linspace(-3, 1, heads) + normal(heads, std=0.1),
         "dt_bias": normal(heads, std=0.5) - 2,
         "D": normal(heads, std=0.5),
@@ -215,9 +224,9 @@ def state_space_of(c, s, generator):
     }
     if s.state_norm:
         out["norm.weight"] = 1 + normal(values, std=0.3)
-    if c.get("mamba_conv_bias", True):
+    if c.get("use_conv_bias", c.get("mamba_conv_bias", True)):
         out["conv1d.bias"] = normal(values + 2 * keys, std=0.3)
-    if c.get("mamba_proj_bias", False):
+    if c.get("use_bias", c.get("mamba_proj_bias", False)):
         out |= {"in_proj.bias": normal(2 * values + 2 * keys + heads, std=0.3), "out_proj.bias": normal(m, std=0.3)}
     return out
 

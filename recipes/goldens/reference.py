@@ -39,6 +39,7 @@ def read_weights(directory):
     return out
 
 
+PARTS = {"linear_attention": "M", "full_attention": "*", "mlp": "-"}
 MULTIPLIERS = {
     "keys": "key_multiplier", "attention's inputs": "attention_in_multiplier", "attention's outputs": "attention_out_multiplier",
     "the state's inputs": "ssm_in_multiplier", "the state's outputs": "ssm_out_multiplier",
@@ -51,7 +52,9 @@ class Shape:
     def __init__(self, c, mistakes=()):
         kind = self.kind = c["model_type"]
         self.width = c.get("hidden_size", c.get("n_embd"))
-        self.layers = c.get("num_hidden_layers", c.get("n_layer"))
+        # In nemotron_h a layer has one part: a state (M), attention (*) or an MLP (-).
+        self.parts = c.get("hybrid_override_pattern") or "".join(PARTS[kind] for kind in c.get("layers_block_type", []))
+        self.layers = len(self.parts) or c.get("num_hidden_layers", c.get("n_layer"))
         self.heads = c.get("num_attention_heads", c.get("n_head"))
         self.kv_heads = c.get("num_key_value_heads") or self.heads
         self.head_width = c.get("head_dim") or self.width // self.heads
@@ -72,8 +75,8 @@ class Shape:
             "qwen3_next": "head", "qwen3_5_text": "head", "lfm2": "head",
         }.get(kind)  # fmt: skip
         self.norm_after_rope = kind == "hunyuan_v1_dense"
-        self.gated = kind not in ("gpt2", "gpt_neox", "arcee", "starcoder2", "nemotron", "phi", "apertus")
-        activation = c.get("hidden_act", c.get("hidden_activation", c.get("activation_function", "silu" if kind == "lfm2" else None)))
+        self.gated = kind not in ("gpt2", "gpt_neox", "arcee", "starcoder2", "nemotron", "nemotron_h", "phi", "apertus")
+        activation = c.get("hidden_act", c.get("hidden_activation", c.get("activation_function", c.get("mlp_hidden_act", "silu"))))
         self.activation = {"gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "gelu": "erf", "silu": "silu", "relu2": "relu2", "xielu": "xielu"}[activation]
         # gpt_oss clamps gates and ups.
         self.gate_limit, self.gate_slope = (c.get("swiglu_limit", 7.0), c.get("swiglu_alpha", 1.702)) if kind == "gpt_oss" else (None, None)
@@ -107,14 +110,20 @@ class Shape:
             attends = c.get("full_attn_idxs", range(self.layers))
             types = c.get("layer_types") or ["full_attention" if i in attends else "conv" for i in range(self.layers)]
             self.recurrent = [t == "conv" for t in types]
-        if kind == "granitemoehybrid":
-            types = c.get("layer_types") or ["mamba"] * self.layers
+        if kind in ("granitemoehybrid", "bamba"):
+            attends = c.get("attn_layer_indices") or []
+            types = c.get("layer_types") or ["attention" if i in attends else "mamba" for i in range(self.layers)]
             self.recurrent = [t in ("mamba", "linear_attention") for t in types]
             self.key_heads, self.value_heads = c.get("mamba_n_groups", 1), c.get("mamba_n_heads", 128)
             self.key_dim, self.value_dim = c.get("mamba_d_state", 256), c.get("mamba_expand", 2) * self.width // self.value_heads
         # In falcon_h1 every layer has attention and a state, both of the same norm; nearly everything has a multiplier.
         self.both = kind == "falcon_h1"
-        self.state_norm, self.gate_first = True, kind == "granitemoehybrid"
+        self.state_norm, self.gate_first, self.step_min = True, kind in ("granitemoehybrid", "nemotron_h", "bamba"), 0.0
+        if kind == "nemotron_h":
+            self.recurrent = [part == "M" for part in self.parts]
+            self.key_heads, self.value_heads = c.get("n_groups", 8), c.get("mamba_num_heads", 128)
+            self.key_dim, self.value_dim = c.get("ssm_state_size", 128), c.get("mamba_head_dim", 64)
+            self.step_min = c.get("time_step_min", 0.001)
         self.multipliers = {what: c.get(key, 1.0) for what, key in MULTIPLIERS.items()}
         self.multipliers |= dict(zip(("gates", "the MLP's outputs"), c.get("mlp_multipliers") or (1.0, 1.0)))
         self.state_parts = c.get("ssm_multipliers") or [1.0] * 5  # of z, u, B, C and d
@@ -175,13 +184,15 @@ class Shape:
             every = c.get("no_rope_layer_interval", 4)
             shift = 0 if "unrotated layers shifted by one" in mistakes else 1
             rotated = [bool(f) for f in c.get("no_rope_layers") or [(i + shift) % every for i in range(self.layers)]]
+        elif self.kind == "nemotron_h":
+            rotated = [False] * self.layers
         elif self.kind == "granitemoehybrid":
             rotated = [c.get("position_embedding_type") == "rope"] * self.layers
         elif self.kind in ("exaone4", "cohere2") and c.get("sliding_window") is not None:
             rotated = list(self.sliding)
         if "rotated and unrotated layers swapped" in mistakes and not all(rotated):
             rotated = [not r for r in rotated]
-        if "every layer rotated" in mistakes and self.kind != "granitemoehybrid" or "rotation where there is none" in mistakes:
+        if "every layer rotated" in mistakes and self.kind not in ("granitemoehybrid", "nemotron_h") or "rotation where there is none" in mistakes:
             rotated = [True] * self.layers
         return rotated
 
@@ -498,6 +509,8 @@ class Reference:
             b, c = c, b
         step = d + self.weights[name + "space_bias"]
         step = step.exp() if "decay without softplus" in self.mistakes else torch.nn.functional.softplus(step)
+        if "no least step" not in self.mistakes:
+            step = step.clamp(min=s.step_min)
         decay = (-self.weights[name + "space_log"].exp() * step).exp()
         if "no decay of the state" in self.mistakes:
             decay = torch.ones_like(decay)
@@ -746,6 +759,10 @@ class Reference:
             # olmo2 has two norms a layer, both on what leaves a block; the others call their first two by these names.
             first, second = ("post_attention", "post_ffn") if not s.pre_norm else ("input", "pre_ffn")
             self.stream, h = x, self.norm(x, name + first) if pre else x
+            if s.parts:
+                part = {"M": self.recurrent, "*": lambda h, layer: self.attention(h, layer, positions), "-": self.feed_forward}[s.parts[layer]]
+                x = x + part(h, layer)
+                continue
             if s.both:
                 parts = [self.recurrent(h, layer), self.attention(h, layer, positions)]
                 if "no state beside attention" in self.mistakes:

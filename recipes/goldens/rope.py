@@ -26,7 +26,7 @@ def parameters(c, sliding):
         return plain if sliding else plain | (c.get("rope_scaling") or {})
     out = dict(newer or c.get("rope_scaling") or {})
     default = {"smollm3": 2000000.0, "ernie4_5": 500000.0, "mixtral": 1000000.0, "lfm2": 1000000.0, "gpt_oss": 150000.0, "apertus": 12000000.0}.get(kind, 10000.0)
-    part = {"gpt_neox": 0.25, "stablelm": 0.25, "nemotron": 0.5, "glm4": 0.5, "phi": 0.5, "qwen3_next": 0.25, "qwen3_5_text": 0.25}.get(kind, 1.0)
+    part = {"gpt_neox": 0.25, "stablelm": 0.25, "nemotron": 0.5, "glm4": 0.5, "phi": 0.5, "qwen3_next": 0.25, "qwen3_5_text": 0.25, "bamba": 0.5}.get(kind, 1.0)
     out.setdefault("rope_theta", c.get("rope_theta", c.get("rotary_emb_base", default)))
     out.setdefault("partial_rotary_factor", c.get("partial_rotary_factor", c.get("rotary_pct", part)))
     if "original_max_position_embeddings" in c:

@@ -35,10 +35,13 @@ SPACE = LLAMA | {
     "mamba.in_proj": "space_in", "mamba.conv1d": "space_conv", "mamba.A_log": "space_log", "mamba.dt_bias": "space_bias",
     "mamba.D": "space_skip", "mamba.norm": "space_norm", "mamba.out_proj": "space_o",
 }  # fmt: skip
+SPACE_BESIDE_GATES = SPACE | {
+    "pre_ff_layernorm": "pre_ffn", "feed_forward.gate_proj": "gate", "feed_forward.up_proj": "up", "feed_forward.down_proj": "down",
+}  # fmt: skip
 LAYER = {
-    "falcon_h1": SPACE | {
-        "pre_ff_layernorm": "pre_ffn", "feed_forward.gate_proj": "gate", "feed_forward.up_proj": "up", "feed_forward.down_proj": "down",
-    },
+    "nemotron_h": {name.replace("self_attn.", "mixer.").replace("mamba.", "mixer.").replace("mlp.", "mixer."): what for name, what in SPACE.items()}
+    | {"norm": "input"},
+    "falcon_h1": SPACE_BESIDE_GATES, "bamba": SPACE_BESIDE_GATES,
     "lfm2": LFM2,
     "granitemoehybrid": SPACE | {"shared_mlp.input_linear": "gate_up", "shared_mlp.output_linear": "down"},
     "qwen3_next": DELTA,
@@ -66,7 +69,7 @@ LAYER = {
 }
 OUTSIDE = {
     "model.embed_tokens": "embedding", "model.norm": "final_norm", "model.final_layernorm": "final_norm",
-    "model.embedding_norm": "final_norm", "lm_head": "head",
+    "backbone.embeddings": "embedding", "backbone.norm_f": "final_norm", "model.embedding_norm": "final_norm", "lm_head": "head",
     "wte": "embedding", "wpe": "positions", "ln_f": "final_norm",
     "gpt_neox.embed_in": "embedding", "gpt_neox.final_layer_norm": "final_norm", "embed_out": "head",
 }  # fmt: skip
@@ -82,7 +85,7 @@ MIXTURE = {
     "mlp.shared_expert_gate": "shared_gate", "mlp.shared_expert.gate_proj": "shared.gate",
     "mlp.shared_expert.up_proj": "shared.up", "mlp.shared_expert.down_proj": "shared.down",
 }  # fmt: skip
-LAYERS_START = {"gpt2": "h.", "gpt_neox": "gpt_neox.layers."}
+LAYERS_START = {"nemotron_h": "backbone.layers.", "gpt2": "h.", "gpt_neox": "gpt_neox.layers."}
 
 
 WRAPPERS = ("gemma3", "mistral3", "qwen2_5_vl", "qwen3_vl", "qwen3_5")

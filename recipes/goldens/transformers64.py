@@ -165,7 +165,8 @@ def continued(model, ids, new_tokens):
     past, fed, out = None, ids, []
     with ExactCasts():
         for _ in range(new_tokens):
-            step = model(torch.tensor([fed]), past_key_values=past, use_cache=True)
+            positions = torch.arange(len(ids) + len(out) - len(fed), len(ids) + len(out))[None] if past else None  # bamba's begin at 0 without
+            step = model(torch.tensor([fed]), past_key_values=past, position_ids=positions, use_cache=True)
             past = step.past_key_values
             out.append(int(step.logits[0, -1].argmax()))
             fed = out[-1:]
@@ -180,7 +181,7 @@ def run(directory, ids, new_tokens):
     """
 
     def is_recurrent(model):
-        kinds = ("linear_attn", "conv", "mamba")
+        kinds = ("linear_attn", "conv", "mamba", "mixer")
         return any(name.rsplit(".", 1)[-1] in kinds for name, _ in model.named_modules())
 
     def rows_of(model):
@@ -192,8 +193,10 @@ def run(directory, ids, new_tokens):
     assert rows.dtype == torch.float64
     model = load(directory, len(ids) + new_tokens)
     ids = list(ids)
-    if is_recurrent(model):
+    # That form has no least step, which nemotron_h's other one has.
+    if is_recurrent(model) and model.config.model_type != "nemotron_h":
         return rows, continued(model, ids, new_tokens)
     for _ in range(new_tokens):
-        ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+        with ExactCasts() if is_recurrent(model) else contextlib.nullcontext():
+            ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
     return rows, ids[len(ids) - new_tokens :] if new_tokens else []

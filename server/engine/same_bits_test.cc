@@ -275,14 +275,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"architectures/granitemoehybrid", "auto", "f32", 42},
         Case{"architectures/granitemoehybrid", "auto", "bf16", 28},
         Case{"architectures/granitemoehybrid", "reference", "f32", 14},
-        Case{"architectures/falcon-h1", "auto", "f32", 28}, Case{"architectures/lfm2", "auto", "f32", 28},
-        Case{"architectures/lfm2-newer", "auto", "bf16", 28}, Case{"architectures/gpt-oss", "auto", "f32", 42},
-        Case{"architectures/gpt-oss-mxfp4", "auto", "bf16", 28}, Case{"architectures/apertus", "auto", "f32", 28},
-        Case{"architectures/hunyuan", "auto", "bf16", 28}, Case{"architectures/llama-longrope", "auto", "f32", 28},
-        Case{"focus/llama-calibrated", "auto", "f32", 42}, Case{"focus/llama-paged", "auto", "f32", 28},
-        Case{"focus/llama-prompt", "auto", "f32", 28}, Case{"focus/llama-calibrated", "auto", "bf16", 28},
-        Case{"focus/llama-focal-causal", "auto", "f32", 28}, Case{"focus/gemma3-older-layers", "auto", "f32", 28},
-        Case{"focus/mistral-window", "auto", "f32", 28}),
+        Case{"architectures/falcon-h1", "auto", "f32", 28}, Case{"architectures/bamba", "auto", "f32", 28},
+        Case{"architectures/nemotron-h", "auto", "f32", 28}, Case{"architectures/nemotron-h-older", "auto", "bf16", 28},
+        Case{"architectures/lfm2", "auto", "f32", 28}, Case{"architectures/lfm2-newer", "auto", "bf16", 28},
+        Case{"architectures/gpt-oss", "auto", "f32", 42}, Case{"architectures/gpt-oss-mxfp4", "auto", "bf16", 28},
+        Case{"architectures/apertus", "auto", "f32", 28}, Case{"architectures/hunyuan", "auto", "bf16", 28},
+        Case{"architectures/llama-longrope", "auto", "f32", 28}, Case{"focus/llama-calibrated", "auto", "f32", 42},
+        Case{"focus/llama-paged", "auto", "f32", 28}, Case{"focus/llama-prompt", "auto", "f32", 28},
+        Case{"focus/llama-calibrated", "auto", "bf16", 28}, Case{"focus/llama-focal-causal", "auto", "f32", 28},
+        Case{"focus/gemma3-older-layers", "auto", "f32", 28}, Case{"focus/mistral-window", "auto", "f32", 28}),
     [](const testing::TestParamInfo<Case>& info) {
       std::string name = absl::StrCat(info.param.golden, "_", info.param.device, "_", info.param.dtype);
       for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
@@ -370,7 +371,8 @@ TEST(PreemptionTest, ReplayGivesTheSameBitsOfGptOss) {
 }
 
 TEST(PreemptionTest, ReplayGivesTheSameBitsWithStates) {
-  for (const char* golden : {"architectures/qwen3-5", "architectures/granitemoehybrid", "architectures/lfm2"}) {
+  for (const char* golden :
+       {"architectures/qwen3-5", "architectures/granitemoehybrid", "architectures/lfm2", "architectures/nemotron-h"}) {
     int64_t preemption_count = 0;
     EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, golden, 700, 14), 0u) << golden;
     EXPECT_GT(preemption_count, 0) << golden;

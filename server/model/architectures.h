@@ -24,6 +24,9 @@ struct ConfigKeys {
   const char* feed_forward_width_first = nullptr;  // another name, which takes precedence
   int64_t feed_forward_default_ratio = 0;          // times the width, where the key is missing; 0: it is required
   const char* layer_count = "num_hidden_layers";
+  // nemotron_h: what each layer is, as a list or a character each; its length is their number.
+  const char* layer_kinds = nullptr;
+  const char* layer_pattern = nullptr;
   const char* head_count = "num_attention_heads";
   const char* kv_head_count = "num_key_value_heads";
   int64_t kv_head_default = 0;  // where the key is missing; 0: as many as query heads
@@ -107,6 +110,8 @@ struct RecurrenceKeys {
   // Of kStateSpace. All heads are as wide as the model times a number; a value dim of "auto" follows.
   const char* expansion = nullptr;
   int64_t expansion_default = 2;
+  const char* step_min = nullptr;  // the least step
+  double step_min_default = 0;
   const char* width = nullptr;  // takes precedence over that product; null, not missing: it does not
   int64_t width_default = 0;
   // Whether there is a norm, and whether the gate follows it; null: it does not, and there is one.

@@ -29,6 +29,7 @@ std::string Windows(const ModelConfig& config) {
   for (const LayerConfig& layer : config.layers) {
     if (!text.empty()) text += ",";
     if (layer.is_recurrent) text += layer.has_attention ? "state+" : "state";
+    if (!layer.is_recurrent && !layer.has_attention) text += "mlp";
     if (!layer.has_attention) continue;
     absl::StrAppend(&text, layer.window == 0 ? "full" : absl::StrCat(layer.window));
     if (config.ropes.size() > 1) absl::StrAppend(&text, ":", layer.rope_index);
@@ -70,6 +71,7 @@ std::string Summary(const ModelConfig& config) {
       absl::StrAppend(&text, s.key_head_count, "x", s.key_dim, "/", s.value_head_count, "x", s.value_dim);
     }
     if (s.kind == kernels::RecurrenceKind::kStateSpace) {
+      if (s.step_min != 0) absl::StrAppend(&text, " step=", s.step_min);
       if (s.norm_group_count == 0) text += " ungrouped";
       if (!s.gate_first && s.norm_group_count > 0) text += " normfirst";
     }
@@ -193,6 +195,30 @@ constexpr Published kPublished[] = {
      "V32784 M1024 F2048 L2 H8/2 D64 max16384 eps=1e-05 act=8 alpha=0.883883 limit=0 statespace=1x128/24x64 ungrouped "
      "conv=4 convbias space*0.441942,0.3125,0.441942,0.625,0.441942 emb*5.65685 out*0.9375,0.235702,0.5179 "
      "logit*0.0390625 scale=0.0488281 | default theta=100000000000 | state+full,state+full"},
+    {"a Bamba 9B", R"({"architectures":["BambaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+      "attn_layer_indices":[1],"attn_rotary_emb":64,"bos_token_id":128000,"eos_token_id":128001,"hidden_act":"silu",
+      "hidden_size":4096,"initializer_range":0.02,"intermediate_size":14336,"mamba_chunk_size":256,
+      "mamba_conv_bias":true,"mamba_d_conv":4,"mamba_d_head":64,"mamba_d_state":128,"mamba_expand":2,
+      "mamba_n_groups":1,"mamba_n_heads":128,"mamba_proj_bias":false,"max_position_embeddings":4096,"mlp_bias":false,
+      "model_type":"bamba","num_attention_heads":32,"num_hidden_layers":3,"num_key_value_heads":8,
+      "num_logits_to_keep":1,"pad_token_id":0,"rms_norm_eps":1e-05,"rope_theta":10000.0,"tie_word_embeddings":false,
+      "torch_dtype":"bfloat16","transformers_version":"4.45.0.dev0","use_cache":true,"vocab_size":128256})",
+     "V128256 M4096 F14336 L3 H32/8 D128 max4096 eps=1e-05 act=1 statespace=1x128/128x64 conv=4 convbias | default "
+     "theta=10000 rotary=64 | state,full,state"},
+    {"a Nemotron-H 8B", R"({"architectures":["NemotronHForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+      "attention_head_dim":128,"bos_token_id":1,"chunk_size":128,"conv_kernel":4,"eos_token_id":2,"expand":2,
+      "head_dim":128,"hidden_dropout":0.0,"hidden_size":4096,"hybrid_override_pattern":"M-M*-","initializer_range":0.02,
+      "intermediate_size":21504,"layer_norm_epsilon":1e-05,"mamba_head_dim":64,"mamba_hidden_act":"silu",
+      "mamba_num_heads":128,"mamba_proj_bias":false,"max_position_embeddings":8192,"mlp_bias":false,
+      "mlp_hidden_act":"relu2","model_type":"nemotron_h","n_groups":8,"num_attention_heads":32,"num_hidden_layers":5,
+      "num_key_value_heads":8,"num_logits_to_keep":1,"num_query_groups":8,"pad_token_id":0,
+      "rescale_prenorm_residual":true,"residual_in_fp32":false,"rms_norm_eps":1e-05,"sliding_window":null,
+      "ssm_state_size":128,"tie_word_embeddings":false,"time_step_floor":0.0001,
+      "time_step_limit":[0.0,{"__float__":"Infinity"}],"time_step_max":0.1,"time_step_min":0.001,"time_step_rank":256,
+      "torch_dtype":"bfloat16","transformers_version":"4.48.0.dev0","use_bias":false,"use_cache":true,
+      "use_conv_bias":true,"use_mamba_kernels":true,"vocab_size":131072})",
+     "V131072 M4096 F21504 L5 H32/8 D128 max8192 eps=1e-05 act=5 statespace=8x128/128x64 step=0.001 conv=4 convbias | "
+     "none | state,mlp,state,full,mlp"},
     {"an LFM2 1.2B", R"({"architectures":["Lfm2ForCausalLM"],"block_auto_adjust_ff_dim":true,"block_dim":2048,
       "block_ff_dim":12288,"block_ffn_dim_multiplier":1.0,"block_mlp_init_scale":1.0,"block_multiple_of":256,
       "block_norm_eps":1e-05,"block_out_init_scale":1.0,"block_use_swiglu":true,"block_use_xavier_init":true,
@@ -582,6 +608,11 @@ Json Small(const std::string& model_type) {
     json["layer_types"] = {"attention", "mamba", "attention"};
     json["shared_intermediate_size"] = 48;
   }
+  if (model_type == "bamba") json["attn_layer_indices"] = {0, 2};
+  if (model_type == "nemotron_h") {
+    json.erase("num_hidden_layers");
+    json["hybrid_override_pattern"] = "M*-";
+  }
   if (model_type == "gpt_neox") json.erase("num_key_value_heads");
   return json;
 }
@@ -754,6 +785,21 @@ constexpr Meaning kMeanings[] = {
      R"({"mamba_n_heads":64,"attention_in_multiplier":2,"key_multiplier":0.5,"attention_out_multiplier":0.25,
                       "mlp_multipliers":[2,0.25],"ssm_multipliers":[1,2,3,4,5],"ssm_in_multiplier":0.5})",
      "act=8 alpha=2 limit=0 statespace=1x256/64x16 ungrouped conv=4 convbias space*0.5,1,1.5,2,2.5 out*0.5,1,0.5 scale=0.5"},
+    {"bamba", R"({})",
+     "F96 L3 H4/2 D16 max512 eps=1e-05 act=1 statespace=1x256/128x1 conv=4 convbias | default theta=10000 rotary=8 | "
+     "full,state,full"},
+    {"bamba", R"({"attn_layer_indices":[1],"attention_bias":true,"mlp_bias":true,"mamba_proj_bias":true,
+                  "mamba_conv_bias":false,"mamba_n_heads":8,"mamba_n_groups":2,"rope_parameters":{"rope_theta":7,"rope_type":"default",
+                  "partial_rotary_factor":0.25}})",
+     "F96 L3 H4/2 D16 max512 eps=1e-05 act=1 statespace=2x256/8x16 conv=4 statebias qkvbias obias mlpbias | default "
+     "theta=7 rotary=4 | state,full,state"},
+    {"nemotron_h", R"({})",
+     "F96 L3 H4/2 D128 max512 eps=1e-05 act=5 statespace=8x128/128x64 step=0.001 conv=4 convbias | none | "
+     "state,full,mlp"},
+    {"nemotron_h", R"({"layers_block_type":["mlp","full_attention","linear_attention","attention"],"time_step_min":0,
+                       "mamba_num_heads":16,"mamba_head_dim":4,"n_groups":2,"use_bias":true,"use_conv_bias":false,
+                       "mlp_bias":true,"head_dim":16})",
+     "L4 H4/2 D16 max512 eps=1e-05 act=5 statespace=2x128/16x4 conv=4 statebias mlpbias | none | mlp,full,state,full"},
     {"lfm2", R"({})", "F256 L3 H4/2 D16 max512 eps=1e-05 act=1 tied | default theta=1000000 | full,full,full"},
     {"lfm2", R"({"full_attn_idxs":[0,2],"block_multiple_of":1,"block_ffn_dim_multiplier":1.5,"conv_bias":true})",
      "F96 L3 H4/2 D16 max512 eps=1e-05 act=1 tied conv=3 convbias statebias | default theta=1000000 | full,state,full"},
@@ -951,7 +997,7 @@ constexpr Meaning kRefusals[] = {
     {"qwen3_next", R"({"hidden_act":"gelu"})", "\"hidden_act\" is not \"silu\""},
     {"granitemoehybrid", R"({"layer_types":"-"})", "\"layer_types\" is missing; a granitemoehybrid"},
     {"granitemoehybrid", R"({"layer_types":["mamba","mamba","mamba"],"mamba_n_heads":8})",
-     "by \"layer_types\" no layer of the granitemoehybrid has attention"},
+     "has attention; such a model is not supported"},
     {"granitemoehybrid", R"({"layer_types":["conv","mamba","attention"]})",
      "\"layer_types\"[0] is \"conv\"; supported are full_attention and linear_attention"},
     {"granitemoehybrid", R"({"position_embedding_type":"alibi"})", "\"position_embedding_type\" is \"alibi\""},
@@ -976,6 +1022,28 @@ constexpr Meaning kRefusals[] = {
     {"falcon_h1", R"({"projectors_bias":true})", "\"projectors_bias\" is true; only false"},
     {"falcon_h1", R"({"attn_layer_indices":[1]})", "\"attn_layer_indices\" is [1]; only null"},
     {"falcon_h1", R"({"time_step_limit":[0,1]})", "\"time_step_limit\" is [0,1]; only from 0 to infinity"},
+    {"bamba", R"({"attn_layer_indices":"-"})", "\"attn_layer_indices\" is missing; a bamba without it has no"},
+    {"bamba", R"({"attn_layer_indices":[]})", "has attention; such a model is not supported"},
+    {"bamba", R"({"attn_layer_indices":[3]})", "\"attn_layer_indices\" is [3]; it must be a list of layers 0..2"},
+    {"bamba", R"({"partial_rotary_factor":1.0})", "\"partial_rotary_factor\" is 1"},
+    {"bamba", R"({"attn_rotary_emb":16})", "\"attn_rotary_emb\" is 16, but by \"rope_parameters\" it is 8"},
+    {"bamba", R"({"hidden_act":"gelu"})", "\"hidden_act\" is not \"silu\""},
+    {"bamba", R"({"time_step_limit":[0,1]})", "\"time_step_limit\" is [0,1]; only from 0 to infinity"},
+    {"nemotron_h", R"({"hybrid_override_pattern":"ME*"})", "\"hybrid_override_pattern\"[1] is \"E\"; supported are"},
+    {"nemotron_h", R"({"layers_block_type":["full_attention","moe"]})", "\"layers_block_type\"[1] is \"moe\""},
+    {"nemotron_h", R"({"num_hidden_layers":4})",
+     "\"num_hidden_layers\" is 4, but by \"hybrid_override_pattern\" it is 3"},
+    {"nemotron_h", R"({"rms_norm_eps":1e-6})", "\"rms_norm_eps\" is 1e-06, but by \"layer_norm_epsilon\" it is 1e-05"},
+    {"nemotron_h", R"({"attention_head_dim":64})", "\"attention_head_dim\" is 64, but by \"head_dim\" it is 128"},
+    {"nemotron_h", R"({"sliding_window":64})", "\"sliding_window\" is 64; only null"},
+    {"nemotron_h", R"({"time_step_limit":[0,1]})", "\"time_step_limit\" is [0,1]; only from 0 to infinity"},
+    {"nemotron_h", R"({"mamba_hidden_act":"gelu"})", "\"mamba_hidden_act\" is \"gelu\"; only \"silu\""},
+    {"nemotron_h", R"({"hybrid_override_pattern":""})", "\"hybrid_override_pattern\" is \"\"; it must state 1 to 4096"},
+    {"nemotron_h", R"({"hybrid_override_pattern":"M-"})", "has attention; such a model is not supported"},
+    {"nemotron_h", R"({"attention_bias":true})", "\"attention_bias\" is true; only false"},
+    {"nemotron_h", R"({"num_nextn_predict_layers":1})", "\"num_nextn_predict_layers\" is 1; only 0"},
+    {"nemotron_h", R"({"tie_word_embeddings":true})", "\"tie_word_embeddings\" is true; only false"},
+    {"nemotron_h", R"({"time_step_min":-1})", "\"time_step_min\" is -1"},
     {"lfm2", R"({"full_attn_idxs":[3]})", "\"full_attn_idxs\" is [3]; it must be a list of layers 0..2"},
     {"lfm2", R"({"conv_dim":32})", "\"conv_dim\" is 32; only 64 is supported"},
     {"lfm2", R"({"conv_L_cache":17})", "\"conv_L_cache\" is 17"},
@@ -1121,7 +1189,7 @@ TEST(ArchitecturesTest, EveryRowIsStrict) {
       Json without = good;
       without.erase(key);
       EXPECT_THAT(ParsedJson(without), HasSubstr(absl::StrCat("\"", key, "\" is missing"))) << row.model_type;
-      if (key == "rope_parameters" || key == "layer_types") continue;  // an object, a list
+      if (key == "rope_parameters" || value.is_array()) continue;
       Json wrong = good;
       wrong[key] = Json::array();
       EXPECT_THAT(ParsedJson(wrong), HasSubstr(absl::StrCat("\"", key, "\" is []"))) << row.model_type;

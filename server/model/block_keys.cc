@@ -250,6 +250,58 @@ absl::Status ReadFalconH1(ConfigReader& reader, ModelConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status ReadBamba(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
+  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
+  RETURN_IF_ERROR(RequireSilu(reader, config));
+  // transformers takes a half whatever this key says; published files state the dimensions.
+  RETURN_IF_ERROR(reader.RequireValue("partial_rotary_factor", 0.5));
+  for (const RopeConfig& rope : config.ropes)
+    RETURN_IF_ERROR(reader.RequireSame("attn_rotary_emb", rope.RotarySpan(config.head_width), "rope_parameters"));
+  reader.Ignore({"mamba_chunk_size", "num_logits_to_keep", "z_loss_coefficient"});
+  return absl::OkStatus();
+}
+
+// Experts, and predicting further tokens, are of layers that are not supported.
+absl::Status ReadNemotronH(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(reader.RequireValue("attention_bias", false));
+  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
+  RETURN_IF_ERROR(reader.RequireValue("mamba_hidden_act", "silu"));
+  RETURN_IF_ERROR(reader.RequireValue("num_nextn_predict_layers", 0));
+  RETURN_IF_ERROR(reader.RequireValue("sliding_window", nullptr));
+  RETURN_IF_ERROR(reader.RequireValue("mamba_ssm_cache_dtype", "float32"));
+  RETURN_IF_ERROR(reader.RequireValue("tie_word_embeddings", false));  // transformers has the key, but ties nothing
+  // transformers does not read these, which published files state.
+  RETURN_IF_ERROR(reader.RequireSame("attention_head_dim", config.head_width, "head_dim"));
+  RETURN_IF_ERROR(reader.RequireSame("num_query_groups", config.kv_head_count, "num_key_value_heads"));
+  RETURN_IF_ERROR(reader.RequireSame("rms_norm_eps", config.blocks.norm_epsilon, "layer_norm_epsilon"));
+  reader.Ignore({"chunk_size",
+                 "expand",
+                 "mamba_proj_bias",
+                 "moe_intermediate_size",
+                 "moe_latent_size",
+                 "moe_shared_expert_intermediate_size",
+                 "moe_shared_expert_overlap",
+                 "mtp_layers_block_type",
+                 "mtp_hybrid_override_pattern",
+                 "n_group",
+                 "n_routed_experts",
+                 "n_shared_experts",
+                 "norm_topk_prob",
+                 "num_experts_per_tok",
+                 "num_logits_to_keep",
+                 "output_router_logits",
+                 "rescale_prenorm_residual",
+                 "residual_in_fp32",
+                 "routed_scaling_factor",
+                 "time_step_floor",
+                 "time_step_max",
+                 "time_step_rank",
+                 "topk_group",
+                 "use_mamba_kernels"});
+  return absl::OkStatus();
+}
+
 absl::Status ReadOlmoe(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.blocks.query_key_value_clip, PositiveOrNone(reader, "clip_qkv", 0));
   return ReadAttentionBias(reader, false, config.blocks);

@@ -32,6 +32,8 @@ absl::Status ReadQwen3Next(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadLfm2(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadGraniteHybrid(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadFalconH1(ConfigReader& reader, ModelConfig& config);
+absl::Status ReadBamba(ConfigReader& reader, ModelConfig& config);
+absl::Status ReadNemotronH(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadOlmoe(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadGptOss(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadPhi(ConfigReader& reader, ModelConfig& config);

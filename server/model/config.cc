@@ -100,6 +100,24 @@ absl::StatusOr<int64_t> ReadKvHeads(ConfigReader& reader, const ConfigKeys& keys
   return count;
 }
 
+absl::StatusOr<int64_t> ReadLayerCount(ConfigReader& reader, const ConfigKeys& keys) {
+  if (keys.layer_kinds == nullptr) return reader.Int(keys.layer_count, {1, kLayersMax});
+  const Json* kinds = reader.Take(keys.layer_kinds);  // takes precedence, as in transformers
+  const char* key = kinds != nullptr ? keys.layer_kinds : keys.layer_pattern;
+  if (kinds == nullptr) kinds = reader.Take(keys.layer_pattern);
+  if (kinds == nullptr) return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is missing"));
+  const int64_t count = kinds->is_string()  ? kinds->get_ref<const std::string&>().size()
+                        : kinds->is_array() ? std::ssize(*kinds)
+                                            : 0;
+  if (count < 1 || count > kLayersMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(reader.Name(key), " is ", ShownValue(*kinds), "; it must state 1 to ", kLayersMax, " layers"));
+  }
+  reader.Ignore({keys.layer_pattern});
+  RETURN_IF_ERROR(reader.RequireSame(keys.layer_count, count, key));
+  return count;
+}
+
 absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, ModelConfig& config) {
   const ConfigKeys& keys = architecture.keys;
   ASSIGN_OR_RETURN(config.vocabulary_size, reader.Int("vocab_size", {1, kVocabularyMax}));
@@ -110,7 +128,7 @@ absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, M
   const char* feed_forward_width = has_first ? keys.feed_forward_width_first : keys.feed_forward_width;
   if (has_first) reader.Ignore({keys.feed_forward_width});
   ASSIGN_OR_RETURN(config.feed_forward_width, reader.Int(feed_forward_width, {1, kWidthMax}, wide));
-  ASSIGN_OR_RETURN(config.layer_count, reader.Int(keys.layer_count, {1, kLayersMax}));
+  ASSIGN_OR_RETURN(config.layer_count, ReadLayerCount(reader, keys));
   ASSIGN_OR_RETURN(config.head_count, reader.Int(keys.head_count, {1, kWidthMax}));
   ASSIGN_OR_RETURN(config.kv_head_count, ReadKvHeads(reader, keys, config.head_count));
   // Null means the width of all heads divided; the default of a missing key depends on the architecture.

@@ -121,6 +121,13 @@ absl::Status ConfigReader::RequireValue(absl::string_view key, const Json& value
       absl::StrCat(Name(key), " is ", ShownValue(*found), "; only ", ShownValue(value), " is supported"));
 }
 
+absl::Status ConfigReader::RequireSame(absl::string_view key, const Json& value, absl::string_view other) {
+  const Json* found = Take(key);
+  if (found == nullptr || *found == value) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(Name(key), " is ", ShownValue(*found), ", but by ", Name(other), " it is ", ShownValue(value)));
+}
+
 void ConfigReader::Ignore(absl::Span<const char* const> keys) {
   for (const char* key : keys) read_.emplace(key);
 }

@@ -216,16 +216,20 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batc
                                   blocks.recurrence_output_multiplier, nullptr));
   }
   const bool attends = layer_config.has_attention;
-  RETURN_IF_ERROR(attends ? Attend(index, pools, batch, step) : Recur(index, pools));
-  // Parallel blocks: both read the residual before either adds to it. With one norm `normed_` still holds it.
-  if (blocks.parallel_residual && !blocks.one_norm)
-    RETURN_IF_ERROR(ToStatus(model_.backend().Norm(*workspace_, NormOf(layer.mlp_norm))));
-  RETURN_IF_ERROR(AddToResidual(Whole(attended_), attends ? layer.attention_output : layer.recurrence_output,
-                                layer.attention_post_norm,
-                                attends ? blocks.attention_output_multiplier : blocks.recurrence_output_multiplier,
-                                blocks.parallel_residual ? nullptr : &layer.mlp_norm));
   const bool last = index + 1 == model_.config().layer_count;
   const NormWeights* next = last ? nullptr : &model_.layers()[index + 1].attention_norm;
+  if (attends || layer_config.is_recurrent) {
+    RETURN_IF_ERROR(attends ? Attend(index, pools, batch, step) : Recur(index, pools));
+    // Parallel blocks: both read the residual before either adds to it. With one norm `normed_` still holds it.
+    if (blocks.parallel_residual && !blocks.one_norm)
+      RETURN_IF_ERROR(ToStatus(model_.backend().Norm(*workspace_, NormOf(layer.mlp_norm))));
+    const NormWeights* of_mlp = blocks.parallel_residual ? nullptr : &layer.mlp_norm;
+    RETURN_IF_ERROR(AddToResidual(Whole(attended_), attends ? layer.attention_output : layer.recurrence_output,
+                                  layer.attention_post_norm,
+                                  attends ? blocks.attention_output_multiplier : blocks.recurrence_output_multiplier,
+                                  layer_config.has_mlp ? of_mlp : next));
+  }
+  if (!layer_config.has_mlp) return absl::OkStatus();
   if (layer.router != nullptr) return AddMixture(layer, next);
   if (layer.gate_up.weight != nullptr) {
     RETURN_IF_ERROR(ToStatus(model_.backend().LinearGated(*workspace_, {.x = Whole(normed_),

@@ -118,12 +118,14 @@ Json MixtureJson(const MixtureConfig& mixture) {
 
 // Every field of RecurrenceShape.
 Json RecurrenceJson(const kernels::RecurrenceShape& shape) {
-  const auto& [kind, conv_width, key_head_count, value_head_count, key_dim, value_dim, norm_groups, gate_first] = shape;
+  const auto& [kind, conv_width, key_head_count, value_head_count, key_dim, value_dim, norm_groups, gate_first,
+               step_min] = shape;
   Json json = {{"conv_width", conv_width}, {"key_dim", key_dim},     {"key_heads", key_head_count},
                {"kind", NameOf(kind)},     {"value_dim", value_dim}, {"value_heads", value_head_count}};
   if (kind == kernels::RecurrenceKind::kStateSpace) {
     json["gate_first"] = gate_first;
     json["norm_groups"] = norm_groups;
+    if (step_min != 0) json["step_min"] = step_min;
   }
   return json;
 }
@@ -135,7 +137,8 @@ Json LayersJson(const std::vector<LayerConfig>& layers) {
     const LayerConfig& layer = layers[first];
     while (next < layers.size() && layers[next].window == layer.window && layers[next].rope_index == layer.rope_index &&
            layers[next].attention_scale == layer.attention_scale && layers[next].has_mixture == layer.has_mixture &&
-           layers[next].is_recurrent == layer.is_recurrent && layers[next].has_attention == layer.has_attention)
+           layers[next].is_recurrent == layer.is_recurrent && layers[next].has_attention == layer.has_attention &&
+           layers[next].has_mlp == layer.has_mlp)
       ++next;
     runs.push_back({{"attention_scale", layer.attention_scale},
                     {"count", next - first},
@@ -144,6 +147,8 @@ Json LayersJson(const std::vector<LayerConfig>& layers) {
     if (layer.has_mixture) runs.back()["mixture"] = true;
     if (layer.is_recurrent) runs.back()["recurrent"] = true;
     if (layer.is_recurrent && layer.has_attention) runs.back()["attention"] = true;
+    if (!layer.has_mlp) runs.back()["mlp"] = false;
+    if (!layer.is_recurrent && !layer.has_attention) runs.back()["attention"] = false;
   }
   return runs;
 }

@@ -74,6 +74,11 @@ absl::Status RequireAttention(const ConfigReader& reader, const char* key, const
                                                " has attention; such a model is not supported"));
 }
 
+absl::Status NoAttentionWithout(const ConfigReader& reader, const char* key, const ModelConfig& config) {
+  return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is missing; a ", config.model_type,
+                                                 " without it has no attention layers, which is not supported"));
+}
+
 // All layers equal. transformers ignores `layer_types` here: it may only agree.
 absl::Status SetEverywhere(ConfigReader& reader, int64_t size, ModelConfig& config) {
   for (LayerConfig& layer : config.layers) layer.window = size;
@@ -287,18 +292,43 @@ absl::Status ReadConvolutionsButListed(ConfigReader& reader, ModelConfig& config
   return RequireAttention(reader, by_type ? "layer_types" : "full_attn_idxs", config);
 }
 
+absl::Status ReadStateSpacesButListed(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(std::optional<std::vector<bool>> listed,
+                   ReadLayerList(reader, "attn_layer_indices", config.layer_count));
+  if (!listed.has_value()) return NoAttentionWithout(reader, "attn_layer_indices", config);
+  listed->flip();
+  SetRecurrent(*listed, config);
+  return RequireAttention(reader, "attn_layer_indices", config);
+}
+
 absl::Status ReadStateSpacesEverywhere(ConfigReader&, ModelConfig& config) {
   for (LayerConfig& layer : config.layers) layer.is_recurrent = true;
   return absl::OkStatus();
 }
 
+absl::Status ReadLayersOfOnePart(ConfigReader& reader, ModelConfig& config) {
+  const Json* list = reader.Take("layers_block_type");
+  const char* key = list != nullptr ? "layers_block_type" : "hybrid_override_pattern";
+  if (list == nullptr) list = reader.Take(key);
+  for (int64_t i = 0; i < config.layer_count; ++i) {
+    LayerConfig& layer = config.layers[i];
+    const Json kind = list->is_string() ? Json(std::string(1, list->get_ref<const std::string&>()[i])) : list->at(i);
+    layer.rope_index = -1;
+    layer.is_recurrent = kind == "M" || kind == "linear_attention" || kind == "mamba";
+    layer.has_attention = kind == "*" || kind == "full_attention" || kind == "attention";
+    layer.has_mlp = kind == "-" || kind == "mlp";
+    if (layer.is_recurrent || layer.has_attention || layer.has_mlp) continue;
+    return absl::UnimplementedError(
+        absl::StrCat(reader.Name(key), "[", i, "] is ", ShownValue(kind),
+                     "; supported are linear_attention (M), full_attention (*) and mlp (-)"));
+  }
+  return RequireAttention(reader, key, config);
+}
+
 absl::Status ReadStateSpacesByType(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> recurrent,
                    ReadLayerTypes(reader, config.layer_count, "linear_attention"));
-  if (!recurrent.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("layer_types"), " is missing; a ", config.model_type,
-                                                   " without it has no attention layers, which is not supported"));
-  }
+  if (!recurrent.has_value()) return NoAttentionWithout(reader, "layer_types", config);
   const Json* positions = reader.Take("position_embedding_type");
   if (positions == nullptr || *positions == "nope") {
     for (LayerConfig& layer : config.layers) layer.rope_index = -1;

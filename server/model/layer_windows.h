@@ -56,8 +56,13 @@ absl::Status ReadRotatedWindowsAlone(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadRotatedWindows(ConfigReader& reader, ModelConfig& config);
 // lfm2: `layer_types`, else all layers but those of `full_attn_idxs` are convolutions.
 absl::Status ReadConvolutionsButListed(ConfigReader& reader, ModelConfig& config);
+// bamba: layers in `attn_layer_indices` have attention, the others a recurrent state.
+absl::Status ReadStateSpacesButListed(ConfigReader& reader, ModelConfig& config);
 // falcon_h1: every layer has a recurrent state beside its attention.
 absl::Status ReadStateSpacesEverywhere(ConfigReader& reader, ModelConfig& config);
+// nemotron_h: `layers_block_type`, else a character each of `hybrid_override_pattern`: a layer has one part, a state (M),
+// attention (*), which is not rotated, or an MLP (-).
+absl::Status ReadLayersOfOnePart(ConfigReader& reader, ModelConfig& config);
 // granitemoehybrid: `layer_types`; attention is rotated where `position_embedding_type` is "rope".
 absl::Status ReadStateSpacesByType(ConfigReader& reader, ModelConfig& config);
 // qwen3_next: `layer_types`, or all but every `full_attention_interval`-th with a recurrent state.

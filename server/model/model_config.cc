@@ -44,7 +44,7 @@ int64_t AttentionLayerCount(const ModelConfig& config) {
 
 int64_t PlainWidth(const ModelConfig& config) {
   const bool has_plain = std::any_of(config.layers.begin(), config.layers.end(),
-                                     [](const LayerConfig& layer) { return !layer.has_mixture; });
+                                     [](const LayerConfig& layer) { return layer.has_mlp && !layer.has_mixture; });
   return std::max(has_plain ? config.feed_forward_width : 1, config.mixture.shared_width);
 }
 

@@ -20,6 +20,7 @@ struct PackedWeights;
 // One layer: what its attention sees, its rotation, and softmax scale before any temperature; or a recurrent state.
 struct LayerConfig {
   bool has_attention = true;
+  bool has_mlp = true;         // or a mixture
   bool is_recurrent = false;   // ModelConfig::recurrence, in place of attention or beside it
   int64_t window = 0;          // a query at p sees keys p-window+1..p; 0: all keys up to p
   int64_t rope_index = 0;      // into ModelConfig::ropes; -1: no rotation

@@ -69,6 +69,10 @@ absl::Status ReadRecurrence(ConfigReader& reader, const RecurrenceKeys& keys, Mo
     shape.norm_group_count = shape.key_head_count;
     shape.gate_first = true;
     RETURN_IF_ERROR(RequireNoStepLimit(reader, keys.step_limit));
+    if (keys.step_min != nullptr) {
+      ASSIGN_OR_RETURN(const double least, reader.NonNegative(keys.step_min, keys.step_min_default));
+      shape.step_min = static_cast<float>(least);
+    }
     if (keys.norm != nullptr) {
       ASSIGN_OR_RETURN(const bool has_norm, reader.Bool(keys.norm, false));
       ASSIGN_OR_RETURN(const bool norm_first, reader.Bool(keys.norm_first, true));

@@ -53,29 +53,15 @@ class LayerLoader {
 
   LayerStacks Take(int64_t layer) {
     layer_prefix_ = absl::StrCat(prefix_, absl::StrReplaceAll(names_.layer, {{"{}", absl::StrCat(layer)}}));
-    const BlockConfig& blocks = config_.blocks;
-    const int64_t width = config_.width, ffn = config_.feed_forward_width;
     LayerStacks stacks;
     stacks.attention_norm = Norm(names_.attention_norm);
     stacks.attention_post_norm = Norm(names_.attention_post_norm);
-    if (!blocks.one_norm) stacks.mlp_norm = Norm(names_.mlp_norm);
-    stacks.mlp_post_norm = Norm(names_.mlp_post_norm);
-    if (config_.layers[layer].is_recurrent) TakeRecurrence(stacks);
-    if (config_.layers[layer].has_attention) TakeAttention(layer, stacks);
-    if (config_.layers[layer].has_mixture) {
-      TakeMixture(stacks);
-    } else if (names_.gate_up != nullptr) {
-      stacks.gate_up = Linear({{names_.gate_up, 2 * ffn}}, width, blocks.mlp_bias);
-    } else if (names_.gate != nullptr) {
-      stacks.gate_up = Linear({{names_.gate, ffn}, {names_.up, ffn}}, width, blocks.mlp_bias);
-    } else {
-      stacks.up = Linear({{names_.up, ffn}}, width, blocks.mlp_bias);
-    }
-    if (!config_.layers[layer].has_mixture) stacks.down = Linear({{names_.down, width}}, ffn, blocks.mlp_bias);
-    for (const char* name : kActivationNames) {
-      if (names_.activation_terms == nullptr || blocks.activation != kernels::Activation::kXielu) break;
-      stacks.activation.push_back(loader_.TakeNumber(absl::StrCat(layer_prefix_, names_.activation_terms, name)));
-    }
+    const LayerConfig& parts = config_.layers[layer];
+    if (parts.has_mlp && !config_.blocks.one_norm) stacks.mlp_norm = Norm(names_.mlp_norm);
+    if (parts.has_mlp) stacks.mlp_post_norm = Norm(names_.mlp_post_norm);
+    if (parts.is_recurrent) TakeRecurrence(stacks);
+    if (parts.has_attention) TakeAttention(layer, stacks);
+    if (parts.has_mlp) TakeMlp(parts.has_mixture, stacks);
     for (const char* name : names_.layer_skipped) {
       if (name != nullptr) loader_.Skip(absl::StrCat(layer_prefix_, name));
     }
@@ -174,6 +160,25 @@ class LayerLoader {
       PutInOrder(std::vector<RowRange>(shape.value_head_count, {0, 0, shape.value_dim}), stacks.recurrence_norm);
     }
     stacks.recurrence_output = Linear({{names.output, config_.width}}, shape.value_width(), has_bias);
+  }
+  // Or a mixture.
+  void TakeMlp(bool is_mixture, LayerStacks& stacks) {
+    const BlockConfig& blocks = config_.blocks;
+    const int64_t width = config_.width, ffn = config_.feed_forward_width;
+    if (is_mixture) {
+      TakeMixture(stacks);
+    } else if (names_.gate_up != nullptr) {
+      stacks.gate_up = Linear({{names_.gate_up, 2 * ffn}}, width, blocks.mlp_bias);
+    } else if (names_.gate != nullptr) {
+      stacks.gate_up = Linear({{names_.gate, ffn}, {names_.up, ffn}}, width, blocks.mlp_bias);
+    } else {
+      stacks.up = Linear({{names_.up, ffn}}, width, blocks.mlp_bias);
+    }
+    if (!is_mixture) stacks.down = Linear({{names_.down, width}}, ffn, blocks.mlp_bias);
+    for (const char* name : kActivationNames) {
+      if (names_.activation_terms == nullptr || blocks.activation != kernels::Activation::kXielu) break;
+      stacks.activation.push_back(loader_.TakeNumber(absl::StrCat(layer_prefix_, names_.activation_terms, name)));
+    }
   }
   void TakeMixture(LayerStacks& stacks) {
     const MixtureNames& names = names_.mixture;

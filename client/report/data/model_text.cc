@@ -44,8 +44,8 @@ std::string LayersWithoutAttention(const Json& function) {
     first = -1;
   };
   for (const Json& run : function.value("layers", Json::array())) {
-    // A layer may have both.
-    const bool lacks_attention = run.is_object() && run.value("recurrent", false) && !run.value("attention", false);
+    // A layer may have a state beside attention, or neither.
+    const bool lacks_attention = run.is_object() && !run.value("attention", !run.value("recurrent", false));
     if (!lacks_attention) end_range();
     if (lacks_attention && first < 0) first = layer;
     layer += run.is_object() ? run.value("count", int64_t{1}) : 1;
@@ -59,7 +59,7 @@ std::string LayersWithoutAttentionNote(const Json& function) {
   if (layers.empty()) return "";
   const bool is_one = layers.find(' ') == layers.npos;
   return absl::StrCat(is_one ? "layer " : "layers ", layers, is_one ? " has" : " have",
-                      " a recurrent state and no attention: temperatures, caps and sinks do not act there");
+                      " no attention: temperatures, caps and sinks do not act there");
 }
 
 }  // namespace varifocal::report
