@@ -254,7 +254,7 @@ absl::Status ReadBamba(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
   ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
   RETURN_IF_ERROR(RequireSilu(reader, config));
-  // transformers takes a half whatever this key says; published files state the dimensions.
+  // transformers takes a half whatever the value of this key; published files state the dimensions.
   RETURN_IF_ERROR(reader.RequireValue("partial_rotary_factor", 0.5));
   for (const RopeConfig& rope : config.ropes)
     RETURN_IF_ERROR(reader.RequireSame("attn_rotary_emb", rope.RotarySpan(config.head_width), "rope_parameters"));
