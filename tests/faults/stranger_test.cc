@@ -365,7 +365,7 @@ bool IsAnswered(const std::string& address, const std::string& token, int second
 
 class StrangerTest : public testing::Test {
  protected:
-  // The short form runs beside other tests, and says how long the worst answer took.
+  // The short form runs beside other tests, and reports the worst time.
   const int seconds_to_answer_ = testing_support::IsFullSize() ? 5 : 60;
 
   void SetUp() override {
