@@ -76,9 +76,9 @@ std::string Suggestion(Database& database, absl::string_view error, const std::s
     if (there.ok()) columns.insert(columns.end(), there->begin(), there->end());
   }
   if (columns.empty()) return "";
-  const std::string meant = DidYouMean(name.substr(name.rfind('.') + 1), columns);
-  const bool may_be_text = !absl::StrContains(meant, "did you mean") && !absl::StrContains(name, ".");
-  return absl::StrCat(may_be_text ? absl::StrCat("; a text is written '", name, "'") : "", meant);
+  const absl::string_view column = name.substr(name.rfind('.') + 1);
+  const bool may_be_text = column == name && Nearest(column, columns).empty();
+  return absl::StrCat(may_be_text ? absl::StrCat("; a text is written '", name, "'") : "", DidYouMean(column, columns));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Layers with a recurrent state on an emulated device: the same bits in chunks, in company, on a cached prefix and from
+// Layers with a recurrent state on an emulated device: the same bits in chunks, in a batch, on a cached prefix and from
 // copies of a state. One golden checkpoint of every form.
 #include <gtest/gtest.h>
 

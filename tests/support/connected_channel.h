@@ -1,6 +1,7 @@
 // A channel to a server of this test with a connection of its own, which is there before the first call.
 //
 // Channels to one address share a connection otherwise, also one whose server has ended since.
+//
 // gRPC 1.51 reads errno only after other calls have followed connect() (tcp_client_posix.cc), so an attempt may fail for no
 // reason; a call that does not wait for a connection is then UNAVAILABLE, and the next attempt succeeds.
 #pragma once
