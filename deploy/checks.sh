@@ -47,7 +47,7 @@ for check in "$@"; do
       # The files that changed since the commit of deploy/tidy_base, where all passed.
       deploy/tidy.py ;;
     thread-safety)
-      # Every function has the locks that its annotations ask for (base/mutex.h).
+      # Every function has the locks that its annotations ask for (base/mutex.h), in the files that changed likewise.
       deploy/thread_safety.py ;;
     thread-safety-mutations)
       # A deliberate violation of every annotation fails the check above.
