@@ -115,4 +115,10 @@ class ServerTest : public testing::Test {
   std::unique_ptr<v1::Evaluation::Stub> evaluation_;
 };
 
+// Asks for attention inspection with these boundaries.
+template <typename Request>
+void InspectAt(Request& request, const std::vector<int32_t>& boundaries) {
+  request.mutable_attention_inspection()->mutable_boundaries()->Add(boundaries.begin(), boundaries.end());
+}
+
 }  // namespace varifocal
