@@ -95,10 +95,11 @@ $more_models*GoldenTest*_portable_*:*FunctionJsonTest*/architectures_*:$simulati
         build_and_run asan $core_tests ;;
     tsan)
       export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/tsan.supp"
-      # For threads, golden tests, head dims and groups against the oracle add nothing to the same-bits tests, and portable kernels
-      # run on the same thread pool as the others; each takes minutes here.
+      # For threads, golden tests, head dims, groups and what agrees with an oracle add nothing to the same-bits tests, nor one more
+      # dense model to those with windows, pages and preemption; portable kernels run on the same thread pool as the others.
       GTEST_FILTER="-Full/*:*Golden*:*Conformance*head_dim_*:*Conformance*groups_?_of_*:*Conformance*portable*:*inspection_across_splits*:\
-$more_models*SameBitsTest*_bf16:*SameBitsTest.ScoredBeside*:*SameBitsTest*/attention_*" \
+$more_models*SameBitsTest*_bf16:*SameBitsTest.ScoredBeside*:*SameBitsTest*/attention_*:*SameBitsTest*/tied_*:*SameBitsTest*gemma3_newer*:\
+ControlTest.*:*Test.AgreesWith*:FunctionJson*" \
         build_and_run tsan base_test kernels_test engine_test jobs_test ;;
     cuda)
       # With nvcc: every kernel is compiled for both architectures and checked against its resource limits. With or without: the

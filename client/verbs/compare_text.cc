@@ -1,4 +1,4 @@
-// The text of `varifocal compare`: a table, what stands below it, and templates/compare_notes.txt.
+// The text that `varifocal compare` prints: a table, its notes, and templates/compare_notes.txt.
 #include "client/verbs/compare_text.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@ namespace varifocal::ruler {
 namespace {
 
 TEST_F(GoldenRowsTest, LongRowsAreUpstreams) {
-  EXPECT_EQ(CompareRows("eval_tasks/ruler/testdata/long_rows.json", kStandIns, true), 56);
+  EXPECT_EQ(CompareRows("eval_tasks/ruler/testdata/long_rows.json", kStandIns, true), 124);
 }
 
 }  // namespace
