@@ -101,9 +101,24 @@ void SolvePrefillRates(const Operations& brief, double brief_seconds, const Oper
 
 RowCost RowCost::Of(const ModelConfig& config, int64_t parameter_count) {
   const int64_t embedding = config.vocabulary_size * config.width * (config.tied_embeddings ? 1 : 2);
-  return {.weight_operations = 2.0 * std::max<int64_t>(parameter_count - embedding, 1),
-          .key_operations = 4.0 * (config.head_count * config.head_width),
-          .groups = config.page_groups};
+  // A row reads one row of the table of layers' inputs.
+  const int64_t inputs = config.layer_inputs.vocabulary * config.layer_inputs.width * config.layer_count;
+  RowCost cost{.weight_operations = 2.0 * std::max<int64_t>(parameter_count - embedding - inputs, 1),
+               .key_operations = 4.0 * (config.head_count * config.head_width),
+               .groups = config.page_groups};
+  // Layers that attend, also those without pages of their own, by their heads' width.
+  for (PageGroup& group : cost.groups) {
+    if (!group.holds_states) group.layer_count = 0;
+  }
+  std::vector<int64_t> widths(cost.groups.size());
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.has_attention) widths[layer.page_group] += HeadWidth(config, layer);
+  }
+  for (size_t i = 0; i < widths.size(); ++i) {
+    if (cost.groups[i].holds_states) continue;
+    cost.groups[i].layer_count = (widths[i] + config.head_width - 1) / config.head_width;
+  }
+  return cost;
 }
 
 double RowCost::Operations(int64_t begin, int64_t end) const {
