@@ -16,39 +16,39 @@ bool HasLayerParts(const Backend& backend) {
   return backend.CheckLayers({.value_norm = true, .layer_input_width = 1, .norms_of_experts = true}).ok();
 }
 
-constexpr int kLayers = 3, kInputs = 10, kModelWidth = 40, kTokens = 50;
+constexpr int kInputLayers = 3, kInputNumbers = 10, kResidualWidth = 40, kInputTokens = 50;
 
 StepShape LayerStep() {
   return {.head_row_count_max = 1,
-          .model_dim = kModelWidth,
+          .model_dim = kResidualWidth,
           .query_head_count = 4,
           .kv_head_count = 2,
           .head_dim = 16,
-          .layer_input_width = kInputs,
-          .layer_input_count = kLayers,
+          .layer_input_width = kInputNumbers,
+          .layer_input_count = kInputLayers,
           .ffn_dim = 24,
-          .vocab_size = kTokens};
+          .vocab_size = kInputTokens};
 }
 
 // Rows [first, first + count) of 37: inputs [L, rows, P], then what a layer's end makes of the residual.
 std::vector<float> RunLayerEnd(Backend& backend, int first, int count) {
-  const int wide = kLayers * kInputs;
+  const int wide = kInputLayers * kInputNumbers;
   const auto rows_of = [&](const std::vector<float>& all, int width) {
     return std::vector<float>(all.begin() + first * width, all.begin() + (first + count) * width);
   };
   const auto projected = rows_of(UniformVector(301, 37 * wide), wide);
-  const auto gates = rows_of(UniformVector(302, 37 * kInputs), kInputs);
-  const auto base = rows_of(UniformVector(303, 37 * kModelWidth), kModelWidth);
-  const auto sums = rows_of(UniformVector(304, 37 * kModelWidth), kModelWidth);
+  const auto gates = rows_of(UniformVector(302, 37 * kInputNumbers), kInputNumbers);
+  const auto base = rows_of(UniformVector(303, 37 * kResidualWidth), kResidualWidth);
+  const auto sums = rows_of(UniformVector(304, 37 * kResidualWidth), kResidualWidth);
   std::vector<int32_t> tokens;
-  for (int i = 0; i < count; ++i) tokens.push_back((first + i) * 7 % kTokens);
+  for (int i = 0; i < count; ++i) tokens.push_back((first + i) * 7 % kInputTokens);
   const PlainStep step(backend, LayerStep(), count);
-  const auto table_data = ProductInput(backend, UniformVector(305, kTokens * wide));
-  const auto output_data = ProductInput(backend, UniformVector(306, kModelWidth * kInputs));
-  auto table = MakeWeight(backend, table_data, kTokens, wide, WeightUse::kEmbedding);
-  auto output = MakeWeight(backend, output_data, kModelWidth, kInputs, WeightUse::kPlain);
-  auto input_norm = Upload(backend, UniformVector(307, kInputs)),
-       norm = Upload(backend, UniformVector(308, kModelWidth));
+  const auto table_data = ProductInput(backend, UniformVector(305, kInputTokens * wide));
+  const auto output_data = ProductInput(backend, UniformVector(306, kResidualWidth * kInputNumbers));
+  auto table = MakeWeight(backend, table_data, kInputTokens, wide, WeightUse::kEmbedding);
+  auto output = MakeWeight(backend, output_data, kResidualWidth, kInputNumbers, WeightUse::kPlain);
+  auto input_norm = Upload(backend, UniformVector(307, kInputNumbers)),
+       norm = Upload(backend, UniformVector(308, kResidualWidth));
   auto in = UploadOperands(backend, projected), inputs = EmptyOperands(backend, count * wide);
   VF_CHECK(backend
                .LayerInputs(*step.workspace, {.projected = {in.get(), 0},
@@ -58,17 +58,18 @@ std::vector<float> RunLayerEnd(Backend& backend, int first, int count) {
                                               .tokens = tokens,
                                               .multiplier = 1.5f,
                                               .factor = 0.75f,
-                                              .layer_count = kLayers,
+                                              .layer_count = kInputLayers,
                                               .out = {inputs.get(), 0}})
                .ok(),
            "valid");
   std::vector<float> all = DownloadOperands(backend, *inputs, count * wide);
   auto gate = UploadOperands(backend, gates);
   auto residual = Upload(backend, base), sum = Upload(backend, sums),
-       normed = EmptyOperands(backend, count * kModelWidth);
-  const Slice last{inputs.get(), WideProduct(2, count, kInputs) * DTypeBytes(backend.operand_dtype())};
+       normed = EmptyOperands(backend, count * kResidualWidth);
+  const Slice last{inputs.get(), WideProduct(2, count, kInputNumbers) * DTypeBytes(backend.operand_dtype())};
   VF_CHECK(
-      backend.ApplyGate(*step.workspace, {.gate = {gate.get(), 0}, .columns = kInputs, .sigmoid = false, .x = last})
+      backend
+          .ApplyGate(*step.workspace, {.gate = {gate.get(), 0}, .columns = kInputNumbers, .sigmoid = false, .x = last})
           .ok(),
       "valid");
   const NormArgs next{.x = {residual.get(), 0}, .weight = {norm.get(), 0}, .epsilon = 1e-3f, .out = {normed.get(), 0}};
@@ -92,8 +93,8 @@ std::vector<float> RunLayerEnd(Backend& backend, int first, int count) {
                                                .next_norm = &next})
                .ok(),
            "valid");
-  const std::vector<float> added = Download(backend, *residual, count * kModelWidth);
-  const std::vector<float> then = DownloadOperands(backend, *normed, count * kModelWidth);
+  const std::vector<float> added = Download(backend, *residual, count * kResidualWidth);
+  const std::vector<float> then = DownloadOperands(backend, *normed, count * kResidualWidth);
   all.insert(all.end(), added.begin(), added.end());
   all.insert(all.end(), then.begin(), then.end());
   return all;
@@ -118,11 +119,11 @@ std::string CheckLayerEndBits(Backend& tested, Backend&) {
       different +=
           std::memcmp(part.data() + part_at, all.data() + all_at, WideProduct(count, width, sizeof(float))) != 0;
     };
-    for (int l = 0; l < kLayers; ++l)
-      compare(WideProduct(l, count, kInputs), (WideProduct(l, 37) + first) * kInputs, kInputs);
+    for (int l = 0; l < kInputLayers; ++l)
+      compare(WideProduct(l, count, kInputNumbers), (WideProduct(l, 37) + first) * kInputNumbers, kInputNumbers);
     for (int i = 0; i < 2; ++i) {
-      compare(count * (kLayers * kInputs + i * kModelWidth),
-              37 * (kLayers * kInputs + i * kModelWidth) + first * kModelWidth, kModelWidth);
+      compare(count * (kInputLayers * kInputNumbers + i * kResidualWidth),
+              37 * (kInputLayers * kInputNumbers + i * kResidualWidth) + first * kResidualWidth, kResidualWidth);
     }
   }
   return SameBitsVerdict(different, "other rows of layers' inputs");
@@ -132,15 +133,15 @@ std::string CheckLayerEndBits(Backend& tested, Backend&) {
 std::string CheckQueriesAlone(Backend& tested, Backend& oracle) {
   if (!HasLayerParts(tested)) return "";
   const int heads = 4, kv_heads = 2, dim = 16, rows = 5, all_rows = (heads + 2 * kv_heads) * dim;
-  const auto weights = ProductInput(tested, UniformVector(311, all_rows * kModelWidth));
-  const auto x = ProductInput(tested, UniformVector(312, rows * kModelWidth));
+  const auto weights = ProductInput(tested, UniformVector(311, all_rows * kResidualWidth));
+  const auto x = ProductInput(tested, UniformVector(312, rows * kResidualWidth));
   const auto norm = UniformVector(313, dim);
   const auto run = [&](Backend& backend) {
     auto workspace = Take(backend.CreateWorkspace({.row_count_max = rows,
                                                    .sequence_count_max = 1,
                                                    .head_row_count_max = 1,
                                                    .context_length_max = 200,
-                                                   .model_dim = kModelWidth,
+                                                   .model_dim = kResidualWidth,
                                                    .query_head_count = heads,
                                                    .kv_head_count = kv_heads,
                                                    .head_dim = dim,
@@ -151,9 +152,9 @@ std::string CheckQueriesAlone(Backend& tested, Backend& oracle) {
     const std::span<const int32_t> tables[] = {table};
     const SequenceRows sequence{.row_count = rows, .first_position = 0, .page_tables = tables};
     VF_CHECK(backend.BeginStep(*workspace, {.sequences = {&sequence, 1}}).ok(), "valid");
-    auto whole = MakeWeight(backend, weights, all_rows, kModelWidth, WeightUse::kPlain);
-    const std::vector<float> of_queries(weights.begin(), weights.begin() + heads * dim * kModelWidth);
-    auto alone = MakeWeight(backend, of_queries, heads * dim, kModelWidth, WeightUse::kPlain);
+    auto whole = MakeWeight(backend, weights, all_rows, kResidualWidth, WeightUse::kPlain);
+    const std::vector<float> of_queries(weights.begin(), weights.begin() + heads * dim * kResidualWidth);
+    auto alone = MakeWeight(backend, of_queries, heads * dim, kResidualWidth, WeightUse::kPlain);
     auto in = UploadOperands(backend, x), weight = Upload(backend, norm), queries = Empty(backend, rows * heads * dim);
     std::vector<float> all;
     for (const bool queries_alone : {false, true}) {
@@ -189,23 +190,23 @@ std::string CheckQueriesAlone(Backend& tested, Backend& oracle) {
 std::string CheckRouterInput(Backend& tested, Backend& oracle) {
   if (!HasLayerParts(tested)) return "";
   const int rows = 21, experts = 5, inner = 24;
-  const auto x = ProductInput(tested, UniformVector(321, rows * kModelWidth, 0.5f));
-  const auto routed = UniformVector(322, rows * kModelWidth);
-  const auto router = UniformVector(323, experts * kModelWidth), scales = UniformVector(324, experts);
-  const auto gate_up = ProductInput(tested, UniformVector(325, experts * 2 * inner * kModelWidth, 0.5f));
-  const auto down = ProductInput(tested, UniformVector(326, experts * kModelWidth * inner, 0.5f));
+  const auto x = ProductInput(tested, UniformVector(321, rows * kResidualWidth, 0.5f));
+  const auto routed = UniformVector(322, rows * kResidualWidth);
+  const auto router = UniformVector(323, experts * kResidualWidth), scales = UniformVector(324, experts);
+  const auto gate_up = ProductInput(tested, UniformVector(325, experts * 2 * inner * kResidualWidth, 0.5f));
+  const auto down = ProductInput(tested, UniformVector(326, experts * kResidualWidth * inner, 0.5f));
   return Both(tested, oracle, 1e-4 + 64 * OperandUnit(tested), "a router's input", [&](Backend& backend) {
     StepShape shape = LayerStep();
     shape.expert_count = experts;
     shape.experts_per_token = 2;
     shape.expert_ffn_dim = inner;
     const PlainStep step(backend, shape, rows);
-    const HostMatrix gates = MatrixOf(gate_up, experts * 2 * inner, kModelWidth),
-                     downs = MatrixOf(down, experts * kModelWidth, inner);
+    const HostMatrix gates = MatrixOf(gate_up, experts * 2 * inner, kResidualWidth),
+                     downs = MatrixOf(down, experts * kResidualWidth, inner);
     auto first = Take(backend.CreateExperts({&gates, 1}, experts, WeightUse::kGateUp));
     auto second = Take(backend.CreateExperts({&downs, 1}, experts, WeightUse::kPlain));
     auto in = UploadOperands(backend, x), own = UploadOperands(backend, routed);
-    auto weight = Upload(backend, router), scale = Upload(backend, scales), out = Empty(backend, rows * kModelWidth);
+    auto weight = Upload(backend, router), scale = Upload(backend, scales), out = Empty(backend, rows * kResidualWidth);
     VF_CHECK(backend
                  .Mixture(*step.workspace, {.x = {in.get(), 0},
                                             .router_x = {own.get(), 0},
@@ -220,7 +221,7 @@ std::string CheckRouterInput(Backend& tested, Backend& oracle) {
                                             .residual = {out.get(), 0}})
                  .ok(),
              "valid");
-    return Download(backend, *out, rows * kModelWidth);
+    return Download(backend, *out, rows * kResidualWidth);
   });
 }
 
