@@ -107,16 +107,12 @@ RowCost RowCost::Of(const ModelConfig& config, int64_t parameter_count) {
                .key_operations = 4.0 * (config.head_count * config.head_width),
                .groups = config.page_groups};
   // Layers that attend, also those without pages of their own, by their heads' width.
+  const auto in_widths = [&](int64_t head_width) { return (head_width + config.head_width - 1) / config.head_width; };
   for (PageGroup& group : cost.groups) {
-    if (!group.holds_states) group.layer_count = 0;
+    if (group.head_width > 0) group.layer_count *= in_widths(group.head_width);
   }
-  std::vector<int64_t> widths(cost.groups.size());
   for (const LayerConfig& layer : config.layers) {
-    if (layer.has_attention) widths[layer.page_group] += HeadWidth(config, layer);
-  }
-  for (size_t i = 0; i < widths.size(); ++i) {
-    if (cost.groups[i].holds_states) continue;
-    cost.groups[i].layer_count = (widths[i] + config.head_width - 1) / config.head_width;
+    if (layer.source_layer >= 0) cost.groups[layer.page_group].layer_count += in_widths(HeadWidth(config, layer));
   }
   return cost;
 }

@@ -384,17 +384,15 @@ absl::StatusOr<std::string> PrefixOf(const TensorNames& names, const ModelConfig
         !tensors.empty() && (with_prefix == tensors.end() || !absl::StartsWith(with_prefix->first, names.prefix));
     return std::string(is_body ? "" : names.prefix);
   }
-  std::vector<std::string> found;
+  std::vector<std::string> found, embeddings;
   for (const char* prefix : wrapper->prefixes) {
-    if (prefix != nullptr && tensors.contains(absl::StrCat(prefix, names.embedding, ".weight")))
-      found.push_back(prefix);
+    if (prefix == nullptr) continue;
+    embeddings.push_back(absl::StrCat(prefix, names.embedding, ".weight"));
+    if (tensors.contains(embeddings.back())) found.push_back(prefix);
   }
   if (found.size() == 1) return found[0];
-  return absl::InvalidArgumentError(
-      absl::StrCat("the text part of a ", config.wrapper, " has ", found.size(), " embeddings: it must have one of ",
-                   absl::StrJoin(wrapper->prefixes, ", ", [&](std::string* out, const char* prefix) {
-                     if (prefix != nullptr) absl::StrAppend(out, prefix, names.embedding, ".weight");
-                   })));
+  return absl::InvalidArgumentError(absl::StrCat("the text part of a ", config.wrapper, " has ", found.size(),
+                                                 " embeddings: it must have one of ", absl::StrJoin(embeddings, ", ")));
 }
 
 }  // namespace
