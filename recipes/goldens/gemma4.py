@@ -152,8 +152,7 @@ def experts(model, x, layer):
     model.chosen.append(chosen)
     weights = logits.softmax(-1).gather(-1, chosen)
     scales = model.weights[name + "expert_scales"][chosen]
-    if "weights of experts renormalised the other way" not in mistakes:
-        weights = weights / weights.sum(-1, keepdim=True)
+    weights = weights / weights.sum(-1, keepdim=True)  # of no effect but on an epsilon, as a norm follows
     if "no scales of experts" not in mistakes:
         weights = weights * scales
     if "all experts weighted equally" in mistakes:
