@@ -11,7 +11,7 @@
 namespace varifocal::kernels {
 namespace {
 
-// A backend without these kernels says so for every need (Backend::CheckLayers), and has no case.
+// A backend without these kernels refuses every need (Backend::CheckLayers), and has no case.
 bool HasLayerParts(const Backend& backend) {
   return backend.CheckLayers({.value_norm = true, .layer_input_width = 1, .norms_of_experts = true}).ok();
 }

@@ -6,9 +6,9 @@
 // under one attention setting.
 //
 //   x = embed(tokens) [+ positions]
-//   each layer:  x += attention(norm(x));  x += mlp(norm(x))  [+ the layer's input; scaled]      or in parallel; norms before, after, or both;
+//   each layer:  x += attention(norm(x));  x += mlp(norm(x))      or in parallel; norms before, after, or both;
 //                                                                 mlp may be a mixture of experts, attention
-//                                                                 a recurrent state (kernels/recurrence.h)
+//                                                                 a recurrent state; [x += an input; x *= a scale]
 //   logits = head(norm(x)) of the requested rows
 //
 // Shapes:  T rows in the order of the step's sequences.
