@@ -4,11 +4,13 @@
 // Weights and KV pages is internal to the backend. A step is a batch of rows of several sequences, all in one phase:
 // kernels are chosen by phase, never by row count, and a row's bits depend only on its own sequence.
 //
-//   Embed
+//   Embed  [Linear and LayerInputs]
 //   per layer:  Norm  [FocalTau]  [RouteGroups]  QkvRopeWrite  Attend  LinearResidual  Norm  LinearGated  LinearResidual
 //               (or Mixture in place of the last two)
 //               (InspectAttention after Attend; Linear and ApplyGate after it where attention has a gate)
 //               (or Linear and Recur in place of QkvRopeWrite and Attend)
+//               (or LinearGated, Mixture and NormResidual in place of the last two, where both are normed apart)
+//               (ApplyGate and LinearNormResidual at the end, of the layer's own inputs)
 //   LmHead on the rows that need it
 //
 // A plain MLP has Linear with an activation instead of LinearGated; norms after the blocks are LinearNormResidual
@@ -35,7 +37,8 @@
 #include "kernels/activation.h"
 #include "kernels/attention_statistics.h"
 #include "kernels/attention_variants.h"
-#include "kernels/recurrence.h"
+#include "kernels/device_objects.h"
+#include "kernels/shapes.h"
 #include "kernels/tensor.h"
 #include "kernels/token_draw.h"
 
@@ -48,97 +51,6 @@ inline constexpr int kPageTokens = 128;
 inline constexpr float kEmptyLse = -1e30f;
 // The logit of no attention sink.
 inline constexpr float kNoSink = -std::numeric_limits<float>::infinity();
-
-// ---- Objects created by a backend. All are freed by their destructor; the backend must outlive them. ----
-
-class Buffer {
- public:
-  virtual ~Buffer() = default;
-  virtual size_t bytes() const = 0;
-};
-
-// Start of a tensor; rows are contiguous.
-struct Slice {
-  Buffer* buffer = nullptr;
-  size_t offset_bytes = 0;
-};
-
-// A weight [N, K] in the backend's own order.
-class Weight {
- public:
-  virtual ~Weight() = default;
-  virtual int64_t rows() const = 0;     // N, outputs
-  virtual int64_t columns() const = 0;  // K, inputs
-  virtual size_t bytes() const = 0;
-};
-
-// cos and sin per position, made by the host.
-class RopeTable {
- public:
-  virtual ~RopeTable() = default;
-  virtual int position_count() const = 0;
-  virtual int rotary_dim() const = 0;
-};
-
-// Pages of one group of layers (all layers, or those that free pages together).
-class KvPool {
- public:
-  virtual ~KvPool() = default;
-  virtual int page_count() const = 0;
-  virtual size_t bytes() const = 0;
-};
-
-// Scratch for steps up to a shape, and the batch being computed.
-class Workspace {
- public:
-  virtual ~Workspace() = default;
-  virtual size_t bytes() const = 0;
-};
-
-// ---- Shapes fixed at creation. ----
-
-struct RopeTableSpec {
-  // [position_count, rotary_dim / 2] each, position-major. Attention factors (YaRN) are already inside.
-  std::span<const float> cosines;
-  std::span<const float> sines;
-  int position_count = 0;
-  int rotary_dim = 0;  // at most D; the rest of a head passes unrotated. Pairs are (i, i + rotary_dim / 2)
-};
-
-struct KvShape {
-  int layer_count = 0;  // layers that share this pool's page numbers
-  int kv_head_count = 0;
-  int head_dim = 0;
-  // Stored per token in addition to keys and values and copied with a page: those of FocalTau, then those of
-  // RouteGroups. A page has [annotation][128 tokens].
-  int annotation_bytes = 0;
-  // Each key is stored contiguously, so that decode can read those of a row's groups alone (DecodeListsKeys). A hint.
-  bool row_keys = false;
-  // Not kNone: layers of Recur. A page has no keys and values but a state, that after the last row of the page's tokens
-  // that was computed.
-  RecurrenceShape recurrence;
-
-  bool holds_states() const { return recurrence.kind != RecurrenceKind::kNone; }
-};
-
-struct StepShape {
-  int row_count_max = 0;
-  int sequence_count_max = 0;
-  int head_row_count_max = 0;  // rows of one LmHead call
-  int context_length_max = 0;  // positions a sequence can reach
-  int model_dim = 0;           // M
-  int query_head_count = 0;    // H
-  int kv_head_count = 0;       // K
-  int head_dim = 0;            // D
-  int ffn_dim = 0;             // F
-  int vocab_size = 0;          // V
-  int gather_top_k_max = 0;    // groups per token of an attention by groups; 0: Attend has none
-  int expert_count = 0;        // E of a Mixture; 0: there is none
-  int experts_per_token = 0;
-  int expert_ffn_dim = 0;  // of one of them; F is the largest of plain blocks, a Mixture's shared one included
-  bool shared_expert = false;
-  RecurrenceShape recurrence;  // of Recur; kNone: there is none
-};
 
 // ---- A batch. Host memory, alive until the step's last operation. ----
 
@@ -249,11 +161,14 @@ struct QkvRopeWriteArgs {
   Slice bias;                      // optional vector [(H + 2K) D]
   Slice query_norm;                // optional vector [D], of each head before the rotation, unless
   Slice key_norm;                  // norm_over_width: vectors [H D] and [K D], of all heads of a row together
+  Slice value_norm;                // optional vector [D], of each head
   bool norm_over_width = false;
   bool norm_after_rotation = false;  // of each head, without a clip
   float norm_epsilon = 0;
   float clip = 0;  // above 0: q, k and v are clamped to +- clip, after the norms
   int query_head_count = 0;
+  // The weight is [H D, M], and nothing is written: Attend will read what another layer has written.
+  bool queries_alone = false;
   std::span<const RopeTable* const> rope_tables;  // empty: no rotation
   KvPool* pool = nullptr;
   int page_group = 0;
@@ -293,10 +208,11 @@ struct AttendArgs {
   Slice log_sum_exp;
 };
 
-// x = x * 1 / (1 + e^-gate)
+// x = x * 1 / (1 + e^-gate), or x * gate
 struct ApplyGateArgs {
   Slice gate;  // operands [T, columns]
   int columns = 0;
+  bool sigmoid = true;
   Slice x;  // operands [T, columns]
 };
 
@@ -342,7 +258,7 @@ struct LinearResidualArgs {
   const NormArgs* next_norm = nullptr;  // optional: then Norm(*next_norm), whose x is this residual; the same bits
 };
 
-// residual += multiplier * RMSNorm(weight x + bias); the product stays f32 in between.
+// residual = scale * (residual + multiplier * RMSNorm(weight x + bias)); the product stays f32 in between.
 struct LinearNormResidualArgs {
   Slice x;                         // operands [T, K]
   const Weight* weight = nullptr;  // [M, K], kPlain
@@ -350,8 +266,35 @@ struct LinearNormResidualArgs {
   Slice norm_weight;               // vector [M]
   float norm_epsilon = 0;
   float multiplier = 1.0f;
+  float scale = 1.0f;
   Slice residual;                       // f32 [T, M]
   const NormArgs* next_norm = nullptr;  // as above
+};
+
+// residual = scale * (residual + multiplier * RMSNorm(x))
+struct NormResidualArgs {
+  Slice x;            // f32 [T, M]
+  Slice norm_weight;  // vector [M]
+  float norm_epsilon = 0;
+  float multiplier = 1.0f;
+  float scale = 1.0f;
+  Slice residual;                       // f32 [T, M]
+  const NormArgs* next_norm = nullptr;  // as above
+};
+
+// Inputs of L layers, P numbers each, of a row's token and of its embedding:
+//
+//   out[l] = factor * (RMSNorm(projected[l]) + multiplier * table[token][l])
+struct LayerInputsArgs {
+  Slice projected;    // operands [T, L, P]
+  Slice norm_weight;  // vector [P]
+  float norm_epsilon = 0;
+  const Weight* table = nullptr;  // [V', L P], kEmbedding
+  std::span<const int32_t> tokens;
+  float multiplier = 1.0f;
+  float factor = 1.0f;
+  int layer_count = 0;  // L
+  Slice out;            // operands [L, T, P]
 };
 
 // out = activation(gate x + gate bias) * (up x + up bias)
@@ -369,17 +312,19 @@ inline constexpr int kExpertsMax = 512;
 
 // A mixture of experts.
 //
-//   logits = router x + bias, in f32; a row's experts are the per_token largest logits, ties to the lower number
-//   weight_e = e^logit_e / (sum over all experts, or over the row's)
+//   logits = router y + bias, in f32, y = x or router_x; a row's experts are the per_token largest logits, ties to the lower number
+//   weight_e = e^logit_e / (sum over all experts, or over the row's), times expert_scales[e]
 //   expert(x) = down (activation(gate x) * up x), each product plus its bias;  share = 1 / (1 + e^-(shared_gate . x)), or 1
 //   residual += multiplier * (sum of weight_e expert_e(x), e rising, + share * shared(x))
 struct MixtureArgs {
   Slice x;               // operands [T, M]
+  Slice router_x;        // optional operands [T, M]
   Slice router;          // f32 [E, M]
   Slice router_bias;     // optional f32 [E]
   int expert_count = 0;  // E
   int per_token = 0;
   bool renormalised = false;        // weights are shares of the row's experts
+  Slice expert_scales;              // optional f32 [E]
   const Weight* gate_up = nullptr;  // of CreateExperts, [E, 2F, M], kGateUp
   const Weight* down = nullptr;     // of CreateExperts, [E, M, F], kPlain
   Slice gate_up_bias;               // optional f32 [E, 2F]: of the gates, then of the ups
@@ -437,6 +382,16 @@ struct InspectAttentionArgs {
   std::span<double> masses;             // host; [H, segments], shares of the head's weight; zeros where it sees no key
 };
 
+// What only some backends compute, of the layers of a model.
+struct LayerNeeds {
+  int head_dim_min = 0, head_dim_max = 0;            // of attention
+  int kv_head_count_min = 0, kv_head_count_max = 0;  // likewise
+  bool shared_pages = false;                         // QkvRopeWriteArgs::queries_alone
+  bool value_norm = false;
+  int layer_input_width = 0;      // P of LayerInputs
+  bool norms_of_experts = false;  // NormResidual, and a router with an input or scales of its own
+};
+
 // Use of a weight; determines its packing.
 enum class WeightUse { kPlain, kGateUp, kEmbedding, kHead, kEmbeddingAndHead };
 
@@ -481,6 +436,8 @@ class Backend {
 
   // kUnsupported with the head dim, or the width of a state, when there is no kernel for it.
   virtual Error CheckShape(const KvShape& shape) const = 0;
+  // kUnsupported naming every need that the backend has no kernels for.
+  virtual Error CheckLayers(const LayerNeeds& /*needs*/) const { return {}; }
   virtual size_t KvBytesPerPageAndLayer(const KvShape& shape) const = 0;
   virtual Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) = 0;
   // Copies page `from` to page `to` in all layers of the pool; queued like the operations of a step. Branches of a
@@ -513,6 +470,13 @@ class Backend {
   virtual Error Linear(Workspace& workspace, const LinearArgs& args) = 0;
   virtual Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) = 0;
   virtual Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) = 0;
+  // These two: see CheckLayers.
+  virtual Error NormResidual(Workspace& /*workspace*/, const NormResidualArgs& /*args*/) {
+    return {ErrorCode::kUnsupported, "the backend has no norm of sums"};
+  }
+  virtual Error LayerInputs(Workspace& /*workspace*/, const LayerInputsArgs& /*args*/) {
+    return {ErrorCode::kUnsupported, "the backend has no inputs of layers"};
+  }
   virtual Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) = 0;
   virtual Error Mixture(Workspace& workspace, const MixtureArgs& args) = 0;
   virtual Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) = 0;

@@ -30,6 +30,7 @@ void ChooseExperts(const ExpertChoice& choice) {
     for (int e = 0; e < choice.expert_count; ++e) sum += std::exp(logits[e] - top);
   }
   for (int i = 0; i < count; ++i) choice.weights[i] /= sum;
+  for (int i = 0; choice.scales != nullptr && i < count; ++i) choice.weights[i] *= choice.scales[choice.chosen[i]];
 }
 
 }  // namespace varifocal::kernels

@@ -10,8 +10,9 @@ struct ExpertChoice {
   int expert_count = 0;
   int per_token = 0;
   bool renormalised = false;
-  int32_t* chosen = nullptr;  // out [per_token], rising
-  float* weights = nullptr;   // out [per_token]
+  int32_t* chosen = nullptr;      // out [per_token], rising
+  float* weights = nullptr;       // out [per_token]
+  const float* scales = nullptr;  // optional [expert_count], multiply the weights
 };
 
 // See MixtureArgs. A logit that is not a number is chosen last; weights that are shares of all

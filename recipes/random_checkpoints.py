@@ -167,6 +167,43 @@ def gemma(r):
     return keys
 
 
+def gemma4(r):
+    """Heads by kind of layer, shared keys, inputs of each layer, experts; window layers beside full ones in any order."""
+    keys = gemma(r)
+    del keys["query_pre_attn_scalar"]
+    heads = keys["num_attention_heads"]
+    keys |= dict(
+        attention_k_eq_v=r.maybe(), num_global_key_value_heads=r.choice([None] + [k for k in range(1, heads + 1) if heads % k == 0]),
+        global_head_dim=r.one(8, 16, 20, 32, 48, 64, 128, 256, 512), final_logit_softcapping=r.one(None, 5.0, 30.0), hidden_size_per_layer_input=r.one(0, 7, 12, 32),
+        use_bidirectional_attention=r.one(None, "vision"), use_double_wide_mlp=r.maybe(),
+    )  # fmt: skip
+    keys["vocab_size_per_layer_input"] = keys["vocab_size"] + r.one(0, 5)
+    layers = keys["num_hidden_layers"]
+    shared = r.randint(1, layers - 1) if r.maybe(0.6) else 0
+    types = layer_types(r, keys)[: layers - 1] + ["full_attention"]
+    types[layers - shared - 1] = "full_attention"  # has keys for the last one
+    if "sliding_attention" not in types[: layers - shared]:
+        types = ["full_attention"] * layers
+    keys |= dict(layer_types=types, num_kv_shared_layers=shared, pad_token_id=0)
+    if shared and not keys["hidden_size_per_layer_input"]:
+        keys["hidden_size_per_layer_input"] = 9  # else transformers 5.24 fails
+    if r.maybe(0.4):
+        keys |= dict(enable_moe_block=True, num_experts=r.one(3, 4, 8, 16), top_k_experts=r.randint(1, 3), moe_intermediate_size=r.randint(9, 50), use_double_wide_mlp=False)
+    if r.maybe():
+        full = {"rope_type": "proportional", "rope_theta": r.one(1000.0, 1e6), "partial_rotary_factor": r.one(0.25, 0.5, 0.3, 1.0)}
+        keys["rope_parameters"] = {"full_attention": full, "sliding_attention": {"rope_type": "default", "rope_theta": r.one(500.0, 10000.0)}}
+    return keys
+
+
+def published_heads(config):
+    """The keys that published files of gemma4 have, where the newer ones say the same."""
+    if by_layer := config.get("per_layer_config"):
+        del config["per_layer_config"]
+        of_full = next(iter(by_layer.values()))
+        config |= dict(global_head_dim=of_full["head_dim"], num_global_key_value_heads=of_full.get("num_key_value_heads"))
+    return config
+
+
 def sections(r, keys):
     """Of a head's half, in three."""
     half = width_of(keys) // 2
@@ -334,6 +371,7 @@ TEXT = {
     "gpt_oss": gpt_oss,
     "gemma2": lambda r: with_rope(r, gemma(r) | dict(attn_logit_softcapping=r.one(None, 3.0, 50.0), final_logit_softcapping=r.one(None, 5.0, 30.0)), kinds=PLAIN),
     "gemma3_text": lambda r: per_type_rope(r, gemma(r), ("default", "linear")),
+    "gemma4_text": gemma4,
     "olmo2": lambda r: with_rope(r, sizes(r, False) | act(r) | dict(attention_bias=r.maybe())),
     "gpt2": gpt2,
     "gpt_neox": gpt_neox,
@@ -367,6 +405,8 @@ IDS = dict(image_token_id=10000, video_token_id=10001, vision_start_token_id=100
 WHOLE = {
     "gemma3": lambda r: dict(text_config=TEXT["gemma3_text"](r) | dict(model_type="gemma3_text"), mm_tokens_per_image=4, vision_config=dict(
         model_type="siglip_vision_model", image_size=32, patch_size=8, **VISION)),
+    "gemma4": lambda r: dict(text_config=TEXT["gemma4_text"](r) | dict(model_type="gemma4_text"), audio_config=None, vision_config=dict(
+        model_type="gemma4_vision", num_key_value_heads=1, head_dim=8, patch_size=4, position_embedding_size=16, **VISION)),
     "mistral3": lambda r: (lambda kind: dict(image_token_index=10000, text_config=TEXT[kind](r) | dict(model_type=kind), vision_config=dict(
         model_type="pixtral", image_size=32, patch_size=8, head_dim=8, **VISION)))(r.one("mistral", "ministral3")),
     "qwen2_5_vl": lambda r: IDS | dict(text_config=qwen_vl(r, some_windows(r, sizes(r, False) | act(r), False)), vision_config=dict(
@@ -391,6 +431,9 @@ def fill(model, generator):
         columns = w.shape[-2] if inputs_first else w.shape[-1]
         gain = gains[int(torch.randint(3, (1,), generator=generator))]
         is_router = name.endswith(("mlp.gate.weight", "router.weight", "router.layer.weight", "block_sparse_moe.gate.weight"))
+        if name.endswith("router.proj.weight"):  # reads numbers of the size of the width's root
+            w.copy_(noise * 2.5)
+            continue
         embeds = "embed" in name or name.endswith(("wte.weight", "wpe.weight"))
         w.copy_(noise * (0.4 if embeds else 2.5 * columns**-0.5 if is_router else gain * columns**-0.5))
 
@@ -431,7 +474,9 @@ def write(directory, kind, seed):
     path = directory / "config.json"
     written = json.loads(path.read_text())
     defaults = type(config)().to_dict() if kind in TEXT else {}
-    if kind in TEXT and r.maybe():
+    if kind == "gemma4_text" and r.maybe():
+        written = published_heads(written)
+    elif kind in TEXT and kind != "gemma4_text" and r.maybe():
         written = older_keys(written)
     for key in list(written):
         # What a reader must know by itself. Some defaults depend on other keys.

@@ -107,6 +107,8 @@ constexpr ModelTypeRow kModelTypes[] = {
     {"gemma2", "GemmaTokenizer", "GemmaTokenizer"},
     {"gemma3", "GemmaTokenizer", "GemmaTokenizer"},
     {"gemma3_text", "GemmaTokenizer", "GemmaTokenizer"},
+    {"gemma4", nullptr, nullptr, false, true},
+    {"gemma4_text", nullptr, nullptr, false, true},
     {"olmo", "GPTNeoXTokenizer", "GPTNeoXTokenizer"},
     {"olmo2", "GPTNeoXTokenizer", nullptr, true},
     {"olmo3", "GPT2Tokenizer", nullptr, true},

@@ -7,6 +7,7 @@
 #include "base/wide_product.h"
 #include "kernels/cpu/cpu_attention.h"
 #include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/cpu_layers.h"
 #include "kernels/cpu/cpu_lm_head.h"
 #include "kernels/cpu/cpu_matmul.h"
 #include "kernels/cpu/cpu_mixture.h"
@@ -195,6 +196,13 @@ class CpuBackend final : public HostBackend {
     return NextNorm(workspace, args.next_norm, Multiply(workspace, product));
   }
   Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) override;
+  Error NormResidual(Workspace& workspace, const NormResidualArgs& args) override {
+    const Error done = OkUnlessCancelled(RunNormResidual(kernels_, pool_, Cast(workspace), args));
+    return NextNorm(workspace, args.next_norm, done);
+  }
+  Error LayerInputs(Workspace& workspace, const LayerInputsArgs& args) override {
+    return OkUnlessCancelled(RunLayerInputs(kernels_, pool_, Cast(workspace), args));
+  }
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
     const PackedWeight& weight = Cast(*args.weight);
     VF_CHECK(weight.gated(), "LinearGated needs a kGateUp weight");
@@ -221,7 +229,8 @@ class CpuBackend final : public HostBackend {
     float* x = HostData<float>(args.x, count);
     return EachRow(flat, [&](int row, int) {
       const size_t at = WideProduct(row, args.columns);
-      kernels_.gate_row({.gate = gate + at, .count = args.columns, .x = x + at});
+      const GateForm form = args.sigmoid ? GateForm::kSigmoid : GateForm::kPlain;
+      kernels_.gate_row({.gate = gate + at, .count = args.columns, .form = form, .x = x + at});
     });
   }
   Error Recur(Workspace& workspace, const RecurArgs& args) override {
@@ -384,7 +393,7 @@ Error CpuBackend::LinearNormResidual(Workspace& workspace, const LinearNormResid
     kernels_.norm_row(
         {.x = product, .weight = norm_weight, .width = width, .epsilon = args.norm_epsilon, .out = product});
     float* to = residual + row * width;
-    for (int64_t i = 0; i < width; ++i) to[i] += args.multiplier * product[i];
+    for (int64_t i = 0; i < width; ++i) to[i] = (to[i] + args.multiplier * product[i]) * args.scale;
   });
   return NextNorm(workspace, args.next_norm, done);
 }
@@ -395,16 +404,18 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
   const PackedWeight& weight = Cast(*args.weight);
   auto& pool = static_cast<PagePool&>(*args.pool);
   const int dim = pool.shape().head_dim, kv_heads = pool.shape().kv_head_count, query_heads = args.query_head_count;
-  const int width = (query_heads + 2 * kv_heads) * dim;
+  const int keys = args.queries_alone ? 0 : kv_heads;  // heads of keys, and of values, that are written
+  const int width = (query_heads + 2 * keys) * dim;
   VF_CHECK(weight.rows() == width &&
                width <= (own.shape.query_head_count + 2 * own.shape.kv_head_count) * own.shape.head_dim,
-           "the weight has (H + 2K) D rows");
+           "the weight has (H + 2K) D rows, or H D");
   const int rows = flat.row_count();
   if (Error error = Project(workspace, args.x, weight, args.bias); !error.ok()) return error;
   // Heads that one norm spans.
   const int query_span = args.norm_over_width ? query_heads : 1, key_span = args.norm_over_width ? kv_heads : 1;
   const float* query_norm = OptionalHostData<float>(args.query_norm, query_span * dim);
   const float* key_norm = OptionalHostData<float>(args.key_norm, key_span * dim);
+  const float* value_norm = OptionalHostData<float>(args.value_norm, dim);
   const auto normalize = [&](float* heads, int count, int span, const float* weight_of_norm) {
     for (int h = 0; weight_of_norm != nullptr && h < count; h += span) {
       float* x = heads + h * dim;
@@ -422,13 +433,15 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
     VF_CHECK(rope == nullptr || position < rope->position_count(), "a position beyond the rope table");
     const auto normalize_both = [&] {
       normalize(projected, query_heads, query_span, query_norm);
-      normalize(projected + query_heads * dim, kv_heads, key_span, key_norm);
+      normalize(projected + query_heads * dim, keys, key_span, key_norm);
+      normalize(projected + (query_heads + keys) * dim, keys, 1, value_norm);
     };
     if (!args.norm_after_rotation) normalize_both();
     for (int i = 0; args.clip > 0 && i < width; ++i) projected[i] = std::clamp(projected[i], -args.clip, args.clip);
-    for (int h = 0; rope != nullptr && h < query_heads + kv_heads; ++h) Rotate(*rope, position, projected + h * dim);
+    for (int h = 0; rope != nullptr && h < query_heads + keys; ++h) Rotate(*rope, position, projected + h * dim);
     if (args.norm_after_rotation) normalize_both();
     std::memcpy(queries + WideProduct(row, query_heads, dim), projected, sizeof(float) * query_heads * dim);
+    if (args.queries_alone) return;
     const bool last = row + 1 == flat.first_rows[flat.row_sequences[row] + 1];
     pool.WriteToken(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens,
                     projected + query_heads * dim, projected + (query_heads + kv_heads) * dim, last);

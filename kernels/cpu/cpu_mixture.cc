@@ -39,10 +39,12 @@ class MixtureRun {
   bool Run() {
     const int rows = own_.flat.row_count();
     const float* x = HostData<float>(args_.x, WideProduct(rows, width_));
+    const float* router_x = OptionalHostData<float>(args_.router_x, WideProduct(rows, width_));
     float* residual = HostData<float>(args_.residual, WideProduct(rows, width_));
     for (int first = 0; first < rows; first += kMixtureRows) {
       rows_ = std::min(kMixtureRows, rows - first);
       x_ = x + WideProduct(first, width_);
+      routed_ = router_x == nullptr ? x_ : router_x + WideProduct(first, width_);
       residual_ = residual + WideProduct(first, width_);
       if (!Route()) return false;
       Collect();
@@ -69,13 +71,14 @@ class MixtureRun {
     const int experts = args_.expert_count;
     const float* router = HostData<float>(args_.router, WideProduct(experts, width_));
     const float* bias = OptionalHostData<float>(args_.router_bias, experts);
+    const float* scales = OptionalHostData<float>(args_.expert_scales, experts);
     const float* shared_gate = OptionalHostData<float>(args_.shared_gate, width_);
     // Few rows, as in decode, are divided by experts.
     const int blocks = (rows_ + kRoutedRows - 1) / kRoutedRows, at_once = blocks > 1 ? experts : kRoutedExperts;
     const int runs = (experts + at_once - 1) / at_once;
     const bool done = Each(PoolWork::kRows, blocks * runs, [&](int index, int) {
       const int first = index / runs * kRoutedRows, expert = index % runs * at_once;
-      kernels_.row_products({.a = x_ + WideProduct(first, width_),
+      kernels_.row_products({.a = routed_ + WideProduct(first, width_),
                              .a_rows = std::min(kRoutedRows, rows_ - first),
                              .b = router + WideProduct(expert, width_),
                              .b_rows = std::min(at_once, experts - expert),
@@ -91,7 +94,8 @@ class MixtureRun {
                             .per_token = args_.per_token,
                             .renormalised = args_.renormalised,
                             .chosen = scratch_.chosen.get() + WideProduct(row, args_.per_token),
-                            .weights = scratch_.weights.get() + WideProduct(row, args_.per_token)});
+                            .weights = scratch_.weights.get() + WideProduct(row, args_.per_token),
+                            .scales = scales});
              scratch_.shares[row] = 1.0f;
              if (shared_gate == nullptr) return;
              const float gate = kernels_.dot(x_ + WideProduct(row, width_), shared_gate, width_);
@@ -255,6 +259,7 @@ class MixtureRun {
   // Of the rows computed now.
   int rows_ = 0;
   const float* x_ = nullptr;
+  const float* routed_ = nullptr;  // what the router reads
   float* residual_ = nullptr;
 };
 

@@ -179,7 +179,7 @@ class RecurrenceRun {
       if (!shape_.gate_first) NormGroups(row);
       kernels_.gate_row({.gate = X(row) + shape_.channel_count(),
                          .count = shape_.value_width(),
-                         .silu = true,
+                         .form = GateForm::kSilu,
                          .multiplier = args_.gate_multiplier,
                          .x = OutOf(row)});
       if (shape_.gate_first) NormGroups(row);

@@ -12,10 +12,10 @@ CpuWorkspace::Sizes CpuWorkspace::SizesFor(const StepShape& shape, const KernelT
   Sizes sizes{};
   sizes.projected = rows * std::max<size_t>((shape.query_head_count + 2 * shape.kv_head_count) * dim, shape.model_dim);
   sizes.scratch_per_thread =
-      std::max({PrefillScratchFloats(shape.head_dim),
-                DecodeScratchFloats(shape.head_dim, shape.query_head_count / std::max(shape.kv_head_count, 1)),
+      std::max({PrefillScratchFloats(shape.head_dim), DecodeScratchFloats(shape.head_dim, QueriesPerKvMax(shape)),
                 WideProduct(kSliceRows, kSliceColumns), shape.expert_count > 0 ? kExpertTileFloats : 0,
-                WideProduct(shape.recurrence.key_dim, kDeltaColumns)});
+                WideProduct(shape.recurrence.key_dim, kDeltaColumns),
+                WideProduct(shape.layer_input_count, shape.layer_input_width)});
   sizes.partials =
       WideProduct(shape.sequence_count_max, shape.query_head_count, splits) * (PaddedDim(shape.head_dim) + 2);
   sizes.row_values = shape.gather_top_k_max == 0 ? rows : rows * kGroupCountMax;

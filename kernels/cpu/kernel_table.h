@@ -33,7 +33,7 @@ inline constexpr int kQueryLanesMax = 48;
 inline constexpr int kTileKeys = 8;
 // Keys of one decode split; partial results are merged in split order, independent of the number of threads.
 inline constexpr int kSplitTokens = 16 * kPageTokens;
-inline constexpr int kHeadDimMax = 256;
+inline constexpr int kHeadDimMax = 512;
 // Head dims rounded up to whole tiles: the width of pages and sums of values, zero beyond the head dim.
 inline constexpr int PaddedDim(int head_dim) { return (head_dim + kTile - 1) / kTile * kTile; }
 // Words that hold a head: pairs of bf16 where elements_per_word is 2, the last one padded with 0.
@@ -265,11 +265,12 @@ struct ConvolvedRow {
   float* out = nullptr;
 };
 
-// x = x sigmoid(gate), or x silu(multiplier gate)
+// x = x sigmoid(gate), x silu(multiplier gate), or x gate
+enum class GateForm { kSigmoid, kSilu, kPlain };
 struct GatedRow {
   const float* gate = nullptr;
   int64_t count = 0;
-  bool silu = false;
+  GateForm form = GateForm::kSigmoid;
   float multiplier = 1;
   float* x = nullptr;
 };

@@ -50,8 +50,8 @@ void GateRow(const GatedRow& args) {
     const int count = static_cast<int>(std::min<int64_t>(args.count - i, kLanes));
     typename S::V gate = LoadSome<S>(args.gate + i, count);
     if (args.multiplier != 1.0f) gate = S::Mul(gate, S::Set1(args.multiplier));
-    typename S::V factor = Sigmoid<S>(gate);
-    if (args.silu) factor = S::Mul(gate, factor);
+    typename S::V factor = args.form == GateForm::kPlain ? gate : Sigmoid<S>(gate);
+    if (args.form == GateForm::kSilu) factor = S::Mul(gate, factor);
     StoreSome<S>(args.x + i, S::Mul(LoadSome<S>(args.x + i, count), factor), count);
   }
 }

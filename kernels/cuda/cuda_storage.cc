@@ -114,6 +114,24 @@ Error CudaStorage::CheckShape(const KvShape& shape) const {
   return {};
 }
 
+Error CudaStorage::CheckLayers(const LayerNeeds& needs) const {
+  std::string missing;
+  const auto lack = [&](bool is_needed, const std::string& what) {
+    if (is_needed) missing += (missing.empty() ? "" : ", ") + what;
+  };
+  const auto both = [](int a, int b) { return std::to_string(a) + " and " + std::to_string(b); };
+  lack(needs.head_dim_min != needs.head_dim_max,
+       "heads of " + both(needs.head_dim_min, needs.head_dim_max) + " dimensions in one model");
+  lack(needs.kv_head_count_min != needs.kv_head_count_max,
+       "layers of " + both(needs.kv_head_count_min, needs.kv_head_count_max) + " key heads in one model");
+  lack(needs.shared_pages, "layers that read the keys of another");
+  lack(needs.value_norm, "a norm of values");
+  lack(needs.layer_input_width > 0, "inputs of each layer (" + std::to_string(needs.layer_input_width) + " numbers)");
+  lack(needs.norms_of_experts, "experts with norms of their own");
+  if (missing.empty()) return {};
+  return {ErrorCode::kUnsupported, "the cuda backend has no kernels for what this model needs: " + missing};
+}
+
 size_t CudaStorage::KvBytesPerPageAndLayer(const KvShape& shape) const {
   return shape.holds_states() ? CudaStatePool::BytesPerPageAndLayer(shape) : CudaPool::BytesPerPageAndLayer(shape);
 }

@@ -8,24 +8,13 @@
 #include "kernels/expert_choice.h"
 #include "kernels/group_routing.h"
 #include "kernels/host_backend.h"
+#include "kernels/reference/reference_layers.h"
+#include "kernels/reference/reference_math.h"
 #include "kernels/reference/reference_recurrence.h"
 #include "kernels/state_pool.h"
 
 namespace varifocal::kernels {
 namespace {
-
-class ReferenceWeight final : public Weight {
- public:
-  ReferenceWeight(int64_t rows, int64_t columns) : data(rows * columns), rows_(rows), columns_(columns) {}
-  int64_t rows() const override { return rows_; }
-  int64_t columns() const override { return columns_; }
-  size_t bytes() const override { return data.size() * sizeof(float); }
-  const float* row(int64_t index) const { return data.data() + index * columns_; }
-  std::vector<float> data;
-
- private:
-  int64_t rows_, columns_;
-};
 
 // keys[(layer * page_count + page) * P + token][K, D]
 class ReferencePool final : public KvPool {
@@ -65,62 +54,6 @@ class ReferenceWorkspace final : public Workspace {
 };
 
 ReferenceWorkspace& Cast(Workspace& workspace) { return static_cast<ReferenceWorkspace&>(workspace); }
-
-double Dot(const float* a, const float* b, int64_t count) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * b[i];
-  return sum;
-}
-
-template <typename T>
-void Normalize(NormKind kind, const T* x, const float* weight, const float* bias, int64_t count, float epsilon,
-               double* out) {
-  if (kind == NormKind::kNone) {
-    std::copy(x, x + count, out);
-    return;
-  }
-  double mean = 0, squares = 0;
-  if (kind == NormKind::kLayer) {
-    for (int64_t i = 0; i < count; ++i) mean += static_cast<double>(x[i]) / count;
-  }
-  for (int64_t i = 0; i < count; ++i) squares += (x[i] - mean) * (x[i] - mean);
-  const double inverse = 1.0 / std::sqrt(squares / count + epsilon);
-  for (int64_t i = 0; i < count; ++i) {
-    out[i] = (x[i] - mean) * inverse * weight[i] + (bias != nullptr ? static_cast<double>(bias[i]) : 0.0);
-  }
-}
-
-double Activate(Activation activation, const ActivationTerms& terms, double x) {
-  constexpr double kSqrt2OverPi = 0.79788456080286535588, kSqrtHalf = 0.70710678118654752440;
-  switch (activation) {
-    case Activation::kNone:
-      return x;
-    case Activation::kSilu:
-      return x / (1.0 + std::exp(-x));
-    case Activation::kSlopedSilu:
-      return x / (1.0 + std::exp(-terms.a * x));
-    case Activation::kGeluTanh:
-      return 0.5 * x * (1.0 + std::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)));
-    case Activation::kGeluErf:
-      return 0.5 * x * std::erfc(-x * kSqrtHalf);
-    case Activation::kRelu:
-      return x < 0 ? 0.0 : x;
-    case Activation::kReluSquared:
-      return x < 0 ? 0.0 : x * x;
-    case Activation::kXielu:
-      return (x > 0 ? terms.a * x * x : terms.b * (std::expm1(x) - x)) + terms.c * x;
-    case Activation::kClampedGate:
-      break;
-  }
-  VF_CHECK(false, "an activation of one number");
-  return x;
-}
-
-double ActivateGate(Activation activation, const ActivationTerms& terms, double gate, double up) {
-  if (activation != Activation::kClampedGate) return Activate(activation, terms, gate) * up;
-  const double limit = terms.b, g = std::min(gate, limit), u = std::min(std::max(up, -limit), limit);
-  return (u + 1) * g / (1 + std::exp(-terms.a * g));
-}
 
 class ReferenceBackend final : public HostBackend {
  public:
@@ -316,8 +249,8 @@ class ReferenceBackend final : public HostBackend {
     auto& pool = static_cast<ReferencePool&>(*args.pool);
     const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
     const int dim = pool.shape.head_dim, kv_heads = pool.shape.kv_head_count;
-    const int heads = args.query_head_count + 2 * kv_heads;
-    VF_CHECK(weight.rows() == static_cast<int64_t>(heads) * dim, "the weight has (H + 2K) D rows");
+    const int heads = args.query_head_count + (args.queries_alone ? 0 : 2 * kv_heads);
+    VF_CHECK(weight.rows() == static_cast<int64_t>(heads) * dim, "the weight has (H + 2K) D rows, or H D");
     const float* x = HostData<float>(args.x, flat.row_count() * weight.columns());
     const float* bias = OptionalHostData<float>(args.bias, weight.rows());
     // Heads that one norm spans.
@@ -325,8 +258,10 @@ class ReferenceBackend final : public HostBackend {
     const int key_span = args.norm_over_width ? kv_heads : 1;
     const float* query_norm = OptionalHostData<float>(args.query_norm, query_span * dim);
     const float* key_norm = OptionalHostData<float>(args.key_norm, key_span * dim);
+    const float* value_norm = OptionalHostData<float>(args.value_norm, dim);
     float* queries = HostData<float>(args.queries, WideProduct(flat.row_count(), args.query_head_count, dim));
     std::vector<double> row(weight.rows());
+    const int keys = args.queries_alone ? 0 : kv_heads;
     const auto normalize = [&](int first, int count, int span, const float* norm) {
       for (int h = first; norm != nullptr && h < first + count; h += span) {
         double* x = row.data() + WideProduct(h, dim);
@@ -342,11 +277,12 @@ class ReferenceBackend final : public HostBackend {
       }
       const auto normalize_both = [&] {
         normalize(0, args.query_head_count, query_span, query_norm);
-        normalize(args.query_head_count, kv_heads, key_span, key_norm);
+        normalize(args.query_head_count, keys, key_span, key_norm);
+        normalize(args.query_head_count + keys, keys, 1, value_norm);
       };
       if (!args.norm_after_rotation) normalize_both();
       for (double& v : row) v = args.clip > 0 ? std::clamp<double>(v, -args.clip, args.clip) : v;
-      for (int h = 0; !args.rope_tables.empty() && h < args.query_head_count + kv_heads; ++h) {
+      for (int h = 0; !args.rope_tables.empty() && h < args.query_head_count + keys; ++h) {
         Rotate(static_cast<const HostRopeTable&>(*args.rope_tables[sequence.rope_table]), position,
                row.data() + WideProduct(h, dim));
       }
@@ -405,7 +341,10 @@ class ReferenceBackend final : public HostBackend {
     const size_t count = WideProduct(Cast(workspace).flat.row_count(), args.columns);
     const float* gate = HostData<float>(args.gate, count);
     float* x = HostData<float>(args.x, count);
-    for (size_t i = 0; i < count; ++i) x[i] = x[i] / (1.0 + std::exp(-static_cast<double>(gate[i])));
+    for (size_t i = 0; i < count; ++i) {
+      x[i] =
+          args.sigmoid ? x[i] / (1.0 + std::exp(-static_cast<double>(gate[i]))) : static_cast<double>(x[i]) * gate[i];
+    }
     return {};
   }
 
@@ -435,10 +374,20 @@ class ReferenceBackend final : public HostBackend {
       }
       Normalize(NormKind::kRms, product.data(), norm, nullptr, width, args.norm_epsilon, product.data());
       for (int64_t n = 0; n < width; ++n) {
-        residual[n] = residual[n] + args.multiplier * product[n];
+        residual[n] = args.scale * (residual[n] + args.multiplier * product[n]);
       }
     }
     return NextNorm(workspace, args.next_norm, {});
+  }
+
+  Error NormResidual(Workspace& workspace, const NormResidualArgs& args) override {
+    ReferenceNormResidual(Cast(workspace).flat, Cast(workspace).shape, args);
+    return NextNorm(workspace, args.next_norm, {});
+  }
+
+  Error LayerInputs(Workspace& workspace, const LayerInputsArgs& args) override {
+    ReferenceLayerInputs(Cast(workspace).flat, args);
+    return {};
   }
 
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
@@ -472,6 +421,8 @@ class ReferenceBackend final : public HostBackend {
     const float* gate_up_bias = OptionalHostData<float>(args.gate_up_bias, experts * 2 * inner);
     const float* down_bias = OptionalHostData<float>(args.down_bias, experts * width);
     const float* shared_gate = OptionalHostData<float>(args.shared_gate, width);
+    const float* router_x = OptionalHostData<float>(args.router_x, rows * width);
+    const float* expert_scales = OptionalHostData<float>(args.expert_scales, experts);
     VF_CHECK(shared_gate == nullptr || args.shared_gate_up != nullptr, "a gate is of a shared expert");
     float* residual = HostData<float>(args.residual, rows * width);
     std::vector<float> logits(experts), weights(args.per_token);
@@ -495,15 +446,17 @@ class ReferenceBackend final : public HostBackend {
       }
     };
     for (int t = 0; t < rows; ++t, x += width, residual += width) {
+      const float* routed = router_x == nullptr ? x : router_x + t * width;
       for (int e = 0; e < experts; ++e) {
-        logits[e] = Dot(router + e * width, x, width) + (router_bias == nullptr ? 0.0 : router_bias[e]);
+        logits[e] = Dot(router + e * width, routed, width) + (router_bias == nullptr ? 0.0 : router_bias[e]);
       }
       ChooseExperts({.logits = logits.data(),
                      .expert_count = experts,
                      .per_token = args.per_token,
                      .renormalised = args.renormalised,
                      .chosen = chosen.data(),
-                     .weights = weights.data()});
+                     .weights = weights.data(),
+                     .scales = expert_scales});
       std::fill(sums.begin(), sums.end(), 0.0);
       for (int i = 0; i < args.per_token; ++i) add(gate_up, gate_up_bias, down, down_bias, chosen[i], weights[i]);
       if (args.shared_gate_up != nullptr) {

@@ -48,6 +48,7 @@ GEMMA = dict(
 GEMMA2 = {k: v for k, v in GEMMA.items() if "softcapping" not in k} | dict(
     num_hidden_layers=2, intermediate_size=48, head_dim=16, num_key_value_heads=2
 )
+GEMMA4 = {k: v for k, v in GEMMA.items() if k not in ("attn_logit_softcapping",)} | dict(intermediate_size=48)
 GPT2 = dict(
     n_embd=32, n_layer=2, n_head=4, n_positions=384, n_ctx=384, n_inner=None, activation_function="gelu_new",
     layer_norm_epsilon=1e-5, scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False, reorder_and_upcast_attn=False,
@@ -118,6 +119,26 @@ CASES = [
     case("gemma2", "gemma2-newer", GEMMA2 | dict(head_dim=32, num_attention_heads=2, query_pre_attn_scalar=64, attn_logit_softcapping=50.0,
          final_logit_softcapping=30.0, layer_types=["full_attention", "sliding_attention"], **newer("default", 1000000.0)),
          stored=("bfloat16", "float32")),
+    case("gemma4_text", "gemma4", GEMMA4 | dict(num_hidden_layers=3, num_key_value_heads=2, head_dim=8, global_head_dim=12, num_global_key_value_heads=1,
+         attention_k_eq_v=True, hidden_size_per_layer_input=0, final_logit_softcapping=5.0, use_bidirectional_attention="vision", tie_word_embeddings=True)),
+    case("gemma4_text", "gemma4-shared", GEMMA4 | dict(num_hidden_layers=5, intermediate_size=24, num_attention_heads=2, num_key_value_heads=1, head_dim=8, num_kv_shared_layers=2,
+         use_double_wide_mlp=True, hidden_size_per_layer_input=12, vocab_size_per_layer_input=130, final_logit_softcapping=30.0,
+         layer_types=["sliding_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+         per_layer_config={str(i): {"head_dim": 16} for i in (2, 4)},
+         rope_parameters={"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.5, "rope_theta": 10000.0},
+                          "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}), stored=("bfloat16", "float32")),
+    case("gemma4_text", "gemma4-experts", GEMMA4 | dict(num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, head_dim=12, global_head_dim=24, num_global_key_value_heads=1,
+         attention_k_eq_v=True, attention_bias=True, hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=5, top_k_experts=2,
+         moe_intermediate_size=16, layer_types=["sliding_attention", "full_attention"],
+         rope_parameters={"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
+                          "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})),
+    case("gemma4_text", "gemma4-wrapped", GEMMA4 | dict(num_hidden_layers=4, intermediate_size=24, num_attention_heads=2, num_key_value_heads=1, head_dim=16, global_head_dim=32,
+         num_kv_shared_layers=2, hidden_size_per_layer_input=10, vocab_size_per_layer_input=120, sliding_window=48,
+         layer_types=["sliding_attention", "full_attention"] * 2), stored=("bfloat16", "float32"), drop=["hidden_activation", "rms_norm_eps", "attention_bias"],
+         wrapper=dict(model_type="gemma4", prefix="model.language_model.", keys=dict(
+             image_token_id=258880, video_token_id=258884, audio_token_id=258881, boi_token_id=255999, eoi_token_id=258882, boa_token_id=256000, eoa_token_index=258883,
+             audio_config=None, vision_soft_tokens_per_image=4,
+             vision_config=dict(model_type="gemma4_vision", num_key_value_heads=1, head_dim=8, patch_size=4, position_embedding_size=16, **VISION)))),
     case("olmo2", "olmo2", rms(rms_norm_eps=1e-6, rope_theta=500000.0, attention_bias=False), stored=("bfloat16", "float32")),
     case("olmo2", "olmo2-llama3", rms(num_key_value_heads=4, attention_bias=False, tie_word_embeddings=True,
          **newer("llama3", 500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64))),
@@ -322,6 +343,7 @@ CLASS = {
     "smollm3": "SmolLM3ForCausalLM", "seed_oss": "SeedOssForCausalLM", "arcee": "ArceeForCausalLM", "exaone4": "Exaone4ForCausalLM",
     "gemma2": "Gemma2ForCausalLM", "ministral3": "Ministral3ForCausalLM", "starcoder2": "Starcoder2ForCausalLM", "nemotron": "NemotronForCausalLM",
     "stablelm": "StableLmForCausalLM", "ernie4_5": "Ernie4_5ForCausalLM", "glm4": "Glm4ForCausalLM", "cohere2": "Cohere2ForCausalLM",
+    "gemma4_text": "Gemma4ForCausalLM", "gemma4": "Gemma4ForConditionalGeneration",
     "gemma3": "Gemma3ForConditionalGeneration", "mistral3": "Mistral3ForConditionalGeneration",
     "qwen3_moe": "Qwen3MoeForCausalLM", "olmoe": "OlmoeForCausalLM", "mixtral": "MixtralForCausalLM",
     "qwen2_moe": "Qwen2MoeForCausalLM", "granitemoe": "GraniteMoeForCausalLM",

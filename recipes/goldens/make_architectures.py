@@ -14,6 +14,7 @@ import zlib
 import torch
 from safetensors.torch import save_file
 
+import gemma4
 import reference
 import transformers64
 from cases import CASES, NEW_TOKENS, VOCAB, config_of
@@ -30,6 +31,8 @@ def weights_of(case, generator):
     """In the names and layouts of the architecture's own files."""
     c, kind = case["keys"], case["kind"]
     s = reference.Shape(text_of(config_of(case)))
+    if kind == "gemma4_text":
+        return gemma4.weights_of(case, s, VOCAB, generator)
     m, f = s.width, feed_forward_width(kind, c) or c.get("n_inner") or 4 * s.width
     queries, keys = s.heads * s.head_width, s.kv_heads * s.head_width
     normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std

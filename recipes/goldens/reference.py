@@ -21,6 +21,7 @@ import pathlib
 import torch
 from safetensors.torch import load_file
 
+import gemma4
 import rope
 from tensor_names import canonical, text_of, text_tensors
 
@@ -90,6 +91,8 @@ class Shape:
         self.base = self.head_width**-0.5
         if kind.startswith("gemma"):
             self.base = c.get("query_pre_attn_scalar", 256) ** -0.5
+        if kind == "gemma4_text":
+            self.base = 1.0
         if kind in ("granite", "granitemoe", "granitemoehybrid"):
             self.base = c.get("attention_multiplier", 1.0)
         self.clip = c.get("clip_qkv")  # of queries, keys and values, after the norms
@@ -137,6 +140,11 @@ class Shape:
         self.by_layer = c.get("scale_attn_by_inverse_layer_idx", False)
         self.windows = self.window_of_layers(c, mistakes)
         self.rotated = self.rotated_layers(c, mistakes)
+        # Of heads in full and in window layers.
+        self.kind_width = {sliding: self.head_width for sliding in (False, True)}
+        self.of_layers = gemma4.Layers(c, self.sliding, mistakes) if kind == "gemma4_text" else None
+        if self.of_layers:
+            self.kind_width = {sliding: self.of_layers.width(sliding, self.sliding) for sliding in (False, True)}
 
     def window_of_layers(self, c, mistakes):
         """Per layer, how many keys a query sees, itself included; None for all of them."""
@@ -146,8 +154,8 @@ class Shape:
             types, c = None, c | {"sliding_window_pattern": c["_sliding_window_pattern"]}
         if types:
             sliding = [t == "sliding_attention" for t in types]
-        elif self.kind in ("gemma2", "gemma3_text", "olmo3", "cohere2", "gpt_oss") or self.kind == "exaone4" and window is not None:
-            pattern = c.get("sliding_window_pattern", {"gemma2": 2, "gpt_oss": 2, "gemma3_text": 6}.get(self.kind, 4))
+        elif self.kind in ("gemma2", "gemma3_text", "gemma4_text", "olmo3", "cohere2", "gpt_oss") or self.kind == "exaone4" and window is not None:
+            pattern = c.get("sliding_window_pattern", {"gemma2": 2, "gpt_oss": 2, "gemma3_text": 6, "gemma4_text": 6}.get(self.kind, 4))
             shift = 0 if "layer pattern shifted by one" in mistakes else 1
             sliding = [(i + shift) % pattern != 0 for i in range(self.layers)]
         elif self.kind in ("qwen2", "qwen3", "qwen2_5_vl_text"):
@@ -165,6 +173,8 @@ class Shape:
             sliding = [used and not r for r in self.rotated_layers(c, mistakes)]
         else:
             sliding = [self.kind in ("mistral", "mixtral", "phi3", "ministral", "ministral3", "starcoder2") and window is not None] * self.layers
+        if self.kind == "gemma4_text":
+            sliding[-1] = False
         if "layer types shifted by one" in mistakes:
             sliding = sliding[-1:] + sliding[:-1]
         self.sliding = sliding
@@ -723,9 +733,12 @@ class Reference:
         return (up + (0 if "ups without the one" in self.mistakes else 1)) * gate * (slope * gate).sigmoid()
 
     def feed_forward(self, h, layer):
-        name = f"layers.{layer}."
-        if name + "router" in self.weights:
+        if f"layers.{layer}.router" in self.weights:
             return self.mixture(h, layer)
+        return self.feed_forward_plain(h, layer)
+
+    def feed_forward_plain(self, h, layer):
+        name = f"layers.{layer}."
         if self.shape.activation == "xielu":
             self.weights_of_xielu = [self.weights[name + "xielu." + what] for what in ("alpha_p", "alpha_n", "beta", "eps")]
         first = self.linear(h, name + ("gate" if self.shape.gated else "up"), "no mlp bias") * self.multiplier("gates")
@@ -751,7 +764,11 @@ class Reference:
         if "positions" in w and "no learned positions" not in self.mistakes:
             x = x + w["positions"][positions + (2 if "learned positions off by two" in self.mistakes else 0)]
         residual = 1.0 if "no residual multiplier" in self.mistakes else s.residual_scale
+        inputs = gemma4.layer_inputs(self, ids, x) if s.of_layers and s.of_layers.inputs else [None] * s.layers
         for layer in range(s.layers):
+            if s.of_layers:
+                x = gemma4.layer(self, x, inputs[layer], layer, positions)
+                continue
             name = f"layers.{layer}."
             moved = "norms before the blocks" in self.mistakes
             pre = s.pre_norm or moved

@@ -19,6 +19,10 @@ def parameters(c, sliding):
         if sliding:
             return {"rope_theta": c.get("rope_local_base_freq", 10000.0)}
         return {"rope_theta": c.get("rope_theta", 1000000.0)} | (c.get("rope_scaling") or {})
+    if kind == "gemma4_text":
+        newer = newer or {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
+                          "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
+        return dict(newer["sliding_attention" if sliding else "full_attention"])
     if kind == "olmo3":
         if newer:
             return dict(newer["sliding_attention" if sliding else "full_attention"])
@@ -54,11 +58,13 @@ def table(c, shape, sliding, length, mistakes=()):
         theta *= 1.1
     if "rope theta of the other generation of keys" in mistakes:
         theta = 10000.0
-    part = p.get("partial_rotary_factor", 1.0)
-    width = int(shape.head_width * part)
+    part, head_width = p.get("partial_rotary_factor", 1.0), shape.kind_width[sliding]
+    if kind == "proportional":
+        return proportional(p, part, theta, head_width, mistakes)
+    width = int(head_width * part)
     if "whole head rotated" in mistakes:
-        width = shape.head_width
-    denominator = shape.head_width if "frequencies of the whole head" in mistakes else width
+        width = head_width
+    denominator = head_width if "frequencies of the whole head" in mistakes else width
     exponent = torch.arange(0, width, 2, dtype=torch.float64) / denominator
     plain = theta**-exponent
     if kind == "default" or "no rope scaling" in mistakes:
@@ -89,6 +95,18 @@ def table(c, shape, sliding, length, mistakes=()):
     if p.get("attention_factor") is not None and "attention_factor ignored" not in mistakes:
         scale = p["attention_factor"]
     return Table(plain / divisor, 1.0 if "no rope scale" in mistakes else scale)
+
+
+def proportional(p, part, theta, head_width, mistakes):
+    """The first pairs of a head turn, with the frequencies that they have in one that turns as a whole."""
+    turning = head_width // 2 if "whole head rotated" in mistakes else int(part * head_width // 2)
+    span = 2 * turning if "proportional rotation with the span of what turns" in mistakes else head_width
+    frequency = theta ** (-torch.arange(0, 2 * turning, 2, dtype=torch.float64) / span)
+    if "no rope scaling" not in mistakes:
+        frequency = frequency / p.get("factor", 1.0)
+    if "proportional rotation pairs within what turns" in mistakes:
+        return Table(frequency, 1.0)
+    return Table(torch.cat([frequency, torch.zeros(head_width // 2 - turning, dtype=torch.float64)]), 1.0)
 
 
 def llama3(p, plain, original, factor):

@@ -47,6 +47,11 @@ LAYER = {
     "qwen3_next": DELTA,
     "qwen3_5_text": DELTA,
     "gemma3_text": LLAMA | POST_NORMS | {"pre_feedforward_layernorm": "pre_ffn"},
+    "gemma4_text": LLAMA | POST_NORMS | {
+        "pre_feedforward_layernorm": "pre_ffn", "layer_scalar": "scale", "per_layer_input_gate": "input_gate", "per_layer_projection": "input_o",
+        "post_per_layer_input_norm": "input_norm", "router.proj": "router", "router.scale": "router_norm", "router.per_expert_scale": "expert_scales",
+        "pre_feedforward_layernorm_2": "experts_norm", "post_feedforward_layernorm_2": "experts_post", "post_feedforward_layernorm_1": "mlp_post",
+    },
     "gemma2": LLAMA | POST_NORMS | {"pre_feedforward_layernorm": "pre_ffn"},
     "olmo2": LLAMA | POST_NORMS,
     "olmo3": LLAMA | POST_NORMS,
@@ -70,6 +75,8 @@ LAYER = {
 OUTSIDE = {
     "model.embed_tokens": "embedding", "model.norm": "final_norm", "model.final_layernorm": "final_norm",
     "backbone.embeddings": "embedding", "backbone.norm_f": "final_norm", "model.embedding_norm": "final_norm", "lm_head": "head",
+    "model.embed_tokens_per_layer": "layer_table", "model.per_layer_model_projection": "layer_projection",
+    "model.per_layer_projection_norm": "layer_inputs_norm",
     "wte": "embedding", "wpe": "positions", "ln_f": "final_norm",
     "gpt_neox.embed_in": "embedding", "gpt_neox.final_layer_norm": "final_norm", "embed_out": "head",
 }  # fmt: skip
@@ -77,6 +84,7 @@ OUTSIDE = {
 EXPERTS = ("mlp.experts", "block_sparse_moe.experts")
 EXPERT = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 STACKED = {
+    "experts.gate_up_proj": "gate_up", "experts.down_proj": "down",
     "mlp.experts.gate_up_proj": "gate_up", "mlp.experts.down_proj": "down",
     "block_sparse_moe.input_linear": "gate_up", "block_sparse_moe.output_linear": "down",
 }  # fmt: skip
@@ -88,8 +96,8 @@ MIXTURE = {
 LAYERS_START = {"nemotron_h": "backbone.layers.", "gpt2": "h.", "gpt_neox": "gpt_neox.layers."}
 
 
-WRAPPERS = ("gemma3", "mistral3", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
-TIED = {"gemma3": True, "mistral3": True}  # the default of the whole's key
+WRAPPERS = ("gemma3", "gemma4", "mistral3", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
+TIED = {"gemma3": True, "gemma4": True, "mistral3": True}  # the default of the whole's key
 
 
 def text_of(config):
@@ -99,7 +107,7 @@ def text_of(config):
         return config
     text = dict(config.get("text_config") or config | {"model_type": "qwen2_5_vl_text"})
     text["tie_word_embeddings"] = config.get("tie_word_embeddings", TIED.get(kind, False))
-    defaults = {"num_key_value_heads": 4, "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6} if kind == "gemma3" else {}
+    defaults = {"num_key_value_heads": 4, "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6} if kind in ("gemma3", "gemma4") else {}
     return defaults | text
 
 
@@ -109,7 +117,7 @@ def text_tensors(config, tensors):
         return tensors
     out = {}
     for name, w in tensors.items():
-        if any(part in name for part in ("vision_tower", "multi_modal_projector", "visual.")):
+        if any(part in name for part in ("vision_tower", "embed_vision", "multi_modal_projector", "visual.")):
             continue
         name = name.replace("language_model.lm_head", "lm_head").replace("model.language_model.", "model.")
         out[name.replace("language_model.model.", "model.")] = w
@@ -168,7 +176,7 @@ def canonical(config, tensors, mistakes=()):
         name = name.removeprefix("transformer.")
         if name.startswith("mtp."):
             continue  # predicts further tokens
-        if name.endswith((".sinks", "experts.gate_up_proj", "experts.down_proj", ".A_log", ".dt_bias", ".D")):
+        if name.endswith((".sinks", ".layer_scalar", "router.scale", ".per_expert_scale", "experts.gate_up_proj", "experts.down_proj", ".A_log", ".dt_bias", ".D")):
             name += ".weight"
         stem, what = name.rsplit(".", 1)
         ending = ".bias" if what == "bias" else "." + what if stem.endswith("act_fn") else ""

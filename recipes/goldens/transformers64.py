@@ -28,7 +28,10 @@ def exact_softmax(x, dim=-1, dtype=None, **_):
 
 def exact_norm(self, x):
     y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + getattr(self, "variance_epsilon", getattr(self, "eps", None)))
-    one_plus = type(self).__name__.startswith(("Gemma", "Qwen3Next", "Qwen3_5"))
+    if getattr(self, "weight", None) is None:
+        return y
+    name = type(self).__name__
+    one_plus = name.startswith(("Gemma", "Qwen3Next", "Qwen3_5")) and not name.startswith("Gemma4")
     return y * (1 + self.weight) if one_plus else y * self.weight
 
 
@@ -155,7 +158,8 @@ def load(directory, length):
                 check_frequencies(module, tables[kind], config, length, kind)
             module.forward = types.MethodType(rotary_forward, module)
         if hasattr(module, "embed_scale"):
-            module.embed_scale = torch.tensor(shape.embedding_scale, dtype=torch.float64)
+            exact = shape.embedding_scale if "per_layer" not in path else shape.of_layers.inputs**0.5
+            module.embed_scale = torch.tensor(exact, dtype=torch.float64)
     return model
 
 

@@ -57,5 +57,22 @@ TEST(CudaGoldenTest, ArchitecturesAreAsCloseAsTheirRoundingErrors) {
   EXPECT_GE(compared, 36);
 }
 
+// Layers of two head widths, shared keys, normed values and inputs of layers: all that is missing is in one sentence.
+TEST(CudaGoldenTest, WhatLayersNeedIsRefusedByName) {
+  const EmulatedDevice device;
+  const auto refusal = [&](const char* name) {
+    const auto model = LoadModel(absl::StrCat("tests/testdata/goldens/architectures/", name), device.options);
+    EXPECT_TRUE(absl::IsUnimplemented(model.status())) << name << ": " << model.status();
+    return std::string(model.status().message());
+  };
+  const std::string needs = refusal("gemma4-wrapped");
+  for (const char* part : {"heads of 16 and 32 dimensions", "keys of another", "norm of values", "(10 numbers)"}) {
+    EXPECT_NE(needs.find(part), std::string::npos) << needs;
+  }
+  for (const char* name : {"gemma4", "gemma4-shared", "gemma4-experts"}) {
+    EXPECT_NE(refusal(name).find("the cuda backend has no"), std::string::npos) << name;
+  }
+}
+
 }  // namespace
 }  // namespace varifocal

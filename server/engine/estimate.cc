@@ -101,9 +101,20 @@ void SolvePrefillRates(const Operations& brief, double brief_seconds, const Oper
 
 RowCost RowCost::Of(const ModelConfig& config, int64_t parameter_count) {
   const int64_t embedding = config.vocabulary_size * config.width * (config.tied_embeddings ? 1 : 2);
-  return {.weight_operations = 2.0 * std::max<int64_t>(parameter_count - embedding, 1),
-          .key_operations = 4.0 * (config.head_count * config.head_width),
-          .groups = config.page_groups};
+  // A row reads one row of the table of layers' inputs.
+  const int64_t inputs = config.layer_inputs.vocabulary * config.layer_inputs.width * config.layer_count;
+  RowCost cost{.weight_operations = 2.0 * std::max<int64_t>(parameter_count - embedding - inputs, 1),
+               .key_operations = 4.0 * (config.head_count * config.head_width),
+               .groups = config.page_groups};
+  // Layers that attend, also those without pages of their own, by their heads' width.
+  const auto in_widths = [&](int64_t head_width) { return (head_width + config.head_width - 1) / config.head_width; };
+  for (PageGroup& group : cost.groups) {
+    if (group.head_width > 0) group.layer_count *= in_widths(group.head_width);
+  }
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.source_layer >= 0) cost.groups[layer.page_group].layer_count += in_widths(HeadWidth(config, layer));
+  }
+  return cost;
 }
 
 double RowCost::Operations(int64_t begin, int64_t end) const {

@@ -38,6 +38,8 @@ constexpr const char* kIdentityGoldens[] = {
     "architectures/phi3-newer",
     "architectures/granite-newer",
     "architectures/gemma2-older",
+    "architectures/gemma4-shared",
+    "architectures/gemma4-experts",
     "architectures/olmo3-newer",
     "architectures/ministral-newer",
     "architectures/smollm3-newer",

@@ -85,12 +85,29 @@ struct MixtureNames {
   const char* stacked_gate_up_bias = nullptr;  // whole names: [E, 2F] and [E, M]
   const char* stacked_down_bias = nullptr;
   bool router_bias = false;
+  // Where the shared expert and the others are normed apart (MixtureConfig::normed_apart).
+  const char* router_norm = nullptr;   // whole name, [M]: the router reads the residual's norm times this / sqrt(M)
+  const char* expert_scale = nullptr;  // whole name, [E], multiplies the experts' weights
+  const char* norm = nullptr;          // of what they read
+  const char* post_norm = nullptr;     // of their sum
+  const char* shared_post_norm = nullptr;
   // Where there is a shared one: [1, M]; null: its weight is 1 in every row.
   const char* shared_gate_of_row = "mlp.shared_expert_gate";
   const char* shared_gate = "mlp.shared_expert.gate_proj";
   const char* shared_up = "mlp.shared_expert.up_proj";
   const char* shared_gate_up = nullptr;  // one tensor in place of the two
   const char* shared_down = "mlp.shared_expert.down_proj";
+};
+
+// Tensors of inputs that each layer adds at its end, LayerInputConfig. Without ".weight".
+struct LayerInputNames {
+  const char* table = nullptr;       // [V', L P]; null: there are none
+  const char* projection = nullptr;  // [L P, M], of the embedding
+  const char* norm = nullptr;        // [P], of what that gives
+  // Of a layer:
+  const char* gate = nullptr;       // [P, M]
+  const char* output = nullptr;     // [M, P]
+  const char* post_norm = nullptr;  // [M]
 };
 
 // Keys of layers with a recurrent state. Which layers these are is read with the windows.
@@ -172,6 +189,8 @@ struct TensorNames {
   const char* down = "mlp.down_proj";
   const char* mlp_post_norm = nullptr;
   const char* activation_terms = nullptr;  // before the learned numbers of xielu
+  const char* layer_scale = nullptr;       // whole name, [1]: multiplies the residual at the end of the layer
+  LayerInputNames layer_inputs;
   MixtureNames mixture;
   RecurrenceNames recurrence;
   const char* attention = "self_attn.";                              // before tensors of attention variants
@@ -212,9 +231,10 @@ struct Wrapper {
   bool flat = false;          // without a `text_config` its keys stand at the top
   const char* prefixes[2];    // of all text tensors but the head; a checkpoint has one of them
   const char* older_head = "language_model.lm_head";
-  const char* skipped[4];       // prefixes of tensors that are not read
-  const char* image_tokens[2];  // keys of token ids in whose place images stand: prompts with them are refused
-  const char* ignored[7];       // keys of the whole that text does not depend on
+  const char* skipped[4];  // prefixes of tensors that are not read
+  const char*
+      image_tokens[3];     // keys of token ids in whose place images or sounds stand: prompts with them are refused
+  const char* ignored[7];  // keys of the whole that text does not depend on
 };
 
 absl::Span<const Wrapper> Wrappers();

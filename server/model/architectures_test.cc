@@ -561,6 +561,33 @@ constexpr Published kPublished[] = {
       "vision_end_token_id":151653,"vision_start_token_id":151652,"vision_token_id":151654,"vocab_size":152064})",
      "qwen2_5_vl: V152064 M3584 F18944 L2 H28/4 D128 max128000 eps=1e-06 act=1 qkvbias images=151655,151656 | default "
      "theta=1000000 | full,full"},
+    {"a Gemma 4 with inputs of each layer", R"({"architectures":["Gemma4ForCausalLM"],"attention_bias":false,
+      "attention_dropout":0.0,"attention_k_eq_v":false,"bos_token_id":2,"dtype":"bfloat16","enable_moe_block":false,
+      "eos_token_id":1,"final_logit_softcapping":30.0,"global_head_dim":512,"head_dim":256,
+      "hidden_activation":"gelu_pytorch_tanh","hidden_size":1536,"hidden_size_per_layer_input":256,
+      "initializer_range":0.02,"intermediate_size":6144,"layer_types":["sliding_attention","full_attention",
+      "sliding_attention","full_attention"],"max_position_embeddings":131072,"model_type":"gemma4_text",
+      "moe_intermediate_size":null,"num_attention_heads":8,"num_experts":null,"num_global_key_value_heads":null,
+      "num_hidden_layers":4,"num_key_value_heads":1,"num_kv_shared_layers":2,"pad_token_id":0,"rms_norm_eps":1e-06,
+      "rope_parameters":{"full_attention":{"partial_rotary_factor":0.25,"rope_theta":1000000.0,
+      "rope_type":"proportional"},"sliding_attention":{"rope_theta":10000.0,"rope_type":"default"}},
+      "sliding_window":512,"tie_word_embeddings":true,"top_k_experts":null,"use_bidirectional_attention":null,
+      "use_cache":true,"use_double_wide_mlp":true,"vocab_size":262144,"vocab_size_per_layer_input":262144})",
+     "V262144 M1536 F6144 L4 H8/1 D256 max131072 eps=1e-06 act=2 tied emb*39.1918 logitcap=30 scale=1 | proportional "
+     "theta=1000000 partial=0.25 factor=1; default theta=10000 | 512:1,full:0,512:1,full:0"},
+    {"a Gemma 4 with images", R"({"architectures":["Gemma4ForConditionalGeneration"],"audio_config":null,
+      "audio_token_id":258881,"boa_token_id":256000,"boi_token_id":255999,"dtype":"bfloat16","eoa_token_index":258883,
+      "eoi_token_id":258882,"eos_token_id":[1,106],"image_token_id":258880,"model_type":"gemma4","text_config":{
+      "attention_k_eq_v":true,"enable_moe_block":true,"final_logit_softcapping":30.0,"global_head_dim":512,
+      "head_dim":256,"hidden_size":2816,"hidden_size_per_layer_input":0,"intermediate_size":2112,"layer_types":[
+      "sliding_attention","full_attention"],"max_position_embeddings":262144,"model_type":"gemma4_text",
+      "moe_intermediate_size":704,"num_attention_heads":16,"num_experts":128,"num_global_key_value_heads":2,
+      "num_hidden_layers":2,"num_key_value_heads":8,"num_kv_shared_layers":0,"sliding_window":1024,"top_k_experts":8,
+      "use_bidirectional_attention":"vision","vocab_size":262144},"tie_word_embeddings":true,"video_token_id":258884,
+      "vision_config":{"hidden_size":1152}})",
+     "gemma4: V262144 M2816 F2112 L2 H16/8 D256 max262144 eps=1e-06 act=2 tied experts=8/128x704 renormalised "
+     "shared=2112 ungated emb*53.066 logitcap=30 scale=1 images=258880,258881,258884 | proportional theta=1000000 "
+     "partial=0.25 factor=1; default theta=10000 | 1024:1,full:0"},
     {"a Qwen3-VL", R"({"architectures":["Qwen3VLForConditionalGeneration"],"image_token_id":151655,
       "model_type":"qwen3_vl","text_config":{"attention_bias":false,"attention_dropout":0.0,"bos_token_id":151643,
       "dtype":"bfloat16","eos_token_id":151645,"head_dim":128,"hidden_act":"silu","hidden_size":2048,

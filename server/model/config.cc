@@ -206,7 +206,10 @@ absl::StatusOr<kernels::Activation> ReadActivation(ConfigReader& reader, const A
 }
 
 absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, ModelConfig& config) {
-  const RopeSizes sizes{.head_width = config.head_width, .max_position = config.max_position};
+  RopeSizes sizes{.head_width = config.head_width, .max_position = config.max_position};
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.window == 0 && layer.head_width > 0) sizes.full_head_width = layer.head_width;
+  }
   switch (architecture.positions) {
     case PositionKind::kLearned:
       for (LayerConfig& layer : config.layers) layer.rope_index = -1;

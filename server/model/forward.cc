@@ -14,14 +14,18 @@ namespace {
 using kernels::Slice;
 
 kernels::StepShape ToStepShape(const ModelConfig& config, const ForwardLimits& limits) {
+  const kernels::LayerNeeds heads = LayerNeedsOf(config);
   return {.row_count_max = static_cast<int>(limits.row_count_max),
           .sequence_count_max = static_cast<int>(limits.sequence_count_max),
           .head_row_count_max = static_cast<int>(limits.head_row_count_max),
           .context_length_max = static_cast<int>(limits.context_length_max),
           .model_dim = static_cast<int>(config.width),
           .query_head_count = static_cast<int>(config.head_count),
-          .kv_head_count = static_cast<int>(config.kv_head_count),
-          .head_dim = static_cast<int>(config.head_width),
+          .kv_head_count = heads.kv_head_count_max,
+          .head_dim = heads.head_dim_max,
+          .kv_head_count_min = heads.kv_head_count_min,
+          .layer_input_width = static_cast<int>(config.layer_inputs.width),
+          .layer_input_count = static_cast<int>(config.layer_count),
           .ffn_dim = static_cast<int>(PlainWidth(config)),
           .vocab_size = static_cast<int>(config.vocabulary_size),
           .gather_top_k_max = config.attention.GatherTopKMax(),
@@ -34,7 +38,11 @@ kernels::StepShape ToStepShape(const ModelConfig& config, const ForwardLimits& l
 
 struct BufferBytes {
   size_t residual, normed, queries, attended, mixed, hidden, row_scales, bound_counts;
-  size_t total() const { return residual + normed + queries + attended + mixed + hidden + row_scales + bound_counts; }
+  size_t layer_inputs, input_gate, routed, sums;  // two of layer_inputs and of sums
+  size_t total() const {
+    return residual + normed + queries + attended + mixed + hidden + row_scales + bound_counts + 2 * layer_inputs +
+           input_gate + routed + 2 * sums;
+  }
 };
 
 BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
@@ -42,7 +50,8 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
   const size_t rows = limits.row_count_max;
   const size_t operand = kernels::DTypeBytes(model.backend().operand_dtype());
   const size_t width = config.width;
-  const size_t query_width = config.head_count * config.head_width;
+  const size_t query_width = config.head_count * LayerNeedsOf(config).head_dim_max;
+  const size_t routed_width = config.mixture.normed_apart ? width : 0;
   const bool is_recurrent = config.recurrence.kind != kernels::RecurrenceKind::kNone;
   const size_t mixed_width = std::max<size_t>(config.blocks.attention_gate ? query_width : 0,
                                               is_recurrent ? config.recurrence.input_width() : 0);
@@ -53,7 +62,11 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
           .mixed = rows * mixed_width * operand,
           .hidden = rows * PlainWidth(config) * operand,
           .row_scales = RowScales::BytesNeeded(config.layer_count, limits.row_count_max),
-          .bound_counts = WideProduct(limits.sequence_count_max, 2) * sizeof(uint32_t)};
+          .bound_counts = WideProduct(limits.sequence_count_max, 2) * sizeof(uint32_t),
+          .layer_inputs = rows * config.layer_count * config.layer_inputs.width * operand,
+          .input_gate = rows * config.layer_inputs.width * operand,
+          .routed = rows * routed_width * operand,
+          .sums = rows * routed_width * sizeof(float)};
 }
 
 Slice Whole(const std::unique_ptr<kernels::Buffer>& buffer) { return {buffer.get(), 0}; }
@@ -83,8 +96,17 @@ absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Transformer& mode
   ASSIGN_OR_RETURN(forward->normed_, ToStatusOr(backend.Allocate(bytes.normed)));
   ASSIGN_OR_RETURN(forward->queries_, ToStatusOr(backend.Allocate(bytes.queries)));
   ASSIGN_OR_RETURN(forward->attended_, ToStatusOr(backend.Allocate(bytes.attended)));
-  if (bytes.mixed > 0) {
-    ASSIGN_OR_RETURN(forward->mixed_, ToStatusOr(backend.Allocate(bytes.mixed)));
+  const std::pair<size_t, std::unique_ptr<kernels::Buffer>*> optional[] = {
+      {bytes.mixed, &forward->mixed_},
+      {bytes.layer_inputs, &forward->projected_inputs_},
+      {bytes.layer_inputs, &forward->layer_inputs_},
+      {bytes.input_gate, &forward->input_gate_},
+      {bytes.routed, &forward->routed_},
+      {bytes.sums, &forward->expert_sum_},
+      {bytes.sums, &forward->mlp_sum_}};
+  for (const auto& [size, buffer] : optional) {
+    if (size == 0) continue;
+    ASSIGN_OR_RETURN(*buffer, ToStatusOr(backend.Allocate(size)));
   }
   ASSIGN_OR_RETURN(forward->hidden_, ToStatusOr(backend.Allocate(bytes.hidden)));
   ASSIGN_OR_RETURN(forward->row_scales_, RowScales::Create(backend, model.config().layer_count, limits.row_count_max));
@@ -152,6 +174,7 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
                                   .positions = model_.positions(),
                                   .out = Whole(residual_)})));
   if (!step.head_rows.empty() && step.inspections.empty()) backend.QueueWithHead(*workspace_);
+  if (layer_inputs_ != nullptr) RETURN_IF_ERROR(ComputeLayerInputs(step.tokens));
   RETURN_IF_ERROR(ToStatus(backend.Norm(*workspace_, NormOf(model_.layers()[0].attention_norm))));
   for (int64_t layer = 0; layer < model_.config().layer_count; ++layer) {
     if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed)) {
@@ -179,14 +202,15 @@ kernels::NormArgs Forward::NormOf(const NormWeights& norm) {
           .out = Whole(normed_)};
 }
 
-// residual += multiplier * norm(linear(x)), or without the norm; then the next norm, if any.
+// residual = scale * (residual + multiplier * norm(linear(x))), or without norm and scale; then the next norm, if any.
 absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const NormWeights& norm,
-                                    double output_multiplier, const NormWeights* next) {
+                                    double output_multiplier, const NormWeights* next, float scale) {
   const BlockConfig& blocks = model_.config().blocks;
   const float multiplier = static_cast<float>(blocks.residual_multiplier * output_multiplier);
   kernels::NormArgs next_norm;
   if (next != nullptr) next_norm = NormOf(*next);
   if (norm.weight == nullptr) {
+    VF_CHECK(scale == 1, "a scaled residual has a norm before");
     return ToStatus(
         model_.backend().LinearResidual(*workspace_, {.x = x,
                                                       .weight = linear.weight.get(),
@@ -202,6 +226,7 @@ absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const 
                                                         .norm_weight = Whole(norm.weight),
                                                         .norm_epsilon = static_cast<float>(blocks.norm_epsilon),
                                                         .multiplier = multiplier,
+                                                        .scale = scale,
                                                         .residual = Whole(residual_),
                                                         .next_norm = next == nullptr ? nullptr : &next_norm}));
 }
@@ -230,6 +255,18 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batc
                                   layer_config.has_mlp ? of_mlp : next));
   }
   if (!layer_config.has_mlp) return absl::OkStatus();
+  if (layer.parts.input_gate == nullptr) return RunMlp(index, next);
+  RETURN_IF_ERROR(RunMlp(index, &no_norm_));
+  return AddLayerInput(index, next);
+}
+
+// The MLP or the experts of `normed_`.
+absl::Status Forward::RunMlp(int64_t index, const NormWeights* next) {
+  const BlockConfig& blocks = model_.config().blocks;
+  const LayerWeights& layer = model_.layers()[index];
+  // The last that a layer adds is scaled with the residual.
+  const float scale = layer.parts.input_gate == nullptr ? layer.parts.scale : 1;
+  if (layer.parts.router_norm != nullptr) return AddBesideExperts(layer, next, scale);
   if (layer.router != nullptr) return AddMixture(layer, next);
   if (layer.gate_up.weight != nullptr) {
     RETURN_IF_ERROR(ToStatus(model_.backend().LinearGated(*workspace_, {.x = Whole(normed_),
@@ -246,7 +283,7 @@ absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batc
                                                                    .terms = layer.activation_terms,
                                                                    .out = Whole(hidden_)})));
   }
-  return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm, blocks.mlp_output_multiplier, next);
+  return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm, blocks.mlp_output_multiplier, next, scale);
 }
 
 // residual += multiplier * mixture of experts(normed); then the next norm, if any.
@@ -290,10 +327,10 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
   std::span<const kernels::RopeTable* const> ropes;
   if (layer_config.rope_index >= 0) ropes = rope_tables_[layer_config.rope_index];
 
-  AttentionTerms terms{
-      .scale = layer_config.attention_scale != 0 ? layer_config.attention_scale : 1.0 / std::sqrt(config.head_width),
-      .row_factors = row_factors_,
-      .soft_cap = config.blocks.score_soft_cap};
+  AttentionTerms terms{.scale = layer_config.attention_scale != 0 ? layer_config.attention_scale
+                                                                  : 1.0 / std::sqrt(HeadWidth(config, layer_config)),
+                       .row_factors = row_factors_,
+                       .soft_cap = config.blocks.score_soft_cap};
   RETURN_IF_ERROR(step.attention->Prepare({.backend = backend,
                                            .workspace = workspace,
                                            .batch = batch,
@@ -319,11 +356,13 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                                 .bias = Whole(layer.query_key_value.bias),
                                                 .query_norm = Whole(layer.query_norm),
                                                 .key_norm = Whole(layer.key_norm),
+                                                .value_norm = Whole(layer.parts.value_norm),
                                                 .norm_over_width = config.blocks.head_norm_over_width,
                                                 .norm_after_rotation = config.blocks.head_norm_after_rotation,
                                                 .norm_epsilon = static_cast<float>(config.blocks.norm_epsilon),
                                                 .clip = static_cast<float>(config.blocks.query_key_value_clip),
                                                 .query_head_count = head_count,
+                                                .queries_alone = layer_config.source_layer >= 0,
                                                 .rope_tables = ropes,
                                                 .pool = pool,
                                                 .page_group = page_group,

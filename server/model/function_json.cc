@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "base/check.h"
 #include "base/json.h"
@@ -63,8 +64,8 @@ const char* NameOf(kernels::RecurrenceKind kind) {
 
 // Every field of BlockConfig.
 Json BlocksJson(const BlockConfig& blocks) {
-  const auto& [norm, norm_epsilon, norm_bias, norms_add_one, head_norm_over_width, head_norm_after_rotation, activation,
-               activation_terms, parallel_residual, attention_gate, conv_bias, recurrence_bias, one_norm,
+  const auto& [norm, norm_epsilon, norm_bias, norms_add_one, head_norm_over_width, head_norm_after_rotation, value_norm,
+               activation, activation_terms, parallel_residual, attention_gate, conv_bias, recurrence_bias, one_norm,
                query_key_value_bias, attention_output_bias, mlp_bias, embedding_multiplier, residual_multiplier,
                attention_output_multiplier, recurrence_output_multiplier, mlp_output_multiplier, state_space,
                logit_multiplier, score_soft_cap, logit_soft_cap,
@@ -87,6 +88,7 @@ Json BlocksJson(const BlockConfig& blocks) {
   if (conv_bias) json["conv_bias"] = conv_bias;
   if (recurrence_bias) json["recurrence_bias"] = recurrence_bias;
   if (one_norm) json["one_norm"] = one_norm;
+  if (value_norm) json["value_norm"] = value_norm;
   if (head_norm_after_rotation) json["head_norm_after_rotation"] = head_norm_after_rotation;
   if (activation == kernels::Activation::kClampedGate) {
     json["activation_terms"] = {{"alpha", activation_terms.a}, {"limit", activation_terms.b}};
@@ -106,13 +108,14 @@ Json BlocksJson(const BlockConfig& blocks) {
 
 // Every field of MixtureConfig.
 Json MixtureJson(const MixtureConfig& mixture) {
-  const auto& [expert_count, per_token, width, shared_width, shared_gate, renormalised] = mixture;
+  const auto& [expert_count, per_token, width, shared_width, shared_gate, renormalised, normed_apart] = mixture;
   Json json = {{"experts", expert_count},
                {"per_token", per_token},
                {"renormalised", renormalised},
                {"shared_width", shared_width},
                {"width", width}};
   if (!shared_gate) json["shared_gate"] = shared_gate;
+  if (normed_apart) json["normed_apart"] = normed_apart;
   return json;
 }
 
@@ -130,16 +133,19 @@ Json RecurrenceJson(const kernels::RecurrenceShape& shape) {
   return json;
 }
 
+// What the function of a layer depends on.
+auto FunctionOfLayer(const LayerConfig& layer) {
+  return std::tie(layer.window, layer.rope_index, layer.attention_scale, layer.has_mixture, layer.is_recurrent,
+                  layer.has_attention, layer.has_mlp, layer.head_width, layer.kv_head_count, layer.feed_forward_width,
+                  layer.keys_are_values, layer.source_layer);
+}
+
 // Runs of equal consecutive layers.
 Json LayersJson(const std::vector<LayerConfig>& layers) {
   Json runs = Json::array();
   for (size_t first = 0, next = 0; first < layers.size(); first = next) {
     const LayerConfig& layer = layers[first];
-    while (next < layers.size() && layers[next].window == layer.window && layers[next].rope_index == layer.rope_index &&
-           layers[next].attention_scale == layer.attention_scale && layers[next].has_mixture == layer.has_mixture &&
-           layers[next].is_recurrent == layer.is_recurrent && layers[next].has_attention == layer.has_attention &&
-           layers[next].has_mlp == layer.has_mlp)
-      ++next;
+    while (next < layers.size() && FunctionOfLayer(layers[next]) == FunctionOfLayer(layer)) ++next;
     runs.push_back({{"attention_scale", layer.attention_scale},
                     {"count", next - first},
                     {"rope", layer.rope_index},
@@ -149,6 +155,11 @@ Json LayersJson(const std::vector<LayerConfig>& layers) {
     if (layer.is_recurrent && layer.has_attention) runs.back()["attention"] = true;
     if (!layer.has_mlp) runs.back()["mlp"] = false;
     if (!layer.is_recurrent && !layer.has_attention) runs.back()["attention"] = false;
+    if (layer.head_width != 0) runs.back()["head_width"] = layer.head_width;
+    if (layer.kv_head_count != 0) runs.back()["kv_heads"] = layer.kv_head_count;
+    if (layer.feed_forward_width != 0) runs.back()["feed_forward"] = layer.feed_forward_width;
+    if (layer.keys_are_values) runs.back()["keys_are_values"] = true;
+    if (layer.source_layer >= 0) runs.back()["keys_of"] = layer.source_layer;
   }
   return runs;
 }
@@ -177,6 +188,9 @@ std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, abs
                  {"vocabulary", config.vocabulary_size},
                  {"width", config.width}}},
                {"tied_embeddings", config.tied_embeddings}};
+  if (const auto& [width, vocabulary] = config.layer_inputs; width > 0) {
+    json["layer_inputs"] = {{"vocabulary", vocabulary}, {"width", width}};
+  }
   if (config.mixture.expert_count > 0) json["mixture"] = MixtureJson(config.mixture);
   if (config.packed_weights != nullptr) json["packed_weights"] = config.packed_weights->identity;
   if (config.adapter != nullptr) json["adapter"] = config.adapter->Identity();

@@ -193,6 +193,12 @@ absl::Status ReadWindowPattern(ConfigReader& reader, ModelConfig& config) {
   return SetWindows(reader, AllButEvery(pattern, config), size, config);
 }
 
+absl::Status ReadShortWindowsButSixthAndLast(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadWindowsButEvery(6, reader, config, 512));
+  config.layers.back().window = 0;  // as in transformers, whatever the list has
+  return absl::OkStatus();
+}
+
 absl::Status ReadWindowsButSecond(ConfigReader& reader, ModelConfig& config) {
   return ReadWindowsButEvery(2, reader, config);
 }

@@ -29,6 +29,12 @@ struct LayerConfig {
   int64_t group_layer = 0;     // index of the layer in that group
   int64_t state_layer = 0;     // and in the group of states
   bool has_mixture = false;    // of experts, in place of the MLP
+  // Of this layer alone; 0: as of the model.
+  int64_t head_width = 0;
+  int64_t kv_head_count = 0;
+  int64_t feed_forward_width = 0;
+  int64_t source_layer = -1;     // an earlier one, whose keys and values attention reads; -1: its own
+  bool keys_are_values = false;  // before the norms
 };
 
 // A mixture of experts.
@@ -39,6 +45,7 @@ struct MixtureConfig {
   int64_t shared_width = 0;   // F of the expert that every row has; 0: there is none
   bool shared_gate = true;    // its weight in a row is computed; else 1
   bool renormalised = false;  // a row's weights sum to 1; else they are its experts' shares of all
+  bool normed_apart = false;  // the shared expert's output and the others' sum are normed before they are added
 };
 
 // ModelConfig::model_type of a model behind an endpoint, which has no checkpoint.
@@ -47,11 +54,19 @@ inline constexpr char kEndpointArchitecture[] = "endpoint";
 // The window of a row that reads the state after the row before it, and nothing earlier.
 inline constexpr int64_t kStateWindow = 2;
 
-// Layers with the same window: they share page numbers, a pool and a mask, and free pages together.
+// Layers with the same window and heads: they share page numbers, a pool and a mask, and free pages together.
 struct PageGroup {
   int64_t window = 0;  // 0: full layers; these are group 0 when there are any, windows follow from small to large
   int64_t layer_count = 0;
   bool holds_states = false;  // of recurrent layers, the last group; its window is kStateWindow
+  int64_t head_width = 0;     // of attention, as the next one
+  int64_t kv_head_count = 0;
+};
+
+// What each layer adds at its end: of the row's token, and of its embedding.
+struct LayerInputConfig {
+  int64_t width = 0;       // P; 0: there are none
+  int64_t vocabulary = 0;  // V', at least that of the model
 };
 
 // Of the inputs of a state space: what the parts of a row of x (kernels/recurrence.h) are multiplied with.
@@ -68,6 +83,7 @@ struct BlockConfig {
   bool norms_add_one = false;         // weights are stored as w of (1 + w)
   bool head_norm_over_width = false;  // norms of queries and keys run over all heads together
   bool head_norm_after_rotation = false;
+  bool value_norm = false;  // of each head, without a weight
   kernels::Activation activation = kernels::Activation::kSilu;
   kernels::ActivationTerms activation_terms;  // of kClampedGate and kSlopedSilu; those of kXielu are tensors
   bool parallel_residual = false;             // x += attention(norm(x)) + mlp(norm'(x)) instead of one after the other
@@ -109,7 +125,8 @@ struct ModelConfig {
   BlockConfig blocks;
   MixtureConfig mixture;
   kernels::RecurrenceShape recurrence;  // kNone: no layer is recurrent
-  std::vector<RopeConfig> ropes;        // one, or one of full and one of window layers; none with learned positions
+  LayerInputConfig layer_inputs;
+  std::vector<RopeConfig> ropes;  // one, or one of full and one of window layers; none with learned positions
   std::vector<LayerConfig> layers;
   std::vector<PageGroup> page_groups;
   int64_t max_position = 0;                       // prompt and generated tokens together never exceed it
@@ -126,7 +143,17 @@ struct ModelConfig {
   std::vector<std::string> notes;                       // for the user: what was limited or left out, a sentence each
 };
 
-// Fills page_groups, and each layer's index in them, from the layers' windows. A window of at least max_position is
+// Of one layer.
+int64_t HeadWidth(const ModelConfig& config, const LayerConfig& layer);
+int64_t KvHeadCount(const ModelConfig& config, const LayerConfig& layer);
+int64_t FeedForwardWidth(const ModelConfig& config, const LayerConfig& layer);
+// Of the layers with that rotation; of the model where there is none.
+int64_t RopeHeadWidth(const ModelConfig& config, int64_t rope_index);
+// What a backend must have kernels for, and the largest width of heads; of the layers with attention.
+kernels::LayerNeeds LayerNeedsOf(const ModelConfig& config);
+
+// Fills page_groups, and each layer's index in them, from the layers' windows and heads. A layer with a source has the
+// place of that one. A window of at least max_position is
 // dropped, and then bounds extended_position_max.
 void GroupLayers(ModelConfig& config);
 

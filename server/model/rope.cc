@@ -74,6 +74,8 @@ absl::string_view RopeKindName(RopeKind kind) {
       return "yarn";
     case RopeKind::kLongRope:
       return "longrope";
+    case RopeKind::kProportional:
+      return "proportional";
   }
   return "";
 }
@@ -83,6 +85,7 @@ std::string RopeConfig::ToString() const {
   auto add = [&](absl::string_view name, double value) { absl::StrAppend(&text, " ", name, "=", ShortNumber(value)); };
   add("theta", theta);
   if (alpha != 1) add("alpha", alpha);
+  if (kind == RopeKind::kProportional) add("partial", partial);
   if (rotary_span != 0) absl::StrAppend(&text, " rotary=", rotary_span);
   if (kind == RopeKind::kDefault) return text;
   add("factor", factor);
@@ -90,7 +93,7 @@ std::string RopeConfig::ToString() const {
     add("low", low_freq_factor);
     add("high", high_freq_factor);
   }
-  if (kind != RopeKind::kLinear) add("original", original_max_position);
+  if (kind != RopeKind::kLinear && kind != RopeKind::kProportional) add("original", original_max_position);
   if (kind == RopeKind::kYarn) {
     add("fast", beta_fast);
     add("slow", beta_slow);
@@ -142,6 +145,12 @@ std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width, 
         break;
       case RopeKind::kLongRope:
         frequencies.push_back(LongRopeFrequency(rope, span, pair, rope_length));
+        break;
+      case RopeKind::kProportional:
+        // Truncated as transformers does.
+        frequencies.push_back(pair < static_cast<int64_t>(rope.partial * span / 2)
+                                  ? Frequency(rope.theta, span, pair) / rope.factor
+                                  : 0.0);
         break;
     }
   }

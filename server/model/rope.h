@@ -22,14 +22,15 @@
 
 namespace varifocal {
 
-enum class RopeKind { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongRope };
+enum class RopeKind { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongRope, kProportional };
 
 struct RopeConfig {
   RopeKind kind = RopeKind::kDefault;
   double theta = 10000;
-  double alpha = 1;                  // default: multiplies theta, as alpha^(D / (D - 2))
-  int64_t rotary_span = 0;           // dimensions of a head that the frequencies span; 0: the whole head
-  double factor = 1;                 // all but default; ratio to the original length
+  double partial = 1;       // proportional: of a head's pairs, the first ones that turn; its frequencies span all
+  double alpha = 1;         // default: multiplies theta, as alpha^(D / (D - 2))
+  int64_t rotary_span = 0;  // dimensions of a head that the frequencies span; 0: the whole head
+  double factor = 1;        // all but default; ratio to the original length
   double original_max_position = 0;  // dynamic, llama3, yarn, longrope
   double low_freq_factor = 1;        // llama3
   double high_freq_factor = 4;       // llama3

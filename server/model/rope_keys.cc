@@ -25,6 +25,7 @@ struct Surroundings {
   bool mrope_is_default = false;
   bool query_scale = false;
   bool alpha = false;
+  bool proportional = false;
   bool nested = false;                          // an object per kind of layer
   std::optional<double> original_max_position;  // overrides that of the object, which may only repeat it
 };
@@ -184,14 +185,30 @@ absl::Status ReadDefault(ConfigReader& reader, const Surroundings&, RopeConfig&)
   return absl::OkStatus();
 }
 
+// Of the pairs of a head, which the frequencies span, the first turn.
+absl::Status ReadProportional(ConfigReader& reader, const Surroundings&, RopeConfig& rope) {
+  ASSIGN_OR_RETURN(rope.partial, reader.Positive("partial_rotary_factor", 1));
+  if (rope.partial > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("partial_rotary_factor"), " is ",
+                                                   ShortNumber(rope.partial), "; it must be at most 1"));
+  }
+  ASSIGN_OR_RETURN(rope.factor, reader.Positive("factor", 1));
+  return absl::OkStatus();
+}
+
 struct RopeRow {
   RopeKind kind;
   // Reads the keys of this scaling.
   absl::Status (*read)(ConfigReader& reader, const Surroundings& around, RopeConfig& rope);
 };
 constexpr RopeRow kRows[] = {
-    {RopeKind::kDefault, ReadDefault}, {RopeKind::kLinear, ReadLinear}, {RopeKind::kDynamic, ReadDynamic},
-    {RopeKind::kLlama3, ReadLlama3},   {RopeKind::kYarn, ReadYarn},     {RopeKind::kLongRope, ReadLongRope},
+    {RopeKind::kDefault, ReadDefault},
+    {RopeKind::kLinear, ReadLinear},
+    {RopeKind::kDynamic, ReadDynamic},
+    {RopeKind::kLlama3, ReadLlama3},
+    {RopeKind::kYarn, ReadYarn},
+    {RopeKind::kLongRope, ReadLongRope},
+    {RopeKind::kProportional, ReadProportional},
 };
 
 absl::StatusOr<const RopeRow*> FindRow(const ConfigReader& reader, std::string name, const Surroundings& around) {
@@ -201,6 +218,7 @@ absl::StatusOr<const RopeRow*> FindRow(const ConfigReader& reader, std::string n
   std::vector<absl::string_view> supported;
   for (const RopeRow& row : kRows) {
     if (longrope_alone && row.kind != RopeKind::kDefault && row.kind != RopeKind::kLongRope) continue;
+    if (!around.proportional && row.kind == RopeKind::kProportional) continue;
     if (name == RopeKindName(row.kind)) return &row;
     supported.push_back(RopeKindName(row.kind));
   }
@@ -258,10 +276,12 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
   RopeConfig rope;
   rope.kind = row->kind;
   ASSIGN_OR_RETURN(rope.theta, reader.Positive("rope_theta", around.theta));
-  ASSIGN_OR_RETURN(const double partial, reader.Positive("partial_rotary_factor", around.partial));
-  const std::string partial_name =
-      reader.Has("partial_rotary_factor") ? reader.Name("partial_rotary_factor") : around.partial_name;
-  RETURN_IF_ERROR(SetSpan(partial, partial_name, around, rope));
+  if (row->kind != RopeKind::kProportional) {
+    ASSIGN_OR_RETURN(const double partial, reader.Positive("partial_rotary_factor", around.partial));
+    const std::string partial_name =
+        reader.Has("partial_rotary_factor") ? reader.Name("partial_rotary_factor") : around.partial_name;
+    RETURN_IF_ERROR(SetSpan(partial, partial_name, around, rope));
+  }
   RETURN_IF_ERROR(row->read(reader, around, rope));
   if (around.query_scale) RETURN_IF_ERROR(ReadQueryScale(reader, rope));
   // Of remote code of the first YaRN models; transformers reads neither.
@@ -357,8 +377,10 @@ absl::StatusOr<RopeConfig> ScaleRope(const RopeConfig& current, RopeKind kind, d
 
 absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reader, const RopeKeys& keys,
                                                              const RopeSizes& sizes) {
-  Surroundings full{.sizes = sizes, .nested = true, .original_max_position = std::nullopt};
+  Surroundings full{
+      .sizes = sizes, .proportional = keys.proportional, .nested = true, .original_max_position = std::nullopt};
   Surroundings window = full;
+  if (sizes.full_head_width > 0) full.sizes.head_width = sizes.full_head_width;
   ASSIGN_OR_RETURN(full.theta, reader.Positive(keys.theta, keys.theta_default));
   window.theta = keys.theta_default;
   if (keys.window_theta != nullptr) {
@@ -367,6 +389,9 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
   RETURN_IF_ERROR(reader.RequireValue("partial_rotary_factor", 1.0));
   const Json* scaling = reader.Take("rope_scaling");
   const Json* parameters = reader.Take("rope_parameters");
+  const absl::StatusOr<Json> missing = ParseJson(keys.missing == nullptr ? "null" : keys.missing);
+  VF_CHECK(missing.ok(), "a row's object is JSON");
+  if (parameters == nullptr && missing->is_object()) parameters = &*missing;
   if (parameters == nullptr) {
     if (keys.window_theta == nullptr && full.theta != keys.theta_default) {
       return absl::UnimplementedError(absl::StrCat(
@@ -384,6 +409,12 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
   ConfigReader kinds(*parameters, reader.Place("rope_parameters"));
   const std::string full_place = kinds.Place("full_attention");
   const std::string window_place = kinds.Place("sliding_attention");
+  for (const char* kind : {"full_attention", "sliding_attention"}) {
+    // There is no default where a row has one of the whole.
+    const Json* object = kinds.Take(kind);
+    if (!missing->is_object() || (object != nullptr && (!object->is_object() || HasTheta(object)))) continue;
+    return absl::InvalidArgumentError(absl::StrCat("\"", kinds.Place(kind), ".rope_theta\" is missing"));
+  }
   ASSIGN_OR_RETURN(RopeConfig of_full, ReadObject(kinds.Take("full_attention"), full_place, full));
   ASSIGN_OR_RETURN(RopeConfig of_window, ReadObject(kinds.Take("sliding_attention"), window_place, window));
   RETURN_IF_ERROR(kinds.RefuseUnread());

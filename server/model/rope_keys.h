@@ -35,7 +35,8 @@ struct RopeKeys {
   const char* missing = nullptr;
   // hunyuan: dynamic has an `alpha`, which multiplies theta by alpha^(D / (D - 2)) at every length.
   bool alpha = false;
-  bool query_scale = false;  // ministral3: yarn has llama_4_scaling_beta, and is required
+  bool proportional = false;  // gemma4: that kind is there
+  bool query_scale = false;   // ministral3: yarn has llama_4_scaling_beta, and is required
   // phi3: only default and longrope; "su" and "yarn" are old names of longrope in its files.
   bool longrope_alone = false;
   double original_default = 0;  // phi3: default of original_max_position_embeddings; 0: max_position_embeddings
@@ -43,7 +44,8 @@ struct RopeKeys {
 
 struct RopeSizes {
   int64_t head_width = 0;
-  int64_t max_position = 0;  // as in the file
+  int64_t max_position = 0;     // as in the file
+  int64_t full_head_width = 0;  // of full layers, where there is a rotation for each kind; 0: the same
 };
 
 // One rotation for all layers.

@@ -35,8 +35,9 @@ struct LayerStacks {
   Stack attention_gate;
   Linear recurrence_inputs, recurrence_output;
   Stack recurrence_conv, conv_bias, decay_log, decay_bias, skip, recurrence_norm;
-  Stack router, router_bias, shared_gate, shared_gate_up, shared_down;           // of a mixture of experts
-  std::vector<const TensorView*> activation;                                     // of xielu: see kActivationNames
+  Stack router, router_bias, shared_gate, shared_gate_up, shared_down;  // of a mixture of experts
+  std::vector<const TensorView*> activation;                            // of xielu: see kActivationNames
+  LayerPartStacks parts;
   std::vector<std::pair<AttentionTensor, const TensorView*>> attention_tensors;  // null: an optional one is absent
 };
 
@@ -61,7 +62,8 @@ class LayerLoader {
     if (parts.has_mlp) stacks.mlp_post_norm = Norm(names_.mlp_post_norm);
     if (parts.is_recurrent) TakeRecurrence(stacks);
     if (parts.has_attention) TakeAttention(layer, stacks);
-    if (parts.has_mlp) TakeMlp(parts.has_mixture, stacks);
+    if (parts.has_mlp) TakeMlp(parts, stacks);
+    stacks.parts = TakeLayerParts(loader_, names_, config_, parts, layer_prefix_);
     for (const char* name : names_.layer_skipped) {
       if (name != nullptr) loader_.Skip(absl::StrCat(layer_prefix_, name));
     }
@@ -96,20 +98,28 @@ class LayerLoader {
   void TakeAttention(int64_t layer, LayerStacks& stacks) {
     const BlockConfig& blocks = config_.blocks;
     const int64_t width = config_.width;
-    const int64_t query_width = config_.head_count * config_.head_width;
-    const int64_t kv_width = config_.kv_head_count * config_.head_width;
+    const LayerConfig& of_layer = config_.layers[layer];
+    const int64_t head_width = HeadWidth(config_, of_layer);
+    const int64_t query_width = config_.head_count * head_width;
+    const int64_t kv_width = KvHeadCount(config_, of_layer) * head_width;
     const int64_t stored_query_width = blocks.attention_gate ? 2 * query_width : query_width;
-    stacks.query_key_value =
-        names_.query_key_value != nullptr
-            ? Fused(names_.query_key_value, blocks.query_key_value_bias)
-            : Linear({{names_.query, stored_query_width}, {names_.key, kv_width}, {names_.value, kv_width}}, width,
-                     blocks.query_key_value_bias);
+    std::vector<NamedRows> apart = {{names_.query, stored_query_width}};
+    if (of_layer.source_layer < 0) apart.push_back({names_.key, kv_width});
+    if (of_layer.source_layer < 0 && !of_layer.keys_are_values) apart.push_back({names_.value, kv_width});
+    stacks.query_key_value = names_.query_key_value != nullptr
+                                 ? Fused(names_.query_key_value, blocks.query_key_value_bias)
+                                 : Linear(apart, width, blocks.query_key_value_bias);
+    for (Stack* stack : {&stacks.query_key_value.weight, &stacks.query_key_value.bias}) {
+      if (of_layer.keys_are_values && stack->tensors.size() == 2) stack->tensors.push_back(stack->tensors[1]);
+    }
     if (blocks.attention_gate) SplitGate(stacks);
     if (names_.rotary_pairs == RotaryPairs::kNeighbours) {
       for (Stack* stack : {&stacks.query_key_value.weight, &stacks.query_key_value.bias}) PutPairsInHalves(*stack);
     }
-    stacks.query_norm = Vector(names_.query_norm, blocks.head_norm_over_width ? query_width : config_.head_width);
-    stacks.key_norm = Vector(names_.key_norm, blocks.head_norm_over_width ? kv_width : config_.head_width);
+    stacks.query_norm = Vector(names_.query_norm, blocks.head_norm_over_width ? query_width : head_width);
+    if (of_layer.source_layer < 0) {
+      stacks.key_norm = Vector(names_.key_norm, blocks.head_norm_over_width ? kv_width : head_width);
+    }
     stacks.attention_output = Linear({{names_.attention_output, width}}, query_width, blocks.attention_output_bias);
     for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_), layer)) {
       const std::string name = absl::StrCat(layer_prefix_, names_.attention, tensor.name);
@@ -162,9 +172,10 @@ class LayerLoader {
     stacks.recurrence_output = Linear({{names.output, config_.width}}, shape.value_width(), has_bias);
   }
   // Or a mixture.
-  void TakeMlp(bool is_mixture, LayerStacks& stacks) {
+  void TakeMlp(const LayerConfig& layer, LayerStacks& stacks) {
     const BlockConfig& blocks = config_.blocks;
-    const int64_t width = config_.width, ffn = config_.feed_forward_width;
+    const int64_t width = config_.width, ffn = FeedForwardWidth(config_, layer);
+    const bool is_mixture = layer.has_mixture;
     if (is_mixture) {
       TakeMixture(stacks);
     } else if (names_.gate_up != nullptr) {
@@ -305,7 +316,8 @@ absl::StatusOr<kernels::ActivationTerms> LearnedTerms(TensorPacker& packer,
                                   .c = static_cast<float>(values[2])};
 }
 
-absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& stacks, const ModelConfig& config) {
+absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& stacks, const ModelConfig& config,
+                                       kernels::Backend& backend) {
   const BlockConfig& blocks = config.blocks;
   const float added = blocks.norms_add_one ? 1 : 0;
   LayerWeights layer;
@@ -339,6 +351,7 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
   ASSIGN_OR_RETURN(layer.shared_gate, packer.Vector(stacks.shared_gate));
   ASSIGN_OR_RETURN(layer.shared_gate_up, packer.Matrix(stacks.shared_gate_up, kernels::WeightUse::kGateUp));
   ASSIGN_OR_RETURN(layer.shared_down, packer.Matrix(stacks.shared_down, kernels::WeightUse::kPlain));
+  ASSIGN_OR_RETURN(layer.parts, PackLayerParts(packer, stacks.parts, config, backend));
   for (const auto& [tensor, view] : stacks.attention_tensors) {
     ASSIGN_OR_RETURN(LoadedAttentionTensor loaded, packer.AttentionVector(view, tensor));
     layer.attention_tensors.push_back(std::move(loaded));
@@ -351,7 +364,8 @@ int64_t LayerBytes(const TensorPacker& packer, const LayerStacks& stacks) {
   int64_t bytes = packer.MatrixBytes(stacks.gate_up.weight, kernels::WeightUse::kGateUp) +
                   packer.MatrixBytes(stacks.shared_gate_up, kernels::WeightUse::kGateUp) +
                   packer.MatrixBytes(stacks.shared_down, kernels::WeightUse::kPlain) +
-                  packer.MatrixBytes(stacks.attention_gate, kernels::WeightUse::kPlain);
+                  packer.MatrixBytes(stacks.attention_gate, kernels::WeightUse::kPlain) +
+                  LayerPartBytes(packer, stacks.parts);
   for (const LayerStacks::Linear* linear :
        {&stacks.query_key_value, &stacks.recurrence_inputs, &stacks.recurrence_output, &stacks.attention_output,
         &stacks.up, &stacks.down})
@@ -370,17 +384,15 @@ absl::StatusOr<std::string> PrefixOf(const TensorNames& names, const ModelConfig
         !tensors.empty() && (with_prefix == tensors.end() || !absl::StartsWith(with_prefix->first, names.prefix));
     return std::string(is_body ? "" : names.prefix);
   }
-  std::vector<std::string> found;
+  std::vector<std::string> found, embeddings;
   for (const char* prefix : wrapper->prefixes) {
-    if (prefix != nullptr && tensors.contains(absl::StrCat(prefix, names.embedding, ".weight")))
-      found.push_back(prefix);
+    if (prefix == nullptr) continue;
+    embeddings.push_back(absl::StrCat(prefix, names.embedding, ".weight"));
+    if (tensors.contains(embeddings.back())) found.push_back(prefix);
   }
   if (found.size() == 1) return found[0];
-  return absl::InvalidArgumentError(
-      absl::StrCat("the text part of a ", config.wrapper, " has ", found.size(), " embeddings: it must have one of ",
-                   absl::StrJoin(wrapper->prefixes, ", ", [&](std::string* out, const char* prefix) {
-                     if (prefix != nullptr) absl::StrAppend(out, prefix, names.embedding, ".weight");
-                   })));
+  return absl::InvalidArgumentError(absl::StrCat("the text part of a ", config.wrapper, " has ", found.size(),
+                                                 " embeddings: it must have one of ", absl::StrJoin(embeddings, ", ")));
 }
 
 }  // namespace
@@ -421,6 +433,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   }
   if (names.skipped_prefix != nullptr) loader.SkipPrefix(names.skipped_prefix);
   if (names.skipped != nullptr) loader.Skip(absl::StrCat(prefix, names.skipped));
+  const LayerInputStacks layer_inputs = TakeLayerInputs(loader, names.layer_inputs, config, prefix);
   LayerLoader layer_loader(loader, architecture, config, prefix);
   std::vector<LayerStacks> layers;
   for (int64_t layer = 0; layer < config.layer_count; ++layer) layers.push_back(layer_loader.Take(layer));
@@ -441,13 +454,14 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   for (size_t group = 0; group < config.page_groups.size(); ++group) {
     RETURN_IF_ERROR(ToStatus(model->backend_->CheckShape(model->KvShape(group))));
   }
+  RETURN_IF_ERROR(ToStatus(model->backend_->CheckLayers(LayerNeedsOf(config))));
   TensorPacker packer(*model->backend_, source, digests);
   using kernels::WeightUse;
   const WeightUse embedding_use = is_tied ? WeightUse::kEmbeddingAndHead : WeightUse::kEmbedding;
   if (admit) {
     int64_t needed_bytes = packer.MatrixBytes(Stack::Of({embedding}), embedding_use) +
                            packer.MatrixBytes(positions, WeightUse::kEmbedding) +
-                           packer.MatrixBytes(head, WeightUse::kHead);
+                           packer.MatrixBytes(head, WeightUse::kHead) + LayerInputBytes(packer, layer_inputs);
     for (const LayerStacks& stacks : layers) needed_bytes += LayerBytes(packer, stacks);
     RETURN_IF_ERROR(admit(*model->backend_, needed_bytes));
   }
@@ -456,55 +470,14 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   ASSIGN_OR_RETURN(model->head_, packer.Matrix(head, WeightUse::kHead));
   ASSIGN_OR_RETURN(model->head_bias_, packer.Vector(head_bias));
   ASSIGN_OR_RETURN(model->final_norm_, PackNorm(packer, final_norm, config.blocks));
+  ASSIGN_OR_RETURN(model->layer_inputs_, PackLayerInputs(packer, layer_inputs));
   for (const LayerStacks& stacks : layers) {
-    ASSIGN_OR_RETURN(LayerWeights packed, PackLayer(packer, stacks, config));
+    ASSIGN_OR_RETURN(LayerWeights packed, PackLayer(packer, stacks, config, *model->backend_));
     model->layers_.push_back(std::move(packed));
   }
   for (const auto& file : source.files()) file->Release(file->bytes());
   model->weight_bytes_ = packer.matrix_bytes();
   return model;
-}
-
-int64_t Transformer::shared_weight_bytes() const {
-  int64_t bytes = 0;
-  const auto add = [&](const std::shared_ptr<kernels::Weight>& weight) {
-    if (weight.use_count() > 1) bytes += weight->bytes();
-  };
-  for (const auto* weight : {&embedding_, &positions_, &head_}) add(*weight);
-  for (const LayerWeights& layer : layers_) {
-    for (const LinearWeights* linear : {&layer.query_key_value, &layer.recurrence_inputs, &layer.recurrence_output,
-                                        &layer.attention_output, &layer.gate_up, &layer.up, &layer.down})
-      add(linear->weight);
-    for (const auto* weight : {&layer.shared_gate_up, &layer.shared_down, &layer.attention_gate}) add(*weight);
-  }
-  return bytes;
-}
-
-kernels::KvShape Transformer::KvShape(int64_t page_group) const {
-  if (config_.page_groups[page_group].holds_states) {
-    return {.layer_count = static_cast<int>(config_.page_groups[page_group].layer_count),
-            .recurrence = config_.recurrence};
-  }
-  kernels::KvShape shape{.layer_count = static_cast<int>(config_.page_groups[page_group].layer_count),
-                         .kv_head_count = static_cast<int>(config_.kv_head_count),
-                         .head_dim = static_cast<int>(config_.head_width),
-                         .annotation_bytes = static_cast<int>(config_.attention.AnnotationBytes())};
-  for (int64_t layer = 0; layer < config_.layer_count; ++layer) {
-    const bool is_inside = config_.layers[layer].page_group == page_group;
-    shape.row_keys = shape.row_keys || (is_inside && config_.attention.RowKeys(layer));
-  }
-  return shape;
-}
-
-int64_t Transformer::PageBytes(int64_t page_group) const {
-  const kernels::KvShape shape = KvShape(page_group);
-  return WideProduct(backend_->KvBytesPerPageAndLayer(shape), shape.layer_count);
-}
-
-int64_t Transformer::PageBytes() const {
-  int64_t bytes = 0;
-  for (size_t group = 0; group < config_.page_groups.size(); ++group) bytes += PageBytes(group);
-  return bytes;
 }
 
 }  // namespace varifocal

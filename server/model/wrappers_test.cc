@@ -253,8 +253,8 @@ TEST_P(WrappedTensorsTest, TokensOfImagesAreAnotherIdentity) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, WrappedTensorsTest,
-                         testing::Values("gemma3-wrapped", "mistral3-wrapped", "ministral3-wrapped", "qwen2-5-vl",
-                                         "qwen3-vl"),
+                         testing::Values("gemma3-wrapped", "gemma4-wrapped", "mistral3-wrapped", "ministral3-wrapped",
+                                         "qwen2-5-vl", "qwen3-vl"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name) c = c == '-' ? '_' : c;

@@ -78,6 +78,10 @@ absl::StatusOr<AttentionVariantPtr> ReadFocalLearned(ConfigReader& reader, const
     return absl::UnimplementedError(absl::StrCat(reader.Name("mode"), " is \"", kFocalLearned.mode,
                                                  "\"; it is not supported where queries are scaled by their position"));
   }
+  if (model.shares_keys) {  // a page holds the sums of one layer
+    return absl::UnimplementedError(absl::StrCat(reader.Name("mode"), " is \"", kFocalLearned.mode,
+                                                 "\"; it is not supported where layers read the keys of another"));
+  }
   ASSIGN_OR_RETURN(const double tau_min, reader.Positive("tau_min"));
   ASSIGN_OR_RETURN(const double tau_max, reader.Positive("tau_max"));
   if (tau_min > tau_max) {

@@ -38,6 +38,7 @@ struct AttentionModel {
   int64_t width = 0;             // M
   std::vector<int64_t> windows;  // [L]; 0: a full layer
   bool scales_queries = false;   // by their position (RopeConfig::query_beta)
+  bool shares_keys = false;      // a layer reads the pages of another (LayerConfig::source_layer)
 };
 
 // A tensor stored with a layer: name after the attention module's prefix, such as "tau_proj.weight", and shape.
