@@ -88,10 +88,10 @@ for check in "$@"; do
       # Without detect_stack_use_after_return: g++ 12 misaligns 64-byte vectors on the stack it uses for that.
       export ASAN_OPTIONS=detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
       # Left out, since ctest has them and they would be half of the time here: what repeats the same code for one more model, the
-      # portable kernels (the same templates as the vector code), and the simulations of the statistics.
+      # portable kernels (the same templates as the vector code), goldens on the reference, and the simulations of the statistics.
       # shellcheck disable=SC2086
       GTEST_FILTER="-Full/*:*Conformance*portable*attention*:*Conformance*portable*groups*:*Conformance*portable*same_bits*:*Conformance*portable*inspection*:\
-$more_models*GoldenTest*_portable_*:*FunctionJsonTest*/architectures_*:$simulations" \
+$more_models*GoldenTest*_portable_*:*GoldenTest*_reference_*:*FunctionJsonTest*/architectures_*:$simulations" \
         build_and_run asan $core_tests ;;
     tsan)
       export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/tsan.supp"
