@@ -9,6 +9,7 @@
 //               (or Mixture in place of the last two)
 //               (InspectAttention after Attend; Linear and ApplyGate after it where attention has a gate)
 //               (or Linear and Recur in place of QkvRopeWrite and Attend)
+//               (latent attention: Linear, NormColumns, then QkvRopeWrite of queries and of keys and values apart)
 //   LmHead on the rows that need it
 //
 // A plain MLP has Linear with an activation instead of LinearGated; norms after the blocks are LinearNormResidual
@@ -35,6 +36,7 @@
 #include "kernels/activation.h"
 #include "kernels/attention_statistics.h"
 #include "kernels/attention_variants.h"
+#include "kernels/expert_routing.h"
 #include "kernels/recurrence.h"
 #include "kernels/tensor.h"
 #include "kernels/token_draw.h"
@@ -138,6 +140,8 @@ struct StepShape {
   int expert_ffn_dim = 0;  // of one of them; F is the largest of plain blocks, a Mixture's shared one included
   bool shared_expert = false;
   RecurrenceShape recurrence;  // of Recur; kNone: there is none
+  int query_latent_dim = 0;    // of latent attention: inputs of its products; 0: there are none
+  int latent_dim = 0;
 };
 
 // ---- A batch. Host memory, alive until the step's last operation. ----
@@ -246,9 +250,12 @@ struct RouteGroupsArgs {
 struct QkvRopeWriteArgs {
   Slice x;                         // operands [T, M]
   const Weight* weight = nullptr;  // [(H + 2K) D, M], kPlain
-  Slice bias;                      // optional vector [(H + 2K) D]
-  Slice query_norm;                // optional vector [D], of each head before the rotation, unless
-  Slice key_norm;                  // norm_over_width: vectors [H D] and [K D], of all heads of a row together
+  // Latent attention has a product for queries, [H D, ..], which writes to no page; and with a query_head_count of 0 one
+  // for keys and values, [2 K D, ..].
+  bool queries_alone = false;
+  Slice bias;        // optional vector [(H + 2K) D]
+  Slice query_norm;  // optional vector [D], of each head before the rotation, unless
+  Slice key_norm;    // norm_over_width: vectors [H D] and [K D], of all heads of a row together
   bool norm_over_width = false;
   bool norm_after_rotation = false;  // of each head, without a clip
   float norm_epsilon = 0;
@@ -291,6 +298,15 @@ struct AttendArgs {
   Slice out;                          // operands [T, H, D]; zeros where a row sees no key
   // Optional f32 [T, H], natural logarithm, of the scores and the sink; kEmptyLse where there is none.
   Slice log_sum_exp;
+};
+
+// Some neighbouring columns of x = their RMS norm.
+struct NormColumnsArgs {
+  Slice x;  // operands [T, columns]
+  int columns = 0;
+  int count = 0;  // of the first of them
+  Slice weight;   // f32 [count]
+  float epsilon = 0;
 };
 
 // x = x * 1 / (1 + e^-gate)
@@ -364,14 +380,12 @@ struct LinearGatedArgs {
   Slice out;  // operands [T, F]
 };
 
-// A device ranks the experts of a row in one block.
-inline constexpr int kExpertsMax = 512;
-
 // A mixture of experts.
 //
 //   logits = router x + bias, in f32; a row's experts are the per_token largest logits, ties to the lower number
-//   weight_e = e^logit_e / (sum over all experts, or over the row's)
-//   expert(x) = down (activation(gate x) * up x), each product plus its bias;  share = 1 / (1 + e^-(shared_gate . x)), or 1
+//   weight_e = e^logit_e / (sum over all experts, or over the row's); or by ExpertRouting
+//   expert(x) = down (activation(gate x) * up x), or down activation(up x), each product plus its bias
+//   share = 1 / (1 + e^-(shared_gate . x)), or 1
 //   residual += multiplier * (sum of weight_e expert_e(x), e rising, + share * shared(x))
 struct MixtureArgs {
   Slice x;               // operands [T, M]
@@ -379,14 +393,17 @@ struct MixtureArgs {
   Slice router_bias;     // optional f32 [E]
   int expert_count = 0;  // E
   int per_token = 0;
-  bool renormalised = false;        // weights are shares of the row's experts
-  const Weight* gate_up = nullptr;  // of CreateExperts, [E, 2F, M], kGateUp
+  bool renormalised = false;  // weights are shares of the row's experts
+  ExpertRouting routing;
+  Slice choice_bias;                // optional f32 [E]
+  bool gated = true;                // else there are no gates, as of the shared one, and no biases of experts
+  const Weight* gate_up = nullptr;  // of CreateExperts, [E, 2F, M], kGateUp; or [E, F, M], kPlain
   const Weight* down = nullptr;     // of CreateExperts, [E, M, F], kPlain
   Slice gate_up_bias;               // optional f32 [E, 2F]: of the gates, then of the ups
   Slice down_bias;                  // optional f32 [E, M]
   Activation activation = Activation::kSilu;
   ActivationTerms terms = {};
-  const Weight* shared_gate_up = nullptr;  // optional expert of every row: [2F', M], kGateUp
+  const Weight* shared_gate_up = nullptr;  // optional expert of every row: [2F', M], kGateUp; or [F', M], kPlain
   const Weight* shared_down = nullptr;     // [M, F']
   Slice shared_gate;                       // optional f32 [M], of the shared expert
   float multiplier = 1.0f;
@@ -515,6 +532,7 @@ class Backend {
   virtual Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) = 0;
   virtual Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) = 0;
   virtual Error Mixture(Workspace& workspace, const MixtureArgs& args) = 0;
+  virtual Error NormColumns(Workspace& workspace, const NormColumnsArgs& args) = 0;
   virtual Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) = 0;
   virtual Error Recur(Workspace& workspace, const RecurArgs& args) = 0;
   virtual Error LmHead(Workspace& workspace, const LmHeadArgs& args) = 0;

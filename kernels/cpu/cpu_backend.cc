@@ -214,6 +214,15 @@ class CpuBackend final : public HostBackend {
     return NextNorm(workspace, args.next_norm, OkUnlessCancelled(finished));
   }
 
+  Error NormColumns(Workspace& workspace, const NormColumnsArgs& args) override {
+    const FlatBatch& flat = Cast(workspace).flat;
+    float* x = HostData<float>(args.x, WideProduct(flat.row_count(), args.columns));
+    const float* weight = HostData<float>(args.weight, args.count);
+    return EachRow(flat, [&](int row, int) {
+      float* columns = x + WideProduct(row, args.columns);
+      kernels_.norm_row({.x = columns, .weight = weight, .width = args.count, .epsilon = args.epsilon, .out = columns});
+    });
+  }
   Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) override {
     const FlatBatch& flat = Cast(workspace).flat;
     const size_t count = WideProduct(flat.row_count(), args.columns);
@@ -394,7 +403,8 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
   const FlatBatch& flat = own.flat;
   const PackedWeight& weight = Cast(*args.weight);
   auto& pool = static_cast<PagePool&>(*args.pool);
-  const int dim = pool.shape().head_dim, kv_heads = pool.shape().kv_head_count, query_heads = args.query_head_count;
+  const int dim = pool.shape().head_dim, query_heads = args.query_head_count;
+  const int kv_heads = args.queries_alone ? 0 : pool.shape().kv_head_count;
   const int width = (query_heads + 2 * kv_heads) * dim;
   VF_CHECK(weight.rows() == width &&
                width <= (own.shape.query_head_count + 2 * own.shape.kv_head_count) * own.shape.head_dim,
@@ -429,6 +439,7 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
     for (int h = 0; rope != nullptr && h < query_heads + kv_heads; ++h) Rotate(*rope, position, projected + h * dim);
     if (args.norm_after_rotation) normalize_both();
     std::memcpy(queries + WideProduct(row, query_heads, dim), projected, sizeof(float) * query_heads * dim);
+    if (args.queries_alone) return;
     const bool last = row + 1 == flat.first_rows[flat.row_sequences[row] + 1];
     pool.WriteToken(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens,
                     projected + query_heads * dim, projected + (query_heads + kv_heads) * dim, last);

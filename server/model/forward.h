@@ -94,6 +94,7 @@ class Forward {
   absl::Status AddMixture(const LayerWeights& layer, const NormWeights* next);
   absl::Status Attend(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
   absl::Status Gate(const LayerWeights& layer);
+  absl::Status WriteLatent(const LatentWeights& latent, kernels::QkvRopeWriteArgs args);
   absl::Status Recur(int64_t index, KvPools pools);
   absl::Status Inspect(int64_t index, const kernels::AttendArgs& attend, std::span<const RowInspection> inspections);
   absl::Status RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
@@ -102,11 +103,12 @@ class Forward {
   const Transformer& model_;
   const ForwardLimits limits_;
   std::unique_ptr<kernels::Workspace> workspace_;
-  std::unique_ptr<kernels::Buffer> residual_;      // f32 [T, M]
-  std::unique_ptr<kernels::Buffer> normed_;        // operands [T, M]
-  std::unique_ptr<kernels::Buffer> queries_;       // f32 [T, H, D]
-  std::unique_ptr<kernels::Buffer> attended_;      // operands [T, H, D]; of recurrent layers [T, value width]
-  std::unique_ptr<kernels::Buffer> mixed_;         // operands [T, input width] of recurrent layers; [T, H D] of gates
+  std::unique_ptr<kernels::Buffer> residual_;  // f32 [T, M]
+  std::unique_ptr<kernels::Buffer> normed_;    // operands [T, M]
+  std::unique_ptr<kernels::Buffer> queries_;   // f32 [T, H, D]
+  std::unique_ptr<kernels::Buffer> attended_;  // operands [T, H, D]; of recurrent layers [T, value width]
+  // Operands [T, input width] of recurrent layers, [T, H D] of gates, [T, Q] and [T, C + R] of latent attention.
+  std::unique_ptr<kernels::Buffer> mixed_;
   std::unique_ptr<kernels::Buffer> hidden_;        // operands [T, F]
   RowScales row_scales_;                           // for attention variants
   std::unique_ptr<kernels::Buffer> bound_counts_;  // uint32 [sequences, 2]
