@@ -9,6 +9,7 @@
 //               (or Mixture in place of the last two)
 //               (InspectAttention after Attend; Linear and ApplyGate after it where attention has a gate)
 //               (or Linear and Recur in place of QkvRopeWrite and Attend)
+//               (latent attention: Linear, NormColumns, then QkvRopeWrite of queries and of keys and values apart)
 //               (or LinearGated, Mixture and NormResidual in place of the last two, where both are normed apart)
 //               (ApplyGate and LinearNormResidual at the end, of the layer's own inputs)
 //   LmHead on the rows that need it
@@ -38,6 +39,7 @@
 #include "kernels/attention_statistics.h"
 #include "kernels/attention_variants.h"
 #include "kernels/device_objects.h"
+#include "kernels/expert_routing.h"
 #include "kernels/shapes.h"
 #include "kernels/tensor.h"
 #include "kernels/token_draw.h"
@@ -167,7 +169,8 @@ struct QkvRopeWriteArgs {
   float norm_epsilon = 0;
   float clip = 0;  // above 0: q, k and v are clamped to +- clip, after the norms
   int query_head_count = 0;
-  // The weight is [H D, M], and nothing is written: Attend will read what another layer has written.
+  // The weight is [H D, ..] and nothing is written: Attend will read what another layer has written, or what a second
+  // product of the same step writes, of latent attention's keys and values. That has a query_head_count of 0, and [2 K D, ..].
   bool queries_alone = false;
   std::span<const RopeTable* const> rope_tables;  // empty: no rotation
   KvPool* pool = nullptr;
@@ -206,6 +209,15 @@ struct AttendArgs {
   Slice out;                          // operands [T, H, D]; zeros where a row sees no key
   // Optional f32 [T, H], natural logarithm, of the scores and the sink; kEmptyLse where there is none.
   Slice log_sum_exp;
+};
+
+// Some neighbouring columns of x = their RMS norm.
+struct NormColumnsArgs {
+  Slice x;  // operands [T, columns]
+  int columns = 0;
+  int count = 0;  // of the first of them
+  Slice weight;   // f32 [count]
+  float epsilon = 0;
 };
 
 // x = x * 1 / (1 + e^-gate), or x * gate
@@ -307,14 +319,12 @@ struct LinearGatedArgs {
   Slice out;  // operands [T, F]
 };
 
-// A device ranks the experts of a row in one block.
-inline constexpr int kExpertsMax = 512;
-
 // A mixture of experts.
 //
 //   logits = router y + bias, in f32, y = x or router_x; a row's experts are the per_token largest logits, ties to the lower number
-//   weight_e = e^logit_e / (sum over all experts, or over the row's), times expert_scales[e]
-//   expert(x) = down (activation(gate x) * up x), each product plus its bias;  share = 1 / (1 + e^-(shared_gate . x)), or 1
+//   weight_e = e^logit_e / (sum over all experts, or over the row's), or by ExpertRouting; times expert_scales[e]
+//   expert(x) = down (activation(gate x) * up x), or down activation(up x), each product plus its bias
+//   share = 1 / (1 + e^-(shared_gate . x)), or 1
 //   residual += multiplier * (sum of weight_e expert_e(x), e rising, + share * shared(x))
 struct MixtureArgs {
   Slice x;               // operands [T, M]
@@ -323,15 +333,18 @@ struct MixtureArgs {
   Slice router_bias;     // optional f32 [E]
   int expert_count = 0;  // E
   int per_token = 0;
-  bool renormalised = false;        // weights are shares of the row's experts
+  bool renormalised = false;  // weights are shares of the row's experts
+  ExpertRouting routing;
+  Slice choice_bias;                // optional f32 [E]
   Slice expert_scales;              // optional f32 [E]
-  const Weight* gate_up = nullptr;  // of CreateExperts, [E, 2F, M], kGateUp
+  bool gated = true;                // else there are no gates, as of the shared one, and no biases of experts
+  const Weight* gate_up = nullptr;  // of CreateExperts, [E, 2F, M], kGateUp; or [E, F, M], kPlain
   const Weight* down = nullptr;     // of CreateExperts, [E, M, F], kPlain
   Slice gate_up_bias;               // optional f32 [E, 2F]: of the gates, then of the ups
   Slice down_bias;                  // optional f32 [E, M]
   Activation activation = Activation::kSilu;
   ActivationTerms terms = {};
-  const Weight* shared_gate_up = nullptr;  // optional expert of every row: [2F', M], kGateUp
+  const Weight* shared_gate_up = nullptr;  // optional expert of every row: [2F', M], kGateUp; or [F', M], kPlain
   const Weight* shared_down = nullptr;     // [M, F']
   Slice shared_gate;                       // optional f32 [M], of the shared expert
   float multiplier = 1.0f;
@@ -479,6 +492,7 @@ class Backend {
   }
   virtual Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) = 0;
   virtual Error Mixture(Workspace& workspace, const MixtureArgs& args) = 0;
+  virtual Error NormColumns(Workspace& workspace, const NormColumnsArgs& args) = 0;
   virtual Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) = 0;
   virtual Error Recur(Workspace& workspace, const RecurArgs& args) = 0;
   virtual Error LmHead(Workspace& workspace, const LmHeadArgs& args) = 0;

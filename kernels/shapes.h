@@ -51,6 +51,8 @@ struct StepShape {
   int expert_ffn_dim = 0;  // of one of them; F is the largest of plain blocks, a Mixture's shared one included
   bool shared_expert = false;
   RecurrenceShape recurrence;  // of Recur; kNone: there is none
+  int query_latent_dim = 0;    // of latent attention: inputs of its products; 0: there are none
+  int latent_dim = 0;
 };
 
 }  // namespace varifocal::kernels

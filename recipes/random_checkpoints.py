@@ -22,7 +22,7 @@ import zlib
 import torch
 
 BOUND, STEPS = 0.002, 24
-KEPT = ("model_type", "layer_types", "head_dim", "rope_parameters", "max_position_embeddings", "num_attention_heads", "vocab_size")
+KEPT = ("model_type", "layer_types", "head_dim", "rope_parameters", "max_position_embeddings", "num_attention_heads", "vocab_size", "v_head_dim")
 ACTIVATIONS = ["silu", "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "relu2"]
 VISION = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2)
 
@@ -244,12 +244,58 @@ def bamba(r):
     return with_rope(r, keys | dict(attn_layer_indices=[i for i, kind in enumerate(types) if kind == "full_attention"]), partial=(0.5,), kinds=PLAIN)
 
 
+def grouped_experts(r, keys, groups=True):
+    """Counts of DeepSeek's routers: groups of at least two, which leave a row its experts."""
+    count, size = r.one(1, 1, 2, 3, 4), r.one(2, 3, 4)
+    count, kept = (count, r.randint(1, count)) if groups else (1, 1)
+    return keys | dict(
+        n_routed_experts=count * size, n_group=count, topk_group=kept, num_experts_per_tok=r.randint(1, kept * size), moe_intermediate_size=r.randint(9, 50),
+        routed_scaling_factor=r.one(1.0, 1.5, 2.5), norm_topk_prob=r.maybe(),
+    )  # fmt: skip
+
+
+def latent(r, even=False):
+    """Sizes of latent attention; `head_dim` is that of the rotation. Complex rotation needs even ones before it."""
+    keys = sizes(r, False)
+    rotated = r.one(2, 4, 8, 16, 32)
+    keys |= dict(num_key_value_heads=keys["num_attention_heads"], q_lora_rank=r.one(None, r.randint(5, 40)), kv_lora_rank=r.randint(5, 40))
+    if even:
+        keys["kv_lora_rank"] += keys["kv_lora_rank"] % 2
+    return keys | dict(qk_rope_head_dim=rotated, qk_nope_head_dim=r.one(*((2, 4) if even else (1, 7)), 16, 24, 64), v_head_dim=r.one(3, 8, 16, 33, 64), attention_bias=r.maybe(0.3), head_dim=rotated)
+
+
+def with_latent_rope(r, keys):
+    keys = with_rope(r, keys, kinds=("default", "linear", "yarn", "yarn"))
+    del keys["head_dim"]
+    return keys
+
+
+def deepseek_v3(r):
+    keys = grouped_experts(r, latent(r) | act(r)) | dict(n_shared_experts=r.one(1, 2), rope_interleave=r.maybe(0.7))
+    return with_latent_rope(r, keys | dict(first_k_dense_replace=r.randint(0, keys["num_hidden_layers"])))
+
+
+def deepseek_v2(r):
+    keys = grouped_experts(r, latent(r, even=True) | act(r)) | dict(n_shared_experts=r.one(1, 2), norm_topk_prob=False, topk_method=r.one("greedy", "group_limited_greedy"))
+    return with_latent_rope(r, keys | dict(first_k_dense_replace=r.randint(0, keys["num_hidden_layers"])))
+
+
+def minicpm3(r):
+    keys = latent(r) | act(r) | dict(scale_emb=r.one(1, 3.0, 12), scale_depth=r.one(None, 1.4, 0.7), dim_model_base=r.one(None, 16, 256))
+    keys = with_rope(r, keys, kinds=("default", "linear", "yarn", "longrope"))
+    del keys["head_dim"]
+    return keys
+
+
 def nemotron_h(r):
     """A step that transformers draws is from 0.001 to 0.1."""
-    keys, groups = sizes(r), r.one(1, 2, 3)
+    keys, groups, parts = sizes(r), r.one(1, 2, 3), ("full_attention", "linear_attention", "mlp")
     del keys["num_hidden_layers"]
+    if experts := r.maybe(0.6):
+        keys = grouped_experts(r, keys) | dict(moe_shared_expert_intermediate_size=r.randint(9, 50), mlp_bias=False)
+        parts = ("full_attention", "moe", "linear_attention", "mlp", "moe")
     return keys | dict(
-        tie_word_embeddings=False, layers_block_type=hybrid_types(r, ("full_attention", "linear_attention", "mlp"), r.randint(2, 7)), mlp_hidden_act=r.choice(ACTIVATIONS), mlp_bias=r.maybe(), use_bias=r.maybe(), use_conv_bias=r.maybe(), n_groups=groups,
+        tie_word_embeddings=False, layers_block_type=hybrid_types(r, parts, r.randint(2, 7)), mlp_hidden_act=r.choice(ACTIVATIONS), mlp_bias=not experts and r.maybe(), use_bias=r.maybe(), use_conv_bias=r.maybe(), n_groups=groups,
         mamba_num_heads=groups * r.one(1, 2, 3, 5), mamba_head_dim=r.one(4, 8, 12, 24, 40, 64), ssm_state_size=r.one(4, 8, 12, 16, 64, 100),
         conv_kernel=r.one(2, 3, 4), chunk_size=r.one(16, 64, 128), time_step_min=r.one(0.001, 0.001, 0.02), layer_norm_epsilon=r.one(1e-5, 1e-3),
     )  # fmt: skip
@@ -393,6 +439,9 @@ TEXT = {
     "glm4": lambda r: with_rope(r, sizes(r) | act(r) | dict(attention_bias=r.maybe()), partial=(0.5, 1.0), kinds=("default",)),
     "cohere2": cohere2,
     "exaone4": exaone4,
+    "deepseek_v2": deepseek_v2,
+    "deepseek_v3": deepseek_v3,
+    "minicpm3": minicpm3,
 }  # fmt: skip
 
 
@@ -430,12 +479,19 @@ def fill(model, generator):
         inputs_first = "Conv1D" in type(model.get_submodule(name.rpartition(".")[0])).__name__ or (model.config.model_type == "gpt_oss" and w.dim() == 3)
         columns = w.shape[-2] if inputs_first else w.shape[-1]
         gain = gains[int(torch.randint(3, (1,), generator=generator))]
-        is_router = name.endswith(("mlp.gate.weight", "router.weight", "router.layer.weight", "block_sparse_moe.gate.weight"))
+        is_router = name.endswith(("mlp.gate.weight", "mixer.gate.weight", "router.weight", "router.layer.weight", "block_sparse_moe.gate.weight"))
         if name.endswith("router.proj.weight"):  # reads numbers of the size of the width's root
             w.copy_(noise * 2.5)
             continue
         embeds = "embed" in name or name.endswith(("wte.weight", "wpe.weight"))
         w.copy_(noise * (0.4 if embeds else 2.5 * columns**-0.5 if is_router else gain * columns**-0.5))
+
+
+def fill_biases(model, generator):
+    """Those by which experts are chosen, which are no parameters."""
+    for name, w in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            w.copy_(torch.randn(w.shape, generator=generator) * 0.2)
 
 
 def older_keys(config):
@@ -468,6 +524,7 @@ def write(directory, kind, seed):
     config = AutoConfig.for_model(kind, **keys)
     model = (AutoModelForCausalLM if kind in TEXT else AutoModelForImageTextToText).from_config(config)
     fill(model, torch.Generator().manual_seed(seed))
+    fill_biases(model, torch.Generator().manual_seed(seed))
     model.to(r.one(torch.float32, torch.float32, torch.bfloat16, torch.float16))
     shutil.rmtree(directory, ignore_errors=True)
     model.save_pretrained(directory, max_shard_size=r.one("1GB", "40KB"))

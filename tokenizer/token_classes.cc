@@ -138,6 +138,9 @@ constexpr ModelTypeRow kModelTypes[] = {
     {"falcon_h1", nullptr, nullptr, false, true},
     {"bamba", nullptr, nullptr, false, true},
     {"nemotron_h", nullptr, nullptr, false, true},
+    {"deepseek_v2", "LlamaTokenizer", nullptr},
+    {"deepseek_v3", "LlamaTokenizer", nullptr},
+    {"minicpm3", nullptr, nullptr, true, true},
 };
 
 const ModelTypeRow* FindModelType(absl::string_view type) {

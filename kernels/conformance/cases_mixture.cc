@@ -20,6 +20,9 @@ struct MixtureCase {
   bool biased = false;        // all products, and gates are clamped
   bool inputs_first = false;  // experts are stored [inputs, outputs], the outputs of gates and ups in turn
   bool ungated = false;       // the shared expert
+  ExpertRouting routing = {};
+  bool choice_bias = false;
+  bool gateless = false;  // experts of act(up x) alone
 };
 
 class MixtureInputs {
@@ -35,6 +38,7 @@ class MixtureInputs {
     if (c.equal_routes) {
       for (int e = 1; e < c.experts; ++e) std::copy_n(router_.begin(), c.width, router_.begin() + e * c.width);
     }
+    choice_bias_ = UniformVector(213, c.experts, 0.5f);
     gate_up_ = of(205, c.experts * 2 * c.inner, c.width, 1.0f);
     down_ = of(206, c.experts * c.width, c.inner, 1.0f);
     shared_gate_up_ = of(207, 2 * c.shared, c.width, 1.0f);
@@ -83,10 +87,12 @@ class MixtureInputs {
     const auto rows_of = [&](const std::vector<float>& data) {
       return std::vector<float>(data.begin() + first * m, data.begin() + (first + count) * m);
     };
-    auto gate_up = stack(gate_up_, 2 * f, m, WeightUse::kGateUp), down = stack(down_, m, f, WeightUse::kPlain);
+    const int sides = c_.gateless ? 1 : 2;
+    const WeightUse first_use = c_.gateless ? WeightUse::kPlain : WeightUse::kGateUp;
+    auto gate_up = stack(gate_up_, sides * f, m, first_use), down = stack(down_, m, f, WeightUse::kPlain);
     std::unique_ptr<Weight> shared_gate_up, shared_down;
     if (c_.shared > 0) {
-      shared_gate_up = MakeWeight(backend, shared_gate_up_, 2 * c_.shared, m, WeightUse::kGateUp);
+      shared_gate_up = MakeWeight(backend, shared_gate_up_, sides * c_.shared, m, first_use);
       shared_down = MakeWeight(backend, shared_down_, m, c_.shared, WeightUse::kPlain);
     }
     auto in = UploadOperands(backend, ProductInput(backend, rows_of(x_))), residual = Upload(backend, rows_of(base_)),
@@ -99,6 +105,8 @@ class MixtureInputs {
                      .expert_count = experts,
                      .per_token = c_.per_token,
                      .renormalised = c_.renormalised,
+                     .routing = c_.routing,
+                     .gated = !c_.gateless,
                      .gate_up = gate_up.get(),
                      .down = down.get(),
                      .shared_gate_up = shared_gate_up.get(),
@@ -107,6 +115,9 @@ class MixtureInputs {
                      .residual = {residual.get(), 0},
                      .next_norm = &next};
     if (c_.shared > 0 && !c_.ungated) args.shared_gate = {gate.get(), 0};
+    auto choice_bias = Upload(backend, ordered(choice_bias_, 1));
+    if (c_.choice_bias) args.choice_bias = {choice_bias.get(), 0};
+    if (c_.gateless) args.activation = Activation::kReluSquared;
     auto router_bias = Upload(backend, ordered(router_bias_, 1)),
          gate_up_bias = Upload(backend, ordered(gate_up_bias_, 2 * f)),
          down_bias = Upload(backend, ordered(down_bias_, m));
@@ -164,7 +175,7 @@ class MixtureInputs {
  private:
   const MixtureCase c_;
   std::vector<float> x_, base_, norm_, router_, gate_up_, down_, shared_gate_up_, shared_down_, shared_gate_,
-      router_bias_, gate_up_bias_, down_bias_;
+      router_bias_, gate_up_bias_, down_bias_, choice_bias_;
 };
 
 // Hidden units and outputs are of about one, whatever the sizes. In f32 the sums of up to 200 products of an expert round
@@ -182,7 +193,43 @@ std::string CheckMixture(Backend& tested, Backend& oracle) {
                                {20, 64, 64, 8, 1, 0},
                                {9, 32, 16, 7, 3, 0, false, true},
                                {40, 52, 36, 6, 4, 0, true, false, true},
-                               {3, 33, 21, 5, 2, 0, true, false, true}};
+                               {3, 33, 21, 5, 2, 0, true, false, true},
+                               // Sigmoids, groups of experts, a choice bias, experts without gates.
+                               {.rows = 37,
+                                .width = 40,
+                                .inner = 24,
+                                .experts = 12,
+                                .per_token = 3,
+                                .shared = 20,
+                                .renormalised = true,
+                                .ungated = true,
+                                .routing = {ExpertScore::kSigmoid, 4, 2, GroupScore::kTwoLargest, 2.5f},
+                                .choice_bias = true},
+                               {.rows = 18,
+                                .width = 33,
+                                .inner = 16,
+                                .experts = 36,
+                                .per_token = 5,
+                                .shared = 0,
+                                .routing = {ExpertScore::kSoftmax, 6, 2, GroupScore::kLargest, 4.0f}},
+                               {.rows = 21,
+                                .width = 48,
+                                .inner = 35,
+                                .experts = 7,
+                                .per_token = 2,
+                                .shared = 18,
+                                .ungated = true,
+                                .routing = {.score = ExpertScore::kSigmoid},
+                                .choice_bias = true,
+                                .gateless = true},
+                               {.rows = 9,
+                                .width = 32,
+                                .inner = 16,
+                                .experts = 8,
+                                .per_token = 3,
+                                .shared = 0,
+                                .renormalised = true,
+                                .choice_bias = true}};
   for (const MixtureCase& c : cases) {
     const MixtureInputs inputs(c);
     for (const Phase phase : {Phase::kPrefill, Phase::kDecode}) {

@@ -222,6 +222,15 @@ class CpuBackend final : public HostBackend {
     return NextNorm(workspace, args.next_norm, OkUnlessCancelled(finished));
   }
 
+  Error NormColumns(Workspace& workspace, const NormColumnsArgs& args) override {
+    const FlatBatch& flat = Cast(workspace).flat;
+    float* x = HostData<float>(args.x, WideProduct(flat.row_count(), args.columns));
+    const float* weight = HostData<float>(args.weight, args.count);
+    return EachRow(flat, [&](int row, int) {
+      float* columns = x + WideProduct(row, args.columns);
+      kernels_.norm_row({.x = columns, .weight = weight, .width = args.count, .epsilon = args.epsilon, .out = columns});
+    });
+  }
   Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) override {
     const FlatBatch& flat = Cast(workspace).flat;
     const size_t count = WideProduct(flat.row_count(), args.columns);

@@ -34,6 +34,8 @@ class MixtureRun {
                  down_.columns() <= workspace.shape.expert_ffn_dim,
              "the workspace was planned for these experts");
     VF_CHECK(args.shared_gate.buffer == nullptr || args.shared_gate_up != nullptr, "a gate is of a shared expert");
+    VF_CHECK(gate_up_[0].gated() == args.gated && (args.gated || args.gate_up_bias.buffer == nullptr),
+             "experts have gates or are plain, without biases");
   }
 
   bool Run() {
@@ -66,12 +68,14 @@ class MixtureRun {
     });
   }
   int place_count() const { return rows_ * args_.per_token; }
+  Epilogue first_epilogue() const { return args_.gated ? Epilogue::kGated : Epilogue::kStore; }
 
   bool Route() {
     const int experts = args_.expert_count;
     const float* router = HostData<float>(args_.router, WideProduct(experts, width_));
     const float* bias = OptionalHostData<float>(args_.router_bias, experts);
     const float* scales = OptionalHostData<float>(args_.expert_scales, experts);
+    const float* choice_bias = OptionalHostData<float>(args_.choice_bias, experts);
     const float* shared_gate = OptionalHostData<float>(args_.shared_gate, width_);
     // Few rows, as in decode, are divided by experts.
     const int blocks = (rows_ + kRoutedRows - 1) / kRoutedRows, at_once = blocks > 1 ? experts : kRoutedExperts;
@@ -95,6 +99,8 @@ class MixtureRun {
                             .renormalised = args_.renormalised,
                             .chosen = scratch_.chosen.get() + WideProduct(row, args_.per_token),
                             .weights = scratch_.weights.get() + WideProduct(row, args_.per_token),
+                            .routing = args_.routing,
+                            .choice_bias = choice_bias,
                             .scales = scales});
              scratch_.shares[row] = 1.0f;
              if (shared_gate == nullptr) return;
@@ -126,7 +132,7 @@ class MixtureRun {
     }
   }
 
-  // hidden = activation(gate x) * up x of every place.
+  // hidden = activation(gate x) * up x, or activation(up x), of every place.
   bool MultiplyFirst() {
     const int64_t words = gate_up_[0].words(), inner = down_.columns();
     const float* bias = OptionalHostData<float>(args_.gate_up_bias, WideProduct(args_.expert_count, 2, inner));
@@ -151,7 +157,7 @@ class MixtureRun {
                              .row_count = block.place_count,
                              .panel = weight.panel(p),
                              .inner = words,
-                             .epilogue = Epilogue::kGated,
+                             .epilogue = first_epilogue(),
                              .activation = args_.activation,
                              .terms = args_.terms,
                              .bias = gates,
@@ -221,18 +227,20 @@ class MixtureRun {
     if (args_.shared_gate_up == nullptr) return true;
     VF_CHECK(own_.shape.shared_expert && args_.shared_down->columns() <= own_.shape.ffn_dim,
              "the workspace was planned for a shared expert");
-    const auto multiply = [&](const float* x, const Weight& weight, Epilogue epilogue, float* out) {
+    const auto multiply = [&](const float* x, const Weight& weight, Epilogue epilogue, Activation activation,
+                              float* out) {
       const MatmulArgs product{.x = x,
                                .weight = static_cast<const PackedWeight*>(&weight),
                                .row_count = rows_,
                                .epilogue = epilogue,
-                               .activation = epilogue == Epilogue::kGated ? args_.activation : Activation::kNone,
+                               .activation = activation,
                                .terms = args_.terms,
                                .out = out};
       return RunMatmul(kernels_, pool_, product, own_.words.get(), own_.flat.batch.cancelled);
     };
-    return multiply(x_, *args_.shared_gate_up, Epilogue::kGated, scratch_.hidden.get()) &&
-           multiply(scratch_.hidden.get(), *args_.shared_down, Epilogue::kStore, scratch_.shared.get());
+    return multiply(x_, *args_.shared_gate_up, first_epilogue(), args_.activation, scratch_.hidden.get()) &&
+           multiply(scratch_.hidden.get(), *args_.shared_down, Epilogue::kStore, Activation::kNone,
+                    scratch_.shared.get());
   }
 
   bool AddToResidual() {

@@ -158,6 +158,17 @@ class CudaBackend final : public CudaStorage {
                       args.next_norm == nullptr ? NormParams{} : ParamsOf(own, *args.next_norm));
   }
 
+  Error NormColumns(Workspace& workspace, const NormColumnsArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    if (Error error = Ready(own); !error.ok()) return error;
+    const NormColumnsParams p{.x = DeviceData<uint16_t>(args.x, WideProduct(own.flat.row_count(), args.columns)),
+                              .weight = DeviceData<float>(args.weight, args.count),
+                              .row_count = own.flat.row_count(),
+                              .stride = args.columns,
+                              .count = args.count,
+                              .epsilon = args.epsilon};
+    return Launched(device_.kernels().norm_columns(p, own.stream()), "starting a norm");
+  }
   Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) override {
     CudaWorkspace& own = Own(workspace);
     if (Error error = Ready(own); !error.ok()) return error;
@@ -312,7 +323,8 @@ Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& ar
   if (Error error = Multiply(own, args.x, weight, args.bias, ProductType::kF32, &p.product); !error.ok()) return error;
   p.step = own.step();
   p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);
-  const int dim = p.pool.head_dim, kv_heads = p.pool.kv_head_count, heads = args.query_head_count;
+  const int dim = p.pool.head_dim, heads = args.query_head_count;
+  const int kv_heads = args.queries_alone ? 0 : p.pool.kv_head_count;
   VF_CHECK(weight.rows() == static_cast<int64_t>(heads + 2 * kv_heads) * dim, "the weight has (H + 2K) D rows");
   p.query_norm = OptionalDeviceData<float>(args.query_norm, args.norm_over_width ? heads * dim : dim);
   p.key_norm = OptionalDeviceData<float>(args.key_norm, args.norm_over_width ? kv_heads * dim : dim);
@@ -321,6 +333,7 @@ Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& ar
   p.norm_epsilon = args.norm_epsilon;
   p.clip = args.clip;
   p.query_head_count = heads;
+  p.kv_head_count = kv_heads;
   if (args.rope_tables.size() > kRopeTablesMax) {
     return {ErrorCode::kInvalidArgument, "a step of " + std::to_string(args.rope_tables.size()) +
                                              " rotary tables exceeds " + std::to_string(kRopeTablesMax)};

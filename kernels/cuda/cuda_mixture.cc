@@ -17,7 +17,8 @@ class MixtureRun {
     inner_ = static_cast<int>(Own(*args.down).columns());
     const int64_t experts = args.expert_count;
     VF_CHECK(experts == own_.shape.expert_count && args.per_token <= own_.shape.experts_per_token &&
-                 inner_ <= own_.shape.expert_ffn_dim && Own(*args.gate_up).rows() == experts * 2 * inner_ &&
+                 inner_ <= own_.shape.expert_ffn_dim &&
+                 Own(*args.gate_up).rows() == experts * inner_ * (args.gated ? 2 : 1) &&
                  Own(*args.down).rows() == experts * width_,
              "the workspace was planned for these experts");
     VF_CHECK(args.shared_gate.buffer == nullptr || args.shared_gate_up != nullptr, "a gate is of a shared expert");
@@ -41,6 +42,8 @@ class MixtureRun {
  private:
   Error Launched(int code) { return device_.Check(code, "starting a mixture of experts"); }
   const KernelTable& kernels() { return device_.kernels(); }
+  // Two values per hidden unit in bf16, as LinearGated has them, or one.
+  ProductType hidden_type() const { return args_.gated ? ProductType::kBf16 : ProductType::kF32; }
 
   Error Route() {
     MixtureRouteParams p;
@@ -53,6 +56,8 @@ class MixtureRun {
     p.expert_count = args_.expert_count;
     p.per_token = args_.per_token;
     p.renormalised = args_.renormalised;
+    p.routing = args_.routing;
+    p.choice_bias = OptionalDeviceData<float>(args_.choice_bias, args_.expert_count);
     p.chosen = scratch_.chosen;
     p.weights = scratch_.weights;
     p.shares = scratch_.shares;
@@ -62,7 +67,7 @@ class MixtureRun {
   Error Finish(const ProductView& product, int row_count, uint16_t* out) {
     FinishParams p;
     p.product = product;
-    p.mode = FinishMode::kGated;
+    if (args_.gated) p.mode = FinishMode::kGated;
     p.activation = args_.activation;
     p.terms = args_.terms;
     p.row_count = row_count;
@@ -75,8 +80,7 @@ class MixtureRun {
     const CudaWeight &gate_up = Own(*args_.shared_gate_up), &down = Own(*args_.shared_down);
     VF_CHECK(own_.shape.shared_expert && down.columns() <= own_.shape.ffn_dim, "the workspace was planned for it");
     ProductView product;
-    if (Error error = products_.ToScratch(own_, x_, rows_, gate_up, ProductType::kBf16, &product); !error.ok())
-      return error;
+    if (Error error = products_.ToScratch(own_, x_, rows_, gate_up, hidden_type(), &product); !error.ok()) return error;
     if (Error error = Finish(product, rows_, scratch_.hidden); !error.ok()) return error;
     if (Error error = products_.ToScratch(own_, scratch_.hidden, rows_, down, ProductType::kF32, &product); !error.ok())
       return error;
@@ -148,7 +152,7 @@ class MixtureRun {
     }
     const uint16_t* x = x_ + WideProduct(first, width_);
     ProductView product;
-    if (Error error = Multiply(Own(*args_.gate_up), gate_up_bias_, x, experts, places, ProductType::kBf16, &product);
+    if (Error error = Multiply(Own(*args_.gate_up), gate_up_bias_, x, experts, places, hidden_type(), &product);
         !error.ok())
       return error;
     if (Error error = Finish(product, places, scratch_.hidden); !error.ok()) return error;

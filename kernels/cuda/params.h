@@ -6,6 +6,7 @@
 #include "kernels/activation.h"
 #include "kernels/attention_variants.h"
 #include "kernels/cuda/schedule.h"
+#include "kernels/expert_routing.h"
 #include "kernels/token_draw.h"
 
 namespace varifocal::kernels::cuda {
@@ -136,7 +137,7 @@ struct QkvParams {
   const float* key_norm = nullptr;
   bool norm_over_width = false, norm_after_rotation = false;
   float norm_epsilon = 0, clip = 0;
-  int query_head_count = 0;
+  int query_head_count = 0, kv_head_count = 0;  // in the product
   RopeView ropes[kRopeTablesMax];
   const int32_t* sequence_ropes = nullptr;  // [sequences], into ropes; null: no rotation
   float* queries = nullptr;
@@ -196,9 +197,11 @@ struct MixtureRouteParams {
   const float* shared_gate = nullptr;  // optional [M]
   int row_count = 0, width = 0, expert_count = 0, per_token = 0;
   bool renormalised = false;
-  int32_t* chosen = nullptr;  // [T, k], rising in a row
-  float* weights = nullptr;   // [T, k]
-  float* shares = nullptr;    // [T], 1 without shared_gate
+  ExpertRouting routing;
+  const float* choice_bias = nullptr;  // optional [E]
+  int32_t* chosen = nullptr;           // [T, k], rising in a row
+  float* weights = nullptr;            // [T, k]
+  float* shares = nullptr;             // [T], 1 without shared_gate
 };
 
 // The places of each expert, in order.
@@ -256,6 +259,14 @@ struct RecurrenceParams {
 };
 // The largest width of a key that a kernel has registers for.
 inline constexpr int kRecurrenceKeysMax = 256;
+
+// Some columns of each row, normed in place.
+struct NormColumnsParams {
+  uint16_t* x = nullptr;
+  const float* weight = nullptr;  // [count]
+  int row_count = 0, stride = 0, count = 0;
+  float epsilon = 0;
+};
 
 struct GateParams {
   const uint16_t* gate = nullptr;

@@ -348,6 +348,18 @@ class ReferenceBackend final : public HostBackend {
     return {};
   }
 
+  Error NormColumns(Workspace& workspace, const NormColumnsArgs& args) override {
+    const int rows = Cast(workspace).flat.row_count();
+    float* x = HostData<float>(args.x, WideProduct(rows, args.columns));
+    const float* weight = HostData<float>(args.weight, args.count);
+    std::vector<double> normed(args.count);
+    for (int t = 0; t < rows; ++t, x += args.columns) {
+      Normalize(NormKind::kRms, x, weight, nullptr, args.count, args.epsilon, normed.data());
+      std::copy(normed.begin(), normed.end(), x);
+    }
+    return {};
+  }
+
   Error Recur(Workspace& workspace, const RecurArgs& args) override {
     return RunReferenceRecurrence(Cast(workspace).flat, args);
   }
@@ -414,7 +426,8 @@ class ReferenceBackend final : public HostBackend {
     const auto& down = static_cast<const ReferenceWeight&>(*args.down);
     const int rows = Cast(workspace).flat.row_count(), experts = args.expert_count;
     const int64_t width = gate_up.columns(), inner = down.columns();
-    VF_CHECK(gate_up.rows() == 2 * inner * experts && down.rows() == width * experts, "the weights are of E experts");
+    VF_CHECK(gate_up.rows() == (args.gated ? 2 : 1) * inner * experts && down.rows() == width * experts,
+             "the weights are of E experts");
     const float* x = HostData<float>(args.x, rows * width);
     const float* router = HostData<float>(args.router, experts * width);
     const float* router_bias = OptionalHostData<float>(args.router_bias, experts);
@@ -437,7 +450,9 @@ class ReferenceBackend final : public HostBackend {
       };
       hidden.resize(f);
       for (int64_t i = 0; i < f; ++i) {
-        hidden[i] = ActivateGate(args.activation, args.terms, biased(e * 2 * f + i), biased((e * 2 + 1) * f + i));
+        hidden[i] = args.gated
+                        ? ActivateGate(args.activation, args.terms, biased(e * 2 * f + i), biased((e * 2 + 1) * f + i))
+                        : Activate(args.activation, args.terms, biased(e * f + i));
       }
       for (int64_t n = 0; n < width; ++n) {
         double sum = downs_bias == nullptr ? 0 : downs_bias[e * width + n];
@@ -456,6 +471,8 @@ class ReferenceBackend final : public HostBackend {
                      .renormalised = args.renormalised,
                      .chosen = chosen.data(),
                      .weights = weights.data(),
+                     .routing = args.routing,
+                     .choice_bias = OptionalHostData<float>(args.choice_bias, experts),
                      .scales = expert_scales});
       std::fill(sums.begin(), sums.end(), 0.0);
       for (int i = 0; i < args.per_token; ++i) add(gate_up, gate_up_bias, down, down_bias, chosen[i], weights[i]);

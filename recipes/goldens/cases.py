@@ -31,6 +31,11 @@ def moe(**keys):
     return rms(output_router_logits=False, router_aux_loss_coef=0.001) | keys
 
 
+def latent(**keys):
+    """DeepSeek's latent attention and experts."""
+    return rms(num_key_value_heads=4, kv_lora_rank=16, moe_intermediate_size=16, n_shared_experts=1, rms_norm_eps=1e-6) | keys
+
+
 def scaled(kind, **keys):
     """Older keys: rope_scaling and rope_theta."""
     return dict(rope_theta=10000.0, rope_scaling={"type": kind} | keys)
@@ -334,6 +339,46 @@ CASES = [
          rope_scaling={"type": "dynamic", "alpha": 50.0, "factor": 1.0, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 0.0})),
     case("hunyuan_v1_dense", "hunyuan-newer", rms(head_dim=24, attention_bias=True, tie_word_embeddings=True, **newer("default", 10000.0)),
          stored=("bfloat16", "float32")),
+    case("deepseek_v3", "deepseek-v3", latent(q_lora_rank=20, qk_nope_head_dim=24, qk_rope_head_dim=8, v_head_dim=16, first_k_dense_replace=1,
+         n_routed_experts=8, n_group=4, topk_group=2, num_experts_per_tok=3, norm_topk_prob=True, routed_scaling_factor=1.5, scoring_func="sigmoid",
+         topk_method="noaux_tc", num_nextn_predict_layers=1, num_key_value_heads=4, rope_theta=10000,
+         auto_map={"AutoConfig": "configuration_deepseek.DeepseekV3Config"}, ep_size=1, pretraining_tp=1, moe_layer_freq=1,
+         rope_scaling={"type": "yarn", "factor": 40, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 0.8,
+                       "original_max_position_embeddings": 64}), further=1),
+    case("deepseek_v3", "deepseek-v3-plain", latent(q_lora_rank=None, qk_nope_head_dim=8, qk_rope_head_dim=8, v_head_dim=12, first_k_dense_replace=0,
+         n_routed_experts=6, n_group=1, topk_group=1, num_experts_per_tok=2, norm_topk_prob=False, n_shared_experts=2, num_nextn_predict_layers=0,
+         attention_bias=True, rope_interleave=False, tie_word_embeddings=True, num_key_value_heads=4, rms_norm_eps=1e-5,
+         **newer("default", 10000.0)), stored=("bfloat16", "float32"), experts="fused"),
+    case("deepseek_v3", "deepseek-v3-wide", latent(num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, q_lora_rank=24, qk_nope_head_dim=128,
+         qk_rope_head_dim=64, v_head_dim=128, first_k_dense_replace=1, n_routed_experts=4, n_group=2, topk_group=1, num_experts_per_tok=2,
+         attention_bias=True, rms_norm_eps=1e-3, **newer("default", 10000.0))),
+    case("deepseek_v2", "deepseek-v2", latent(q_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=24, first_k_dense_replace=1,
+         n_routed_experts=8, n_group=4, topk_group=2, num_experts_per_tok=2, norm_topk_prob=False, routed_scaling_factor=1.5, topk_method="group_limited_greedy",
+         scoring_func="softmax", aux_loss_alpha=0.001, seq_aux=True, ep_size=1, moe_layer_freq=1, num_key_value_heads=4, rope_theta=10000,
+         rope_scaling={"type": "yarn", "factor": 40, "beta_fast": 32, "beta_slow": 1, "mscale": 0.707, "mscale_all_dim": 0.707,
+                       "original_max_position_embeddings": 64})),
+    case("deepseek_v2", "deepseek-v2-lite", latent(q_lora_rank=None, qk_nope_head_dim=8, qk_rope_head_dim=8, v_head_dim=16, first_k_dense_replace=1,
+         n_routed_experts=6, n_group=1, topk_group=1, num_experts_per_tok=3, norm_topk_prob=False, routed_scaling_factor=1.0, topk_method="greedy",
+         n_shared_experts=2, attention_bias=True, tie_word_embeddings=True, **newer("default", 10000.0)), stored=("bfloat16", "float32"), experts="fused"),
+    case("minicpm3", "minicpm3", rms(num_key_value_heads=4, q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=16, scale_emb=3,
+         scale_depth=1.4, dim_model_base=16, rope_theta=10000.0, attention_bias=False, max_position_embeddings=640,
+         rope_scaling={"type": "longrope", "short_factor": SHORT_FACTORS, "long_factor": LONG_FACTORS, "original_max_position_embeddings": 160}),
+         runs=(100, PROMPT)),
+    case("minicpm3", "minicpm3-newer", rms(num_key_value_heads=4, q_lora_rank=None, kv_lora_rank=20, qk_nope_head_dim=8, qk_rope_head_dim=8, v_head_dim=12,
+         scale_emb=2.0, scale_depth=None, dim_model_base=None, tie_word_embeddings=True, attention_bias=True, **newer("default", 10000.0)),
+         stored=("bfloat16", "float32"), drop=["tie_word_embeddings"]),
+    case("nemotron_h", "nemotron-h-experts", dict(hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
+         head_dim=16, max_position_embeddings=2048, hybrid_override_pattern="ME*E", mlp_hidden_act="relu2", layer_norm_epsilon=1e-5, norm_eps=1e-5,
+         mamba_num_heads=4, mamba_head_dim=8, mamba_hidden_act="silu", n_groups=2, ssm_state_size=12, conv_kernel=4, chunk_size=64, use_bias=False,
+         use_conv_bias=True, mlp_bias=False, attention_bias=False, n_routed_experts=6, num_experts_per_tok=3, n_shared_experts=1, moe_intermediate_size=20,
+         moe_shared_expert_intermediate_size=24, moe_shared_expert_overlap=False, routed_scaling_factor=1.5, norm_topk_prob=True, n_group=1, topk_group=1,
+         time_step_limit=[0.0, {"__float__": "Infinity"}], tie_word_embeddings=False)),
+    case("nemotron_h", "nemotron-h-groups", dict(hidden_size=32, intermediate_size=40, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
+         max_position_embeddings=2048, layers_block_type=["full_attention", "moe", "linear_attention", "mlp"], mlp_hidden_act="relu2",
+         layer_norm_epsilon=1e-5, mamba_num_heads=4, mamba_head_dim=16, mamba_hidden_act="silu", n_groups=1, ssm_state_size=8, conv_kernel=3,
+         use_bias=True, use_conv_bias=False, mlp_bias=False, attention_bias=False, moe_latent_size=None, n_routed_experts=8, num_experts_per_tok=2,
+         moe_intermediate_size=16, moe_shared_expert_intermediate_size=20, norm_topk_prob=False, n_group=4, topk_group=2,
+         time_step_limit=[0.0, {"__float__": "Infinity"}], tie_word_embeddings=False), stored=("bfloat16", "float32"), experts="fused"),
 ]  # fmt: skip
 
 CLASS = {
@@ -348,6 +393,7 @@ CLASS = {
     "qwen3_moe": "Qwen3MoeForCausalLM", "olmoe": "OlmoeForCausalLM", "mixtral": "MixtralForCausalLM",
     "qwen2_moe": "Qwen2MoeForCausalLM", "granitemoe": "GraniteMoeForCausalLM",
     "granitemoehybrid": "GraniteMoeHybridForCausalLM", "lfm2": "Lfm2ForCausalLM", "falcon_h1": "FalconH1ForCausalLM", "nemotron_h": "NemotronHForCausalLM", "bamba": "BambaForCausalLM", "gpt_oss": "GptOssForCausalLM",
+    "deepseek_v2": "DeepseekV2ForCausalLM", "deepseek_v3": "DeepseekV3ForCausalLM", "minicpm3": "MiniCPM3ForCausalLM",
     "phi": "PhiForCausalLM", "apertus": "ApertusForCausalLM", "hunyuan_v1_dense": "HunYuanDenseV1ForCausalLM",
     "qwen3_next": "Qwen3NextForCausalLM", "qwen3_5_text": "Qwen3_5ForCausalLM", "qwen3_5": "Qwen3_5ForConditionalGeneration",
     "qwen2_5_vl": "Qwen2_5_VLForConditionalGeneration", "qwen3_vl": "Qwen3VLForConditionalGeneration",

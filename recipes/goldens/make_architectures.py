@@ -38,7 +38,7 @@ def weights_of(case, generator):
     normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std
     matrix = lambda rows, columns, gain=1.0: normal(rows, columns, std=gain * columns**-0.5)
     norm = lambda width, mean=1.0: mean - s.one_plus + normal(width, std=0.3)
-    tied = text_of(config_of(case)).get("tie_word_embeddings", kind in ("gemma2", "gemma3_text", "smollm3", "starcoder2", "ernie4_5", "cohere2", "lfm2"))
+    tied = text_of(config_of(case)).get("tie_word_embeddings", kind in ("gemma2", "gemma3_text", "smollm3", "starcoder2", "ernie4_5", "cohere2", "lfm2", "minicpm3"))
 
     def final_norm():
         """Of mixed signs under a tied head, else every token would foretell itself."""
@@ -114,19 +114,23 @@ def weights_of(case, generator):
             put(p + "self_attn." + names[1], norm(s.head_width if per_head else keys, sharp))
         has_bias = kind in ("qwen2", "qwen2_5_vl_text") or c.get("qkv_bias", kind == "qwen2_moe") or c.get("attention_bias", c.get("use_bias", c.get("use_qkv_bias", kind in ("seed_oss", "glm4", "phi"))))
         out_bias = c.get("attention_out_bias", has_bias and kind not in ("qwen2", "qwen2_5_vl_text", "seed_oss", "glm4", "stablelm", "qwen2_moe"))
+        if s.latent:
+            for name, w in latent_of(case, s, generator).items():
+                out[p + "self_attn." + name] = w
         q, k, v = matrix(queries, m, wide), matrix(keys, m, wide), matrix(keys, m)
         if s.output_gate:  # of each head its query and its gate
             q = torch.stack([q.view(s.heads, -1, m), matrix(queries, m, 1.5).view(s.heads, -1, m)], 1).reshape(2 * queries, m)
-        if s.parts[i : i + 1] == "-" or s.recurrent[i] and not s.both:
+        has_heads = s.parts[i : i + 1] not in ("-", "E") and not s.latent
+        if not has_heads or s.recurrent[i] and not s.both:
             pass
         elif kind == "phi3":
             put(p + "self_attn.qkv_proj", torch.cat([q, k, v]))
         else:
             for name, w in (("q_proj", q), ("k_proj", k), ("v_proj", v)):
                 put(p + "self_attn." + name, w, bias(len(w), has_bias))
-        if s.parts[i : i + 1] != "-" and (s.both or not s.recurrent[i]):
+        if has_heads and (s.both or not s.recurrent[i]):
             put(p + "self_attn." + ("dense" if kind == "phi" else "o_proj"), matrix(m, queries), bias(m, out_bias))
-        if s.parts and s.parts[i] != "-":
+        if s.parts and s.parts[i] not in "-E":
             continue
         if kind == "gpt_oss":
             out[p + "self_attn.sinks"] = normal(s.heads, std=1.5)
@@ -135,7 +139,7 @@ def weights_of(case, generator):
             put(p + "shared_mlp.output_linear", matrix(m, f))
             if not s.experts:
                 continue
-        if s.experts and i not in dense_layers(c):
+        if s.experts and i not in dense_layers(c, s):
             for name, w in mixture_of(case, s, generator).items():
                 out[p + name] = w
             continue
@@ -156,6 +160,8 @@ def weights_of(case, generator):
     put("model.final_layernorm" if kind == "phi" else "model.norm", final_norm(), normal(m, std=0.3) if norm_bias else None)
     if not tied:
         put("lm_head", normal(VOCAB, m, std=0.3), normal(VOCAB, std=0.5) if kind == "phi" else None)
+    for layer in range(s.layers, s.layers + case.get("further", 0)):
+        put(f"model.layers.{layer}.eh_proj", matrix(m, 2 * m))
     for name in list(out) if kind in RENAMED else []:
         new = name
         for old, other in RENAMED[kind].items():
@@ -256,7 +262,32 @@ def delta_of(kind, s, generator):
     }  # fmt: skip
 
 
-def dense_layers(c):
+def latent_of(case, s, generator):
+    """Of a layer. Latents are normed, so that their products are as wide as those of the input."""
+    m, c, heads, width = s.width, case["keys"], s.heads, s.head_width + s.unrotated
+    normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std
+    matrix = lambda rows, columns, gain=1.0: normal(rows, columns, std=gain * columns**-0.5)
+    wide = 1.25 * (s.base * s.score_factor * width**0.5) ** -0.5
+    q, out = s.query_latent, {}
+    if q:
+        out |= {"q_a_proj.weight": matrix(q, m), "q_a_layernorm.weight": 1 + normal(q, std=0.3), "q_b_proj.weight": matrix(heads * width, q, wide)}
+    else:
+        out["q_proj.weight"] = matrix(heads * width, m, wide)
+    out["kv_a_proj_with_mqa.weight"] = torch.cat([matrix(s.latent, m), matrix(s.head_width, m, wide)])
+    out["kv_a_layernorm.weight"] = 1 + normal(s.latent, std=0.3)
+    kv = [torch.cat([matrix(s.unrotated, s.latent, wide), matrix(s.value_width, s.latent)]) for _ in range(heads)]
+    out |= {"kv_b_proj.weight": torch.cat(kv), "o_proj.weight": matrix(m, heads * s.value_width)}
+    if c.get("attention_bias"):
+        out |= {"kv_a_proj_with_mqa.bias": normal(s.latent + s.head_width, std=0.5), "o_proj.bias": normal(m, std=0.5)}
+        out |= {"q_a_proj.bias": normal(q, std=0.5)} if q else {}
+    return out
+
+
+def dense_layers(c, s):
+    if s.parts:
+        return [i for i, part in enumerate(s.parts) if part != "E"]
+    if s.kind.startswith("deepseek"):
+        return range(c.get("first_k_dense_replace", 3 if s.kind == "deepseek_v3" else 0))
     step = c.get("decoder_sparse_step", 1)
     return [i for i in range(c["num_hidden_layers"]) if i in c.get("mlp_only_layers", []) or (i + 1) % step]
 
@@ -273,6 +304,10 @@ def mixture_of(case, s, generator):
     granite = kind.startswith("granite")
     start = "block_sparse_moe." if old else "mlp."
     out = {start + ("router.layer" if granite else "gate") + ".weight": matrix(s.experts, m, 2.5)}
+    if s.sigmoid_experts:
+        out["mlp.gate.e_score_correction_bias"] = torch.randn(s.experts, generator=generator) * 0.3
+    if not s.gated:
+        return out | ungated_of(case, s, generator)
     experts = [[matrix(f, m, 1.5), matrix(f, m, 1.5), matrix(m, f, 2.0)] for _ in range(s.experts)]
     gate_up = torch.stack([torch.cat(e[:2]) for e in experts])
     down = torch.stack([e[2] for e in experts])
@@ -285,12 +320,28 @@ def mixture_of(case, s, generator):
     else:
         names = ("w1", "w3", "w2") if old else ("gate_proj", "up_proj", "down_proj")
         out |= {f"{start}experts.{e}.{name}.weight": w for e, ws in enumerate(experts) for name, w in zip(names, ws)}
+    if kind.startswith("deepseek"):
+        shared = f * c.get("n_shared_experts", 2 if kind == "deepseek_v2" else 1)
+        for name, w in (("gate", matrix(shared, m, 1.5)), ("up", matrix(shared, m, 1.5)), ("down", matrix(m, shared, 1.5))):
+            out[f"mlp.shared_experts.{name}_proj.weight"] = w
     if kind in ("qwen2_moe", "qwen3_next"):
         shared = c["shared_expert_intermediate_size"]
         out["mlp.shared_expert_gate.weight"] = matrix(1, m, 1.5)
         for name, w in (("gate", matrix(shared, m, 1.5)), ("up", matrix(shared, m, 1.5)), ("down", matrix(m, shared, 1.5))):
             out[f"mlp.shared_expert.{name}_proj.weight"] = w
     return out
+
+
+def ungated_of(case, s, generator):
+    """Experts of up and down alone, and the shared one."""
+    c, m = case["keys"], s.width
+    f, shared = c["moe_intermediate_size"], c["moe_shared_expert_intermediate_size"]
+    matrix = lambda rows, columns, gain=1.0: torch.randn(rows, columns, generator=generator) * gain * columns**-0.5
+    experts = [(matrix(f, m, 1.2), matrix(m, f, 1.2)) for _ in range(s.experts)]
+    out = {"mlp.shared_experts.up_proj.weight": matrix(shared, m, 1.2), "mlp.shared_experts.down_proj.weight": matrix(m, shared)}
+    if case.get("experts") == "fused":
+        return out | {f"mlp.experts.{name}_proj": torch.stack([e[n] for e in experts]) for n, name in enumerate(("up", "down"))}
+    return out | {f"mlp.experts.{e}.{name}_proj.weight": w for e, ws in enumerate(experts) for name, w in zip(("up", "down"), ws)}
 
 
 def mixture_of_gpt_oss(case, s, generator):

@@ -40,7 +40,9 @@ def read_weights(directory):
     return out
 
 
-PARTS = {"linear_attention": "M", "full_attention": "*", "mlp": "-"}
+PARTS = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"}
+LATENT = ("deepseek_v2", "deepseek_v3", "minicpm3")
+LATENT_EPS = 1e-6
 MULTIPLIERS = {
     "keys": "key_multiplier", "attention's inputs": "attention_in_multiplier", "attention's outputs": "attention_out_multiplier",
     "the state's inputs": "ssm_in_multiplier", "the state's outputs": "ssm_out_multiplier",
@@ -59,6 +61,11 @@ class Shape:
         self.heads = c.get("num_attention_heads", c.get("n_head"))
         self.kv_heads = c.get("num_key_value_heads") or self.heads
         self.head_width = c.get("head_dim") or self.width // self.heads
+        # Latent attention: the width of a head is that of its rotated dimensions.
+        self.latent = c.get("kv_lora_rank") if kind in LATENT else None
+        if self.latent:
+            self.query_latent, self.head_width, self.unrotated = c.get("q_lora_rank"), c["qk_rope_head_dim"], c["qk_nope_head_dim"]
+            self.value_width, self.kv_heads = c.get("v_head_dim") or self.width // self.heads, self.heads
         spellings = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
         self.eps = next(c[key] for key in spellings if key in c)
         self.layer_norm = kind in ("gpt2", "gpt_neox", "starcoder2", "nemotron", "stablelm", "cohere2", "phi")
@@ -66,7 +73,7 @@ class Shape:
         self.parallel = kind in ("cohere2", "phi") or c.get("use_parallel_residual", kind == "gpt_neox")
         self.one_norm = self.parallel and kind != "gpt_neox"
         # Pairs of rotated dimensions: (2i, 2i + 1), or (i, i + half).
-        self.neighbours = kind in ("glm4", "cohere2", "ernie4_5")
+        self.neighbours = kind in ("glm4", "cohere2", "ernie4_5", "deepseek_v2") or kind == "deepseek_v3" and c.get("rope_interleave", True)
         # Where norms stand: on what enters a block, on what leaves it, or both.
         after = kind in ("olmo2", "olmo3", "exaone4")
         self.pre_norm, self.post_norm = not after, after or kind in ("gemma2", "gemma3_text", "glm4")
@@ -88,7 +95,8 @@ class Shape:
             for key, missing in (("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0))
         )
         self.logits_divisor = c.get("logits_scaling", 1.0) / c.get("logit_scale", c.get("lm_head_multiplier", 1.0))
-        self.base = self.head_width**-0.5
+        self.base = (self.head_width + self.unrotated if self.latent else self.head_width) ** -0.5
+        self.score_factor = rope.score_factor(c) if self.latent else 1.0
         if kind.startswith("gemma"):
             self.base = c.get("query_pre_attn_scalar", 256) ** -0.5
         if kind == "gemma4_text":
@@ -96,10 +104,22 @@ class Shape:
         if kind in ("granite", "granitemoe", "granitemoehybrid"):
             self.base = c.get("attention_multiplier", 1.0)
         self.clip = c.get("clip_qkv")  # of queries, keys and values, after the norms
-        self.experts = c.get("num_experts", c.get("num_local_experts", 0))
+        self.experts = c.get("num_experts", c.get("num_local_experts", c.get("n_routed_experts", 0)))
+        # Scores of experts; groups of them, of which some are kept, by the sum of this many of their best.
+        self.sigmoid_experts = kind in ("deepseek_v3", "nemotron_h")
+        self.expert_scale = c.get("routed_scaling_factor", 2.5 if kind == "deepseek_v3" else 1.0)
+        grouped = self.sigmoid_experts or c.get("topk_method") == "group_limited_greedy"
+        missing = (8, 4) if kind == "deepseek_v3" else (1, 1)
+        self.groups, self.groups_kept = (c.get("n_group", missing[0]), c.get("topk_group", missing[1])) if grouped else (1, 1)
+        self.group_best = 2 if self.sigmoid_experts else 1
         self.experts_per_token = c.get("num_experts_per_tok", 0)
         # Otherwise the weights of the chosen experts are their shares of all.
-        self.renormalised = kind in ("mixtral", "granitemoe", "granitemoehybrid", "gpt_oss") or c.get("norm_topk_prob", kind == "qwen3_next")
+        self.renormalised = kind in ("mixtral", "granitemoe", "granitemoehybrid", "gpt_oss") or c.get("norm_topk_prob", kind == "qwen3_next" or self.sigmoid_experts)
+        if kind == "minicpm3":
+            self.embedding_scale = c.get("scale_emb", 12)
+            depth, wide = c.get("scale_depth", 1.4), c.get("dim_model_base", 256)
+            self.residual_scale = 1.0 if depth is None else depth / math.sqrt(self.layers)
+            self.logits_divisor = 1.0 if wide is None else self.width / wide
         # Layers with a recurrent state in place of keys and values; attention of the others has a gate.
         self.output_gate = kind in ("qwen3_next", "qwen3_5_text")
         self.recurrent = [False] * self.layers
@@ -326,6 +346,10 @@ class Reference:
     def divisors(self, x, layer):
         """Of the logits, per new row: [T]."""
         rows, root = x.shape[0], 1 / self.shape.base
+        if self.shape.latent and "scores scaled by the rotated width" in self.mistakes:
+            root = math.sqrt(self.shape.head_width)
+        if "no scale of scores by mscale" not in self.mistakes:
+            root /= math.sqrt(self.shape.score_factor) if "scores scaled by mscale once" in self.mistakes else self.shape.score_factor
         if "attention scale from the head width" in self.mistakes:
             root = math.sqrt(self.shape.head_width)
         if self.shape.by_layer and "no attention scale by layer" not in self.mistakes:
@@ -385,6 +409,8 @@ class Reference:
             return self.norm(split(x, n), name + what)
 
         h = h * self.multiplier("attention's inputs")
+        if s.latent:
+            return self.attend(h, layer, positions, *self.latent_heads(h, layer, positions, table))
         q = self.linear(h, name + "q", "no q bias")
         gate = None
         if s.output_gate:  # of each head first the query, then the gate
@@ -410,6 +436,40 @@ class Reference:
                 if "rope scale on queries alone" in self.mistakes:
                     table = rope.Table(table.frequency, 1.0)
                 k = rotate(k, table, positions, self.mistakes, s.neighbours)
+        return self.attend(h, layer, positions, q, k, v, gate)
+
+    def latent_heads(self, h, layer, positions, table):
+        """Queries, keys and values [H, T, D] of latent attention; a head is [not rotated | rotated]."""
+        s, name, rows = self.shape, f"layers.{layer}.", h.shape[0]
+
+        def normed(x, what):
+            if "no norms of latents" in self.mistakes:
+                return x
+            eps = s.eps if "model's epsilon in norms of latents" in self.mistakes else LATENT_EPS
+            return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * self.weights[name + what]
+
+        q = self.linear(normed(self.linear(h, name + "q_a", "no q bias"), "q_a_norm"), name + "q_b") if s.query_latent else self.linear(h, name + "q")
+        latent, turned = self.linear(h, name + "kv_a", "no k bias").split([s.latent, s.head_width], -1)
+        q = q.view(rows, s.heads, -1).transpose(0, 1)
+        kv = self.linear(normed(latent, "kv_a_norm"), name + "kv_b").view(rows, s.heads, -1).transpose(0, 1)
+        parts = [s.unrotated, s.head_width]
+        q, q_turned = q.split(parts, -1)
+        if "rotated part at the beginning of queries" in self.mistakes:
+            q_turned, q = torch.cat([q, q_turned], -1).split(parts[::-1], -1)
+        k, v = kv.split([s.unrotated, s.value_width], -1)
+        if "values before keys in a latent's product" in self.mistakes:
+            v, k = kv.split([s.value_width, s.unrotated], -1)
+        q_turned = rotate(q_turned, table, positions, self.mistakes, s.neighbours)
+        if "rope scale on queries alone" in self.mistakes:
+            table = rope.Table(table.frequency, 1.0)
+        # An operand of the product of keys and values.
+        turned = rotate(self.operand(turned)[None], table, positions, self.mistakes, s.neighbours).expand(s.heads, -1, -1)
+        if "rotated dimensions of the first head's key alone" in self.mistakes:
+            turned = torch.cat([turned[:1], torch.zeros_like(turned[1:])])
+        return torch.cat([q, q_turned], -1), torch.cat([k, turned], -1), v
+
+    def attend(self, h, layer, positions, q, k, v, gate=None):
+        s, name, rows = self.shape, f"layers.{layer}.", h.shape[0]
         q, k, v = self.operand(q), self.operand(k), self.operand(v)
         if self.keys[layer] is not None:
             k, v = torch.cat([self.keys[layer], k], 1), torch.cat([self.values[layer], v], 1)
@@ -453,7 +513,7 @@ class Reference:
             weights = self.operand(weights) / weights.sum(-1, keepdim=True)
         else:
             weights = self.operand(logits.softmax(-1))
-        y = (weights @ v).transpose(0, 1).reshape(rows, s.heads * s.head_width)
+        y = (weights @ v).transpose(0, 1).reshape(rows, -1)
         if gate is not None and "no output gate" not in self.mistakes:
             y = y * (self.silu(gate) if "SiLU for the output gate's sigmoid" in self.mistakes else gate.sigmoid())
         return self.linear(y, name + "o", "no o bias") * self.multiplier("attention's outputs")
@@ -682,20 +742,26 @@ class Reference:
         s, name = self.shape, f"layers.{layer}."
         read = self.stream_before_mlp if "router before the norm" in self.mistakes else h
         logits = self.linear(read, name + "router", "no router bias")
-        scores = logits.softmax(-1)
-        if "sigmoid for softmax of experts" in self.mistakes:
-            scores = logits.sigmoid()
+        is_sigmoid = s.sigmoid_experts != ("sigmoid for softmax of experts" in self.mistakes)
+        scores = logits.sigmoid() if is_sigmoid else logits.softmax(-1)
+        if s.sigmoid_experts:
+            logits = self.ranks(scores, name)
         if "experts chosen by the lowest score" in self.mistakes:
             logits = -logits
+        if s.groups > 1 and "experts of all groups" not in self.mistakes:
+            logits = self.kept_groups(logits)
         count = s.experts_per_token - ("one expert fewer" in self.mistakes)
         best = logits.topk(min(count + 1, s.experts), -1)
         chosen = best.indices[:, :count].sort(-1).values
-        self.margins.append(best.values[:, count - 1] - best.values[:, -1])
+        # A sigmoid moves by a fourth of what its logit does, at most.
+        self.margins.append((best.values[:, count - 1] - best.values[:, -1]) * (4 if s.sigmoid_experts else 1))
         weights = scores.gather(-1, chosen)
         if s.renormalised != ("weights of experts renormalised the other way" in self.mistakes):
             weights = weights / weights.sum(-1, keepdim=True)
         if "all experts weighted equally" in self.mistakes:
             weights = weights.mean(-1, keepdim=True).expand_as(weights)
+        if "no scaling of experts" not in self.mistakes:
+            weights = weights * s.expert_scale
         self.chosen.append(chosen)
         out = torch.zeros_like(h)
         for e in range(s.experts):
@@ -708,7 +774,7 @@ class Reference:
                 bias = self.weights.get(f"{name}experts.{e}.down.bias")
                 if bias is not None and "bias of experts not weighted" in self.mistakes:
                     out[rows] += (1 - weight) * bias
-        if name + "shared.gate" in self.weights and "no shared expert" not in self.mistakes:
+        if name + "shared.up" in self.weights and "no shared expert" not in self.mistakes:
             share = 1.0
             if name + "shared_gate" in self.weights and "shared expert without its gate" not in self.mistakes:
                 share = self.linear(h, name + "shared_gate")
@@ -717,7 +783,34 @@ class Reference:
             out += share * self.gated(h, name + "shared.")
         return out
 
+    def ranks(self, scores, name):
+        """What experts are chosen by."""
+        if "no choice bias" in self.mistakes:
+            return scores
+        bias = self.weights[name + "choice_bias"]
+        if "choice bias in the weights of experts" in self.mistakes:
+            scores += bias
+            return scores
+        return scores + bias
+
+    def kept_groups(self, ranks):
+        """Experts outside of the best groups are chosen last."""
+        s, count = self.shape, self.shape.groups_kept - ("one group of experts fewer" in self.mistakes)
+        best = s.group_best
+        if "groups by another number of their experts" in self.mistakes:
+            best = 3 - best
+        of_groups = ranks.view(len(ranks), s.groups, -1).topk(best, -1).values.sum(-1)
+        kept = of_groups.topk(min(count + 1, s.groups), -1)
+        if count < s.groups:
+            self.margins.append((kept.values[:, count - 1] - kept.values[:, count]) * (2 if s.sigmoid_experts else 1))
+        mask = torch.zeros_like(of_groups, dtype=torch.bool).scatter(1, kept.indices[:, :count], True)
+        if "groups of experts by turns" in self.mistakes:
+            return ranks.masked_fill(~mask.repeat(1, s.experts // s.groups), -math.inf)
+        return ranks.masked_fill(~mask.repeat_interleave(s.experts // s.groups, -1), -math.inf)
+
     def gated(self, h, name):
+        if not self.shape.gated:
+            return self.linear(self.activation(self.linear(h, name + "up")), name + "down")
         gate, up = self.linear(h, name + "gate", "no bias of gates and ups"), self.linear(h, name + "up", "no bias of gates and ups")
         inner = self.activation(gate) * up if self.shape.gate_limit is None else self.clamped_gate(gate, up)
         return self.linear(inner, name + "down", "no bias of experts")
@@ -777,7 +870,8 @@ class Reference:
             first, second = ("post_attention", "post_ffn") if not s.pre_norm else ("input", "pre_ffn")
             self.stream, h = x, self.norm(x, name + first) if pre else x
             if s.parts:
-                part = {"M": self.recurrent, "*": lambda h, layer: self.attention(h, layer, positions), "-": self.feed_forward}[s.parts[layer]]
+                part = {"E": self.feed_forward, "M": self.recurrent, "*": lambda h, layer: self.attention(h, layer, positions), "-": self.feed_forward}[s.parts[layer]]
+                self.stream_before_mlp = x
                 x = x + part(h, layer)
                 continue
             if s.both:

@@ -38,6 +38,15 @@ def parameters(c, sliding):
     return out
 
 
+def score_factor(c):
+    """What DeepSeek's yarn multiplies scores with: the square of an attention factor."""
+    p = parameters(c, False)
+    by, factor = p.get("mscale_all_dim"), p.get("factor")
+    if p.get("rope_type", p.get("type", "default")) == "default" or not by or factor <= 1:
+        return 1.0
+    return (0.1 * by * math.log(factor) + 1.0) ** 2
+
+
 def depends_on_length(c):
     p = {} if c["model_type"] == "gpt2" else parameters(c, False)
     return p.get("rope_type", p.get("type")) in ("dynamic", "longrope", "su") and not p.get("alpha")

@@ -18,6 +18,12 @@ LLAMA = {
     "mlp.up_proj": "up",
     "mlp.down_proj": "down",
     "mlp.act_fn": "xielu",
+    "self_attn.q_a_proj": "q_a",
+    "self_attn.q_a_layernorm": "q_a_norm",
+    "self_attn.q_b_proj": "q_b",
+    "self_attn.kv_a_proj_with_mqa": "kv_a",
+    "self_attn.kv_a_layernorm": "kv_a_norm",
+    "self_attn.kv_b_proj": "kv_b",
 }
 POST_NORMS = {"post_attention_layernorm": "post_attention", "post_feedforward_layernorm": "post_ffn"}
 DELTA = LLAMA | {
@@ -81,17 +87,21 @@ OUTSIDE = {
     "gpt_neox.embed_in": "embedding", "gpt_neox.final_layer_norm": "final_norm", "embed_out": "head",
 }  # fmt: skip
 # Of a mixture of experts, one tensor an expert or all of them stacked.
-EXPERTS = ("mlp.experts", "block_sparse_moe.experts")
+EXPERTS = ("mlp.experts", "block_sparse_moe.experts", "mixer.experts")
 EXPERT = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 STACKED = {
     "experts.gate_up_proj": "gate_up", "experts.down_proj": "down",
     "mlp.experts.gate_up_proj": "gate_up", "mlp.experts.down_proj": "down",
     "block_sparse_moe.input_linear": "gate_up", "block_sparse_moe.output_linear": "down",
+    "mixer.experts.up_proj": "up", "mixer.experts.down_proj": "down",
 }  # fmt: skip
 MIXTURE = {
     "mlp.router": "router", "mlp.gate": "router", "block_sparse_moe.gate": "router", "block_sparse_moe.router.layer": "router",
     "mlp.shared_expert_gate": "shared_gate", "mlp.shared_expert.gate_proj": "shared.gate",
     "mlp.shared_expert.up_proj": "shared.up", "mlp.shared_expert.down_proj": "shared.down",
+    "mlp.shared_experts.gate_proj": "shared.gate", "mlp.shared_experts.up_proj": "shared.up", "mlp.shared_experts.down_proj": "shared.down",
+    "mlp.gate.e_score_correction_bias": "choice_bias", "mixer.gate.e_score_correction_bias": "choice_bias", "mixer.gate": "router",
+    "mixer.shared_experts.up_proj": "shared.up", "mixer.shared_experts.down_proj": "shared.down",
 }  # fmt: skip
 LAYERS_START = {"nemotron_h": "backbone.layers.", "gpt2": "h.", "gpt_neox": "gpt_neox.layers."}
 
@@ -176,7 +186,7 @@ def canonical(config, tensors, mistakes=()):
         name = name.removeprefix("transformer.")
         if name.startswith("mtp."):
             continue  # predicts further tokens
-        if name.endswith((".sinks", ".layer_scalar", "router.scale", ".per_expert_scale", "experts.gate_up_proj", "experts.down_proj", ".A_log", ".dt_bias", ".D")):
+        if name.endswith((".sinks", ".layer_scalar", "router.scale", ".per_expert_scale", "experts.gate_up_proj", "experts.up_proj", "experts.down_proj", ".A_log", ".dt_bias", ".D", "correction_bias")):
             name += ".weight"
         stem, what = name.rsplit(".", 1)
         ending = ".bias" if what == "bias" else "." + what if stem.endswith("act_fn") else ""
@@ -184,6 +194,8 @@ def canonical(config, tensors, mistakes=()):
             out[OUTSIDE[stem] + ending] = w
             continue
         layer, rest = stem.removeprefix(start).split(".", 1)
+        if int(layer) >= config.get("num_hidden_layers", int(layer) + 1):
+            continue  # predicts further tokens
         if kind == "gpt2" and w.dim() == 2 and not ("square matrices not transposed" in mistakes and w.shape[0] == w.shape[1]):
             w = w.T.contiguous()
         if rest in STACKED:

@@ -69,6 +69,20 @@ def exact_router(forward):
     return run
 
 
+def exact_router_of_sigmoids(forward):
+    def run(*arguments):
+        with ExactCasts():
+            return forward(*arguments)
+
+    return run
+
+
+def exact_complex_rotation(q, k, turns):
+    """DeepSeek-V2's, which goes through float32."""
+    turned = lambda x: torch.view_as_real(torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)) * turns.unsqueeze(1)).flatten(3)
+    return turned(q), turned(k)
+
+
 class ExactCasts:
     """Casts to float32 keep float64: those of recurrent layers, their decays and norms."""
 
@@ -113,6 +127,7 @@ def load(directory, length):
     import transformers
     from transformers import AutoModelForCausalLM, logging
     from transformers.models.cohere2 import modeling_cohere2
+    from transformers.models.deepseek_v2 import modeling_deepseek_v2
     from transformers.models.ernie4_5 import modeling_ernie4_5
     from transformers.models.ministral3 import modeling_ministral3
 
@@ -129,6 +144,7 @@ def load(directory, length):
     modeling_ministral3.get_llama_4_attn_scale = exact_query_scale
     for modeling in (modeling_cohere2, modeling_ernie4_5):
         modeling.apply_rotary_pos_emb = exact_neighbour_rotation(modeling.rotate_half)
+    modeling_deepseek_v2.apply_rotary_emb = exact_complex_rotation
     shape = reference.Shape(config)
     tables = {kind: rope.table(config, shape, kind == "sliding_attention", length) for kind in ("full_attention", "sliding_attention")}
 
@@ -138,6 +154,8 @@ def load(directory, length):
             assert (position_ids == position_ids[:1]).all()
             position_ids = position_ids[0]
         angle = position_ids[..., None].double() * table.frequency
+        if type(self).__name__.startswith("DeepseekV2"):
+            return torch.polar(torch.full_like(angle, table.scale), angle)
         if not type(self).__name__.startswith("GptOss"):  # whose columns are those of one half
             angle = torch.cat([angle, angle], -1)
         return angle.cos() * table.scale, angle.sin() * table.scale
@@ -150,6 +168,8 @@ def load(directory, length):
             module.forward = types.MethodType(exact_norm, module)
         if name.endswith("TopKRouter"):
             module.forward = exact_router(module.forward)
+        if name.endswith("TopkRouter"):
+            module.forward = exact_router_of_sigmoids(module.forward)
         if name == "Cohere2LayerNorm":
             module.forward = types.MethodType(exact_layer_norm, module)
         if name.endswith("RotaryEmbedding"):

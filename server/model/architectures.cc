@@ -2,6 +2,7 @@
 
 #include "server/model/block_keys.h"
 #include "server/model/gemma4_keys.h"
+#include "server/model/latent_rows.h"
 #include "server/model/layer_windows.h"
 
 namespace varifocal {
@@ -236,6 +237,15 @@ constexpr Architecture kArchitectures[] = {
                .gate = nullptr,
                .up = "mixer.up_proj",
                .down = "mixer.down_proj",
+               .mixture = {.router = "mixer.gate",
+                           .up = "mixer.experts.{}.up_proj",
+                           .down = "mixer.experts.{}.down_proj",
+                           .stacked_router = "mixer.gate",
+                           .stacked_gate_up = "mixer.experts.up_proj",
+                           .stacked_down = "mixer.experts.down_proj",
+                           .choice_bias = "mixer.gate.e_score_correction_bias",
+                           .shared_up = "mixer.shared_experts.up_proj",
+                           .shared_down = "mixer.shared_experts.down_proj"},
                .recurrence = {.inputs = {"mixer.in_proj"},
                               .conv = "mixer.conv1d",
                               .decay_log = "mixer.A_log",
@@ -245,6 +255,18 @@ constexpr Architecture kArchitectures[] = {
                               .output = "mixer.out_proj"},
                .attention = "mixer.",
                .layer_skipped = {}},
+     .mixture = WithSigmoids({.expert_count = "n_routed_experts",
+                              .expert_count_too = "num_local_experts",
+                              .expert_count_default = 8,
+                              .per_token_default = 2,
+                              .width = "moe_intermediate_size",
+                              .width_default = 7688,
+                              .shared_width = "moe_shared_expert_intermediate_size",
+                              .shared_width_default = 7688,
+                              .renormalised_default = true,
+                              .gated = false,
+                              .reads_groups = true,
+                              .scaling = "routed_scaling_factor"}),
      .recurrence = {.kind = kernels::RecurrenceKind::kStateSpace,
                     .conv_width = "conv_kernel",
                     .conv_width_default = 4,
@@ -613,6 +635,9 @@ constexpr Architecture kArchitectures[] = {
                .mlp_post_norm = "post_feedforward_layernorm"},
      .read_layers = ReadRotatedWindows,
      .read_config = ReadNoBiases},
+    kDeepseekV2,
+    kDeepseekV3,
+    kMiniCpm3,
 };
 
 }  // namespace

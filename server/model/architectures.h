@@ -55,6 +55,27 @@ enum class FusedOrder {
   kPerHead,  // query, key and value of the first head, then of the second..
 };
 
+// Keys of latent attention, whose names are the same everywhere; defaults of missing ones.
+struct LatentKeys {
+  int64_t rank_default = 0;  // of `kv_lora_rank`; 0: no latent attention
+  int64_t query_rank_default = 0;
+  int64_t rotated_default = 0;
+  int64_t unrotated_default = 0;
+  int64_t value_default = 0;  // 0: width / heads
+  bool neighbours = false;    // unless `rope_interleave`, where it is read, is another
+  bool neighbours_by_key = false;
+};
+
+// Tensors of latent attention.
+struct LatentNames {
+  const char* query_down = "self_attn.q_a_proj";
+  const char* query_norm = "self_attn.q_a_layernorm";
+  const char* query_up = "self_attn.q_b_proj";
+  const char* down = "self_attn.kv_a_proj_with_mqa";
+  const char* norm = "self_attn.kv_a_layernorm";
+  const char* up = "self_attn.kv_b_proj";
+};
+
 // Keys of a mixture of experts; `num_experts_per_tok` has one name.
 struct MixtureKeys {
   const char* expert_count = nullptr;      // null: no layer has one
@@ -69,6 +90,21 @@ struct MixtureKeys {
   bool chooses_layers = false;       // `decoder_sparse_step` and `mlp_only_layers` are read; else every layer has one
   bool always_renormalised = false;  // else by `norm_topk_prob`
   bool renormalised_default = false;
+  bool never_renormalised = false;  // a true `norm_topk_prob` is refused
+  kernels::ExpertScore score = kernels::ExpertScore::kSoftmax;
+  bool choice_bias = false;
+  bool gated = true;
+  // `n_group` and `topk_group` are read; which score of a group, where they are.
+  bool reads_groups = false;
+  int64_t groups_default = 1;
+  int64_t groups_kept_default = 1;
+  kernels::GroupScore group_score = kernels::GroupScore::kLargest;
+  const char* scaling = nullptr;  // of weights
+  double scaling_default = 1;
+  const char* dense_first = nullptr;  // so many layers have the plain MLP
+  int64_t dense_first_default = 0;
+  const char* shared_count = nullptr;  // experts of one width in place of shared_width
+  int64_t shared_count_default = 1;
 };
 
 // Tensors of a mixture of experts. A file has a tensor for each expert, or all of them stacked.
@@ -85,6 +121,7 @@ struct MixtureNames {
   const char* stacked_gate_up_bias = nullptr;  // whole names: [E, 2F] and [E, M]
   const char* stacked_down_bias = nullptr;
   bool router_bias = false;
+  const char* choice_bias = "mlp.gate.e_score_correction_bias";  // whole name, where there is one
   // Where the shared expert and the others are normed apart (MixtureConfig::normed_apart).
   const char* router_norm = nullptr;   // whole name, [M]: the router reads the residual's norm times this / sqrt(M)
   const char* expert_scale = nullptr;  // whole name, [E], multiplies the experts' weights
@@ -189,7 +226,8 @@ struct TensorNames {
   const char* down = "mlp.down_proj";
   const char* mlp_post_norm = nullptr;
   const char* activation_terms = nullptr;  // before the learned numbers of xielu
-  const char* layer_scale = nullptr;       // whole name, [1]: multiplies the residual at the end of the layer
+  LatentNames latent;
+  const char* layer_scale = nullptr;  // whole name, [1]: multiplies the residual at the end of the layer
   LayerInputNames layer_inputs;
   MixtureNames mixture;
   RecurrenceNames recurrence;
@@ -206,6 +244,7 @@ struct Architecture {
   RopeKeys rope;
   TensorNames names;
   MixtureKeys mixture;
+  LatentKeys latent;
   const char* attention = "{}";  // JSON of the attention keys that every checkpoint of the type has
   RecurrenceKeys recurrence;
   BlockConfig blocks;

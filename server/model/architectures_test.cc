@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/model/config.h"
+#include "server/model/latent_published.h"
 #include "tests/support/json_changes.h"
 #include "tests/support/messages.h"
 
@@ -97,6 +98,7 @@ std::string Summary(const ModelConfig& config) {
   if (b.logit_soft_cap != 0) absl::StrAppend(&text, " logitcap=", b.logit_soft_cap);
   if (b.logit_multiplier != 1) absl::StrAppend(&text, " logit*", b.logit_multiplier);
   if (config.layers[0].attention_scale != 0) absl::StrAppend(&text, " scale=", config.layers[0].attention_scale);
+  text += LatentSummary(config);
   if (!config.image_token_ids.empty()) absl::StrAppend(&text, " images=", absl::StrJoin(config.image_token_ids, ","));
   return absl::StrCat(text, " | ", RopesToString(config.ropes), " | ", Windows(config));
 }
@@ -108,12 +110,6 @@ std::string Parsed(absl::string_view json) {
 std::string ParsedJson(const Json& json) { return Parsed(json.dump()); }
 
 // ---- Published files ----
-
-struct Published {
-  const char* name;
-  const char* json;
-  const char* summary;
-};
 
 constexpr Published kPublished[] = {
     {"a Llama 3.2", R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
@@ -601,13 +597,19 @@ constexpr Published kPublished[] = {
      "theta=5000000 | full"},
 };
 
+std::vector<Published> AllPublished() {
+  std::vector<Published> all(std::begin(kPublished), std::end(kPublished));
+  all.insert(all.end(), std::begin(kPublishedLatent), std::end(kPublishedLatent));
+  return all;
+}
+
 TEST(ArchitecturesTest, PublishedFilesAreRead) {
-  for (const Published& file : kPublished) EXPECT_EQ(Parsed(file.json), file.summary) << file.name;
+  for (const Published& file : AllPublished()) EXPECT_EQ(Parsed(file.json), file.summary) << file.name;
 }
 
 TEST(ArchitecturesTest, EveryRowHasAPublishedFile) {
   std::set<std::string> seen;
-  for (const Published& file : kPublished) {
+  for (const Published& file : AllPublished()) {
     const auto config = ParseModelConfig(file.json);
     ASSERT_TRUE(config.ok()) << file.name << ": " << config.status();
     seen.insert(config->model_type);
@@ -640,7 +642,9 @@ Json Small(const std::string& model_type) {
     json.erase("num_hidden_layers");
     json["hybrid_override_pattern"] = "M*-";
   }
-  if (model_type == "gpt_neox") json.erase("num_key_value_heads");
+  const Architecture* row = FindArchitecture(model_type);
+  if (model_type == "gpt_neox" || (row != nullptr && row->latent.rank_default > 0)) json.erase("num_key_value_heads");
+  if (model_type == "deepseek_v2") json["num_experts_per_tok"] = 2;
   return json;
 }
 
@@ -942,7 +946,7 @@ TEST(ArchitecturesTest, Gpt2ScalesByLayer) {
 
 constexpr Meaning kRefusals[] = {
     // Other architectures, and ones that resemble a supported one.
-    {"deepseek_v3", "{}", "\"model_type\" is \"deepseek_v3\"; supported are llama, mistral, qwen2, qwen3, "},
+    {"deepseek_v4", "{}", "\"model_type\" is \"deepseek_v4\"; supported are llama, mistral, qwen2, qwen3, "},
     {"llava", R"({"text_config":{"model_type":"llama"}})",
      "its text part is of type \"llama\": a checkpoint of that part alone"},
     {"llama4", R"({"text_config":{"model_type":"llama4_text"}})",
@@ -1056,8 +1060,8 @@ constexpr Meaning kRefusals[] = {
     {"bamba", R"({"attn_rotary_emb":16})", "\"attn_rotary_emb\" is 16, but by \"rope_parameters\" it is 8"},
     {"bamba", R"({"hidden_act":"gelu"})", "\"hidden_act\" is not \"silu\""},
     {"bamba", R"({"time_step_limit":[0,1]})", "\"time_step_limit\" is [0,1]; only from 0 to infinity"},
-    {"nemotron_h", R"({"hybrid_override_pattern":"ME*"})", "\"hybrid_override_pattern\"[1] is \"E\"; supported are"},
-    {"nemotron_h", R"({"layers_block_type":["full_attention","moe"]})", "\"layers_block_type\"[1] is \"moe\""},
+    {"nemotron_h", R"({"hybrid_override_pattern":"MX*"})", "\"hybrid_override_pattern\"[1] is \"X\"; supported are"},
+    {"nemotron_h", R"({"layers_block_type":["full_attention","expert"]})", "\"layers_block_type\"[1] is \"expert\""},
     {"nemotron_h", R"({"num_hidden_layers":4})",
      "\"num_hidden_layers\" is 4, but by \"hybrid_override_pattern\" it is 3"},
     {"nemotron_h", R"({"rms_norm_eps":1e-6})", "\"rms_norm_eps\" is 1e-06, but by \"layer_norm_epsilon\" it is 1e-05"},
@@ -1284,7 +1288,7 @@ constexpr const char* kSettings[] = {
 
 TEST(ArchitecturesTest, EveryChangeOfAKeyIsAcceptedOrRefusedByName) {
   std::vector<Json> files;
-  for (const Published& file : kPublished) files.push_back(*ParseJson(file.json));
+  for (const Published& file : AllPublished()) files.push_back(*ParseJson(file.json));
   for (const char* settings : kSettings) {
     files.push_back(Small("llama"));
     files.back().update(*ParseJson(settings));

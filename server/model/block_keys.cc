@@ -262,10 +262,16 @@ absl::Status ReadBamba(ConfigReader& reader, ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// Experts, and predicting further tokens, are of layers that are not supported.
+// Predicting further tokens is of layers that are not supported.
 absl::Status ReadNemotronH(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(reader.RequireValue("attention_bias", false));
   ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
+  config.mixture.shared_gate = config.mixture.shared_width == 0;
+  if (config.mixture.expert_count > 0) {
+    // Shared experts would have biases, and experts another width than the model.
+    RETURN_IF_ERROR(reader.RequireValue("mlp_bias", false));
+    RETURN_IF_ERROR(reader.RequireValue("moe_latent_size", nullptr));
+  }
   RETURN_IF_ERROR(reader.RequireValue("mamba_hidden_act", "silu"));
   RETURN_IF_ERROR(reader.RequireValue("num_nextn_predict_layers", 0));
   RETURN_IF_ERROR(reader.RequireValue("sliding_window", nullptr));
@@ -274,30 +280,11 @@ absl::Status ReadNemotronH(ConfigReader& reader, ModelConfig& config) {
   // transformers does not read these, which published files state.
   RETURN_IF_ERROR(reader.RequireSame("attention_head_dim", config.head_width, "head_dim"));
   RETURN_IF_ERROR(reader.RequireSame("num_query_groups", config.kv_head_count, "num_key_value_heads"));
-  RETURN_IF_ERROR(reader.RequireSame("rms_norm_eps", config.blocks.norm_epsilon, "layer_norm_epsilon"));
-  reader.Ignore({"chunk_size",
-                 "expand",
-                 "mamba_proj_bias",
-                 "moe_intermediate_size",
-                 "moe_latent_size",
-                 "moe_shared_expert_intermediate_size",
-                 "moe_shared_expert_overlap",
-                 "mtp_layers_block_type",
-                 "mtp_hybrid_override_pattern",
-                 "n_group",
-                 "n_routed_experts",
-                 "n_shared_experts",
-                 "norm_topk_prob",
-                 "num_experts_per_tok",
-                 "num_logits_to_keep",
-                 "output_router_logits",
-                 "rescale_prenorm_residual",
-                 "residual_in_fp32",
-                 "routed_scaling_factor",
-                 "time_step_floor",
-                 "time_step_max",
-                 "time_step_rank",
-                 "topk_group",
+  for (const char* key : {"norm_eps", "rms_norm_eps"})
+    RETURN_IF_ERROR(reader.RequireSame(key, config.blocks.norm_epsilon, "layer_norm_epsilon"));
+  reader.Ignore({"chunk_size", "expand", "mamba_proj_bias", "moe_latent_size", "moe_shared_expert_overlap",
+                 "mtp_layers_block_type", "mtp_hybrid_override_pattern", "n_shared_experts", "num_logits_to_keep",
+                 "rescale_prenorm_residual", "residual_in_fp32", "time_step_floor", "time_step_max", "time_step_rank",
                  "use_mamba_kernels"});
   return absl::OkStatus();
 }

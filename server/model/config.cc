@@ -11,7 +11,9 @@
 #include "base/python_json.h"
 #include "base/status_macros.h"
 #include "server/model/architectures.h"
+#include "server/model/dual_chunk_keys.h"
 #include "server/model/harmless_keys.h"
+#include "server/model/latent_keys.h"
 #include "server/model/mixture_keys.h"
 #include "server/model/packed_weights/packed_weights.h"
 #include "server/model/recurrence_keys.h"
@@ -137,6 +139,8 @@ absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, M
   if (keys.head_width != nullptr && reader.Take(keys.head_width) != nullptr) {
     ASSIGN_OR_RETURN(head_width, reader.Int(keys.head_width, {2, kHeadWidthMax}));
   }
+  RETURN_IF_ERROR(ReadLatent(reader, architecture.latent, config));
+  if (config.latent.rank > 0) head_width = std::max(config.latent.key_width(), config.latent.value_width);
   if (head_width == 0 && config.width % config.head_count != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         reader.Name(keys.width), " is ", config.width, keys.head_width != nullptr ? "; without head_dim it" : "; it",
@@ -144,7 +148,7 @@ absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, M
   }
   config.head_width = head_width != 0 ? head_width : config.width / config.head_count;
   const bool rotates = architecture.positions != PositionKind::kLearned;
-  if ((rotates && config.head_width % 2 != 0) || config.head_width > kHeadWidthMax) {
+  if ((rotates && RotationWidth(config) % 2 != 0) || config.head_width > kHeadWidthMax) {
     return absl::InvalidArgumentError(absl::StrCat("the head width is ", config.head_width, "; it must be ",
                                                    rotates ? "even and " : "", "at most ", kHeadWidthMax));
   }
@@ -206,7 +210,7 @@ absl::StatusOr<kernels::Activation> ReadActivation(ConfigReader& reader, const A
 }
 
 absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, ModelConfig& config) {
-  RopeSizes sizes{.head_width = config.head_width, .max_position = config.max_position};
+  RopeSizes sizes{.head_width = RotationWidth(config), .max_position = config.max_position};
   for (const LayerConfig& layer : config.layers) {
     if (layer.window == 0 && layer.head_width > 0) sizes.full_head_width = layer.head_width;
   }
@@ -216,6 +220,7 @@ absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, M
       return absl::OkStatus();
     case PositionKind::kRope: {
       ASSIGN_OR_RETURN(RopeConfig rope, ReadRope(reader, architecture.rope, sizes));
+      if (sizes.head_width != config.head_width) rope.rotary_span = rope.RotarySpan(sizes.head_width);
       config.ropes.push_back(std::move(rope));
       break;
     }
@@ -250,44 +255,6 @@ absl::Status RefuseUnsupported(ConfigReader& reader, bool has_soft_caps) {
   RETURN_IF_ERROR(reader.RequireValue("add_cross_attention", false));
   RETURN_IF_ERROR(reader.RequireValue("tie_encoder_decoder", false));
   RETURN_IF_ERROR(reader.RequireValue("pruned_heads", Json::object()));
-  return absl::OkStatus();
-}
-
-// Dual chunk attention (Qwen2.5-1M): positions are counted within chunks, sums are split by them, and beyond the original
-// length scores are scaled. Within the first chunk it is the plain function, so the model is limited to that length.
-absl::Status ReadDualChunk(ConfigReader& reader, ModelConfig& config) {
-  constexpr absl::string_view kKey = "dual_chunk_attention_config";
-  const Json* object = reader.Take(kKey);
-  if (object == nullptr) return absl::OkStatus();
-  if (!object->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name(kKey), " is ", ShownValue(*object), "; it must be an object"));
-  }
-  ConfigReader chunks(*object, reader.Place(kKey));
-  ASSIGN_OR_RETURN(const int64_t chunk_size, chunks.Int("chunk_size", {1, kPositionMax}, 8192));
-  ASSIGN_OR_RETURN(const int64_t local_size, chunks.Int("local_size", {0, kPositionMax}, 1024));
-  if (local_size >= chunk_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(chunks.Name("local_size"), " is ", local_size, "; it must be below chunk_size, ", chunk_size));
-  }
-  int64_t limit = chunk_size - local_size;
-  ASSIGN_OR_RETURN(const int64_t original, chunks.Int("original_max_position_embeddings", {0, kPositionMax}, 0));
-  if (original > 0) limit = std::min(limit, original);
-  // Longer prompts are then attended to sparsely.
-  const bool has_sparse_part = chunks.Take("sparse_attention_config") != nullptr;
-  ASSIGN_OR_RETURN(const bool is_sparse, chunks.Bool("sparse_attention_enabled", has_sparse_part));
-  ASSIGN_OR_RETURN(const int64_t threshold, chunks.Int("sparse_attention_threshold", {0, kPositionMax}, 32768));
-  if (is_sparse) limit = std::min(limit, threshold);
-  chunks.Ignore({"sparse_attention_last_q"});
-  RETURN_IF_ERROR(chunks.RefuseUnread());
-  if (limit == 0) {
-    return absl::UnimplementedError(
-        absl::StrCat(chunks.Name("sparse_attention_threshold"), " is 0; sparse attention is not supported"));
-  }
-  if (limit >= config.max_position) return absl::OkStatus();
-  config.notes.push_back(absl::StrCat("context limited from ", config.max_position, " to ", limit,
-                                      " positions, up to which ", kKey, " is the plain function"));
-  config.max_position = limit;
   return absl::OkStatus();
 }
 

@@ -33,7 +33,9 @@ kernels::StepShape ToStepShape(const ModelConfig& config, const ForwardLimits& l
           .experts_per_token = static_cast<int>(config.mixture.per_token),
           .expert_ffn_dim = static_cast<int>(config.mixture.width),
           .shared_expert = config.mixture.shared_width > 0,
-          .recurrence = config.recurrence};
+          .recurrence = config.recurrence,
+          .query_latent_dim = static_cast<int>(config.latent.query_rank),
+          .latent_dim = static_cast<int>(config.latent.width())};
 }
 
 struct BufferBytes {
@@ -53,8 +55,9 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
   const size_t query_width = config.head_count * LayerNeedsOf(config).head_dim_max;
   const size_t routed_width = config.mixture.normed_apart ? width : 0;
   const bool is_recurrent = config.recurrence.kind != kernels::RecurrenceKind::kNone;
-  const size_t mixed_width = std::max<size_t>(config.blocks.attention_gate ? query_width : 0,
-                                              is_recurrent ? config.recurrence.input_width() : 0);
+  const int64_t mixed_width = std::max({config.blocks.attention_gate ? config.head_count * config.head_width : 0,
+                                        is_recurrent ? int64_t{config.recurrence.input_width()} : 0,
+                                        config.latent.query_rank, config.latent.width()});
   return {.residual = rows * width * sizeof(float),
           .normed = rows * width * operand,
           .queries = rows * query_width * sizeof(float),
@@ -299,6 +302,9 @@ absl::Status Forward::AddMixture(const LayerWeights& layer, const NormWeights* n
        .expert_count = static_cast<int>(config.mixture.expert_count),
        .per_token = static_cast<int>(config.mixture.per_token),
        .renormalised = config.mixture.renormalised,
+       .routing = config.mixture.routing,
+       .choice_bias = Whole(layer.choice_bias),
+       .gated = config.mixture.gated,
        .gate_up = layer.gate_up.weight.get(),
        .down = layer.down.weight.get(),
        .gate_up_bias = Whole(layer.gate_up.bias),
@@ -350,24 +356,25 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
     }
     ASSIGN_OR_RETURN(terms.row_scales, row_scales_.Write(backend, index, std::move(scales)));
   }
-  RETURN_IF_ERROR(
-      ToStatus(backend.QkvRopeWrite(workspace, {.x = Whole(normed_),
-                                                .weight = layer.query_key_value.weight.get(),
-                                                .bias = Whole(layer.query_key_value.bias),
-                                                .query_norm = Whole(layer.query_norm),
-                                                .key_norm = Whole(layer.key_norm),
-                                                .value_norm = Whole(layer.parts.value_norm),
-                                                .norm_over_width = config.blocks.head_norm_over_width,
-                                                .norm_after_rotation = config.blocks.head_norm_after_rotation,
-                                                .norm_epsilon = static_cast<float>(config.blocks.norm_epsilon),
-                                                .clip = static_cast<float>(config.blocks.query_key_value_clip),
-                                                .query_head_count = head_count,
-                                                .queries_alone = layer_config.source_layer >= 0,
-                                                .rope_tables = ropes,
-                                                .pool = pool,
-                                                .page_group = page_group,
-                                                .layer = group_layer,
-                                                .queries = Whole(queries_)})));
+  const kernels::QkvRopeWriteArgs heads{.x = Whole(normed_),
+                                        .weight = layer.query_key_value.weight.get(),
+                                        .bias = Whole(layer.query_key_value.bias),
+                                        .query_norm = Whole(layer.query_norm),
+                                        .key_norm = Whole(layer.key_norm),
+                                        .value_norm = Whole(layer.parts.value_norm),
+                                        .norm_over_width = config.blocks.head_norm_over_width,
+                                        .norm_after_rotation = config.blocks.head_norm_after_rotation,
+                                        .norm_epsilon = static_cast<float>(config.blocks.norm_epsilon),
+                                        .clip = static_cast<float>(config.blocks.query_key_value_clip),
+                                        .query_head_count = head_count,
+                                        .queries_alone = layer_config.source_layer >= 0,
+                                        .rope_tables = ropes,
+                                        .pool = pool,
+                                        .page_group = page_group,
+                                        .layer = group_layer,
+                                        .queries = Whole(queries_)};
+  const bool is_latent = layer.latent.keys_values != nullptr;
+  RETURN_IF_ERROR(is_latent ? WriteLatent(layer.latent, heads) : ToStatus(backend.QkvRopeWrite(workspace, heads)));
   const kernels::AttendArgs attend{.queries = Whole(queries_),
                                    .query_head_count = head_count,
                                    .pool = pool,

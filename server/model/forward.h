@@ -97,6 +97,7 @@ class Forward {
   absl::Status AddBesideExperts(const LayerWeights& layer, const NormWeights* next, float scale);
   absl::Status Attend(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
   absl::Status Gate(const LayerWeights& layer);
+  absl::Status WriteLatent(const LatentWeights& latent, kernels::QkvRopeWriteArgs args);
   absl::Status Recur(int64_t index, KvPools pools);
   absl::Status Inspect(int64_t index, const kernels::AttendArgs& attend, std::span<const RowInspection> inspections);
   absl::Status RunMlp(int64_t index, const NormWeights* next);
@@ -110,8 +111,9 @@ class Forward {
   std::unique_ptr<kernels::Buffer> normed_;    // operands [T, M]
   std::unique_ptr<kernels::Buffer> queries_;   // f32 [T, H, D]
   std::unique_ptr<kernels::Buffer> attended_;  // operands [T, H, D]; of recurrent layers [T, value width]
-  std::unique_ptr<kernels::Buffer> mixed_;     // operands [T, input width] of recurrent layers; [T, H D] of gates
-  std::unique_ptr<kernels::Buffer> hidden_;    // operands [T, F]
+  // Operands [T, input width] of recurrent layers, [T, H D] of gates, [T, Q] and [T, C + R] of latent attention.
+  std::unique_ptr<kernels::Buffer> mixed_;
+  std::unique_ptr<kernels::Buffer> hidden_;  // operands [T, F]
   // Of layers' inputs: operands [T, L, P] and [L, T, P], and [T, P] of a gate.
   std::unique_ptr<kernels::Buffer> projected_inputs_, layer_inputs_, input_gate_;
   // Of experts that are normed apart: operands [T, M] of their router; f32 [T, M] of their sum, and of what is added.

@@ -108,7 +108,8 @@ Json BlocksJson(const BlockConfig& blocks) {
 
 // Every field of MixtureConfig.
 Json MixtureJson(const MixtureConfig& mixture) {
-  const auto& [expert_count, per_token, width, shared_width, shared_gate, renormalised, normed_apart] = mixture;
+  const auto& [expert_count, per_token, width, shared_width, shared_gate, renormalised, normed_apart, gated,
+               choice_bias, routing] = mixture;
   Json json = {{"experts", expert_count},
                {"per_token", per_token},
                {"renormalised", renormalised},
@@ -116,7 +117,24 @@ Json MixtureJson(const MixtureConfig& mixture) {
                {"width", width}};
   if (!shared_gate) json["shared_gate"] = shared_gate;
   if (normed_apart) json["normed_apart"] = normed_apart;
+  if (!gated) json["gated"] = gated;
+  if (choice_bias) json["choice_bias"] = choice_bias;
+  const auto& [score, group_count, groups_kept, group_score, scaling] = routing;
+  if (score == kernels::ExpertScore::kSigmoid) json["score"] = "sigmoid";
+  if (group_count > 1) {
+    json["groups"] = {{"count", group_count},
+                      {"kept", groups_kept},
+                      {"score", group_score == kernels::GroupScore::kLargest ? "largest" : "two_largest"}};
+  }
+  if (scaling != 1) json["scaling"] = scaling;
   return json;
+}
+
+// Every field of LatentConfig.
+Json LatentJson(const LatentConfig& latent) {
+  const auto& [rank, query_rank, rotated_width, unrotated_width, value_width, neighbours] = latent;
+  return {{"neighbours", neighbours}, {"query_rank", query_rank},     {"rank", rank},
+          {"rotated", rotated_width}, {"unrotated", unrotated_width}, {"values", value_width}};
 }
 
 // Every field of RecurrenceShape.
@@ -192,6 +210,7 @@ std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, abs
     json["layer_inputs"] = {{"vocabulary", vocabulary}, {"width", width}};
   }
   if (config.mixture.expert_count > 0) json["mixture"] = MixtureJson(config.mixture);
+  if (config.latent.rank > 0) json["latent"] = LatentJson(config.latent);
   if (config.packed_weights != nullptr) json["packed_weights"] = config.packed_weights->identity;
   if (config.adapter != nullptr) json["adapter"] = config.adapter->Identity();
   if (config.recurrence.kind != kernels::RecurrenceKind::kNone) json["recurrence"] = RecurrenceJson(config.recurrence);

@@ -322,12 +322,15 @@ absl::Status ReadLayersOfOnePart(ConfigReader& reader, ModelConfig& config) {
     layer.rope_index = -1;
     layer.is_recurrent = kind == "M" || kind == "linear_attention" || kind == "mamba";
     layer.has_attention = kind == "*" || kind == "full_attention" || kind == "attention";
-    layer.has_mlp = kind == "-" || kind == "mlp";
+    layer.has_mixture = kind == "E" || kind == "moe";
+    layer.has_mlp = kind == "-" || kind == "mlp" || layer.has_mixture;
     if (layer.is_recurrent || layer.has_attention || layer.has_mlp) continue;
     return absl::UnimplementedError(
         absl::StrCat(reader.Name(key), "[", i, "] is ", ShownValue(kind),
-                     "; supported are linear_attention (M), full_attention (*) and mlp (-)"));
+                     "; supported are linear_attention (M), full_attention (*), mlp (-) and moe (E)"));
   }
+  const auto is_mixture = [](const LayerConfig& layer) { return layer.has_mixture; };
+  if (std::none_of(config.layers.begin(), config.layers.end(), is_mixture)) config.mixture = {};
   return RequireAttention(reader, key, config);
 }
 

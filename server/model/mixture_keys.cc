@@ -1,5 +1,7 @@
 #include "server/model/mixture_keys.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/layer_windows.h"
@@ -24,6 +26,36 @@ absl::Status ReadMixtureLayers(ConfigReader& reader, ModelConfig& config) {
   return absl::OkStatus();
 }
 
+// How experts are chosen and weighed, where it is more than a softmax.
+absl::Status ReadRouting(ConfigReader& reader, const MixtureKeys& keys, MixtureConfig& mixture) {
+  kernels::ExpertRouting& routing = mixture.routing;
+  routing.score = keys.score;
+  routing.group_score = keys.group_score;
+  mixture.choice_bias = keys.choice_bias;
+  if (keys.scaling != nullptr) {
+    ASSIGN_OR_RETURN(const double scaling, reader.Positive(keys.scaling, keys.scaling_default));
+    routing.scaling = static_cast<float>(scaling);
+  }
+  if (!keys.reads_groups) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int64_t groups, reader.Int("n_group", {1, kernels::kExpertsMax}, keys.groups_default));
+  ASSIGN_OR_RETURN(const int64_t kept, reader.Int("topk_group", {1, kernels::kExpertsMax}, keys.groups_kept_default));
+  const int64_t of_group = mixture.expert_count / groups;
+  const int64_t least = keys.group_score == kernels::GroupScore::kTwoLargest ? 2 : 1;
+  if (of_group * groups != mixture.expert_count || of_group < least) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        reader.Name("n_group"), " is ", groups, reader.Has("n_group") ? "" : " when it is missing", "; the ",
+        mixture.expert_count, " experts must be that many groups of one size, of ", least, " or more"));
+  }
+  if (kept > groups || kept * of_group < mixture.per_token) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        reader.Name("topk_group"), " is ", kept, reader.Has("topk_group") ? "" : " when it is missing", " of ", groups,
+        " groups of ", of_group, " experts; it must leave a row its ", mixture.per_token, " experts"));
+  }
+  routing.group_count = static_cast<int>(groups);
+  routing.groups_kept = static_cast<int>(kept);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ReadMixture(ConfigReader& reader, const MixtureKeys& keys, ModelConfig& config) {
@@ -45,7 +77,7 @@ absl::Status ReadMixture(ConfigReader& reader, const MixtureKeys& keys, ModelCon
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(mixture.per_token,
-                   reader.Int("num_experts_per_tok", {1, kernels::kExpertsMax}, keys.per_token_default));
+                   reader.Int("num_experts_per_tok", {1, kernels::kExpertsMax}, DefaultOf(keys.per_token_default)));
   if (mixture.per_token > mixture.expert_count) {
     return absl::InvalidArgumentError(absl::StrCat(reader.Name("num_experts_per_tok"), " is ", mixture.per_token,
                                                    reader.Has("num_experts_per_tok") ? "" : " when it is missing",
@@ -60,10 +92,22 @@ absl::Status ReadMixture(ConfigReader& reader, const MixtureKeys& keys, ModelCon
                      reader.Int(keys.shared_width, {1, kExpertWidthMax}, DefaultOf(keys.shared_width_default)));
   }
   mixture.renormalised = keys.always_renormalised;
+  if (keys.never_renormalised) RETURN_IF_ERROR(reader.RequireValue("norm_topk_prob", false));
   if (!keys.always_renormalised) {
     ASSIGN_OR_RETURN(mixture.renormalised, reader.Bool("norm_topk_prob", keys.renormalised_default));
   }
+  if (keys.shared_count != nullptr) {
+    ASSIGN_OR_RETURN(const int64_t count,
+                     reader.Int(keys.shared_count, {1, kernels::kExpertsMax}, keys.shared_count_default));
+    mixture.shared_width = count * mixture.width;
+  }
+  mixture.gated = keys.gated;
+  RETURN_IF_ERROR(ReadRouting(reader, keys, mixture));
   for (LayerConfig& layer : config.layers) layer.has_mixture = true;
+  if (keys.dense_first != nullptr) {
+    ASSIGN_OR_RETURN(const int64_t dense, reader.Int(keys.dense_first, {0, kStepMax}, keys.dense_first_default));
+    for (int64_t i = 0; i < std::min(dense, config.layer_count); ++i) config.layers[i].has_mixture = false;
+  }
   if (keys.chooses_layers) RETURN_IF_ERROR(ReadMixtureLayers(reader, config));
   return absl::OkStatus();
 }

@@ -81,6 +81,10 @@ void GroupLayers(ModelConfig& config) {
   }
 }
 
+int64_t RotationWidth(const ModelConfig& config) {
+  return config.latent.rank > 0 ? config.latent.rotated_width : config.head_width;
+}
+
 int64_t AttentionLayerCount(const ModelConfig& config) {
   return std::count_if(config.layers.begin(), config.layers.end(),
                        [](const LayerConfig& layer) { return layer.has_attention; });

@@ -37,6 +37,23 @@ struct LayerConfig {
   bool keys_are_values = false;  // before the norms
 };
 
+// Latent attention: keys and values of all heads are products of one latent per token, and so may queries be. Both are
+// computed before pages are written, so that attention sees plain heads of `head_width`: the rotated dimensions, those that
+// are not rotated, and zeros up to it. Values are followed by zeros likewise.
+struct LatentConfig {
+  int64_t rank = 0;             // of the latent of keys and values; 0: no latent attention
+  int64_t query_rank = 0;       // of that of queries; 0: queries are a product of the input
+  int64_t rotated_width = 0;    // dimensions of a head; those of keys are the same in all heads
+  int64_t unrotated_width = 0;  // others
+  int64_t value_width = 0;
+  bool neighbours = false;  // pairs of rotated dimensions are stored as (2i, 2i + 1)
+  int64_t key_width() const { return rotated_width + unrotated_width; }
+  int64_t width() const { return rank == 0 ? 0 : rank + rotated_width; }  // of what keys and values are computed from
+};
+
+// Of the norms of latents: transformers has no key for it.
+inline constexpr float kLatentNormEpsilon = 1e-6f;
+
 // A mixture of experts.
 struct MixtureConfig {
   int64_t expert_count = 0;   // E; 0: no layer has one
@@ -46,6 +63,9 @@ struct MixtureConfig {
   bool shared_gate = true;    // its weight in a row is computed; else 1
   bool renormalised = false;  // a row's weights sum to 1; else they are its experts' shares of all
   bool normed_apart = false;  // the shared expert's output and the others' sum are normed before they are added
+  bool gated = true;          // else act(up x) alone, in the shared one too
+  bool choice_bias = false;   // added to scores where experts are chosen
+  kernels::ExpertRouting routing;
 };
 
 // ModelConfig::model_type of a model behind an endpoint, which has no checkpoint.
@@ -118,12 +138,14 @@ struct ModelConfig {
   int64_t width = 0;               // M
   int64_t feed_forward_width = 0;  // F
   int64_t layer_count = 0;         // L
+  int64_t further_layers = 0;      // stored after them, to predict further tokens; not read
   int64_t head_count = 0;          // H
   int64_t kv_head_count = 0;       // K
   int64_t head_width = 0;          // D
   bool tied_embeddings = false;    // of a loaded model: in effect, a stored head that differs is used
   BlockConfig blocks;
   MixtureConfig mixture;
+  LatentConfig latent;
   kernels::RecurrenceShape recurrence;  // kNone: no layer is recurrent
   LayerInputConfig layer_inputs;
   std::vector<RopeConfig> ropes;  // one, or one of full and one of window layers; none with learned positions
@@ -156,6 +178,9 @@ kernels::LayerNeeds LayerNeedsOf(const ModelConfig& config);
 // place of that one. A window of at least max_position is
 // dropped, and then bounds extended_position_max.
 void GroupLayers(ModelConfig& config);
+
+// Dimensions of a head that a rotation may be of.
+int64_t RotationWidth(const ModelConfig& config);
 
 // Layers that have attention.
 int64_t AttentionLayerCount(const ModelConfig& config);

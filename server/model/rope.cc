@@ -101,6 +101,7 @@ std::string RopeConfig::ToString() const {
   }
   if (kind == RopeKind::kYarn || kind == RopeKind::kLongRope) add("attention", attention_factor);
   if (query_beta != 0) add("query", query_beta);
+  if (score_factor != 1) add("scores", score_factor);
   if (kind == RopeKind::kLongRope) {
     std::string factors;
     for (const double value : short_factors) absl::StrAppend(&factors, ShortNumber(value), ",");

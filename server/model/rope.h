@@ -40,6 +40,7 @@ struct RopeConfig {
   double attention_factor = 1;       // yarn, longrope; multiplies cos and sin
   // Queries at position p are multiplied by 1 + beta ln(1 + floor(p / original length)), after the rotation; 0: not.
   double query_beta = 0;
+  double score_factor = 1;            // scores are multiplied by it (DeepSeek's mscale)
   std::vector<double> short_factors;  // longrope, [rotary span / 2]: sequences up to the original length
   std::vector<double> long_factors;   // longrope: longer ones
 

@@ -26,6 +26,7 @@ struct Surroundings {
   bool query_scale = false;
   bool alpha = false;
   bool proportional = false;
+  bool scales_scores = false;
   bool nested = false;                          // an object per kind of layer
   std::optional<double> original_max_position;  // overrides that of the object, which may only repeat it
 };
@@ -122,6 +123,7 @@ absl::Status ReadYarn(ConfigReader& reader, const Surroundings& around, RopeConf
                              ? YarnAttentionFactor(rope.factor, mscale) / YarnAttentionFactor(rope.factor, mscale_all)
                              : YarnAttentionFactor(rope.factor, 1);
   ASSIGN_OR_RETURN(rope.attention_factor, reader.Positive("attention_factor", implied));
+  if (around.scales_scores) rope.score_factor = std::pow(YarnAttentionFactor(rope.factor, mscale_all), 2);
   if (around.nested) {
     RETURN_IF_ERROR(reader.RequireValue("truncate", true));  // ignored by transformers
   } else {
@@ -311,6 +313,7 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
                       .mrope_is_default = keys.mrope_is_default,
                       .query_scale = keys.query_scale,
                       .alpha = keys.alpha,
+                      .scales_scores = keys.scales_scores,
                       .original_max_position = std::nullopt};
   ASSIGN_OR_RETURN(around.theta, reader.Positive(keys.theta, keys.theta_default));
   ASSIGN_OR_RETURN(around.partial, reader.Positive(keys.partial, keys.partial_default));

@@ -36,7 +36,9 @@ struct RopeKeys {
   // hunyuan: dynamic has an `alpha`, which multiplies theta by alpha^(D / (D - 2)) at every length.
   bool alpha = false;
   bool proportional = false;  // gemma4: that kind is there
-  bool query_scale = false;   // ministral3: yarn has llama_4_scaling_beta, and is required
+  // deepseek: mscale_all_dim of yarn scales scores by the square of its attention factor.
+  bool scales_scores = false;
+  bool query_scale = false;  // ministral3: yarn has llama_4_scaling_beta, and is required
   // phi3: only default and longrope; "su" and "yarn" are old names of longrope in its files.
   bool longrope_alone = false;
   double original_default = 0;  // phi3: default of original_max_position_embeddings; 0: max_position_embeddings

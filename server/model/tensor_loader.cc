@@ -172,7 +172,16 @@ std::optional<Sha256Digest> TensorPacker::ContentOf(const Stack& stack, kernels:
                     ToHex(digest->second), kernels::DTypeName(stack.tensors[0]->type));
     return Sha256(content);
   }
-  for (const kernels::HostMatrix& part : PartsOf(stack)) {
+  std::vector<kernels::HostMatrix> parts = PartsOf(stack);
+  if (stack.grid.has_value()) {
+    parts.clear();
+    absl::StrAppend(&content, ", grid ", stack.grid->rows, " x ", stack.grid->columns);
+    for (const auto& [from, row, column] : stack.grid->pieces) {
+      absl::StrAppend(&content, " ", row, ",", column, from.data == nullptr ? "=" : "");
+      if (from.data != nullptr) parts.push_back(from);
+    }
+  }
+  for (const kernels::HostMatrix& part : parts) {
     const char* at = static_cast<const char*>(part.data);
     const auto holds = [&](const TensorView* tensor) {
       return at >= tensor->bytes.data() && at < tensor->bytes.data() + tensor->bytes.size();
@@ -184,6 +193,7 @@ std::optional<Sha256Digest> TensorPacker::ContentOf(const Stack& stack, kernels:
     absl::StrAppend(&content, "; ", ToHex(digest->second), " at ", at - (*tensor)->bytes.data(), ": ",
                     kernels::DTypeName(part.dtype), " ", part.rows, " x ", part.columns,
                     part.column_stride != 1 ? " transposed" : "");
+    if (stack.grid.has_value()) absl::StrAppend(&content, " by ", part.row_stride);
   }
   return Sha256(content);
 }
@@ -199,8 +209,9 @@ absl::Status TensorPacker::Load(const Stack& stack) const {
 int64_t TensorPacker::MatrixBytes(const Stack& stack, kernels::WeightUse use) const {
   if (stack.tensors.empty()) return 0;
   if (const auto content = ContentOf(stack, use); content && WeightCache::Get().Find(backend_, *content)) return 0;
-  int64_t elements = 0;
-  for (const kernels::HostMatrix& part : PartsOf(stack)) elements += part.rows * part.columns;
+  int64_t elements = stack.grid.has_value() ? stack.grid->rows * stack.grid->columns : 0;
+  for (const kernels::HostMatrix& part : PartsOf(stack))
+    elements += stack.grid.has_value() ? 0 : part.rows * part.columns;
   return elements * kernels::DTypeBytes(backend_.info().dtype);
 }
 
@@ -212,7 +223,15 @@ absl::StatusOr<std::shared_ptr<kernels::Weight>> TensorPacker::Matrix(const Stac
   if (content) weight = WeightCache::Get().Find(backend_, *content);
   if (weight == nullptr) {
     RETURN_IF_ERROR(CheckFinite(stack));
-    const std::vector<kernels::HostMatrix> parts = PartsOf(stack);
+    std::vector<kernels::HostMatrix> parts = PartsOf(stack);
+    std::vector<float> placed;
+    if (stack.grid.has_value()) {
+      placed = stack.grid->Values();
+      parts = {{.dtype = kernels::DType::kF32,
+                .data = placed.data(),
+                .rows = stack.grid->rows,
+                .columns = stack.grid->columns}};
+    }
     const int experts = static_cast<int>(stack.expert_count);
     ASSIGN_OR_RETURN(
         std::unique_ptr<kernels::Weight> packed,

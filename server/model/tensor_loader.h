@@ -21,6 +21,7 @@
 #include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "server/model/attention/variant.h"
+#include "server/model/matrix_grid.h"
 #include "server/model/weight_source.h"
 
 namespace varifocal {
@@ -66,6 +67,7 @@ struct Stack {
   bool transposed = false;                 // matrices are stored as [inputs, outputs]
   int64_t expert_count = 0;                // above 0: the weights of so many experts, one after the other
   std::optional<Turns> turns;
+  std::optional<MatrixGrid> grid;  // of pieces of the tensors, in place of `parts`
 
   static Stack Of(std::vector<const TensorView*> tensors) { return {.tensors = std::move(tensors), .parts = {}}; }
 };

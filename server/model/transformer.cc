@@ -1,20 +1,19 @@
 #include "server/model/transformer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "base/wide_product.h"
 #include "server/model/kernel_status.h"
+#include "server/model/learned_terms.h"
 #include "server/model/recurrence_tensors.h"
 #include "server/model/tensor_loader.h"
+#include "server/model/tensor_prefix.h"
 
 namespace varifocal {
 namespace {
@@ -33,18 +32,14 @@ struct LayerStacks {
   Linear query_key_value, attention_output, gate_up, up, down;
   Stack query_norm, key_norm;
   Stack attention_gate;
+  LatentStacks latent;
   Linear recurrence_inputs, recurrence_output;
   Stack recurrence_conv, conv_bias, decay_log, decay_bias, skip, recurrence_norm;
-  Stack router, router_bias, shared_gate, shared_gate_up, shared_down;  // of a mixture of experts
-  std::vector<const TensorView*> activation;                            // of xielu: see kActivationNames
+  Stack router, router_bias, choice_bias, shared_gate, shared_gate_up, shared_down;  // of a mixture of experts
+  std::vector<const TensorView*> activation;                                         // of xielu: see kActivationNames
   LayerPartStacks parts;
   std::vector<std::pair<AttentionTensor, const TensorView*>> attention_tensors;  // null: an optional one is absent
 };
-
-// The learned numbers of xielu, as stored. The last is where transformers stops subtracting 1 from e^x, which is an
-// approximation by less than its size.
-constexpr const char* kActivationNames[] = {"alpha_p", "alpha_n", "beta", "eps"};
-constexpr float kActivationEpsilonMax = 1e-5f;
 
 // Resolves the tensors that a row of the table names, for the sizes of a config.
 class LayerLoader {
@@ -53,7 +48,7 @@ class LayerLoader {
       : loader_(loader), names_(architecture.names), config_(config), prefix_(std::move(prefix)) {}
 
   LayerStacks Take(int64_t layer) {
-    layer_prefix_ = absl::StrCat(prefix_, absl::StrReplaceAll(names_.layer, {{"{}", absl::StrCat(layer)}}));
+    layer_prefix_ = LayerPrefix(names_, prefix_, layer);
     LayerStacks stacks;
     stacks.attention_norm = Norm(names_.attention_norm);
     stacks.attention_post_norm = Norm(names_.attention_post_norm);
@@ -96,9 +91,23 @@ class LayerLoader {
     return linear;
   }
   void TakeAttention(int64_t layer, LayerStacks& stacks) {
+    if (config_.latent.rank > 0) {
+      stacks.latent = TakeLatent(loader_, names_, config_, layer_prefix_);
+      stacks.attention_output = {std::move(stacks.latent.output), std::move(stacks.latent.output_bias)};
+    } else {
+      TakeHeads(config_.layers[layer], stacks);
+    }
+    for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_), layer)) {
+      const std::string name = absl::StrCat(layer_prefix_, names_.attention, tensor.name);
+      const TensorView* view = !tensor.stored    ? nullptr
+                               : tensor.required ? loader_.Take(name, tensor.shape)
+                                                 : loader_.TakeIfPresent(name, tensor.shape);
+      stacks.attention_tensors.emplace_back(tensor, view);
+    }
+  }
+  void TakeHeads(const LayerConfig& of_layer, LayerStacks& stacks) {
     const BlockConfig& blocks = config_.blocks;
     const int64_t width = config_.width;
-    const LayerConfig& of_layer = config_.layers[layer];
     const int64_t head_width = HeadWidth(config_, of_layer);
     const int64_t query_width = config_.head_count * head_width;
     const int64_t kv_width = KvHeadCount(config_, of_layer) * head_width;
@@ -121,13 +130,6 @@ class LayerLoader {
       stacks.key_norm = Vector(names_.key_norm, blocks.head_norm_over_width ? kv_width : head_width);
     }
     stacks.attention_output = Linear({{names_.attention_output, width}}, query_width, blocks.attention_output_bias);
-    for (const AttentionTensor& tensor : config_.attention.Tensors(AttentionModelOf(config_), layer)) {
-      const std::string name = absl::StrCat(layer_prefix_, names_.attention, tensor.name);
-      const TensorView* view = !tensor.stored    ? nullptr
-                               : tensor.required ? loader_.Take(name, tensor.shape)
-                                                 : loader_.TakeIfPresent(name, tensor.shape);
-      stacks.attention_tensors.emplace_back(tensor, view);
-    }
   }
   // Of each head's rows of the query tensor the first half are its query, the others its gate. There are no biases.
   void SplitGate(LayerStacks& stacks) const {
@@ -202,13 +204,16 @@ class LayerLoader {
         Linear({{is_stacked ? names.stacked_router : names.router, experts}}, width, names.router_bias);
     stacks.router = std::move(router.weight);
     stacks.router_bias = std::move(router.bias);
+    if (config_.mixture.choice_bias) stacks.choice_bias = Vector(names.choice_bias, experts, "");
+    const bool gated = config_.mixture.gated;
     if (names.inputs_first) {
       TakeTurns(names.stacked_gate_up, {.rows = 2 * ffn, .columns = width, .kinds = 2}, gate_up);
       TakeTurns(names.stacked_down, {.rows = width, .columns = ffn, .kinds = 1}, down);
       TakeBiases(names.stacked_gate_up_bias, {.rows = 2 * ffn, .kinds = 2}, stacks.gate_up.bias);
       TakeBiases(names.stacked_down_bias, {.rows = width, .kinds = 1}, stacks.down.bias);
     } else if (is_stacked) {
-      Add(loader_.Take(absl::StrCat(layer_prefix_, names.stacked_gate_up), {experts, 2 * ffn, width}), gate_up);
+      Add(loader_.Take(absl::StrCat(layer_prefix_, names.stacked_gate_up), {experts, (gated ? 2 : 1) * ffn, width}),
+          gate_up);
       Add(loader_.Take(absl::StrCat(layer_prefix_, names.stacked_down), {experts, width, ffn}), down);
     }
     for (int64_t e = 0; !is_stacked && e < experts; ++e) {
@@ -216,7 +221,7 @@ class LayerLoader {
         const std::string of_expert = absl::StrReplaceAll(name, {{"{}", absl::StrCat(e)}});
         Add(loader_.Take(absl::StrCat(layer_prefix_, of_expert, ".weight"), std::move(shape)), stack);
       };
-      take(names.gate, {ffn, width}, gate_up);
+      if (gated) take(names.gate, {ffn, width}, gate_up);
       take(names.up, {ffn, width}, gate_up);
       take(names.down, {width, ffn}, down);
     }
@@ -225,7 +230,8 @@ class LayerLoader {
         stacks.shared_gate = Linear({{names.shared_gate_of_row, 1}}, width, false).weight;
       }
       const std::vector<NamedRows> fused = {{names.shared_gate_up, 2 * shared}};
-      const std::vector<NamedRows> apart = {{names.shared_gate, shared}, {names.shared_up, shared}};
+      std::vector<NamedRows> apart = {{names.shared_up, shared}};
+      if (gated) apart.insert(apart.begin(), {names.shared_gate, shared});
       stacks.shared_gate_up = Linear(names.shared_gate_up != nullptr ? fused : apart, width, false).weight;
       stacks.shared_down = Linear({{names.shared_down, width}}, shared, false).weight;
     }
@@ -298,22 +304,10 @@ absl::StatusOr<LinearWeights> PackLinear(TensorPacker& packer, const LayerStacks
   return linear;
 }
 
-// softplus(x) = ln(1 + e^x)
-absl::StatusOr<kernels::ActivationTerms> LearnedTerms(TensorPacker& packer,
-                                                      const std::vector<const TensorView*>& tensors) {
-  std::vector<double> values;
-  for (const TensorView* tensor : tensors) {
-    ASSIGN_OR_RETURN(const float value, packer.Number(*tensor));
-    values.push_back(value);
-  }
-  const auto softplus = [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };
-  if (!(std::abs(values[3]) <= kActivationEpsilonMax)) {
-    return absl::UnimplementedError(absl::StrCat("tensor ", tensors[3]->name, " is ", ShortNumber(values[3]),
-                                                 "; its size may be at most ", ShortNumber(kActivationEpsilonMax)));
-  }
-  return kernels::ActivationTerms{.a = static_cast<float>(softplus(values[0])),
-                                  .b = static_cast<float>(values[2] + softplus(values[1])),
-                                  .c = static_cast<float>(values[2])};
+// Experts may have no gates.
+kernels::WeightUse GateUpUse(const ModelConfig& config, const LayerStacks& stacks) {
+  const bool gated = stacks.router.tensors.empty() || config.mixture.gated;
+  return gated ? kernels::WeightUse::kGateUp : kernels::WeightUse::kPlain;
 }
 
 absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& stacks, const ModelConfig& config,
@@ -323,6 +317,7 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
   LayerWeights layer;
   ASSIGN_OR_RETURN(layer.attention_norm, PackNorm(packer, stacks.attention_norm, blocks));
   ASSIGN_OR_RETURN(layer.query_key_value, PackLinear(packer, stacks.query_key_value));
+  ASSIGN_OR_RETURN(layer.latent, PackLatent(packer, stacks.latent));
   ASSIGN_OR_RETURN(layer.query_norm, packer.Vector(stacks.query_norm, added));
   ASSIGN_OR_RETURN(layer.key_norm, packer.Vector(stacks.key_norm, added));
   ASSIGN_OR_RETURN(layer.attention_gate, packer.Matrix(stacks.attention_gate, kernels::WeightUse::kPlain));
@@ -338,18 +333,19 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
   ASSIGN_OR_RETURN(layer.attention_output, PackLinear(packer, stacks.attention_output));
   ASSIGN_OR_RETURN(layer.attention_post_norm, PackNorm(packer, stacks.attention_post_norm, blocks));
   ASSIGN_OR_RETURN(layer.mlp_norm, PackNorm(packer, stacks.mlp_norm, blocks));
-  ASSIGN_OR_RETURN(layer.gate_up, PackLinear(packer, stacks.gate_up, kernels::WeightUse::kGateUp));
+  ASSIGN_OR_RETURN(layer.gate_up, PackLinear(packer, stacks.gate_up, GateUpUse(config, stacks)));
   ASSIGN_OR_RETURN(layer.up, PackLinear(packer, stacks.up));
   ASSIGN_OR_RETURN(layer.down, PackLinear(packer, stacks.down));
   ASSIGN_OR_RETURN(layer.mlp_post_norm, PackNorm(packer, stacks.mlp_post_norm, blocks));
   ASSIGN_OR_RETURN(layer.router, packer.Vector(stacks.router));
   ASSIGN_OR_RETURN(layer.router_bias, packer.Vector(stacks.router_bias));
+  ASSIGN_OR_RETURN(layer.choice_bias, packer.Vector(stacks.choice_bias));
   layer.activation_terms = blocks.activation_terms;
   if (!stacks.activation.empty()) {
     ASSIGN_OR_RETURN(layer.activation_terms, LearnedTerms(packer, stacks.activation));
   }
   ASSIGN_OR_RETURN(layer.shared_gate, packer.Vector(stacks.shared_gate));
-  ASSIGN_OR_RETURN(layer.shared_gate_up, packer.Matrix(stacks.shared_gate_up, kernels::WeightUse::kGateUp));
+  ASSIGN_OR_RETURN(layer.shared_gate_up, packer.Matrix(stacks.shared_gate_up, GateUpUse(config, stacks)));
   ASSIGN_OR_RETURN(layer.shared_down, packer.Matrix(stacks.shared_down, kernels::WeightUse::kPlain));
   ASSIGN_OR_RETURN(layer.parts, PackLayerParts(packer, stacks.parts, config, backend));
   for (const auto& [tensor, view] : stacks.attention_tensors) {
@@ -360,39 +356,17 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
 }
 
 // Bytes of the matrices that PackLayer packs.
-int64_t LayerBytes(const TensorPacker& packer, const LayerStacks& stacks) {
-  int64_t bytes = packer.MatrixBytes(stacks.gate_up.weight, kernels::WeightUse::kGateUp) +
-                  packer.MatrixBytes(stacks.shared_gate_up, kernels::WeightUse::kGateUp) +
-                  packer.MatrixBytes(stacks.shared_down, kernels::WeightUse::kPlain) +
-                  packer.MatrixBytes(stacks.attention_gate, kernels::WeightUse::kPlain) +
-                  LayerPartBytes(packer, stacks.parts);
+int64_t LayerBytes(const TensorPacker& packer, const LayerStacks& stacks, const ModelConfig& config) {
+  int64_t bytes =
+      LatentBytes(packer, stacks.latent) + packer.MatrixBytes(stacks.gate_up.weight, GateUpUse(config, stacks)) +
+      packer.MatrixBytes(stacks.shared_gate_up, GateUpUse(config, stacks)) +
+      packer.MatrixBytes(stacks.shared_down, kernels::WeightUse::kPlain) +
+      packer.MatrixBytes(stacks.attention_gate, kernels::WeightUse::kPlain) + LayerPartBytes(packer, stacks.parts);
   for (const LayerStacks::Linear* linear :
        {&stacks.query_key_value, &stacks.recurrence_inputs, &stacks.recurrence_output, &stacks.attention_output,
         &stacks.up, &stacks.down})
     bytes += packer.MatrixBytes(linear->weight, kernels::WeightUse::kPlain);
   return bytes;
-}
-
-// The prefix of the names of all tensors but the head: of a text alone its row's prefix, or nothing in a file of
-// the body; in a multimodal checkpoint one of several.
-absl::StatusOr<std::string> PrefixOf(const TensorNames& names, const ModelConfig& config, const WeightSource& source) {
-  const auto& tensors = source.tensors();
-  const Wrapper* wrapper = FindWrapper(config.wrapper);
-  if (wrapper == nullptr) {
-    const auto with_prefix = tensors.lower_bound(absl::string_view(names.prefix));
-    const bool is_body =
-        !tensors.empty() && (with_prefix == tensors.end() || !absl::StartsWith(with_prefix->first, names.prefix));
-    return std::string(is_body ? "" : names.prefix);
-  }
-  std::vector<std::string> found, embeddings;
-  for (const char* prefix : wrapper->prefixes) {
-    if (prefix == nullptr) continue;
-    embeddings.push_back(absl::StrCat(prefix, names.embedding, ".weight"));
-    if (tensors.contains(embeddings.back())) found.push_back(prefix);
-  }
-  if (found.size() == 1) return found[0];
-  return absl::InvalidArgumentError(absl::StrCat("the text part of a ", config.wrapper, " has ", found.size(),
-                                                 " embeddings: it must have one of ", absl::StrJoin(embeddings, ", ")));
 }
 
 }  // namespace
@@ -434,6 +408,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   if (names.skipped_prefix != nullptr) loader.SkipPrefix(names.skipped_prefix);
   if (names.skipped != nullptr) loader.Skip(absl::StrCat(prefix, names.skipped));
   const LayerInputStacks layer_inputs = TakeLayerInputs(loader, names.layer_inputs, config, prefix);
+  for (int64_t layer = config.layer_count; layer < config.layer_count + config.further_layers; ++layer)
+    loader.SkipPrefix(LayerPrefix(names, prefix, layer));
   LayerLoader layer_loader(loader, architecture, config, prefix);
   std::vector<LayerStacks> layers;
   for (int64_t layer = 0; layer < config.layer_count; ++layer) layers.push_back(layer_loader.Take(layer));
@@ -462,7 +438,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
     int64_t needed_bytes = packer.MatrixBytes(Stack::Of({embedding}), embedding_use) +
                            packer.MatrixBytes(positions, WeightUse::kEmbedding) +
                            packer.MatrixBytes(head, WeightUse::kHead) + LayerInputBytes(packer, layer_inputs);
-    for (const LayerStacks& stacks : layers) needed_bytes += LayerBytes(packer, stacks);
+    for (const LayerStacks& stacks : layers) needed_bytes += LayerBytes(packer, stacks, config);
     RETURN_IF_ERROR(admit(*model->backend_, needed_bytes));
   }
   ASSIGN_OR_RETURN(model->embedding_, packer.Matrix(Stack::Of({embedding}), embedding_use));

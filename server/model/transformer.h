@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "server/model/architectures.h"
+#include "server/model/latent_weights.h"
 #include "server/model/layer_parts.h"
 #include "server/model/model_config.h"
 #include "server/model/weight_source.h"
@@ -37,7 +38,8 @@ struct LinearWeights {
 // Null where the architecture has none.
 struct LayerWeights {
   NormWeights attention_norm;                       // [M]; none: the block reads the residual itself
-  LinearWeights query_key_value;                    // [(H + 2K) D, M], or [H D, M] where keys are another layer's
+  LinearWeights query_key_value;                    // [(H + 2K) D, M], or [H D, M] where keys are another layer's; or
+  LatentWeights latent;                             // latent attention
   std::shared_ptr<kernels::Weight> attention_gate;  // [H D, M]
   std::unique_ptr<kernels::Buffer> query_norm;      // [D], or [H D] over the width
   std::unique_ptr<kernels::Buffer> key_norm;        // [D], or [K D]
@@ -58,9 +60,10 @@ struct LayerWeights {
   LinearWeights down;                                // [M, F]
   NormWeights mlp_post_norm;                         // [M]
   std::unique_ptr<kernels::Buffer> router;           // [E, M]: a mixture of experts, whose gate_up and down are
-                                                     // [E, 2F, M] and [E, M, F]
+                                                     // [E, 2F, M] and [E, M, F]; without gates [E, F, M]
   std::unique_ptr<kernels::Buffer> shared_gate;      // [M], and of its shared expert
   std::unique_ptr<kernels::Buffer> router_bias;      // [E]
+  std::unique_ptr<kernels::Buffer> choice_bias;      // [E]
   kernels::ActivationTerms activation_terms;         // of the config, or learned
   std::shared_ptr<kernels::Weight> shared_gate_up;   // [2F', M]
   std::shared_ptr<kernels::Weight> shared_down;      // [M, F']

@@ -7,7 +7,7 @@ namespace varifocal {
 int64_t Transformer::shared_weight_bytes() const {
   int64_t bytes = 0;
   const auto add = [&](const std::shared_ptr<kernels::Weight>& weight) {
-    if (weight.use_count() > 1) bytes += weight->bytes();
+    if (weight != nullptr && weight.use_count() > 1) bytes += weight->bytes();
   };
   for (const auto* weight : {&embedding_, &positions_, &head_, &layer_inputs_.table, &layer_inputs_.projection})
     add(*weight);
@@ -16,7 +16,8 @@ int64_t Transformer::shared_weight_bytes() const {
                                         &layer.attention_output, &layer.gate_up, &layer.up, &layer.down})
       add(linear->weight);
     for (const auto* weight : {&layer.shared_gate_up, &layer.shared_down, &layer.attention_gate,
-                               &layer.parts.input_gate, &layer.parts.input_output})
+                               &layer.parts.input_gate, &layer.parts.input_output, &layer.latent.query_down,
+                               &layer.latent.down, &layer.latent.queries, &layer.latent.keys_values})
       add(*weight);
   }
   return bytes;
