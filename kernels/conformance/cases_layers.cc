@@ -113,7 +113,8 @@ std::string CheckLayerEndBits(Backend& tested, Backend&) {
   if (!HasLayerParts(tested)) return "";
   const std::vector<float> all = RunLayerEnd(tested, 0, 37);
   size_t different = 0;
-  for (const auto& [first, count] : {std::pair{0, 1}, {36, 1}, {3, 17}, {20, 9}}) {
+  for (const auto& part_of_rows : {std::pair{0, 1}, {36, 1}, {3, 17}, {20, 9}}) {
+    const int first = part_of_rows.first, count = part_of_rows.second;
     const std::vector<float> part = RunLayerEnd(tested, first, count);
     const auto compare = [&](size_t part_at, size_t all_at, int width) {
       different +=
