@@ -14,8 +14,9 @@ deploy/install.sh
 
 # Rooms without gRPC: ThreadSanitizer is not reliable in the others (Debian's gRPC is not instrumented).
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test hosting_test jobs_test"
-# One more model through the same code. Kept: dense in f32 and bf16, focal, windows, a learned sink, experts, states, MXFP4, Focus.
-more_models=$(printf '*SameBitsTest*/%s:' architectures_{a,co,e,f,gpt_oss_auto,granite_,granitemoe_,h,l,mi,n,o,qwen2,qwen3_5,qwen3_l,s}'*' architectures_{gemma3_newer_auto_bf16,qwen3_moe_auto_bf16,{qwen3_next,granitemoehybrid}_auto_bf16} \
+# One more model through the same code. Kept: dense in f32 and bf16, focal, windows, a learned sink, experts, states, latents, shared keys,
+# MXFP4, Focus.
+more_models=$(printf '*SameBitsTest*/%s:' architectures_{a,b,co,e,f,gpt_oss_auto,granite_,granitemoe_,h,l,mi,n,o,qwen2,qwen3_5,qwen3_l,s}'*' architectures_{deepseek_v2,gemma4_auto,gemma4_experts}'*' architectures_{deepseek_v3_auto_bf16,gemma4_shared_auto_bf16,gemma3_newer_auto_bf16,qwen3_moe_auto_bf16,{qwen3_next,granitemoehybrid}_auto_bf16} \
   attention_{log,sink_capped}'*' focal_{per_layer,learned_s,learned_t}'*' focal_learned_causal_auto_bf16 focus_{g,llama_f,llama_p,m}'*' focus_llama_calibrated_auto_bf16 '*_reference_*')
 simulations="Choice.IsUnbiased*:Compare.FalseAlarms*:EpochIntervals.Cover*:ReplicateSimulation.*:AdjustedIntervals.*:Family.AJob*:Power.*:BaseRates.*"
 
@@ -98,7 +99,7 @@ $more_models*GoldenTest*_portable_*:*GoldenTest*_reference_*:*FunctionJsonTest*/
       # For threads, golden tests, head dims, groups and what agrees with an oracle add nothing to the same-bits tests, nor one more
       # dense model to those with windows, pages and preemption; portable kernels run on the same thread pool as the others.
       GTEST_FILTER="-Full/*:*Golden*:*Conformance*head_dim_*:*Conformance*groups_?_of_*:*Conformance*portable*:*inspection_across_splits*:\
-$more_models*SameBitsTest*_bf16:*SameBitsTest.ScoredBeside*:*SameBitsTest*/attention_*:*SameBitsTest*/tied_*:*SameBitsTest*gemma3_newer*:\
+$more_models*SameBitsTest*_bf16:*SameBitsTest.ScoredBeside*:*SameBitsTest*/attention_*:*SameBitsTest*/tied_*:*SameBitsTest*gemma3_newer*:*SameBitsTest*deepseek*:\
 ControlTest.*:*Test.AgreesWith*:FunctionJson*" \
         build_and_run tsan base_test kernels_test engine_test jobs_test ;;
     cuda)
