@@ -83,7 +83,7 @@ const std::vector<FaultRow>& FaultRows() {
       {16,
        "Extreme temperatures",
        "I6",
-       {{"engine_test", "FocalTest.ExtremeTemperatures*"}, {"server_test", "InferenceTest.GenerateRefusesByReason"}},
+       {{"engine_test", "FocalTest.ExtremeTemperatures*"}, {"server_test", "InferenceRefusalsTest.GenerateRefusesByReason"}},
        "tables"},
       {17,
        "Malformed safetensors",
