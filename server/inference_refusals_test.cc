@@ -28,7 +28,7 @@ TEST_F(InferenceRefusalsTest, GenerateRefusesByReason) {
   };
   using R = v1::GenerateRequest;
   const Case cases[] = {
-      {"unknown model", [](R& r) { r.set_model("models/nobody"); }, grpc::NOT_FOUND, "MODEL_NOT_FOUND", {"nobody"}},
+      {"unknown model", [](R& r) { r.set_model("models/absent"); }, grpc::NOT_FOUND, "MODEL_NOT_FOUND", {"absent"}},
       {"no model", [](R& r) { r.clear_model(); }, grpc::INVALID_ARGUMENT, "BAD_RESOURCE_NAME", {"models/NAME"}},
       {"path as model",
        [](R& r) { r.set_model("models/../etc"); },

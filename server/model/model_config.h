@@ -175,8 +175,7 @@ int64_t RopeHeadWidth(const ModelConfig& config, int64_t rope_index);
 kernels::LayerNeeds LayerNeedsOf(const ModelConfig& config);
 
 // Fills page_groups, and each layer's index in them, from the layers' windows and heads. A layer with a source has the
-// place of that one. A window of at least max_position is
-// dropped, and then bounds extended_position_max.
+// place of that one. A window of at least max_position is dropped, and then bounds extended_position_max.
 void GroupLayers(ModelConfig& config);
 
 // Dimensions of a head that a rotation may be of.
