@@ -43,6 +43,7 @@ struct StepShape {
   int kv_head_count_min = 0;   // where layers differ: K and D are the largest, this the least K; 0: they do not
   int layer_input_width = 0;   // P of LayerInputs; 0: there are none
   int layer_input_count = 0;   // L of it
+  int low_rank_dim = 0;        // inputs of a product of low rank; 0: there is none
   int ffn_dim = 0;             // F
   int vocab_size = 0;          // V
   int gather_top_k_max = 0;    // groups per token of an attention by groups; 0: Attend has none

@@ -16,7 +16,8 @@ inline constexpr int kSliceRows = 24;
 // The widest input of a product of the step.
 inline int ProductInputsMax(const StepShape& shape) {
   return std::max({shape.model_dim, shape.ffn_dim, shape.query_head_count * shape.head_dim,
-                   shape.recurrence.value_width(), shape.layer_input_width, shape.query_latent_dim, shape.latent_dim});
+                   shape.recurrence.value_width(), shape.layer_input_width, shape.low_rank_dim, shape.query_latent_dim,
+                   shape.latent_dim});
 }
 
 // Query heads of a KV head, at most.

@@ -128,6 +128,8 @@ Error CudaStorage::CheckLayers(const LayerNeeds& needs) const {
   lack(needs.value_norm, "a norm of values");
   lack(needs.layer_input_width > 0, "inputs of each layer (" + std::to_string(needs.layer_input_width) + " numbers)");
   lack(needs.norms_of_experts, "experts with norms of their own");
+  lack(needs.stream_count > 0, std::to_string(needs.stream_count) + " residual streams");
+  lack(needs.cut_gates, "gates that are cut");
   if (missing.empty()) return {};
   return {ErrorCode::kUnsupported, "the cuda backend has no kernels for what this model needs: " + missing};
 }

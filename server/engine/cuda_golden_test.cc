@@ -69,7 +69,7 @@ TEST(CudaGoldenTest, WhatLayersNeedIsRefusedByName) {
   for (const char* part : {"heads of 16 and 32 dimensions", "keys of another", "norm of values", "(10 numbers)"}) {
     EXPECT_NE(needs.find(part), std::string::npos) << needs;
   }
-  for (const char* name : {"gemma4", "gemma4-shared", "gemma4-experts"}) {
+  for (const char* name : {"gemma4", "gemma4-shared", "gemma4-experts", "gemma3n-wrapped"}) {
     EXPECT_NE(refusal(name).find("the cuda backend has no"), std::string::npos) << name;
   }
 }

@@ -21,6 +21,8 @@ absl::Status Forward::ComputeLayerInputs(std::span<const int32_t> tokens) {
   RETURN_IF_ERROR(ToStatus(backend.Norm(*workspace_, NormOf(no_norm_))));
   RETURN_IF_ERROR(ToStatus(backend.Linear(
       *workspace_, {.x = AllOf(normed_), .weight = weights.projection.get(), .out = AllOf(projected_inputs_)})));
+  input_tokens_.clear();
+  for (const int32_t token : tokens) input_tokens_.push_back(token < config.layer_inputs.vocabulary ? token : 0);
   // norm(y / sqrt(M)) is norm(y) whose epsilon is M times as large.
   const double epsilon = config.blocks.norm_epsilon * config.width;
   return ToStatus(
@@ -28,7 +30,7 @@ absl::Status Forward::ComputeLayerInputs(std::span<const int32_t> tokens) {
                                         .norm_weight = AllOf(weights.norm),
                                         .norm_epsilon = static_cast<float>(epsilon),
                                         .table = weights.table.get(),
-                                        .tokens = tokens,
+                                        .tokens = input_tokens_,
                                         .multiplier = static_cast<float>(std::sqrt(config.layer_inputs.width)),
                                         .factor = static_cast<float>(std::sqrt(0.5)),
                                         .layer_count = static_cast<int>(config.layer_count),

@@ -31,9 +31,11 @@ int64_t RopeHeadWidth(const ModelConfig& config, int64_t rope_index) {
 kernels::LayerNeeds LayerNeedsOf(const ModelConfig& config) {
   kernels::LayerNeeds needs{.value_norm = config.blocks.value_norm,
                             .layer_input_width = static_cast<int>(config.layer_inputs.width),
-                            .norms_of_experts = config.mixture.normed_apart};
+                            .norms_of_experts = config.mixture.normed_apart,
+                            .stream_count = static_cast<int>(config.streams.count)};
   bool is_first = true;
   for (const LayerConfig& layer : config.layers) {
+    needs.cut_gates = needs.cut_gates || layer.cut_share > 0;
     if (!layer.has_attention) continue;
     const int width = static_cast<int>(HeadWidth(config, layer)), heads = static_cast<int>(KvHeadCount(config, layer));
     needs.head_dim_min = is_first ? width : std::min(needs.head_dim_min, width);
