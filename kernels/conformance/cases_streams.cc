@@ -147,11 +147,12 @@ std::vector<float> RunCut(Backend& backend, Activation activation, float deviati
   return DownloadOperands(backend, *out, count * kGates);
 }
 
+// Gates, ups and what they give are rounded, numbers of up to 1.6 by slopes of up to 1.2.
 std::string CheckCutGates(Backend& tested, Backend& oracle) {
   for (const Activation activation : {Activation::kGeluTanh, Activation::kGeluErf, Activation::kSilu}) {
     for (const float deviations : {-0.5f, 0.0f, 1.645f}) {
       const std::string error =
-          Both(tested, oracle, 1e-6 + OperandUnit(tested), "gates that are cut",
+          Both(tested, oracle, 1e-6 + 3 * OperandUnit(tested), "gates that are cut",
                [&](Backend& backend) { return RunCut(backend, activation, deviations, 0, kStreamRows); });
       if (!error.empty()) return error;
     }
