@@ -356,8 +356,10 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   p.shared_bytes_max = device_.properties().shared_bytes_max;
   p.multiprocessor_count = device_.properties().multiprocessor_count;
   if (own.flat.batch.phase == Phase::kPrefill) {
-    p.tiles = own.tiles();
-    p.item_count = own.tile_count();
+    p.uses_sm90 = attention_.UsesSm90(p.pool.head_dim, args.groups != nullptr, p.soft_cap > 0);
+    p.sm90 = attention_.tuning;
+    p.tiles = own.tiles(p.uses_sm90);
+    p.item_count = own.tile_count(p.uses_sm90);
     p.partials = own.partials.as<float>();
     p.segment_count = own.segment_count(args.mask_index);
     // Few tiles over many keys: the segments fill the device, if their results fit the scratch of whole steps.

@@ -55,7 +55,7 @@ size_t WorkspaceSizes::total_bytes() const {
          mixture_halves * sizeof(uint16_t);
 }
 
-WorkspaceSizes SizesFor(const StepShape& shape) {
+WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention) {
   const size_t rows = shape.row_count_max, sequences = shape.sequence_count_max;
   const size_t head_rows = shape.head_row_count_max, queries_per_kv = QueriesPerKv(shape);
   const size_t pages = (static_cast<size_t>(shape.context_length_max) + kPageTokens - 1) / kPageTokens;
@@ -66,6 +66,9 @@ WorkspaceSizes SizesFor(const StepShape& shape) {
   const size_t tiles = rows * queries_per_kv / 64 + sequences, items = std::min(rows, sequences) * splits;
   sizes.metadata_words = rows * (2 + 2 * kMasksMax) + sequences * (6 + kPageGroupsMax * (pages + 1)) +
                          std::max(3 * tiles, 4 * kMasksMax * items) + 64;
+  if (attention.UsesSm90(shape.head_dim, false, false)) {
+    sizes.metadata_words += 3 * (rows * queries_per_kv / kSm90Lanes + sequences);
+  }
   sizes.product_bytes = std::max(
       {ProductBytes(shape, projected, width), ProductBytes(shape, width, attended),
        ProductBytes(shape, width, shape.ffn_dim), ProductBytes(shape, shape.ffn_dim, width),
@@ -170,10 +173,12 @@ DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, 
   return plan;
 }
 
-Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const StepShape& shape) {
+Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const StepShape& shape,
+                                                         const AttentionChoice& attention) {
   auto workspace = std::make_unique<CudaWorkspace>();
-  const WorkspaceSizes sizes = SizesFor(shape);
+  const WorkspaceSizes sizes = SizesFor(shape, attention);
   workspace->shape = shape;
+  workspace->plans_sm90_ = attention.UsesSm90(shape.head_dim, false, false);
   workspace->device_ = &device;
   workspace->metadata_words_ = sizes.metadata_words;
   workspace->bytes_ = sizes.total_bytes();
@@ -223,18 +228,23 @@ size_t CudaWorkspace::AppendPageTables(const Batch& batch, size_t page_group_cou
   return tables;
 }
 
-// Appends the work of attention: tiles of a prefill step, whose place is returned, or items of a decode step.
-size_t CudaWorkspace::AppendAttentionPlan(const Batch& batch) {
-  tile_count_ = 0;
+// Appends the work of attention: tiles of a prefill step, or items of a decode step.
+void CudaWorkspace::AppendAttentionPlan(const Batch& batch) {
+  for (const bool sm90 : {false, true}) tile_counts_[sm90] = tile_starts_[sm90] = 0;
   if (batch.phase == Phase::kPrefill) {
-    const std::vector<QueryTile> tiles = PlanTiles(flat, QueriesPerKv(shape), PrefillTileRows(shape.head_dim));
-    tile_count_ = tiles.size();
+    for (const bool sm90 : {false, true}) {
+      if (sm90 && !plans_sm90_) continue;
+      const int tile_rows = sm90 ? kSm90Lanes : PrefillTileRows(shape.head_dim);
+      const std::vector<QueryTile> tiles = PlanTiles(flat, QueriesPerKv(shape), tile_rows);
+      tile_counts_[sm90] = tiles.size();
+      tile_starts_[sm90] = Append(words_, tiles);
+    }
     for (const auto& mask : batch.masks) {
       int end = 0;
       for (const RowInterval& seen : mask) end = std::max(end, seen.end);
       segment_counts_.push_back(CeilDivide(end, kSegmentKeys));
     }
-    return Append(words_, tiles);
+    return;
   }
   for (const auto& mask : batch.masks) {
     const DecodePlan plan = PlanSplits(flat, mask, QueriesPerKv(shape));
@@ -242,7 +252,6 @@ size_t CudaWorkspace::AppendAttentionPlan(const Batch& batch) {
     item_starts_.push_back(Append(words_, plan.items));
     item_rows_.push_back(Append(words_, plan.rows));
   }
-  return 0;
 }
 
 Error CudaWorkspace::Begin(const Batch& batch) {
@@ -280,7 +289,7 @@ Error CudaWorkspace::Begin(const Batch& batch) {
   const size_t tables = AppendPageTables(batch, group_count);
   for (const auto& mask : batch.masks)
     masks_.push_back(Append(words_, std::vector<RowInterval>(mask.begin(), mask.end())));
-  const size_t tile_words = AppendAttentionPlan(batch);
+  AppendAttentionPlan(batch);
   VF_CHECK(words_.size() <= metadata_words_, "the workspace was planned for this step");
   if (Error error = device_->Upload(metadata_.as(), words_.data(), words_.size() * sizeof(int32_t)); !error.ok())
     return error;
@@ -294,7 +303,7 @@ Error CudaWorkspace::Begin(const Batch& batch) {
            .prompt_rows = base + prompts,
            .page_tables = base + tables};
   sequence_ropes_ = base + rope_words;
-  tiles_ = reinterpret_cast<const QueryTile*>(base + tile_words);
+  for (const bool sm90 : {false, true}) tiles_[sm90] = reinterpret_cast<const QueryTile*>(base + tile_starts_[sm90]);
   return {};
 }
 

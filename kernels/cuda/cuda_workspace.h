@@ -8,6 +8,7 @@
 // Cost:    scratch for the largest product of a step; grows only for shapes beyond the plan.
 #pragma once
 
+#include "kernels/cuda/attention_choice.h"
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/step_graphs.h"
 #include "kernels/host_memory.h"
@@ -27,7 +28,7 @@ struct WorkspaceSizes {
       draws, draw_floats, group_floats, mixture_words, mixture_halves;
   size_t total_bytes() const;
 };
-WorkspaceSizes SizesFor(const StepShape& shape);
+WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention = {});
 
 // Rows whose experts are computed at a time.
 inline constexpr int kMixtureRows = 2048;
@@ -52,7 +53,8 @@ DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, 
 
 class CudaWorkspace final : public Workspace {
  public:
-  static Result<std::unique_ptr<Workspace>> Create(Device& device, const StepShape& shape);
+  static Result<std::unique_ptr<Workspace>> Create(Device& device, const StepShape& shape,
+                                                   const AttentionChoice& attention);
   size_t bytes() const override { return bytes_; }
 
   Error Begin(const Batch& batch);
@@ -60,8 +62,9 @@ class CudaWorkspace final : public Workspace {
   const int32_t* table_starts(int page_group) const;
   const RowInterval* mask(int mask_index) const;
   const int32_t* sequence_ropes() const { return sequence_ropes_; }
-  const QueryTile* tiles() const { return tiles_; }
-  int tile_count() const { return tile_count_; }
+  // Of a prefill step, for the mma kernel or for sm90.
+  const QueryTile* tiles(bool sm90) const { return tiles_[sm90]; }
+  int tile_count(bool sm90) const { return tile_counts_[sm90]; }
   const DecodeItem* items(int mask_index) const;
   const int32_t* item_rows(int mask_index) const;
   int item_count(int mask_index) const;
@@ -91,7 +94,7 @@ class CudaWorkspace final : public Workspace {
 
  private:
   size_t AppendPageTables(const Batch& batch, size_t page_group_count);
-  size_t AppendAttentionPlan(const Batch& batch);
+  void AppendAttentionPlan(const Batch& batch);
 
   Device* device_ = nullptr;
   size_t bytes_ = 0;
@@ -102,8 +105,10 @@ class CudaWorkspace final : public Workspace {
   std::vector<size_t> table_starts_, masks_, item_starts_, item_rows_, item_counts_;  // offsets into it
   std::vector<int> segment_counts_;                                                   // by mask
   const int32_t* sequence_ropes_ = nullptr;
-  const QueryTile* tiles_ = nullptr;
-  int tile_count_ = 0;
+  bool plans_sm90_ = false;
+  size_t tile_starts_[2] = {0, 0};  // offsets into words_
+  const QueryTile* tiles_[2] = {nullptr, nullptr};
+  int tile_counts_[2] = {0, 0};
   bool keeps_launches_ = false;
   LaunchList launches_;
   StepGraphs graphs_;
