@@ -4,9 +4,12 @@
 # Needs nvcc, CMake and a C++ compiler, or carried programs (--bin); no network, no package.
 #
 #   deploy/gpu_check.sh [--only=STEP,..] [--seconds=590] [--out=DIR] [--bin=DIR] [--cells=REGEX] [--suite=quick] [--jobs=4] [--emulate]
+#                       [--attention-kernel=auto]
 #   deploy/gpu_check.sh --pack=DIR
 #
-#   --only     of: conformance, bits, sanitizers, daemon, times
+#   --only     of: sm90, conformance, bits, sanitizers, daemon, times. sm90: the attention kernel of compute capability 9.0 against
+#              float64 and the same bits, 10 s a case, then its prefill cells, their variants and the kernel mma's
+#   --attention-kernel  of the other steps (cuda/attention_choice.h)
 #   --out      results (build/gpu-check/results/DATE-TIME); a directory of an earlier run: what passed there is not repeated
 #   --bin      cuda_selfcheck, gpu_bench, varifocald and varifocal from there, or what --pack wrote there; nothing is built
 #   --pack     builds these four to be carried (static but for the C library) into DIR/programs.tar.gz and prints its size
@@ -22,8 +25,8 @@
 # 1: failure; 2: invalid usage; 3: built, but no device.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
-steps=conformance,bits,sanitizers,daemon,times
-only=$steps seconds=590 suite=quick jobs='' emulate=0 out='' bin='' cells='' pack=''
+steps=sm90,conformance,bits,sanitizers,daemon,times
+only=$steps seconds=590 suite=quick jobs='' emulate=0 out='' bin='' cells='' pack='' kernel=auto
 declare -A inject=()
 usage() { echo "error: $1" >&2; exit 2; }
 for flag in "$@"; do
@@ -36,9 +39,10 @@ for flag in "$@"; do
     --cells=*) cells=${flag#*=} ;;
     --suite=*) suite=${flag#*=} ;;
     --jobs=*) jobs=${flag#*=} ;;
+    --attention-kernel=*) kernel=${flag#*=} ;;
     --emulate) emulate=1 ;;
     --inject=*:*) injected=${flag#*=}; inject[${injected%%:*}]=${injected#*:} ;;
-    *) usage "unknown flag $flag; the flags are --only= --seconds= --out= --bin= --pack= --cells= --suite= --jobs= --emulate --inject=" ;;
+    *) usage "unknown flag $flag; the flags are --only= --seconds= --out= --bin= --pack= --cells= --suite= --jobs= --emulate --attention-kernel= --inject=" ;;
   esac
 done
 [ -n "$jobs" ] || jobs=$((emulate ? 1 : 4))
@@ -100,13 +104,14 @@ run_case() {
 }
 # run_set STEP LIST LIMIT COMMAND..: every conformance case of a list, its --case and --device last.
 run_set() {
-  local step=$1 list=$2 limit=$3 name extra
+  local step=$1 list=$2 limit=$3 name extra case_kernel=$kernel
+  [ "$step" != sm90 ] || case_kernel=sm90
   shift 3
   for name in $("$selfcheck" --list="$list" --device=$device); do
     extra=() case_limit=$limit
     if [ -n "${inject[$step/$name]:-}" ]; then extra=(--inject="${inject[$step/$name]}") case_limit=6; fi
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-    run_case "$step" "$name" "$case_limit" "$@" "$selfcheck" --case="$name" --device=$device "${extra[@]}" &
+    run_case "$step" "$name" "$case_limit" "$@" "$selfcheck" --case="$name" --device=$device --attention-kernel="$case_kernel" "${extra[@]}" &
   done
   wait
 }
@@ -157,6 +162,23 @@ fi
 
 limit=60
 [ $emulate -eq 0 ] || limit=900
+# A kernel that has not run on a device: a hang must end its case, not the run. Times are taken whatever the cases said, in turns
+# with the kernel mma; the logs have a line of JSON a round.
+if wanted sm90; then
+  run_set sm90 wide-attention $((emulate ? 900 : 10)) env
+  tiny=()
+  [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
+  turn=0
+  times_of() {  # KERNEL CELL: a turn
+    turn=$((turn + 1))
+    run_case sm90 "times-$turn-$1-$2" $((emulate ? 900 : 40)) "$bench" --attention-kernel="$1" --cell="$2" --rounds=3 "${tiny[@]}"
+  }
+  for variant in sm90 mma sm90:turns=off sm90:items=1 sm90:items=0 sm90:sections=off sm90 mma; do times_of $variant prefill_20_20_128; done
+  for cell in prefill_16_16_64 prefill_32_8_128 prefill_16_16_96 prefill_8_8_256 focus_attention suffix_20_20_128; do
+    for variant in sm90 mma; do times_of $variant $cell; done
+  done
+  cat "$out"/sm90/times-*.log 2>/dev/null | grep -E '"backend"|"tflops"' | cut -c1-200 >"$out/sm90/times.txt"
+fi
 if wanted conformance; then run_set conformance conformance $limit env; fi
 # With the backend's own products instead of the library's, which the cases before covered.
 if wanted bits && [ $emulate -eq 0 ]; then run_set bits same-bits $limit env VARIFOCAL_CUBLASLT=off; fi
@@ -177,7 +199,7 @@ serve() {
   local models=() status=0 address
   rm -f "$out"/daemon/daemon.{db*,port}
   for name in baseline focal-constant focal-learned; do models+=("--model=$name=models/$name"); done
-  "$1/varifocald" --db="$out/daemon/daemon.db" "${models[@]}" --device=$cuda_device --listen=127.0.0.1:0 --port-file="$out/daemon/daemon.port" 2>"$out/daemon/varifocald.log" &
+  "$1/varifocald" --attention-kernel="$kernel" --db="$out/daemon/daemon.db" "${models[@]}" --device=$cuda_device --listen=127.0.0.1:0 --port-file="$out/daemon/daemon.port" 2>"$out/daemon/varifocald.log" &
   local daemon=$!
   trap 'kill $daemon 2>/dev/null' EXIT TERM
   for _ in $(seq 300); do
@@ -201,7 +223,7 @@ if wanted daemon; then
     record daemon suite skipped 0 0 "varifocald was not carried along (--bin, build/cuda-portable/bin)"
   else
     export -f serve
-    export out suite cuda_device
+    export out suite cuda_device kernel
     run_case daemon "$suite" "$(wanted times && echo 90 || left)" bash -c 'serve "$0"' "$served"
   fi
 fi
@@ -217,12 +239,12 @@ if wanted times; then
     record times cells left-out 0 0 "no time left; --only=times --out=$out takes them"
   elif [ -n "$python" ]; then
     started=$SECONDS status=0
-    timeout -k 20 "$(left)" "$python" recipes/gpu_peers.py --bench="$bench" --out="$out/times" --seconds=$(($(left) - 20)) --cells="$cells" \
+    timeout -k 20 "$(left)" "$python" recipes/gpu_peers.py --bench="$bench" --out="$out/times" --seconds=$(($(left) - 20)) --cells="$cells" --attention-kernel="$kernel" \
       "${tiny[@]}" "${injected[@]}" 2>&1 | tee "$out/times/table.txt" || status=$?
     record times cells "$([ $status -eq 0 ] && echo ok || echo failed)" $status $((SECONDS - started)) "$(grep -a '^goals met' "$out/times/table.txt")"
   else
     [ $emulate -eq 0 ] || tiny+=(--device=emulated)
-    run_case times cells "$(left)" "$bench" --rounds=5 --seconds=$(($(left) - 30)) --cell="$cells" "${tiny[@]}"
+    run_case times cells "$(left)" "$bench" --rounds=5 --seconds=$(($(left) - 30)) --cell="$cells" --attention-kernel="$kernel" "${tiny[@]}"
     echo "Python was not found, so there is no table and no peer; the rounds are in $out/times/cells.log"
   fi
 fi
