@@ -23,7 +23,7 @@ namespace {
 // Registers a thread of each kind; 65,536 in all.
 template <int kDim>
 struct Sm90Registers {
-  static constexpr int kProducer = kDim == 256 ? 40 : 56, kConsumer = kDim == 256 ? 232 : 224;
+  static constexpr int kProducer = kDim == 256 ? 40 : 72, kConsumer = kDim == 256 ? 232 : 216;
 };
 
 template <typename Memory>
@@ -83,7 +83,9 @@ int StartSm90(const AttendParams& params, LaunchStream stream) {
   const int64_t fitting = kSectionBytes / (WideProduct(p.segment_count, kSegmentKeys) * kDim * 4);
   p.section_heads = !p.sm90.sections || fitting > heads ? heads : fitting < 1 ? 1 : static_cast<int>(fitting);
   p.turns = p.sm90.turns;
-  p.work_count = p.item_count * heads * segments;
+  p.section_items = p.item_count * p.section_heads;
+  p.segment_items = p.item_count * heads;
+  p.work_count = p.segment_items * segments;
   const int by_items = p.sm90.items_per_block > 0 ? CeilDivide(p.work_count, p.sm90.items_per_block) : 1;
   const int wanted = by_items < p.multiprocessor_count ? p.multiprocessor_count : by_items;
   p.block_count = p.work_count < wanted ? p.work_count : wanted;

@@ -9,13 +9,13 @@ namespace {
 // scores = queries [64, D] keys^T, one product a step of 16 dims.
 template <int kDim, int kKeys>
 VF_DEVICE void StartScores(int queries, int keys, float (&scores)[kKeys / 8][4]) {
-  const uint32_t from = SharedAddress(queries), to = SharedAddress(keys);
+  const uint32_t from = SharedAddress(queries) / 16, to = SharedAddress(keys) / 16;
   VF_UNROLL
   for (int column = 0; column < kDim; column += 16) {
     const Panel panel = PanelOf(kDim, column);
     const int inside = (column - panel.first) * 2;
-    StartProduct(OperandDescriptor(from + panel.first * kSm90ConsumerLanes * 2 + inside, panel.width, 16),
-                 OperandDescriptor(to + panel.first * kKeys * 2 + inside, panel.width, 16), column > 0, scores);
+    StartProduct(OperandDescriptor(from + (panel.first * kSm90ConsumerLanes * 2 + inside) / 16, panel.width, 16),
+                 OperandDescriptor(to + (panel.first * kKeys * 2 + inside) / 16, panel.width, 16), column > 0, scores);
   }
 }
 
@@ -26,14 +26,15 @@ VF_DEVICE void StartValuesOfStep(const uint32_t (&weights)[4], uint32_t values, 
   // Panels of 64 columns are one product.
   constexpr int kWidth = PanelOf(kDim, kFirst).width, kColumns = kWidth == 64 ? kDim / 64 * 64 : kWidth;
   StartProduct<kColumns, kFirst / 8>(
-      weights, OperandDescriptor(values + kFirst * kKeys * 2 + step * 16 * kWidth * 2, kWidth, kKeys * 128), outputs);
+      weights, OperandDescriptor(values + (kFirst * kKeys * 2 + step * 16 * kWidth * 2) / 16, kWidth, kKeys * 128),
+      outputs);
   if constexpr (kFirst + kColumns < kDim) {
     StartValuesOfStep<kDim, kKeys, kFirst + kColumns>(weights, values, step, outputs);
   }
 }
 template <int kDim, int kKeys>
 VF_DEVICE void StartValues(const uint32_t (&weights)[kKeys / 16][4], int values, float (&outputs)[kDim / 8][4]) {
-  const uint32_t from = SharedAddress(values);
+  const uint32_t from = SharedAddress(values) / 16;
   VF_UNROLL
   for (int step = 0; step < kKeys / 16; ++step) StartValuesOfStep<kDim, kKeys>(weights[step], from, step, outputs);
 }
@@ -222,9 +223,17 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
   constexpr int kKeys = Memory::kKeys, kSegment = kSegmentKeys / kKeys;
   const bool leads = ThreadX() % kWarpgroupThreads == 0, turns = p.turns;
   const int warp_lane = consumer * kSm90ConsumerLanes + WarpIndex() % 4 * 16, first_lane = warp_lane + LaneIndex() / 4;
-  RingPlace<kSm90WorkSlots> at;
-  RingPlace<Memory::kQueryBuffers> query;
-  RingPlace<Memory::kStages> key, value;
+  // Registers are few. So places are of one counter, values are those of the key block before, and the record is read again.
+  RingPlace<Memory::kStages> key;
+  int tile = 0;
+  const auto work_slot = [&] { return tile % kSm90WorkSlots; };
+  const auto work_at = [&] { return Memory::kWork + work_slot() * static_cast<int>(sizeof(WorkRecord)); };
+  const auto query_slot = [&] { return tile % Memory::kQueryBuffers; };
+  const auto queries = [&] {
+    return Memory::kQueries + (query_slot() * kSm90Consumers + consumer) * Memory::kQueryBytes;
+  };
+  const auto key_tile = [&] { return Memory::kKeyRing + key.slot * Memory::kTileBytes; };
+  const auto value_tile = [&] { return Memory::kValueRing + key.Previous().slot * Memory::kTileBytes; };
   float outputs[kDim / 8][4], scores[kKeys / 8][4];
   uint32_t weights[kKeys / 16][4];
   Sm90Rows rows;
@@ -239,67 +248,64 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
     }
   };
   const auto release_values = [&](Sm90Step step) {
-    if (leads) Arrive(step, EmptyBarrier(Memory::kValueBarriers, value.slot));
-    value.Next();
+    if (leads) Arrive(step, EmptyBarrier(Memory::kValueBarriers, key.Previous().slot));
+  };
+  const auto await_values = [&](Sm90Step step) {
+    const auto value = key.Previous();
+    AwaitPhase(step, FullBarrier(Memory::kValueBarriers, value.slot), value.parity);
   };
   if (turns && consumer == 1) GiveTurn(Sm90Step::kFirstTurn, 0);
   for (;;) {
-    AwaitPhase(Sm90Step::kAwaitWork, FullBarrier(Memory::kWorkBarriers, at.slot), at.parity);
-    const WorkRecord work = LoadWork(Memory::kWork + at.slot * sizeof(WorkRecord));
-    if (work.lanes == 0) break;
-    AwaitPhase(Sm90Step::kAwaitQueries, FullBarrier(Memory::kQueryBarriers, query.slot), query.parity);
-    const int queries = Memory::kQueries + (query.slot * kSm90Consumers + consumer) * Memory::kQueryBytes;
-    const int masks = Memory::kMasks + at.slot * Memory::kMaskBytes;
+    AwaitPhase(Sm90Step::kAwaitWork, FullBarrier(Memory::kWorkBarriers, work_slot()), tile / kSm90WorkSlots % 2);
+    if (Uniform(LoadWork(work_at()).lanes) == 0) break;
+    AwaitPhase(Sm90Step::kAwaitQueries, FullBarrier(Memory::kQueryBarriers, query_slot()),
+               tile / Memory::kQueryBuffers % 2);
     const auto* exponents =
-        reinterpret_cast<const float*>(SharedMemory() + Memory::kExponents + at.slot * Memory::kExponentBytes);
+        reinterpret_cast<const float*>(SharedMemory() + Memory::kExponents + work_slot() * Memory::kExponentBytes);
     rows.exponent[0] = exponents[first_lane];
     rows.exponent[1] = exponents[first_lane + 8];
     const bool sharp = WarpAny(IsSharp(rows.exponent[0]) || IsSharp(rows.exponent[1]));
-    const auto key_tile = [&] { return Memory::kKeyRing + key.slot * Memory::kTileBytes; };
-    const auto value_tile = [&] { return Memory::kValueRing + value.slot * Memory::kTileBytes; };
     const auto weigh = [&](int block, Sm90Step release) {
       if constexpr (!Mask::kReadsGroups) release_keys(release);
-      HideScores<Mask>(masks, warp_lane, Memory::kGroups + key.slot * Memory::kGroupBytes, block * kKeys, scores);
+      HideScores<Mask>(Memory::kMasks + work_slot() * Memory::kMaskBytes, warp_lane,
+                       Memory::kGroups + key.slot * Memory::kGroupBytes, block * kKeys, scores);
       if constexpr (Mask::kReadsGroups) release_keys(release);
-      key.Next();
       WeighScores(sharp, scores, rows);
     };
-    const auto release_queries = [&](int block) {
-      if (block + 1 == work.last_block && leads) {
-        Arrive(Sm90Step::kReleaseQueries, EmptyBarrier(Memory::kQueryBarriers, query.slot));
-      }
-    };
     bool merges = false;  // an earlier segment was stored
-    int block = work.first_block;
+    int block = Uniform(LoadWork(work_at()).first_block);
+    const int last_block = Uniform(LoadWork(work_at()).last_block);
+    const auto release_queries = [&](bool is_last) {
+      if (is_last && leads) Arrive(Sm90Step::kReleaseQueries, EmptyBarrier(Memory::kQueryBarriers, query_slot()));
+    };
     rows.Reset();
     VF_UNROLL
     for (int n = 0; n < kDim / 8; ++n) {
       VF_UNROLL
       for (int i = 0; i < 4; ++i) outputs[n][i] = 0;
     }
-    if (block >= work.last_block && leads) {
-      Arrive(Sm90Step::kReleaseQueries, EmptyBarrier(Memory::kQueryBarriers, query.slot));
-    }
-    while (block < work.last_block) {
+    release_queries(block >= last_block);
+    while (block < last_block) {
       const int boundary = (block / kSegment + 1) * kSegment;
-      const int end = work.last_block < boundary ? work.last_block : boundary;
+      const int end = last_block < boundary ? last_block : boundary;
       AwaitPhase(Sm90Step::kAwaitFirstKeys, FullBarrier(Memory::kKeyBarriers, key.slot), key.parity);
       Pin(Sm90Step::kPinFirstScores, scores);
       FenceProducts(Sm90Step::kFenceFirst);
-      StartScores<kDim, kKeys>(queries, key_tile(), scores);
+      StartScores<kDim, kKeys>(queries(), key_tile(), scores);
       CommitProducts(Sm90Step::kCommitFirst);
       WaitProducts<0>(Sm90Step::kWaitFirst, scores);
-      release_queries(block);
+      release_queries(block + 1 == last_block);
       weigh(block, Sm90Step::kReleaseFirstKeys);
       Pack(scores, weights);
+      key.Next();
       for (++block; block < end; ++block) {
         AwaitPhase(Sm90Step::kAwaitKeys, FullBarrier(Memory::kKeyBarriers, key.slot), key.parity);
         if (turns) AwaitTurn(Sm90Step::kAwaitTurn, consumer);
         Pin(Sm90Step::kPinScores, scores);
         FenceProducts(Sm90Step::kFenceScores);
-        StartScores<kDim, kKeys>(queries, key_tile(), scores);
+        StartScores<kDim, kKeys>(queries(), key_tile(), scores);
         CommitProducts(Sm90Step::kCommitScores);
-        AwaitPhase(Sm90Step::kAwaitValues, FullBarrier(Memory::kValueBarriers, value.slot), value.parity);
+        await_values(Sm90Step::kAwaitValues);
         Pin(Sm90Step::kPinWeights, weights);
         Pin(Sm90Step::kPinOutputs, outputs);
         FenceProducts(Sm90Step::kFenceValues);
@@ -307,14 +313,15 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
         CommitProducts(Sm90Step::kCommitValues);
         if (turns) GiveTurn(Sm90Step::kPassTurn, 1 - consumer);
         WaitProducts<1>(Sm90Step::kWaitScores, scores);
-        release_queries(block);
+        release_queries(block + 1 == last_block);
         weigh(block, Sm90Step::kReleaseKeys);
         WaitProducts<0>(Sm90Step::kWaitValues, outputs, weights);
         release_values(Sm90Step::kReleaseValues);
         RescaleSums(rows, outputs);
         Pack(scores, weights);
+        key.Next();
       }
-      AwaitPhase(Sm90Step::kAwaitLastValues, FullBarrier(Memory::kValueBarriers, value.slot), value.parity);
+      await_values(Sm90Step::kAwaitLastValues);
       Pin(Sm90Step::kPinLastWeights, weights);
       Pin(Sm90Step::kPinLastOutputs, outputs);
       FenceProducts(Sm90Step::kFenceLast);
@@ -322,10 +329,10 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
       CommitProducts(Sm90Step::kCommitLast);
       WaitProducts<0>(Sm90Step::kWaitLast, outputs);
       release_values(Sm90Step::kReleaseLastValues);
-      if (block >= work.last_block && !merges && !p.segments_apart) break;
-      StoreTileSegment<kDim>(p, work, first_lane, merges, rows, outputs);
+      if (block >= last_block && !merges && !p.segments_apart) break;
+      StoreTileSegment<kDim>(p, LoadWork(work_at()), first_lane, merges, rows, outputs);
       merges = true;
-      if (block < work.last_block) {
+      if (block < last_block) {
         rows.Reset();
         VF_UNROLL
         for (int n = 0; n < kDim / 8; ++n) {
@@ -334,11 +341,10 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
         }
       }
     }
-    if (!p.segments_apart) WriteTile<kDim>(p, work, first_lane, merges, rows, outputs);
+    if (!p.segments_apart) WriteTile<kDim>(p, LoadWork(work_at()), first_lane, merges, rows, outputs);
     SyncWarp();
-    if (LaneIndex() == 0) Arrive(Sm90Step::kReleaseWork, EmptyBarrier(Memory::kWorkBarriers, at.slot));
-    at.Next();
-    query.Next();
+    if (LaneIndex() == 0) Arrive(Sm90Step::kReleaseWork, EmptyBarrier(Memory::kWorkBarriers, work_slot()));
+    ++tile;
   }
   if (turns && consumer == 0) AwaitTurn(Sm90Step::kLastTurn, 0);
 }

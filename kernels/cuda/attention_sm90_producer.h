@@ -11,12 +11,11 @@ namespace {
 // Item `index` of the step's work: segments apart, then sections of heads, in each the longest tiles of all its heads first.
 template <int kKeys>
 VF_DEVICE WorkRecord FindItem(const AttendParams& p, int index, int* key_end, int* sequence) {
-  const int tile_heads = p.item_count * p.pool.kv_head_count;
   WorkRecord work;
-  work.segment = index / tile_heads;
-  index -= work.segment * tile_heads;
-  const int section = index / (p.item_count * p.section_heads), first_head = section * p.section_heads;
-  index -= section * p.item_count * p.section_heads;
+  work.segment = index / p.segment_items;
+  index -= work.segment * p.segment_items;
+  const int section = index / p.section_items, first_head = section * p.section_heads;
+  index -= section * p.section_items;
   const int left = p.pool.kv_head_count - first_head, heads = left < p.section_heads ? left : p.section_heads;
   const QueryTile tile = p.tiles[index / heads];
   work.kv_head = first_head + index % heads;
@@ -48,6 +47,7 @@ VF_DEVICE void CopyTile(Sm90Step step, int to, const unsigned char* from, int ha
     CopyBulk(step, to, from, TileBytes(kDim, kKeys), barrier);
     return;
   }
+  VF_UNROLL_BY(1)
   for (int column = 0; column < kDim;) {
     const Panel panel = PanelOf(kDim, column);
     CopyBulk(step, to + column * kKeys * 2, from + (column * kPageTokenCount + half * kKeys * panel.width) * 2,
@@ -61,6 +61,7 @@ template <int kDim, int kKeys>
 VF_DEVICE void ZeroTail(int to, int rows) {
   if (IsStepOmitted(Sm90Step::kZeroTail)) return;
   const uint32_t zeros[4] = {0, 0, 0, 0};
+  VF_UNROLL_BY(1)
   for (int column = 0; column < kDim;) {
     const Panel panel = PanelOf(kDim, column);
     const int chunks = panel.width / kChunkDims, first = to + (column * kKeys + rows * panel.width) * 2;
@@ -75,7 +76,7 @@ VF_DEVICE void ProduceKeys(const AttendParams& p) {
   constexpr int kKeys = Memory::kKeys;
   const bool leads = LaneIndex() == 0;
   RingPlace<kSm90WorkSlots> at;
-  RingPlace<Memory::kStages> key, value;
+  RingPlace<Memory::kStages> ring;
   const auto publish = [&](const WorkRecord& work) {
     AwaitPhase(Sm90Step::kAwaitWorkEmpty, EmptyBarrier(Memory::kWorkBarriers, at.slot), at.parity ^ 1);
     if (leads) {
@@ -98,7 +99,7 @@ VF_DEVICE void ProduceKeys(const AttendParams& p) {
       const int32_t page = table[block * kKeys / kPageTokenCount];
       return p.pool.tiles + (WideProduct(page, p.pool.kv_head_count) + work.kv_head) * HeadPageBytes(kDim);
     };
-    const auto copy_keys = [&](int block) {
+    const auto copy_keys = [&](int block, RingPlace<Memory::kStages> key) {
       AwaitPhase(Sm90Step::kAwaitKeysEmpty, EmptyBarrier(Memory::kKeyBarriers, key.slot), key.parity ^ 1);
       const int half = block * kKeys % kPageTokenCount / kKeys;
       if (leads) {
@@ -111,9 +112,8 @@ VF_DEVICE void ProduceKeys(const AttendParams& p) {
                    PageGroups(p, table[block * kKeys / kPageTokenCount]) + half * kKeys, Memory::kGroupBytes, barrier);
         }
       }
-      key.Next();
     };
-    const auto copy_values = [&](int block) {
+    const auto copy_values = [&](int block, RingPlace<Memory::kStages> value) {
       AwaitPhase(Sm90Step::kAwaitValuesEmpty, EmptyBarrier(Memory::kValueBarriers, value.slot), value.parity ^ 1);
       const int visible = key_end - block * kKeys, rows = visible < kKeys ? visible : kKeys;
       const int to = Memory::kValueRing + value.slot * Memory::kTileBytes;
@@ -128,12 +128,14 @@ VF_DEVICE void ProduceKeys(const AttendParams& p) {
         CopyTile<kDim, kKeys>(Sm90Step::kCopyValues, to, place(block) + TileBytes(kDim, kPageTokenCount),
                               block * kKeys % kPageTokenCount / kKeys, rows, barrier);
       }
-      value.Next();
     };
-    if (work.first_block < work.last_block) copy_keys(work.first_block);
+    if (work.first_block < work.last_block) copy_keys(work.first_block, ring);
     for (int block = work.first_block; block < work.last_block; ++block) {
-      if (block + 1 < work.last_block) copy_keys(block + 1);
-      copy_values(block);
+      RingPlace<Memory::kStages> next = ring;
+      next.Next();
+      if (block + 1 < work.last_block) copy_keys(block + 1, next);
+      copy_values(block, ring);
+      ring = next;
     }
   }
   publish({});
@@ -150,6 +152,7 @@ VF_DEVICE void ProduceQueries(const AttendParams& p) {
     AwaitPhase(Sm90Step::kAwaitWorkToStage, FullBarrier(Memory::kWorkBarriers, at.slot), at.parity);
     const WorkRecord work = LoadWork(Memory::kWork + at.slot * sizeof(WorkRecord));
     if (work.lanes == 0) return;
+    VF_UNROLL_BY(1)
     for (int lane = thread; lane < kSm90Lanes; lane += kThreads) {
       const TileRowPlace from = PlaceOf(p, work, lane);
       const StoredRow<Mask> row = LoadRow<Mask>(p, from.row);
@@ -159,6 +162,7 @@ VF_DEVICE void ProduceQueries(const AttendParams& p) {
     }
     AwaitPhase(Sm90Step::kAwaitQueriesEmpty, EmptyBarrier(Memory::kQueryBarriers, query.slot), query.parity ^ 1);
     const int to = Memory::kQueries + query.slot * kSm90Consumers * Memory::kQueryBytes;
+    VF_UNROLL_BY(2)
     for (int i = thread; i < kSm90Lanes * kChunks; i += kThreads) {
       const int lane = i / kChunks, chunk = i % kChunks;
       const TileRowPlace from = PlaceOf(p, work, lane);

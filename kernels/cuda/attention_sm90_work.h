@@ -19,6 +19,9 @@ struct RingPlace {
       parity ^= 1;
     }
   }
+  VF_DEVICE RingPlace Previous() const {
+    return slot > 0 ? RingPlace{slot - 1, parity} : RingPlace{kSlots - 1, parity ^ 1};
+  }
 };
 // Of a slot's pair of barriers.
 VF_DEVICE int FullBarrier(int barriers, int slot) { return barriers + 16 * slot; }

@@ -184,6 +184,7 @@ struct AttendParams {
   Sm90Tuning sm90;
   bool turns = false;
   int work_count = 0, block_count = 0, section_heads = 1;
+  int section_items = 0, segment_items = 0;  // of a section of heads, and of all heads
 };
 
 struct ScoresParams {

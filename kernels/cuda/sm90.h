@@ -25,17 +25,20 @@ inline constexpr int kBarrierBytes = 8;
 // swizzle (1, 2, 3: 128, 64, 32 bytes). A K-major operand ([rows, K], K contiguous) has rows of a panel of `width` columns, eight
 // of them `stride` bytes before the next eight. A transposed one ([K, N], N contiguous) has the same rows, now along K; its
 // next 64 columns are `leading` bytes on.
+// `address` is in units of 16 bytes, so that a kernel computes a tile's once and adds constants.
 VF_HD constexpr uint64_t OperandDescriptor(uint32_t address, int width, int leading_bytes) {
   const uint32_t stride = width * 16 / 16, swizzle = width == 64 ? 1 : width == 32 ? 2 : 3;
-  const uint32_t low = (address & 0x3FFFFu) >> 4 | static_cast<uint32_t>(leading_bytes >> 4) << 16;
+  const uint32_t low = address | static_cast<uint32_t>(leading_bytes >> 4) << 16;
   return static_cast<uint64_t>(stride | swizzle << 30) << 32 | low;
 }
 
 #if defined(__CUDACC__)
 
+// A value that is the same in a warp, for the compiler to know it: it may then be in a uniform register.
+VF_DEVICE int Uniform(int value) { return __shfl_sync(0xFFFFFFFFu, value, 0); }
 // The warpgroup of this thread, known to be the same in a warp.
 VF_DEVICE int WarpgroupIndex() {
-  return __shfl_sync(0xFFFFFFFFu, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
+  return Uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
 }
 VF_DEVICE bool WarpAny(bool value) { return __any_sync(0xFFFFFFFFu, value) != 0; }
 
@@ -54,6 +57,9 @@ VF_DEVICE void ArriveExpecting(Sm90Step, int barrier, int bytes) {
                : "r"(SharedAddress(barrier)), "r"(bytes)
                : "memory");
 }
+// Stops the kernel with an error, by an address that is none. In a kernel with a trap, ptxas limits all threads to the registers
+// of the launch, whatever setmaxnreg says.
+VF_DEVICE void StopKernel() { asm volatile("st.global.u32 [%0], %1;" : : "l"(0ull), "r"(0) : "memory"); }
 // Waits until the barrier's phase of this parity is complete. A wait without an end stops the kernel with an error.
 VF_DEVICE void AwaitPhase(Sm90Step, int barrier, uint32_t parity) {
   const uint32_t address = SharedAddress(barrier);
@@ -69,7 +75,7 @@ VF_DEVICE void AwaitPhase(Sm90Step, int barrier, uint32_t parity) {
         : "r"(address), "r"(parity)
         : "memory");
     if (done != 0) return;
-    if (round > 1 << 24) __trap();
+    if (round > 1 << 24) StopKernel();
   }
 }
 
@@ -186,6 +192,7 @@ VF_DEVICE bool IsStepOmitted(Sm90Step) { return false; }
 
 inline uint32_t SharedAddress(int offset) { return offset; }
 inline int WarpgroupIndex() { return ThreadX() / kWarpgroupThreads; }
+inline int Uniform(int value) { return value; }
 inline bool WarpAny(bool value) { return WarpOr(value) != 0; }
 inline void InitBarrier(Sm90Step step, int barrier, int count) { emulator::InitBarrier(step, barrier, count); }
 inline void PublishBarriers(Sm90Step) {}
