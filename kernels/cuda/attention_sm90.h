@@ -13,6 +13,8 @@
 // Source:  Shah et al. 2024, arXiv:2407.08608 (section 3: warp specialisation, overlap of softmax and products).
 #pragma once
 
+#include <algorithm>
+
 #include "base/wide_product.h"
 #include "kernels/cuda/attention_sm90_consumer.h"
 #include "kernels/cuda/attention_sm90_producer.h"
@@ -80,7 +82,8 @@ template <int kDim, typename Mask>
 int StartSm90(const AttendParams& params, LaunchStream stream) {
   AttendParams p = params;
   const int heads = p.pool.kv_head_count, segments = p.segments_apart ? p.segment_count : 1;
-  const int64_t fitting = kSectionBytes / (WideProduct(p.segment_count, kSegmentKeys) * kDim * 4);
+  // No row of a step may see a key: then there is no segment.
+  const int64_t fitting = kSectionBytes / (WideProduct(std::max(p.segment_count, 1), kSegmentKeys) * kDim * 4);
   p.section_heads = !p.sm90.sections || fitting > heads ? heads : fitting < 1 ? 1 : static_cast<int>(fitting);
   p.turns = p.sm90.turns;
   p.section_items = p.item_count * p.section_heads;

@@ -69,6 +69,8 @@ void Pause();
 // A number drawn by the seed of the schedule.
 uint64_t NextOrder();
 bool IsShuffled();
+// Bulk copies land as late as they can: with odd seeds.
+bool CopiesAreLate();
 
 // A mistake of the kernel: aborts, or ends the block where faults are caught. Outside a fiber it returns then.
 void ReportFault(const std::string& message);

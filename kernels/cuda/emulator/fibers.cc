@@ -136,6 +136,7 @@ uint64_t NextOrder() {
   return block.order >> 33;
 }
 bool IsShuffled() { return schedule_seed != 0; }
+bool CopiesAreLate() { return schedule_seed % 2 == 1; }
 
 void CatchFaults(std::string* fault) { caught = fault; }
 

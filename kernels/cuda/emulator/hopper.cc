@@ -113,8 +113,9 @@ void EndHopper() {
 
 bool LandCopy(bool must) {
   if (hopper.copies.empty()) return false;
-  constexpr int kOneIn = 64;  // a copy lands now and then, or when all threads sleep
-  if (!must && NextOrder() % kOneIn != 0) return false;
+  // A copy lands now and then, or, as late as it can, when all threads sleep.
+  constexpr int kOneIn = 64;
+  if (!must && (CopiesAreLate() || NextOrder() % kOneIn != 0)) return false;
   const size_t which = IsShuffled() ? NextOrder() % hopper.copies.size() : 0;
   const BulkCopy copy = hopper.copies[which];
   hopper.copies.erase(hopper.copies.begin() + which);
