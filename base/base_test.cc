@@ -123,6 +123,13 @@ TEST(JsonTest, NamesTheFirstByteThatIsNotUtf8) {
   }
 }
 
+TEST(JsonTest, NamesTheLineOfAnError) {
+  EXPECT_EQ(ParseJson("{\n  \"a\": 1,\n  \"b\" 2\n}").status().message(), "not JSON at line 3, byte 7");
+  EXPECT_EQ(ParseJson("[1,\n").status().message(), "not JSON at line 2, byte 1") << "the end";
+  EXPECT_EQ(ParseJson(absl::string_view("[\n\0]", 4)).status().message(), "not JSON at line 2, byte 1");
+  EXPECT_EQ(ParseJson("").status().message(), "not JSON at byte 1");
+}
+
 TEST(JsonTest, LongNumbersAreTextsWhereAskedFor) {
   const auto kept = [](const char* number) { return ParseJsonKeepingDigits(number).value(); };
   for (const char* number :

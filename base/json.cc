@@ -1,5 +1,6 @@
 #include "base/json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -53,6 +54,15 @@ size_t BrokenCharacter(absl::string_view text, size_t at) {
   return at - begin + 1 < length ? begin - 1 : at;
 }
 
+// Of the byte at `at`: editors show the lines of a file; the rows of a JSON Lines file have one each.
+std::string NotJsonAt(absl::string_view text, size_t at) {
+  at = std::min(at, text.size());
+  if (!absl::StrContains(text.substr(0, at), '\n')) return absl::StrCat("not JSON at byte ", at + 1);
+  const absl::string_view before = text.substr(0, at);
+  return absl::StrCat("not JSON at line ", std::count(before.begin(), before.end(), '\n') + 1, ", byte ",
+                      at - before.rfind('\n'));
+}
+
 // Builds the tree while nlohmann's lexer reads. nlohmann's own builder silently keeps the last of two equal keys; here
 // the result of the insertion detects duplicates at no cost.
 class TreeBuilder : public nlohmann::json_sax<Json> {
@@ -84,12 +94,12 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   }
   bool parse_error(std::size_t byte, const std::string&, const Json::exception& error) override {
     if (absl::StrContains(error.what(), "ill-formed UTF-8")) {  // `byte` is the last one that was read, from 1
-      problem_ = absl::StrCat("not JSON at byte ", BrokenCharacter(text_, byte - 1) + 1,
+      problem_ = absl::StrCat(NotJsonAt(text_, BrokenCharacter(text_, byte - 1)),
                               ": it is not UTF-8, no character begins there");
       return false;
     }
     const bool is_syntax = dynamic_cast<const Json::parse_error*>(&error) != nullptr;
-    problem_ = is_syntax ? absl::StrCat("not JSON at byte ", byte) : "not JSON: a number is out of range";
+    problem_ = is_syntax ? NotJsonAt(text_, byte - 1) : "not JSON: a number is out of range";
     return false;
   }
 
@@ -140,7 +150,7 @@ bool AllFinite(const Json& value) {
 absl::StatusOr<Json> Parse(absl::string_view text, bool keeps_digits) {
   // nlohmann's lexer takes it for the end of the text, and what follows would be ignored.
   if (const size_t nul = text.find('\0'); nul != absl::string_view::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("not JSON at byte ", nul + 1));
+    return absl::InvalidArgumentError(NotJsonAt(text, nul));
   }
   Json root;
   TreeBuilder builder(text, root, keeps_digits);

@@ -27,6 +27,7 @@ namespace varifocal {
   X(kBadJobSpec, "BAD_JOB_SPEC") \
   X(kBadListenAddress, "BAD_LISTEN_ADDRESS") \
   X(kBadMaxNewTokens, "BAD_MAX_NEW_TOKENS") \
+  X(kBadMinP, "BAD_MIN_P") \
   X(kBadModelName, "BAD_MODEL_NAME") \
   X(kBadPageSize, "BAD_PAGE_SIZE") \
   X(kBadPageToken, "BAD_PAGE_TOKEN") \
@@ -37,6 +38,7 @@ namespace varifocal {
   X(kBadStop, "BAD_STOP") \
   X(kBadThinking, "BAD_THINKING") \
   X(kBadTokenId, "BAD_TOKEN_ID") \
+  X(kBadTopK, "BAD_TOP_K") \
   X(kBadTopP, "BAD_TOP_P") \
   X(kCannotListen, "CANNOT_LISTEN") \
   X(kChatFormatsDiffer, "CHAT_FORMATS_DIFFER") \
@@ -53,6 +55,7 @@ namespace varifocal {
   X(kEndpointRefused, "ENDPOINT_REFUSED") \
   X(kEndpointWithoutAttention, "ENDPOINT_WITHOUT_ATTENTION") \
   X(kEndpointWithoutLogprobs, "ENDPOINT_WITHOUT_LOGPROBS") \
+  X(kEndpointWithoutSampling, "ENDPOINT_WITHOUT_SAMPLING") \
   X(kEndpointWrongCount, "ENDPOINT_WRONG_COUNT") \
   X(kImpossibleLength, "IMPOSSIBLE_LENGTH") \
   X(kJobCancelling, "JOB_CANCELLING") \

@@ -52,6 +52,7 @@ class CpuBench : public BenchRunner {
         {"models", &CpuBench::PlanModels},
         {"decode", &CpuBench::PlanDecode},
         {"experts", &CpuBench::PlanExperts},
+        {"hybrid", &CpuBench::PlanHybrid},
         {"questions", &CpuBench::PlanQuestions},
     };
     for (const std::string& name : options_.only) {
@@ -68,8 +69,11 @@ class CpuBench : public BenchRunner {
     small_model_ =
         (cache != nullptr ? cache : absl::StrCat(std::getenv("HOME"), "/.cache")) + "/varifocal/bench-llama-30m";
     experts_model_ = absl::StrCat(absl::StripSuffix(small_model_, "llama-30m"), "mixtral-30m");
-    for (const std::string& directory : {small_model_, experts_model_}) {
-      if (WriteBenchModel(directory, directory == experts_model_)) continue;
+    hybrid_model_ = absl::StrCat(absl::StripSuffix(small_model_, "llama-30m"), "qwen3-5-30m");
+    for (const auto& [directory, kind] : {std::pair(small_model_, BenchModelKind::kLlama),
+                                          {experts_model_, BenchModelKind::kExperts},
+                                          {hybrid_model_, BenchModelKind::kHybrid}}) {
+      if (WriteBenchModel(directory, kind)) continue;
       std::fprintf(stderr, "%s cannot be written\n", directory.c_str());
       return 1;
     }
@@ -234,6 +238,12 @@ class CpuBench : public BenchRunner {
   void PlanExperts(DType dtype) {
     PlanWholePrefill(experts_model_, dtype, {Length(8192)}, {"transformers"});
     PlanDecodeOf(experts_model_, dtype, Length(2048), "transformers");
+  }
+
+  // Recurrent layers: the same.
+  void PlanHybrid(DType dtype) {
+    PlanWholePrefill(hybrid_model_, dtype, {Length(8192)}, {"transformers"});
+    PlanDecodeOf(hybrid_model_, dtype, Length(2048), "transformers");
   }
 
   void PlanDecode(DType dtype) { PlanDecodeOf(small_model_, dtype, Length(16384), "llama.cpp"); }

@@ -223,7 +223,7 @@ class BenchRunner {
   }
 
   const BenchOptions options_;
-  std::string machine_, small_model_, experts_model_, section_;
+  std::string machine_, small_model_, experts_model_, hybrid_model_, section_;
   std::string isa_[2];  // of f32 and bf16
   double peak_[2] = {}, read_bytes_ = 0;
   std::unique_ptr<BenchPeer> peer_;

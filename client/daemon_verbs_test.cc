@@ -173,6 +173,21 @@ TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
   const Ran compared =
       Varifocal({"compare", "--db=" + database_, "--baseline=baseline", "--candidate=focal", "--format=json"});
   EXPECT_EQ(compared.code, ExitCode::kDone) << compared.err;
+  // A file gives the same as its daemon.
+  for (const std::vector<std::string>& verb : {std::vector<std::string>{"list"},
+                                               {"list", "--limit=2"},
+                                               {"list", "--all", "--format=json"},
+                                               {"show", "1", "--format=json"},
+                                               {"show", "jobs/3"}}) {
+    std::vector<std::string> stored = verb;
+    stored.push_back("--db=" + database_);
+    const Ran from_file = Varifocal(stored), from_daemon = Ask(verb);
+    EXPECT_EQ(from_file.code, ExitCode::kDone) << from_file.err;
+    EXPECT_EQ(from_file.out, from_daemon.out);
+    EXPECT_EQ(from_file.err, from_daemon.err);
+  }
+  EXPECT_EQ(Ask({"list", "--db=" + database_}).code, ExitCode::kWrongUsage) << "two places";
+  EXPECT_EQ(Varifocal({"show", "9", "--db=" + database_}).code, ExitCode::kFailed);
   // A second writer is refused.
   const Ran second = Varifocal({"run", "quick", absl::StrCat("--model=a=", kModel), "--db=" + database_, "--limit=1"});
   EXPECT_EQ(second.code, ExitCode::kFailed);

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -15,11 +16,11 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/console.h"
 #include "client/rows.h"
 #include "client/usage.h"
 #include "eval_tasks/job_spec.h"
-#include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
 namespace {
@@ -52,8 +53,9 @@ std::string Wrap(absl::string_view text, size_t indent, size_t width) {
 
 absl::Status ReadValue(const Flag& flag, const std::string& text, std::string* value) {
   if (!flag.choices.empty() && std::find(flag.choices.begin(), flag.choices.end(), text) == flag.choices.end()) {
+    const std::string known = flag.hint ? flag.hint(text) : "";
     return UsageError(absl::StrCat(Shown(flag), "=", text, ": must be one of ", absl::StrJoin(flag.choices, ", "),
-                                   Hint(text, flag.choices)));
+                                   known.empty() ? Hint(text, flag.choices) : known));
   }
   *value = text;
   return absl::OkStatus();
@@ -167,7 +169,12 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
     const std::string word = extra.empty() ? "" : extra.front();
     if (absl::StartsWith(word, "-")) {
       const std::string name = word.substr(0, word.find('='));
-      return UsageError(absl::StrCat("Unknown flag ", name, Hint(name, Names())));
+      const std::string positional = absl::AsciiStrToUpper(absl::StripPrefix(name, "--"));
+      const bool is_positional = std::any_of(
+          flags_.begin(), flags_.end(), [&](const Flag& flag) { return flag.positional && flag.name == positional; });
+      return UsageError(absl::StrCat(
+          "Unknown flag ", name,
+          is_positional ? absl::StrCat("; ", positional, " is given without a flag.") : Hint(name, Names())));
     }
     return UsageError(absl::StrCat("Unexpected argument \"", word, "\"."));
   } catch (const CLI::ArgumentMismatch& error) {

@@ -36,6 +36,7 @@ struct Flag {
   bool seen = false;               // after Parse
   std::vector<std::string> given;  // its values as they were given, after Parse; none of a switch
   std::vector<std::string> choices;
+  std::function<std::string(const std::string&)> hint;  // on a word that is none of them, in place of a similar one
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   std::function<absl::Status(const Flag&, const std::string&)> read;

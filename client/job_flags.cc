@@ -221,10 +221,9 @@ void JobFlags::AddTo(FlagSet& flags) {
   flags.Add("in-flight", &in_flight, "N", "concurrent samples; does not affect answers")
       .AtLeast(1)
       .AtMost(kInFlightMax);
-  flags.Add("sampling-temperature", &sampling_temperature, "X", "sampling temperature; default: greedy").AtLeast(0);
+  sampling.AddTo(flags);
   flags.Add("thinking", &thinking, "on|off|on,off",
             "sets the switch of the models' chat templates, of models without @thinking=; both: each model twice");
-  flags.Add("top-p", &top_p, "P", "nucleus sampling, above 0").AtLeast(0).AtMost(1);
 }
 
 absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags& job, absl::string_view models) {
@@ -260,8 +259,7 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
     spec.inspected_rows = *std::move(rows);
   }
   spec.in_flight = job.in_flight.value_or(0);  // 0: the daemon's setting
-  if (job.top_p.has_value() && *job.top_p <= 0) return UsageError("--top-p=0: must be above 0.");
-  spec.decode = {.sampling_temperature = job.sampling_temperature, .top_p = job.top_p};
+  ASSIGN_OR_RETURN(spec.decode, job.sampling.Read());
   return ToProto(spec);
 }
 

@@ -9,6 +9,7 @@
 #include "client/console.h"
 #include "client/daemon.h"
 #include "client/flags.h"
+#include "client/sampling_flags.h"
 #include "eval_tasks/job_spec.h"
 #include "varifocal/v1/config.pb.h"
 
@@ -33,14 +34,14 @@ struct SuiteFlags {
 };
 
 // --focal-temperatures, --focal-layers, --sweep, --keep-prompts, --score-gold, --inspect, --inspected-rows, --in-flight,
-// --sampling-temperature, --top-p, --thinking.
+// --thinking, and those of sampling.
 struct JobFlags {
   std::optional<std::string> focal_temperatures, focal_layers;
   std::vector<std::string> sweeps;
   bool keep_prompts = false, score_gold = false, inspect = false;
   std::optional<std::string> inspected_rows;
   std::optional<int64_t> in_flight;
-  std::optional<double> sampling_temperature, top_p;
+  SamplingFlags sampling;
   std::optional<std::string> thinking;  // "on", "off" or "on,off"
 
   void AddTo(FlagSet& flags);

@@ -19,6 +19,7 @@
 #include "client/interrupt_note.h"
 #include "client/progress.h"
 #include "wire/resource_names.h"
+#include "wire/stored_job.h"
 
 namespace varifocal::client {
 namespace {
@@ -113,6 +114,31 @@ std::vector<Column> JobColumns() {
       {.key = "mixed", .title = "", .text = {}},
       {.key = "error", .title = "", .text = {}},
   };
+}
+
+void StoredJobsFlag::AddTo(FlagSet& flags) {
+  flags.Add("db", &database_path, "PATH", "a results database, also without its daemon; instead of --daemon");
+}
+
+absl::StatusOr<std::unique_ptr<db::Reader>> StoredJobsFlag::Open(const GlobalFlags& global) const {
+  if (database_path.empty()) return nullptr;
+  if (global.daemon_given) return UsageError("--db and --daemon are two places: give one.");
+  return db::Reader::Open(database_path);
+}
+
+absl::StatusOr<v1::Job> StoredJob(db::Reader& reader, const db::JobRow& row, bool with_cells) {
+  std::vector<std::string> variants;
+  ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> records, reader.Variants(row.job_id));
+  for (const db::VariantRecord& record : records) variants.push_back(record.name);
+  std::vector<db::CellRow> cells;
+  std::vector<db::FailureGroup> failures;
+  if (with_cells) {
+    ASSIGN_OR_RETURN(cells, reader.Cells(row.job_id));
+    ASSIGN_OR_RETURN(failures, reader.Failures(row.job_id));
+  }
+  v1::Job job;
+  ToProto(row, variants, cells, failures, &job);
+  return job;
 }
 
 absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console, bool is_here) {

@@ -1,7 +1,9 @@
 // Presentation of jobs: names, rows, a progress line, waiting for the end.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/json.h"
@@ -10,6 +12,8 @@
 #include "client/flags.h"
 #include "client/rows.h"
 #include "client/usage.h"
+#include "client/verb.h"
+#include "db/reader.h"
 #include "varifocal/v1/evaluation.pb.h"
 
 namespace varifocal::client {
@@ -24,6 +28,18 @@ bool IsSettled(v1::Job::State state);
 
 Json JobJson(const v1::Job& job);
 std::vector<Column> JobColumns();
+
+// The flag of verbs that read jobs from the daemon, or from a file without one.
+struct StoredJobsFlag {
+  std::string database_path;  // empty: from the daemon
+
+  void AddTo(FlagSet& flags);
+  // A reader of the file; null where the daemon is asked. A UsageError when both are given.
+  absl::StatusOr<std::unique_ptr<db::Reader>> Open(const GlobalFlags& global) const;
+};
+
+// As the daemon would send it; cells and failures only if requested.
+absl::StatusOr<v1::Job> StoredJob(db::Reader& reader, const db::JobRow& row, bool with_cells);
 
 // Follows a job until it has ended, with progress on standard error (a bar on a terminal, lines in a pipe), and returns
 // its final state. Under --format=jsonl every change is a line on standard output.

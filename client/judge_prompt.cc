@@ -5,15 +5,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/files.h"
 #include "client/flags.h"
 #include "db/judgments.h"
-#include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
 namespace {
@@ -171,8 +172,8 @@ absl::StatusOr<std::string> JudgePrompt::Render(const StoredAnswer& answer) cons
 absl::StatusOr<double> JudgePrompt::ScoreOf(absl::string_view reply) const {
   ASSIGN_OR_RETURN(const std::vector<TextRange> matches, grade->FindAll(reply));
   const auto refuse = [&](absl::string_view why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the reply \"", reply.substr(0, 80), reply.size() > 80 ? ".." : "", "\" ", why));
+    return absl::InvalidArgumentError(absl::StrCat("the reply \"", absl::Utf8SafeCEscape(reply.substr(0, 80)),
+                                                   reply.size() > 80 ? ".." : "", "\" ", why));
   };
   if (matches.empty()) return refuse("has no grade");
   const absl::string_view match = reply.substr(matches.back().begin, matches.back().end - matches.back().begin);

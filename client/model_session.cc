@@ -89,8 +89,10 @@ absl::StatusOr<EmbeddedOptions> EngineFlags::Options() const {
 
 void ModelFlags::AddTo(FlagSet& flags) {
   flags
-      .Add("model", &model, "DIR",
-           "checkpoint directory, served in this process; with --daemon: the model's name there")
+      .Add(
+          "model", &model, "DIR",
+          "checkpoint directory, served in this process; DIR@adapter=DIR2: with a LoRA adapter; with --daemon: the model's "
+          "name there")
       .Required();
   flags.Add("focal-temperature", &focal_temperature, "T[,T..]",
             "run-time focal temperature instead of the checkpoint's: one number, or one a layer");

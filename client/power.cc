@@ -27,9 +27,12 @@ bool CanBeAveraged(const TaskSpec& task) {
 
 std::string Percent(double share) { return absl::StrFormat("%.4g %%", 100 * share); }
 
+bool Finds(const LengthPower& row, double detect) { return row.power.detectable_difference.value_or(1) <= detect; }
+
 // "with 25 contexts: 11.0 points"
-std::string EnoughNote(const LengthPower& row) {
-  if (!row.enough.has_value()) return "";
+std::string EnoughNote(const LengthPower& row, double detect) {
+  if (Finds(row, detect)) return "";
+  if (!row.enough.has_value()) return absl::StrCat("not with ", stats::kEnoughContextsMax, " contexts");
   return absl::StrFormat("with %d contexts%s: %.1f points", row.enough->context_count,
                          row.task_count == 1 ? "" : " of each task", 100 * row.enough->detectable_difference);
 }
@@ -56,16 +59,21 @@ void PowerFlags::AddTo(FlagSet& flags) {
            "likewise: correlation of the differences of one context (default 0.3)")
       .AtLeast(0)
       .AtMost(1);
+  flags
+      .Add("detect", &detect_points, "POINTS",
+           "likewise: say how many contexts find a difference of so many points (default 15)")
+      .AtLeast(0.1)
+      .AtMost(100);
 }
 
-absl::StatusOr<JobPower> PlanPower(const v1::JobSpec& job, const stats::PowerAssumptions& assumptions) {
+absl::StatusOr<JobPower> PlanPower(const v1::JobSpec& job, const PowerFlags& flags) {
   ASSIGN_OR_RETURN(const JobSpec spec, FromProto(job));
-  return PlanPower(spec.suite, std::ssize(spec.variants), spec.limit, assumptions);
+  return PlanPower(spec.suite, std::ssize(spec.variants), spec.limit, flags.assumptions, flags.detect_points / 100);
 }
 
 absl::StatusOr<JobPower> PlanPower(const SuiteSpec& suite, int64_t variant_count, int64_t limit,
-                                   const stats::PowerAssumptions& assumptions) {
-  JobPower job{assumptions, variant_count - 1, 0, {}};
+                                   const stats::PowerAssumptions& assumptions, double detect) {
+  JobPower job{assumptions, detect, variant_count - 1, 0, {}};
   if (job.candidate_count < 1) return job;
   JobSpec spec;
   spec.suite = suite;
@@ -91,8 +99,7 @@ absl::StatusOr<JobPower> PlanPower(const SuiteSpec& suite, int64_t variant_count
     for (const auto& [task, cell] : tasks) cells.push_back({cell.question_count, std::ssize(cell.contexts)});
     LengthPower& row = job.lengths.emplace_back(
         LengthPower{length, std::ssize(cells), stats::PlannedPower(cells, assumptions, job.test_count), {}});
-    if (row.power.detectable_difference.value_or(1) > stats::kFoundMax)
-      row.enough = stats::ContextsEnough(cells, assumptions, job.test_count, stats::kFoundMax);
+    if (!Finds(row, detect)) row.enough = stats::ContextsEnough(cells, assumptions, job.test_count, detect);
   }
   return job;
 }
@@ -113,6 +120,7 @@ Json PowerJson(const JobPower& power) {
                        {"note", LengthNote(row)}});
   }
   return {{"assumed_flip_share", power.assumptions.flip_share},
+          {"wanted_difference", power.detect},
           {"assumed_correlation", power.assumptions.correlation},
           {"candidate_count", power.candidate_count},
           {"test_count", power.test_count},
@@ -123,13 +131,15 @@ std::string PowerText(const JobPower& power, const Console& console) {
   if (power.candidate_count < 1) return "Power: one variant, so there is no difference to detect.\n";
   if (power.lengths.empty()) return "Power: no task has a metric that can be averaged over tasks.\n";
   std::vector<std::vector<std::string>> cells;
+  bool is_too_small = false;
   for (const LengthPower& row : power.lengths) {
+    is_too_small |= !Finds(row, power.detect);
     const std::optional<double>& detectable = row.power.detectable_difference;
     cells.push_back({WithThousands(row.context_length), absl::StrCat(row.task_count),
                      WithThousands(row.power.question_count), WithThousands(row.power.context_count),
                      detectable.has_value() ? absl::StrFormat("%.1f points", 100 * *detectable) : "none",
-                     PText(row.power.p_sign_flip_min), PText(row.power.p_sign_flip_min_adjusted), EnoughNote(row),
-                     LengthNote(row)});
+                     PText(row.power.p_sign_flip_min), PText(row.power.p_sign_flip_min_adjusted),
+                     EnoughNote(row, power.detect), LengthNote(row)});
   }
   return absl::StrCat(
       "\nPower of the mean over tasks, for ", power.candidate_count,
@@ -138,7 +148,7 @@ std::string PowerText(const JobPower& power, const Console& console) {
       power.test_count == 1 ? " test" : " tests", ")\n",
       AlignedTable(console,
                    {"length", "tasks", "questions", "contexts", "detectable", "smallest p of the check", "adjusted",
-                    "enough", ""},
+                    absl::StrFormat("enough for %.4g points", 100 * power.detect), ""},
                    {true, true, true, true, true, true, true, false, false}, cells),
       "Detectable: the smallest true difference detected with 80 % power at 0.05 adjusted for all tests, "
       "assuming\nthat ",
@@ -147,7 +157,8 @@ std::string PowerText(const JobPower& power, const Console& console) {
       "difference ",
       absl::StrFormat("%.2f", std::sqrt(power.assumptions.flip_share)), ") and a\ncorrelation of ",
       NumberText(power.assumptions.correlation),
-      " within a context: --assume-flips and --assume-correlation change it.\n");
+      " within a context: --assume-flips and --assume-correlation change it.\n",
+      is_too_small ? "More contexts: --seeds=N asks N times as many, or `samples` in a suite of your own.\n" : "");
 }
 
 }  // namespace varifocal::client

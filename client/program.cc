@@ -1,6 +1,8 @@
 #include "client/program.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <ostream>
@@ -11,12 +13,22 @@
 #include "absl/strings/str_split.h"
 #include "base/code_version.h"
 #include "base/reason.h"
+#include "base/suggest.h"
 #include "client/flags.h"
 #include "client/verb.h"
-#include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
 namespace {
+
+// Where a format is that one verb alone has.
+std::string VerbWithFormat(const std::string& format) {
+  std::vector<std::string> names;
+  for (const Verb* verb : Verbs()) {
+    const std::vector<std::string> formats = absl::StrSplit(verb->formats, ' ');
+    if (std::find(formats.begin(), formats.end(), format) != formats.end()) names.push_back(verb->name);
+  }
+  return names.size() == 1 ? absl::StrCat("; `varifocal ", names.front(), "` writes ", format, ".") : "";
+}
 
 void AddGlobalFlags(FlagSet& flags, const Verb& verb, GlobalFlags* global, std::string* format, bool* help) {
   flags.Section("For every verb");
@@ -38,7 +50,8 @@ void AddGlobalFlags(FlagSet& flags, const Verb& verb, GlobalFlags* global, std::
     flags.Add("token-file", &global->daemon.token_file, "FILE",
               "file with the token to send; without TLS to this machine alone");
   }
-  flags.Add("format", format, "FORMAT", "how results are printed").Among(absl::StrSplit(verb.formats, ' '));
+  flags.Add("format", format, "FORMAT", "how results are printed").Among(absl::StrSplit(verb.formats, ' ')).hint =
+      VerbWithFormat;
   flags.Add("help", help, "this page");
 }
 
@@ -143,18 +156,10 @@ ExitCode RunVerb(const Verb& verb, const std::vector<std::string>& args, Console
   global.daemon_given = flags.Seen("daemon");
   global.command_line = absl::StrCat("varifocal ", verb.name, " ", absl::StrJoin(args, " "));
   const absl::StatusOr<ExitCode> result = command->Run(console, global);
-  if (!result.ok()) return Complain(console, result.status(), hint);
-  console.out.flush();
-  if (!console.out) {
-    console.err << "varifocal: standard output could not be written.\n";
-    return ExitCode::kFailed;
-  }
-  return *result;
+  return result.ok() ? *result : Complain(console, result.status(), hint);
 }
 
-}  // namespace
-
-ExitCode RunProgram(const std::vector<std::string>& args, Console& console) {
+ExitCode RunWords(const std::vector<std::string>& args, Console& console) {
   // The verb is the first word that is not a flag; flags before it are global ones, --name=value.
   const auto verb_at =
       std::find_if(args.begin(), args.end(), [](const std::string& a) { return !absl::StartsWith(a, "-"); });
@@ -195,6 +200,21 @@ ExitCode RunProgram(const std::vector<std::string>& args, Console& console) {
                     "See varifocal --help.");
   }
   return RunVerb(*verb, rest, console);
+}
+
+}  // namespace
+
+ExitCode RunProgram(const std::vector<std::string>& args, Console& console) {
+  const ExitCode code = RunWords(args, console);
+  const bool has_failed = !console.out;
+  console.out.clear();
+  errno = 0;
+  if (has_failed) console.out << '\n';  // fails again, for the reason
+  console.out.flush();
+  if (code != ExitCode::kDone || (!has_failed && console.out)) return code;
+  console.err << "varifocal: standard output could not be written"
+              << (errno == 0 ? "" : absl::StrCat(": ", std::strerror(errno))) << ".\n";
+  return ExitCode::kFailed;
 }
 
 }  // namespace varifocal::client

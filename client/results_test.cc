@@ -10,7 +10,9 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/json.h"
@@ -19,7 +21,11 @@
 #include "db/fakes/fake_results.h"
 #include "db/stats/labels.h"
 #include "db/stats/special.h"
+#include "db/stats/tested_lengths.h"
 #include "db/writer.h"
+#include "eval_tasks/metric.h"
+#include "eval_tasks/ruler/kinds.h"
+#include "eval_tasks/ruler/task.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
@@ -38,13 +44,15 @@ class ResultsTest : public testing::Test {
  protected:
   // Baseline is always wrong; the candidate is right at even clusters. `failures` samples of the candidate failed.
   std::string WriteDatabase(const std::string& name, int failures, double last_score = 0, bool inspects = false,
-                            const std::string& candidate = "focal") {
+                            const std::string& candidate = "focal", const std::string& function_json = "{}") {
     const std::string path = directory_.File(name);
     const auto writer = *db::Writer::Open(path);
-    const db::NewJob job = db::FakeJob({.variants = {"baseline", candidate}, .planned_count = kSampleCount});
+    const db::NewJob job = db::FakeJob(
+        {.variants = {"baseline", candidate}, .planned_count = kSampleCount, .function_json = function_json});
     const int64_t execution = *writer->AddExecution(db::FakeExecution());
     const int64_t job_id = writer->AddJob(job)->job_id;
     const std::vector<db::CellRow> cells = *writer->Cells(job_id);
+    std::vector<db::Outcome> outcomes;
     for (const db::CellRow& cell : cells) {
       const bool is_candidate = cell.cell.variant == candidate;
       for (int64_t i = 0; i < kSampleCount; ++i) {
@@ -66,9 +74,10 @@ class ResultsTest : public testing::Test {
                                 .question_mass = 0,
                                 .strip = candidate == "focal" ? "ff00" : "ef00"}};
         }
-        EXPECT_TRUE(writer->RecordSample(outcome).ok());
+        outcomes.push_back(std::move(outcome));
       }
     }
+    EXPECT_TRUE(writer->RecordSamples(outcomes).ok());
     return path;
   }
 
@@ -204,6 +213,25 @@ TEST_F(ResultsTest, AttentionOfASink) {
   EXPECT_THAT(Varifocal({"attention", "recall/1024/1/focal@sink=0", db}).out, HasSubstr("SINK %"));
 }
 
+// Settings of attention do not act in every layer of a hybrid, and packed weights are computed with in another format.
+TEST_F(ResultsTest, AttentionOfAHybridWithPackedWeights) {
+  const std::string path =
+      WriteDatabase("hybrid.db", 0, 0, /*inspects=*/true, "focal",
+                    R"({"layers":[{"attention":false,"count":1},{"count":1,"mlp":false,"recurrent":true},
+                    {"attention":true,"count":1,"recurrent":true},{"count":1,"recurrent":true},{"count":1}],
+          "packed_weights":{"scheme":"gptq","bits":4,"values":"f16"},"adapter":{"rank":8,"alpha":16}})");
+  const Ran ran = Varifocal({"attention", "recall/1024/1/focal", "--db=" + path});
+  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  EXPECT_EQ(ran.err,
+            "weights from gptq 4 bit, read to f16; LoRA of rank 8, alpha 16; computed in f32\n"
+            "layers 0 to 1 and 3 have no attention: temperatures, caps and sinks do not act there\n");
+  const Ran report = Varifocal({"report", "--db=" + path, "--out=-", "--format=html"});
+  ASSERT_EQ(report.code, ExitCode::kDone) << report.err;
+  EXPECT_THAT(report.out,
+              AllOf(HasSubstr("focal: layers 0 to 1 and 3 have"), HasSubstr("gptq 4 bit, read to f16"),
+                    HasSubstr("rank 8, alpha 16"), HasSubstr("<small>none in layers 0 to 1 and 3</small>")));
+}
+
 TEST_F(ResultsTest, CompareForPeople) {
   const std::string path = WriteDatabase("a.db", 0);
   const Ran ran = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal"});
@@ -326,13 +354,15 @@ TEST_F(ResultsTest, CompareTakesVariantsOfTwoJobs) {
                                     .planned_count = is_candidate ? kSampleCount - 8 : kSampleCount});
       if (is_candidate) job.variants[0].model.architecture = "imported";
       const std::vector<db::CellRow> cells = *writer->Cells(writer->AddJob(job)->job_id);
+      std::vector<db::Outcome> outcomes;
       for (int64_t i = 0; i < cells[0].cell.planned_count; ++i) {
         db::Outcome outcome = db::FakeOutcome(cells[0], job, execution, i);
         if (is_candidate && i >= 36) outcome.sample.token_ids_sha256 = std::string(64, '0');
         const double score = is_candidate && i < 24 ? 1 : 0;
         outcome.scores = {{"exact_match", score}, {"token_f1", score / 2}};
-        ASSERT_TRUE(writer->RecordSample(outcome).ok());
+        outcomes.push_back(std::move(outcome));
       }
+      ASSERT_TRUE(writer->RecordSamples(outcomes).ok());
     }
   }
   for (const char* candidate : {"other", "2/other", "jobs/2/other"}) {
@@ -371,6 +401,20 @@ TEST_F(ResultsTest, DiffAnswersByItsExitCode) {
   const Ran json = Varifocal({"diff", a, c, "--format=json", "--limit=1"});
   EXPECT_EQ(ParseJson(json.out)->at("difference_count"), 2);
   EXPECT_EQ(ParseJson(json.out)->at("differences").size(), 1u);
+}
+
+// db/stats knows RULER's scorers by the beginning of their names alone.
+TEST(RulerMetricsTest, HaveTheirPrefixAndNoOtherMetricHas) {
+  std::set<std::string> of_tasks;
+  for (const ruler::RulerTaskInfo& task : ruler::RulerTasks()) {
+    for (const std::string& metric : RulerMetrics({{"task", std::string(task.name)}})) of_tasks.insert(metric);
+  }
+  std::set<std::string> with_prefix;
+  for (const Metric& metric : Metrics()) {
+    if (absl::StartsWith(metric.name, stats::kRulerMetricPrefix)) with_prefix.insert(metric.name);
+  }
+  EXPECT_EQ(with_prefix, of_tasks);
+  EXPECT_EQ(of_tasks.size(), 2u);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/usage.h"
+#include "eval_tasks/checkpoint_place.h"
 
 namespace varifocal::client {
 
@@ -13,6 +14,9 @@ void RunFlags::AddTo(FlagSet& flags) {
   suite.AddTo(flags);
   flags.Add("model", &models, "NAME=DIR",
             "a name and a checkpoint directory; once for each model. DIR@f32 or DIR@bf16: in that format");
+  flags.Add(
+      "adapter", &adapters, "NAME=BASE:DIR",
+      "the model BASE with the LoRA adapter in DIR, merged into its weights; without BASE: the only --model; repeatable");
   flags.Add("endpoint", &endpoints, "NAME=URL,..",
             "the model of another server over the OpenAI API: NAME=http://HOST:PORT/v1,tokenizer=DIR and further "
             "settings (docs/endpoints.md); repeatable");
@@ -40,6 +44,14 @@ absl::StatusOr<EmbeddedOptions> RunFlags::Options() {
     }
     options.models.push_back({text.substr(0, equals), text.substr(equals + 1)});
     names.push_back(options.models.back().name);
+  }
+  std::vector<NamedPlace> bases;
+  for (const EmbeddedOptions::NamedModel& model : options.models) bases.push_back({model.name, model.directory});
+  for (const std::string& text : adapters) {
+    const absl::StatusOr<NamedPlace> adapted = ReadAdapterFlag(text, bases);
+    if (!adapted.ok()) return UsageError(absl::StrCat(adapted.status().message(), "."));
+    options.models.push_back({adapted->name, adapted->place});
+    names.push_back(adapted->name);
   }
   options.endpoints = endpoints;
   options.endpoint_budget_tokens = endpoint_budget_tokens;

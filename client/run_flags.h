@@ -17,6 +17,7 @@ struct RunFlags {
   JobFlags job;
   EngineFlags engine;
   std::vector<std::string> models;     // NAME=DIR
+  std::vector<std::string> adapters;   // NAME=BASE:DIR
   std::vector<std::string> endpoints;  // NAME=URL,..
   std::optional<int64_t> endpoint_budget_tokens;
   std::string variants;  // --models; after Options never empty

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/plural.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "client/files.h"
@@ -54,7 +55,8 @@ absl::StatusOr<std::vector<std::optional<double>>> RunScoreCommand(const std::st
     }
   }
   if (std::ssize(scores) == answer_count) return scores;
-  return absl::InvalidArgumentError(absl::StrCat("the command wrote ", scores.size(), " lines for ", answer_count,
+  return absl::InvalidArgumentError(absl::StrCat("the command wrote ", scores.size(),
+                                                 Plural(scores.size(), " line for ", " lines for "), answer_count,
                                                  " answers; it must write one score for each, in their order."));
 }
 

@@ -141,7 +141,7 @@ TEST_F(ScorersTest, WhatIsNoScoreIsRefusedAndNothingIsStored) {
       {"kill -9 $$", "signal 9"},
       {"sed 's/.*/7/'", "\"7\""},
       {"sed 's/.*/nan/'", "\"nan\""},
-      {"echo 1", "1 lines for 16"},
+      {"echo 1", "1 line for 16"},
       {"sed 's/.*/null/'", "no answer"},
       {"true", "0 lines for 16"},
   };

@@ -328,6 +328,28 @@ absl::StatusOr<std::vector<JobVariant>> FindJobVariants(Reader& reader, std::opt
   return variants;
 }
 
+absl::StatusOr<std::optional<JobRow>> EarlierJob(Reader& reader, int64_t job_id,
+                                                 const std::vector<std::string>& variants,
+                                                 const std::function<bool(const JobRow&)>& is_wanted) {
+  ASSIGN_OR_RETURN(const std::vector<JobRow> jobs, reader.Jobs(job_id));
+  for (const JobRow& job : jobs) {
+    if (!is_wanted(job)) continue;
+    ASSIGN_OR_RETURN(const std::vector<VariantRecord> all, reader.Variants(job.job_id));
+    const auto has = [&](const std::string& name) {
+      return std::any_of(all.begin(), all.end(), [&](const VariantRecord& variant) { return variant.name == name; });
+    };
+    if (std::all_of(variants.begin(), variants.end(), has)) return job;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::optional<JobRow>> CompleteJobBefore(Reader& reader, const JobRow& job,
+                                                        const std::vector<std::string>& variants) {
+  if (job.answered_count + job.failed_count >= job.planned_count) return std::nullopt;
+  return EarlierJob(reader, job.job_id, variants,
+                    [](const JobRow& earlier) { return earlier.answered_count == earlier.planned_count; });
+}
+
 bool IsImported(const VariantRecord& variant) { return variant.model.architecture == "imported"; }
 
 bool IsEndpoint(const VariantRecord& variant) { return variant.model.architecture == "endpoint"; }

@@ -43,6 +43,14 @@ std::string JobVariantLabel(const JobVariant& variant, int64_t job_id_at_hand);
 absl::StatusOr<std::vector<JobVariant>> FindJobVariants(Reader& reader, std::optional<int64_t> job_id,
                                                         std::vector<JobVariant> variants);
 
+// The newest job before `job_id`, of the hundred before it, that has all these variants and is as asked for.
+absl::StatusOr<std::optional<JobRow>> EarlierJob(Reader& reader, int64_t job_id,
+                                                 const std::vector<std::string>& variants,
+                                                 const std::function<bool(const JobRow&)>& is_wanted);
+// The same of every planned answer, where `job` has not all of its own; else nothing.
+absl::StatusOr<std::optional<JobRow>> CompleteJobBefore(Reader& reader, const JobRow& job,
+                                                        const std::vector<std::string>& variants);
+
 // Answers that another engine gave and `import` brought in.
 bool IsImported(const VariantRecord& variant);
 // Answers of a server that was asked over the network.

@@ -7,8 +7,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "db/schema.h"
 #include "db/sqlite/database.h"
 
@@ -46,13 +48,53 @@ Json ValueOf(const Statement& row, int column) {
   return Json();
 }
 
+absl::StatusOr<std::vector<std::string>> Names(Database& database, const std::string& sql) {
+  ASSIGN_OR_RETURN(Statement names, database.Prepare(sql));
+  std::vector<std::string> found;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool is_there, names.Step());
+    if (!is_there) return found;
+    found.push_back(names.Text(0));
+  }
+}
+
+// What a query could have meant by a name that is not there: SQLite's error is "no such column: x".
+std::string Suggestion(Database& database, absl::string_view error, const std::string& sql) {
+  const auto name_after = [error](absl::string_view start) -> absl::string_view {
+    const size_t at = error.find(start);
+    return at == error.npos ? "" : error.substr(at + start.size());
+  };
+  const absl::StatusOr<std::vector<std::string>> views =
+      Names(database, "SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY name");
+  if (!views.ok()) return "";
+  if (const absl::string_view name = name_after("no such table: "); !name.empty()) return DidYouMean(name, *views);
+  std::vector<std::string> columns;
+  const absl::string_view name = name_after("no such column: ");
+  for (const std::string& view : *views) {
+    if (name.empty() || !absl::StrContains(sql, view)) continue;
+    const auto there = Names(database, absl::StrCat("SELECT name FROM pragma_table_info('", view, "')"));
+    if (there.ok()) columns.insert(columns.end(), there->begin(), there->end());
+  }
+  if (columns.empty()) return "";
+  const absl::string_view column = name.substr(name.rfind('.') + 1);
+  const bool may_be_text = column == name && Nearest(column, columns).empty();
+  return absl::StrCat(may_be_text ? absl::StrCat("; a text is written '", name, "'") : "", DidYouMean(column, columns));
+}
+
 }  // namespace
 
 absl::Status RunQuery(const std::string& path, const std::string& sql, const QueryRows& use) {
   RETURN_IF_ERROR(CheckFile(path, /*may_create=*/false));
   ASSIGN_OR_RETURN(const std::unique_ptr<Database> database, Database::Open(path, {.read_only = true}));
   RETURN_IF_ERROR(CheckSchema(*database));
-  ASSIGN_OR_RETURN(Statement statement, database->PrepareQuery(sql));
+  absl::StatusOr<Statement> prepared = database->PrepareQuery(sql);
+  if (absl::IsInvalidArgument(prepared.status())) {
+    const absl::string_view error = prepared.status().message();
+    // That connection may run a user's query and nothing else.
+    ASSIGN_OR_RETURN(const std::unique_ptr<Database> look, Database::Open(path, {.read_only = true}));
+    return absl::InvalidArgumentError(absl::StrCat(error, Suggestion(*look, error, sql)));
+  }
+  ASSIGN_OR_RETURN(Statement statement, std::move(prepared));
   RETURN_IF_ERROR(use.start(DistinctNames(statement)));
   while (true) {
     const absl::StatusOr<bool> is_there = statement.Step();

@@ -68,6 +68,14 @@ TEST_F(QueryTest, ValuesKeepTheirTypes) {
   EXPECT_TRUE(rows_.empty());
 }
 
+TEST_F(QueryTest, AnUnknownNameIsAnsweredWithTheNearest) {
+  EXPECT_THAT(Run("SELECT 1 FROM v_sample").message(), HasSubstr("\"v_samples\""));
+  EXPECT_THAT(Run("SELECT s.finish_raeson FROM v_samples AS s").message(), HasSubstr("\"finish_reason\""));
+  EXPECT_THAT(Run("SELECT colour FROM v_pairs").message(), HasSubstr("candidate_value, "));
+  EXPECT_THAT(Run("SELECT colour").message(), HasSubstr("no such column: colour"));
+  EXPECT_THAT(Run("SELECT answer FROM v_samples WHERE task = recall_kv").message(), HasSubstr("'recall_kv'"));
+}
+
 TEST_F(QueryTest, SamplesHaveDepthReasonAndTimes) {
   ASSERT_TRUE(Run("SELECT variant, depth, finish_reason, prefill_us, trained_temperature, run_temperature, "
                   "is_extrapolated FROM v_samples WHERE is_primary ORDER BY variant")

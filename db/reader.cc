@@ -8,10 +8,9 @@
 #include "absl/strings/str_replace.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
-#include "db/answer_kinds.h"
 #include "db/job_rows.h"
 #include "db/question_rows.h"
-#include "db/refusal.h"
+#include "db/reader_state.h"
 #include "db/rows.h"
 #include "db/schema.h"
 #include "db/sqlite/database.h"
@@ -21,25 +20,6 @@ namespace varifocal::db {
 using sqlite::Database;
 using sqlite::Statement;
 using sqlite::Transaction;
-
-struct Reader::State {
-  Mutex mutex;
-  std::unique_ptr<Database> database VF_PT_GUARDED_BY(mutex);
-  std::optional<Transaction> held VF_GUARDED_BY(mutex);  // of HoldSnapshot
-  EpochStatistic epoch_statistic VF_GUARDED_BY(mutex);
-
-  // For the duration of a call; that of HoldSnapshot where there is one.
-  absl::StatusOr<std::optional<Transaction>> Snapshot() VF_REQUIRES(mutex) {
-    if (held.has_value()) return std::nullopt;
-    ASSIGN_OR_RETURN(Transaction begun, Transaction::Begin(*database, Transaction::Kind::kRead));
-    return std::optional<Transaction>(std::move(begun));
-  }
-
-  absl::StatusOr<JobEpochs> Epochs(int64_t job_id) VF_REQUIRES(mutex) {
-    ASSIGN_OR_RETURN(const int64_t count, ReadEpochCount(*database, job_id, epoch_statistic));
-    return JobEpochs{count, epoch_statistic};
-  }
-};
 
 namespace {
 
@@ -69,105 +49,11 @@ constexpr char kSelectPairs[] =
     " WHERE job_id = ? AND baseline_variant = ? AND candidate_variant = ?"
     " ORDER BY task, metric, context_length, question_id";
 
-// The answers of a job with the value of their primary metric.
-constexpr char kFromAnswers[] =
-    " FROM variants JOIN cells ON cells.variant_id = variants.variant_id"
-    " JOIN generations ON generations.cell_id = cells.cell_id"
-    " JOIN samples ON samples.sample_id = generations.sample_id"
-    " LEFT JOIN task_metrics ON task_metrics.job_id = variants.job_id AND task_metrics.task = cells.task"
-    " AND task_metrics.metric_index = 0"
-    " LEFT JOIN scores ON scores.generation_id = generations.generation_id AND scores.metric = task_metrics.metric"
-    " WHERE variants.job_id = ?";
-
 constexpr char kSelectAnswers[] =
     "SELECT generations.generation_id, samples.task, samples.context_length, samples.sample_index,"
     " samples.prompt_token_count, samples.evidence_json, generations.cached_token_count, generations.new_token_count,"
     " generations.prefill_us, generations.decode_us, generations.error_code, scores.value, samples.token_ids_sha256";
 
-// With the prefix of answers that scored below the best value, for IsRefusal. Testing prefixes in SQL dominated the time of a
-// report.
-constexpr char kSelectForCounts[] =
-    "SELECT variants.name, cells.task, cells.context_length, generations.error_code IS NULL,"
-    " generations.error_code IS NULL AND generations.log_likelihoods_json IS NULL"
-    " AND coalesce(generations.answer, '') = '',"  // answers are stored without white space at the ends
-    " CASE WHEN generations.error_code IS NULL AND generations.log_likelihoods_json IS NULL"
-    " AND coalesce(scores.value <> task_metrics.best_value, TRUE)"
-    " THEN substr(generations.answer, 1, 40) END,"
-    " generations.finish_reason IS 'length', generations.error_code IS NULL AND generations.is_extrapolated,"
-    " generations.error_code IS NULL AND samples.truncation_json IS NOT NULL, cells.cell_id,"
-    " samples.question_id, ";
-// Of answers; a file of an earlier schema version has none. Whether a block was scored is read from the start of the text.
-constexpr char kThinkingOfCounts[] =
-    "generations.thinking_state, generations.is_thinking_forced,"
-    " CASE WHEN generations.thinking_state IS NULL THEN "
-    " substr(ltrim(generations.answer_raw, ' ' || char(9, 10, 13)), 1, 32) END";
-constexpr char kNoThinkingOfCounts[] = "NULL, NULL, NULL";
-
-// Whether the filters of its task left nothing of an answer's text.
-constexpr char kExtractionOfCounts[] =
-    ", CASE WHEN generations.answer = '' AND generations.log_likelihoods_json IS NULL"
-    " AND trim(generations.answer_raw, ' ' || char(9, 10, 11, 12, 13)) <> '' THEN EXISTS ("
-    "SELECT 1 FROM jobs, json_each(jobs.spec_json, '$.suite.tasks') AS tasks WHERE jobs.job_id = variants.job_id"
-    " AND tasks.value ->> '$.name' = cells.task AND tasks.value -> '$.filters' IS NOT NULL) END";
-
-constexpr char kSelectThinkingCosts[] =
-    "SELECT variants.name, cells.task, cells.context_length, count(*), avg(generations.thinking_token_count),"
-    " avg(generations.new_token_count - generations.thinking_token_count),"
-    " coalesce(sum((scores.value - task_metrics.worst_value) / (task_metrics.best_value - task_metrics.worst_value)), 0),"
-    " sum(generations.new_token_count)"
-    " FROM variants JOIN cells ON cells.variant_id = variants.variant_id"
-    " JOIN generations ON generations.cell_id = cells.cell_id"
-    " JOIN task_metrics ON task_metrics.job_id = variants.job_id AND task_metrics.task = cells.task"
-    " AND task_metrics.metric_index = 0"
-    " LEFT JOIN scores ON scores.generation_id = generations.generation_id AND scores.metric = task_metrics.metric"
-    " WHERE variants.job_id = ? AND generations.thinking_state IS NOT NULL"
-    " GROUP BY cells.cell_id ORDER BY cells.cell_id";
-
-// Not by v_scores_by_length, which aggregates all jobs of the file before one is chosen.
-constexpr char kSelectMeansByLength[] =
-    "SELECT variant, context_length, avg((mean - worst) / (best - worst)), sum(recorded), sum(planned) FROM ("
-    "SELECT variants.variant_index AS variant_index, variants.name AS variant, cells.context_length AS context_length,"
-    " cells.planned_count AS planned, metrics.worst_value AS worst, metrics.best_value AS best,"
-    " avg(CASE WHEN generations.error_code IS NULL THEN scores.value ELSE metrics.worst_value END) AS mean,"
-    " count(generations.generation_id) AS recorded"
-    " FROM variants JOIN cells ON cells.variant_id = variants.variant_id"
-    " JOIN task_metrics AS metrics ON metrics.job_id = variants.job_id AND metrics.task = cells.task"
-    " AND metrics.metric_index = 0 AND metrics.worst_value <> metrics.best_value"
-    " LEFT JOIN generations ON generations.cell_id = cells.cell_id"
-    " LEFT JOIN scores ON scores.generation_id = generations.generation_id AND scores.metric = metrics.metric"
-    " WHERE variants.job_id = ? GROUP BY cells.cell_id)"
-    " GROUP BY variant_index, context_length ORDER BY variant_index, context_length";
-
-constexpr char kSelectPromptCounts[] =
-    "SELECT task, context_length, count(*), count(prompt_token_count), coalesce(min(prompt_token_count), 0),"
-    " coalesce(max(prompt_token_count), 0), coalesce(max(prompt_token_count + new_token_count_max), 0),"
-    " coalesce(sum(prompt_token_count + new_token_count_max >= ? * context_length), 0) FROM samples"
-    " WHERE job_id = ? GROUP BY task, context_length ORDER BY task, context_length";
-constexpr char kSelectPromptHashes[] =
-    "SELECT DISTINCT token_ids_sha256 FROM samples WHERE job_id = ? AND task = ? AND context_length = ?"
-    " AND token_ids_sha256 IS NOT NULL ORDER BY token_ids_sha256";
-
-constexpr char kSelectGroupShares[] =
-    "SELECT variants.name, cells.task, cells.context_length, count(*), avg(generations.pairs_visible_share),"
-    " avg(generations.largest_group_share)"
-    " FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
-    " JOIN variants ON variants.variant_id = cells.variant_id"
-    " WHERE variants.job_id = ? AND generations.pairs_visible_share IS NOT NULL"
-    " GROUP BY cells.cell_id ORDER BY cells.cell_id";
-
-constexpr char kCountAttentionHeads[] = "SELECT count(*) FROM sqlite_schema WHERE name = 'attention_heads'";
-constexpr char kSelectAttentionMeans[] =
-    "SELECT variants.name, cells.task, cells.context_length, a.layer, a.head, count(*), avg(a.scale), avg(a.entropy),"
-    " avg(a.largest_weight), avg(a.first_mass), avg(a.evidence_mass), avg(a.distractor_mass), avg(a.question_mass),"
-    " avg(CASE WHEN scores.value = task_metrics.best_value THEN a.evidence_mass END),"
-    " avg(CASE WHEN scores.value <> task_metrics.best_value THEN a.evidence_mass END)"
-    " FROM attention_heads AS a JOIN generations ON generations.generation_id = a.generation_id"
-    " JOIN cells ON cells.cell_id = generations.cell_id"
-    " JOIN variants ON variants.variant_id = cells.variant_id"
-    " JOIN task_metrics ON task_metrics.job_id = variants.job_id AND task_metrics.task = cells.task"
-    " AND task_metrics.metric_index = 0"
-    " LEFT JOIN scores ON scores.generation_id = a.generation_id AND scores.metric = task_metrics.metric"
-    " WHERE variants.job_id = ? GROUP BY cells.cell_id, a.layer, a.head ORDER BY cells.cell_id, a.layer, a.head";
 constexpr char kSelectAttentionHeads[] =
     "SELECT layer, head, scale, entropy, largest_weight, first_mass, evidence_mass, distractor_mass, question_mass,"
     " strip FROM attention_heads WHERE generation_id = ? ORDER BY layer, head";
@@ -210,38 +96,6 @@ constexpr char kSelectScores[] =
     " JOIN task_metrics ON task_metrics.job_id = samples.job_id AND task_metrics.task = samples.task"
     " AND task_metrics.metric = scores.metric"
     " WHERE scores.generation_id = ? ORDER BY task_metrics.metric_index";
-
-// Calls `use` at each row of a bound statement.
-absl::Status ForEach(Statement& statement, const std::function<absl::Status()>& use) {
-  while (true) {
-    ASSIGN_OR_RETURN(const bool is_there, statement.Step());
-    if (!is_there) return absl::OkStatus();
-    RETURN_IF_ERROR(use());
-  }
-}
-
-// Of a row of kSelectForCounts.
-uint32_t KindsOf(const Statement& row) {
-  const bool is_unfinished = row.Text(11) == "unfinished";
-  const bool is_unextracted = !row.IsNull(14) && row.Int(14) != 0 && !is_unfinished;
-  return (row.Int(4) != 0 && !is_unfinished && !is_unextracted ? kEmptyAnswer : 0) |
-         (is_unextracted ? kNothingExtracted : 0) | (!row.IsNull(5) && IsRefusal(row.Text(5)) ? kRefusedAnswer : 0) |
-         (row.Int(6) != 0 && !is_unfinished ? kCutAnswer : 0) | (row.Int(8) != 0 ? kTruncatedPrompt : 0) |
-         (is_unfinished ? kUnfinishedThinking : 0) | (BeginsWithThinking(row.Text(13)) ? kScoredThinking : 0);
-}
-
-absl::StatusOr<bool> HasThinking(Database& database) {
-  ASSIGN_OR_RETURN(
-      const std::optional<int64_t> column_count,
-      database.QueryInt("SELECT count(*) FROM pragma_table_info('generations') WHERE name = 'thinking_state'"));
-  return *column_count > 0;
-}
-
-absl::StatusOr<std::string> SelectForCounts(Database& database) {
-  ASSIGN_OR_RETURN(const bool has_thinking, HasThinking(database));
-  return absl::StrCat(kSelectForCounts, has_thinking ? kThinkingOfCounts : kNoThinkingOfCounts, kExtractionOfCounts,
-                      kFromAnswers);
-}
 
 SampleDetail ToDetail(const Statement& row) {
   SampleDetail detail;
@@ -316,7 +170,16 @@ absl::Status Reader::SetPrimaryMetric(const std::string& metric) {
   Database& database = *state_->database;
   ASSIGN_OR_RETURN(const std::optional<int64_t> found,
                    database.QueryInt("SELECT count(*) FROM task_metrics WHERE metric = ?", metric));
-  if (found.value_or(0) == 0) return absl::NotFoundError(absl::StrCat("no job has a metric \"", metric, "\""));
+  if (found.value_or(0) == 0) {
+    ASSIGN_OR_RETURN(Statement names, database.Prepare("SELECT DISTINCT metric FROM task_metrics ORDER BY metric"));
+    std::string known;
+    while (true) {
+      ASSIGN_OR_RETURN(const bool is_there, names.Step());
+      if (!is_there) break;
+      absl::StrAppend(&known, known.empty() ? "" : ", ", names.Text(0));
+    }
+    return absl::NotFoundError(absl::StrCat("no job has a metric \"", metric, "\"; the database has ", known));
+  }
   // A table of this connection, whose name is found before the file's. The file itself is opened read-only.
   RETURN_IF_ERROR(database.Execute("PRAGMA query_only = 0"));
   const absl::Status made = database.Run(
@@ -414,33 +277,6 @@ absl::StatusOr<std::vector<ScoreImportRow>> Reader::ScoreImports(int64_t job_id)
   });
 }
 
-absl::StatusOr<std::vector<GroupSharesRow>> Reader::GroupShares(int64_t job_id) {
-  MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(const std::optional<int64_t> column_count,
-                   state_->database->QueryInt(
-                       "SELECT count(*) FROM pragma_table_info('generations') WHERE name = 'pairs_visible_share'"));
-  if (*column_count == 0) return std::vector<GroupSharesRow>();
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectGroupShares));
-  statement.BindAll(job_id);
-  return ReadAll<GroupSharesRow>(statement, [](const Statement& row) {
-    return GroupSharesRow{row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Real(4), row.OptionalReal(5)};
-  });
-}
-
-absl::StatusOr<std::vector<AttentionMeansRow>> Reader::AttentionMeans(int64_t job_id) {
-  MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(const std::optional<int64_t> table_count, state_->database->QueryInt(kCountAttentionHeads));
-  if (*table_count == 0) return std::vector<AttentionMeansRow>();
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectAttentionMeans));
-  statement.BindAll(job_id);
-  return ReadAll<AttentionMeansRow>(statement, [](const Statement& row) {
-    return AttentionMeansRow{row.Text(0),          row.Text(1),          row.Int(2),           row.Int(3),
-                             row.Int(4),           row.Int(5),           row.Real(6),          row.Real(7),
-                             row.Real(8),          row.Real(9),          row.OptionalReal(10), row.OptionalReal(11),
-                             row.OptionalReal(12), row.OptionalReal(13), row.OptionalReal(14)};
-  });
-}
-
 absl::StatusOr<std::vector<AttentionHeadRecord>> Reader::AttentionHeads(int64_t generation_id) {
   MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::optional<int64_t> table_count, state_->database->QueryInt(kCountAttentionHeads));
@@ -525,86 +361,6 @@ absl::Status Reader::EachAnswer(int64_t job_id, const std::string& variant,
     answer.value = row.OptionalReal(11);
     answer.sample.token_ids_sha256 = row.OptionalText(12);
     return use(std::move(answer));
-  });
-}
-
-absl::StatusOr<std::vector<LengthMeanRow>> Reader::MeansByLength(int64_t job_id) {
-  MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectMeansByLength));
-  statement.BindAll(job_id);
-  return ReadAll<LengthMeanRow>(statement, [](const Statement& row) {
-    return LengthMeanRow{row.Text(0), row.Int(1), row.OptionalReal(2), row.Int(3), row.Int(4)};
-  });
-}
-
-absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
-  MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(const std::string select, SelectForCounts(*state_->database));
-  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(absl::StrCat(select, " ORDER BY cells.cell_id")));
-  row.BindAll(job_id);
-  std::vector<AnswerCounts> counts;
-  int64_t cell_id = 0;
-  RETURN_IF_ERROR(ForEach(row, [&] {
-    if (counts.empty() || row.Int(9) != cell_id) {
-      cell_id = row.Int(9);
-      counts.push_back({row.Text(0), row.Text(1), row.Int(2)});
-    }
-    AnswerCounts& cell = counts.back();
-    ++(row.Int(3) != 0 ? cell.answered_count : cell.failed_count);
-    cell.extrapolated_count += row.Int(7);
-    const std::string state = row.Text(11);
-    cell.empty_block_count += state == "empty";
-    cell.nested_count += state == "nested";
-    cell.repeated_count += state == "repeated";
-    cell.forced_count += row.Int(12) != 0;
-    const uint32_t kinds = KindsOf(row);
-    for (const AnswerKind& kind : kAnswerKinds) cell.*kind.count += (kinds & kind.mark) != 0;
-    return absl::OkStatus();
-  }));
-  return counts;
-}
-
-absl::StatusOr<std::vector<ThinkingCostRow>> Reader::ThinkingCosts(int64_t job_id) {
-  MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(const bool has_thinking, HasThinking(*state_->database));
-  if (!has_thinking) return std::vector<ThinkingCostRow>();
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectThinkingCosts));
-  statement.BindAll(job_id);
-  return ReadAll<ThinkingCostRow>(statement, [](const Statement& row) {
-    ThinkingCostRow cost{row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Real(4), row.Real(5), row.Real(6), {}};
-    if (cost.right_count > 0) cost.tokens_per_right = row.Int(7) / cost.right_count;
-    return cost;
-  });
-}
-
-absl::StatusOr<std::vector<PromptCountsRow>> Reader::CountPrompts(int64_t job_id, double reached_share) {
-  MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectPromptCounts));
-  statement.BindAll(reached_share, job_id);
-  return ReadAll<PromptCountsRow>(statement, [](const Statement& row) {
-    return PromptCountsRow{row.Text(0), row.Int(1), row.Int(2), row.Int(3),
-                           row.Int(4),  row.Int(5), row.Int(6), row.Int(7)};
-  });
-}
-
-absl::StatusOr<std::vector<std::string>> Reader::PromptHashes(int64_t job_id, const std::string& task,
-                                                              int64_t context_length) {
-  MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectPromptHashes));
-  statement.BindAll(job_id, task, context_length);
-  return ReadAll<std::string>(statement, [](const Statement& row) { return row.Text(0); });
-}
-
-absl::Status Reader::EachMarkedAnswer(int64_t job_id, const std::string& variant,
-                                      const std::function<absl::Status(MarkedAnswerRow)>& use) {
-  MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(const std::string select, SelectForCounts(*state_->database));
-  ASSIGN_OR_RETURN(Statement row,
-                   state_->database->Prepare(absl::StrCat(select, " AND variants.name = ? ORDER BY cells.cell_id")));
-  row.BindAll(job_id, variant);
-  return ForEach(row, [&] {
-    const uint32_t kinds = KindsOf(row);
-    return kinds == 0 ? absl::OkStatus() : use({row.Text(1), row.Int(2), row.Text(10), kinds});
   });
 }
 

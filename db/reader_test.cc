@@ -243,12 +243,13 @@ TEST_F(ReaderTest, ThinkingIsCountedByKind) {
   EXPECT_EQ(costs[0].tokens_per_right, 15);
 }
 
-// An answer of which filters left nothing is no empty one; without filters, or without text, it is.
+// An answer of which filters left nothing is no empty one; without filters, or without text outside of thinking, it is.
 TEST_F(ReaderTest, NothingExtractedIsCounted) {
   NewJob job = FakeJob({.planned_count = 8});
   const std::string task = job.cells[0].task;
   job.spec_json = absl::StrCat(R"({"suite":{"tasks":[{"name":"other"},{"name":")", task,
-                               R"(","filters":[{"filter":"last_line"}]}]}})");
+                               R"(","filters":[{"filter":"last_line"}]}]},"thinking_markers":{")", job.variants[0].name,
+                               R"(":"[\"<think>\",\"</think>\"]"}})");
   const auto record = [&](int64_t index, const char* raw, const char* answer, const char* state) {
     Outcome outcome = FakeOutcome(cells_[0], job_, execution_id_, index);
     outcome.generation.answer_raw = raw;
@@ -264,10 +265,12 @@ TEST_F(ReaderTest, NothingExtractedIsCounted) {
     record(1, " \n", "", nullptr);
     record(2, "Answer: I cannot say.", "I cannot say.", nullptr);
     record(3, "<think>", "", "unfinished");
+    record(4, "<think>Paris?</think>\n", "", "closed");
+    record(5, "<think>Paris?</think>\nI cannot say.", "", "closed");
     const AnswerCounts counts = (*Reader::Open(path_))->CountAnswers(job_id_)->front();
-    EXPECT_EQ(counts.answered_count, 4);
-    EXPECT_EQ(counts.unextracted_count, has_filters ? 1 : 0);
-    EXPECT_EQ(counts.empty_count, has_filters ? 1 : 2);
+    EXPECT_EQ(counts.answered_count, 6);
+    EXPECT_EQ(counts.unextracted_count, has_filters ? 2 : 0);
+    EXPECT_EQ(counts.empty_count, has_filters ? 2 : 4);
     EXPECT_EQ(counts.refused_count, 1);
     EXPECT_EQ(counts.unfinished_count, 1);
   }

@@ -51,7 +51,9 @@ absl::StatusOr<WriterLock> WriterLock::Take(const std::string& database_path) {
     if (fd < 0) {
       const int error = errno;
       const std::string directory = DirectoryOf(path);
-      if (error == ENOENT || error == ENOTDIR) {
+      struct stat found;
+      const bool is_no_directory = error == ENOENT && stat(directory.c_str(), &found) != 0;
+      if (is_no_directory || error == ENOTDIR) {
         return absl::NotFoundError(absl::StrCat(
             database_path, ": ", error == ENOENT ? "the directory " : "a part of the path is no directory: ", directory,
             error == ENOENT ? " does not exist" : "", TildeHint(database_path)));

@@ -7,7 +7,8 @@
 #
 # Three runs: all threads; one thread, to 16K; all threads with AVX2 only, ours and PyTorch's, to 8K. With --threads or
 # --cpu-isa one run. Sections: "attention", "products", "decode attention", "prefill" and "decode" of a
-# 30M LLaMA, "experts" (the same of a mixture of experts that uses as many weights), "models" (8K prefill of every --model; Gemma when deploy/get_gemma.sh has been run), "questions". The
+# 30M LLaMA, "experts" and "hybrid" (the same of a mixture of experts that uses as many weights, and of a model with
+# recurrent layers), "models" (8K prefill of every --model; Gemma when deploy/get_gemma.sh has been run), "questions". The
 # DIRECTORY of llama.cpp has llama-bench and llama-results; PYTHON then needs the gguf package too.
 set -euo pipefail
 cd "$(dirname "$0")/.."

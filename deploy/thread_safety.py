@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Locks as clang-14 checks them (-Wthread-safety), over the sources that use base/mutex.h.
 
-    deploy/thread_safety.py               every function has the locks that its annotations ask for
+    deploy/thread_safety.py               every function has the locks that its annotations ask for, in what changed since the commit of deploy/tidy_base
+    deploy/thread_safety.py --all         the same in every file
     deploy/thread_safety.py --mutations   the same must be refused without locks (every guarded member) and with lock orders reversed
 
 A source is read where it, or a header that it includes itself, includes base/mutex.h: through its unity build's file, with the flags of
@@ -21,20 +22,13 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from changed_units import ROOT, changed_files, closure_of, headers_of
+
 BUILD = ROOT / "build/release"
 MUTEX = ROOT / "base/mutex.h"
 WARNINGS = ["-Wno-everything", "-Wthread-safety", "-Wthread-safety-beta"]
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 CUDA_INCLUDE = re.compile(r"^\s*#\s*include\s+<cu\w+\.h>", re.MULTILINE)
 HAS_CUDA = any(pathlib.Path(folder, "cublasLt.h").exists() for folder in ("/usr/include", "/usr/local/include"))
-
-
-@functools.cache
-def headers_of(path):
-    """The files of this repository that `path` includes itself: sources, where it is the file of a unity build."""
-    found = (ROOT / name for name in INCLUDE.findall(path.read_text()))
-    return frozenset(header for header in found if header.is_file())
 
 
 @functools.cache
@@ -109,11 +103,15 @@ def changed(text, pattern, new):
     return text
 
 
-def check():
+def check(all_units=False):
     units = units_with(uses_mutex)
+    total = len(units)
+    changed = None if all_units else changed_files("deploy/thread_safety.py", "deploy/changed_units.py")
+    if changed is not None:
+        units = [(unit, flags) for unit, flags in units if closure_of(unit) & changed]
     output, is_accepted = diagnostics(units, warnings=["-Werror"])
     print(output, end="")
-    print(f"-- thread-safety: {len(units)} units, {output.count(' error: ')} errors")
+    print(f"-- thread-safety: {len(units)} of {total} units changed, {output.count(' error: ')} errors")
     return is_accepted
 
 
@@ -154,6 +152,6 @@ def reversed_order_is_refused():
 
 if __name__ == "__main__":
     begin = time.monotonic()
-    is_good = unlocked_is_refused() & reversed_order_is_refused() if sys.argv[1:] == ["--mutations"] else check()
+    is_good = unlocked_is_refused() & reversed_order_is_refused() if sys.argv[1:] == ["--mutations"] else check("--all" in sys.argv)
     print(f"   {time.monotonic() - begin:.0f} s")
     sys.exit(not is_good)

@@ -4,7 +4,7 @@
     deploy/tidy.py                the files that differ from the commit of deploy/tidy_base, uncommitted ones included
     deploy/tidy.py --all          every file
     deploy/tidy.py --max=N        at most N translation units; a repeated call goes on where the last one ended
-    deploy/tidy.py --move-base    the same, and where all pass and nothing is uncommitted, HEAD becomes the base
+    deploy/tidy.py --move-base    the same and deploy/thread_safety.py; where all pass and nothing is uncommitted, HEAD becomes the base
 
 All files are checked where .clang-tidy differs or the base is not in the history (a shallow clone). A header is checked
 through one unit that includes it, a source of a unity build through that build's file. What passed is remembered in
@@ -13,39 +13,19 @@ build/release by the text of the unit and of all it includes. Needs build/releas
 
 import argparse
 import concurrent.futures
-import functools
 import hashlib
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+import thread_safety
+from changed_units import BASE, ROOT, changed_files, closure_of, git
+
 BUILD = ROOT / "build/release"
-BASE = ROOT / "deploy/tidy_base"
 PASSED = BUILD / "tidy_passed.json"
 ROOMS = ("base", "kernels", "tokenizer", "eval_tasks", "wire", "db", "server", "client", "bench", "tests")
-INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
-
-
-@functools.cache
-def headers_of(path):
-    """The headers of this repository that `path` includes itself."""
-    found = (ROOT / name.decode() for name in INCLUDE.findall(path.read_bytes()))
-    return frozenset(header for header in found if header.is_file())
-
-
-@functools.cache
-def closure_of(unit):
-    """The files of this repository that `unit` is compiled from, itself included."""
-    seen, waiting = {unit}, [unit]
-    while waiting:
-        for header in headers_of(waiting.pop()) - seen:
-            seen.add(header)
-            waiting.append(header)
-    return frozenset(seen)
 
 
 def hash_of(unit):
@@ -54,20 +34,6 @@ def hash_of(unit):
     for path in sorted(closure_of(unit)):
         text.update(path.read_bytes())
     return text.hexdigest()
-
-
-def git(*args):
-    return subprocess.run(["git", *args], cwd=ROOT, capture_output=True, text=True)
-
-
-def changed_files():
-    """Paths that differ from the base; None when all must be checked."""
-    base = BASE.read_text().strip()
-    if git("merge-base", "--is-ancestor", base, "HEAD").returncode != 0:
-        print(f"-- clang-tidy: commit {base[:10]} is not in the history, so every file is checked")
-        return None
-    names = git("diff", "--name-only", base).stdout.split() + git("ls-files", "--others", "--exclude-standard").stdout.split()
-    return None if ".clang-tidy" in names else {ROOT / name for name in names}
 
 
 def chosen(units, dirty):
@@ -101,7 +67,7 @@ def main():
     units = sorted(unit for unit in named if "Unity" in unit.parts or not unit.is_relative_to(BUILD))
     rooms = tuple(ROOT / room for room in ROOMS)
     files = {path for unit in units for path in closure_of(unit) if any(path.is_relative_to(room) for room in rooms)}
-    changed = None if options.all else changed_files()
+    changed = None if options.all else changed_files(".clang-tidy")
     dirty = files if changed is None else files & changed
 
     passed = json.loads(PASSED.read_text()) if PASSED.exists() else {}
@@ -120,7 +86,7 @@ def main():
     left = len(waiting) - len(asked)
     print(f"-- clang-tidy: {len(dirty)} of {len(files)} files changed, in {len(hashes)} units: {len(asked)} checked now, "
           f"{failed} with findings, {left} left")
-    if options.move_base and not failed and not left:
+    if options.move_base and not failed and not left and thread_safety.check():
         if git("status", "--porcelain").stdout:
             print("-- clang-tidy: the base stays, since changes are not committed")
         else:

@@ -22,7 +22,7 @@ absl::StatusOr<ThinkingMarkers> MarkersOf(const SuiteSpec& suite, const TokenCou
   if (markers.has_value()) return *markers;
   return absl::FailedPreconditionError(
       "nothing says how it marks its thinking: its chat_format.json has no \"thinking\", and its tokenizer has no known "
-      "pair of markers; state thinking: {begin, end} in the suite");
+      "pair of markers; state thinking: {begin, end} in the suite, or --thinking-markers=BEGIN,END");
 }
 
 }  // namespace

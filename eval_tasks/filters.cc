@@ -13,8 +13,8 @@
 #include "base/check.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "eval_tasks/python/text.h"
-#include "eval_tasks/suggest.h"
 
 namespace varifocal {
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/sampling.h"
 #include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/overrides.h"
@@ -34,6 +35,15 @@ const char* FinishReasonName(FinishReason reason);  // "none", "eos", "length", 
 struct DecodeSettings {
   std::optional<double> sampling_temperature;  // 0 is greedy
   std::optional<double> top_p;
+  std::optional<int> top_k;
+  std::optional<double> min_p;
+
+  Sampling ToSampling() const {
+    return {.temperature = sampling_temperature.value_or(0),
+            .top_p = top_p.value_or(1),
+            .top_k = top_k.value_or(0),
+            .min_p = min_p.value_or(0)};
+  }
 };
 
 struct GenerationRequest {

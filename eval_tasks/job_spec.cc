@@ -1,7 +1,6 @@
 #include "eval_tasks/job_spec.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
@@ -11,10 +10,10 @@
 #include "absl/strings/str_split.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "eval_tasks/attention_inspection.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/parameters.h"
-#include "eval_tasks/suggest.h"
 #include "eval_tasks/task.h"
 #include "tokenizer/thinking.h"
 
@@ -366,15 +365,7 @@ absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec) {
         absl::StrCat("inspected_rows is \"", spec.inspected_rows, "\", but inspect is not set"));
   }
   if (!(spec.shard == Shard{})) RETURN_IF_ERROR(CheckShard(spec.shard));
-  const double temperature = spec.decode.sampling_temperature.value_or(0);
-  if (!std::isfinite(temperature) || temperature < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sampling_temperature is ", temperature, "; it must be a finite number, 0 or above"));
-  }
-  const double top_p = spec.decode.top_p.value_or(1);
-  if (!(top_p > 0 && top_p <= 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("top_p is ", top_p, "; it must be above 0 and at most 1"));
-  }
+  RETURN_IF_ERROR(CheckSampling(spec.decode.ToSampling()));
   return spec;
 }
 

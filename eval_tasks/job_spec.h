@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/json.h"
 #include "eval_tasks/filters.h"
 #include "eval_tasks/generator.h"
 #include "eval_tasks/overrides.h"
@@ -162,5 +163,9 @@ absl::StatusOr<SuiteSpec> SelectFromSuite(SuiteSpec suite, const std::vector<std
 // Keys sorted, no spaces; of a validated spec. Its Sha256Hex identifies the specification.
 std::string ToCanonicalJson(const JobSpec& spec);
 absl::StatusOr<JobSpec> FromCanonicalJson(absl::string_view json);
+// Parts of it.
+Json ToJson(const FilterSpec& filter);
+Json ToJson(const DecodeSettings& decode);
+absl::StatusOr<FilterSpec> FilterFromJson(const Json& json);
 
 }  // namespace varifocal

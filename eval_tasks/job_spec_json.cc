@@ -59,6 +59,8 @@ void ListFields(Archive& archive, Spec& spec) {
   } else if constexpr (std::is_same_v<Type, DecodeSettings>) {
     archive.LaterField("sampling_temperature", spec.sampling_temperature);
     archive.LaterField("top_p", spec.top_p);
+    archive.LaterField("top_k", spec.top_k);
+    archive.LaterField("min_p", spec.min_p);
   } else if constexpr (std::is_same_v<Type, Shard>) {
     archive.Field("index", spec.index);
     archive.Field("count", spec.count);
@@ -220,6 +222,15 @@ class FieldReader {
 };
 
 }  // namespace
+
+Json ToJson(const FilterSpec& filter) { return FieldWriter::Object(filter); }
+Json ToJson(const DecodeSettings& decode) { return FieldWriter::Object(decode); }
+
+absl::StatusOr<FilterSpec> FilterFromJson(const Json& json) {
+  FilterSpec filter;
+  RETURN_IF_ERROR(FieldReader::Object(json, "a filter", &filter));
+  return filter;
+}
 
 std::string ToCanonicalJson(const JobSpec& spec) {
   absl::StatusOr<std::string> text = DumpJson(FieldWriter::Object(spec));

@@ -125,6 +125,7 @@ TEST(JsonlTurnsTest, ParametersThatDoNotGoTogetherAreRefused) {
       {{{"prompt", "{q}"}, {"shots", "2"}, {"shots_as", "turns"}, {"choices", "c"}}, "shots_as", {"choices"}},
       {{{"prompt", "{q}"}, {"shots", "2"}, {"shots_as", "turns"}, {"shots_separator", "-"}}, "shots_separator", {}},
       {{{"prompt", "{q}"}, {"shots", "65"}}, "shots", {"65", "64"}},
+      {{{"prompt", "{q}"}, {"stop", ""}}, "stop", {"form: chat"}},
       {{{"prompt", "{q}"}, {"shots", "0"}}, "shots", {"0", "1"}},
   };
   for (const auto& c : cases) {

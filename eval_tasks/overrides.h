@@ -36,6 +36,10 @@ struct OverrideInfo {
   OverrideKind kind;
   const char* noun = "";  // of its value where a report has its sweep, "temperature"; "": it has none
   const char* plural = "";
+  // What a checkpoint trained without it lacks, "a sink"; of attention settings other than rotations.
+  const char* feature = "";
+  // The value of a model that has none of it: 1, or infinite where no number is that.
+  double neutral = 1;
   const char* layers = "";            // in words, "early layers"; "": all
   const char* layers_flag = nullptr;  // of a temperature: the value of --focal-layers, "early"
   bool may_be_list = false;          // one number for all layers or one a layer; applied before settings of some layers

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
-#include "eval_tasks/suggest.h"
+#include "base/suggest.h"
 
 namespace varifocal {
 namespace {

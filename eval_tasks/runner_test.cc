@@ -1,15 +1,12 @@
 // The runner with fakes: answers in any order give the same records; failures become records; transient errors are
 // retried within bounds; cancellation leaves exactly the unanswered samples missing; the in-flight bound holds.
 #include "eval_tasks/runner.h"
-#include "base/mutex.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <map>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,27 +14,11 @@
 #include "base/random.h"
 #include "eval_tasks/fakes.h"
 #include "eval_tasks/metrics/gold_metrics.h"
+#include "eval_tasks/testing_jobs.h"
 #include "gtest/gtest.h"
 
 namespace varifocal {
 namespace {
-
-JobSpec Spec(int samples = 6, int in_flight = 3) {
-  JobSpec spec;
-  spec.suite.name = "small";
-  spec.suite.lengths = {512, 1024};
-  spec.suite.samples = samples;
-  spec.suite.tasks = {{"", "recall_kv", {}, {}, 0}, {"", "longqa_story", {{"format", "multiple_choice"}}, {}, 0}};
-  spec.variants = {{"baseline"}, {"focal", {{"t", {0.5}}}}};
-  spec.in_flight = in_flight;
-  return ValidateJobSpec(spec).value();
-}
-constexpr int kCells = 8;
-
-std::vector<RunVariant> Both(Generator* generator) {
-  static const auto tokenizer = std::make_shared<const FakeTokenizer>(FakeTokenizer::Words());
-  return {{generator, tokenizer}, {generator, tokenizer}};
-}
 
 JobSpec ThinkingSpecOf(bool force = false) {
   JobSpec spec;
@@ -181,18 +162,6 @@ void ReleaseInRandomOrder(FakeGenerator& generator, Random& random, size_t hold)
   }
 }
 
-std::string Describe(const FakeSink& sink) {
-  std::string text;
-  for (const auto& [key, record] : sink.records) {
-    absl::StrAppend(&text, key.first.variant, " ", key.first.task, " ", key.first.context_length, " ", key.second, " ",
-                    record.sample->question_id, " ", record.sample->TokenIdsSha256().substr(0, 8), " ", record.answer,
-                    " ", record.error.ToString());
-    for (const MetricValue& score : record.scores) absl::StrAppend(&text, " ", score.metric, "=", score.value);
-    absl::StrAppend(&text, "\n");
-  }
-  return text;
-}
-
 TEST(RunnerTest, RecordsDoNotDependOnTheOrderOfAnswers) {
   std::string first;
   for (int seed = 0; seed < 20; ++seed) {
@@ -209,11 +178,11 @@ TEST(RunnerTest, RecordsDoNotDependOnTheOrderOfAnswers) {
       if (progress.in_flight_count + progress.done_count == progress.planned_count)
         ReleaseInRandomOrder(generator, random, 1);
     };
-    Runner runner(Spec(), Both(&generator), &sink, hooks);
+    Runner runner(RunnerJob(), BothVariants(&generator), &sink, hooks);
     ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
-    EXPECT_EQ(std::ssize(sink.records), kCells * 6);
+    EXPECT_EQ(std::ssize(sink.records), kRunnerCells * 6);
     EXPECT_EQ(sink.order.size(), sink.records.size()) << "each once";
-    EXPECT_EQ(last.done_count, kCells * 6);
+    EXPECT_EQ(last.done_count, kRunnerCells * 6);
     EXPECT_EQ(last.failed_count, 0);
     EXPECT_GT(last.prompt_token_count, 0);
     for (const CellProgress& cell : last.cells) EXPECT_EQ(cell.done_count, 6);
@@ -228,7 +197,7 @@ TEST(RunnerTest, RecordsDoNotDependOnTheOrderOfAnswers) {
 // Four answers to each question: asked one after the other with the prompt of the question and seeds of their own, recorded by
 // their index whatever the order of arrival; the next run asks exactly those that are missing.
 TEST(RunnerTest, EpochsAreAskedWithSeedsOfTheirOwn) {
-  JobSpec spec = Spec(/*samples=*/6, /*in_flight=*/5);
+  JobSpec spec = RunnerJob(/*samples=*/6, /*in_flight=*/5);
   spec.suite.tasks.pop_back();  // choices
   FakeSink once;
   {
@@ -236,7 +205,7 @@ TEST(RunnerTest, EpochsAreAskedWithSeedsOfTheirOwn) {
     generator.on_start = [](FakeGenerator& g) {
       g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
     };
-    ASSERT_TRUE(Runner(spec, Both(&generator), &once).Run().ok());
+    ASSERT_TRUE(Runner(spec, BothVariants(&generator), &once).Run().ok());
   }
   spec.suite.epochs = 4;
   Random random("epochs");
@@ -254,7 +223,7 @@ TEST(RunnerTest, EpochsAreAskedWithSeedsOfTheirOwn) {
     if (progress.in_flight_count + progress.done_count == progress.planned_count)
       ReleaseInRandomOrder(generator, random, 1);
   };
-  ASSERT_EQ(Runner(spec, Both(&generator), &sink, hooks).Run().value(), RunOutcome::kFinished);
+  ASSERT_EQ(Runner(spec, BothVariants(&generator), &sink, hooks).Run().value(), RunOutcome::kFinished);
   EXPECT_EQ(last.planned_count, 4 * 6 * 4);
   EXPECT_EQ(last.done_count, last.planned_count);
   EXPECT_EQ(sink.records.size(), 4u * 6 * 4);
@@ -279,7 +248,7 @@ TEST(RunnerTest, EpochsAreAskedWithSeedsOfTheirOwn) {
   sink.records.erase(third);
   FakeGenerator again;
   again.on_start = [](FakeGenerator& g) { g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request)); };
-  ASSERT_TRUE(Runner(spec, Both(&again), &sink).Run().ok());
+  ASSERT_TRUE(Runner(spec, BothVariants(&again), &sink).Run().ok());
   EXPECT_EQ(again.started_count(), 1);
   EXPECT_EQ(sink.records.at(missing).sample->epoch, missing.second % 4);
 }
@@ -291,12 +260,12 @@ TEST(RunnerTest, StartsTheQuestionsOfAContextTogetherWithinTheBound) {
   generator.on_start = [&](FakeGenerator& g) {
     most = std::max(most, g.held().size());
     asked.push_back(absl::StrCat(g.held().back().request.variant, " ", g.held().back().request.sample->index));
-    if (g.held().size() == 3 || g.started_count() == kCells * 4) {
+    if (g.held().size() == 3 || g.started_count() == kRunnerCells * 4) {
       while (!g.held().empty()) g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
     }
   };
   FakeSink sink;
-  Runner runner(Spec(4, 3), Both(&generator), &sink);
+  Runner runner(RunnerJob(4, 3), BothVariants(&generator), &sink);
   ASSERT_TRUE(runner.Run().ok());
   EXPECT_EQ(most, 3u);
   const std::vector<std::string> start(asked.begin(), asked.begin() + 9);
@@ -313,10 +282,10 @@ TEST(RunnerTest, TheShortestLengthOfAllTasksIsAskedFirst) {
     if (asked.empty() || asked.back() != cell) asked.push_back(cell);
     g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
   };
-  JobSpec spec = Spec();
+  JobSpec spec = RunnerJob();
   spec.suite.lengths = {1024, 512};
   FakeSink sink;
-  Runner runner(spec, Both(&generator), &sink);
+  Runner runner(spec, BothVariants(&generator), &sink);
   ASSERT_TRUE(runner.Run().ok());
   EXPECT_EQ(asked,
             (std::vector<std::string>{"recall_kv 512", "longqa_story 512", "recall_kv 1024", "longqa_story 1024"}));
@@ -325,15 +294,15 @@ TEST(RunnerTest, TheShortestLengthOfAllTasksIsAskedFirst) {
 TEST(RunnerTest, AnswersThatArriveTogetherAreRecordedTogether) {
   FakeGenerator generator;
   generator.on_start = [](FakeGenerator& g) {
-    if (g.held().size() < 5 && g.started_count() < kCells * 5) return;
+    if (g.held().size() < 5 && g.started_count() < kRunnerCells * 5) return;
     while (!g.held().empty()) g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
   };
   FakeSink sink;
-  Runner runner(Spec(5, 5), Both(&generator), &sink);
+  Runner runner(RunnerJob(5, 5), BothVariants(&generator), &sink);
   ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
-  EXPECT_EQ(sink.batch_sizes, std::vector<size_t>(kCells, 5));
+  EXPECT_EQ(sink.batch_sizes, std::vector<size_t>(kRunnerCells, 5));
   EXPECT_EQ(sink.order.size(), sink.records.size());
-  EXPECT_EQ(std::ssize(sink.records), kCells * 5);
+  EXPECT_EQ(std::ssize(sink.records), kRunnerCells * 5);
 }
 
 TEST(RunnerTest, VariantsShareTheSampleAndGetTheirTemperatures) {
@@ -347,13 +316,13 @@ TEST(RunnerTest, VariantsShareTheSampleAndGetTheirTemperatures) {
     g.Release(g.held()[0].id, FakeGenerator::Answer(request));
   };
   FakeSink sink;
-  Runner runner(Spec(), Both(&generator), &sink);
+  Runner runner(RunnerJob(), BothVariants(&generator), &sink);
   ASSERT_TRUE(runner.Run().ok());
   for (const auto& [name, made] : samples) EXPECT_EQ(made.size(), 1u) << name << " is built once for both variants";
 }
 
 TEST(RunnerTest, GoldAnswersAreScoredBesideWrittenOnes) {
-  JobSpec spec = Spec();
+  JobSpec spec = RunnerJob();
   ASSERT_TRUE(AddGoldMetrics(spec.suite).ok());
   for (const bool can_score : {true, false}) {
     FakeGenerator generator;
@@ -365,7 +334,7 @@ TEST(RunnerTest, GoldAnswersAreScoredBesideWrittenOnes) {
       self.Release(held.id, std::move(answer));
     };
     FakeSink sink;
-    ASSERT_EQ(Runner(spec, Both(&generator), &sink, {}).Run().value(), RunOutcome::kFinished);
+    ASSERT_EQ(Runner(spec, BothVariants(&generator), &sink, {}).Run().value(), RunOutcome::kFinished);
     int gold_count = 0;
     for (const auto& [key, record] : sink.records) {
       ASSERT_TRUE(record.error.ok()) << record.error;
@@ -383,7 +352,7 @@ TEST(RunnerTest, GoldAnswersAreScoredBesideWrittenOnes) {
 }
 
 TEST(RunnerTest, AScoreOfOtherGoldTokensIsAnError) {
-  JobSpec spec = Spec(1, 1);
+  JobSpec spec = RunnerJob(1, 1);
   ASSERT_TRUE(AddGoldMetrics(spec.suite).ok());
   FakeGenerator generator;
   generator.on_start = [](FakeGenerator& self) {
@@ -393,366 +362,9 @@ TEST(RunnerTest, AScoreOfOtherGoldTokensIsAnError) {
     self.Release(held.id, std::move(answer));
   };
   FakeSink sink;
-  ASSERT_TRUE(Runner(spec, Both(&generator), &sink, {}).Run().ok());
+  ASSERT_TRUE(Runner(spec, BothVariants(&generator), &sink, {}).Run().ok());
   for (const auto& [key, record] : sink.records)
     EXPECT_EQ(record.error.ok(), !record.sample->continuations.empty()) << record.error;
-}
-
-TEST(RunnerTest, AFailureIsARecordWithoutScoresAndIsMissingForTheNextRun) {
-  FakeGenerator generator;
-  bool broken = true;
-  generator.on_start = [&](FakeGenerator& g) {
-    const GenerationRequest request = g.held()[0].request;
-    if (broken && request.sample->index == 1) {
-      g.Release(g.held()[0].id, absl::InternalError("a logit is not finite"));
-    } else {
-      g.Release(g.held()[0].id, FakeGenerator::Answer(request));
-    }
-  };
-  FakeSink sink;
-  RunProgress last;
-  RunnerHooks hooks;
-  hooks.on_progress = [&](const RunProgress& progress) { last = progress; };
-  {
-    Runner runner(Spec(), Both(&generator), &sink, hooks);
-    ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
-  }
-  EXPECT_EQ(last.failed_count, kCells);
-  EXPECT_EQ(last.done_count, kCells * 6);
-  for (const auto& [key, record] : sink.records) {
-    EXPECT_EQ(record.error.ok(), key.second != 1);
-    EXPECT_EQ(record.scores.empty(), key.second == 1);
-    EXPECT_EQ(record.generation.has_value(), key.second != 1);
-    EXPECT_FALSE(record.sample->prompt.empty()) << "the prompt was built";
-  }
-  broken = false;
-  const int before = generator.started_count();
-  Runner again(Spec(), Both(&generator), &sink, hooks);
-  ASSERT_EQ(again.Run().value(), RunOutcome::kFinished);
-  EXPECT_EQ(generator.started_count() - before, kCells) << "exactly the failed ones";
-  EXPECT_EQ(last.skipped_count, kCells * 5);
-  EXPECT_EQ(last.failed_count, 0);
-}
-
-TEST(RunnerTest, AnUnscorableAnswerIsAFailure) {
-  FakeGenerator generator;
-  generator.on_start = [&](FakeGenerator& g) {
-    Generation generation = FakeGenerator::Answer(g.held()[0].request);
-    if (!generation.continuation_scores.empty()) generation.continuation_scores.pop_back();
-    g.Release(g.held()[0].id, generation);
-  };
-  FakeSink sink;
-  Runner runner(Spec(), Both(&generator), &sink);
-  ASSERT_TRUE(runner.Run().ok());
-  for (const auto& [key, record] : sink.records) {
-    EXPECT_EQ(record.error.message(), key.first.task == "recall_kv" ? "" : "the generator scored 3 of 4 continuations");
-  }
-}
-
-TEST(RunnerTest, AnUnbuildableSampleIsARecordOfEveryVariant) {
-  JobSpec spec = Spec();
-  spec.suite.lengths = {30, 1024};
-  FakeGenerator generator;
-  generator.on_start = [&](FakeGenerator& g) { g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request)); };
-  FakeSink sink;
-  Runner runner(spec, Both(&generator), &sink);
-  ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
-  EXPECT_EQ(std::ssize(sink.records), kCells * 6);
-  for (const auto& [key, record] : sink.records) {
-    EXPECT_EQ(record.error.ok(), key.first.context_length == 1024);
-    EXPECT_FALSE(record.sample->question_id.empty());
-    EXPECT_EQ(record.sample->prompt.empty(), !record.error.ok());
-    EXPECT_EQ(record.attempt_count, record.error.ok() ? 1 : 0);
-  }
-}
-
-TEST(RunnerTest, UnavailableIsRetriedWithinTheBound) {
-  for (const int failures : {2, 100}) {
-    FakeGenerator generator;
-    std::map<const Sample*, int> refused;
-    generator.on_start = [&](FakeGenerator& g) {
-      const GenerationRequest request = g.held()[0].request;
-      if (request.sample->index == 2 && request.variant == "baseline" && refused[request.sample.get()]++ < failures) {
-        g.Release(g.held()[0].id, absl::UnavailableError("the daemon restarts"));
-      } else {
-        g.Release(g.held()[0].id, FakeGenerator::Answer(request));
-      }
-    };
-    FakeSink sink;
-    int waits = 0;
-    RunnerHooks hooks;
-    hooks.wait_before_retry = [&](int) { ++waits; };
-    Runner runner(Spec(), Both(&generator), &sink, hooks, {.attempts_max = 4});
-    ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
-    EXPECT_GT(waits, 0);
-    for (const auto& [key, record] : sink.records) {
-      const bool troubled = key.second == 2 && key.first.variant == "baseline";
-      EXPECT_EQ(record.attempt_count, !troubled ? 1 : failures == 2 ? 3 : 4);
-      EXPECT_EQ(record.error.code(),
-                troubled && failures == 100 ? absl::StatusCode::kUnavailable : absl::StatusCode::kOk);
-    }
-  }
-}
-
-// Below the bound of requests: the last answers arrive while no further group can be made.
-TEST(RunnerTest, TheLastRequestsAreRetriedToo) {
-  FakeGenerator generator;
-  std::set<std::pair<const Sample*, std::string>> refused;
-  generator.on_start = [&](FakeGenerator& g) {
-    const GenerationRequest request = g.held()[0].request;
-    if (refused.insert({request.sample.get(), request.variant}).second) {
-      g.Release(g.held()[0].id, absl::UnavailableError("the daemon restarts"));
-    } else {
-      g.Release(g.held()[0].id, FakeGenerator::Answer(request));
-    }
-  };
-  FakeSink sink;
-  Runner runner(Spec(1, 64), Both(&generator), &sink, {}, {.attempts_max = 4});
-  ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
-  EXPECT_EQ(std::ssize(sink.records), kCells);
-}
-
-TEST(RunnerTest, AFullGeneratorIsRetriedAfterAnAnswer) {
-  // Capacity of two: further requests are rejected while two are held, then one of the two is answered.
-  FakeGenerator generator;
-  FakeSink sink;
-  int refusals = 0, answers = 0;
-  const auto answer = [&](FakeGenerator& g) {
-    ++answers;
-    g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
-  };
-  generator.on_start = [&](FakeGenerator& g) {
-    if (g.held().size() > 2) {
-      ++refusals;
-      g.Release(g.held().back().id, absl::ResourceExhaustedError("no page is free"));
-      answer(g);
-    }
-    // No requests follow the last two.
-    const bool last = answers + std::ssize(g.held()) == kCells * 6;
-    while (last && !g.held().empty()) answer(g);
-  };
-  Runner runner(Spec(6, 8), Both(&generator), &sink);
-  ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
-  EXPECT_GT(refusals, 0);
-  EXPECT_EQ(std::ssize(sink.records), kCells * 6);
-  for (const auto& [key, record] : sink.records) EXPECT_TRUE(record.error.ok());
-}
-
-// Fails permanently at the n-th request: all held requests end at once, as on a lost device.
-class LostGenerator : public FakeGenerator {
- public:
-  explicit LostGenerator(int lost_at) {
-    on_start = [=, this](FakeGenerator& g) {
-      lost_ = lost_ || g.started_count() == lost_at;
-      if (lost_) {
-        while (!g.held().empty()) g.Release(g.held()[0].id, Fault());
-      } else if (g.held().size() == 3) {
-        g.Release(g.held()[1].id, Answer(g.held()[1].request));
-      }
-    };
-  }
-  absl::Status Fault() const override { return lost_ ? absl::UnavailableError("the device failed") : absl::OkStatus(); }
-
- private:
-  bool lost_ = false;
-};
-
-TEST(RunnerTest, AGeneratorsFaultEndsTheRunAndFailsNoSample) {
-  std::string unbroken;
-  for (int lost_at = kCells * 6; lost_at > 0; lost_at -= 5) {
-    FakeSink sink;
-    LostGenerator lost(lost_at);
-    const auto outcome = Runner(Spec(), Both(&lost), &sink).Run();
-    EXPECT_EQ(outcome.status(), absl::UnavailableError("the device failed"));
-    EXPECT_TRUE(lost.held().empty());
-    EXPECT_LT(std::ssize(sink.records), kCells * 6);
-    for (const auto& [key, record] : sink.records) EXPECT_TRUE(record.error.ok()) << record.error;
-    FakeGenerator generator;
-    generator.on_start = [](FakeGenerator& g) {
-      g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
-    };
-    const int missing = kCells * 6 - static_cast<int>(sink.records.size());
-    ASSERT_EQ(Runner(Spec(), Both(&generator), &sink).Run().value(), RunOutcome::kFinished);
-    EXPECT_EQ(generator.started_count(), missing);
-    if (unbroken.empty()) unbroken = Describe(sink);
-    EXPECT_EQ(Describe(sink), unbroken) << "lost at " << lost_at;
-  }
-}
-
-TEST(RunnerTest, TooLargeEvenAloneIsAFailure) {
-  FakeGenerator generator;
-  generator.on_start = [&](FakeGenerator& g) {
-    g.Release(g.held()[0].id, absl::ResourceExhaustedError("the prompt needs 9 pages; there are 8"));
-  };
-  FakeSink sink;
-  Runner runner(Spec(2, 4), Both(&generator), &sink);
-  ASSERT_EQ(runner.Run().value(), RunOutcome::kFinished);
-  for (const auto& [key, record] : sink.records) {
-    EXPECT_EQ(record.error.code(), absl::StatusCode::kResourceExhausted);
-    EXPECT_EQ(record.attempt_count, RunnerOptions().attempts_max);
-  }
-}
-
-TEST(RunnerTest, CancellationLeavesExactlyTheUnansweredMissing) {
-  std::string unbroken;
-  for (int stop_after = 0; stop_after <= 48; stop_after += 4) {
-    FakeSink sink;
-    {
-      FakeGenerator generator;
-      Runner* running = nullptr;
-      generator.on_start = [&](FakeGenerator& g) {
-        if (g.started_count() > stop_after) {
-          running->Cancel();
-        } else {
-          g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
-        }
-      };
-      Runner runner(Spec(), Both(&generator), &sink);
-      running = &runner;
-      const RunOutcome outcome = runner.Run().value();
-      EXPECT_EQ(outcome, stop_after >= kCells * 6 ? RunOutcome::kFinished : RunOutcome::kCancelled);
-      EXPECT_TRUE(generator.held().empty()) << "active requests were cancelled";
-      EXPECT_EQ(std::ssize(sink.records), std::min(stop_after, kCells * 6));
-      for (const auto& [key, record] : sink.records) EXPECT_TRUE(record.error.ok());
-    }
-    FakeGenerator generator;
-    generator.on_start = [&](FakeGenerator& g) {
-      g.Release(g.held()[0].id, FakeGenerator::Answer(g.held()[0].request));
-    };
-    Runner rest(Spec(), Both(&generator), &sink);
-    ASSERT_EQ(rest.Run().value(), RunOutcome::kFinished);
-    EXPECT_EQ(generator.started_count(), kCells * 6 - std::min(stop_after, kCells * 6));
-    if (unbroken.empty()) unbroken = Describe(sink);
-    EXPECT_EQ(Describe(sink), unbroken) << "broken after " << stop_after;
-  }
-}
-
-TEST(RunnerTest, CancelledBeforeRunStartsNoRequest) {
-  FakeGenerator generator;
-  FakeSink sink;
-  Runner runner(Spec(), Both(&generator), &sink);
-  runner.Cancel();
-  EXPECT_EQ(runner.Run().value(), RunOutcome::kCancelled);
-  EXPECT_EQ(generator.started_count(), 0);
-}
-
-TEST(RunnerTest, CancelsFromAnotherThreadWhileWaiting) {
-  FakeGenerator generator;  // never answers
-  FakeSink sink;
-  Runner runner(Spec(), Both(&generator), &sink);
-  std::thread other([&] { runner.Cancel(); });
-  EXPECT_EQ(runner.Run().value(), RunOutcome::kCancelled);
-  other.join();
-  EXPECT_TRUE(sink.records.empty());
-}
-
-// Answers from three threads, as an engine does; some requests fail or are rejected.
-class ThreadedGenerator : public Generator {
- public:
-  explicit ThreadedGenerator(const std::string& name) {
-    for (int i = 0; i < 3; ++i) threads_.emplace_back([this, seed = absl::StrCat(name, i)] { Work(Random(seed)); });
-  }
-  ~ThreadedGenerator() override {
-    {
-      const MutexLock lock(mutex_);
-      closing_ = true;
-    }
-    changed_.NotifyAll();
-    for (std::thread& thread : threads_) thread.join();
-  }
-  Id Start(const GenerationRequest& request, Done done) override {
-    const MutexLock lock(mutex_);
-    queue_[++last_id_] = {request, std::move(done)};
-    changed_.NotifyOne();
-    return last_id_;
-  }
-  void Cancel(Id id) override {
-    Done done;
-    {
-      const MutexLock lock(mutex_);
-      const auto it = queue_.find(id);
-      if (it == queue_.end()) return;
-      done = std::move(it->second.second);
-      queue_.erase(it);
-    }
-    done(absl::CancelledError("cancelled"));
-  }
-
- private:
-  void Work(Random random) {
-    MutexLock lock(mutex_);
-    for (;;) {
-      changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return closing_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      auto it = random.Coin() ? queue_.begin() : std::prev(queue_.end());
-      const std::pair<GenerationRequest, Done> work = std::move(it->second);
-      queue_.erase(it);
-      lock.Unlock();
-      if (random.Below(8) == 0) {
-        work.second(absl::UnavailableError("in a moment"));
-      } else {
-        work.second(FakeGenerator::Answer(work.first));
-      }
-      lock.Lock();
-    }
-  }
-
-  Mutex mutex_;
-  CondVar changed_;
-  std::map<Id, std::pair<GenerationRequest, Done>> queue_;
-  Id last_id_ = 0;
-  bool closing_ = false;
-  std::vector<std::thread> threads_;
-};
-
-TEST(RunnerTest, ThreadsCancellationsAndRetriesLoseNoSample) {
-  std::string unbroken;
-  for (int seed = 0; seed < 30; ++seed) {
-    Random random(absl::StrCat("cancel ", seed));
-    FakeSink sink;
-    int runs = 0;
-    for (bool finished = false; !finished; ++runs) {
-      ThreadedGenerator generator(absl::StrCat("threads ", seed, " ", runs));
-      Runner runner(Spec(6, 5), Both(&generator), &sink, {}, {.attempts_max = 50});
-      std::thread canceller([&runner, pause = random.Below(3000), cancel = seed > 0 && runs < 3] {
-        std::this_thread::sleep_for(std::chrono::microseconds(pause));
-        if (cancel) runner.Cancel();
-      });
-      finished = runner.Run().value() == RunOutcome::kFinished;
-      canceller.join();
-    }
-    EXPECT_EQ(std::ssize(sink.order), kCells * 6) << "each once, despite interruptions";
-    if (unbroken.empty()) unbroken = Describe(sink);
-    EXPECT_EQ(Describe(sink), unbroken) << seed;
-  }
-}
-
-TEST(RunnerTest, ASinkThatFailsStopsTheRun) {
-  FakeGenerator generator;
-  generator.on_start = [&](FakeGenerator& g) {
-    if (g.held().size() == 3) g.Release(g.held()[1].id, FakeGenerator::Answer(g.held()[1].request));
-  };
-  FakeSink sink;
-  sink.failure = absl::DataLossError("disk full");
-  sink.fail_after = 2;
-  Runner runner(Spec(), Both(&generator), &sink);
-  EXPECT_EQ(runner.Run().status().message(), "disk full");
-  EXPECT_EQ(sink.records.size(), 2u);
-  EXPECT_TRUE(generator.held().empty()) << "active requests were cancelled";
-}
-
-TEST(RunnerTest, AnExceptionStopsTheRunAndCancelsActiveRequests) {
-  FakeGenerator generator;
-  generator.on_start = [&](FakeGenerator& g) {
-    if (g.held().size() == 3) g.Release(g.held()[1].id, FakeGenerator::Answer(g.held()[1].request));
-  };
-  FakeSink sink;
-  sink.out_of_memory = true;
-  sink.fail_after = 2;
-  Runner runner(Spec(), Both(&generator), &sink);
-  EXPECT_EQ(runner.Run().status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(sink.records.size(), 2u);
-  EXPECT_TRUE(generator.held().empty()) << "active requests were cancelled";
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/suggest.h"
 #include "eval_tasks/helmet/task.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/ruler/kinds.h"
 #include "eval_tasks/ruler/task.h"
-#include "eval_tasks/suggest.h"
 #include "eval_tasks/task.h"
 #include "eval_tasks/tasks/context_gain.h"
 #include "eval_tasks/tasks/fact_world.h"

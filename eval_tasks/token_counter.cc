@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/sha256.h"
@@ -144,6 +145,17 @@ std::shared_ptr<const TokenCounter> MakeVariantCounter(std::shared_ptr<const Tok
   if (thinking.has_value()) chat_format = std::make_shared<const ChatFormat>(chat_format->WithThinking(*thinking));
   return std::make_shared<TokenizerCounter>(std::move(tokenizer), chat_format, is_chat, SpecialTokens::kAsText,
                                             std::move(sha256));
+}
+
+absl::Status CheckCanWrite(const Tokenizer& tokenizer, const ThinkingMarkers& markers, absl::string_view model) {
+  for (const std::string& marker : {markers.begin, markers.end}) {
+    ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.Encode(marker, {.add_special_tokens = false}));
+    ASSIGN_OR_RETURN(const std::string text, tokenizer.Decode(ids, {.keep_special_tokens = true}));
+    if (absl::StripAsciiWhitespace(text) == absl::StripAsciiWhitespace(marker)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the marker of thinking \"", marker, "\" is none that ", model,
+                                                   " can write: its tokens are those of \"", text, "\""));
+  }
+  return absl::OkStatus();
 }
 
 std::string VariantTokenizerSha256(const std::string& tokenizer_sha256, const ChatFormat* chat_format,

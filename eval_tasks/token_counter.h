@@ -77,6 +77,9 @@ class TokenCounter {
   virtual const std::string& sha256() const = 0;
 };
 
+// INVALID_ARGUMENT where encoding and decoding does not give the markers back: no answer of `model` can have them.
+absl::Status CheckCanWrite(const Tokenizer& tokenizer, const ThinkingMarkers& markers, absl::string_view model);
+
 // Whether "<|end|>" in a text is a token. Upstream's harnesses treat it as the token; jobs do not.
 enum class SpecialTokens { kAsText, kAsTokens };
 

@@ -4,10 +4,14 @@
 // Weights and KV pages is internal to the backend. A step is a batch of rows of several sequences, all in one phase:
 // kernels are chosen by phase, never by row count, and a row's bits depend only on its own sequence.
 //
-//   Embed
+//   Embed  [Linear and LayerInputs]
 //   per layer:  Norm  [FocalTau]  [RouteGroups]  QkvRopeWrite  Attend  LinearResidual  Norm  LinearGated  LinearResidual
 //               (or Mixture in place of the last two)
-//               (InspectAttention after Attend)
+//               (InspectAttention after Attend; Linear and ApplyGate after it where attention has a gate)
+//               (or Linear and Recur in place of QkvRopeWrite and Attend)
+//               (latent attention: Linear, NormColumns, then QkvRopeWrite of queries and of keys and values apart)
+//               (or LinearGated, Mixture and NormResidual in place of the last two, where both are normed apart)
+//               (ApplyGate and LinearNormResidual at the end, of the layer's own inputs)
 //   LmHead on the rows that need it
 //
 // A plain MLP has Linear with an activation instead of LinearGated; norms after the blocks are LinearNormResidual
@@ -31,8 +35,12 @@
 #include <string>
 #include <vector>
 
+#include "kernels/activation.h"
 #include "kernels/attention_statistics.h"
 #include "kernels/attention_variants.h"
+#include "kernels/device_objects.h"
+#include "kernels/expert_routing.h"
+#include "kernels/shapes.h"
 #include "kernels/tensor.h"
 #include "kernels/token_draw.h"
 
@@ -45,91 +53,6 @@ inline constexpr int kPageTokens = 128;
 inline constexpr float kEmptyLse = -1e30f;
 // The logit of no attention sink.
 inline constexpr float kNoSink = -std::numeric_limits<float>::infinity();
-
-// ---- Objects created by a backend. All are freed by their destructor; the backend must outlive them. ----
-
-class Buffer {
- public:
-  virtual ~Buffer() = default;
-  virtual size_t bytes() const = 0;
-};
-
-// Start of a tensor; rows are contiguous.
-struct Slice {
-  Buffer* buffer = nullptr;
-  size_t offset_bytes = 0;
-};
-
-// A weight [N, K] in the backend's own order.
-class Weight {
- public:
-  virtual ~Weight() = default;
-  virtual int64_t rows() const = 0;     // N, outputs
-  virtual int64_t columns() const = 0;  // K, inputs
-  virtual size_t bytes() const = 0;
-};
-
-// cos and sin per position, made by the host.
-class RopeTable {
- public:
-  virtual ~RopeTable() = default;
-  virtual int position_count() const = 0;
-  virtual int rotary_dim() const = 0;
-};
-
-// Pages of one group of layers (all layers, or those that free pages together).
-class KvPool {
- public:
-  virtual ~KvPool() = default;
-  virtual int page_count() const = 0;
-  virtual size_t bytes() const = 0;
-};
-
-// Scratch for steps up to a shape, and the batch being computed.
-class Workspace {
- public:
-  virtual ~Workspace() = default;
-  virtual size_t bytes() const = 0;
-};
-
-// ---- Shapes fixed at creation. ----
-
-struct RopeTableSpec {
-  // [position_count, rotary_dim / 2] each, position-major. Attention factors (YaRN) are already inside.
-  std::span<const float> cosines;
-  std::span<const float> sines;
-  int position_count = 0;
-  int rotary_dim = 0;  // at most D; the rest of a head passes unrotated. Pairs are (i, i + rotary_dim / 2)
-};
-
-struct KvShape {
-  int layer_count = 0;  // layers that share this pool's page numbers
-  int kv_head_count = 0;
-  int head_dim = 0;
-  // Stored per token in addition to keys and values and copied with a page: those of FocalTau, then those of
-  // RouteGroups. A page has [annotation][128 tokens].
-  int annotation_bytes = 0;
-  // Each key is stored contiguously, so that decode can read those of a row's groups alone (DecodeListsKeys). A hint.
-  bool row_keys = false;
-};
-
-struct StepShape {
-  int row_count_max = 0;
-  int sequence_count_max = 0;
-  int head_row_count_max = 0;  // rows of one LmHead call
-  int context_length_max = 0;  // positions a sequence can reach
-  int model_dim = 0;           // M
-  int query_head_count = 0;    // H
-  int kv_head_count = 0;       // K
-  int head_dim = 0;            // D
-  int ffn_dim = 0;             // F
-  int vocab_size = 0;          // V
-  int gather_top_k_max = 0;    // groups per token of an attention by groups; 0: Attend has none
-  int expert_count = 0;        // E of a Mixture; 0: there is none
-  int experts_per_token = 0;
-  int expert_ffn_dim = 0;  // of one of them; F is the largest of plain blocks, a Mixture's shared one included
-  bool shared_expert = false;
-};
 
 // ---- A batch. Host memory, alive until the step's last operation. ----
 
@@ -232,17 +155,23 @@ struct RouteGroupsArgs {
   int annotation_offset = 0;  // GroupAnnotationBytes from here on
 };
 
-// [q; k; v] = weight x + bias, RMS norms of q and k where given, rotation, keys and values into their pages.
+// [q; k; v] = weight x + bias, RMS norms of q and k where given, rotation, keys and values into their pages. A norm of each
+// head after the rotation is for tables of an attention factor of 1, which leave its mean square as it is.
 struct QkvRopeWriteArgs {
   Slice x;                         // operands [T, M]
   const Weight* weight = nullptr;  // [(H + 2K) D, M], kPlain
   Slice bias;                      // optional vector [(H + 2K) D]
   Slice query_norm;                // optional vector [D], of each head before the rotation, unless
   Slice key_norm;                  // norm_over_width: vectors [H D] and [K D], of all heads of a row together
+  Slice value_norm;                // optional vector [D], of each head
   bool norm_over_width = false;
+  bool norm_after_rotation = false;  // of each head, without a clip
   float norm_epsilon = 0;
   float clip = 0;  // above 0: q, k and v are clamped to +- clip, after the norms
   int query_head_count = 0;
+  // The weight is [H D, ..] and nothing is written: Attend will read what another layer has written, or what a second
+  // product of the same step writes, of latent attention's keys and values. That has a query_head_count of 0, and [2 K D, ..].
+  bool queries_alone = false;
   std::span<const RopeTable* const> rope_tables;  // empty: no rotation
   KvPool* pool = nullptr;
   int page_group = 0;
@@ -282,13 +211,43 @@ struct AttendArgs {
   Slice log_sum_exp;
 };
 
-enum class Activation {
-  kNone,
-  kSilu,      // x / (1 + e^-x)
-  kGeluTanh,  // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
-  kGeluErf,   // x/2 (1 + erf(x / sqrt(2)))
-  kRelu,
-  kReluSquared,  // max(x, 0)^2
+// Some neighbouring columns of x = their RMS norm.
+struct NormColumnsArgs {
+  Slice x;  // operands [T, columns]
+  int columns = 0;
+  int count = 0;  // of the first of them
+  Slice weight;   // f32 [count]
+  float epsilon = 0;
+};
+
+// x = x * 1 / (1 + e^-gate), or x * gate
+struct ApplyGateArgs {
+  Slice gate;  // operands [T, columns]
+  int columns = 0;
+  bool sigmoid = true;
+  Slice x;  // operands [T, columns]
+};
+
+// The rows of every sequence, one after the other (recurrence.h). The state before the first one is read from the page
+// of the position before it, and is zero at position 0. The states after the last position of each page and after the
+// last row are written to the pages of these positions; a page of -1 is not written. So a page that a later step shall
+// continue from must not be written by another step in between.
+struct RecurArgs {
+  RecurrenceShape shape;
+  Slice x;                    // operands [T, input_width]
+  Slice conv;                 // f32 [W, channels]: weights; the last are those of the row's own inputs
+  Slice conv_bias;            // optional f32 [channels]
+  Slice decay_log;            // f32 [H], as the next one where there is an S
+  Slice decay_bias;           // f32 [H]
+  Slice skip;                 // kStateSpace: f32 [H]
+  Slice norm;                 // f32 [value_width], where there are groups
+  float norm_epsilon = 0;     // of them
+  float gate_multiplier = 1;  // kStateSpace: of z
+  float step_multiplier = 1;  // kStateSpace: of d
+  KvPool* pool = nullptr;
+  int page_group = 0;
+  int layer = 0;  // within the pool
+  Slice out;      // operands [T, value_width]
 };
 
 // out = activation(weight x + bias)
@@ -297,6 +256,7 @@ struct LinearArgs {
   const Weight* weight = nullptr;  // [N, K], kPlain
   Slice bias;                      // optional vector [N]
   Activation activation = Activation::kNone;
+  ActivationTerms terms = {};
   Slice out;  // operands [T, N]
 };
 
@@ -310,7 +270,7 @@ struct LinearResidualArgs {
   const NormArgs* next_norm = nullptr;  // optional: then Norm(*next_norm), whose x is this residual; the same bits
 };
 
-// residual += multiplier * RMSNorm(weight x + bias); the product stays f32 in between.
+// residual = scale * (residual + multiplier * RMSNorm(weight x + bias)); the product stays f32 in between.
 struct LinearNormResidualArgs {
   Slice x;                         // operands [T, K]
   const Weight* weight = nullptr;  // [M, K], kPlain
@@ -318,8 +278,35 @@ struct LinearNormResidualArgs {
   Slice norm_weight;               // vector [M]
   float norm_epsilon = 0;
   float multiplier = 1.0f;
+  float scale = 1.0f;
   Slice residual;                       // f32 [T, M]
   const NormArgs* next_norm = nullptr;  // as above
+};
+
+// residual = scale * (residual + multiplier * RMSNorm(x))
+struct NormResidualArgs {
+  Slice x;            // f32 [T, M]
+  Slice norm_weight;  // vector [M]
+  float norm_epsilon = 0;
+  float multiplier = 1.0f;
+  float scale = 1.0f;
+  Slice residual;                       // f32 [T, M]
+  const NormArgs* next_norm = nullptr;  // as above
+};
+
+// Inputs of L layers, P numbers each, of a row's token and of its embedding:
+//
+//   out[l] = factor * (RMSNorm(projected[l]) + multiplier * table[token][l])
+struct LayerInputsArgs {
+  Slice projected;    // operands [T, L, P]
+  Slice norm_weight;  // vector [P]
+  float norm_epsilon = 0;
+  const Weight* table = nullptr;  // [V', L P], kEmbedding
+  std::span<const int32_t> tokens;
+  float multiplier = 1.0f;
+  float factor = 1.0f;
+  int layer_count = 0;  // L
+  Slice out;            // operands [L, T, P]
 };
 
 // out = activation(gate x + gate bias) * (up x + up bias)
@@ -328,30 +315,38 @@ struct LinearGatedArgs {
   const Weight* weight = nullptr;  // [2F, M]: gate rows, then up rows; kGateUp
   Slice bias;                      // optional vector [2F], in the same order
   Activation activation = Activation::kSilu;
+  ActivationTerms terms = {};
   Slice out;  // operands [T, F]
 };
 
-// A device ranks the experts of a row in one block.
-inline constexpr int kExpertsMax = 512;
-
 // A mixture of experts.
 //
-//   logits = router x, in f32; a row's experts are the per_token largest logits, ties to the lower number
-//   weight_e = e^logit_e / (sum over all experts, or over the row's)
-//   expert(x) = down (activation(gate x) * up x);  share = 1 / (1 + e^-(shared_gate . x))
+//   logits = router y + bias, in f32, y = x or router_x; a row's experts are the per_token largest logits, ties to the lower number
+//   weight_e = e^logit_e / (sum over all experts, or over the row's), or by ExpertRouting; times expert_scales[e]
+//   expert(x) = down (activation(gate x) * up x), or down activation(up x), each product plus its bias
+//   share = 1 / (1 + e^-(shared_gate . x)), or 1
 //   residual += multiplier * (sum of weight_e expert_e(x), e rising, + share * shared(x))
 struct MixtureArgs {
   Slice x;               // operands [T, M]
+  Slice router_x;        // optional operands [T, M]
   Slice router;          // f32 [E, M]
+  Slice router_bias;     // optional f32 [E]
   int expert_count = 0;  // E
   int per_token = 0;
-  bool renormalised = false;        // weights are shares of the row's experts
-  const Weight* gate_up = nullptr;  // of CreateExperts, [E, 2F, M], kGateUp
+  bool renormalised = false;  // weights are shares of the row's experts
+  ExpertRouting routing;
+  Slice choice_bias;                // optional f32 [E]
+  Slice expert_scales;              // optional f32 [E]
+  bool gated = true;                // else there are no gates, as of the shared one, and no biases of experts
+  const Weight* gate_up = nullptr;  // of CreateExperts, [E, 2F, M], kGateUp; or [E, F, M], kPlain
   const Weight* down = nullptr;     // of CreateExperts, [E, M, F], kPlain
+  Slice gate_up_bias;               // optional f32 [E, 2F]: of the gates, then of the ups
+  Slice down_bias;                  // optional f32 [E, M]
   Activation activation = Activation::kSilu;
-  const Weight* shared_gate_up = nullptr;  // optional expert of every row: [2F', M], kGateUp
+  ActivationTerms terms = {};
+  const Weight* shared_gate_up = nullptr;  // optional expert of every row: [2F', M], kGateUp; or [F', M], kPlain
   const Weight* shared_down = nullptr;     // [M, F']
-  Slice shared_gate;                       // f32 [M], with shared_gate_up
+  Slice shared_gate;                       // optional f32 [M], of the shared expert
   float multiplier = 1.0f;
   Slice residual;                       // f32 [T, M]
   const NormArgs* next_norm = nullptr;  // as above
@@ -375,7 +370,7 @@ struct HeadResult {
   DrawnToken drawn;           // result of HeadRow::draw
 };
 
-// logits = weight * norm(residual row) * logit_multiplier, then soft-capped when logit_soft_cap > 0.
+// logits = (weight * norm(residual row) + bias) * logit_multiplier, then soft-capped when logit_soft_cap > 0.
 struct LmHeadArgs {
   Slice residual;  // f32 [T, M]
   NormKind norm_kind = NormKind::kRms;
@@ -383,6 +378,7 @@ struct LmHeadArgs {
   Slice norm_bias;  // optional, kLayer alone
   float norm_epsilon = 0;
   const Weight* weight = nullptr;  // [V, M], kHead or kEmbeddingAndHead
+  Slice bias;                      // optional vector [V]
   float logit_multiplier = 1.0f;
   float logit_soft_cap = 0;
   std::span<const HeadRow> rows;
@@ -397,6 +393,16 @@ struct InspectAttentionArgs {
   std::span<const int32_t> boundaries;  // rising positions; segments are between two of them
   std::span<HeadAttention> heads;       // host; [H]
   std::span<double> masses;             // host; [H, segments], shares of the head's weight; zeros where it sees no key
+};
+
+// What only some backends compute, of the layers of a model.
+struct LayerNeeds {
+  int head_dim_min = 0, head_dim_max = 0;            // of attention
+  int kv_head_count_min = 0, kv_head_count_max = 0;  // likewise
+  bool shared_pages = false;                         // QkvRopeWriteArgs::queries_alone
+  bool value_norm = false;
+  int layer_input_width = 0;      // P of LayerInputs
+  bool norms_of_experts = false;  // NormResidual, and a router with an input or scales of its own
 };
 
 // Use of a weight; determines its packing.
@@ -441,8 +447,10 @@ class Backend {
                                                         WeightUse use) = 0;
   virtual Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) = 0;
 
-  // kUnsupported with the head dim when there is no kernel for it.
+  // kUnsupported with the head dim, or the width of a state, when there is no kernel for it.
   virtual Error CheckShape(const KvShape& shape) const = 0;
+  // kUnsupported naming every need that the backend has no kernels for.
+  virtual Error CheckLayers(const LayerNeeds& /*needs*/) const { return {}; }
   virtual size_t KvBytesPerPageAndLayer(const KvShape& shape) const = 0;
   virtual Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) = 0;
   // Copies page `from` to page `to` in all layers of the pool; queued like the operations of a step. Branches of a
@@ -475,8 +483,18 @@ class Backend {
   virtual Error Linear(Workspace& workspace, const LinearArgs& args) = 0;
   virtual Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) = 0;
   virtual Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) = 0;
+  // These two: see CheckLayers.
+  virtual Error NormResidual(Workspace& /*workspace*/, const NormResidualArgs& /*args*/) {
+    return {ErrorCode::kUnsupported, "the backend has no norm of sums"};
+  }
+  virtual Error LayerInputs(Workspace& /*workspace*/, const LayerInputsArgs& /*args*/) {
+    return {ErrorCode::kUnsupported, "the backend has no inputs of layers"};
+  }
   virtual Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) = 0;
   virtual Error Mixture(Workspace& workspace, const MixtureArgs& args) = 0;
+  virtual Error NormColumns(Workspace& workspace, const NormColumnsArgs& args) = 0;
+  virtual Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) = 0;
+  virtual Error Recur(Workspace& workspace, const RecurArgs& args) = 0;
   virtual Error LmHead(Workspace& workspace, const LmHeadArgs& args) = 0;
   // After the Attend of the same layer, before the next QkvRopeWrite.
   virtual Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) = 0;

@@ -163,7 +163,7 @@ std::vector<HostMatrix> PartsOfRows(std::span<const HostMatrix> parts, int64_t f
     first -= part.rows;
     if (begin == end) continue;
     HostMatrix inside = part;
-    inside.data = static_cast<const char*>(part.data) + WideProduct(begin, part.columns, DTypeBytes(part.dtype));
+    inside.data = part.At(begin, 0);
     inside.rows = end - begin;
     rows.push_back(inside);
   }
@@ -173,9 +173,8 @@ std::vector<HostMatrix> PartsOfRows(std::span<const HostMatrix> parts, int64_t f
 Result<int64_t> RowsOfExpert(std::span<const HostMatrix> parts, int expert_count, WeightUse use) {
   auto rows = StackedRows(parts, use);
   if (!rows.ok()) return rows.error();
-  const bool has_transposed = std::any_of(parts.begin(), parts.end(), [](const HostMatrix& p) { return p.transposed; });
   const int64_t of_expert = *rows / expert_count;
-  if (has_transposed || of_expert * expert_count != *rows || (use == WeightUse::kGateUp && of_expert % 2 != 0)) {
+  if (of_expert * expert_count != *rows || (use == WeightUse::kGateUp && of_expert % 2 != 0)) {
     return Error{ErrorCode::kInvalidArgument, "a stack of " + std::to_string(*rows) +
                                                   " rows does not hold the weights of " + std::to_string(expert_count) +
                                                   " experts"};

@@ -96,9 +96,9 @@ Result<int64_t> StackedRows(std::span<const HostMatrix> parts, WeightUse use);
 // The part that holds stacked row `row`, and the row inside it.
 std::pair<const HostMatrix*, int64_t> StackedRow(std::span<const HostMatrix> parts, int64_t row);
 
-// The stacked rows [first, first + count), as parts; none is transposed.
+// The stacked rows [first, first + count), as parts.
 std::vector<HostMatrix> PartsOfRows(std::span<const HostMatrix> parts, int64_t first, int64_t count);
-// Rows of each expert; kInvalidArgument where the stack does not divide, as StackedRows, and of transposed parts.
+// Rows of each expert; kInvalidArgument where the stack does not divide, as StackedRows.
 Result<int64_t> RowsOfExpert(std::span<const HostMatrix> parts, int expert_count, WeightUse use);
 
 // A rope table in host memory.

@@ -22,8 +22,7 @@ uint16_t RoundToBF16(float value) {
 }
 
 float At(const HostMatrix& matrix, int64_t row, int64_t column) {
-  const size_t index = matrix.transposed ? column * matrix.rows + row : row * matrix.columns + column;
-  const char* at = static_cast<const char*>(matrix.data) + index * DTypeBytes(matrix.dtype);
+  const char* at = matrix.At(row, column);
   if (matrix.dtype == DType::kF32) {
     float value;
     std::memcpy(&value, at, sizeof value);
@@ -51,9 +50,8 @@ void WidenEach(const char* from, int64_t stride, int64_t count, Widen widen, flo
 
 // One loop per format: loading a model spends most of its time here.
 void WidenRow(const HostMatrix& matrix, int64_t row, float* out) {
-  const int64_t stride = matrix.transposed ? matrix.rows : 1;
-  const int64_t first = matrix.transposed ? row : row * matrix.columns;
-  const char* from = static_cast<const char*>(matrix.data) + first * DTypeBytes(matrix.dtype);
+  const int64_t stride = matrix.column_stride;
+  const char* from = matrix.At(row, 0);
   const auto each = [&]<typename Bits>(Bits, auto widen) {
     if (stride == 1) return WidenEach<Bits>(from, 1, matrix.columns, widen, out);
     WidenEach<Bits>(from, stride, matrix.columns, widen, out);

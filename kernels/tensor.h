@@ -3,7 +3,7 @@
 // Kernels do not depend on Abseil, so that they build on a GPU machine without it: an operation returns an Error, which
 // is empty on success, and a factory returns a Result. The server converts both into absl::Status in one place.
 //
-// Shapes:  a HostMatrix is [rows, columns], row-major, last axis contiguous, or its transpose; a vector has one row.
+// Shapes:  a HostMatrix is [rows, columns], by default row-major with the last axis contiguous; a vector has one row.
 // Threads: plain values.
 #pragma once
 
@@ -81,8 +81,15 @@ struct HostMatrix {
   const void* data = nullptr;
   int64_t rows = 0;
   int64_t columns = 0;
-  // The data is stored as [columns, rows]; rows and columns above are those of the logical matrix.
-  bool transposed = false;
+  // Elements from a row, or a column, to the next one. A matrix stored as [columns, rows] has 1 and `rows`; one whose
+  // rows lie between those of another has a multiple.
+  int64_t row_stride = 0;  // 0: `columns`
+  int64_t column_stride = 1;
+
+  int64_t RowStride() const { return row_stride == 0 ? columns : row_stride; }
+  const char* At(int64_t row, int64_t column) const {
+    return static_cast<const char*>(data) + (row * RowStride() + column * column_stride) * DTypeBytes(dtype);
+  }
 };
 
 // bf16 is the upper half of an f32; f16 is IEEE binary16. Both widen exactly.

@@ -28,9 +28,16 @@ DrawnToken DrawToken(std::span<const float> logits, const TokenDraw& draw) {
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
   });
-  const uint64_t to_keep = MassToKeep(total, draw.top_p);
+  if (draw.top_k > 0 && static_cast<size_t>(draw.top_k) < candidates.size()) {
+    const float last = candidates[draw.top_k - 1].logit;
+    while (candidates.back().logit < last) {
+      total -= candidates.back().mass;
+      candidates.pop_back();
+    }
+  }
+  const uint64_t to_keep = MassToKeep(total, draw.top_p), least = LeastMass(draw.min_p);
   uint64_t kept = 0;
-  for (size_t i = 0; kept < to_keep; ++i) kept += candidates[i].mass;
+  for (size_t i = 0; kept < to_keep && candidates[i].mass >= least; ++i) kept += candidates[i].mass;
   uint64_t left = MassToPass(kept, draw.uniform);
   size_t i = 0;
   while (left >= candidates[i].mass) left -= candidates[i++].mass;

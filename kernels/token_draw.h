@@ -1,10 +1,16 @@
-// The seeded draw of a token: softmax(logits / temperature), cut to the most likely tokens that hold top_p of it.
+// The seeded draw of a token: softmax(logits / temperature), cut by top_k, then top_p, then min_p.
+//
+// Each filter keeps a prefix of the tokens in the order of logits: top_k the first k and those equal to the last of them,
+// top_p the fewest with at least this part of the mass that top_k left, min_p those with at least this part of the most likely
+// one's mass.
 //
 // A token's mass is e^((logit - largest) / temperature) in fixed point, in units of 2^-40. Sums of masses are exact in
 // any order, so host (sorting) and device (searching) select the same token. Equal logits are ordered by id.
 // Tokens below 2^-40 of the most likely one are never drawn.
 //
-// Cost: on the host O(V log V).
+// Cost:   on the host O(V log V).
+// Source: the order of transformers' generate (generation/utils.py, _get_logits_processor). vLLM has min_p before top_k and
+//         top_p, so that top_p counts less mass; llama.cpp has the temperature last.
 #pragma once
 
 #include <cmath>
@@ -21,8 +27,10 @@ namespace varifocal::kernels {
 
 struct TokenDraw {
   double temperature = 0;  // 0: nothing is drawn
-  double top_p = 1;        // in (0, 1]; draws from the smallest set of most likely tokens with at least this mass
+  double top_p = 1;        // in (0, 1]; 1: all
   double uniform = 0;      // in [0, 1): selects the token
+  double min_p = 0;        // in [0, 1]; 0: all
+  int32_t top_k = 0;       // >= 0; 0: all
 };
 
 struct DrawnToken {
@@ -34,7 +42,13 @@ VF_ANYWHERE inline uint64_t MassOf(float logit, float largest, double temperatur
   return static_cast<uint64_t>(exp((static_cast<double>(logit) - largest) / temperature) * 0x1p40);
 }
 
-// The mass to keep, given `total`.
+// The least mass of a token that min_p keeps; that of the most likely one is 2^40.
+VF_ANYWHERE inline uint64_t LeastMass(double min_p) {
+  const uint64_t least = static_cast<uint64_t>(ceil(min_p * 0x1p40));
+  return least < 1 ? 1 : least;
+}
+
+// The mass that top_p keeps of `total`.
 VF_ANYWHERE inline uint64_t MassToKeep(uint64_t total, double top_p) {
   const double wanted = ceil(top_p * total);
   const uint64_t kept = wanted < total ? static_cast<uint64_t>(wanted) : total;

@@ -1,10 +1,11 @@
 """llama.cpp as a peer: a llama checkpoint as GGUF, its logits compared with transformers', and llama-bench's timings.
 
-    bench_llama_cpp.py write DIRECTORY DTYPE FILE.gguf            needs the gguf package
+    bench_llama_cpp.py write DIRECTORY DTYPE FILE.gguf            needs the gguf package, as `convert`
     bench_llama_cpp.py check DIRECTORY DTYPE BINARIES             llama-results against transformers
+    bench_llama_cpp.py convert DIRECTORY DTYPE FILE.gguf          with the directory's tokenizer and chat template, to be served
 
-The vocabulary is synthetic: one token per byte, the rest unused words, no useful merges. So a text of n ASCII characters is
-n known ids, and llama-results' output for it can be compared with transformers.
+The vocabulary of `write` is synthetic: one token per byte, the rest unused words, no useful merges. So a text of n ASCII
+characters is n known ids, and llama-results' output for it can be compared with transformers.
 """
 
 import json
@@ -46,15 +47,54 @@ def interleaved(matrix, heads):
     return matrix.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
 
 
-def write(directory, dtype, path):
+def add_byte_vocabulary(writer, directory, size):
     import gguf
-    from safetensors.numpy import load_file
+
+    words = byte_words()
+    words += [f"<{i}>" for i in range(len(words), size)]
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(words)
+    writer.add_token_types([gguf.TokenType.NORMAL] * len(words))
+    writer.add_token_merges([f"{words[0]} {words[0]}"])  # one is required; no text has two zero bytes
+    writer.add_add_bos_token(False)
+
+
+def add_own_vocabulary(writer, directory, size):
+    """Byte-level BPE as GPT-2 splits words, or with digits apart as SmolLM2 does."""
+    import gguf
+
+    with open(f"{directory}/tokenizer.json") as file:
+        tokenizer = json.load(file)
+    with open(f"{directory}/tokenizer_config.json") as file:
+        chat_template = json.load(file)["chat_template"]
+    rules = tokenizer["pre_tokenizer"]
+    splits = tuple(rule["type"] for rule in rules.get("pretokenizers", [rules]))
+    known = {("ByteLevel",): "gpt-2", ("Digits", "ByteLevel"): "smollm"}
+    if splits not in known or tokenizer["model"]["type"] != "BPE":
+        raise ValueError(f"{directory} splits words by {', '.join(splits)}; only those of GPT-2 and SmolLM2 are written as GGUF")
+    words = {index: (word, gguf.TokenType.NORMAL) for word, index in tokenizer["model"]["vocab"].items()}
+    for token in tokenizer["added_tokens"]:
+        words[token["id"]] = (token["content"], gguf.TokenType.CONTROL if token["special"] else gguf.TokenType.USER_DEFINED)
+    unused = [(f"<{i}>", gguf.TokenType.UNUSED) for i in range(size)]
+    words = [words.get(i, unused[i]) for i in range(size)]
+    writer.add_tokenizer_pre(known[splits])
+    writer.add_token_list([word for word, _ in words])
+    writer.add_token_types([kind for _, kind in words])
+    writer.add_token_merges([pair if isinstance(pair, str) else " ".join(pair) for pair in tokenizer["model"]["merges"]])
+    writer.add_add_bos_token(tokenizer["post_processor"] is not None)  # of these families only <bos> before a text
+    writer.add_chat_template(chat_template)
+
+
+def write(directory, dtype, path, add_vocabulary=add_byte_vocabulary):
+    import gguf
+    import torch
+    from safetensors.torch import load_file
 
     with open(f"{directory}/config.json") as file:
         config = json.load(file)
     if config["model_type"] != "llama":
         raise ValueError(f"{directory} is a {config['model_type']}; only llama is written as GGUF")
-    tensors = load_file(f"{directory}/model.safetensors")
+    tensors = {name: tensor.to(torch.float32).numpy() for name, tensor in load_file(f"{directory}/model.safetensors").items()}
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(config["max_position_embeddings"])
@@ -64,19 +104,13 @@ def write(directory, dtype, path):
     writer.add_head_count(heads)
     writer.add_head_count_kv(kv_heads)
     writer.add_rope_dimension_count(config["head_dim"])
-    writer.add_rope_freq_base(config["rope_theta"])
+    writer.add_rope_freq_base((config.get("rope_parameters") or config)["rope_theta"])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_vocab_size(config["vocab_size"])
-    words = byte_words()
-    words += [f"<{i}>" for i in range(len(words), config["vocab_size"])]
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(words)
-    writer.add_token_types([gguf.TokenType.NORMAL] * len(words))
-    writer.add_token_merges([f"{words[0]} {words[0]}"])  # one is required; no text has two zero bytes
+    add_vocabulary(writer, directory, config["vocab_size"])
     writer.add_bos_token_id(config["bos_token_id"])
     writer.add_eos_token_id(config["eos_token_id"])
-    writer.add_add_bos_token(False)
     quantization = gguf.GGMLQuantizationType[GGUF_TYPES[dtype]]
     for name, tensor in sorted(tensors.items()):
         if name.startswith("model.layers."):
@@ -86,7 +120,7 @@ def write(directory, dtype, path):
             part, to = "", NAMES[name]
         if part in ("self_attn.q_proj", "self_attn.k_proj"):
             tensor = interleaved(tensor, heads if part.endswith("q_proj") else kv_heads)
-        tensor = np.ascontiguousarray(tensor.astype(np.float32))
+        tensor = np.ascontiguousarray(tensor)
         kind = quantization if tensor.ndim == 2 else gguf.GGMLQuantizationType.F32
         if kind != gguf.GGMLQuantizationType.F32:
             tensor = gguf.quants.quantize(tensor, kind)
@@ -95,6 +129,10 @@ def write(directory, dtype, path):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def convert(directory, dtype, path):
+    write(directory, dtype, path, add_own_vocabulary)
 
 
 class LlamaCpp:
@@ -165,7 +203,7 @@ def check(directory, dtype, binaries):
 
 
 def main():
-    verbs = {"write": write, "check": check}
+    verbs = {"write": write, "check": check, "convert": convert}
     if len(sys.argv) != 5 or sys.argv[1] not in verbs:
         sys.exit(__doc__)
     verbs[sys.argv[1]](*sys.argv[2:])

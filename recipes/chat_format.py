@@ -49,6 +49,7 @@ THINKING = [
     ("<|begin_of_thought|>", "<|end_of_thought|>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>"),
 ]  # fmt: skip
 SWITCHES = ["enable_thinking", "thinking"]
+SIDE_DRAWN = 20  # messages drawn for each side of a switch, whose texts are checked as those without it
 STRIP = {"both": str.strip, "start": str.lstrip, "end": str.rstrip}
 
 
@@ -70,6 +71,20 @@ class GenerationTag(jinja2.ext.Extension):
         return caller()
 
 
+class Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
+    """Remembers its verdicts on attributes, which depend on the type alone: a third of the time of a long template."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.safe = {}
+
+    def is_safe_attribute(self, obj, attr, value):
+        key = (type(obj), attr)
+        if key not in self.safe:
+            self.safe[key] = super().is_safe_attribute(obj, attr, value)
+        return self.safe[key]
+
+
 def environment_for(day):
     def refuse(message):
         raise jinja2.exceptions.TemplateError(message)
@@ -77,9 +92,7 @@ def environment_for(day):
     def to_json(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
         return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, jinja2.ext.loopcontrols]
-    )
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, extensions=[GenerationTag, jinja2.ext.loopcontrols])
     environment.filters["tojson"] = to_json
     environment.globals["raise_exception"] = refuse
     environment.globals["strftime_now"] = day.strftime
@@ -211,8 +224,8 @@ def trims(render, system):
     return found
 
 
-def reduce_texts(template, variables):
-    """The objects without_system and with_system, and notes for the user."""
+def reduce_texts(template, variables, drawn_count=200):
+    """The objects without_system and with_system, and notes for the user. `drawn_count` messages are random ones."""
     notes = []
 
     def render(user, system, on=None):
@@ -260,7 +273,7 @@ def reduce_texts(template, variables):
                 switched.append(constant)
         return [c for c in switched if not any(o != c and o in c for o in switched)]
 
-    drawn = random_messages(200)
+    drawn = random_messages(drawn_count)
     result = {"without_system": dict(zip(("prefix", "suffix"), texts_of(None))), "with_system": None}
     check_constants(None)
     check(PROBES, [None])
@@ -290,7 +303,7 @@ def reduce_texts(template, variables):
     return result, notes
 
 
-def reduce_turns(template, variables, result):
+def reduce_turns(template, variables, result, drawn_count=40):
     """The object turns, of a template whose texts around single messages are `result`."""
 
     def render(said, system=None):
@@ -316,7 +329,7 @@ def reduce_turns(template, variables, result):
     switched = [c for c in switched if not any(o != c and o in c for o in switched)]
     if switched:
         turns["refuses_in_assistant"] = switched
-    plain = [p for p in PROBES + random_messages(40) if not any(c in p for c in switched) and p.strip()]
+    plain = [p for p in PROBES + random_messages(drawn_count) if not any(c in p for c in switched) and p.strip()]
     for first, reply, second in zip(plain, plain[1:] + plain[:1], reversed(plain)):
         for said in ([first, reply, second], [first, reply, second, "word", first]):
             if not is_same(said):
@@ -343,14 +356,14 @@ def reduce(template, variables, day=None):
         if name not in parsed.variables:
             continue
         try:
-            on, off = (reduce_texts(parsed, variables | {name: value})[0] for value in (True, False))
+            on, off = (reduce_texts(parsed, variables | {name: value}, SIDE_DRAWN)[0] for value in (True, False))
         except Refused as refusal:
             notes.append(f"no thinking switch {name}: {refusal}")
             continue
         if on != off:
             try:
                 for value, side in ((True, on), (False, off)):
-                    if "turns" in result and reduce_turns(parsed, variables | {name: value}, side) != result["turns"]:
+                    if "turns" in result and reduce_turns(parsed, variables | {name: value}, side, SIDE_DRAWN) != result["turns"]:
                         raise Refused(f"its texts between turns change with {name}")
             except Refused as refusal:
                 notes.append(f"no turns: {refusal}")

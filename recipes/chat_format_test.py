@@ -3,7 +3,7 @@ must be rejected. With transformers installed, its rendering of the same convers
 
     python recipes/chat_format_test.py [TEMPLATE.jinja]..
 
-With files: reduces these instead, and prints of each the seconds, the hash, the conversations that transformers renders
+With files: reduces these instead, and prints of each the seconds of CPU, the hash, the conversations that transformers renders
 equally (94, and as many with thinking on and off where the template has a switch), and what was found.
 """
 
@@ -292,13 +292,13 @@ def check_transformers(template, result, users=61, variables={}):
 def reduce_files(files):
     for file in map(pathlib.Path, files):
         template = file.read_text()
-        begin = time.monotonic()
+        begin = time.process_time()
         try:
             result, notes = chat_format.reduce(template, TOKENS, DAY)
         except chat_format.Refused as refusal:
-            print(f"{file.name}: {time.monotonic() - begin:.2f} s, refused: {refusal}")
+            print(f"{file.name}: {time.process_time() - begin:.2f} s, refused: {refusal}")
             continue
-        seconds = time.monotonic() - begin
+        seconds = time.process_time() - begin
         marks = result.get("thinking", {"begin": "no marks", "end": ""})
         found = [f"{marks['begin']} {marks['end']}".strip(), result.get("thinking_switch", {}).get("variable", "no switch"), *notes]
         compared = check_renderings(template, result)

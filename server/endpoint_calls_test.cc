@@ -1,9 +1,11 @@
 // Calls of the services to a model behind the chat API, over real sockets on both sides: the switch for thinking of Generate
-// reaches the other server, and a job that forces the ends of blocks is refused when it is submitted.
+// reaches the other server, also through a coordinator, as the messages of a conversation do; a job that forces the ends of
+// blocks, or sets a filter that the server does not know, is refused when it is submitted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "server/endpoint/faulty_server.h"
+#include "server/workers/remote_workers.h"
+#include "server/workers/worker_model.h"
 #include "tests/fakes/server_fixture.h"
 #include "tests/support/messages.h"
 
@@ -38,7 +42,7 @@ class EndpointCallsTest : public ServerTest {
     ServerTest::SetUp();
   }
 
-  FaultyServer other_{FaultyServer::Behaviour{}};
+  FaultyServer other_{{.filters = FaultyServer::Filters::kRefused}};
 };
 
 TEST_F(EndpointCallsTest, TheSwitchOfGenerateReachesTheServer) {
@@ -62,6 +66,65 @@ TEST_F(EndpointCallsTest, TheSwitchOfGenerateReachesTheServer) {
   EXPECT_EQ(plain.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(ReasonIn(plain), "BAD_ATTENTION_OVERRIDE");
   EXPECT_EQ(other_.bodies().size(), asked);
+}
+
+TEST_F(EndpointCallsTest, ACoordinatorPassesTurnsAndTheSwitch) {
+  RemoteWorkersOptions options;
+  options.addresses = {server_->address()};
+  options.model_names = {"e"};
+  options.connect_timeout = std::chrono::milliseconds(5000);
+  auto workers = RemoteWorkers::Connect(options);
+  ASSERT_TRUE(workers.ok()) << workers.status();
+  const auto model = MakeWorkerModel(*std::move(workers), "e", directory_.File("model"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  const EngineDescription engine = (*model)->engine->Describe();
+  EXPECT_THAT(engine.why_no_scores, Message("\"e\""));
+  EXPECT_THAT(engine.why_no_plain_prompts, Message("\"e\""));
+  EXPECT_THAT(engine.why_no_top_k, Message("top_k"));
+  EXPECT_THAT(engine.why_no_forced_end, Message("forced"));
+  const std::vector<ChatTurn> turns = {{"user", "Who?"}, {"assistant", "She."}, {"user", "When?"}};
+  for (const bool is_on : {true, false}) {
+    const ChatFormat format = is_on ? FaultyServer::Format() : FaultyServer::Format().WithThinking(false);
+    EngineRequest request;
+    request.token_ids = *EncodeChat(*(*model)->tokenizer, *format.WrapTurns(turns));
+    request.turns = turns;
+    request.thinking_switch = is_on;
+    request.work = GenerateWork{.max_new_tokens = 4};
+    std::promise<absl::StatusOr<EngineResult>> ended;
+    EngineCallbacks callbacks;
+    callbacks.on_done = [&](absl::StatusOr<EngineResult> result) { ended.set_value(std::move(result)); };
+    ASSERT_TRUE((*model)->engine->Start(request, std::move(callbacks)).ok());
+    const absl::StatusOr<EngineResult> result = ended.get_future().get();
+    ASSERT_TRUE(result.ok()) << result.status();
+    const Json sent = other_.bodies().back();
+    EXPECT_EQ(sent["chat_template_kwargs"], (Json{{"enable_thinking", is_on}}));
+    ASSERT_EQ(sent["messages"].size(), 3u);
+    EXPECT_EQ(sent["messages"][1], (Json{{"role", "assistant"}, {"content", "She."}}));
+  }
+  // Neither is known of a prompt that this daemon wraps itself.
+  v1::GenerateRequest text = SmallGenerate();
+  text.set_model("models/e");
+  text.add_turns()->set_role("user");
+  EXPECT_EQ(ReasonIn(Generate(text)), "BAD_CHAT");
+  text.clear_turns();
+  text.set_thinking_switch(true);
+  EXPECT_EQ(ReasonIn(Generate(text)), "BAD_CHAT");
+}
+
+TEST_F(EndpointCallsTest, AFilterThatTheServerRefusesIsNamedWhenAJobIsSubmitted) {
+  v1::SubmitJobRequest request = SmallJob();
+  request.mutable_spec()->clear_variants();
+  request.mutable_spec()->add_variants()->set_model("models/e");
+  request.mutable_spec()->mutable_suite()->mutable_tasks(0)->set_chat(true);
+  request.mutable_spec()->set_sampling_temperature(0.7);
+  request.mutable_spec()->set_top_k(20);
+  v1::SubmitJobResponse response;
+  const grpc::Status refused = Submit(request, &response);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonIn(refused), "ENDPOINT_WITHOUT_SAMPLING");
+  EXPECT_THAT(refused.error_message(), Message("top_k", "\"e\"", "Unrecognized"));
+  request.mutable_spec()->clear_top_k();
+  EXPECT_TRUE(Submit(request, &response).ok());
 }
 
 TEST_F(EndpointCallsTest, AJobWithForcedEndsIsRefusedWhenItIsSubmitted) {

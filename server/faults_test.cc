@@ -15,6 +15,7 @@
 #include "server/health_monitor.h"
 #include "server/stop_signal.h"
 #include "tests/fakes/server_fixture.h"
+#include "tests/support/connected_channel.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -62,7 +63,7 @@ class ServerFaultsTest : public ServerTest {
     auto server = Server::Start(options_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    channel_ = grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials());
+    channel_ = testing_support::ConnectedChannel(server_->address());
     inference_ = v1::Inference::NewStub(channel_);
     evaluation_ = v1::Evaluation::NewStub(channel_);
   }

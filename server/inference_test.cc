@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <functional>
-#include <limits>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -22,11 +20,6 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 
 class InferenceTest : public ServerTest {};
-
-template <typename Request>
-void Inspect(Request& request, const std::vector<int32_t>& boundaries) {
-  request.mutable_attention_inspection()->mutable_boundaries()->Add(boundaries.begin(), boundaries.end());
-}
 
 TEST_F(InferenceTest, ListsModelsInPages) {
   v1::ListModelsRequest request;
@@ -81,245 +74,6 @@ TEST_F(InferenceTest, GenerateStreamsTokensAndThenOneResult) {
   }
   ASSERT_LE(std::ssize(streamed), last.result().token_ids_size());
   for (size_t i = 0; i < streamed.size(); ++i) EXPECT_EQ(streamed[i], last.result().token_ids(i));
-}
-
-TEST_F(InferenceTest, GenerateRefusesByReason) {
-  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
-  struct Case {
-    const char* name;
-    std::function<void(v1::GenerateRequest&)> spoil;
-    grpc::StatusCode code;
-    const char* reason;
-    std::vector<std::string> words;  // contained in the message
-  };
-  using R = v1::GenerateRequest;
-  const Case cases[] = {
-      {"unknown model", [](R& r) { r.set_model("models/nobody"); }, grpc::NOT_FOUND, "MODEL_NOT_FOUND", {"nobody"}},
-      {"no model", [](R& r) { r.clear_model(); }, grpc::INVALID_ARGUMENT, "BAD_RESOURCE_NAME", {"models/NAME"}},
-      {"path as model",
-       [](R& r) { r.set_model("models/../etc"); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_RESOURCE_NAME",
-       {"../etc"}},
-      {"no prompt", [](R& r) { r.clear_prompt(); }, grpc::INVALID_ARGUMENT, "EMPTY_PROMPT", {}},
-      {"no ids", [](R& r) { r.mutable_prompt_token_ids(); }, grpc::INVALID_ARGUMENT, "EMPTY_PROMPT", {}},
-      {"id too large",
-       [](R& r) { r.mutable_prompt_token_ids()->add_ids(2048); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_TOKEN_ID",
-       {"2048"}},
-      {"id negative",
-       [](R& r) { r.mutable_prompt_token_ids()->add_ids(-1); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_TOKEN_ID",
-       {"-1"}},
-      {"unset new tokens", [](R& r) { r.clear_max_new_tokens(); }, grpc::INVALID_ARGUMENT, "BAD_MAX_NEW_TOKENS", {}},
-      {"no new tokens", [](R& r) { r.set_max_new_tokens(0); }, grpc::INVALID_ARGUMENT, "BAD_MAX_NEW_TOKENS", {"0"}},
-      {"focal zero", [](R& r) { r.add_focal_temperatures(0); }, grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE", {"0"}},
-      {"focal negative",
-       [](R& r) { r.add_focal_temperatures(-0.5); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_FOCAL_TEMPERATURE",
-       {"-0.5"}},
-      {"focal nan",
-       [=](R& r) { r.add_focal_temperatures(nan); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_FOCAL_TEMPERATURE",
-       {"nan"}},
-      {"focal inf",
-       [=](R& r) { r.add_focal_temperatures(inf); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_FOCAL_TEMPERATURE",
-       {"inf"}},
-      {"focal count",
-       [](R& r) {
-         for (int i = 0; i < 3; ++i) r.add_focal_temperatures(1);
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_FOCAL_TEMPERATURE",
-       {"focal_temperature", "3"}},
-      {"focal on learned",
-       [](R& r) {
-         r.set_model("models/learned");
-         r.add_focal_temperatures(1);
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_FOCAL_TEMPERATURE",
-       {"learned"}},
-      {"focal zero of the map",
-       [](R& r) { (*r.mutable_overrides())["t"].add_values(0); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_FOCAL_TEMPERATURE",
-       {"0"}},
-      {"focal without a value",
-       [](R& r) { (*r.mutable_overrides())["t"]; },
-       grpc::INVALID_ARGUMENT,
-       "BAD_FOCAL_TEMPERATURE",
-       {"0"}},
-      {"a setting without a value",
-       [](R& r) { (*r.mutable_overrides())["log-n"]; },
-       grpc::INVALID_ARGUMENT,
-       "BAD_ATTENTION_OVERRIDE",
-       {"0"}},
-      {"a list of another setting",
-       [](R& r) {
-         (*r.mutable_overrides())["log-n"].add_values(64);
-         (*r.mutable_overrides())["log-n"].add_values(128);
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_ATTENTION_OVERRIDE",
-       {"2"}},
-      {"a setting in both forms",
-       [](R& r) {
-         r.add_focal_temperatures(1);
-         (*r.mutable_overrides())["t"].add_values(1);
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_ATTENTION_OVERRIDE",
-       {"t"}},
-      {"unknown setting of the map",
-       [](R& r) { (*r.mutable_overrides())["sharpness"].add_values(2); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_ATTENTION_OVERRIDE",
-       {"sharpness"}},
-      {"unknown attention setting",
-       [](R& r) { (*r.mutable_attention_overrides())["sharpness"] = 2; },
-       grpc::INVALID_ARGUMENT,
-       "BAD_ATTENTION_OVERRIDE",
-       {}},
-      {"log-n of half a token",
-       [](R& r) { (*r.mutable_attention_overrides())["log-n"] = 2.5; },
-       grpc::INVALID_ARGUMENT,
-       "BAD_ATTENTION_OVERRIDE",
-       {"2.5"}},
-      {"full-t without full layers",
-       [](R& r) { (*r.mutable_attention_overrides())["full-t"] = 0; },
-       grpc::INVALID_ARGUMENT,
-       "BAD_ATTENTION_OVERRIDE",
-       {}},
-      {"sampling negative",
-       [](R& r) { r.mutable_decode_settings()->set_sampling_temperature(-1); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_SAMPLING_TEMPERATURE",
-       {"-1"}},
-      {"sampling nan",
-       [=](R& r) { r.mutable_decode_settings()->set_sampling_temperature(nan); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_SAMPLING_TEMPERATURE",
-       {"nan"}},
-      {"top_p zero",
-       [](R& r) { r.mutable_decode_settings()->set_top_p(0); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_TOP_P",
-       {"0"}},
-      {"top_p above one",
-       [](R& r) { r.mutable_decode_settings()->set_top_p(1.5); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_TOP_P",
-       {"1.5"}},
-      {"top_p nan",
-       [=](R& r) { r.mutable_decode_settings()->set_top_p(nan); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_TOP_P",
-       {"nan"}},
-      {"empty stop",
-       [](R& r) { r.mutable_decode_settings()->add_stop(""); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_STOP",
-       {"empty"}},
-      {"many stops",
-       [](R& r) {
-         for (int i = 0; i < 17; ++i) r.mutable_decode_settings()->add_stop("x");
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_STOP",
-       {"17"}},
-      {"no boundaries",
-       [](R& r) { r.mutable_attention_inspection(); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_INSPECTION",
-       {"attention_inspection.boundaries", "0", "2"}},
-      {"one boundary",
-       [](R& r) { r.mutable_attention_inspection()->add_boundaries(0); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_INSPECTION",
-       {"1"}},
-      {"boundary below 0",
-       [](R& r) {
-         Inspect(r, {-1, 2});
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_INSPECTION",
-       {"attention_inspection.boundaries", "0", "-1"}},
-      {"boundaries that fall",
-       [](R& r) {
-         Inspect(r, {0, 2, 1});
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_INSPECTION",
-       {"attention_inspection.boundaries", "2", "1"}},
-      {"equal boundaries",
-       [](R& r) {
-         Inspect(r, {0, 0});
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_INSPECTION",
-       {"attention_inspection.boundaries", "1", "0"}},
-      {"boundary beyond the prompt",
-       [](R& r) {
-         Inspect(r, {0, std::numeric_limits<int32_t>::max()});
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_INSPECTION",
-       {"attention_inspection.boundaries", "1", "2147483647"}},
-      {"no rows",
-       [](R& r) {
-         Inspect(r, {0, 1});
-         r.mutable_attention_inspection()->set_row_count(0);
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_INSPECTION",
-       {"attention_inspection.row_count", "0", "1"}},
-      {"more rows than tokens",
-       [](R& r) {
-         r.mutable_prompt_token_ids()->mutable_ids()->Add(7);
-         Inspect(r, {0, 1});
-         r.mutable_attention_inspection()->set_row_count(2);
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_INSPECTION",
-       {"attention_inspection.row_count", "2", "1"}},
-      {"chat without format",
-       [](R& r) {
-         r.set_prompt_text("Hi.");
-         r.mutable_chat();
-       },
-       grpc::FAILED_PRECONDITION,
-       "MODEL_WITHOUT_CHAT_FORMAT",
-       {"\"a\"", "chat_format.json"}},
-      {"chat with ids",
-       [](R& r) {
-         r.mutable_prompt_token_ids()->add_ids(5);
-         r.mutable_chat();
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_CHAT",
-       {}},
-      {"text without tokenizer",
-       [](R& r) { r.set_model("models/bare"); },
-       grpc::FAILED_PRECONDITION,
-       "MODEL_WITHOUT_TOKENIZER",
-       {"bare"}},
-  };
-  for (const Case& c : cases) {
-    v1::GenerateRequest request = SmallGenerate();
-    c.spoil(request);
-    const grpc::Status status = Generate(request);
-    EXPECT_EQ(status.error_code(), c.code) << c.name << ": " << status.error_message();
-    EXPECT_EQ(ReasonIn(status), c.reason) << c.name << ": " << status.error_message();
-    EXPECT_THAT(status.error_message(), MessageMatcher(c.words)) << c.name;
-  }
-  EXPECT_EQ(control_->started_count(), 0) << "nothing of this reaches an engine";
 }
 
 // ComputeLogLikelihoods returns the engine's input: the ids of the wrapped text, without additions.
@@ -466,7 +220,7 @@ TEST_F(InferenceTest, InspectedAttentionIsSentBitForBit) {
   std::vector<v1::GenerateResponse> messages;
   ASSERT_TRUE(Generate(generate, &messages).ok());
   EXPECT_FALSE(messages.back().result().has_inspected_attention()) << "not asked for";
-  Inspect(generate, asked.inspected_boundaries);
+  InspectAt(generate, asked.inspected_boundaries);
   generate.mutable_attention_inspection()->set_row_count(2);
   ASSERT_TRUE(Generate(generate, &messages).ok());
   expect_same(messages.back().result().inspected_attention());

@@ -15,6 +15,7 @@
 #include "server/rpc/limits.h"
 #include "server/server_limits.h"
 #include "tests/fakes/server_fixture.h"
+#include "tests/support/connected_channel.h"
 
 namespace varifocal {
 namespace {
@@ -113,10 +114,7 @@ TEST_F(LimitsBoundaryTest, HealthWatches) {
   std::vector<std::unique_ptr<Watch>> watches;
   const auto watch = [&](size_t connection) {
     while (stubs.size() <= connection) {
-      grpc::ChannelArguments arguments;
-      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-      stubs.push_back(grpc::health::v1::Health::NewStub(
-          grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments)));
+      stubs.push_back(grpc::health::v1::Health::NewStub(testing_support::ConnectedChannel(server_->address())));
     }
     Watch& made = *watches.emplace_back(std::make_unique<Watch>());
     made.reader = stubs[connection]->Watch(&made.context, HealthCheckRequest());
@@ -160,10 +158,7 @@ TEST_F(LimitsBoundaryTest, Watches) {
   std::vector<std::unique_ptr<Watch>> watches;
   for (size_t i = 0; i < kWatchesMax; ++i) {
     if (i % 500 == 0) {
-      grpc::ChannelArguments arguments;
-      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-      stubs.push_back(v1::Evaluation::NewStub(
-          grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments)));
+      stubs.push_back(v1::Evaluation::NewStub(testing_support::ConnectedChannel(server_->address())));
     }
     Watch& watch = *watches.emplace_back(std::make_unique<Watch>());
     watch.reader = stubs.back()->WatchJob(&watch.context, request);

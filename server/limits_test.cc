@@ -52,13 +52,13 @@ struct Row {
 };
 
 std::vector<Row> LimitsOfJobsAndCalls() {
-  constexpr const char *kJobSpec = "eval_tasks/job_spec_test.cc", *kAdmission = "server/rpc/admission_test.cc",
-                       *kBoundary = "server/limits_boundary_test.cc";
+  constexpr const char *kJobSpec = "eval_tasks/job_spec_test.cc", *kGrid = "eval_tasks/grid_test.cc",
+                       *kAdmission = "server/rpc/admission_test.cc", *kBoundary = "server/limits_boundary_test.cc";
   constexpr const char *kAdmit = "AdmissionTest, CallsAndBytesOfAPeerAndOfAllAreBounded",
                        *kGate = "EngineGateTest, PeersTakeTurnsWithinTheLimit";
   return {
-      {"Samples of a job, over", kJobSampleCountMax, kJobSpec, "GridTest, SamplesOfAJobAtTheLimit"},
-      {"Cells of a job", kJobCellCountMax, kJobSpec, "GridTest, CellsAroundTheLimit"},
+      {"Samples of a job, over", kJobSampleCountMax, kGrid, "GridTest, SamplesOfAJobAtTheLimit"},
+      {"Cells of a job", kJobCellCountMax, kGrid, "GridTest, CellsAroundTheLimit"},
       {"Questions per task", kSampleCountMax, kJobSpec, "JobSpecTest, NumbersAtTheirLimits"},
       {"Concurrent samples of a job", kInFlightMax, kJobSpec, "JobSpecTest, NumbersAtTheirLimits"},
       {"Bytes of a job's specification", kSpecBytesMax, "server/jobs/job_manager_test.cc",

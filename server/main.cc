@@ -24,8 +24,10 @@
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/standard_streams.h"
+#include "base/status_macros.h"
+#include "base/suggest.h"
 #include "base/terminal_text.h"
-#include "eval_tasks/suggest.h"
+#include "eval_tasks/checkpoint_place.h"
 #include "server/server.h"
 #include "server/server_limits.h"
 #include "server/stop_signal.h"
@@ -117,6 +119,16 @@ absl::Status AddModels(const std::vector<std::string>& texts, ServerOptions* opt
   return absl::OkStatus();
 }
 
+absl::Status AddAdapters(const std::vector<std::string>& texts, ServerOptions* options) {
+  std::vector<NamedPlace> bases;
+  for (const auto& model : options->models) bases.push_back({model.name, model.directory});
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(const NamedPlace adapted, ReadAdapterFlag(text, bases));
+    RETURN_IF_ERROR(AddModels({absl::StrCat(adapted.name, "=", adapted.place)}, options));
+  }
+  return absl::OkStatus();
+}
+
 // The bound port, for scripts that listen on port 0, or the path of a Unix socket: written to a temporary file and renamed,
 // so that it is never partial.
 absl::Status WritePortFile(const std::string& path, const std::string& address) {
@@ -172,7 +184,9 @@ int Serve(ServerOptions options, const LogTarget& log, const std::string& port_f
     const bool is_usage = is(ErrorReason::kBadListenAddress) || is(ErrorReason::kRemoteListenAddress) ||
                           is(ErrorReason::kBadModelName) || is(ErrorReason::kBadFileRoot) ||
                           is(ErrorReason::kBadCredentials) || is(ErrorReason::kBadEndpoint);
-    Complain(is_usage ? kWrongUsage : kFailed, server.status().message());
+    Complain(is_usage ? kWrongUsage : kFailed,
+             absl::StrCat(server.status().message(),
+                          is(ErrorReason::kDatabaseInUse) ? "; ask it, if it is a daemon, or give another --db" : ""));
     std::_Exit(is_usage ? kWrongUsage : kFailed);  // what it had begun may still run
   }
   stop->StopInOrderFromNowOn();
@@ -193,7 +207,7 @@ int Main(int argc, char** argv) {
   ServerOptions options;
   options.listen_address = "127.0.0.1:50151";
   options.engine.prefill_chunk_tokens = 0;  // the device's own
-  std::vector<std::string> models;
+  std::vector<std::string> models, adapters;
   std::string port_file;
   std::string prefix_cache = "on", tokenizer_rules;
   int grace_seconds = kGraceSeconds;
@@ -218,6 +232,13 @@ int Main(int argc, char** argv) {
       ->type_name("FILE");
   app.add_option("--model", models, "Serve the checkpoint in DIR as NAME; may be repeated")
       ->type_name("NAME=DIR")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option(
+         "--adapter", adapters,
+         "Serve the model BASE with the LoRA adapter in DIR, merged into its weights, as NAME; without BASE: the "
+         "only --model. May be repeated")
+      ->type_name("NAME=BASE:DIR")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--endpoint", options.endpoints,
@@ -345,7 +366,8 @@ int Main(int argc, char** argv) {
     return Complain(kWrongUsage, error.what());
   }
   if (!app.remaining().empty()) return Complain(kWrongUsage, UnknownFlag(app, app.remaining()[0]));
-  const absl::Status added = AddModels(models, &options);
+  absl::Status added = AddModels(models, &options);
+  if (added.ok()) added = AddAdapters(adapters, &options);
   if (!added.ok()) return Complain(kWrongUsage, added.message());
   if (!options.workers.addresses.empty() && in_flight->count() == 0) options.in_flight = kInFlightOfCoordinator;
   options.engine.prefix_cache = prefix_cache == "on";

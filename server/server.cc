@@ -100,7 +100,9 @@ absl::Status Confine(const ServerOptions& options, const std::vector<EndpointSpe
   FileRoots roots = options.roots;
   for (const EndpointSpec& endpoint : endpoints) roots.own_model_directories.push_back(endpoint.tokenizer_directory);
   for (const ServerOptions::NamedModel& model : options.models) {
-    roots.own_model_directories.push_back(CheckpointOf(model.directory).directory);
+    const CheckpointPlace place = CheckpointOf(model.directory);
+    roots.own_model_directories.push_back(place.directory);
+    if (!place.adapter.empty()) roots.own_model_directories.push_back(place.adapter);
   }
   roots.own_data_directories.push_back(DefaultNovelsDirectory());
   roots.own_data_directories.push_back(ruler::DefaultRulerDirectory());

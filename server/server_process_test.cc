@@ -21,6 +21,7 @@
 #include "absl/strings/strip.h"
 #include "db/reader.h"
 #include "grpcpp/grpcpp.h"
+#include "tests/support/connected_channel.h"
 #include "tests/support/process.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 #include "varifocal/v1/inference.grpc.pb.h"
@@ -45,7 +46,7 @@ class DaemonTest : public testing::Test {
   }
 
   static std::string Submit(const std::string& address, const std::string& model = "models/baseline") {
-    const auto stub = v1::Evaluation::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(address));
     v1::SubmitJobRequest request;
     v1::SuiteConfig* suite = request.mutable_spec()->mutable_suite();
     suite->set_name("small");
@@ -61,7 +62,7 @@ class DaemonTest : public testing::Test {
   }
 
   static v1::Job WaitFor(const std::string& address, const std::string& name, int done_count) {
-    const auto stub = v1::Evaluation::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(address));
     v1::GetJobRequest request;
     request.set_name(name);
     v1::Job job;
@@ -164,7 +165,7 @@ TEST_F(DaemonTest, AReaderOfTheLogThatStopsOrLeavesStopsNothing) {
     ASSERT_NE(port, "");
     const std::string address = absl::StrCat("127.0.0.1:", absl::StripSuffix(port, "\n"));
     // Every such request is a line of more than 100 bytes, which the protobuf library writes.
-    const auto stub = v1::Evaluation::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(address));
     v1::GetJobRequest not_utf8;
     not_utf8.set_name("\xff");
     for (int i = 0; i < 60; ++i) {
@@ -187,7 +188,7 @@ TEST_F(DaemonTest, AReaderOfTheLogThatStopsOrLeavesStopsNothing) {
 // A job on a model loaded by a call continues automatically after the daemon was killed.
 TEST_F(DaemonTest, ModelsOfCallsSurviveADeath) {
   const auto load = [](const std::string& address) {
-    const auto stub = v1::Inference::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    const auto stub = v1::Inference::NewStub(testing_support::ConnectedChannel(address));
     v1::LoadModelRequest request;
     request.set_model_id("called");
     request.set_directory("models/focal-constant");

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "base/reason.h"
 #include "tests/fakes/server_fixture.h"
+#include "tests/support/connected_channel.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -191,8 +192,7 @@ TEST_F(ServerTest, ReflectionNamesTheServicesOnlyWhenItIsOn) {
   options.reflection = true;
   const auto server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
-  const std::string bytes =
-      ReflectedServices(grpc::CreateChannel((*server)->address(), grpc::InsecureChannelCredentials()), &status);
+  const std::string bytes = ReflectedServices(testing_support::ConnectedChannel((*server)->address()), &status);
   for (const char* name : {"varifocal.v1.Inference", "varifocal.v1.Evaluation", "grpc.health.v1.Health"}) {
     EXPECT_TRUE(absl::StrContains(bytes, name)) << name;
   }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/sha256.h"
 #include "grpcpp/grpcpp.h"
+#include "tests/support/connected_channel.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
@@ -38,7 +39,7 @@ class UntrustedCallersTest : public testing::Test {
   }
 
   void Connect(const std::string& address) {
-    channel_ = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+    channel_ = testing_support::ConnectedChannel(address);
     inference_ = v1::Inference::NewStub(channel_);
     evaluation_ = v1::Evaluation::NewStub(channel_);
   }

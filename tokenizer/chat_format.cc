@@ -278,6 +278,13 @@ ChatFormat ChatFormat::WithThinking(bool is_on) const {
   return format;
 }
 
+std::optional<bool> ChatFormat::DefaultThinking() const {
+  if (!thinking_switch.has_value()) return std::nullopt;
+  const Switch::Side own = {without_system, with_system};
+  if (own == thinking_switch->on) return true;
+  return own == thinking_switch->off ? std::optional(false) : std::nullopt;
+}
+
 std::string ChatFormat::ContentSha256() const {
   const auto json_of = [](const Texts& texts) {
     Json json = {texts.prefix,        texts.between,           texts.suffix,          texts.trim_user.start,

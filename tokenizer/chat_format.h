@@ -81,6 +81,7 @@ struct ChatFormat {
     struct Side {
       Texts without_system;
       std::optional<Texts> with_system;
+      friend bool operator==(const Side&, const Side&) = default;
     };
     Side on, off;
   };
@@ -106,6 +107,8 @@ struct ChatFormat {
   ChatText WrapStart(absl::string_view user) const;
   // With the texts of one side of the switch, which it must have, and without the switch.
   ChatFormat WithThinking(bool is_on) const;
+  // The side of the switch that the template has by default; none without a switch, and where it is neither.
+  std::optional<bool> DefaultThinking() const;
   // Identifies the format: the template's hash, and the options for messages where set.
   std::string Identity() const;
   // Of all texts and options but the thinking ones, 64 hexadecimal characters: equal formats wrap equally.

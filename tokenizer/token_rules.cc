@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
+#include "base/python_json.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -12,7 +13,7 @@ absl::StatusOr<Json> ReadObject(const std::string& directory, const char* name) 
   const std::string path = absl::StrCat(directory, "/", name);
   if (!FileExists(path, FileUse::kModel)) return Json();
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
-  absl::StatusOr<Json> json = ParseJson(text);
+  absl::StatusOr<Json> json = ParsePythonJson(text);
   if (!json.ok()) return Annotate(json.status(), path);
   if (json->is_object()) return json;
   return absl::InvalidArgumentError(absl::StrCat(path, " is ", json->type_name(), "; it must be an object"));

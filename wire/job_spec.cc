@@ -199,6 +199,8 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& proto) {
   spec.inspected_rows = proto.inspected_rows();
   if (proto.has_sampling_temperature()) spec.decode.sampling_temperature = proto.sampling_temperature();
   if (proto.has_top_p()) spec.decode.top_p = proto.top_p();
+  if (proto.has_top_k()) spec.decode.top_k = proto.top_k();
+  if (proto.has_min_p()) spec.decode.min_p = proto.min_p();
   if (proto.has_shard()) spec.shard = {proto.shard().index(), proto.shard().count()};
   return spec;
 }
@@ -214,6 +216,8 @@ v1::JobSpec ToProto(const JobSpec& spec) {
   proto.set_inspected_rows(spec.inspected_rows);
   if (spec.decode.sampling_temperature) proto.set_sampling_temperature(*spec.decode.sampling_temperature);
   if (spec.decode.top_p) proto.set_top_p(*spec.decode.top_p);
+  if (spec.decode.top_k) proto.set_top_k(*spec.decode.top_k);
+  if (spec.decode.min_p) proto.set_min_p(*spec.decode.min_p);
   if (!spec.shard.is_whole()) {
     proto.mutable_shard()->set_index(spec.shard.index);
     proto.mutable_shard()->set_count(spec.shard.count);

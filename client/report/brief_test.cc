@@ -97,14 +97,14 @@ TEST_F(ReportTest, ScrollingBoxesAreRegions) {
 TEST_F(ReportTest, ASweepSaysWhichValueIsBest) {
   Made made;
   made.question_count = made.answered_of_last_length = 16;
-  made.temperatures = {"1.2", "0.5"};
+  made.temperatures = {"1.1", "0.5"};
   made.variants = {"baseline"};
   Make(made);
   const Json briefs = BriefsOf(Render(ReportFormat::kJson));
   ASSERT_EQ(briefs.size(), 1u);
   EXPECT_THAT(briefs.front()["brief"].get<std::string>(), Message("Best t", "1 at 1K, 2K, 4K and 8K", "as trained"));
   const std::string page = Render();
-  EXPECT_THAT(page, MessageIn("baseline at 3 temperatures", "against baseline"));
+  EXPECT_THAT(page, MessageIn("baseline at 2 temperatures", "against baseline"));
   EXPECT_LT(page.find("Score by temperature at 8K"), page.find("class=\"words\""))
       << "its picture is on the first screen";
 }
@@ -118,6 +118,7 @@ TEST_F(ReportTest, EqualAnswersAreNotTested) {
   Make(made);
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("not tested", "equal"));
+  EXPECT_THAT(BriefsOf(Render(ReportFormat::kJson)).front()["brief"].get<std::string>(), Message("Untested", "all t"));
   EXPECT_THAT(page, Not(HasSubstr("would have been found")));
   EXPECT_THAT(page, Not(HasSubstr("detectable 1")));
   for (const Json& row : ComparisonRows()) {
@@ -141,6 +142,32 @@ TEST_F(ReportTest, ATableOfZerosIsSaidBefore) {
               Message("baseline", "sharp", "0 of 128", "100 %", "tokenizer"));
   MakePlain();
   EXPECT_THAT(Render(), Not(HasSubstr("nothing right")));
+}
+
+// Of a sweep all values are meant, and counted.
+TEST_F(ReportTest, ASweepOfZerosIsSaidBefore) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.variants = {"baseline"};
+  made.temperatures = {"0.7", "1.3"};
+  made.nothing_right = true;
+  Make(made);
+  const Json briefs = BriefsOf(Render(ReportFormat::kJson));
+  ASSERT_EQ(briefs.size(), 1u);
+  EXPECT_THAT(briefs.front()["brief_note"].get<std::string>(), Message("baseline", "all temperatures", "0 of 192"));
+}
+
+// The newest job was interrupted: its page names the one before, unless a job was named.
+TEST_F(ReportTest, AnInterruptedJobNamesACompleteOne) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  Make(made);
+  EXPECT_THAT(Render(), Not(HasSubstr("(--job=1)")));
+  made.answered_of_last_length = 4;
+  Make(made);
+  EXPECT_THAT(Render(), MessageIn("answers", "jobs/1", "(--job=1)"));
+  EXPECT_THAT(Render(ReportFormat::kHtml, "2/baseline"), Not(HasSubstr("(--job=1)")));
+  EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("\\label{tab:varifocal-job2}"));
 }
 
 }  // namespace

@@ -9,8 +9,10 @@
 #include <filesystem>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/report/data/collect.h"
 #include "client/report/data/columns.h"
@@ -25,6 +27,7 @@
 #include "client/report/page/figure_files.h"
 #include "client/report/page/group_section.h"
 #include "client/report/page/lm_eval.h"
+#include "client/report/page/olmo_eval.h"
 #include "client/report/page/page.h"
 #include "client/report/page/paper_table.h"
 #include "client/report/page/score_table.h"
@@ -50,9 +53,32 @@ absl::Status WriteInto(const std::string& path, const std::string& shown, const 
   return written && closed ? absl::OkStatus() : WriteFailed(shown);
 }
 
+bool IsDatabase(const std::string& path) {
+  char head[16] = {};
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return false;
+  const size_t size = std::fread(head, 1, sizeof head, file);
+  std::fclose(file);
+  return absl::string_view(head, size) == absl::string_view("SQLite format 3", sizeof head);
+}
+
+// Answers cost hours: neither a database nor a file that belongs to one is ever replaced.
+absl::Status CheckHasNoAnswers(const std::string& path) {
+  absl::string_view stem = path;
+  for (const char* ending : {"-wal", "-shm", "-journal"}) {
+    if (absl::ConsumeSuffix(&stem, ending)) break;
+  }
+  const std::string database(stem);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(database, error) || !IsDatabase(database)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, database == path ? " is a database" : " belongs to a database", ", which no output replaces"));
+}
+
 }  // namespace
 
 absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
+  RETURN_IF_ERROR(CheckHasNoAnswers(path));
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(path, error);
   if (std::filesystem::is_directory(found)) {
@@ -80,14 +106,16 @@ absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
 }
 
 absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name) {
-  if (name == "html") return ReportFormat::kHtml;
-  if (name == "csv") return ReportFormat::kCsv;
-  if (name == "json") return ReportFormat::kJson;
-  if (name == "markdown") return ReportFormat::kMarkdown;
-  if (name == "latex") return ReportFormat::kLatex;
-  if (name == "lm-eval") return ReportFormat::kLmEval;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the report format \"", name, "\" is not one of html, csv, json, markdown, latex, lm-eval"));
+  static constexpr std::pair<absl::string_view, ReportFormat> kFormats[] = {
+      {"html", ReportFormat::kHtml},         {"csv", ReportFormat::kCsv},     {"json", ReportFormat::kJson},
+      {"markdown", ReportFormat::kMarkdown}, {"latex", ReportFormat::kLatex}, {"lm-eval", ReportFormat::kLmEval},
+      {"olmo-eval", ReportFormat::kOlmoEval}};
+  std::string names;
+  for (const auto& [known, format] : kFormats) {
+    if (name == known) return format;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", known);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the report format \"", name, "\" is not one of ", names));
 }
 
 namespace {
@@ -149,6 +177,8 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
                           report::GroupTableLatex(data.groups, data.VariantNames()));
     case ReportFormat::kLmEval:
       return report::LmEvalJson(data);
+    case ReportFormat::kOlmoEval:
+      return report::OlmoEvalJson(data);
   }
   return absl::InternalError("a report format without a writer");
 }
@@ -171,6 +201,7 @@ absl::StatusOr<std::vector<std::string>> WriteFigures(const ReportOptions& optio
 }
 
 absl::Status WriteReport(const ReportOptions& options) {
+  RETURN_IF_ERROR(CheckHasNoAnswers(options.output_path));  // before the minutes that a report may take
   ASSIGN_OR_RETURN(std::string bytes, RenderReport(options));
   return WriteWhole(options.output_path, bytes);
 }

@@ -20,7 +20,7 @@
 
 namespace varifocal {
 
-// "html", "csv", "json", "markdown", "latex", "lm-eval"; INVALID_ARGUMENT lists them.
+// "html", "csv", "json", "markdown", "latex", "lm-eval", "olmo-eval"; INVALID_ARGUMENT lists them.
 absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name);
 
 // The bytes of the report.
@@ -34,7 +34,8 @@ absl::StatusOr<std::vector<std::string>> WriteFigures(const ReportOptions& optio
 absl::Status WriteReport(const ReportOptions& options);
 
 // Regular files are written beside the target and renamed, so that a reader sees the old file or the new one. What a
-// link names is replaced, not the link; a device or a pipe is written to, never renamed over.
+// link names is replaced, not the link; a device or a pipe is written to, never renamed over. FAILED_PRECONDITION for a
+// database and its -wal, -shm and -journal.
 absl::Status WriteWhole(const std::string& path, const std::string& bytes);
 
 }  // namespace varifocal

@@ -81,12 +81,12 @@ TEST_F(ReportTest, TheSubmitLineHasEverySetting) {
   made.spec_json = R"({"suite":{"epochs":2,"form":"chat","lengths":[1024,2048],"seeds":3,)"
                    R"("tasks":[{"name":"recall_kv","metrics":["exact_match","gold/is_greedy"]}]},)"
                    R"("variants":["baseline","sharp@t=0.5"],"limit":8,"inspect":true,"keep_prompts":false,)"
-                   R"("decode":{"sampling_temperature":0.7,"top_p":0.9}})";
+                   R"("decode":{"min_p":0.05,"sampling_temperature":0.7,"top_k":20,"top_p":0.9}})";
   Make(made);
   EXPECT_THAT(Render(), HasSubstr("varifocal submit quick --models=baseline,sharp@t=0.5 --seed=7 --seeds=3 "
                                   "--epochs=2 --form=chat --lengths=1024,2048 "
                                   "--tasks=recall_kv --limit=8 --score-gold --inspect --sampling-temperature=0.7 "
-                                  "--top-p=0.9\n"));
+                                  "--top-k=20 --top-p=0.9 --min-p=0.05\n"));
 }
 
 // The line reaches the daemon above it, which runs in the background.
@@ -271,6 +271,23 @@ TEST_F(ReportTest, WritesWholeOrNotAtAll) {
   EXPECT_EQ(WriteReport(options).code(), absl::StatusCode::kNotFound);
   options.confidence = 1.5;
   EXPECT_THAT(WriteReport(options).message(), Message(1.5));
+}
+
+TEST_F(ReportTest, ADatabaseIsNeverReplaced) {
+  MakePlain();
+  const std::string link = absl::StrCat(path_, ".link"), before = ReadFile(path_);
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(path_, link);
+  ReportOptions options;
+  options.database_path = path_;
+  for (const std::string& path : {path_, absl::StrCat(path_, "-wal"), absl::StrCat(path_, "-shm"), link}) {
+    options.output_path = path;
+    const absl::Status refused = WriteReport(options);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << path;
+    EXPECT_EQ(WriteWhole(path, "x"), refused);
+  }
+  EXPECT_THAT(WriteWhole(link, "x").message(), Message("database"));
+  EXPECT_EQ(ReadFile(path_), before);
 }
 
 TEST_F(ReportTest, EmptyAndMissingDatabasesAreErrors) {

@@ -69,6 +69,45 @@ TEST(SweepTest, RotationsOfACheckpoint) {
   EXPECT_EQ(values(sweeps[0]), "rope-theta: 250000 500000 as trained 1000000");
 }
 
+// Caps and sinks are swept too; a checkpoint without one has no value on their axes.
+TEST(SweepTest, CapsAndSinksOfACheckpoint) {
+  report::ReportData data;
+  data.job.job_id = 1;
+  for (const char* name :
+       {"a", "a@softcap=50", "a@softcap=20", "a@softcap=30", "a@sink=0", "a@sink=-2.5", "a@sink=3", "a@log-n=4096"}) {
+    db::VariantRecord variant = Variant(name, "{}");
+    variant.model.name = "a";
+    data.variants.push_back(variant);
+    data.keys.push_back({1, name});
+  }
+  const auto values = [](const report::Sweep& sweep) {
+    std::string text = absl::StrCat(report::AxisOf(*sweep.setting), ":");
+    for (const report::SweepPoint& point : sweep.points)
+      absl::StrAppend(&text, " ", point.value, point.is_as_trained ? " as trained" : "");
+    return text;
+  };
+  std::vector<report::Sweep> sweeps = report::FindSweeps(data);
+  ASSERT_EQ(sweeps.size(), 2u);
+  EXPECT_EQ(values(sweeps[0]), "soft-cap at run time: 20 30 50");
+  EXPECT_EQ(values(sweeps[1]), "sink logit at run time: -2.5 0 3");
+  data.lengths = {1024};
+  const std::vector<report::Figure> figures = report::SweepFigures(sweeps, data);
+  ASSERT_EQ(figures.size(), 2u);
+  EXPECT_FALSE(figures[0].x_is_linear);
+  EXPECT_TRUE(figures[1].x_is_linear) << "a logit may be 0";
+  EXPECT_EQ(report::TrainedLabel(data.variants[1]), "trained without a soft-cap of scores");
+  EXPECT_EQ(report::TrainedLabel(data.variants[4]), "trained without a sink");
+  EXPECT_EQ(report::TrainedLabel(data.variants[7]), "trained without log-n scaling");
+
+  for (db::VariantRecord& variant : data.variants) {
+    variant.model.attention_json = R"({"attention_sink":{"logit":1,"mode":"constant"}})";
+    variant.model.function_json = R"({"blocks":{"score_soft_cap":40.0}})";
+  }
+  sweeps = report::FindSweeps(data);
+  EXPECT_EQ(values(sweeps[0]), "soft-cap at run time: 20 30 40 as trained 50") << "Gemma 2's own";
+  EXPECT_EQ(values(sweeps[1]), "sink logit at run time: -2.5 0 1 as trained 3");
+}
+
 TEST(SweepTest, TheTemperatureOfACheckpoint) {
   EXPECT_EQ(db::TrainedTemperature("{}"), 1.0);
   EXPECT_EQ(db::TrainedTemperature(R"({"focal_attention":{"mode":"constant","temperature":0.4}})"), 0.4);
@@ -84,7 +123,7 @@ TEST_F(ReportTest, ASweepWithoutAFinishedMeanHasNoVerdictYet) {
   made.temperatures = {"1.2", "0.5"};
   for (const int64_t length : {1024, 2048, 4096, 8192}) made.unanswered.insert({"rag_facts", length});
   Make(made);
-  EXPECT_THAT(Render(), MessageIn("3 temperatures", "0.5 to 1.2", "baseline", "4 lengths", "no verdict"));
+  EXPECT_THAT(Render(), MessageIn("2 temperatures", "0.5 to 1.2", "baseline", "4 lengths", "no verdict"));
 }
 
 TEST_F(ReportTest, ASweepIsOneHeadlineOneTableAndAPlotALength) {
@@ -94,7 +133,7 @@ TEST_F(ReportTest, ASweepIsOneHeadlineOneTableAndAPlotALength) {
   Make(made);
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("sharp", "better", "baseline"));
-  EXPECT_THAT(page, MessageIn("4 temperatures", "0.5 to 1.2", "baseline", "4 lengths"));
+  EXPECT_THAT(page, MessageIn("3 temperatures", "0.5 to 1.2", "baseline", "4 lengths"));
   EXPECT_THAT(page, Not(HasSubstr("<p class=\"headline\">Undecided whether baseline@t=")));
   EXPECT_THAT(page, HasSubstr("<h2>Temperature sweep</h2>"));
   EXPECT_THAT(page, HasSubstr("<a href=\"#sweep\">Temperature sweep</a>"));

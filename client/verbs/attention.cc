@@ -1,6 +1,7 @@
 // varifocal attention: what one answer attended to, per layer and head, and as a drawing.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/status_macros.h"
@@ -18,6 +20,7 @@
 #include "client/jobs.h"
 #include "client/report/charts/attention_strip.h"
 #include "client/report/data/attention_heads.h"
+#include "client/report/data/model_text.h"
 #include "client/report/data/text_format.h"
 #include "client/report/report.h"
 #include "client/rows.h"
@@ -73,7 +76,8 @@ class Attention : public Command {
       }
       RETURN_IF_ERROR(WriteWhole(out_, svg));
     }
-    ASSIGN_OR_RETURN(const bool has_sink, HasSink(*reader, query));
+    ASSIGN_OR_RETURN(const db::VariantRecord variant, VariantOf(*reader, query));
+    const bool has_sink = HasSink(variant);
     std::vector<Column> columns = {Number("layer", "LAYER", 1, 0),
                                    Number("head", "HEAD", 1, 0),
                                    Number("scale", "SCALE", 1, 4),
@@ -104,21 +108,35 @@ class Attention : public Command {
       RETURN_IF_ERROR(rows.Add(std::move(row)));
     }
     RETURN_IF_ERROR(rows.Finish());
+    NoteModel(variant.model, console);
     return ExitCode::kDone;
   }
 
  private:
-  // Whether heads of the variant have an attention sink: its checkpoint's, or one set at run time.
-  static absl::StatusOr<bool> HasSink(db::Reader& reader, const db::SampleQuery& query) {
-    ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader.Variants(query.job_id));
-    for (const db::VariantRecord& variant : variants) {
-      if (variant.name != *query.variant) continue;
-      const auto attention = ParseJson(variant.model.attention_json);
-      const auto parsed = ParseVariant(variant.name);
-      return (attention.ok() && attention->contains("attention_sink")) ||
-             (parsed.ok() && parsed->overrides.contains("sink"));
+  // What its weights are computed from, in which number format it computes, and which layers have no heads.
+  static void NoteModel(const db::ModelRecord& model, Console& console) {
+    const Json function = report::FunctionOf(model);
+    const std::vector<std::string> from = report::WeightsFrom(function);
+    if (!from.empty())
+      console.err << "weights " << absl::StrJoin(from, "; ") << "; computed in " << model.dtype << "\n";
+    const std::string note = report::LayersWithoutAttentionNote(function);
+    if (!note.empty()) console.err << note << "\n";
+  }
+
+  static absl::StatusOr<db::VariantRecord> VariantOf(db::Reader& reader, const db::SampleQuery& query) {
+    ASSIGN_OR_RETURN(std::vector<db::VariantRecord> variants, reader.Variants(query.job_id));
+    for (db::VariantRecord& variant : variants) {
+      if (variant.name == *query.variant) return std::move(variant);
     }
-    return false;
+    return absl::NotFoundError(absl::StrCat("jobs/", query.job_id, " has no variant ", *query.variant));
+  }
+
+  // Whether heads of the variant have an attention sink: its checkpoint's, or one set at run time.
+  static bool HasSink(const db::VariantRecord& variant) {
+    const auto attention = ParseJson(variant.model.attention_json);
+    const auto parsed = ParseVariant(variant.name);
+    return (attention.ok() && attention->contains("attention_sink")) ||
+           (parsed.ok() && parsed->overrides.contains("sink"));
   }
 
   absl::StatusOr<db::SampleQuery> ReadSample() const {

@@ -10,6 +10,7 @@
 #include "client/model_session.h"
 #include "client/progress.h"
 #include "client/rows.h"
+#include "client/sampling_flags.h"
 #include "client/verb.h"
 
 namespace varifocal::client {
@@ -23,8 +24,7 @@ class Generate : public Command {
     flags.Add("max-new-tokens", &max_new_tokens_, "N", "at most so many").Required().AtLeast(1).AtMost(1 << 20);
     flags.Add("ignore-eos", &ignore_eos_, "continue after an end-of-text token");
     flags.Add("stop", &stop_, "STRING", "end before this; may be repeated");
-    flags.Add("sampling-temperature", &sampling_temperature_, "X", "sampling temperature; default: greedy").AtLeast(0);
-    flags.Add("top-p", &top_p_, "P", "nucleus sampling, above 0").AtLeast(0).AtMost(1);
+    sampling_.AddTo(flags);
     flags.Add("seed", &seed_, "N", "of the sampler; a draw depends on (seed, position) alone");
     model_.engine.AddTo(flags);
   }
@@ -72,9 +72,11 @@ class Generate : public Command {
     RETURN_IF_ERROR(prompt_.FillIn(request));
     request->set_max_new_tokens(max_new_tokens_);
     v1::DecodeSettings& settings = *request->mutable_decode_settings();
-    if (sampling_temperature_.has_value()) settings.set_sampling_temperature(*sampling_temperature_);
-    if (top_p_ == 0.0) return UsageError("--top-p=0: must be above 0.");
-    if (top_p_.has_value()) settings.set_top_p(*top_p_);
+    ASSIGN_OR_RETURN(const DecodeSettings decode, sampling_.Read());
+    if (decode.sampling_temperature) settings.set_sampling_temperature(*decode.sampling_temperature);
+    if (decode.top_k) settings.set_top_k(*decode.top_k);
+    if (decode.top_p) settings.set_top_p(*decode.top_p);
+    if (decode.min_p) settings.set_min_p(*decode.min_p);
     if (seed_.has_value()) settings.set_seed(*seed_);
     if (ignore_eos_) settings.set_ignore_eos(true);
     for (const std::string& stop : stop_) {
@@ -108,7 +110,7 @@ class Generate : public Command {
   int64_t max_new_tokens_ = 0;
   bool ignore_eos_ = false;
   std::vector<std::string> stop_;
-  std::optional<double> sampling_temperature_, top_p_;
+  SamplingFlags sampling_;
   std::optional<int64_t> seed_;
 };
 

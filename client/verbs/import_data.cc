@@ -4,11 +4,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/rows.h"
 #include "client/verb.h"
 #include "eval_tasks/benchmarks/import.h"
 #include "eval_tasks/job_spec.h"
-#include "eval_tasks/suggest.h"
+#include "eval_tasks/suites.h"
 
 namespace varifocal::client {
 namespace {
@@ -34,6 +35,9 @@ class ImportData : public Command {
     flags.Add("jieba", &options_.jieba, "DIR",
               "folder of the Python package jieba, whose dictionary and tables three Chinese sets of LongBench need");
     flags.Add("no-chat", &options_.no_chat, "no chat format, as for base models");
+    flags.Add(
+        "answers", &options_.answers, "FILE",
+        "JSON lines of a model's first answers, {\"row_id\", \"answer\"}, which LongBench v2's form cot_answer asks with");
   }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
@@ -42,6 +46,9 @@ class ImportData : public Command {
     if (benchmark == nullptr) {
       std::vector<std::string> names;
       for (const Benchmark& known : Benchmarks()) names.push_back(known.name);
+      if (BuiltInSuiteText(name_).has_value()) {
+        return UsageError(absl::StrCat("\"", name_, "\" is a suite, which needs no import: varifocal run ", name_));
+      }
       return UsageError(absl::StrCat("No benchmark is called \"", name_, "\"", DidYouMean(name_, names)));
     }
     if (options_.folder.empty() || options_.out.empty()) {
@@ -86,16 +93,20 @@ class ImportData : public Command {
                         {.key = "needs", .title = "DIR has"},
                         {.key = "upstream", .title = "from"},
                         {.key = "licence", .title = "licence"},
-                        {.key = "forms", .title = "forms"}});
+                        {.key = "forms", .title = "forms"},
+                        {.key = "takes", .title = "takes"}});
     for (const Benchmark& benchmark : Benchmarks()) {
       std::string forms;
       for (const std::string& form : benchmark.forms) absl::StrAppend(&forms, forms.empty() ? "" : " ", form);
+      std::string takes;
+      for (const std::string& flag : benchmark.takes) absl::StrAppend(&takes, takes.empty() ? "--" : " --", flag);
       RETURN_IF_ERROR(rows.Add({{"name", benchmark.name},
                                 {"title", benchmark.title},
                                 {"needs", benchmark.needs},
                                 {"upstream", benchmark.upstream},
                                 {"licence", benchmark.licence},
-                                {"forms", forms}}));
+                                {"forms", forms},
+                                {"takes", takes}}));
     }
     RETURN_IF_ERROR(rows.Finish());
     return ExitCode::kDone;
@@ -116,7 +127,8 @@ constinit const Verb kImportDataVerb = {
     .about =
         R"(Writes suites, rows and a manifest from upstream's checkout and data (docs/benchmarks.md). Files are found by their
 names in any folder below DIR. What is missing or cannot be read is said in one sentence a dataset on
-standard error, everything else is written, and the exit code is 1. HELMET has `varifocal suites import-helmet`.)",
+standard error, everything else is written, and the exit code is 1. A flag that changes nothing for a benchmark is
+refused. HELMET has `varifocal suites import-helmet`.)",
     .examples =
         "varifocal import-data\n"
         "varifocal import-data longbench LongBench --out=suites --lengths=4096,32768\n"

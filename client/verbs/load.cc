@@ -10,6 +10,7 @@
 #include "client/rows.h"
 #include "client/usage.h"
 #include "client/verb.h"
+#include "eval_tasks/checkpoint_place.h"
 
 namespace varifocal::client {
 namespace {
@@ -17,7 +18,11 @@ namespace {
 class Load : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
-    flags.AddPositional("NAME=DIR", &model_, "the model's name, and the checkpoint directory on the daemon's machine")
+    flags
+        .AddPositional(
+            "NAME=DIR", &model_,
+            "the model's name, and the checkpoint directory on the daemon's machine; DIR@adapter=DIR2: with a LoRA "
+            "adapter merged into its weights")
         .Required();
   }
 
@@ -28,11 +33,13 @@ class Load : public Command {
     }
     v1::LoadModelRequest request;
     request.set_model_id(model_.substr(0, equals));
-    const std::string directory = model_.substr(equals + 1);
-    // The daemon may have another working directory: a directory that exists here is made absolute.
-    std::error_code error;
-    request.set_directory(
-        std::filesystem::is_directory(directory, error) ? std::filesystem::absolute(directory).string() : directory);
+    // The daemon may have another working directory: directories that exist here are made absolute.
+    CheckpointPlace place = CheckpointOf(model_.substr(equals + 1));
+    for (std::string* directory : {&place.directory, &place.adapter}) {
+      std::error_code error;
+      if (std::filesystem::is_directory(*directory, error)) *directory = std::filesystem::absolute(*directory).string();
+    }
+    request.set_directory(place.ToString());
     ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
     ASSIGN_OR_RETURN(const v1::Model model, Call(daemon->inference(), &v1::Inference::Stub::LoadModel, request));
     if (console.format != Format::kText) {

@@ -10,13 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/json_strings.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/files.h"
 #include "client/rows.h"
 #include "client/verb.h"
 #include "eval_tasks/helmet/score.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/row_texts.h"
-#include "eval_tasks/suggest.h"
 
 namespace varifocal::client {
 namespace {

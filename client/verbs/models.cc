@@ -11,6 +11,7 @@
 #include "client/daemon.h"
 #include "client/embedded.h"
 #include "client/models.h"
+#include "client/report/data/model_text.h"
 #include "client/rows.h"
 #include "client/verb.h"
 
@@ -38,6 +39,7 @@ Json ModelJson(const v1::Model& model) {
       {"attention", model.attention_label()},
       {"attention_json", model.attention_json()},
       {"dtype", model.dtype()},
+      {"weights_from", model.weights_from().empty() ? Json() : Json(model.weights_from())},
       {"backend", model.backend()},
       {"isa", model.isa()},
       {"weights_bytes", model.weights_bytes()},
@@ -93,7 +95,10 @@ class ShowModels : public Command {
               [](const Json& row) {
                 const int64_t shared_bytes = row.at("weights_shared_bytes").get<int64_t>();
                 return absl::StrCat(HumanBytes(row.at("weights_bytes").get<int64_t>()),
-                                    shared_bytes > 0 ? absl::StrCat(", ", HumanBytes(shared_bytes), " shared") : "");
+                                    shared_bytes > 0 ? absl::StrCat(", ", HumanBytes(shared_bytes), " shared") : "",
+                                    row.at("weights_from").is_null()
+                                        ? ""
+                                        : absl::StrCat(", from ", row.at("weights_from").get<std::string>()));
               }},
          {.key = "kv_cache_bytes",
           .title = "cache in use",
@@ -111,13 +116,16 @@ class ShowModels : public Command {
          {.key = "training_seed"},
          {.key = "training_tokens"}});
     int64_t free_bytes = 0, total_bytes = 0;
-    std::string faults;
+    std::string faults, notes;
     const auto add = [&](const v1::Model& model) {
       if (!model.fault().empty()) absl::StrAppend(&faults, ModelShortName(model.name()), ": ", model.fault(), ".\n");
       if (model.state() == v1::Model::READY && model.tokenizer_sha256().empty()) {
         absl::StrAppend(&faults, ModelShortName(model.name()), ": there is no tokenizer.json in ", model.directory(),
                         ", so it takes token ids alone, no text and no job.\n");
       }
+      const std::string note =
+          report::LayersWithoutAttentionNote(ParseJson(model.function_json()).value_or(Json::object()));
+      if (!note.empty()) absl::StrAppend(&notes, ModelShortName(model.name()), ": ", note, ".\n");
       if (model.memory_total_bytes() > 0) {
         free_bytes = model.memory_free_bytes();
         total_bytes = model.memory_total_bytes();
@@ -137,7 +145,7 @@ class ShowModels : public Command {
       console.out << "Of " << HumanBytes(total_bytes) << " of memory " << HumanBytes(free_bytes)
                   << " are free and reserved by no model.\n";
     }
-    if (console.format == Format::kText) console.out << faults;
+    if (console.format == Format::kText) console.out << faults << notes;
     return ExitCode::kDone;
   }
 
@@ -173,8 +181,9 @@ constinit const Verb kModelsVerb = {
         R"(One row per model: its attention (baseline, focal with a constant or a learned temperature), its trained and its
 maximum context length, and its backend. JSON and CSV add the SHA-256 of weights and tokenizer, the arm, seed and tokens
 of its training if config.json states them, the sampling settings of generation_config.json (shown, never applied), and
-memory usage. Weights shared with another model are in memory
-once. A model whose device has failed is faulted; the last lines show the cause.
+memory usage. Weights shared with another model are in memory once. After the weights' size comes what they were computed
+from: packed weights (FP8, GPTQ, ..), a merged adapter. A model whose device has failed is faulted; the last lines show
+the cause.
 
 --supported lists the checkpoint types that this program loads instead, with public examples and the settings that are
 refused by name; JSON and CSV add the golden checkpoints that each was verified with.)",

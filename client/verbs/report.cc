@@ -1,4 +1,5 @@
 // varifocal report: one self-contained page, or the comparison table for a paper.
+#include <filesystem>
 #include <ostream>
 #include <utility>
 
@@ -25,6 +26,10 @@ absl::StatusOr<ReportFormat> FormatOfPath(const std::string& path) {
       {".tex", ReportFormat::kLatex}};
   for (const auto& [ending, format] : endings) {
     if (absl::EndsWith(path, ending)) return format;
+  }
+  if (std::error_code error; std::filesystem::is_directory(path, error)) {
+    return UsageError(absl::StrCat("--out=", path, " is a directory; name a file in it, such as ",
+                                   (std::filesystem::path(path) / "report.html").string(), "."));
   }
   return UsageError(absl::StrCat("--out=", path,
                                  " has no known extension: use .html, .csv, .json, .md, .txt "
@@ -118,7 +123,7 @@ extern const Verb kReportVerb;
 constinit const Verb kReportVerb = {
     .name = "report",
     .group = "Results",
-    .summary = "one self-contained page (or csv, json, markdown, latex, lm-eval) of a job's results",
+    .summary = "one self-contained page (or csv, json, markdown, latex, lm-eval, olmo-eval) of a job's results",
     .about =
         R"(The page has the verdict in one sentence, the score by context length for each task with its interval, the
 difference by length, the full table, the length up to which each variant keeps its score, provenance, and samples with
@@ -129,10 +134,10 @@ computed from the current database; the same database gives the same bytes. An o
 (within --margin) or undecided, by p adjusted over all candidates and lengths of the job, whichever are shown. Runs that
 differ in their training seed alone ("training" in config.json) form an arm: the page compares arms over seeds and
 contexts, and draws scores and losses against the numbers of tokens and of parameters, with equal-loss ratios. CSV and
-JSON have both intervals of a difference: adjusted_low and adjusted_high, as on the page, and low and high of that test
-alone. LaTeX is a table for papers, one row per model and one column per length, with the difference, its interval and a
-mark for the outcome; --long prints one line per cell. --format=lm-eval is a results file of lm-evaluation-harness, of the
-baseline alone.)",
+JSON have both intervals of a difference: adjusted_low and adjusted_high, which the page shows except where few contexts
+differ, and low and high of that test alone. LaTeX is a table for papers, one row per model and one column per length,
+with the difference, its interval and a mark for the outcome; --long prints one line per cell. --format=lm-eval is a
+results file of lm-evaluation-harness, and --format=olmo-eval the metrics.json of olmo-eval, of the baseline alone.)",
     .examples =
         "varifocal report --db=results.db --out=report.html\n"
         "varifocal report --db=results.db --out=- --format=csv\n"
@@ -140,7 +145,7 @@ baseline alone.)",
         "varifocal report --db=results.db --out=report.html --baseline=1/baseline --candidates=1/focal,7/other\n"
         "varifocal report --db=results.db --out=results_focal.json --format=lm-eval --baseline=focal\n"
         "varifocal report --db=results.db --out=loss.csv --baseline-arm=plain --axis=tokens",
-    .formats = "html csv json markdown latex lm-eval",
+    .formats = "html csv json markdown latex lm-eval olmo-eval",
     .make = &Make<WriteTheReport>,
 };
 

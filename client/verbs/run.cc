@@ -83,9 +83,11 @@ absl::Status PrintScores(const std::string& db_path, int64_t job_id, Console& co
   ASSIGN_OR_RETURN(const db::JobEpochs epochs, reader->Epochs(job_id));
   if (epochs.count > 1) console.out << "\n" << report::Sentence("epochs", report::EpochsNote(epochs, "")) << "\n";
   if (variants.size() > 1) {
-    console.err << "\nCompare two: varifocal compare --db=" << db_path << " --baseline=" << variants[0].name
+    ASSIGN_OR_RETURN(const db::JobRow newest, reader->LatestJob());
+    const std::string job = newest.job_id == job_id ? "" : absl::StrCat(" --job=", job_id);
+    console.err << "\nCompare two: varifocal compare --db=" << db_path << job << " --baseline=" << variants[0].name
                 << " --candidate=" << variants[1].name
-                << "\nAll, and the best of a sweep: varifocal report --db=" << db_path << " --out=report.html\n";
+                << "\nAll, and the best of a sweep: varifocal report --db=" << db_path << job << " --out=report.html\n";
   }
   return absl::OkStatus();
 }
@@ -136,7 +138,7 @@ class RunHere : public Command {
     if (dry_run_) {
       ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                        Call(daemon.evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
-      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_.assumptions), console));
+      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_), console));
       return ExitCode::kDone;
     }
     ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));

@@ -8,6 +8,7 @@
 #include "client/job_flags.h"
 #include "client/progress.h"
 #include "client/rows.h"
+#include "client/sampling_flags.h"
 #include "client/tokenizers.h"
 #include "client/usage.h"
 #include "client/verb.h"
@@ -22,16 +23,7 @@
 namespace varifocal::client {
 namespace {
 
-Json FilterJson(const FilterSpec& filter) {
-  Json row = {{"filter", filter.filter}};
-  if (!filter.pattern.empty()) row["pattern"] = filter.pattern;
-  if (filter.group.has_value()) row["group"] = *filter.group;
-  if (!filter.match.empty()) row["match"] = filter.match;
-  if (!filter.text.empty()) row["text"] = filter.text;
-  return row;
-}
-
-Json SampleJson(const Sample& sample, bool with_epoch, const TaskSpec& task,
+Json SampleJson(const Sample& sample, bool with_epoch, const TaskSpec& task, const DecodeSettings& decode,
                 const std::optional<std::string>& system_message) {
   Json row = {{"task", sample.task},
               {"context_length", sample.context_length},
@@ -49,6 +41,7 @@ Json SampleJson(const Sample& sample, bool with_epoch, const TaskSpec& task,
     row["max_new_tokens"] = sample.max_new_tokens;
     row["stop"] = sample.stop_strings;
     row["sampling_seed"] = sample.sampling_seed;
+    row.update(ToJson(decode));
   }
   if (with_epoch) row["epoch"] = sample.epoch;
   if (sample.thinking_max_tokens > 0) row["thinking_max_tokens"] = sample.thinking_max_tokens;
@@ -60,7 +53,7 @@ Json SampleJson(const Sample& sample, bool with_epoch, const TaskSpec& task,
   if (task.chat) row["chat"] = true;
   for (const ChatTurn& turn : sample.turns) row["turns"].push_back({{"role", turn.role}, {"content", turn.content}});
   if (task.is_chat_form()) row["form"] = task.form;
-  for (const FilterSpec& filter : task.filters) row["filters"].push_back(FilterJson(filter));
+  for (const FilterSpec& filter : task.filters) row["filters"].push_back(ToJson(filter));
   if (system_message.has_value()) row["system_message"] = *system_message;
   return row;
 }
@@ -88,6 +81,7 @@ class MakeSamples : public Command {
         .Required();
     tokenizer_flags_.AddTo(flags);
     flags.Add("thinking", &thinking_, "on|off", "sets the switch of the chat template");
+    sampling_.AddTo(flags);
     flags
         .Add("index", &index_, "N",
              "print only question N (from 0) of each task and length; of several epochs, answer N")
@@ -104,6 +98,7 @@ class MakeSamples : public Command {
       job.variants[0].overrides[kThinking] = {*thinking_ == "on" ? 1.0 : 0.0};
     }
     job.limit = std::min<int64_t>(suite_.limit, kSampleCountMax);
+    ASSIGN_OR_RETURN(job.decode, sampling_.Read());
     absl::StatusOr<JobSpec> valid = ValidateJobSpec(std::move(job));
     if (!valid.ok()) return AsUsageError(valid.status());
     ASSIGN_OR_RETURN(const std::shared_ptr<const Tokenizer> tokenizer, tokenizer_flags_.Load(tokenizer_, console));
@@ -142,7 +137,10 @@ class MakeSamples : public Command {
       const TokenCounter& tokens = chat ? *chat_counter : *counter;
       std::vector<absl::StatusOr<Sample>> samples = grid.MakeSamples(group, tokens);
       for (absl::StatusOr<Sample>& sample : samples) {
-        if (sample.ok()) RETURN_IF_ERROR(AddThinking(valid->suite, task_spec, tokens, *sample));
+        if (!sample.ok()) continue;
+        RETURN_IF_ERROR(AddThinking(valid->suite, task_spec, tokens, *sample));
+        if (sample->thinking.has_value())
+          RETURN_IF_ERROR(CheckCanWrite(*tokenizer, sample->thinking->rule.markers, tokenizer_));
       }
       for (int place = 0; place < group.count * grid.epochs; ++place) {
         const int index = grid.Index(group.first_index, place);
@@ -159,7 +157,8 @@ class MakeSamples : public Command {
         if (console.format == Format::kText) {
           PrintSample(sample, task_spec, console);
         } else {
-          RETURN_IF_ERROR(rows.Add(SampleJson(sample, grid.epochs > 1, task_spec, task.system_message())));
+          RETURN_IF_ERROR(
+              rows.Add(SampleJson(sample, grid.epochs > 1, task_spec, valid->decode, task.system_message())));
         }
       }
       done_count += WantedCount(grid, group);
@@ -183,6 +182,7 @@ class MakeSamples : public Command {
   TokenizerFlags tokenizer_flags_;
   std::optional<int64_t> index_;
   std::optional<std::string> thinking_;
+  SamplingFlags sampling_;
 };
 
 }  // namespace
@@ -198,7 +198,8 @@ on the tokenizer, so one is needed; weights are not. Check a few before a long r
 A sample that cannot be built (a row too long for its context) is reported on standard error, and the exit code is 1.
 JSON output: {"task", "context_length", "index", "row_id", "question_id", "cluster", "prompt",
 "prompt_token_count", "token_ids_sha256" (of "[1,2,3]"), "gold"}, and of an answer to be written
-"max_new_tokens", "stop" and "sampling_seed". Where models think also "thinking_max_tokens" and
+"max_new_tokens", "stop" and "sampling_seed", and of flags that are given "sampling_temperature",
+"top_k", "top_p" and "min_p". Where models think also "thinking_max_tokens" and
 "thinking" ({"begin", "end", "is_opened" by the prompt, "forced_answer"}); stop strings then apply after
 the block. For a task with `chat: true`, "chat" is true: the ids are of the prompt inside the
 chat_format.json beside the tokenizer, after the task's

@@ -23,13 +23,13 @@ Json CellJson(const v1::CellProgress& cell) {
 
 class ShowJob : public Command {
  public:
-  void AddFlags(FlagSet& flags) override { flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required(); }
+  void AddFlags(FlagSet& flags) override {
+    flags.AddPositional("JOB", &job_, "the job, as 3 or jobs/3").Required();
+    stored_.AddTo(flags);
+  }
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
-    v1::GetJobRequest request;
-    ASSIGN_OR_RETURN(*request.mutable_name(), JobName(job_));
-    ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
-    ASSIGN_OR_RETURN(const v1::Job job, Call(daemon->evaluation(), &v1::Evaluation::Stub::GetJob, request));
+    ASSIGN_OR_RETURN(const v1::Job job, Read(global));
     if (console.format == Format::kJson) {
       Json object = JobJson(job);
       object["cells"] = Json::array();
@@ -51,6 +51,19 @@ class ShowJob : public Command {
   }
 
  private:
+  absl::StatusOr<v1::Job> Read(const GlobalFlags& global) const {
+    ASSIGN_OR_RETURN(const int64_t number, JobNumber(job_));
+    ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, stored_.Open(global));
+    if (reader != nullptr) {
+      ASSIGN_OR_RETURN(const db::JobRow row, reader->Job(number));
+      return StoredJob(*reader, row, /*with_cells=*/true);
+    }
+    v1::GetJobRequest request;
+    ASSIGN_OR_RETURN(*request.mutable_name(), JobName(job_));
+    ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
+    return Call(daemon->evaluation(), &v1::Evaluation::Stub::GetJob, request);
+  }
+
   static void PrintHead(const v1::Job& job, Console& console) {
     const Json json = JobJson(job);
     const v1::JobProgress& progress = job.progress();
@@ -81,6 +94,7 @@ class ShowJob : public Command {
   }
 
   std::string job_;
+  StoredJobsFlag stored_;
 };
 
 }  // namespace
@@ -93,7 +107,7 @@ constinit const Verb kShowVerb = {
     .about =
         R"(A cell is one variant on one task at one context length. Missing samples have no answer yet; failed ones have a
 recorded error and count as wrong; the report states why they failed, `varifocal resume` asks them again.)",
-    .examples = "varifocal show 3\nvarifocal show jobs/3 --format=json",
+    .examples = "varifocal show 3\nvarifocal show jobs/3 --format=json\nvarifocal show 3 --db=results.db",
     .formats = "text json jsonl csv",
     .make = &Make<ShowJob>,
     .daemon = DaemonUse::kAlways,

@@ -44,7 +44,7 @@ class Submit : public Command {
     ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                      Call(daemon->evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
     if (dry_run_) {
-      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_.assumptions), console));
+      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_), console));
       return ExitCode::kDone;
     }
     const v1::Job& job = response.job();

@@ -5,12 +5,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/daemon.h"
 #include "client/helmet_import.h"
 #include "client/rows.h"
 #include "client/suite_file.h"
 #include "client/verb.h"
-#include "eval_tasks/suggest.h"
 #include "eval_tasks/suites.h"
 #include "eval_tasks/task.h"
 

@@ -4,10 +4,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/daemon.h"
 #include "client/rows.h"
 #include "client/verb.h"
-#include "eval_tasks/suggest.h"
 #include "eval_tasks/task.h"
 #include "wire/task_kind.h"
 

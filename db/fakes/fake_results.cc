@@ -20,7 +20,7 @@ NewJob FakeJob(const FakeJobOptions& options) {
     VariantRecord variant;
     variant.name = name;
     variant.model = {name, "llama", Sha256Hex(name), Sha256Hex(tokenizer), "f32", "{}", 4096, 2048};
-    variant.model.function_json = R"({"ropes":"default theta=10000"})";
+    variant.model.function_json = options.function_json;
     job.variants.push_back(variant);
     for (const std::string& task : options.tasks) {
       for (int64_t length : options.lengths) job.cells.push_back({name, task, length, options.planned_count});

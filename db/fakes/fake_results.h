@@ -17,6 +17,7 @@ struct FakeJobOptions {
   std::vector<int64_t> lengths = {1024};
   int64_t planned_count = 48;
   std::vector<std::string> tokenizers = {"t"};  // of the variants, in order; the last one applies to the rest
+  std::string function_json = R"({"ropes":"default theta=10000"})";
 };
 
 NewJob FakeJob(const FakeJobOptions& options = {});

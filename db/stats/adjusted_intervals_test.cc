@@ -2,11 +2,11 @@
 // max-t, and that all intervals of a family cover their differences together.
 // Method: seeded random families; simulated families with differences, with the intervals of single tests as the control.
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
+#include "db/fakes/normal.h"
 #include "db/stats/inference.h"
 #include "gtest/gtest.h"
 
@@ -14,10 +14,6 @@ namespace varifocal::stats {
 namespace {
 
 constexpr double kLevel = 0.05;
-
-double Normal(Random& random) {
-  return std::sqrt(-2 * std::log(1 - random.Uniform())) * std::cos(2 * M_PI * random.Uniform());
-}
 
 bool LeavesOutZero(double low, double high) { return low > 0 || high < 0; }
 

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "db/fakes/fake_results.h"
@@ -51,15 +53,17 @@ class ArmsTest : public ::testing::Test {
     const int64_t execution = *writer->AddExecution(db::FakeExecution());
     job_id_ = writer->AddJob(job)->job_id;
     const std::vector<db::CellRow> cells = *writer->Cells(job_id_);
+    std::vector<db::Outcome> outcomes;
     for (size_t v = 0; v < cells.size(); ++v) {
       for (int64_t q = 0; q < answered; ++q) {
         const std::optional<double> value = score(v, q);
         db::Outcome outcome = value.has_value() ? db::FakeOutcome(cells[v], job, execution, q)
                                                 : db::FakeFailure(cells[v], job, execution, q);
         if (value.has_value()) outcome.scores = {{"exact_match", *value}, {"token_f1", *value - 5}};
-        ASSERT_TRUE(writer->RecordSample(outcome).ok());
+        outcomes.push_back(std::move(outcome));
       }
     }
+    ASSERT_TRUE(writer->RecordSamples(outcomes).ok());
     table_ = *ArmTable::Read(**db::Reader::Open(path_), job_id_);
   }
 

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <iostream>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -32,15 +34,17 @@ class CompareTest : public ::testing::Test {
     const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
     job_id_ = writer->AddJob(job)->job_id;
     const std::vector<db::CellRow> cells = *writer->Cells(job_id_);
+    std::vector<db::Outcome> outcomes;
     for (const db::CellRow& row : cells) {
       for (int64_t i = 0; i < std::min(recorded_count, row.cell.planned_count); ++i) {
         const std::optional<double> value = score(row.cell, i);
         db::Outcome outcome =
             value.has_value() ? db::FakeOutcome(row, job, execution_id, i) : db::FakeFailure(row, job, execution_id, i);
         if (value.has_value()) outcome.scores = {{"exact_match", *value}, {"token_f1", *value / 2}};
-        ASSERT_TRUE(writer->RecordSample(outcome).ok());
+        outcomes.push_back(std::move(outcome));
       }
     }
+    ASSERT_TRUE(writer->RecordSamples(outcomes).ok());
     writer.reset();
     reader_ = *db::Reader::Open(path_);
   }

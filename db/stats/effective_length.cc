@@ -110,8 +110,10 @@ EffectiveLength FindEffectiveLength(const std::vector<LengthValues>& tasks, cons
   }
 
   const size_t count = above.size();
+  // A share of the score at the shortest length is below that score, whatever its interval is.
+  const size_t known = options.score.has_value() ? 0 : 1;
   const auto reached = [&](const auto& is_reached) {
-    size_t i = 0;
+    size_t i = known;
     while (i < count && is_reached(above[i])) ++i;
     return i == 0 ? std::nullopt : std::optional(result.tested[i - 1]);
   };
@@ -120,7 +122,7 @@ EffectiveLength FindEffectiveLength(const std::vector<LengthValues>& tasks, cons
   if (result.problem != EffectiveLengthProblem::kNone) return result;
   result.low = reached([](const Inference& row) { return row.low > 0; });
   size_t left = count;
-  while (left > 0 && above[left - 1].high < 0) --left;
+  while (left > known && above[left - 1].high < 0) --left;
   if (left > 0) result.high = result.tested[left - 1];
   return result;
 }
@@ -128,16 +130,18 @@ EffectiveLength FindEffectiveLength(const std::vector<LengthValues>& tasks, cons
 absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader, int64_t job_id,
                                                               const EffectiveLengthOptions& options) {
   ASSIGN_OR_RETURN(const TestedLengths tested, TestedLengths::Read(reader, job_id));
-  return EffectiveLengths(reader, job_id, options, tested);
+  ASSIGN_OR_RETURN(std::vector<std::vector<EffectiveLength>> lengths,
+                   EffectiveLengths(reader, job_id, std::vector{options}, tested));
+  return std::move(lengths.front());
 }
 
-absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader, int64_t job_id,
-                                                              const EffectiveLengthOptions& options,
-                                                              const TestedLengths& tested) {
+absl::StatusOr<std::vector<std::vector<EffectiveLength>>> EffectiveLengths(
+    db::Reader& reader, int64_t job_id, const std::vector<EffectiveLengthOptions>& options,
+    const TestedLengths& tested) {
   ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.QuestionCells(job_id));
   ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> variants, reader.Variants(job_id));
-  std::vector<EffectiveLength> results;
+  std::vector<std::vector<EffectiveLength>> results(options.size());
   for (const db::VariantRecord& variant : variants) {
     struct TaskValues {
       const db::TaskMetricRecord* metric;
@@ -186,16 +190,18 @@ absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader
       tasks.push_back(std::move(task.values));
     }
     const auto add = [&](const std::string& name, const std::vector<LengthValues>& of, bool is_unfinished) {
-      EffectiveLength row;
-      if (is_unfinished) {
-        row.problem = EffectiveLengthProblem::kUnfinished;
-        for (const auto& [length, values] : of.front()) row.tested.push_back(length);
-      } else {
-        row = FindEffectiveLength(of, options);
+      for (size_t i = 0; i < options.size(); ++i) {
+        EffectiveLength row;
+        if (is_unfinished) {
+          row.problem = EffectiveLengthProblem::kUnfinished;
+          for (const auto& [length, values] : of.front()) row.tested.push_back(length);
+        } else {
+          row = FindEffectiveLength(of, options[i]);
+        }
+        row.variant = variant.name;
+        row.task = name;
+        results[i].push_back(std::move(row));
       }
-      row.variant = variant.name;
-      row.task = name;
-      results.push_back(std::move(row));
     };
     for (size_t i = 0; i < tasks.size(); ++i) add(names[i], {tasks[i]}, !unfinished[i].empty());
     if (tasks.size() < 2) continue;

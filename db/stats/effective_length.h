@@ -4,7 +4,7 @@
 // The threshold is a share of the variant's own score at the shortest length, or a score. Scores are means over tasks of
 // the primary metric as a share of its span from worst to best. At each length the score minus the threshold has the
 // interval of db/stats/inference.h over contexts; relative to the shortest length, question by question where both
-// lengths ask the same ones.
+// lengths ask the same ones. A share of the score at the shortest length is reached there by definition, so no test is made.
 //
 // The interval of the length inverts these tests in a fixed order, which needs no adjustment for several lengths:
 //   - low:  the largest length reached upwards from the shortest, as long as each score is above the threshold by its test;
@@ -74,8 +74,9 @@ EffectiveLength FindEffectiveLength(const std::vector<LengthValues>& tasks, cons
 // db/stats/tested_lengths.h: one that no prompt reaches is none.
 absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader, int64_t job_id,
                                                               const EffectiveLengthOptions& options = {});
-absl::StatusOr<std::vector<EffectiveLength>> EffectiveLengths(db::Reader& reader, int64_t job_id,
-                                                              const EffectiveLengthOptions& options,
-                                                              const TestedLengths& tested);
+// The same by several thresholds from one reading of the samples, in the order of `options`.
+absl::StatusOr<std::vector<std::vector<EffectiveLength>>> EffectiveLengths(
+    db::Reader& reader, int64_t job_id, const std::vector<EffectiveLengthOptions>& options,
+    const TestedLengths& tested);
 
 }  // namespace varifocal::stats

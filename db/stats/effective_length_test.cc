@@ -2,16 +2,17 @@
 // the error rates of both ends of its interval on simulated scores at the threshold, and its rows from a database.
 #include "db/stats/effective_length.h"
 
-#include <cmath>
 #include <fstream>
 #include <functional>
-#include <numbers>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/random.h"
 #include "db/fakes/fake_results.h"
+#include "db/fakes/normal.h"
 #include "db/writer.h"
 #include "gtest/gtest.h"
 #include "tests/support/process.h"
@@ -84,6 +85,16 @@ TEST(EffectiveLength, NearTheThresholdTheIntervalIsWide) {
   EXPECT_EQ(found.high, 8192);
 }
 
+// From two contexts: a share of the score at the shortest length is below it whatever the score is.
+TEST(EffectiveLength, AShareIsReachedAtTheShortestLength) {
+  LengthValues values = Values([](int length, int i) { return length == 0 ? i % 2 : 0.0; });
+  for (auto& [length, at_length] : values) at_length.resize(8);
+  const EffectiveLength found = FindEffectiveLength({values}, {});
+  EXPECT_EQ(found.low, 1024);
+  EXPECT_GE(found.high, 1024);
+  EXPECT_EQ(FindEffectiveLength({values}, {.score = 0.49}).low, std::nullopt) << "a score may be missed there";
+}
+
 TEST(EffectiveLength, OtherQuestionsAtEachLengthAreIndependent) {
   LengthValues values = Values([](int length, int) { return length < 2 ? 1.0 : 0.0; });
   for (LengthValue& value : values[4096]) value.question_id += "x";
@@ -148,19 +159,16 @@ TEST(EffectiveLength, TheIndependentImplementationAgrees) {
 // The worst case for an end: the score of one length is at the threshold, just on the wrong side of it.
 TEST(EffectiveLength, EachEndErrsInOneOfForty) {
   Random random("effective length");
-  const auto normal = [&] {
-    const double radius = std::sqrt(-2 * std::log(1 - random.Uniform()));
-    return radius * std::cos(2 * std::numbers::pi * random.Uniform());
-  };
   const auto rates = [&](double at_4k, const EffectiveLengthOptions& options) {
     const double means[] = {0.75, 0.7, at_4k, 0.25};
     constexpr int kExperimentCount = 3000;
     double low = 0, high = 0;
     for (int experiment = 0; experiment < kExperimentCount; ++experiment) {
       double contexts[12];
-      for (double& context : contexts) context = 0.03 * normal();  // the same at every length
+      for (double& context : contexts) context = 0.03 * Normal(random);  // the same at every length
       const EffectiveLength found = FindEffectiveLength(
-          {Values([&](int length, int i) { return means[length] + contexts[i / 4] + 0.05 * normal(); })}, options);
+          {Values([&](int length, int i) { return means[length] + contexts[i / 4] + 0.05 * Normal(random); })},
+          options);
       low += found.low.value_or(0) > 2048;
       high += found.high.value_or(0) < 4096;
     }
@@ -182,6 +190,7 @@ class EffectiveLengthsTest : public ::testing::Test {
     const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
     job_id_ = writer->AddJob(job)->job_id;
     const std::vector<db::CellRow> cells = *writer->Cells(job_id_);
+    std::vector<db::Outcome> outcomes;
     for (const db::CellRow& row : cells) {
       for (int64_t i = 0; i < std::min(recorded_count, row.cell.planned_count); ++i) {
         const bool is_right = row.cell.context_length < 4096 || row.cell.variant == "baseline";
@@ -190,10 +199,11 @@ class EffectiveLengthsTest : public ::testing::Test {
         if (outcome.generation.error_code.empty()) {
           outcome.scores = {{"exact_match", is_right ? 1.0 : 0.0}, {"token_f1", 0.5}};
         }
-        const auto recorded = writer->RecordSample(outcome);
-        ASSERT_TRUE(recorded.ok()) << recorded.status();
+        outcomes.push_back(std::move(outcome));
       }
     }
+    const auto recorded = writer->RecordSamples(outcomes);
+    ASSERT_TRUE(recorded.ok()) << recorded.status();
     writer.reset();
     reader_ = *db::Reader::Open(path_);
   }

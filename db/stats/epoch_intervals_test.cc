@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "db/epochs.h"
+#include "db/fakes/normal.h"
 #include "db/stats/compare.h"
 #include "gtest/gtest.h"
 
@@ -24,10 +25,6 @@ struct NestedDesign {
 struct NestedRates {
   double coverage = 0, as_independent = 0;
 };
-
-double LatentNormal(Random& random) {
-  return std::sqrt(-2 * std::log(1 - random.Uniform())) * std::cos(2 * M_PI * random.Uniform());
-}
 
 double Phi(double z) { return std::erfc(-z / std::sqrt(2)) / 2; }
 
@@ -55,13 +52,13 @@ NestedRates Simulate(const NestedDesign& design, const db::EpochStatistic& stati
   for (int experiment = 0; experiment < experiment_count; ++experiment) {
     std::vector<db::PairRow> questions, answers;
     for (int c = 0; c < design.contexts; ++c) {
-      const double common = LatentNormal(random), of_context[] = {LatentNormal(random), LatentNormal(random)};
+      const double common = Normal(random), of_context[] = {Normal(random), Normal(random)};
       for (int q = 0; q < design.questions; ++q) {
-        const double shared = LatentNormal(random);
+        const double shared = Normal(random);
         std::vector<db::EpochValue> values[2];
         for (int side = 0; side < 2; ++side) {
           const double p = Phi(side * design.gain + design.context_spread * M_SQRT1_2 * (common + of_context[side]) +
-                               design.question_spread * M_SQRT1_2 * (shared + LatentNormal(random)));
+                               design.question_spread * M_SQRT1_2 * (shared + Normal(random)));
           for (int e = 0; e < design.epochs; ++e) values[side].push_back({random.Uniform() < p ? 1.0 : 0.0, false, ""});
         }
         db::PairRow& pair = questions.emplace_back();

@@ -40,9 +40,10 @@ std::vector<Label> MakeLabels() {
       {"fragile", "the sign-flip test and the t test, which gives interval and p, disagree at 0.05",
        [](const LabelledRow& row) { return row.inference != nullptr && row.inference->is_fragile; }},
       {"few_differ",
-       absl::StrCat("fewer than ", kSpreadClusterCountMin,
-                    " contexts differ from the rest, too few to estimate a variance: better or worse needs sign flips "
-                    "that agree"),
+       absl::StrCat(
+           "fewer than ", kSpreadClusterCountMin,
+           " contexts differ from the other contexts, too few to estimate a variance: better or worse needs sign flips "
+           "that agree"),
        [](const LabelledRow& row) {
          return row.inference != nullptr && row.inference->can_infer && row.inference->is_variance_borrowed &&
                 !row.inference->IsDecided();

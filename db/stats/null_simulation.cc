@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/random.h"
+#include "db/fakes/normal.h"
 #include "db/stats/compare.h"
 #include "db/stats/inference.h"
 #include "db/stats/max_t.h"
@@ -18,12 +18,6 @@
 
 namespace varifocal::stats {
 namespace {
-
-// Box and Muller, one of the pair.
-double Normal(Random& random) {
-  const double radius = std::sqrt(-2 * std::log(1 - random.Uniform()));
-  return radius * std::cos(2 * std::numbers::pi * random.Uniform());
-}
 
 // Latent values of a task's questions at a length; questions of a cluster share a part.
 std::vector<double> Latents(const FamilyDesign& design, Random& random) {

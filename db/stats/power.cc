@@ -9,7 +9,8 @@
 namespace varifocal::stats {
 namespace {
 
-constexpr int64_t kRoundCounts[] = {6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200, 300, 400, 500};
+constexpr int64_t kRoundCounts[] = {6,  8,  10, 12,  15,  20,  25,  30,  35,  40,  45,  50,  60,
+                                    70, 80, 90, 100, 120, 140, 160, 180, 200, 250, 300, 400, 500};
 
 }  // namespace
 

@@ -50,8 +50,10 @@ struct EnoughContexts {
 // A design that finds no difference of so many points, as a share, has a note of how many contexts would be enough.
 inline constexpr double kFoundMax = 0.15;
 
-// The fewest of the round numbers from kSignFlipClusterCountMin to 500 with which a difference of at most `goal` would be
-// found; none where 500 are not enough.
+inline constexpr int64_t kEnoughContextsMax = 500;
+
+// The fewest of the round numbers from kSignFlipClusterCountMin to kEnoughContextsMax with which a difference of at most
+// `goal` would be found; none where these are not enough.
 std::optional<EnoughContexts> ContextsEnough(const std::vector<PlannedTask>& tasks, const PowerAssumptions& assumptions,
                                              int64_t test_count, double goal, double confidence = 0.95);
 // Likewise after a job: contexts of all its tasks, more than the row has, whose spread is that of the row's contexts. None

@@ -139,7 +139,7 @@ TEST(Power, ContextsThatWouldBeEnough) {
   row.test_count = 8;
   const std::optional<EnoughContexts> enough = ContextsEnough(row, 0.15);
   ASSERT_TRUE(enough.has_value());
-  EXPECT_EQ(enough->context_count, 75) << "(0.1 (2.75 + 0.85) / 0.15)^2 12 = 69";
+  EXPECT_EQ(enough->context_count, 80) << "(0.1 (2.75 + 0.85) / 0.15)^2 12 = 69";
   EXPECT_LE(enough->detectable_difference, 0.15);
   EXPECT_GT(enough->detectable_difference, 0.13);
   row.is_variance_borrowed = true;

@@ -1,12 +1,12 @@
 #include "db/stats/replicate_simulation.h"
 
 #include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/random.h"
+#include "db/fakes/normal.h"
 #include "db/stats/replicates.h"
 
 namespace varifocal::stats {
@@ -20,8 +20,8 @@ class Experiment {
  public:
   Experiment(const ReplicateDesign& design, Random& random) : design_(design), random_(random) {
     for (int context = 0; context < design.context_count; ++context) {
-      const double effect = design.context_sd * Normal();
-      const double level = Normal();
+      const double effect = design.context_sd * Normal(random_);
+      const double level = Normal(random_);
       for (int i = 0; i < design.context_size; ++i) {
         effects_.push_back(effect);
         levels_.push_back(level);
@@ -34,7 +34,7 @@ class Experiment {
       ReplicateGroup differences;
       for (int seed = 0; seed < design_.candidate_seed_count; ++seed) {
         const Run baseline = design_.is_binary ? Values(0, 0) : Run{std::vector<double>(effects_.size(), 0.0)};
-        Run candidate = Values(design_.seed_sd * Normal(), 1);
+        Run candidate = Values(design_.seed_sd * Normal(random_), 1);
         for (size_t q = 0; q < effects_.size(); ++q) candidate[0][q] -= baseline[0][q];
         differences.values.push_back(candidate);
       }
@@ -42,23 +42,17 @@ class Experiment {
     }
     ReplicateGroup candidate{1, {}}, baseline{-1, {}};
     for (int seed = 0; seed < design_.candidate_seed_count; ++seed)
-      candidate.values.push_back(Values(design_.seed_sd * Normal(), 1));
+      candidate.values.push_back(Values(design_.seed_sd * Normal(random_), 1));
     for (int seed = 0; seed < design_.baseline_seed_count; ++seed)
-      baseline.values.push_back(Values(design_.seed_sd * Normal(), 0));
+      baseline.values.push_back(Values(design_.seed_sd * Normal(random_), 0));
     return {candidate, baseline};
   }
 
  private:
-  // Box and Muller, one of the pair.
-  double Normal() {
-    const double radius = std::sqrt(-2 * std::log(1 - random_.Uniform()));
-    return radius * std::cos(2 * std::numbers::pi * random_.Uniform());
-  }
-
   Run Values(double run_effect, double is_candidate) {
     std::vector<double> values;
     for (size_t q = 0; q < effects_.size(); ++q) {
-      const double effect = run_effect + is_candidate * effects_[q] + design_.rest_sd * Normal();
+      const double effect = run_effect + is_candidate * effects_[q] + design_.rest_sd * Normal(random_);
       // Binary answers share how hard their context is.
       values.push_back(design_.is_binary ? (effect + levels_[q] > 0 ? 1.0 : 0.0)
                                          : effect + is_candidate * design_.difference);

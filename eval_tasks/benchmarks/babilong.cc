@@ -105,6 +105,11 @@ absl::Status ImportLabels(const std::string& dataset, Import& import) {
         }));
   }
   if (any) return absl::OkStatus();
+  if (!import.options.lengths.empty()) {
+    return absl::NotFoundError(absl::StrCat(import.download.folder(), " has no rows of ", dataset,
+                                            " at these lengths; those of ", FileEnds(dataset, 4)[0], " are at ",
+                                            ContextLengthOf(4), " tokens, a quarter and 1,024 above 4k"));
+  }
   return absl::NotFoundError(absl::StrCat(import.download.folder(), " has no rows of ", dataset, ", such as ",
                                           FileEnds(dataset, 4)[0],
                                           ", which are in the data set RMT-team/babilong-1000-samples"));
@@ -119,6 +124,7 @@ Benchmark Babilong() {
           .licence = "Apache-2.0 (code); rows of bAbI and PG-19, which have licences of their own",
           .needs = "babilong/prompts.py, babilong/metrics.py, qaN/LENGTHk.json",
           .forms = {""},
+          .takes = {"lengths", "no-chat"},
           .datasets = &BabilongSets,
           .import = &ImportLabels};
 }

@@ -59,6 +59,7 @@ struct ImportOptions {
   std::string form;                   // empty: the benchmark's first
   std::string jieba;                  // folder of the package, which scores three Chinese sets
   bool no_chat = false;               // no chat format, as for base models
+  std::string answers;                // file of a model's answers, for the form that asks with them
 };
 
 // What a benchmark reads from and writes to.
@@ -76,8 +77,9 @@ struct Benchmark {
   std::string title;
   std::string upstream;  // where it is kept
   std::string licence;
-  std::string needs;                                                             // what the folder must have
-  std::vector<std::string> forms;                                                // the first is the default; none: ""
+  std::string needs;               // what the folder must have
+  std::vector<std::string> forms;  // the first is the default; none: ""
+  std::vector<std::string> takes;  // flags of import-data beside --out, --datasets and --form; the others are refused
   std::vector<std::string> (*datasets)(const ImportOptions& options) = nullptr;  // by default; the form is set
   absl::Status (*import)(const std::string& dataset, Import& import) = nullptr;
 };

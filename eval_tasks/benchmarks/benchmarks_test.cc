@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <sstream>
 
@@ -247,6 +248,65 @@ TEST_F(BenchmarksTest, FormsWithoutADocument) {
   }
 }
 
+TEST_F(BenchmarksTest, TheChainOfThoughtAsksTwice) {
+  const Json& chain = Release().at("chain");
+  ImportOptions first = Options("v2", "cot"), second = Options("v2", "cot_answer");
+  second.answers = (root_ / "v2/answers.jsonl").string();
+  second.out = first.out = (root_ / "out").string();
+  EXPECT_THAT(Imported("longbench2", first).tasks, SizeIs(6));
+  EXPECT_THAT(Imported("longbench2", second).tasks, SizeIs(6));
+  ASSERT_EQ(chain.size(), 12u);
+  for (const auto& [task, prompts] : chain.items()) {
+    ASSERT_THAT(Rows(task), SizeIs(1)) << task;
+    EXPECT_EQ(Rows(task)[0].at("prompt"), prompts.at("whole")[0]) << task;
+  }
+  EXPECT_THAT(ReadAll(root_ / "out/longbench2_131072.yaml"), testing::HasSubstr("max_new_tokens: 128\n"));
+}
+
+TEST_F(BenchmarksTest, FirstAnswersAreOfOneModel) {
+  const auto problem = [&](const std::string& answers) {
+    WriteAll(root_ / "answers.jsonl", answers);
+    ImportOptions options = Options("v2", "cot_answer");
+    options.answers = (root_ / "answers.jsonl").string();
+    const ImportResult result = Imported("longbench2", options);
+    return result.problems.empty() ? result.notes.back() : result.problems[0];
+  };
+  EXPECT_THAT(problem(R"({"row_id": "r1", "answer": "a"})"), Message("answers.jsonl", 5, 6));
+  EXPECT_THAT(problem(R"({"_id": "r1", "response_cot": "a"})"), Message("answers.jsonl", 5, 6));
+  EXPECT_THAT(problem("{\"row_id\": \"r1\", \"answer\": \"a\"}\n{\"row_id\": \"r1\", \"answer\": \"b\"}\n"),
+              Message("row 2", "r1"));
+  EXPECT_THAT(problem(R"({"row_id": "another", "answer": "a"})"), Message("answers.jsonl", 6));
+  EXPECT_THAT(problem(R"({"id": "r1"})"), Message("row 1", "row_id"));
+  EXPECT_THAT(problem(R"({"row_id": "r1", "ans)"), Message("row 1"));
+  EXPECT_THAT(Problem("longbench2", "v2", "", "cot_answer"), Message("--answers"));
+  ImportOptions options = Options("v2", "cot");
+  options.answers = (root_ / "answers.jsonl").string();
+  EXPECT_THAT(Imported("longbench2", options).problems, ElementsAre(Message("cot_answer")));
+}
+
+TEST_F(BenchmarksTest, FlagsThatChangeNothingAreRefused) {
+  const auto refused = [&](const std::string& name, const std::function<void(ImportOptions&)>& give) {
+    ImportOptions options = Options(".");
+    give(options);
+    return std::string(ImportBenchmark(*FindBenchmark(name), options).status().message());
+  };
+  EXPECT_THAT(refused("mrcr", [](ImportOptions& o) { o.no_chat = true; }), Message("--no-chat", "mrcr"));
+  EXPECT_THAT(refused("mrcr", [](ImportOptions& o) { o.lengths = {4096}; }), Message("--lengths", "mrcr"));
+  EXPECT_THAT(refused("nolima", [](ImportOptions& o) { o.lengths = {4096}; }), Message("--lengths", "nolima"));
+  EXPECT_THAT(refused("babilong", [](ImportOptions& o) { o.prompt_tokens = 9; }), Message("--prompt-tokens"));
+  EXPECT_THAT(refused("longproc", [](ImportOptions& o) { o.prompt_tokens = 9; }), Message("--prompt-tokens"));
+  EXPECT_THAT(refused("longbench2", [](ImportOptions& o) { o.jieba = "d"; }), Message("--jieba", "longbench2"));
+  EXPECT_THAT(refused("longbench", [](ImportOptions& o) { o.answers = "f"; }), Message("--answers", "longbench"));
+  ImportOptions english = Options("LongBench", "e");
+  english.datasets = {"qasper"};
+  english.jieba = "d";
+  EXPECT_THAT(Imported("longbench", english).problems, ElementsAre(Message("qasper", "--jieba")));
+  ImportOptions other = Options(".");
+  other.datasets = {"qa1"};
+  other.lengths = {4096};
+  EXPECT_THAT(Imported("babilong", other).problems, ElementsAre(Message("qa1", 6144)));
+}
+
 TEST_F(BenchmarksTest, NotesTellUnusualCounts) {
   ImportOptions options = Options("LongBench");
   options.datasets = {"lcc"};
@@ -334,8 +394,8 @@ TEST_F(BenchmarksTest, WhatIsNotImportedIsNamed) {
   EXPECT_THAT(Problem("longproc", "longproc", "countdown_2k"), Message("countdown_2k"));
   EXPECT_THAT(Problem("infinitebench", "infinite", "passkeys"), Message("passkeys"));
   EXPECT_THAT(Problem("infinitebench", "infinite", "math_calc", "gpt4"), Message("math_calc", "gpt4"));
-  EXPECT_THAT(ImportBenchmark(*FindBenchmark("longbench2"), Options("v2", "cot")).status().message(),
-              Message("cot", "0shot", "no_context"));
+  EXPECT_THAT(ImportBenchmark(*FindBenchmark("longbench2"), Options("v2", "rag")).status().message(),
+              Message("rag", "0shot", "cot_answer"));
   EXPECT_THAT(ImportBenchmark(*FindBenchmark("longproc"), Options("longproc", "x")).status().message(), Message("x"));
 }
 

@@ -85,6 +85,7 @@ class Importer {
               : absl::StrCat("the form is \"", form, "\"; those of ", benchmark_.name, " are ",
                              absl::StrJoin(benchmark_.forms, ", ")));
     }
+    RETURN_IF_ERROR(CheckTaken());
     ASSIGN_OR_RETURN(Download download, Download::Open(options_.folder));
     const std::vector<std::string> datasets =
         options_.datasets.empty() ? benchmark_.datasets(options_) : options_.datasets;
@@ -105,6 +106,23 @@ class Importer {
   }
 
  private:
+  // An option that would change nothing is a mistake.
+  absl::Status CheckTaken() const {
+    const std::pair<const char*, bool> given[] = {{"lengths", !options_.lengths.empty()},
+                                                  {"prompt-tokens", options_.prompt_tokens > 0},
+                                                  {"jieba", !options_.jieba.empty()},
+                                                  {"no-chat", options_.no_chat},
+                                                  {"answers", !options_.answers.empty()}};
+    const std::vector<std::string>& takes = benchmark_.takes;
+    for (const auto& [name, is_given] : given) {
+      if (!is_given || std::find(takes.begin(), takes.end(), name) != takes.end()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", name, " is given, and changes nothing for ", benchmark_.name,
+                       takes.empty() ? "" : absl::StrCat(", which takes --", absl::StrJoin(takes, ", --"))));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status ImportDataset(const std::string& dataset, Download& download) {
     std::set<std::string> begun;
     absl::Status of_writing;

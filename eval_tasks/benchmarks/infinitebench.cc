@@ -173,6 +173,7 @@ Benchmark InfiniteBench() {
           .licence = "MIT (code and rows; the books are of other origins)",
           .needs = "src/prompt.py, NAME.jsonl",
           .forms = {"yarn-mistral", "gpt4", "claude2", "kimi"},
+          .takes = {"lengths", "prompt-tokens", "no-chat"},
           .datasets = &InfiniteSets,
           .import = &ImportInfinite};
 }

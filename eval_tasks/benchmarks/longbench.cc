@@ -113,6 +113,9 @@ absl::Status ImportSet(const std::string& dataset, Import& import) {
   const auto* set = std::find_if(std::begin(kSets), std::end(kSets),
                                  [&](const LongBenchSet& known) { return dataset == known.name; });
   const bool is_e = import.form == "e";
+  if (is_e && !import.options.jieba.empty()) {
+    return absl::InvalidArgumentError("is English, as all sets of LongBench-E, for which --jieba changes nothing");
+  }
   if (dataset == kSets[0].name && import.options.datasets.empty() && import.options.jieba.empty()) {
     import.notes.emplace_back("multifieldqa_zh, dureader and vcsum are left out: they need --jieba");
   }
@@ -192,6 +195,7 @@ Benchmark LongBench() {
           .licence = "MIT (code); the rows are of 21 origins, some of which may not be redistributed",
           .needs = "config/dataset2prompt.json, config/dataset2maxlen.json, data/NAME.jsonl",
           .forms = {"standard", "e"},
+          .takes = {"lengths", "prompt-tokens", "jieba", "no-chat"},
           .datasets = &LongBenchSets,
           .import = &ImportSet};
 }

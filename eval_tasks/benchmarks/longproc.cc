@@ -84,7 +84,7 @@ absl::Status ImportProc(const std::string& dataset, Import& import) {
   const std::vector<std::string> known = LongProcSets({});
   if (std::find(known.begin(), known.end(), dataset) == known.end()) {
     return absl::UnimplementedError(
-        "is not imported: pseudo_to_code, countdown and travel_planning are scored by running programs");
+        "is not imported: upstream's own program makes its rows or runs its answers; recipes/longproc_programs.py calls it");
   }
   const std::string kind = dataset.substr(0, dataset.rfind('_')), size = dataset.substr(kind.size() + 1);
   ASSIGN_OR_RETURN(const helmet::Template form, UserPrompt(import, kind));
@@ -127,6 +127,7 @@ Benchmark LongProc() {
           .licence = "Apache-2.0",
           .needs = "data/TASK/prompts.yaml, data/TASK/TASK_SIZE.json",
           .forms = {""},
+          .takes = {"lengths", "no-chat"},
           .datasets = &LongProcSets,
           .import = &ImportProc};
 }

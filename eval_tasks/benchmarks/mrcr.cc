@@ -73,6 +73,7 @@ Benchmark Mrcr() {
       .licence = "MIT",
       .needs = "2needle.jsonl, 4needle.jsonl, 8needle.jsonl (or all in mrcr.jsonl), exported from its parquet files",
       .forms = {""},
+      .takes = {},
       .datasets = &MrcrSets,
       .import = &ImportTurns};
 }

@@ -47,6 +47,8 @@ absl::Status ImportResult(const std::string& path, Import& import) {
     return run.Error("metric", absl::StrCat("is \"", metric, "\", not contains, EM, lastline_contains or lastline_EM"));
   if (context_length < 1 || context_length > kContextLengthMax)
     return run.Error("context_length", absl::StrCat("is ", context_length, ", not 1 to ", kContextLengthMax));
+  if (!system.empty() && import.options.no_chat)
+    return run.Error("system_prompt", "is asked in a chat format, which --no-chat leaves out");
   BenchmarkTask task;
   task.name = "nolima";
   task.rows_name = absl::StrCat("nolima.", context_length);
@@ -108,6 +110,7 @@ Benchmark Nolima() {
           .licence = "Adobe Research License: noncommercial research only",
           .needs = "MODEL_book_TEST_TIME.json, and the placements' texts beside or elsewhere",
           .forms = {""},
+          .takes = {"no-chat"},
           .datasets = &NolimaSets,
           .import = &ImportRuns};
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "eval_tasks/helmet/parse.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/metrics/normalize.h"
@@ -16,7 +17,6 @@
 #include "eval_tasks/metrics/rouge.h"
 #include "eval_tasks/metrics/text_metrics.h"
 #include "eval_tasks/python/text.h"
-#include "eval_tasks/suggest.h"
 
 namespace varifocal::helmet {
 namespace {

@@ -51,6 +51,11 @@ absl::StatusOr<std::string> Template::Render(const SlotValues& first, const Slot
   return text;
 }
 
+absl::StatusOr<std::string> RenderText(absl::string_view text, const SlotValues& values) {
+  ASSIGN_OR_RETURN(const Template parsed, Template::Parse(text));
+  return parsed.Render(values);
+}
+
 absl::StatusOr<std::string> PythonRepr(const Json& value) {
   if (value.is_string()) return varifocal::PythonRepr(value.get_ref<const std::string&>());
   if (!value.is_array()) return PythonStr(value);

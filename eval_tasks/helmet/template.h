@@ -32,6 +32,9 @@ class Template {
   std::vector<std::string> slots_;
 };
 
+// The text parsed and rendered: for one that is filled once.
+absl::StatusOr<std::string> RenderText(absl::string_view text, const SlotValues& values);
+
 // str(value) of a value parsed from JSON by Python; nullopt for lists and objects.
 absl::StatusOr<std::string> PythonStr(const Json& value);
 // The same, also for lists, with repr() of their items.

@@ -166,6 +166,19 @@ class ConstantParser {
   size_t at_;
 };
 
+// The place after `name =` in a line that begins at `at`; npos where the line does something else.
+size_t ValueAt(absl::string_view source, size_t at, absl::string_view name) {
+  const absl::string_view line = source.substr(at);
+  if (!absl::StartsWith(line, name)) return absl::string_view::npos;
+  size_t equals = name.size();
+  while (equals < line.size() && line[equals] == ' ') ++equals;
+  if (line.substr(equals, 1) != "=" || line.substr(equals, 2) == "==") return absl::string_view::npos;
+  return at + equals + 1;
+}
+
+// The begin of the next line, or the end.
+size_t NextLine(absl::string_view source, size_t at) { return std::min(source.find('\n', at), source.size() - 1) + 1; }
+
 }  // namespace
 
 absl::StatusOr<std::string> ReadPythonString(absl::string_view source, size_t& at, bool is_raw) {
@@ -192,15 +205,22 @@ absl::StatusOr<std::string> ReadPythonString(absl::string_view source, size_t& a
 }
 
 absl::StatusOr<Json> PythonConstant(absl::string_view source, absl::string_view name) {
-  for (size_t at = 0; at < source.size(); at = std::min(source.find('\n', at), source.size() - 1) + 1) {
-    absl::string_view line = source.substr(at);
-    if (!absl::StartsWith(line, name)) continue;
-    size_t equals = name.size();
-    while (equals < line.size() && line[equals] == ' ') ++equals;
-    if (line.substr(equals, 1) != "=" || line.substr(equals, 2) == "==") continue;
-    return ConstantParser(source, at + equals + 1).Value();
+  for (size_t at = 0; at < source.size(); at = NextLine(source, at)) {
+    const size_t value = ValueAt(source, at, name);
+    if (value != absl::string_view::npos) return ConstantParser(source, value).Value();
   }
   return absl::NotFoundError(absl::StrCat("nothing is assigned to ", name));
+}
+
+absl::StatusOr<std::string> PythonTextOf(absl::string_view source, absl::string_view name) {
+  for (size_t at = 0; at < source.size(); at = NextLine(source, at)) {
+    const size_t begin = std::min(source.find_first_not_of(" \t", at), source.size());
+    const size_t value = ValueAt(source, begin, name);
+    if (value == absl::string_view::npos) continue;
+    const absl::StatusOr<Json> found = ConstantParser(source, value).Value();
+    if (found.ok() && found->is_string()) return found->get<std::string>();
+  }
+  return absl::NotFoundError(absl::StrCat("no text is assigned to ", name));
 }
 
 }  // namespace varifocal

@@ -21,4 +21,7 @@ absl::StatusOr<std::string> ReadPythonString(absl::string_view source, size_t& a
 // sets as lists; dictionaries with texts as keys. NOT_FOUND when nothing is assigned.
 absl::StatusOr<Json> PythonConstant(absl::string_view source, absl::string_view name);
 
+// The first text assigned to `name` at any indentation, as a variable of a function has. NOT_FOUND without one.
+absl::StatusOr<std::string> PythonTextOf(absl::string_view source, absl::string_view name);
+
 }  // namespace varifocal

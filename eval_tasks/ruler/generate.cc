@@ -181,36 +181,37 @@ absl::StatusOr<std::optional<Built>> RowGenerator::Build(int64_t units, int64_t 
   return built;
 }
 
-absl::Status RowGenerator::PlanFrequentWords() {
+absl::StatusOr<Built> RowGenerator::PlanFrequentWords() {
   Plan plan{streams_, *units_, 0};
   const int limit = limit_ - task_.max_new_tokens;
   const std::vector<std::string> vocabulary = DrawCodedWords(limit / 50, settings_.seed, streams_);
   while (true) {
-    ASSIGN_OR_RETURN(const Built built, BuildFrequentWords(inputs_, vocabulary, plan.units, settings_.seed));
+    ASSIGN_OR_RETURN(Built built, BuildFrequentWords(inputs_, vocabulary, plan.units, settings_.seed));
     ASSIGN_OR_RETURN(const int tokens, Count(built.text));
     plan.length = tokens + task_.max_new_tokens;
-    if (tokens <= limit) break;
+    if (tokens <= limit) {
+      plans_.push_back(std::move(plan));
+      return built;
+    }
     if (plan.units < 0) return NeverFits(0, plan.length);
     plan.units -= step_;
   }
-  plans_.push_back(std::move(plan));
-  return absl::OkStatus();
 }
 
-absl::Status RowGenerator::PlanNext() {
+absl::StatusOr<Built> RowGenerator::PlanNext() {
   if (task_.script == Script::kFrequentWords) return PlanFrequentWords();
   int64_t units = *units_;
   int tokens = 0;
   for (int64_t tried = 0; tried < kTriedTokensMax;) {
     Plan plan{streams_, units, 0};
-    ASSIGN_OR_RETURN(const std::optional<Built> built, Build(units, std::ssize(plans_), streams_));
+    ASSIGN_OR_RETURN(std::optional<Built> built, Build(units, std::ssize(plans_), streams_));
     if (built.has_value()) {
       ASSIGN_OR_RETURN(tokens, Count(built->text));
       tokens += task_.max_new_tokens;
       if (tokens <= limit_) {
         plan.length = tokens;
         plans_.push_back(std::move(plan));
-        return absl::OkStatus();
+        return *std::move(built);
       }
     }
     if (units > step_) {
@@ -220,6 +221,19 @@ absl::Status RowGenerator::PlanNext() {
     }
   }
   return NeverFits(units, tokens);
+}
+
+absl::StatusOr<Built> RowGenerator::BuildPlanned(int index) const {
+  const Plan& plan = plans_[index];
+  Streams streams = plan.streams;
+  if (task_.script == Script::kFrequentWords) {
+    const int limit = limit_ - task_.max_new_tokens;
+    const std::vector<std::string> vocabulary = DrawCodedWords(limit / 50, settings_.seed, streams);
+    return BuildFrequentWords(inputs_, vocabulary, plan.units, settings_.seed);
+  }
+  ASSIGN_OR_RETURN(std::optional<Built> built, Build(plan.units, index, streams));
+  if (!built.has_value()) return absl::InternalError("a planned row cannot be built");
+  return *std::move(built);
 }
 
 absl::StatusOr<RulerRow> RowGenerator::Split(Built built, int length) const {
@@ -256,25 +270,21 @@ absl::StatusOr<RulerRow> RowGenerator::Row(int index, const TokenCounter& tokeni
       return Failed(started);
     }
   }
+  if (index < std::ssize(plans_)) {
+    ASSIGN_OR_RETURN(Built built, BuildPlanned(index));
+    return Split(std::move(built), plans_[index].length);
+  }
+  Built last;
   while (std::ssize(plans_) <= index) {
     const Streams before = streams_;
-    const absl::Status planned = PlanNext();
+    absl::StatusOr<Built> planned = PlanNext();
     if (!planned.ok()) {
       streams_ = before;
-      return Failed(planned);
+      return Failed(planned.status());
     }
+    last = *std::move(planned);
   }
-  const Plan& plan = plans_[index];
-  Streams streams = plan.streams;
-  if (task_.script == Script::kFrequentWords) {
-    const int limit = limit_ - task_.max_new_tokens;
-    const std::vector<std::string> vocabulary = DrawCodedWords(limit / 50, settings_.seed, streams);
-    ASSIGN_OR_RETURN(Built built, BuildFrequentWords(inputs_, vocabulary, plan.units, settings_.seed));
-    return Split(std::move(built), plan.length);
-  }
-  ASSIGN_OR_RETURN(std::optional<Built> built, Build(plan.units, index, streams));
-  if (!built.has_value()) return absl::InternalError("a planned row cannot be built");
-  return Split(*std::move(built), plan.length);
+  return Split(std::move(last), plans_[index].length);
 }
 
 }  // namespace varifocal::ruler

@@ -4,8 +4,8 @@
 // build that gives up a step of units while it does not fit. Where upstream's script would repeat the smallest build without
 // end, the task is refused.
 //
-// Rows are planned in order, each with the state of the generators before it, and are built again when they are asked for:
-// a plan has 5 KB, a row the size of its prompt.
+// Rows are planned in order, each with the state of the generators before it; a plan has 5 KB, a row the size of its
+// prompt. The row that was planned last is there already, an earlier one is built again.
 //
 // Errors:  INVALID_ARGUMENT (IMPOSSIBLE_LENGTH) for a length that the task's smallest prompt does not fit;
 //          FAILED_PRECONDITION without a file that this length needs; errors of the tokenizer.
@@ -54,8 +54,9 @@ class RowGenerator {
   absl::Status Start();
   absl::Status StartExample(const Builder& builder);
   absl::Status StartFrequentWords();
-  absl::Status PlanNext();
-  absl::Status PlanFrequentWords();
+  absl::StatusOr<Built> PlanNext();
+  absl::StatusOr<Built> PlanFrequentWords();
+  absl::StatusOr<Built> BuildPlanned(int index) const;
   absl::StatusOr<RulerRow> Split(Built built, int length) const;
   absl::Status Failed(const absl::Status& status);
   absl::Status NeverFits(int64_t units, int tokens) const;

@@ -15,9 +15,10 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "eval_tasks/helmet/template.h"
 #include "eval_tasks/json_scan.h"
+#include "eval_tasks/python/literals.h"
 #include "eval_tasks/python/text.h"
-#include "eval_tasks/ruler/python_source.h"
 
 namespace varifocal::ruler {
 namespace {
@@ -125,6 +126,17 @@ class Loader {
     return absl::OkStatus();
   }
 
+  // A source without the value is another version's; only its file can be missing.
+  static absl::Status AsInvalid(const absl::Status& status) {
+    return absl::IsNotFound(status) ? absl::InvalidArgumentError(status.message()) : status;
+  }
+  static absl::StatusOr<Json> DictionaryOf(absl::string_view source, absl::string_view name) {
+    absl::StatusOr<Json> value = PythonConstant(source, name);
+    if (!value.ok()) return AsInvalid(value.status());
+    if (value->is_object()) return value;
+    return absl::InvalidArgumentError(absl::StrCat(name, " is no dictionary"));
+  }
+
   static absl::string_view PlaceOf(absl::string_view name) { return name.substr(name.rfind('/') + 1); }
   std::string PathOf(absl::string_view name) const { return absl::StrCat(folder_, "/", name); }
 
@@ -154,8 +166,8 @@ class Loader {
 
   absl::Status LoadText(absl::string_view name, absl::string_view variable, std::string& text) {
     ASSIGN_OR_RETURN(const std::string source, ReadSource(name));
-    absl::StatusOr<std::string> found = FindPythonText(source, variable);
-    if (!found.ok()) return Annotate(found.status(), PathOf(absl::StrCat(kSynthetic, name)));
+    absl::StatusOr<std::string> found = PythonTextOf(source, variable);
+    if (!found.ok()) return Annotate(AsInvalid(found.status()), PathOf(absl::StrCat(kSynthetic, name)));
     text = *std::move(found);
     return absl::OkStatus();
   }
@@ -166,7 +178,7 @@ class Loader {
     const absl::string_view script = kNames[static_cast<size_t>(task.script)];
     ASSIGN_OR_RETURN(const std::string source, ReadSource("constants.py"));
     const auto parse = [&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const Json tasks, FindPythonDictionary(source, "TASKS"));
+      ASSIGN_OR_RETURN(const Json tasks, DictionaryOf(source, "TASKS"));
       const auto found = tasks.find(script);
       if (found == tasks.end() || !found->is_object()) {
         return absl::InvalidArgumentError(absl::StrCat("TASKS has no \"", script, "\""));
@@ -183,7 +195,7 @@ class Loader {
       inputs_.task_template = inputs_.own_template;
       if (model_template.empty() || model_template == "base") return absl::OkStatus();
       ASSIGN_OR_RETURN(const std::string around, ModelTemplate(model_template));
-      ASSIGN_OR_RETURN(const std::string within, FormatSlots(around, {{"task_template", text}}));
+      ASSIGN_OR_RETURN(const std::string within, helmet::RenderText(around, {{"task_template", text}}));
       inputs_.task_template = absl::StrCat(within, inputs_.answer_prefix);
       return absl::OkStatus();
     };
@@ -195,7 +207,7 @@ class Loader {
   absl::StatusOr<std::string> ModelTemplate(absl::string_view name) {
     ASSIGN_OR_RETURN(const std::string source,
                      Read("RULER/scripts/data/template.py", "model templates from a checkout of NVIDIA/RULER"));
-    ASSIGN_OR_RETURN(const Json templates, FindPythonDictionary(source, "Templates"));
+    ASSIGN_OR_RETURN(const Json templates, DictionaryOf(source, "Templates"));
     const auto found = templates.find(name);
     if (found == templates.end() || !found->is_string()) {
       std::vector<std::string> names;
@@ -301,12 +313,12 @@ class Loader {
     return absl::OkStatus();
   }
 
-  static absl::StatusOr<Json> ListOf(const Json& object, const std::string& key) {
+  static absl::StatusOr<const Json*> ListOf(const Json& object, const std::string& key) {
     const auto found = object.find(key);
     if (found == object.end() || !found->is_array()) {
       return absl::InvalidArgumentError(absl::StrCat("has no list \"", key, "\""));
     }
-    return *found;
+    return &*found;
   }
 
   // Documents by their texts until all are known, then by their place among all of them.
@@ -341,20 +353,20 @@ class Loader {
     std::vector<RawQuestion> raw;
     RETURN_IF_ERROR(ScanJson("squad.json", "questions from SQuAD 2.0, which RULER's download_qa_dataset.sh fetches",
                              "data", [&](const Json& article) -> absl::Status {
-                               ASSIGN_OR_RETURN(const Json paragraphs, ListOf(article, "paragraphs"));
+                               ASSIGN_OR_RETURN(const Json* paragraphs, ListOf(article, "paragraphs"));
                                std::vector<std::string> texts;
-                               for (const Json& paragraph : paragraphs) {
+                               for (const Json& paragraph : *paragraphs) {
                                  ASSIGN_OR_RETURN(texts.emplace_back(), GetString(paragraph, "context"));
                                }
                                for (size_t p = 0; p < texts.size(); ++p) {
-                                 ASSIGN_OR_RETURN(const Json asked, ListOf(paragraphs[p], "qas"));
-                                 for (const Json& item : asked) {
+                                 ASSIGN_OR_RETURN(const Json* asked, ListOf((*paragraphs)[p], "qas"));
+                                 for (const Json& item : *asked) {
                                    ASSIGN_OR_RETURN(const bool is_impossible, GetBool(item, "is_impossible"));
                                    if (is_impossible) continue;
                                    RawQuestion row;
                                    ASSIGN_OR_RETURN(row.question.text, GetString(item, "question"));
-                                   ASSIGN_OR_RETURN(const Json answers, ListOf(item, "answers"));
-                                   for (const Json& answer : answers) {
+                                   ASSIGN_OR_RETURN(const Json* answers, ListOf(item, "answers"));
+                                   for (const Json& answer : *answers) {
                                      ASSIGN_OR_RETURN(row.question.answers.emplace_back(), GetString(answer, "text"));
                                    }
                                    row.documents = {texts[p]};
@@ -378,8 +390,8 @@ class Loader {
           RawQuestion row;
           ASSIGN_OR_RETURN(row.question.text, GetString(item, "question"));
           ASSIGN_OR_RETURN(row.question.answers.emplace_back(), GetString(item, "answer"));
-          ASSIGN_OR_RETURN(const Json contexts, ListOf(item, "context"));
-          for (const Json& context : contexts) {
+          ASSIGN_OR_RETURN(const Json* contexts, ListOf(item, "context"));
+          for (const Json& context : *contexts) {
             if (!context.is_array() || context.size() != 2 || !context[0].is_string() || !context[1].is_array()) {
               return absl::InvalidArgumentError("\"context\" is not a list of titles with sentences");
             }

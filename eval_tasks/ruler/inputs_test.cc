@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "eval_tasks/helmet/template.h"
+#include "eval_tasks/python/literals.h"
 #include "eval_tasks/ruler/fixture.h"
-#include "eval_tasks/ruler/python_source.h"
 #include "gmock/gmock.h"
 #include "tests/support/messages.h"
 
@@ -124,20 +126,26 @@ TEST_F(InputsTest, AnUnknownTaskIsRefused) {
               Message("niah_single_9"));
 }
 
-TEST(PythonSourceTest, ReadsLiterals) {
+TEST(PythonConstantTest, ReadsLiterals) {
   const absl::string_view source =
       "# T = {'a': 1}\nT = {'a': \"x\\n\\\"y\\\"\", # c\n 'b': \"\"\"p\"q\n\"\"\", \"c\": 12,}\n";
-  const Json read = FindPythonDictionary(source, "T").value();
-  EXPECT_EQ(read, Json({{"a", "x\n\"y\""}, {"b", "p\"q\n"}, {"c", 12}}));
-  EXPECT_EQ(FindPythonText("  x = f()\n  x = 'it'\n", "x").value(), "it");
-  for (const char* bad : {"T = {'a' 1}", "T = {'a': \"x", "T = {'a': 1", "T = {'a': '\\x41'}", "T = {3: 1}"}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(FindPythonDictionary(bad, "T").status())) << bad;
+  EXPECT_EQ(PythonConstant(source, "T").value(), Json({{"a", "x\n\"y\""}, {"b", "p\"q\n"}, {"c", 12}}));
+  const std::string deep = absl::StrCat("T = ", std::string(10'000, '['));
+  for (const char* bad : {"T = {'a' 1}", "T = {'a': \"x", "T = {'a': 1", "T = {3: 1}", "T = f(1)", deep.c_str()}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(PythonConstant(bad, "T").status())) << bad;
   }
 }
 
-TEST(PythonSourceTest, FormatsNamedSlotsOnce) {
-  EXPECT_EQ(FormatSlots("a {x} {{y}} {x}", {{"x", "{z}"}}).value(), "a {z} {y} {z}");
-  for (const char* bad : {"{y}", "{x", "x}"}) EXPECT_FALSE(FormatSlots(bad, {{"x", ""}}).ok()) << bad;
+TEST(PythonConstantTest, ATextOfAFunction) {
+  EXPECT_EQ(PythonTextOf("xy = 'no'\n  x = f()\n\tx == 'no'\n  x = 'it'\n", "x").value(), "it");
+  for (const char* bad : {"", "x = 1", "x = 'open", "x"}) {
+    EXPECT_TRUE(absl::IsNotFound(PythonTextOf(bad, "x").status())) << bad;
+  }
+}
+
+TEST(TemplateTest, FillsNamedSlotsOnce) {
+  EXPECT_EQ(helmet::RenderText("a {x} {{y}} {x}", {{"x", "{z}"}}).value(), "a {z} {y} {z}");
+  for (const char* bad : {"{y}", "{x", "x}"}) EXPECT_FALSE(helmet::RenderText(bad, {{"x", ""}}).ok()) << bad;
 }
 
 TEST(WordPairsTest, AreTheSortedSet) {

@@ -9,8 +9,8 @@
 #include "absl/strings/str_replace.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
+#include "eval_tasks/helmet/template.h"
 #include "eval_tasks/ruler/builder.h"
-#include "eval_tasks/ruler/python_source.h"
 
 namespace varifocal::ruler {
 namespace {
@@ -92,7 +92,8 @@ class NiahBuilder : public Builder {
   }
 
   absl::StatusOr<std::string> Needle(const std::string& key, const std::string& value) const {
-    return FormatSlots(inputs_.needle, {{"type_needle_v", TypeName(task_.values)}, {"key", key}, {"value", value}});
+    return helmet::RenderText(inputs_.needle,
+                              {{"type_needle_v", TypeName(task_.values)}, {"key", key}, {"value", value}});
   }
 
   std::string EssayWith(const std::vector<std::string>& needles, int64_t word_count, Streams& streams) const {
@@ -158,7 +159,7 @@ class NiahBuilder : public Builder {
       type.pop_back();
     }
     ASSIGN_OR_RETURN(built.text,
-                     FormatSlots(prompt, {{"type_needle_v", type}, {"context", context}, {"query", query}}));
+                     helmet::RenderText(prompt, {{"type_needle_v", type}, {"context", context}, {"query", query}}));
     return std::optional(std::move(built));
   }
 

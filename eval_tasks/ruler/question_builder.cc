@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "eval_tasks/helmet/template.h"
 #include "eval_tasks/ruler/builder.h"
-#include "eval_tasks/ruler/python_source.h"
 
 namespace varifocal::ruler {
 namespace {
@@ -35,12 +35,13 @@ class QuestionBuilder : public Builder {
     std::string context;
     for (size_t i = 0; i < chosen.size(); ++i) {
       ASSIGN_OR_RETURN(const std::string document,
-                       FormatSlots(inputs_.document_prompt,
-                                   {{"i", absl::StrCat(i + 1)}, {"document", inputs_.documents[chosen[i]]}}));
+                       helmet::RenderText(inputs_.document_prompt,
+                                          {{"i", absl::StrCat(i + 1)}, {"document", inputs_.documents[chosen[i]]}}));
       absl::StrAppend(&context, i > 0 ? "\n\n" : "", document);
     }
     Built built;
-    ASSIGN_OR_RETURN(built.text, FormatSlots(inputs_.task_template, {{"context", context}, {"query", question.text}}));
+    ASSIGN_OR_RETURN(built.text,
+                     helmet::RenderText(inputs_.task_template, {{"context", context}, {"query", question.text}}));
     built.outputs = question.answers;
     return std::optional(std::move(built));
   }

@@ -9,9 +9,9 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "eval_tasks/helmet/template.h"
 #include "eval_tasks/python/text.h"
 #include "eval_tasks/ruler/builder.h"
-#include "eval_tasks/ruler/python_source.h"
 
 namespace varifocal::ruler {
 namespace {
@@ -65,8 +65,8 @@ class VariableTrackingBuilder : public Builder {
     Built built;
     const std::string context = absl::StrReplaceAll(absl::StrJoin(lines, "\n"), {{". \n", ".\n"}});
     ASSIGN_OR_RETURN(built.text,
-                     FormatSlots(is_example_ ? inputs_.own_template : inputs_.task_template,
-                                 {{"context", context}, {"query", value}, {"num_v", absl::StrCat(kNames)}}));
+                     helmet::RenderText(is_example_ ? inputs_.own_template : inputs_.task_template,
+                                        {{"context", context}, {"query", value}, {"num_v", absl::StrCat(kNames)}}));
     built.outputs.assign(names.begin(), names.begin() + kNames);
     return std::optional(std::move(built));
   }
@@ -111,7 +111,8 @@ class CommonWordsBuilder : public Builder {
   };
 
   absl::StatusOr<std::string> Prompt(const std::string& context) const {
-    return FormatSlots(inputs_.task_template, {{"num_cw", absl::StrCat(kCommon)}, {"context", context}, {"query", ""}});
+    return helmet::RenderText(inputs_.task_template,
+                              {{"num_cw", absl::StrCat(kCommon)}, {"context", context}, {"query", ""}});
   }
 
   absl::StatusOr<std::optional<List>> DrawList(size_t count, int common_repeats, int other_repeats,
@@ -185,7 +186,7 @@ absl::StatusOr<Built> BuildFrequentWords(const Inputs& inputs, const std::vector
   PythonRandom(seed).Shuffle(words);
   Built built;
   ASSIGN_OR_RETURN(built.text,
-                   FormatSlots(inputs.task_template, {{"context", absl::StrJoin(words, " ")}, {"query", ""}}));
+                   helmet::RenderText(inputs.task_template, {{"context", absl::StrJoin(words, " ")}, {"query", ""}}));
   for (size_t i = 1; i < std::min<size_t>(4, vocabulary.size()); ++i) built.outputs.push_back(vocabulary[i]);
   return built;
 }

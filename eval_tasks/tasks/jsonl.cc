@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -79,8 +80,12 @@ std::optional<PromptSeam> SeamOf(absl::string_view policy) {
 
 class JsonlTask : public Task {
  public:
-  JsonlTask(TaskSpec spec, std::vector<JsonlRow> rows, JsonlShots shots, std::string data_sha256)
-      : spec_(std::move(spec)), rows_(std::move(rows)), shots_(std::move(shots)), data_sha256_(std::move(data_sha256)) {
+  JsonlTask(TaskSpec spec, std::shared_ptr<const std::vector<JsonlRow>> rows, JsonlShots shots, std::string data_sha256)
+      : spec_(std::move(spec)),
+        shared_rows_(std::move(rows)),
+        rows_(*shared_rows_),
+        shots_(std::move(shots)),
+        data_sha256_(std::move(data_sha256)) {
     for (int i = 0; i < std::ssize(rows_); ++i) {
       const bool same = i > 0 && !rows_[i].context.empty() && rows_[i].context == rows_[i - 1].context;
       group_begin_.push_back(same ? group_begin_.back() : i);
@@ -354,9 +359,10 @@ class JsonlTask : public Task {
     }
   }
 
-  TaskSpec spec_;
-  std::vector<JsonlRow> rows_;
-  JsonlShots shots_;
+  const TaskSpec spec_;
+  const std::shared_ptr<const std::vector<JsonlRow>> shared_rows_;  // with the shots
+  const std::vector<JsonlRow>& rows_;
+  const JsonlShots shots_;
   std::string data_sha256_;
   std::vector<int> group_begin_;
 };
@@ -395,15 +401,20 @@ absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec, absl::
     return absl::InvalidArgumentError(
         absl::StrCat("truncate: ", policy, " cuts one text; rows of several turns are asked whole"));
   }
-  ASSIGN_OR_RETURN(std::vector<JsonlRow> rows, ParseJsonlRows(spec.parameters, path, bytes));
+  using SharedRows = std::shared_ptr<const std::vector<JsonlRow>>;
+  const auto parse = [&](absl::string_view rows_path, absl::string_view rows_bytes) -> absl::StatusOr<SharedRows> {
+    ASSIGN_OR_RETURN(std::vector<JsonlRow> rows, ParseJsonlRows(spec.parameters, rows_path, rows_bytes));
+    return std::make_shared<const std::vector<JsonlRow>>(std::move(rows));
+  };
+  ASSIGN_OR_RETURN(SharedRows rows, parse(path, bytes));
   JsonlShots shots;
   if (!GetText(spec.parameters, "shots").empty()) {
-    std::vector<JsonlRow> pool = rows;
+    SharedRows pool = rows;
     if (!shots_path.empty()) {
-      ASSIGN_OR_RETURN(pool, ParseJsonlRows(spec.parameters, shots_path, shots_bytes));
+      ASSIGN_OR_RETURN(pool, parse(shots_path, shots_bytes));
     }
     shots = JsonlShots(spec, std::move(pool));
-    RETURN_IF_ERROR(shots.Check(rows, shots_path.empty() ? path : shots_path));
+    RETURN_IF_ERROR(shots.Check(*rows, shots_path.empty() ? path : shots_path));
   }
   return std::make_unique<JsonlTask>(spec, std::move(rows), std::move(shots), digest);
 }

@@ -1,6 +1,7 @@
 #include "eval_tasks/tasks/jsonl_shots.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,31 +19,58 @@ constexpr char kSeparatorOfShots[] = "\n\n";
 
 bool Has(const Parameters& parameters, const char* name) { return !GetText(parameters, name).empty(); }
 
+// The literal bytes of a template with its fields, in order.
+class LiteralText {
+ public:
+  explicit LiteralText(const std::vector<TemplatePart>& parts) : parts_(parts) {}
+
+  std::optional<char> Next() {
+    for (; part_ < parts_.size(); ++part_, byte_ = 0) {
+      if (!parts_[part_].is_field && byte_ < parts_[part_].text.size()) return parts_[part_].text[byte_++];
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const std::vector<TemplatePart>& parts_;
+  size_t part_ = 0, byte_ = 0;
+};
+
+bool HaveSameLiterals(const std::vector<TemplatePart>& a, const std::vector<TemplatePart>& b) {
+  LiteralText of_a(a), of_b(b);
+  while (true) {
+    const std::optional<char> next = of_a.Next();
+    if (next != of_b.Next()) return false;
+    if (!next.has_value()) return true;
+  }
+}
+
 // Where one of them is asked, the other must not be shown.
 bool IsAboutTheSame(const JsonlRow& a, const JsonlRow& b) {
-  if (!a.context.empty() && a.context == b.context) return true;
-  return a.turns == b.turns && a.context == b.context && RowPrompt(a, "") == RowPrompt(b, "");
+  if (a.context != b.context) return false;
+  return !a.context.empty() || (a.turns == b.turns && HaveSameLiterals(a.prompt, b.prompt));
 }
 
 }  // namespace
 
-JsonlShots::JsonlShots(const TaskSpec& spec, std::vector<JsonlRow> pool)
+JsonlShots::JsonlShots(const TaskSpec& spec, std::shared_ptr<const std::vector<JsonlRow>> pool)
     : count_(GetInteger(spec.parameters, "shots")),
       as_turns_(GetText(spec.parameters, "shots_as") == "turns" || Has(spec.parameters, "messages")),
       separator_(Has(spec.parameters, "shots_separator") ? GetText(spec.parameters, "shots_separator")
-                                                         : kSeparatorOfShots) {
+                                                         : kSeparatorOfShots),
+      pool_(std::move(pool)) {
   const int64_t seed = Has(spec.parameters, "shots_seed") ? GetInteger(spec.parameters, "shots_seed") : 1;
   std::vector<std::pair<Sha256Digest, size_t>> order;
-  for (size_t i = 0; i < pool.size(); ++i) order.emplace_back(ShotSeed(seed, spec.name, pool[i].id), i);
+  for (const JsonlRow& row : *pool_) order.emplace_back(ShotSeed(seed, spec.name, row.id), order.size());
   std::sort(order.begin(), order.end());
-  for (const auto& [digest, index] : order) pool_.push_back(std::move(pool[index]));
+  for (const auto& [digest, index] : order) order_.push_back(&(*pool_)[index]);
 }
 
 std::vector<const JsonlRow*> JsonlShots::Of(const JsonlRow& asked) const {
   std::vector<const JsonlRow*> shots;
-  for (const JsonlRow& row : pool_) {
+  for (const JsonlRow* row : order_) {
     if (shots.size() == count_) break;
-    if (!IsAboutTheSame(row, asked)) shots.push_back(&row);
+    if (!IsAboutTheSame(*row, asked)) shots.push_back(row);
   }
   return shots;
 }
@@ -113,6 +141,13 @@ absl::Status CheckJsonlSpec(TaskSpec& spec) {
   if (shows_turns && Has(parameters, "choices")) return bad("shots_as", "shots_as is turns, and choices follow a text");
   if (Has(parameters, "shots_separator") && (shows_turns || by_messages)) {
     return bad("shots_separator", "shots_separator is given, and goes between shots as text, not between turns");
+  }
+  for (const std::string& stop :
+       Has(parameters, "stop") ? GetTextList(parameters, "stop") : std::vector<std::string>()) {
+    if (stop.empty()) {
+      return bad("stop",
+                 "stop has an empty text, with which every answer begins; with form: chat and no stop nothing ends it");
+    }
   }
   spec.chat = spec.chat || by_messages || shows_turns;
   return absl::OkStatus();

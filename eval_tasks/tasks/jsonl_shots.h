@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ class JsonlShots {
  public:
   JsonlShots() = default;  // none
   // `pool` are the rows of the file they come from.
-  JsonlShots(const TaskSpec& spec, std::vector<JsonlRow> pool);
+  JsonlShots(const TaskSpec& spec, std::shared_ptr<const std::vector<JsonlRow>> pool);
 
   bool empty() const { return count_ == 0; }
   bool as_turns() const { return as_turns_; }
@@ -40,7 +41,8 @@ class JsonlShots {
   size_t count_ = 0;
   bool as_turns_ = false;
   std::string separator_;
-  std::vector<JsonlRow> pool_;  // in the order of their digests
+  std::shared_ptr<const std::vector<JsonlRow>> pool_;
+  std::vector<const JsonlRow*> order_;  // of its rows, by their digests
 };
 
 // The prompt of a row with its context, or with what is left of it.

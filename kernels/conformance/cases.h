@@ -35,7 +35,10 @@ std::vector<ConformanceCase> InspectionCases();  // cases_inspection.cc
 std::vector<ConformanceCase> SameBitsCases();    // cases_same_bits.cc
 std::vector<ConformanceCase> ProductCases();     // cases_products.cc
 std::vector<ConformanceCase> ModelCases();       // cases_model.cc
+std::vector<ConformanceCase> LatentCases();      // cases_latent.cc
 std::vector<ConformanceCase> MixtureCases();     // cases_mixture.cc
+std::vector<ConformanceCase> LayerCases();       // cases_layers.cc
+std::vector<ConformanceCase> RecurrenceCases();  // cases_recurrence.cc
 std::vector<ConformanceCase> StepCases();        // cases_step.cc
 std::vector<ConformanceCase> AllCases();
 

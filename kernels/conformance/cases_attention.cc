@@ -79,8 +79,8 @@ std::vector<AttentionCase> AttentionTable() {
   for (const int length : {1, 2, 7, 8, 9, 15, 16, 17, 47, 48, 49, 127, 128, 129, 255, 257, 300}) {
     table.push_back({.name = "length_" + std::to_string(length), .sequences = {{length, 3}}});
   }
-  for (const int dim : {1,  2,  3,  6,  8,  10,  13,  16,  20,  24,  32,  33,  40,  48, 63,
-                        64, 72, 80, 88, 96, 100, 112, 127, 128, 192, 248, 250, 255, 256}) {
+  for (const int dim : {1,  2,  3,  6,  8,   10,  13,  16,  20,  24,  32,  33,  40,  48,  63, 64,
+                        72, 80, 88, 96, 100, 112, 127, 128, 192, 248, 250, 255, 256, 500, 512}) {
     table.push_back({.name = "head_dim_" + std::to_string(dim),
                      .head_dim = dim,
                      .query_heads = 2,

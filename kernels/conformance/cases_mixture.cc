@@ -17,6 +17,12 @@ struct MixtureCase {
   int rows, width, inner, experts, per_token, shared;  // shared: F' or 0
   bool renormalised = false;
   bool equal_routes = false;  // every expert has the same logits
+  bool biased = false;        // all products, and gates are clamped
+  bool inputs_first = false;  // experts are stored [inputs, outputs], the outputs of gates and ups in turn
+  bool ungated = false;       // the shared expert
+  ExpertRouting routing = {};
+  bool choice_bias = false;
+  bool gateless = false;  // experts of act(up x) alone
 };
 
 class MixtureInputs {
@@ -32,11 +38,15 @@ class MixtureInputs {
     if (c.equal_routes) {
       for (int e = 1; e < c.experts; ++e) std::copy_n(router_.begin(), c.width, router_.begin() + e * c.width);
     }
+    choice_bias_ = UniformVector(213, c.experts, 0.5f);
     gate_up_ = of(205, c.experts * 2 * c.inner, c.width, 1.0f);
     down_ = of(206, c.experts * c.width, c.inner, 1.0f);
     shared_gate_up_ = of(207, 2 * c.shared, c.width, 1.0f);
     shared_down_ = of(208, c.width, std::max(c.shared, 1), 1.0f);
     shared_gate_ = of(209, 1, c.width, 2.0f);
+    router_bias_ = UniformVector(210, c.experts);
+    gate_up_bias_ = UniformVector(211, c.experts * 2 * c.inner);
+    down_bias_ = UniformVector(212, c.experts * c.width);
   }
 
   // The residual and the next norm of rows [first, first + count); `order` numbers the experts.
@@ -52,28 +62,42 @@ class MixtureInputs {
                    count, phase);
     const auto stack = [&](const std::vector<float>& data, int rows, int columns, WeightUse use) {
       std::vector<HostMatrix> parts;
+      const std::vector<float> turned = InputsFirst(data, rows, columns, use);
       for (const int e : order) {
-        const float* rows_of_e = data.data() + static_cast<size_t>(e) * rows * columns;
+        const size_t first = static_cast<size_t>(e) * rows * columns;
+        if (c_.inputs_first) {
+          const int kinds = use == WeightUse::kGateUp ? 2 : 1;
+          for (int kind = 0; kind < kinds; ++kind) {
+            parts.push_back({DType::kF32, turned.data() + first + kind, rows / kinds, columns, kinds, rows});
+          }
+          continue;
+        }
+        const float* rows_of_e = data.data() + first;
         // In two parts, as a file of gates and ups has them.
         parts.push_back({DType::kF32, rows_of_e, rows / 2, columns});
         parts.push_back({DType::kF32, rows_of_e + static_cast<size_t>(rows / 2) * columns, rows - rows / 2, columns});
       }
       return Take(backend.CreateExperts(parts, experts, use));
     };
-    std::vector<float> router;
-    for (const int e : order) router.insert(router.end(), router_.begin() + e * m, router_.begin() + (e + 1) * m);
+    const auto ordered = [&](const std::vector<float>& data, int size) {
+      std::vector<float> out;
+      for (const int e : order) out.insert(out.end(), data.begin() + e * size, data.begin() + (e + 1) * size);
+      return out;
+    };
     const auto rows_of = [&](const std::vector<float>& data) {
       return std::vector<float>(data.begin() + first * m, data.begin() + (first + count) * m);
     };
-    auto gate_up = stack(gate_up_, 2 * f, m, WeightUse::kGateUp), down = stack(down_, m, f, WeightUse::kPlain);
+    const int sides = c_.gateless ? 1 : 2;
+    const WeightUse first_use = c_.gateless ? WeightUse::kPlain : WeightUse::kGateUp;
+    auto gate_up = stack(gate_up_, sides * f, m, first_use), down = stack(down_, m, f, WeightUse::kPlain);
     std::unique_ptr<Weight> shared_gate_up, shared_down;
     if (c_.shared > 0) {
-      shared_gate_up = MakeWeight(backend, shared_gate_up_, 2 * c_.shared, m, WeightUse::kGateUp);
+      shared_gate_up = MakeWeight(backend, shared_gate_up_, sides * c_.shared, m, first_use);
       shared_down = MakeWeight(backend, shared_down_, m, c_.shared, WeightUse::kPlain);
     }
     auto in = UploadOperands(backend, ProductInput(backend, rows_of(x_))), residual = Upload(backend, rows_of(base_)),
-         routes = Upload(backend, router), gate = Upload(backend, shared_gate_), norm = Upload(backend, norm_),
-         normed = EmptyOperands(backend, count * m);
+         routes = Upload(backend, ordered(router_, m)), gate = Upload(backend, shared_gate_),
+         norm = Upload(backend, norm_), normed = EmptyOperands(backend, count * m);
     const NormArgs next{
         .x = {residual.get(), 0}, .weight = {norm.get(), 0}, .epsilon = 1e-5f, .out = {normed.get(), 0}};
     MixtureArgs args{.x = {in.get(), 0},
@@ -81,6 +105,8 @@ class MixtureInputs {
                      .expert_count = experts,
                      .per_token = c_.per_token,
                      .renormalised = c_.renormalised,
+                     .routing = c_.routing,
+                     .gated = !c_.gateless,
                      .gate_up = gate_up.get(),
                      .down = down.get(),
                      .shared_gate_up = shared_gate_up.get(),
@@ -88,12 +114,35 @@ class MixtureInputs {
                      .multiplier = 0.5f,
                      .residual = {residual.get(), 0},
                      .next_norm = &next};
-    if (c_.shared > 0) args.shared_gate = {gate.get(), 0};
+    if (c_.shared > 0 && !c_.ungated) args.shared_gate = {gate.get(), 0};
+    auto choice_bias = Upload(backend, ordered(choice_bias_, 1));
+    if (c_.choice_bias) args.choice_bias = {choice_bias.get(), 0};
+    if (c_.gateless) args.activation = Activation::kReluSquared;
+    auto router_bias = Upload(backend, ordered(router_bias_, 1)),
+         gate_up_bias = Upload(backend, ordered(gate_up_bias_, 2 * f)),
+         down_bias = Upload(backend, ordered(down_bias_, m));
+    if (c_.biased) {
+      args.router_bias = {router_bias.get(), 0};
+      args.gate_up_bias = {gate_up_bias.get(), 0};
+      args.down_bias = {down_bias.get(), 0};
+      args.activation = Activation::kClampedGate;
+      args.terms = {.a = 1.702f, .b = 1.5f};
+    }
     VF_CHECK(backend.Mixture(*step.workspace, args).ok(), "a valid mixture");
     std::vector<float> out = Download(backend, *residual, count * m);
     const std::vector<float> after = DownloadOperands(backend, *normed, count * m);
     out.insert(out.end(), after.begin(), after.end());
     return out;
+  }
+  static std::vector<float> InputsFirst(const std::vector<float>& data, int rows, int columns, WeightUse use) {
+    const size_t of_expert = static_cast<size_t>(rows) * columns;
+    std::vector<float> turned(data.size());
+    for (size_t at = 0; at < data.size(); ++at) {
+      const int row = at % of_expert / columns, column = at % columns;
+      const int output = use == WeightUse::kGateUp ? row % (rows / 2) * 2 + row / (rows / 2) : row;
+      turned[at / of_expert * of_expert + static_cast<size_t>(column) * rows + output] = data[at];
+    }
+    return turned;
   }
   std::vector<int> Numbers() const {
     std::vector<int> numbers(c_.experts);
@@ -125,7 +174,8 @@ class MixtureInputs {
 
  private:
   const MixtureCase c_;
-  std::vector<float> x_, base_, norm_, router_, gate_up_, down_, shared_gate_up_, shared_down_, shared_gate_;
+  std::vector<float> x_, base_, norm_, router_, gate_up_, down_, shared_gate_up_, shared_down_, shared_gate_,
+      router_bias_, gate_up_bias_, down_bias_, choice_bias_;
 };
 
 // Hidden units and outputs are of about one, whatever the sizes. In f32 the sums of up to 200 products of an expert round
@@ -134,9 +184,52 @@ class MixtureInputs {
 // multiplier of one half and the norm's four. Where operands are stored in bf16, gates and ups round too, as does the
 // norm.
 std::string CheckMixture(Backend& tested, Backend& oracle) {
-  const MixtureCase cases[] = {{1, 16, 32, 4, 2, 0, true},       {7, 48, 20, 5, 3, 40},         {97, 64, 33, 8, 2, 0},
-                               {200, 100, 70, 6, 6, 24, true},   {33, 130, 65, 40, 8, 0, true}, {20, 64, 64, 8, 1, 0},
-                               {9, 32, 16, 7, 3, 0, false, true}};
+  const MixtureCase cases[] = {{1, 16, 32, 4, 2, 0, true},
+                               {7, 48, 20, 5, 3, 40},
+                               {97, 64, 33, 8, 2, 0},
+                               {200, 100, 70, 6, 6, 24, true},
+                               {21, 56, 24, 6, 2, 18, true, false, false, false, true},
+                               {33, 130, 65, 40, 8, 0, true},
+                               {20, 64, 64, 8, 1, 0},
+                               {9, 32, 16, 7, 3, 0, false, true},
+                               {40, 52, 36, 6, 4, 0, true, false, true},
+                               {3, 33, 21, 5, 2, 0, true, false, true},
+                               // Sigmoids, groups of experts, a choice bias, experts without gates.
+                               {.rows = 37,
+                                .width = 40,
+                                .inner = 24,
+                                .experts = 12,
+                                .per_token = 3,
+                                .shared = 20,
+                                .renormalised = true,
+                                .ungated = true,
+                                .routing = {ExpertScore::kSigmoid, 4, 2, GroupScore::kTwoLargest, 2.5f},
+                                .choice_bias = true},
+                               {.rows = 18,
+                                .width = 33,
+                                .inner = 16,
+                                .experts = 36,
+                                .per_token = 5,
+                                .shared = 0,
+                                .routing = {ExpertScore::kSoftmax, 6, 2, GroupScore::kLargest, 4.0f}},
+                               {.rows = 21,
+                                .width = 48,
+                                .inner = 35,
+                                .experts = 7,
+                                .per_token = 2,
+                                .shared = 18,
+                                .ungated = true,
+                                .routing = {.score = ExpertScore::kSigmoid},
+                                .choice_bias = true,
+                                .gateless = true},
+                               {.rows = 9,
+                                .width = 32,
+                                .inner = 16,
+                                .experts = 8,
+                                .per_token = 3,
+                                .shared = 0,
+                                .renormalised = true,
+                                .choice_bias = true}};
   for (const MixtureCase& c : cases) {
     const MixtureInputs inputs(c);
     for (const Phase phase : {Phase::kPrefill, Phase::kDecode}) {
@@ -153,8 +246,15 @@ std::string CheckMixture(Backend& tested, Backend& oracle) {
 }
 
 // Numbers that differ in bits between rows computed alone or in parts and all together.
-size_t CountMixtureBits(Backend& tested, Phase phase, bool by_arrival) {
-  const MixtureCase c{.rows = 99, .width = 96, .inner = 40, .experts = 12, .per_token = 4, .shared = 24};
+size_t CountMixtureBits(Backend& tested, Phase phase, bool by_arrival, bool biased = false) {
+  const MixtureCase c{.rows = 99,
+                      .width = 96,
+                      .inner = 40,
+                      .experts = 40,
+                      .per_token = 4,
+                      .shared = biased ? 0 : 24,
+                      .renormalised = biased,
+                      .biased = biased};
   const MixtureInputs inputs(c);
   const auto run = [&](int first, int count) {
     const std::vector<int> order = by_arrival ? inputs.Arrivals(tested, first, count) : inputs.Numbers();
@@ -176,8 +276,10 @@ size_t CountMixtureBits(Backend& tested, Phase phase, bool by_arrival) {
 
 std::string CheckMixtureBits(Backend& tested, Backend&) {
   for (const Phase phase : {Phase::kPrefill, Phase::kDecode}) {
-    if (auto error = SameBitsVerdict(CountMixtureBits(tested, phase, false), "other rows of a mixture"); !error.empty())
-      return error;
+    for (const bool biased : {false, true}) {
+      const size_t different = CountMixtureBits(tested, phase, false, biased);
+      if (auto error = SameBitsVerdict(different, "other rows of a mixture"); !error.empty()) return error;
+    }
   }
   return "";
 }
@@ -190,19 +292,23 @@ std::string CheckMixtureControl(Backend& tested, Backend&) {
   return "";
 }
 
-// Stacks that are not of so many experts are refused.
+// Stacks that are not of so many experts are refused; the layout of a stack changes no bit.
 std::string CheckMixtureStacks(Backend& tested, Backend&) {
+  MixtureCase c{.rows = 5, .width = 24, .inner = 18, .experts = 3, .per_token = 2, .shared = 0};
+  const MixtureInputs as_is(c);
+  c.inputs_first = true;
+  const MixtureInputs turned(c);
+  if (as_is.Run(tested, Phase::kPrefill, 0, 5, as_is.Numbers()) !=
+      turned.Run(tested, Phase::kPrefill, 0, 5, turned.Numbers()))
+    return "experts stored inputs first give other bits";
   const std::vector<float> data(60);
   const HostMatrix whole = MatrixOf(data, 15, 4);
-  HostMatrix transposed = MatrixOf(data, 15, 4);
-  transposed.transposed = true;
   const auto refuses = [&](const HostMatrix& matrix, int experts, WeightUse use) {
     auto made = tested.CreateExperts({&matrix, 1}, experts, use);
     return !made.ok() && made.error().code == ErrorCode::kInvalidArgument;
   };
   if (!refuses(whole, 4, WeightUse::kPlain)) return "15 rows were accepted as those of 4 experts";
   if (!refuses(whole, 5, WeightUse::kGateUp)) return "3 rows were accepted as gates and ups of an expert";
-  if (!refuses(transposed, 5, WeightUse::kPlain)) return "transposed experts were accepted";
   return "";
 }
 

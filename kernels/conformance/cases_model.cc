@@ -10,7 +10,7 @@
 namespace varifocal::kernels {
 namespace {
 
-enum class QkNorm { kNone, kPerHead, kOverWidth };
+enum class QkNorm { kNone, kPerHead, kOverWidth, kPerHeadAfterRotation };
 
 // q, k, v with biases, norms and rotations; k and v are read back from the page.
 std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
@@ -24,6 +24,7 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
                                             {dim / 4, QkNorm::kNone, 0.0f},
                                             {dim, QkNorm::kPerHead, 0.0f},
                                             {dim, QkNorm::kOverWidth, 0.0f},
+                                            {dim, QkNorm::kPerHeadAfterRotation, 0.0f},
                                             {0, QkNorm::kOverWidth, 0.0f},
                                             {dim / 2, QkNorm::kNone, 2.0f},
                                             {dim, QkNorm::kOverWidth, 0.25f}}) {
@@ -71,6 +72,7 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
             args.query_norm = {query_weight.get(), 0};
             args.key_norm = {key_weight.get(), 0};
             args.norm_over_width = norms == QkNorm::kOverWidth;
+            args.norm_after_rotation = norms == QkNorm::kPerHeadAfterRotation;
           }
           std::unique_ptr<RopeTable> rope;
           const RopeTable* ropes[1];
@@ -167,7 +169,8 @@ std::string CheckLmHead(Backend& tested, Backend& oracle) {
   const int width = 48, rows = 30;
   for (const int vocab : {1, 2, 63, 64, 65, 1023, 1024, 1025, 2048, 3000}) {
     const auto weights = UniformVector(61, vocab * width), x = UniformVector(62, rows * width),
-               norm = UniformVector(63, width, 2.0f), norm_bias = UniformVector(64, width);
+               norm = UniformVector(63, width, 2.0f), norm_bias = UniformVector(64, width),
+               bias = UniformVector(65, vocab);
     // Logits sum 48 products below 5 (a norm of at most about 2 times 2, and a bias of 1); the rest rounds once each.
     // In bf16 the normed row rounds before the product, and a log-probability is a difference of two logits.
     const double tolerance = 2 * SumTolerance(width, 5.0) + 32 * kUnit + 2 * OperandUnit(tested) * width * 5.0;
@@ -184,7 +187,8 @@ std::string CheckLmHead(Backend& tested, Backend& oracle) {
                             .vocab_size = vocab};
             PlainStep step(backend, shape, rows);
             auto weight = MakeWeight(backend, weights, vocab, width, WeightUse::kHead);
-            auto in = Upload(backend, x), n = Upload(backend, norm), b = Upload(backend, norm_bias);
+            auto in = Upload(backend, x), n = Upload(backend, norm), b = Upload(backend, norm_bias),
+                 of_logits = Upload(backend, bias);
             std::vector<HeadRow> asked;
             for (int r = 0; r < rows; ++r)
               asked.push_back(
@@ -194,6 +198,7 @@ std::string CheckLmHead(Backend& tested, Backend& oracle) {
             std::vector<HeadResult> results(asked.size());
             std::vector<float> logits(2 * vocab);
             const Slice maybe_bias = kind == NormKind::kLayer ? Slice{b.get(), 0} : Slice{};
+            const Slice maybe_of_logits = kind == NormKind::kLayer ? Slice{of_logits.get(), 0} : Slice{};
             VF_CHECK(backend
                          .LmHead(*step.workspace, {.residual = {in.get(), 0},
                                                    .norm_kind = kind,
@@ -201,6 +206,7 @@ std::string CheckLmHead(Backend& tested, Backend& oracle) {
                                                    .norm_bias = maybe_bias,
                                                    .norm_epsilon = 1e-5f,
                                                    .weight = weight.get(),
+                                                   .bias = maybe_of_logits,
                                                    .logit_multiplier = 0.5f,
                                                    .logit_soft_cap = cap,
                                                    .rows = asked,

@@ -53,14 +53,27 @@ std::string CheckLinear(Backend& tested, Backend& oracle) {
   return "";
 }
 
-constexpr Activation kActivations[] = {Activation::kNone,    Activation::kSilu, Activation::kGeluTanh,
-                                       Activation::kGeluErf, Activation::kRelu, Activation::kReluSquared};
+constexpr Activation kActivations[] = {
+    Activation::kNone,        Activation::kSilu,  Activation::kGeluTanh,    Activation::kGeluErf,    Activation::kRelu,
+    Activation::kReluSquared, Activation::kXielu, Activation::kClampedGate, Activation::kSlopedSilu,
+};
+
+ActivationTerms TermsOf(Activation activation) {
+  if (activation == Activation::kXielu) return {.a = 0.8f, .b = 0.9f, .c = 0.5f};
+  if (activation == Activation::kSlopedSilu) return {.a = 0.6f};
+  if (activation == Activation::kClampedGate) return {.a = 1.702f, .b = 1.5f};
+  return {};
+}
 
 // How much larger than |x| an activation of numbers up to `range` may be; half of how much steeper than 1.13.
-double Growth(Activation activation, double range) { return activation == Activation::kReluSquared ? range : 1; }
+double Growth(Activation activation, double range) {
+  if (activation == Activation::kReluSquared) return range;
+  if (activation == Activation::kXielu) return std::max(1.0, range);  // beside its square it is linear
+  return activation == Activation::kClampedGate ? 2.5 : 1;            // an up of at most 1.5, plus 1
+}
 
-// No other activation is steeper than 1.13 or larger than |x|, and the other factor stays below the sum; products of
-// two sums of `inner` terms, a bias and an activation each.
+// Xielu grows with the square, as relu squared; no other activation is steeper than 1.13 or larger than |x|, and the
+// other factor stays below the sum; products of two sums of `inner` terms, a bias and an activation each.
 std::string CheckGated(Backend& tested, Backend& oracle) {
   for (const auto& [rows, inner, width] : {std::tuple{1, 16, 32}, {3, 20, 31}, {8, 128, 352}, {97, 64, 33}}) {
     const auto weights = UniformVector(11, inner * 2 * width), x = UniformVector(12, rows * inner, 4.0f),
@@ -79,8 +92,11 @@ std::string CheckGated(Backend& tested, Backend& oracle) {
               auto weight = MakeWeight(backend, weights, 2 * width, inner, WeightUse::kGateUp);
               auto in = UploadOperands(backend, ProductInput(backend, x)), b = Upload(backend, bias),
                    out = EmptyOperands(backend, rows * width);
-              LinearGatedArgs args{
-                  .x = {in.get(), 0}, .weight = weight.get(), .activation = activation, .out = {out.get(), 0}};
+              LinearGatedArgs args{.x = {in.get(), 0},
+                                   .weight = weight.get(),
+                                   .activation = activation,
+                                   .terms = TermsOf(activation),
+                                   .out = {out.get(), 0}};
               if (biased) args.bias = {b.get(), 0};
               VF_CHECK(backend.LinearGated(*step.workspace, args).ok(), "valid");
               return DownloadOperands(backend, *out, rows * width);
@@ -104,22 +120,30 @@ std::string CheckActivations(Backend& tested, Backend& oracle) {
       const std::string what =
           "activation " + std::to_string(static_cast<int>(activation)) + " up to " + std::to_string(range);
       const double tolerance = Growth(activation, range) * range * (6e-7 + 3.3 * OutputUnit(tested));
-      std::string error = Both(tested, oracle, tolerance, what, [&](Backend& backend) {
+      const auto plain = [&](Backend& backend) {
         PlainStep step(backend, {.model_dim = 1}, rows);
         auto weight = MakeWeight(backend, {1}, 1, 1, WeightUse::kPlain);
         auto in = UploadOperands(backend, ProductInput(backend, x)), out = EmptyOperands(backend, x.size());
-        const LinearArgs args{
-            .x = {in.get(), 0}, .weight = weight.get(), .activation = activation, .out = {out.get(), 0}};
+        const LinearArgs args{.x = {in.get(), 0},
+                              .weight = weight.get(),
+                              .activation = activation,
+                              .terms = TermsOf(activation),
+                              .out = {out.get(), 0}};
         VF_CHECK(backend.Linear(*step.workspace, args).ok(), "valid");
         return DownloadOperands(backend, *out, x.size());
-      });
+      };
+      std::string error;
+      if (activation != Activation::kClampedGate) error = Both(tested, oracle, tolerance, what, plain);
       if (!error.empty()) return error;
       error = Both(tested, oracle, tolerance, what + ", gated", [&](Backend& backend) {
         PlainStep step(backend, {.model_dim = 2}, rows);
         auto weight = MakeWeight(backend, {1, 0, 0, 1}, 2, 2, WeightUse::kGateUp);
         auto in = UploadOperands(backend, ProductInput(backend, gated_input)), out = EmptyOperands(backend, x.size());
-        const LinearGatedArgs args{
-            .x = {in.get(), 0}, .weight = weight.get(), .activation = activation, .out = {out.get(), 0}};
+        const LinearGatedArgs args{.x = {in.get(), 0},
+                                   .weight = weight.get(),
+                                   .activation = activation,
+                                   .terms = TermsOf(activation),
+                                   .out = {out.get(), 0}};
         VF_CHECK(backend.LinearGated(*step.workspace, args).ok(), "valid");
         return DownloadOperands(backend, *out, x.size());
       });
@@ -265,7 +289,8 @@ std::string CheckTransposed(Backend& tested) {
     for (int k = 0; k < inner; ++k) turned[k * outputs + n] = plain[n * inner + k];
   }
   HostMatrix as_is = MatrixOf(plain, outputs, inner), transposed = MatrixOf(turned, outputs, inner);
-  transposed.transposed = true;
+  transposed.row_stride = 1;
+  transposed.column_stride = outputs;
   const auto product = [&](std::span<const HostMatrix> parts, WeightUse use) {
     PlainStep step(tested, {.model_dim = inner}, rows);
     auto weight = Take(tested.CreateWeight(parts, use));

@@ -135,13 +135,16 @@ Stretch StretchOf(const std::vector<float>& logits, const TokenDraw& draw, int32
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
   std::vector<double> weights;
   double total = 0;
+  const size_t last = draw.top_k > 0 ? std::min<size_t>(draw.top_k, order.size()) - 1 : order.size() - 1;
   for (const int32_t id : order) {
     weights.push_back(std::exp((static_cast<double>(logits[id]) - logits[order[0]]) / draw.temperature));
-    total += weights.back();
+    if (logits[id] >= logits[order[last]]) total += weights.back();
   }
   double kept = 0, passed = 0, begin = 0, end = 0;
   for (size_t i = 0; i < order.size(); ++i) {
-    if (i == 0 || passed < draw.top_p * total * (1 - 1e-9)) kept += weights[i];
+    const bool is_kept =
+        passed < draw.top_p * total * (1 - 1e-9) && weights[i] >= draw.min_p && logits[order[i]] >= logits[order[last]];
+    if (i == 0 || is_kept) kept += weights[i];
     if (order[i] == token) begin = passed;
     passed += weights[i];
     if (order[i] == token) end = passed;
@@ -149,11 +152,22 @@ Stretch StretchOf(const std::vector<float>& logits, const TokenDraw& draw, int32
   return {begin / kept, end / kept};
 }
 
-// Draws over vocabularies around a slice (1,024 and 8,192 tokens), with ties, sharp and flat, with and without top_p: the
+// Draws over vocabularies around a slice (1,024 and 8,192 tokens), with ties, sharp and flat, with each filter and all: the
 // token's interval contains the uniform number, within 1e-6 of the mass, and the returned logit is the token's.
 std::string CheckDraw(Backend& tested) {
   constexpr int kRows = 6;
   const double uniforms[kRows] = {0, 0.2, 0.5, 0.77, 0.999, 1 - 0x1p-53};
+  const TokenDraw kFilters[] = {{},
+                                {.top_p = 0.9},
+                                {.top_p = 0.3},
+                                {.top_p = 1e-9},
+                                {.top_k = 1},
+                                {.top_k = 30},
+                                {.top_k = 1 << 30},
+                                {.min_p = 0.07},
+                                {.min_p = 1},
+                                {.top_p = 0.8, .top_k = 30},
+                                {.top_p = 0.7, .min_p = 0.2, .top_k = 100}};
   for (const int vocab : {1, 2, 255, 1025, 9000}) {
     // Every 50th token has the same logits, so that ties are dropped and drawn.
     std::vector<float> weights(vocab * 16);
@@ -173,11 +187,14 @@ std::string CheckDraw(Backend& tested) {
     auto x = Upload(tested, UniformVector(71, kRows * 16)), norm = Upload(tested, std::vector<float>(16, 1.0f));
     const std::vector<SequenceRows> sequences(kRows, SequenceRows{.row_count = 1});
     for (const double temperature : {0.05, 1.0, 30.0}) {
-      for (const double top_p : {1.0, 0.9, 0.3, 1e-9}) {
+      for (const TokenDraw& filters : kFilters) {
         VF_CHECK(tested.BeginStep(*workspace, {.sequences = sequences}).ok(), "valid");
         std::vector<HeadRow> rows;
         for (int r = 0; r < kRows; ++r) {
-          rows.push_back({.row = r, .logits_slot = 2 * r, .draw = {temperature, top_p, uniforms[r]}});
+          TokenDraw draw = filters;
+          draw.temperature = temperature;
+          draw.uniform = uniforms[r];
+          rows.push_back({.row = r, .logits_slot = 2 * r, .draw = draw});
           rows.push_back({.row = r, .logits_slot = 2 * r + 1});
         }
         std::vector<HeadResult> results(rows.size());
@@ -197,8 +214,10 @@ std::string CheckDraw(Backend& tested) {
           const auto own = logits.begin() + static_cast<std::ptrdiff_t>(2 * r + 1) * vocab;
           const std::vector<float> row(own, own + vocab);
           const std::string what = "token " + std::to_string(drawn.token) + " of " + std::to_string(vocab) +
-                                   " at temperature " + std::to_string(temperature) + ", top_p " +
-                                   std::to_string(top_p) + ", uniform " + std::to_string(uniforms[r]);
+                                   " at temperature " + std::to_string(temperature) + ", top_k " +
+                                   std::to_string(filters.top_k) + ", top_p " + std::to_string(filters.top_p) +
+                                   ", min_p " + std::to_string(filters.min_p) + ", uniform " +
+                                   std::to_string(uniforms[r]);
           if (drawn.token < 0 || drawn.token >= vocab) return what + " is outside the vocabulary";
           if (drawn.logit != row[drawn.token]) return what + " is returned with another logit";
           const Stretch stretch = StretchOf(row, rows[2 * r].draw, drawn.token);

@@ -7,15 +7,18 @@
 #include "base/wide_product.h"
 #include "kernels/cpu/cpu_attention.h"
 #include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/cpu_layers.h"
 #include "kernels/cpu/cpu_lm_head.h"
 #include "kernels/cpu/cpu_matmul.h"
 #include "kernels/cpu/cpu_mixture.h"
+#include "kernels/cpu/cpu_recurrence.h"
 #include "kernels/cpu/cpu_workspace.h"
 #include "kernels/cpu/packed_weight.h"
 #include "kernels/cpu/page_pool.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/group_routing.h"
 #include "kernels/host_backend.h"
+#include "kernels/state_pool.h"
 
 namespace varifocal::kernels {
 namespace cpu {
@@ -68,6 +71,7 @@ class CpuBackend final : public HostBackend {
   }
 
   Error CheckShape(const KvShape& shape) const override {
+    if (shape.holds_states()) return {};
     if (shape.head_dim <= 0 || shape.head_dim > kHeadDimMax) {
       return {ErrorCode::kUnsupported, "the cpu backend has no kernel for head dim " + std::to_string(shape.head_dim) +
                                            ", only for 1 to " + std::to_string(kHeadDimMax)};
@@ -75,14 +79,20 @@ class CpuBackend final : public HostBackend {
     return {};
   }
   size_t KvBytesPerPageAndLayer(const KvShape& shape) const override {
+    if (shape.holds_states()) return StatePool<float>::BytesPerPageAndLayer(shape);
     return PagePool::BytesPerPageAndLayer(shape, info_.dtype);
   }
   Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
     if (Error error = CheckShape(shape); !error.ok()) return error;
+    if (shape.holds_states()) return StatePool<float>::Create(shape, page_count);
     return PagePool::Create(shape, info_.dtype, page_count);
   }
   Error CopyPage(KvPool& pool, int from, int to) override {
-    static_cast<PagePool&>(pool).CopyPage(from, to);
+    if (auto* states = dynamic_cast<StatePool<float>*>(&pool); states != nullptr) {
+      states->CopyPage(from, to);
+    } else {
+      static_cast<PagePool&>(pool).CopyPage(from, to);
+    }
     return {};
   }
   Error ReadPage(const KvPool& pool, int layer, int page, int row_count, float* keys, float* values) override {
@@ -169,6 +179,7 @@ class CpuBackend final : public HostBackend {
                                 .row_count = rows,
                                 .epilogue = Epilogue::kStore,
                                 .activation = args.activation,
+                                .terms = args.terms,
                                 .bias = OptionalHostData<float>(args.bias, weight.rows()),
                                 .out = HostData<float>(args.out, rows * weight.rows())});
   }
@@ -185,6 +196,13 @@ class CpuBackend final : public HostBackend {
     return NextNorm(workspace, args.next_norm, Multiply(workspace, product));
   }
   Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) override;
+  Error NormResidual(Workspace& workspace, const NormResidualArgs& args) override {
+    const Error done = OkUnlessCancelled(RunNormResidual(kernels_, pool_, Cast(workspace), args));
+    return NextNorm(workspace, args.next_norm, done);
+  }
+  Error LayerInputs(Workspace& workspace, const LayerInputsArgs& args) override {
+    return OkUnlessCancelled(RunLayerInputs(kernels_, pool_, Cast(workspace), args));
+  }
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
     const PackedWeight& weight = Cast(*args.weight);
     VF_CHECK(weight.gated(), "LinearGated needs a kGateUp weight");
@@ -194,6 +212,7 @@ class CpuBackend final : public HostBackend {
                                 .row_count = rows,
                                 .epilogue = Epilogue::kGated,
                                 .activation = args.activation,
+                                .terms = args.terms,
                                 .bias = OptionalHostData<float>(args.bias, weight.rows()),
                                 .out = HostData<float>(args.out, rows * weight.rows() / 2)});
   }
@@ -201,6 +220,30 @@ class CpuBackend final : public HostBackend {
   Error Mixture(Workspace& workspace, const MixtureArgs& args) override {
     const bool finished = RunMixture(kernels_, pool_, Cast(workspace), args);
     return NextNorm(workspace, args.next_norm, OkUnlessCancelled(finished));
+  }
+
+  Error NormColumns(Workspace& workspace, const NormColumnsArgs& args) override {
+    const FlatBatch& flat = Cast(workspace).flat;
+    float* x = HostData<float>(args.x, WideProduct(flat.row_count(), args.columns));
+    const float* weight = HostData<float>(args.weight, args.count);
+    return EachRow(flat, [&](int row, int) {
+      float* columns = x + WideProduct(row, args.columns);
+      kernels_.norm_row({.x = columns, .weight = weight, .width = args.count, .epsilon = args.epsilon, .out = columns});
+    });
+  }
+  Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) override {
+    const FlatBatch& flat = Cast(workspace).flat;
+    const size_t count = WideProduct(flat.row_count(), args.columns);
+    const float* gate = HostData<float>(args.gate, count);
+    float* x = HostData<float>(args.x, count);
+    return EachRow(flat, [&](int row, int) {
+      const size_t at = WideProduct(row, args.columns);
+      const GateForm form = args.sigmoid ? GateForm::kSigmoid : GateForm::kPlain;
+      kernels_.gate_row({.gate = gate + at, .count = args.columns, .form = form, .x = x + at});
+    });
+  }
+  Error Recur(Workspace& workspace, const RecurArgs& args) override {
+    return OkUnlessCancelled(RunRecurrence(kernels_, pool_, Cast(workspace), args));
   }
 
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override {
@@ -236,9 +279,7 @@ class CpuBackend final : public HostBackend {
 
   Error Multiply(Workspace& workspace, const MatmulArgs& args) {
     CpuWorkspace& own = Cast(workspace);
-    VF_CHECK(kernels_.elements_per_word == 1 ||
-                 args.weight->columns() <= std::max({own.shape.model_dim, own.shape.ffn_dim,
-                                                     own.shape.query_head_count * own.shape.head_dim}),
+    VF_CHECK(kernels_.elements_per_word == 1 || args.weight->columns() <= ProductInputsMax(own.shape),
              "the workspace was planned for this model");
     return OkUnlessCancelled(RunMatmul(kernels_, pool_, args, own.words.get(), own.flat.batch.cancelled));
   }
@@ -361,7 +402,7 @@ Error CpuBackend::LinearNormResidual(Workspace& workspace, const LinearNormResid
     kernels_.norm_row(
         {.x = product, .weight = norm_weight, .width = width, .epsilon = args.norm_epsilon, .out = product});
     float* to = residual + row * width;
-    for (int64_t i = 0; i < width; ++i) to[i] += args.multiplier * product[i];
+    for (int64_t i = 0; i < width; ++i) to[i] = (to[i] + args.multiplier * product[i]) * args.scale;
   });
   return NextNorm(workspace, args.next_norm, done);
 }
@@ -372,16 +413,18 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
   const PackedWeight& weight = Cast(*args.weight);
   auto& pool = static_cast<PagePool&>(*args.pool);
   const int dim = pool.shape().head_dim, kv_heads = pool.shape().kv_head_count, query_heads = args.query_head_count;
-  const int width = (query_heads + 2 * kv_heads) * dim;
+  const int keys = args.queries_alone ? 0 : kv_heads;  // heads of keys, and of values, that are written
+  const int width = (query_heads + 2 * keys) * dim;
   VF_CHECK(weight.rows() == width &&
                width <= (own.shape.query_head_count + 2 * own.shape.kv_head_count) * own.shape.head_dim,
-           "the weight has (H + 2K) D rows");
+           "the weight has (H + 2K) D rows, or H D");
   const int rows = flat.row_count();
   if (Error error = Project(workspace, args.x, weight, args.bias); !error.ok()) return error;
   // Heads that one norm spans.
   const int query_span = args.norm_over_width ? query_heads : 1, key_span = args.norm_over_width ? kv_heads : 1;
   const float* query_norm = OptionalHostData<float>(args.query_norm, query_span * dim);
   const float* key_norm = OptionalHostData<float>(args.key_norm, key_span * dim);
+  const float* value_norm = OptionalHostData<float>(args.value_norm, dim);
   const auto normalize = [&](float* heads, int count, int span, const float* weight_of_norm) {
     for (int h = 0; weight_of_norm != nullptr && h < count; h += span) {
       float* x = heads + h * dim;
@@ -397,11 +440,17 @@ Error CpuBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& arg
     const HostRopeTable* rope =
         args.rope_tables.empty() ? nullptr : static_cast<const HostRopeTable*>(args.rope_tables[sequence.rope_table]);
     VF_CHECK(rope == nullptr || position < rope->position_count(), "a position beyond the rope table");
-    normalize(projected, query_heads, query_span, query_norm);
-    normalize(projected + query_heads * dim, kv_heads, key_span, key_norm);
+    const auto normalize_both = [&] {
+      normalize(projected, query_heads, query_span, query_norm);
+      normalize(projected + query_heads * dim, keys, key_span, key_norm);
+      normalize(projected + (query_heads + keys) * dim, keys, 1, value_norm);
+    };
+    if (!args.norm_after_rotation) normalize_both();
     for (int i = 0; args.clip > 0 && i < width; ++i) projected[i] = std::clamp(projected[i], -args.clip, args.clip);
-    for (int h = 0; rope != nullptr && h < query_heads + kv_heads; ++h) Rotate(*rope, position, projected + h * dim);
+    for (int h = 0; rope != nullptr && h < query_heads + keys; ++h) Rotate(*rope, position, projected + h * dim);
+    if (args.norm_after_rotation) normalize_both();
     std::memcpy(queries + WideProduct(row, query_heads, dim), projected, sizeof(float) * query_heads * dim);
+    if (args.queries_alone) return;
     const bool last = row + 1 == flat.first_rows[flat.row_sequences[row] + 1];
     pool.WriteToken(args.layer, PageOf(sequence, args.page_group, position), position % kPageTokens,
                     projected + query_heads * dim, projected + (query_heads + kv_heads) * dim, last);

@@ -16,6 +16,7 @@ void SliceLogits(const KernelTable& kernels, const CpuWorkspace& workspace, cons
   const auto& weight = static_cast<const PackedWeight&>(*args.weight);
   const int64_t inner = weight.words();
   const float* x = kernels.elements_per_word == 1 ? workspace.head_rows.get() : workspace.words.get();
+  const float* bias = OptionalHostData<float>(args.bias, weight.rows());
   constexpr int kPanels = kSliceColumns / kPanel;
   for (int p = slice * kPanels; p < std::min(weight.panel_count(), (slice + 1) * kPanels); ++p) {
     kernels.gemm_panel({.x = x + first_row * inner,
@@ -23,6 +24,7 @@ void SliceLogits(const KernelTable& kernels, const CpuWorkspace& workspace, cons
                         .row_count = last_row - first_row,
                         .panel = weight.panel(p),
                         .inner = inner,
+                        .bias = bias == nullptr ? nullptr : bias + static_cast<int64_t>(p) * kPanel,
                         .out = logits + (p - slice * kPanels) * kPanel,
                         .out_stride = kSliceColumns,
                         .columns = weight.columns_of_panel(p)});

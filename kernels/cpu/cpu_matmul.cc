@@ -58,6 +58,7 @@ bool RunMatmul(const KernelTable& kernels, ThreadPool& pool, const MatmulArgs& a
                           .inner = inner,
                           .epilogue = args.epilogue,
                           .activation = args.activation,
+                          .terms = args.terms,
                           .bias = args.bias == nullptr ? nullptr : args.bias + p * outputs,
                           .up_bias = args.bias == nullptr ? nullptr : args.bias + out_stride + p * outputs,
                           .multiplier = args.multiplier,

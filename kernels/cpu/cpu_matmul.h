@@ -12,6 +12,7 @@ struct MatmulArgs {
   int row_count = 0;
   Epilogue epilogue = Epilogue::kStore;
   Activation activation = Activation::kNone;
+  ActivationTerms terms = {};
   const float* bias = nullptr;  // kGated: of the gates, then of the ups
   float multiplier = 1.0f;
   float* out = nullptr;  // [rows, outputs]

@@ -10,7 +10,8 @@
 namespace varifocal::kernels::cpu {
 namespace {
 
-constexpr int kRoutedRows = 16;  // of one item
+constexpr int kRoutedRows = 16;     // of one item
+constexpr int kRoutedExperts = 32;  // of one item of few rows
 // Rows of the batch and panels of one item of the second product: an expert's rows among them fill its tiles.
 constexpr int kSummedRows = 512;
 // Bytes of panels of one item of the first product.
@@ -26,20 +27,32 @@ class MixtureRun {
         args_(args),
         gate_up_(static_cast<const PackedExperts&>(*args.gate_up)),
         down_(static_cast<const PackedExperts&>(*args.down)),
-        rows_(workspace.flat.row_count()),
         width_(workspace.shape.model_dim) {
     VF_CHECK(gate_up_.count() == args.expert_count && down_.count() == args.expert_count &&
                  args.expert_count == workspace.shape.expert_count &&
                  args.per_token <= workspace.shape.experts_per_token &&
                  down_.columns() <= workspace.shape.expert_ffn_dim,
              "the workspace was planned for these experts");
-    x_ = HostData<float>(args.x, WideProduct(rows_, width_));
+    VF_CHECK(args.shared_gate.buffer == nullptr || args.shared_gate_up != nullptr, "a gate is of a shared expert");
+    VF_CHECK(gate_up_[0].gated() == args.gated && (args.gated || args.gate_up_bias.buffer == nullptr),
+             "experts have gates or are plain, without biases");
   }
 
   bool Run() {
-    if (!Route()) return false;
-    Collect();
-    return MultiplyFirst() && PackHidden() && AddExperts() && Shared() && AddToResidual();
+    const int rows = own_.flat.row_count();
+    const float* x = HostData<float>(args_.x, WideProduct(rows, width_));
+    const float* router_x = OptionalHostData<float>(args_.router_x, WideProduct(rows, width_));
+    float* residual = HostData<float>(args_.residual, WideProduct(rows, width_));
+    for (int first = 0; first < rows; first += kMixtureRows) {
+      rows_ = std::min(kMixtureRows, rows - first);
+      x_ = x + WideProduct(first, width_);
+      routed_ = router_x == nullptr ? x_ : router_x + WideProduct(first, width_);
+      residual_ = residual + WideProduct(first, width_);
+      if (!Route()) return false;
+      Collect();
+      if (!MultiplyFirst() || !PackHidden() || !AddExperts() || !Shared() || !AddToResidual()) return false;
+    }
+    return true;
   }
 
  private:
@@ -55,32 +68,45 @@ class MixtureRun {
     });
   }
   int place_count() const { return rows_ * args_.per_token; }
+  Epilogue first_epilogue() const { return args_.gated ? Epilogue::kGated : Epilogue::kStore; }
 
   bool Route() {
     const int experts = args_.expert_count;
     const float* router = HostData<float>(args_.router, WideProduct(experts, width_));
+    const float* bias = OptionalHostData<float>(args_.router_bias, experts);
+    const float* scales = OptionalHostData<float>(args_.expert_scales, experts);
+    const float* choice_bias = OptionalHostData<float>(args_.choice_bias, experts);
     const float* shared_gate = OptionalHostData<float>(args_.shared_gate, width_);
-    return Each(PoolWork::kRows, (rows_ + kRoutedRows - 1) / kRoutedRows, [&](int index, int) {
-      const int first = index * kRoutedRows, count = std::min(kRoutedRows, rows_ - first);
-      float* logits = scratch_.logits.get() + WideProduct(first, experts);
-      kernels_.row_products({.a = x_ + WideProduct(first, width_),
-                             .a_rows = count,
-                             .b = router,
-                             .b_rows = experts,
+    // Few rows, as in decode, are divided by experts.
+    const int blocks = (rows_ + kRoutedRows - 1) / kRoutedRows, at_once = blocks > 1 ? experts : kRoutedExperts;
+    const int runs = (experts + at_once - 1) / at_once;
+    const bool done = Each(PoolWork::kRows, blocks * runs, [&](int index, int) {
+      const int first = index / runs * kRoutedRows, expert = index % runs * at_once;
+      kernels_.row_products({.a = routed_ + WideProduct(first, width_),
+                             .a_rows = std::min(kRoutedRows, rows_ - first),
+                             .b = router + WideProduct(expert, width_),
+                             .b_rows = std::min(at_once, experts - expert),
                              .count = width_,
-                             .out = logits});
-      for (int row = first; row < first + count; ++row, logits += experts) {
-        ChooseExperts({.logits = logits,
-                       .expert_count = experts,
-                       .per_token = args_.per_token,
-                       .renormalised = args_.renormalised,
-                       .chosen = scratch_.chosen.get() + WideProduct(row, args_.per_token),
-                       .weights = scratch_.weights.get() + WideProduct(row, args_.per_token)});
-        if (shared_gate == nullptr) continue;
-        const float gate = kernels_.dot(x_ + WideProduct(row, width_), shared_gate, width_);
-        scratch_.shares[row] = 1.0f / (1.0f + std::exp(-gate));
-      }
+                             .out = scratch_.logits.get() + WideProduct(first, experts) + expert,
+                             .out_stride = experts});
     });
+    return done && EachOf(rows_, kRoutedRows, [&](int row) {
+             float* logits = scratch_.logits.get() + WideProduct(row, experts);
+             for (int e = 0; bias != nullptr && e < experts; ++e) logits[e] += bias[e];
+             ChooseExperts({.logits = logits,
+                            .expert_count = experts,
+                            .per_token = args_.per_token,
+                            .renormalised = args_.renormalised,
+                            .chosen = scratch_.chosen.get() + WideProduct(row, args_.per_token),
+                            .weights = scratch_.weights.get() + WideProduct(row, args_.per_token),
+                            .routing = args_.routing,
+                            .choice_bias = choice_bias,
+                            .scales = scales});
+             scratch_.shares[row] = 1.0f;
+             if (shared_gate == nullptr) return;
+             const float gate = kernels_.dot(x_ + WideProduct(row, width_), shared_gate, width_);
+             scratch_.shares[row] = 1.0f / (1.0f + std::exp(-gate));
+           });
   }
 
   // Places by expert, then by row.
@@ -106,9 +132,10 @@ class MixtureRun {
     }
   }
 
-  // hidden = activation(gate x) * up x of every place.
+  // hidden = activation(gate x) * up x, or activation(up x), of every place.
   bool MultiplyFirst() {
     const int64_t words = gate_up_[0].words(), inner = down_.columns();
+    const float* bias = OptionalHostData<float>(args_.gate_up_bias, WideProduct(args_.expert_count, 2, inner));
     float* inputs = scratch_.inputs.get();
     if (!EachOf(place_count(), kRoutedRows, [&](int place) {
           kernels_.pack_row(x_ + WideProduct(scratch_.place_rows[place], width_), width_, inputs + place * words);
@@ -123,14 +150,19 @@ class MixtureRun {
       const PackedWeight& weight = gate_up_[block.expert];
       const int first = index % runs * per_item;
       for (int p = first; p < std::min(panels, first + per_item); ++p) {
+        const int64_t output = static_cast<int64_t>(p) * weight.panel_outputs();
+        const float* gates = bias == nullptr ? nullptr : bias + WideProduct(block.expert, 2, inner) + output;
         kernels_.gemm_panel({.x = inputs + block.first_place * words,
                              .x_stride = static_cast<size_t>(words),
                              .row_count = block.place_count,
                              .panel = weight.panel(p),
                              .inner = words,
-                             .epilogue = Epilogue::kGated,
+                             .epilogue = first_epilogue(),
                              .activation = args_.activation,
-                             .out = scratch_.hidden.get() + block.first_place * inner + p * weight.panel_outputs(),
+                             .terms = args_.terms,
+                             .bias = gates,
+                             .up_bias = gates == nullptr ? nullptr : gates + inner,
+                             .out = scratch_.hidden.get() + block.first_place * inner + output,
                              .out_stride = static_cast<size_t>(inner),
                              .columns = weight.columns_of_panel(p)});
       }
@@ -166,6 +198,8 @@ class MixtureRun {
     const int64_t words = weight.words();
     const float* hidden = kernels_.elements_per_word == 1 ? scratch_.hidden.get() : scratch_.packed_hidden.get();
     const int columns = weight.columns_of_panel(panel);
+    const float* bias = OptionalHostData<float>(args_.down_bias, WideProduct(args_.expert_count, width_));
+    if (bias != nullptr) bias += WideProduct(expert, width_) + static_cast<int64_t>(panel) * kPanel;
     for (int64_t done = 0; done < count; done += kExpertBlockRows) {
       const int64_t place = first_place + done;
       const int rows = static_cast<int>(std::min<int64_t>(kExpertBlockRows, count - done));
@@ -175,6 +209,7 @@ class MixtureRun {
                            .panel = weight.panel(panel),
                            .inner = words,
                            .epilogue = Epilogue::kStore,
+                           .bias = bias,
                            .out = tile,
                            .out_stride = kPanel,
                            .columns = columns});
@@ -192,23 +227,25 @@ class MixtureRun {
     if (args_.shared_gate_up == nullptr) return true;
     VF_CHECK(own_.shape.shared_expert && args_.shared_down->columns() <= own_.shape.ffn_dim,
              "the workspace was planned for a shared expert");
-    const auto multiply = [&](const float* x, const Weight& weight, Epilogue epilogue, float* out) {
+    const auto multiply = [&](const float* x, const Weight& weight, Epilogue epilogue, Activation activation,
+                              float* out) {
       const MatmulArgs product{.x = x,
                                .weight = static_cast<const PackedWeight*>(&weight),
                                .row_count = rows_,
                                .epilogue = epilogue,
-                               .activation = epilogue == Epilogue::kGated ? args_.activation : Activation::kNone,
+                               .activation = activation,
+                               .terms = args_.terms,
                                .out = out};
       return RunMatmul(kernels_, pool_, product, own_.words.get(), own_.flat.batch.cancelled);
     };
-    return multiply(x_, *args_.shared_gate_up, Epilogue::kGated, scratch_.hidden.get()) &&
-           multiply(scratch_.hidden.get(), *args_.shared_down, Epilogue::kStore, scratch_.shared.get());
+    return multiply(x_, *args_.shared_gate_up, first_epilogue(), args_.activation, scratch_.hidden.get()) &&
+           multiply(scratch_.hidden.get(), *args_.shared_down, Epilogue::kStore, Activation::kNone,
+                    scratch_.shared.get());
   }
 
   bool AddToResidual() {
-    float* residual = HostData<float>(args_.residual, WideProduct(rows_, width_));
     return EachOf(rows_, kRoutedRows, [&](int row) {
-      float* to = residual + WideProduct(row, width_);
+      float* to = residual_ + WideProduct(row, width_);
       const float* sums = own_.projected.get() + WideProduct(row, width_);
       if (args_.shared_gate_up == nullptr) {
         for (int64_t i = 0; i < width_; ++i) to[i] += args_.multiplier * sums[i];
@@ -226,9 +263,12 @@ class MixtureRun {
   const MixtureArgs& args_;
   const PackedExperts& gate_up_;
   const PackedExperts& down_;
-  const int rows_;
   const int64_t width_;
+  // Of the rows computed now.
+  int rows_ = 0;
   const float* x_ = nullptr;
+  const float* routed_ = nullptr;  // what the router reads
+  float* residual_ = nullptr;
 };
 
 }  // namespace

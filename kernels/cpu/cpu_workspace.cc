@@ -12,17 +12,19 @@ CpuWorkspace::Sizes CpuWorkspace::SizesFor(const StepShape& shape, const KernelT
   Sizes sizes{};
   sizes.projected = rows * std::max<size_t>((shape.query_head_count + 2 * shape.kv_head_count) * dim, shape.model_dim);
   sizes.scratch_per_thread =
-      std::max({PrefillScratchFloats(shape.head_dim),
-                DecodeScratchFloats(shape.head_dim, shape.query_head_count / std::max(shape.kv_head_count, 1)),
-                WideProduct(kSliceRows, kSliceColumns), shape.expert_count > 0 ? kExpertTileFloats : 0});
+      std::max({PrefillScratchFloats(shape.head_dim), DecodeScratchFloats(shape.head_dim, QueriesPerKvMax(shape)),
+                WideProduct(kSliceRows, kSliceColumns), shape.expert_count > 0 ? kExpertTileFloats : 0,
+                WideProduct(shape.recurrence.key_dim, kDeltaColumns),
+                WideProduct(shape.layer_input_count, shape.layer_input_width)});
   sizes.partials =
       WideProduct(shape.sequence_count_max, shape.query_head_count, splits) * (PaddedDim(shape.head_dim) + 2);
   sizes.row_values = shape.gather_top_k_max == 0 ? rows : rows * kGroupCountMax;
   sizes.gather = GatherScratch::SizesFor(shape);
   sizes.mixture = MixtureScratch::SizesFor(shape, kernels);
+  sizes.recurrence = RecurrenceScratch::SizesFor(shape);
   sizes.head_rows = WideProduct(shape.head_row_count_max, shape.model_dim);
   sizes.targets = shape.head_row_count_max;
-  const int inner = std::max({shape.model_dim, shape.query_head_count * shape.head_dim, shape.ffn_dim});
+  const int inner = ProductInputsMax(shape);
   sizes.words =
       kernels.elements_per_word == 1 ? 0 : std::max<size_t>(rows, shape.head_row_count_max) * ((inner + 1) / 2);
   sizes.slice_stats = WideProduct(shape.head_row_count_max, SliceCount(shape.vocab_size));
@@ -47,7 +49,8 @@ Result<std::unique_ptr<Workspace>> CpuWorkspace::Create(const StepShape& shape, 
   workspace->slice_stats = AllocateAligned<SliceStats>(sizes.slice_stats);
   if (!workspace->projected || !workspace->scratch_ || !workspace->partials || !workspace->row_values ||
       !workspace->head_rows || !workspace->words || !workspace->target_logits || !workspace->slice_stats ||
-      !workspace->gather.Allocate(sizes.gather) || !workspace->mixture.Allocate(sizes.mixture)) {
+      !workspace->gather.Allocate(sizes.gather) || !workspace->mixture.Allocate(sizes.mixture) ||
+      !workspace->recurrence.Allocate(sizes.recurrence)) {
     return OutOfHostMemory("the workspace", workspace->bytes_);
   }
   // Prefill blocks of at least 16 queries per KV head, a remainder per sequence; decode splits per sequence and KV head.

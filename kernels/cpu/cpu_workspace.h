@@ -4,6 +4,7 @@
 #include "kernels/cpu/gather_scratch.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/mixture_scratch.h"
+#include "kernels/cpu/recurrence_scratch.h"
 #include "kernels/host_memory.h"
 
 namespace varifocal::kernels::cpu {
@@ -11,6 +12,18 @@ namespace varifocal::kernels::cpu {
 // Logit columns of one work item of the LM head, and its rows.
 inline constexpr int kSliceColumns = 1024;
 inline constexpr int kSliceRows = 24;
+
+// The widest input of a product of the step.
+inline int ProductInputsMax(const StepShape& shape) {
+  return std::max({shape.model_dim, shape.ffn_dim, shape.query_head_count * shape.head_dim,
+                   shape.recurrence.value_width(), shape.layer_input_width, shape.query_latent_dim, shape.latent_dim});
+}
+
+// Query heads of a KV head, at most.
+inline int QueriesPerKvMax(const StepShape& shape) {
+  const int kv_heads = shape.kv_head_count_min > 0 ? shape.kv_head_count_min : shape.kv_head_count;
+  return shape.query_head_count / std::max(kv_heads, 1);
+}
 
 // Blocks of queries, or one decode row; `cost` in visible (row, key) pairs.
 struct AttentionItem {
@@ -30,10 +43,11 @@ class CpuWorkspace final : public Workspace {
     size_t projected, scratch_per_thread, partials, row_values, head_rows, targets, words, slice_stats;
     GatherScratch::Sizes gather;
     MixtureScratch::Sizes mixture;
+    RecurrenceScratch::Sizes recurrence;
     size_t total_bytes(int thread_count) const {
       return (projected + scratch_per_thread * thread_count + partials + row_values + head_rows + targets + words) *
                  sizeof(float) +
-             slice_stats * sizeof(SliceStats) + gather.total_bytes() + mixture.total_bytes();
+             slice_stats * sizeof(SliceStats) + gather.total_bytes() + mixture.total_bytes() + recurrence.total_bytes();
     }
   };
   static Sizes SizesFor(const StepShape& shape, const KernelTable& kernels);
@@ -58,6 +72,7 @@ class CpuWorkspace final : public Workspace {
   AlignedArray<SliceStats> slice_stats;  // [head rows, slices]
   GatherScratch gather;
   MixtureScratch mixture;
+  RecurrenceScratch recurrence;
 
  private:
   Sizes sizes_{};

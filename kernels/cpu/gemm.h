@@ -106,8 +106,19 @@ inline typename S::V GeluErf(typename S::V x) {
   return S::Sub(S::Max(S::Zero(), x), S::Mul(y, tail));
 }
 
+// e^x - 1 - x of x <= 0. Near 0 the three would cancel: there the series, to 2e-8.
+template <typename S>
+inline typename S::V ExpBeyondLinear(typename S::V x) {
+  constexpr float kSeries[7] = {1.0f / 2, 1.0f / 6, 1.0f / 24, 1.0f / 120, 1.0f / 720, 1.0f / 5040, 1.0f / 40320};
+  typename S::V series = S::Set1(kSeries[6]);
+#pragma GCC unroll 6
+  for (int i = 5; i >= 0; --i) series = S::Fma(series, x, S::Set1(kSeries[i]));
+  const typename S::V apart = S::Sub(S::Sub(Exp<S>(x), S::Set1(1.0f)), x);
+  return S::SelectGreater(x, S::Set1(-0.5f), S::Mul(S::Mul(x, x), series), apart);
+}
+
 template <typename S, Activation kActivation>
-inline typename S::V Activated(typename S::V x) {
+inline typename S::V Activated(typename S::V x, const ActivationTerms& terms) {
   if constexpr (kActivation == Activation::kNone) {
     return x;
   } else if constexpr (kActivation == Activation::kGeluErf) {
@@ -119,11 +130,29 @@ inline typename S::V Activated(typename S::V x) {
     return S::Mul(positive, positive);
   } else if constexpr (kActivation == Activation::kSilu) {
     return S::Div(x, S::Add(S::Set1(1.0f), Exp<S>(S::Sub(S::Zero(), x))));
+  } else if constexpr (kActivation == Activation::kSlopedSilu) {
+    return S::Div(x, S::Add(S::Set1(1.0f), Exp<S>(S::Mul(x, S::Set1(-terms.a)))));
+  } else if constexpr (kActivation == Activation::kXielu) {
+    const typename S::V p = S::Max(S::Zero(), x), n = S::Min(S::Zero(), x);
+    const typename S::V below = ExpBeyondLinear<S>(n);
+    const typename S::V above = S::Mul(S::Mul(p, p), S::Set1(terms.a));
+    return S::Fma(S::Set1(terms.c), x, S::Fma(S::Set1(terms.b), below, above));
   } else {
     // x/2 (1 + tanh u) = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3)
     const typename S::V cubic = S::Mul(S::Mul(x, x), S::Mul(x, S::Set1(0.044715f)));
     const typename S::V u = S::Mul(S::Add(x, cubic), S::Set1(-2.0f * 0.797884561f));
     return S::Div(x, S::Add(S::Set1(1.0f), Exp<S>(u)));
+  }
+}
+
+template <typename S, Activation kActivation>
+inline typename S::V ActivatedGate(typename S::V gate, typename S::V up, const ActivationTerms& terms) {
+  if constexpr (kActivation == Activation::kClampedGate) {
+    const typename S::V one = S::Set1(1.0f), limit = S::Set1(terms.b);
+    const typename S::V g = S::Min(limit, gate), u = S::Max(S::Set1(-terms.b), S::Min(limit, up));
+    return S::Div(S::Mul(S::Add(u, one), g), S::Add(one, Exp<S>(S::Mul(g, S::Set1(-terms.a)))));
+  } else {
+    return S::Mul(Activated<S, kActivation>(gate, terms), up);
   }
 }
 
@@ -155,9 +184,10 @@ inline void FinishRowsAs(const GemmPanel& args, int rows, float* tile, float* ou
       typename S::V y = S::Load(tile + i);
       if constexpr (kEpilogue == Epilogue::kResidual) {
         y = S::Fma(S::Set1(args.multiplier), y, S::Load(to + i));
+      } else if constexpr (kEpilogue == Epilogue::kGated) {
+        y = ActivatedGate<S, kActivation>(y, S::Load(tile + i + kPanel / 2), args.terms);
       } else {
-        y = Activated<S, kActivation>(y);
-        if constexpr (kEpilogue == Epilogue::kGated) y = S::Mul(y, S::Load(tile + i + kPanel / 2));
+        y = Activated<S, kActivation>(y, args.terms);
       }
       S::Store(to + i, y);
     }
@@ -175,6 +205,8 @@ inline void FinishRowsWith(const GemmPanel& args, int rows, float* tile, float* 
       return FinishRowsAs<S, kEpilogue, Activation::kNone>(args, rows, tile, out);
     case Activation::kSilu:
       return FinishRowsAs<S, kEpilogue, Activation::kSilu>(args, rows, tile, out);
+    case Activation::kSlopedSilu:
+      return FinishRowsAs<S, kEpilogue, Activation::kSlopedSilu>(args, rows, tile, out);
     case Activation::kGeluErf:
       return FinishRowsAs<S, kEpilogue, Activation::kGeluErf>(args, rows, tile, out);
     case Activation::kGeluTanh:
@@ -183,6 +215,11 @@ inline void FinishRowsWith(const GemmPanel& args, int rows, float* tile, float* 
       return FinishRowsAs<S, kEpilogue, Activation::kRelu>(args, rows, tile, out);
     case Activation::kReluSquared:
       return FinishRowsAs<S, kEpilogue, Activation::kReluSquared>(args, rows, tile, out);
+    case Activation::kXielu:
+      return FinishRowsAs<S, kEpilogue, Activation::kXielu>(args, rows, tile, out);
+    case Activation::kClampedGate:
+      if constexpr (kEpilogue == Epilogue::kGated)
+        return FinishRowsAs<S, kEpilogue, Activation::kClampedGate>(args, rows, tile, out);
   }
 }
 

@@ -33,7 +33,7 @@ inline constexpr int kQueryLanesMax = 48;
 inline constexpr int kTileKeys = 8;
 // Keys of one decode split; partial results are merged in split order, independent of the number of threads.
 inline constexpr int kSplitTokens = 16 * kPageTokens;
-inline constexpr int kHeadDimMax = 256;
+inline constexpr int kHeadDimMax = 512;
 // Head dims rounded up to whole tiles: the width of pages and sums of values, zero beyond the head dim.
 inline constexpr int PaddedDim(int head_dim) { return (head_dim + kTile - 1) / kTile * kTile; }
 // Words that hold a head: pairs of bf16 where elements_per_word is 2, the last one padded with 0.
@@ -214,10 +214,11 @@ struct GemmPanel {
   int64_t inner = 0;             // words: K/per, rounded up
   Epilogue epilogue = Epilogue::kStore;
   Activation activation = Activation::kNone;  // of kStore, and of the gate
-  const float* bias = nullptr;                // [columns], or null; kGated: of the gate
-  const float* up_bias = nullptr;             // kGated, with bias
-  float multiplier = 1;                       // of kResidual
-  float* out = nullptr;                       // first column of the panel; kGated: 32 outputs per panel
+  ActivationTerms terms = {};
+  const float* bias = nullptr;     // [columns], or null; kGated: of the gate
+  const float* up_bias = nullptr;  // kGated, with bias
+  float multiplier = 1;            // of kResidual
+  float* out = nullptr;            // first column of the panel; kGated: 32 outputs per panel
   size_t out_stride = 0;
   int columns = kPanel;  // outputs that exist: less than 64 (kGated: 32) in the last panel
 };
@@ -230,6 +231,7 @@ struct RowProducts {
   int b_rows = 0;
   int64_t count = 0;
   float* out = nullptr;  // [a_rows, b_rows]
+  int out_stride = 0;    // from a row to the next one; 0: b_rows
 };
 
 // Logits of one row over one slice of the vocabulary.
@@ -252,6 +254,44 @@ struct NormRowArgs {
   float* out = nullptr;
 };
 
+// out[c] = sum_j weights[j][c] inputs[j][c] + bias[c], then silu.
+struct ConvolvedRow {
+  const float* const* inputs = nullptr;  // [width]; null: zeros
+  int width = 0;
+  const float* weights = nullptr;  // [width][channel_count]
+  const float* bias = nullptr;     // or null
+  int channel_count = 0;
+  bool silu = false;
+  float* out = nullptr;
+};
+
+// x = x sigmoid(gate), x silu(multiplier gate), or x gate
+enum class GateForm { kSigmoid, kSilu, kPlain };
+struct GatedRow {
+  const float* gate = nullptr;
+  int64_t count = 0;
+  GateForm form = GateForm::kSigmoid;
+  float multiplier = 1;
+  float* x = nullptr;
+};
+
+// Rows of one head through kDeltaColumns columns of its state; see recurrence.h. Queries and keys are normalized.
+struct DeltaRows {
+  int row_count = 0;
+  const float* mixed = nullptr;  // of the first row, with q, k and v of this head and these columns at
+  size_t mixed_stride = 0;
+  int query_at = 0, key_at = 0, value_at = 0;
+  const float* gates = nullptr;  // decay and beta of the first row
+  size_t gate_stride = 0;
+  int key_dim = 0;
+  bool reads_memory = true;  // kDeltaRule; else the row is added to the decayed state
+  int columns = 0;           // that exist
+  float* state = nullptr;    // [key_dim][kDeltaColumns]
+  float* out = nullptr;      // of the first row
+  size_t out_stride = 0;
+};
+inline constexpr int kDeltaColumns = 32;
+
 struct KernelTable {
   const char* isa;
   int query_lanes;                                                                   // lanes of a full prefill block
@@ -272,6 +312,9 @@ struct KernelTable {
   void (*pack_row)(const float* x, int64_t count, float* words);
   float (*dot)(const float* a, const float* b, int64_t count);
   void (*row_products)(const RowProducts& args);
+  void (*convolve_row)(const ConvolvedRow& args);
+  void (*gate_row)(const GatedRow& args);
+  void (*step_delta_rows)(const DeltaRows& args);
   SliceStats (*slice_stats)(const float* logits, int count);
   // Multiply-adds over registers only, for measuring the machine's peak; returns the number of flops.
   double (*multiply_add_peak)(int64_t steps, float* sink);

@@ -4,6 +4,7 @@
 #include "kernels/cpu/attention_decode.h"
 #include "kernels/cpu/attention_prefill.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/recurrence_rows.h"
 #include "kernels/cpu/row_ops.h"
 
 namespace varifocal::kernels::cpu {
@@ -29,6 +30,9 @@ KernelTable MakeKernelTable(const char* isa) {
           .pack_row = PackRow<S>,
           .dot = DotRow<S>,
           .row_products = MultiplyRows<S>,
+          .convolve_row = ConvolveRow<S>,
+          .gate_row = GateRow<S>,
+          .step_delta_rows = StepDeltaRows<S>,
           .slice_stats = LogitSliceStats<S>,
           .multiply_add_peak = MultiplyAddPeak<S>};
 }

@@ -10,6 +10,8 @@
 
 namespace varifocal::kernels::cpu {
 
+// Rows whose experts are computed at a time, which bounds the scratch: a whole prompt may be one step.
+inline constexpr int kMixtureRows = 2048;
 // Rows of one item of a product of an expert: whole register tiles. Of the second product also the rows of a tile in a
 // thread's scratch.
 inline constexpr int kExpertBlockRows = 96;
@@ -40,7 +42,7 @@ struct MixtureScratch {
     const auto words = [&](size_t width) {
       return (width + kernels.elements_per_word - 1) / kernels.elements_per_word;
     };
-    sizes.rows = shape.row_count_max;
+    sizes.rows = std::min(shape.row_count_max, kMixtureRows);
     sizes.experts = shape.expert_count;
     sizes.places = sizes.rows * shape.experts_per_token;
     sizes.input_words = sizes.places * words(shape.model_dim);
@@ -70,6 +72,7 @@ struct MixtureScratch {
            packed_hidden && shared;
   }
 
+  // T: the rows computed at a time.
   AlignedArray<float> logits;        // [T, E]
   AlignedArray<float> shares;        // [T], of the shared expert
   AlignedArray<int32_t> chosen;      // [T, k]

@@ -64,6 +64,7 @@ void MultiplyRows(const RowProducts& args) {
   const auto b_row = [&](int n) { return args.b + std::min(n, args.b_rows - 1) * args.count; };
   float products[kLanes];
   typename S::V sums[kLanes];
+  const int out_stride = args.out_stride == 0 ? args.b_rows : args.out_stride;
   int row = 0;
   for (; row + 4 <= args.a_rows; row += 4) {
     const float* a[4];
@@ -74,7 +75,7 @@ void MultiplyRows(const RowProducts& args) {
       for (int r = 0; r < 4; r += kRows) ProductLanes<S, kRows>(a + r, b, args.count, sums + 4 * r);
       S::Store(products, S::SumEach(sums));
       const int columns = std::min(4, args.b_rows - first);
-      for (int r = 0; r < 4; ++r) std::copy_n(products + 4 * r, columns, args.out + (row + r) * args.b_rows + first);
+      for (int r = 0; r < 4; ++r) std::copy_n(products + 4 * r, columns, args.out + (row + r) * out_stride + first);
     }
   }
   for (; row < args.a_rows; ++row) {
@@ -86,7 +87,7 @@ void MultiplyRows(const RowProducts& args) {
         ProductLanes<S, 1>(&a, b, args.count, sums + part);
       }
       S::Store(products, S::SumEach(sums));
-      std::copy_n(products, std::min(kLanes, args.b_rows - first), args.out + row * args.b_rows + first);
+      std::copy_n(products, std::min(kLanes, args.b_rows - first), args.out + row * out_stride + first);
     }
   }
 }

@@ -5,7 +5,7 @@
 // registers, and starts the scores of a block before the weighted values of the block before, so that one's softmax runs under
 // products. They take turns at starting products. A block of the grid processes several tiles.
 //
-// Definition: as attention_prefill.h but for the order of sums, so bits differ: key blocks of 128 (64 at head dim 256) at
+// Definition: as attention_prefill.h but for the order of sums, so bits differ: key blocks of 128 (64 above head dim 128) at
 // multiples of their size; a thread adds a row's weights of even and of odd columns apart, then both, block after block; the
 // four threads of a row are added at the end of a segment. Scores are one chain over the head dim, values one over a
 // segment's keys, in steps of 16. A block in which a row sees nothing leaves its numbers unchanged, bit for bit.

@@ -18,7 +18,7 @@ VF_HD constexpr bool Sm90Supports(int dim, bool reads_groups, bool has_cap) {
 }
 
 // Part of a result's definition: blocks begin at multiples of this.
-VF_HD constexpr int Sm90BlockKeys(int dim) { return dim == 256 ? 64 : 128; }
+VF_HD constexpr int Sm90BlockKeys(int dim) { return dim > 128 ? 64 : 128; }
 
 // What a block processes next, as its warps pass it on.
 struct alignas(16) WorkRecord {

@@ -7,17 +7,15 @@
 #include "base/wide_product.h"
 #include "kernels/cuda/cuda_mixture.h"
 #include "kernels/cuda/cuda_products.h"
+#include "kernels/cuda/cuda_recurrence.h"
 #include "kernels/cuda/cuda_storage.h"
 #include "kernels/group_routing.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
 
-static_assert(static_cast<int>(ActivationCode::kReluSquared) == static_cast<int>(Activation::kReluSquared));
-
 CudaWorkspace& Own(Workspace& workspace) { return static_cast<CudaWorkspace&>(workspace); }
 using cuda::Own;
-ActivationCode CodeOf(Activation activation) { return static_cast<ActivationCode>(activation); }
 
 std::vector<DrawItem> DrawsOf(std::span<const HeadRow> rows) {
   std::vector<DrawItem> draws;
@@ -97,7 +95,8 @@ class CudaBackend final : public CudaStorage {
       return products_.InOnePiece(x, own.flat.row_count(), weight, 0, weight.rows(), ProductType::kBf16, out);
     }
     FinishParams p;
-    p.activation = CodeOf(args.activation);
+    p.activation = args.activation;
+    p.terms = args.terms;
     p.out = out;
     return Finish(own, args.x, weight, args.bias, ProductType::kF32, p);
   }
@@ -132,7 +131,8 @@ class CudaBackend final : public CudaStorage {
     const size_t rows = own.flat.row_count();
     FinishParams p;
     p.mode = FinishMode::kGated;
-    p.activation = CodeOf(args.activation);
+    p.activation = args.activation;
+    p.terms = args.terms;
     p.out = DeviceData<uint16_t>(args.out, rows * weight.rows() / 2);
     // Two values per hidden unit: bf16 halves the traffic, and they are rounded to bf16 afterwards anyway.
     return Finish(own, args.x, weight, args.bias, ProductType::kBf16, p);
@@ -156,6 +156,32 @@ class CudaBackend final : public CudaStorage {
     if (Error error = Ready(own); !error.ok()) return error;
     return RunMixture(device_, products_, own, args,
                       args.next_norm == nullptr ? NormParams{} : ParamsOf(own, *args.next_norm));
+  }
+
+  Error NormColumns(Workspace& workspace, const NormColumnsArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    if (Error error = Ready(own); !error.ok()) return error;
+    const NormColumnsParams p{.x = DeviceData<uint16_t>(args.x, WideProduct(own.flat.row_count(), args.columns)),
+                              .weight = DeviceData<float>(args.weight, args.count),
+                              .row_count = own.flat.row_count(),
+                              .stride = args.columns,
+                              .count = args.count,
+                              .epsilon = args.epsilon};
+    return Launched(device_.kernels().norm_columns(p, own.stream()), "starting a norm");
+  }
+  Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    if (Error error = Ready(own); !error.ok()) return error;
+    GateParams p;
+    p.count = WideProduct(own.flat.row_count(), args.columns);
+    p.gate = DeviceData<uint16_t>(args.gate, p.count);
+    p.x = DeviceData<uint16_t>(args.x, p.count);
+    return Launched(device_.kernels().gate(p, own.stream()), "starting a gate");
+  }
+  Error Recur(Workspace& workspace, const RecurArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    if (Error error = Ready(own); !error.ok()) return error;
+    return RunRecurrence(device_, own, args);
   }
 
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override;
@@ -297,14 +323,17 @@ Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& ar
   if (Error error = Multiply(own, args.x, weight, args.bias, ProductType::kF32, &p.product); !error.ok()) return error;
   p.step = own.step();
   p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);
-  const int dim = p.pool.head_dim, kv_heads = p.pool.kv_head_count, heads = args.query_head_count;
+  const int dim = p.pool.head_dim, heads = args.query_head_count;
+  const int kv_heads = args.queries_alone ? 0 : p.pool.kv_head_count;
   VF_CHECK(weight.rows() == static_cast<int64_t>(heads + 2 * kv_heads) * dim, "the weight has (H + 2K) D rows");
   p.query_norm = OptionalDeviceData<float>(args.query_norm, args.norm_over_width ? heads * dim : dim);
   p.key_norm = OptionalDeviceData<float>(args.key_norm, args.norm_over_width ? kv_heads * dim : dim);
   p.norm_over_width = args.norm_over_width;
+  p.norm_after_rotation = args.norm_after_rotation;
   p.norm_epsilon = args.norm_epsilon;
   p.clip = args.clip;
   p.query_head_count = heads;
+  p.kv_head_count = kv_heads;
   if (args.rope_tables.size() > kRopeTablesMax) {
     return {ErrorCode::kInvalidArgument, "a step of " + std::to_string(args.rope_tables.size()) +
                                              " rotary tables exceeds " + std::to_string(kRopeTablesMax)};
@@ -474,6 +503,7 @@ Error CudaBackend::LmHead(Workspace& workspace, const LmHeadArgs& args) {
   HeadStatsParams stats;
   stats.targets = own.tokens.as<int32_t>() + rows;
   stats.row_count = rows;
+  stats.bias = OptionalDeviceData<float>(args.bias, vocab);
   stats.multiplier = args.logit_multiplier;
   stats.soft_cap = args.logit_soft_cap;
   stats.partials = own.head_partials.as<HeadState>();

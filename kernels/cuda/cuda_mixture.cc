@@ -17,9 +17,13 @@ class MixtureRun {
     inner_ = static_cast<int>(Own(*args.down).columns());
     const int64_t experts = args.expert_count;
     VF_CHECK(experts == own_.shape.expert_count && args.per_token <= own_.shape.experts_per_token &&
-                 inner_ <= own_.shape.expert_ffn_dim && Own(*args.gate_up).rows() == experts * 2 * inner_ &&
+                 inner_ <= own_.shape.expert_ffn_dim &&
+                 Own(*args.gate_up).rows() == experts * inner_ * (args.gated ? 2 : 1) &&
                  Own(*args.down).rows() == experts * width_,
              "the workspace was planned for these experts");
+    VF_CHECK(args.shared_gate.buffer == nullptr || args.shared_gate_up != nullptr, "a gate is of a shared expert");
+    gate_up_bias_ = OptionalDeviceData<float>(args.gate_up_bias, WideProduct(experts, 2, inner_));
+    down_bias_ = OptionalDeviceData<float>(args.down_bias, WideProduct(experts, width_));
     x_ = DeviceData<uint16_t>(args.x, WideProduct(rows_, width_));
     residual_ = DeviceData<float>(args.residual, WideProduct(rows_, width_));
   }
@@ -38,17 +42,22 @@ class MixtureRun {
  private:
   Error Launched(int code) { return device_.Check(code, "starting a mixture of experts"); }
   const KernelTable& kernels() { return device_.kernels(); }
+  // Two values per hidden unit in bf16, as LinearGated has them, or one.
+  ProductType hidden_type() const { return args_.gated ? ProductType::kBf16 : ProductType::kF32; }
 
   Error Route() {
     MixtureRouteParams p;
     p.x = x_;
     p.router = DeviceData<float>(args_.router, WideProduct(args_.expert_count, width_));
+    p.router_bias = OptionalDeviceData<float>(args_.router_bias, args_.expert_count);
     p.shared_gate = OptionalDeviceData<float>(args_.shared_gate, width_);
     p.row_count = rows_;
     p.width = width_;
     p.expert_count = args_.expert_count;
     p.per_token = args_.per_token;
     p.renormalised = args_.renormalised;
+    p.routing = args_.routing;
+    p.choice_bias = OptionalDeviceData<float>(args_.choice_bias, args_.expert_count);
     p.chosen = scratch_.chosen;
     p.weights = scratch_.weights;
     p.shares = scratch_.shares;
@@ -58,8 +67,9 @@ class MixtureRun {
   Error Finish(const ProductView& product, int row_count, uint16_t* out) {
     FinishParams p;
     p.product = product;
-    p.mode = FinishMode::kGated;
-    p.activation = static_cast<ActivationCode>(args_.activation);
+    if (args_.gated) p.mode = FinishMode::kGated;
+    p.activation = args_.activation;
+    p.terms = args_.terms;
     p.row_count = row_count;
     p.out = out;
     return Launched(kernels().finish(p, own_.stream()));
@@ -70,8 +80,7 @@ class MixtureRun {
     const CudaWeight &gate_up = Own(*args_.shared_gate_up), &down = Own(*args_.shared_down);
     VF_CHECK(own_.shape.shared_expert && down.columns() <= own_.shape.ffn_dim, "the workspace was planned for it");
     ProductView product;
-    if (Error error = products_.ToScratch(own_, x_, rows_, gate_up, ProductType::kBf16, &product); !error.ok())
-      return error;
+    if (Error error = products_.ToScratch(own_, x_, rows_, gate_up, hidden_type(), &product); !error.ok()) return error;
     if (Error error = Finish(product, rows_, scratch_.hidden); !error.ok()) return error;
     if (Error error = products_.ToScratch(own_, scratch_.hidden, rows_, down, ProductType::kF32, &product); !error.ok())
       return error;
@@ -84,9 +93,9 @@ class MixtureRun {
     return Launched(kernels().mixture_sum(p, own_.stream()));
   }
 
-  // A product of the places of `count` rows from `first` on, into scratch; `places_per_x` of them share a row of x.
-  Error Multiply(const CudaWeight& weight, const uint16_t* x, const ExpertRows& experts, int places, ProductType type,
-                 ProductView* product) {
+  // A product of `places`, into scratch, plus the bias of each one's expert, if any.
+  Error Multiply(const CudaWeight& weight, const float* bias, const uint16_t* x, const ExpertRows& experts, int places,
+                 ProductType type, ProductView* product) {
     const int outputs = static_cast<int>(weight.rows() / args_.expert_count);
     const bool decode = own_.flat.batch.phase == Phase::kDecode;
     if (decode) type = ProductType::kF32;
@@ -98,7 +107,9 @@ class MixtureRun {
                 .is_bf16 = type == ProductType::kBf16,
                 .split_count = splits,
                 .split_stride = elements,
-                .columns = outputs};
+                .columns = outputs,
+                .bias = bias,
+                .bias_rows = bias == nullptr ? nullptr : experts.chosen};
     const MatmulParams p{.x = x,
                          .weight = weight.data(),
                          .x_stride = weight.columns(),
@@ -141,11 +152,13 @@ class MixtureRun {
     }
     const uint16_t* x = x_ + WideProduct(first, width_);
     ProductView product;
-    if (Error error = Multiply(Own(*args_.gate_up), x, experts, places, ProductType::kBf16, &product); !error.ok())
+    if (Error error = Multiply(Own(*args_.gate_up), gate_up_bias_, x, experts, places, hidden_type(), &product);
+        !error.ok())
       return error;
     if (Error error = Finish(product, places, scratch_.hidden); !error.ok()) return error;
     experts.places_per_x = 1;
-    if (Error error = Multiply(Own(*args_.down), scratch_.hidden, experts, places, ProductType::kF32, &product);
+    if (Error error =
+            Multiply(Own(*args_.down), down_bias_, scratch_.hidden, experts, places, ProductType::kF32, &product);
         !error.ok())
       return error;
     MixtureSumParams p;
@@ -171,6 +184,7 @@ class MixtureRun {
   const MixtureScratch scratch_;
   int rows_ = 0, width_ = 0, inner_ = 0;
   const uint16_t* x_ = nullptr;
+  const float *gate_up_bias_ = nullptr, *down_bias_ = nullptr;  // of each expert
   float* residual_ = nullptr;
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/cpu/cpu_features.h"
+#include "kernels/cuda/cuda_recurrence.h"
 #include "kernels/cuda/cuda_workspace.h"
 #include "kernels/group_routing.h"
 
@@ -101,6 +102,7 @@ Result<std::unique_ptr<RopeTable>> CudaStorage::CreateRopeTable(const RopeTableS
 }
 
 Error CudaStorage::CheckShape(const KvShape& shape) const {
+  if (shape.holds_states()) return CheckStates(shape.recurrence);
   if (std::find(std::begin(kHeadDims), std::end(kHeadDims), shape.head_dim) == std::end(kHeadDims)) {
     std::string known;
     for (const int dim : kHeadDims) known += (known.empty() ? "" : ", ") + std::to_string(dim);
@@ -116,14 +118,38 @@ Error CudaStorage::CheckShape(const KvShape& shape) const {
   return {};
 }
 
-size_t CudaStorage::KvBytesPerPageAndLayer(const KvShape& shape) const { return CudaPool::BytesPerPageAndLayer(shape); }
+Error CudaStorage::CheckLayers(const LayerNeeds& needs) const {
+  std::string missing;
+  const auto lack = [&](bool is_needed, const std::string& what) {
+    if (is_needed) missing += (missing.empty() ? "" : ", ") + what;
+  };
+  const auto both = [](int a, int b) { return std::to_string(a) + " and " + std::to_string(b); };
+  lack(needs.head_dim_min != needs.head_dim_max,
+       "heads of " + both(needs.head_dim_min, needs.head_dim_max) + " dimensions in one model");
+  lack(needs.kv_head_count_min != needs.kv_head_count_max,
+       "layers of " + both(needs.kv_head_count_min, needs.kv_head_count_max) + " key heads in one model");
+  lack(needs.shared_pages, "layers that read the keys of another");
+  lack(needs.value_norm, "a norm of values");
+  lack(needs.layer_input_width > 0, "inputs of each layer (" + std::to_string(needs.layer_input_width) + " numbers)");
+  lack(needs.norms_of_experts, "experts with norms of their own");
+  if (missing.empty()) return {};
+  return {ErrorCode::kUnsupported, "the cuda backend has no kernels for what this model needs: " + missing};
+}
+
+size_t CudaStorage::KvBytesPerPageAndLayer(const KvShape& shape) const {
+  return shape.holds_states() ? CudaStatePool::BytesPerPageAndLayer(shape) : CudaPool::BytesPerPageAndLayer(shape);
+}
 
 Result<std::unique_ptr<KvPool>> CudaStorage::CreateKvPool(const KvShape& shape, int page_count) {
   if (Error error = CheckShape(shape); !error.ok()) return error;
+  if (shape.holds_states()) return Finished(CudaStatePool::Create(device_, shape, page_count));
   return Finished(CudaPool::Create(device_, shape, page_count));
 }
 
 Error CudaStorage::CopyPage(KvPool& pool, int from, int to) {
+  if (auto* states = dynamic_cast<CudaStatePool*>(&pool); states != nullptr) {
+    return states->CopyPage(device_, from, to);
+  }
   return static_cast<CudaPool&>(pool).CopyPage(device_, from, to);
 }
 

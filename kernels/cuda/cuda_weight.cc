@@ -12,12 +12,12 @@ namespace {
 
 // One row rounded to bf16; contiguous bf16 rows are copied.
 void RoundRow(const HostMatrix& matrix, int64_t row, uint16_t* out) {
-  if (matrix.dtype == DType::kBF16 && !matrix.transposed) {
-    std::memcpy(out, static_cast<const char*>(matrix.data) + row * matrix.columns * 2, matrix.columns * 2);
+  if (matrix.dtype == DType::kBF16 && matrix.column_stride == 1) {
+    std::memcpy(out, matrix.At(row, 0), matrix.columns * 2);
     return;
   }
-  if (matrix.dtype == DType::kF32 && !matrix.transposed) {
-    const char* from = static_cast<const char*>(matrix.data) + row * matrix.columns * sizeof(float);
+  if (matrix.dtype == DType::kF32 && matrix.column_stride == 1) {
+    const char* from = matrix.At(row, 0);
     for (int64_t i = 0; i < matrix.columns; ++i) {
       float value;
       std::memcpy(&value, from + i * sizeof value, sizeof value);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/wide_product.h"
+#include "kernels/cuda/cuda_recurrence.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
@@ -78,6 +79,18 @@ WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention
            DecodeSplitK(2 * static_cast<int64_t>(shape.ffn_dim), width) * sizeof(float),
        HeadBytes(head_rows, shape.vocab_size, 1),
        HeadBytes(std::min(head_rows, 2 * sequences), shape.vocab_size, DecodeSplitK(shape.vocab_size, width))});
+  if (const RecurrenceShape& layer = shape.recurrence; layer.kind != RecurrenceKind::kNone) {
+    sizes.product_bytes = std::max({sizes.product_bytes, ProductBytes(shape, layer.input_width(), width),
+                                    ProductBytes(shape, width, layer.value_width()),
+                                    RecurrenceScratchNumbers(layer, rows) * sizeof(float)});
+  }
+  if (shape.latent_dim > 0) {
+    const int64_t of_queries = shape.query_latent_dim > 0 ? shape.query_latent_dim : width;
+    sizes.product_bytes =
+        std::max({sizes.product_bytes, ProductBytes(shape, shape.query_latent_dim, width),
+                  ProductBytes(shape, shape.latent_dim, width), ProductBytes(shape, attended, of_queries),
+                  ProductBytes(shape, projected - attended, shape.latent_dim)});
+  }
   // Of a decode step by splits, or a prefill step over more than one segment.
   const size_t parts = std::max(std::min(rows, sequences) * splits, shape.context_length_max > kSegmentKeys ? rows : 0);
   sizes.partial_floats = parts * shape.query_head_count * (shape.head_dim + 2);
@@ -99,6 +112,7 @@ WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention
     sizes.product_bytes =
         std::max({sizes.product_bytes, places * 2 * hidden * sizeof(uint16_t), places * width * sizeof(float),
                   decoded * 2 * hidden * DecodeSplitK(2 * hidden, width) * sizeof(float),
+                  decoded * hidden * DecodeSplitK(hidden, width) * sizeof(float),
                   decoded * width * DecodeSplitK(width, hidden) * sizeof(float)});
   }
   return sizes;

@@ -39,6 +39,7 @@ VF_KERNEL(kThreads, 1) HeadStatsKernel(const HeadStatsParams p) {
   const auto logit_at = [&](int i) {
     float value = product[i];
     for (int split = 1; split < p.split_count; ++split) value += product[split * p.split_stride + i];
+    if (p.bias != nullptr) value += p.bias[p.first + begin + i];
     value *= p.multiplier;
     return p.soft_cap > 0 ? p.soft_cap * tanhf(value / p.soft_cap) : value;
   };
@@ -145,6 +146,7 @@ VF_KERNEL(kThreads, 1) DrawKernel(const DrawParams p) {
   FollowPreviousLaunch();
   VF_SHARED WideBins bins;
   VF_SHARED uint64_t wanted;
+  VF_SHARED uint32_t last_order;  // of the tokens that top_k keeps
   VF_SHARED Found found;
   static_assert(kThreads == 256);
   const DrawItem item = p.items[BlockX()];
@@ -158,8 +160,11 @@ VF_KERNEL(kThreads, 1) DrawKernel(const DrawParams p) {
     return;
   }
   const float largest = state->largest;
-  // First the last token that is kept, then the drawn one.
-  for (int search = 0; search < 2; ++search) {
+  // Found by number, the last token that top_k keeps; then by mass the last that top_p keeps, and the drawn one.
+  enum { kTopK, kTopP, kDrawn };
+  if (ThreadX() == 0) last_order = 0;
+  for (int search = item.draw.top_k > 0 ? kTopK : kTopP; search <= kDrawn; ++search) {
+    const uint64_t least = search == kDrawn ? LeastMass(item.draw.min_p) : 1;
     if (ThreadX() == 0) found = {0, 0, 0};
     for (int shift = 24; shift >= 0; shift -= 8) {
       bins.low[ThreadX()] = bins.high[ThreadX()] = 0;
@@ -167,16 +172,23 @@ VF_KERNEL(kThreads, 1) DrawKernel(const DrawParams p) {
       const uint32_t order = found.order, known = shift == 24 ? 0u : ~0u << (shift + 8);
       for (int i = ThreadX(); i < p.vocab; i += kThreads) {
         const uint32_t own = OrderOf(logits[i]);
-        if ((own & known) != order) continue;
-        const uint64_t mass = MassOf(logits[i], largest, item.draw.temperature);
-        if (mass != 0) Add(bins, (own >> shift) & 255u, mass);
+        if ((own & known) != order || own < last_order) continue;
+        const uint64_t amount = search == kTopK ? 1 : MassOf(logits[i], largest, item.draw.temperature);
+        if (amount >= least) Add(bins, (own >> shift) & 255u, amount);
       }
       SyncThreads();
       if (ThreadX() == 0) {
-        if (search == 0 && shift == 24) {
+        if (shift == 24) {
           uint64_t total = 0;
-          for (int b = 0; b < 256; ++b) total += SumOf(bins, b);
-          wanted = MassToKeep(total, item.draw.top_p);
+          for (int b = 0; b < 256 && (search == kTopP || least > 1); ++b) total += SumOf(bins, b);
+          if (search == kTopK) {
+            wanted = item.draw.top_k < p.vocab ? item.draw.top_k : p.vocab;
+          } else if (search == kTopP) {
+            wanted = MassToKeep(total, item.draw.top_p);
+          } else {
+            const uint64_t kept = least > 1 && total < wanted ? total : wanted;
+            wanted = MassToPass(kept, item.draw.uniform) + 1;
+          }
         }
         int digit = 255;
         while (found.above + SumOf(bins, digit) < wanted) found.above += SumOf(bins, digit--);
@@ -188,9 +200,10 @@ VF_KERNEL(kThreads, 1) DrawKernel(const DrawParams p) {
     if (ThreadX() == 0) {
       // All tokens of one order have the same mass.
       const uint64_t mass = MassOf(FloatOf(found.order), largest, item.draw.temperature);
-      if (search == 0) {
-        const uint64_t kept = found.above + (wanted - found.above + mass - 1) / mass * mass;
-        wanted = MassToPass(kept, item.draw.uniform) + 1;
+      if (search == kTopK) {
+        last_order = found.order;
+      } else if (search == kTopP) {
+        wanted = found.above + (wanted - found.above + mass - 1) / mass * mass;  // kept
       } else {
         wanted = (wanted - 1 - found.above) / mass;  // from here on: which token of this order
       }

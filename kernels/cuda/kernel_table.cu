@@ -19,6 +19,9 @@ int LaunchGroupedDecode(const MatmulParams&, LaunchStream);
 int LaunchMixtureRoute(const MixtureRouteParams&, LaunchStream);
 int LaunchMixtureList(const MixtureListParams&, LaunchStream);
 int LaunchMixtureSum(const MixtureSumParams&, LaunchStream);
+int LaunchRecurrence(const RecurrenceParams&, LaunchStream);
+int LaunchNormColumns(const NormColumnsParams&, LaunchStream);
+int LaunchGate(const GateParams&, LaunchStream);
 int LaunchHeadStats(const HeadStatsParams&, LaunchStream);
 int LaunchDraw(const DrawParams&, LaunchStream);
 int LaunchRoute(const RouteParams&, LaunchStream);
@@ -55,8 +58,8 @@ constexpr AttentionRow Row() {
 }
 
 // One row per head dim, in the order of kHeadDims.
-constexpr AttentionRow kRows[] = {Row<16>(), Row<32>(),  Row<48>(),  Row<64>(), Row<80>(),
-                                  Row<96>(), Row<112>(), Row<128>(), Row<256>()};
+constexpr AttentionRow kRows[] = {Row<16>(), Row<32>(),  Row<48>(),  Row<64>(),  Row<80>(),
+                                  Row<96>(), Row<112>(), Row<128>(), Row<192>(), Row<256>()};
 
 int NoSuchHeadDim(const AttendParams&, LaunchStream) { return 1; }
 
@@ -95,6 +98,9 @@ const KernelTable& Table() {
                                     LaunchMixtureRoute,
                                     LaunchMixtureList,
                                     LaunchMixtureSum,
+                                    LaunchRecurrence,
+                                    LaunchNormColumns,
+                                    LaunchGate,
                                     LaunchHeadStats,
                                     LaunchDraw};
   return table;

@@ -30,12 +30,15 @@ struct KernelTable {
   int (*mixture_route)(const MixtureRouteParams&, LaunchStream);
   int (*mixture_list)(const MixtureListParams&, LaunchStream);
   int (*mixture_sum)(const MixtureSumParams&, LaunchStream);
+  int (*recurrence)(const RecurrenceParams&, LaunchStream);
+  int (*norm_columns)(const NormColumnsParams&, LaunchStream);
+  int (*gate)(const GateParams&, LaunchStream);
   int (*head_stats)(const HeadStatsParams&, LaunchStream);
   int (*draw)(const DrawParams&, LaunchStream);
 };
 
 // Head dims that attention is compiled for.
-inline constexpr int kHeadDims[] = {16, 32, 48, 64, 80, 96, 112, 128, 256};
+inline constexpr int kHeadDims[] = {16, 32, 48, 64, 80, 96, 112, 128, 192, 256};
 inline constexpr int kHeadDimMax = 256;
 
 }  // namespace varifocal::kernels::cuda

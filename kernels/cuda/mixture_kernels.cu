@@ -21,6 +21,52 @@ VF_DEVICE bool IsBefore(float a, int a_index, float b, int b_index) {
   return left != right ? left > right : a_index < b_index;
 }
 
+// Whether experts are ranked by other numbers than their logits.
+VF_HD bool RanksApart(const MixtureRouteParams& p) {
+  return p.routing.score != ExpertScore::kSoftmax || p.routing.group_count > 1 || p.choice_bias != nullptr;
+}
+
+// A warp's row: sigmoids replace logits; `ranks` are scores plus the choice bias.
+VF_DEVICE void RankScores(const MixtureRouteParams& p, float top, float* logits, float* ranks) {
+  float all = 0;
+  if (p.routing.score == ExpertScore::kSoftmax && p.choice_bias != nullptr) {
+    for (int e = LaneIndex(); e < p.expert_count; e += 32) all += expf(logits[e] - top);
+    all = WarpSum(all);
+  }
+  for (int e = LaneIndex(); e < p.expert_count; e += 32) {
+    if (p.routing.score == ExpertScore::kSigmoid) logits[e] = 1.0f / (1.0f + expf(-logits[e]));
+    const bool is_share = p.routing.score == ExpertScore::kSoftmax && p.choice_bias != nullptr;
+    const float score = is_share ? expf(logits[e] - top) / all : logits[e];
+    ranks[e] = p.choice_bias == nullptr ? score : score + p.choice_bias[e];
+  }
+  SyncWarp();
+}
+
+// Experts outside of the kept groups get the lowest rank. `scores` is scratch for a number each group.
+VF_DEVICE void KeepGroups(const MixtureRouteParams& p, float* scores, float* ranks) {
+  const int groups = p.routing.group_count, size = p.expert_count / groups;
+  for (int g = LaneIndex(); g < groups; g += 32) {
+    float first = -INFINITY, second = -INFINITY;
+    for (int e = g * size; e < (g + 1) * size; ++e) {
+      const float rank = ranks[e];
+      if (rank > first) {
+        second = first;
+        first = rank;
+      } else if (rank > second) {
+        second = rank;
+      }
+    }
+    scores[g] = p.routing.group_score == GroupScore::kLargest ? first : first + second;
+  }
+  SyncWarp();
+  for (int g = LaneIndex(); g < groups; g += 32) {
+    int before = 0;
+    for (int other = 0; other < groups; ++other) before += IsBefore(scores[other], other, scores[g], g) ? 1 : 0;
+    for (int e = g * size; before >= p.routing.groups_kept && e < (g + 1) * size; ++e) ranks[e] = -INFINITY;
+  }
+  SyncWarp();
+}
+
 VF_KERNEL(kThreads, 1) MixtureRouteKernel(const MixtureRouteParams p) {
   FollowPreviousLaunch();
   const int experts = p.expert_count, first_row = BlockX() * kRows, left = p.row_count - first_row;
@@ -46,7 +92,7 @@ VF_KERNEL(kThreads, 1) MixtureRouteKernel(const MixtureRouteParams p) {
       const float sum = WarpSum(sums[row]);
       if (LaneIndex() != 0 || row >= rows) continue;
       if (e < experts) {
-        all_logits[row * experts + e] = sum;
+        all_logits[row * experts + e] = p.router_bias == nullptr ? sum : sum + p.router_bias[e];
       } else {
         p.shares[first_row + row] = 1.0f / (1.0f + expf(-sum));
       }
@@ -54,36 +100,40 @@ VF_KERNEL(kThreads, 1) MixtureRouteKernel(const MixtureRouteParams p) {
   }
   SyncThreads();
   if (WarpIndex() >= rows) return;
-  const float* logits = all_logits + WarpIndex() * experts;
+  if (p.shared_gate == nullptr && LaneIndex() == 0) p.shares[first_row + WarpIndex()] = 1.0f;
+  float* logits = all_logits + WarpIndex() * experts;
   int32_t* ranks = all_ranks + WarpIndex() * experts;
   float top = -INFINITY;
+  for (int e = LaneIndex(); e < experts; e += 32) top = logits[e] > top ? logits[e] : top;
+  top = WarpMax(top);
+  const bool is_softmax = p.routing.score == ExpertScore::kSoftmax;
+  float* values = logits;  // what experts are ranked by
+  if (RanksApart(p)) {
+    values = reinterpret_cast<float*>(all_ranks + kRows * experts) + WarpIndex() * experts;
+    RankScores(p, top, logits, values);
+    if (p.routing.group_count > 1) KeepGroups(p, reinterpret_cast<float*>(ranks), values);
+  }
   for (int e = LaneIndex(); e < experts; e += 32) {
     int rank = 0;
-    for (int other = 0; other < experts; ++other) rank += IsBefore(logits[other], other, logits[e], e) ? 1 : 0;
+    for (int other = 0; other < experts; ++other) rank += IsBefore(values[other], other, values[e], e) ? 1 : 0;
     ranks[e] = rank;
-    top = logits[e] > top ? logits[e] : top;
   }
-  top = WarpMax(top);
   SyncWarp();
+  const auto score_of = [&](int e) { return is_softmax ? expf(logits[e] - top) : logits[e]; };
   float sum = 0;
   for (int e = LaneIndex(); e < experts; e += 32) {
-    if (!p.renormalised || ranks[e] < p.per_token) sum += expf(logits[e] - top);
+    if (!p.renormalised || ranks[e] < p.per_token) sum += score_of(e);
   }
   sum = WarpSum(sum);
+  if (!is_softmax) sum = p.renormalised ? sum + kScoreSumFloor : 1.0f;
   const size_t first = WideProduct(first_row + WarpIndex(), p.per_token);
   for (int e = LaneIndex(); e < experts; e += 32) {
     if (ranks[e] >= p.per_token) continue;
     int place = 0;
     for (int other = 0; other < e; ++other) place += ranks[other] < p.per_token ? 1 : 0;
     p.chosen[first + place] = e;
-    p.weights[first + place] = expf(logits[e] - top) / sum;
+    p.weights[first + place] = score_of(e) / sum * p.routing.scaling;
   }
-}
-
-VF_DEVICE int CountBits(uint32_t word) {
-  int count = 0;
-  for (; word != 0; word &= word - 1) ++count;
-  return count;
 }
 
 // One block per expert.
@@ -113,7 +163,8 @@ VF_KERNEL(kThreads, 1) MixtureListKernel(const MixtureListParams p) {
 }  // namespace
 
 int LaunchMixtureRoute(const MixtureRouteParams& p, LaunchStream stream) {
-  const int shared_bytes = kRows * p.expert_count * static_cast<int>(sizeof(float) + sizeof(int32_t));
+  const int shared_bytes =
+      kRows * p.expert_count * static_cast<int>(sizeof(float) * (RanksApart(p) ? 2 : 1) + sizeof(int32_t));
   return VF_LAUNCH(MixtureRouteKernel, CeilDivide(p.row_count, kRows), 1, 1, kThreads, shared_bytes, stream, p);
 }
 int LaunchMixtureList(const MixtureListParams& p, LaunchStream stream) {

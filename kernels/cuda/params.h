@@ -3,9 +3,11 @@
 // Shapes:  letters as in backend.h; every pointer is device memory. "Product" is what a GEMM left in scratch.
 #pragma once
 
+#include "kernels/activation.h"
 #include "kernels/attention_variants.h"
 #include "kernels/cuda/attention_sm90_layout.h"
 #include "kernels/cuda/schedule.h"
+#include "kernels/expert_routing.h"
 #include "kernels/token_draw.h"
 
 namespace varifocal::kernels::cuda {
@@ -42,11 +44,9 @@ struct ProductView {
   int split_count = 1;
   size_t split_stride = 0;  // elements
   int columns = 0;
-  const float* bias = nullptr;
+  const float* bias = nullptr;         // [N], or
+  const int32_t* bias_rows = nullptr;  // optional [T]: which row of the biases [.., N]
 };
-
-// In the order of backend.h's.
-enum class ActivationCode : int32_t { kNone, kSilu, kGeluTanh, kGeluErf, kRelu, kReluSquared };
 
 struct EmbedParams {
   const uint16_t* table = nullptr;
@@ -85,7 +85,8 @@ enum class FinishMode : int32_t { kStore, kGated };
 struct FinishParams {
   ProductView product;
   FinishMode mode = FinishMode::kStore;
-  ActivationCode activation = ActivationCode::kNone;
+  Activation activation = Activation::kNone;
+  ActivationTerms terms = {};
   int row_count = 0;
   uint16_t* out = nullptr;  // bf16 [T, N] or [T, N / 2]
 };
@@ -135,9 +136,9 @@ struct QkvParams {
   ProductView product;
   const float* query_norm = nullptr;
   const float* key_norm = nullptr;
-  bool norm_over_width = false;
+  bool norm_over_width = false, norm_after_rotation = false;
   float norm_epsilon = 0, clip = 0;
-  int query_head_count = 0;
+  int query_head_count = 0, kv_head_count = 0;  // in the product
   RopeView ropes[kRopeTablesMax];
   const int32_t* sequence_ropes = nullptr;  // [sequences], into ropes; null: no rotation
   float* queries = nullptr;
@@ -199,12 +200,15 @@ struct ScoresParams {
 struct MixtureRouteParams {
   const uint16_t* x = nullptr;
   const float* router = nullptr;       // [E, M]
+  const float* router_bias = nullptr;  // optional [E]
   const float* shared_gate = nullptr;  // optional [M]
   int row_count = 0, width = 0, expert_count = 0, per_token = 0;
   bool renormalised = false;
-  int32_t* chosen = nullptr;  // [T, k], rising in a row
-  float* weights = nullptr;   // [T, k]
-  float* shares = nullptr;    // [T], with shared_gate
+  ExpertRouting routing;
+  const float* choice_bias = nullptr;  // optional [E]
+  int32_t* chosen = nullptr;           // [T, k], rising in a row
+  float* weights = nullptr;            // [T, k]
+  float* shares = nullptr;             // [T], 1 without shared_gate
 };
 
 // The places of each expert, in order.
@@ -236,6 +240,45 @@ struct ExpertRows {
   int places_per_x = 1;  // places that share a row of x
   int group_count = 0;   // experts or places
   int rows_max = 0;      // of a group
+};
+
+// The rows of a step through one layer of states (kernels/recurrence.h).
+struct RecurrenceParams {
+  StepView step;
+  float* states = nullptr;                // of the layer: [page][state_numbers]
+  const int32_t* table_starts = nullptr;  // [sequences], into StepView::page_tables
+  size_t state_numbers = 0, tail_numbers = 0;
+  bool has_matrices = false, is_delta = false, gate_first = false;
+  int conv_width = 0, channel_count = 0, input_width = 0, norm_group_count = 0;
+  int key_head_count = 0, value_head_count = 0, key_dim = 0, value_dim = 0;
+  const uint16_t* x = nullptr;        // [T, input_width]
+  const float* conv = nullptr;        // [W, channels]
+  const float* conv_bias = nullptr;   // optional [channels]
+  const float* decay_log = nullptr;   // [H], as the next one where there are matrices
+  const float* decay_bias = nullptr;  // [H]
+  const float* skip = nullptr;        // [H], of a state space
+  const float* norm = nullptr;        // [H dv], where there are groups
+  float norm_epsilon = 0, gate_multiplier = 1, step_multiplier = 1, step_min = 0;
+  float* mixed = nullptr;   // scratch where there are matrices: [T, channels], convolved,
+  float* gates = nullptr;   // [T, H, 2], decay and beta or the step,
+  float* outs = nullptr;    // [T, H, dv], before gate and norm
+  uint16_t* out = nullptr;  // [T, H, dv]
+};
+// The largest width of a key that a kernel has registers for.
+inline constexpr int kRecurrenceKeysMax = 256;
+
+// Some columns of each row, normed in place.
+struct NormColumnsParams {
+  uint16_t* x = nullptr;
+  const float* weight = nullptr;  // [count]
+  int row_count = 0, stride = 0, count = 0;
+  float epsilon = 0;
+};
+
+struct GateParams {
+  const uint16_t* gate = nullptr;
+  size_t count = 0;
+  uint16_t* x = nullptr;
 };
 
 // x [M, K] times weight [N, K] transposed.
@@ -272,6 +315,7 @@ struct HeadStatsParams {
   int row_stride = 0;                         // 0: the tokens of a slice
   const int32_t* targets = nullptr;
   int row_count = 0, first = 0, count = 0;  // of the vocabulary
+  const float* bias = nullptr;              // optional [V]
   float multiplier = 1, soft_cap = 0;
   HeadState* partials = nullptr;          // [rows, slices of `count`]
   HeadState* states = nullptr;            // [rows]; of earlier calls unless `first` is 0

@@ -48,7 +48,7 @@ template <int kPairs>
 VF_KERNEL(kThreads, 1)
 QkvKernel(VF_PARAMS(QkvParams) p) {
   AllowNextLaunch();
-  const int row = BlockX(), dim = p.pool.head_dim, kv_heads = p.pool.kv_head_count, heads = p.query_head_count;
+  const int row = BlockX(), dim = p.pool.head_dim, kv_heads = p.kv_head_count, heads = p.query_head_count;
   const int lanes = QkvLanes(dim, kPairs), lane = LaneIndex() % lanes;
   const int wanted = BlockY() * QkvHeadsPerBlock(dim, kPairs) + WarpIndex() * (32 / lanes) + LaneIndex() / lanes;
   // Lanes past the last head repeat it and store nothing.
@@ -56,7 +56,7 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
   const int head = inside ? wanted : heads + 2 * kv_heads - 1;
   const int sequence = p.step.row_sequences[row], position = p.step.row_positions[row];
   const int32_t page = p.step.page_tables[p.pool.table_starts[sequence] + position / kPageTokenCount];
-  unsigned char* page_tiles = p.pool.tiles + WideProduct(page, kv_heads, HeadPageBytes(dim));
+  unsigned char* page_tiles = p.pool.tiles + WideProduct(page, p.pool.kv_head_count, HeadPageBytes(dim));
   const RopeView* rope = p.sequence_ropes == nullptr ? nullptr : p.ropes + p.sequence_ropes[sequence];
   const bool is_query = head < heads, is_key = !is_query && head < heads + kv_heads;
   const int inner = is_query ? head : is_key ? head - heads : head - heads - kv_heads;
@@ -105,7 +105,7 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
     }
     VF_UNROLL
     for (int n = 0; n < kPairs; ++n) {
-      if (norm != nullptr) {
+      if (norm != nullptr && !p.norm_after_rotation) {
         x.at[n] = x.at[n] * inverse * norm[a + n];
         y.at[n] = y.at[n] * inverse * norm[b + n];
       }
@@ -118,6 +118,10 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
         const float rotated = x.at[n] * cosine.at[n] - y.at[n] * sine.at[n];
         y.at[n] = y.at[n] * cosine.at[n] + x.at[n] * sine.at[n];
         x.at[n] = rotated;
+      }
+      if (norm != nullptr && p.norm_after_rotation) {  // the mean square is that before it
+        x.at[n] = x.at[n] * inverse * norm[a + n];
+        y.at[n] = y.at[n] * inverse * norm[b + n];
       }
     }
     const auto store = [&](int column, const Numbers<kPairs>& values) {
@@ -168,7 +172,7 @@ int LaunchQkv(const QkvParams& p, LaunchStream stream) {
     wide = wide && rope.rotary_dim % 8 == 0 && IsAligned(rope.cosines, 16) && IsAligned(rope.sines, 16);
   }
   const auto start = [&](const auto kernel, int pairs) {
-    const int blocks = CeilDivide(p.query_head_count + 2 * p.pool.kv_head_count, QkvHeadsPerBlock(dim, pairs));
+    const int blocks = CeilDivide(p.query_head_count + 2 * p.kv_head_count, QkvHeadsPerBlock(dim, pairs));
     return VF_LAUNCH(kernel, p.step.row_count, blocks, 1, kThreads, 0, stream, p);
   };
   return wide ? start(QkvKernel<4>, 4) : start(QkvKernel<1>, 1);

@@ -18,22 +18,34 @@ bool IsWide(const NormParams& p) {
          IsAligned(p.bias, 16);
 }
 
-VF_DEVICE float Activate(ActivationCode activation, float x) {
+VF_DEVICE float Activate(Activation activation, const ActivationTerms& terms, float x) {
   constexpr float kSqrt2OverPi = 0.7978845608028654f, kSqrtHalf = 0.7071067811865476f;
   switch (activation) {
-    case ActivationCode::kSilu:
+    case Activation::kSilu:
       return x / (1.0f + expf(-x));
-    case ActivationCode::kGeluTanh:
+    case Activation::kSlopedSilu:
+      return x / (1.0f + expf(-terms.a * x));
+    case Activation::kGeluTanh:
       return 0.5f * x * (1.0f + tanhf(kSqrt2OverPi * (x + 0.044715f * x * x * x)));
-    case ActivationCode::kGeluErf:
+    case Activation::kGeluErf:
       return 0.5f * x * erfcf(-x * kSqrtHalf);
-    case ActivationCode::kRelu:
+    case Activation::kRelu:
       return x < 0 ? 0.0f : x;
-    case ActivationCode::kReluSquared:
+    case Activation::kReluSquared:
       return x < 0 ? 0.0f : x * x;
+    case Activation::kXielu:
+      return (x > 0 ? terms.a * x * x : terms.b * (expm1f(x) - x)) + terms.c * x;
     default:
       return x;
   }
+}
+
+VF_DEVICE float ActivateGate(Activation activation, const ActivationTerms& terms, float gate, float up) {
+  if (activation != Activation::kClampedGate) return Activate(activation, terms, gate) * up;
+  // Comparisons in this order keep what is not a number.
+  const float limit = terms.b, g = gate > limit ? limit : gate;
+  const float u = up > limit ? limit : up < -limit ? -limit : up;
+  return (u + 1.0f) * g / (1.0f + expf(-terms.a * g));
 }
 
 VF_KERNEL(kThreads, 1) EmbedKernel(const EmbedParams p) {
@@ -172,7 +184,7 @@ MixtureSumKernel(VF_PARAMS(MixtureSumParams) p) {
     for (int i = ThreadX() * 4; i < width; i += kThreads * 4) {
       FourFloats sum{}, to = LoadAligned<FourFloats>(residual + i);
       for (int n = first; n < first + p.per_row; ++n) {
-        const FourFloats product = FourProductsAt(p.product, n, i);
+        const FourFloats product = FourBiasedAt(p.product, n, i);
         VF_UNROLL
         for (int at = 0; at < 4; ++at) sum.at[at] += p.weights[n] * product.at[at];
       }
@@ -183,7 +195,7 @@ MixtureSumKernel(VF_PARAMS(MixtureSumParams) p) {
   } else {
     for (int i = ThreadX(); i < width; i += kThreads) {
       float sum = 0;
-      for (int n = first; n < first + p.per_row; ++n) sum += p.weights[n] * ProductAt(p.product, n, i);
+      for (int n = first; n < first + p.per_row; ++n) sum += p.weights[n] * BiasedAt(p.product, n, i);
       residual[i] += p.multiplier * sum;
     }
   }
@@ -216,14 +228,15 @@ VF_DEVICE FourFloats GatedAt(const FinishParams& p, int row, int column) {
   const auto [low, high] = EightProductsAt(p.product, row, column);
   float gates[4] = {low.at[0], low.at[2], high.at[0], high.at[2]};
   float ups[4] = {low.at[1], low.at[3], high.at[1], high.at[3]};
+  const float* bias = BiasOf(p.product, row);
   FourFloats out;
   VF_UNROLL
   for (int i = 0; i < 4; ++i) {
-    if (p.product.bias != nullptr) {
-      gates[i] += p.product.bias[column / 2 + i];
-      ups[i] += p.product.bias[p.product.columns / 2 + column / 2 + i];
+    if (bias != nullptr) {
+      gates[i] += bias[column / 2 + i];
+      ups[i] += bias[p.product.columns / 2 + column / 2 + i];
     }
-    out.at[i] = Activate(p.activation, gates[i]) * ups[i];
+    out.at[i] = ActivateGate(p.activation, p.terms, gates[i], ups[i]);
   }
   return out;
 }
@@ -244,11 +257,11 @@ FinishKernel(const FinishParams p) {
       StoreAligned(out, FourWords{{low.at[0], low.at[1], high.at[0], high.at[1]}});
     } else {
       float gate = ProductAt(p.product, row, column), up = ProductAt(p.product, row, column + 1);
-      if (p.product.bias != nullptr) {
-        gate += p.product.bias[f];
-        up += p.product.bias[width + f];
+      if (const float* bias = BiasOf(p.product, row); bias != nullptr) {
+        gate += bias[f];
+        up += bias[width + f];
       }
-      *out = RoundBf16(Activate(p.activation, gate) * up);
+      *out = RoundBf16(ActivateGate(p.activation, p.terms, gate, up));
     }
     return;
   }
@@ -259,7 +272,7 @@ FinishKernel(const FinishParams p) {
     for (int half = 0; half < 2; ++half) {
       FourFloats value = FourBiasedAt(p.product, row, column + 4 * half);
       VF_UNROLL
-      for (int i = 0; i < 4; ++i) value.at[i] = Activate(p.activation, value.at[i]);
+      for (int i = 0; i < 4; ++i) value.at[i] = Activate(p.activation, p.terms, value.at[i]);
       const TwoWords packed = PackFour(value);
       words.at[2 * half] = packed.at[0];
       words.at[2 * half + 1] = packed.at[1];
@@ -267,7 +280,7 @@ FinishKernel(const FinishParams p) {
     StoreAligned(out, words);
   } else {
     for (int c = 0; c < 2 && column + c < columns; ++c) {
-      out[c] = RoundBf16(Activate(p.activation, BiasedAt(p.product, row, column + c)));
+      out[c] = RoundBf16(Activate(p.activation, p.terms, BiasedAt(p.product, row, column + c)));
     }
   }
 }
@@ -281,24 +294,29 @@ int LaunchNorm(const NormParams& p, LaunchStream stream) {
   const auto kernel = IsWide(p) ? NormKernel<true> : NormKernel<false>;
   return VF_LAUNCH(kernel, p.row_count, 1, 1, kThreads, 0, stream, p);
 }
-int LaunchResidual(const ResidualParams& p, LaunchStream stream) {
-  const bool wide = IsWide(p.product) && IsAligned(p.norm_weight, 16) && IsAligned(p.residual, 16);
-  const auto kernel = wide ? ResidualKernel<true> : ResidualKernel<false>;
-  // The order of the norm's sum follows from how it is read: a norm that differs in that has a launch of its own.
+
+namespace {
+
+// A kernel with a row per block, and the next norm. The order of the norm's sum follows from how it is read: a norm that
+// differs in that has a launch of its own.
+template <typename Kernel, typename Params>
+int LaunchWithNext(Kernel kernel, bool wide, const Params& p, LaunchStream stream) {
   const bool together = p.next.out == nullptr || IsWide(p.next) == wide;
-  ResidualParams alone = p;
+  Params alone = p;
   if (!together) alone.next.out = nullptr;
   const int code = VF_LAUNCH(kernel, p.row_count, 1, 1, kThreads, 0, stream, alone);
   return code != 0 || together ? code : LaunchNorm(p.next, stream);
 }
+
+}  // namespace
+
+int LaunchResidual(const ResidualParams& p, LaunchStream stream) {
+  const bool wide = IsWide(p.product) && IsAligned(p.norm_weight, 16) && IsAligned(p.residual, 16);
+  return LaunchWithNext(wide ? ResidualKernel<true> : ResidualKernel<false>, wide, p, stream);
+}
 int LaunchMixtureSum(const MixtureSumParams& p, LaunchStream stream) {
   const bool wide = IsWide(p.product) && IsAligned(p.residual, 16);
-  const auto kernel = wide ? MixtureSumKernel<true> : MixtureSumKernel<false>;
-  const bool together = p.next.out == nullptr || IsWide(p.next) == wide;  // as above
-  MixtureSumParams alone = p;
-  if (!together) alone.next.out = nullptr;
-  const int code = VF_LAUNCH(kernel, p.row_count, 1, 1, kThreads, 0, stream, alone);
-  return code != 0 || together ? code : LaunchNorm(p.next, stream);
+  return LaunchWithNext(wide ? MixtureSumKernel<true> : MixtureSumKernel<false>, wide, p, stream);
 }
 int LaunchFinish(const FinishParams& p, LaunchStream stream) {
   const bool wide = IsWide(p.product) && IsAligned(p.out, 16) && p.product.columns % FinishColumns(p.mode, true) == 0;

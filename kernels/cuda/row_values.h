@@ -61,17 +61,22 @@ VF_DEVICE FourFloats FourProductsAt(const ProductView& product, int row, int col
   }
   return sum;
 }
+// Of a row; null: none.
+VF_DEVICE const float* BiasOf(const ProductView& product, int row) {
+  if (product.bias_rows == nullptr) return product.bias;
+  return product.bias + WideProduct(product.bias_rows[row], product.columns);
+}
 VF_DEVICE FourFloats FourBiasedAt(const ProductView& product, int row, int column) {
   FourFloats values = FourProductsAt(product, row, column);
   if (product.bias == nullptr) return values;
-  const FourFloats bias = LoadAligned<FourFloats>(product.bias + column);
+  const FourFloats bias = LoadAligned<FourFloats>(BiasOf(product, row) + column);
   VF_UNROLL
   for (int i = 0; i < 4; ++i) values.at[i] += bias.at[i];
   return values;
 }
 VF_DEVICE float BiasedAt(const ProductView& product, int row, int column) {
   const float value = ProductAt(product, row, column);
-  return product.bias == nullptr ? value : value + product.bias[column];
+  return product.bias == nullptr ? value : value + BiasOf(product, row)[column];
 }
 
 VF_DEVICE TwoWords PackFour(const FourFloats& values) {
@@ -79,7 +84,7 @@ VF_DEVICE TwoWords PackFour(const FourFloats& values) {
 }
 
 // Whether a product and its bias can be read four numbers at a time.
-bool IsWide(const ProductView& product) {
+inline bool IsWide(const ProductView& product) {
   return product.columns % 4 == 0 && product.split_stride % 4 == 0 && IsAligned(product.data, 16) &&
          (product.bias == nullptr || IsAligned(product.bias, 16));
 }

@@ -7,6 +7,7 @@
 // Source:  PTX ISA 9.0: ldmatrix, mma.m16n8k16, cp.async, ex2; fragment layouts in fragments.h.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -59,6 +60,7 @@ VF_DEVICE int ShuffleXor(int value, int mask) { return __shfl_xor_sync(0xFFFFFFF
 VF_DEVICE double ShuffleXor(double value, int mask) { return __shfl_xor_sync(0xFFFFFFFFu, value, mask); }
 // Bitwise or over the lanes of a warp, the same in every lane.
 VF_DEVICE uint32_t WarpOr(uint32_t value) { return __reduce_or_sync(0xFFFFFFFFu, value); }
+VF_DEVICE int CountBits(uint32_t word) { return __popc(word); }
 
 VF_DEVICE float FusedMultiplyAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 // 2^x, relative error below 2^-22; 2^0 is 1 and 2^-inf is 0.
@@ -148,6 +150,7 @@ inline float ShuffleXor(float value, int mask) { return emulator::ShuffleXor(val
 inline int ShuffleXor(int value, int mask) { return emulator::ShuffleXor(value, mask); }
 inline double ShuffleXor(double value, int mask) { return emulator::ShuffleXor(value, mask); }
 inline uint32_t WarpOr(uint32_t value) { return emulator::WarpOr(value); }
+inline int CountBits(uint32_t word) { return std::popcount(word); }
 inline float FusedMultiplyAdd(float a, float b, float c) { return emulator::FusedMultiplyAdd(a, b, c); }
 inline float Exp2(float x) { return emulator::Exp2(x); }
 inline float Reciprocal(float x) { return 1.0f / x; }

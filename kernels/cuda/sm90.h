@@ -155,6 +155,8 @@ VF_DEVICE void StartProduct(const uint32_t (&a)[4], uint64_t b, float (&d)[kColu
     VF_PRODUCT_OF_REGISTERS("64", VF_REGISTERS_OF_32, VF_SUMS_8(d, kFirst), "%32", "%33", "%34", "%35", "%36");
   } else if constexpr (kN == 128) {
     VF_PRODUCT_OF_REGISTERS("128", VF_REGISTERS_OF_64, VF_SUMS_16(d, kFirst), "%64", "%65", "%66", "%67", "%68");
+  } else if constexpr (kN == 192) {
+    VF_PRODUCT_OF_REGISTERS("192", VF_REGISTERS_OF_96, VF_SUMS_24(d, kFirst), "%96", "%97", "%98", "%99", "%100");
   } else {
     static_assert(kN == 256);
     VF_PRODUCT_OF_REGISTERS("256", VF_REGISTERS_OF_128, VF_SUMS_32(d, kFirst), "%128", "%129", "%130", "%131", "%132");

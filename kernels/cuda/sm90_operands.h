@@ -25,6 +25,8 @@
 #define VF_REGISTERS_OF_32 VF_REGISTERS_OF_16 ", " VF_REGISTERS_2 ", " VF_REGISTERS_3
 #define VF_REGISTERS_OF_64 \
   VF_REGISTERS_OF_32 ", " VF_REGISTERS_4 ", " VF_REGISTERS_5 ", " VF_REGISTERS_6 ", " VF_REGISTERS_7
+#define VF_REGISTERS_OF_96 \
+  VF_REGISTERS_OF_64 ", " VF_REGISTERS_8 ", " VF_REGISTERS_9 ", " VF_REGISTERS_10 ", " VF_REGISTERS_11
 #define VF_REGISTERS_OF_128                                                                            \
   VF_REGISTERS_OF_64 ", " VF_REGISTERS_8 ", " VF_REGISTERS_9 ", " VF_REGISTERS_10 ", " VF_REGISTERS_11 \
                      ", " VF_REGISTERS_12 ", " VF_REGISTERS_13 ", " VF_REGISTERS_14 ", " VF_REGISTERS_15
@@ -34,4 +36,5 @@
 #define VF_SUMS_4(d, n) VF_SUMS_2(d, n), VF_SUMS_2(d, n + 2)
 #define VF_SUMS_8(d, n) VF_SUMS_4(d, n), VF_SUMS_4(d, n + 4)
 #define VF_SUMS_16(d, n) VF_SUMS_8(d, n), VF_SUMS_8(d, n + 8)
+#define VF_SUMS_24(d, n) VF_SUMS_16(d, n), VF_SUMS_8(d, n + 16)
 #define VF_SUMS_32(d, n) VF_SUMS_16(d, n), VF_SUMS_16(d, n + 16)

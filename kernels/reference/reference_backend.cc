@@ -8,22 +8,13 @@
 #include "kernels/expert_choice.h"
 #include "kernels/group_routing.h"
 #include "kernels/host_backend.h"
+#include "kernels/reference/reference_layers.h"
+#include "kernels/reference/reference_math.h"
+#include "kernels/reference/reference_recurrence.h"
+#include "kernels/state_pool.h"
 
 namespace varifocal::kernels {
 namespace {
-
-class ReferenceWeight final : public Weight {
- public:
-  ReferenceWeight(int64_t rows, int64_t columns) : data(rows * columns), rows_(rows), columns_(columns) {}
-  int64_t rows() const override { return rows_; }
-  int64_t columns() const override { return columns_; }
-  size_t bytes() const override { return data.size() * sizeof(float); }
-  const float* row(int64_t index) const { return data.data() + index * columns_; }
-  std::vector<float> data;
-
- private:
-  int64_t rows_, columns_;
-};
 
 // keys[(layer * page_count + page) * P + token][K, D]
 class ReferencePool final : public KvPool {
@@ -64,49 +55,6 @@ class ReferenceWorkspace final : public Workspace {
 
 ReferenceWorkspace& Cast(Workspace& workspace) { return static_cast<ReferenceWorkspace&>(workspace); }
 
-double Dot(const float* a, const float* b, int64_t count) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * b[i];
-  return sum;
-}
-
-template <typename T>
-void Normalize(NormKind kind, const T* x, const float* weight, const float* bias, int64_t count, float epsilon,
-               double* out) {
-  if (kind == NormKind::kNone) {
-    std::copy(x, x + count, out);
-    return;
-  }
-  double mean = 0, squares = 0;
-  if (kind == NormKind::kLayer) {
-    for (int64_t i = 0; i < count; ++i) mean += static_cast<double>(x[i]) / count;
-  }
-  for (int64_t i = 0; i < count; ++i) squares += (x[i] - mean) * (x[i] - mean);
-  const double inverse = 1.0 / std::sqrt(squares / count + epsilon);
-  for (int64_t i = 0; i < count; ++i) {
-    out[i] = (x[i] - mean) * inverse * weight[i] + (bias != nullptr ? static_cast<double>(bias[i]) : 0.0);
-  }
-}
-
-double Activate(Activation activation, double x) {
-  constexpr double kSqrt2OverPi = 0.79788456080286535588, kSqrtHalf = 0.70710678118654752440;
-  switch (activation) {
-    case Activation::kNone:
-      return x;
-    case Activation::kSilu:
-      return x / (1.0 + std::exp(-x));
-    case Activation::kGeluTanh:
-      return 0.5 * x * (1.0 + std::tanh(kSqrt2OverPi * (x + 0.044715 * x * x * x)));
-    case Activation::kGeluErf:
-      return 0.5 * x * std::erfc(-x * kSqrtHalf);
-    case Activation::kRelu:
-      return x < 0 ? 0.0 : x;
-    case Activation::kReluSquared:
-      return x < 0 ? 0.0 : x * x;
-  }
-  return x;
-}
-
 class ReferenceBackend final : public HostBackend {
  public:
   explicit ReferenceBackend(DType dtype) {
@@ -136,13 +84,19 @@ class ReferenceBackend final : public HostBackend {
 
   Error CheckShape(const KvShape&) const override { return {}; }
   size_t KvBytesPerPageAndLayer(const KvShape& shape) const override {
+    if (shape.holds_states()) return StatePool<double>::BytesPerPageAndLayer(shape);
     return kPageTokens * (2 * sizeof(double) * shape.kv_head_count * shape.head_dim + shape.annotation_bytes);
   }
   Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override {
     if (Error error = CheckShape(shape); !error.ok()) return error;
+    if (shape.holds_states()) return StatePool<double>::Create(shape, page_count);
     return std::unique_ptr<KvPool>(std::make_unique<ReferencePool>(shape, page_count));
   }
   Error CopyPage(KvPool& pool, int from, int to) override {
+    if (auto* states = dynamic_cast<StatePool<double>*>(&pool); states != nullptr) {
+      states->CopyPage(from, to);
+      return {};
+    }
     auto& own = static_cast<ReferencePool&>(pool);
     auto copy = [&](std::vector<double>& values, size_t width, int layer) {
       const auto begin = values.begin() + own.token(layer, from, 0) * width;
@@ -295,8 +249,8 @@ class ReferenceBackend final : public HostBackend {
     auto& pool = static_cast<ReferencePool&>(*args.pool);
     const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
     const int dim = pool.shape.head_dim, kv_heads = pool.shape.kv_head_count;
-    const int heads = args.query_head_count + 2 * kv_heads;
-    VF_CHECK(weight.rows() == static_cast<int64_t>(heads) * dim, "the weight has (H + 2K) D rows");
+    const int heads = args.query_head_count + (args.queries_alone ? 0 : 2 * kv_heads);
+    VF_CHECK(weight.rows() == static_cast<int64_t>(heads) * dim, "the weight has (H + 2K) D rows, or H D");
     const float* x = HostData<float>(args.x, flat.row_count() * weight.columns());
     const float* bias = OptionalHostData<float>(args.bias, weight.rows());
     // Heads that one norm spans.
@@ -304,8 +258,10 @@ class ReferenceBackend final : public HostBackend {
     const int key_span = args.norm_over_width ? kv_heads : 1;
     const float* query_norm = OptionalHostData<float>(args.query_norm, query_span * dim);
     const float* key_norm = OptionalHostData<float>(args.key_norm, key_span * dim);
+    const float* value_norm = OptionalHostData<float>(args.value_norm, dim);
     float* queries = HostData<float>(args.queries, WideProduct(flat.row_count(), args.query_head_count, dim));
     std::vector<double> row(weight.rows());
+    const int keys = args.queries_alone ? 0 : kv_heads;
     const auto normalize = [&](int first, int count, int span, const float* norm) {
       for (int h = first; norm != nullptr && h < first + count; h += span) {
         double* x = row.data() + WideProduct(h, dim);
@@ -319,15 +275,21 @@ class ReferenceBackend final : public HostBackend {
       for (int64_t n = 0; n < weight.rows(); ++n) {
         row[n] = Dot(weight.row(n), x + t * weight.columns(), weight.columns()) + (bias != nullptr ? bias[n] : 0.0f);
       }
-      normalize(0, args.query_head_count, query_span, query_norm);
-      normalize(args.query_head_count, kv_heads, key_span, key_norm);
+      const auto normalize_both = [&] {
+        normalize(0, args.query_head_count, query_span, query_norm);
+        normalize(args.query_head_count, keys, key_span, key_norm);
+        normalize(args.query_head_count + keys, keys, 1, value_norm);
+      };
+      if (!args.norm_after_rotation) normalize_both();
       for (double& v : row) v = args.clip > 0 ? std::clamp<double>(v, -args.clip, args.clip) : v;
+      for (int h = 0; !args.rope_tables.empty() && h < args.query_head_count + keys; ++h) {
+        Rotate(static_cast<const HostRopeTable&>(*args.rope_tables[sequence.rope_table]), position,
+               row.data() + WideProduct(h, dim));
+      }
+      if (args.norm_after_rotation) normalize_both();
       for (int h = 0; h < heads; ++h) {
         double* head = row.data() + WideProduct(h, dim);
         const bool is_query = h < args.query_head_count, is_key = !is_query && h < args.query_head_count + kv_heads;
-        if ((is_query || is_key) && !args.rope_tables.empty()) {
-          Rotate(static_cast<const HostRopeTable&>(*args.rope_tables[sequence.rope_table]), position, head);
-        }
         if (is_query) {
           float* out = queries + (WideProduct(t, args.query_head_count) + h) * dim;
           for (int i = 0; i < dim; ++i) out[i] = head[i];
@@ -372,7 +334,34 @@ class ReferenceBackend final : public HostBackend {
 
   Error Linear(Workspace& workspace, const LinearArgs& args) override {
     return Project(workspace, args.x, args.weight, args.bias, args.out,
-                   [&](float* out, double y) { *out = Activate(args.activation, y); });
+                   [&](float* out, double y) { *out = Activate(args.activation, args.terms, y); });
+  }
+
+  Error ApplyGate(Workspace& workspace, const ApplyGateArgs& args) override {
+    const size_t count = WideProduct(Cast(workspace).flat.row_count(), args.columns);
+    const float* gate = HostData<float>(args.gate, count);
+    float* x = HostData<float>(args.x, count);
+    for (size_t i = 0; i < count; ++i) {
+      x[i] =
+          args.sigmoid ? x[i] / (1.0 + std::exp(-static_cast<double>(gate[i]))) : static_cast<double>(x[i]) * gate[i];
+    }
+    return {};
+  }
+
+  Error NormColumns(Workspace& workspace, const NormColumnsArgs& args) override {
+    const int rows = Cast(workspace).flat.row_count();
+    float* x = HostData<float>(args.x, WideProduct(rows, args.columns));
+    const float* weight = HostData<float>(args.weight, args.count);
+    std::vector<double> normed(args.count);
+    for (int t = 0; t < rows; ++t, x += args.columns) {
+      Normalize(NormKind::kRms, x, weight, nullptr, args.count, args.epsilon, normed.data());
+      std::copy(normed.begin(), normed.end(), x);
+    }
+    return {};
+  }
+
+  Error Recur(Workspace& workspace, const RecurArgs& args) override {
+    return RunReferenceRecurrence(Cast(workspace).flat, args);
   }
 
   Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) override {
@@ -397,10 +386,20 @@ class ReferenceBackend final : public HostBackend {
       }
       Normalize(NormKind::kRms, product.data(), norm, nullptr, width, args.norm_epsilon, product.data());
       for (int64_t n = 0; n < width; ++n) {
-        residual[n] = residual[n] + args.multiplier * product[n];
+        residual[n] = args.scale * (residual[n] + args.multiplier * product[n]);
       }
     }
     return NextNorm(workspace, args.next_norm, {});
+  }
+
+  Error NormResidual(Workspace& workspace, const NormResidualArgs& args) override {
+    ReferenceNormResidual(Cast(workspace).flat, Cast(workspace).shape, args);
+    return NextNorm(workspace, args.next_norm, {});
+  }
+
+  Error LayerInputs(Workspace& workspace, const LayerInputsArgs& args) override {
+    ReferenceLayerInputs(Cast(workspace).flat, args);
+    return {};
   }
 
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
@@ -416,7 +415,7 @@ class ReferenceBackend final : public HostBackend {
     for (int t = 0; t < rows; ++t) {
       for (int64_t f = 0; f < width; ++f) {
         const double gate = side(t, f), up = side(t, width + f);
-        out[t * width + f] = Activate(args.activation, gate) * up;
+        out[t * width + f] = ActivateGate(args.activation, args.terms, gate, up);
       }
     }
     return {};
@@ -427,41 +426,60 @@ class ReferenceBackend final : public HostBackend {
     const auto& down = static_cast<const ReferenceWeight&>(*args.down);
     const int rows = Cast(workspace).flat.row_count(), experts = args.expert_count;
     const int64_t width = gate_up.columns(), inner = down.columns();
-    VF_CHECK(gate_up.rows() == 2 * inner * experts && down.rows() == width * experts, "the weights are of E experts");
+    VF_CHECK(gate_up.rows() == (args.gated ? 2 : 1) * inner * experts && down.rows() == width * experts,
+             "the weights are of E experts");
     const float* x = HostData<float>(args.x, rows * width);
     const float* router = HostData<float>(args.router, experts * width);
+    const float* router_bias = OptionalHostData<float>(args.router_bias, experts);
+    const float* gate_up_bias = OptionalHostData<float>(args.gate_up_bias, experts * 2 * inner);
+    const float* down_bias = OptionalHostData<float>(args.down_bias, experts * width);
     const float* shared_gate = OptionalHostData<float>(args.shared_gate, width);
+    const float* router_x = OptionalHostData<float>(args.router_x, rows * width);
+    const float* expert_scales = OptionalHostData<float>(args.expert_scales, experts);
+    VF_CHECK(shared_gate == nullptr || args.shared_gate_up != nullptr, "a gate is of a shared expert");
     float* residual = HostData<float>(args.residual, rows * width);
     std::vector<float> logits(experts), weights(args.per_token);
     std::vector<int32_t> chosen(args.per_token);
     std::vector<double> sums(width), hidden;
     // sums += factor * expert `e` of a stack (x)
-    const auto add = [&](const ReferenceWeight& gates, const ReferenceWeight& downs, int64_t f, int e, double factor) {
+    const auto add = [&](const ReferenceWeight& gates, const float* gates_bias, const ReferenceWeight& downs,
+                         const float* downs_bias, int e, double factor) {
+      const int64_t f = downs.columns();
+      const auto biased = [&](int64_t row) {
+        return Dot(gates.row(row), x, width) + (gates_bias == nullptr ? 0.0 : gates_bias[row]);
+      };
       hidden.resize(f);
       for (int64_t i = 0; i < f; ++i) {
-        hidden[i] = Activate(args.activation, Dot(gates.row(e * 2 * f + i), x, width)) *
-                    Dot(gates.row((e * 2 + 1) * f + i), x, width);
+        hidden[i] = args.gated
+                        ? ActivateGate(args.activation, args.terms, biased(e * 2 * f + i), biased((e * 2 + 1) * f + i))
+                        : Activate(args.activation, args.terms, biased(e * f + i));
       }
       for (int64_t n = 0; n < width; ++n) {
-        double sum = 0;
+        double sum = downs_bias == nullptr ? 0 : downs_bias[e * width + n];
         for (int64_t i = 0; i < f; ++i) sum += downs.row(e * width + n)[i] * hidden[i];
         sums[n] += factor * sum;
       }
     };
     for (int t = 0; t < rows; ++t, x += width, residual += width) {
-      for (int e = 0; e < experts; ++e) logits[e] = Dot(router + e * width, x, width);
+      const float* routed = router_x == nullptr ? x : router_x + t * width;
+      for (int e = 0; e < experts; ++e) {
+        logits[e] = Dot(router + e * width, routed, width) + (router_bias == nullptr ? 0.0 : router_bias[e]);
+      }
       ChooseExperts({.logits = logits.data(),
                      .expert_count = experts,
                      .per_token = args.per_token,
                      .renormalised = args.renormalised,
                      .chosen = chosen.data(),
-                     .weights = weights.data()});
+                     .weights = weights.data(),
+                     .routing = args.routing,
+                     .choice_bias = OptionalHostData<float>(args.choice_bias, experts),
+                     .scales = expert_scales});
       std::fill(sums.begin(), sums.end(), 0.0);
-      for (int i = 0; i < args.per_token; ++i) add(gate_up, down, inner, chosen[i], weights[i]);
+      for (int i = 0; i < args.per_token; ++i) add(gate_up, gate_up_bias, down, down_bias, chosen[i], weights[i]);
       if (args.shared_gate_up != nullptr) {
-        const auto& shared_down = static_cast<const ReferenceWeight&>(*args.shared_down);
-        add(static_cast<const ReferenceWeight&>(*args.shared_gate_up), shared_down, shared_down.columns(), 0,
-            1.0 / (1.0 + std::exp(-Dot(shared_gate, x, width))));
+        add(static_cast<const ReferenceWeight&>(*args.shared_gate_up), nullptr,
+            static_cast<const ReferenceWeight&>(*args.shared_down), nullptr, 0,
+            shared_gate == nullptr ? 1.0 : 1.0 / (1.0 + std::exp(-Dot(shared_gate, x, width))));
       }
       for (int64_t n = 0; n < width; ++n) residual[n] = residual[n] + args.multiplier * sums[n];
     }
@@ -474,6 +492,7 @@ class ReferenceBackend final : public HostBackend {
     const float* residual = HostData<float>(args.residual, Cast(workspace).flat.row_count() * width);
     const float* norm = HostData<float>(args.norm_weight, width);
     const float* norm_bias = OptionalHostData<float>(args.norm_bias, width);
+    const float* bias = OptionalHostData<float>(args.bias, vocab);
     VF_CHECK(args.results.size() == args.rows.size(), "one result per head row");
     std::vector<double> normed(width), logits(vocab);
     for (size_t r = 0; r < args.rows.size(); ++r) {
@@ -482,6 +501,7 @@ class ReferenceBackend final : public HostBackend {
       for (int64_t v = 0; v < vocab; ++v) {
         double sum = 0;
         for (int64_t i = 0; i < width; ++i) sum += weight.row(v)[i] * normed[i];
+        if (bias != nullptr) sum += bias[v];
         sum *= args.logit_multiplier;
         if (args.logit_soft_cap > 0) sum = args.logit_soft_cap * std::tanh(sum / args.logit_soft_cap);
         logits[v] = sum;

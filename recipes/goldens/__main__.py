@@ -1,7 +1,7 @@
 """Makes every golden file, and shows what each would notice.
 
-    python recipes/goldens make [architectures|focus|llama|attention|inspection|tokenizers|statistics|unicode|random] [NAME...]
-    python recipes/goldens mutation_test [focus|tokenizers|NAME...]
+    python recipes/goldens make [architectures|packed|focus|llama|attention|inspection|tokenizers|statistics|unicode|random|sampling] [NAME...]
+    python recipes/goldens mutation_test [packed|focus|tokenizers|NAME...]
 """
 
 import pathlib
@@ -17,6 +17,7 @@ SCRIPTS = {
     "statistics": "make_statistics.py",
     "unicode": "make_unicode_classes.py",
     "random": "make_random.py",
+    "sampling": "make_sampling.py",
 }
 
 
@@ -25,6 +26,10 @@ def make(what, names):
         import make_architectures
 
         make_architectures.main(names)
+    if what in (None, "packed"):
+        import make_packed
+
+        make_packed.main(names)
     if what in (None, "focus"):
         import make_focus
 
@@ -38,11 +43,15 @@ def make(what, names):
 def main():
     sys.path.insert(0, str(HERE))
     arguments = sys.argv[1:]
-    if arguments[:1] == ["make"] and (len(arguments) == 1 or arguments[1] in ("architectures", "focus", *SCRIPTS)):
+    if arguments[:1] == ["make"] and (len(arguments) == 1 or arguments[1] in ("architectures", "packed", "focus", *SCRIPTS)):
         make(arguments[1] if len(arguments) > 1 else None, arguments[2:])
     elif arguments == ["mutation_test", "tokenizers"]:
         sys.argv = [str(HERE / SCRIPTS["tokenizers"]), "mutation_test"]
         runpy.run_path(sys.argv[0], run_name="__main__")
+    elif arguments == ["mutation_test", "packed"]:
+        import make_packed
+
+        make_packed.mutation_test()
     elif arguments[:2] == ["mutation_test", "focus"]:
         import focus_mutations
 

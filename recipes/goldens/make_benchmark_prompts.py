@@ -31,6 +31,7 @@ LONGBENCH = ["narrativeqa", "qasper", "multifieldqa_en", "hotpotqa", "2wikimqa",
              "lsht", "passage_retrieval_zh"]
 INFINITE = ["passkey", "number_string", "kv_retrieval", "longbook_sum_eng", "longbook_choice_eng", "longbook_qa_eng",
             "longbook_qa_chn", "longdialogue_qa_eng", "math_find", "math_calc", "code_run", "code_debug"]
+REASONING = " \u00a0Because $Q$ says so,\nit is $C_B$ {x}.\n"  # a first answer of LongBench v2's chain of thought
 CUT = {"longbench": 61, "longbench2": 75, "infinitebench": 53}  # tokens: odd, so that the sides differ
 
 WORDS = "the boat left Oslo {a} before it was dawn, and nobody saw a light. 中文 é 😀 İ of a red door\u00a0near 7".split(" ")
@@ -58,6 +59,9 @@ def synthetic():
         files[f"LongBench/data/{name}_e.jsonl"] = lines(rows)
     files["v2/prompts/0shot.txt"] = "Read.\n$DOC$\nAsk: $Q$\n(A) $C_A$\n(B) $C_B$\n(C) $C_C$\n(D) $C_D$\nSay it."
     files["v2/prompts/0shot_no_context.txt"] = "Ask: $Q$\n(A) $C_A$\n(B) $C_B$\n(C) $C_C$\n(D) $C_D$\nSay it."
+    choices = "Ask: $Q$\n(A) $C_A$\n(B) $C_B$\n(C) $C_C$\n(D) $C_D$\nThink:"
+    files["v2/prompts/0shot_cot.txt"], files["v2/prompts/0shot_cot_ans.txt"] = "Read.\n$DOC$\n" + choices, choices + " $COT$\nSay it."
+    files["v2/answers.jsonl"] = lines({"row_id": f"r{i}", "answer": REASONING} for i in range(6))
     rows = [{"_id": f"r{i}", "domain": "d", "sub_domain": "s", "difficulty": ["easy", "hard"][i % 2],
              "length": ["short", "medium", "long"][i % 3], "question": f" Which {i}? ", "choice_A": "\u3000one", "choice_B": "two $C_C$",
              "choice_C": "three\n", "choice_D": "four", "answer": "ABCD"[i % 4],
@@ -110,7 +114,7 @@ def with_upstreams_texts(files, up):
     files = dict(files)
     for file in ("dataset2prompt.json", "dataset2maxlen.json"):
         files[f"LongBench/config/{file}"] = (up / "LongBench/LongBench/config" / file).read_text("utf-8")
-    for file in ("0shot.txt", "0shot_no_context.txt"):
+    for file in ("0shot.txt", "0shot_no_context.txt", "0shot_cot.txt", "0shot_cot_ans.txt"):
         files[f"v2/prompts/{file}"] = (up / "LongBench/prompts" / file).read_text("utf-8")
     for file in ("prompts.py", "metrics.py"):
         files[f"babilong/{file}"] = (up / "babilong/babilong" / file).read_text("utf-8")
@@ -187,22 +191,22 @@ def longbench(up, folder, tokenizer):
     return result
 
 
-def longbench2(up, folder, tokenizer, no_context=False):
+def longbench2(up, folder, tokenizer, form="0shot"):
+    """The prompts of a form; of the chain of thought those of both questions, in tasks of their own."""
     class Client:
         def __init__(self, **_):
             self.chat = types.SimpleNamespace(completions=types.SimpleNamespace(create=self.create))
 
         def create(self, messages, **_):
             seen.append(messages[0]["content"])
-            return types.SimpleNamespace(choices=[types.SimpleNamespace(message=types.SimpleNamespace(content="x"))])
+            return types.SimpleNamespace(choices=[types.SimpleNamespace(message=types.SimpleNamespace(content=REASONING))])
 
     seen, result, here = [], {}, os.getcwd()
     work = pathlib.Path(tempfile.mkdtemp())
     write({"config/model2path.json": '{"m": "m"}', "config/model2maxlen.json": '{"m": 1}'}, work)
     for file in (folder / "v2/prompts").iterdir():
         write({f"prompts/{file.name}": file.read_text("utf-8")}, work)
-    for file in ("0shot_rag", "0shot_cot", "0shot_cot_ans"):
-        write({f"prompts/{file}.txt": ""}, work)
+    write({"prompts/0shot_rag.txt": ""}, work)
     os.chdir(work)
     stub = types.ModuleType("stub")
     pred = load(up / "LongBench/pred.py", "longbench2_pred", datasets=types.SimpleNamespace(load_dataset=None),
@@ -213,9 +217,12 @@ def longbench2(up, folder, tokenizer, no_context=False):
     for limit in (CUT["longbench2"], 10**6):
         pred.maxlen_map["m"] = limit
         for row in json.loads((folder / "v2/data.json").read_text("utf-8")):
-            pred.get_pred([dict(row)], types.SimpleNamespace(model="m", rag=0, no_context=no_context, cot=False), io.StringIO())
-            task = f"longbench2_{row['difficulty']}_{row['length']}"
-            result.setdefault(task, {"chat": True}).setdefault("cut" if limit < 10**6 else "whole", []).append(seen[-1])
+            seen.clear()
+            pred.get_pred([dict(row)], types.SimpleNamespace(model="m", rag=0, no_context=form == "no_context", cot=form == "cot"), io.StringIO())
+            kind, prefix = "cut" if limit < 10**6 else "whole", "longbench2_reasoning" if form == "cot" else "longbench2"
+            result.setdefault(f"{prefix}_{row['difficulty']}_{row['length']}", {"chat": True}).setdefault(kind, []).append(seen[0])
+            if form == "cot":
+                result.setdefault(f"longbench2_cot_{row['difficulty']}_{row['length']}", {"chat": True}).setdefault(kind, []).append(seen[1])
     return result
 
 
@@ -322,14 +329,15 @@ def main():
         write(extra, folder)
         for make in (longbench, longbench2, babilong, infinitebench, longproc):
             prompts |= make(up, folder, tokenizer)
-        no_context = {task: row["whole"] for task, row in longbench2(up, folder, tokenizer, no_context=True).items()}
+        no_context = {task: row["whole"] for task, row in longbench2(up, folder, tokenizer, "no_context").items()}
+        chain = longbench2(up, folder, tokenizer, "cot")
         if not arguments.check:
-            golden = {"files": files, "prompts": prompts, "no_context": no_context, "cut_tokens": CUT}
+            golden = {"files": files, "prompts": prompts, "no_context": no_context, "chain": chain, "cut_tokens": CUT}
             OUT.parent.mkdir(exist_ok=True)
             OUT.write_text(json.dumps(golden, ensure_ascii=False, indent=0, sort_keys=True) + "\n")
             print(f"{len(files)} files, {sum(len(row['whole']) for row in prompts.values())} prompts, {OUT.stat().st_size} bytes")
             return
-        sys.exit(check(arguments.check, folder, prompts, no_context))
+        sys.exit(check(arguments.check, folder, prompts | chain, no_context))
 
 
 def check(program, folder, prompts, no_context):
@@ -344,7 +352,7 @@ def check(program, folder, prompts, no_context):
             print(task, json.dumps(ours_text)[-300:], json.dumps(theirs)[-300:], sep="\n  ")
 
     for benchmark, source in {"longbench": "LongBench", "longbench2": "v2", "babilong": ".", "infinitebench": "infinite", "longproc": "longproc", "nolima": "nolima"}.items():
-        for form in (["0shot", "no_context"] if benchmark == "longbench2" else [""]):
+        for form in (["0shot", "no_context", "cot", "cot_answer"] if benchmark == "longbench2" else [""]):
             for kind in ("whole", "cut"):
                 if kind == "cut" and (benchmark not in CUT or form == "no_context"):
                     continue
@@ -352,6 +360,7 @@ def check(program, folder, prompts, no_context):
                 tokens = CUT[benchmark] if kind == "cut" else 900_000
                 flags = [f"--prompt-tokens={tokens}", "--lengths=1000000"] if benchmark in CUT else []
                 flags += [f"--form={form}"] if form else []
+                flags += [f"--answers={folder / 'v2/answers.jsonl'}"] if form == "cot_answer" else []
                 subprocess.run([program, "import-data", benchmark, str(folder / source), f"--out={out}", "--no-chat", *flags], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 for suite in sorted(out.glob("*.yaml")):
                     run = subprocess.run([program, "samples", str(suite), f"--tokenizer={TOKENIZER}", "--format=jsonl"], check=True, capture_output=True)

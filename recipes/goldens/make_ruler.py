@@ -3,9 +3,10 @@
 The scripts are run from a copy of a checkout of NVIDIA/RULER. Prompts, needles, word lists, essays, questions and the
 parameters of the sentence splitter are replaced by the stand-ins, which this script invents: none of upstream's texts is
 in the repository. With --real the prompts, needles and word lists stay upstream's, and only digests of the rows are kept.
+With --long the lengths are 8K to 128K, two rows each, of which digests are kept.
 
     python3 -m venv V && V/bin/pip install wonderwords==3.0.1 nltk==3.9.1 numpy scipy tqdm pyyaml tenacity transformers llama-index-core
-    V/bin/python recipes/goldens/make_ruler.py --checkout=RULER [--real]
+    V/bin/python recipes/goldens/make_ruler.py --checkout=RULER [--real | --long]
     V/bin/python recipes/goldens/make_ruler.py --sentences      # and again with nltk==3.10.4
 """
 
@@ -215,7 +216,7 @@ def run(copy, environment, case, rows):
         command.append("--prepare_for_ns")
     process = subprocess.Popen(command, env=environment, cwd=copy / "scripts/data", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
     try:
-        output, _ = process.communicate(timeout=240)
+        output, _ = process.communicate(timeout=240 if case["length"] <= 4096 else 3600)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # a script that repeats for ever, and its shell
         return None
@@ -288,15 +289,22 @@ def main():
     parser.add_argument("--checkout", type=pathlib.Path)
     parser.add_argument("--real", action="store_true")
     parser.add_argument("--sentences", action="store_true", help="only what the installed NLTK makes of invented texts")
-    parser.add_argument("--rows", type=int, default=5)
+    parser.add_argument("--long", action="store_true", help="8K to 128K")
+    parser.add_argument("--rows", type=int)
     options = parser.parse_args()
+    options.rows = options.rows or (2 if options.long else 5)
+    digests_alone = options.real or options.long
     if options.sentences:
         return make_sentences()
-    if not options.real:
+    if not digests_alone:
         make_data()
         make_scores(options.checkout)
     cases = [{"task": task, "tokenizer": BASELINE, "length": 2048 if length == 1024 and task in ESSAYS else length} for length in (1024, 4096) for task in TASKS]
-    if not options.real:
+    if options.long:
+        kept = {(case["task"], case["length"]): case for case in json.loads((OUT / "long_rows.json").read_text())} if (OUT / "long_rows.json").exists() else {}
+        cases = [kept.get((task, length), {"task": task, "tokenizer": BASELINE, "length": length}) for length in (8192, 131072, 32768, 65536, 16384) for task in TASKS
+                 if task != "cwe" or length <= 16384]  # longer lists have more words than the stand-in for english_words.json
+    if not digests_alone:
         cases += [{"task": task, "tokenizer": GPT2, "length": 4096 if task in ESSAYS else 2048} for task in TASKS]
         cases += [{"task": task, "tokenizer": BASELINE, "length": 2048, "template": template}
                   for template in ("brackets", "some-chat") for task in ("niah_single_2", "niah_multivalue", "vt", "cwe", "fwe", "qa_1")]
@@ -308,15 +316,18 @@ def main():
         copy = pathlib.Path(folder)
         environment = make_copy(options.checkout, options.real, copy)
         for case in cases:
+            if "rows" in case:  # an interrupted run goes on
+                done.append(case)
+                continue
             rows = run(copy, environment, case, options.rows)
             if rows is None:
                 print("never ends:", case, flush=True)
-                if not options.real:
+                if not digests_alone:
                     done.append(dict(case, rows=[]))
                 continue
             case["rows"] = [{"input_sha256": hashlib.sha256(row["input"].encode()).hexdigest()[:16], "answer_prefix": row["answer_prefix"],
                              "outputs": row["outputs"], "length": row["length"]} for row in rows]
-            if options.real:
+            if digests_alone:
                 for row, kept in zip(rows, case["rows"]):
                     kept["answer_prefix"] = hashlib.sha256(row["answer_prefix"].encode()).hexdigest()[:16]
                     kept["outputs"] = hashlib.sha256("\n".join(row["outputs"]).encode()).hexdigest()[:16]
@@ -324,9 +335,15 @@ def main():
                 case["rows"][0]["input"] = rows[0]["input"]
             done.append(case)
             print(case["task"], case["tokenizer"], case["length"], [row["length"] for row in rows], flush=True)
-    path = OUT / ("real_rows.json" if options.real else "rows.json")
-    path.write_text("[\n" + ",\n".join(json.dumps(case, ensure_ascii=True, separators=(",", ":")) for case in done) + "\n]\n")
+            if options.long:
+                write(OUT / "long_rows.json", done)
+    path = OUT / ("real_rows.json" if options.real else "long_rows.json" if options.long else "rows.json")
+    write(path, done)
     print(path, path.stat().st_size, "bytes")
+
+
+def write(path, done):
+    path.write_text("[\n" + ",\n".join(json.dumps(case, ensure_ascii=True, separators=(",", ":")) for case in done) + "\n]\n")
 
 
 if __name__ == "__main__":

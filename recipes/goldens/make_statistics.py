@@ -160,6 +160,8 @@ def effective_lengths():
             variances = np.array([p[1] ** 2 for p in parts]) / task_count**2
             degrees = variances.sum() ** 2 / sum(v**2 / p[2] for v, p in zip(variances, parts))
             half = stats.t.ppf(0.975, degrees) * np.sqrt(variances.sum())
+            if score is None and length == 0:
+                half = 0  # a share of this very score: reached by definition
             bounds.append((mean, mean - half, mean + half))
         first = lambda fails: next((i for i, b in enumerate(bounds) if fails(b)), 5) - 1
         threshold = score if score is not None else share * np.mean([t[0].mean() for t in tasks])

@@ -4,7 +4,8 @@ A mistake applies to a checkpoint when it changes any log-probability at all. It
 the bound that server/engine/golden_test.cc allows there. Every mistake must be seen by at least one checkpoint, ten
 times over; where it is seen by none that it applies to, the table says so.
 
-    python recipes/goldens mutation_test [NAME...]      (writes tests/testdata/goldens/architectures/mutation_test.txt)
+    python recipes/goldens mutation_test [NAME...]      (writes tests/testdata/goldens/architectures/mutation_test.txt;
+                                                         with names, their rows of it)
 """
 
 import json
@@ -22,11 +23,12 @@ MARGIN = 10
 def mistakes():
     """All names that reference.py, rope.py and tensor_names.py know."""
     names = set()
-    for module in ("reference", "rope", "tensor_names"):
+    for module in ("reference", "rope", "tensor_names", "gemma4"):
         text = (OUT.parents[3] / f"recipes/goldens/{module}.py").read_text()
-        names |= set(re.findall(r'"([^"\n]+)" (?:not )?in (?:self\.)?mistakes', text))
-    biases = {f"no {what} bias" for what in ("q", "k", "v", "o", "mlp")}
-    attention = {n for n in names if any(w in n for w in ("tau", "temperature", "clip", "sequence taken", "begin token", "log n", "trained", "head's scale", "sink", "own cap"))}
+        names |= set(re.findall(r'"([^"\n]+)" (?:not )?in (?:self\.|model\.)?mistakes', text))
+    biases = {f"no {what} bias" for what in ("q", "k", "v", "o", "mlp", "router")} | {f"no bias of {what}" for what in ("experts", "gates and ups")}
+    biases |= {"no bias around the convolution", "no bias around the state"} | {f"no multiplier of {what}" for what in (*reference.MULTIPLIERS, "gates", "the MLP's outputs")}
+    attention = {n for n in names if any(w in n for w in ("tau", "temperature", "clip", "sequence taken", "begin token", "log n", "trained", "head's scale", "sink under the cap", "own cap"))}
     return sorted((names | biases) - attention - {"no bias"})
 
 
@@ -40,8 +42,24 @@ def times_bound(moved, run, runs):
     )
 
 
+def written(lines):
+    """The rows of a table: [(times the bounds and moved, checkpoint)] of each mistake."""
+    rows, found = {}, None
+    for line in lines:
+        if row := re.fullmatch(r"    (\S+) +(\S+)  x f32 +(\S+)  x bf16 +(\S+)", line):
+            name, moved, f32, bf16 = row.groups()
+            found.append(((float(f32), float(moved), float(bf16)), name))
+        elif head := re.fullmatch(r"(.+): \d+ checkpoints?(, .*)?", line):
+            found = rows.setdefault(head[1], [])
+    return rows
+
+
 def main(only):
     rows = {m: [] for m in mistakes()}
+    if only:
+        for mistake, found in written((OUT / "mutation_test.txt").read_text().splitlines()).items():
+            if mistake in rows:
+                rows[mistake] = [row for row in found if row[1] not in only]
     for case in CASES:
         if only and case["name"] not in only:
             continue
@@ -77,12 +95,9 @@ def main(only):
         lines.append(f"{mistake}: {len(found)} checkpoints" + (f", {blind} of them blind" if blind else ""))
         for best, name in found:
             lines.append(f"    {name:28} {best[1]:8.1e}  x f32 {best[0]:9.1f}  x bf16 {best[2]:7.2f}")
-    if not only:
-        (OUT / "mutation_test.txt").write_text("\n".join(lines) + "\n")
+    (OUT / "mutation_test.txt").write_text("\n".join(lines) + "\n")
     seen = sum(bool(found) for found in rows.values())
     pairs = [best for found in rows.values() for best, _ in found]
     print(f"{len(rows)} mistakes, {seen} apply; {len(pairs)} pairs, seen in f32 {sum(b[0] >= 1 for b in pairs)}, in bf16 {sum(b[2] >= 1 for b in pairs)}")
-    if only:
-        print("\n".join(lines))
-    elif unseen:
+    if unseen:
         raise SystemExit("not seen ten times over: " + "; ".join(unseen))

@@ -19,14 +19,18 @@ def parameters(c, sliding):
         if sliding:
             return {"rope_theta": c.get("rope_local_base_freq", 10000.0)}
         return {"rope_theta": c.get("rope_theta", 1000000.0)} | (c.get("rope_scaling") or {})
+    if kind == "gemma4_text":
+        newer = newer or {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
+                          "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
+        return dict(newer["sliding_attention" if sliding else "full_attention"])
     if kind == "olmo3":
         if newer:
             return dict(newer["sliding_attention" if sliding else "full_attention"])
         plain = {"rope_theta": c.get("rope_theta", 500000.0)}
         return plain if sliding else plain | (c.get("rope_scaling") or {})
     out = dict(newer or c.get("rope_scaling") or {})
-    default = {"smollm3": 2000000.0, "ernie4_5": 500000.0, "mixtral": 1000000.0}.get(kind, 10000.0)
-    part = {"gpt_neox": 0.25, "stablelm": 0.25, "nemotron": 0.5, "glm4": 0.5}.get(kind, 1.0)
+    default = {"smollm3": 2000000.0, "ernie4_5": 500000.0, "mixtral": 1000000.0, "lfm2": 1000000.0, "gpt_oss": 150000.0, "apertus": 12000000.0}.get(kind, 10000.0)
+    part = {"gpt_neox": 0.25, "stablelm": 0.25, "nemotron": 0.5, "glm4": 0.5, "phi": 0.5, "qwen3_next": 0.25, "qwen3_5_text": 0.25, "bamba": 0.5}.get(kind, 1.0)
     out.setdefault("rope_theta", c.get("rope_theta", c.get("rotary_emb_base", default)))
     out.setdefault("partial_rotary_factor", c.get("partial_rotary_factor", c.get("rotary_pct", part)))
     if "original_max_position_embeddings" in c:
@@ -34,9 +38,18 @@ def parameters(c, sliding):
     return out
 
 
+def score_factor(c):
+    """What DeepSeek's yarn multiplies scores with: the square of an attention factor."""
+    p = parameters(c, False)
+    by, factor = p.get("mscale_all_dim"), p.get("factor")
+    if p.get("rope_type", p.get("type", "default")) == "default" or not by or factor <= 1:
+        return 1.0
+    return (0.1 * by * math.log(factor) + 1.0) ** 2
+
+
 def depends_on_length(c):
     p = {} if c["model_type"] == "gpt2" else parameters(c, False)
-    return p.get("rope_type", p.get("type")) in ("dynamic", "longrope", "su")
+    return p.get("rope_type", p.get("type")) in ("dynamic", "longrope", "su") and not p.get("alpha")
 
 
 def table(c, shape, sliding, length, mistakes=()):
@@ -54,15 +67,19 @@ def table(c, shape, sliding, length, mistakes=()):
         theta *= 1.1
     if "rope theta of the other generation of keys" in mistakes:
         theta = 10000.0
-    part = p.get("partial_rotary_factor", 1.0)
-    width = int(shape.head_width * part)
+    part, head_width = p.get("partial_rotary_factor", 1.0), shape.kind_width[sliding]
+    if kind == "proportional":
+        return proportional(p, part, theta, head_width, mistakes)
+    width = int(head_width * part)
     if "whole head rotated" in mistakes:
-        width = shape.head_width
-    denominator = shape.head_width if "frequencies of the whole head" in mistakes else width
+        width = head_width
+    denominator = head_width if "frequencies of the whole head" in mistakes else width
     exponent = torch.arange(0, width, 2, dtype=torch.float64) / denominator
     plain = theta**-exponent
     if kind == "default" or "no rope scaling" in mistakes:
         return Table(plain, 1.0)
+    if kind == "dynamic" and p.get("alpha"):  # hunyuan: at every length
+        return Table((theta * p["alpha"] ** (width / (width - 2))) ** -exponent, 1.0)
     factor = p.get("factor")
     if kind == "linear":
         return Table(plain / factor, 1.0)
@@ -87,6 +104,18 @@ def table(c, shape, sliding, length, mistakes=()):
     if p.get("attention_factor") is not None and "attention_factor ignored" not in mistakes:
         scale = p["attention_factor"]
     return Table(plain / divisor, 1.0 if "no rope scale" in mistakes else scale)
+
+
+def proportional(p, part, theta, head_width, mistakes):
+    """The first pairs of a head turn, with the frequencies that they have in one that turns as a whole."""
+    turning = head_width // 2 if "whole head rotated" in mistakes else int(part * head_width // 2)
+    span = 2 * turning if "proportional rotation with the span of what turns" in mistakes else head_width
+    frequency = theta ** (-torch.arange(0, 2 * turning, 2, dtype=torch.float64) / span)
+    if "no rope scaling" not in mistakes:
+        frequency = frequency / p.get("factor", 1.0)
+    if "proportional rotation pairs within what turns" in mistakes:
+        return Table(frequency, 1.0)
+    return Table(torch.cat([frequency, torch.zeros(head_width // 2 - turning, dtype=torch.float64)]), 1.0)
 
 
 def llama3(p, plain, original, factor):

@@ -1,5 +1,7 @@
 """Every architecture's tensors under one set of names; matrices are [outputs, inputs], biases end in .bias."""
 
+import torch
+
 LLAMA = {
     "input_layernorm": "input",
     "post_attention_layernorm": "pre_ffn",
@@ -15,10 +17,47 @@ LLAMA = {
     "mlp.gate_proj": "gate",
     "mlp.up_proj": "up",
     "mlp.down_proj": "down",
+    "mlp.act_fn": "xielu",
+    "self_attn.q_a_proj": "q_a",
+    "self_attn.q_a_layernorm": "q_a_norm",
+    "self_attn.q_b_proj": "q_b",
+    "self_attn.kv_a_proj_with_mqa": "kv_a",
+    "self_attn.kv_a_layernorm": "kv_a_norm",
+    "self_attn.kv_b_proj": "kv_b",
 }
 POST_NORMS = {"post_attention_layernorm": "post_attention", "post_feedforward_layernorm": "post_ffn"}
+DELTA = LLAMA | {
+    "linear_attn.in_proj_qkv": "delta_qkv", "linear_attn.in_proj_z": "delta_z", "linear_attn.in_proj_b": "delta_b",
+    "linear_attn.in_proj_a": "delta_a", "linear_attn.in_proj_qkvz": "delta_qkvz", "linear_attn.in_proj_ba": "delta_ba",
+    "linear_attn.conv1d": "delta_conv", "linear_attn.A_log": "delta_log", "linear_attn.dt_bias": "delta_bias",
+    "linear_attn.norm": "delta_norm", "linear_attn.out_proj": "delta_o",
+}  # fmt: skip
+LFM2 = LLAMA | {
+    "operator_norm": "input", "ffn_norm": "pre_ffn", "self_attn.out_proj": "o", "self_attn.q_layernorm": "q_norm",
+    "self_attn.k_layernorm": "k_norm", "feed_forward.w1": "gate", "feed_forward.w3": "up", "feed_forward.w2": "down",
+    "conv.in_proj": "conv_in", "conv.conv": "conv", "conv.out_proj": "conv_o",
+}  # fmt: skip
+SPACE = LLAMA | {
+    "mamba.in_proj": "space_in", "mamba.conv1d": "space_conv", "mamba.A_log": "space_log", "mamba.dt_bias": "space_bias",
+    "mamba.D": "space_skip", "mamba.norm": "space_norm", "mamba.out_proj": "space_o",
+}  # fmt: skip
+SPACE_BESIDE_GATES = SPACE | {
+    "pre_ff_layernorm": "pre_ffn", "feed_forward.gate_proj": "gate", "feed_forward.up_proj": "up", "feed_forward.down_proj": "down",
+}  # fmt: skip
 LAYER = {
+    "nemotron_h": {name.replace("self_attn.", "mixer.").replace("mamba.", "mixer.").replace("mlp.", "mixer."): what for name, what in SPACE.items()}
+    | {"norm": "input"},
+    "falcon_h1": SPACE_BESIDE_GATES, "bamba": SPACE_BESIDE_GATES,
+    "lfm2": LFM2,
+    "granitemoehybrid": SPACE | {"shared_mlp.input_linear": "gate_up", "shared_mlp.output_linear": "down"},
+    "qwen3_next": DELTA,
+    "qwen3_5_text": DELTA,
     "gemma3_text": LLAMA | POST_NORMS | {"pre_feedforward_layernorm": "pre_ffn"},
+    "gemma4_text": LLAMA | POST_NORMS | {
+        "pre_feedforward_layernorm": "pre_ffn", "layer_scalar": "scale", "per_layer_input_gate": "input_gate", "per_layer_projection": "input_o",
+        "post_per_layer_input_norm": "input_norm", "router.proj": "router", "router.scale": "router_norm", "router.per_expert_scale": "expert_scales",
+        "pre_feedforward_layernorm_2": "experts_norm", "post_feedforward_layernorm_2": "experts_post", "post_feedforward_layernorm_1": "mlp_post",
+    },
     "gemma2": LLAMA | POST_NORMS | {"pre_feedforward_layernorm": "pre_ffn"},
     "olmo2": LLAMA | POST_NORMS,
     "olmo3": LLAMA | POST_NORMS,
@@ -27,6 +66,9 @@ LAYER = {
     "glm4": LLAMA | {
         "post_self_attn_layernorm": "post_attention", "post_mlp_layernorm": "post_ffn", "mlp.gate_up_proj": "gate_up",
     },
+    "phi": LLAMA | {"self_attn.dense": "o", "mlp.fc1": "up", "mlp.fc2": "down"},
+    "apertus": LLAMA | {"attention_layernorm": "input", "feedforward_layernorm": "pre_ffn"},
+    "hunyuan_v1_dense": LLAMA | {"self_attn.query_layernorm": "q_norm", "self_attn.key_layernorm": "k_norm"},
     "phi3": LLAMA | {"self_attn.qkv_proj": "qkv", "mlp.gate_up_proj": "gate_up"},
     "gpt2": {
         "ln_1": "input", "ln_2": "pre_ffn", "attn.c_attn": "qkv", "attn.c_proj": "o", "mlp.c_fc": "up", "mlp.c_proj": "down",
@@ -37,27 +79,35 @@ LAYER = {
     },
 }
 OUTSIDE = {
-    "model.embed_tokens": "embedding", "model.norm": "final_norm", "lm_head": "head",
+    "model.embed_tokens": "embedding", "model.norm": "final_norm", "model.final_layernorm": "final_norm",
+    "backbone.embeddings": "embedding", "backbone.norm_f": "final_norm", "model.embedding_norm": "final_norm", "lm_head": "head",
+    "model.embed_tokens_per_layer": "layer_table", "model.per_layer_model_projection": "layer_projection",
+    "model.per_layer_projection_norm": "layer_inputs_norm",
     "wte": "embedding", "wpe": "positions", "ln_f": "final_norm",
     "gpt_neox.embed_in": "embedding", "gpt_neox.final_layer_norm": "final_norm", "embed_out": "head",
 }  # fmt: skip
 # Of a mixture of experts, one tensor an expert or all of them stacked.
-EXPERTS = ("mlp.experts", "block_sparse_moe.experts")
+EXPERTS = ("mlp.experts", "block_sparse_moe.experts", "mixer.experts")
 EXPERT = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
 STACKED = {
+    "experts.gate_up_proj": "gate_up", "experts.down_proj": "down",
     "mlp.experts.gate_up_proj": "gate_up", "mlp.experts.down_proj": "down",
     "block_sparse_moe.input_linear": "gate_up", "block_sparse_moe.output_linear": "down",
+    "mixer.experts.up_proj": "up", "mixer.experts.down_proj": "down",
 }  # fmt: skip
 MIXTURE = {
-    "mlp.gate": "router", "block_sparse_moe.gate": "router", "block_sparse_moe.router.layer": "router",
+    "mlp.router": "router", "mlp.gate": "router", "block_sparse_moe.gate": "router", "block_sparse_moe.router.layer": "router",
     "mlp.shared_expert_gate": "shared_gate", "mlp.shared_expert.gate_proj": "shared.gate",
     "mlp.shared_expert.up_proj": "shared.up", "mlp.shared_expert.down_proj": "shared.down",
+    "mlp.shared_experts.gate_proj": "shared.gate", "mlp.shared_experts.up_proj": "shared.up", "mlp.shared_experts.down_proj": "shared.down",
+    "mlp.gate.e_score_correction_bias": "choice_bias", "mixer.gate.e_score_correction_bias": "choice_bias", "mixer.gate": "router",
+    "mixer.shared_experts.up_proj": "shared.up", "mixer.shared_experts.down_proj": "shared.down",
 }  # fmt: skip
-LAYERS_START = {"gpt2": "h.", "gpt_neox": "gpt_neox.layers."}
+LAYERS_START = {"nemotron_h": "backbone.layers.", "gpt2": "h.", "gpt_neox": "gpt_neox.layers."}
 
 
-WRAPPERS = ("gemma3", "mistral3", "qwen2_5_vl", "qwen3_vl")
-TIED = {"gemma3": True, "mistral3": True}  # the default of the whole's key
+WRAPPERS = ("gemma3", "gemma4", "mistral3", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
+TIED = {"gemma3": True, "gemma4": True, "mistral3": True}  # the default of the whole's key
 
 
 def text_of(config):
@@ -67,7 +117,7 @@ def text_of(config):
         return config
     text = dict(config.get("text_config") or config | {"model_type": "qwen2_5_vl_text"})
     text["tie_word_embeddings"] = config.get("tie_word_embeddings", TIED.get(kind, False))
-    defaults = {"num_key_value_heads": 4, "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6} if kind == "gemma3" else {}
+    defaults = {"num_key_value_heads": 4, "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6} if kind in ("gemma3", "gemma4") else {}
     return defaults | text
 
 
@@ -77,28 +127,75 @@ def text_tensors(config, tensors):
         return tensors
     out = {}
     for name, w in tensors.items():
-        if any(part in name for part in ("vision_tower", "multi_modal_projector", "visual.")):
+        if any(part in name for part in ("vision_tower", "embed_vision", "multi_modal_projector", "visual.")):
             continue
         name = name.replace("language_model.lm_head", "lm_head").replace("model.language_model.", "model.")
         out[name.replace("language_model.model.", "model.")] = w
     return out
 
 
+E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+
+
+def unpacked(blocks, scales, mistakes):
+    """MXFP4: [E, rows, groups, 16] bytes, the input of the low half first, and powers of two [E, rows, groups]."""
+    table = torch.tensor(E2M1 + (E2M1 if "sign of MXFP4 ignored" in mistakes else [-v for v in E2M1]))
+    halves = [blocks & 15, blocks >> 4]
+    if "halves of MXFP4 bytes swapped" in mistakes:
+        halves.reverse()
+    bias = 128 if "scale of MXFP4 off by one" in mistakes else 127
+    values = table[torch.stack(halves, -1).flatten(-2).long()]
+    return (values * 2.0 ** (scales[..., None].float() - bias)).flatten(-2)
+
+
+def of_gpt_oss(tensors, mistakes):
+    """Stacks as the other mixtures have them, outputs first and gates before ups; and the biases of each expert."""
+    out, turns = {}, lambda w: torch.cat([w[:, 0::2], w[:, 1::2]], 1)
+    if "gates and ups not in turns" in mistakes:
+        turns = lambda w: w
+    for name, w in tensors.items():
+        if name.endswith("_blocks"):
+            name, w = name.removesuffix("_blocks"), unpacked(w, tensors[name.replace("_blocks", "_scales")], mistakes)
+        elif name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            w = w.transpose(1, 2)
+        if name.endswith("experts.gate_up_proj"):
+            w = turns(w)
+        if name.endswith("_proj_bias"):
+            layer, what = name.removeprefix("model.layers.").split(".")[0], name.split("experts.")[1].removesuffix("_proj_bias")
+            for e, one in enumerate(turns(w) if what == "gate_up" else w):
+                out[f"{layer} {e} {what}"] = one
+        elif not name.endswith("_scales"):
+            out[name] = w
+    return out
+
+
 def canonical(config, tensors, mistakes=()):
     kind = config["model_type"]
+    if kind == "gpt_oss":
+        tensors = of_gpt_oss(tensors, mistakes)
     start, names, out = LAYERS_START.get(kind, "model.layers."), LAYER.get(kind, LLAMA), {}
+    if kind == "granitemoehybrid" and config.get("num_local_experts", 8):
+        names = names | {"shared_mlp.input_linear": "shared.gate_up", "shared_mlp.output_linear": "shared.down"}
     for name, w in tensors.items():
         if ".focus." in name:
             continue  # read by focus_reference.py
+        if " " in name:
+            layer, e, what = name.split(" ")
+            out[f"layers.{layer}.experts.{e}.{what}.bias"] = w
+            continue
         name = name.removeprefix("transformer.")
-        if name.endswith((".sinks", "experts.gate_up_proj", "experts.down_proj")):
+        if name.startswith("mtp."):
+            continue  # predicts further tokens
+        if name.endswith((".sinks", ".layer_scalar", "router.scale", ".per_expert_scale", "experts.gate_up_proj", "experts.up_proj", "experts.down_proj", ".A_log", ".dt_bias", ".D", "correction_bias")):
             name += ".weight"
         stem, what = name.rsplit(".", 1)
-        ending = ".bias" if what == "bias" else ""
+        ending = ".bias" if what == "bias" else "." + what if stem.endswith("act_fn") else ""
         if not stem.startswith(start):
             out[OUTSIDE[stem] + ending] = w
             continue
         layer, rest = stem.removeprefix(start).split(".", 1)
+        if int(layer) >= config.get("num_hidden_layers", int(layer) + 1):
+            continue  # predicts further tokens
         if kind == "gpt2" and w.dim() == 2 and not ("square matrices not transposed" in mistakes and w.shape[0] == w.shape[1]):
             w = w.T.contiguous()
         if rest in STACKED:
@@ -110,10 +207,12 @@ def canonical(config, tensors, mistakes=()):
         prefix, ending = name.split("qkv")
         for what, w in zip("qkv", split_qkv(config, out.pop(name), mistakes)):
             out[prefix + what + ending] = w
+    for name in [n for n in out if n.endswith((".delta_qkvz", ".delta_ba"))]:
+        split_by_key_head(config, out, name, mistakes)
     for name in [n for n in out if ".gate_up" in n]:
         gate, up = out.pop(name).chunk(2)
-        prefix = name.split("gate_up")[0]
-        out[prefix + "gate"], out[prefix + "up"] = gate, up
+        prefix, ending = name.split("gate_up")
+        out[prefix + "gate" + ending], out[prefix + "up" + ending] = gate, up
     if "experts shifted by one" in mistakes:
         out = {other_expert(name, out): w for name, w in out.items()}
     if "gate and up swapped" in mistakes:
@@ -123,6 +222,22 @@ def canonical(config, tensors, mistakes=()):
     if "embedding for the head" in mistakes:
         out.pop("head", None)
     return out
+
+
+def split_by_key_head(config, out, name, mistakes):
+    """qwen3_next's fused rows: q, k, v and z of the first key head, then of the second..; b and a likewise."""
+    w, prefix = out.pop(name), name.rsplit(".", 1)[0] + ".delta_"
+    heads, share = config["linear_num_key_heads"], config["linear_num_value_heads"] // config["linear_num_key_heads"]
+    keys, values = config["linear_key_head_dim"], share * config["linear_value_head_dim"]
+    sizes = [keys, keys, values, values] if name.endswith("qkvz") else [share, share]
+    if "rows of key heads taken as flat" in mistakes:
+        parts = w.split([heads * size for size in sizes])
+    else:
+        parts = [p.reshape(-1, w.shape[1]) for p in w.view(heads, -1, w.shape[1]).split(sizes, dim=1)]
+    if name.endswith("ba"):
+        out[prefix + "b"], out[prefix + "a"] = parts
+    else:
+        out[prefix + "qkv"], out[prefix + "z"] = torch.cat(parts[:3]), parts[3]
 
 
 def mixture_name(rest):

@@ -26,13 +26,13 @@ bool Gives(const Tokenizer& tokenizer, const ChatFormat& format, absl::string_vi
 
 }  // namespace
 
-absl::StatusOr<std::vector<ChatMessage>> MessagesOf(const Tokenizer& tokenizer, const ChatFormat& format,
-                                                    const std::vector<int32_t>& ids) {
+absl::StatusOr<std::vector<ChatTurn>> MessagesOf(const Tokenizer& tokenizer, const ChatFormat& format,
+                                                 const std::vector<int32_t>& ids) {
   ASSIGN_OR_RETURN(const std::string text, tokenizer.Decode(ids, {.keep_special_tokens = true}));
   absl::string_view user = text;
   if (absl::ConsumePrefix(&user, format.without_system.prefix) &&
       absl::ConsumeSuffix(&user, format.without_system.suffix) && Gives(tokenizer, format, user, {}, ids)) {
-    return std::vector<ChatMessage>{{"user", std::string(user)}};
+    return std::vector<ChatTurn>{{"user", std::string(user)}};
   }
   absl::string_view both = text;
   if (format.with_system.has_value() && absl::ConsumePrefix(&both, format.with_system->prefix) &&
@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<ChatMessage>> MessagesOf(const Tokenizer& tokenizer, 
       const std::string system(both.substr(0, at));
       user = both.substr(at + between.size());
       if (Gives(tokenizer, format, user, system, ids))
-        return std::vector<ChatMessage>{{"system", system}, {"user", std::string(user)}};
+        return std::vector<ChatTurn>{{"system", system}, {"user", std::string(user)}};
     }
   }
   return WithReason(absl::InvalidArgumentError(absl::StrCat(

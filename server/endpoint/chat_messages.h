@@ -18,8 +18,8 @@
 
 namespace varifocal {
 
-absl::StatusOr<std::vector<ChatMessage>> MessagesOf(const Tokenizer& tokenizer, const ChatFormat& format,
-                                                    const std::vector<int32_t>& ids);
+absl::StatusOr<std::vector<ChatTurn>> MessagesOf(const Tokenizer& tokenizer, const ChatFormat& format,
+                                                 const std::vector<int32_t>& ids);
 
 // The messages, the marks of the format, and its switch where `thinking` sets it. The messages are `turns` where there are
 // some, and found in the ids otherwise.

@@ -109,9 +109,13 @@ absl::Status CheckCounts(const CompletionRequest& request, const Completion& com
 }
 
 void AddSampling(const CompletionRequest& request, Json* body) {
-  (*body)["temperature"] = request.sampling_temperature;
-  if (request.sampling_temperature > 0) {
-    (*body)["top_p"] = request.top_p;
+  const Sampling& sampling = request.sampling;
+  (*body)["temperature"] = sampling.temperature;
+  if (sampling.temperature > 0) {
+    (*body)["top_p"] = sampling.top_p;
+    const auto wants = [&](const char* name, bool sends) { return sends && !body->contains(name); };
+    if (sampling.top_k > 0 || wants("top_k", request.sends_top_k)) (*body)["top_k"] = sampling.top_k;
+    if (sampling.min_p > 0 || wants("min_p", request.sends_min_p)) (*body)["min_p"] = sampling.min_p;
     (*body)["seed"] = request.seed & kSeedMask;
   }
   if (!request.stop.empty()) (*body)["stop"] = request.stop;
@@ -123,7 +127,7 @@ absl::StatusOr<std::string> ChatBody(const CompletionRequest& request, const Jso
   Json body = extra;
   body["model"] = request.model;
   Json messages = Json::array();
-  for (const ChatMessage& message : chat.messages) {
+  for (const ChatTurn& message : chat.messages) {
     messages.push_back({{"role", message.role}, {"content", message.content}});
   }
   body["messages"] = std::move(messages);

@@ -18,17 +18,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/json.h"
+#include "base/sampling.h"
 #include "tokenizer/chat_format.h"
 
 namespace varifocal {
-
-using ChatMessage = ChatTurn;
 
 // A request to the chat API. Reasoning that the server sends apart is joined with the content to one text: the beginning
 // mark (unless the prompt has it), the reasoning, the end mark and the content. Without content the end mark is left out: a
 // server does not tell whether the block was closed, and there is no answer either way.
 struct ChatPart {
-  std::vector<ChatMessage> messages;
+  std::vector<ChatTurn> messages;
   std::string length_name = "max_completion_tokens";  // or "max_tokens", of older servers
   std::string thinking_begin = "<think>";
   std::string thinking_end = "</think>";
@@ -44,8 +43,10 @@ struct CompletionRequest {
   std::vector<int32_t> token_ids;   // of the prompt, always; sent where `text` is empty
   std::optional<std::string> text;  // sent in their place
   int64_t max_new_tokens = 1;
-  double sampling_temperature = 0;
-  double top_p = 1;
+  Sampling sampling;
+  // Filters that the server knows are sent also where they keep all tokens, since a server has its own defaults; a member of
+  // the same name in `extra` has precedence then.
+  bool sends_top_k = false, sends_min_p = false;
   uint64_t seed = 0;  // sent with a temperature above 0
   std::vector<std::string> stop;
   bool logprobs = false;              // of new tokens

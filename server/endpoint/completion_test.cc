@@ -24,8 +24,7 @@ TEST(ToBody, SendsGreedyWithoutSeedAndSampledWithOne) {
             R"({"max_tokens":2,"model":"m","prompt":[5,6,7],"stream":false,"temperature":0.0})");
   CompletionRequest request = Request();
   request.text = "a b";
-  request.sampling_temperature = 0.5;
-  request.top_p = 0.9;
+  request.sampling = {.temperature = 0.5, .top_p = 0.9};
   request.seed = 0xffffffff00000007;
   request.stop = {"\n"};
   request.logprobs = request.echo = true;
@@ -49,7 +48,7 @@ TEST(ToBody, SendsMessagesToTheChatApi) {
   CompletionRequest request = ChatRequest();
   request.chat->length_name = "max_tokens";
   request.chat->switch_variable = "enable_thinking";
-  request.sampling_temperature = 0.5;
+  request.sampling.temperature = 0.5;
   request.seed = 7;
   request.stop = {"\n"};
   // A null leaves a member out; other variables of the template stay.

@@ -20,6 +20,7 @@ constexpr char kProbe[] =
     "Tokenizers differ in numbers (1789, 3.14159), names (Cholmondeley), code (x_i += 0x2f;) and other letters "
     "(na\xc3\xafve, \xe6\x9d\xb1\xe4\xba\xac). The capital of France is Paris, and the capital of Italy is";
 constexpr int kProbeNewTokens = 4;
+constexpr double kFilterTemperature = 2;
 // Of one token's log-probability, between generating it and reading it as part of a prompt, with 8-bit or 4-bit kernels.
 constexpr double kProbeTolerance = 0.1;
 
@@ -67,6 +68,33 @@ absl::Status CheckScores(EndpointClient& client, const Tokenizer& tokenizer, Com
   return absl::OkStatus();
 }
 
+// Why the server cannot apply a filter that leaves the most likely token alone, `value` of it; "" where it can. At a high
+// temperature its text is then the greedy one; another shows a server that ignores the filter.
+absl::StatusOr<std::string> WhyNoFilter(EndpointClient& client, CompletionRequest request, const std::string& greedy,
+                                        const char* name, const Sampling& filter) {
+  request.sampling = filter;
+  request.sampling.temperature = kFilterTemperature;
+  request.seed = 1;
+  const absl::StatusOr<Completion> filtered = client.TryOnce(request);
+  if (absl::IsUnavailable(filtered.status())) return Named(client, filtered.status());
+  if (!filtered.ok()) {
+    return absl::StrCat("endpoint \"", client.spec().name, "\" takes no ", name, ": ", filtered.status().message());
+  }
+  if (filtered->text == greedy) return std::string();
+  return absl::StrCat("endpoint \"", client.spec().name, "\" ignores ", name,
+                      ": a test prompt is not continued greedily where it leaves one token");
+}
+
+// `request` is a test prompt.
+absl::Status FindFilters(EndpointClient& client, CompletionRequest request, EndpointAbilities* abilities) {
+  request.max_new_tokens = kProbeNewTokens;
+  const absl::StatusOr<Completion> greedy = client.TryOnce(request);
+  RETURN_IF_ERROR(Named(client, greedy.status()));
+  ASSIGN_OR_RETURN(abilities->why_no_top_k, WhyNoFilter(client, request, greedy->text, "top_k", {.top_k = 1}));
+  ASSIGN_OR_RETURN(abilities->why_no_min_p, WhyNoFilter(client, request, greedy->text, "min_p", {.min_p = 1}));
+  return absl::OkStatus();
+}
+
 // The server's word for the most new tokens, and whether it counts a prompt as the local chat format and tokenizer do.
 absl::StatusOr<EndpointAbilities> FindChatAbilities(EndpointClient& client, const Tokenizer& tokenizer,
                                                     const ChatFormat& format) {
@@ -74,18 +102,29 @@ absl::StatusOr<EndpointAbilities> FindChatAbilities(EndpointClient& client, cons
   ASSIGN_OR_RETURN(const ChatText probe, format.Wrap(kProbe));
   CompletionRequest sent;
   ASSIGN_OR_RETURN(sent.token_ids, EncodeChat(tokenizer, probe));
-  ASSIGN_OR_RETURN(sent.chat, ToChat(tokenizer, format, sent.token_ids, {}));
-  sent.chat->is_prompt_count_known = client.spec().checks_prompt_counts;
   sent.max_new_tokens = kProbeNewTokens;
-  absl::Status status;
-  for (const char* name : {"max_completion_tokens", "max_tokens"}) {
-    abilities.length_name = sent.chat->length_name = name;
-    status = client.TryOnce(sent).status();
-    const bool is_other_name =
-        HasReason(status, ErrorReason::kEndpointRefused) || HasReason(status, ErrorReason::kEndpointWrongCount);
-    if (!is_other_name) break;
+  const auto try_with = [&](std::optional<bool> thinking) -> absl::Status {
+    abilities.thinking_switch = thinking;
+    ASSIGN_OR_RETURN(sent.chat, ToChat(tokenizer, format, sent.token_ids, thinking));
+    sent.chat->is_prompt_count_known = client.spec().checks_prompt_counts;
+    absl::Status status;
+    for (const char* name : {"max_completion_tokens", "max_tokens"}) {
+      abilities.length_name = sent.chat->length_name = name;
+      status = client.TryOnce(sent).status();
+      const bool is_other_name =
+          HasReason(status, ErrorReason::kEndpointRefused) || HasReason(status, ErrorReason::kEndpointWrongCount);
+      if (!is_other_name) break;
+    }
+    return status;
+  };
+  absl::Status status = try_with({});
+  const std::optional<bool> own = format.DefaultThinking();
+  // The first sentence is the one that is right for a server with another template.
+  if (HasReason(status, ErrorReason::kEndpointWrongCount) && own.has_value() && try_with(own).ok()) {
+    status = absl::OkStatus();
   }
   RETURN_IF_ERROR(Named(client, status));
+  RETURN_IF_ERROR(FindFilters(client, sent, &abilities));
   abilities.why_no_scores = absl::StrCat("endpoint \"", client.spec().name,
                                          "\" is asked over the chat API, which has no log-likelihoods of given tokens");
   Log(LogLevel::kInfo, "endpoint_connected",
@@ -120,6 +159,7 @@ absl::StatusOr<EndpointAbilities> FindAbilities(EndpointClient& client, const To
   as_text.max_new_tokens = 1;
   RETURN_IF_ERROR(Named(client, client.TryOnce(as_text).status()));
   if (!abilities.takes_token_ids) request.text = kProbe;
+  RETURN_IF_ERROR(FindFilters(client, request, &abilities));
   const absl::Status scores = CheckScores(client, tokenizer, request);
   if (absl::IsUnavailable(scores)) return Named(client, scores);
   if (!scores.ok()) {

@@ -88,6 +88,8 @@ class HttpEndpointEngine : public EndpointEngine {
     description.batch_size_max = client_->spec().in_flight;
     description.prefix_cache = true;  // assumed: it only affects estimates
     description.why_no_scores = abilities_.why_no_scores;
+    description.why_no_top_k = abilities_.why_no_top_k;
+    description.why_no_min_p = abilities_.why_no_min_p;
     if (IsChat()) {
       description.why_no_plain_prompts = absl::StrCat("endpoint \"", client_->spec().name,
                                                       "\" is asked over the chat API, which takes messages alone");
@@ -128,8 +130,9 @@ class HttpEndpointEngine : public EndpointEngine {
 
   absl::Status SetMessages(const EngineRequest& request, CompletionRequest* sent) const {
     sent->token_ids = request.token_ids;
-    ASSIGN_OR_RETURN(sent->chat,
-                     ToChat(*tokenizer_, *chat_format_, request.token_ids, request.thinking_switch, request.turns));
+    const std::optional<bool> thinking =
+        request.thinking_switch.has_value() ? request.thinking_switch : abilities_.thinking_switch;
+    ASSIGN_OR_RETURN(sent->chat, ToChat(*tokenizer_, *chat_format_, request.token_ids, thinking, request.turns));
     sent->chat->length_name = abilities_.length_name;
     sent->chat->is_prompt_count_known = client_->spec().checks_prompt_counts;
     return absl::OkStatus();
@@ -233,8 +236,9 @@ class HttpEndpointEngine : public EndpointEngine {
   absl::Status Ask(CompletionRequest sent, const GenerateWork& work, const EndpointClient::IsCancelled& is_cancelled,
                    EngineResult* result) const {
     sent.max_new_tokens = work.max_new_tokens;
-    sent.sampling_temperature = work.sampling_temperature;
-    sent.top_p = work.top_p;
+    sent.sampling = work.sampling;
+    sent.sends_top_k = abilities_.why_no_top_k.empty();
+    sent.sends_min_p = abilities_.why_no_min_p.empty();
     sent.seed = work.seed;
     sent.stop = work.stop;
     ASSIGN_OR_RETURN(Completion completion, Complete(std::move(sent), is_cancelled, result));

@@ -60,6 +60,37 @@ TEST_F(EndpointEngineTest, GeneratesFromTokenIds) {
   EXPECT_EQ(server.bodies().back()["temperature"], 0.0);
 }
 
+// What a server that refuses top_k and min_p, or ignores them, cannot do is reported; one that knows them gets them always, so that
+// its own defaults do not apply.
+TEST_F(EndpointEngineTest, FindsTheFiltersOfAServer) {
+  const auto ask = [&](EndpointEngine& engine, const Sampling& sampling) {
+    const auto result =
+        engine.Run({.token_ids = Ids("Rome is"), .work = GenerateWork{.max_new_tokens = 3, .sampling = sampling}});
+    EXPECT_TRUE(result.ok()) << result.status();
+  };
+  const FaultyServer knows({});
+  const auto engine = Make(knows, {.body = {{"min_p", 0.2}}});
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ((*engine)->Describe().why_no_top_k, "");
+  EXPECT_EQ((*engine)->Describe().why_no_min_p, "");
+  ask(**engine, {.temperature = 0.5, .top_k = 20});
+  EXPECT_EQ(knows.bodies().back()["top_k"], 20);
+  EXPECT_EQ(knows.bodies().back()["min_p"], 0.2) << "the body's own stays where the job has none";
+  ask(**engine, {.temperature = 0.5, .min_p = 0.05});
+  EXPECT_EQ(knows.bodies().back()["top_k"], 0);
+  EXPECT_EQ(knows.bodies().back()["min_p"], 0.05);
+  for (const auto& [filters, word] : {std::pair(FaultyServer::Filters::kRefused, "Unrecognized"),
+                                      std::pair(FaultyServer::Filters::kIgnored, "ignores")}) {
+    const FaultyServer lacks({.filters = filters});
+    const auto other = Make(lacks);
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_THAT((*other)->Describe().why_no_top_k, Message("top_k", word));
+    EXPECT_THAT((*other)->Describe().why_no_min_p, Message("min_p", word));
+    ask(**other, {.temperature = 0.5, .top_p = 0.9});
+    EXPECT_FALSE(lacks.bodies().back().contains("top_k")) << lacks.bodies().back();
+  }
+}
+
 TEST_F(EndpointEngineTest, SendsTextWhereIdsAreRefused) {
   const FaultyServer server({.takes_token_ids = false});
   const auto engine = Make(server);
@@ -67,7 +98,7 @@ TEST_F(EndpointEngineTest, SendsTextWhereIdsAreRefused) {
   EXPECT_FALSE((*engine)->abilities().takes_token_ids);
   const auto result =
       (*engine)->Run({.token_ids = Ids("Rome is"),
-                      .work = GenerateWork{.max_new_tokens = 500, .sampling_temperature = 0.5, .seed = 9}});
+                      .work = GenerateWork{.max_new_tokens = 500, .sampling = {.temperature = 0.5}, .seed = 9}});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->text, FaultyServer::kContinuation);
   EXPECT_EQ(result->finish_reason, EngineFinishReason::kEos);

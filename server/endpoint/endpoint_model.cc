@@ -47,6 +47,8 @@ std::string Describe(const EndpointSpec& spec, const EndpointClient& client, con
                   : abilities.takes_token_ids ? "token ids"
                                               : "text",
                   "; log-likelihoods ", abilities.why_no_scores.empty() ? "yes" : "no");
+  if (!abilities.why_no_top_k.empty()) absl::StrAppend(&text, "; no top_k");
+  if (!abilities.why_no_min_p.empty()) absl::StrAppend(&text, "; no min_p");
   if (!spec.checks_prompt_counts) absl::StrAppend(&text, "; prompt counts unchecked");
   if (!spec.key_source.empty()) absl::StrAppend(&text, "; API key from the ", spec.key_source);
   if (!spec.body.empty())
@@ -83,7 +85,7 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpe
                                                  std::move(is_abandoned));
   RETURN_IF_ERROR(client->Connect());
   ModelConfig& config = hosted->config;
-  config.model_type = "endpoint";
+  config.model_type = kEndpointArchitecture;
   config.vocabulary_size = hosted->tokenizer->vocab_size();
   ASSIGN_OR_RETURN(config.max_position, ContextLength(spec, client->model()));
   ASSIGN_OR_RETURN(

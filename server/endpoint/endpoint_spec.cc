@@ -12,8 +12,8 @@
 #include "base/files.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "eval_tasks/job_spec.h"
-#include "eval_tasks/suggest.h"
 
 namespace varifocal {
 namespace {

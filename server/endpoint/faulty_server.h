@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,6 +52,7 @@ class FaultyServer {
     std::string retry_after = {};
     std::string message = "it failed";
   };
+  enum class Filters { kTaken, kIgnored, kRefused };  // top_k and min_p
   enum class Logprobs { kRight, kRefused, kShifted, kWithoutLeadingBos };
 
   struct Behaviour {
@@ -59,11 +61,15 @@ class FaultyServer {
     std::string key = {};  // required
     std::vector<std::string> models = {"served"};
     std::vector<int32_t> continuation = {};  // in the place of kContinuation's
+    // Likewise, of a prompt's text; "" for the fixed one.
+    std::function<std::string(const std::string& prompt)> write = {};
     // Of the chat API. Reasoning comes first, and counts.
     std::string reasoning = {};
     std::string reasoning_member = "reasoning_content";
     bool knows_max_completion_tokens = true;
     bool is_template_other = false;  // its prompts have two tokens more
+    bool thinks_by_default = true;
+    Filters filters = Filters::kTaken;
   };
 
   static ChatFormat Format() {
@@ -208,6 +214,10 @@ class FaultyServer {
                                    : Json{{"error", {{"message", scripted.message}}}}.dump();
       return response.set_content("data: {\"choices\": []}\n\ndata: " + last + "\n\n", "text/event-stream");
     }
+    for (const char* name : {"top_k", "min_p"}) {
+      if (behaviour_.filters == Filters::kRefused && body.contains(name))
+        return Refuse(400, absl::StrCat("Unrecognized request argument supplied: ", name), response);
+    }
     if (body.contains("messages")) return Chat(body, scripted, response);
     std::vector<int32_t> prompt;
     std::string text;
@@ -224,8 +234,7 @@ class FaultyServer {
     const bool logprobs = body.contains("logprobs");
     if (logprobs && behaviour_.logprobs == Logprobs::kRefused)
       return Refuse(400, "logprobs are not supported", response);
-    std::vector<int32_t> added = behaviour_.continuation;
-    if (added.empty()) added = *tokenizer_->Encode(kContinuation, {.add_special_tokens = false});
+    std::vector<int32_t> added = AddedTo(text, body);
     const size_t wanted = body["max_tokens"].get<size_t>();
     const bool is_at_stop = added.size() < wanted;
     if (!is_at_stop) added.resize(wanted);
@@ -237,12 +246,25 @@ class FaultyServer {
     Reply(body, scripted, std::move(choice), std::ssize(prompt), std::ssize(added), wanted, response);
   }
 
+  std::vector<int32_t> AddedTo(const std::string& prompt, const Json& body) const {
+    if (!behaviour_.continuation.empty()) return behaviour_.continuation;
+    std::string added = behaviour_.write != nullptr ? behaviour_.write(prompt) : "";
+    if (added.empty()) added = ContinuationOf(body);
+    return *tokenizer_->Encode(added, {.add_special_tokens = false});
+  }
+
+  // Another one at a high temperature, where filters are ignored.
+  const char* ContinuationOf(const Json& body) const {
+    const bool is_drawn = behaviour_.filters == Filters::kIgnored && body.value("temperature", 0.0) > 1;
+    return is_drawn ? " a town in the north, which has been there since then." : kContinuation;
+  }
+
   void Chat(const Json& body, const Scripted& scripted, httplib::Response& response) const {
     const Json& messages = body["messages"];
     std::vector<ChatTurn> turns;
     for (const Json& message : messages) turns.push_back({message["role"], message["content"]});
     const Json variables = body.value("chat_template_kwargs", Json::object());
-    const bool is_off = !variables.value("enable_thinking", true);
+    const bool is_off = !variables.value("enable_thinking", behaviour_.thinks_by_default);
     const ChatFormat format = is_off ? Format().WithThinking(false) : Format();
     const std::vector<int32_t> prompt = *EncodeChat(*tokenizer_, *format.WrapTurns(turns));
     const char* name = behaviour_.knows_max_completion_tokens ? "max_completion_tokens" : "max_tokens";
@@ -250,8 +272,8 @@ class FaultyServer {
     const auto piece = [&](const std::string& text) {
       return *tokenizer_->Encode(text, {.add_special_tokens = false});
     };
-    std::vector<int32_t> reasoning = piece(is_off ? "" : behaviour_.reasoning), added = behaviour_.continuation;
-    if (added.empty()) added = piece(kContinuation);
+    std::vector<int32_t> reasoning = piece(is_off ? "" : behaviour_.reasoning);
+    std::vector<int32_t> added = AddedTo(*tokenizer_->Decode(prompt, {.keep_special_tokens = true}), body);
     const bool is_at_stop = reasoning.size() + added.size() < wanted;
     if (reasoning.size() > wanted) reasoning.resize(wanted);
     if (!is_at_stop) added.resize(wanted - reasoning.size());

@@ -10,10 +10,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/reason.h"
-#include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/emulator/emulated_runtime.h"
 #include "kernels/cuda/emulator/fibers.h"
-#include "server/engine/engine_testing.h"
+#include "server/engine/cuda_testing.h"
 #include "server/engine/memory_ledger.h"
 #include "server/model/transformer.h"
 #include "tests/support/messages.h"
@@ -21,42 +19,11 @@
 namespace varifocal {
 namespace {
 
-using kernels::cuda::EmulatedMachine;
 using testing::HasSubstr;
 using testing::Not;
 
 constexpr char kGolden[] = "tied-d16-f32";
 constexpr int kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaIllegalAddress = 700;
-
-// A device and its state.
-class EmulatedDevice {
- public:
-  explicit EmulatedDevice(bool graphs = false) {
-    auto backend =
-        kernels::cuda::CreateBackendOn(kernels::cuda::MakeEmulatedRuntime(machine), 0,
-                                       {.dtype = kernels::DType::kBF16, .thread_count = 1, .cuda_graphs = graphs});
-    VF_CHECK(backend.ok(), "the emulated device opens");
-    options.backend = std::move(*backend);
-    options.cache_directory = testing::TempDir();
-  }
-
-  // Pages for a few short prompts: the emulator initializes memory on allocation.
-  static EngineOptions Small() { return {.prefill_chunk_tokens = 64, .batch_size_max = 4, .kv_cache_bytes = 1 << 20}; }
-  std::unique_ptr<Engine> Start(const std::string& golden, EngineOptions engine_options = Small()) const {
-    auto model = LoadModel(golden[0] == '/' ? golden : GoldenDirectory(golden), options);
-    EXPECT_TRUE(model.ok()) << model.status();
-    return StartEngine(*std::move(model), engine_options);
-  }
-
-  std::shared_ptr<EmulatedMachine> machine = std::make_shared<EmulatedMachine>();
-  ModelOptions options;
-};
-
-EngineRequest Generate(const std::string& prompt, size_t length, double temperature = 0, uint64_t seed = 1) {
-  return {
-      .token_ids = RandomIds(prompt, length),
-      .work = GenerateWork{.max_new_tokens = 4, .ignore_eos = true, .sampling_temperature = temperature, .seed = seed}};
-}
 
 TEST(CudaEngineTest, ResultsAreCloseToTheCpu) {
   EmulatedDevice device;
@@ -79,31 +46,6 @@ TEST(CudaEngineTest, ResultsAreCloseToTheCpu) {
     same += a->new_token_ids[0] == b->new_token_ids[0];
   }
   EXPECT_GE(same, 17) << "of 20 draws";
-}
-
-// What a table of architectures may ask of a device beside a llama, against the golden values in float64 and with their
-// bounds (golden_test.cc): layers without rotation, a scale of queries by position, squared relu, two rotations, pairs
-// of neighbours, one layer norm without bias for both branches, soft-caps; sinks, alone and under caps; mixtures of experts.
-TEST(CudaEngineTest, FamiliesAreAsCloseAsTheirRoundingErrors) {
-  EmulatedDevice device;
-  for (const char* name : {"exaone4-hybrid", "ministral3", "arcee", "olmo3-older", "glm4", "cohere2", "gemma2-older",
-                           "../attention/sink-learned", "../attention/sink-capped", "qwen3-moe", "mixtral-window"}) {
-    const std::string golden = absl::StrCat("architectures/", name);
-    const auto engine = device.Start(golden, {.kv_cache_bytes = 4 << 20});
-    const Json run = (*ParseJson(*ReadFile(GoldenDirectory(golden) + "/golden.json", kConfigFile)))["runs"][0];
-    const auto scored =
-        engine->Run({.token_ids = run["token_ids"].get<std::vector<int32_t>>(), .work = ScoreTextWork{}});
-    ASSERT_TRUE(scored.ok()) << name << ": " << scored.status();
-    double squares = 0;
-    const size_t count = scored->token_log_probs.size();
-    ASSERT_EQ(count, run["token_log_probs"].size());
-    for (size_t i = 1; i < count; ++i) {
-      const double difference = *scored->token_log_probs[i] - run["token_log_probs"][i].get<double>();
-      EXPECT_LT(std::abs(difference), 3 * run["bfloat16_difference"].get<double>()) << name << " " << i;
-      squares += difference * difference;
-    }
-    EXPECT_LT(std::sqrt(squares / (count - 1)), 1.6 * run["bfloat16_rms"].get<double>()) << name;
-  }
 }
 
 // Draws and continuations give the same bits batched and alone;
@@ -393,7 +335,9 @@ TEST(CudaEngineTest, StepsAsGraphsHaveTheSameBits) {
                          {"focal-learned-sequence", 124},
                          {"focus/llama-paged", 122},
                          {"architectures/ministral3", 124, {{"t", {0.5, 2.0}}}},
-                         {"attention/log-n-constant", 124}}) {
+                         {"attention/log-n-constant", 124},
+                         {"architectures/lfm2-newer", 124},
+                         {"architectures/qwen3-next", 124}}) {
     EmulatedDevice one_by_one, as_graphs(true);
     const WideHeads checkpoint(row.golden, "cuda_graphs");
     const bool is_focus = std::string(row.golden).starts_with("focus");

@@ -482,7 +482,8 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
                          .head_rows = plan.head_rows,
                          .logits = logits_.data(),
                          .inspections = inspections,
-                         .cancelled = &step_cancelled_};
+                         // A step that overwrote states cannot be run again.
+                         .cancelled = limits_.groups.back().holds_states ? nullptr : &step_cancelled_};
   const int64_t row_count = plan.tokens.size();
   if (row_count <= limits_.step_rows_max) {
     RETURN_IF_ERROR(forward_->Run(pools_, step, &output_));

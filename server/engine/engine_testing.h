@@ -149,4 +149,7 @@ inline std::string ComputedBits(absl::StatusOr<EngineResult> result) {
   return AnswerBits(result);
 }
 
+// Generates as many tokens as asked for.
+inline GenerateWork Tokens(int64_t count) { return {.max_new_tokens = count, .ignore_eos = true}; }
+
 }  // namespace varifocal

@@ -20,9 +20,9 @@ constexpr int kLongRuns = 3;
 constexpr double kLongSecondsMax = 1.2;  // of one run, expected
 
 // Over all layers, the keys that rows 0 .. row_count - 1 see.
-double VisibleKeys(const CostRates& rates, int64_t row_count) {
+double VisibleKeys(const RowCost& cost, int64_t row_count) {
   double keys = 0;
-  for (const PageGroup& group : rates.groups) {
+  for (const PageGroup& group : cost.groups) {
     const double n = row_count;
     const double w = group.window == 0 ? n : std::min<double>(n, group.window);
     keys += group.layer_count * (w * (w + 1) / 2 + (n - w) * w);
@@ -35,17 +35,15 @@ struct Operations {
   double weights = 0, keys = 0;
 };
 
-Operations OperationsOf(const CostRates& rates, int64_t begin, int64_t end) {
+Operations OperationsOf(const RowCost& cost, int64_t begin, int64_t end) {
   if (end <= begin) return {};
-  return {(end - begin) * rates.weight_operations,
-          (VisibleKeys(rates, end) - VisibleKeys(rates, begin)) * rates.key_operations};
+  return {(end - begin) * cost.weight_operations,
+          (VisibleKeys(cost, end) - VisibleKeys(cost, begin)) * cost.key_operations};
 }
 
 // The first new token comes from the prompt's last row.
 double DecodeOperations(const CostRates& rates, int64_t prompt_token_count, int64_t new_token_count) {
-  const Operations operations =
-      OperationsOf(rates, prompt_token_count, prompt_token_count + std::max<int64_t>(new_token_count - 1, 0));
-  return operations.weights + operations.keys;
+  return rates.Operations(prompt_token_count, prompt_token_count + std::max<int64_t>(new_token_count - 1, 0));
 }
 
 double PrefillSeconds(const CostRates& rates, int64_t cached_count, int64_t token_count) {
@@ -101,13 +99,32 @@ void SolvePrefillRates(const Operations& brief, double brief_seconds, const Oper
 
 }  // namespace
 
+RowCost RowCost::Of(const ModelConfig& config, int64_t parameter_count) {
+  const int64_t embedding = config.vocabulary_size * config.width * (config.tied_embeddings ? 1 : 2);
+  // A row reads one row of the table of layers' inputs.
+  const int64_t inputs = config.layer_inputs.vocabulary * config.layer_inputs.width * config.layer_count;
+  RowCost cost{.weight_operations = 2.0 * std::max<int64_t>(parameter_count - embedding - inputs, 1),
+               .key_operations = 4.0 * (config.head_count * config.head_width),
+               .groups = config.page_groups};
+  // Layers that attend, also those without pages of their own, by their heads' width.
+  const auto in_widths = [&](int64_t head_width) { return (head_width + config.head_width - 1) / config.head_width; };
+  for (PageGroup& group : cost.groups) {
+    if (group.head_width > 0) group.layer_count *= in_widths(group.head_width);
+  }
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.source_layer >= 0) cost.groups[layer.page_group].layer_count += in_widths(HeadWidth(config, layer));
+  }
+  return cost;
+}
+
+double RowCost::Operations(int64_t begin, int64_t end) const {
+  const varifocal::Operations operations = OperationsOf(*this, begin, end);
+  return operations.weights + operations.keys;
+}
+
 absl::StatusOr<CostRates> MeasureCostRates(const ModelConfig& config, int64_t parameter_count, int64_t cache_tokens,
                                            absl::FunctionRef<absl::StatusOr<EngineResult>(EngineRequest)> run) {
-  CostRates rates;
-  const int64_t embedding = config.vocabulary_size * config.width * (config.tied_embeddings ? 1 : 2);
-  rates.weight_operations = 2.0 * std::max<int64_t>(parameter_count - embedding, 1);
-  rates.key_operations = 4.0 * (config.head_count * config.head_width);
-  rates.groups = config.page_groups;
+  CostRates rates{RowCost::Of(config, parameter_count)};
   const int64_t room = std::min(config.max_position, cache_tokens);
   const int64_t prompt = std::clamp<int64_t>(room - kNewTokens, 1, kPromptTokens);
   const int64_t fresh = std::clamp<int64_t>(room - prompt, 1, kNewTokens);

@@ -15,10 +15,17 @@
 
 namespace varifocal {
 
-struct CostRates {
+struct RowCost {
+  static RowCost Of(const ModelConfig& config, int64_t parameter_count);
+  // Of rows [begin, end) of a sequence.
+  double Operations(int64_t begin, int64_t end) const;
+
   double weight_operations = 0;   // per row
   double key_operations = 0;      // per row, visible key and layer
   std::vector<PageGroup> groups;  // windows of the layers
+};
+
+struct CostRates : RowCost {
   double prefill_weight_operations_per_s = 0;
   double prefill_key_operations_per_s = 0;
   double decode_operations_per_s = 0;

@@ -102,6 +102,10 @@ constexpr const char* kCases[] = {
     "architectures/phi3-window",
     "architectures/granite",
     "architectures/granite-newer",
+    "architectures/gemma4",
+    "architectures/gemma4-shared",
+    "architectures/gemma4-experts",
+    "architectures/gemma4-wrapped",
     "architectures/gemma2-older",
     "architectures/gemma2-newer",
     "architectures/olmo3-older",
@@ -137,8 +141,47 @@ constexpr const char* kCases[] = {
     "architectures/qwen2-moe-window",
     "architectures/granitemoe",
     "architectures/granitemoe-newer",
+    "architectures/granitemoehybrid",
+    "architectures/granitemoehybrid-dense",
+    "architectures/falcon-h1",
+    "architectures/falcon-h1-normed",
+    "architectures/bamba",
+    "architectures/bamba-newer",
+    "architectures/nemotron-h",
+    "architectures/nemotron-h-older",
+    "architectures/nemotron-h-experts",
+    "architectures/nemotron-h-groups",
+    "architectures/deepseek-v2",
+    "architectures/deepseek-v2-lite",
+    "architectures/deepseek-v3",
+    "architectures/deepseek-v3-plain",
+    "architectures/deepseek-v3-wide",
+    "architectures/minicpm3",
+    "architectures/minicpm3-newer",
+    "architectures/lfm2",
+    "architectures/lfm2-newer",
+    "architectures/gpt-oss",
+    "architectures/gpt-oss-mxfp4",
+    "architectures/phi",
+    "architectures/phi-grouped",
+    "architectures/apertus",
+    "architectures/apertus-newer",
+    "architectures/hunyuan",
+    "architectures/hunyuan-newer",
+    "architectures/qwen3-next",
+    "architectures/qwen3-5",
+    "architectures/qwen3-5-wrapped",
     "architectures/qwen2-5-vl",
     "architectures/qwen3-vl",
+    "packed/fp8-blocks",
+    "packed/fp8-experts",
+    "packed/gptq-order",
+    "packed/awq",
+    "packed/ct-int4-zeros",
+    "packed/ct-fp8",
+    "packed/bnb-nf4",
+    "packed/lora",
+    "packed/lora-nf4",
 };
 
 struct Setting {
@@ -178,10 +221,13 @@ bool IsCompared(const Json& run, bool is_bf16) {
 
 TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
   const std::string directory = std::string(kRoot) + GetParam().golden;
-  auto model = LoadModel(directory, {.device = GetParam().device,
-                                     .dtype = GetParam().dtype,
-                                     .cpu_isa = GetParam().cpu_isa,
-                                     .cache_directory = testing::TempDir()});
+  const bool has_adapter = std::filesystem::is_directory(directory + "/adapter");
+  auto model = LoadModel(has_adapter ? directory + "/base" : directory,
+                         {.device = GetParam().device,
+                          .dtype = GetParam().dtype,
+                          .cpu_isa = GetParam().cpu_isa,
+                          .cache_directory = testing::TempDir(),
+                          .adapter_directory = has_adapter ? directory + "/adapter" : ""});
   ASSERT_TRUE(model.ok()) << model.status();
   auto engine = Engine::Create(*model, {.prefill_chunk_tokens = 48});
   ASSERT_TRUE(engine.ok()) << engine.status();
@@ -285,9 +331,9 @@ std::vector<Setting> Settings() {
 }
 
 TEST(GoldenFilesTest, EveryCheckpointIsInTheTable) {
-  for (const char* folder : {"llama", "attention", "focus", "architectures"}) {
+  for (const char* folder : {"llama", "attention", "focus", "architectures", "packed"}) {
     for (const auto& entry : std::filesystem::directory_iterator(std::string(kRoot) + folder)) {
-      if (!entry.is_directory()) continue;
+      if (!std::filesystem::exists(entry.path() / "golden.json")) continue;
       const std::string name = std::string(folder) + "/" + entry.path().filename().string();
       EXPECT_NE(std::find(std::begin(kCases), std::end(kCases), name), std::end(kCases)) << name;
     }

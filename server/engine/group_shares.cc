@@ -101,7 +101,7 @@ absl::StatusOr<std::optional<GroupShares>> ReadGroupShares(const Transformer& mo
   for (int64_t index = 0; index < config.layer_count; ++index) {
     const LayerConfig& placed = config.layers[index];
     const std::optional<kernels::GroupTest> test = attention.Groups(index);
-    if (!test || placed.window != 0) continue;
+    if (!test || !placed.has_attention || placed.window != 0) continue;
     ++layer_count;
     if (kernels::AllGroupSetsIntersect(test->group_count, test->top_k)) {
       visible += pairs;

@@ -170,6 +170,23 @@ TEST(InspectionTest, SharesAddUpAndScalesAreTheLayers) {
   for (size_t h = 0; h < plain.heads.size(); ++h) EXPECT_FLOAT_EQ(sharp.heads[h].scale, 2 * plain.heads[h].scale);
 }
 
+// A head of another layer sees at least itself.
+TEST(InspectionTest, LayersWithAStateOrAnMlpAloneHaveNoHeads) {
+  for (const char* golden : {"architectures/granitemoehybrid", "architectures/nemotron-h", "architectures/falcon-h1"}) {
+    auto model = LoadForTest(GoldenDirectory(golden));
+    auto engine = StartEngine(model);
+    const EngineRequest request = Generating(RandomIds("hybrid", 300));
+    EXPECT_EQ(AnswerBits(engine->Run(Inspecting(request))), AnswerBits(engine->Run(request))) << golden;
+    const InspectedAttention inspected = InspectedOf(*engine, Inspecting(request));
+    const ModelConfig& config = model->config();
+    ASSERT_EQ(std::ssize(inspected.heads), config.layer_count * config.head_count) << golden;
+    for (int64_t h = 0; h < std::ssize(inspected.heads); ++h) {
+      const bool attends = config.layers[h / config.head_count].has_attention;
+      EXPECT_EQ(inspected.heads[h].visible_count > 0, attends) << golden << " " << h;
+    }
+  }
+}
+
 TEST(InspectionTest, SameBitsForChunksBatchAndPrefixReuse) {
   for (const char* golden : kGoldens) {
     auto model = LoadForTest(GoldenDirectory(golden));

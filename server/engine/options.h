@@ -40,12 +40,15 @@ struct EngineDescription {
   int64_t memory_free_bytes = 0;    // of it, free after all reservations of this process
   bool prefix_cache = false;
   // Of a remote engine: why it has no log-likelihoods, takes no prompts outside of a chat format, takes no run-time
-  // attention settings, does not inspect attention, and forces no thinking block to an end, in words. Empty: it does.
+  // attention settings, does not inspect attention, forces no thinking block to an end, and applies no top_k or min_p, in
+  // words. Empty: it does.
   std::string why_no_scores;
   std::string why_no_plain_prompts;
   std::string why_no_attention_settings;
   std::string why_no_inspection;
   std::string why_no_forced_end;
+  std::string why_no_top_k;
+  std::string why_no_min_p;
   bool estimates_time = true;
 };
 
@@ -53,15 +56,16 @@ struct EngineStatus {
   int64_t queued_count = 0;
   int64_t oldest_arrival_us = -1;  // of the request that is admitted next, by the monotonic clock; -1: none waits
   int64_t running_count = 0;
-  int64_t pages_used = 0;                                  // by running sequences
-  int64_t pages_cached = 0;                                // held by the prefix cache alone
-  int64_t cache_bytes_in_use = 0;                          // of both
-  int64_t cache_bytes_peak = 0;                            // sum of the peaks of the page groups
-  std::array<int64_t, kEngineLaneCount> lane_tokens = {};  // computed for each lane
-  int64_t requests_done = 0;                               // of any outcome
-  int64_t requests_failed = 0;                             // of these
-  int64_t requests_cancelled = 0;                          // of these
-  int64_t prompt_tokens_done = 0;                          // computed or cached
+  int64_t pages_used = 0;                                            // by running sequences
+  int64_t pages_cached = 0;                                          // held by the prefix cache alone
+  int64_t cache_bytes_in_use = 0;                                    // of both
+  int64_t cache_bytes_peak = 0;                                      // sum of the peaks of the page groups
+  std::array<int64_t, kEngineLaneCount> lane_tokens = {};            // computed for each lane
+  std::array<double, kEngineLaneCount> lane_prompt_operations = {};  // RowCost of the prompts' rows among these
+  int64_t requests_done = 0;                                         // of any outcome
+  int64_t requests_failed = 0;                                       // of these
+  int64_t requests_cancelled = 0;                                    // of these
+  int64_t prompt_tokens_done = 0;                                    // computed or cached
   int64_t cached_tokens = 0;
   int64_t new_tokens = 0;
   int64_t preemption_count = 0;

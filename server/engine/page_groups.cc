@@ -46,14 +46,16 @@ std::vector<PageGroupShape> PageGroupShapes(const Transformer& model) {
   std::vector<PageGroupShape> shapes;
   const ModelConfig& config = model.config();
   for (size_t group = 0; group < config.page_groups.size(); ++group) {
+    const bool holds_states = config.page_groups[group].holds_states;
     bool reads_all_pages = false;
     for (int64_t layer = 0; layer < config.layer_count; ++layer) {
       const bool is_inside = config.layers[layer].page_group == static_cast<int64_t>(group);
-      reads_all_pages = reads_all_pages || (is_inside && config.attention.ReadsAllPages(layer));
+      reads_all_pages = reads_all_pages || (is_inside && !holds_states && config.attention.ReadsAllPages(layer));
     }
     shapes.push_back({.window = reads_all_pages ? 0 : config.page_groups[group].window,
+                      .holds_states = holds_states,
                       .page_bytes = model.PageBytes(group),
-                      .reads_previous_page = model.config().attention.ReadsPreviousPage()});
+                      .reads_previous_page = !holds_states && config.attention.ReadsPreviousPage()});
   }
   return shapes;
 }
@@ -61,6 +63,11 @@ std::vector<PageGroupShape> PageGroupShapes(const Transformer& model) {
 int64_t PagesAtOnce(const PageGroupShape& group, const SequenceExtent& extent) {
   const int64_t all = PagesFor(extent.prompt_rows + extent.later_rows);
   if (group.is_full()) return all;
+  if (group.holds_states) {
+    if (!extent.rewinds) return std::min<int64_t>(all, 2);
+    // States after the steps of a long continuation, and the copy of the one at the prompt's end.
+    return std::min(all, 3 + PagesFor(extent.later_rows)) + 1;
+  }
   // Rows that do not begin at a page boundary span one page more.
   const int64_t step_rows = std::max<int64_t>(std::min(extent.step_rows_max, extent.prompt_rows), 1);
   const int64_t written = PagesFor(std::max(step_rows, extent.rewinds ? extent.later_rows : 1)) + 1;
@@ -73,9 +80,10 @@ std::vector<int64_t> SharePages(const std::vector<PageGroupShape>& groups, const
   const bool has_full = std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.is_full(); });
   // Pages of one long sequence in a window group.
   auto ring = [&](const PageGroupShape& group) {
-    return PagesAtOnce(
-        group,
-        {.prompt_rows = budget.context_tokens_max, .step_rows_max = budget.step_rows_max, .shares_prefix = true});
+    const SequenceExtent longest{
+        .prompt_rows = budget.context_tokens_max, .step_rows_max = budget.step_rows_max, .shares_prefix = true};
+    // States at the ends of reusable prefixes are kept where pages are free.
+    return PagesAtOnce(group, longest) + (group.holds_states ? kQuestionPages + 1 : 0);
   };
   auto count = [&](const PageGroupShape& group, int64_t full_pages, int64_t rings) {
     if (group.is_full()) return full_pages;

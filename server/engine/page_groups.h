@@ -4,6 +4,11 @@
 // current step, and, where prefixes are shared, the last few of a prompt, so that later questions on it can reuse the
 // prefix. So a long prompt needs a fixed number of pages of a window group.
 //
+// A page of recurrent layers is the state after its last row so far. It is a window of one page: a step reads the state
+// before its first row and leaves that after its last one. Between them it leaves those at the ends of prefixes that may
+// be reused, where pages are free. The state of a partial page is overwritten by the next step, so continuations that
+// begin there need a copy of it.
+//
 // Shapes: pages hold 128 tokens of all layers of their group.
 #pragma once
 
@@ -16,6 +21,7 @@ namespace varifocal {
 
 struct PageGroupShape {
   int64_t window = 0;                // 0: full layers, every page is kept
+  bool holds_states = false;         // of recurrent layers
   int64_t page_bytes = 0;            // all layers of the group
   bool reads_previous_page = false;  // annotations of a row depend on the page before its own
 

@@ -8,8 +8,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "base/sha256.h"
 #include "server/engine/page_allocator.h"
@@ -20,12 +22,14 @@ namespace varifocal {
 
 // The pages of one sequence, by page group.
 struct HeldPages {
-  std::vector<std::vector<int32_t>> tables;  // [group][page]; -1 for pages released by a window
+  std::vector<std::vector<int32_t>> tables;  // [group][page]; -1 for pages released by a window, and states not kept
   std::vector<int64_t> released_end;         // [group]: pages before this one were released
   std::vector<int64_t> held;                 // [group]: pages held now
   std::vector<int64_t> reserved;             // [group]: pages not allocated yet
   std::vector<int64_t> held_max;             // [group]: maximum held at once
+  std::vector<int32_t> rewound;              // [group]: copy of the state at the prompt's end; -1: none
   int64_t page_end = 0;                      // limit of its page count
+  bool rewinds = false;                      // SequenceExtent::rewinds: `rewound` may come
 
   // Of full groups; of window groups including released ones.
   int64_t page_count() const { return tables.empty() ? 0 : std::ssize(tables[0]); }
@@ -57,8 +61,14 @@ class PageStore {
   };
   // Acquires cached prefix pages and reserves the rest; returns false, acquiring nothing, if too few are free.
   bool Admit(const AdmissionRequest& request, HeldPages* pages);
-  // Allocates pages up to position_end; false when none is free (those already allocated are kept).
-  bool Extend(int64_t position_end, HeldPages& pages);
+  // Whether a page of a window group is left for reuse by others (PrefixCache).
+  using Keeps = absl::FunctionRef<bool(const PageGroupShape& group, int64_t page)>;
+  // Allocates pages up to position_end; false when none is free (those already allocated are kept). Of states that of
+  // the last position, and where pages are free those that are kept.
+  bool Extend(int64_t position_end, HeldPages& pages, Keeps keeps);
+  // Before rows after the prompt are computed, in place of earlier ones: the copies that restore the state at the
+  // prompt's end, where that is in a partial page. The first time it is still there, and is saved if `again`.
+  void Rewind(int64_t prompt_rows, bool again, HeldPages& pages, std::vector<PageCopy>* copies);
   // Releases pages that are not visible to rows from `position` on.
   void ReleaseOutsideWindow(int64_t position, HeldPages& pages);
   void Release(HeldPages& pages);
@@ -82,7 +92,11 @@ class PageStore {
 
  private:
   int64_t Available(size_t group) const;
+  std::optional<int32_t> TakeFor(size_t group, bool is_reserved, HeldPages& pages);
   bool TakeOne(size_t group, HeldPages& pages);
+  // Pages of the group that may be taken later.
+  int64_t ToCome(size_t group, const HeldPages& pages) const;
+  bool ExtendStates(size_t group, int64_t page_end, HeldPages& pages, Keeps keeps);
   void Reserve(size_t group, int64_t count, HeldPages& pages);
 
   const std::vector<PageGroupShape> groups_;

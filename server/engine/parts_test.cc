@@ -256,8 +256,8 @@ TEST(MemoryLedgerTest, ReservationsCountUntilWritten) {
   EXPECT_EQ(ledger.FreeAfterReservations(100), 100);
 }
 
-int32_t SampleToken(const std::vector<float>& logits, const SamplerSettings& settings, int64_t position) {
-  return kernels::DrawToken(logits, MakeDraw(settings, position)).token;
+int32_t SampleToken(const std::vector<float>& logits, const Sampling& sampling, uint64_t seed, int64_t position) {
+  return kernels::DrawToken(logits, MakeDraw(sampling, seed, position)).token;
 }
 
 ModelConfig TimedConfig() {
@@ -317,13 +317,15 @@ TEST(EstimateTest, OneRateWhereTwoAreNotSeen) {
 }
 
 TEST(SamplerTest, DrawsDependOnSeedAndPosition) {
-  const kernels::TokenDraw draw = MakeDraw({.temperature = 0.5, .top_p = 0.9, .seed = 3}, 7);
+  const kernels::TokenDraw draw = MakeDraw({.temperature = 0.5, .top_p = 0.9, .top_k = 20, .min_p = 0.1}, 3, 7);
   EXPECT_EQ(draw.temperature, 0.5);
   EXPECT_EQ(draw.top_p, 0.9);
-  EXPECT_EQ(draw.uniform, MakeDraw({.temperature = 2, .seed = 3}, 7).uniform);
-  EXPECT_NE(draw.uniform, MakeDraw({.temperature = 0.5, .seed = 4}, 7).uniform);
-  EXPECT_NE(draw.uniform, MakeDraw({.temperature = 0.5, .seed = 3}, 8).uniform);
-  EXPECT_EQ(MakeDraw({.temperature = 0, .seed = 3}, 7).temperature, 0);
+  EXPECT_EQ(draw.top_k, 20);
+  EXPECT_EQ(draw.min_p, 0.1);
+  EXPECT_EQ(draw.uniform, MakeDraw({.temperature = 2}, 3, 7).uniform);
+  EXPECT_NE(draw.uniform, MakeDraw({.temperature = 0.5}, 4, 7).uniform);
+  EXPECT_NE(draw.uniform, MakeDraw({.temperature = 0.5}, 3, 8).uniform);
+  EXPECT_EQ(MakeDraw({.temperature = 0}, 3, 7).temperature, 0);
 }
 
 // 20,000 draws; the frequency of each token is within five standard deviations of its probability.
@@ -336,7 +338,7 @@ TEST(SamplerTest, DrawsFollowTheDistribution) {
   for (const float logit : logits) probabilities.push_back(std::exp(logit / temperature) / total);
   constexpr int kDraws = 20000;
   std::vector<int> counts(logits.size());
-  for (int i = 0; i < kDraws; ++i) ++counts[SampleToken(logits, {.temperature = temperature, .seed = 11}, i)];
+  for (int i = 0; i < kDraws; ++i) ++counts[SampleToken(logits, {.temperature = temperature}, 11, i)];
   for (size_t id = 0; id < logits.size(); ++id) {
     const double p = probabilities[id];
     EXPECT_NEAR(counts[id] / double{kDraws}, p, 5 * std::sqrt(p * (1 - p) / kDraws)) << id;
@@ -348,7 +350,7 @@ TEST(SamplerTest, TopPKeepsTheSmallestSufficientSet) {
   const std::vector<float> logits = {std::log(0.125f), std::log(0.5f), std::log(0.125f), std::log(0.25f)};
   auto kept = [&](double top_p) {
     std::vector<bool> seen(4);
-    for (int i = 0; i < 3000; ++i) seen[SampleToken(logits, {.temperature = 1, .top_p = top_p, .seed = 1}, i)] = true;
+    for (int i = 0; i < 3000; ++i) seen[SampleToken(logits, {.temperature = 1, .top_p = top_p}, 1, i)] = true;
     return seen;
   };
   EXPECT_EQ(kept(0.4), (std::vector<bool>{false, true, false, false}));

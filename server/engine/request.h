@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/sampling.h"
 #include "server/model/attention/setting.h"
 #include "server/model/inspected_attention.h"
 #include "tokenizer/chat_format.h"
@@ -37,8 +38,7 @@ struct ThinkingWork {
 struct GenerateWork {
   int64_t max_new_tokens = 0;  // >= 1; with `thinking` the sum of both bounds and the forced tokens
   bool ignore_eos = false;
-  double sampling_temperature = 0;  // 0 is greedy; ties go to the lowest id
-  double top_p = 1;                 // in (0, 1]; used when sampling_temperature > 0
+  Sampling sampling;
   uint64_t seed = 0;
   std::vector<std::string> stop;                  // generation ends when its text contains one of them
   std::vector<std::vector<int32_t>> scored = {};  // each 1 to max_new_tokens tokens; may be empty

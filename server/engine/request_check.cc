@@ -1,7 +1,6 @@
 #include "server/engine/request_check.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -95,15 +94,7 @@ absl::Status CheckGenerateWork(const GenerateWork& work) {
     return bad(ErrorReason::kBadMaxNewTokens, "max_new_tokens",
                absl::StrCat("max_new_tokens is ", work.max_new_tokens, "; it must be at least 1"));
   }
-  if (!std::isfinite(work.sampling_temperature) || work.sampling_temperature < 0) {
-    return bad(
-        ErrorReason::kBadSamplingTemperature, "sampling_temperature",
-        absl::StrCat("sampling_temperature is ", work.sampling_temperature, "; it must be finite and at least 0"));
-  }
-  if (!(work.top_p > 0 && work.top_p <= 1)) {
-    return bad(ErrorReason::kBadTopP, "top_p",
-               absl::StrCat("top_p is ", work.top_p, "; it must be above 0 and at most 1"));
-  }
+  RETURN_IF_ERROR(CheckSampling(work.sampling));
   if (work.stop.size() > kStopsMax) {
     return bad(ErrorReason::kBadStop, "stop",
                absl::StrCat("there are ", work.stop.size(), " stop strings; the limit is ", kStopsMax));

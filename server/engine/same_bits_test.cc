@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <future>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,7 +46,10 @@ std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_ma
         break;
       case 1:
         request.work = GenerateWork{
-            .max_new_tokens = 12, .ignore_eos = true, .sampling_temperature = 0.9, .top_p = 0.95, .seed = i};
+            .max_new_tokens = 12,
+            .ignore_eos = true,
+            .sampling = {.temperature = 0.9, .top_p = 0.95, .top_k = i % 8 == 1 ? 20 : 0, .min_p = i % 3 * 0.02},
+            .seed = i};
         break;
       case 2: {
         ScoreContinuationsWork work;
@@ -218,7 +223,7 @@ TEST_P(SameBitsTest, ScoredBesideGeneration) {
   for (const size_t length : {1, 127, 128, 250}) {
     for (const double temperature : {0.0, 0.8}) {
       EngineRequest request{.token_ids = RandomIds(absl::StrCat("beside ", length), length)};
-      GenerateWork work{.max_new_tokens = 12, .ignore_eos = true, .sampling_temperature = temperature};
+      GenerateWork work{.max_new_tokens = 12, .ignore_eos = true, .sampling = {.temperature = temperature}};
       request.work = work;
       const auto plain = engine->Run(request);
       work.scored = {RandomIds("gold", 7), {3}, RandomIds("other", 12)};
@@ -264,11 +269,29 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"architectures/qwen3-moe", "auto", "f32", 42}, Case{"architectures/qwen3-moe", "auto", "bf16", 28},
         Case{"architectures/olmoe", "auto", "f32", 28}, Case{"architectures/mixtral", "auto", "f32", 28},
         Case{"architectures/qwen2-moe", "auto", "f32", 28}, Case{"architectures/qwen2-moe", "auto", "bf16", 28},
-        Case{"architectures/granitemoe", "auto", "f32", 28}, Case{"architectures/llama-longrope", "auto", "f32", 28},
-        Case{"focus/llama-calibrated", "auto", "f32", 42}, Case{"focus/llama-paged", "auto", "f32", 28},
-        Case{"focus/llama-prompt", "auto", "f32", 28}, Case{"focus/llama-calibrated", "auto", "bf16", 28},
-        Case{"focus/llama-focal-causal", "auto", "f32", 28}, Case{"focus/gemma3-older-layers", "auto", "f32", 28},
-        Case{"focus/mistral-window", "auto", "f32", 28}),
+        Case{"architectures/qwen3-next", "auto", "f32", 42}, Case{"architectures/qwen3-next", "auto", "bf16", 28},
+        Case{"architectures/qwen3-next", "reference", "f32", 14}, Case{"architectures/qwen3-5", "auto", "f32", 42},
+        Case{"architectures/qwen3-5", "auto", "bf16", 28}, Case{"architectures/granitemoe", "auto", "f32", 28},
+        Case{"architectures/granitemoehybrid", "auto", "f32", 42},
+        Case{"architectures/granitemoehybrid", "auto", "bf16", 28},
+        Case{"architectures/granitemoehybrid", "reference", "f32", 14},
+        Case{"architectures/falcon-h1", "auto", "f32", 28}, Case{"architectures/bamba", "auto", "f32", 28},
+        Case{"architectures/nemotron-h", "auto", "f32", 28}, Case{"architectures/nemotron-h-older", "auto", "bf16", 28},
+        Case{"architectures/gemma4", "auto", "f32", 28}, Case{"architectures/gemma4-shared", "auto", "f32", 42},
+        Case{"architectures/gemma4-shared", "auto", "bf16", 28},
+        Case{"architectures/gemma4-shared", "reference", "f32", 14},
+        Case{"architectures/gemma4-experts", "auto", "f32", 28},
+        Case{"architectures/gemma4-experts", "auto", "bf16", 28},
+        Case{"architectures/nemotron-h-groups", "auto", "f32", 28},
+        Case{"architectures/deepseek-v3", "auto", "f32", 42}, Case{"architectures/deepseek-v3", "auto", "bf16", 28},
+        Case{"architectures/deepseek-v2", "auto", "f32", 28}, Case{"architectures/minicpm3", "auto", "f32", 28},
+        Case{"architectures/lfm2", "auto", "f32", 28}, Case{"architectures/lfm2-newer", "auto", "bf16", 28},
+        Case{"architectures/gpt-oss", "auto", "f32", 42}, Case{"architectures/gpt-oss-mxfp4", "auto", "bf16", 28},
+        Case{"architectures/apertus", "auto", "f32", 28}, Case{"architectures/hunyuan", "auto", "bf16", 28},
+        Case{"architectures/llama-longrope", "auto", "f32", 28}, Case{"focus/llama-calibrated", "auto", "f32", 42},
+        Case{"focus/llama-paged", "auto", "f32", 28}, Case{"focus/llama-prompt", "auto", "f32", 28},
+        Case{"focus/llama-calibrated", "auto", "bf16", 28}, Case{"focus/llama-focal-causal", "auto", "f32", 28},
+        Case{"focus/gemma3-older-layers", "auto", "f32", 28}, Case{"focus/mistral-window", "auto", "f32", 28}),
     [](const testing::TestParamInfo<Case>& info) {
       std::string name = absl::StrCat(info.param.golden, "_", info.param.device, "_", info.param.dtype);
       for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
@@ -283,7 +306,8 @@ std::vector<EngineRequest> LongGenerations(int64_t new_tokens, bool has_windows)
   for (size_t i = 0; i < 4; ++i) {
     requests.push_back(
         {.token_ids = RandomIds(absl::StrCat("long ", i), 100),
-         .work = GenerateWork{.max_new_tokens = new_tokens, .ignore_eos = true, .sampling_temperature = 1, .seed = i}});
+         .work = GenerateWork{
+             .max_new_tokens = new_tokens, .ignore_eos = true, .sampling = {.temperature = 1}, .seed = i}});
     if (i % 2 == 0 && !has_windows) std::get<GenerateWork>(requests[i].work).scored = {RandomIds("scored", 60)};
   }
   return requests;
@@ -340,6 +364,81 @@ TEST(PreemptionTest, ReplayGivesTheSameBitsWithGroups) {
   EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, "focus/llama-paged", 500, 14), 0u);
   EXPECT_GT(preemption_count, 0);
 }
+
+TEST(PreemptionTest, ReplayGivesTheSameBitsWithExperts) {
+  int64_t preemption_count = 0;
+  EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, "architectures/qwen3-moe"), 0u);
+  EXPECT_GT(preemption_count, 0);
+}
+
+// Experts, sinks and windows.
+TEST(PreemptionTest, ReplayGivesTheSameBitsOfGptOss) {
+  int64_t preemption_count = 0;
+  EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, "architectures/gpt-oss", 700, 17), 0u);
+  EXPECT_GT(preemption_count, 0);
+}
+
+TEST(PreemptionTest, ReplayGivesTheSameBitsWithStates) {
+  for (const char* golden :
+       {"architectures/qwen3-5", "architectures/granitemoehybrid", "architectures/lfm2", "architectures/nemotron-h"}) {
+    int64_t preemption_count = 0;
+    EXPECT_EQ(DifferencesWhenPreempted(nullptr, &preemption_count, golden, 700, 14), 0u) << golden;
+    EXPECT_GT(preemption_count, 0) << golden;
+  }
+}
+
+// Two sequences of one length continue from each other's states.
+void SwapStates(StepPlan& plan) {
+  if (plan.forward_sequences.size() != 2) return;
+  ForwardSequence &a = plan.forward_sequences[0], &b = plan.forward_sequences[1];
+  if (a.first_position == 0 || a.first_position != b.first_position) return;
+  std::swap(a.pages.back(), b.pages.back());
+}
+
+class StateControlTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(StateControlTest, StatesOfOtherSequencesAreDetected) {
+  auto model = LoadForTest(GoldenDirectory(GetParam()));
+  const auto answers = [&](const PlanFault& fault) {
+    auto engine = StartEngine(model, {.test_only_alter_plan = fault});
+    // The engine waits within a request until both are there, so that they run in the same steps.
+    std::promise<void> engine_waits, both_are_there;
+    const std::shared_future<void> arrived = both_are_there.get_future().share();
+    const auto wait = [&engine_waits, arrived](const auto&) {
+      engine_waits.set_value();
+      arrived.wait();
+    };
+    EXPECT_TRUE(engine
+                    ->Start({.token_ids = {2}, .work = GenerateWork{.max_new_tokens = 1}},
+                            {.on_progress = wait, .on_done = [](auto) {}})
+                    .ok());
+    engine_waits.get_future().wait();
+    std::vector<std::future<std::string>> results;
+    for (const char* name : {"first", "second"}) {
+      auto done = std::make_shared<std::promise<std::string>>();
+      results.push_back(done->get_future());
+      EXPECT_TRUE(engine
+                      ->Start({.token_ids = RandomIds(name, 40),
+                               .work = GenerateWork{.max_new_tokens = 20, .ignore_eos = true}},
+                              {.on_done = [done](auto result) { done->set_value(AnswerBits(result)); }})
+                      .ok());
+    }
+    both_are_there.set_value();
+    return std::vector<std::string>{results[0].get(), results[1].get()};
+  };
+  const std::vector<std::string> right = answers(nullptr);
+  EXPECT_EQ(Differences(right, answers(nullptr)), 0u);
+  EXPECT_EQ(Differences(right, answers(SwapStates)), 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StateControlTest,
+                         testing::Values("architectures/qwen3-5", "architectures/granitemoehybrid",
+                                         "architectures/lfm2"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
+                           return name;
+                         });
 
 TEST(ControlTest, ReplayThroughPrefillIsDetected) {
   int64_t preemption_count = 0;

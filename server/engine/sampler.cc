@@ -4,10 +4,13 @@
 
 namespace varifocal {
 
-kernels::TokenDraw MakeDraw(const SamplerSettings& settings, int64_t position) {
-  if (settings.temperature == 0) return {};
-  return {
-      .temperature = settings.temperature, .top_p = settings.top_p, .uniform = KeyedUniform(settings.seed, position)};
+kernels::TokenDraw MakeDraw(const Sampling& sampling, uint64_t seed, int64_t position) {
+  if (sampling.temperature == 0) return {};
+  return {.temperature = sampling.temperature,
+          .top_p = sampling.top_p,
+          .uniform = KeyedUniform(seed, position),
+          .min_p = sampling.min_p,
+          .top_k = sampling.top_k};
 }
 
 }  // namespace varifocal

@@ -5,17 +5,12 @@
 
 #include <cstdint>
 
+#include "base/sampling.h"
 #include "kernels/token_draw.h"
 
 namespace varifocal {
 
-struct SamplerSettings {
-  double temperature = 1;  // 0: greedy, nothing is drawn
-  double top_p = 1;
-  uint64_t seed = 0;
-};
-
-// `position` is that of the new token.
-kernels::TokenDraw MakeDraw(const SamplerSettings& settings, int64_t position);
+// `position` is that of the new token. Nothing is drawn at a temperature of 0.
+kernels::TokenDraw MakeDraw(const Sampling& sampling, uint64_t seed, int64_t position);
 
 }  // namespace varifocal

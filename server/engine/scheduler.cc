@@ -42,14 +42,18 @@ int64_t CommonPages(const Sequence& waiting, const Sequence& running) {
 kernels::TokenDraw TokenDrawOf(const Sequence& sequence) {
   const GenerateWork& work = *sequence.generate();
   const int64_t position = sequence.prompt_length() + std::ssize(sequence.result.new_token_ids);
-  return MakeDraw({.temperature = work.sampling_temperature, .top_p = work.top_p, .seed = work.seed}, position);
+  return MakeDraw(work.sampling, work.seed, position);
 }
 
 }  // namespace
 
 Scheduler::Scheduler(const LoadedModel& model, const EngineOptions& options, const std::vector<int64_t>& page_counts,
                      const Clock& clock)
-    : model_(model), options_(options), clock_(clock), store_(PageGroupShapes(model.transformer()), page_counts) {}
+    : model_(model),
+      options_(options),
+      clock_(clock),
+      row_cost_(RowCost::Of(model.config(), model.provenance().parameter_count)),
+      store_(PageGroupShapes(model.transformer()), page_counts) {}
 
 void Scheduler::Enqueue(std::unique_ptr<Sequence>&& sequence) {
   finished_.reserve(HeldCount() + finished_.size() + 1);  // so that Finish does not allocate
@@ -71,8 +75,12 @@ size_t Scheduler::LaneWithFewerTokens() const { return lane_tokens_[0] <= lane_t
 void Scheduler::CountTokens(const StepPlan& plan) {
   for (const StepEntry& entry : plan.entries) {
     if (entry.sequence->timing_only) continue;
-    lane_tokens_[LaneOf(*entry.sequence)] += entry.row_count;
-    totals_.lane_tokens[LaneOf(*entry.sequence)] += entry.row_count;
+    const size_t lane = LaneOf(*entry.sequence);
+    lane_tokens_[lane] += entry.row_count;
+    totals_.lane_tokens[lane] += entry.row_count;
+    const int64_t begin = entry.sequence->rows_done;
+    const int64_t end = std::min(begin + entry.row_count, entry.sequence->prompt_length());
+    totals_.lane_prompt_operations[lane] += row_cost_.Operations(begin, end);
   }
 }
 
@@ -158,7 +166,10 @@ void Scheduler::Admit() {
 // Allocates pages for the rows up to position_end, evicting cached pages or preempting the most recently admitted sequences; false
 // when this sequence itself was preempted.
 bool Scheduler::Extend(Sequence& sequence, int64_t position_end) {
-  while (!store_.Extend(position_end, sequence.pages)) {
+  const auto keeps = [&](const PageGroupShape& group, int64_t page) {
+    return page < std::ssize(sequence.page_hashes) && KeepsPage(sequence, group, page);
+  };
+  while (!store_.Extend(position_end, sequence.pages, keeps)) {
     if (!Preempt(sequence)) return false;
   }
   return true;
@@ -226,6 +237,7 @@ StepPlan Scheduler::PlanDecode() {
     if (sequence->attention.json() != setting) continue;
     const size_t fed = sequence->fed_count();
     const std::vector<int32_t>& ids = sequence->result.new_token_ids;
+    if (fed == 0) store_.Rewind(sequence->prompt_length(), false, sequence->pages, &plan.page_copies);
     plan.AddRows(sequence, std::span(ids).subspan(fed, 1), sequence->rows_done);
     if (fed + 1 == ids.size()) plan.RequestLogits(0, -1, TokenDrawOf(*sequence));
   }
@@ -324,6 +336,10 @@ bool Scheduler::AddContinuations(Sequence& sequence, int64_t row_count_max, Step
   int64_t left = row_count_max;
   const int64_t count = std::min(left, rows_left(first));
   if (!Extend(sequence, length + sequence.continuation_done[first] + count)) return false;
+  if (sequence.continuation_done[first] == 0) {
+    const bool again = sequence.generate() != nullptr || first + 1 < continuations.size();
+    store_.Rewind(length, again, sequence.pages, &plan.page_copies);
+  }
   add(first, count, sequence.pages.tables);
   left -= count;
   const size_t entries_max = options_.batch_size_max;

@@ -28,6 +28,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
+#include "server/engine/estimate.h"
 #include "server/engine/options.h"
 #include "server/engine/page_store.h"
 #include "server/engine/sequence.h"
@@ -113,6 +114,7 @@ class Scheduler {
   const LoadedModel& model_;
   const EngineOptions options_;
   const Clock& clock_;
+  const RowCost row_cost_;
   PageStore store_;
   std::array<Waiting, kEngineLaneCount> waiting_;
   std::array<int64_t, kEngineLaneCount> lane_tokens_ = {};  // for the choice of a lane: raised when an idle lane begins

@@ -45,7 +45,7 @@ void Scheduler::Apply(const StepPlan& plan, const ForwardOutput& output) {
     if (!is_aside) {
       sequence.tau_at_min_count += output.tau_bound_counts[2 * i];
       sequence.tau_at_max_count += output.tau_bound_counts[2 * i + 1];
-      sequence.tau_row_count += entry.row_count * model_.config().layer_count;
+      sequence.tau_row_count += entry.row_count * AttentionLayerCount(model_.config());
     }
 
     const auto head = std::span(output.head).subspan(entry.logits_begin, entry.logits_count);
@@ -130,7 +130,7 @@ absl::Status Scheduler::AddToken(Sequence& sequence, const HeadResult& head) {
   const GenerateWork& work = *sequence.generate();
   int32_t token = head.argmax;
   double log_prob = static_cast<double>(head.argmax_logit) - head.log_sum_exp;
-  if (work.sampling_temperature > 0) {
+  if (work.sampling.temperature > 0) {
     token = head.drawn.token;
     log_prob = static_cast<double>(head.drawn.logit) - head.log_sum_exp;
   }

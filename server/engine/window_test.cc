@@ -19,6 +19,7 @@ using testing::HasSubstr;
 
 constexpr char kWindows[] = "architectures/mistral-window";  // every layer
 constexpr char kMixed[] = "architectures/gemma3-newer";      // every other layer
+constexpr char kStates[] = "architectures/qwen3-5";          // recurrent layers beside full ones
 
 GenerateWork WindowTokens(int64_t count) { return {.max_new_tokens = count, .ignore_eos = true}; }
 
@@ -89,6 +90,29 @@ TEST(WindowTest, AdmissionCountsHeldPages) {
       "KV_CACHE_TOO_SMALL");
 }
 
+// A long prompt holds two states, whatever the chunk; five are kept for questions on it.
+TEST(WindowTest, ALongPromptNeedsFewStates) {
+  TemporaryCheckpoint checkpoint(kStates, "states");
+  checkpoint.EditConfig("max_position_embeddings", 8192);
+  auto model = LoadForTest(checkpoint.directory());
+  const int64_t full = model->transformer().PageBytes(0), state = model->transformer().PageBytes(1);
+  std::string first;
+  for (const int64_t chunk : {64, 512, 4096}) {
+    auto engine = StartEngine(model, {.prefill_chunk_tokens = chunk, .kv_cache_bytes = 100 * (full + state)});
+    const EngineRequest request{.token_ids = RandomIds("long", 4096 + 10), .work = WindowTokens(200)};
+    const auto cold = engine->Run(request);
+    ASSERT_TRUE(cold.ok()) << cold.status();
+    EXPECT_LE(engine->Status().cache_bytes_peak, 34 * full + (kPagesKept + 2) * state);
+    EXPECT_EQ(engine->Status().pages_cached, 32 + kPagesKept);
+    EXPECT_EQ(engine->Estimate(4106, 200)->cache_bytes, 34 * full + 2 * state);
+    const auto warm = engine->Run(request);
+    EXPECT_EQ(warm->cached_token_count, 4096);
+    EXPECT_EQ(AnswerBits(cold), AnswerBits(warm));
+    if (first.empty()) first = AnswerBits(cold);
+    EXPECT_EQ(AnswerBits(cold), first) << chunk;
+  }
+}
+
 TEST(WindowTest, QuestionsOnOneContextShareIt) {
   struct Row {
     size_t question_tokens;
@@ -99,7 +123,7 @@ TEST(WindowTest, QuestionsOnOneContextShareIt) {
   // the others.
   for (const Row& row :
        {Row{20, true, 1280}, Row{20, false, 1280}, Row{500, false, 1280}, Row{900, true, 1280}, Row{900, false, 0}}) {
-    for (const char* golden : {kMixed, kWindows}) {
+    for (const char* golden : {kMixed, kWindows, kStates}) {
       TemporaryCheckpoint checkpoint(golden, "share");
       checkpoint.EditConfig("max_position_embeddings", 4096);
       auto engine = StartEngine(LoadForTest(checkpoint.directory()), {.prefill_chunk_tokens = 64});

@@ -50,9 +50,10 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::shared_ptr<const LoadedM
 ModelFactory MakeModelFactory(const ModelOptions& options, const EngineOptions& engine_options) {
   return [=](const std::string& name, absl::string_view place) -> absl::StatusOr<std::unique_ptr<HostedModel>> {
     ModelOptions model_options = options;
-    const Checkpoint checkpoint = CheckpointOf(place);
+    const CheckpointPlace checkpoint = CheckpointOf(place);
     const std::string& directory = checkpoint.directory;
     if (!checkpoint.dtype.empty()) model_options.dtype = checkpoint.dtype;
+    model_options.adapter_directory = checkpoint.adapter;
     model_options.ignored_config_keys = KeysOfModel(options.ignored_config_keys, name);
     absl::Status room;
     model_options.admit = [&](const kernels::Backend& backend, int64_t needed_bytes) {

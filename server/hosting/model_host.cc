@@ -23,13 +23,6 @@ absl::Status CheckModelName(absl::string_view name) {
   return WithReason(CheckName("model", name), ErrorReason::kBadModelName);
 }
 
-Checkpoint CheckpointOf(absl::string_view place) {
-  for (const char* dtype : {"f32", "bf16"}) {
-    if (absl::ConsumeSuffix(&place, absl::StrCat("@", dtype))) return {std::string(place), dtype};
-  }
-  return {std::string(place), ""};
-}
-
 absl::StatusOr<std::shared_ptr<const ChatFormat>> ChatFormatOf(const HostedModel& model, const OverrideMap& given) {
   const std::optional<bool> thinking = ThinkingOf(given);
   if (!thinking.has_value()) return model.chat_format;
@@ -147,6 +140,7 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::stri
        {"dtype", from.dtype},
        {"threads", from.threads},
        {"attention", from.attention},
+       {"weights_from", from.weights_from},
        {"parameters", from.parameter_count},
        {"weights_sha256", from.weights_sha256}});
   if (model->tokenizer == nullptr) {
@@ -183,9 +177,11 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Find(const std::string& 
   if (entry == entries_.end()) {
     std::vector<std::string> names;
     for (const auto& [known, unused] : entries_) names.push_back(known);
-    const std::string have = names.empty() ? "it has none" : absl::StrCat("it has ", absl::StrJoin(names, ", "));
-    return WithReason(absl::NotFoundError(absl::StrCat("no model \"", name, "\" in this daemon; ", have)),
-                      ErrorReason::kModelNotFound, {{"model", name}});
+    return WithReason(
+        absl::NotFoundError(absl::StrCat(
+            "no model \"", name, "\" is loaded", names.empty() ? "" : ", only ", absl::StrJoin(names, ", "),
+            "; --model=", name, "=DIRECTORY loads it, in a running daemon `varifocal load ", name, "=DIRECTORY`")),
+        ErrorReason::kModelNotFound, {{"model", name}});
   }
   if (!entry->second.off.ok()) {
     return WithReason(

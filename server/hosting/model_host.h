@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
+#include "eval_tasks/checkpoint_place.h"
 #include "eval_tasks/overrides.h"
 #include "server/engine/engine.h"
 #include "server/hosting/model_labels.h"
@@ -40,17 +41,11 @@ struct HostedModel {
 };
 
 // Creates a HostedModel except for its name and directory; tests inject a fake. The real one loads DIR@f32 and DIR@bf16
-// as DIR in that number format, overriding the options, so that one job can have two formats of one checkpoint.
+// as DIR in that number format, overriding the options, so that one job can have two formats of one checkpoint, and
+// DIR@adapter=DIR2 with an adapter (checkpoint_place.h).
 using ModelFactory =
     std::function<absl::StatusOr<std::unique_ptr<HostedModel>>(const std::string& name, const std::string& directory)>;
 ModelFactory MakeModelFactory(const ModelOptions& model_options, const EngineOptions& engine_options);
-
-// Splits "DIR@bf16" into the directory and the number format, which may be "".
-struct Checkpoint {
-  std::string directory;
-  std::string dtype;
-};
-Checkpoint CheckpointOf(absl::string_view place);
 
 class ModelHost {
  public:

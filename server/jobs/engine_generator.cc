@@ -43,6 +43,7 @@ std::vector<HeadInspection> Summarize(const Sample& sample, const std::vector<in
   std::vector<HeadInspection> heads;
   const size_t segments = boundaries.empty() ? 0 : boundaries.size() - 1;
   for (size_t i = 0; i < inspected.heads.size(); ++i) {
+    if (inspected.heads[i].visible_count == 0) continue;  // of a layer without attention: a row sees itself in others
     HeadInspection head =
         SummarizeHead(sample, boundaries, absl::MakeConstSpan(inspected.masses).subspan(i * segments, segments));
     head.layer = static_cast<int64_t>(i) / head_count;
@@ -189,8 +190,7 @@ absl::StatusOr<EngineRequest> EngineGenerator::ToGenerate(const GenerationReques
                      .answer_tokens_max = sample.max_new_tokens,
                      .forced_ids = sample.thinking->forced_ids};
   }
-  work.sampling_temperature = request.decode.sampling_temperature.value_or(0);
-  work.top_p = request.decode.top_p.value_or(1);
+  work.sampling = request.decode.ToSampling();
   work.seed = sample.sampling_seed;
   work.stop = sample.stop_strings;
   // A gold answer with a token that the model lacks is not scored; the question is asked all the same.

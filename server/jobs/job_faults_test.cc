@@ -85,6 +85,13 @@ class JobFaultsTest : public testing::Test {
   JobView WaitForState(int64_t job_id, db::JobState state) {
     return WaitUntil(job_id, [&](const JobView& view) { return view.row.state == state; });
   }
+  // Time passes meanwhile: the job's thread may begin another pause at any moment.
+  JobView WaitForStateAfterPauses(int64_t job_id, db::JobState state) {
+    return WaitUntil(job_id, [&](const JobView& view) {
+      clock_.Advance(kLongPauseUs);
+      return view.row.state == state;
+    });
+  }
   JobView WaitForPause(int64_t job_id) {
     return WaitUntil(job_id, [](const JobView& view) { return !view.paused_reason.empty(); });
   }
@@ -129,8 +136,7 @@ TEST_F(JobFaultsTest, ALockPausesTheJobAndItGoesOnByItself) {
   EXPECT_EQ(paused.row.state, db::JobState::kRunning);
   EXPECT_THAT(paused.paused_reason, HasSubstr("locked"));
   Unlock();
-  clock_.Advance(kLongPauseUs);
-  const JobView view = WaitForState(job_id, db::JobState::kSucceeded);
+  const JobView view = WaitForStateAfterPauses(job_id, db::JobState::kSucceeded);
   EXPECT_EQ(view.row.answered_count, 8);
   EXPECT_EQ(view.paused_reason, "");
   EXPECT_EQ(control_->started_count(), 8) << "no answer was asked for twice";
@@ -157,8 +163,7 @@ TEST_F(JobFaultsTest, APausedJobCanBeCancelled) {
   EXPECT_EQ(cancelled->row.state, db::JobState::kCancelling);
   EXPECT_THAT(cancelled->paused_reason, HasSubstr("locked"));
   Unlock();
-  clock_.Advance(kLongPauseUs);
-  EXPECT_EQ(WaitForState(job_id, db::JobState::kCancelled).row.answered_count, 0);
+  EXPECT_EQ(WaitForStateAfterPauses(job_id, db::JobState::kCancelled).row.answered_count, 0);
   ASSERT_TRUE(manager_->Resume(job_id, false).ok());
   EXPECT_EQ(WaitForState(job_id, db::JobState::kSucceeded).row.answered_count, 8);
 }
@@ -172,8 +177,7 @@ TEST_F(JobFaultsTest, TheEndOfAJobIsWrittenWhenItCanBe) {
   EXPECT_EQ(cancelled->row.state, db::JobState::kCancelling);
   WaitForPause(job_id);
   Unlock();
-  clock_.Advance(kLongPauseUs);
-  WaitForState(job_id, db::JobState::kCancelled);
+  WaitForStateAfterPauses(job_id, db::JobState::kCancelled);
   control_->Release();
   WaitForState(Submit(), db::JobState::kSucceeded);
 }
@@ -192,8 +196,7 @@ TEST_F(JobFaultsTest, AFullDiskPausesTheJobAndItGoesOnByItself) {
   EXPECT_EQ(paused.row.state, db::JobState::kRunning);
   EXPECT_NE(paused.paused_reason, "");
   EXPECT_TRUE(absl::IsResourceExhausted(submitted.status())) << submitted.status();
-  clock_.Advance(kLongPauseUs);
-  EXPECT_EQ(WaitForState(job_id, db::JobState::kSucceeded).row.answered_count, 8);
+  EXPECT_EQ(WaitForStateAfterPauses(job_id, db::JobState::kSucceeded).row.answered_count, 8);
   EXPECT_EQ(control_->started_count(), 8);
 }
 

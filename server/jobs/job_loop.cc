@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
+#include "server/engine/estimate.h"
 #include "server/jobs/database_sink.h"
 #include "server/jobs/engine_generator.h"
 #include "server/jobs/job_manager.h"
@@ -36,6 +37,35 @@ std::string WhyItFailed(int64_t job_id, const absl::Status& status) {
     return std::string(status.message());
   return absl::StrCat(status.message(), "; then `varifocal resume ", JobName(job_id),
                       "` runs the samples without an answer");
+}
+
+// What the job's cells cost, in operations; nothing where an engine does not count these.
+std::vector<CellCost> CellCosts(const ResolvedJob& job) {
+  std::map<std::pair<int, int>, int64_t> context_counts;  // by task and length
+  for (const GridGroup& group : job.grid.groups) ++context_counts[{group.task_index, group.context_length}];
+  std::vector<CellCost> costs;
+  for (const GridCell& cell : job.grid.cells) {
+    const HostedModel& model = *job.models[cell.variant_index];
+    if (model.provenance.parameter_count == 0) return {};
+    const double context =
+        RowCost::Of(model.config, model.provenance.parameter_count).Operations(0, cell.key.context_length);
+    const bool reuses = model.engine->Describe().prefix_cache && !model.config.attention.NeedsWholePrompt();
+    const int64_t read_count =
+        reuses ? context_counts[{cell.task_index, cell.key.context_length}] : std::max(cell.asked_count, 1);
+    costs.push_back({context, context * read_count / std::max(cell.asked_count, 1)});
+  }
+  return costs;
+}
+
+ComputedWork WorkOf(const std::set<const HostedModel*>& models) {
+  ComputedWork work;
+  constexpr size_t kLane = static_cast<size_t>(EngineLane::kJob);
+  for (const HostedModel* model : models) {
+    const EngineStatus status = model->engine->Status();
+    work.token_count += status.lane_tokens[kLane];
+    work.cost += status.lane_prompt_operations[kLane];
+  }
+  return work;
 }
 
 const absl::Status& StatusOf(const absl::Status& status) { return status; }
@@ -228,17 +258,30 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
   ASSIGN_OR_RETURN(const std::unique_ptr<DatabaseSink> sink,
                    WhileBlocked([&] { return DatabaseSink::Create(writer_.get(), sink_options); }));
 
+  std::set<const HostedModel*> models;
+  for (const auto& model : job.models) models.insert(model.get());
+  {
+    MutexLock lock(mutex_);
+    running_->meter.Plan(CellCosts(job), job.spec.in_flight);
+  }
   RunnerHooks hooks;
-  hooks.on_progress = [this, job_id](const RunProgress& progress) {
+  hooks.on_progress = [this, job_id, models](const RunProgress& progress) {
     RecordHeartbeat();
     EndPause();  // what is reported was written
+    const ComputedWork computed = WorkOf(models);
     MutexLock lock(mutex_);
     running_->progress = progress;
-    running_->meter.Update(progress, options_.clock->MonotonicMicros());
+    running_->meter.Update(progress, computed, options_.clock->MonotonicMicros());
     ++change_counts_[job_id];
   };
-  hooks.on_wait = [this, job_id] {
+  hooks.on_wait = [this, job_id, models] {
     RecordHeartbeat();
+    {
+      const ComputedWork computed = WorkOf(models);
+      MutexLock lock(mutex_);
+      running_->meter.Update(computed, options_.clock->MonotonicMicros());
+      ++change_counts_[job_id];
+    }
     // How long it has run when the process ends; without it the end counts as an early one.
     (void)writer_->NoteRunning(job_id);
   };

@@ -21,7 +21,8 @@ namespace varifocal {
 namespace {
 
 absl::Status NoSuchJob(int64_t job_id) {
-  return WithReason(absl::NotFoundError(absl::StrCat("no job ", JobName(job_id), " in this database")),
+  return WithReason(absl::NotFoundError(
+                        absl::StrCat("no job ", JobName(job_id), " in this database; `varifocal list` shows its jobs")),
                     ErrorReason::kJobNotFound, {{"job", JobName(job_id)}});
 }
 

@@ -3,14 +3,20 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/ascii.h"
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "base/json.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/answer.h"
+#include "eval_tasks/token_counter.h"
 #include "server/jobs/job_records.h"
 
 namespace varifocal {
@@ -49,6 +55,14 @@ absl::Status CheckAbilities(const JobSpec& spec, const HostedModel& model) {
     return WithReason(
         absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\": ", engine.why_no_inspection)),
         ErrorReason::kEndpointWithoutAttention, {{"model", model.name}});
+  }
+  const Sampling sampling = spec.decode.ToSampling();
+  for (const auto& [is_asked, why_not, field] : {std::tuple(sampling.top_k > 0, engine.why_no_top_k, "top_k"),
+                                                 std::tuple(sampling.min_p > 0, engine.why_no_min_p, "min_p")}) {
+    if (!is_asked || sampling.temperature == 0 || why_not.empty()) continue;
+    return WithReason(absl::FailedPreconditionError(absl::StrCat("the job sets ", field, ": ", why_not)),
+                      ErrorReason::kEndpointWithoutSampling,
+                      {{"model", model.name}, {"field", absl::StrCat("spec.", field)}});
   }
   for (const TaskSpec& task : spec.suite.tasks) {
     if (task.chat || engine.why_no_plain_prompts.empty()) continue;
@@ -155,16 +169,6 @@ absl::Status CheckLengthFits(int length, const Variant& variant, const HostedMod
   return absl::OkStatus();
 }
 
-absl::Status CheckMarker(const std::string& marker, const HostedModel& model) {
-  ASSIGN_OR_RETURN(const std::vector<int32_t> ids, model.tokenizer->Encode(marker, {.add_special_tokens = false}));
-  ASSIGN_OR_RETURN(const std::string text, model.tokenizer->Decode(ids, {.keep_special_tokens = true}));
-  if (absl::StripAsciiWhitespace(text) == absl::StripAsciiWhitespace(marker)) return absl::OkStatus();
-  return WithReason(
-      absl::InvalidArgumentError(absl::StrCat("the marker of thinking \"", marker, "\" is none that model \"",
-                                              model.name, "\" can write: its tokens are those of \"", text, "\"")),
-      ErrorReason::kBadThinking, {{"model", model.name}, {"field", "spec.suite.thinking"}});
-}
-
 // Prompt, thinking and answer together, of tasks whose answers' tokens are beside the context length.
 absl::Status CheckBudgetFits(const JobSpec& spec, const TaskSpec& task_spec, const Sample& sample,
                              const Variant& variant, const HostedModel& model) {
@@ -210,7 +214,12 @@ absl::Status PinThinking(const std::vector<std::shared_ptr<HostedModel>>& models
       }
       if (sample.thinking.has_value()) {
         const ThinkingMarkers& markers = sample.thinking->rule.markers;
-        for (const std::string& marker : {markers.begin, markers.end}) RETURN_IF_ERROR(CheckMarker(marker, model));
+        const absl::Status can_write =
+            CheckCanWrite(*model.tokenizer, markers, absl::StrCat("model \"", model.name, "\""));
+        if (!can_write.ok()) {
+          return WithReason(can_write, ErrorReason::kBadThinking,
+                            {{"model", model.name}, {"field", "spec.suite.thinking"}});
+        }
         ASSIGN_OR_RETURN(const std::string pair, DumpJson(Json({markers.begin, markers.end})));
         markers_of[spec.variants[v].Name()] = pair;
         // Samples, with their markers, are shared by what has one tokenizer.
@@ -273,6 +282,8 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
 
 absl::Status CheckLengthsArePossible(const ResolvedJob& job, const std::function<bool()>& is_abandoned) {
   std::set<std::string> seen;  // variants share tokenizers
+  absl::Status first;
+  std::vector<std::string> tasks;  // those of which a length is impossible, each once
   for (size_t v = 0; v < job.models.size(); ++v) {
     const std::shared_ptr<HostedModel>& model = job.models[v];
     if (!seen.insert(job.variants[v].model.tokenizer_sha256).second) continue;
@@ -281,19 +292,31 @@ absl::Status CheckLengthsArePossible(const ResolvedJob& job, const std::function
       if (!task->data_sha256().empty()) continue;
       const auto tokenizer = MakeVariantCounter(model->tokenizer, model->chat_format, job.spec.suite.tasks[i].chat,
                                                 ThinkingOf(job.spec.variants[v].overrides));
-      for (const int length : job.spec.suite.lengths) {
-        if (is_abandoned && is_abandoned()) return absl::CancelledError("the call was abandoned");
+      const auto impossible = [&](int length) -> absl::Status {
         for (const absl::StatusOr<Sample>& made :
              task->MakeGroup({job.spec.suite.seed, length, /*index=*/0}, *tokenizer)) {
-          if (absl::IsInvalidArgument(made.status())) {
-            return WithReason(made.status(), ErrorReason::kImpossibleLength,
-                              {{"task", task->name()}, {"field", "spec.suite.lengths"}});
-          }
+          if (absl::IsInvalidArgument(made.status())) return made.status();
         }
+        return absl::OkStatus();
+      };
+      for (const int length : job.spec.suite.lengths) {
+        if (is_abandoned && is_abandoned()) return absl::CancelledError("the call was abandoned");
+        const absl::Status status = impossible(length);
+        if (status.ok()) continue;
+        first.Update(status);
+        if (!absl::c_linear_search(tasks, task->name())) tasks.push_back(task->name());
+        break;
       }
     }
   }
-  return absl::OkStatus();
+  if (first.ok()) return first;
+  std::string message(first.message());
+  if (tasks.size() > 1) {
+    absl::StrAppend(&message, "; the lengths do not fit ", absl::StrJoin(absl::MakeSpan(tasks).subspan(1), ", "),
+                    " either");
+  }
+  return WithReason(absl::InvalidArgumentError(message), ErrorReason::kImpossibleLength,
+                    {{"task", tasks.front()}, {"field", "spec.suite.lengths"}});
 }
 
 }  // namespace varifocal

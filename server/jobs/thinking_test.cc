@@ -20,22 +20,10 @@
 #include "server/engine/thinking.h"
 #include "tests/fakes/job_manager_fixture.h"
 #include "tests/support/messages.h"
+#include "tests/support/recall_value.h"
 
 namespace varifocal {
 namespace {
-
-// The value of the key that a recall_kv prompt asks for: its last line that begins with a quotation mark is the key, or in a
-// chat form what the question has in quotation marks.
-std::string ValueIn(const std::string& prompt) {
-  const std::string before = "value of the key \"";
-  const size_t asked = prompt.find(before);
-  const size_t line = asked == std::string::npos ? prompt.rfind("\n\"") : asked + before.size() - 2;
-  const size_t end = prompt.find(asked == std::string::npos ? ":\"" : "\"?", line);
-  const std::string key =
-      absl::StrCat(prompt.substr(line + 1, end - line - 1), asked == std::string::npos ? "" : "\"", ":\"");
-  const size_t at = prompt.find(key) + key.size();
-  return prompt.substr(at, prompt.find('"', at) - at);
-}
 
 // Writes `text` with the value in the place of "%", and ends at its end or where the request ends it.
 class WritingEngine : public Engine {
@@ -47,7 +35,7 @@ class WritingEngine : public Engine {
     const auto& work = std::get<GenerateWork>(request.work);
     const std::string prompt = *tokenizer_->Decode(request.token_ids, {.keep_special_tokens = true});
     std::string text = write_(prompt);
-    if (absl::StrContains(text, "%")) text = absl::StrReplaceAll(text, {{"%", ValueIn(prompt)}});
+    if (absl::StrContains(text, "%")) text = absl::StrReplaceAll(text, {{"%", testing_support::RecallValue(prompt)}});
     EngineResult result;
     result.prompt_token_count = std::ssize(request.token_ids);
     ThinkingProgress progress;
@@ -101,7 +89,8 @@ class ThinkingJobTest : public JobManagerTest {
     return format;
   }
   // With a chat format whose default is `suffix`, and a switch that closes the block.
-  void Load(const std::string& name, const std::string& suffix, std::function<std::string(const std::string&)> write) {
+  void Load(const std::string& name, const std::string& suffix, std::function<std::string(const std::string&)> write,
+            const ThinkingMarkers& markers = {"<think>", "</think>"}) {
     const ModelFactory fake = MakeFakeModelFactory(control_);
     const auto loaded = host_.LoadWith(
         name, name,
@@ -109,7 +98,7 @@ class ThinkingJobTest : public JobManagerTest {
           auto model = fake(model_name, "fake");
           if (!model.ok()) return model;
           ChatFormat format = Format(suffix);
-          format.thinking = ThinkingMarkers{"<think>", "</think>"};
+          format.thinking = markers;
           format.thinking_switch = ChatFormat::Switch{"enable_thinking",
                                                       {format.without_system, {}},
                                                       {Format(suffix + "<think>\n\n</think>\n\n").without_system, {}}};
@@ -222,7 +211,7 @@ TEST_F(ThinkingJobTest, EveryKindOfBlockIsCounted) {
   }
 }
 
-// The model thinks without end: at its budget the answers are unfinished, or their end is forced and they are right.
+// The model thinks without end: at its budget the answers are unfinished, or their end is forced.
 TEST_F(ThinkingJobTest, AForcedEndIsSaid) {
   std::string endless = "<think>\n";
   for (int i = 0; i < 100; ++i) endless += "Is it there? ";
@@ -234,6 +223,7 @@ TEST_F(ThinkingJobTest, AForcedEndIsSaid) {
   spec.suite.thinking.force = true;
   const int64_t forced = Submit(spec);
   WaitForState(forced, db::JobState::kSucceeded);
+  EXPECT_EQ(Mean(cut, "endless"), 0);
   EXPECT_EQ(Counts(forced, "endless").unfinished_count, 0);
   EXPECT_EQ(Counts(forced, "endless").forced_count, 8);
 }
@@ -322,6 +312,22 @@ TEST_F(ThinkingJobTest, ConversationsNeedAFormatThatHasTurns) {
   const absl::Status system = refusal(R"({"role":"system","content":"Be brief."},)");
   EXPECT_EQ(ReasonOf(system).name, "BAD_CHAT");
   EXPECT_THAT(system.message(), Message("\"m\"", "system"));
+}
+
+// Two models with one tokenizer share their samples, and with them the markers.
+TEST_F(ThinkingJobTest, OneTokenizerHasOnePairOfMarkers) {
+  const auto write = [](const std::string&) -> std::string { return "[THINK]a[/THINK]%\""; };
+  Load("m", kMark, write);
+  Load("other", kMark, write, {"[THINK]", "[/THINK]"});
+  JobSpec spec = Spec({{"m"}, {"other"}});
+  const absl::Status refused = manager_->Submit(spec, {}).status();
+  EXPECT_EQ(ReasonOf(refused).name, "CHAT_FORMATS_DIFFER") << refused;
+  EXPECT_THAT(refused.message(), Message("\"other\"", "thinking: {begin, end}"));
+  spec.suite.thinking = {.begin = "[THINK]", .end = "[/THINK]"};
+  const int64_t job_id = Submit(spec);
+  WaitForState(job_id, db::JobState::kSucceeded);
+  EXPECT_EQ(Mean(job_id, "m"), 1);
+  EXPECT_EQ(Mean(job_id, "other"), 1);
 }
 
 TEST_F(ThinkingJobTest, BudgetsAndMarkersAreRefusedWithTheirNumbers) {

@@ -1,181 +1,53 @@
 #include "server/model/architectures.h"
 
-#include <cmath>
-
-#include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
+#include "server/model/block_keys.h"
+#include "server/model/gemma4_keys.h"
+#include "server/model/latent_rows.h"
 #include "server/model/layer_windows.h"
 
 namespace varifocal {
 namespace {
 
-absl::Status ReadAttentionBias(ConfigReader& reader, bool missing, BlockConfig& blocks) {
-  ASSIGN_OR_RETURN(blocks.query_key_value_bias, reader.Bool("attention_bias", missing));
-  blocks.attention_output_bias = blocks.query_key_value_bias;
-  return absl::OkStatus();
-}
+constexpr RecurrenceKeys kGatedDelta = {
+    .kind = kernels::RecurrenceKind::kDeltaRule, .conv_width = "linear_conv_kernel_dim", .conv_width_default = 4};
 
-void SetAttentionScale(double scale, ModelConfig& config) {
-  for (LayerConfig& layer : config.layers) layer.attention_scale = scale;
-}
+constexpr RecurrenceKeys kMamba2 = {.kind = kernels::RecurrenceKind::kStateSpace,
+                                    .conv_width = "mamba_d_conv",
+                                    .conv_width_default = 4,
+                                    .key_head_count = "mamba_n_groups",
+                                    .value_head_count = "mamba_n_heads",
+                                    .key_dim = "mamba_d_state",
+                                    .value_dim = "mamba_d_head",
+                                    .key_head_count_default = 1,
+                                    .value_head_count_default = 128,
+                                    .key_dim_default = 256,
+                                    .expansion = "mamba_expand",
+                                    .step_limit = "time_step_limit",
+                                    .conv_bias = "mamba_conv_bias",
+                                    .conv_bias_default = true,
+                                    .bias = "mamba_proj_bias"};
 
-absl::Status ReadLlama(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
-  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
-  RETURN_IF_ERROR(reader.RequireValue("rope_interleaved", false));
-  // Tensor-parallel arithmetic of the original training run: the same function.
-  reader.Ignore({"pretraining_tp", "is_llama_config"});
-  // Early conversions repeat max_position_embeddings under this name.
-  return reader.RequireValue("max_sequence_length", config.max_position);
-}
+constexpr RecurrenceNames kMamba2Names = {.inputs = {"mamba.in_proj"},
+                                          .conv = "mamba.conv1d",
+                                          .decay_log = "mamba.A_log",
+                                          .decay_bias = "mamba.dt_bias",
+                                          .skip = "mamba.D",
+                                          .norm = "mamba.norm",
+                                          .output = "mamba.out_proj"};
 
-absl::Status ReadNoBiases(ConfigReader& reader, ModelConfig&) {
-  RETURN_IF_ERROR(reader.RequireValue("attention_bias", false));
-  return reader.RequireValue("mlp_bias", false);
-}
+constexpr TensorNames kNamesWithMamba2 = {.final_norm = "final_layernorm",
+                                          .mlp_norm = "pre_ff_layernorm",
+                                          .gate = "feed_forward.gate_proj",
+                                          .up = "feed_forward.up_proj",
+                                          .down = "feed_forward.down_proj",
+                                          .recurrence = kMamba2Names};
 
-absl::Status ReadQwen2(ConfigReader& reader, ModelConfig&) {
-  RETURN_IF_ERROR(reader.RequireValue("attention_bias", true));
-  RETURN_IF_ERROR(reader.RequireValue("mlp_bias", false));
-  return reader.RequireValue("use_mrope", false);
-}
-
-absl::Status ReadQwen3(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(reader.RequireValue("mlp_bias", false));
-  return ReadAttentionBias(reader, false, config.blocks);
-}
-
-absl::Status ReadGemma3(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
-  RETURN_IF_ERROR(reader.RequireValue("use_bidirectional_attention", false));
-  ASSIGN_OR_RETURN(const double scalar, reader.Positive("query_pre_attn_scalar", 256));
-  SetAttentionScale(1 / std::sqrt(scalar), config);
-  config.blocks.embedding_multiplier = std::sqrt(config.width);
-  return absl::OkStatus();
-}
-
-// Null: no cap; the default is of a missing key.
-absl::StatusOr<double> PositiveOrNone(ConfigReader& reader, const char* key, double missing) {
-  if (reader.IsPresent(key) && !reader.Has(key)) return 0.0;
-  return reader.Positive(key, missing);
-}
-
-absl::Status ReadGemma2(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.score_soft_cap, PositiveOrNone(reader, "attn_logit_softcapping", 50));
-  ASSIGN_OR_RETURN(config.blocks.logit_soft_cap, PositiveOrNone(reader, "final_logit_softcapping", 30));
-  // Repeated by published files; transformers reads neither.
-  reader.Ignore({"hidden_act", "sliding_window_size"});
-  return ReadGemma3(reader, config);
-}
-
-absl::Status ReadOlmo2(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(reader.RequireValue("clip_qkv", nullptr));
-  return ReadAttentionBias(reader, false, config.blocks);
-}
-
-absl::Status ReadSeedOss(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.query_key_value_bias, reader.Bool("attention_bias", true));
-  ASSIGN_OR_RETURN(config.blocks.attention_output_bias, reader.Bool("attention_out_bias", false));
-  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
-  reader.Ignore({"pretraining_tp", "residual_dropout"});
-  return absl::OkStatus();
-}
-
-absl::Status ReadStarcoder2(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("use_bias", true));
-  config.blocks.query_key_value_bias = config.blocks.attention_output_bias = config.blocks.mlp_bias;
-  RETURN_IF_ERROR(reader.RequireValue("norm_type", "layer_norm"));
-  RETURN_IF_ERROR(reader.RequireValue("mlp_type", "default"));
-  RETURN_IF_ERROR(reader.RequireValue("scale_attn_weights", true));
-  reader.Ignore({"residual_dropout", "embedding_dropout", "attention_softmax_in_fp32",
-                 "scale_attention_softmax_in_fp32", "activation_function"});
-  return absl::OkStatus();
-}
-
-absl::Status ReadNemotron(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
-  return ReadAttentionBias(reader, false, config.blocks);
-}
-
-absl::Status ReadStableLm(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.query_key_value_bias, reader.Bool("use_qkv_bias", false));
-  ASSIGN_OR_RETURN(config.blocks.parallel_residual, reader.Bool("use_parallel_residual", false));
-  config.blocks.one_norm = config.blocks.parallel_residual;
-  return reader.RequireValue("qk_layernorm", false);
-}
-
-absl::Status ReadErnie45(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("use_bias", false));
-  config.blocks.query_key_value_bias = config.blocks.attention_output_bias = config.blocks.mlp_bias;
-  return reader.RequireValue("compression_ratio", 1.0);
-}
-
-absl::Status ReadGlm4(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.query_key_value_bias, reader.Bool("attention_bias", true));
-  return absl::OkStatus();
-}
-
-absl::Status ReadCohere2(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
-  ASSIGN_OR_RETURN(config.blocks.logit_multiplier, reader.Positive("logit_scale", 0.0625));
-  // transformers reads none of these; published files state what it computes.
-  RETURN_IF_ERROR(reader.RequireValue("head_dim", config.head_width));
-  RETURN_IF_ERROR(reader.RequireValue("use_qk_norm", false));
-  RETURN_IF_ERROR(reader.RequireValue("position_embedding_type", "rope_gptj"));
-  RETURN_IF_ERROR(reader.RequireValue("rotary_pct", 1.0));
-  for (const char* key : {"use_gated_activation", "use_parallel_block"}) {
-    RETURN_IF_ERROR(reader.RequireValue(key, true));
-  }
-  reader.Ignore({"layer_switch", "order_of_interleaved_layers", "use_embedding_sharing", "use_parallel_embedding"});
-  return absl::OkStatus();
-}
-
-absl::Status ReadQwen2Moe(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.query_key_value_bias, reader.Bool("qkv_bias", true));
-  return ReadNoBiases(reader, config);
-}
-
-absl::Status ReadOlmoe(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.query_key_value_clip, PositiveOrNone(reader, "clip_qkv", 0));
-  return ReadAttentionBias(reader, false, config.blocks);
-}
-
-absl::Status ReadGpt2(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(const bool scaled, reader.Bool("scale_attn_weights", true));
-  ASSIGN_OR_RETURN(const bool by_layer, reader.Bool("scale_attn_by_inverse_layer_idx", false));
-  const double scale = scaled ? 1 / std::sqrt(config.head_width) : 1;
-  for (size_t i = 0; i < config.layers.size(); ++i) {
-    config.layers[i].attention_scale = by_layer ? scale / (i + 1) : scale;
-  }
-  // Another order of the same arithmetic; max_position_embeddings again; options of task heads that are not loaded.
-  reader.Ignore({"reorder_and_upcast_attn", "n_ctx", "summary_type", "summary_use_proj", "summary_activation",
-                 "summary_proj_to_labels", "summary_first_dropout", "n_special", "predict_special_tokens"});
-  return absl::OkStatus();
-}
-
-absl::Status ReadGptNeox(ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(config.blocks.parallel_residual, reader.Bool("use_parallel_residual", true));
-  return ReadAttentionBias(reader, true, config.blocks);
-}
-
-absl::Status ReadPhi3(ConfigReader& reader, ModelConfig&) {
-  RETURN_IF_ERROR(reader.RequireValue("attention_bias", false));
-  RETURN_IF_ERROR(reader.RequireValue("mlp_bias", false));
-  RETURN_IF_ERROR(reader.RequireValue("lm_head_bias", false));
-  RETURN_IF_ERROR(reader.RequireValue("full_attn_mod", 1));
-  return reader.RequireValue("interpolate_factor", 1);
-}
-
-absl::Status ReadGranite(ConfigReader& reader, ModelConfig& config) {
-  RETURN_IF_ERROR(ReadAttentionBias(reader, false, config.blocks));
-  ASSIGN_OR_RETURN(config.blocks.mlp_bias, reader.Bool("mlp_bias", false));
-  ASSIGN_OR_RETURN(config.blocks.embedding_multiplier, reader.Positive("embedding_multiplier", 1));
-  ASSIGN_OR_RETURN(config.blocks.residual_multiplier, reader.Positive("residual_multiplier", 1));
-  ASSIGN_OR_RETURN(const double attention, reader.Positive("attention_multiplier", 1));
-  SetAttentionScale(attention, config);
-  ASSIGN_OR_RETURN(const double divisor, reader.Positive("logits_scaling", 1));
-  config.blocks.logit_multiplier = 1 / divisor;
-  return absl::OkStatus();
+constexpr RecurrenceKeys WithOptionalNorm(RecurrenceKeys keys) {
+  keys.width = "mamba_d_ssm";
+  keys.width_default = 1024;
+  keys.norm = "mamba_rms_norm";
+  keys.norm_first = "mamba_norm_before_gate";
+  return keys;
 }
 
 constexpr Architecture kArchitectures[] = {
@@ -263,6 +135,36 @@ constexpr Architecture kArchitectures[] = {
                  .chooses_layers = true},
      .read_layers = ReadUsedWindowsByType,
      .read_config = ReadQwen2Moe},
+    {.model_type = "qwen3_next",
+     .class_name = "Qwen3NextForCausalLM",
+     .keys = {.kv_head_default = 2, .head_width_default = 256},
+     .rope = {.partial_default = 0.25, .partial_allowed = true},
+     .names = {.skipped_prefix = "mtp.",
+               .query_norm = "self_attn.q_norm",
+               .key_norm = "self_attn.k_norm",
+               .recurrence = {.inputs_by_key_head = {"linear_attn.in_proj_qkvz", "linear_attn.in_proj_ba"}}},
+     .mixture = {.expert_count = "num_experts",
+                 .expert_count_default = 512,
+                 .per_token_default = 10,
+                 .width = "moe_intermediate_size",
+                 .width_default = 512,
+                 .shared_width = "shared_expert_intermediate_size",
+                 .shared_width_default = 512,
+                 .chooses_layers = true,
+                 .renormalised_default = true},
+     .recurrence = kGatedDelta,
+     .blocks = {.norms_add_one = true, .attention_gate = true},
+     .read_layers = ReadRecurrentButFourth,
+     .read_config = ReadQwen3Next},
+    {.model_type = "qwen3_5_text",
+     .class_name = "Qwen3_5ForCausalLM",
+     .keys = {.kv_head_default = 4, .head_width_default = 256},
+     .rope = {.partial_default = 0.25, .partial_allowed = true, .mrope_is_default = true},
+     .names = {.skipped_prefix = "mtp.", .query_norm = "self_attn.q_norm", .key_norm = "self_attn.k_norm"},
+     .recurrence = kGatedDelta,
+     .blocks = {.norms_add_one = true, .attention_gate = true},
+     .read_layers = ReadRecurrentButFourth,
+     .read_config = ReadQwen3Next},
     {.model_type = "granitemoe",
      .class_name = "GraniteMoeForCausalLM",
      .names = {.mixture = {.gate = nullptr,
@@ -275,6 +177,160 @@ constexpr Architecture kArchitectures[] = {
                  .always_renormalised = true},
      .read_layers = ReadNoWindows,
      .read_config = ReadGranite},
+    {.model_type = "granitemoehybrid",
+     .class_name = "GraniteMoeHybridForCausalLM",
+     .keys = {.feed_forward_width = "shared_intermediate_size"},
+     .names = {.gate_up = "shared_mlp.input_linear",
+               .down = "shared_mlp.output_linear",
+               .mixture = {.gate = nullptr,
+                           .stacked_router = "block_sparse_moe.router.layer",
+                           .stacked_gate_up = "block_sparse_moe.input_linear.weight",
+                           .stacked_down = "block_sparse_moe.output_linear.weight",
+                           .shared_gate_up = "shared_mlp.input_linear",
+                           .shared_down = "shared_mlp.output_linear"},
+               .recurrence = kMamba2Names},
+     .mixture = {.expert_count = "num_local_experts",
+                 .expert_count_default = 8,
+                 .per_token_default = 2,
+                 .none_allowed = true,
+                 .width = "intermediate_size",
+                 .shared_width = "shared_intermediate_size",
+                 .always_renormalised = true},
+     .recurrence = kMamba2,
+     .read_layers = ReadStateSpacesByType,
+     .read_config = ReadGraniteHybrid},
+    {.model_type = "falcon_h1",
+     .class_name = "FalconH1ForCausalLM",
+     .keys = {.kv_head_default = 8, .norm_epsilon_default = 1e-5},
+     .names = kNamesWithMamba2,
+     .recurrence = WithOptionalNorm(kMamba2),
+     .read_layers = ReadStateSpacesEverywhere,
+     .read_config = ReadFalconH1},
+    {.model_type = "bamba",
+     .class_name = "BambaForCausalLM",
+     .keys = {.kv_head_default = 8, .norm_epsilon_default = 1e-5},
+     .rope = {.partial_default = 0.5, .partial_allowed = true},
+     .names = kNamesWithMamba2,
+     .recurrence = kMamba2,
+     .read_layers = ReadStateSpacesButListed,
+     .read_config = ReadBamba},
+    {.model_type = "nemotron_h",
+     .class_name = "NemotronHForCausalLM",
+     .keys = {.layer_kinds = "layers_block_type",
+              .layer_pattern = "hybrid_override_pattern",
+              .kv_head_default = 8,
+              .head_width_default = 128,
+              .norm_epsilon = "layer_norm_epsilon",
+              .norm_epsilon_default = 1e-5,
+              .activation = "mlp_hidden_act",
+              .activation_default = "relu2"},
+     .names = {.prefix = "backbone.",
+               .embedding = "embeddings",
+               .final_norm = "norm_f",
+               .skipped_prefix = "mtp.",
+               .attention_norm = "norm",
+               .query = "mixer.q_proj",
+               .key = "mixer.k_proj",
+               .value = "mixer.v_proj",
+               .attention_output = "mixer.o_proj",
+               .mlp_norm = nullptr,
+               .gate = nullptr,
+               .up = "mixer.up_proj",
+               .down = "mixer.down_proj",
+               .mixture = {.router = "mixer.gate",
+                           .up = "mixer.experts.{}.up_proj",
+                           .down = "mixer.experts.{}.down_proj",
+                           .stacked_router = "mixer.gate",
+                           .stacked_gate_up = "mixer.experts.up_proj",
+                           .stacked_down = "mixer.experts.down_proj",
+                           .choice_bias = "mixer.gate.e_score_correction_bias",
+                           .shared_up = "mixer.shared_experts.up_proj",
+                           .shared_down = "mixer.shared_experts.down_proj"},
+               .recurrence = {.inputs = {"mixer.in_proj"},
+                              .conv = "mixer.conv1d",
+                              .decay_log = "mixer.A_log",
+                              .decay_bias = "mixer.dt_bias",
+                              .skip = "mixer.D",
+                              .norm = "mixer.norm",
+                              .output = "mixer.out_proj"},
+               .attention = "mixer.",
+               .layer_skipped = {}},
+     .mixture = WithSigmoids({.expert_count = "n_routed_experts",
+                              .expert_count_too = "num_local_experts",
+                              .expert_count_default = 8,
+                              .per_token_default = 2,
+                              .width = "moe_intermediate_size",
+                              .width_default = 7688,
+                              .shared_width = "moe_shared_expert_intermediate_size",
+                              .shared_width_default = 7688,
+                              .renormalised_default = true,
+                              .gated = false,
+                              .reads_groups = true,
+                              .scaling = "routed_scaling_factor"}),
+     .recurrence = {.kind = kernels::RecurrenceKind::kStateSpace,
+                    .conv_width = "conv_kernel",
+                    .conv_width_default = 4,
+                    .key_head_count = "n_groups",
+                    .value_head_count = "mamba_num_heads",
+                    .key_dim = "ssm_state_size",
+                    .value_dim = "mamba_head_dim",
+                    .key_head_count_default = 8,
+                    .value_head_count_default = 128,
+                    .value_dim_default = 64,
+                    .step_min = "time_step_min",
+                    .step_min_default = 0.001,
+                    .step_limit = "time_step_limit",
+                    .conv_bias = "use_conv_bias",
+                    .conv_bias_default = true,
+                    .bias = "use_bias"},
+     .read_layers = ReadLayersOfOnePart,
+     .read_config = ReadNemotronH},
+    {.model_type = "lfm2",
+     .class_name = "Lfm2ForCausalLM",
+     .keys = {.feed_forward_width_first = "block_ff_dim",
+              .kv_head_default = 8,
+              .norm_epsilon = "norm_eps",
+              .norm_epsilon_default = 1e-5,
+              .tied_default = true},
+     .rope = {.theta_default = 1e6},
+     .names = {.final_norm = "embedding_norm",
+               .attention_norm = "operator_norm",
+               .query_norm = "self_attn.q_layernorm",
+               .key_norm = "self_attn.k_layernorm",
+               .attention_output = "self_attn.out_proj",
+               .mlp_norm = "ffn_norm",
+               .gate = "feed_forward.w1",
+               .up = "feed_forward.w3",
+               .down = "feed_forward.w2",
+               .recurrence = {.inputs = {"conv.in_proj"}, .conv = "conv.conv", .output = "conv.out_proj"}},
+     .recurrence = {.kind = kernels::RecurrenceKind::kConvolution,
+                    .conv_width = "conv_L_cache",
+                    .conv_width_default = 3,
+                    .conv_bias = "conv_bias",
+                    .bias = "conv_bias"},
+     .read_layers = ReadConvolutionsButListed,
+     .read_config = ReadLfm2},
+    {.model_type = "gpt_oss",
+     .class_name = "GptOssForCausalLM",
+     .keys = {.kv_head_default = 8, .head_width_default = 64, .norm_epsilon_default = 1e-5},
+     .rope = {.theta_default = 150000,
+              .missing =
+                  R"({"rope_type":"yarn","factor":32,"original_max_position_embeddings":4096,"truncate":false})"},
+     .names = {.mixture = {.gate = nullptr,
+                           .stacked_router = "mlp.router",
+                           .inputs_first = true,
+                           .stacked_gate_up_bias = "mlp.experts.gate_up_proj_bias",
+                           .stacked_down_bias = "mlp.experts.down_proj_bias",
+                           .router_bias = true}},
+     .mixture = {.expert_count = "num_local_experts",
+                 .expert_count_too = "num_experts",
+                 .expert_count_default = 128,
+                 .per_token_default = 4,
+                 .always_renormalised = true},
+     .attention = R"({"attention_sink":{"mode":"learned"}})",
+     .blocks = {.activation = kernels::Activation::kClampedGate},
+     .read_layers = ReadShortWindowsButSecond,
+     .read_config = ReadGptOss},
     {.model_type = "gemma2",
      .class_name = "Gemma2ForCausalLM",
      .keys = {.kv_head_default = 4,
@@ -306,6 +362,46 @@ constexpr Architecture kArchitectures[] = {
      .blocks = {.norms_add_one = true},
      .read_layers = ReadWindowPattern,
      .read_config = ReadGemma3},
+    {.model_type = "gemma4_text",
+     .class_name = "Gemma4ForCausalLM",
+     .keys = {.kv_head_default = 4,
+              .head_width_default = 256,
+              .activation = "hidden_activation",
+              .activation_default = "gelu_pytorch_tanh",
+              .tied_default = true,
+              .soft_caps = true},
+     .positions = PositionKind::kRopePerLayerType,
+     .rope = {.theta_default = 1e6,
+              .missing = R"({"full_attention":{"rope_type":"proportional","partial_rotary_factor":0.25,"rope_theta":1e6},
+                             "sliding_attention":{"rope_type":"default","rope_theta":1e4}})",
+              .proportional = true},
+     .names = {.query_norm = "self_attn.q_norm",
+               .key_norm = "self_attn.k_norm",
+               .attention_post_norm = "post_attention_layernorm",
+               .mlp_norm = "pre_feedforward_layernorm",
+               .mlp_post_norm = "post_feedforward_layernorm",
+               .layer_scale = "layer_scalar",
+               .layer_inputs = {.table = "embed_tokens_per_layer",
+                                .projection = "per_layer_model_projection",
+                                .norm = "per_layer_projection_norm",
+                                .gate = "per_layer_input_gate",
+                                .output = "per_layer_projection",
+                                .post_norm = "post_per_layer_input_norm"},
+               .mixture = {.gate = nullptr,
+                           .stacked_router = "router.proj",
+                           .stacked_gate_up = "experts.gate_up_proj",
+                           .stacked_down = "experts.down_proj",
+                           .router_norm = "router.scale",
+                           .expert_scale = "router.per_expert_scale",
+                           .norm = "pre_feedforward_layernorm_2",
+                           .post_norm = "post_feedforward_layernorm_2",
+                           .shared_post_norm = "post_feedforward_layernorm_1",
+                           .shared_gate = "mlp.gate_proj",
+                           .shared_up = "mlp.up_proj",
+                           .shared_down = "mlp.down_proj"}},
+     .blocks = {.value_norm = true},
+     .read_layers = ReadGemma4Layers,
+     .read_config = ReadGemma4},
     {.model_type = "olmo2",
      .class_name = "Olmo2ForCausalLM",
      .keys = {.norm_epsilon_default = 1e-5},
@@ -379,6 +475,28 @@ constexpr Architecture kArchitectures[] = {
      .blocks = {.norm = kernels::NormKind::kLayer, .mlp_bias = true},
      .read_layers = ReadNoWindows,
      .read_config = ReadGptNeox},
+    {.model_type = "phi",
+     .class_name = "PhiForCausalLM",
+     .keys = {.head_width = nullptr,
+              .norm_epsilon = "layer_norm_eps",
+              .norm_epsilon_default = 1e-5,
+              .activation_default = "gelu_new"},
+     .rope = {.partial_default = 0.5, .partial_allowed = true},
+     .names = {.final_norm = "final_layernorm",
+               .head_bias = true,
+               .attention_output = "self_attn.dense",
+               .mlp_norm = nullptr,
+               .gate = nullptr,
+               .up = "mlp.fc1",
+               .down = "mlp.fc2"},
+     .blocks = {.norm = kernels::NormKind::kLayer,
+                .parallel_residual = true,
+                .one_norm = true,
+                .query_key_value_bias = true,
+                .attention_output_bias = true,
+                .mlp_bias = true},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadPhi},
     {.model_type = "phi3",
      .class_name = "Phi3ForCausalLM",
      .keys = {.norm_epsilon_default = 1e-5},
@@ -426,6 +544,28 @@ constexpr Architecture kArchitectures[] = {
      .names = {.gate = nullptr},
      .read_layers = ReadNoWindows,
      .read_config = ReadLlama},
+    {.model_type = "apertus",
+     .class_name = "ApertusForCausalLM",
+     .keys = {.norm_epsilon_default = 1e-5, .activation_default = "xielu"},
+     .rope = {.theta_default = 12e6,
+              .missing = R"({"rope_type":"llama3","rope_theta":12000000,"factor":8,"low_freq_factor":1,
+                             "high_freq_factor":4,"original_max_position_embeddings":8192})"},
+     .names = {.attention_norm = "attention_layernorm",
+               .query_norm = "self_attn.q_norm",
+               .key_norm = "self_attn.k_norm",
+               .mlp_norm = "feedforward_layernorm",
+               .gate = nullptr,
+               .activation_terms = "mlp.act_fn."},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadApertus},
+    {.model_type = "hunyuan_v1_dense",
+     .class_name = "HunYuanDenseV1ForCausalLM",
+     .keys = {.norm_epsilon_default = 1e-5},
+     .rope = {.alpha = true},
+     .names = {.query_norm = "self_attn.query_layernorm", .key_norm = "self_attn.key_layernorm"},
+     .blocks = {.head_norm_after_rotation = true},
+     .read_layers = ReadNoWindows,
+     .read_config = ReadHunYuan},
     {.model_type = "ministral3",
      .class_name = "Ministral3ForCausalLM",
      .keys = {.kv_head_default = 8, .head_width_default = 128, .norm_epsilon_default = 1e-5},
@@ -495,6 +635,9 @@ constexpr Architecture kArchitectures[] = {
                .mlp_post_norm = "post_feedforward_layernorm"},
      .read_layers = ReadRotatedWindows,
      .read_config = ReadNoBiases},
+    kDeepseekV2,
+    kDeepseekV3,
+    kMiniCpm3,
 };
 
 }  // namespace

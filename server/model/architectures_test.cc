@@ -10,11 +10,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/model/config.h"
+#include "server/model/latent_published.h"
 #include "tests/support/json_changes.h"
 #include "tests/support/messages.h"
 
@@ -26,7 +28,11 @@ using testing::HasSubstr;
 std::string Windows(const ModelConfig& config) {
   std::string text;
   for (const LayerConfig& layer : config.layers) {
-    absl::StrAppend(&text, text.empty() ? "" : ",", layer.window == 0 ? "full" : absl::StrCat(layer.window));
+    if (!text.empty()) text += ",";
+    if (layer.is_recurrent) text += layer.has_attention ? "state+" : "state";
+    if (!layer.is_recurrent && !layer.has_attention) text += "mlp";
+    if (!layer.has_attention) continue;
+    absl::StrAppend(&text, layer.window == 0 ? "full" : absl::StrCat(layer.window));
     if (config.ropes.size() > 1) absl::StrAppend(&text, ":", layer.rope_index);
     if (config.ropes.size() == 1 && layer.rope_index < 0) absl::StrAppend(&text, ":unrotated");
   }
@@ -45,13 +51,36 @@ std::string Summary(const ModelConfig& config) {
   if (b.norm == kernels::NormKind::kLayer) text += " layernorm";
   if (b.norms_add_one) text += " 1+w";
   if (b.head_norm_over_width) text += " widenorm";
+  if (b.head_norm_after_rotation) text += " latenorm";
+  if (b.activation_terms.a != 0)
+    absl::StrAppend(&text, " alpha=", b.activation_terms.a, " limit=", b.activation_terms.b);
+  if (config.attention.json() != "{}") absl::StrAppend(&text, " ", config.attention.json());
   if (!b.norm_bias) text += " nobias";
   if (const MixtureConfig& m = config.mixture; m.expert_count > 0) {
     absl::StrAppend(&text, " experts=", m.per_token, "/", m.expert_count, "x", m.width,
                     m.renormalised ? " renormalised" : "");
-    if (m.shared_width > 0) absl::StrAppend(&text, " shared=", m.shared_width);
+    if (m.shared_width > 0) absl::StrAppend(&text, " shared=", m.shared_width, m.shared_gate ? "" : " ungated");
     for (size_t i = 0; i < config.layers.size(); ++i) {
       if (!config.layers[i].has_mixture) absl::StrAppend(&text, " plain", i);
+    }
+  }
+  if (b.attention_gate) text += " gate";
+  if (const kernels::RecurrenceShape& s = config.recurrence; s.kind != kernels::RecurrenceKind::kNone) {
+    const char* kinds[] = {"", " delta=", " conv", " statespace="};
+    text += kinds[static_cast<int>(s.kind)];
+    if (s.has_matrices()) {
+      absl::StrAppend(&text, s.key_head_count, "x", s.key_dim, "/", s.value_head_count, "x", s.value_dim);
+    }
+    if (s.kind == kernels::RecurrenceKind::kStateSpace) {
+      if (s.step_min != 0) absl::StrAppend(&text, " step=", s.step_min);
+      if (s.norm_group_count == 0) text += " ungrouped";
+      if (!s.gate_first && s.norm_group_count > 0) text += " normfirst";
+    }
+    absl::StrAppend(&text, s.has_matrices() ? " conv=" : "=", s.conv_width);
+    if (b.conv_bias) text += " convbias";
+    if (b.recurrence_bias) text += " statebias";
+    if (const auto& [z, u, b, c, step] = config.blocks.state_space; z != 1 || u != 1) {
+      absl::StrAppend(&text, " space*", absl::StrJoin({z, u, b, c, step}, ","));
     }
   }
   if (b.query_key_value_clip != 0) absl::StrAppend(&text, " clip=", b.query_key_value_clip);
@@ -60,11 +89,16 @@ std::string Summary(const ModelConfig& config) {
   if (b.attention_output_bias) text += " obias";
   if (b.mlp_bias) text += " mlpbias";
   if (b.embedding_multiplier != 1) absl::StrAppend(&text, " emb*", b.embedding_multiplier);
+  if (b.attention_output_multiplier != 1) {
+    const double factors[] = {b.attention_output_multiplier, b.recurrence_output_multiplier, b.mlp_output_multiplier};
+    absl::StrAppend(&text, " out*", absl::StrJoin(factors, ","));
+  }
   if (b.residual_multiplier != 1) absl::StrAppend(&text, " res*", b.residual_multiplier);
   if (b.score_soft_cap != 0) absl::StrAppend(&text, " cap=", b.score_soft_cap);
   if (b.logit_soft_cap != 0) absl::StrAppend(&text, " logitcap=", b.logit_soft_cap);
   if (b.logit_multiplier != 1) absl::StrAppend(&text, " logit*", b.logit_multiplier);
   if (config.layers[0].attention_scale != 0) absl::StrAppend(&text, " scale=", config.layers[0].attention_scale);
+  text += LatentSummary(config);
   if (!config.image_token_ids.empty()) absl::StrAppend(&text, " images=", absl::StrJoin(config.image_token_ids, ","));
   return absl::StrCat(text, " | ", RopesToString(config.ropes), " | ", Windows(config));
 }
@@ -76,12 +110,6 @@ std::string Parsed(absl::string_view json) {
 std::string ParsedJson(const Json& json) { return Parsed(json.dump()); }
 
 // ---- Published files ----
-
-struct Published {
-  const char* name;
-  const char* json;
-  const char* summary;
-};
 
 constexpr Published kPublished[] = {
     {"a Llama 3.2", R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
@@ -131,6 +159,118 @@ constexpr Published kPublished[] = {
       "vocab_size":151936})",
      "V151936 M2048 F6144 L2 H32/4 D128 max40960 eps=1e-06 act=1 experts=8/128x768 renormalised | default theta=1000000 | "
      "full,full"},
+    {"a Granite 4.0 H Tiny", R"({"architectures":["GraniteMoeHybridForCausalLM"],"attention_bias":false,
+      "attention_dropout":0.0,"attention_multiplier":0.0078125,"bos_token_id":100257,"embedding_multiplier":12,
+      "eos_token_id":100257,"hidden_act":"silu","hidden_size":1536,"init_method":"mup","initializer_range":0.1,
+      "intermediate_size":512,"layer_types":["mamba","mamba","attention"],"logits_scaling":6,"mamba_chunk_size":256,
+      "mamba_conv_bias":true,"mamba_d_conv":4,"mamba_d_head":64,"mamba_d_state":128,"mamba_expand":2,
+      "mamba_n_groups":1,"mamba_n_heads":48,"mamba_proj_bias":false,"max_position_embeddings":131072,
+      "model_type":"granitemoehybrid","normalization_function":"rmsnorm","num_attention_heads":12,
+      "num_experts_per_tok":6,"num_hidden_layers":3,"num_key_value_heads":4,"num_local_experts":64,
+      "output_router_logits":false,"pad_token_id":100256,"position_embedding_type":"nope","residual_multiplier":0.22,
+      "rms_norm_eps":1e-05,"rope_scaling":null,"rope_theta":10000,"router_aux_loss_coef":0.0,
+      "shared_intermediate_size":1024,"tie_word_embeddings":true,"torch_dtype":"bfloat16",
+      "transformers_version":"4.56.0","use_cache":true,"vocab_size":100352})",
+     "V100352 M1536 F1024 L3 H12/4 D128 max131072 eps=1e-05 act=1 tied experts=6/64x512 renormalised shared=1024 ungated "
+     "statespace=1x128/48x64 conv=4 convbias emb*12 res*0.22 logit*0.166667 scale=0.0078125 | none | "
+     "state,state,full"},
+    {"a Falcon-H1 0.5B", R"({"architectures":["FalconH1ForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+      "attention_in_multiplier":1.0,"attention_out_multiplier":0.9375,"attn_layer_indices":null,"bos_token_id":1,
+      "embedding_multiplier":5.656854249492381,"eos_token_id":11,"head_dim":64,"hidden_act":"silu","hidden_size":1024,
+      "initializer_range":0.02,"intermediate_size":2048,"key_multiplier":0.390625,"lm_head_multiplier":0.0390625,
+      "mamba_chunk_size":128,"mamba_conv_bias":true,"mamba_d_conv":4,"mamba_d_head":64,"mamba_d_ssm":1536,
+      "mamba_d_state":128,"mamba_expand":2,"mamba_n_groups":1,"mamba_n_heads":24,"mamba_norm_before_gate":false,
+      "mamba_proj_bias":false,"mamba_rms_norm":false,"mamba_use_mlp":true,"max_position_embeddings":16384,
+      "mlp_bias":false,"mlp_expansion_factor":8,"mlp_multipliers":[0.8838834764831844,0.5859375],
+      "model_type":"falcon_h1","num_attention_heads":8,"num_hidden_layers":2,"num_key_value_heads":2,
+      "num_logits_to_keep":1,"pad_token_id":0,"projectors_bias":false,"rms_norm_eps":1e-05,"rope_scaling":null,
+      "rope_theta":100000000000.0,"ssm_in_multiplier":1.25,
+      "ssm_multipliers":[0.3535533905932738,0.25,0.3535533905932738,0.5,0.3535533905932738],
+      "ssm_out_multiplier":0.23570226039551587,"tie_word_embeddings":false,"torch_dtype":"bfloat16",
+      "transformers_version":"4.52.0.dev0","use_cache":true,"vocab_size":32784})",
+     "V32784 M1024 F2048 L2 H8/2 D64 max16384 eps=1e-05 act=8 alpha=0.883883 limit=0 statespace=1x128/24x64 ungrouped "
+     "conv=4 convbias space*0.441942,0.3125,0.441942,0.625,0.441942 emb*5.65685 out*0.9375,0.235702,0.5179 "
+     "logit*0.0390625 scale=0.0488281 | default theta=100000000000 | state+full,state+full"},
+    {"a Bamba 9B", R"({"architectures":["BambaForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+      "attn_layer_indices":[1],"attn_rotary_emb":64,"bos_token_id":128000,"eos_token_id":128001,"hidden_act":"silu",
+      "hidden_size":4096,"initializer_range":0.02,"intermediate_size":14336,"mamba_chunk_size":256,
+      "mamba_conv_bias":true,"mamba_d_conv":4,"mamba_d_head":64,"mamba_d_state":128,"mamba_expand":2,
+      "mamba_n_groups":1,"mamba_n_heads":128,"mamba_proj_bias":false,"max_position_embeddings":4096,"mlp_bias":false,
+      "model_type":"bamba","num_attention_heads":32,"num_hidden_layers":3,"num_key_value_heads":8,
+      "num_logits_to_keep":1,"pad_token_id":0,"rms_norm_eps":1e-05,"rope_theta":10000.0,"tie_word_embeddings":false,
+      "torch_dtype":"bfloat16","transformers_version":"4.45.0.dev0","use_cache":true,"vocab_size":128256})",
+     "V128256 M4096 F14336 L3 H32/8 D128 max4096 eps=1e-05 act=1 statespace=1x128/128x64 conv=4 convbias | default "
+     "theta=10000 rotary=64 | state,full,state"},
+    {"a Nemotron-H 8B", R"({"architectures":["NemotronHForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+      "attention_head_dim":128,"bos_token_id":1,"chunk_size":128,"conv_kernel":4,"eos_token_id":2,"expand":2,
+      "head_dim":128,"hidden_dropout":0.0,"hidden_size":4096,"hybrid_override_pattern":"M-M*-","initializer_range":0.02,
+      "intermediate_size":21504,"layer_norm_epsilon":1e-05,"mamba_head_dim":64,"mamba_hidden_act":"silu",
+      "mamba_num_heads":128,"mamba_proj_bias":false,"max_position_embeddings":8192,"mlp_bias":false,
+      "mlp_hidden_act":"relu2","model_type":"nemotron_h","n_groups":8,"num_attention_heads":32,"num_hidden_layers":5,
+      "num_key_value_heads":8,"num_logits_to_keep":1,"num_query_groups":8,"pad_token_id":0,
+      "rescale_prenorm_residual":true,"residual_in_fp32":false,"rms_norm_eps":1e-05,"sliding_window":null,
+      "ssm_state_size":128,"tie_word_embeddings":false,"time_step_floor":0.0001,
+      "time_step_limit":[0.0,{"__float__":"Infinity"}],"time_step_max":0.1,"time_step_min":0.001,"time_step_rank":256,
+      "torch_dtype":"bfloat16","transformers_version":"4.48.0.dev0","use_bias":false,"use_cache":true,
+      "use_conv_bias":true,"use_mamba_kernels":true,"vocab_size":131072})",
+     "V131072 M4096 F21504 L5 H32/8 D128 max8192 eps=1e-05 act=5 statespace=8x128/128x64 step=0.001 conv=4 convbias | "
+     "none | state,mlp,state,full,mlp"},
+    {"an LFM2 1.2B", R"({"architectures":["Lfm2ForCausalLM"],"block_auto_adjust_ff_dim":true,"block_dim":2048,
+      "block_ff_dim":12288,"block_ffn_dim_multiplier":1.0,"block_mlp_init_scale":1.0,"block_multiple_of":256,
+      "block_norm_eps":1e-05,"block_out_init_scale":1.0,"block_use_swiglu":true,"block_use_xavier_init":true,
+      "bos_token_id":1,"conv_L_cache":3,"conv_bias":false,"conv_dim":2048,"conv_dim_out":2048,
+      "conv_use_xavier_init":true,"eos_token_id":7,"full_attn_idxs":[2],"hidden_size":2048,"initializer_range":0.02,
+      "max_position_embeddings":128000,"model_type":"lfm2","norm_eps":1e-05,"num_attention_heads":32,"num_heads":32,
+      "num_hidden_layers":3,"num_key_value_heads":8,"pad_token_id":0,"rope_theta":1000000.0,"torch_dtype":"bfloat16",
+      "transformers_version":"4.54.0.dev0","use_cache":true,"use_pos_enc":true,"vocab_size":65536})",
+     "V65536 M2048 F8192 L3 H32/8 D64 max128000 eps=1e-05 act=1 tied conv=3 | default theta=1000000 | "
+     "state,state,full"},
+    {"a gpt-oss 20B", R"({"architectures":["GptOssForCausalLM"],"attention_bias":true,"attention_dropout":0.0,
+      "eos_token_id":200002,"experts_per_token":4,"head_dim":64,"hidden_act":"silu","hidden_size":2880,
+      "initial_context_length":4096,"initializer_range":0.02,"intermediate_size":2880,
+      "layer_types":["sliding_attention","full_attention"],"max_position_embeddings":131072,"model_type":"gpt_oss",
+      "num_attention_heads":64,"num_experts_per_tok":4,"num_hidden_layers":2,"num_key_value_heads":8,
+      "num_local_experts":32,"output_router_logits":false,"pad_token_id":199999,"quantization_config":{
+      "modules_to_not_convert":["model.layers.*.self_attn","model.layers.*.mlp.router","model.embed_tokens","lm_head"],
+      "quant_method":"mxfp4"},"rms_norm_eps":1e-05,"rope_scaling":{"beta_fast":32.0,"beta_slow":1.0,"factor":32.0,
+      "original_max_position_embeddings":4096,"rope_type":"yarn","truncate":false},"rope_theta":150000,
+      "router_aux_loss_coef":0.9,"sliding_window":128,"swiglu_limit":7.0,"tie_word_embeddings":false,
+      "transformers_version":"4.55.0.dev0","use_cache":true,"vocab_size":201088})",
+     "V201088 M2880 F2880 L2 H64/8 D64 max131072 eps=1e-05 act=7 alpha=1.702 limit=7 "
+     "{\"attention_sink\":{\"mode\":\"learned\"}} experts=4/32x2880 renormalised qkvbias obias | yarn theta=150000 "
+     "factor=32 original=4096 fast=32 slow=1 untruncated attention=1.3465735902799727 | 128,full"},
+    {"a Phi-2", R"({"architectures":["PhiForCausalLM"],"attention_dropout":0.0,"bos_token_id":50256,"embd_pdrop":0.0,
+      "eos_token_id":50256,"hidden_act":"gelu_new","hidden_size":2560,"initializer_range":0.02,
+      "intermediate_size":10240,"layer_norm_eps":1e-05,"max_position_embeddings":2048,"model_type":"phi",
+      "num_attention_heads":32,"num_hidden_layers":1,"num_key_value_heads":32,"partial_rotary_factor":0.4,
+      "qk_layernorm":false,"resid_pdrop":0.1,"rope_scaling":null,"rope_theta":10000.0,"tie_word_embeddings":false,
+      "torch_dtype":"float16","transformers_version":"4.37.0","use_cache":true,"vocab_size":51200})",
+     "V51200 M2560 F10240 L1 H32/32 D80 max2048 eps=1e-05 act=2 layernorm parallel1 qkvbias obias mlpbias | default "
+     "theta=10000 rotary=32 | full"},
+    {"an Apertus 8B", R"({"architectures":["ApertusForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
+      "bos_token_id":1,"eos_token_id":68,"hidden_act":"xielu","hidden_dropout":0.0,"hidden_size":4096,
+      "initializer_range":0.02,"intermediate_size":21504,"max_position_embeddings":65536,"mlp_bias":false,
+      "model_type":"apertus","num_attention_heads":32,"num_hidden_layers":1,"num_key_value_heads":8,"pad_token_id":3,
+      "post_norm":false,"qk_norm":true,"rms_norm_eps":1e-05,"rope_scaling":{"factor":8.0,"high_freq_factor":4.0,
+      "low_freq_factor":1.0,"original_max_position_embeddings":8192,"rope_type":"llama3","type":"llama3"},
+      "rope_theta":12000000,"tie_word_embeddings":false,"torch_dtype":"bfloat16",
+      "transformers_version":"4.56.0.dev0","use_cache":true,"vocab_size":131072})",
+     "V131072 M4096 F21504 L1 H32/8 D128 max65536 eps=1e-05 act=6 | llama3 theta=12000000 factor=8 low=1 high=4 "
+     "original=8192 | full"},
+    {"a Hunyuan 0.5B", R"({"add_classification_head":false,"architectures":["HunYuanDenseV1ForCausalLM"],
+      "attention_bias":false,"attention_dropout":0.1,"attention_head_dim":128,"bos_token_id":1,"cla_share_factor":2,
+      "class_num":0,"dense_list":[1024,0],"eod_token_id":3,"eos_token_id":120020,"head_dim":128,"hidden_act":"silu",
+      "hidden_size":1024,"im_end_id":5,"im_newline_id":11,"im_start_id":4,"initializer_range":0.02,
+      "intermediate_size":3584,"mask_init_id":12,"max_position_embeddings":262144,"mlp_bias":false,
+      "model_type":"hunyuan_v1_dense","norm_type":"rms","num_attention_heads":8,"num_hidden_layers":1,
+      "num_key_value_heads":4,"org_vocab_size":120818,"pad_id":120002,"pad_token_id":120002,"pool_type":"last",
+      "pretraining_tp":1,"rms_norm_eps":1e-05,"rope_scaling":{"alpha":1000.0,"beta_fast":32,"beta_slow":1,
+      "factor":1.0,"mscale":1.0,"mscale_all_dim":1.0,"type":"dynamic"},"rope_theta":10000.0,"sep_token_id":120007,
+      "text_end_id":7,"text_start_id":6,"tie_word_embeddings":true,"torch_dtype":"bfloat16",
+      "transformers_version":"4.41.2","use_cache":true,"use_cla":false,"use_qk_norm":true,"use_rotary_pos_emb":true,
+      "vocab_size":120818})",
+     "V120818 M1024 F3584 L1 H8/4 D128 max262144 eps=1e-05 act=1 tied latenorm | default theta=10000 alpha=1000 | "
+     "full"},
     {"an OLMoE 1B-7B", R"({"architectures":["OlmoeForCausalLM"],"attention_bias":false,"attention_dropout":0.0,
       "clip_qkv":null,"eos_token_id":50279,"hidden_act":"silu","hidden_size":2048,"initializer_range":0.02,
       "intermediate_size":1024,"max_position_embeddings":4096,"model_type":"olmoe","norm_topk_prob":false,
@@ -158,6 +298,32 @@ constexpr Published kPublished[] = {
       "use_cache":true,"use_sliding_window":false,"vocab_size":151936})",
      "V151936 M2048 F5632 L2 H16/16 D128 max8192 eps=1e-06 act=1 experts=4/60x1408 shared=5632 qkvbias | default "
      "theta=1000000 | full,full"},
+    {"a Qwen3-Next 80B-A3B", R"({"architectures":["Qwen3NextForCausalLM"],"attention_dropout":0.0,"bos_token_id":151643,
+      "decoder_sparse_step":1,"eos_token_id":151645,"full_attention_interval":4,"head_dim":256,"hidden_act":"silu",
+      "hidden_size":2048,"initializer_range":0.02,"intermediate_size":5120,"linear_conv_kernel_dim":4,
+      "linear_key_head_dim":128,"linear_num_key_heads":16,"linear_num_value_heads":32,"linear_value_head_dim":128,
+      "max_position_embeddings":262144,"mlp_only_layers":[],"model_type":"qwen3_next","moe_intermediate_size":512,
+      "norm_topk_prob":true,"num_attention_heads":16,"num_experts":512,"num_experts_per_tok":10,"num_hidden_layers":4,
+      "num_key_value_heads":2,"output_router_logits":false,"partial_rotary_factor":0.25,"rms_norm_eps":1e-06,
+      "rope_scaling":null,"rope_theta":10000000,"router_aux_loss_coef":0.001,"shared_expert_intermediate_size":512,
+      "tie_word_embeddings":false,"torch_dtype":"bfloat16","transformers_version":"4.57.0.dev0","use_cache":true,
+      "use_sliding_window":false,"vocab_size":151936})",
+     "V151936 M2048 F5120 L4 H16/2 D256 max262144 eps=1e-06 act=1 1+w experts=10/512x512 renormalised shared=512 gate "
+     "delta=16x128/32x128 conv=4 | default theta=10000000 rotary=64 | state,state,state,full"},
+    {"a Qwen3.5", R"({"architectures":["Qwen3_5ForConditionalGeneration"],"image_token_id":248056,
+      "model_type":"qwen3_5","text_config":{"attention_bias":false,"attention_dropout":0.0,"attn_output_gate":true,
+      "dtype":"bfloat16","eos_token_id":248044,"full_attention_interval":2,"head_dim":256,"hidden_act":"silu",
+      "hidden_size":1024,"initializer_range":0.02,"intermediate_size":3584,
+      "layer_types":["linear_attention","full_attention"],"linear_conv_kernel_dim":4,"linear_key_head_dim":128,
+      "linear_num_key_heads":16,"linear_num_value_heads":16,"linear_value_head_dim":128,"mamba_ssm_dtype":"float32",
+      "max_position_embeddings":262144,"mlp_only_layers":[],"model_type":"qwen3_5_text","mtp_num_hidden_layers":1,
+      "mtp_use_dedicated_embeddings":false,"num_attention_heads":8,"num_hidden_layers":2,"num_key_value_heads":2,
+      "rms_norm_eps":1e-06,"rope_parameters":{"mrope_interleaved":true,"mrope_section":[11,11,10],
+      "partial_rotary_factor":0.25,"rope_theta":10000000,"rope_type":"default"},"use_cache":true,"vocab_size":248320},
+      "tie_word_embeddings":true,"transformers_version":"4.57.0.dev0","video_token_id":248057,
+      "vision_config":{"depth":12},"vision_end_token_id":248054,"vision_start_token_id":248053})",
+     "qwen3_5: V248320 M1024 F3584 L2 H8/2 D256 max262144 eps=1e-06 act=1 tied 1+w gate delta=16x128/16x128 conv=4 "
+     "images=248056,248057 | default theta=10000000 rotary=64 | state,full"},
     {"a Granite 3 1B-A400M",
      R"({"architectures":["GraniteMoeForCausalLM"],"attention_bias":false,"attention_dropout":0.1,
       "attention_multiplier":0.015625,"bos_token_id":0,"embedding_multiplier":12.0,"eos_token_id":0,
@@ -391,6 +557,33 @@ constexpr Published kPublished[] = {
       "vision_end_token_id":151653,"vision_start_token_id":151652,"vision_token_id":151654,"vocab_size":152064})",
      "qwen2_5_vl: V152064 M3584 F18944 L2 H28/4 D128 max128000 eps=1e-06 act=1 qkvbias images=151655,151656 | default "
      "theta=1000000 | full,full"},
+    {"a Gemma 4 with inputs of each layer", R"({"architectures":["Gemma4ForCausalLM"],"attention_bias":false,
+      "attention_dropout":0.0,"attention_k_eq_v":false,"bos_token_id":2,"dtype":"bfloat16","enable_moe_block":false,
+      "eos_token_id":1,"final_logit_softcapping":30.0,"global_head_dim":512,"head_dim":256,
+      "hidden_activation":"gelu_pytorch_tanh","hidden_size":1536,"hidden_size_per_layer_input":256,
+      "initializer_range":0.02,"intermediate_size":6144,"layer_types":["sliding_attention","full_attention",
+      "sliding_attention","full_attention"],"max_position_embeddings":131072,"model_type":"gemma4_text",
+      "moe_intermediate_size":null,"num_attention_heads":8,"num_experts":null,"num_global_key_value_heads":null,
+      "num_hidden_layers":4,"num_key_value_heads":1,"num_kv_shared_layers":2,"pad_token_id":0,"rms_norm_eps":1e-06,
+      "rope_parameters":{"full_attention":{"partial_rotary_factor":0.25,"rope_theta":1000000.0,
+      "rope_type":"proportional"},"sliding_attention":{"rope_theta":10000.0,"rope_type":"default"}},
+      "sliding_window":512,"tie_word_embeddings":true,"top_k_experts":null,"use_bidirectional_attention":null,
+      "use_cache":true,"use_double_wide_mlp":true,"vocab_size":262144,"vocab_size_per_layer_input":262144})",
+     "V262144 M1536 F6144 L4 H8/1 D256 max131072 eps=1e-06 act=2 tied emb*39.1918 logitcap=30 scale=1 | proportional "
+     "theta=1000000 partial=0.25 factor=1; default theta=10000 | 512:1,full:0,512:1,full:0"},
+    {"a Gemma 4 with images", R"({"architectures":["Gemma4ForConditionalGeneration"],"audio_config":null,
+      "audio_token_id":258881,"boa_token_id":256000,"boi_token_id":255999,"dtype":"bfloat16","eoa_token_index":258883,
+      "eoi_token_id":258882,"eos_token_id":[1,106],"image_token_id":258880,"model_type":"gemma4","text_config":{
+      "attention_k_eq_v":true,"enable_moe_block":true,"final_logit_softcapping":30.0,"global_head_dim":512,
+      "head_dim":256,"hidden_size":2816,"hidden_size_per_layer_input":0,"intermediate_size":2112,"layer_types":[
+      "sliding_attention","full_attention"],"max_position_embeddings":262144,"model_type":"gemma4_text",
+      "moe_intermediate_size":704,"num_attention_heads":16,"num_experts":128,"num_global_key_value_heads":2,
+      "num_hidden_layers":2,"num_key_value_heads":8,"num_kv_shared_layers":0,"sliding_window":1024,"top_k_experts":8,
+      "use_bidirectional_attention":"vision","vocab_size":262144},"tie_word_embeddings":true,"video_token_id":258884,
+      "vision_config":{"hidden_size":1152}})",
+     "gemma4: V262144 M2816 F2112 L2 H16/8 D256 max262144 eps=1e-06 act=2 tied experts=8/128x704 renormalised "
+     "shared=2112 ungated emb*53.066 logitcap=30 scale=1 images=258880,258881,258884 | proportional theta=1000000 "
+     "partial=0.25 factor=1; default theta=10000 | 1024:1,full:0"},
     {"a Qwen3-VL", R"({"architectures":["Qwen3VLForConditionalGeneration"],"image_token_id":151655,
       "model_type":"qwen3_vl","text_config":{"attention_bias":false,"attention_dropout":0.0,"bos_token_id":151643,
       "dtype":"bfloat16","eos_token_id":151645,"head_dim":128,"hidden_act":"silu","hidden_size":2048,
@@ -404,13 +597,19 @@ constexpr Published kPublished[] = {
      "theta=5000000 | full"},
 };
 
+std::vector<Published> AllPublished() {
+  std::vector<Published> all(std::begin(kPublished), std::end(kPublished));
+  all.insert(all.end(), std::begin(kPublishedLatent), std::end(kPublishedLatent));
+  return all;
+}
+
 TEST(ArchitecturesTest, PublishedFilesAreRead) {
-  for (const Published& file : kPublished) EXPECT_EQ(Parsed(file.json), file.summary) << file.name;
+  for (const Published& file : AllPublished()) EXPECT_EQ(Parsed(file.json), file.summary) << file.name;
 }
 
 TEST(ArchitecturesTest, EveryRowHasAPublishedFile) {
   std::set<std::string> seen;
-  for (const Published& file : kPublished) {
+  for (const Published& file : AllPublished()) {
     const auto config = ParseModelConfig(file.json);
     ASSERT_TRUE(config.ok()) << file.name << ": " << config.status();
     seen.insert(config->model_type);
@@ -434,7 +633,18 @@ Json Small(const std::string& model_type) {
     json["rope_parameters"] = *ParseJson(R"({"rope_type":"yarn","factor":2.0,"original_max_position_embeddings":64,
         "llama_4_scaling_beta":0.1})");
   }
-  if (model_type == "gpt_neox") json.erase("num_key_value_heads");
+  if (model_type == "granitemoehybrid") {
+    json["layer_types"] = {"attention", "mamba", "attention"};
+    json["shared_intermediate_size"] = 48;
+  }
+  if (model_type == "bamba") json["attn_layer_indices"] = {0, 2};
+  if (model_type == "nemotron_h") {
+    json.erase("num_hidden_layers");
+    json["hybrid_override_pattern"] = "M*-";
+  }
+  const Architecture* row = FindArchitecture(model_type);
+  if (model_type == "gpt_neox" || (row != nullptr && row->latent.rank_default > 0)) json.erase("num_key_value_heads");
+  if (model_type == "deepseek_v2") json["num_experts_per_tok"] = 2;
   return json;
 }
 
@@ -557,6 +767,76 @@ constexpr Meaning kMeanings[] = {
     {"qwen2_moe", R"({"use_sliding_window":true,"sliding_window":100,
                       "layer_types":["full_attention","sliding_attention","full_attention"]})",
      "| full,100,full"},
+    {"gpt_oss", R"({"num_attention_heads":16,"num_key_value_heads":"-"})",
+     "H16/8 D64 max512 eps=1e-05 act=7 alpha=1.702 limit=7 {\"attention_sink\":{\"mode\":\"learned\"}} "
+     "experts=4/128x96 renormalised qkvbias obias | yarn theta=150000 factor=32 original=4096 fast=32 slow=1 "
+     "untruncated attention=1.3465735902799727 | 128,full,128"},
+    {"gpt_oss", R"({"num_experts":8,"swiglu_alpha":1.5,"swiglu_limit":3,"attention_bias":false,"sliding_window":64})",
+     "alpha=1.5 limit=3 {\"attention_sink\":{\"mode\":\"learned\"}} experts=4/8x96 renormalised | yarn"},
+    {"phi", R"({"num_key_value_heads":"-"})",
+     "H4/4 D16 max512 eps=1e-05 act=2 layernorm parallel1 qkvbias obias mlpbias | default theta=10000 rotary=8 | full"},
+    {"apertus", R"({"num_key_value_heads":"-"})",
+     "H4/4 D16 max512 eps=1e-05 act=6 | llama3 theta=12000000 factor=8 low=1 high=4 original=8192 | full"},
+    {"apertus", R"({"rope_scaling":{"rope_type":"default"},"hidden_act":"silu"})", "act=1 | default theta=12000000 |"},
+    {"hunyuan_v1_dense", R"({"num_key_value_heads":"-"})",
+     "H4/4 D16 max512 eps=1e-05 act=1 latenorm | default theta=10000 | full"},
+    {"hunyuan_v1_dense", R"({"rope_scaling":{"type":"dynamic","factor":2,"alpha":0}})",
+     "max1024 eps=1e-05 act=1 latenorm | dynamic theta=10000 factor=2 original=512 | full"},
+    // Null: the width of all heads, divided.
+    {"seed_oss", R"({"head_dim":null})", "H4/2 D16 max512"},
+    {"ernie4_5", R"({"head_dim":null})", "H4/2 D16 max512"},
+    {"ministral3", R"({"head_dim":null})", "H4/2 D16 max512"},
+    {"qwen3_next", R"({"num_hidden_layers":5,"num_experts":16})",
+     "D256 max512 eps=1e-06 act=1 1+w experts=10/16x512 renormalised shared=512 gate delta=16x128/32x128 conv=4 | default "
+     "theta=10000 rotary=64 | state,state,state,full,state"},
+    {"qwen3_next",
+     R"({"layer_types":["full_attention","full_attention","full_attention"],"full_attention_interval":9})",
+     "shared=512 gate | default theta=10000 rotary=64 | full,full,full"},
+    {"qwen3_5_text", R"({"full_attention_interval":2,"linear_num_key_heads":2,"linear_num_value_heads":6,
+                         "linear_key_head_dim":8,"linear_value_head_dim":24,"linear_conv_kernel_dim":2})",
+     "1+w gate delta=2x8/6x24 conv=2 | default theta=10000 rotary=64 | state,full,state"},
+    {"granitemoehybrid", R"({"mamba_n_heads":8})",
+     "F48 L3 H4/2 D16 max512 eps=1e-06 act=1 experts=2/8x96 renormalised shared=48 ungated statespace=1x256/8x16 conv=4 "
+     "convbias scale=1 | none | full,state,full"},
+    {"granitemoehybrid",
+     R"({"num_local_experts":0,"mamba_n_heads":8,"mamba_n_groups":2,"mamba_d_state":8,"mamba_d_head":16,
+                             "mamba_conv_bias":false,"mamba_proj_bias":true,"position_embedding_type":"rope",
+                             "layer_types":["linear_attention","full_attention","mamba"]})",
+     "act=1 statespace=2x8/8x16 conv=4 statebias scale=1 | default theta=10000 | state,full,state"},
+    {"granitemoehybrid", R"({"layer_types":["attention","attention","attention"],"num_local_experts":0,
+                             "hidden_act":"gelu"})",
+     "act=3 scale=1 | none | full,full,full"},
+    {"falcon_h1", R"({"mamba_d_ssm":null,"mamba_n_heads":8,"mamba_rms_norm":true})",
+     "F96 L3 H4/2 D16 max512 eps=1e-05 act=1 statespace=1x256/8x16 normfirst conv=4 convbias scale=0.25 | default "
+     "theta=10000 | state+full,state+full,state+full"},
+    {"falcon_h1", R"({"num_attention_heads":16,"num_key_value_heads":"-","mamba_rms_norm":true,
+                      "mamba_norm_before_gate":false,"mamba_conv_bias":false})",
+     "H16/8 D4 max512 eps=1e-05 act=1 statespace=1x256/128x8 conv=4 scale=0.5 |"},
+    {"falcon_h1",
+     R"({"mamba_n_heads":64,"attention_in_multiplier":2,"key_multiplier":0.5,"attention_out_multiplier":0.25,
+                      "mlp_multipliers":[2,0.25],"ssm_multipliers":[1,2,3,4,5],"ssm_in_multiplier":0.5})",
+     "act=8 alpha=2 limit=0 statespace=1x256/64x16 ungrouped conv=4 convbias space*0.5,1,1.5,2,2.5 out*0.5,1,0.5 scale=0.5"},
+    {"bamba", R"({})",
+     "F96 L3 H4/2 D16 max512 eps=1e-05 act=1 statespace=1x256/128x1 conv=4 convbias | default theta=10000 rotary=8 | "
+     "full,state,full"},
+    {"bamba", R"({"attn_layer_indices":[1],"attention_bias":true,"mlp_bias":true,"mamba_proj_bias":true,
+                  "mamba_conv_bias":false,"mamba_n_heads":8,"mamba_n_groups":2,"rope_parameters":{"rope_theta":7,"rope_type":"default",
+                  "partial_rotary_factor":0.25}})",
+     "F96 L3 H4/2 D16 max512 eps=1e-05 act=1 statespace=2x256/8x16 conv=4 statebias qkvbias obias mlpbias | default "
+     "theta=7 rotary=4 | state,full,state"},
+    {"nemotron_h", R"({})",
+     "F96 L3 H4/2 D128 max512 eps=1e-05 act=5 statespace=8x128/128x64 step=0.001 conv=4 convbias | none | "
+     "state,full,mlp"},
+    {"nemotron_h", R"({"layers_block_type":["mlp","full_attention","linear_attention","attention"],"time_step_min":0,
+                       "mamba_num_heads":16,"mamba_head_dim":4,"n_groups":2,"use_bias":true,"use_conv_bias":false,
+                       "mlp_bias":true,"head_dim":16})",
+     "L4 H4/2 D16 max512 eps=1e-05 act=5 statespace=2x128/16x4 conv=4 statebias mlpbias | none | mlp,full,state,full"},
+    {"lfm2", R"({})", "F256 L3 H4/2 D16 max512 eps=1e-05 act=1 tied | default theta=1000000 | full,full,full"},
+    {"lfm2", R"({"full_attn_idxs":[0,2],"block_multiple_of":1,"block_ffn_dim_multiplier":1.5,"conv_bias":true})",
+     "F96 L3 H4/2 D16 max512 eps=1e-05 act=1 tied conv=3 convbias statebias | default theta=1000000 | full,state,full"},
+    {"lfm2", R"({"layer_types":["conv","full_attention","conv"],"block_auto_adjust_ff_dim":false,"block_ff_dim":40,
+                 "tie_embedding":false,"conv_L_cache":4})",
+     "F40 L3 H4/2 D16 max512 eps=1e-05 act=1 conv=4 | default theta=1000000 | state,full,state"},
     {"granitemoe", R"({"num_key_value_heads":"-"})",
      "H4/4 D16 max512 eps=1e-06 act=1 experts=2/8x96 renormalised scale=1 |"},
     // Options of blocks.
@@ -666,8 +946,7 @@ TEST(ArchitecturesTest, Gpt2ScalesByLayer) {
 
 constexpr Meaning kRefusals[] = {
     // Other architectures, and ones that resemble a supported one.
-    {"deepseek_v3", "{}", "\"model_type\" is \"deepseek_v3\"; supported are llama, mistral, qwen2, qwen3, "},
-    {"gpt_oss", R"({"sinks":true})", "\"gpt_oss\"; supported are"},
+    {"deepseek_v4", "{}", "\"model_type\" is \"deepseek_v4\"; supported are llama, mistral, qwen2, qwen3, "},
     {"llava", R"({"text_config":{"model_type":"llama"}})",
      "its text part is of type \"llama\": a checkpoint of that part alone"},
     {"llama4", R"({"text_config":{"model_type":"llama4_text"}})",
@@ -680,7 +959,7 @@ constexpr Meaning kRefusals[] = {
     {"gemma3_text", R"({"final_logit_softcapping":30})", "\"final_logit_softcapping\" is 30; soft-caps are not"},
     {"gemma3_text", R"({"use_bidirectional_attention":true})", "\"use_bidirectional_attention\" is true; only false"},
     {"llama", R"({"attention_sinks":4})", "\"attention_sinks\" is 4; this key is unknown"},
-    {"llama", R"({"quantization_config":{"bits":4}})", "quantized weights are not supported"},
+    {"llama", R"({"quantization_config":{"bits":4}})", "\"quantization_config\" has no \"quant_method\""},
     {"llama", R"({"hidden_act":"mish"})", "\"hidden_act\" is \"mish\"; supported are silu, swish, gelu, gelu_new"},
     {"gemma3_text", R"({"hidden_act":"silu"})", "\"hidden_act\" is \"silu\"; this key is unknown"},
     {"gpt2", R"({"activation_function":"tanh"})", "\"activation_function\" is \"tanh\""},
@@ -741,8 +1020,93 @@ constexpr Meaning kRefusals[] = {
     {"qwen2_moe", R"({"num_local_experts":60})", "\"num_local_experts\" is 60; this key is unknown"},
     {"qwen2_moe", R"({"use_sliding_window":true,"sliding_window":100})",
      "\"use_sliding_window\" is true without \"layer_types\"; releases of transformers disagree"},
+    {"qwen3_next", R"({"linear_num_value_heads":24})",
+     "\"linear_num_value_heads\" is 24; it must be a multiple of linear_num_key_heads, 16"},
+    {"qwen3_next", R"({"linear_conv_kernel_dim":17})", "\"linear_conv_kernel_dim\" is 17"},
+    {"qwen3_next", R"({"layer_types":["sliding_attention","full_attention","full_attention"]})",
+     "\"layer_types\"[0] is \"sliding_attention\"; supported are full_attention and linear_attention"},
+    {"qwen3_next", R"({"hidden_act":"gelu"})", "\"hidden_act\" is not \"silu\""},
+    {"granitemoehybrid", R"({"layer_types":"-"})", "\"layer_types\" is missing; a granitemoehybrid"},
+    {"granitemoehybrid", R"({"layer_types":["mamba","mamba","mamba"],"mamba_n_heads":8})",
+     "has attention; such a model is not supported"},
+    {"granitemoehybrid", R"({"layer_types":["conv","mamba","attention"]})",
+     "\"layer_types\"[0] is \"conv\"; supported are full_attention and linear_attention"},
+    {"granitemoehybrid", R"({"position_embedding_type":"alibi"})", "\"position_embedding_type\" is \"alibi\""},
+    {"granitemoehybrid", R"({"mamba_n_heads":7})", "\"mamba_n_heads\" is 7 and \"mamba_d_head\" missing"},
+    {"granitemoehybrid", R"({"mamba_n_heads":8,"mamba_d_head":8})",
+     "\"mamba_n_heads\" is 8 and \"mamba_d_head\" 8; together they must give 128 by mamba_expand"},
+    {"granitemoehybrid", R"({"mamba_n_heads":8,"mamba_n_groups":3})",
+     "\"mamba_n_heads\" is 8; it must be a multiple of mamba_n_groups, 3"},
+    {"granitemoehybrid", R"({"mamba_n_heads":8,"time_step_limit":[0.0,0.1]})",
+     "\"time_step_limit\" is [0.0,0.1]; only from 0 to infinity is supported"},
+    {"granitemoehybrid", R"({"mamba_n_heads":8,"hidden_act":"gelu"})", "\"hidden_act\" is not \"silu\""},
+    {"granitemoehybrid", R"({"mamba_n_heads":8,"normalization_function":"layernorm"})",
+     "\"normalization_function\" is \"layernorm\"; only \"rmsnorm\""},
+    {"falcon_h1", R"({"mamba_n_heads":7})",
+     "\"mamba_n_heads\" is 7 and \"mamba_d_head\" missing; together they must "
+     "give 1024 by mamba_d_ssm"},
+    {"falcon_h1", R"({"ssm_multipliers":[1,1,1,1]})",
+     "\"ssm_multipliers\" is [1,1,1,1]; it must be a list of 5 positive"},
+    {"falcon_h1", R"({"mlp_multipliers":[1,0]})", "\"mlp_multipliers\" is [1,0]; it must be a list of 2 positive"},
+    {"falcon_h1", R"({"mlp_multipliers":[1,"x"]})", "it must be a list of 2 positive"},
+    {"falcon_h1", R"({"key_multiplier":0})", "\"key_multiplier\" is 0"},
+    {"falcon_h1", R"({"projectors_bias":true})", "\"projectors_bias\" is true; only false"},
+    {"falcon_h1", R"({"attn_layer_indices":[1]})", "\"attn_layer_indices\" is [1]; only null"},
+    {"falcon_h1", R"({"time_step_limit":[0,1]})", "\"time_step_limit\" is [0,1]; only from 0 to infinity"},
+    {"bamba", R"({"attn_layer_indices":"-"})", "\"attn_layer_indices\" is missing; a bamba without it has no"},
+    {"bamba", R"({"attn_layer_indices":[]})", "has attention; such a model is not supported"},
+    {"bamba", R"({"attn_layer_indices":[3]})", "\"attn_layer_indices\" is [3]; it must be a list of layers 0..2"},
+    {"bamba", R"({"partial_rotary_factor":1.0})", "\"partial_rotary_factor\" is 1"},
+    {"bamba", R"({"attn_rotary_emb":16})", "\"attn_rotary_emb\" is 16, but by \"rope_parameters\" it is 8"},
+    {"bamba", R"({"hidden_act":"gelu"})", "\"hidden_act\" is not \"silu\""},
+    {"bamba", R"({"time_step_limit":[0,1]})", "\"time_step_limit\" is [0,1]; only from 0 to infinity"},
+    {"nemotron_h", R"({"hybrid_override_pattern":"MX*"})", "\"hybrid_override_pattern\"[1] is \"X\"; supported are"},
+    {"nemotron_h", R"({"layers_block_type":["full_attention","expert"]})", "\"layers_block_type\"[1] is \"expert\""},
+    {"nemotron_h", R"({"num_hidden_layers":4})",
+     "\"num_hidden_layers\" is 4, but by \"hybrid_override_pattern\" it is 3"},
+    {"nemotron_h", R"({"rms_norm_eps":1e-6})", "\"rms_norm_eps\" is 1e-06, but by \"layer_norm_epsilon\" it is 1e-05"},
+    {"nemotron_h", R"({"attention_head_dim":64})", "\"attention_head_dim\" is 64, but by \"head_dim\" it is 128"},
+    {"nemotron_h", R"({"sliding_window":64})", "\"sliding_window\" is 64; only null"},
+    {"nemotron_h", R"({"time_step_limit":[0,1]})", "\"time_step_limit\" is [0,1]; only from 0 to infinity"},
+    {"nemotron_h", R"({"mamba_hidden_act":"gelu"})", "\"mamba_hidden_act\" is \"gelu\"; only \"silu\""},
+    {"nemotron_h", R"({"hybrid_override_pattern":""})", "\"hybrid_override_pattern\" is \"\"; it must state 1 to 4096"},
+    {"nemotron_h", R"({"hybrid_override_pattern":"M-"})", "has attention; such a model is not supported"},
+    {"nemotron_h", R"({"attention_bias":true})", "\"attention_bias\" is true; only false"},
+    {"nemotron_h", R"({"num_nextn_predict_layers":1})", "\"num_nextn_predict_layers\" is 1; only 0"},
+    {"nemotron_h", R"({"tie_word_embeddings":true})", "\"tie_word_embeddings\" is true; only false"},
+    {"nemotron_h", R"({"time_step_min":-1})", "\"time_step_min\" is -1"},
+    {"lfm2", R"({"full_attn_idxs":[3]})", "\"full_attn_idxs\" is [3]; it must be a list of layers 0..2"},
+    {"lfm2", R"({"conv_dim":32})", "\"conv_dim\" is 32; only 64 is supported"},
+    {"lfm2", R"({"conv_L_cache":17})", "\"conv_L_cache\" is 17"},
+    {"lfm2", R"({"block_ffn_dim_multiplier":1e9})", "\"block_ffn_dim_multiplier\" is 1000000000"},
+    {"lfm2", R"({"theta":5})", "\"theta\" is 5; only 1000000"},
+    {"lfm2", R"({"hidden_act":"gelu"})", "\"hidden_act\" is not \"silu\""},
+    {"qwen3_5_text", R"({"attn_output_gate":false})", "\"attn_output_gate\" is false; only true is supported"},
+    {"qwen3_5_text", R"({"attention_bias":true})", "\"attention_bias\" is true; only false is supported"},
     {"olmoe", R"({"clip_qkv":0})", "\"clip_qkv\" is 0; it must be a positive"},
     {"mixtral", R"({"norm_topk_prob":true})", "\"norm_topk_prob\" is true; this key is unknown"},
+    {"gpt_oss", R"({"hidden_act":"gelu"})", "\"hidden_act\" is \"gelu\"; only \"silu\" is supported"},
+    {"gpt_oss", R"({"experts_per_token":2})", "\"experts_per_token\" is 2; only 4 is supported"},
+    {"gpt_oss", R"({"swiglu_limit":0})", "\"swiglu_limit\" is 0; it must be a positive"},
+    {"gpt_oss", R"({"norm_topk_prob":true})", "\"norm_topk_prob\" is true; this key is unknown"},
+    {"gpt_oss", R"({"quantization_config":{"quant_method":"mxfp4","bits":4}})",
+     "\"quantization_config.bits\" is 4; this key is unknown"},
+    {"gpt_oss",
+     R"({"quantization_config":{"quant_method":"mxfp4","modules_to_not_convert":["model.layers.0.mlp.experts"]}})",
+     "\"quantization_config.modules_to_not_convert\" is [\"model.layers.0.mlp.experts\"]; it must be a list of modules "
+     "other than experts"},
+    {"llama", R"({"hidden_act":"xielu"})", "\"hidden_act\" is \"xielu\"; supported are silu,"},
+    {"apertus", R"({"qk_norm":false})", "\"qk_norm\" is false; only true"},
+    {"apertus", R"({"rope_theta":1000})", "\"rope_theta\" is 1000 but without \"rope_parameters\" it is 1.2e+07"},
+    {"apertus", R"({"post_norm":true})", "\"post_norm\" is true; only false"},
+    {"phi", R"({"qk_layernorm":true})", "\"qk_layernorm\" is true; only false"},
+    {"hunyuan_v1_dense", R"({"use_cla":true})", "\"use_cla\" is true; only false"},
+    {"hunyuan_v1_dense", R"({"attention_head_dim":32})", "\"attention_head_dim\" is 32; only 16"},
+    {"hunyuan_v1_dense", R"({"rope_scaling":{"type":"yarn","factor":4,"original_max_position_embeddings":64}})",
+     "an attention factor of 1.138"},
+    {"hunyuan_v1_dense", R"({"rope_scaling":{"type":"dynamic","alpha":-1}})", "\"rope_scaling.alpha\" is -1"},
+    {"llama", R"({"rope_scaling":{"type":"dynamic","factor":2,"alpha":50}})",
+     "\"rope_scaling.alpha\" is 50; this key is unknown"},
     {"granitemoe", R"({"moe_intermediate_size":64})", "\"moe_intermediate_size\" is 64; this key is unknown"},
     {"llama", R"({"num_experts":8})", "\"num_experts\" is 8; this key is unknown"},
     // Windows.
@@ -856,7 +1220,7 @@ TEST(ArchitecturesTest, EveryRowIsStrict) {
       Json without = good;
       without.erase(key);
       EXPECT_THAT(ParsedJson(without), HasSubstr(absl::StrCat("\"", key, "\" is missing"))) << row.model_type;
-      if (key == "rope_parameters") continue;  // an object
+      if (key == "rope_parameters" || value.is_array()) continue;
       Json wrong = good;
       wrong[key] = Json::array();
       EXPECT_THAT(ParsedJson(wrong), HasSubstr(absl::StrCat("\"", key, "\" is []"))) << row.model_type;
@@ -866,6 +1230,21 @@ TEST(ArchitecturesTest, EveryRowIsStrict) {
     Json focal = good;
     focal["focal_attention"] = *ParseJson(R"({"mode":"learned","tau_min":3.5,"tau_max":8.0})");
     EXPECT_THAT(ParsedJson(focal), testing::Not(HasSubstr("refused"))) << row.model_type;
+  }
+}
+
+// As Python's json module writes it, and as transformers 5 does.
+TEST(ArchitecturesTest, AnInfiniteStepLimitIsNone) {
+  Json file = Edited("granitemoehybrid", R"({"mamba_n_heads":8,"init_method":"Infinity"})");
+  file["time_step_limit"] = "LIMIT";
+  for (const char* limit : {R"([0.0, Infinity])", R"([0.0,Infinity])", R"([0.0, {"__float__": "Infinity"}])", "null"}) {
+    const std::string text = absl::StrReplaceAll(file.dump(), {{"\"LIMIT\"", limit}});
+    EXPECT_THAT(Parsed(text), testing::Not(HasSubstr("refused"))) << limit;
+  }
+  for (const char* limit :
+       {R"([0.0, -Infinity])", R"([0.0, NaN])", R"([0.001, Infinity])", R"([0, 100])", "Infinity"}) {
+    const std::string text = absl::StrReplaceAll(file.dump(), {{"\"LIMIT\"", limit}});
+    EXPECT_THAT(Parsed(text), testing::StartsWith("refused: ")) << limit;
   }
 }
 
@@ -909,7 +1288,7 @@ constexpr const char* kSettings[] = {
 
 TEST(ArchitecturesTest, EveryChangeOfAKeyIsAcceptedOrRefusedByName) {
   std::vector<Json> files;
-  for (const Published& file : kPublished) files.push_back(*ParseJson(file.json));
+  for (const Published& file : AllPublished()) files.push_back(*ParseJson(file.json));
   for (const char* settings : kSettings) {
     files.push_back(Small("llama"));
     files.back().update(*ParseJson(settings));

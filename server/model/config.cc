@@ -8,10 +8,15 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/json.h"
+#include "base/python_json.h"
 #include "base/status_macros.h"
 #include "server/model/architectures.h"
+#include "server/model/dual_chunk_keys.h"
 #include "server/model/harmless_keys.h"
+#include "server/model/latent_keys.h"
 #include "server/model/mixture_keys.h"
+#include "server/model/packed_weights/packed_weights.h"
+#include "server/model/recurrence_keys.h"
 #include "server/model/rope_keys.h"
 
 namespace varifocal {
@@ -97,20 +102,45 @@ absl::StatusOr<int64_t> ReadKvHeads(ConfigReader& reader, const ConfigKeys& keys
   return count;
 }
 
+absl::StatusOr<int64_t> ReadLayerCount(ConfigReader& reader, const ConfigKeys& keys) {
+  if (keys.layer_kinds == nullptr) return reader.Int(keys.layer_count, {1, kLayersMax});
+  const Json* kinds = reader.Take(keys.layer_kinds);  // takes precedence, as in transformers
+  const char* key = kinds != nullptr ? keys.layer_kinds : keys.layer_pattern;
+  if (kinds == nullptr) kinds = reader.Take(keys.layer_pattern);
+  if (kinds == nullptr) return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is missing"));
+  const int64_t count = kinds->is_string()  ? kinds->get_ref<const std::string&>().size()
+                        : kinds->is_array() ? std::ssize(*kinds)
+                                            : 0;
+  if (count < 1 || count > kLayersMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(reader.Name(key), " is ", ShownValue(*kinds), "; it must state 1 to ", kLayersMax, " layers"));
+  }
+  reader.Ignore({keys.layer_pattern});
+  RETURN_IF_ERROR(reader.RequireSame(keys.layer_count, count, key));
+  return count;
+}
+
 absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, ModelConfig& config) {
   const ConfigKeys& keys = architecture.keys;
   ASSIGN_OR_RETURN(config.vocabulary_size, reader.Int("vocab_size", {1, kVocabularyMax}));
   ASSIGN_OR_RETURN(config.width, reader.Int(keys.width, {1, kWidthMax}));
   std::optional<int64_t> wide;
   if (keys.feed_forward_default_ratio > 0) wide = keys.feed_forward_default_ratio * config.width;
-  ASSIGN_OR_RETURN(config.feed_forward_width, reader.Int(keys.feed_forward_width, {1, kWidthMax}, wide));
-  ASSIGN_OR_RETURN(config.layer_count, reader.Int(keys.layer_count, {1, kLayersMax}));
+  const bool has_first = keys.feed_forward_width_first != nullptr && reader.Has(keys.feed_forward_width_first);
+  const char* feed_forward_width = has_first ? keys.feed_forward_width_first : keys.feed_forward_width;
+  if (has_first) reader.Ignore({keys.feed_forward_width});
+  ASSIGN_OR_RETURN(config.feed_forward_width, reader.Int(feed_forward_width, {1, kWidthMax}, wide));
+  ASSIGN_OR_RETURN(config.layer_count, ReadLayerCount(reader, keys));
   ASSIGN_OR_RETURN(config.head_count, reader.Int(keys.head_count, {1, kWidthMax}));
   ASSIGN_OR_RETURN(config.kv_head_count, ReadKvHeads(reader, keys, config.head_count));
-  int64_t head_width = keys.head_width_default;
+  // Null means the width of all heads divided; the default of a missing key depends on the architecture.
+  const bool is_stated = keys.head_width != nullptr && reader.IsPresent(keys.head_width);
+  int64_t head_width = is_stated ? 0 : keys.head_width_default;
   if (keys.head_width != nullptr && reader.Take(keys.head_width) != nullptr) {
     ASSIGN_OR_RETURN(head_width, reader.Int(keys.head_width, {2, kHeadWidthMax}));
   }
+  RETURN_IF_ERROR(ReadLatent(reader, architecture.latent, config));
+  if (config.latent.rank > 0) head_width = std::max(config.latent.key_width(), config.latent.value_width);
   if (head_width == 0 && config.width % config.head_count != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         reader.Name(keys.width), " is ", config.width, keys.head_width != nullptr ? "; without head_dim it" : "; it",
@@ -118,7 +148,7 @@ absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, M
   }
   config.head_width = head_width != 0 ? head_width : config.width / config.head_count;
   const bool rotates = architecture.positions != PositionKind::kLearned;
-  if ((rotates && config.head_width % 2 != 0) || config.head_width > kHeadWidthMax) {
+  if ((rotates && RotationWidth(config) % 2 != 0) || config.head_width > kHeadWidthMax) {
     return absl::InvalidArgumentError(absl::StrCat("the head width is ", config.head_width, "; it must be ",
                                                    rotates ? "even and " : "", "at most ", kHeadWidthMax));
   }
@@ -141,8 +171,8 @@ absl::Status ReadTrainingBlock(ConfigReader& reader, ModelConfig& config) {
   const std::optional<int64_t>& length = config.training.context_length;
   if (!length.has_value()) return absl::OkStatus();
   if (config.trained_context_length.value_or(*length) != *length) {
-    return absl::InvalidArgumentError(absl::StrCat("\"training.context_length\" is ", *length,
-                                                   " and \"trained_context_length\" is ",
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("training.context_length"), " is ", *length, " and ",
+                                                   reader.Name("trained_context_length"), " is ",
                                                    *config.trained_context_length, "; they must be equal"));
   }
   config.trained_context_length = length;
@@ -159,27 +189,38 @@ constexpr NamedActivation kActivations[] = {
     {"gelu", kernels::Activation::kGeluErf},       {"gelu_new", kernels::Activation::kGeluTanh},
     {"gelu_fast", kernels::Activation::kGeluTanh}, {"gelu_pytorch_tanh", kernels::Activation::kGeluTanh},
     {"relu", kernels::Activation::kRelu},          {"relu2", kernels::Activation::kReluSquared},
+    {"xielu", kernels::Activation::kXielu},
 };
 
-absl::StatusOr<kernels::Activation> ReadActivation(ConfigReader& reader, const ConfigKeys& keys) {
-  ASSIGN_OR_RETURN(const std::string name, reader.String(keys.activation, keys.activation_default));
+absl::StatusOr<kernels::Activation> ReadActivation(ConfigReader& reader, const Architecture& architecture) {
+  const ConfigKeys& keys = architecture.keys;
+  std::vector<NamedActivation> rows;
   for (const NamedActivation& row : kActivations) {
+    // Only some types store its numbers.
+    if (row.activation != kernels::Activation::kXielu || architecture.names.activation_terms != nullptr)
+      rows.push_back(row);
+  }
+  ASSIGN_OR_RETURN(const std::string name, reader.String(keys.activation, keys.activation_default));
+  for (const NamedActivation& row : rows) {
     if (row.name == name) return row.activation;
   }
-  return absl::UnimplementedError(
-      absl::StrCat(reader.Name(keys.activation), " is \"", name, "\"; supported are ",
-                   absl::StrJoin(kActivations, ", ",
-                                 [](std::string* out, const NamedActivation& row) { out->append(row.name.data()); })));
+  return absl::UnimplementedError(absl::StrCat(
+      reader.Name(keys.activation), " is \"", name, "\"; supported are ",
+      absl::StrJoin(rows, ", ", [](std::string* out, const NamedActivation& row) { out->append(row.name.data()); })));
 }
 
 absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, ModelConfig& config) {
-  const RopeSizes sizes{.head_width = config.head_width, .max_position = config.max_position};
+  RopeSizes sizes{.head_width = RotationWidth(config), .max_position = config.max_position};
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.window == 0 && layer.head_width > 0) sizes.full_head_width = layer.head_width;
+  }
   switch (architecture.positions) {
     case PositionKind::kLearned:
       for (LayerConfig& layer : config.layers) layer.rope_index = -1;
       return absl::OkStatus();
     case PositionKind::kRope: {
       ASSIGN_OR_RETURN(RopeConfig rope, ReadRope(reader, architecture.rope, sizes));
+      if (sizes.head_width != config.head_width) rope.rotary_span = rope.RotarySpan(sizes.head_width);
       config.ropes.push_back(std::move(rope));
       break;
     }
@@ -189,6 +230,8 @@ absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, M
       break;
     }
   }
+  const auto is_rotated = [](const LayerConfig& layer) { return layer.rope_index >= 0; };
+  if (std::none_of(config.layers.begin(), config.layers.end(), is_rotated)) config.ropes.clear();
   for (const RopeConfig& rope : config.ropes) {
     // There max_position_embeddings remains the original length.
     if (rope.kind != RopeKind::kDynamic) continue;
@@ -207,9 +250,6 @@ absl::Status RefuseUnsupported(ConfigReader& reader, bool has_soft_caps) {
           absl::StrCat(reader.Name(key), " is ", ShownValue(*cap), "; soft-caps are not supported in this type"));
     }
   }
-  if (reader.Take("quantization_config") != nullptr) {
-    return absl::UnimplementedError("\"quantization_config\" is set; quantized weights are not supported");
-  }
   RETURN_IF_ERROR(reader.RequireValue("is_encoder_decoder", false));
   RETURN_IF_ERROR(reader.RequireValue("is_decoder", false));
   RETURN_IF_ERROR(reader.RequireValue("add_cross_attention", false));
@@ -218,54 +258,16 @@ absl::Status RefuseUnsupported(ConfigReader& reader, bool has_soft_caps) {
   return absl::OkStatus();
 }
 
-// Dual chunk attention (Qwen2.5-1M): positions are counted within chunks, sums are split by them, and beyond the original
-// length scores are scaled. Within the first chunk it is the plain function, so the model is limited to that length.
-absl::Status ReadDualChunk(ConfigReader& reader, ModelConfig& config) {
-  constexpr absl::string_view kKey = "dual_chunk_attention_config";
-  const Json* object = reader.Take(kKey);
-  if (object == nullptr) return absl::OkStatus();
-  if (!object->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name(kKey), " is ", ShownValue(*object), "; it must be an object"));
-  }
-  ConfigReader chunks(*object, kKey);
-  ASSIGN_OR_RETURN(const int64_t chunk_size, chunks.Int("chunk_size", {1, kPositionMax}, 8192));
-  ASSIGN_OR_RETURN(const int64_t local_size, chunks.Int("local_size", {0, kPositionMax}, 1024));
-  if (local_size >= chunk_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(chunks.Name("local_size"), " is ", local_size, "; it must be below chunk_size, ", chunk_size));
-  }
-  int64_t limit = chunk_size - local_size;
-  ASSIGN_OR_RETURN(const int64_t original, chunks.Int("original_max_position_embeddings", {0, kPositionMax}, 0));
-  if (original > 0) limit = std::min(limit, original);
-  // Longer prompts are then attended to sparsely.
-  const bool has_sparse_part = chunks.Take("sparse_attention_config") != nullptr;
-  ASSIGN_OR_RETURN(const bool is_sparse, chunks.Bool("sparse_attention_enabled", has_sparse_part));
-  ASSIGN_OR_RETURN(const int64_t threshold, chunks.Int("sparse_attention_threshold", {0, kPositionMax}, 32768));
-  if (is_sparse) limit = std::min(limit, threshold);
-  chunks.Ignore({"sparse_attention_last_q"});
-  RETURN_IF_ERROR(chunks.RefuseUnread());
-  if (limit == 0) {
-    return absl::UnimplementedError(
-        absl::StrCat(chunks.Name("sparse_attention_threshold"), " is 0; sparse attention is not supported"));
-  }
-  if (limit >= config.max_position) return absl::OkStatus();
-  config.notes.push_back(absl::StrCat("context limited from ", config.max_position, " to ", limit,
-                                      " positions, up to which ", kKey, " is the plain function"));
-  config.max_position = limit;
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Json> ParseObject(absl::string_view json_text) {
-  ASSIGN_OR_RETURN(Json json, ParseJson(json_text));
+  ASSIGN_OR_RETURN(Json json, ParsePythonJson(json_text));
   if (json.is_object()) return json;
   return absl::InvalidArgumentError(absl::StrCat("the file is ", json.type_name(), ", not an object"));
 }
 
 // Keys that belong to the text but stand at the top of a multimodal file, where its text part has none.
-constexpr const char* kTextKeysAtTop[] = {"eos_token_id",    "bos_token_id",    "trained_context_length",
-                                          "training",        "focal_attention", "log_n_attention",
-                                          "focus_attention", "score_soft_cap",  "attention_sink"};
+constexpr const char* kTextKeysAtTop[] = {
+    "eos_token_id",    "bos_token_id",    "trained_context_length", "training",       "focal_attention",
+    "log_n_attention", "focus_attention", "score_soft_cap",         "attention_sink", "quantization_config"};
 
 absl::StatusOr<const Wrapper::TextPart*> FindTextPart(const Wrapper& wrapper, const Json& text) {
   const auto type = text.find("model_type");
@@ -320,12 +322,20 @@ absl::StatusOr<Json> ReadWrapper(const Json& json, const Wrapper& wrapper, Model
   for (const char* key : wrapper.image_tokens) {
     if (key == nullptr) continue;
     // Ids beyond the vocabulary are refused as such.
-    ASSIGN_OR_RETURN(const int64_t id, reader.Int(key, {0, kVocabularyMax}, kVocabularyMax));
-    if (id < vocabulary && reader.Has(key)) config.image_token_ids.push_back(static_cast<int32_t>(id));
+    for (ConfigReader* place : {&reader, &inside}) {
+      ASSIGN_OR_RETURN(const int64_t id, place->Int(key, {0, kVocabularyMax}, kVocabularyMax));
+      if (id < vocabulary && place->Has(key)) config.image_token_ids.push_back(static_cast<int32_t>(id));
+    }
   }
   std::vector<int32_t>& images = config.image_token_ids;
   std::sort(images.begin(), images.end());
   images.erase(std::unique(images.begin(), images.end()), images.end());
+  // The number format of the whole is that of its text, unless that has one.
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (const auto of_all = json.find(key);
+        of_all != json.end() && !text.contains("dtype") && !text.contains("torch_dtype"))
+      text[key] = *of_all;
+  }
   // Some releases wrote keys of the whole into the text part, and keys of the text again at the top.
   for (const char* key : wrapper.ignored) {
     if (key == nullptr) continue;
@@ -366,16 +376,24 @@ absl::StatusOr<ModelConfig> ReadConfigJson(const Json& json) {
   RETURN_IF_ERROR(ReadMixture(reader, architecture->mixture, config));
   RETURN_IF_ERROR(ReadTrainingBlock(reader, config));
   ASSIGN_OR_RETURN(config.blocks.norm_epsilon, reader.Positive(keys.norm_epsilon, keys.norm_epsilon_default));
-  ASSIGN_OR_RETURN(config.blocks.activation, ReadActivation(reader, keys));
+  if (architecture->blocks.activation != kernels::Activation::kClampedGate) {
+    ASSIGN_OR_RETURN(config.blocks.activation, ReadActivation(reader, *architecture));
+  }
   ASSIGN_OR_RETURN(config.tied_embeddings, reader.Bool("tie_word_embeddings", keys.tied_default));
   RETURN_IF_ERROR(architecture->read_layers(reader, config));
+  RETURN_IF_ERROR(ReadRecurrence(reader, architecture->recurrence, config));
   RETURN_IF_ERROR(ReadRopes(reader, *architecture, config));
   GroupLayers(config);
-  ASSIGN_OR_RETURN(config.attention, AttentionSetting::Read(reader, AttentionModelOf(config)));
+  ASSIGN_OR_RETURN(config.attention, AttentionSetting::Read(reader, AttentionModelOf(config), architecture->attention));
   if (const std::optional<int64_t> trained = config.attention.TrainedContextLength()) {
     config.trained_context_length = std::min(*trained, config.trained_context_length.value_or(*trained));
   }
   RETURN_IF_ERROR(RefuseUnsupported(reader, keys.soft_caps));
+  ASSIGN_OR_RETURN(config.packed_weights, ReadPackedWeights(reader));
+  if (config.packed_weights != nullptr) {
+    const std::vector<std::string>& notes = config.packed_weights->notes;
+    config.notes.insert(config.notes.end(), notes.begin(), notes.end());
+  }
   RETURN_IF_ERROR(ReadDualChunk(reader, config));
   RETURN_IF_ERROR(architecture->read_config(reader, config));
   ASSIGN_OR_RETURN(config.eos_token_ids, ReadTokenIds(reader, "eos_token_id", config.vocabulary_size));

@@ -121,17 +121,25 @@ absl::Status ConfigReader::RequireValue(absl::string_view key, const Json& value
       absl::StrCat(Name(key), " is ", ShownValue(*found), "; only ", ShownValue(value), " is supported"));
 }
 
+absl::Status ConfigReader::RequireSame(absl::string_view key, const Json& value, absl::string_view other) {
+  const Json* found = Take(key);
+  if (found == nullptr || *found == value) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(Name(key), " is ", ShownValue(*found), ", but by ", Name(other), " it is ", ShownValue(value)));
+}
+
 void ConfigReader::Ignore(absl::Span<const char* const> keys) {
   for (const char* key : keys) read_.emplace(key);
 }
 
-absl::Status ConfigReader::RefuseUnread() const {
+absl::Status ConfigReader::RefuseUnread(bool may_be_ignored) const {
   for (const auto& [key, value] : json_.items()) {
     if (!read_.contains(key) && !value.is_null()) {
-      return absl::UnimplementedError(absl::StrCat(
-          Name(key), " is ", ShownValue(value), "; this key is unknown and would be ignored",
-          place_.empty() ? absl::StrCat("; if it changes no answer, --ignore-config-key=", key, " loads it")
-                         : std::string()));
+      return absl::UnimplementedError(
+          absl::StrCat(Name(key), " is ", ShownValue(value), "; this key is unknown and would be ignored",
+                       place_.empty() && may_be_ignored
+                           ? absl::StrCat("; if it changes no answer, --ignore-config-key=", key, " loads it")
+                           : std::string()));
     }
   }
   return absl::OkStatus();

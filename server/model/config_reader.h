@@ -67,8 +67,11 @@ class ConfigReader {
 
   // A key whose only supported value (or absence) is `value`; anything else is UNIMPLEMENTED by name.
   absl::Status RequireValue(absl::string_view key, const Json& value);
+  // A key that states again what `other`, which is read, states or implies; anything else is INVALID_ARGUMENT.
+  absl::Status RequireSame(absl::string_view key, const Json& value, absl::string_view other);
   void Ignore(absl::Span<const char* const> keys);
-  absl::Status RefuseUnread() const;  // null means not set
+  // Null means not set. `may_be_ignored`: --ignore-config-key reaches the keys of this file.
+  absl::Status RefuseUnread(bool may_be_ignored = true) const;
 
   std::string Place(absl::string_view key) const;  // "rope_scaling.factor"
   std::string Name(absl::string_view key) const;   // "\"rope_scaling.factor\""

@@ -14,26 +14,37 @@ namespace {
 using kernels::Slice;
 
 kernels::StepShape ToStepShape(const ModelConfig& config, const ForwardLimits& limits) {
+  const kernels::LayerNeeds heads = LayerNeedsOf(config);
   return {.row_count_max = static_cast<int>(limits.row_count_max),
           .sequence_count_max = static_cast<int>(limits.sequence_count_max),
           .head_row_count_max = static_cast<int>(limits.head_row_count_max),
           .context_length_max = static_cast<int>(limits.context_length_max),
           .model_dim = static_cast<int>(config.width),
           .query_head_count = static_cast<int>(config.head_count),
-          .kv_head_count = static_cast<int>(config.kv_head_count),
-          .head_dim = static_cast<int>(config.head_width),
+          .kv_head_count = heads.kv_head_count_max,
+          .head_dim = heads.head_dim_max,
+          .kv_head_count_min = heads.kv_head_count_min,
+          .layer_input_width = static_cast<int>(config.layer_inputs.width),
+          .layer_input_count = static_cast<int>(config.layer_count),
           .ffn_dim = static_cast<int>(PlainWidth(config)),
           .vocab_size = static_cast<int>(config.vocabulary_size),
           .gather_top_k_max = config.attention.GatherTopKMax(),
           .expert_count = static_cast<int>(config.mixture.expert_count),
           .experts_per_token = static_cast<int>(config.mixture.per_token),
           .expert_ffn_dim = static_cast<int>(config.mixture.width),
-          .shared_expert = config.mixture.shared_width > 0};
+          .shared_expert = config.mixture.shared_width > 0,
+          .recurrence = config.recurrence,
+          .query_latent_dim = static_cast<int>(config.latent.query_rank),
+          .latent_dim = static_cast<int>(config.latent.width())};
 }
 
 struct BufferBytes {
-  size_t residual, normed, queries, attended, hidden, row_scales, bound_counts;
-  size_t total() const { return residual + normed + queries + attended + hidden + row_scales + bound_counts; }
+  size_t residual, normed, queries, attended, mixed, hidden, row_scales, bound_counts;
+  size_t layer_inputs, input_gate, routed, sums;  // two of layer_inputs and of sums
+  size_t total() const {
+    return residual + normed + queries + attended + mixed + hidden + row_scales + bound_counts + 2 * layer_inputs +
+           input_gate + routed + 2 * sums;
+  }
 };
 
 BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
@@ -41,14 +52,24 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
   const size_t rows = limits.row_count_max;
   const size_t operand = kernels::DTypeBytes(model.backend().operand_dtype());
   const size_t width = config.width;
-  const size_t query_width = config.head_count * config.head_width;
+  const size_t query_width = config.head_count * LayerNeedsOf(config).head_dim_max;
+  const size_t routed_width = config.mixture.normed_apart ? width : 0;
+  const bool is_recurrent = config.recurrence.kind != kernels::RecurrenceKind::kNone;
+  const int64_t mixed_width = std::max({config.blocks.attention_gate ? config.head_count * config.head_width : 0,
+                                        is_recurrent ? int64_t{config.recurrence.input_width()} : 0,
+                                        config.latent.query_rank, config.latent.width()});
   return {.residual = rows * width * sizeof(float),
           .normed = rows * width * operand,
           .queries = rows * query_width * sizeof(float),
-          .attended = rows * query_width * operand,
+          .attended = rows * std::max<size_t>(query_width, config.recurrence.value_width()) * operand,
+          .mixed = rows * mixed_width * operand,
           .hidden = rows * PlainWidth(config) * operand,
-          .row_scales = WideProduct(config.layer_count, rows) * sizeof(float),
-          .bound_counts = WideProduct(limits.sequence_count_max, 2) * sizeof(uint32_t)};
+          .row_scales = RowScales::BytesNeeded(config.layer_count, limits.row_count_max),
+          .bound_counts = WideProduct(limits.sequence_count_max, 2) * sizeof(uint32_t),
+          .layer_inputs = rows * config.layer_count * config.layer_inputs.width * operand,
+          .input_gate = rows * config.layer_inputs.width * operand,
+          .routed = rows * routed_width * operand,
+          .sums = rows * routed_width * sizeof(float)};
 }
 
 Slice Whole(const std::unique_ptr<kernels::Buffer>& buffer) { return {buffer.get(), 0}; }
@@ -78,8 +99,20 @@ absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Transformer& mode
   ASSIGN_OR_RETURN(forward->normed_, ToStatusOr(backend.Allocate(bytes.normed)));
   ASSIGN_OR_RETURN(forward->queries_, ToStatusOr(backend.Allocate(bytes.queries)));
   ASSIGN_OR_RETURN(forward->attended_, ToStatusOr(backend.Allocate(bytes.attended)));
+  const std::pair<size_t, std::unique_ptr<kernels::Buffer>*> optional[] = {
+      {bytes.mixed, &forward->mixed_},
+      {bytes.layer_inputs, &forward->projected_inputs_},
+      {bytes.layer_inputs, &forward->layer_inputs_},
+      {bytes.input_gate, &forward->input_gate_},
+      {bytes.routed, &forward->routed_},
+      {bytes.sums, &forward->expert_sum_},
+      {bytes.sums, &forward->mlp_sum_}};
+  for (const auto& [size, buffer] : optional) {
+    if (size == 0) continue;
+    ASSIGN_OR_RETURN(*buffer, ToStatusOr(backend.Allocate(size)));
+  }
   ASSIGN_OR_RETURN(forward->hidden_, ToStatusOr(backend.Allocate(bytes.hidden)));
-  ASSIGN_OR_RETURN(forward->row_scales_, ToStatusOr(backend.Allocate(bytes.row_scales)));
+  ASSIGN_OR_RETURN(forward->row_scales_, RowScales::Create(backend, model.config().layer_count, limits.row_count_max));
   ASSIGN_OR_RETURN(forward->bound_counts_, ToStatusOr(backend.Allocate(bytes.bound_counts)));
   return forward;
 }
@@ -130,6 +163,7 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
   VF_CHECK(std::ssize(step.sequences) <= limits_.sequence_count_max, "a step has at most sequence_count_max sequences");
   VF_CHECK(pools.size() == model_.config().page_groups.size(), "there is a pool per page group");
   Flatten(step);
+  row_scales_.BeginStep();
   VF_CHECK(masks_[0].size() == step.tokens.size(), "rows of the sequences and tokens agree");
   const kernels::Batch batch{.phase = step.phase, .sequences = rows_, .masks = masks_, .cancelled = step.cancelled};
   const bool counts_bounds = step.attention->CountsBounds();
@@ -143,6 +177,7 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
                                   .positions = model_.positions(),
                                   .out = Whole(residual_)})));
   if (!step.head_rows.empty() && step.inspections.empty()) backend.QueueWithHead(*workspace_);
+  if (layer_inputs_ != nullptr) RETURN_IF_ERROR(ComputeLayerInputs(step.tokens));
   RETURN_IF_ERROR(ToStatus(backend.Norm(*workspace_, NormOf(model_.layers()[0].attention_norm))));
   for (int64_t layer = 0; layer < model_.config().layer_count; ++layer) {
     if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed)) {
@@ -170,14 +205,15 @@ kernels::NormArgs Forward::NormOf(const NormWeights& norm) {
           .out = Whole(normed_)};
 }
 
-// residual += multiplier * norm(linear(x)), or without the norm; then the next norm, if any.
+// residual = scale * (residual + multiplier * norm(linear(x))), or without norm and scale; then the next norm, if any.
 absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const NormWeights& norm,
-                                    const NormWeights* next) {
+                                    double output_multiplier, const NormWeights* next, float scale) {
   const BlockConfig& blocks = model_.config().blocks;
-  const float multiplier = blocks.residual_multiplier;
+  const float multiplier = static_cast<float>(blocks.residual_multiplier * output_multiplier);
   kernels::NormArgs next_norm;
   if (next != nullptr) next_norm = NormOf(*next);
   if (norm.weight == nullptr) {
+    VF_CHECK(scale == 1, "a scaled residual has a norm before");
     return ToStatus(
         model_.backend().LinearResidual(*workspace_, {.x = x,
                                                       .weight = linear.weight.get(),
@@ -193,6 +229,7 @@ absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const 
                                                         .norm_weight = Whole(norm.weight),
                                                         .norm_epsilon = static_cast<float>(blocks.norm_epsilon),
                                                         .multiplier = multiplier,
+                                                        .scale = scale,
                                                         .residual = Whole(residual_),
                                                         .next_norm = next == nullptr ? nullptr : &next_norm}));
 }
@@ -200,29 +237,56 @@ absl::Status Forward::AddToResidual(Slice x, const LinearWeights& linear, const 
 absl::Status Forward::RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step) {
   const BlockConfig& blocks = model_.config().blocks;
   const LayerWeights& layer = model_.layers()[index];
-  RETURN_IF_ERROR(Attend(index, pools, batch, step));
-  // Parallel blocks: both read the residual before either adds to it. With one norm `normed_` still holds it.
-  if (blocks.parallel_residual && !blocks.one_norm)
-    RETURN_IF_ERROR(ToStatus(model_.backend().Norm(*workspace_, NormOf(layer.mlp_norm))));
-  RETURN_IF_ERROR(AddToResidual(Whole(attended_), layer.attention_output, layer.attention_post_norm,
-                                blocks.parallel_residual ? nullptr : &layer.mlp_norm));
+  const LayerConfig& layer_config = model_.config().layers[index];
+  if (layer_config.is_recurrent && layer_config.has_attention) {  // both read the same norm
+    RETURN_IF_ERROR(Recur(index, pools));
+    RETURN_IF_ERROR(AddToResidual(Whole(attended_), layer.recurrence_output, layer.attention_post_norm,
+                                  blocks.recurrence_output_multiplier, nullptr));
+  }
+  const bool attends = layer_config.has_attention;
   const bool last = index + 1 == model_.config().layer_count;
   const NormWeights* next = last ? nullptr : &model_.layers()[index + 1].attention_norm;
+  if (attends || layer_config.is_recurrent) {
+    RETURN_IF_ERROR(attends ? Attend(index, pools, batch, step) : Recur(index, pools));
+    // Parallel blocks: both read the residual before either adds to it. With one norm `normed_` still holds it.
+    if (blocks.parallel_residual && !blocks.one_norm)
+      RETURN_IF_ERROR(ToStatus(model_.backend().Norm(*workspace_, NormOf(layer.mlp_norm))));
+    const NormWeights* of_mlp = blocks.parallel_residual ? nullptr : &layer.mlp_norm;
+    RETURN_IF_ERROR(AddToResidual(Whole(attended_), attends ? layer.attention_output : layer.recurrence_output,
+                                  layer.attention_post_norm,
+                                  attends ? blocks.attention_output_multiplier : blocks.recurrence_output_multiplier,
+                                  layer_config.has_mlp ? of_mlp : next));
+  }
+  if (!layer_config.has_mlp) return absl::OkStatus();
+  if (layer.parts.input_gate == nullptr) return RunMlp(index, next);
+  RETURN_IF_ERROR(RunMlp(index, &no_norm_));
+  return AddLayerInput(index, next);
+}
+
+// The MLP or the experts of `normed_`.
+absl::Status Forward::RunMlp(int64_t index, const NormWeights* next) {
+  const BlockConfig& blocks = model_.config().blocks;
+  const LayerWeights& layer = model_.layers()[index];
+  // The last that a layer adds is scaled with the residual.
+  const float scale = layer.parts.input_gate == nullptr ? layer.parts.scale : 1;
+  if (layer.parts.router_norm != nullptr) return AddBesideExperts(layer, next, scale);
   if (layer.router != nullptr) return AddMixture(layer, next);
   if (layer.gate_up.weight != nullptr) {
     RETURN_IF_ERROR(ToStatus(model_.backend().LinearGated(*workspace_, {.x = Whole(normed_),
                                                                         .weight = layer.gate_up.weight.get(),
                                                                         .bias = Whole(layer.gate_up.bias),
                                                                         .activation = blocks.activation,
+                                                                        .terms = layer.activation_terms,
                                                                         .out = Whole(hidden_)})));
   } else {
     RETURN_IF_ERROR(ToStatus(model_.backend().Linear(*workspace_, {.x = Whole(normed_),
                                                                    .weight = layer.up.weight.get(),
                                                                    .bias = Whole(layer.up.bias),
                                                                    .activation = blocks.activation,
+                                                                   .terms = layer.activation_terms,
                                                                    .out = Whole(hidden_)})));
   }
-  return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm, next);
+  return AddToResidual(Whole(hidden_), layer.down, layer.mlp_post_norm, blocks.mlp_output_multiplier, next, scale);
 }
 
 // residual += multiplier * mixture of experts(normed); then the next norm, if any.
@@ -230,21 +294,29 @@ absl::Status Forward::AddMixture(const LayerWeights& layer, const NormWeights* n
   const ModelConfig& config = model_.config();
   kernels::NormArgs next_norm;
   if (next != nullptr) next_norm = NormOf(*next);
-  return ToStatus(
-      model_.backend().Mixture(*workspace_, {.x = Whole(normed_),
-                                             .router = Whole(layer.router),
-                                             .expert_count = static_cast<int>(config.mixture.expert_count),
-                                             .per_token = static_cast<int>(config.mixture.per_token),
-                                             .renormalised = config.mixture.renormalised,
-                                             .gate_up = layer.gate_up.weight.get(),
-                                             .down = layer.down.weight.get(),
-                                             .activation = config.blocks.activation,
-                                             .shared_gate_up = layer.shared_gate_up.get(),
-                                             .shared_down = layer.shared_down.get(),
-                                             .shared_gate = Whole(layer.shared_gate),
-                                             .multiplier = static_cast<float>(config.blocks.residual_multiplier),
-                                             .residual = Whole(residual_),
-                                             .next_norm = next == nullptr ? nullptr : &next_norm}));
+  return ToStatus(model_.backend().Mixture(
+      *workspace_,
+      {.x = Whole(normed_),
+       .router = Whole(layer.router),
+       .router_bias = Whole(layer.router_bias),
+       .expert_count = static_cast<int>(config.mixture.expert_count),
+       .per_token = static_cast<int>(config.mixture.per_token),
+       .renormalised = config.mixture.renormalised,
+       .routing = config.mixture.routing,
+       .choice_bias = Whole(layer.choice_bias),
+       .gated = config.mixture.gated,
+       .gate_up = layer.gate_up.weight.get(),
+       .down = layer.down.weight.get(),
+       .gate_up_bias = Whole(layer.gate_up.bias),
+       .down_bias = Whole(layer.down.bias),
+       .activation = config.blocks.activation,
+       .terms = layer.activation_terms,
+       .shared_gate_up = layer.shared_gate_up.get(),
+       .shared_down = layer.shared_down.get(),
+       .shared_gate = Whole(layer.shared_gate),
+       .multiplier = static_cast<float>(config.blocks.residual_multiplier * config.blocks.mlp_output_multiplier),
+       .residual = Whole(residual_),
+       .next_norm = next == nullptr ? nullptr : &next_norm}));
 }
 
 // attended = attention of the layer over normed; writes the rows' keys and values into their pages.
@@ -261,12 +333,10 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
   std::span<const kernels::RopeTable* const> ropes;
   if (layer_config.rope_index >= 0) ropes = rope_tables_[layer_config.rope_index];
 
-  // Of the layer alone: a step that is queued as one graph runs after the writes of all layers.
-  const Slice row_scales{row_scales_.get(), WideProduct(index, limits_.row_count_max) * sizeof(float)};
-  AttentionTerms terms{
-      .scale = layer_config.attention_scale != 0 ? layer_config.attention_scale : 1.0 / std::sqrt(config.head_width),
-      .row_factors = row_factors_,
-      .soft_cap = config.blocks.score_soft_cap};
+  AttentionTerms terms{.scale = layer_config.attention_scale != 0 ? layer_config.attention_scale
+                                                                  : 1.0 / std::sqrt(HeadWidth(config, layer_config)),
+                       .row_factors = row_factors_,
+                       .soft_cap = config.blocks.score_soft_cap};
   RETURN_IF_ERROR(step.attention->Prepare({.backend = backend,
                                            .workspace = workspace,
                                            .batch = batch,
@@ -276,7 +346,7 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                            .page_group = page_group,
                                            .pool_layer = group_layer,
                                            .tensors = layer.attention_tensors,
-                                           .row_scales = row_scales,
+                                           .row_scales = row_scales_,
                                            .bound_counts = Whole(bound_counts_)},
                                           terms));
   if (!row_factors_.empty() && terms.row_scales.buffer == nullptr) {
@@ -284,24 +354,27 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
     for (size_t i = 0; i < scales.size(); ++i) {
       scales[i] = kernels::FocalScale(terms.scale * row_factors_[i], terms.temperature);
     }
-    terms.row_scales = row_scales;
-    RETURN_IF_ERROR(ToStatus(backend.Write(terms.row_scales, scales.data(), scales.size() * sizeof(float))));
+    ASSIGN_OR_RETURN(terms.row_scales, row_scales_.Write(backend, index, std::move(scales)));
   }
-  RETURN_IF_ERROR(
-      ToStatus(backend.QkvRopeWrite(workspace, {.x = Whole(normed_),
-                                                .weight = layer.query_key_value.weight.get(),
-                                                .bias = Whole(layer.query_key_value.bias),
-                                                .query_norm = Whole(layer.query_norm),
-                                                .key_norm = Whole(layer.key_norm),
-                                                .norm_over_width = config.blocks.head_norm_over_width,
-                                                .norm_epsilon = static_cast<float>(config.blocks.norm_epsilon),
-                                                .clip = static_cast<float>(config.blocks.query_key_value_clip),
-                                                .query_head_count = head_count,
-                                                .rope_tables = ropes,
-                                                .pool = pool,
-                                                .page_group = page_group,
-                                                .layer = group_layer,
-                                                .queries = Whole(queries_)})));
+  const kernels::QkvRopeWriteArgs heads{.x = Whole(normed_),
+                                        .weight = layer.query_key_value.weight.get(),
+                                        .bias = Whole(layer.query_key_value.bias),
+                                        .query_norm = Whole(layer.query_norm),
+                                        .key_norm = Whole(layer.key_norm),
+                                        .value_norm = Whole(layer.parts.value_norm),
+                                        .norm_over_width = config.blocks.head_norm_over_width,
+                                        .norm_after_rotation = config.blocks.head_norm_after_rotation,
+                                        .norm_epsilon = static_cast<float>(config.blocks.norm_epsilon),
+                                        .clip = static_cast<float>(config.blocks.query_key_value_clip),
+                                        .query_head_count = head_count,
+                                        .queries_alone = layer_config.source_layer >= 0,
+                                        .rope_tables = ropes,
+                                        .pool = pool,
+                                        .page_group = page_group,
+                                        .layer = group_layer,
+                                        .queries = Whole(queries_)};
+  const bool is_latent = layer.latent.keys_values != nullptr;
+  RETURN_IF_ERROR(is_latent ? WriteLatent(layer.latent, heads) : ToStatus(backend.QkvRopeWrite(workspace, heads)));
   const kernels::AttendArgs attend{.queries = Whole(queries_),
                                    .query_head_count = head_count,
                                    .pool = pool,
@@ -317,7 +390,44 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                    .groups = terms.groups ? &*terms.groups : nullptr,
                                    .out = Whole(attended_)};
   RETURN_IF_ERROR(ToStatus(backend.Attend(workspace, attend)));
-  return Inspect(index, attend, step.inspections);
+  RETURN_IF_ERROR(Inspect(index, attend, step.inspections));
+  return layer.attention_gate == nullptr ? absl::OkStatus() : Gate(layer);
+}
+
+// attended = attended * sigmoid(gate normed)
+absl::Status Forward::Gate(const LayerWeights& layer) {
+  RETURN_IF_ERROR(ToStatus(model_.backend().Linear(
+      *workspace_, {.x = Whole(normed_), .weight = layer.attention_gate.get(), .out = Whole(mixed_)})));
+  return ToStatus(model_.backend().ApplyGate(
+      *workspace_,
+      {.gate = Whole(mixed_), .columns = static_cast<int>(layer.attention_gate->rows()), .x = Whole(attended_)}));
+}
+
+// attended = the outputs of a recurrent layer over normed; reads and writes states in the rows' pages.
+absl::Status Forward::Recur(int64_t index, KvPools pools) {
+  const ModelConfig& config = model_.config();
+  const LayerWeights& layer = model_.layers()[index];
+  const LayerConfig& layer_config = config.layers[index];
+  RETURN_IF_ERROR(ToStatus(model_.backend().Linear(*workspace_, {.x = Whole(normed_),
+                                                                 .weight = layer.recurrence_inputs.weight.get(),
+                                                                 .bias = Whole(layer.recurrence_inputs.bias),
+                                                                 .out = Whole(mixed_)})));
+  return ToStatus(
+      model_.backend().Recur(*workspace_, {.shape = config.recurrence,
+                                           .x = Whole(mixed_),
+                                           .conv = Whole(layer.recurrence_conv),
+                                           .conv_bias = Whole(layer.conv_bias),
+                                           .decay_log = Whole(layer.decay_log),
+                                           .decay_bias = Whole(layer.decay_bias),
+                                           .skip = Whole(layer.skip),
+                                           .norm = Whole(layer.recurrence_norm),
+                                           .norm_epsilon = static_cast<float>(config.blocks.norm_epsilon),
+                                           .gate_multiplier = static_cast<float>(config.blocks.state_space.z),
+                                           .step_multiplier = static_cast<float>(config.blocks.state_space.step),
+                                           .pool = pools.back().get(),
+                                           .page_group = static_cast<int>(std::ssize(pools) - 1),
+                                           .layer = static_cast<int>(layer_config.state_layer),
+                                           .out = Whole(attended_)}));
 }
 
 absl::Status Forward::Inspect(int64_t index, const kernels::AttendArgs& attend,
@@ -363,6 +473,7 @@ absl::Status Forward::RunHead(const ForwardStep& step, ForwardOutput* output) {
                                                        .norm_bias = Whole(model_.final_norm().bias),
                                                        .norm_epsilon = static_cast<float>(blocks.norm_epsilon),
                                                        .weight = &model_.head(),
+                                                       .bias = Whole(model_.head_bias()),
                                                        .logit_multiplier = static_cast<float>(blocks.logit_multiplier),
                                                        .logit_soft_cap = static_cast<float>(blocks.logit_soft_cap),
                                                        .rows = step.head_rows.subspan(begin, count),

@@ -7,7 +7,8 @@
 //
 //   x = embed(tokens) [+ positions]
 //   each layer:  x += attention(norm(x));  x += mlp(norm(x))      or in parallel; norms before, after, or both;
-//                                                                 mlp may be a mixture of experts
+//                                                                 mlp may be a mixture of experts, attention
+//                                                                 a recurrent state; [x += an input; x *= a scale]
 //   logits = head(norm(x)) of the requested rows
 //
 // Shapes:  T rows in the order of the step's sequences.
@@ -88,23 +89,37 @@ class Forward {
   Forward(const Transformer& model, const ForwardLimits& limits);
   void Flatten(const ForwardStep& step);
   kernels::NormArgs NormOf(const NormWeights& norm);
-  absl::Status AddToResidual(kernels::Slice x, const LinearWeights& linear, const NormWeights& norm,
-                             const NormWeights* next);
+  absl::Status AddToResidual(kernels::Slice x, const LinearWeights& linear, const NormWeights& norm, double multiplier,
+                             const NormWeights* next, float scale = 1);
   absl::Status AddMixture(const LayerWeights& layer, const NormWeights* next);
+  absl::Status ComputeLayerInputs(std::span<const int32_t> tokens);
+  absl::Status AddLayerInput(int64_t index, const NormWeights* next);
+  absl::Status AddBesideExperts(const LayerWeights& layer, const NormWeights* next, float scale);
   absl::Status Attend(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
+  absl::Status Gate(const LayerWeights& layer);
+  absl::Status WriteLatent(const LatentWeights& latent, kernels::QkvRopeWriteArgs args);
+  absl::Status Recur(int64_t index, KvPools pools);
   absl::Status Inspect(int64_t index, const kernels::AttendArgs& attend, std::span<const RowInspection> inspections);
+  absl::Status RunMlp(int64_t index, const NormWeights* next);
   absl::Status RunLayer(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
   absl::Status RunHead(const ForwardStep& step, ForwardOutput* output);
 
   const Transformer& model_;
   const ForwardLimits limits_;
   std::unique_ptr<kernels::Workspace> workspace_;
-  std::unique_ptr<kernels::Buffer> residual_;      // f32 [T, M]
-  std::unique_ptr<kernels::Buffer> normed_;        // operands [T, M]
-  std::unique_ptr<kernels::Buffer> queries_;       // f32 [T, H, D]
-  std::unique_ptr<kernels::Buffer> attended_;      // operands [T, H, D]
-  std::unique_ptr<kernels::Buffer> hidden_;        // operands [T, F]
-  std::unique_ptr<kernels::Buffer> row_scales_;    // f32 [L, T], for attention variants
+  std::unique_ptr<kernels::Buffer> residual_;  // f32 [T, M]
+  std::unique_ptr<kernels::Buffer> normed_;    // operands [T, M]
+  std::unique_ptr<kernels::Buffer> queries_;   // f32 [T, H, D]
+  std::unique_ptr<kernels::Buffer> attended_;  // operands [T, H, D]; of recurrent layers [T, value width]
+  // Operands [T, input width] of recurrent layers, [T, H D] of gates, [T, Q] and [T, C + R] of latent attention.
+  std::unique_ptr<kernels::Buffer> mixed_;
+  std::unique_ptr<kernels::Buffer> hidden_;  // operands [T, F]
+  // Of layers' inputs: operands [T, L, P] and [L, T, P], and [T, P] of a gate.
+  std::unique_ptr<kernels::Buffer> projected_inputs_, layer_inputs_, input_gate_;
+  // Of experts that are normed apart: operands [T, M] of their router; f32 [T, M] of their sum, and of what is added.
+  std::unique_ptr<kernels::Buffer> routed_, expert_sum_, mlp_sum_;
+  const NormWeights no_norm_;                      // the residual itself
+  RowScales row_scales_;                           // for attention variants
   std::unique_ptr<kernels::Buffer> bound_counts_;  // uint32 [sequences, 2]
   std::vector<float> row_factors_;                 // [T], of queries by their position; empty: all 1
   // Of the step being run.

@@ -1,7 +1,6 @@
 #include "server/model/layer_windows.h"
 
-#include <optional>
-#include <vector>
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -12,8 +11,9 @@ namespace {
 constexpr int64_t kWindowMax = int64_t{1} << 30;
 constexpr int64_t kWindowDefault = 4096;  // of transformers' configurations, where the key is missing
 
-// Per layer of `layer_types`, whether it has a window; nullopt when the key is missing.
-absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerTypes(ConfigReader& reader, int64_t layer_count) {
+// Per layer of `layer_types`, whether it is not of full attention but of `other`; nullopt when the key is missing.
+absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerTypes(ConfigReader& reader, int64_t layer_count,
+                                                                const char* other = "sliding_attention") {
   const Json* types = reader.Take("layer_types");
   if (types == nullptr) return std::optional<std::vector<bool>>();
   if (!types->is_array() || std::ssize(*types) != layer_count) {
@@ -23,13 +23,14 @@ absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerTypes(ConfigReader& re
                      "; the model has ", layer_count, " layers"));
   }
   std::vector<bool> windows;
-  for (const Json& type : *types) {
-    if (type != "full_attention" && type != "sliding_attention") {
+  for (const Json& stored : *types) {
+    // Older names, as in transformers.
+    const Json type = stored == "attention" ? "full_attention" : stored == "mamba" ? "linear_attention" : stored;
+    if (type != "full_attention" && type != other) {
       return absl::UnimplementedError(absl::StrCat(reader.Name("layer_types"), "[", windows.size(), "] is ",
-                                                   ShownValue(type),
-                                                   "; supported are full_attention and sliding_attention"));
+                                                   ShownValue(stored), "; supported are full_attention and ", other));
     }
-    windows.push_back(type == "sliding_attention");
+    windows.push_back(type == other);
   }
   return std::optional(std::move(windows));
 }
@@ -59,6 +60,25 @@ std::vector<bool> AllButEvery(int64_t pattern, const ModelConfig& config) {
   return windows;
 }
 
+void SetRecurrent(const std::vector<bool>& recurrent, ModelConfig& config) {
+  for (int64_t i = 0; i < config.layer_count; ++i) {
+    config.layers[i].is_recurrent = recurrent[i];
+    config.layers[i].has_attention = !recurrent[i];
+    if (recurrent[i]) config.layers[i].rope_index = -1;
+  }
+}
+
+absl::Status RequireAttention(const ConfigReader& reader, const char* key, const ModelConfig& config) {
+  if (AttentionLayerCount(config) > 0) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("by ", reader.Name(key), " no layer of the ", config.model_type,
+                                               " has attention; such a model is not supported"));
+}
+
+absl::Status NoAttentionWithout(const ConfigReader& reader, const char* key, const ModelConfig& config) {
+  return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is missing; a ", config.model_type,
+                                                 " without it has no attention layers, which is not supported"));
+}
+
 // All layers equal. transformers ignores `layer_types` here: it may only agree.
 absl::Status SetEverywhere(ConfigReader& reader, int64_t size, ModelConfig& config) {
   for (LayerConfig& layer : config.layers) layer.window = size;
@@ -86,13 +106,30 @@ absl::Status ReadWindowsFrom(int64_t first_default, ConfigReader& reader, ModelC
   return SetWindows(reader, *windows, size, config);
 }
 
-absl::Status ReadWindowsButEvery(int64_t pattern, ConfigReader& reader, ModelConfig& config) {
-  ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, kWindowDefault));
+absl::Status ReadWindowsButEvery(int64_t pattern, ConfigReader& reader, ModelConfig& config,
+                                 int64_t when_missing = kWindowDefault) {
+  ASSIGN_OR_RETURN(const int64_t size, ReadSize(reader, when_missing));
   ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
   return SetWindows(reader, windows.has_value() ? *windows : AllButEvery(pattern, config), size, config);
 }
 
 }  // namespace
+
+absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerList(ConfigReader& reader, const char* key,
+                                                               int64_t layer_count) {
+  const Json* list = reader.Take(key);
+  if (list == nullptr) return std::optional<std::vector<bool>>();
+  const auto is_layer = [&](const Json& item) {
+    return item.is_number_integer() && item.get<int64_t>() >= 0 && item.get<int64_t>() < layer_count;
+  };
+  if (!list->is_array() || !std::all_of(list->begin(), list->end(), is_layer)) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is ", ShownValue(*list),
+                                                   "; it must be a list of layers 0..", layer_count - 1));
+  }
+  std::vector<bool> is_listed(layer_count, false);
+  for (const Json& item : *list) is_listed[item.get<int64_t>()] = true;
+  return std::optional(std::move(is_listed));
+}
 
 absl::Status ReadNoWindows(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(reader.RequireValue("use_sliding_window", false));
@@ -156,8 +193,18 @@ absl::Status ReadWindowPattern(ConfigReader& reader, ModelConfig& config) {
   return SetWindows(reader, AllButEvery(pattern, config), size, config);
 }
 
+absl::Status ReadShortWindowsButSixthAndLast(ConfigReader& reader, ModelConfig& config) {
+  RETURN_IF_ERROR(ReadWindowsButEvery(6, reader, config, 512));
+  config.layers.back().window = 0;  // as in transformers, whatever the list has
+  return absl::OkStatus();
+}
+
 absl::Status ReadWindowsButSecond(ConfigReader& reader, ModelConfig& config) {
   return ReadWindowsButEvery(2, reader, config);
+}
+
+absl::Status ReadShortWindowsButSecond(ConfigReader& reader, ModelConfig& config) {
+  return ReadWindowsButEvery(2, reader, config, 128);
 }
 
 absl::Status ReadWindowsButFourth(ConfigReader& reader, ModelConfig& config) {
@@ -224,6 +271,82 @@ absl::Status ReadRotatedWindows(ConfigReader& reader, ModelConfig& config) {
   if (windows.has_value()) RETURN_IF_ERROR(SetWindows(reader, *windows, size, config));
   for (LayerConfig& layer : config.layers) layer.rope_index = size == 0 || layer.window != 0 ? 0 : -1;
   return absl::OkStatus();
+}
+
+absl::Status ReadRecurrentButFourth(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(std::optional<std::vector<bool>> recurrent,
+                   ReadLayerTypes(reader, config.layer_count, "linear_attention"));
+  if (recurrent.has_value()) {
+    reader.Ignore({"full_attention_interval"});  // the list takes precedence
+  } else {
+    ASSIGN_OR_RETURN(const int64_t interval, reader.Int("full_attention_interval", {1, kWindowMax}, 4));
+    recurrent = AllButEvery(interval, config);
+  }
+  SetRecurrent(*recurrent, config);
+  return absl::OkStatus();
+}
+
+absl::Status ReadConvolutionsButListed(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(std::optional<std::vector<bool>> recurrent, ReadLayerTypes(reader, config.layer_count, "conv"));
+  ASSIGN_OR_RETURN(const auto listed, ReadLayerList(reader, "full_attn_idxs", config.layer_count));
+  const bool by_type = recurrent.has_value();
+  if (!by_type) {
+    recurrent.emplace(config.layer_count, false);
+    for (int64_t i = 0; listed.has_value() && i < config.layer_count; ++i) (*recurrent)[i] = !(*listed)[i];
+  }
+  SetRecurrent(*recurrent, config);
+  return RequireAttention(reader, by_type ? "layer_types" : "full_attn_idxs", config);
+}
+
+absl::Status ReadStateSpacesButListed(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(std::optional<std::vector<bool>> listed,
+                   ReadLayerList(reader, "attn_layer_indices", config.layer_count));
+  if (!listed.has_value()) return NoAttentionWithout(reader, "attn_layer_indices", config);
+  listed->flip();
+  SetRecurrent(*listed, config);
+  return RequireAttention(reader, "attn_layer_indices", config);
+}
+
+absl::Status ReadStateSpacesEverywhere(ConfigReader&, ModelConfig& config) {
+  for (LayerConfig& layer : config.layers) layer.is_recurrent = true;
+  return absl::OkStatus();
+}
+
+absl::Status ReadLayersOfOnePart(ConfigReader& reader, ModelConfig& config) {
+  const Json* list = reader.Take("layers_block_type");
+  const char* key = list != nullptr ? "layers_block_type" : "hybrid_override_pattern";
+  if (list == nullptr) list = reader.Take(key);
+  for (int64_t i = 0; i < config.layer_count; ++i) {
+    LayerConfig& layer = config.layers[i];
+    const Json kind = list->is_string() ? Json(std::string(1, list->get_ref<const std::string&>()[i])) : list->at(i);
+    layer.rope_index = -1;
+    layer.is_recurrent = kind == "M" || kind == "linear_attention" || kind == "mamba";
+    layer.has_attention = kind == "*" || kind == "full_attention" || kind == "attention";
+    layer.has_mixture = kind == "E" || kind == "moe";
+    layer.has_mlp = kind == "-" || kind == "mlp" || layer.has_mixture;
+    if (layer.is_recurrent || layer.has_attention || layer.has_mlp) continue;
+    return absl::UnimplementedError(
+        absl::StrCat(reader.Name(key), "[", i, "] is ", ShownValue(kind),
+                     "; supported are linear_attention (M), full_attention (*), mlp (-) and moe (E)"));
+  }
+  const auto is_mixture = [](const LayerConfig& layer) { return layer.has_mixture; };
+  if (std::none_of(config.layers.begin(), config.layers.end(), is_mixture)) config.mixture = {};
+  return RequireAttention(reader, key, config);
+}
+
+absl::Status ReadStateSpacesByType(ConfigReader& reader, ModelConfig& config) {
+  ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> recurrent,
+                   ReadLayerTypes(reader, config.layer_count, "linear_attention"));
+  if (!recurrent.has_value()) return NoAttentionWithout(reader, "layer_types", config);
+  const Json* positions = reader.Take("position_embedding_type");
+  if (positions == nullptr || *positions == "nope") {
+    for (LayerConfig& layer : config.layers) layer.rope_index = -1;
+  } else if (*positions != "rope") {
+    return absl::UnimplementedError(absl::StrCat(reader.Name("position_embedding_type"), " is ", ShownValue(*positions),
+                                                 "; supported are rope, nope and null"));
+  }
+  SetRecurrent(*recurrent, config);
+  return RequireAttention(reader, "layer_types", config);
 }
 
 }  // namespace varifocal

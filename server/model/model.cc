@@ -1,19 +1,27 @@
 #include "server/model/model.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"
+#include "server/model/adapter.h"
 #include "server/model/config.h"
 #include "server/model/function_json.h"
 #include "server/model/kernel_status.h"
+#include "server/model/packed_weights/packed_weights.h"
 #include "server/model/transformer.h"
 #include "server/model/weight_source.h"
 #include "tokenizer/tokenizer.h"
@@ -82,6 +90,19 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> ReadTokenizer(const std::string
   return tokenizer;
 }
 
+// "; directories in it that have one: baseline, focal", where a directory of models was given.
+std::string ModelsBelow(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (std::filesystem::exists(it->path() / "config.json", error)) names.push_back(it->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  if (names.size() > 8) names.resize(8);
+  return names.empty() ? "; a model's directory has one"
+                       : absl::StrCat("; directories in it that have one: ", absl::StrJoin(names, ", "));
+}
+
 }  // namespace
 
 absl::Status CheckModelOptions(const ModelOptions& options) {
@@ -92,18 +113,24 @@ absl::Status CheckModelOptions(const ModelOptions& options) {
 LoadedModel::LoadedModel() = default;
 LoadedModel::~LoadedModel() = default;
 
-absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory,
-                                            const std::vector<std::string>& ignored_keys) {
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory, const std::vector<std::string>& ignored_keys,
+                                            const std::string& adapter_directory) {
   const std::string path = absl::StrCat(directory, "/config.json");
   const absl::StatusOr<std::string> text = ReadFile(path, kConfigFile);
   if (absl::IsNotFound(text.status()) && !IsDirectory(directory)) {
     return absl::NotFoundError(absl::StrCat(
         text.status().message(), "; a model is a directory on this machine with config.json, not a hub's name"));
   }
+  if (absl::IsNotFound(text.status()))
+    return absl::NotFoundError(absl::StrCat(text.status().message(), ModelsBelow(directory)));
   RETURN_IF_ERROR(text.status());
   absl::StatusOr<ModelConfig> config = ParseModelConfig(*text, ignored_keys);
   if (!config.ok()) return Annotate(config.status(), path);
   RETURN_IF_ERROR(ReadEos(directory, *config));
+  if (!adapter_directory.empty()) {
+    ASSIGN_OR_RETURN(Adapter adapter, ReadAdapter(adapter_directory));
+    config->adapter = std::make_shared<const Adapter>(std::move(adapter));
+  }
   return config;
 }
 
@@ -112,19 +139,37 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
   ASSIGN_OR_RETURN(const kernels::BackendOptions backend_options, ToBackendOptions(options));
   auto model = std::shared_ptr<LoadedModel>(new LoadedModel);
   model->directory_ = directory;
-  ASSIGN_OR_RETURN(model->config_, ReadModelConfig(directory, options.ignored_config_keys));
+  ASSIGN_OR_RETURN(model->config_, ReadModelConfig(directory, options.ignored_config_keys, options.adapter_directory));
   ASSIGN_OR_RETURN(model->tokenizer_, ReadTokenizer(directory, options.tokenizer_rules, model->config_));
   ASSIGN_OR_RETURN(const std::unique_ptr<WeightSource> source, OpenWeights(directory));
+  std::unique_ptr<WeightSource> adapter;
+  if (model->config_.adapter != nullptr) {
+    ASSIGN_OR_RETURN(adapter, OpenAdapterWeights(options.adapter_directory));
+  }
   std::shared_ptr<kernels::Backend> backend = options.backend;
   if (backend == nullptr) {
     ASSIGN_OR_RETURN(backend, SharedBackend(backend_options));
   }
   const std::string cache = options.cache_directory.empty() ? DefaultCacheDirectory() : options.cache_directory;
   ModelProvenance& provenance = model->provenance_;
-  ASSIGN_OR_RETURN(const WeightDigests digests, HashWeights(*source, cache));
+  ASSIGN_OR_RETURN(WeightDigests digests, HashWeights(*source, cache));
   provenance.weights_sha256 = digests.whole;
 
   const Architecture* architecture = FindArchitecture(model->config_.model_type);
+  if (const PackedWeights* packed = model->config_.packed_weights.get(); packed != nullptr) {
+    Unpacking tensors(*source, digests.tensors);
+    RETURN_IF_ERROR(Annotate(packed->unpack(tensors), directory));
+    provenance.weights_from = packed->label;
+  }
+  if (adapter != nullptr) {
+    ASSIGN_OR_RETURN(WeightDigests of_adapter, HashWeights(*adapter, cache));
+    provenance.weights_sha256 = Sha256Hex(absl::StrCat(digests.whole, "\n", of_adapter.whole, "\n"));
+    RETURN_IF_ERROR(Annotate(MergeAdapter(*model->config_.adapter, *architecture, model->config_, std::move(*adapter),
+                                          std::move(of_adapter.tensors), *source, digests.tensors),
+                             options.adapter_directory));
+    absl::StrAppend(&provenance.weights_from, provenance.weights_from.empty() ? "" : "; ",
+                    model->config_.adapter->Label());
+  }
   absl::StatusOr<std::unique_ptr<Transformer>> transformer =
       Transformer::Load(*architecture, model->config_, *source, backend, digests.tensors, options.admit);
   if (absl::IsDataLoss(transformer.status())) ForgetHashes(*source, cache);

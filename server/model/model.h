@@ -44,6 +44,7 @@ struct ModelOptions {
   std::string cache_directory;
   // Called before weights are packed: whether the backend has memory for this many bytes that are not resident yet.
   std::function<absl::Status(const kernels::Backend& backend, int64_t needed_bytes)> admit;
+  std::string adapter_directory;  // of an adapter that is merged into the weights (adapter.h); empty: none
   // Overrides the options above; for tests.
   std::shared_ptr<kernels::Backend> backend;
 };
@@ -62,6 +63,7 @@ struct ModelProvenance {
   std::string weights_sha256;    // 64 hex characters
   std::string tokenizer_sha256;  // empty without a tokenizer
   std::string attention;         // AttentionSetting::Label()
+  std::string weights_from;      // how weights were stored, and an adapter, in words; empty: as they are used
   std::string function_json;     // FunctionJson(); of a hosted model with its chat format
   int64_t page_bytes = 0;        // one page of 128 tokens, all layers
   int64_t weight_bytes = 0;      // on the backend
@@ -101,6 +103,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
 // The config of a directory without its weights; the ends of a generation are those of generation_config.json, else of
 // config.json.
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory,
-                                            const std::vector<std::string>& ignored_keys = {});
+                                            const std::vector<std::string>& ignored_keys = {},
+                                            const std::string& adapter_directory = "");
 
 }  // namespace varifocal

@@ -2,43 +2,109 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace varifocal {
 
+int64_t HeadWidth(const ModelConfig& config, const LayerConfig& layer) {
+  return layer.head_width > 0 ? layer.head_width : config.head_width;
+}
+
+int64_t KvHeadCount(const ModelConfig& config, const LayerConfig& layer) {
+  return layer.kv_head_count > 0 ? layer.kv_head_count : config.kv_head_count;
+}
+
+int64_t FeedForwardWidth(const ModelConfig& config, const LayerConfig& layer) {
+  return layer.feed_forward_width > 0 ? layer.feed_forward_width : config.feed_forward_width;
+}
+
+int64_t RopeHeadWidth(const ModelConfig& config, int64_t rope_index) {
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.has_attention && layer.rope_index == rope_index) return HeadWidth(config, layer);
+  }
+  return config.head_width;
+}
+
+kernels::LayerNeeds LayerNeedsOf(const ModelConfig& config) {
+  kernels::LayerNeeds needs{.value_norm = config.blocks.value_norm,
+                            .layer_input_width = static_cast<int>(config.layer_inputs.width),
+                            .norms_of_experts = config.mixture.normed_apart};
+  bool is_first = true;
+  for (const LayerConfig& layer : config.layers) {
+    if (!layer.has_attention) continue;
+    const int width = static_cast<int>(HeadWidth(config, layer)), heads = static_cast<int>(KvHeadCount(config, layer));
+    needs.head_dim_min = is_first ? width : std::min(needs.head_dim_min, width);
+    needs.kv_head_count_min = is_first ? heads : std::min(needs.kv_head_count_min, heads);
+    needs.head_dim_max = std::max(needs.head_dim_max, width);
+    needs.kv_head_count_max = std::max(needs.kv_head_count_max, heads);
+    needs.shared_pages = needs.shared_pages || layer.source_layer >= 0;
+    is_first = false;
+  }
+  return needs;
+}
+
 void GroupLayers(ModelConfig& config) {
-  std::map<int64_t, int64_t> group_of;  // by window, in order
+  using Key = std::tuple<int64_t, int64_t, int64_t>;
+  const auto key_of = [&](const LayerConfig& layer) {
+    return Key(layer.window, HeadWidth(config, layer), KvHeadCount(config, layer));
+  };
+  std::map<Key, int64_t> group_of;  // by window, in order
   config.extended_position_max = kPositionMax;
   for (LayerConfig& layer : config.layers) {
+    if (!layer.has_attention) continue;
     if (layer.window >= config.max_position) {
       config.extended_position_max = std::min(config.extended_position_max, layer.window);
       layer.window = 0;
     }
-    group_of.emplace(layer.window, 0);
+    group_of.emplace(key_of(layer), 0);
   }
   config.page_groups.clear();
-  for (auto& [window, group] : group_of) {
+  for (auto& [key, group] : group_of) {
     group = config.page_groups.size();
-    config.page_groups.push_back({.window = window});
+    const auto& [window, head_width, kv_head_count] = key;
+    config.page_groups.push_back({.window = window, .head_width = head_width, .kv_head_count = kv_head_count});
+  }
+  const auto is_recurrent = [](const LayerConfig& layer) { return layer.is_recurrent; };
+  if (std::any_of(config.layers.begin(), config.layers.end(), is_recurrent)) {
+    config.page_groups.push_back({.window = kStateWindow, .holds_states = true});
   }
   for (LayerConfig& layer : config.layers) {
-    layer.page_group = group_of[layer.window];
-    layer.group_layer = config.page_groups[layer.page_group].layer_count++;
+    if (layer.has_attention) {
+      layer.page_group = group_of[key_of(layer)];
+      layer.group_layer = layer.source_layer < 0 ? config.page_groups[layer.page_group].layer_count++
+                                                 : config.layers[layer.source_layer].group_layer;
+    }
+    if (layer.is_recurrent) layer.state_layer = config.page_groups.back().layer_count++;
   }
 }
 
+int64_t RotationWidth(const ModelConfig& config) {
+  return config.latent.rank > 0 ? config.latent.rotated_width : config.head_width;
+}
+
+int64_t AttentionLayerCount(const ModelConfig& config) {
+  return std::count_if(config.layers.begin(), config.layers.end(),
+                       [](const LayerConfig& layer) { return layer.has_attention; });
+}
+
 int64_t PlainWidth(const ModelConfig& config) {
-  const bool has_plain = std::any_of(config.layers.begin(), config.layers.end(),
-                                     [](const LayerConfig& layer) { return !layer.has_mixture; });
-  return std::max(has_plain ? config.feed_forward_width : 1, config.mixture.shared_width);
+  int64_t width = std::max<int64_t>(1, config.mixture.shared_width);
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.has_mlp && !layer.has_mixture) width = std::max(width, FeedForwardWidth(config, layer));
+  }
+  return width;
 }
 
 AttentionModel AttentionModelOf(const ModelConfig& config) {
   AttentionModel model{
       .layer_count = config.layer_count, .head_count = config.head_count, .width = config.width, .windows = {}};
-  for (const LayerConfig& layer : config.layers) model.windows.push_back(layer.window);
+  for (const LayerConfig& layer : config.layers) {
+    model.windows.push_back(layer.window);
+    model.shares_keys = model.shares_keys || layer.source_layer >= 0;
+  }
   for (const RopeConfig& rope : config.ropes) model.scales_queries = model.scales_queries || rope.query_beta != 0;
   return model;
 }

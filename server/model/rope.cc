@@ -74,6 +74,8 @@ absl::string_view RopeKindName(RopeKind kind) {
       return "yarn";
     case RopeKind::kLongRope:
       return "longrope";
+    case RopeKind::kProportional:
+      return "proportional";
   }
   return "";
 }
@@ -82,6 +84,8 @@ std::string RopeConfig::ToString() const {
   std::string text(RopeKindName(kind));
   auto add = [&](absl::string_view name, double value) { absl::StrAppend(&text, " ", name, "=", ShortNumber(value)); };
   add("theta", theta);
+  if (alpha != 1) add("alpha", alpha);
+  if (kind == RopeKind::kProportional) add("partial", partial);
   if (rotary_span != 0) absl::StrAppend(&text, " rotary=", rotary_span);
   if (kind == RopeKind::kDefault) return text;
   add("factor", factor);
@@ -89,7 +93,7 @@ std::string RopeConfig::ToString() const {
     add("low", low_freq_factor);
     add("high", high_freq_factor);
   }
-  if (kind != RopeKind::kLinear) add("original", original_max_position);
+  if (kind != RopeKind::kLinear && kind != RopeKind::kProportional) add("original", original_max_position);
   if (kind == RopeKind::kYarn) {
     add("fast", beta_fast);
     add("slow", beta_slow);
@@ -97,6 +101,7 @@ std::string RopeConfig::ToString() const {
   }
   if (kind == RopeKind::kYarn || kind == RopeKind::kLongRope) add("attention", attention_factor);
   if (query_beta != 0) add("query", query_beta);
+  if (score_factor != 1) add("scores", score_factor);
   if (kind == RopeKind::kLongRope) {
     std::string factors;
     for (const double value : short_factors) absl::StrAppend(&factors, ShortNumber(value), ",");
@@ -125,7 +130,7 @@ std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width, 
   for (int64_t pair = 0; pair < rope.RotaryWidth(head_width) / 2; ++pair) {
     switch (rope.kind) {
       case RopeKind::kDefault:
-        frequencies.push_back(Frequency(rope.theta, span, pair));
+        frequencies.push_back(Frequency(rope.theta * std::pow(rope.alpha, span / (span - 2.0)), span, pair));
         break;
       case RopeKind::kLinear:
         frequencies.push_back(Frequency(rope.theta, span, pair) / rope.factor);
@@ -141,6 +146,12 @@ std::vector<double> RopeFrequencies(const RopeConfig& rope, int64_t head_width, 
         break;
       case RopeKind::kLongRope:
         frequencies.push_back(LongRopeFrequency(rope, span, pair, rope_length));
+        break;
+      case RopeKind::kProportional:
+        // Truncated as transformers does.
+        frequencies.push_back(pair < static_cast<int64_t>(rope.partial * span / 2)
+                                  ? Frequency(rope.theta, span, pair) / rope.factor
+                                  : 0.0);
         break;
     }
   }

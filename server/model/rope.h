@@ -22,13 +22,15 @@
 
 namespace varifocal {
 
-enum class RopeKind { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongRope };
+enum class RopeKind { kDefault, kLinear, kDynamic, kLlama3, kYarn, kLongRope, kProportional };
 
 struct RopeConfig {
   RopeKind kind = RopeKind::kDefault;
   double theta = 10000;
-  int64_t rotary_span = 0;           // dimensions of a head that the frequencies span; 0: the whole head
-  double factor = 1;                 // all but default; ratio to the original length
+  double partial = 1;       // proportional: of a head's pairs, the first ones that turn; its frequencies span all
+  double alpha = 1;         // default: multiplies theta, as alpha^(D / (D - 2))
+  int64_t rotary_span = 0;  // dimensions of a head that the frequencies span; 0: the whole head
+  double factor = 1;        // all but default; ratio to the original length
   double original_max_position = 0;  // dynamic, llama3, yarn, longrope
   double low_freq_factor = 1;        // llama3
   double high_freq_factor = 4;       // llama3
@@ -38,6 +40,7 @@ struct RopeConfig {
   double attention_factor = 1;       // yarn, longrope; multiplies cos and sin
   // Queries at position p are multiplied by 1 + beta ln(1 + floor(p / original length)), after the rotation; 0: not.
   double query_beta = 0;
+  double score_factor = 1;            // scores are multiplied by it (DeepSeek's mscale)
   std::vector<double> short_factors;  // longrope, [rotary span / 2]: sequences up to the original length
   std::vector<double> long_factors;   // longrope: longer ones
 

@@ -19,11 +19,14 @@ struct Surroundings {
   RopeSizes sizes;
   double theta = 10000;
   double partial = 1;
-  const char* partial_key = "partial_rotary_factor";  // the key it was read from
+  std::string partial_name;  // of the key it was read from
   bool partial_allowed = false;
   bool longrope_alone = false;
   bool mrope_is_default = false;
   bool query_scale = false;
+  bool alpha = false;
+  bool proportional = false;
+  bool scales_scores = false;
   bool nested = false;                          // an object per kind of layer
   std::optional<double> original_max_position;  // overrides that of the object, which may only repeat it
 };
@@ -63,6 +66,18 @@ absl::Status ReadLinear(ConfigReader& reader, const Surroundings& around, RopeCo
 }
 
 absl::Status ReadDynamic(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
+  // transformers takes an alpha of 0 for none.
+  if (around.alpha && reader.Has("alpha") && *reader.Take("alpha") != 0) {
+    ASSIGN_OR_RETURN(rope.alpha, reader.Positive("alpha"));
+    if (around.sizes.head_width <= 2) {
+      return absl::InvalidArgumentError(absl::StrCat(reader.Name("alpha"), " is set with heads of ",
+                                                     around.sizes.head_width, " dimensions; it needs 3"));
+    }
+    rope.kind = RopeKind::kDefault;
+    // Of other programs; transformers reads none.
+    reader.Ignore({"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "original_max_position_embeddings"});
+    return absl::OkStatus();
+  }
   RETURN_IF_ERROR(ReadFactor(reader, around, rope));
   reader.Ignore({"original_max_position_embeddings"});
   rope.original_max_position = around.sizes.max_position;
@@ -108,6 +123,7 @@ absl::Status ReadYarn(ConfigReader& reader, const Surroundings& around, RopeConf
                              ? YarnAttentionFactor(rope.factor, mscale) / YarnAttentionFactor(rope.factor, mscale_all)
                              : YarnAttentionFactor(rope.factor, 1);
   ASSIGN_OR_RETURN(rope.attention_factor, reader.Positive("attention_factor", implied));
+  if (around.scales_scores) rope.score_factor = std::pow(YarnAttentionFactor(rope.factor, mscale_all), 2);
   if (around.nested) {
     RETURN_IF_ERROR(reader.RequireValue("truncate", true));  // ignored by transformers
   } else {
@@ -171,14 +187,30 @@ absl::Status ReadDefault(ConfigReader& reader, const Surroundings&, RopeConfig&)
   return absl::OkStatus();
 }
 
+// Of the pairs of a head, which the frequencies span, the first turn.
+absl::Status ReadProportional(ConfigReader& reader, const Surroundings&, RopeConfig& rope) {
+  ASSIGN_OR_RETURN(rope.partial, reader.Positive("partial_rotary_factor", 1));
+  if (rope.partial > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("partial_rotary_factor"), " is ",
+                                                   ShortNumber(rope.partial), "; it must be at most 1"));
+  }
+  ASSIGN_OR_RETURN(rope.factor, reader.Positive("factor", 1));
+  return absl::OkStatus();
+}
+
 struct RopeRow {
   RopeKind kind;
   // Reads the keys of this scaling.
   absl::Status (*read)(ConfigReader& reader, const Surroundings& around, RopeConfig& rope);
 };
 constexpr RopeRow kRows[] = {
-    {RopeKind::kDefault, ReadDefault}, {RopeKind::kLinear, ReadLinear}, {RopeKind::kDynamic, ReadDynamic},
-    {RopeKind::kLlama3, ReadLlama3},   {RopeKind::kYarn, ReadYarn},     {RopeKind::kLongRope, ReadLongRope},
+    {RopeKind::kDefault, ReadDefault},
+    {RopeKind::kLinear, ReadLinear},
+    {RopeKind::kDynamic, ReadDynamic},
+    {RopeKind::kLlama3, ReadLlama3},
+    {RopeKind::kYarn, ReadYarn},
+    {RopeKind::kLongRope, ReadLongRope},
+    {RopeKind::kProportional, ReadProportional},
 };
 
 absl::StatusOr<const RopeRow*> FindRow(const ConfigReader& reader, std::string name, const Surroundings& around) {
@@ -188,6 +220,7 @@ absl::StatusOr<const RopeRow*> FindRow(const ConfigReader& reader, std::string n
   std::vector<absl::string_view> supported;
   for (const RopeRow& row : kRows) {
     if (longrope_alone && row.kind != RopeKind::kDefault && row.kind != RopeKind::kLongRope) continue;
+    if (!around.proportional && row.kind == RopeKind::kProportional) continue;
     if (name == RopeKindName(row.kind)) return &row;
     supported.push_back(RopeKindName(row.kind));
   }
@@ -245,10 +278,12 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
   RopeConfig rope;
   rope.kind = row->kind;
   ASSIGN_OR_RETURN(rope.theta, reader.Positive("rope_theta", around.theta));
-  ASSIGN_OR_RETURN(const double partial, reader.Positive("partial_rotary_factor", around.partial));
-  const std::string partial_name = reader.Has("partial_rotary_factor") ? reader.Name("partial_rotary_factor")
-                                                                       : absl::StrCat("\"", around.partial_key, "\"");
-  RETURN_IF_ERROR(SetSpan(partial, partial_name, around, rope));
+  if (row->kind != RopeKind::kProportional) {
+    ASSIGN_OR_RETURN(const double partial, reader.Positive("partial_rotary_factor", around.partial));
+    const std::string partial_name =
+        reader.Has("partial_rotary_factor") ? reader.Name("partial_rotary_factor") : around.partial_name;
+    RETURN_IF_ERROR(SetSpan(partial, partial_name, around, rope));
+  }
   RETURN_IF_ERROR(row->read(reader, around, rope));
   if (around.query_scale) RETURN_IF_ERROR(ReadQueryScale(reader, rope));
   // Of remote code of the first YaRN models; transformers reads neither.
@@ -272,11 +307,13 @@ bool HasTheta(const Json* object) { return object != nullptr && ConfigReader(*ob
 
 absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, const RopeSizes& sizes) {
   Surroundings around{.sizes = sizes,
-                      .partial_key = keys.partial,
+                      .partial_name = reader.Name(keys.partial),
                       .partial_allowed = keys.partial_allowed,
                       .longrope_alone = keys.longrope_alone,
                       .mrope_is_default = keys.mrope_is_default,
                       .query_scale = keys.query_scale,
+                      .alpha = keys.alpha,
+                      .scales_scores = keys.scales_scores,
                       .original_max_position = std::nullopt};
   ASSIGN_OR_RETURN(around.theta, reader.Positive(keys.theta, keys.theta_default));
   ASSIGN_OR_RETURN(around.partial, reader.Positive(keys.partial, keys.partial_default));
@@ -289,16 +326,20 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
   if (keys.query_scale && scaling == nullptr && parameters == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_parameters"), " is missing"));
   }
+  const absl::StatusOr<Json> missing = ParseJson(keys.missing == nullptr ? "null" : keys.missing);
+  VF_CHECK(missing.ok(), "a row's object is JSON");
+  if (scaling == nullptr && parameters == nullptr && missing->is_object()) parameters = &*missing;
   ASSIGN_OR_RETURN(RopeConfig older, ReadObject(scaling, reader.Place("rope_scaling"), around));
   ASSIGN_OR_RETURN(RopeConfig rope, ReadObject(parameters, reader.Place("rope_parameters"), around));
   if (parameters == nullptr) {
     rope = std::move(older);
   } else if (scaling != nullptr && rope.ToString() != older.ToString()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"rope_scaling\" is ", older.ToString(), ", but \"rope_parameters\" is ", rope.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_scaling"), " is ", older.ToString(), ", but ",
+                                                   reader.Name("rope_parameters"), " is ", rope.ToString()));
   }
-  if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, rope.theta));
   std::string other = "in the RoPE parameters";
+  if (parameters == &*missing) other = absl::StrCat("without ", reader.Name("rope_parameters"), " it is");
+  if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, rope.theta, other));
   if (!HasTheta(parameters) && !HasTheta(scaling)) {
     other = absl::StrCat(reader.Name(keys.theta), reader.Has(keys.theta) ? " is" : " is missing, which means");
   }
@@ -339,8 +380,10 @@ absl::StatusOr<RopeConfig> ScaleRope(const RopeConfig& current, RopeKind kind, d
 
 absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reader, const RopeKeys& keys,
                                                              const RopeSizes& sizes) {
-  Surroundings full{.sizes = sizes, .nested = true, .original_max_position = std::nullopt};
+  Surroundings full{
+      .sizes = sizes, .proportional = keys.proportional, .nested = true, .original_max_position = std::nullopt};
   Surroundings window = full;
+  if (sizes.full_head_width > 0) full.sizes.head_width = sizes.full_head_width;
   ASSIGN_OR_RETURN(full.theta, reader.Positive(keys.theta, keys.theta_default));
   window.theta = keys.theta_default;
   if (keys.window_theta != nullptr) {
@@ -349,6 +392,9 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
   RETURN_IF_ERROR(reader.RequireValue("partial_rotary_factor", 1.0));
   const Json* scaling = reader.Take("rope_scaling");
   const Json* parameters = reader.Take("rope_parameters");
+  const absl::StatusOr<Json> missing = ParseJson(keys.missing == nullptr ? "null" : keys.missing);
+  VF_CHECK(missing.ok(), "a row's object is JSON");
+  if (parameters == nullptr && missing->is_object()) parameters = &*missing;
   if (parameters == nullptr) {
     if (keys.window_theta == nullptr && full.theta != keys.theta_default) {
       return absl::UnimplementedError(absl::StrCat(
@@ -361,19 +407,25 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
   }
   if (!parameters->is_object()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"rope_parameters\" is ", parameters->type_name(), "; it must be an object"));
+        absl::StrCat(reader.Name("rope_parameters"), " is ", parameters->type_name(), "; it must be an object"));
   }
   ConfigReader kinds(*parameters, reader.Place("rope_parameters"));
   const std::string full_place = kinds.Place("full_attention");
   const std::string window_place = kinds.Place("sliding_attention");
+  for (const char* kind : {"full_attention", "sliding_attention"}) {
+    // There is no default where a row has one of the whole.
+    const Json* object = kinds.Take(kind);
+    if (!missing->is_object() || (object != nullptr && (!object->is_object() || HasTheta(object)))) continue;
+    return absl::InvalidArgumentError(absl::StrCat("\"", kinds.Place(kind), ".rope_theta\" is missing"));
+  }
   ASSIGN_OR_RETURN(RopeConfig of_full, ReadObject(kinds.Take("full_attention"), full_place, full));
   ASSIGN_OR_RETURN(RopeConfig of_window, ReadObject(kinds.Take("sliding_attention"), window_place, window));
   RETURN_IF_ERROR(kinds.RefuseUnread());
   if (scaling != nullptr) {
     ASSIGN_OR_RETURN(const RopeConfig older, ReadObject(scaling, reader.Place("rope_scaling"), full));
     if (older.ToString() != of_full.ToString()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"rope_scaling\" is ", older.ToString(), ", but \"", full_place, "\" is ", of_full.ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_scaling"), " is ", older.ToString(), ", but \"",
+                                                     full_place, "\" is ", of_full.ToString()));
     }
   }
   if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, of_full.theta));

@@ -31,6 +31,13 @@ struct RopeKeys {
   bool partial_allowed = false;  // partial rotation of a head
   // Multimodal: "mrope" is an old name of default; the positions of its sections are equal for text.
   bool mrope_is_default = false;
+  // gpt_oss, apertus: the object where neither `rope_scaling` nor `rope_parameters` is there, JSON; null: unscaled.
+  const char* missing = nullptr;
+  // hunyuan: dynamic has an `alpha`, which multiplies theta by alpha^(D / (D - 2)) at every length.
+  bool alpha = false;
+  bool proportional = false;  // gemma4: that kind is there
+  // deepseek: mscale_all_dim of yarn scales scores by the square of its attention factor.
+  bool scales_scores = false;
   bool query_scale = false;  // ministral3: yarn has llama_4_scaling_beta, and is required
   // phi3: only default and longrope; "su" and "yarn" are old names of longrope in its files.
   bool longrope_alone = false;
@@ -39,7 +46,8 @@ struct RopeKeys {
 
 struct RopeSizes {
   int64_t head_width = 0;
-  int64_t max_position = 0;  // as in the file
+  int64_t max_position = 0;     // as in the file
+  int64_t full_head_width = 0;  // of full layers, where there is a rotation for each kind; 0: the same
 };
 
 // One rotation for all layers.

@@ -18,13 +18,14 @@ absl::StatusOr<std::unique_ptr<RopeTables>> RopeTables::Create(const Transformer
   tables->rope_length_ = rope_length;
   tables->position_count_ = position_count;
   for (const RopeConfig& rope : ropes) {
-    const RopeTable table = MakeRopeTable(rope, config.head_width, position_count, rope_length);
-    ASSIGN_OR_RETURN(std::unique_ptr<kernels::RopeTable> made,
-                     ToStatusOr(model.backend().CreateRopeTable(
-                         {.cosines = table.cos,
-                          .sines = table.sin,
-                          .position_count = static_cast<int>(position_count),
-                          .rotary_dim = static_cast<int>(rope.RotaryWidth(config.head_width))})));
+    const int64_t head_width = RopeHeadWidth(config, std::ssize(tables->tables_));
+    const RopeTable table = MakeRopeTable(rope, head_width, position_count, rope_length);
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<kernels::RopeTable> made,
+        ToStatusOr(model.backend().CreateRopeTable({.cosines = table.cos,
+                                                    .sines = table.sin,
+                                                    .position_count = static_cast<int>(position_count),
+                                                    .rotary_dim = static_cast<int>(rope.RotaryWidth(head_width))})));
     tables->tables_.push_back(std::move(made));
   }
   return tables;

@@ -26,7 +26,8 @@ absl::Status Rotate(const AttentionOverrideRow& row, const Json& value, const Mo
                                                    config.model_type, " are learned, not rotated"));
   }
   const Architecture* architecture = FindArchitecture(config.model_type);
-  const RopeSizes sizes{.head_width = config.head_width, .max_position = config.max_position};
+  const int64_t width = config.latent.rank > 0 ? RotationWidth(config) : RopeHeadWidth(config, 0);
+  const RopeSizes sizes{.head_width = width, .max_position = config.max_position};
   // The first rope is that of full layers, whose keys in config.json the setting replaces.
   ASSIGN_OR_RETURN(setting.ropes[0], row.rotate(setting.ropes[0], value, architecture->rope, sizes));
   // Longer contexts are what a scaled rotation is for. A window that was longer than the model's limit was dropped, and

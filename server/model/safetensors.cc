@@ -237,17 +237,10 @@ absl::Status LoadHeader(const WeightFile& file) {
   return file.Load(bytes.substr(8, header_bytes));
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensors(const std::string& directory) {
-  const std::string index_path = absl::StrCat(directory, "/", kIndexFile);
-  const bool sharded = !FileExists(absl::StrCat(directory, "/", kSingleFile), FileUse::kModel);
-  std::map<std::string, std::set<std::string>> shards;
-  if (sharded) {
-    ASSIGN_OR_RETURN(shards, ReadIndex(index_path));
-  } else {
-    shards[kSingleFile];
-  }
+// Opens the shards: file name -> names of its tensors by the index, where there is one.
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenShards(const std::string& directory,
+                                                         const std::map<std::string, std::set<std::string>>& shards,
+                                                         bool sharded) {
   std::map<std::string, TensorView, std::less<>> tensors;
   std::vector<std::unique_ptr<WeightFile>> files;
   for (const auto& [file_name, expected] : shards) {
@@ -278,6 +271,26 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensors(const std::string&
     files.push_back(std::move(file));
   }
   return std::make_unique<WeightSource>(std::move(tensors), std::move(files));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensorsFile(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == path.npos ? "." : path.substr(0, slash);
+  return OpenShards(directory, {{path.substr(slash == path.npos ? 0 : slash + 1), {}}}, false);
+}
+
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensors(const std::string& directory) {
+  const std::string index_path = absl::StrCat(directory, "/", kIndexFile);
+  const bool sharded = !FileExists(absl::StrCat(directory, "/", kSingleFile), FileUse::kModel);
+  std::map<std::string, std::set<std::string>> shards;
+  if (sharded) {
+    ASSIGN_OR_RETURN(shards, ReadIndex(index_path));
+  } else {
+    shards[kSingleFile];
+  }
+  return OpenShards(directory, shards, sharded);
 }
 
 }  // namespace varifocal

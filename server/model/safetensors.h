@@ -26,5 +26,7 @@ absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file)
 
 bool HasSafetensors(const std::string& directory);
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensors(const std::string& directory);
+// A single file.
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenSafetensorsFile(const std::string& path);
 
 }  // namespace varifocal

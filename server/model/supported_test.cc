@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/model/config.h"
+#include "tokenizer/token_classes.h"
 
 namespace varifocal {
 namespace {
@@ -45,6 +46,14 @@ TEST(SupportedTest, TheDocumentationHasTheTable) {
   EXPECT_THAT(ReadText("docs/checkpoints.md"), testing::HasSubstr(SupportedTable()))
       << "docs/checkpoints.md must contain:\n"
       << SupportedTable();
+}
+
+TEST(SupportedTest, EveryTypeHasItsTokenizerClass) {
+  for (const SupportedCheckpoint& row : SupportedCheckpoints()) {
+    EXPECT_TRUE(HasTokenizerClassRow(row.model_type))
+        << row.model_type
+        << ": a directory that names no class would be read as one of any type; tokenizer/token_classes.cc";
+  }
 }
 
 TEST(SupportedTest, EveryGoldenIsNamedWhereItsTypeIs) {

@@ -30,6 +30,23 @@ std::string PrefixHint(const std::vector<std::string>& missing, const std::vecto
   return "";
 }
 
+// The matrices of every expert.
+std::vector<kernels::HostMatrix> PartsOfTurns(const Stack& stack) {
+  const auto& [rows, columns, kinds] = *stack.turns;
+  const kernels::DType type = stack.tensors[0]->type;
+  std::vector<kernels::HostMatrix> parts;
+  for (int64_t part = 0; part < stack.expert_count * kinds; ++part) {
+    const int64_t first = part / kinds * rows * columns + part % kinds;
+    parts.push_back({.dtype = type,
+                     .data = stack.tensors[0]->bytes.data() + first * kernels::DTypeBytes(type),
+                     .rows = rows / kinds,
+                     .columns = columns,
+                     .row_stride = kinds,
+                     .column_stride = rows});
+  }
+  return parts;
+}
+
 absl::Status CheckFinite(const Stack& stack) {
   for (const TensorView* tensor : stack.tensors) {
     if (const int64_t at = FirstNotFinite(*tensor); at >= 0) {
@@ -42,12 +59,14 @@ absl::Status CheckFinite(const Stack& stack) {
 
 std::vector<kernels::HostMatrix> PartsOf(const Stack& stack) {
   if (!stack.parts.empty()) return stack.parts;
+  if (stack.turns.has_value()) return PartsOfTurns(stack);
   std::vector<kernels::HostMatrix> parts;
   for (const TensorView* tensor : stack.tensors) {
     kernels::HostMatrix part = ToHostMatrix(*tensor);
     if (stack.transposed && tensor->shape.size() == 2) {
       std::swap(part.rows, part.columns);
-      part.transposed = true;
+      part.row_stride = 1;
+      part.column_stride = part.rows;
     }
     parts.push_back(part);
   }
@@ -77,6 +96,13 @@ const TensorView* TensorLoader::Take(const std::string& name, std::vector<int64_
   return &tensor;
 }
 
+const TensorView* TensorLoader::TakeNumber(const std::string& name) {
+  const auto it = source_.tensors().find(name);
+  // Stored without a dimension, or with one.
+  const bool is_scalar = it != source_.tensors().end() && it->second.shape.empty();
+  return Take(name, is_scalar ? std::vector<int64_t>{} : std::vector<int64_t>{1});
+}
+
 const TensorView* TensorLoader::TakeIfPresent(const std::string& name, std::vector<int64_t> shape) {
   return Holds(name) ? Take(name, std::move(shape)) : nullptr;
 }
@@ -90,7 +116,9 @@ absl::Status TensorLoader::Finish() const {
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : source_.tensors()) {
     const auto is_of = [&name = name](const std::string& prefix) { return absl::StartsWith(name, prefix); };
-    if (taken_.contains(name) || std::any_of(skipped_prefixes_.begin(), skipped_prefixes_.end(), is_of)) continue;
+    if (taken_.contains(name) || !source_.IsNeeded(name) ||
+        std::any_of(skipped_prefixes_.begin(), skipped_prefixes_.end(), is_of))
+      continue;
     unexpected.push_back(name);
   }
   if (!missing_.empty()) {
@@ -136,7 +164,24 @@ absl::StatusOr<bool> HaveSameValues(const WeightSource& source, const TensorDige
 std::optional<Sha256Digest> TensorPacker::ContentOf(const Stack& stack, kernels::WeightUse use) const {
   std::string content = absl::StrCat("use ", static_cast<int>(use));
   if (stack.expert_count > 0) absl::StrAppend(&content, " of ", stack.expert_count, " experts");
-  for (const kernels::HostMatrix& part : PartsOf(stack)) {
+  if (stack.turns.has_value()) {
+    const auto& [rows, columns, kinds] = *stack.turns;
+    const auto digest = digests_.find(stack.tensors[0]->name);
+    if (digest == digests_.end()) return std::nullopt;
+    absl::StrAppend(&content, ", inputs first ", rows, " x ", columns, " in turns of ", kinds, "; ",
+                    ToHex(digest->second), kernels::DTypeName(stack.tensors[0]->type));
+    return Sha256(content);
+  }
+  std::vector<kernels::HostMatrix> parts = PartsOf(stack);
+  if (stack.grid.has_value()) {
+    parts.clear();
+    absl::StrAppend(&content, ", grid ", stack.grid->rows, " x ", stack.grid->columns);
+    for (const auto& [from, row, column] : stack.grid->pieces) {
+      absl::StrAppend(&content, " ", row, ",", column, from.data == nullptr ? "=" : "");
+      if (from.data != nullptr) parts.push_back(from);
+    }
+  }
+  for (const kernels::HostMatrix& part : parts) {
     const char* at = static_cast<const char*>(part.data);
     const auto holds = [&](const TensorView* tensor) {
       return at >= tensor->bytes.data() && at < tensor->bytes.data() + tensor->bytes.size();
@@ -147,20 +192,16 @@ std::optional<Sha256Digest> TensorPacker::ContentOf(const Stack& stack, kernels:
     if (digest == digests_.end()) return std::nullopt;
     absl::StrAppend(&content, "; ", ToHex(digest->second), " at ", at - (*tensor)->bytes.data(), ": ",
                     kernels::DTypeName(part.dtype), " ", part.rows, " x ", part.columns,
-                    part.transposed ? " transposed" : "");
+                    part.column_stride != 1 ? " transposed" : "");
+    if (stack.grid.has_value()) absl::StrAppend(&content, " by ", part.row_stride);
   }
   return Sha256(content);
 }
 
 absl::Status TensorPacker::Load(const Stack& stack) const {
   for (const TensorView* tensor : stack.tensors) {
-    RETURN_IF_ERROR(source_.Load(*tensor));
     const auto digest = digests_.find(tensor->name);
-    if (digest != digests_.end() && Sha256(tensor->bytes) != digest->second) {
-      return absl::DataLossError(
-          absl::StrCat("tensor ", tensor->name, " does not have the bytes that were hashed: the ",
-                       "file was changed while it was loaded, or since its hash was cached; ", "load it again"));
-    }
+    RETURN_IF_ERROR(source_.Load(*tensor, digest == digests_.end() ? nullptr : &digest->second));
   }
   return absl::OkStatus();
 }
@@ -168,8 +209,9 @@ absl::Status TensorPacker::Load(const Stack& stack) const {
 int64_t TensorPacker::MatrixBytes(const Stack& stack, kernels::WeightUse use) const {
   if (stack.tensors.empty()) return 0;
   if (const auto content = ContentOf(stack, use); content && WeightCache::Get().Find(backend_, *content)) return 0;
-  int64_t elements = 0;
-  for (const TensorView* tensor : stack.tensors) elements += tensor->element_count();
+  int64_t elements = stack.grid.has_value() ? stack.grid->rows * stack.grid->columns : 0;
+  for (const kernels::HostMatrix& part : PartsOf(stack))
+    elements += stack.grid.has_value() ? 0 : part.rows * part.columns;
   return elements * kernels::DTypeBytes(backend_.info().dtype);
 }
 
@@ -181,10 +223,19 @@ absl::StatusOr<std::shared_ptr<kernels::Weight>> TensorPacker::Matrix(const Stac
   if (content) weight = WeightCache::Get().Find(backend_, *content);
   if (weight == nullptr) {
     RETURN_IF_ERROR(CheckFinite(stack));
+    std::vector<kernels::HostMatrix> parts = PartsOf(stack);
+    std::vector<float> placed;
+    if (stack.grid.has_value()) {
+      placed = stack.grid->Values();
+      parts = {{.dtype = kernels::DType::kF32,
+                .data = placed.data(),
+                .rows = stack.grid->rows,
+                .columns = stack.grid->columns}};
+    }
     const int experts = static_cast<int>(stack.expert_count);
-    ASSIGN_OR_RETURN(std::unique_ptr<kernels::Weight> packed,
-                     ToStatusOr(experts > 0 ? backend_.CreateExperts(PartsOf(stack), experts, use)
-                                            : backend_.CreateWeight(PartsOf(stack), use)));
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<kernels::Weight> packed,
+        ToStatusOr(experts > 0 ? backend_.CreateExperts(parts, experts, use) : backend_.CreateWeight(parts, use)));
     weight = content ? WeightCache::Get().Put(backend_, *content, std::move(packed)) : std::move(packed);
   }
   for (const TensorView* tensor : stack.tensors) source_.Release(*tensor);
@@ -192,7 +243,8 @@ absl::StatusOr<std::shared_ptr<kernels::Weight>> TensorPacker::Matrix(const Stac
   return weight;
 }
 
-absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stack& stack, float added) {
+absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stack& stack, float added,
+                                                                      const std::vector<float>& factors) {
   if (stack.tensors.empty()) return std::unique_ptr<kernels::Buffer>();
   RETURN_IF_ERROR(Load(stack));
   RETURN_IF_ERROR(CheckFinite(stack));
@@ -205,8 +257,16 @@ absl::StatusOr<std::unique_ptr<kernels::Buffer>> TensorPacker::Vector(const Stac
     }
   }
   for (float& value : values) value += added;
+  for (size_t i = 0; !factors.empty() && i < values.size(); ++i) values[i] *= factors[i % factors.size()];
   return ToStatusOr(backend_.CreateVector(
       {.dtype = kernels::DType::kF32, .data = values.data(), .rows = 1, .columns = std::ssize(values)}));
+}
+
+absl::StatusOr<float> TensorPacker::Number(const TensorView& tensor) {
+  const Stack stack = Stack::Of({&tensor});
+  RETURN_IF_ERROR(Load(stack));
+  RETURN_IF_ERROR(CheckFinite(stack));
+  return kernels::At({.dtype = tensor.type, .data = tensor.bytes.data(), .rows = 1, .columns = 1}, 0, 0);
 }
 
 absl::StatusOr<LoadedAttentionTensor> TensorPacker::AttentionVector(const TensorView* view,

@@ -21,6 +21,7 @@
 #include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "server/model/attention/variant.h"
+#include "server/model/matrix_grid.h"
 #include "server/model/weight_source.h"
 
 namespace varifocal {
@@ -32,6 +33,7 @@ class TensorLoader {
   // Null when missing (recorded), of another shape or of an unsupported type (the first such error is recorded).
   const TensorView* Take(const std::string& name, std::vector<int64_t> shape);
   const TensorView* TakeIfPresent(const std::string& name, std::vector<int64_t> shape);
+  const TensorView* TakeNumber(const std::string& name);  // of one element
   bool Holds(const std::string& name) const { return source_.tensors().contains(name); }
   void Skip(const std::string& name) { taken_.insert(name); }
   void SkipPrefix(std::string prefix) { skipped_prefixes_.push_back(std::move(prefix)); }
@@ -55,10 +57,17 @@ class TensorLoader {
 // The source of one weight or vector:
 // whole stored tensors, concatenated, or parts of them in any order.
 struct Stack {
+  // Of a stack [E, columns, rows], inputs first, in which the outputs of `kinds` matrices take turns, such as gate and
+  // up.
+  struct Turns {
+    int64_t rows = 0, columns = 0, kinds = 0;
+  };
   std::vector<const TensorView*> tensors;  // empty: no such weight
   std::vector<kernels::HostMatrix> parts;  // empty: whole tensors
   bool transposed = false;                 // matrices are stored as [inputs, outputs]
   int64_t expert_count = 0;                // above 0: the weights of so many experts, one after the other
+  std::optional<Turns> turns;
+  std::optional<MatrixGrid> grid;  // of pieces of the tensors, in place of `parts`
 
   static Stack Of(std::vector<const TensorView*> tensors) { return {.tensors = std::move(tensors), .parts = {}}; }
 };
@@ -82,8 +91,10 @@ class TensorPacker {
   int64_t MatrixBytes(const Stack& stack, kernels::WeightUse use) const;
   // Null where the stack is empty.
   absl::StatusOr<std::shared_ptr<kernels::Weight>> Matrix(const Stack& stack, kernels::WeightUse use);
-  // Concatenated rows, plus `added`, in f32.
-  absl::StatusOr<std::unique_ptr<kernels::Buffer>> Vector(const Stack& stack, float added = 0);
+  absl::StatusOr<float> Number(const TensorView& tensor);
+  // Concatenated rows, plus `added`, in f32; then times `factors`, which repeat.
+  absl::StatusOr<std::unique_ptr<kernels::Buffer>> Vector(const Stack& stack, float added = 0,
+                                                          const std::vector<float>& factors = {});
   // Tensors of an attention variant, with their first value for the host.
   absl::StatusOr<LoadedAttentionTensor> AttentionVector(const TensorView* view, const AttentionTensor& tensor);
 

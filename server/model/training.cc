@@ -36,7 +36,7 @@ absl::StatusOr<Training> ReadTraining(ConfigReader& config) {
         absl::StrCat(config.Name(kTrainingKey), " is ", ShownValue(*json), "; it must be an object"));
   }
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  ConfigReader reader(*json, kTrainingKey);
+  ConfigReader reader(*json, config.Place(kTrainingKey));
   if (reader.Has("arm")) {
     ASSIGN_OR_RETURN(training.arm, reader.String("arm"));
     if (!IsArmName(training.arm)) {

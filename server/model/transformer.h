@@ -17,6 +17,8 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "server/model/architectures.h"
+#include "server/model/latent_weights.h"
+#include "server/model/layer_parts.h"
 #include "server/model/model_config.h"
 #include "server/model/weight_source.h"
 
@@ -35,22 +37,37 @@ struct LinearWeights {
 
 // Null where the architecture has none.
 struct LayerWeights {
-  NormWeights attention_norm;                            // [M]; none: the block reads the residual itself
-  LinearWeights query_key_value;                         // [(H + 2K) D, M]
-  std::unique_ptr<kernels::Buffer> query_norm;           // [D], or [H D] over the width
-  std::unique_ptr<kernels::Buffer> key_norm;             // [D], or [K D]
-  LinearWeights attention_output;                        // [M, H D]
-  NormWeights attention_post_norm;                       // [M], of the attention output
-  NormWeights mlp_norm;                                  // [M]
-  LinearWeights gate_up;                                 // [2F, M], or
-  LinearWeights up;                                      // [F, M] without a gate
-  LinearWeights down;                                    // [M, F]
-  NormWeights mlp_post_norm;                             // [M]
-  std::unique_ptr<kernels::Buffer> router;               // [E, M]: a mixture of experts, whose gate_up and down are
-                                                         // [E, 2F, M] and [E, M, F]
-  std::unique_ptr<kernels::Buffer> shared_gate;          // [M], and of its shared expert
-  std::shared_ptr<kernels::Weight> shared_gate_up;       // [2F', M]
-  std::shared_ptr<kernels::Weight> shared_down;          // [M, F']
+  NormWeights attention_norm;                       // [M]; none: the block reads the residual itself
+  LinearWeights query_key_value;                    // [(H + 2K) D, M], or [H D, M] where keys are another layer's; or
+  LatentWeights latent;                             // latent attention
+  std::shared_ptr<kernels::Weight> attention_gate;  // [H D, M]
+  std::unique_ptr<kernels::Buffer> query_norm;      // [D], or [H D] over the width
+  std::unique_ptr<kernels::Buffer> key_norm;        // [D], or [K D]
+  LinearWeights attention_output;                   // [M, H D]
+  // Of a recurrent layer (kernels/recurrence.h).
+  LinearWeights recurrence_inputs;                   // [input width, M]
+  std::unique_ptr<kernels::Buffer> recurrence_conv;  // [W, channels]
+  std::unique_ptr<kernels::Buffer> conv_bias;        // [channels]
+  std::unique_ptr<kernels::Buffer> decay_log;        // [value heads]
+  std::unique_ptr<kernels::Buffer> decay_bias;       // [value heads]
+  std::unique_ptr<kernels::Buffer> skip;             // [value heads]
+  std::unique_ptr<kernels::Buffer> recurrence_norm;  // [value width]
+  LinearWeights recurrence_output;                   // [M, value width]
+  NormWeights attention_post_norm;                   // [M], of the attention output
+  NormWeights mlp_norm;                              // [M]
+  LinearWeights gate_up;                             // [2F, M], or
+  LinearWeights up;                                  // [F, M] without a gate
+  LinearWeights down;                                // [M, F]
+  NormWeights mlp_post_norm;                         // [M]
+  std::unique_ptr<kernels::Buffer> router;           // [E, M]: a mixture of experts, whose gate_up and down are
+                                                     // [E, 2F, M] and [E, M, F]; without gates [E, F, M]
+  std::unique_ptr<kernels::Buffer> shared_gate;      // [M], and of its shared expert
+  std::unique_ptr<kernels::Buffer> router_bias;      // [E]
+  std::unique_ptr<kernels::Buffer> choice_bias;      // [E]
+  kernels::ActivationTerms activation_terms;         // of the config, or learned
+  std::shared_ptr<kernels::Weight> shared_gate_up;   // [2F', M]
+  std::shared_ptr<kernels::Weight> shared_down;      // [M, F']
+  LayerPartWeights parts;
   std::vector<LoadedAttentionTensor> attention_tensors;  // AttentionSetting::Tensors()
 };
 
@@ -71,7 +88,9 @@ class Transformer {
   const kernels::Weight& embedding() const { return *embedding_; }
   const kernels::Weight* positions() const { return positions_.get(); }  // null: no learned positions
   const kernels::Weight& head() const { return head_ != nullptr ? *head_ : *embedding_; }
+  const std::unique_ptr<kernels::Buffer>& head_bias() const { return head_bias_; }  // [V], or null
   const NormWeights& final_norm() const { return final_norm_; }
+  const LayerInputWeights& layer_inputs() const { return layer_inputs_; }
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t shared_weight_bytes() const;  // of them, shared with other models now
   int64_t parameter_count() const { return parameter_count_; }
@@ -89,7 +108,9 @@ class Transformer {
   std::shared_ptr<kernels::Weight> embedding_;
   std::shared_ptr<kernels::Weight> positions_;
   std::shared_ptr<kernels::Weight> head_;  // null: tied
+  std::unique_ptr<kernels::Buffer> head_bias_;
   NormWeights final_norm_;
+  LayerInputWeights layer_inputs_;
   int64_t weight_bytes_ = 0;
   int64_t parameter_count_ = 0;
 };

@@ -14,34 +14,29 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/files.h"
+#include "server/model/address_range.h"
 
 namespace varifocal {
 
 class WeightFile {
  public:
   static absl::StatusOr<std::unique_ptr<WeightFile>> Open(const std::string& path);
-  ~WeightFile();
-  WeightFile(const WeightFile&) = delete;
-  WeightFile& operator=(const WeightFile&) = delete;
 
   const InputFile& input() const { return *input_; }
   const std::string& path() const { return input_->path(); }
   // The address range of the file's bytes.
-  absl::string_view bytes() const { return absl::string_view(address_, size_); }
-  bool Holds(absl::string_view part) const {
-    return part.data() >= address_ && part.data() + part.size() <= address_ + size_;
-  }
+  absl::string_view bytes() const { return range_.bytes(); }
+  bool Holds(absl::string_view part) const { return range_.Holds(part); }
   // Reads `part` of bytes().
   absl::Status Load(absl::string_view part) const;
   // Releases the memory of the pages inside `part`.
-  void Release(absl::string_view part) const;
+  void Release(absl::string_view part) const { range_.Release(part); }
 
  private:
-  explicit WeightFile(std::unique_ptr<InputFile> input) : input_(std::move(input)) {}
+  explicit WeightFile(std::unique_ptr<InputFile> input) : input_(std::move(input)), range_(input_->size()) {}
 
   const std::unique_ptr<InputFile> input_;
-  char* address_ = nullptr;
-  size_t size_ = 0;
+  const AddressRange range_;
 };
 
 }  // namespace varifocal

@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/files.h"
 #include "base/status_macros.h"
 #include "server/model/safetensors.h"
 #include "server/model/weight_source.h"
@@ -130,7 +131,12 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& dir
     if (format.present(directory)) return format.open(directory);
     absl::StrAppend(&looked_for, looked_for.empty() ? "" : ", ", format.file_names);
   }
-  return absl::NotFoundError(absl::StrCat(directory, " has no weights: looked for ", looked_for));
+  // PyTorch's own files run code when they are read.
+  const bool has_pickle = FileExists(absl::StrCat(directory, "/pytorch_model.bin"), FileUse::kModel) ||
+                          FileExists(absl::StrCat(directory, "/pytorch_model.bin.index.json"), FileUse::kModel);
+  return absl::NotFoundError(absl::StrCat(
+      directory, " has no weights: looked for ", looked_for,
+      has_pickle ? "; it has pytorch_model.bin: save it again with transformers, which writes safetensors" : ""));
 }
 
 absl::StatusOr<WeightDigests> HashWeights(const WeightSource& source, const std::string& cache_directory,

@@ -115,7 +115,7 @@ constexpr WrapperRefusal kWrapperRefusals[] = {
     {"gemma3", R"({"text_config":{"hidden_size":0}})", "\"text_config.hidden_size\" is 0"},
     {"gemma3", R"({"text_config":{"attn_logit_softcapping":50.0}})", "\"text_config.attn_logit_softcapping\" is 50.0"},
     {"gemma3", R"({"text_config":{"use_bidirectional_attention":true}})", "use_bidirectional_attention\" is true"},
-    {"mistral3", R"({"quantization_config":{"bits":4}})", "quantized weights are not supported"},
+    {"mistral3", R"({"quantization_config":{"bits":4}})", "quantization_config\" has no \"quant_method\""},
     {"mistral3", R"({"tie_word_embeddings":1})", "\"tie_word_embeddings\" is 1"},
     {"mistral3", R"({"image_token_index":-1})", "\"image_token_index\" is -1"},
     {"qwen2_5_vl", R"({"text_config":{"rope_scaling":{"type":"mrope","factor":2}}})",
@@ -253,8 +253,8 @@ TEST_P(WrappedTensorsTest, TokensOfImagesAreAnotherIdentity) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, WrappedTensorsTest,
-                         testing::Values("gemma3-wrapped", "mistral3-wrapped", "ministral3-wrapped", "qwen2-5-vl",
-                                         "qwen3-vl"),
+                         testing::Values("gemma3-wrapped", "gemma4-wrapped", "mistral3-wrapped", "ministral3-wrapped",
+                                         "qwen2-5-vl", "qwen3-vl"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name) c = c == '-' ? '_' : c;

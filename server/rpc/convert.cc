@@ -12,31 +12,21 @@
 #include "wire/job_spec.h"
 #include "wire/message_limits.h"
 #include "wire/resource_names.h"
+#include "wire/stored_job.h"
 
 namespace varifocal {
 namespace {
 
-void SetTime(int64_t wall_us, google::protobuf::Timestamp* time) {
-  time->set_seconds(wall_us / 1'000'000);
-  time->set_nanos(wall_us % 1'000'000 * 1000);
-}
-
-v1::Job::State ToProto(db::JobState state) {
-  switch (state) {
-    case db::JobState::kQueued:
-      return v1::Job::QUEUED;
-    case db::JobState::kRunning:
-      return v1::Job::RUNNING;
-    case db::JobState::kCancelling:
-      return v1::Job::CANCELLING;
-    case db::JobState::kSucceeded:
-      return v1::Job::SUCCEEDED;
-    case db::JobState::kFailed:
-      return v1::Job::FAILED;
-    case db::JobState::kCancelled:
-      return v1::Job::CANCELLED;
-  }
-  return v1::Job::STATE_UNSPECIFIED;
+v1::ModelLimits LimitsOf(const EngineDescription& engine) {
+  v1::ModelLimits limits;
+  limits.set_why_no_scores(engine.why_no_scores);
+  limits.set_why_no_plain_prompts(engine.why_no_plain_prompts);
+  limits.set_why_no_attention_settings(engine.why_no_attention_settings);
+  limits.set_why_no_inspection(engine.why_no_inspection);
+  limits.set_why_no_forced_end(engine.why_no_forced_end);
+  limits.set_why_no_top_k(engine.why_no_top_k);
+  limits.set_why_no_min_p(engine.why_no_min_p);
+  return limits;
 }
 
 }  // namespace
@@ -63,6 +53,7 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   proto->set_function_sha256(Sha256Hex(model.provenance.function_json));
   proto->set_code_version(CodeVersion());
   proto->set_dtype(model.provenance.dtype);
+  proto->set_weights_from(model.provenance.weights_from);
   proto->set_backend(model.provenance.backend);
   proto->set_isa(model.provenance.isa);
   proto->set_weights_bytes(model.provenance.weight_bytes);
@@ -76,6 +67,7 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   proto->set_memory_total_bytes(engine.memory_total_bytes);
   proto->set_memory_free_bytes(engine.memory_free_bytes);
   proto->set_weights_shared_bytes(engine.shared_weight_bytes);
+  if (const v1::ModelLimits limits = LimitsOf(engine); limits.ByteSizeLong() > 0) *proto->mutable_limits() = limits;
   if (const absl::Status fault = model.engine->Fault(); !fault.ok()) {
     proto->set_state(v1::Model::FAULTED);
     proto->set_fault(std::string(fault.message()));
@@ -91,9 +83,7 @@ void ToProto(const ModelHost::OffModel& model, v1::Model* proto) {
 
 absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto) {
   const db::JobRow& row = view.row;
-  proto->set_name(JobResource(row.job_id));
-  proto->set_state(ToProto(row.state));
-  proto->set_error_message(row.error);
+  ToProto(row, view.variants, view.cells, view.failures, proto);
   if (!view.paused_reason.empty()) {
     if (row.state == db::JobState::kRunning || row.state == db::JobState::kQueued) proto->set_state(v1::Job::PAUSED);
     if (row.error.empty()) proto->set_error_message(view.paused_reason);
@@ -102,36 +92,11 @@ absl::Status ToProto(const JobView& view, bool with_spec, v1::Job* proto) {
     ASSIGN_OR_RETURN(const JobSpec spec, FromCanonicalJson(row.spec_json));
     *proto->mutable_spec() = ToProto(spec);
   }
-  proto->set_suite(row.suite);
-  for (const std::string& variant : view.variants) proto->add_variants(variant);
-  proto->set_spec_sha256(row.spec_sha256);
-  SetTime(row.create_us, proto->mutable_create_time());
-  if (row.start_us) SetTime(*row.start_us, proto->mutable_start_time());
-  if (row.end_us && db::IsSettled(row.state)) SetTime(*row.end_us, proto->mutable_end_time());
-  proto->set_mixed(row.is_mixed);
-  for (const db::FailureGroup& group : view.failures) {
-    v1::JobFailure* failure = proto->add_failures();
-    failure->set_reason(group.error_code);
-    failure->set_count(group.sample_count);
-    failure->set_message(group.latest_message);
-  }
   v1::JobProgress* progress = proto->mutable_progress();
-  progress->set_planned_count(row.planned_count);
-  progress->set_done_count(row.answered_count);
-  progress->set_failed_count(row.failed_count);
   progress->set_tokens_per_second(view.tokens_per_second);
   progress->set_remaining_seconds(view.remaining_seconds);
   progress->set_token_count(view.token_count);
   progress->set_elapsed_seconds(view.elapsed_seconds);
-  for (const db::CellRow& row_of_cell : view.cells) {
-    v1::CellProgress* cell = progress->add_cells();
-    cell->set_variant(row_of_cell.cell.variant);
-    cell->set_task(row_of_cell.cell.task);
-    cell->set_context_length(row_of_cell.cell.context_length);
-    cell->set_planned_count(row_of_cell.cell.planned_count);
-    cell->set_done_count(row_of_cell.answered_count);
-    cell->set_failed_count(row_of_cell.failed_count);
-  }
   return absl::OkStatus();
 }
 

@@ -143,6 +143,23 @@ absl::Status SetOverrides(const Request& request, const HostedModel& model, Engi
   return absl::OkStatus();
 }
 
+// What a prompt's token ids are to a server that wraps messages itself.
+absl::Status SetTurns(const v1::GenerateRequest& request, EngineRequest* to) {
+  const char* given = !request.turns().empty() ? "turns" : request.has_thinking_switch() ? "thinking_switch" : nullptr;
+  if (given == nullptr) return absl::OkStatus();
+  if (!request.has_prompt_token_ids()) {
+    return Bad(absl::StrCat(given, " is set, but the prompt is text; it must be the token ids of a wrapped prompt"),
+               ErrorReason::kBadChat, given);
+  }
+  for (const v1::ChatMessage& message : request.turns()) to->turns.push_back({message.role(), message.content()});
+  if (!to->turns.empty()) {
+    const absl::Status checked = CheckTurns(to->turns);
+    if (!checked.ok()) return Bad(std::string(checked.message()), ErrorReason::kBadChat, "turns");
+  }
+  if (request.has_thinking_switch()) to->thinking_switch = request.thinking_switch();
+  return absl::OkStatus();
+}
+
 absl::Status CheckLengthOf(const EngineRequest& request, int64_t new_token_count, const HostedModel& model) {
   ASSIGN_OR_RETURN(const int64_t limit, PositionLimit(model.config, request.attention_overrides));
   return CheckLength(limit, std::ssize(request.token_ids), new_token_count);
@@ -165,8 +182,10 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   if (!request.has_max_new_tokens()) {
     return Bad("max_new_tokens is not set", ErrorReason::kBadMaxNewTokens, "max_new_tokens");
   }
-  if (settings.has_sampling_temperature()) work.sampling_temperature = settings.sampling_temperature();
-  if (settings.has_top_p()) work.top_p = settings.top_p();
+  work.sampling.temperature = settings.sampling_temperature();
+  if (settings.has_top_p()) work.sampling.top_p = settings.top_p();
+  work.sampling.top_k = settings.top_k();
+  work.sampling.min_p = settings.min_p();
   work.seed = settings.seed();
   work.ignore_eos = settings.ignore_eos();
   work.stop.assign(settings.stop().begin(), settings.stop().end());
@@ -177,6 +196,7 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   EngineRequest engine_request;
   RETURN_IF_ERROR(SetOverrides(request, model, &engine_request));
   RETURN_IF_ERROR(SetPrompt(request, model, &engine_request));
+  RETURN_IF_ERROR(SetTurns(request, &engine_request));
   RETURN_IF_ERROR(CheckLengthOf(engine_request, work.max_new_tokens, model));
   RETURN_IF_ERROR(SetInspection(request, model, &engine_request));
   engine_request.work = std::move(work);

@@ -66,6 +66,14 @@ class WorkerEngine : public Engine {
     }
     description.kv_cache_bytes = model.kv_cache_bytes();
     description.prefix_cache = true;
+    const v1::ModelLimits& limits = model.limits();
+    description.why_no_scores = limits.why_no_scores();
+    description.why_no_plain_prompts = limits.why_no_plain_prompts();
+    description.why_no_attention_settings = limits.why_no_attention_settings();
+    description.why_no_inspection = limits.why_no_inspection();
+    description.why_no_forced_end = limits.why_no_forced_end();
+    description.why_no_top_k = limits.why_no_top_k();
+    description.why_no_min_p = limits.why_no_min_p();
     if (HeadCount() > kInspectedHeadsMax) {
       description.why_no_inspection =
           absl::StrCat("attention of ", HeadCount(),
@@ -110,25 +118,39 @@ absl::Status CheckSame(const std::string& name, const std::string& what, const s
 absl::StatusOr<std::unique_ptr<HostedModel>> MakeWorkerModel(std::shared_ptr<RemoteWorkers> workers,
                                                              const std::string& name, const std::string& place,
                                                              const ModelOptions& options) {
-  const std::string directory = CheckpointOf(place).directory;
+  const CheckpointPlace checkpoint = CheckpointOf(place);
+  const std::string& directory = checkpoint.directory;
   const v1::Model& remote = workers->model(name);
   auto hosted = std::make_unique<HostedModel>();
-  ASSIGN_OR_RETURN(hosted->config, ReadModelConfig(directory, KeysOfModel(options.ignored_config_keys, name)));
   ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(directory, options.tokenizer_rules));
   ASSIGN_OR_RETURN(hosted->chat_format, ReadChatFormat(directory));
   RETURN_IF_ERROR(CheckSame(name, "tokenizer", hosted->tokenizer->sha256(), remote.tokenizer_sha256()));
-  RETURN_IF_ERROR(CheckSame(name, "attention", hosted->config.attention.json(), remote.attention_json()));
+  if (remote.architecture() == kEndpointArchitecture) {
+    RETURN_IF_ERROR(CheckSame(name, "chat template",
+                              hosted->chat_format == nullptr ? "" : hosted->chat_format->template_sha256,
+                              remote.chat_template_sha256()));
+    hosted->config.model_type = kEndpointArchitecture;
+    hosted->config.vocabulary_size = hosted->tokenizer->vocab_size();
+    hosted->config.max_position = hosted->config.extended_position_max = remote.context_length_max();
+  } else {
+    ASSIGN_OR_RETURN(hosted->config,
+                     ReadModelConfig(directory, KeysOfModel(options.ignored_config_keys, name), checkpoint.adapter));
+    RETURN_IF_ERROR(CheckSame(name, "attention", hosted->config.attention.json(), remote.attention_json()));
+  }
   ModelProvenance& provenance = hosted->provenance;
   provenance.dtype = remote.dtype();
+  provenance.weights_from = remote.weights_from();
   // Whether a tied model has a head of its own is seen in its weights, which the workers have.
   if (hosted->config.tied_embeddings) {
     const Json function = ParseJson(remote.function_json()).value_or(Json());
     if (function.is_object())
       hosted->config.tied_embeddings = FindBool(function, "tied_embeddings").value_or(true).value_or(true);
   }
-  if (const auto other = FirstTextDifference(FunctionOf(*hosted), remote.function_json()); other.has_value()) {
-    const std::string what = absl::StrCat("configuration (", other->place, ")");
-    RETURN_IF_ERROR(CheckSame(name, what, other->before, other->after));
+  if (remote.architecture() != kEndpointArchitecture) {
+    if (const auto other = FirstTextDifference(FunctionOf(*hosted), remote.function_json()); other.has_value()) {
+      const std::string what = absl::StrCat("configuration (", other->place, ")");
+      RETURN_IF_ERROR(CheckSame(name, what, other->before, other->after));
+    }
   }
   provenance.backend = remote.backend();
   provenance.isa = remote.isa();

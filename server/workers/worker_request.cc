@@ -77,12 +77,20 @@ v1::GenerateRequest ToGenerateProto(const std::string& model, const EngineReques
   SetInspection(request, &proto);
   proto.set_max_new_tokens(work.max_new_tokens);
   v1::DecodeSettings* settings = proto.mutable_decode_settings();
-  settings->set_sampling_temperature(work.sampling_temperature);
-  settings->set_top_p(work.top_p);
+  settings->set_sampling_temperature(work.sampling.temperature);
+  settings->set_top_p(work.sampling.top_p);
+  settings->set_top_k(work.sampling.top_k);
+  settings->set_min_p(work.sampling.min_p);
   settings->set_seed(work.seed);
   settings->set_ignore_eos(work.ignore_eos);
   for (const std::string& stop : work.stop) settings->add_stop(stop);
   if (work.thinking.has_value()) SetThinking(*work.thinking, settings->mutable_thinking());
+  for (const ChatTurn& turn : request.turns) {
+    v1::ChatMessage* message = proto.add_turns();
+    message->set_role(turn.role);
+    message->set_content(turn.content);
+  }
+  if (request.thinking_switch.has_value()) proto.set_thinking_switch(*request.thinking_switch);
   return proto;
 }
 

@@ -16,6 +16,7 @@
 #include "server/server.h"
 #include "tests/fakes/fake_engine.h"
 #include "tests/fakes/rpc_reason.h"
+#include "tests/support/connected_channel.h"
 #include "tests/support/process.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 #include "varifocal/v1/inference.grpc.pb.h"
@@ -57,7 +58,7 @@ class ServerTest : public testing::Test {
     server_ = *std::move(server);
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
-    channel_ = grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments);
+    channel_ = testing_support::ConnectedChannel(server_->address(), arguments);
     inference_ = v1::Inference::NewStub(channel_);
     evaluation_ = v1::Evaluation::NewStub(channel_);
   }
@@ -113,5 +114,11 @@ class ServerTest : public testing::Test {
   std::unique_ptr<v1::Inference::Stub> inference_;
   std::unique_ptr<v1::Evaluation::Stub> evaluation_;
 };
+
+// Asks for attention inspection with these boundaries.
+template <typename Request>
+void InspectAt(Request& request, const std::vector<int32_t>& boundaries) {
+  request.mutable_attention_inspection()->mutable_boundaries()->Add(boundaries.begin(), boundaries.end());
+}
 
 }  // namespace varifocal

@@ -24,6 +24,7 @@
 #include "db/sqlite/database.h"
 #include "tests/fakes/server_fixture.h"
 #include "tests/faults/loopback.h"
+#include "tests/support/connected_channel.h"
 #include "tests/support/trials.h"
 
 namespace varifocal {
@@ -55,7 +56,7 @@ class ClientFaultsTest : public ServerTest {
     auto server = Server::Start(options_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    channel_ = grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials());
+    channel_ = testing_support::ConnectedChannel(server_->address());
     inference_ = v1::Inference::NewStub(channel_);
     evaluation_ = v1::Evaluation::NewStub(channel_);
   }
@@ -94,9 +95,7 @@ TEST_F(ClientFaultsTest, RacingSubmitsWithOneIdAreOneJob) {
   control_->Hold();  // jobs wait: their answers are not the subject
   std::vector<std::shared_ptr<grpc::Channel>> channels;
   for (int i = 0; i < 8; ++i) {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt("channel", i);  // otherwise gRPC shares one connection
-    channels.push_back(grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments));
+    channels.push_back(testing_support::ConnectedChannel(server_->address()));
   }
   Trials trials("races of 64 clients", {.quick = 20, .full = 1000});
   bool goes_on = trials.Next();

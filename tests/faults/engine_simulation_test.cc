@@ -85,10 +85,9 @@ Expected Directly(const EngineRequest& request) {
     uint64_t state = last;
     for (int64_t i = 0; i < generate->max_new_tokens; ++i) {
       const int64_t position = std::ssize(request.token_ids) + i;
-      const int32_t id =
-          generate->sampling_temperature > 0
-              ? Drawn(state, MakeDraw({generate->sampling_temperature, generate->top_p, generate->seed}, position))
-              : Argmax(state);
+      const int32_t id = generate->sampling.temperature > 0
+                             ? Drawn(state, MakeDraw(generate->sampling, generate->seed, position))
+                             : Argmax(state);
       expected.new_token_ids.push_back(id);
       state = Mix(state, id);
     }
@@ -182,7 +181,7 @@ class SimulatedEngine {
         GenerateWork work;
         work.max_new_tokens = 12 + random_.Below(random_.Below(3) == 0 ? 500 : 10);
         work.ignore_eos = true;
-        work.sampling_temperature = random_.Coin() ? 0 : 0.7;
+        work.sampling.temperature = random_.Coin() ? 0 : 0.7;
         work.seed = random_.Below(4);
         if (random_.Below(3) == 0) work.scored = continuations;
         request.work = work;

@@ -18,6 +18,7 @@
 #include "db/sqlite/database.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "tests/support/connected_channel.h"
 #include "tests/support/process.h"
 #include "tests/support/trials.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
@@ -39,7 +40,7 @@ std::vector<std::string> Arguments(const std::string& path, const std::vector<st
 }
 
 void Submit(const std::string& address, int64_t seed) {
-  const auto stub = v1::Evaluation::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(address));
   v1::SubmitJobRequest request;
   v1::SuiteConfig* suite = request.mutable_spec()->mutable_suite();
   suite->set_name("kills");
@@ -71,7 +72,7 @@ void ResumeIfStopped(const std::string& path, const std::string& address) {
   const std::optional<db::JobRow> job = JobOf(path);
   if (!job.has_value() || job->state != db::JobState::kFailed) return;
   ASSERT_NE(job->error.find("stopped the daemon"), std::string::npos) << job->error;
-  const auto stub = v1::Evaluation::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(address));
   v1::ResumeJobRequest request;
   request.set_name("jobs/1");
   v1::Job resumed;
@@ -200,7 +201,7 @@ TEST(JobKill, KilledInPrefillAndInDecodeTheyResumeToTheSameContent) {
       const std::string address = daemon.Address();
       ASSERT_NE(address, "") << daemon.Errors();
       Submit(address, 5);
-      const auto stub = v1::Inference::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+      const auto stub = v1::Inference::NewStub(testing_support::ConnectedChannel(address));
       v1::GenerateRequest request;
       request.set_model("models/baseline");
       for (int i = 0; i < 1500; ++i) request.mutable_prompt_token_ids()->add_ids(100 + i % 700);

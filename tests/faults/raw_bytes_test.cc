@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "tests/fakes/server_fixture.h"
 #include "tests/faults/loopback.h"
+#include "tests/support/connected_channel.h"
 #include "tests/support/http2_frames.h"
 #include "tests/support/trials.h"
 
@@ -93,7 +94,7 @@ int64_t DescriptorCount() {
 class RawBytesTest : public ServerTest {
  protected:
   void ExpectServing() {
-    const auto channel = grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials());
+    const auto channel = testing_support::ConnectedChannel(server_->address());
     EXPECT_EQ(Health(channel, ""), "SERVING");
     EXPECT_TRUE(Generate(SmallGenerate()).ok());
   }

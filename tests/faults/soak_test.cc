@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "db/sqlite/database.h"
 #include "tests/fakes/server_fixture.h"
+#include "tests/support/connected_channel.h"
 #include "tests/support/trials.h"
 
 namespace varifocal {
@@ -52,11 +53,7 @@ class SoakTest : public ServerTest {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     for (int i = 0; i < 8; ++i) {
-      grpc::ChannelArguments arguments;
-      arguments.SetInt("channel", i);  // otherwise gRPC shares one connection
-      channels_.push_back(grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments));
-      // A first attempt may fail on a busy machine, and calls of its channel until the next one.
-      ASSERT_TRUE(channels_.back()->WaitForConnected(std::chrono::system_clock::now() + std::chrono::minutes(1)));
+      channels_.push_back(testing_support::ConnectedChannel(server_->address()));
     }
   }
 

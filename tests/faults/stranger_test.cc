@@ -327,7 +327,7 @@ constexpr Attack kAttacks[] = {
     {"rapid reset", RapidReset, 150},
     {"reset by the server", ResetByTheServer, 150},
     {"streams, then the connection ends", OpenAndLeave, 150},
-    {"PRIORITY", PriorityFlood, 40},
+    {"PRIORITY", PriorityFlood, 100},
     {"SETTINGS and PING", FramesThatAreAnswered, 60},
     {"empty DATA, WINDOW_UPDATE, unknown", FramesOfNothing, 60},
     {"CONTINUATION", Continuations, 60},
@@ -365,7 +365,8 @@ bool IsAnswered(const std::string& address, const std::string& token, int second
 
 class StrangerTest : public testing::Test {
  protected:
-  static constexpr int kSecondsToAnswer = 5;
+  // The short form runs beside other tests, and reports the worst time.
+  const int seconds_to_answer_ = testing_support::IsFullSize() ? 5 : 60;
 
   void SetUp() override {
     testing_support::WriteFile(
@@ -408,7 +409,7 @@ class StrangerTest : public testing::Test {
     std::thread caller([&] {
       while (!is_over) {
         const int64_t begin_us = Now();
-        EXPECT_TRUE(IsAnswered(address_, "other", kSecondsToAnswer)) << "a caller beside it";
+        EXPECT_TRUE(IsAnswered(address_, "other", seconds_to_answer_)) << "a caller beside it";
         worst_us = std::max<int64_t>(worst_us, Now() - begin_us);
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
       }
@@ -417,7 +418,7 @@ class StrangerTest : public testing::Test {
     is_over = true;
     caller.join();
     // nginx limits addresses, so it may answer that this one has had too much.
-    EXPECT_TRUE(IsAnswered(target.address, "other", kSecondsToAnswer)) << "a caller after it";
+    EXPECT_TRUE(IsAnswered(target.address, "other", seconds_to_answer_)) << "a caller after it";
     meter.join();
     ASSERT_TRUE(daemon_->IsRunning()) << daemon_->Errors();
     testing_support::PrintMeasured(absl::StrCat(attack.name, " (", role, "): ", before, " -> ", peak.load(),

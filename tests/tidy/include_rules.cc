@@ -43,7 +43,7 @@ const std::vector<Room>& Rooms() {
       {"tokenizer", {"base"}},
       {"db", {"base"}},
       {"eval_tasks", {"base", "tokenizer"}},
-      {"wire", {"base", "protos", "eval_tasks"}},
+      {"wire", {"base", "protos", "db", "eval_tasks"}},
       {"bench", {"*"}},
       {"tests", {"*"}},
   };

@@ -127,12 +127,14 @@ class Client:
                   lengths: Sequence[int | str] | None = None, tasks: Sequence[str] | None = None, limit: int | None = None,
                   seed: int | None = None, seeds: int | None = None, keep_prompts: bool = False,
                   form: str | None = None, epochs: int | None = None, sampling_temperature: float | None = None,
-                  top_p: float | None = None) -> config_pb2.JobSpec:
+                  top_k: int | None = None, top_p: float | None = None,
+                  min_p: float | None = None) -> config_pb2.JobSpec:
         """What submit sends. suite: a built-in name, the path of a YAML file (it holds a slash or a dot), or a message.
 
         lengths and seed replace the suite's; tasks chooses among its tasks by name; limit asks only the first questions of
         every task and length; seeds asks the questions of that many data seeds, pooled. form="chat" asks as a
-        chat model is asked. epochs is the number of answers to each question, sampled at sampling_temperature, which must be above 0 then.
+        chat model is asked. epochs is the number of answers to each question, sampled at sampling_temperature, which must be above 0 then;
+        top_k, top_p and min_p leave out unlikely tokens, in this order.
         """
         config = config_pb2.SuiteConfig()
         if isinstance(suite, config_pb2.SuiteConfig):
@@ -170,15 +172,20 @@ class Client:
             spec.limit = limit
         if sampling_temperature is not None:
             spec.sampling_temperature = sampling_temperature
+        if top_k is not None:
+            spec.top_k = top_k
         if top_p is not None:
             spec.top_p = top_p
+        if min_p is not None:
+            spec.min_p = min_p
         spec.variants.extend(parse_variant(model) if isinstance(model, str) else model for model in models)
         return spec
 
     def submit(self, suite: str | Path | config_pb2.SuiteConfig, models: Sequence[str | config_pb2.Variant], *,
                lengths: Sequence[int | str] | None = None, tasks: Sequence[str] | None = None, limit: int | None = None,
                seed: int | None = None, seeds: int | None = None, keep_prompts: bool = False, epochs: int | None = None,
-               sampling_temperature: float | None = None, top_p: float | None = None, form: str | None = None,
+               sampling_temperature: float | None = None, top_k: int | None = None, top_p: float | None = None,
+               min_p: float | None = None, form: str | None = None,
                request_id: str | None = None, new: bool = False) -> Job:
         """Makes a job durable and queues it. models: "baseline", "focal@t=0.7", or messages.
 
@@ -188,7 +195,7 @@ class Client:
         """
         spec = self.make_spec(suite, models, lengths=lengths, tasks=tasks, limit=limit, seed=seed,
                               seeds=seeds, keep_prompts=keep_prompts, form=form, epochs=epochs,
-                              sampling_temperature=sampling_temperature, top_p=top_p)
+                              sampling_temperature=sampling_temperature, top_k=top_k, top_p=top_p, min_p=min_p)
         request = evaluation_pb2.SubmitJobRequest(spec=spec, request_id=request_id or "",
                                                   reuse_equal_job=request_id is None and not new)
         if new:

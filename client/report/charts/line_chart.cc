@@ -88,9 +88,15 @@ class Builder {
   // The part of the axis beyond the trained lengths of all models.
   void AddTrainedRegion() {
     if (!figure_.trained_x.has_value()) return;
-    // Right of the markers at the trained length.
+    const auto is_beyond = [&](const Point& point) { return point.x > *figure_.trained_x; };
+    const bool is_all = std::all_of(figure_.series.begin(), figure_.series.end(), [&](const Series& series) {
+      return std::all_of(series.points.begin(), series.points.end(), is_beyond);
+    });
+    // Right of the markers at the trained length, or, without any, from the left on.
     const double shift_max = ShiftOf(figure_.series.size() - 1);
-    const double x = std::clamp(X(*figure_.trained_x) + shift_max + kMarkerRadius + 1, kPlotLeft + 0.0, right_);
+    const double x = is_all
+                         ? kPlotLeft + 0.0
+                         : std::clamp(X(*figure_.trained_x) + shift_max + kMarkerRadius + 1, kPlotLeft + 0.0, right_);
     behind_.marks.push_back(CellMark("beyond", {x, kPlotTop}, {right_, bottom_}));
     behind_.marks.push_back(TextMark("beyond-label", {right_, kPlotTop - 8}, "beyond training", "end"));
   }

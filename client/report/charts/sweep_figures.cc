@@ -88,6 +88,7 @@ void AddSweepFigures(const std::vector<const Sweep*>& group, const std::vector<S
     figure.x_label = AxisOf(setting);
     figure.x_ticks = ValuesOf(group);
     figure.x_is_length = false;
+    figure.x_is_linear = HasLinearAxis(setting);
     if (const std::optional<double> mean = BaselineMean(data, length)) figure.reference_y = *mean * 100;
     // Where the baseline is a point of a sweep, its line needs no second name.
     const bool is_named =
@@ -140,6 +141,7 @@ void AddTaskFigures(const std::vector<const Sweep*>& group, const std::vector<Sw
     figure.x_label = AxisOf(setting);
     figure.x_ticks = ValuesOf(group);
     figure.x_is_length = false;
+    figure.x_is_linear = HasLinearAxis(setting);
     for (size_t i = 0; i < (by_length ? data.lengths.size() : group.size()); ++i) {
       const int64_t length = by_length ? data.lengths[i] : data.lengths.back();
       Series series = TaskSeries(*group[by_length ? 0 : i], data, *metric, length);

@@ -16,6 +16,7 @@
 #include "db/pairing.h"
 #include "db/refusal.h"
 #include "eval_tasks/filters.h"
+#include "eval_tasks/job_spec.h"
 
 namespace varifocal::report {
 namespace {
@@ -135,13 +136,7 @@ std::map<std::string, std::string> FiltersByTask(const std::string& spec_json) {
     if (!task.is_object() || !task.contains("filters")) continue;
     std::vector<FilterSpec> chain;
     for (const Json& step : task["filters"]) {
-      if (!step.is_object()) continue;
-      FilterSpec& filter = chain.emplace_back();
-      filter.filter = GetString(step, "filter").value_or("");
-      filter.pattern = GetString(step, "pattern").value_or("");
-      filter.match = GetString(step, "match").value_or("");
-      filter.text = GetString(step, "text").value_or("");
-      if (const auto group = GetInt(step, "group"); group.ok()) filter.group = static_cast<int>(*group);
+      if (absl::StatusOr<FilterSpec> filter = FilterFromJson(step); filter.ok()) chain.push_back(*std::move(filter));
     }
     filters[GetString(task, "name").value_or("")] = FiltersText(chain);
   }

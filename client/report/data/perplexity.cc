@@ -31,8 +31,8 @@ PerplexityRow PerplexityOf(const stats::Comparison& row) {
           PerplexityLabel(Perplexity(row.candidate_mean)),
           range(row.candidate_interval),
           times(-row.difference),
-          row.can_infer ? times(-row.adjusted_high) : "",
-          row.can_infer ? times(-row.adjusted_low) : ""};
+          row.HasInterval() ? times(-row.adjusted_high) : "",
+          row.HasInterval() ? times(-row.adjusted_low) : ""};
 }
 
 }  // namespace varifocal::report

@@ -75,25 +75,36 @@ absl::Status ChooseVariants(db::Reader& reader, const ReportOptions& options, Re
     data.other_jobs.push_back(std::move(job));
   }
   data.baseline = data.variants.front().name;
+  const bool is_newest = !options.job_id.has_value() && db::ParseJobVariant(options.baseline).job_id == 0;
+  if (is_newest && data.other_jobs.empty()) {
+    std::vector<std::string> names;
+    for (const db::JobVariant& key : data.keys) names.push_back(key.name);
+    ASSIGN_OR_RETURN(const std::optional<db::JobRow> complete, db::CompleteJobBefore(reader, data.job, names));
+    if (complete.has_value()) data.complete_job_id = complete->job_id;
+  }
   return absl::OkStatus();
 }
 
-// The mean over tasks by RULER's own threshold, beside ours, where every task has RULER's scorer.
-absl::Status ReadRulerLengths(db::Reader& reader, int64_t job_id, std::map<std::string, std::string>& labels,
-                              ReportData& data) {
-  ASSIGN_OR_RETURN(const std::vector<db::TaskMetricRecord> metrics, reader.Metrics(job_id));
+// Beside ours the mean over tasks by RULER's own threshold, where every task has RULER's scorer.
+absl::Status ReadEffectiveLengths(db::Reader& reader, int64_t job_id, const std::vector<db::TaskMetricRecord>& metrics,
+                                  const std::map<std::string, std::string>& labels, ReportData& data) {
+  std::vector<stats::EffectiveLengthOptions> thresholds = {data.effective_length_options};
   const bool is_ruler = std::all_of(metrics.begin(), metrics.end(), [](const db::TaskMetricRecord& metric) {
     return metric.metric_index != 0 || absl::StartsWith(metric.metric, stats::kRulerMetricPrefix);
   });
-  if (metrics.empty() || !is_ruler || data.effective_length_options.score.has_value()) return absl::OkStatus();
-  stats::EffectiveLengthOptions options = data.effective_length_options;
-  options.score = stats::kRulerEffectiveScore;
-  ASSIGN_OR_RETURN(std::vector<stats::EffectiveLength> lengths,
-                   stats::EffectiveLengths(reader, job_id, options, data.tested));
-  for (stats::EffectiveLength& row : lengths) {
-    if (!row.task.empty() || labels.count(row.variant) == 0) continue;
-    row.variant = labels[row.variant];
-    data.ruler_lengths.push_back(std::move(row));
+  if (!metrics.empty() && is_ruler && !thresholds[0].score.has_value()) {
+    thresholds.push_back(thresholds[0]);
+    thresholds[1].score = stats::kRulerEffectiveScore;
+  }
+  ASSIGN_OR_RETURN(std::vector<std::vector<stats::EffectiveLength>> lengths,
+                   stats::EffectiveLengths(reader, job_id, thresholds, data.tested));
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    for (stats::EffectiveLength& row : lengths[i]) {
+      const auto label = labels.find(row.variant);
+      if (label == labels.end() || (i == 1 && !row.task.empty())) continue;
+      row.variant = label->second;
+      (i == 0 ? data.effective_lengths : data.ruler_lengths).push_back(std::move(row));
+    }
   }
   return absl::OkStatus();
 }
@@ -141,14 +152,7 @@ absl::Status ReadJob(db::Reader& reader, int64_t job_id, double confidence, Repo
     estimate.variant = labels[estimate.variant];
     data.estimates.push_back(std::move(estimate));
   }
-  ASSIGN_OR_RETURN(std::vector<stats::EffectiveLength> effective_lengths,
-                   stats::EffectiveLengths(reader, job_id, data.effective_length_options, data.tested));
-  for (stats::EffectiveLength& row : effective_lengths) {
-    if (labels.count(row.variant) == 0) continue;
-    row.variant = labels[row.variant];
-    data.effective_lengths.push_back(std::move(row));
-  }
-  RETURN_IF_ERROR(ReadRulerLengths(reader, job_id, labels, data));
+  RETURN_IF_ERROR(ReadEffectiveLengths(reader, job_id, metrics, labels, data));
   ASSIGN_OR_RETURN(const std::vector<db::CellRow> cells, reader.Cells(job_id));
   for (const db::CellRow& cell : cells) {
     if (std::find(data.tasks.begin(), data.tasks.end(), cell.cell.task) == data.tasks.end()) {
@@ -355,6 +359,23 @@ bool IsRunTime(const db::VariantRecord& variant) {
   return variant.focal_temperature_json.has_value() || absl::StrContains(variant.name, '@');
 }
 
+namespace {
+
+// "t=0.7", "log-n=4096"; not the switch of a chat template.
+std::vector<std::string> AttentionSettings(const db::VariantRecord& variant) {
+  std::vector<std::string> settings = absl::StrSplit(variant.name, '@');
+  settings.erase(settings.begin());
+  std::erase_if(settings,
+                [](const std::string& setting) { return absl::StartsWith(setting, absl::StrCat(kThinking, "=")); });
+  return settings;
+}
+
+}  // namespace
+
+bool HasRunTimeAttention(const db::VariantRecord& variant) {
+  return variant.focal_temperature_json.has_value() || !AttentionSettings(variant).empty();
+}
+
 std::string AttentionLabel(const db::VariantRecord& variant) {
   const std::string trained = TrainedLabel(variant.model.attention_json);
   std::vector<std::string> run;
@@ -362,10 +383,9 @@ std::string AttentionLabel(const db::VariantRecord& variant) {
     const auto temperature = ParseJson(*variant.focal_temperature_json);
     run.push_back(Temperature(temperature.ok() ? *temperature : Json()));
   }
-  const std::vector<std::string> settings = absl::StrSplit(variant.name, '@');
-  for (size_t i = 1; i < settings.size(); ++i) {
-    if (!absl::StartsWith(settings[i], absl::StrCat(kFocalTemperature, "=")))
-      run.push_back(absl::StrReplaceAll(settings[i], {{"=", " = "}}));
+  for (const std::string& setting : AttentionSettings(variant)) {
+    if (!absl::StartsWith(setting, absl::StrCat(kFocalTemperature, "=")))
+      run.push_back(absl::StrReplaceAll(setting, {{"=", " = "}}));
   }
   if (run.empty()) return trained.empty() ? "softmax as usual" : trained;
   return absl::StrCat("run with ", absl::StrJoin(run, " and "), ", ", trained.empty() ? "trained without" : trained);
@@ -379,15 +399,18 @@ std::string RopeOf(const db::ModelRecord& model) {
 
 std::string TrainedLabel(const db::VariantRecord& variant) {
   bool has_rotation = false, has_other = false;
-  const std::vector<std::string> settings = absl::StrSplit(variant.name, '@');
-  for (size_t i = 1; i < settings.size(); ++i) {
-    const OverrideInfo* info = FindOverride(settings[i].substr(0, settings[i].find('=')));
+  std::vector<std::string> lacking;
+  for (const std::string& setting : AttentionSettings(variant)) {
+    const OverrideInfo* info = FindOverride(setting.substr(0, setting.find('=')));
     (info != nullptr && IsRotation(*info) ? has_rotation : has_other) = true;
+    if (info == nullptr || *info->feature == 0) continue;
+    if (std::find(lacking.begin(), lacking.end(), info->feature) == lacking.end()) lacking.push_back(info->feature);
   }
   std::vector<std::string> parts;
   if (has_other || !has_rotation) {
     const std::string trained = TrainedLabel(variant.model.attention_json);
-    parts.push_back(trained.empty() ? "trained without focal attention" : trained);
+    if (lacking.empty()) lacking.push_back("focal attention");
+    parts.push_back(trained.empty() ? absl::StrCat("trained without ", absl::StrJoin(lacking, " and ")) : trained);
   }
   if (has_rotation) {
     const std::string rope = RopeOf(variant.model);

@@ -79,9 +79,10 @@ struct Work {
 };
 
 struct ReportData {
-  db::JobRow job;                      // the baseline's
-  std::vector<db::JobRow> other_jobs;  // of candidates, in the order of the candidates
-  std::vector<db::JobVariant> keys;    // beside `variants`: the names in the database
+  db::JobRow job;                          // the baseline's
+  std::vector<db::JobRow> other_jobs;      // of candidates, in the order of the candidates
+  std::optional<int64_t> complete_job_id;  // an earlier one, where no job was named and the newest lacks answers
+  std::vector<db::JobVariant> keys;        // beside `variants`: the names in the database
   std::string baseline;
   std::vector<db::VariantRecord> variants;  // the baseline first, then the candidates
   std::string chosen_metric;                // --metric; empty: each task's first
@@ -143,8 +144,10 @@ bool IsSameFunction(const db::VariantRecord& a, const db::VariantRecord& b);
 // Values from 0 (worst) to 1 (best) are shown in percent, others as they are.
 bool IsShare(const db::TaskMetricRecord& metric);
 
-// Whether an attention setting was applied at run time.
+// Whether a setting was applied at run time.
 bool IsRunTime(const db::VariantRecord& variant);
+// The same of attention; the switch of a chat template is none.
+bool HasRunTimeAttention(const db::VariantRecord& variant);
 // The rotation of positions that the model was trained with, "default theta=10000", of full layers first; "" where a file of an
 // earlier version did not record it.
 std::string RopeOf(const db::ModelRecord& model);

@@ -10,7 +10,7 @@
 
 namespace varifocal {
 
-enum class ReportFormat { kHtml, kCsv, kJson, kMarkdown, kLatex, kLmEval };
+enum class ReportFormat { kHtml, kCsv, kJson, kMarkdown, kLatex, kLmEval, kOlmoEval };
 
 struct ReportOptions {
   std::string database_path;

@@ -15,6 +15,7 @@
 #include "client/report/data/text_format.h"
 #include "client/report/data/thinking_table.h"
 #include "db/stats/labels.h"
+#include "eval_tasks/metric.h"
 
 namespace varifocal::report {
 namespace {
@@ -391,6 +392,11 @@ std::string DesignNote(const stats::Comparison& row) {
 std::string DesignNote(const stats::SuiteComparison& row) {
   if (row.is_unfinished) return absl::StrCat(row.finished_task_count, " of ", row.planned_task_count, " tasks so far");
   return ClusterNote(row);
+}
+
+bool HasGoldRows(const stats::ComparisonReport& report) {
+  return std::any_of(report.comparisons.begin(), report.comparisons.end(),
+                     [](const stats::Comparison& row) { return IsGoldMetric(row.metric); });
 }
 
 std::string OutcomeLabel(const stats::Inference& row) {

@@ -34,6 +34,9 @@ std::string SeedSpread(const std::vector<stats::SeedDifference>& seeds, double s
 // The keys of a row that every inference sets; those that cannot be inferred stay as they are.
 void AddInference(const stats::Inference& inferred, Json& row);
 
+// Whether gold answers were scored beside the model's own.
+bool HasGoldRows(const stats::ComparisonReport& report);
+
 // Why a row has no verdict or a weak one, or "": "2 of 5 tasks so far", "1 context: nothing can be inferred",
 // "4 contexts: the sign-flip check cannot reach p below 0.125".
 std::string DesignNote(const stats::Comparison& row);

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "client/report/data/run_temperature.h"
 #include "db/trained_temperature.h"
@@ -51,6 +52,25 @@ std::optional<double> TrainedTheta(const db::ModelRecord& model) {
   return absl::SimpleAtod(words.front(), &theta) ? std::optional(theta) : std::nullopt;
 }
 
+// A number of an attention key of the checkpoint's config.
+std::optional<double> TrainedNumber(const db::ModelRecord& model, const char* key, const char* name) {
+  const auto attention = ParseJson(model.attention_json);
+  if (!attention.ok() || !attention->is_object() || !attention->contains(key)) return std::nullopt;
+  const Json& setting = (*attention)[key];
+  if (!setting.is_object() || !setting.contains(name) || !setting[name].is_number()) return std::nullopt;
+  return setting[name].get<double>();
+}
+
+// That of its config, or else of its architecture (Gemma 2).
+std::optional<double> TrainedCap(const db::ModelRecord& model) {
+  if (const std::optional<double> set = TrainedNumber(model, "score_soft_cap", "cap")) return set;
+  const auto function = ParseJson(model.function_json.value_or(""));
+  if (!function.ok() || !function->is_object() || !function->contains("blocks")) return std::nullopt;
+  const Json& blocks = (*function)["blocks"];
+  if (!blocks.is_object() || !blocks.contains("score_soft_cap")) return std::nullopt;
+  return blocks["score_soft_cap"].get<double>();
+}
+
 // The value of a checkpoint as it was trained; none where there is no single one, or the setting is not swept.
 std::optional<double> AsTrained(const OverrideInfo& setting, const db::ModelRecord& model) {
   switch (setting.kind) {
@@ -63,7 +83,9 @@ std::optional<double> AsTrained(const OverrideInfo& setting, const db::ModelReco
     case OverrideKind::kRopeBase:
       return TrainedTheta(model);
     case OverrideKind::kScoreCap:
+      return TrainedCap(model);
     case OverrideKind::kScores:
+      return TrainedNumber(model, "attention_sink", "logit");
     case OverrideKind::kGroups:
     case OverrideKind::kChatSwitch:
       break;
@@ -73,7 +95,17 @@ std::optional<double> AsTrained(const OverrideInfo& setting, const db::ModelReco
 
 bool IsTemperature(const OverrideInfo& setting) { return setting.kind == OverrideKind::kTemperature; }
 
+// How far a value is from that of the checkpoint as it was trained. Where that is no number, the value that changes
+// least is the nearest: the largest cap, the lowest sink.
+double DistanceOf(double value, const OverrideInfo& setting, std::optional<double> trained) {
+  const double from = trained.value_or(setting.neutral);
+  if (std::isinf(from)) return from > 0 ? -value : value;
+  return HasLinearAxis(setting) ? std::abs(value - from) : std::abs(std::log(value / from));
+}
+
 }  // namespace
+
+bool HasLinearAxis(const OverrideInfo& setting) { return setting.kind == OverrideKind::kScores; }
 
 std::string SymbolOf(const OverrideInfo& setting) { return IsTemperature(setting) ? "t" : setting.name; }
 
@@ -139,7 +171,7 @@ std::optional<SweptValue> SweptValueOf(const db::VariantRecord& variant) {
   const std::pair<std::string, std::string> setting = absl::StrSplit(parts[1], absl::MaxSplits('=', 1));
   SweptValue run;
   run.setting = FindOverride(setting.first);
-  if (run.setting != nullptr && !IsTemperature(*run.setting) && !IsRotation(*run.setting)) return std::nullopt;
+  if (run.setting != nullptr && *run.setting->noun == 0) return std::nullopt;
   if (run.setting == nullptr || !absl::SimpleAtod(setting.second, &run.value)) return std::nullopt;
   return run;
 }
@@ -198,9 +230,9 @@ absl::Status ChooseValues(db::Reader& reader, ReportData& data) {
   for (const Sweep& sweep : FindSweeps(data)) {
     // Of equal scores the value nearest to the trained one is chosen, and as trained before any other.
     std::vector<SweepPoint> points = sweep.points;
-    const double trained = AsTrained(*sweep.setting, data.variants[points.front().variant_index].model).value_or(1);
+    const std::optional<double> trained = AsTrained(*sweep.setting, data.variants[points.front().variant_index].model);
     std::stable_sort(points.begin(), points.end(), [&](const SweepPoint& a, const SweepPoint& b) {
-      return std::abs(std::log(a.value / trained)) < std::abs(std::log(b.value / trained));
+      return DistanceOf(a.value, *sweep.setting, trained) < DistanceOf(b.value, *sweep.setting, trained);
     });
     std::vector<db::JobVariant> candidates;
     bool has_baseline = false;

@@ -1,8 +1,9 @@
 // A sweep: variants of one checkpoint that differ only in one run-time setting (the temperature of the same layers, the
-// factor of a scaled rotation, its base).
+// factor of a scaled rotation, its base, a cap of scores, the logit of a sink).
 //
 // A checkpoint as it was trained is one of them, at the value it was trained with: t = 1 without focal attention, its own
-// for constant focal attention; a factor of 1 of a rotation. One without a single such value is left out.
+// for constant focal attention; a factor of 1 of a rotation. One without a single such value is left out, as is one
+// without a cap or a sink, whose values would be infinite.
 //
 // The best value at a length is chosen on one half of the contexts and tested on the other (db/stats/choice.h).
 #pragma once
@@ -64,6 +65,8 @@ std::string SweepLabel(const Sweep& sweep);
 std::string SymbolOf(const OverrideInfo& setting);
 // The colour of sweeps[s] on the page: that of its model as it was trained, or if another sweep has it one that no variant has.
 int SweepColor(const std::vector<Sweep>& sweeps, size_t s, const ReportData& data);
+// Whether values lie on a linear axis, as logits do; others are positive, and on a logarithmic one.
+bool HasLinearAxis(const OverrideInfo& setting);
 // The title of the axis; settings of one axis are drawn together.
 std::string AxisOf(const OverrideInfo& setting);
 // The sweeps of each axis, in the order of the sweeps.

@@ -1,8 +1,10 @@
 #include "client/report/data/thinking_table.h"
 
+#include <cmath>
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/text_format.h"
@@ -46,7 +48,7 @@ std::optional<db::ThinkingCostRow> ThinkingTable::Of(const std::string& variant,
 
 const std::vector<std::string>& ThinkingTable::Titles() {
   static const std::vector<std::string>* const titles = new std::vector<std::string>{
-      "Variant", "Length", "Answers", "Thinking tokens", "Answer tokens", "Right", "Tokens per right answer"};
+      "Variant", "Length", "Right", "Tokens per right", "Thinking tokens", "Answer tokens"};
   return *titles;
 }
 
@@ -59,9 +61,11 @@ std::vector<std::vector<std::string>> ThinkingTable::Rows(const std::vector<std:
     for (const db::ThinkingCostRow& cell : found->second) lengths.insert(cell.context_length);
     for (const int64_t length : lengths) {
       const db::ThinkingCostRow row = *Of(name, "", length);
-      rows.push_back({name, LengthLabel(tested_, "", length), CountLabel(row.answer_count),
-                      Unsigned(row.thinking_tokens, 1), Unsigned(row.answer_tokens, 1), Unsigned(row.right_count, 1),
-                      row.tokens_per_right.has_value() ? Unsigned(*row.tokens_per_right, 1) : kNoValue});
+      const bool is_whole = row.right_count == std::floor(row.right_count);  // no answer is right in part
+      rows.push_back({name, LengthLabel(tested_, "", length),
+                      absl::StrCat(Unsigned(row.right_count, is_whole ? 0 : 1), " of ", CountLabel(row.answer_count)),
+                      row.tokens_per_right.has_value() ? Unsigned(*row.tokens_per_right, 1) : kNoValue,
+                      Unsigned(row.thinking_tokens, 1), Unsigned(row.answer_tokens, 1)});
     }
   }
   return rows;

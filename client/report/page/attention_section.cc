@@ -10,6 +10,7 @@
 #include "client/report/charts/attention_strip.h"
 #include "client/report/charts/line_chart.h"
 #include "client/report/data/attention_heads.h"
+#include "client/report/data/model_text.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/template.h"
 
@@ -32,6 +33,17 @@ std::vector<std::string> Sentences(const ReportData& data) {
   for (const db::VariantRecord& variant : data.variants) {
     std::vector<int64_t> lengths;
     std::vector<std::string> incomplete;
+    const Json function = FunctionOf(variant.model);
+    const std::vector<std::string> from = WeightsFrom(function);
+    const std::string note = LayersWithoutAttentionNote(function);
+    const bool is_inspected = !data.attention.Lengths(variant.name).empty();
+    if (is_inspected && !note.empty())
+      sentences.push_back(Sentence("attention_layers", {{"variant", variant.name}, {"note", note}}));
+    if (is_inspected && !from.empty()) {
+      sentences.push_back(
+          Sentence("attention_weights",
+                   {{"variant", variant.name}, {"from", absl::StrJoin(from, "; ")}, {"dtype", variant.model.dtype}}));
+    }
     for (const int64_t length : data.attention.Lengths(variant.name)) {
       if (IsAttentionIncomplete(data, variant.name, length)) {
         incomplete.push_back(data.Length("", length));

@@ -201,7 +201,7 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data) {
                                               {"has_any", !all.empty()},
                                               {"yet", yet},
                                               {"open", OpenText(open)}}));
-  brief.note = NothingToTell(comparison.report, data.answers, data.epochs.at(data.job.job_id).statistic);
+  brief.note = NothingToTell({&comparison.report}, data.answers, data.epochs.at(data.job.job_id).statistic);
   if (!brief.note.empty()) return brief;
   std::vector<std::string> notes;
   for (const auto* row : all) {
@@ -214,14 +214,17 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data) {
 
 Brief MakeSweepBrief(const std::vector<stats::Choice>& choices, const Sweep& sweep, const ReportData& data) {
   std::map<stats::Outcome, std::map<std::vector<std::string>, std::vector<std::string>>> decided;
-  bool has_open = false, has_other = false, has_row = false;
+  bool has_open = false, has_other = false, has_row = false, is_alike = true;
   std::set<std::string> behind;
+  std::vector<const stats::ComparisonReport*> reports;
   for (const SweepPoint& point : sweep.points) {
     const CandidateComparison* comparison = ComparisonFor(data, data.variants[point.variant_index].name);
     if (comparison == nullptr) continue;
     std::map<stats::Outcome, std::vector<std::string>> lengths;
+    reports.push_back(&comparison->report);
     for (const stats::SuiteComparison& row : comparison->report.suite) {
       has_row = true;
+      is_alike &= !row.is_unfinished && row.LacksSpread() && row.is_zero_everywhere;
       has_open |= row.is_unfinished;
       has_other |= !row.IsDecided();
       if (row.IsDecided()) lengths[row.outcome].push_back(data.Length("", row.context_length));
@@ -240,45 +243,64 @@ Brief MakeSweepBrief(const std::vector<stats::Choice>& choices, const Sweep& swe
                 {"worse", ValuesAt(decided[stats::Outcome::kWorse])},
                 {"has_other", has_other},
                 {"has_row", has_row},
+                {"is_alike", is_alike},
                 {"is_decided", decided[stats::Outcome::kBetter].size() + decided[stats::Outcome::kWorse].size() > 0},
                 {"has_open", has_open},
                 {"yet", data.IsEnded() ? "" : " yet"}}));
-  if (!behind.empty())
+  if (is_alike) {
+    brief.note = NothingToTell(reports, data.answers, data.epochs.at(data.job.job_id).statistic,
+                               absl::StrCat("all ", sweep.setting->plural));
+  } else if (!behind.empty()) {
     brief.note = Sentence("sweep_brief_note", {{"list", JoinWithAnd({behind.begin(), behind.end()})}});
+  }
   return brief;
 }
 
-std::string NothingToTell(const stats::ComparisonReport& report, const AnswerTable& answers,
-                          const db::EpochStatistic& statistic) {
+std::string NothingToTell(const std::vector<const stats::ComparisonReport*>& reports, const AnswerTable& answers,
+                          const db::EpochStatistic& statistic, const std::string& candidates) {
   if (statistic.kind != db::EpochStatistic::Kind::kMean) return "";  // answers are not all as their questions' values
-  db::AnswerCounts sums[2];
-  bool is_all_wrong = true, is_all_right = true;
-  for (const stats::SuiteComparison& row : report.suite) {
-    if (row.sample_count == 0) continue;
-    is_all_wrong = is_all_wrong && row.baseline_mean <= 0 && row.candidate_mean <= 0;
-    is_all_right = is_all_right && row.baseline_mean >= 1 && row.candidate_mean >= 1;
-    if (!is_all_wrong && !is_all_right) return "";
-    const std::string* names[2] = {&row.baseline, &row.candidate};
-    for (int i = 0; i < 2; ++i) {
-      const db::AnswerCounts counts = answers.Of(*names[i], "", row.context_length);
-      sums[i].variant = *names[i];
-      sums[i].answered_count += counts.answered_count;
-      sums[i].cut_count += counts.cut_count;
-      sums[i].empty_count += counts.empty_count;
+  bool is_all_wrong = true, is_all_right = true, has_gold = false;
+  std::string baseline, candidate = candidates;
+  std::map<std::pair<std::string, int64_t>, db::AnswerCounts> counts;  // by variant and length
+  for (const stats::ComparisonReport* report : reports) {
+    has_gold |= HasGoldRows(*report);
+    for (const stats::SuiteComparison& row : report->suite) {
+      if (row.is_unfinished) return "";  // what is left may differ
+      if (row.sample_count == 0) continue;
+      is_all_wrong = is_all_wrong && row.baseline_mean <= 0 && row.candidate_mean <= 0;
+      is_all_right = is_all_right && row.baseline_mean >= 1 && row.candidate_mean >= 1;
+      if (!is_all_wrong && !is_all_right) return "";
+      baseline = row.baseline;
+      if (candidates.empty()) candidate = row.candidate;
+      for (const std::string& variant : {row.baseline, row.candidate})
+        counts[{variant, row.context_length}] = answers.Of(variant, "", row.context_length);
     }
   }
-  const int64_t total = sums[0].answered_count + sums[1].answered_count;
+  int64_t total = 0, cut = 0, empty = 0;
+  for (const auto& [cell, of_cell] : counts) {
+    total += of_cell.answered_count;
+    cut += of_cell.cut_count;
+    empty += of_cell.empty_count;
+  }
   if (total == 0) return "";
   const auto percent = [&](int64_t count) { return count == 0 ? "" : absl::StrCat((100 * count + total / 2) / total); };
-  if (is_all_right) {
-    return Sentence("everything_right",
-                    {{"baseline", sums[0].variant}, {"candidate", sums[1].variant}, {"count", CountLabel(total)}});
+  return Sentence(is_all_right ? "everything_right" : "nothing_right", {{"baseline", baseline},
+                                                                        {"candidate", candidate},
+                                                                        {"has_gold", has_gold},
+                                                                        {"count", CountLabel(total)},
+                                                                        {"cut", percent(cut)},
+                                                                        {"empty", percent(empty)}});
+}
+
+std::string ContextsText(const ReportData& data) {
+  std::set<int64_t> counts;
+  for (const CandidateComparison& comparison : data.comparisons) {
+    for (const stats::SuiteComparison& row : comparison.report.suite) counts.insert(row.cluster_count);
   }
-  return Sentence("nothing_right", {{"baseline", sums[0].variant},
-                                    {"candidate", sums[1].variant},
-                                    {"count", CountLabel(total)},
-                                    {"cut", percent(sums[0].cut_count + sums[1].cut_count)},
-                                    {"empty", percent(sums[0].empty_count + sums[1].empty_count)}});
+  if (counts.empty()) return "";
+  return Sentence("contexts_at", {{"least", CountLabel(*counts.begin())},
+                                  {"most", counts.size() == 1 ? "" : CountLabel(*counts.rbegin())},
+                                  {"is_one", *counts.rbegin() == 1}});
 }
 
 std::string ColourOutcomes(const std::string& text) {

@@ -22,9 +22,13 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data);
 // Which value is best at which length, whether the other half confirms it, and which are worse.
 Brief MakeSweepBrief(const std::vector<stats::Choice>& choices, const Sweep& sweep, const ReportData& data);
 
-// "baseline and focal answer nothing right: 0 of 240 questions, 100 % cut ...", or everything; "" unless that is so.
-std::string NothingToTell(const stats::ComparisonReport& report, const AnswerTable& answers,
-                          const db::EpochStatistic& statistic);
+// "baseline and focal answer nothing right: 0 of 240 questions, 100 % cut ...", or everything; "" unless that is so
+// of all these, which have one baseline. `candidates` names them where they are several.
+std::string NothingToTell(const std::vector<const stats::ComparisonReport*>& reports, const AnswerTable& answers,
+                          const db::EpochStatistic& statistic, const std::string& candidates = "");
+
+// "40 contexts at each length" of the means over tasks, "20 to 40 contexts .."; "" without such means.
+std::string ContextsText(const ReportData& data);
 
 // The text as HTML, with a class for each word of an outcome.
 std::string ColourOutcomes(const std::string& text);

@@ -48,7 +48,8 @@ Texts Incomplete(const ReportData& data) {
     sentences.push_back(Sentence("answers_missing", {{"job", OfJob(data, *job)},
                                                      {"answered", CountLabel(job->answered_count)},
                                                      {"is_one", job->answered_count == 1},
-                                                     {"planned", CountLabel(job->planned_count)}}));
+                                                     {"planned", CountLabel(job->planned_count)},
+                                                     {"complete", OrNull(data.complete_job_id)}}));
   }
   return sentences;
 }
@@ -200,7 +201,7 @@ Texts SameModel(const ReportData& data) {
 Texts RunTimeSettings(const ReportData& data) {
   std::vector<std::pair<std::string, std::vector<std::string>>> run_time;  // by how they were trained
   for (const db::VariantRecord& variant : data.variants) {
-    if (!IsRunTime(variant)) continue;
+    if (!HasRunTimeAttention(variant)) continue;
     const std::string trained = TrainedLabel(variant);
     auto group =
         std::find_if(run_time.begin(), run_time.end(), [&](const auto& known) { return known.first == trained; });
@@ -266,7 +267,7 @@ const std::vector<Caveat>& Caveats() {
       all->push_back({kind.answers, [&kind](const ReportData& data) { return AnswersOf(kind, data); }});
     const std::vector<Caveat> others = {
         {"run with a setting it was not trained with", &RunTimeSettings},
-        {"different tokenizers", &Tokenizers},
+        {"different prompts", &Tokenizers},
         {"mixed executions", &Executions},
         {"mixed number formats", &NumberFormats},
     };

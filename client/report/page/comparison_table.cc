@@ -28,14 +28,18 @@ struct RelativeCells {
   std::string gain = kNoValue, range;  // percent; no range without a gain
 };
 
-RelativeCells MakeRelativeCells(const stats::RelativeGain& relative) {
+// The range only where the difference has one.
+template <typename Row>
+RelativeCells MakeRelativeCells(const Row& row) {
+  const stats::RelativeGain& relative = row.relative;
   if (!relative.has_value()) return {};
   return {absl::StrCat(Signed(relative.gain * 100, 1), " %"),
-          absl::StrCat(Signed(relative.low * 100, 1), " to ", Signed(relative.high * 100, 1))};
+          row.HasInterval() ? absl::StrCat(Signed(relative.low * 100, 1), " to ", Signed(relative.high * 100, 1)) : ""};
 }
 
-std::string RelativeHtml(const stats::RelativeGain& relative) {
-  const RelativeCells cells = MakeRelativeCells(relative);
+template <typename Row>
+std::string RelativeHtml(const Row& row) {
+  const RelativeCells cells = MakeRelativeCells(row);
   return absl::StrCat("<td class=\"n minor\">", cells.gain,
                       cells.range.empty() ? "" : absl::StrCat("<small>", cells.range, "</small>"), "</td>");
 }
@@ -45,9 +49,11 @@ std::string RelativeHead(const ReportData& data) {
                       " interval</small></th>");
 }
 
-std::string RelativeMarkdown(const stats::RelativeGain& relative) {
-  const RelativeCells cells = MakeRelativeCells(relative);
-  return cells.range.empty() ? "" : absl::StrCat(cells.gain, " (", cells.range, ")");
+template <typename Row>
+std::string RelativeMarkdown(const Row& row) {
+  const RelativeCells cells = MakeRelativeCells(row);
+  if (!row.relative.has_value()) return "";
+  return cells.range.empty() ? cells.gain : absl::StrCat(cells.gain, " (", cells.range, ")");
 }
 
 // The formatted fields of a cell; shared by all writers except CSV and JSON.
@@ -232,8 +238,8 @@ CandidateRows RowsOfCandidate(const ReportData& data, const CandidateComparison&
                     SideFlags(row.baseline, cells.baseline_note, row.candidate, cells.candidate_note),
                     "</td><td class=\"n minor\">", cells.questions, "<small>", cells.inferred.clusters, "</small></td>",
                     MeanCell(cells.baseline_mean, cells.baseline_range, cells.baseline_note),
-                    MeanCell(cells.candidate_mean, cells.candidate_range, cells.candidate_note),
-                    RelativeHtml(row.relative), InferenceHtml(cells.inferred));
+                    MeanCell(cells.candidate_mean, cells.candidate_range, cells.candidate_note), RelativeHtml(row),
+                    InferenceHtml(cells.inferred));
     absl::StrAppend(&rows.html, "<td class=\"n minor\">", row.gain_count, "<small>", row.loss_count,
                     "</small></td></tr>\n");
     group_before = group;
@@ -372,7 +378,7 @@ std::string SuiteTableHtml(const ReportData& data, bool of_swept) {
                              CountsNote(data.answers.Of(row.baseline, "", row.context_length))),
                     MeanCell(Unsigned(row.candidate_mean * 100, 1), "",
                              CountsNote(data.answers.Of(row.candidate, "", row.context_length))),
-                    RelativeHtml(row.relative), InferenceHtml(MakeInferenceCells(row, 100, 1)), "</tr>\n");
+                    RelativeHtml(row), InferenceHtml(MakeInferenceCells(row, 100, 1)), "</tr>\n");
   });
   return out + "</tbody></table></div>\n";
 }
@@ -408,8 +414,7 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
     absl::StrAppend(&out, "| mean over ", TasksWords(row), " | points | ", data.Length("", row.context_length), " | ",
                     EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.sample_count), " | ", cells.clusters,
                     " | ", CountLabel(row.failed_count), " | ", Unsigned(row.baseline_mean * 100, 1), " | ",
-                    Unsigned(row.candidate_mean * 100, 1), " | ", RelativeMarkdown(row.relative), " | ",
-                    inferred(cells));
+                    Unsigned(row.candidate_mean * 100, 1), " | ", RelativeMarkdown(row), " | ", inferred(cells));
     absl::StrAppend(&out,
                     EscapeMarkdownCell(absl::StrJoin(
                         WithSides(SuiteLabels(data, comparison, row), row.baseline,
@@ -423,7 +428,7 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(cells.task), " | ", EscapeMarkdownCell(cells.metric), " | ",
                     cells.length, " | ", EscapeMarkdownCell(cells.candidate), " | ", CountLabel(row.sample_count),
                     " | ", cells.inferred.clusters, " | ", cells.failed, " | ", cells.baseline_mean, " | ",
-                    cells.candidate_mean, " | ", RelativeMarkdown(row.relative), " | ", inferred(cells.inferred));
+                    cells.candidate_mean, " | ", RelativeMarkdown(row), " | ", inferred(cells.inferred));
     absl::StrAppend(&out,
                     EscapeMarkdownCell(absl::StrJoin(WithSides(cells.LabelsAndNote(), row.baseline, cells.baseline_note,
                                                                row.candidate, cells.candidate_note),

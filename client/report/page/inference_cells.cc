@@ -32,6 +32,7 @@ InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int
 }
 
 std::string IntervalAndP(const stats::Inference& row, double scale, int decimals, double confidence) {
+  if (row.LacksSpread()) return "";
   const std::string interval =
       absl::StrCat(ConfidenceLabel(confidence), " interval ", Signed(row.adjusted_low * scale, decimals), " to ",
                    Signed(row.adjusted_high * scale, decimals), ", ", PEquals(row.p_adjusted));

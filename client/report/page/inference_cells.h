@@ -19,7 +19,7 @@ struct InferenceCells {
 };
 InferenceCells MakeInferenceCells(const stats::Inference& row, double scale, int decimals);
 
-// "95 % interval +0.9 to +7.4, p = 0.002, adjusted for 8 tests": both are.
+// "95 % interval +0.9 to +7.4, p = 0.002, adjusted for 8 tests": both are. "" where the note below has the reason for none.
 std::string IntervalAndP(const stats::Inference& row, double scale, int decimals, double confidence);
 
 // "not tested: both are equal in every context", "fewer than 3 contexts differ"; "" where the row has a spread of its own.

@@ -1,11 +1,11 @@
 #include "client/report/page/lm_eval.h"
 
 #include <map>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
+#include "client/report/page/task_names.h"
 
 namespace varifocal::report {
 namespace {
@@ -31,16 +31,13 @@ std::map<std::string, Json> TaskSpecs(const std::string& spec_json) {
 }  // namespace
 
 std::string LmEvalJson(const ReportData& data) {
-  std::map<std::string, std::set<int64_t>> lengths_of;
-  for (const stats::Estimate& estimate : data.estimates) lengths_of[estimate.task].insert(estimate.context_length);
+  const TaskNames names(data);
   const std::map<std::string, Json> specs = TaskSpecs(data.job.spec_json);
   Json results = Json::object(), configs = Json::object(), versions = Json::object(), shots = Json::object();
   Json better = Json::object(), counts = Json::object(), groups = Json::object();
   for (const stats::Estimate& estimate : data.estimates) {
     if (estimate.variant != data.baseline || !estimate.mean.has_value()) continue;
-    const std::string task = lengths_of[estimate.task].size() > 1
-                                 ? absl::StrCat(estimate.task, "_", estimate.context_length)
-                                 : estimate.task;
+    const std::string task = names.Of(estimate);
     const std::string metric = HarnessName(estimate.metric);
     Json& row = results[task];
     row["alias"] = task;

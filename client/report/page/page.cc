@@ -281,6 +281,7 @@ std::string ReportPage(const ReportData& data) {
   return FillTemplate("page.html", {{"suite", data.job.suite},
                                     {"job_id", data.job.job_id},
                                     {"time", TimeLabel(data.job.create_us)},
+                                    {"contexts", ContextsText(data)},
                                     {"baseline", data.baseline},
                                     {"alone", verdicts.empty()},
                                     {"verdicts", std::move(verdicts)},

@@ -11,6 +11,7 @@
 #include "client/report/data/answers_behind.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/text_format.h"
+#include "client/report/page/brief.h"
 #include "client/report/page/template.h"
 
 namespace varifocal::report {
@@ -180,6 +181,7 @@ std::string PaperTableLatex(const ReportData& data) {
                                          {"is_one_task", *task_counts.begin() == 1},
                                          {"baseline", EscapeLatex(data.baseline)},
                                          {"confidence", confidence},
+                                         {"contexts", ContextsText(data)},
                                          {"marks", absl::StrJoin(meanings, ", ")},
                                          {"finished", FinishedTasks(data)},
                                          {"is_max_t", is_max_t},
@@ -192,7 +194,7 @@ std::string PaperTableLatex(const ReportData& data) {
     caption = Sentence("paper_scores_caption", {{"confidence", confidence}});
   }
   return absl::StrCat(out, "\\bottomrule\n\\end{tabular}\n\\caption{", caption, EscapeLatex(LengthNote(data.tested)),
-                      "}\n\\end{table}\n");
+                      "}\n\\label{tab:varifocal-job", data.job.job_id, "}\n\\end{table}\n");
 }
 
 }  // namespace varifocal::report

@@ -3,6 +3,7 @@
 #include "absl/strings/str_join.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "client/report/data/model_text.h"
 #include "client/report/data/report_data.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/page.h"
@@ -17,6 +18,17 @@ std::string Row(absl::string_view name, const std::string& value_html) {
 
 std::string Code(absl::string_view text) { return absl::StrCat("<code>", EscapeHtml(text), "</code>"); }
 
+std::string WeightsFromHtml(const Json& function) {
+  std::string out;
+  for (const std::string& part : WeightsFrom(function)) absl::StrAppend(&out, "<small>", EscapeHtml(part), "</small>");
+  return out;
+}
+
+std::string LayersHtml(const Json& function) {
+  const std::string layers = LayersWithoutAttention(function);
+  return layers.empty() ? "" : absl::StrCat("<small>none in layers ", layers, "</small>");
+}
+
 std::string VariantsTable(const ReportData& data) {
   std::string out =
       absl::StrCat(ScrollBegin("Variants"),
@@ -25,11 +37,13 @@ std::string VariantsTable(const ReportData& data) {
                    "class=\"n\">Limit</th></tr></thead><tbody>\n");
   for (const db::VariantRecord& variant : data.variants) {
     const db::ModelRecord& model = variant.model;
-    absl::StrAppend(
-        &out, "<tr><td>", EscapeHtml(variant.name), variant.name == data.baseline ? "<small>baseline</small>" : "",
-        "</td><td>", EscapeHtml(AttentionLabel(variant)), "</td><td>", EscapeHtml(model.name), "<small>",
-        EscapeHtml(model.architecture), "</small></td><td>", Code(ShortHash(model.weights_sha256)), "</td><td>",
-        Code(ShortHash(model.tokenizer_sha256)), "</td><td>", EscapeHtml(model.dtype), "</td>");
+    const Json function = FunctionOf(model);
+    absl::StrAppend(&out, "<tr><td>", EscapeHtml(variant.name),
+                    variant.name == data.baseline ? "<small>baseline</small>" : "", "</td><td>",
+                    EscapeHtml(AttentionLabel(variant)), LayersHtml(function), "</td><td>", EscapeHtml(model.name),
+                    "<small>", EscapeHtml(model.architecture), "</small></td><td>",
+                    Code(ShortHash(model.weights_sha256)), "</td><td>", Code(ShortHash(model.tokenizer_sha256)),
+                    "</td><td>", EscapeHtml(model.dtype), WeightsFromHtml(function), "</td>");
     absl::StrAppend(&out, "<td class=\"n\">",
                     model.trained_context_length.has_value() ? LengthLabel(*model.trained_context_length) : "\u2014",
                     "</td><td class=\"n\">", LengthLabel(model.context_length_max), "</td></tr>\n");
@@ -124,7 +138,8 @@ std::string SubmitLine(const db::JobRow& job, const std::string& daemon) {
   if (spec->value("keep_prompts", Json()) == true) line += " --keep-prompts";
   const Json decode = spec->value("decode", Json::object());
   for (const auto& [key, flag] :
-       {std::pair("sampling_temperature", " --sampling-temperature="), std::pair("top_p", " --top-p=")}) {
+       {std::pair("sampling_temperature", " --sampling-temperature="), std::pair("top_k", " --top-k="),
+        std::pair("top_p", " --top-p="), std::pair("min_p", " --min-p=")}) {
     if (decode.is_object() && decode.contains(key)) absl::StrAppend(&line, flag, decode[key].dump());
   }
   return line + "\n";

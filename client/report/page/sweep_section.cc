@@ -20,6 +20,19 @@ namespace {
 
 std::string ValueLabel(double value) { return absl::StrCat(value); }
 
+// The values that are compared with the baseline: how many, the first and the last.
+Json SpanOf(const Sweep& sweep) {
+  std::vector<double> values;
+  for (const SweepPoint& point : sweep.points) {
+    if (point.variant_index != 0) values.push_back(point.value);
+  }
+  return {{"model", SweptModel(sweep)},
+          {"count", values.size()},
+          {"values", sweep.setting->plural},
+          {"first", ValueLabel(values.front())},
+          {"last", ValueLabel(values.back())}};
+}
+
 }  // namespace
 
 std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
@@ -40,11 +53,7 @@ std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
       for (const AnswersBehind& kind : behind) kinds.insert(kind.answers);
     }
   }
-  return Sentence("sweep_headline", {{"model", SweptModel(sweep)},
-                                     {"count", sweep.points.size()},
-                                     {"values", sweep.setting->plural},
-                                     {"first", ValueLabel(sweep.points.front().value)},
-                                     {"last", ValueLabel(sweep.points.back().value)},
+  return Sentence("sweep_headline", {{"span", Sentence("sweep_name", SpanOf(sweep))},
                                      {"baseline", data.baseline},
                                      {"length_count", lengths.size()},
                                      {"is_one_length", lengths.size() == 1},
@@ -56,13 +65,7 @@ std::string SweepHeadline(const Sweep& sweep, const ReportData& data) {
                                      {"kinds", absl::StrJoin(kinds, " or ")}});
 }
 
-std::string SweepName(const Sweep& sweep) {
-  return Sentence("sweep_name", {{"model", SweptModel(sweep)},
-                                 {"count", sweep.points.size()},
-                                 {"values", sweep.setting->plural},
-                                 {"first", ValueLabel(sweep.points.front().value)},
-                                 {"last", ValueLabel(sweep.points.back().value)}});
-}
+std::string SweepName(const Sweep& sweep) { return Sentence("sweep_name", SpanOf(sweep)); }
 
 std::string SweepTableHtml(const std::vector<Sweep>& sweeps, const ReportData& data) {
   Json values = {{"lengths", Json::array()},
@@ -120,6 +123,7 @@ std::string ChoiceSentence(const std::vector<stats::Choice>& choices, const Swee
                                                {"failures_decide", row.failures_decide},
                                                {"outcome", OutcomeLabel(row)},
                                                {"difference", Signed(row.difference * 100, 1)},
+                                               {"untested", UntestedNote(row)},
                                                {"low", Signed(row.adjusted_low * 100, 1)},
                                                {"high", Signed(row.adjusted_high * 100, 1)},
                                                {"p", PEquals(row.p_adjusted)}}));

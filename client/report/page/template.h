@@ -25,11 +25,11 @@ std::string Fill(absl::string_view text, const Json& values);
 // The sentence of that name in templates/sentences.txt, as plain text.
 std::string Sentence(absl::string_view name, const Json& values = Json::object());
 
-// The template of that file name in client/report/page/templates.
 // The beginning of a box that scrolls sideways where it is wider than the screen, also by keyboard. Boxes that are shown
 // together have different labels. It ends with "</div>".
 std::string ScrollBegin(absl::string_view label);
 
+// The template of that file name in client/report/page/templates.
 std::string FillTemplate(absl::string_view name, const Json& values);
 
 }  // namespace varifocal::report

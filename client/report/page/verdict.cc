@@ -37,6 +37,8 @@ std::string IntervalText(const stats::Inference& row, const ReportData& data) {
   return IntervalAndP(row, 100, 1, data.confidence);
 }
 
+std::string AfterComma(const std::string& text) { return text.empty() ? "" : absl::StrCat(", ", text); }
+
 std::string Margin(const ReportData& data) { return absl::StrCat("\u00B1", Unsigned(data.margin * 100, 1), " points"); }
 
 const stats::SuiteComparison* Largest(const MeanRows& rows) {
@@ -87,9 +89,10 @@ std::string RestsNotes(const MeanRows& rows, const ReportData& data) {
 // "+12.5 points at 4K (95 % interval +6.0 to +19.0, p = 0.002, adjusted for 8 tests)"
 std::string Numbers(const stats::SuiteComparison& row, const ReportData& data) {
   const std::string where = absl::StrCat(Points(row.difference), " points at ", LengthOf(row, data));
-  if (!UntestedNote(row).empty() && row.is_zero_everywhere) return where;
-  return absl::StrCat(where, " (", IntervalText(row, data), row.is_fragile ? ", fragile" : "", RestsNote(row, data),
-                      ")");
+  if (row.LacksSpread() && row.is_zero_everywhere) return where;
+  const std::string details =
+      absl::StrCat(AfterComma(IntervalText(row, data)), row.is_fragile ? ", fragile" : "", RestsNote(row, data));
+  return details.empty() ? where : absl::StrCat(where, " (", absl::string_view(details).substr(2), ")");
 }
 
 // "a change of 12.0 points would have been found four times out of five"
@@ -116,8 +119,9 @@ std::string FailuresList(const MeanRows& rows, const ReportData& data) {
 std::string Evidence(const MeanRows& rows, const ReportData& data) {
   const stats::SuiteComparison& row = *Largest(rows);
   return absl::StrCat(Points(row.difference), " points",
-                      rows.size() > 1 ? absl::StrCat(" at ", LengthOf(row, data)) : "", ", ", IntervalText(row, data),
-                      row.is_fragile ? ", fragile" : "", RestsNotes(rows, data), FailedNote(rows, data));
+                      rows.size() > 1 ? absl::StrCat(" at ", LengthOf(row, data)) : "",
+                      AfterComma(IntervalText(row, data)), row.is_fragile ? ", fragile" : "", RestsNotes(rows, data),
+                      FailedNote(rows, data));
 }
 
 // Whether the metric has a span, so that the mean over tasks has the task.
@@ -190,7 +194,7 @@ std::string GrowthSentence(const CandidateComparison& comparison, const ReportDa
     Json values = {{"candidate", comparison.candidate},
                    {"margin", Margin(data)},
                    {"is_small", row.IsWithinMargin()},
-                   {"numbers", absl::StrCat(Points(row.difference), " points, ", IntervalText(row, data),
+                   {"numbers", absl::StrCat(Points(row.difference), " points", AfterComma(IntervalText(row, data)),
                                             row.is_fragile ? ", fragile" : "")},
                    {"notes", absl::StrCat(steady.empty() ? "" : absl::StrCat("; ", steady),
                                           RestsNote(row, SidesOf(row, data.answers, data.tested), 100, 1))},
@@ -313,7 +317,7 @@ Verdict MakeVerdictOfCells(const CandidateComparison& comparison, const ReportDa
     verdict.details.push_back(
         absl::StrCat(row.metric, " of ", row.task, " at ", data.Length(row.task, row.context_length), ": ",
                      Signed(row.difference, 3),
-                     row.can_infer ? absl::StrCat(" (", IntervalAndP(row, 1, 3, data.confidence), ")") : "", ", ",
+                     row.HasInterval() ? absl::StrCat(" (", IntervalAndP(row, 1, 3, data.confidence), ")") : "", ", ",
                      OutcomeLabel(row), row.is_fragile ? ", fragile" : "", note.empty() ? "" : absl::StrCat("; ", note),
                      RestsNote(row, sides, 1, 3), failed.empty() ? "" : absl::StrCat("; ", failed), "."));
   }

@@ -37,7 +37,8 @@ std::string CheckAllOnDevice() {
 // for each of those.
 std::vector<ConformanceCase> SanitizerCases() {
   std::vector<ConformanceCase> cases = ProductCases();
-  for (const auto& more : {ModelCases(), StepCases()}) cases.insert(cases.end(), more.begin(), more.end());
+  for (const auto& more : {ModelCases(), StepCases(), RecurrenceCases()})
+    cases.insert(cases.end(), more.begin(), more.end());
   for (const ConformanceCase& c : AttentionCases()) {
     if (c.head_dim != 0) cases.push_back(c);
   }
@@ -65,7 +66,7 @@ std::vector<ConformanceCase> CasesOf(CaseSet set, bool emulated) {
   for (const ConformanceCase& c : AllCases()) {
     // A device has no number of threads to vary, and gathers no keys.
     if (c.gathers || c.name.find("_bits_threads") != c.name.npos) continue;
-    const bool is_bits = c.name.rfind("same_bits", 0) == 0 || c.name.rfind("groups_bits", 0) == 0;
+    const bool is_bits = c.name.find("same_bits") != c.name.npos || c.name.rfind("groups_bits", 0) == 0;
     if (set == CaseSet::kAll || is_bits) cases.push_back(c);
   }
   for (const ConformanceCase& c : WideBitsCases()) cases.push_back(c);

@@ -51,6 +51,20 @@ std::string CheckThreadOrder(const AttentionGroups& groups) {
   return "";
 }
 
+std::string CheckThreadOrderOfRecurrence() {
+  for (const ConformanceCase& c : RecurrenceCases()) {
+    if (c.name != "recurrence") continue;
+    for (const uint64_t seed : {1, 2}) {
+      emulator::SetScheduleSeed(seed);
+      const std::string verdict = CheckCase(c);
+      emulator::SetScheduleSeed(0);
+      if (!verdict.empty()) return verdict;
+    }
+    return "";
+  }
+  return "no case of a recurrence";
+}
+
 // A device with many multiprocessors halves query tiles, one with little shared memory has fewer decode stages: other
 // kernels, the same bits.
 std::string CheckOtherDevices() {
@@ -393,6 +407,7 @@ std::vector<NamedCheck> EmulatedChecks() {
   checks.push_back({"emulated_thread_order_groups", [] {
                       return CheckThreadOrder({.group_count = 8, .top_k = 2, .window = 20, .bias = GroupBias::kPaged});
                     }});
+  checks.push_back({"emulated_thread_order_recurrence", CheckThreadOrderOfRecurrence});
   checks.push_back({"emulated_skipped_tiles", CheckSkippedTiles});
   checks.push_back({"emulated_other_devices", CheckOtherDevices});
   checks.push_back({"emulated_segments", CheckSegments});

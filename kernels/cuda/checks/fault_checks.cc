@@ -61,13 +61,13 @@ std::string CheckStart() {
 
 std::string CheckShapes() {
   auto backend = Open(std::make_shared<EmulatedMachine>());
-  for (const int dim : {8, 24, 72, 120, 160, 192, 512}) {
+  for (const int dim : {8, 24, 72, 120, 160, 224, 512}) {
     const Error error = (*backend)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim});
     if (auto wrong = Expect(error, ErrorCode::kUnsupported, {" " + std::to_string(dim) + ",", " 16, 32"});
         !wrong.empty())
       return wrong;
   }
-  for (const int dim : {64, 80, 96, 128, 256}) {
+  for (const int dim : {64, 80, 96, 128, 192, 256}) {
     if (!(*backend)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}).ok()) {
       return "head dim " + std::to_string(dim) + " is refused";
     }
@@ -218,7 +218,7 @@ std::string CheckUploads() {
     for (int c = 0; c < inner; ++c) turned[c * rows + r] = b[r * inner + c];
   }
   const HostMatrix parts[] = {{DType::kBF16, halves.data(), rows, inner},
-                              {DType::kF32, turned.data(), rows, inner, true}};
+                              {DType::kF32, turned.data(), rows, inner, 1, rows}};
   auto weight = Take((*backend)->CreateWeight(parts, WeightUse::kPlain));
   // One row of the identity picks a column of the weight.
   for (const int column : {0, 7, 20}) {
@@ -253,7 +253,9 @@ std::string CheckSharedLimits() {
     const Error error = (*backend)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim});
     if (dim <= 128 && !error.ok()) return "head dim " + std::to_string(dim) + " is refused: " + error.message;
     if (dim <= 128) continue;
-    if (auto wrong = Expect(error, ErrorCode::kUnsupported, {" 256 ", " 165"}); !wrong.empty()) {
+    const std::string needed = dim == 256 ? " 165" : " bytes";
+    if (auto wrong = Expect(error, ErrorCode::kUnsupported, {" " + std::to_string(dim) + " ", needed});
+        !wrong.empty()) {
       return wrong;
     }
   }

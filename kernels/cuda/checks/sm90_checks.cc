@@ -14,7 +14,7 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-constexpr int kDims[] = {64, 80, 96, 112, 128, 256};
+constexpr int kDims[] = {64, 80, 96, 112, 128, 192, 256};
 
 std::unique_ptr<Backend> MakeSm90(int multiprocessors = 1, const std::string& kernel = "sm90") {
   auto machine = std::make_shared<EmulatedMachine>();

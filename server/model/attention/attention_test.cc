@@ -159,13 +159,17 @@ TEST(AttentionOverrideTest, TermsOfCapsAndSinks) {
   auto backend = kernels::CreateBackend({.device = "reference"});
   ASSERT_TRUE(backend.ok());
   auto workspace = (*backend)->CreateWorkspace({});
+  auto row_scales = RowScales::Create(**backend, 1, 1);
+  ASSERT_TRUE(row_scales.ok());
   const kernels::Batch batch;
   const auto terms_of = [&](const AttentionOverrides& overrides) {
     AttentionTerms terms{.scale = 0.25, .soft_cap = 50};
-    EXPECT_TRUE(AttentionSetting()
-                    .With(overrides, Model())
-                    ->Prepare({.backend = **backend, .workspace = **workspace, .batch = batch}, terms)
-                    .ok());
+    EXPECT_TRUE(
+        AttentionSetting()
+            .With(overrides, Model())
+            ->Prepare({.backend = **backend, .workspace = **workspace, .batch = batch, .row_scales = *row_scales},
+                      terms)
+            .ok());
     return terms;
   };
   EXPECT_EQ(terms_of({}).soft_cap, 50);

@@ -53,7 +53,7 @@ class FocalLearned : public AttentionVariant {
   }
 
   absl::Status Prepare(const AttentionStep& step, AttentionTerms& terms) const override {
-    terms.row_scales = step.row_scales;
+    terms.row_scales = step.row_scales.OfLayer(step.layer);
     return ToStatus(step.backend.FocalTau(step.workspace, {.x = step.x,
                                                            .weight = {step.tensors[0].buffer.get(), 0},
                                                            .bias = step.tensors[1].first,
@@ -64,7 +64,7 @@ class FocalLearned : public AttentionVariant {
                                                            .page_group = step.page_group,
                                                            .layer = step.pool_layer,
                                                            .annotation_offset = step.annotation_offset,
-                                                           .row_scales = step.row_scales,
+                                                           .row_scales = terms.row_scales,
                                                            .bound_counts = step.bound_counts}));
   }
 
@@ -77,6 +77,10 @@ absl::StatusOr<AttentionVariantPtr> ReadFocalLearned(ConfigReader& reader, const
   if (model.scales_queries) {
     return absl::UnimplementedError(absl::StrCat(reader.Name("mode"), " is \"", kFocalLearned.mode,
                                                  "\"; it is not supported where queries are scaled by their position"));
+  }
+  if (model.shares_keys) {  // a page holds the sums of one layer
+    return absl::UnimplementedError(absl::StrCat(reader.Name("mode"), " is \"", kFocalLearned.mode,
+                                                 "\"; it is not supported where layers read the keys of another"));
   }
   ASSIGN_OR_RETURN(const double tau_min, reader.Positive("tau_min"));
   ASSIGN_OR_RETURN(const double tau_max, reader.Positive("tau_max"));

@@ -175,6 +175,10 @@ absl::StatusOr<size_t> ReadName(const std::string& key, const std::string& value
 }
 
 absl::StatusOr<AttentionVariantPtr> ReadFocus(ConfigReader& reader, const AttentionModel& model) {
+  if (model.shares_keys) {  // a page holds the groups of one layer
+    return absl::UnimplementedError(
+        absl::StrCat("\"", kFocusKey, "\" is set; it is not supported where layers read the keys of another"));
+  }
   FocusParams params{.windows = model.windows};
   ASSIGN_OR_RETURN(params.group_count, reader.Int("group_count", kGroupCounts));
   ASSIGN_OR_RETURN(params.top_k, reader.Int("top_k", {1, params.group_count}));

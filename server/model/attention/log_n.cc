@@ -16,7 +16,6 @@
 #include "base/status_macros.h"
 #include "server/model/attention/override_values.h"
 #include "server/model/attention/variants.h"
-#include "server/model/kernel_status.h"
 
 namespace varifocal {
 namespace {
@@ -33,8 +32,8 @@ absl::Status SetRowScales(const AttentionStep& step, double factor, AttentionTer
     const double of_row = terms.row_factors.empty() ? 1 : terms.row_factors[i];
     scales[i] = kernels::FocalScale(terms.scale * std::log(visible) * factor * of_row, terms.temperature);
   }
-  terms.row_scales = step.row_scales;
-  return ToStatus(step.backend.Write(step.row_scales, scales.data(), scales.size() * sizeof(float)));
+  ASSIGN_OR_RETURN(terms.row_scales, step.row_scales.Write(step.backend, step.layer, std::move(scales)));
+  return absl::OkStatus();
 }
 
 class LogNConstant : public AttentionVariant {

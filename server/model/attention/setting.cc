@@ -15,11 +15,13 @@
 namespace varifocal {
 namespace {
 
-absl::StatusOr<AttentionSetting::Part> ReadPart(const char* key, const Json& value, const AttentionModel& model) {
+absl::StatusOr<AttentionSetting::Part> ReadPart(const ConfigReader& config, const char* key, const Json& value,
+                                                const AttentionModel& model) {
   if (!value.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is ", value.type_name(), "; it must be an object"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(config.Name(key), " is ", value.type_name(), "; it must be an object"));
   }
-  ConfigReader reader(value, key);
+  ConfigReader reader(value, config.Place(key));
   std::string mode;
   std::vector<std::string> modes;
   for (const AttentionVariantRow& row : AttentionVariantRows()) {
@@ -75,12 +77,15 @@ AttentionSetting::AttentionSetting(std::vector<Part> parts) : parts_(std::move(p
   json_ = json.dump();
 }
 
-absl::StatusOr<AttentionSetting> AttentionSetting::Read(ConfigReader& reader, const AttentionModel& model) {
+absl::StatusOr<AttentionSetting> AttentionSetting::Read(ConfigReader& reader, const AttentionModel& model,
+                                                        absl::string_view defaults) {
+  ASSIGN_OR_RETURN(const Json of_missing, ParseJson(defaults));
   std::vector<Part> parts;
   for (const char* key : AttentionConfigKeys()) {
     const Json* value = reader.Take(key);
+    if (value == nullptr && of_missing.contains(key)) value = &of_missing[key];
     if (value == nullptr) continue;
-    ASSIGN_OR_RETURN(Part part, ReadPart(key, *value, model));
+    ASSIGN_OR_RETURN(Part part, ReadPart(reader, key, *value, model));
     if (!parts.empty()) {
       const Part& last = parts.back();
       part.first_tensor = last.first_tensor + last.tensor_count;

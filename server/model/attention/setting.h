@@ -34,8 +34,9 @@ class AttentionSetting {
   // The baseline.
   AttentionSetting() : AttentionSetting(std::vector<Part>()) {}
 
-  // Parses the attention keys of config.json.
-  static absl::StatusOr<AttentionSetting> Read(ConfigReader& reader, const AttentionModel& model);
+  // Parses the attention keys of config.json; `defaults`, an object, has those of missing ones.
+  static absl::StatusOr<AttentionSetting> Read(ConfigReader& reader, const AttentionModel& model,
+                                               absl::string_view defaults = "{}");
   // `json` has attention keys only, as returned by json().
   static absl::StatusOr<AttentionSetting> FromJson(const Json& json, const AttentionModel& model);
 

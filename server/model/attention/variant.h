@@ -25,6 +25,7 @@
 #include "base/json.h"
 #include "base/reason.h"
 #include "kernels/backend.h"
+#include "server/model/attention/row_scales.h"
 #include "server/model/config_reader.h"
 #include "server/model/rope_keys.h"
 
@@ -37,6 +38,7 @@ struct AttentionModel {
   int64_t width = 0;             // M
   std::vector<int64_t> windows;  // [L]; 0: a full layer
   bool scales_queries = false;   // by their position (RopeConfig::query_beta)
+  bool shares_keys = false;      // a layer reads the pages of another (LayerConfig::source_layer)
 };
 
 // A tensor stored with a layer: name after the attention module's prefix, such as "tau_proj.weight", and shape.
@@ -80,7 +82,8 @@ struct AttentionStep {
   int pool_layer = 0;                               // the layer within the pool
   int annotation_offset = 0;                        // of the variant's annotation
   absl::Span<const LoadedAttentionTensor> tensors;  // parallel to Tensors() of the variant
-  kernels::Slice row_scales;    // f32 [T]: scratch that a variant may fill and reference in its terms
+  // Scratch that a variant may fill and reference in its terms.
+  RowScales& row_scales;
   kernels::Slice bound_counts;  // uint32 [sequences, 2]: rows at the lower and at the upper bound, accumulated
 };
 

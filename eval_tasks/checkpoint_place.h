@@ -1,0 +1,35 @@
+// Where a model's weights are: DIR, DIR@adapter=DIR2 (an adapter that is merged into them), and DIR@f32 or DIR@bf16 (in that
+// number format); both: DIR@adapter=DIR2@bf16. It is the model's directory wherever one is named.
+//
+// Errors:  INVALID_ARGUMENT with the text and what it must be.
+// Threads: any.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace varifocal {
+
+struct CheckpointPlace {
+  std::string directory;
+  std::string adapter;  // a directory; "": none
+  std::string dtype;    // "f32", "bf16"; "": that of the options
+
+  std::string ToString() const;
+};
+
+CheckpointPlace CheckpointOf(absl::string_view place);
+
+struct NamedPlace {
+  std::string name;
+  std::string place;
+};
+
+// The value of --adapter: NAME=BASE:DIR, the model BASE with the adapter in DIR as the model NAME; NAME=DIR where there is
+// one model.
+absl::StatusOr<NamedPlace> ReadAdapterFlag(absl::string_view text, const std::vector<NamedPlace>& models);
+
+}  // namespace varifocal

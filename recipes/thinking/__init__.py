@@ -1,0 +1,1 @@
+"""A small model that thinks in a block before it answers, and its questions."""
