@@ -14,7 +14,7 @@ inline constexpr int kSm90WorkSlots = 2;
 
 // Head dims it is compiled for; of 256 the mask by groups does not fit the registers, and keeps the mma kernel. So do caps.
 VF_HD constexpr bool Sm90Supports(int dim, bool reads_groups, bool has_cap) {
-  return dim >= 64 && (dim < 256 || !reads_groups) && !has_cap;
+  return dim >= 64 && dim <= 256 && (dim < 256 || !reads_groups) && !has_cap;
 }
 
 // Part of a result's definition: blocks begin at multiples of this.

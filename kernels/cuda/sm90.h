@@ -37,9 +37,7 @@ VF_HD constexpr uint64_t OperandDescriptor(uint32_t address, int width, int lead
 // A value that is the same in a warp, for the compiler to know it: it may then be in a uniform register.
 VF_DEVICE int Uniform(int value) { return __shfl_sync(0xFFFFFFFFu, value, 0); }
 // The warpgroup of this thread, known to be the same in a warp.
-VF_DEVICE int WarpgroupIndex() {
-  return Uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads);
-}
+VF_DEVICE int WarpgroupIndex() { return Uniform(static_cast<int>(threadIdx.x) / kWarpgroupThreads); }
 VF_DEVICE bool WarpAny(bool value) { return __any_sync(0xFFFFFFFFu, value) != 0; }
 
 VF_DEVICE void InitBarrier(Sm90Step, int barrier, int count) {
