@@ -137,10 +137,7 @@ finish() {
 }
 stop() {
   trap '' INT TERM
-  for job in $(jobs -p); do
-    pkill -TERM -P "$job" 2>/dev/null
-    kill "$job" 2>/dev/null
-  done
+  kill $(jobs -p) 2>/dev/null
   wait
   echo "stopped after $SECONDS s"
   finish
@@ -166,7 +163,11 @@ run_case() {
   if [ "$limit" -lt 5 ]; then record "$step" "$name" left-out 0 0 "no time left; --out=$out continues from here"; return; fi
   mkdir -p "$out/$step"
   # In the background, so that a signal is answered at once; without the shell's own line about a signal.
-  { timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null & wait $! || status=$?; } 2>/dev/null
+  {
+    timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null &
+    [ $BASHPID = $$ ] || trap "kill $!; exit 143" TERM
+    wait $! || status=$?
+  } 2>/dev/null
   message=$(grep -aiE 'error|fail|skipped' "$log" | tail -n 1)
   [ -n "$message" ] || message=$(grep -av '^$' "$log" | tail -n 1)
   case $status in
