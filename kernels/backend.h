@@ -399,13 +399,7 @@ struct InspectAttentionArgs {
 
 // What only some backends compute, of the layers of a model.
 struct LayerNeeds {
-  int head_dim_min = 0, head_dim_max = 0;            // of attention
-  int kv_head_count_min = 0, kv_head_count_max = 0;  // likewise
-  bool shared_pages = false;                         // QkvRopeWriteArgs::queries_alone
-  bool value_norm = false;
-  int layer_input_width = 0;      // P of LayerInputs
-  bool norms_of_experts = false;  // NormResidual, and a router with an input or scales of its own
-  int stream_count = 0;           // of the operations of residual_streams.h
+  int stream_count = 0;  // of the operations of residual_streams.h
   bool cut_gates = false;
 };
 
@@ -479,6 +473,8 @@ class Backend {
   // The operations from here to LmHead may be queued together, by LmHead: nothing that they write is read before, and
   // nothing that they read is written. The next BeginStep drops them.
   virtual void QueueWithHead(Workspace& /*workspace*/) {}
+  // Zero as an operation of the step, which may be queued with the others; whole f32.
+  virtual Error Clear(Workspace& /*workspace*/, Slice slice, size_t bytes) { return Zero(slice, bytes); }
   virtual Error Norm(Workspace& workspace, const NormArgs& args) = 0;
   virtual Error FocalTau(Workspace& workspace, const FocalTauArgs& args) = 0;
   virtual Error RouteGroups(Workspace& workspace, const RouteGroupsArgs& args) = 0;
@@ -487,13 +483,9 @@ class Backend {
   virtual Error Linear(Workspace& workspace, const LinearArgs& args) = 0;
   virtual Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) = 0;
   virtual Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) = 0;
+  virtual Error NormResidual(Workspace& workspace, const NormResidualArgs& args) = 0;
+  virtual Error LayerInputs(Workspace& workspace, const LayerInputsArgs& args) = 0;
   // From here to CutGated: see CheckLayers.
-  virtual Error NormResidual(Workspace& /*workspace*/, const NormResidualArgs& /*args*/) {
-    return {ErrorCode::kUnsupported, "the backend has no norm of sums"};
-  }
-  virtual Error LayerInputs(Workspace& /*workspace*/, const LayerInputsArgs& /*args*/) {
-    return {ErrorCode::kUnsupported, "the backend has no inputs of layers"};
-  }
   virtual Error MatchStreams(Workspace& /*workspace*/, const MatchStreamsArgs& /*args*/) { return NoStreams(); }
   virtual Error PredictStreams(Workspace& /*workspace*/, const PredictStreamsArgs& /*args*/) { return NoStreams(); }
   virtual Error CorrectStreams(Workspace& /*workspace*/, const CorrectStreamsArgs& /*args*/) { return NoStreams(); }

@@ -22,7 +22,10 @@ inline int ProductInputsMax(const StepShape& shape) {
 
 // Query heads of a KV head, at most.
 inline int QueriesPerKvMax(const StepShape& shape) {
-  const int kv_heads = shape.kv_head_count_min > 0 ? shape.kv_head_count_min : shape.kv_head_count;
+  int kv_heads = shape.kv_head_count;
+  for (const HeadShape& heads : shape.mask_heads) {
+    if (heads.kv_head_count > 0) kv_heads = std::min(kv_heads, heads.kv_head_count);
+  }
   return shape.query_head_count / std::max(kv_heads, 1);
 }
 

@@ -5,8 +5,8 @@ set(cuda_host cuda/cuda_backend.cc cuda/cuda_mixture.cc cuda/cuda_products.cc cu
 
 if(VARIFOCAL_HAS_CUDA)
   varifocal_cuda_objects(OUT cuda_objects REPORTS cuda_reports
-    FILES cuda/attention_16_48.cu cuda/attention_64_96.cu cuda/attention_112_128.cu cuda/attention_192.cu cuda/attention_256.cu
-          cuda/group_kernels.cu cuda/head_kernels.cu cuda/kernel_table.cu cuda/latent_kernels.cu cuda/matmul_kernels.cu cuda/mixture_kernels.cu cuda/qkv_kernels.cu cuda/recurrence_kernels.cu
+    FILES cuda/attention_16_48.cu cuda/attention_64_96.cu cuda/attention_112_128.cu cuda/attention_192.cu cuda/attention_256.cu cuda/attention_512.cu
+          cuda/group_kernels.cu cuda/head_kernels.cu cuda/kernel_table.cu cuda/latent_kernels.cu cuda/layer_kernels.cu cuda/matmul_kernels.cu cuda/mixture_kernels.cu cuda/qkv_kernels.cu cuda/recurrence_kernels.cu
           cuda/row_kernels.cu cuda/tau_kernels.cu)
   target_sources(varifocal_kernels PRIVATE ${cuda_host} cuda/cublaslt_products.cc cuda/cuda_device.cc cuda/cudart_graph.cc cuda/cudart_runtime.cc cuda/device_launch.cc ${cuda_objects})
   target_compile_definitions(varifocal_kernels PRIVATE VARIFOCAL_HAS_CUDA=1)
@@ -25,7 +25,7 @@ set(CMAKE_UNITY_BUILD OFF)
 # The kernels' sources compiled for the host; with the backend's sources in a build without CUDA.
 add_library(varifocal_kernels_emulator STATIC
   cuda/emulator/context_switch.cc cuda/emulator/emulated_attention.cc cuda/emulator/emulated_groups.cc
-  cuda/emulator/emulated_head.cc cuda/emulator/emulated_latent.cc cuda/emulator/emulated_matmul.cc cuda/emulator/emulated_mixture.cc cuda/emulator/emulated_qkv.cc cuda/emulator/emulated_recurrence.cc cuda/emulator/emulated_rows.cc
+  cuda/emulator/emulated_head.cc cuda/emulator/emulated_latent.cc cuda/emulator/emulated_layers.cc cuda/emulator/emulated_matmul.cc cuda/emulator/emulated_mixture.cc cuda/emulator/emulated_qkv.cc cuda/emulator/emulated_recurrence.cc cuda/emulator/emulated_rows.cc
   cuda/emulator/emulated_runtime.cc cuda/emulator/emulated_table.cc cuda/emulator/emulated_tau.cc cuda/emulator/fibers.cc)
 if(NOT VARIFOCAL_HAS_CUDA)
   target_sources(varifocal_kernels_emulator PRIVATE ${cuda_host})

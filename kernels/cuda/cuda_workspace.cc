@@ -10,15 +10,32 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-int QueriesPerKv(const StepShape& shape) {
-  return shape.kv_head_count == 0 ? 1 : shape.query_head_count / shape.kv_head_count;
+int QueriesPerKv(const StepShape& shape, const HeadShape& heads) {
+  return heads.kv_head_count == 0 ? 1 : shape.query_head_count / heads.kv_head_count;
 }
 
-// The scratch a product's result takes in a step of this many rows, in a prefill and in a decode step.
+// Heads of the layers that attend under a mask; without key heads, none do.
+HeadShape MaskHeads(const StepShape& shape, size_t mask_index) {
+  if (mask_index < shape.mask_heads.size()) return shape.mask_heads[mask_index];
+  return {shape.kv_head_count, shape.head_dim};
+}
+
+// The heads that layers have, each once.
+std::vector<HeadShape> DistinctHeads(const StepShape& shape) {
+  std::vector<HeadShape> all;
+  for (size_t mask = 0; mask < std::max<size_t>(shape.mask_heads.size(), 1); ++mask) {
+    const HeadShape heads = MaskHeads(shape, mask);
+    if (std::find(all.begin(), all.end(), heads) == all.end()) all.push_back(heads);
+  }
+  return all;
+}
+
+// The most scratch that a product's result takes in a step of this many rows, in a prefill and in a decode step; that of a
+// layer with fewer outputs or inputs is not more.
 size_t ProductBytes(const StepShape& shape, int64_t outputs, int64_t inner) {
   const size_t prefill = WideProduct(shape.row_count_max, outputs) * sizeof(float);
   const size_t decode =
-      WideProduct(std::min(shape.row_count_max, shape.sequence_count_max), outputs, DecodeSplitK(outputs, inner)) *
+      WideProduct(std::min(shape.row_count_max, shape.sequence_count_max), DecodeNumbersMax(outputs, inner)) *
       sizeof(float);
   return std::max(prefill, decode);
 }
@@ -58,13 +75,19 @@ size_t WorkspaceSizes::total_bytes() const {
 
 WorkspaceSizes SizesFor(const StepShape& shape) {
   const size_t rows = shape.row_count_max, sequences = shape.sequence_count_max;
-  const size_t head_rows = shape.head_row_count_max, queries_per_kv = QueriesPerKv(shape);
+  const size_t head_rows = shape.head_row_count_max;
   const size_t pages = (static_cast<size_t>(shape.context_length_max) + kPageTokens - 1) / kPageTokens;
   const size_t splits = (static_cast<size_t>(shape.context_length_max) + kSplitKeys - 1) / kSplitKeys;
   const int64_t width = shape.model_dim, attended = WideProduct(shape.query_head_count, shape.head_dim);
-  const int64_t projected = attended + WideProduct(2, shape.kv_head_count, shape.head_dim);
+  size_t tiles = 0;
+  int64_t projected = attended;
+  for (const HeadShape& heads : DistinctHeads(shape)) {
+    tiles += rows * QueriesPerKv(shape, heads) / 64 + sequences;
+    projected =
+        std::max<int64_t>(projected, WideProduct(shape.query_head_count + 2 * heads.kv_head_count, heads.head_dim));
+  }
   WorkspaceSizes sizes{};
-  const size_t tiles = rows * queries_per_kv / 64 + sequences, items = std::min(rows, sequences) * splits;
+  const size_t items = std::min(rows, sequences) * splits;
   sizes.metadata_words = rows * (2 + 2 * kMasksMax) + sequences * (6 + kPageGroupsMax * (pages + 1)) +
                          std::max(3 * tiles, 4 * kMasksMax * items) + 64;
   sizes.product_bytes = std::max(
@@ -72,14 +95,18 @@ WorkspaceSizes SizesFor(const StepShape& shape) {
        ProductBytes(shape, width, shape.ffn_dim), ProductBytes(shape, shape.ffn_dim, width),
        // Gate and up together: bf16 in prefill, f32 in decode.
        ProductBytes(shape, 2 * static_cast<int64_t>(shape.ffn_dim), width) / 2,
-       std::min(rows, sequences) * 2 * static_cast<size_t>(shape.ffn_dim) *
-           DecodeSplitK(2 * static_cast<int64_t>(shape.ffn_dim), width) * sizeof(float),
+       std::min(rows, sequences) * DecodeNumbersMax(2 * static_cast<int64_t>(shape.ffn_dim), width) * sizeof(float),
        HeadBytes(head_rows, shape.vocab_size, 1),
        HeadBytes(std::min(head_rows, 2 * sequences), shape.vocab_size, DecodeSplitK(shape.vocab_size, width))});
   if (const RecurrenceShape& layer = shape.recurrence; layer.kind != RecurrenceKind::kNone) {
     sizes.product_bytes = std::max({sizes.product_bytes, ProductBytes(shape, layer.input_width(), width),
                                     ProductBytes(shape, width, layer.value_width()),
                                     RecurrenceScratchNumbers(layer, rows) * sizeof(float)});
+  }
+  if (shape.layer_input_width > 0) {
+    const int64_t inputs = shape.layer_input_width;
+    sizes.product_bytes = std::max({sizes.product_bytes, ProductBytes(shape, inputs * shape.layer_input_count, width),
+                                    ProductBytes(shape, inputs, width), ProductBytes(shape, width, inputs)});
   }
   if (shape.latent_dim > 0) {
     const int64_t of_queries = shape.query_latent_dim > 0 ? shape.query_latent_dim : width;
@@ -90,7 +117,7 @@ WorkspaceSizes SizesFor(const StepShape& shape) {
   }
   // Of a decode step by splits, or a prefill step over more than one segment.
   const size_t parts = std::max(std::min(rows, sequences) * splits, shape.context_length_max > kSegmentKeys ? rows : 0);
-  sizes.partial_floats = parts * shape.query_head_count * (shape.head_dim + 2);
+  sizes.partial_floats = parts * shape.query_head_count * (shape.head_dim + 2 * ValueParts(shape.head_dim));
   sizes.row_floats = std::max<size_t>(rows, shape.context_length_max);
   sizes.head_row_halves = head_rows * width;
   sizes.head_states = head_rows;
@@ -237,26 +264,33 @@ size_t CudaWorkspace::AppendPageTables(const Batch& batch, size_t page_group_cou
   return tables;
 }
 
-// Appends the work of attention: tiles of a prefill step, whose place is returned, or items of a decode step.
-size_t CudaWorkspace::AppendAttentionPlan(const Batch& batch) {
-  tile_count_ = 0;
-  if (batch.phase == Phase::kPrefill) {
-    const std::vector<QueryTile> tiles = PlanTiles(flat, QueriesPerKv(shape), PrefillTileRows(shape.head_dim));
-    tile_count_ = tiles.size();
-    for (const auto& mask : batch.masks) {
-      int end = 0;
-      for (const RowInterval& seen : mask) end = std::max(end, seen.end);
-      segment_counts_.push_back(CeilDivide(end, kSegmentKeys));
-    }
-    return Append(words_, tiles);
+// Appends a mask, and the work of attention under it: tiles of a prefill step, which masks of equal `tiled` share, or items of
+// a decode step.
+CudaWorkspace::MaskPlan CudaWorkspace::AppendMask(const Batch& batch, size_t index, TiledMasks& tiled) {
+  const auto& mask = batch.masks[index];
+  MaskPlan plan{.heads = MaskHeads(shape, index)};
+  plan.mask = Append(words_, std::vector<RowInterval>(mask.begin(), mask.end()));
+  if (plan.heads.kv_head_count == 0) return plan;
+  const int queries_per_kv = QueriesPerKv(shape, plan.heads);
+  if (batch.phase == Phase::kDecode) {
+    const DecodePlan splits = PlanSplits(flat, mask, queries_per_kv);
+    plan.count = splits.items.size();
+    plan.work = Append(words_, splits.items);
+    plan.rows = Append(words_, splits.rows);
+    return plan;
   }
-  for (const auto& mask : batch.masks) {
-    const DecodePlan plan = PlanSplits(flat, mask, QueriesPerKv(shape));
-    item_counts_.push_back(plan.items.size());
-    item_starts_.push_back(Append(words_, plan.items));
-    item_rows_.push_back(Append(words_, plan.rows));
+  const int tile_rows = PrefillTileRows(plan.heads.head_dim);
+  const auto [known, is_new] = tiled.try_emplace({queries_per_kv, tile_rows}, 0, 0);
+  if (is_new) {
+    const std::vector<QueryTile> tiles = PlanTiles(flat, queries_per_kv, tile_rows);
+    known->second = {Append(words_, tiles), tiles.size()};
   }
-  return 0;
+  plan.work = known->second.first;
+  plan.count = known->second.second;
+  int end = 0;
+  for (const RowInterval& seen : mask) end = std::max(end, seen.end);
+  plan.segment_count = CeilDivide(end, kSegmentKeys);
+  return plan;
 }
 
 Error CudaWorkspace::Begin(const Batch& batch) {
@@ -269,11 +303,7 @@ Error CudaWorkspace::Begin(const Batch& batch) {
   launches_.Clear();
   words_.clear();
   table_starts_.clear();
-  masks_.clear();
-  item_starts_.clear();
-  item_rows_.clear();
-  item_counts_.clear();
-  segment_counts_.clear();
+  plans_.clear();
   const size_t sequence_count = batch.sequences.size();
   const size_t row_sequences = Append(words_, flat.row_sequences), row_positions = Append(words_, flat.row_positions);
   const size_t first_rows = Append(words_, flat.first_rows);
@@ -292,9 +322,8 @@ Error CudaWorkspace::Begin(const Batch& batch) {
   const size_t positions = Append(words_, first_positions), prompts = Append(words_, prompt_rows);
   const size_t rope_words = Append(words_, ropes);
   const size_t tables = AppendPageTables(batch, group_count);
-  for (const auto& mask : batch.masks)
-    masks_.push_back(Append(words_, std::vector<RowInterval>(mask.begin(), mask.end())));
-  const size_t tile_words = AppendAttentionPlan(batch);
+  TiledMasks tiled;
+  for (size_t i = 0; i < batch.masks.size(); ++i) plans_.push_back(AppendMask(batch, i, tiled));
   VF_CHECK(words_.size() <= metadata_words_, "the workspace was planned for this step");
   if (Error error = device_->Upload(metadata_.as(), words_.data(), words_.size() * sizeof(int32_t)); !error.ok())
     return error;
@@ -308,7 +337,6 @@ Error CudaWorkspace::Begin(const Batch& batch) {
            .prompt_rows = base + prompts,
            .page_tables = base + tables};
   sequence_ropes_ = base + rope_words;
-  tiles_ = reinterpret_cast<const QueryTile*>(base + tile_words);
   return {};
 }
 
@@ -317,18 +345,23 @@ const int32_t* CudaWorkspace::table_starts(int page_group) const {
   return metadata_.as<int32_t>() + table_starts_[page_group];
 }
 
-const RowInterval* CudaWorkspace::mask(int mask_index) const {
-  VF_CHECK(mask_index >= 0 && mask_index < static_cast<int>(masks_.size()), "no such mask");
-  return reinterpret_cast<const RowInterval*>(metadata_.as<int32_t>() + masks_[mask_index]);
+AttentionWork CudaWorkspace::attention(int mask_index) const {
+  VF_CHECK(mask_index >= 0 && mask_index < static_cast<int>(plans_.size()), "no such mask");
+  const MaskPlan& plan = plans_[mask_index];
+  const int32_t* base = metadata_.as<int32_t>();
+  AttentionWork work{.heads = plan.heads,
+                     .mask = reinterpret_cast<const RowInterval*>(base + plan.mask),
+                     .count = plan.count,
+                     .segment_count = plan.segment_count};
+  if (flat.batch.phase == Phase::kPrefill) {
+    work.tiles = reinterpret_cast<const QueryTile*>(base + plan.work);
+  } else {
+    work.items = reinterpret_cast<const DecodeItem*>(base + plan.work);
+    work.item_rows = base + plan.rows;
+  }
+  return work;
 }
 
-const DecodeItem* CudaWorkspace::items(int mask_index) const {
-  return reinterpret_cast<const DecodeItem*>(metadata_.as<int32_t>() + item_starts_[mask_index]);
-}
-const int32_t* CudaWorkspace::item_rows(int mask_index) const {
-  return metadata_.as<int32_t>() + item_rows_[mask_index];
-}
-int CudaWorkspace::item_count(int mask_index) const { return item_counts_[mask_index]; }
 int CudaWorkspace::split_count_max() const { return CeilDivide(shape.context_length_max, kSplitKeys); }
 
 LaunchStream CudaWorkspace::stream() {

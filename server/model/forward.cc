@@ -13,17 +13,25 @@ namespace {
 
 using kernels::Slice;
 
+// A mask is that of a page group, whose layers have the same heads.
+std::vector<kernels::HeadShape> MaskHeads(const ModelConfig& config) {
+  std::vector<kernels::HeadShape> heads;
+  for (const PageGroup& group : config.page_groups)
+    heads.push_back({static_cast<int>(group.kv_head_count), static_cast<int>(group.head_width)});
+  return heads;
+}
+
 kernels::StepShape ToStepShape(const ModelConfig& config, const ForwardLimits& limits) {
-  const kernels::LayerNeeds heads = LayerNeedsOf(config);
+  const kernels::HeadShape heads = LargestHeads(config);
   return {.row_count_max = static_cast<int>(limits.row_count_max),
           .sequence_count_max = static_cast<int>(limits.sequence_count_max),
           .head_row_count_max = static_cast<int>(limits.head_row_count_max),
           .context_length_max = static_cast<int>(limits.context_length_max),
           .model_dim = static_cast<int>(config.width),
           .query_head_count = static_cast<int>(config.head_count),
-          .kv_head_count = heads.kv_head_count_max,
-          .head_dim = heads.head_dim_max,
-          .kv_head_count_min = heads.kv_head_count_min,
+          .kv_head_count = heads.kv_head_count,
+          .head_dim = heads.head_dim,
+          .mask_heads = MaskHeads(config),
           .layer_input_width = static_cast<int>(config.layer_inputs.width),
           .layer_input_count = static_cast<int>(config.layer_count),
           .low_rank_dim = static_cast<int>(config.streams.low_rank),
@@ -53,7 +61,7 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
   const size_t rows = limits.row_count_max;
   const size_t operand = kernels::DTypeBytes(model.backend().operand_dtype());
   const size_t width = config.width;
-  const size_t query_width = config.head_count * LayerNeedsOf(config).head_dim_max;
+  const size_t query_width = config.head_count * LargestHeads(config).head_dim;
   const size_t routed_width = config.mixture.normed_apart ? width : 0;
   const bool is_recurrent = config.recurrence.kind != kernels::RecurrenceKind::kNone;
   const int64_t mixed_width = std::max({config.blocks.attention_gate ? config.head_count * config.head_width : 0,

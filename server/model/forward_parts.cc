@@ -76,7 +76,7 @@ absl::Status Forward::AddBesideExperts(const LayerWeights& layer, const NormWeig
                                                              .activation = config.blocks.activation,
                                                              .terms = layer.activation_terms,
                                                              .out = AllOf(hidden_)})));
-  RETURN_IF_ERROR(ToStatus(backend.Zero(AllOf(mlp_sum_), bytes)));
+  RETURN_IF_ERROR(ToStatus(backend.Clear(*workspace_, AllOf(mlp_sum_), bytes)));
   RETURN_IF_ERROR(ToStatus(backend.LinearNormResidual(*workspace_, {.x = AllOf(hidden_),
                                                                     .weight = layer.shared_down.get(),
                                                                     .norm_weight = AllOf(parts.shared_post_norm),
@@ -91,7 +91,7 @@ absl::Status Forward::AddBesideExperts(const LayerWeights& layer, const NormWeig
   };
   RETURN_IF_ERROR(norm(parts.router_norm, routed_));
   RETURN_IF_ERROR(norm(parts.experts_norm, normed_));
-  RETURN_IF_ERROR(ToStatus(backend.Zero(AllOf(expert_sum_), bytes)));
+  RETURN_IF_ERROR(ToStatus(backend.Clear(*workspace_, AllOf(expert_sum_), bytes)));
   RETURN_IF_ERROR(ToStatus(backend.Mixture(*workspace_, {.x = AllOf(normed_),
                                                          .router_x = AllOf(routed_),
                                                          .router = AllOf(layer.router),

@@ -182,7 +182,9 @@ int64_t KvHeadCount(const ModelConfig& config, const LayerConfig& layer);
 int64_t FeedForwardWidth(const ModelConfig& config, const LayerConfig& layer);
 // Of the layers with that rotation; of the model where there is none.
 int64_t RopeHeadWidth(const ModelConfig& config, int64_t rope_index);
-// What a backend must have kernels for, and the largest width of heads; of the layers with attention.
+// K and D of attention, each the largest of any layer.
+kernels::HeadShape LargestHeads(const ModelConfig& config);
+// What a backend must have kernels for.
 kernels::LayerNeeds LayerNeedsOf(const ModelConfig& config);
 
 // Fills page_groups, and each layer's index in them, from the layers' windows and heads. A layer with a source has the
