@@ -12,6 +12,7 @@
 //               (latent attention: Linear, NormColumns, then QkvRopeWrite of queries and of keys and values apart)
 //               (or LinearGated, Mixture and NormResidual in place of the last two, where both are normed apart)
 //               (ApplyGate and LinearNormResidual at the end, of the layer's own inputs)
+//               (Linear and CutGated in place of LinearGated; several residual streams: residual_streams.h)
 //   LmHead on the rows that need it
 //
 // A plain MLP has Linear with an activation instead of LinearGated; norms after the blocks are LinearNormResidual
@@ -40,6 +41,7 @@
 #include "kernels/attention_variants.h"
 #include "kernels/device_objects.h"
 #include "kernels/expert_routing.h"
+#include "kernels/residual_streams.h"
 #include "kernels/shapes.h"
 #include "kernels/tensor.h"
 #include "kernels/token_draw.h"
@@ -397,12 +399,8 @@ struct InspectAttentionArgs {
 
 // What only some backends compute, of the layers of a model.
 struct LayerNeeds {
-  int head_dim_min = 0, head_dim_max = 0;            // of attention
-  int kv_head_count_min = 0, kv_head_count_max = 0;  // likewise
-  bool shared_pages = false;                         // QkvRopeWriteArgs::queries_alone
-  bool value_norm = false;
-  int layer_input_width = 0;      // P of LayerInputs
-  bool norms_of_experts = false;  // NormResidual, and a router with an input or scales of its own
+  int stream_count = 0;  // of the operations of residual_streams.h
+  bool cut_gates = false;
 };
 
 // Use of a weight; determines its packing.
@@ -475,6 +473,8 @@ class Backend {
   // The operations from here to LmHead may be queued together, by LmHead: nothing that they write is read before, and
   // nothing that they read is written. The next BeginStep drops them.
   virtual void QueueWithHead(Workspace& /*workspace*/) {}
+  // Zero as an operation of the step, which may be queued with the others; whole f32.
+  virtual Error Clear(Workspace& /*workspace*/, Slice slice, size_t bytes) { return Zero(slice, bytes); }
   virtual Error Norm(Workspace& workspace, const NormArgs& args) = 0;
   virtual Error FocalTau(Workspace& workspace, const FocalTauArgs& args) = 0;
   virtual Error RouteGroups(Workspace& workspace, const RouteGroupsArgs& args) = 0;
@@ -483,12 +483,15 @@ class Backend {
   virtual Error Linear(Workspace& workspace, const LinearArgs& args) = 0;
   virtual Error LinearResidual(Workspace& workspace, const LinearResidualArgs& args) = 0;
   virtual Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) = 0;
-  // These two: see CheckLayers.
-  virtual Error NormResidual(Workspace& /*workspace*/, const NormResidualArgs& /*args*/) {
-    return {ErrorCode::kUnsupported, "the backend has no norm of sums"};
-  }
-  virtual Error LayerInputs(Workspace& /*workspace*/, const LayerInputsArgs& /*args*/) {
-    return {ErrorCode::kUnsupported, "the backend has no inputs of layers"};
+  virtual Error NormResidual(Workspace& workspace, const NormResidualArgs& args) = 0;
+  virtual Error LayerInputs(Workspace& workspace, const LayerInputsArgs& args) = 0;
+  // From here to CutGated: see CheckLayers.
+  virtual Error MatchStreams(Workspace& /*workspace*/, const MatchStreamsArgs& /*args*/) { return NoStreams(); }
+  virtual Error PredictStreams(Workspace& /*workspace*/, const PredictStreamsArgs& /*args*/) { return NoStreams(); }
+  virtual Error CorrectStreams(Workspace& /*workspace*/, const CorrectStreamsArgs& /*args*/) { return NoStreams(); }
+  virtual Error AddToStreams(Workspace& /*workspace*/, const AddToStreamsArgs& /*args*/) { return NoStreams(); }
+  virtual Error CutGated(Workspace& /*workspace*/, const CutGatedArgs& /*args*/) {
+    return {ErrorCode::kUnsupported, "the backend has no gates that are cut"};
   }
   virtual Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) = 0;
   virtual Error Mixture(Workspace& workspace, const MixtureArgs& args) = 0;
@@ -504,6 +507,9 @@ class Backend {
   Error NextNorm(Workspace& workspace, const NormArgs* next_norm, Error done) {
     return done.ok() && next_norm != nullptr ? Norm(workspace, *next_norm) : done;
   }
+
+ private:
+  static Error NoStreams() { return {ErrorCode::kUnsupported, "the backend has no residual streams"}; }
 };
 
 // ---- the table of backends (backends.cc) ----

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "kernels/recurrence.h"
 
@@ -31,6 +32,14 @@ struct KvShape {
   bool holds_states() const { return recurrence.kind != RecurrenceKind::kNone; }
 };
 
+// K and D of some layers.
+struct HeadShape {
+  int kv_head_count = 0;
+  int head_dim = 0;
+
+  bool operator==(const HeadShape&) const = default;
+};
+
 struct StepShape {
   int row_count_max = 0;
   int sequence_count_max = 0;
@@ -40,13 +49,15 @@ struct StepShape {
   int query_head_count = 0;    // H
   int kv_head_count = 0;       // K
   int head_dim = 0;            // D
-  int kv_head_count_min = 0;   // where layers differ: K and D are the largest, this the least K; 0: they do not
-  int layer_input_width = 0;   // P of LayerInputs; 0: there are none
-  int layer_input_count = 0;   // L of it
-  int ffn_dim = 0;             // F
-  int vocab_size = 0;          // V
-  int gather_top_k_max = 0;    // groups per token of an attention by groups; 0: Attend has none
-  int expert_count = 0;        // E of a Mixture; 0: there is none
+  // Where layers differ: of those that attend under each mask; K and D are the largest. Empty: they do not.
+  std::vector<HeadShape> mask_heads = {};
+  int layer_input_width = 0;  // P of LayerInputs; 0: there are none
+  int layer_input_count = 0;  // L of it
+  int low_rank_dim = 0;       // inputs of a product of low rank; 0: there is none
+  int ffn_dim = 0;            // F
+  int vocab_size = 0;         // V
+  int gather_top_k_max = 0;   // groups per token of an attention by groups; 0: Attend has none
+  int expert_count = 0;       // E of a Mixture; 0: there is none
   int experts_per_token = 0;
   int expert_ffn_dim = 0;  // of one of them; F is the largest of plain blocks, a Mixture's shared one included
   bool shared_expert = false;

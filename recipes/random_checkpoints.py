@@ -195,6 +195,28 @@ def gemma4(r):
     return keys
 
 
+def gemma3n(r):
+    """Streams, cuts and widths by layer; the last layers share keys. Few gates above a cut, or one number, before a norm would
+    make rounding large."""
+    keys = gemma(r)
+    del keys["query_pre_attn_scalar"]
+    layers = keys["num_hidden_layers"]
+    shared = r.randint(1, layers - 1) if r.maybe(0.6) else 0
+    types = keys["layer_types"]
+    if set(types[: layers - shared]) != set(types):
+        shared = 0
+    streams = r.randint(2, 6)
+    keys |= dict(
+        num_kv_shared_layers=shared, altup_num_inputs=streams, altup_active_idx=r.randrange(streams), altup_correct_scale=r.maybe(), laurel_rank=r.one(3, 5, 16, 33), intermediate_size=r.randint(60, 150),
+        activation_sparsity_pattern=[r.one(0.0, 0.0, 0.3, 0.5, 0.9, 0.95) for _ in range(layers)], final_logit_softcapping=r.one(5.0, 30.0),
+        hidden_size_per_layer_input=r.one(7, 12, 32), pad_token_id=0,
+    )  # fmt: skip
+    keys["vocab_size_per_layer_input"] = keys["vocab_size"] + r.one(-20, 0, 5)
+    if r.maybe():
+        keys["intermediate_size"] = [r.randint(60, 150) for _ in range(layers)]
+    return keys
+
+
 def published_heads(config):
     """The keys that published files of gemma4 have, where the newer ones say the same."""
     if by_layer := config.get("per_layer_config"):
@@ -417,6 +439,7 @@ TEXT = {
     "gpt_oss": gpt_oss,
     "gemma2": lambda r: with_rope(r, gemma(r) | dict(attn_logit_softcapping=r.one(None, 3.0, 50.0), final_logit_softcapping=r.one(None, 5.0, 30.0)), kinds=PLAIN),
     "gemma3_text": lambda r: per_type_rope(r, gemma(r), ("default", "linear")),
+    "gemma3n_text": lambda r: per_type_rope(r, gemma3n(r), ("default", "linear")),
     "gemma4_text": gemma4,
     "olmo2": lambda r: with_rope(r, sizes(r, False) | act(r) | dict(attention_bias=r.maybe())),
     "gpt2": gpt2,
@@ -483,6 +506,9 @@ def fill(model, generator):
         if name.endswith("router.proj.weight"):  # reads numbers of the size of the width's root
             w.copy_(noise * 2.5)
             continue
+        if name.endswith("modality_router.weight"):  # reads numbers of the size of 1 / width
+            w.copy_(noise * 0.8 * columns**0.5)
+            continue
         embeds = "embed" in name or name.endswith(("wte.weight", "wpe.weight"))
         w.copy_(noise * (0.4 if embeds else 2.5 * columns**-0.5 if is_router else gain * columns**-0.5))
 
@@ -501,7 +527,7 @@ def older_keys(config):
         return config
     parameters = dict(config.pop("rope_parameters"))
     if "full_attention" in parameters:
-        if config["model_type"] == "gemma3_text":
+        if config["model_type"] in ("gemma3_text", "gemma3n_text"):
             config["rope_local_base_freq"] = parameters["sliding_attention"]["rope_theta"]
         parameters = dict(parameters["full_attention"])
     config["rope_theta"] = parameters.pop("rope_theta")

@@ -107,6 +107,8 @@ constexpr ModelTypeRow kModelTypes[] = {
     {"gemma2", "GemmaTokenizer", "GemmaTokenizer"},
     {"gemma3", "GemmaTokenizer", "GemmaTokenizer"},
     {"gemma3_text", "GemmaTokenizer", "GemmaTokenizer"},
+    {"gemma3n", "GemmaTokenizer", "GemmaTokenizer"},
+    {"gemma3n_text", "GemmaTokenizer", "GemmaTokenizer"},
     {"gemma4", nullptr, nullptr, false, true},
     {"gemma4_text", nullptr, nullptr, false, true},
     {"olmo", "GPTNeoXTokenizer", "GPTNeoXTokenizer"},

@@ -8,8 +8,8 @@ namespace varifocal::kernels {
 
 std::vector<ConformanceCase> AllCases() {
   std::vector<ConformanceCase> all = ProductCases();
-  for (const auto& more : {ModelCases(), LatentCases(), MixtureCases(), LayerCases(), RecurrenceCases(), StepCases(),
-                           AttentionCases(), GroupCases(), InspectionCases(), SameBitsCases()})
+  for (const auto& more : {ModelCases(), LatentCases(), MixtureCases(), LayerCases(), StreamCases(), RecurrenceCases(),
+                           StepCases(), AttentionCases(), GroupCases(), InspectionCases(), SameBitsCases()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

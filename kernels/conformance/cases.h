@@ -38,6 +38,7 @@ std::vector<ConformanceCase> ModelCases();       // cases_model.cc
 std::vector<ConformanceCase> LatentCases();      // cases_latent.cc
 std::vector<ConformanceCase> MixtureCases();     // cases_mixture.cc
 std::vector<ConformanceCase> LayerCases();       // cases_layers.cc
+std::vector<ConformanceCase> StreamCases();      // cases_streams.cc
 std::vector<ConformanceCase> RecurrenceCases();  // cases_recurrence.cc
 std::vector<ConformanceCase> StepCases();        // cases_step.cc
 std::vector<ConformanceCase> AllCases();

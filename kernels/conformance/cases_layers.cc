@@ -11,11 +11,6 @@
 namespace varifocal::kernels {
 namespace {
 
-// A backend without these kernels refuses every need (Backend::CheckLayers), and has no case.
-bool HasLayerParts(const Backend& backend) {
-  return backend.CheckLayers({.value_norm = true, .layer_input_width = 1, .norms_of_experts = true}).ok();
-}
-
 constexpr int kInputLayers = 3, kInputNumbers = 10, kResidualWidth = 40, kInputTokens = 50;
 
 StepShape LayerStep() {
@@ -103,14 +98,12 @@ std::vector<float> RunLayerEnd(Backend& backend, int first, int count) {
 // A norm of 10 numbers of size 1 divides by at least about a third; a product of as many is normed, then added by halves.
 // In bf16 products round what they read, which the norm of small sums enlarges up to ten times.
 std::string CheckLayerEnd(Backend& tested, Backend& oracle) {
-  if (!HasLayerParts(tested)) return "";
   const double tolerance = 1e-4 + 16 * OperandUnit(tested);
   return Both(tested, oracle, tolerance, "inputs and norms of layers",
               [](Backend& backend) { return RunLayerEnd(backend, 0, 37); });
 }
 
 std::string CheckLayerEndBits(Backend& tested, Backend&) {
-  if (!HasLayerParts(tested)) return "";
   const std::vector<float> all = RunLayerEnd(tested, 0, 37);
   size_t different = 0;
   for (const auto& part_of_rows : {std::pair{0, 1}, {36, 1}, {3, 17}, {20, 9}}) {
@@ -132,7 +125,6 @@ std::string CheckLayerEndBits(Backend& tested, Backend&) {
 
 // Queries alone are those of the whole product, and leave the page as it is; values are normed.
 std::string CheckQueriesAlone(Backend& tested, Backend& oracle) {
-  if (!HasLayerParts(tested)) return "";
   const int heads = 4, kv_heads = 2, dim = 16, rows = 5, all_rows = (heads + 2 * kv_heads) * dim;
   const auto weights = ProductInput(tested, UniformVector(311, all_rows * kResidualWidth));
   const auto x = ProductInput(tested, UniformVector(312, rows * kResidualWidth));
@@ -189,7 +181,6 @@ std::string CheckQueriesAlone(Backend& tested, Backend& oracle) {
 
 // The router reads rows of its own, and each expert's weight has a scale.
 std::string CheckRouterInput(Backend& tested, Backend& oracle) {
-  if (!HasLayerParts(tested)) return "";
   const int rows = 21, experts = 5, inner = 24;
   const auto x = ProductInput(tested, UniformVector(321, rows * kResidualWidth, 0.5f));
   const auto routed = UniformVector(322, rows * kResidualWidth);
@@ -226,14 +217,105 @@ std::string CheckRouterInput(Backend& tested, Backend& oracle) {
   });
 }
 
+// Attention of layers with heads of their own, each with a pool and a mask; the second are seen 20 keys back.
+constexpr HeadShape kTwoHeads[] = {{2, 16}, {1, 112}};
+constexpr int kPromptRows = 150, kHeadsWidth = 24, kQueryHeads = 4;
+
+// Outputs of layers [first, last), of a prompt and of a token after it, in a workspace for all of `planned`.
+std::vector<float> RunTwoHeads(Backend& backend, const std::vector<HeadShape>& planned, int first, int last) {
+  auto workspace = Take(backend.CreateWorkspace({.row_count_max = kPromptRows,
+                                                 .sequence_count_max = 1,
+                                                 .head_row_count_max = 1,
+                                                 .context_length_max = 2 * kPageTokens,
+                                                 .model_dim = kHeadsWidth,
+                                                 .query_head_count = kQueryHeads,
+                                                 .kv_head_count = 2,
+                                                 .head_dim = 112,
+                                                 .mask_heads = planned,
+                                                 .ffn_dim = 16,
+                                                 .vocab_size = 16}));
+  const auto x = ProductInput(backend, UniformVector(331, (kPromptRows + 1) * kHeadsWidth));
+  std::unique_ptr<KvPool> pools[2];
+  for (int l = 0; l < 2; ++l) {
+    pools[l] = Take(backend.CreateKvPool(
+        {.layer_count = 1, .kv_head_count = kTwoHeads[l].kv_head_count, .head_dim = kTwoHeads[l].head_dim}, 2));
+  }
+  const std::vector<int32_t> table = {1, 0};
+  const std::span<const int32_t> tables[] = {table, table};
+  std::vector<float> all;
+  for (const Phase phase : {Phase::kPrefill, Phase::kDecode}) {
+    const int position = phase == Phase::kDecode ? kPromptRows : 0, rows = position == 0 ? kPromptRows : 1;
+    std::vector<RowInterval> intervals[2];
+    for (int row = position; row < position + rows; ++row) {
+      intervals[0].push_back(CausalInterval(row));
+      intervals[1].push_back(WindowInterval(row, 20));
+    }
+    const std::span<const RowInterval> masks[] = {intervals[0], intervals[1]};
+    const SequenceRows sequence{.row_count = rows, .first_position = position, .page_tables = tables};
+    VF_CHECK(backend.BeginStep(*workspace, {.phase = phase, .sequences = {&sequence, 1}, .masks = masks}).ok(),
+             "valid");
+    const std::vector<float> inputs(x.begin() + position * kHeadsWidth, x.begin() + (position + rows) * kHeadsWidth);
+    auto in = UploadOperands(backend, inputs);
+    for (int l = first; l < last; ++l) {
+      const int dim = kTwoHeads[l].head_dim, outputs = (kQueryHeads + 2 * kTwoHeads[l].kv_head_count) * dim;
+      const auto numbers = ProductInput(backend, UniformVector(332 + l, outputs * kHeadsWidth, 0.5f));
+      auto weight = MakeWeight(backend, numbers, outputs, kHeadsWidth, WeightUse::kPlain);
+      const int attended = rows * kQueryHeads * dim;
+      auto queries = Empty(backend, attended), out = EmptyOperands(backend, attended);
+      const QkvRopeWriteArgs heads{.x = {in.get(), 0},
+                                   .weight = weight.get(),
+                                   .query_head_count = kQueryHeads,
+                                   .pool = pools[l].get(),
+                                   .page_group = l,
+                                   .queries = {queries.get(), 0}};
+      VF_CHECK(backend.QkvRopeWrite(*workspace, heads).ok(), "valid");
+      const AttendArgs attend{.queries = {queries.get(), 0},
+                              .query_head_count = kQueryHeads,
+                              .pool = pools[l].get(),
+                              .page_group = l,
+                              .mask_index = l,
+                              .scale = 0.1f,
+                              .out = {out.get(), 0}};
+      VF_CHECK(backend.Attend(*workspace, attend).ok(), "valid");
+      const std::vector<float> got = DownloadOperands(backend, *out, attended);
+      all.insert(all.end(), got.begin(), got.end());
+    }
+  }
+  return all;
+}
+
+// Values are at most some 5 in size, their weights and what is added round to 2^-8 in bf16.
+std::string CheckTwoHeads(Backend& tested, Backend& oracle) {
+  const std::vector<HeadShape> both(std::begin(kTwoHeads), std::end(kTwoHeads));
+  return Both(tested, oracle, 1e-4 + 8 * OperandUnit(tested), "layers of two shapes of heads",
+              [&](Backend& backend) { return RunTwoHeads(backend, both, 0, 2); });
+}
+
+// A layer's bits are those in a step without the other layer.
+std::string CheckTwoHeadsBits(Backend& tested, Backend&) {
+  const std::vector<HeadShape> both(std::begin(kTwoHeads), std::end(kTwoHeads));
+  const std::vector<float> all = RunTwoHeads(tested, both, 0, 2);
+  std::vector<float> apart[2];
+  for (int l = 0; l < 2; ++l) apart[l] = RunTwoHeads(tested, {kTwoHeads[l], kTwoHeads[l]}, l, l + 1);
+  size_t different = 0, at = 0, begins[2] = {};
+  for (const int rows : {kPromptRows, 1}) {
+    for (int l = 0; l < 2; ++l) {
+      const size_t count = WideProduct(rows, kQueryHeads, kTwoHeads[l].head_dim);
+      different += std::memcmp(&all[at], &apart[l][begins[l]], count * sizeof(float)) != 0;
+      at += count;
+      begins[l] += count;
+    }
+  }
+  return SameBitsVerdict(different, "layers of other heads");
+}
+
 }  // namespace
 
 std::vector<ConformanceCase> LayerCases() {
   return {
-      {"layer_inputs_and_norms", CheckLayerEnd},
-      {"layer_inputs_same_bits", CheckLayerEndBits},
-      {"queries_alone", CheckQueriesAlone},
-      {"router_input", CheckRouterInput},
+      {"layers_of_two_heads", CheckTwoHeads},    {"layers_of_two_heads_same_bits", CheckTwoHeadsBits},
+      {"layer_inputs_and_norms", CheckLayerEnd}, {"layer_inputs_same_bits", CheckLayerEndBits},
+      {"queries_alone", CheckQueriesAlone},      {"router_input", CheckRouterInput},
   };
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/cpu/cpu_matmul.h"
 #include "kernels/cpu/cpu_mixture.h"
 #include "kernels/cpu/cpu_recurrence.h"
+#include "kernels/cpu/cpu_streams.h"
 #include "kernels/cpu/cpu_workspace.h"
 #include "kernels/cpu/packed_weight.h"
 #include "kernels/cpu/page_pool.h"
@@ -202,6 +203,22 @@ class CpuBackend final : public HostBackend {
   }
   Error LayerInputs(Workspace& workspace, const LayerInputsArgs& args) override {
     return OkUnlessCancelled(RunLayerInputs(kernels_, pool_, Cast(workspace), args));
+  }
+  Error MatchStreams(Workspace& workspace, const MatchStreamsArgs& args) override {
+    return OkUnlessCancelled(RunMatchStreams(kernels_, pool_, Cast(workspace), args));
+  }
+  Error PredictStreams(Workspace& workspace, const PredictStreamsArgs& args) override {
+    const bool finished = RunPredictStreams(kernels_, pool_, Cast(workspace), args);
+    return NextNorm(workspace, args.next_norm, OkUnlessCancelled(finished));
+  }
+  Error CorrectStreams(Workspace& workspace, const CorrectStreamsArgs& args) override {
+    return OkUnlessCancelled(RunCorrectStreams(kernels_, pool_, Cast(workspace), args));
+  }
+  Error AddToStreams(Workspace& workspace, const AddToStreamsArgs& args) override {
+    return OkUnlessCancelled(RunAddToStreams(pool_, Cast(workspace), args));
+  }
+  Error CutGated(Workspace& workspace, const CutGatedArgs& args) override {
+    return OkUnlessCancelled(RunCutGated(pool_, Cast(workspace), args));
   }
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
     const PackedWeight& weight = Cast(*args.weight);

@@ -3,24 +3,10 @@
 #include <algorithm>
 
 #include "base/wide_product.h"
+#include "kernels/cpu/layer_rows.h"
 #include "kernels/cpu/packed_weight.h"
 
 namespace varifocal::kernels::cpu {
-namespace {
-
-constexpr int kLayerRows = 8;  // of one item
-
-// run(row, thread) for every row of the step.
-template <typename Run>
-bool EachLayerRow(ThreadPool& pool, const FlatBatch& flat, const Run& run) {
-  const int rows = flat.row_count(), items = (rows + kLayerRows - 1) / kLayerRows;
-  return pool.Run(PoolWork::kRows, items, flat.batch.cancelled, [&](int index, int thread) {
-    const int end = std::min(rows, (index + 1) * kLayerRows);
-    for (int row = index * kLayerRows; row < end; ++row) run(row, thread);
-  });
-}
-
-}  // namespace
 
 bool RunNormResidual(const KernelTable& kernels, ThreadPool& pool, CpuWorkspace& workspace,
                      const NormResidualArgs& args) {

@@ -16,12 +16,16 @@ inline constexpr int kSliceRows = 24;
 // The widest input of a product of the step.
 inline int ProductInputsMax(const StepShape& shape) {
   return std::max({shape.model_dim, shape.ffn_dim, shape.query_head_count * shape.head_dim,
-                   shape.recurrence.value_width(), shape.layer_input_width, shape.query_latent_dim, shape.latent_dim});
+                   shape.recurrence.value_width(), shape.layer_input_width, shape.low_rank_dim, shape.query_latent_dim,
+                   shape.latent_dim});
 }
 
 // Query heads of a KV head, at most.
 inline int QueriesPerKvMax(const StepShape& shape) {
-  const int kv_heads = shape.kv_head_count_min > 0 ? shape.kv_head_count_min : shape.kv_head_count;
+  int kv_heads = shape.kv_head_count;
+  for (const HeadShape& heads : shape.mask_heads) {
+    if (heads.kv_head_count > 0) kv_heads = std::min(kv_heads, heads.kv_head_count);
+  }
   return shape.query_head_count / std::max(kv_heads, 1);
 }
 

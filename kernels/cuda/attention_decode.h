@@ -15,9 +15,10 @@ namespace {
 
 inline constexpr int kMergeHeads = kAttendThreads / 32;
 
-// Offset of a split's result for one query head: D sums, the largest score, the sum of weights.
+// Offset of a split's result for one query head, or a part of it: D sums, the largest score, the sum of weights.
+template <int kParts>
 VF_DEVICE float* PartialOf(const AttendParams& p, int dim, int row, int head, int split) {
-  return p.partials + ((WideProduct(row, p.query_head_count) + head) * p.split_count_max + split) * (dim + 2);
+  return p.partials + ((WideProduct(row, p.query_head_count * kParts) + head) * p.split_count_max + split) * (dim + 2);
 }
 
 // The results of a block's warps: [warp][tile row][D + 2].
@@ -75,13 +76,14 @@ template <int kDim, typename Mask, int kStages>
 VF_KERNEL(kAttendThreads, 1)
 AttendDecodeKernel(const AttendParams p) {
   AllowNextLaunch();
-  constexpr int kOutputs = kDim / 8;
+  constexpr int kParts = ValueParts(kDim), kValues = ValueDims(kDim), kOutputs = kValues / 8;
   constexpr int kQueries = 0, kStage = TileBytes(kDim, kDecodeTileRows), kWarpKeys = kBlockKeys / 4;
-  constexpr int kGroups = kStage + kStages * StageBytes(kDim);
-  // The KV head is the fast index: a page's heads are adjacent in memory.
-  const DecodeItem item = p.items[BlockX() / p.pool.kv_head_count];
+  constexpr int kGroups = kStage + RingBytes(kDim, kStages);
+  // The KV head is the fast index: a page's heads are adjacent in memory. Parts of a wide head read the same keys.
+  const int part = BlockX() % kParts, head_item = BlockX() / kParts;
+  const DecodeItem item = p.items[head_item / p.pool.kv_head_count];
   const int32_t* item_rows = p.item_rows + item.first_row;
-  const int kv_head = BlockX() % p.pool.kv_head_count, first_tile_row = BlockY() * kDecodeTileRows;
+  const int kv_head = head_item % p.pool.kv_head_count, first_tile_row = BlockY() * kDecodeTileRows;
   const int warp = WarpIndex(), lane = LaneIndex();
   const int left = item.row_count * p.queries_per_kv - first_tile_row;
   const int tile_row_count = left < kDecodeTileRows ? left : kDecodeTileRows;
@@ -104,10 +106,15 @@ AttendDecodeKernel(const AttendParams p) {
   const int split_begin = item.split * kSplitKeys;
   const BlockRange blocks = BlocksOf(seen.begin > split_begin ? seen.begin : split_begin,
                                      seen.end < split_begin + kSplitKeys ? seen.end : split_begin + kSplitKeys);
+  // A whole block, or the keys alone of a wide head.
   const auto stage = [&](int block) {
     if (block < blocks.last) {
       const int slot = (block - blocks.first) % kStages;
-      StageBlock<kDim>(kStage + slot * StageBytes(kDim), p, table, kv_head, block, seen.end);
+      if constexpr (kParts > 1) {
+        StageWideKeys<kDim>(kStage, p, table, kv_head, block);
+      } else {
+        StageBlock<kDim>(kStage + slot * StageBytes(kDim), p, table, kv_head, block, seen.end);
+      }
       StageGroups<Mask>(kGroups + slot * kBlockGroupBytes, p, table, block);
     }
     CommitCopies();
@@ -141,18 +148,31 @@ AttendDecodeKernel(const AttendParams p) {
   for (int block = blocks.first; block < blocks.last; ++block) {
     WaitCopies<kStages - 2>();
     SyncThreads();
-    stage(block + kStages - 1);
     const int slot = (block - blocks.first) % kStages, first = warp * kWarpKeys;
-    const int keys = kStage + slot * StageBytes(kDim), groups = kGroups + slot * kBlockGroupBytes;
+    const int keys = kStage + (kParts > 1 ? 0 : slot * StageBytes(kDim)), groups = kGroups + slot * kBlockGroupBytes;
+    const int values = keys + TileBytes(kDim, kBlockKeys);
+    if constexpr (kParts > 1) {
+      StageWideValues<kDim>(values, p, table, kv_head, part, block, seen.end);
+      CommitCopies();
+    } else {
+      stage(block + kStages - 1);
+    }
     // Masking a warp's few intervals costs no more than testing whether it is needed.
     TileCover cover = TileCover::kPartial;
     if constexpr (Mask::kReadsGroups) {
       const TokenGroups key_groups = WarpOr(KeyGroups<Mask>(groups, first + lane % kWarpKeys));
       cover = Mask::Tile(range, block * kBlockKeys + first, kWarpKeys, key_groups);
-      if (cover == TileCover::kSkip) continue;
+      if (kParts == 1 && cover == TileCover::kSkip) continue;
     }
     float scores[1][2][4];
     Scores<kDim, kDecodeTileRows>(kQueries, 0, keys, first, scores);
+    if constexpr (kParts > 1) {
+      // The values are there, and no thread reads the keys any more.
+      WaitCopies<0>();
+      SyncThreads();
+      stage(block + 1);
+      if (cover == TileCover::kSkip) continue;
+    }
     CapScores(
         p.soft_cap, [&](int, int r) { return c[r]; }, scores);
     MaskScores<Mask>(
@@ -162,7 +182,7 @@ AttendDecodeKernel(const AttendParams p) {
     RescaleOutputs(rows, outputs);
     uint32_t weights[1][1][4];
     Pack(scores[0], weights[0]);
-    AccumulateValues<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), first, outputs);
+    AccumulateValues<kValues>(weights, values, first, outputs);
   }
   WaitCopies<0>();
   // The staging memory is reused for the warps' results.
@@ -173,41 +193,44 @@ AttendDecodeKernel(const AttendParams p) {
   // Each warp merges every fourth tile row.
   for (int index = warp; index < tile_row_count; index += 4) {
     const TileRowPlace at = place(index);
-    MergeWarpResults<kDim>(results, index, scale_log2(at),
-                           PartialOf(p, kDim, at.row, kv_head * p.queries_per_kv + at.head, item.split));
+    const int head = kv_head * p.queries_per_kv + at.head;
+    MergeWarpResults<kValues>(results, index, scale_log2(at),
+                              PartialOf<kParts>(p, kValues, at.row, head * kParts + part, item.split));
   }
 }
 
-// One warp per query head: the splits in index order. Their factors are computed 32 at a time, one per lane.
-VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
+// One warp per query head, or part of one: the splits in index order. Their factors are computed 32 at a time, one per lane.
+template <int kParts>
+VF_KERNEL(kAttendThreads, 1)
+MergeSplitsKernel(const AttendParams p) {
   AllowNextLaunch();
   VF_SHARED float factors[kMergeHeads][32];
   VF_SHARED float sums[kMergeHeads][32];
-  const int row = BlockX(), warp = WarpIndex(), lane = LaneIndex(), dim = p.pool.head_dim;
-  const int wanted = BlockY() * kMergeHeads + warp;
-  const bool inside = wanted < p.query_head_count;
-  const int head = inside ? wanted : p.query_head_count - 1;
+  const int row = BlockX(), warp = WarpIndex(), lane = LaneIndex(), dim = p.pool.head_dim / kParts;
+  const int wanted = BlockY() * kMergeHeads + warp, head_count = p.query_head_count * kParts;
+  const bool inside = wanted < head_count;
+  const int head = inside ? wanted : head_count - 1;
   const RowInterval seen = p.mask[row];
   const BlockRange splits = SplitsOf(seen.begin, seen.end);
   WaitForPreviousLaunch();
-  const float c = ScaleLog2(ScaleOf(p, row, head));
+  const float c = ScaleLog2(ScaleOf(p, row, head / kParts));
   float largest = -INFINITY, sum = 0, values[kMergedNumbers];
   VF_UNROLL
   for (int n = 0; n < kMergedNumbers; ++n) values[n] = 0;
   for (int split = splits.first + lane; split < splits.last; split += 32) {
-    largest = fmaxf(largest, PartialOf(p, dim, row, head, split)[dim]);
+    largest = fmaxf(largest, PartialOf<kParts>(p, dim, row, head, split)[dim]);
   }
   largest = WarpMax(largest);
   for (int first = splits.first; first < splits.last; first += 32) {
     const int count = splits.last - first < 32 ? splits.last - first : 32;
     SyncThreads();
     if (lane < count) {
-      const float* part = PartialOf(p, dim, row, head, first + lane);
+      const float* part = PartialOf<kParts>(p, dim, row, head, first + lane);
       factors[warp][lane] = Rescale(part[dim], largest, c);
       sums[warp][lane] = part[dim + 1];
     }
     SyncThreads();
-    const float* part = PartialOf(p, dim, row, head, first);
+    const float* part = PartialOf<kParts>(p, dim, row, head, first);
     VF_UNROLL_BY(8)
     for (int split = 0; split < count; ++split, part += dim + 2) {
       const float factor = factors[warp][split];
@@ -219,7 +242,7 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
     }
   }
   if (!inside) return;
-  StoreMergedRow(p, row, head, lane, dim, values, largest, sum, c);
+  StoreMergedRow<kParts>(p, row, head, lane, dim, values, largest, sum, c);
 }
 
 }  // namespace
@@ -227,7 +250,7 @@ VF_KERNEL(kAttendThreads, 1) MergeSplitsKernel(const AttendParams p) {
 template <int kDim, typename Mask>
 int StartDecode(const AttendParams& p, LaunchStream stream) {
   const auto start = [&](const auto kernel, int stages) {
-    return VF_LAUNCH(kernel, p.item_count * p.pool.kv_head_count,
+    return VF_LAUNCH(kernel, p.item_count * p.pool.kv_head_count * ValueParts(kDim),
                      CeilDivide(DecodeRows(p.queries_per_kv) * p.queries_per_kv, kDecodeTileRows), 1, kAttendThreads,
                      DecodeSharedBytes(kDim, Mask::kReadsGroups, stages), stream, p);
   };
@@ -242,8 +265,9 @@ int StartDecode(const AttendParams& p, LaunchStream stream) {
     splits = start(AttendDecodeKernel<kDim, Mask, kStages>, kStages);
   }
   if (splits != 0) return splits;
-  return VF_LAUNCH(MergeSplitsKernel, p.step.row_count, CeilDivide(p.query_head_count, kMergeHeads), 1, kAttendThreads,
-                   0, stream, p);
+  constexpr int kParts = ValueParts(kDim);
+  return VF_LAUNCH(MergeSplitsKernel<kParts>, p.step.row_count, CeilDivide(p.query_head_count * kParts, kMergeHeads), 1,
+                   kAttendThreads, 0, stream, p);
 }
 
 }  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

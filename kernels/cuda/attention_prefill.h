@@ -34,6 +34,7 @@ struct PrefillWork {
   int first_row = 0;               // of the tile's sequence, in the step
   const int32_t* table = nullptr;  // its pages
   int kv_head = 0, segment = 0;
+  int part = 0;     // of the values of a wide head
   int key_end = 0;  // of the last row
   BlockRange blocks;
 };
@@ -46,6 +47,13 @@ VF_DEVICE TileRowPlace PlaceOf(const AttendParams& p, const PrefillWork& work, i
 }
 VF_DEVICE int QueryHeadOf(const AttendParams& p, const PrefillWork& work, TileRowPlace at) {
   return work.kv_head * p.queries_per_kv + at.head;
+}
+
+// The place of a query head's result, or of a part of it.
+template <int kDim>
+VF_DEVICE int ResultOf(const AttendParams& p, const PrefillWork& work, TileRowPlace at) {
+  const int head = QueryHeadOf(p, work, at);
+  return ValueParts(kDim) == 1 ? head : head * ValueParts(kDim) + work.part;
 }
 
 // The work of this block, one of kParts of its query tile.
@@ -89,10 +97,9 @@ VF_DEVICE void StageKeys(const AttendParams& p, const PrefillWork& work, int slo
   CommitCopies();
 }
 
-// The first block of keys, the tile's queries, masks and exponents into shared memory.
+// The tile's queries, masks and exponents into shared memory.
 template <int kDim, typename Mask, int kTileRows>
 VF_DEVICE void StageTile(const AttendParams& p, const PrefillWork& work, PrefillRows<Mask, kTileRows>& tile_rows) {
-  StageKeys<kDim, Mask, kTileRows>(p, work, 0, work.blocks.first, work.key_end);
   StageQueries<kDim, kTileRows>(PrefillMemory<kDim, kTileRows>::kQueries, p, work.kv_head,
                                 [&](int index) { return PlaceOf(p, work, index); });
   for (int index = ThreadX(); index < kTileRows; index += kAttendThreads) {
@@ -107,7 +114,7 @@ VF_DEVICE void StageTile(const AttendParams& p, const PrefillWork& work, Prefill
 template <int kDim, int kTiles>
 struct PrefillSums {
   RowPair rows[kTiles];
-  float outputs[kTiles][kDim / 8][4];
+  float outputs[kTiles][ValueDims(kDim) / 8][4];
 
   VF_DEVICE void Reset() {
     VF_UNROLL
@@ -128,6 +135,13 @@ VF_DEVICE int ThreadTileRow(int m, int r) {
   return WarpIndex() * 16 * kTiles + LaneIndex() / 4 + m * 16 + 8 * r;
 }
 
+// The groups of the warp's rows, where the mask reads them.
+template <typename Mask, int kTiles>
+VF_DEVICE TokenGroups GroupsOfWarp(const PrefillRows<Mask, 64 * kTiles>& tile_rows) {
+  if constexpr (!Mask::kReadsGroups) return 0;
+  return WarpOr(RowOf(tile_rows.masks[WarpIndex() * 16 * kTiles + LaneIndex() % (16 * kTiles)]).token_groups);
+}
+
 // Whether the warp's rows see pairs of a staged block. `row_groups` are those of the warp's rows.
 template <typename Mask, int kTiles>
 VF_DEVICE TileCover CoverOf(const PrefillRows<Mask, 64 * kTiles>& tile_rows, TokenGroups row_groups, int groups,
@@ -144,17 +158,11 @@ VF_DEVICE TileCover CoverOf(const PrefillRows<Mask, 64 * kTiles>& tile_rows, Tok
   }
 }
 
-// Adds the keys and values of a staged block to the warp's rows.
+// The weights of a block's values from the scores, to which the sums so far are rescaled.
 template <int kDim, typename Mask, int kTiles>
-VF_DEVICE void ProcessBlock(const PrefillRows<Mask, 64 * kTiles>& tile_rows, TokenGroups row_groups, float soft_cap,
-                            int slot, int block, PrefillSums<kDim, kTiles>& sums) {
-  using Memory = PrefillMemory<kDim, 64 * kTiles>;
-  constexpr int kColumns = kBlockKeys / 8;
-  const int keys = Memory::Keys(slot), groups = Memory::Groups(slot);
-  const TileCover cover = CoverOf<Mask, kTiles>(tile_rows, row_groups, groups, block);
-  if (cover == TileCover::kSkip) return;
-  float scores[kTiles][kColumns][4];
-  Scores<kDim, 64 * kTiles>(Memory::kQueries, WarpIndex() * 16 * kTiles, keys, 0, scores);
+VF_DEVICE void WeighScores(const PrefillRows<Mask, 64 * kTiles>& tile_rows, TileCover cover, float soft_cap, int groups,
+                           int block, float (&scores)[kTiles][kBlockKeys / 8][4], PrefillSums<kDim, kTiles>& sums,
+                           uint32_t (&weights)[kTiles][kBlockKeys / 16][4]) {
   // Two tiles leave no registers for it: StartPrefill gives such work one.
   if constexpr (kTiles == 1) {
     CapScores(
@@ -163,7 +171,6 @@ VF_DEVICE void ProcessBlock(const PrefillRows<Mask, 64 * kTiles>& tile_rows, Tok
   MaskScores<Mask>(
       cover, groups, 0, block * kBlockKeys, [&](int m, int r) { return tile_rows.masks[ThreadTileRow<kTiles>(m, r)]; },
       scores);
-  uint32_t weights[kTiles][kColumns / 2][4];
   VF_UNROLL
   for (int m = 0; m < kTiles; ++m) {
     OnlineSoftmaxStep(
@@ -171,7 +178,21 @@ VF_DEVICE void ProcessBlock(const PrefillRows<Mask, 64 * kTiles>& tile_rows, Tok
     Pack(scores[m], weights[m]);
   }
   RescaleOutputs(sums.rows, sums.outputs);
-  AccumulateValues<kDim>(weights, keys + TileBytes(kDim, kBlockKeys), 0, sums.outputs);
+}
+
+// Adds the keys and values of a staged block to the warp's rows.
+template <int kDim, typename Mask, int kTiles>
+VF_DEVICE void ProcessBlock(const PrefillRows<Mask, 64 * kTiles>& tile_rows, TokenGroups row_groups, float soft_cap,
+                            int slot, int block, PrefillSums<kDim, kTiles>& sums) {
+  using Memory = PrefillMemory<kDim, 64 * kTiles>;
+  const int keys = Memory::Keys(slot), groups = Memory::Groups(slot);
+  const TileCover cover = CoverOf<Mask, kTiles>(tile_rows, row_groups, groups, block);
+  if (cover == TileCover::kSkip) return;
+  float scores[kTiles][kBlockKeys / 8][4];
+  Scores<kDim, 64 * kTiles>(Memory::kQueries, WarpIndex() * 16 * kTiles, keys, 0, scores);
+  uint32_t weights[kTiles][kBlockKeys / 16][4];
+  WeighScores<kDim, Mask, kTiles>(tile_rows, cover, soft_cap, groups, block, scores, sums, weights);
+  AccumulateValues<ValueDims(kDim)>(weights, keys + TileBytes(kDim, kBlockKeys), 0, sums.outputs);
 }
 
 // Merges the sums of a segment into the results of the rows' earlier segments; `merges`: there are some.
@@ -179,6 +200,7 @@ template <int kDim, typename Mask, int kTiles>
 VF_DEVICE void StoreSegment(const AttendParams& p, const PrefillWork& work,
                             const PrefillRows<Mask, 64 * kTiles>& tile_rows, bool merges,
                             const PrefillSums<kDim, kTiles>& sums) {
+  constexpr int kParts = ValueParts(kDim), kValues = ValueDims(kDim);
   VF_UNROLL
   for (int m = 0; m < kTiles; ++m) {
     VF_UNROLL
@@ -186,9 +208,9 @@ VF_DEVICE void StoreSegment(const AttendParams& p, const PrefillWork& work,
       const int index = ThreadTileRow<kTiles>(m, r);
       const float sum = QuadSum(sums.rows[m].sum[r]), largest = sums.rows[m].largest[r];
       const TileRowPlace at = PlaceOf(p, work, index);
-      float* total = SegmentResult(p, kDim, at.row, QueryHeadOf(p, work, at), work.segment);
+      float* total = SegmentResult<kParts>(p, kValues, at.row, ResultOf<kDim>(p, work, at), work.segment);
       MergeFactors merged{0, 1, largest, sum};
-      if (merges) merged = Merge(total[kDim], total[kDim + 1], largest, sum, tile_rows.exponents[index]);
+      if (merges) merged = Merge(total[kValues], total[kValues + 1], largest, sum, tile_rows.exponents[index]);
       // All four threads of a row have read its maximum and sum.
       SyncWarp();
       if (index < work.tile.tile_row_count) StoreSegmentRow(total, !merges, merged, r, sums.outputs[m]);
@@ -201,6 +223,7 @@ template <int kDim, typename Mask, int kTiles>
 VF_DEVICE void WriteRows(const AttendParams& p, const PrefillWork& work,
                          const PrefillRows<Mask, 64 * kTiles>& tile_rows, bool merges,
                          const PrefillSums<kDim, kTiles>& sums) {
+  constexpr int kParts = ValueParts(kDim), kValues = ValueDims(kDim);
   VF_UNROLL
   for (int m = 0; m < kTiles; ++m) {
     VF_UNROLL
@@ -212,11 +235,12 @@ VF_DEVICE void WriteRows(const AttendParams& p, const PrefillWork& work,
       const int query_head = QueryHeadOf(p, work, at);
       const float* total = nullptr;
       if (merges) {
-        total = SegmentResult(p, kDim, at.row, query_head, work.segment);
-        largest = total[kDim];
-        sum = total[kDim + 1];
+        total = SegmentResult<kParts>(p, kValues, at.row, ResultOf<kDim>(p, work, at), work.segment);
+        largest = total[kValues];
+        sum = total[kValues + 1];
       }
-      WriteRow(p, at.row, query_head, total, largest, sum, tile_rows.exponents[index], r, sums.outputs[m]);
+      WriteRow<kParts>(p, at.row, query_head, kParts == 1 ? 0 : work.part, total, largest, sum,
+                       tile_rows.exponents[index], r, sums.outputs[m]);
     }
   }
 }
@@ -229,12 +253,10 @@ AttendPrefillKernel(const AttendParams p) {
   VF_SHARED PrefillRows<Mask, kTileRows> tile_rows;
   const PrefillWork work = FindWork<kTileRows, PrefillTileRows(kDim) / kTileRows>(p);
   if (work.tile.tile_row_count <= 0) return;
+  StageKeys<kDim, Mask, kTileRows>(p, work, 0, work.blocks.first, work.key_end);
   StageTile<kDim>(p, work, tile_rows);
 
-  TokenGroups row_groups = 0;  // of the warp's rows
-  if constexpr (Mask::kReadsGroups) {
-    row_groups = WarpOr(tile_rows.masks[WarpIndex() * 16 * kTiles + LaneIndex() % (16 * kTiles)].token_groups);
-  }
+  const TokenGroups row_groups = GroupsOfWarp<Mask, kTiles>(tile_rows);
   PrefillSums<kDim, kTiles> sums;
   sums.Reset();
   bool merges = false;  // an earlier segment was stored
@@ -256,25 +278,99 @@ AttendPrefillKernel(const AttendParams p) {
   if (!p.segments_apart) WriteRows(p, work, tile_rows, merges, sums);
 }
 
+// Shared memory for wide heads: one stage of keys and one of a part of the values, each copied while the other is read.
+template <int kDim, int kTileRows>
+struct WidePrefillMemory {
+  static constexpr int kKeys = TileBytes(kDim, kTileRows), kValues = kKeys + TileBytes(kDim, kBlockKeys);
+  static constexpr int kGroups = kKeys + RingBytes(kDim, PrefillStages(kDim));
+  VF_DEVICE static int Groups(int block) { return kGroups + (block & 1) * kBlockGroupBytes; }
+};
+
+// Starts the copies of a block of keys, if there is such a block. A function: nvcc takes shared memory with default values, which
+// are not stored, for dynamically initialized in a kernel that has lambdas.
+template <int kDim, typename Mask, int kTileRows>
+VF_DEVICE void StageWideKeys(const AttendParams& p, const PrefillWork& work, int block) {
+  using Memory = WidePrefillMemory<kDim, kTileRows>;
+  if (block < work.blocks.last) {
+    StageWideKeys<kDim>(Memory::kKeys, p, work.table, work.kv_head, block);
+    StageGroups<Mask>(Memory::Groups(block), p, work.table, block);
+  }
+  CommitCopies();
+}
+
+template <int kDim, typename Mask, int kTiles>
+VF_KERNEL(kAttendThreads, 1)
+AttendWidePrefillKernel(const AttendParams p) {
+  FollowPreviousLaunch();
+  constexpr int kTileRows = 64 * kTiles, kParts = ValueParts(kDim);
+  using Memory = WidePrefillMemory<kDim, kTileRows>;
+  VF_SHARED PrefillRows<Mask, kTileRows> tile_rows;
+  PrefillWork work = FindWork<kTileRows, 1>(p);
+  if (work.tile.tile_row_count <= 0) return;
+  work.kv_head = BlockX() / kParts;
+  work.part = BlockX() % kParts;
+  StageWideKeys<kDim, Mask, kTileRows>(p, work, work.blocks.first);
+  StageTile<kDim>(p, work, tile_rows);
+
+  const TokenGroups row_groups = GroupsOfWarp<Mask, kTiles>(tile_rows);
+  PrefillSums<kDim, kTiles> sums;
+  sums.Reset();
+  bool merges = false;  // an earlier segment was stored
+  for (int block = work.blocks.first; block < work.blocks.last; ++block) {
+    WaitCopies<0>();
+    // The keys are there, and no thread reads the values of the block before any more.
+    SyncThreads();
+    StageWideValues<kDim>(Memory::kValues, p, work.table, work.kv_head, work.part, block,
+                          RowOf(tile_rows.masks[kTileRows - 1]).seen.end);
+    CommitCopies();
+    if (block % kSegmentBlocks == 0 && block != work.blocks.first) {
+      StoreSegment(p, work, tile_rows, merges, sums);
+      merges = true;
+      sums.Reset();
+    }
+    const int groups = Memory::Groups(block);
+    const TileCover cover = CoverOf<Mask, kTiles>(tile_rows, row_groups, groups, block);
+    uint32_t weights[kTiles][kBlockKeys / 16][4];
+    if (cover != TileCover::kSkip) {
+      float scores[kTiles][kBlockKeys / 8][4];
+      Scores<kDim, kTileRows>(0, WarpIndex() * 16 * kTiles, Memory::kKeys, 0, scores);
+      WeighScores<kDim, Mask, kTiles>(tile_rows, cover, p.soft_cap, groups, block, scores, sums, weights);
+    }
+    WaitCopies<0>();
+    // The values are there, and no thread reads the keys any more.
+    SyncThreads();
+    StageWideKeys<kDim, Mask, kTileRows>(p, work, block + 1);
+    if (cover != TileCover::kSkip) AccumulateValues<ValueDims(kDim)>(weights, Memory::kValues, 0, sums.outputs);
+  }
+  WaitCopies<0>();
+  if (p.segments_apart || merges) StoreSegment(p, work, tile_rows, merges, sums);
+  if (!p.segments_apart) WriteRows(p, work, tile_rows, merges, sums);
+}
+
 }  // namespace
 
 template <int kDim, typename Mask>
 int StartPrefill(const AttendParams& p, LaunchStream stream) {
+  constexpr int kParts = ValueParts(kDim);
   const auto start = [&](const auto kernel, int tiles) {
-    const int parts = PrefillTileRows(kDim) / (64 * tiles), segments = p.segments_apart ? p.segment_count : 1;
-    const int code = VF_LAUNCH(kernel, p.pool.kv_head_count, p.item_count * parts, segments, kAttendThreads,
-                               PrefillSharedBytes(kDim, Mask::kReadsGroups, 64 * tiles), stream, p);
+    const int blocks = p.item_count * (PrefillTileRows(kDim) / (64 * tiles));
+    const int code = VF_LAUNCH(kernel, p.pool.kv_head_count * kParts, blocks, p.segments_apart ? p.segment_count : 1,
+                               kAttendThreads, PrefillSharedBytes(kDim, Mask::kReadsGroups, 64 * tiles), stream, p);
     if (code != 0 || !p.segments_apart) return code;
-    return StartMergeSegments(p, stream);
+    return StartMergeSegments<kParts>(p, stream);
   };
-  constexpr int kTiles = RowTilesPerWarp(kDim, Mask::kReadsGroups);
-  if constexpr (kTiles > 1) {
-    // A short suffix has fewer whole tiles than the device has multiprocessors.
-    if (p.soft_cap > 0 || p.item_count * p.pool.kv_head_count < p.multiprocessor_count) {
-      return start(AttendPrefillKernel<kDim, Mask, 1>, 1);
+  if constexpr (kParts > 1) {
+    return start(AttendWidePrefillKernel<kDim, Mask, 1>, 1);
+  } else {
+    constexpr int kTiles = RowTilesPerWarp(kDim, Mask::kReadsGroups);
+    if constexpr (kTiles > 1) {
+      // A short suffix has fewer whole tiles than the device has multiprocessors.
+      if (p.soft_cap > 0 || p.item_count * p.pool.kv_head_count < p.multiprocessor_count) {
+        return start(AttendPrefillKernel<kDim, Mask, 1>, 1);
+      }
     }
+    return start(AttendPrefillKernel<kDim, Mask, kTiles>, kTiles);
   }
-  return start(AttendPrefillKernel<kDim, Mask, kTiles>, kTiles);
 }
 
 }  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

@@ -7,9 +7,10 @@
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
 
-// Results of one query head over the segments so far, or over segment `segment` alone.
+// Results of one query head, or of a part of it, over the segments so far, or over segment `segment` alone.
+template <int kParts = 1>
 VF_DEVICE float* SegmentResult(const AttendParams& p, int dim, int row, int head, int segment) {
-  const size_t at = WideProduct(row, p.query_head_count) + head;
+  const size_t at = WideProduct(row, p.query_head_count * kParts) + head;
   return p.partials + (p.segments_apart ? at * p.segment_count + segment : at) * (dim + 2);
 }
 
@@ -49,12 +50,13 @@ VF_DEVICE void StoreSegmentRow(float* total, bool is_first, const MergeFactors& 
   total[kDim + 1] = merged.sum;
 }
 
-// Output and log-sum-exp of one row and query head, from its stored segments where `total` is not null, or from the thread's sums.
-// `largest` and `sum` are the row's.
-template <int kOutputs>
-VF_DEVICE void WriteRow(const AttendParams& p, int step_row, int query_head, const float* total, float largest,
-                        float sum, float exponent, int row_half, const float (&outputs)[kOutputs][4]) {
-  constexpr int kDim = kOutputs * 8;
+// Output and log-sum-exp of one row and query head, or of part `part` of it, from its stored segments where `total` is not null, or
+// from the thread's sums. `largest` and `sum` are the row's.
+template <int kParts, int kOutputs>
+VF_DEVICE void WriteRow(const AttendParams& p, int step_row, int query_head, int part, const float* total,
+                        float largest, float sum, float exponent, int row_half, const float (&outputs)[kOutputs][4]) {
+  constexpr int kValues = kOutputs * 8, kDim = kValues * kParts;
+  const int first_column = kParts == 1 ? 0 : part * kValues;
   const int thread_column = (LaneIndex() % 4) * 2;
   const float sink = SinkOf(p, query_head);
   sum += SinkWeight(sink, largest, exponent);
@@ -75,28 +77,31 @@ VF_DEVICE void WriteRow(const AttendParams& p, int step_row, int query_head, con
     VF_UNROLL
     for (int n = first; n < first + kPairsAtOnce && n < kOutputs; ++n) {
       const TwoFloats& pair = pairs[n - first];
-      StorePair(p.out + row * kDim + n * 8 + thread_column, PackBf16(pair.at[0] * inverse, pair.at[1] * inverse));
+      StorePair(p.out + row * kDim + first_column + n * 8 + thread_column,
+                PackBf16(pair.at[0] * inverse, pair.at[1] * inverse));
     }
   }
-  if (p.log_sum_exp != nullptr && LaneIndex() % 4 == 0) {
+  if (p.log_sum_exp != nullptr && LaneIndex() % 4 == 0 && first_column == 0) {
     p.log_sum_exp[row] = LogSumExp(largest, sum, exponent, sink, kEmptyLogSumExp);
   }
 }
 
-// One warp per query head: its segments in order, by the operations of StoreSegmentRow.
-VF_KERNEL(kAttendThreads, 1) MergeSegmentsKernel(const AttendParams p) {
+// One warp per query head, or part of one: its segments in order, by the operations of StoreSegmentRow.
+template <int kParts>
+VF_KERNEL(kAttendThreads, 1)
+MergeSegmentsKernel(const AttendParams p) {
   FollowPreviousLaunch();
-  const int row = BlockX(), lane = LaneIndex(), dim = p.pool.head_dim;
+  const int row = BlockX(), lane = LaneIndex(), dim = p.pool.head_dim / kParts;
   const int head = BlockY() * (kAttendThreads / 32) + WarpIndex();
-  if (head >= p.query_head_count) return;
+  if (head >= p.query_head_count * kParts) return;
   const RowInterval seen = p.mask[row];
   const BlockRange segments = SegmentsOf(seen.begin, seen.end);
-  const float c = ScaleLog2(ScaleOf(p, row, head));
+  const float c = ScaleLog2(ScaleOf(p, row, head / kParts));
   float largest = -INFINITY, sum = 0, values[kMergedNumbers];
   VF_UNROLL
   for (int n = 0; n < kMergedNumbers; ++n) values[n] = 0;
   for (int segment = segments.first; segment < segments.last; ++segment) {
-    const float* part = SegmentResult(p, dim, row, head, segment);
+    const float* part = SegmentResult<kParts>(p, dim, row, head, segment);
     const bool is_first = segment == segments.first;
     MergeFactors merged{0, 1, part[dim], part[dim + 1]};
     if (!is_first) merged = Merge(largest, sum, part[dim], part[dim + 1], c);
@@ -108,13 +113,14 @@ VF_KERNEL(kAttendThreads, 1) MergeSegmentsKernel(const AttendParams p) {
       if (lane + 32 * n < dim) values[n] = earlier + part[lane + 32 * n] * merged.later;
     }
   }
-  StoreMergedRow(p, row, head, lane, dim, values, largest, sum, c);
+  StoreMergedRow<kParts>(p, row, head, lane, dim, values, largest, sum, c);
 }
 
 // Merges segments apart, after the kernel that stored them.
-inline int StartMergeSegments(const AttendParams& p, LaunchStream stream) {
-  return VF_LAUNCH(MergeSegmentsKernel, p.step.row_count, CeilDivide(p.query_head_count, kAttendThreads / 32), 1,
-                   kAttendThreads, 0, stream, p);
+template <int kParts = 1>
+int StartMergeSegments(const AttendParams& p, LaunchStream stream) {
+  return VF_LAUNCH(MergeSegmentsKernel<kParts>, p.step.row_count,
+                   CeilDivide(p.query_head_count * kParts, kAttendThreads / 32), 1, kAttendThreads, 0, stream, p);
 }
 
 }  // namespace

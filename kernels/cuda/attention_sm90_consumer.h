@@ -197,7 +197,7 @@ VF_DEVICE void WriteTile(const AttendParams& p, const WorkRecord& work, int firs
       largest = total[kDim];
       sum = total[kDim + 1];
     }
-    WriteRow(p, at.row, head, total, largest, sum, rows.exponent[r], r, outputs);
+    WriteRow<1>(p, at.row, head, 0, total, largest, sum, rows.exponent[r], r, outputs);
   }
 }
 

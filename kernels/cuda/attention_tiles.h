@@ -69,6 +69,42 @@ VF_DEVICE void StageBlock(int to, const AttendParams& p, const int32_t* table, i
   }
 }
 
+// Half a page of one tile, 64 tokens of kDim columns, into a stage; `from` is the tile's.
+template <int kDim, typename Valid>
+VF_DEVICE void StageHalf(int to, const unsigned char* from, int half, const Valid& is_valid) {
+  const int thread_offset = ThreadX() * kChunkBytes;
+  constexpr int kSteps = kBlockKeys * kDim / kChunkDims / kCopyThreads;
+  VF_UNROLL
+  for (int i = 0; i < kSteps; ++i) {
+    const BlockStep step = BlockStepOf(kDim, half, i);
+    CopyAsync(to + i * kCopyThreads * kChunkBytes + thread_offset, from + step.page_offset + thread_offset,
+              is_valid(step.row + thread_offset / (step.width * 2)));
+  }
+}
+// A page of one KV head.
+template <int kDim>
+VF_DEVICE const unsigned char* HeadPage(const AttendParams& p, const int32_t* table, int kv_head, int block) {
+  const int32_t page = table[block * kBlockKeys / kPageTokenCount];
+  return p.pool.tiles + (WideProduct(page, p.pool.kv_head_count) + kv_head) * HeadPageBytes(kDim);
+}
+// The keys of a block of a wide head; and a part of its values, whole panels, so that they are a tile of their own. Values from
+// `end` on are zeros.
+template <int kDim>
+VF_DEVICE void StageWideKeys(int to, const AttendParams& p, const int32_t* table, int kv_head, int block) {
+  StageHalf<kDim>(to, HeadPage<kDim>(p, table, kv_head, block), block & 1, [](int) { return true; });
+}
+template <int kDim>
+VF_DEVICE void StageWideValues(int to, const AttendParams& p, const int32_t* table, int kv_head, int part, int block,
+                               int end) {
+  constexpr int kValues = ValueDims(kDim);
+  static_assert(kValues % 64 == 0);
+  const int visible = end - block * kBlockKeys;
+  StageHalf<kValues>(to,
+                     HeadPage<kDim>(p, table, kv_head, block) + TileBytes(kDim, kPageTokenCount) +
+                         part * TileBytes(kValues, kPageTokenCount),
+                     block & 1, [&](int row) { return row < visible; });
+}
+
 template <int kTiles, int kColumns>
 VF_DEVICE void Clear(float (&tile)[kTiles][kColumns][4]) {
   VF_UNROLL
@@ -240,22 +276,25 @@ VF_DEVICE float QuadSum(float value) {
 }
 
 // Numbers of a row that a thread of a merging warp has: every 32nd from its lane on.
-inline constexpr int kMergedNumbers = kHeadDimMax / 32;
+inline constexpr int kMergedNumbers = kValueDimsMax / 32;
 
-// Writes the merged result of one row and query head, a warp together: sums of weighted values [D], of which the thread has
-// kMergedNumbers, and largest and sum those of the row's scores and weights. `lane` and `dim` are the variables that the merge
-// compared: nvcc then keeps its comparisons, where copies take 15 registers more.
+// Writes the merged result of one row and query head, or a part of it, a warp together: sums of weighted values [D], of which
+// the thread has kMergedNumbers, and largest and sum those of the row's scores and weights. `lane` and `dim` are the variables
+// that the merge compared: nvcc then keeps its comparisons, where copies take 15 registers more.
+template <int kParts>
 VF_DEVICE void StoreMergedRow(const AttendParams& p, int row, int head, const int& lane, const int& dim,
                               const float (&values)[kMergedNumbers], float largest, float sum, float c) {
-  const float sink = SinkOf(p, head);
+  const float sink = SinkOf(p, head / kParts);
   sum += SinkWeight(sink, largest, c);
   const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
-  const size_t at = WideProduct(row, p.query_head_count) + head;
+  const size_t at = WideProduct(row, p.query_head_count * kParts) + head;
   VF_UNROLL
   for (int n = 0; n < kMergedNumbers; ++n) {
     if (lane + 32 * n < dim) p.out[at * dim + lane + 32 * n] = RoundBf16(values[n] * inverse);
   }
-  if (p.log_sum_exp != nullptr && lane == 0) p.log_sum_exp[at] = LogSumExp(largest, sum, c, sink, kEmptyLogSumExp);
+  if (p.log_sum_exp != nullptr && lane == 0 && head % kParts == 0) {
+    p.log_sum_exp[at / kParts] = LogSumExp(largest, sum, c, sink, kEmptyLogSumExp);
+  }
 }
 
 }  // namespace

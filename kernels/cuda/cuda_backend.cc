@@ -40,12 +40,7 @@ class CudaBackend final : public CudaStorage {
     if (Error error = Ready(own); !error.ok()) return error;
     const CudaWeight& table = Own(*args.table);
     const int rows = own.flat.row_count();
-    VF_CHECK(std::ssize(args.tokens) == rows, "one token per row");
-    for (const int32_t token : args.tokens) {
-      VF_CHECK(token >= 0 && token < table.rows(), "a token id outside the vocabulary");
-    }
-    if (Error error = device_.Upload(own.tokens.as(), args.tokens.data(), args.tokens.size_bytes()); !error.ok())
-      return error;
+    if (Error error = UploadTokens(own, args.tokens, table); !error.ok()) return error;
     EmbedParams p;
     p.table = table.data();
     p.table_stride = table.stride();
@@ -69,6 +64,14 @@ class CudaBackend final : public CudaStorage {
   void QueueWithHead(Workspace& workspace) override {
     CudaWorkspace& own = Own(workspace);
     if (graphs_ && own.flat.batch.phase == Phase::kDecode && own.flat.row_count() <= kGraphRowsMax) own.KeepLaunches();
+  }
+
+  Error Clear(Workspace& workspace, Slice slice, size_t bytes) override {
+    CudaWorkspace& own = Own(workspace);
+    if (Error error = Ready(own); !error.ok()) return error;
+    const size_t count = bytes / sizeof(float);
+    const ClearParams p{.x = DeviceData<float>(slice, count), .count = count};
+    return Launched(device_.kernels().clear(p, own.stream()), "clearing a sum");
   }
 
   Error Norm(Workspace& workspace, const NormArgs& args) override {
@@ -147,8 +150,44 @@ class CudaBackend final : public CudaStorage {
     p.norm_weight = DeviceData<float>(args.norm_weight, weight.rows());
     p.norm_epsilon = args.norm_epsilon;
     p.multiplier = args.multiplier;
+    p.scale = args.scale;
     p.residual = DeviceData<float>(args.residual, rows * weight.rows());
     return Residual(own, args.next_norm, p);
+  }
+  Error NormResidual(Workspace& workspace, const NormResidualArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    if (Error error = Ready(own); !error.ok()) return error;
+    const int width = own.shape.model_dim;
+    const size_t count = WideProduct(own.flat.row_count(), width);
+    ResidualParams p;
+    p.product = {.data = DeviceData<float>(args.x, count), .columns = width};
+    p.norm_weight = DeviceData<float>(args.norm_weight, width);
+    p.norm_epsilon = args.norm_epsilon;
+    p.multiplier = args.multiplier;
+    p.scale = args.scale;
+    p.residual = DeviceData<float>(args.residual, count);
+    return Residual(own, args.next_norm, p);
+  }
+  Error LayerInputs(Workspace& workspace, const LayerInputsArgs& args) override {
+    CudaWorkspace& own = Own(workspace);
+    if (Error error = Ready(own); !error.ok()) return error;
+    const CudaWeight& table = Own(*args.table);
+    LayerInputsParams p;
+    p.row_count = own.flat.row_count();
+    p.layer_count = args.layer_count;
+    p.width = static_cast<int>(table.columns() / args.layer_count);
+    const size_t count = WideProduct(p.row_count, table.columns());
+    if (Error error = UploadTokens(own, args.tokens, table); !error.ok()) return error;
+    p.projected = DeviceData<uint16_t>(args.projected, count);
+    p.norm_weight = DeviceData<float>(args.norm_weight, p.width);
+    p.norm_epsilon = args.norm_epsilon;
+    p.table = table.data();
+    p.table_stride = table.stride();
+    p.tokens = own.tokens.as<int32_t>();
+    p.multiplier = args.multiplier;
+    p.factor = args.factor;
+    p.out = DeviceData<uint16_t>(args.out, count);
+    return Launched(device_.kernels().layer_inputs(p, own.stream()), "starting the inputs of layers");
   }
 
   Error Mixture(Workspace& workspace, const MixtureArgs& args) override {
@@ -174,6 +213,7 @@ class CudaBackend final : public CudaStorage {
     if (Error error = Ready(own); !error.ok()) return error;
     GateParams p;
     p.count = WideProduct(own.flat.row_count(), args.columns);
+    p.sigmoid = args.sigmoid;
     p.gate = DeviceData<uint16_t>(args.gate, p.count);
     p.x = DeviceData<uint16_t>(args.x, p.count);
     return Launched(device_.kernels().gate(p, own.stream()), "starting a gate");
@@ -193,6 +233,15 @@ class CudaBackend final : public CudaStorage {
     return IsCancelled(workspace.flat.batch) ? CancelledError() : Error{};
   }
   Error Launched(int code, const char* doing) { return device_.Check(code, doing); }
+
+  // A token for each row of the step, for rows of the table.
+  Error UploadTokens(CudaWorkspace& workspace, std::span<const int32_t> tokens, const CudaWeight& table) {
+    VF_CHECK(std::ssize(tokens) == workspace.flat.row_count(), "one token per row");
+    for (const int32_t token : tokens) {
+      VF_CHECK(token >= 0 && token < table.rows(), "a token id outside the vocabulary");
+    }
+    return device_.Upload(workspace.tokens.as(), tokens.data(), tokens.size_bytes());
+  }
 
   Error Multiply(CudaWorkspace& workspace, const Slice& x, const CudaWeight& weight, const Slice& bias,
                  ProductType type, ProductView* product) {
@@ -328,6 +377,7 @@ Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& ar
   VF_CHECK(weight.rows() == static_cast<int64_t>(heads + 2 * kv_heads) * dim, "the weight has (H + 2K) D rows");
   p.query_norm = OptionalDeviceData<float>(args.query_norm, args.norm_over_width ? heads * dim : dim);
   p.key_norm = OptionalDeviceData<float>(args.key_norm, args.norm_over_width ? kv_heads * dim : dim);
+  p.value_norm = OptionalDeviceData<float>(args.value_norm, dim);
   p.norm_over_width = args.norm_over_width;
   p.norm_after_rotation = args.norm_after_rotation;
   p.norm_epsilon = args.norm_epsilon;
@@ -360,10 +410,12 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   AttendParams p;
   p.step = own.step();
   p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);
-  VF_CHECK(args.query_head_count == own.shape.query_head_count && p.pool.head_dim == own.shape.head_dim &&
-               p.pool.kv_head_count == own.shape.kv_head_count,
+  const AttentionWork work = own.attention(args.mask_index);
+  VF_CHECK(args.query_head_count == own.shape.query_head_count && p.pool.head_dim == work.heads.head_dim &&
+               p.pool.kv_head_count == work.heads.kv_head_count,
            "the workspace was planned for this model");
-  p.mask = own.mask(args.mask_index);
+  p.mask = work.mask;
+  p.item_count = work.count;
   if (args.groups != nullptr) {
     CheckAnnotation(*args.pool, args.groups->annotation_offset, sizeof(uint32_t));
     const size_t offset = GroupAnnotationOffsetsOf(args.groups->annotation_offset).groups;
@@ -382,25 +434,23 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   p.queries_per_kv = args.query_head_count / p.pool.kv_head_count;
   p.out = DeviceData<uint16_t>(args.out, rows * heads * p.pool.head_dim);
   p.log_sum_exp = OptionalDeviceData<float>(args.log_sum_exp, rows * heads);
+  p.partials = own.partials.as<float>();
   p.shared_bytes_max = device_.properties().shared_bytes_max;
   p.multiprocessor_count = device_.properties().multiprocessor_count;
   if (own.flat.batch.phase == Phase::kPrefill) {
     p.uses_sm90 = attention_.UsesSm90(p.pool.head_dim, args.groups != nullptr, p.soft_cap > 0);
     p.sm90 = attention_.tuning;
-    p.tiles = own.tiles(p.uses_sm90);
-    p.item_count = own.tile_count(p.uses_sm90);
-    p.partials = own.partials.as<float>();
-    p.segment_count = own.segment_count(args.mask_index);
+    p.tiles = p.uses_sm90 ? work.sm90_tiles : work.tiles;
+    p.item_count = p.uses_sm90 ? work.sm90_count : work.count;
+    p.segment_count = work.segment_count;
     // Few tiles over many keys: the segments fill the device, if their results fit the scratch of whole steps.
     const int64_t blocks = WideProduct(p.item_count, p.pool.kv_head_count);
     p.segments_apart = p.segment_count > 1 && blocks < p.multiprocessor_count &&
                        static_cast<int64_t>(rows) * p.segment_count <= own.shape.row_count_max;
     return Launched(device_.kernels().attend_prefill(p, own.stream()), "starting attention");
   }
-  p.items = own.items(args.mask_index);
-  p.item_rows = own.item_rows(args.mask_index);
-  p.item_count = own.item_count(args.mask_index);
-  p.partials = own.partials.as<float>();
+  p.items = work.items;
+  p.item_rows = work.item_rows;
   p.split_count_max = own.split_count_max();
   return Launched(device_.kernels().attend_decode(p, own.stream()), "starting attention");
 }

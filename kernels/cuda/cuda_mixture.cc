@@ -48,6 +48,8 @@ class MixtureRun {
   Error Route() {
     MixtureRouteParams p;
     p.x = x_;
+    p.router_x = OptionalDeviceData<uint16_t>(args_.router_x, WideProduct(rows_, width_));
+    if (p.router_x == nullptr) p.router_x = x_;
     p.router = DeviceData<float>(args_.router, WideProduct(args_.expert_count, width_));
     p.router_bias = OptionalDeviceData<float>(args_.router_bias, args_.expert_count);
     p.shared_gate = OptionalDeviceData<float>(args_.shared_gate, width_);
@@ -58,6 +60,7 @@ class MixtureRun {
     p.renormalised = args_.renormalised;
     p.routing = args_.routing;
     p.choice_bias = OptionalDeviceData<float>(args_.choice_bias, args_.expert_count);
+    p.expert_scales = OptionalDeviceData<float>(args_.expert_scales, args_.expert_count);
     p.chosen = scratch_.chosen;
     p.weights = scratch_.weights;
     p.shares = scratch_.shares;

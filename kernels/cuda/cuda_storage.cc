@@ -123,15 +123,8 @@ Error CudaStorage::CheckLayers(const LayerNeeds& needs) const {
   const auto lack = [&](bool is_needed, const std::string& what) {
     if (is_needed) missing += (missing.empty() ? "" : ", ") + what;
   };
-  const auto both = [](int a, int b) { return std::to_string(a) + " and " + std::to_string(b); };
-  lack(needs.head_dim_min != needs.head_dim_max,
-       "heads of " + both(needs.head_dim_min, needs.head_dim_max) + " dimensions in one model");
-  lack(needs.kv_head_count_min != needs.kv_head_count_max,
-       "layers of " + both(needs.kv_head_count_min, needs.kv_head_count_max) + " key heads in one model");
-  lack(needs.shared_pages, "layers that read the keys of another");
-  lack(needs.value_norm, "a norm of values");
-  lack(needs.layer_input_width > 0, "inputs of each layer (" + std::to_string(needs.layer_input_width) + " numbers)");
-  lack(needs.norms_of_experts, "experts with norms of their own");
+  lack(needs.stream_count > 0, std::to_string(needs.stream_count) + " residual streams");
+  lack(needs.cut_gates, "gates that are cut");
   if (missing.empty()) return {};
   return {ErrorCode::kUnsupported, "the cuda backend has no kernels for what this model needs: " + missing};
 }

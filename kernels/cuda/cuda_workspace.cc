@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/wide_product.h"
@@ -10,15 +11,32 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-int QueriesPerKv(const StepShape& shape) {
-  return shape.kv_head_count == 0 ? 1 : shape.query_head_count / shape.kv_head_count;
+int QueriesPerKv(const StepShape& shape, const HeadShape& heads) {
+  return heads.kv_head_count == 0 ? 1 : shape.query_head_count / heads.kv_head_count;
 }
 
-// The scratch a product's result takes in a step of this many rows, in a prefill and in a decode step.
+// Heads of the layers that attend under a mask; without key heads, none do.
+HeadShape MaskHeads(const StepShape& shape, size_t mask_index) {
+  if (mask_index < shape.mask_heads.size()) return shape.mask_heads[mask_index];
+  return {shape.kv_head_count, shape.head_dim};
+}
+
+// The heads that layers have, each once.
+std::vector<HeadShape> DistinctHeads(const StepShape& shape) {
+  std::vector<HeadShape> all;
+  for (size_t mask = 0; mask < std::max<size_t>(shape.mask_heads.size(), 1); ++mask) {
+    const HeadShape heads = MaskHeads(shape, mask);
+    if (std::find(all.begin(), all.end(), heads) == all.end()) all.push_back(heads);
+  }
+  return all;
+}
+
+// The most scratch that a product's result takes in a step of this many rows, in a prefill and in a decode step; that of a
+// layer with fewer outputs or inputs is not more.
 size_t ProductBytes(const StepShape& shape, int64_t outputs, int64_t inner) {
   const size_t prefill = WideProduct(shape.row_count_max, outputs) * sizeof(float);
   const size_t decode =
-      WideProduct(std::min(shape.row_count_max, shape.sequence_count_max), outputs, DecodeSplitK(outputs, inner)) *
+      WideProduct(std::min(shape.row_count_max, shape.sequence_count_max), DecodeNumbersMax(outputs, inner)) *
       sizeof(float);
   return std::max(prefill, decode);
 }
@@ -58,31 +76,40 @@ size_t WorkspaceSizes::total_bytes() const {
 
 WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention) {
   const size_t rows = shape.row_count_max, sequences = shape.sequence_count_max;
-  const size_t head_rows = shape.head_row_count_max, queries_per_kv = QueriesPerKv(shape);
+  const size_t head_rows = shape.head_row_count_max;
   const size_t pages = (static_cast<size_t>(shape.context_length_max) + kPageTokens - 1) / kPageTokens;
   const size_t splits = (static_cast<size_t>(shape.context_length_max) + kSplitKeys - 1) / kSplitKeys;
   const int64_t width = shape.model_dim, attended = WideProduct(shape.query_head_count, shape.head_dim);
-  const int64_t projected = attended + WideProduct(2, shape.kv_head_count, shape.head_dim);
+  size_t tiles = 0;
+  int64_t projected = attended;
+  for (const HeadShape& heads : DistinctHeads(shape)) {
+    const size_t lanes = rows * QueriesPerKv(shape, heads);
+    tiles += lanes / 64 + sequences;
+    if (attention.UsesSm90(heads.head_dim, false, false)) tiles += lanes / kSm90Lanes + sequences;
+    projected =
+        std::max<int64_t>(projected, WideProduct(shape.query_head_count + 2 * heads.kv_head_count, heads.head_dim));
+  }
   WorkspaceSizes sizes{};
-  const size_t tiles = rows * queries_per_kv / 64 + sequences, items = std::min(rows, sequences) * splits;
+  const size_t items = std::min(rows, sequences) * splits;
   sizes.metadata_words = rows * (2 + 2 * kMasksMax) + sequences * (6 + kPageGroupsMax * (pages + 1)) +
                          std::max(3 * tiles, 4 * kMasksMax * items) + 64;
-  if (attention.UsesSm90(shape.head_dim, false, false)) {
-    sizes.metadata_words += 3 * (rows * queries_per_kv / kSm90Lanes + sequences);
-  }
   sizes.product_bytes = std::max(
       {ProductBytes(shape, projected, width), ProductBytes(shape, width, attended),
        ProductBytes(shape, width, shape.ffn_dim), ProductBytes(shape, shape.ffn_dim, width),
        // Gate and up together: bf16 in prefill, f32 in decode.
        ProductBytes(shape, 2 * static_cast<int64_t>(shape.ffn_dim), width) / 2,
-       std::min(rows, sequences) * 2 * static_cast<size_t>(shape.ffn_dim) *
-           DecodeSplitK(2 * static_cast<int64_t>(shape.ffn_dim), width) * sizeof(float),
+       std::min(rows, sequences) * DecodeNumbersMax(2 * static_cast<int64_t>(shape.ffn_dim), width) * sizeof(float),
        HeadBytes(head_rows, shape.vocab_size, 1),
        HeadBytes(std::min(head_rows, 2 * sequences), shape.vocab_size, DecodeSplitK(shape.vocab_size, width))});
   if (const RecurrenceShape& layer = shape.recurrence; layer.kind != RecurrenceKind::kNone) {
     sizes.product_bytes = std::max({sizes.product_bytes, ProductBytes(shape, layer.input_width(), width),
                                     ProductBytes(shape, width, layer.value_width()),
                                     RecurrenceScratchNumbers(layer, rows) * sizeof(float)});
+  }
+  if (shape.layer_input_width > 0) {
+    const int64_t inputs = shape.layer_input_width;
+    sizes.product_bytes = std::max({sizes.product_bytes, ProductBytes(shape, inputs * shape.layer_input_count, width),
+                                    ProductBytes(shape, inputs, width), ProductBytes(shape, width, inputs)});
   }
   if (shape.latent_dim > 0) {
     const int64_t of_queries = shape.query_latent_dim > 0 ? shape.query_latent_dim : width;
@@ -93,7 +120,7 @@ WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention
   }
   // Of a decode step by splits, or a prefill step over more than one segment.
   const size_t parts = std::max(std::min(rows, sequences) * splits, shape.context_length_max > kSegmentKeys ? rows : 0);
-  sizes.partial_floats = parts * shape.query_head_count * (shape.head_dim + 2);
+  sizes.partial_floats = parts * shape.query_head_count * (shape.head_dim + 2 * ValueParts(shape.head_dim));
   sizes.row_floats = std::max<size_t>(rows, shape.context_length_max);
   sizes.head_row_halves = head_rows * width;
   sizes.head_states = head_rows;
@@ -192,7 +219,7 @@ Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const S
   auto workspace = std::make_unique<CudaWorkspace>();
   const WorkspaceSizes sizes = SizesFor(shape, attention);
   workspace->shape = shape;
-  workspace->plans_sm90_ = attention.UsesSm90(shape.head_dim, false, false);
+  workspace->choice_ = attention;
   workspace->device_ = &device;
   workspace->metadata_words_ = sizes.metadata_words;
   workspace->bytes_ = sizes.total_bytes();
@@ -242,30 +269,37 @@ size_t CudaWorkspace::AppendPageTables(const Batch& batch, size_t page_group_cou
   return tables;
 }
 
-// Appends the work of attention: tiles of a prefill step, or items of a decode step.
-void CudaWorkspace::AppendAttentionPlan(const Batch& batch) {
-  for (const bool sm90 : {false, true}) tile_counts_[sm90] = tile_starts_[sm90] = 0;
-  if (batch.phase == Phase::kPrefill) {
-    for (const bool sm90 : {false, true}) {
-      if (sm90 && !plans_sm90_) continue;
-      const int tile_rows = sm90 ? kSm90Lanes : PrefillTileRows(shape.head_dim);
-      const std::vector<QueryTile> tiles = PlanTiles(flat, QueriesPerKv(shape), tile_rows);
-      tile_counts_[sm90] = tiles.size();
-      tile_starts_[sm90] = Append(words_, tiles);
-    }
-    for (const auto& mask : batch.masks) {
-      int end = 0;
-      for (const RowInterval& seen : mask) end = std::max(end, seen.end);
-      segment_counts_.push_back(CeilDivide(end, kSegmentKeys));
-    }
-    return;
+// Appends a mask, and the work of attention under it: tiles of a prefill step, which masks of equal `tiled` share, or items of
+// a decode step.
+CudaWorkspace::MaskPlan CudaWorkspace::AppendMask(const Batch& batch, size_t index, TiledMasks& tiled) {
+  const auto& mask = batch.masks[index];
+  MaskPlan plan{.heads = MaskHeads(shape, index)};
+  plan.mask = Append(words_, std::vector<RowInterval>(mask.begin(), mask.end()));
+  if (plan.heads.kv_head_count == 0) return plan;
+  const int queries_per_kv = QueriesPerKv(shape, plan.heads);
+  if (batch.phase == Phase::kDecode) {
+    const DecodePlan splits = PlanSplits(flat, mask, queries_per_kv);
+    plan.count = splits.items.size();
+    plan.work = Append(words_, splits.items);
+    plan.rows = Append(words_, splits.rows);
+    return plan;
   }
-  for (const auto& mask : batch.masks) {
-    const DecodePlan plan = PlanSplits(flat, mask, QueriesPerKv(shape));
-    item_counts_.push_back(plan.items.size());
-    item_starts_.push_back(Append(words_, plan.items));
-    item_rows_.push_back(Append(words_, plan.rows));
+  const auto plan_tiles = [&](int tile_rows) {
+    const auto [known, is_new] = tiled.try_emplace({queries_per_kv, tile_rows}, 0, 0);
+    if (is_new) {
+      const std::vector<QueryTile> tiles = PlanTiles(flat, queries_per_kv, tile_rows);
+      known->second = {Append(words_, tiles), tiles.size()};
+    }
+    return known->second;
+  };
+  std::tie(plan.work, plan.count) = plan_tiles(PrefillTileRows(plan.heads.head_dim));
+  if (choice_.UsesSm90(plan.heads.head_dim, false, false)) {
+    std::tie(plan.sm90_work, plan.sm90_count) = plan_tiles(kSm90Lanes);
   }
+  int end = 0;
+  for (const RowInterval& seen : mask) end = std::max(end, seen.end);
+  plan.segment_count = CeilDivide(end, kSegmentKeys);
+  return plan;
 }
 
 Error CudaWorkspace::Begin(const Batch& batch) {
@@ -278,11 +312,7 @@ Error CudaWorkspace::Begin(const Batch& batch) {
   launches_.Clear();
   words_.clear();
   table_starts_.clear();
-  masks_.clear();
-  item_starts_.clear();
-  item_rows_.clear();
-  item_counts_.clear();
-  segment_counts_.clear();
+  plans_.clear();
   const size_t sequence_count = batch.sequences.size();
   const size_t row_sequences = Append(words_, flat.row_sequences), row_positions = Append(words_, flat.row_positions);
   const size_t first_rows = Append(words_, flat.first_rows);
@@ -301,9 +331,8 @@ Error CudaWorkspace::Begin(const Batch& batch) {
   const size_t positions = Append(words_, first_positions), prompts = Append(words_, prompt_rows);
   const size_t rope_words = Append(words_, ropes);
   const size_t tables = AppendPageTables(batch, group_count);
-  for (const auto& mask : batch.masks)
-    masks_.push_back(Append(words_, std::vector<RowInterval>(mask.begin(), mask.end())));
-  AppendAttentionPlan(batch);
+  TiledMasks tiled;
+  for (size_t i = 0; i < batch.masks.size(); ++i) plans_.push_back(AppendMask(batch, i, tiled));
   VF_CHECK(words_.size() <= metadata_words_, "the workspace was planned for this step");
   if (Error error = device_->Upload(metadata_.as(), words_.data(), words_.size() * sizeof(int32_t)); !error.ok())
     return error;
@@ -317,7 +346,6 @@ Error CudaWorkspace::Begin(const Batch& batch) {
            .prompt_rows = base + prompts,
            .page_tables = base + tables};
   sequence_ropes_ = base + rope_words;
-  for (const bool sm90 : {false, true}) tiles_[sm90] = reinterpret_cast<const QueryTile*>(base + tile_starts_[sm90]);
   return {};
 }
 
@@ -326,18 +354,25 @@ const int32_t* CudaWorkspace::table_starts(int page_group) const {
   return metadata_.as<int32_t>() + table_starts_[page_group];
 }
 
-const RowInterval* CudaWorkspace::mask(int mask_index) const {
-  VF_CHECK(mask_index >= 0 && mask_index < static_cast<int>(masks_.size()), "no such mask");
-  return reinterpret_cast<const RowInterval*>(metadata_.as<int32_t>() + masks_[mask_index]);
+AttentionWork CudaWorkspace::attention(int mask_index) const {
+  VF_CHECK(mask_index >= 0 && mask_index < static_cast<int>(plans_.size()), "no such mask");
+  const MaskPlan& plan = plans_[mask_index];
+  const int32_t* base = metadata_.as<int32_t>();
+  AttentionWork work{.heads = plan.heads,
+                     .mask = reinterpret_cast<const RowInterval*>(base + plan.mask),
+                     .count = plan.count,
+                     .segment_count = plan.segment_count};
+  if (flat.batch.phase == Phase::kPrefill) {
+    work.tiles = reinterpret_cast<const QueryTile*>(base + plan.work);
+    work.sm90_tiles = reinterpret_cast<const QueryTile*>(base + plan.sm90_work);
+    work.sm90_count = plan.sm90_count;
+  } else {
+    work.items = reinterpret_cast<const DecodeItem*>(base + plan.work);
+    work.item_rows = base + plan.rows;
+  }
+  return work;
 }
 
-const DecodeItem* CudaWorkspace::items(int mask_index) const {
-  return reinterpret_cast<const DecodeItem*>(metadata_.as<int32_t>() + item_starts_[mask_index]);
-}
-const int32_t* CudaWorkspace::item_rows(int mask_index) const {
-  return metadata_.as<int32_t>() + item_rows_[mask_index];
-}
-int CudaWorkspace::item_count(int mask_index) const { return item_counts_[mask_index]; }
 int CudaWorkspace::split_count_max() const { return CeilDivide(shape.context_length_max, kSplitKeys); }
 
 LaunchStream CudaWorkspace::stream() {

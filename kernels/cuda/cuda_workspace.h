@@ -8,6 +8,8 @@
 // Cost:    scratch for the largest product of a step; grows only for shapes beyond the plan.
 #pragma once
 
+#include <map>
+
 #include "kernels/cuda/attention_choice.h"
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/step_graphs.h"
@@ -51,6 +53,19 @@ struct DecodePlan {
 };
 DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, int queries_per_kv);
 
+// What attention under one mask of the step consists of, in device memory.
+struct AttentionWork {
+  HeadShape heads;
+  const RowInterval* mask = nullptr;
+  int count = 0;                     // of tiles or items
+  int segment_count = 0;             // prefill: up to the mask's last key
+  const QueryTile* tiles = nullptr;  // prefill
+  int sm90_count = 0;                // of the tiles of the kernel sm90, where it has the head dim
+  const QueryTile* sm90_tiles = nullptr;
+  const DecodeItem* items = nullptr;   // decode
+  const int32_t* item_rows = nullptr;  // decode
+};
+
 class CudaWorkspace final : public Workspace {
  public:
   static Result<std::unique_ptr<Workspace>> Create(Device& device, const StepShape& shape,
@@ -60,17 +75,9 @@ class CudaWorkspace final : public Workspace {
   Error Begin(const Batch& batch);
   const StepView& step() const { return step_; }
   const int32_t* table_starts(int page_group) const;
-  const RowInterval* mask(int mask_index) const;
   const int32_t* sequence_ropes() const { return sequence_ropes_; }
-  // Of a prefill step, for the mma kernel or for sm90.
-  const QueryTile* tiles(bool sm90) const { return tiles_[sm90]; }
-  int tile_count(bool sm90) const { return tile_counts_[sm90]; }
-  const DecodeItem* items(int mask_index) const;
-  const int32_t* item_rows(int mask_index) const;
-  int item_count(int mask_index) const;
+  AttentionWork attention(int mask_index) const;
   int split_count_max() const;
-  // Prefill segments up to the last key of a mask.
-  int segment_count(int mask_index) const { return segment_counts_[mask_index]; }
   size_t draw_count_max() const { return draws.bytes() / sizeof(DrawItem); }
   // Launches of this step go there.
   LaunchStream stream();
@@ -94,21 +101,26 @@ class CudaWorkspace final : public Workspace {
 
  private:
   size_t AppendPageTables(const Batch& batch, size_t page_group_count);
-  void AppendAttentionPlan(const Batch& batch);
+  // AttentionWork as offsets into the metadata.
+  struct MaskPlan {
+    HeadShape heads;
+    size_t mask = 0, work = 0, rows = 0, sm90_work = 0;
+    int count = 0, segment_count = 0, sm90_count = 0;
+  };
+  // Place and number of query tiles, by what they depend on: query heads of a KV head, and rows.
+  using TiledMasks = std::map<std::pair<int, int>, std::pair<size_t, int>>;
+  MaskPlan AppendMask(const Batch& batch, size_t index, TiledMasks& tiled);
 
   Device* device_ = nullptr;
   size_t bytes_ = 0;
   DeviceMemory metadata_, products_, mixture_words_, mixture_hidden_;
   size_t metadata_words_ = 0;
   StepView step_;
-  std::vector<int32_t> words_;                                                        // what is uploaded
-  std::vector<size_t> table_starts_, masks_, item_starts_, item_rows_, item_counts_;  // offsets into it
-  std::vector<int> segment_counts_;                                                   // by mask
+  std::vector<int32_t> words_;        // what is uploaded
+  std::vector<size_t> table_starts_;  // offsets into it
+  std::vector<MaskPlan> plans_;       // by mask
+  AttentionChoice choice_;
   const int32_t* sequence_ropes_ = nullptr;
-  bool plans_sm90_ = false;
-  size_t tile_starts_[2] = {0, 0};  // offsets into words_
-  const QueryTile* tiles_[2] = {nullptr, nullptr};
-  int tile_counts_[2] = {0, 0};
   bool keeps_launches_ = false;
   LaunchList launches_;
   StepGraphs graphs_;

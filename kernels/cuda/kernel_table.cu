@@ -22,6 +22,8 @@ int LaunchMixtureSum(const MixtureSumParams&, LaunchStream);
 int LaunchRecurrence(const RecurrenceParams&, LaunchStream);
 int LaunchNormColumns(const NormColumnsParams&, LaunchStream);
 int LaunchGate(const GateParams&, LaunchStream);
+int LaunchClear(const ClearParams&, LaunchStream);
+int LaunchLayerInputs(const LayerInputsParams&, LaunchStream);
 int LaunchHeadStats(const HeadStatsParams&, LaunchStream);
 int LaunchDraw(const DrawParams&, LaunchStream);
 int LaunchRoute(const RouteParams&, LaunchStream);
@@ -58,8 +60,8 @@ constexpr AttentionRow Row() {
 }
 
 // One row per head dim, in the order of kHeadDims.
-constexpr AttentionRow kRows[] = {Row<16>(), Row<32>(),  Row<48>(),  Row<64>(),  Row<80>(),
-                                  Row<96>(), Row<112>(), Row<128>(), Row<192>(), Row<256>()};
+constexpr AttentionRow kRows[] = {Row<16>(),  Row<32>(),  Row<48>(),  Row<64>(),  Row<80>(), Row<96>(),
+                                  Row<112>(), Row<128>(), Row<192>(), Row<256>(), Row<512>()};
 
 int NoSuchHeadDim(const AttendParams&, LaunchStream) { return 1; }
 
@@ -101,6 +103,8 @@ const KernelTable& Table() {
                                     LaunchRecurrence,
                                     LaunchNormColumns,
                                     LaunchGate,
+                                    LaunchClear,
+                                    LaunchLayerInputs,
                                     LaunchHeadStats,
                                     LaunchDraw};
   return table;

@@ -33,12 +33,13 @@ struct KernelTable {
   int (*recurrence)(const RecurrenceParams&, LaunchStream);
   int (*norm_columns)(const NormColumnsParams&, LaunchStream);
   int (*gate)(const GateParams&, LaunchStream);
+  int (*clear)(const ClearParams&, LaunchStream);
+  int (*layer_inputs)(const LayerInputsParams&, LaunchStream);
   int (*head_stats)(const HeadStatsParams&, LaunchStream);
   int (*draw)(const DrawParams&, LaunchStream);
 };
 
 // Head dims that attention is compiled for.
-inline constexpr int kHeadDims[] = {16, 32, 48, 64, 80, 96, 112, 128, 192, 256};
-inline constexpr int kHeadDimMax = 256;
+inline constexpr int kHeadDims[] = {16, 32, 48, 64, 80, 96, 112, 128, 192, 256, 512};
 
 }  // namespace varifocal::kernels::cuda

@@ -76,6 +76,7 @@ VF_KERNEL(kThreads, 1) MixtureRouteKernel(const MixtureRouteParams p) {
   // The shared expert's gate is one output more.
   for (int e = WarpIndex(); e < experts + (p.shared_gate != nullptr ? 1 : 0); e += kWarps) {
     const float* weight = e < experts ? p.router + WideProduct(e, p.width) : p.shared_gate;
+    const uint16_t* x = e < experts ? p.router_x : p.x;
     float sums[kRows];
     VF_UNROLL
     for (int row = 0; row < kRows; ++row) sums[row] = 0;
@@ -84,7 +85,7 @@ VF_KERNEL(kThreads, 1) MixtureRouteKernel(const MixtureRouteParams p) {
       VF_UNROLL
       for (int row = 0; row < kRows; ++row) {
         const size_t at = first_row + (row < rows ? row : 0);
-        sums[row] = FusedMultiplyAdd(w, WidenLow(p.x[at * p.width + i]), sums[row]);
+        sums[row] = FusedMultiplyAdd(w, WidenLow(x[at * p.width + i]), sums[row]);
       }
     }
     VF_UNROLL
@@ -132,7 +133,8 @@ VF_KERNEL(kThreads, 1) MixtureRouteKernel(const MixtureRouteParams p) {
     int place = 0;
     for (int other = 0; other < e; ++other) place += ranks[other] < p.per_token ? 1 : 0;
     p.chosen[first + place] = e;
-    p.weights[first + place] = score_of(e) / sum * p.routing.scaling;
+    const float weight = score_of(e) / sum * p.routing.scaling;
+    p.weights[first + place] = p.expert_scales == nullptr ? weight : weight * p.expert_scales[e];
   }
 }
 

@@ -70,11 +70,11 @@ struct NormParams {
   uint16_t* out = nullptr;
 };
 
-// residual += multiplier * product, or multiplier * RMSNorm(product); then the next norm of the residual.
+// residual = scale * (residual + multiplier * product), or multiplier * RMSNorm(product); then the next norm of the residual.
 struct ResidualParams {
   ProductView product;
   const float* norm_weight = nullptr;  // null: the product itself
-  float norm_epsilon = 0, multiplier = 1;
+  float norm_epsilon = 0, multiplier = 1, scale = 1;
   int row_count = 0;
   float* residual = nullptr;
   NormParams next;  // without `out`: none
@@ -136,6 +136,7 @@ struct QkvParams {
   ProductView product;
   const float* query_norm = nullptr;
   const float* key_norm = nullptr;
+  const float* value_norm = nullptr;  // of each head
   bool norm_over_width = false, norm_after_rotation = false;
   float norm_epsilon = 0, clip = 0;
   int query_head_count = 0, kv_head_count = 0;  // in the product
@@ -198,17 +199,19 @@ struct ScoresParams {
 
 // Routing of a mixture of experts; a place is a row and one of its experts.
 struct MixtureRouteParams {
-  const uint16_t* x = nullptr;
+  const uint16_t* x = nullptr;         // of the shared gate
+  const uint16_t* router_x = nullptr;  // of the router
   const float* router = nullptr;       // [E, M]
   const float* router_bias = nullptr;  // optional [E]
   const float* shared_gate = nullptr;  // optional [M]
   int row_count = 0, width = 0, expert_count = 0, per_token = 0;
   bool renormalised = false;
   ExpertRouting routing;
-  const float* choice_bias = nullptr;  // optional [E]
-  int32_t* chosen = nullptr;           // [T, k], rising in a row
-  float* weights = nullptr;            // [T, k]
-  float* shares = nullptr;             // [T], 1 without shared_gate
+  const float* choice_bias = nullptr;    // optional [E]
+  const float* expert_scales = nullptr;  // optional [E]
+  int32_t* chosen = nullptr;             // [T, k], rising in a row
+  float* weights = nullptr;              // [T, k]
+  float* shares = nullptr;               // [T], 1 without shared_gate
 };
 
 // The places of each expert, in order.
@@ -275,9 +278,28 @@ struct NormColumnsParams {
   float epsilon = 0;
 };
 
+// Inputs of layers (LayerInputsArgs), P numbers each.
+struct LayerInputsParams {
+  const uint16_t* projected = nullptr;  // [T, L, P]
+  const float* norm_weight = nullptr;   // [P]
+  float norm_epsilon = 0;
+  const uint16_t* table = nullptr;  // [.., table_stride]
+  int64_t table_stride = 0;
+  const int32_t* tokens = nullptr;  // [T]
+  float multiplier = 1, factor = 1;
+  int row_count = 0, layer_count = 0, width = 0;  // T, L, P
+  uint16_t* out = nullptr;                        // [L, T, P]
+};
+
+struct ClearParams {
+  float* x = nullptr;
+  size_t count = 0;
+};
+
 struct GateParams {
   const uint16_t* gate = nullptr;
   size_t count = 0;
+  bool sigmoid = true;
   uint16_t* x = nullptr;
 };
 

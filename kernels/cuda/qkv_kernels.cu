@@ -60,7 +60,7 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
   const RopeView* rope = p.sequence_ropes == nullptr ? nullptr : p.ropes + p.sequence_ropes[sequence];
   const bool is_query = head < heads, is_key = !is_query && head < heads + kv_heads;
   const int inner = is_query ? head : is_key ? head - heads : head - heads - kv_heads;
-  const float* norm = is_query ? p.query_norm : is_key ? p.key_norm : nullptr;
+  const float* norm = is_query ? p.query_norm : is_key ? p.key_norm : p.value_norm;
   // Until here only what the host has written for this step was read.
   WaitForPreviousLaunch();
   float inverse = 1;
@@ -76,8 +76,10 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
       const float wide = 1.0f / sqrtf(BlockSum(squares) / width + p.norm_epsilon);
       if (which == 0 ? is_query : is_key) inverse = wide;
     }
-    if (norm != nullptr) norm += inner * dim;
-  } else if (p.query_norm != nullptr || p.key_norm != nullptr) {
+    if (norm != nullptr && (is_query || is_key)) norm += inner * dim;
+  }
+  // Of each head; over the width of all heads there are still norms of values.
+  if (p.value_norm != nullptr || (!p.norm_over_width && (p.query_norm != nullptr || p.key_norm != nullptr))) {
     float squares = 0;
     for (int i = lane * kPairs; i < dim; i += lanes * kPairs) {
       const Numbers<kPairs> values = BiasedNumbersAt<kPairs>(p.product, row, head * dim + i);
@@ -85,7 +87,7 @@ QkvKernel(VF_PARAMS(QkvParams) p) {
       for (int n = 0; n < kPairs; ++n) squares += values.at[n] * values.at[n];
     }
     for (int mask = lanes / 2; mask > 0; mask >>= 1) squares += ShuffleXor(squares, mask);
-    inverse = 1.0f / sqrtf(squares / dim + p.norm_epsilon);
+    if (!p.norm_over_width || !(is_query || is_key)) inverse = 1.0f / sqrtf(squares / dim + p.norm_epsilon);
   }
   if (!inside) return;
   const int rotary = (is_query || is_key) && rope != nullptr ? rope->rotary_dim : 0, half = rotary / 2;

@@ -267,12 +267,13 @@ VF_KERNEL(kThreads, 1) KeepTailsKernel(const RecurrenceParams p) {
   }
 }
 
-// x = x * 1 / (1 + e^-gate)
+// x = x * 1 / (1 + e^-gate), or x * gate
 VF_KERNEL(kThreads, 1) GateKernel(const GateParams p) {
   FollowPreviousLaunch();
   const size_t at = WideProduct(BlockX(), kThreads) + ThreadX();
   if (at >= p.count) return;
-  p.x[at] = RoundBf16(WidenLow(p.x[at]) / (1.0f + expf(-WidenLow(p.gate[at]))));
+  const float x = WidenLow(p.x[at]), gate = WidenLow(p.gate[at]);
+  p.x[at] = RoundBf16(p.sigmoid ? x / (1.0f + expf(-gate)) : x * gate);
 }
 
 template <int kKeys>

@@ -161,13 +161,13 @@ ResidualKernel(VF_PARAMS(ResidualParams) p) {
         for (int n = 0; n < 4; ++n) four.at[n] = four.at[n] * moments.inverse * weight.at[n];
       }
       VF_UNROLL
-      for (int n = 0; n < 4; ++n) sum.at[n] += p.multiplier * four.at[n];
+      for (int n = 0; n < 4; ++n) sum.at[n] = p.scale * (sum.at[n] + p.multiplier * four.at[n]);
       StoreAligned(residual + i, sum);
     }
   } else {
     for (int i = ThreadX(); i < width; i += kThreads) {
       const float value = normed ? at(i) * moments.inverse * p.norm_weight[i] : at(i);
-      residual[i] += p.multiplier * value;
+      residual[i] = p.scale * (residual[i] + p.multiplier * value);
     }
   }
   if (p.next.out != nullptr) WriteNorm<kWide>(p.next, residual, p.next.out + WideProduct(row, width));

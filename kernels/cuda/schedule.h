@@ -29,6 +29,12 @@ VF_HD constexpr int PrefillTileRows(int dim, bool reads_groups = false) {
   return 64 * RowTilesPerWarp(dim, reads_groups);
 }
 
+// Values of a head that a block sums: a wide head has as many blocks as parts, each with all scores and a part of the values. A
+// part has a result of its own, as a head has.
+inline constexpr int kValueDimsMax = 256;
+VF_HD constexpr int ValueParts(int dim) { return dim <= kValueDimsMax ? 1 : CeilDivide(dim, kValueDimsMax); }
+VF_HD constexpr int ValueDims(int dim) { return dim / ValueParts(dim); }
+
 // Stages of the key ring. Decode has more where shared memory allows it; they do not affect a result.
 VF_HD constexpr int PrefillStages(int) { return 2; }
 VF_HD constexpr int DecodeStages(int dim) { return dim <= 64 ? 4 : dim <= 128 ? 3 : 2; }
@@ -36,13 +42,18 @@ inline constexpr int kDecodeStagesMin = 2;
 // Shared memory of a block on the smallest devices that are supported: compute capability 8.6, 8.9 and 12.0.
 inline constexpr int kSmallSharedBytes = 99 << 10;
 VF_HD constexpr int StageBytes(int dim) { return 2 * TileBytes(dim, kBlockKeys); }
+// Of a wide head there is one stage: a block's keys are copied while values are read, and the reverse.
+VF_HD constexpr int RingBytes(int dim, int stages) {
+  return ValueParts(dim) == 1 ? stages * StageBytes(dim) : TileBytes(dim + ValueDims(dim), kBlockKeys);
+}
 // If the mask reads groups, those of a stage's keys are stored behind the ring.
 inline constexpr int kBlockGroupBytes = kBlockKeys * static_cast<int>(sizeof(uint32_t));
 VF_HD constexpr int PrefillSharedBytes(int dim, bool reads_groups, int tile_rows) {
-  return TileBytes(dim, tile_rows) + PrefillStages(dim) * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
+  const int stages = PrefillStages(dim);
+  return TileBytes(dim, tile_rows) + RingBytes(dim, stages) + (reads_groups ? stages * kBlockGroupBytes : 0);
 }
 VF_HD constexpr int DecodeSharedBytes(int dim, bool reads_groups, int stages) {
-  return TileBytes(dim, kDecodeTileRows) + stages * (StageBytes(dim) + (reads_groups ? kBlockGroupBytes : 0));
+  return TileBytes(dim, kDecodeTileRows) + RingBytes(dim, stages) + (reads_groups ? stages * kBlockGroupBytes : 0);
 }
 // Static shared memory of a prefill block is at most this: a mask row and an exponent per tile row.
 VF_HD constexpr int PrefillStaticBytes(int dim, bool reads_groups) {
@@ -88,12 +99,19 @@ VF_HD constexpr BlockRange SegmentsOf(int begin, int end) {
 // twice.
 inline constexpr int kProductStepK = 64;
 inline constexpr int kDecodeColumns = 64;
+inline constexpr int kDecodeBlocks = 264;
+VF_HD constexpr int ProductSteps(int64_t inner) { return inner < 1 ? 1 : CeilDivide(inner, kProductStepK); }
+VF_HD constexpr int SplitsMax(int64_t inner) { return ProductSteps(inner) < 8 ? 1 : ProductSteps(inner) / 4; }
 VF_HD constexpr int DecodeSplitK(int64_t outputs, int64_t inner) {
-  const int tiles = outputs < 1 ? 1 : CeilDivide(outputs, kDecodeColumns);
-  const int steps = inner < 1 ? 1 : CeilDivide(inner, kProductStepK);
-  const int wanted = CeilDivide(264, tiles), most = steps / 4 < 1 ? 1 : steps / 4;
+  const int tiles = outputs < 1 ? 1 : CeilDivide(outputs, kDecodeColumns), steps = ProductSteps(inner);
+  const int wanted = CeilDivide(kDecodeBlocks, tiles), most = SplitsMax(inner);
   const int splits = wanted < most ? wanted : most;
   return CeilDivide(steps, CeilDivide(steps, splits));
+}
+// Numbers of a row of partial products, at most, of any product of up to this many outputs and inputs.
+VF_HD constexpr int64_t DecodeNumbersMax(int64_t outputs, int64_t inner) {
+  const int64_t by_inner = outputs * SplitsMax(inner), by_outputs = outputs + kDecodeColumns * kDecodeBlocks;
+  return by_inner < by_outputs ? by_inner : by_outputs;
 }
 // Steps of 64 per split; the last one may have fewer.
 VF_HD constexpr int SplitSteps(int64_t inner, int splits) {

@@ -11,6 +11,7 @@
 #include "kernels/reference/reference_layers.h"
 #include "kernels/reference/reference_math.h"
 #include "kernels/reference/reference_recurrence.h"
+#include "kernels/reference/reference_streams.h"
 #include "kernels/state_pool.h"
 
 namespace varifocal::kernels {
@@ -402,6 +403,26 @@ class ReferenceBackend final : public HostBackend {
     return {};
   }
 
+  Error MatchStreams(Workspace& workspace, const MatchStreamsArgs& args) override {
+    ReferenceMatchStreams(Cast(workspace).flat, Cast(workspace).shape, args);
+    return {};
+  }
+  Error PredictStreams(Workspace& workspace, const PredictStreamsArgs& args) override {
+    ReferencePredictStreams(Cast(workspace).flat, Cast(workspace).shape, args);
+    return NextNorm(workspace, args.next_norm, {});
+  }
+  Error CorrectStreams(Workspace& workspace, const CorrectStreamsArgs& args) override {
+    ReferenceCorrectStreams(Cast(workspace).flat, Cast(workspace).shape, args);
+    return {};
+  }
+  Error AddToStreams(Workspace& workspace, const AddToStreamsArgs& args) override {
+    ReferenceAddToStreams(Cast(workspace).flat, Cast(workspace).shape, args);
+    return {};
+  }
+  Error CutGated(Workspace& workspace, const CutGatedArgs& args) override {
+    ReferenceCutGated(Cast(workspace).flat, args);
+    return {};
+  }
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
     const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
     const int rows = Cast(workspace).flat.row_count();

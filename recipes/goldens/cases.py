@@ -54,6 +54,7 @@ GEMMA2 = {k: v for k, v in GEMMA.items() if "softcapping" not in k} | dict(
     num_hidden_layers=2, intermediate_size=48, head_dim=16, num_key_value_heads=2
 )
 GEMMA4 = {k: v for k, v in GEMMA.items() if k not in ("attn_logit_softcapping",)} | dict(intermediate_size=48)
+GEMMA3N = {k: v for k, v in GEMMA4.items()} | dict(laurel_rank=5, num_kv_shared_layers=0, altup_coef_clip=120.0)
 GPT2 = dict(
     n_embd=32, n_layer=2, n_head=4, n_positions=384, n_ctx=384, n_inner=None, activation_function="gelu_new",
     layer_norm_epsilon=1e-5, scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False, reorder_and_upcast_attn=False,
@@ -124,15 +125,33 @@ CASES = [
     case("gemma2", "gemma2-newer", GEMMA2 | dict(head_dim=32, num_attention_heads=2, query_pre_attn_scalar=64, attn_logit_softcapping=50.0,
          final_logit_softcapping=30.0, layer_types=["full_attention", "sliding_attention"], **newer("default", 1000000.0)),
          stored=("bfloat16", "float32")),
+    case("gemma3n_text", "gemma3n", GEMMA3N | dict(num_hidden_layers=5, num_key_value_heads=2, head_dim=8, hidden_size_per_layer_input=6, vocab_size_per_layer_input=100,
+         altup_num_inputs=3, altup_active_idx=1, altup_correct_scale=False, intermediate_size=64, activation_sparsity_pattern=[0.8, 0.0, 0.5, 0.0, 0.0], final_logit_softcapping=5.0,
+         rope_theta=1000000.0, rope_local_base_freq=10000.0, rope_scaling=None, attention_bias=True)),
+    case("gemma3n_text", "gemma3n-shared", GEMMA3N | dict(num_hidden_layers=4, intermediate_size=[72, 40, 64, 32], num_attention_heads=2, num_key_value_heads=1, head_dim=12,
+         num_kv_shared_layers=2, hidden_size_per_layer_input=12, vocab_size_per_layer_input=130, altup_num_inputs=4, activation_sparsity_pattern=[0.9, 0.0, 0.8, 0.3],
+         final_logit_softcapping=30.0, layer_types=["sliding_attention", "full_attention"] * 2,
+         rope_parameters={"full_attention": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+                          "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}), stored=("bfloat16", "float32")),
+    case("gemma3n_text", "gemma3n-wrapped", GEMMA3N | dict(num_hidden_layers=4, intermediate_size=[80] * 2 + [32] * 2, num_attention_heads=2, head_dim=16, num_kv_shared_layers=2,
+         hidden_size_per_layer_input=10, vocab_size_per_layer_input=110, altup_num_inputs=2, altup_active_idx=0, altup_correct_scale=True, sliding_window=48,
+         activation_sparsity_pattern=[0.9, 0.85, 0.0, 0.0], layer_types=["sliding_attention", "full_attention"] * 2, rope_theta=1000000.0, rope_local_base_freq=10000.0),
+         stored=("bfloat16", "float32"), drop=["hidden_activation", "rms_norm_eps", "attention_bias", "num_key_value_heads", "final_logit_softcapping"],
+         wrapper=dict(model_type="gemma3n", prefix="model.language_model.", others=[
+             "model.vision_tower.timm_model.conv_stem.conv.weight", "model.embed_vision.embedding.weight", "model.embed_vision.embedding_projection.weight",
+             "model.audio_tower.conformer.0.attention.post.weight", "model.embed_audio.embedding_projection.weight"], keys=dict(
+             image_token_id=262145, audio_token_id=262273, boi_token_id=255999, eoi_token_id=262144, boa_token_id=256000, eoa_token_id=262272,
+             audio_soft_tokens_per_image=188, vision_soft_tokens_per_image=256, vision_config=dict(model_type="gemma3n_vision", hidden_size=8, vocab_offset=262144, vocab_size=128),
+             audio_config=dict(model_type="gemma3n_audio", hidden_size=8, vocab_offset=262272, vocab_size=128)))),
     case("gemma4_text", "gemma4", GEMMA4 | dict(num_hidden_layers=3, num_key_value_heads=2, head_dim=8, global_head_dim=12, num_global_key_value_heads=1,
          attention_k_eq_v=True, hidden_size_per_layer_input=0, final_logit_softcapping=5.0, use_bidirectional_attention="vision", tie_word_embeddings=True)),
-    case("gemma4_text", "gemma4-shared", GEMMA4 | dict(num_hidden_layers=5, intermediate_size=24, num_attention_heads=2, num_key_value_heads=1, head_dim=8, num_kv_shared_layers=2,
+    case("gemma4_text", "gemma4-shared", GEMMA4 | dict(num_hidden_layers=5, intermediate_size=24, num_attention_heads=2, num_key_value_heads=1, head_dim=16, num_kv_shared_layers=2,
          use_double_wide_mlp=True, hidden_size_per_layer_input=12, vocab_size_per_layer_input=130, final_logit_softcapping=30.0,
          layer_types=["sliding_attention", "sliding_attention", "full_attention", "sliding_attention", "full_attention"],
-         per_layer_config={str(i): {"head_dim": 16} for i in (2, 4)},
+         per_layer_config={str(i): {"head_dim": 32} for i in (2, 4)},
          rope_parameters={"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.5, "rope_theta": 10000.0},
                           "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}), stored=("bfloat16", "float32")),
-    case("gemma4_text", "gemma4-experts", GEMMA4 | dict(num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, head_dim=12, global_head_dim=24, num_global_key_value_heads=1,
+    case("gemma4_text", "gemma4-experts", GEMMA4 | dict(num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, head_dim=16, global_head_dim=112, num_global_key_value_heads=1,
          attention_k_eq_v=True, attention_bias=True, hidden_size_per_layer_input=0, enable_moe_block=True, num_experts=5, top_k_experts=2,
          moe_intermediate_size=16, layer_types=["sliding_attention", "full_attention"],
          rope_parameters={"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
@@ -388,6 +407,7 @@ CLASS = {
     "smollm3": "SmolLM3ForCausalLM", "seed_oss": "SeedOssForCausalLM", "arcee": "ArceeForCausalLM", "exaone4": "Exaone4ForCausalLM",
     "gemma2": "Gemma2ForCausalLM", "ministral3": "Ministral3ForCausalLM", "starcoder2": "Starcoder2ForCausalLM", "nemotron": "NemotronForCausalLM",
     "stablelm": "StableLmForCausalLM", "ernie4_5": "Ernie4_5ForCausalLM", "glm4": "Glm4ForCausalLM", "cohere2": "Cohere2ForCausalLM",
+    "gemma3n_text": "Gemma3nForCausalLM", "gemma3n": "Gemma3nForConditionalGeneration",
     "gemma4_text": "Gemma4ForCausalLM", "gemma4": "Gemma4ForConditionalGeneration",
     "gemma3": "Gemma3ForConditionalGeneration", "mistral3": "Mistral3ForConditionalGeneration",
     "qwen3_moe": "Qwen3MoeForCausalLM", "olmoe": "OlmoeForCausalLM", "mixtral": "MixtralForCausalLM",

@@ -10,6 +10,16 @@ import math
 import torch
 
 
+def sources(sliding, shared, mistakes):
+    """Of the last `shared` layers, the one whose keys they read; None of the others."""
+    own = len(sliding) - shared
+    out = [None] * len(sliding)
+    for i in range(own, len(sliding)):
+        of_kind = [j for j in range(own) if sliding[j] == sliding[i]]
+        out[i] = of_kind[0 if "keys of the first layer of a kind" in mistakes else -1]
+    return out
+
+
 class Layers:
     """What differs by layer, from either generation of keys."""
 
@@ -21,11 +31,7 @@ class Layers:
         if "per_layer_config" in c:
             of_layer = [c["per_layer_config"].get(str(i), {}) for i in range(count)]
             self.heads = [(o.get("head_dim", heads[0]), o.get("num_key_value_heads", heads[1])) for o in of_layer]
-        shared = c.get("num_kv_shared_layers", 0)
-        self.sources = [None] * count
-        for i in range(count - shared, count):
-            of_kind = [j for j in range(count - shared) if sliding[j] == sliding[i]]
-            self.sources[i] = of_kind[0 if "keys of the first layer of a kind" in mistakes else -1]
+        self.sources = sources(sliding, c.get("num_kv_shared_layers", 0), mistakes)
         self.double = [c.get("use_double_wide_mlp", False) and source is not None for source in self.sources]
         self.inputs = c.get("hidden_size_per_layer_input", 256)
         self.input_vocabulary = c.get("vocab_size_per_layer_input", 262144)

@@ -14,6 +14,7 @@ import zlib
 import torch
 from safetensors.torch import save_file
 
+import gemma3n
 import gemma4
 import reference
 import transformers64
@@ -33,6 +34,8 @@ def weights_of(case, generator):
     s = reference.Shape(text_of(config_of(case)))
     if kind == "gemma4_text":
         return gemma4.weights_of(case, s, VOCAB, generator)
+    if kind == "gemma3n_text":
+        return gemma3n.weights_of(case, s, VOCAB, generator)
     m, f = s.width, feed_forward_width(kind, c) or c.get("n_inner") or 4 * s.width
     queries, keys = s.heads * s.head_width, s.kv_heads * s.head_width
     normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std
@@ -381,6 +384,10 @@ def wrapped(weights, config, wrapper, generator):
     for name, w in weights.items():
         head = wrapper.get("head", "lm_head") + name.removeprefix("lm_head")
         out[head if name.startswith("lm_head") else wrapper["prefix"] + name.removeprefix("model.")] = w
+    for name in wrapper.get("others", []):
+        out[name] = (torch.randn(4, 8, generator=generator) * 0.1).to(torch.bfloat16)
+    if "others" in wrapper:
+        return out
     kind = getattr(transformers, config["architectures"][0])
     whole = kind(kind.config_class.from_dict(config)).state_dict()
     images = [name for name in whole if "vision_tower" in name or "multi_modal_projector" in name or "visual" in name]

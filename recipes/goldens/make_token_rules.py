@@ -25,11 +25,11 @@ TEXTS = [
 ]
 # Model types of checkpoints, and their tokenizers here where they are not like Qwen's.
 TYPES = (
-    "mistral qwen2 qwen3 gemma3_text olmo2 gpt2 gpt_neox phi3 mistral3 mixtral ministral ministral3 qwen2_moe qwen2_5_vl qwen3_moe qwen3_vl qwen3_next qwen3_5 qwen3_5_text qwen2_5_vl_text qwen3_vl_text gemma2 gemma3 gemma4 gemma4_text olmo olmo3 "
+    "mistral qwen2 qwen3 gemma3_text olmo2 gpt2 gpt_neox phi3 mistral3 mixtral ministral ministral3 qwen2_moe qwen2_5_vl qwen3_moe qwen3_vl qwen3_next qwen3_5 qwen3_5_text qwen2_5_vl_text qwen3_vl_text gemma2 gemma3 gemma3n gemma3n_text gemma4 gemma4_text olmo olmo3 "
     "olmoe phi granite granitemoe granitemoehybrid glm glm4 cohere2 exaone4 nemotron stablelm starcoder2 arcee smollm3 ernie4_5 gpt_oss seed_oss apertus hunyuan_v1_dense lfm2 falcon_h1 bamba nemotron_h deepseek_v2 deepseek_v3 minicpm3"
 ).split()  # fmt: skip
 OTHERS = {t: "llama2" for t in ("mistral", "mistral3", "mixtral", "ministral", "phi3", "arcee", "ernie4_5")}
-OTHERS |= {t: "gemma" for t in ("gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text")} | {t: "neox" for t in ("olmo", "olmo2", "olmoe", "gpt_neox", "stablelm")}
+OTHERS |= {t: "gemma" for t in ("gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text")} | {t: "neox" for t in ("olmo", "olmo2", "olmoe", "gpt_neox", "stablelm")}
 OTHERS |= {t: "gpt2" for t in ("gpt2", "phi", "granite", "granitemoe", "granitemoehybrid", "starcoder2", "olmo3", "exaone4")}
 # Every token between spaces, and inside a word.
 CONTENTS = "<s> </s> <unk> [PAD] <|end|> <|im_end|> <|im_start|> <new> <more> <|endoftext|> <|padding|> <bos> <eos> <pad> <mask> <image> <tool> <N> an".split()

@@ -23,7 +23,7 @@ MARGIN = 10
 def mistakes():
     """All names that reference.py, rope.py and tensor_names.py know."""
     names = set()
-    for module in ("reference", "rope", "tensor_names", "gemma4"):
+    for module in ("reference", "rope", "tensor_names", "gemma4", "gemma3n"):
         text = (OUT.parents[3] / f"recipes/goldens/{module}.py").read_text()
         names |= set(re.findall(r'"([^"\n]+)" (?:not )?in (?:self\.|model\.)?mistakes', text))
     biases = {f"no {what} bias" for what in ("q", "k", "v", "o", "mlp", "router")} | {f"no bias of {what}" for what in ("experts", "gates and ups")}

@@ -21,6 +21,7 @@ import pathlib
 import torch
 from safetensors.torch import load_file
 
+import gemma3n
 import gemma4
 import rope
 from tensor_names import canonical, text_of, text_tensors
@@ -43,6 +44,7 @@ def read_weights(directory):
 PARTS = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"}
 LATENT = ("deepseek_v2", "deepseek_v3", "minicpm3")
 LATENT_EPS = 1e-6
+OF_LAYERS = {"gemma4_text": gemma4.Layers, "gemma3n_text": gemma3n.Layers}
 MULTIPLIERS = {
     "keys": "key_multiplier", "attention's inputs": "attention_in_multiplier", "attention's outputs": "attention_out_multiplier",
     "the state's inputs": "ssm_in_multiplier", "the state's outputs": "ssm_out_multiplier",
@@ -91,15 +93,15 @@ class Shape:
         self.embedding_scale = c.get("embedding_multiplier", math.sqrt(self.width) if kind.startswith("gemma") else 1.0)
         self.residual_scale = c.get("residual_multiplier", 1.0)
         self.score_cap, self.logit_cap = (
-            c.get(key, missing if kind == "gemma2" else None)
-            for key, missing in (("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0))
+            c.get(key, missing if kind in caps else None)
+            for key, missing, caps in (("attn_logit_softcapping", 50.0, ("gemma2",)), ("final_logit_softcapping", 30.0, ("gemma2", "gemma3n_text")))
         )
         self.logits_divisor = c.get("logits_scaling", 1.0) / c.get("logit_scale", c.get("lm_head_multiplier", 1.0))
         self.base = (self.head_width + self.unrotated if self.latent else self.head_width) ** -0.5
         self.score_factor = rope.score_factor(c) if self.latent else 1.0
         if kind.startswith("gemma"):
             self.base = c.get("query_pre_attn_scalar", 256) ** -0.5
-        if kind == "gemma4_text":
+        if kind in OF_LAYERS:
             self.base = 1.0
         if kind in ("granite", "granitemoe", "granitemoehybrid"):
             self.base = c.get("attention_multiplier", 1.0)
@@ -162,7 +164,7 @@ class Shape:
         self.rotated = self.rotated_layers(c, mistakes)
         # Of heads in full and in window layers.
         self.kind_width = {sliding: self.head_width for sliding in (False, True)}
-        self.of_layers = gemma4.Layers(c, self.sliding, mistakes) if kind == "gemma4_text" else None
+        self.of_layers = OF_LAYERS[kind](c, self.sliding, mistakes) if kind in OF_LAYERS else None
         if self.of_layers:
             self.kind_width = {sliding: self.of_layers.width(sliding, self.sliding) for sliding in (False, True)}
 
@@ -174,8 +176,8 @@ class Shape:
             types, c = None, c | {"sliding_window_pattern": c["_sliding_window_pattern"]}
         if types:
             sliding = [t == "sliding_attention" for t in types]
-        elif self.kind in ("gemma2", "gemma3_text", "gemma4_text", "olmo3", "cohere2", "gpt_oss") or self.kind == "exaone4" and window is not None:
-            pattern = c.get("sliding_window_pattern", {"gemma2": 2, "gpt_oss": 2, "gemma3_text": 6, "gemma4_text": 6}.get(self.kind, 4))
+        elif self.kind in ("gemma2", "gemma3_text", "gemma4_text", "gemma3n_text", "olmo3", "cohere2", "gpt_oss") or self.kind == "exaone4" and window is not None:
+            pattern = c.get("sliding_window_pattern", {"gemma2": 2, "gpt_oss": 2, "gemma3_text": 6, "gemma4_text": 6, "gemma3n_text": 5}.get(self.kind, 4))
             shift = 0 if "layer pattern shifted by one" in mistakes else 1
             sliding = [(i + shift) % pattern != 0 for i in range(self.layers)]
         elif self.kind in ("qwen2", "qwen3", "qwen2_5_vl_text"):
@@ -265,7 +267,7 @@ class Reference:
         self.draw = int(number_format[5:]) if self.rounds else 0
         self.weights = {}
         for name, w in canonical(self.config, text_tensors(whole, read_weights(directory)), mistakes).items():
-            matrix = self.rounds and w.dim() == 2 and not name.endswith(("router", "shared_gate"))
+            matrix = self.rounds and w.dim() == 2 and not name.endswith(("router", "shared_gate", "predict", "correct"))
             self.weights[name] = (w.to(torch.bfloat16) if matrix else w).to(self.dtype)
         self.mistakes = mistakes
         self.focal = dict(self.config.get("focal_attention") or {})
@@ -857,8 +859,10 @@ class Reference:
         if "positions" in w and "no learned positions" not in self.mistakes:
             x = x + w["positions"][positions + (2 if "learned positions off by two" in self.mistakes else 0)]
         residual = 1.0 if "no residual multiplier" in self.mistakes else s.residual_scale
-        inputs = gemma4.layer_inputs(self, ids, x) if s.of_layers and s.of_layers.inputs else [None] * s.layers
-        for layer in range(s.layers):
+        if s.kind == "gemma3n_text":
+            x = gemma3n.run(self, ids, x, positions)
+        inputs = gemma4.layer_inputs(self, ids, x) if s.kind == "gemma4_text" and s.of_layers.inputs else [None] * s.layers
+        for layer in range(s.layers if s.kind != "gemma3n_text" else 0):
             if s.of_layers:
                 x = gemma4.layer(self, x, inputs[layer], layer, positions)
                 continue

@@ -13,7 +13,7 @@ def parameters(c, sliding):
     """One dictionary in the newer style, for full or for window layers."""
     kind = c["model_type"]
     newer = c.get("rope_parameters")
-    if kind == "gemma3_text":
+    if kind in ("gemma3_text", "gemma3n_text"):
         if newer:
             return dict(newer["sliding_attention" if sliding else "full_attention"])
         if sliding:

@@ -58,6 +58,11 @@ LAYER = {
         "post_per_layer_input_norm": "input_norm", "router.proj": "router", "router.scale": "router_norm", "router.per_expert_scale": "expert_scales",
         "pre_feedforward_layernorm_2": "experts_norm", "post_feedforward_layernorm_2": "experts_post", "post_feedforward_layernorm_1": "mlp_post",
     },
+    "gemma3n_text": LLAMA | POST_NORMS | {
+        "pre_feedforward_layernorm": "pre_ffn", "per_layer_input_gate": "input_gate", "per_layer_projection": "input_o", "post_per_layer_input_norm": "input_norm",
+        "laurel.linear_left": "low_left", "laurel.linear_right": "low_right", "laurel.post_laurel_norm": "low_norm", "altup.router_norm": "stream_norm",
+        "altup.modality_router": "stream_router", "altup.prediction_coefs": "predict", "altup.correction_coefs": "correct", "altup.correct_output_scale": "stream_scale",
+    },
     "gemma2": LLAMA | POST_NORMS | {"pre_feedforward_layernorm": "pre_ffn"},
     "olmo2": LLAMA | POST_NORMS,
     "olmo3": LLAMA | POST_NORMS,
@@ -83,6 +88,7 @@ OUTSIDE = {
     "backbone.embeddings": "embedding", "backbone.norm_f": "final_norm", "model.embedding_norm": "final_norm", "lm_head": "head",
     "model.embed_tokens_per_layer": "layer_table", "model.per_layer_model_projection": "layer_projection",
     "model.per_layer_projection_norm": "layer_inputs_norm",
+    **{f"model.altup_{theirs}.{i}": f"{ours}.{i}" for theirs, ours in (("projections", "stream_in"), ("unembed_projections", "stream_out")) for i in range(16)},
     "wte": "embedding", "wpe": "positions", "ln_f": "final_norm",
     "gpt_neox.embed_in": "embedding", "gpt_neox.final_layer_norm": "final_norm", "embed_out": "head",
 }  # fmt: skip
@@ -106,8 +112,8 @@ MIXTURE = {
 LAYERS_START = {"nemotron_h": "backbone.layers.", "gpt2": "h.", "gpt_neox": "gpt_neox.layers."}
 
 
-WRAPPERS = ("gemma3", "gemma4", "mistral3", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
-TIED = {"gemma3": True, "gemma4": True, "mistral3": True}  # the default of the whole's key
+WRAPPERS = ("gemma3", "gemma3n", "gemma4", "mistral3", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
+TIED = {"gemma3": True, "gemma3n": True, "gemma4": True, "mistral3": True}  # the default of the whole's key
 
 
 def text_of(config):
@@ -117,7 +123,9 @@ def text_of(config):
         return config
     text = dict(config.get("text_config") or config | {"model_type": "qwen2_5_vl_text"})
     text["tie_word_embeddings"] = config.get("tie_word_embeddings", TIED.get(kind, False))
-    defaults = {"num_key_value_heads": 4, "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6} if kind in ("gemma3", "gemma4") else {}
+    defaults = {"num_key_value_heads": 4, "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6} if kind in ("gemma3", "gemma3n", "gemma4") else {}
+    if kind == "gemma3n":
+        defaults["num_key_value_heads"] = 2
     return defaults | text
 
 
@@ -127,7 +135,7 @@ def text_tensors(config, tensors):
         return tensors
     out = {}
     for name, w in tensors.items():
-        if any(part in name for part in ("vision_tower", "embed_vision", "multi_modal_projector", "visual.")):
+        if any(part in name for part in ("vision_tower", "embed_vision", "audio_tower", "embed_audio", "multi_modal_projector", "visual.")):
             continue
         name = name.replace("language_model.lm_head", "lm_head").replace("model.language_model.", "model.")
         out[name.replace("language_model.model.", "model.")] = w
@@ -186,7 +194,7 @@ def canonical(config, tensors, mistakes=()):
         name = name.removeprefix("transformer.")
         if name.startswith("mtp."):
             continue  # predicts further tokens
-        if name.endswith((".sinks", ".layer_scalar", "router.scale", ".per_expert_scale", "experts.gate_up_proj", "experts.up_proj", "experts.down_proj", ".A_log", ".dt_bias", ".D", "correction_bias")):
+        if name.endswith((".sinks", ".layer_scalar", ".correct_output_scale", "router.scale", ".per_expert_scale", "experts.gate_up_proj", "experts.up_proj", "experts.down_proj", ".A_log", ".dt_bias", ".D", "correction_bias")):
             name += ".weight"
         stem, what = name.rsplit(".", 1)
         ending = ".bias" if what == "bias" else "." + what if stem.endswith("act_fn") else ""

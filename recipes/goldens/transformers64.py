@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 import reference
 import rope
-from tensor_names import text_of
+from tensor_names import text_of, text_tensors
 
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
@@ -31,7 +31,7 @@ def exact_norm(self, x):
     if getattr(self, "weight", None) is None:
         return y
     name = type(self).__name__
-    one_plus = name.startswith(("Gemma", "Qwen3Next", "Qwen3_5")) and not name.startswith("Gemma4")
+    one_plus = name.startswith(("Gemma", "Qwen3Next", "Qwen3_5")) and not name.startswith(("Gemma4", "Gemma3n"))
     return y * (1 + self.weight) if one_plus else y * self.weight
 
 
@@ -122,6 +122,15 @@ def without_mxfp4(directory):
     return copy
 
 
+def text_alone(directory, whole):
+    """A copy of the text part under the names of a text alone."""
+    copy = pathlib.Path(tempfile.mkdtemp())
+    (copy / "config.json").write_text(json.dumps(text_of(whole)))
+    tensors = text_tensors(whole, load_file(directory / "model.safetensors"))
+    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    return copy
+
+
 def load(directory, length):
     """The model with length-dependent RoPE settled for `length` positions."""
     import transformers
@@ -140,6 +149,8 @@ def load(directory, length):
     kind = AutoModelForCausalLM if config is whole else getattr(transformers, whole["architectures"][0])
     if "quantization_config" in whole:
         directory = without_mxfp4(directory)
+    if whole["model_type"] == "gemma3n":  # whose images need a library of their own
+        directory, kind = text_alone(directory, whole), AutoModelForCausalLM
     model = kind.from_pretrained(directory, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager").eval()
     modeling_ministral3.get_llama_4_attn_scale = exact_query_scale
     for modeling in (modeling_cohere2, modeling_ernie4_5):
@@ -208,8 +219,12 @@ def run(directory, ids, new_tokens):
         kinds = ("linear_attn", "conv", "mamba", "mixer")
         return any(name.rsplit(".", 1)[-1] in kinds for name, _ in model.named_modules())
 
+    def casts(model):
+        streams = model.config.model_type == "gemma3n_text"
+        return ExactCasts() if streams or is_recurrent(model) else contextlib.nullcontext()
+
     def rows_of(model):
-        with ExactCasts() if is_recurrent(model) else contextlib.nullcontext():
+        with casts(model):
             return torch.log_softmax(model(torch.tensor([ids]), use_cache=False).logits[0], -1)
 
     rows = rows_of(load(directory, len(ids)))
@@ -221,6 +236,6 @@ def run(directory, ids, new_tokens):
     if is_recurrent(model) and model.config.model_type != "nemotron_h":
         return rows, continued(model, ids, new_tokens)
     for _ in range(new_tokens):
-        with ExactCasts() if is_recurrent(model) else contextlib.nullcontext():
+        with casts(model):
             ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
     return rows, ids[len(ids) - new_tokens :] if new_tokens else []

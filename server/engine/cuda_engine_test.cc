@@ -79,8 +79,11 @@ TEST_P(BatchedOnCudaTest, SameBits) {
   for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(AnswerBits(together[i].get()), alone[i]) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(CudaEngineTest, BatchedOnCudaTest, testing::Values(kGolden, "architectures/qwen3-moe"),
-                         [](const auto& info) { return info.index == 0 ? "llama" : "experts"; });
+constexpr const char* kBatchedNames[] = {"llama", "experts", "shared_pages", "experts_beside_mlp"};
+INSTANTIATE_TEST_SUITE_P(CudaEngineTest, BatchedOnCudaTest,
+                         testing::Values(kGolden, "architectures/qwen3-moe", "architectures/gemma4-shared",
+                                         "architectures/gemma4-experts"),
+                         [](const auto& info) { return kBatchedNames[info.index]; });
 
 // A golden checkpoint of head dim 8 as one of 16, which the backend has: the same tensors, half as many heads.
 class WideHeads : public TemporaryCheckpoint {
@@ -330,13 +333,15 @@ TEST(CudaEngineTest, StepsAsGraphsHaveTheSameBits) {
     size_t length;
     AttentionOverrides overrides = {};
   };
-  // The last two write other scales of rows for each layer: of temperatures, and of windows.
+  // Ministral 3 and the row below write other scales of rows for each layer: of temperatures, and of windows.
   for (const Row& row : {Row{kGolden, 1020},
                          {"focal-learned-sequence", 124},
                          {"focus/llama-paged", 122},
                          {"architectures/ministral3", 124, {{"t", {0.5, 2.0}}}},
                          {"attention/log-n-constant", 124},
                          {"architectures/lfm2-newer", 124},
+                         {"architectures/gemma4-wrapped", 124},
+                         {"architectures/gemma4-experts", 124},
                          {"architectures/qwen3-next", 124}}) {
     EmulatedDevice one_by_one, as_graphs(true);
     const WideHeads checkpoint(row.golden, "cuda_graphs");

@@ -1,5 +1,5 @@
-// Layers with a recurrent state on an emulated device: the same bits in chunks, in a batch, on a cached prefix and from
-// copies of a state. One golden checkpoint of every form.
+// Layers with a recurrent state, and layers that differ in heads, on an emulated device: the same bits in chunks, in a batch,
+// on a cached prefix and from copies of pages. One golden checkpoint of every form.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -59,7 +59,8 @@ TEST_P(CudaStatesTest, ContinuationsBeginFromCopies) {
 
 INSTANTIATE_TEST_SUITE_P(All, CudaStatesTest,
                          testing::Values("architectures/lfm2-newer", "architectures/qwen3-next",
-                                         "architectures/granitemoehybrid-dense", "architectures/falcon-h1-normed"),
+                                         "architectures/granitemoehybrid-dense", "architectures/falcon-h1-normed",
+                                         "architectures/gemma4-shared", "architectures/gemma4-experts"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name) c = c == '-' || c == '/' ? '_' : c;

@@ -38,6 +38,7 @@ constexpr const char* kIdentityGoldens[] = {
     "architectures/phi3-newer",
     "architectures/granite-newer",
     "architectures/gemma2-older",
+    "architectures/gemma3n-shared",
     "architectures/gemma4-shared",
     "architectures/gemma4-experts",
     "architectures/olmo3-newer",

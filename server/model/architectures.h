@@ -21,6 +21,7 @@ namespace varifocal {
 struct ConfigKeys {
   const char* width = "hidden_size";
   const char* feed_forward_width = "intermediate_size";
+  bool feed_forward_by_layer = false;              // or a list of them, which `read_layers` reads
   const char* feed_forward_width_first = nullptr;  // another name, which takes precedence
   int64_t feed_forward_default_ratio = 0;          // times the width, where the key is missing; 0: it is required
   const char* layer_count = "num_hidden_layers";
@@ -147,6 +148,22 @@ struct LayerInputNames {
   const char* post_norm = nullptr;  // [M]
 };
 
+// Tensors of residual streams, StreamConfig, and of the product of low rank beside attention. Without ".weight"; "{}" is a
+// stream's number, from 0 for stream 1.
+struct StreamNames {
+  const char* start = nullptr;  // [M, M], of the embedding; null: there are none
+  const char* end = nullptr;    // [M, M]
+  // Of a layer:
+  const char* router_norm = nullptr;  // [M]
+  const char* router = nullptr;       // [S, M], reads the norm / M
+  const char* predict = nullptr;      // [S S, S]
+  const char* correct = nullptr;      // [S, S]
+  const char* scale = nullptr;        // whole name, [M]
+  const char* low_rank_in = nullptr;  // [R, M]
+  const char* low_rank_out = nullptr;
+  const char* low_rank_norm = nullptr;  // [M]
+};
+
 // Keys of layers with a recurrent state. Which layers these are is read with the windows.
 struct RecurrenceKeys {
   kernels::RecurrenceKind kind = kernels::RecurrenceKind::kNone;  // no layer has one
@@ -229,6 +246,7 @@ struct TensorNames {
   LatentNames latent;
   const char* layer_scale = nullptr;  // whole name, [1]: multiplies the residual at the end of the layer
   LayerInputNames layer_inputs;
+  StreamNames streams;
   MixtureNames mixture;
   RecurrenceNames recurrence;
   const char* attention = "self_attn.";                              // before tensors of attention variants
@@ -272,7 +290,10 @@ struct Wrapper {
   const char* older_head = "language_model.lm_head";
   const char* skipped[4];  // prefixes of tensors that are not read
   const char*
-      image_tokens[3];     // keys of token ids in whose place images or sounds stand: prompts with them are refused
+      image_tokens[3];  // keys of token ids in whose place images or sounds stand: prompts with them are refused
+  // Key of `vision_config` and `audio_config`, and its default: ids from there on stand for images and sounds, too.
+  const char* image_tokens_from = nullptr;
+  int64_t image_tokens_from_default = 0;
   const char* ignored[7];  // keys of the whole that text does not depend on
 };
 

@@ -120,6 +120,18 @@ absl::StatusOr<int64_t> ReadLayerCount(ConfigReader& reader, const ConfigKeys& k
   return count;
 }
 
+absl::StatusOr<int64_t> LargestOf(const ConfigReader& reader, const char* key, const Json& list) {
+  int64_t largest = 0;
+  for (const Json& item : list) {
+    if (!item.is_number_integer() || item < 1 || item > kWidthMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(reader.Name(key), " has ", ShownValue(item), "; it must have numbers in 1..", kWidthMax));
+    }
+    largest = std::max(largest, item.get<int64_t>());
+  }
+  return largest;
+}
+
 absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, ModelConfig& config) {
   const ConfigKeys& keys = architecture.keys;
   ASSIGN_OR_RETURN(config.vocabulary_size, reader.Int("vocab_size", {1, kVocabularyMax}));
@@ -129,7 +141,12 @@ absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, M
   const bool has_first = keys.feed_forward_width_first != nullptr && reader.Has(keys.feed_forward_width_first);
   const char* feed_forward_width = has_first ? keys.feed_forward_width_first : keys.feed_forward_width;
   if (has_first) reader.Ignore({keys.feed_forward_width});
-  ASSIGN_OR_RETURN(config.feed_forward_width, reader.Int(feed_forward_width, {1, kWidthMax}, wide));
+  if (const Json* list = reader.Take(feed_forward_width);
+      keys.feed_forward_by_layer && list != nullptr && list->is_array()) {
+    ASSIGN_OR_RETURN(config.feed_forward_width, LargestOf(reader, feed_forward_width, *list));
+  } else {
+    ASSIGN_OR_RETURN(config.feed_forward_width, reader.Int(feed_forward_width, {1, kWidthMax}, wide));
+  }
   ASSIGN_OR_RETURN(config.layer_count, ReadLayerCount(reader, keys));
   ASSIGN_OR_RETURN(config.head_count, reader.Int(keys.head_count, {1, kWidthMax}));
   ASSIGN_OR_RETURN(config.kv_head_count, ReadKvHeads(reader, keys, config.head_count));
@@ -326,6 +343,17 @@ absl::StatusOr<Json> ReadWrapper(const Json& json, const Wrapper& wrapper, Model
       ASSIGN_OR_RETURN(const int64_t id, place->Int(key, {0, kVocabularyMax}, kVocabularyMax));
       if (id < vocabulary && place->Has(key)) config.image_token_ids.push_back(static_cast<int32_t>(id));
     }
+  }
+  if (wrapper.image_tokens_from != nullptr) {
+    int64_t first = vocabulary;
+    for (const char* key : {"vision_config", "audio_config"}) {
+      const Json none = Json::object(), *part = reader.Take(key);
+      ConfigReader of_part(part != nullptr && part->is_object() ? *part : none, key);
+      ASSIGN_OR_RETURN(const int64_t id,
+                       of_part.Int(wrapper.image_tokens_from, {0, kVocabularyMax}, wrapper.image_tokens_from_default));
+      first = std::min(first, id);
+    }
+    for (int64_t id = first; id < vocabulary; ++id) config.image_token_ids.push_back(static_cast<int32_t>(id));
   }
   std::vector<int32_t>& images = config.image_token_ids;
   std::sort(images.begin(), images.end());

@@ -13,19 +13,28 @@ namespace {
 
 using kernels::Slice;
 
+// A mask is that of a page group, whose layers have the same heads.
+std::vector<kernels::HeadShape> MaskHeads(const ModelConfig& config) {
+  std::vector<kernels::HeadShape> heads;
+  for (const PageGroup& group : config.page_groups)
+    heads.push_back({static_cast<int>(group.kv_head_count), static_cast<int>(group.head_width)});
+  return heads;
+}
+
 kernels::StepShape ToStepShape(const ModelConfig& config, const ForwardLimits& limits) {
-  const kernels::LayerNeeds heads = LayerNeedsOf(config);
+  const kernels::HeadShape heads = LargestHeads(config);
   return {.row_count_max = static_cast<int>(limits.row_count_max),
           .sequence_count_max = static_cast<int>(limits.sequence_count_max),
           .head_row_count_max = static_cast<int>(limits.head_row_count_max),
           .context_length_max = static_cast<int>(limits.context_length_max),
           .model_dim = static_cast<int>(config.width),
           .query_head_count = static_cast<int>(config.head_count),
-          .kv_head_count = heads.kv_head_count_max,
-          .head_dim = heads.head_dim_max,
-          .kv_head_count_min = heads.kv_head_count_min,
+          .kv_head_count = heads.kv_head_count,
+          .head_dim = heads.head_dim,
+          .mask_heads = MaskHeads(config),
           .layer_input_width = static_cast<int>(config.layer_inputs.width),
           .layer_input_count = static_cast<int>(config.layer_count),
+          .low_rank_dim = static_cast<int>(config.streams.low_rank),
           .ffn_dim = static_cast<int>(PlainWidth(config)),
           .vocab_size = static_cast<int>(config.vocabulary_size),
           .gather_top_k_max = config.attention.GatherTopKMax(),
@@ -40,10 +49,10 @@ kernels::StepShape ToStepShape(const ModelConfig& config, const ForwardLimits& l
 
 struct BufferBytes {
   size_t residual, normed, queries, attended, mixed, hidden, row_scales, bound_counts;
-  size_t layer_inputs, input_gate, routed, sums;  // two of layer_inputs and of sums
+  size_t layer_inputs, input_gate, streams, routed, sums;  // two of layer_inputs and of sums
   size_t total() const {
     return residual + normed + queries + attended + mixed + hidden + row_scales + bound_counts + 2 * layer_inputs +
-           input_gate + routed + 2 * sums;
+           input_gate + streams + routed + 2 * sums;
   }
 };
 
@@ -52,12 +61,13 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
   const size_t rows = limits.row_count_max;
   const size_t operand = kernels::DTypeBytes(model.backend().operand_dtype());
   const size_t width = config.width;
-  const size_t query_width = config.head_count * LayerNeedsOf(config).head_dim_max;
+  const size_t query_width = config.head_count * LargestHeads(config).head_dim;
   const size_t routed_width = config.mixture.normed_apart ? width : 0;
   const bool is_recurrent = config.recurrence.kind != kernels::RecurrenceKind::kNone;
   const int64_t mixed_width = std::max({config.blocks.attention_gate ? config.head_count * config.head_width : 0,
                                         is_recurrent ? int64_t{config.recurrence.input_width()} : 0,
-                                        config.latent.query_rank, config.latent.width()});
+                                        config.latent.query_rank, config.latent.width(), config.streams.low_rank,
+                                        LayerNeedsOf(config).cut_gates ? 2 * PlainWidth(config) : 0});
   return {.residual = rows * width * sizeof(float),
           .normed = rows * width * operand,
           .queries = rows * query_width * sizeof(float),
@@ -68,6 +78,7 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
           .bound_counts = WideProduct(limits.sequence_count_max, 2) * sizeof(uint32_t),
           .layer_inputs = rows * config.layer_count * config.layer_inputs.width * operand,
           .input_gate = rows * config.layer_inputs.width * operand,
+          .streams = WideProduct(config.streams.count, rows, width) * sizeof(float),
           .routed = rows * routed_width * operand,
           .sums = rows * routed_width * sizeof(float)};
 }
@@ -88,6 +99,7 @@ Forward::Forward(const Transformer& model, const ForwardLimits& limits) : model_
   for (auto& intervals : intervals_) intervals.reserve(limits.row_count_max);
   rope_tables_.resize(model.config().ropes.size());
   for (auto& tables : rope_tables_) tables.reserve(sequences);
+  if (model.config().layer_inputs.width > 0) input_tokens_.reserve(limits.row_count_max);
 }
 
 absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Transformer& model, const ForwardLimits& limits) {
@@ -104,6 +116,7 @@ absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Transformer& mode
       {bytes.layer_inputs, &forward->projected_inputs_},
       {bytes.layer_inputs, &forward->layer_inputs_},
       {bytes.input_gate, &forward->input_gate_},
+      {bytes.streams, &forward->streams_},
       {bytes.routed, &forward->routed_},
       {bytes.sums, &forward->expert_sum_},
       {bytes.sums, &forward->mlp_sum_}};
@@ -178,13 +191,16 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
                                   .out = Whole(residual_)})));
   if (!step.head_rows.empty() && step.inspections.empty()) backend.QueueWithHead(*workspace_);
   if (layer_inputs_ != nullptr) RETURN_IF_ERROR(ComputeLayerInputs(step.tokens));
-  RETURN_IF_ERROR(ToStatus(backend.Norm(*workspace_, NormOf(model_.layers()[0].attention_norm))));
+  RETURN_IF_ERROR(streams_ != nullptr ? StartStreams()
+                                      : ToStatus(backend.Norm(*workspace_, NormOf(model_.layers()[0].attention_norm))));
   for (int64_t layer = 0; layer < model_.config().layer_count; ++layer) {
     if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed)) {
       return absl::CancelledError("the step was cancelled between layers");
     }
-    RETURN_IF_ERROR(RunLayer(layer, pools, batch, step));
+    RETURN_IF_ERROR(streams_ != nullptr ? RunLayerOfStreams(layer, pools, batch, step)
+                                        : RunLayer(layer, pools, batch, step));
   }
+  if (streams_ != nullptr) RETURN_IF_ERROR(JoinStreams());
   RETURN_IF_ERROR(RunHead(step, output));
   output->tau_bound_counts.assign(step.sequences.size() * 2, 0);
   if (counts_bounds) {
@@ -271,7 +287,9 @@ absl::Status Forward::RunMlp(int64_t index, const NormWeights* next) {
   const float scale = layer.parts.input_gate == nullptr ? layer.parts.scale : 1;
   if (layer.parts.router_norm != nullptr) return AddBesideExperts(layer, next, scale);
   if (layer.router != nullptr) return AddMixture(layer, next);
-  if (layer.gate_up.weight != nullptr) {
+  if (layer.cut_deviations.has_value()) {
+    RETURN_IF_ERROR(RunCutGates(layer));
+  } else if (layer.gate_up.weight != nullptr) {
     RETURN_IF_ERROR(ToStatus(model_.backend().LinearGated(*workspace_, {.x = Whole(normed_),
                                                                         .weight = layer.gate_up.weight.get(),
                                                                         .bias = Whole(layer.gate_up.bias),

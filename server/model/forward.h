@@ -8,7 +8,8 @@
 //   x = embed(tokens) [+ positions]
 //   each layer:  x += attention(norm(x));  x += mlp(norm(x))      or in parallel; norms before, after, or both;
 //                                                                 mlp may be a mixture of experts, attention
-//                                                                 a recurrent state; [x += an input; x *= a scale]
+//                                                                 a recurrent state; [x += an input; x *= a scale];
+//                                                                 x may be one of several streams
 //   logits = head(norm(x)) of the requested rows
 //
 // Shapes:  T rows in the order of the step's sequences.
@@ -94,6 +95,12 @@ class Forward {
   absl::Status AddMixture(const LayerWeights& layer, const NormWeights* next);
   absl::Status ComputeLayerInputs(std::span<const int32_t> tokens);
   absl::Status AddLayerInput(int64_t index, const NormWeights* next);
+  absl::Status StartStreams();
+  absl::Status JoinStreams();
+  absl::Status AddLowRank(const LayerWeights& layer);
+  absl::Status RunLayerOfStreams(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
+  absl::Status RunCutGates(const LayerWeights& layer);
+  kernels::Slice StreamAt(int64_t stream) const;
   absl::Status AddBesideExperts(const LayerWeights& layer, const NormWeights* next, float scale);
   absl::Status Attend(int64_t index, KvPools pools, const kernels::Batch& batch, const ForwardStep& step);
   absl::Status Gate(const LayerWeights& layer);
@@ -111,11 +118,14 @@ class Forward {
   std::unique_ptr<kernels::Buffer> normed_;    // operands [T, M]
   std::unique_ptr<kernels::Buffer> queries_;   // f32 [T, H, D]
   std::unique_ptr<kernels::Buffer> attended_;  // operands [T, H, D]; of recurrent layers [T, value width]
-  // Operands [T, input width] of recurrent layers, [T, H D] of gates, [T, Q] and [T, C + R] of latent attention.
+  // Operands [T, input width] of recurrent layers, [T, H D] of gates, [T, Q] and [T, C + R] of latent attention, [T, 2F] of
+  // gates that are cut, [T, R] of a product of low rank.
   std::unique_ptr<kernels::Buffer> mixed_;
   std::unique_ptr<kernels::Buffer> hidden_;  // operands [T, F]
   // Of layers' inputs: operands [T, L, P] and [L, T, P], and [T, P] of a gate.
   std::unique_ptr<kernels::Buffer> projected_inputs_, layer_inputs_, input_gate_;
+  std::vector<int32_t> input_tokens_;         // of the step, those with inputs
+  std::unique_ptr<kernels::Buffer> streams_;  // f32 [S, T, M]
   // Of experts that are normed apart: operands [T, M] of their router; f32 [T, M] of their sum, and of what is added.
   std::unique_ptr<kernels::Buffer> routed_, expert_sum_, mlp_sum_;
   const NormWeights no_norm_;                      // the residual itself

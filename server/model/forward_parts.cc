@@ -21,6 +21,8 @@ absl::Status Forward::ComputeLayerInputs(std::span<const int32_t> tokens) {
   RETURN_IF_ERROR(ToStatus(backend.Norm(*workspace_, NormOf(no_norm_))));
   RETURN_IF_ERROR(ToStatus(backend.Linear(
       *workspace_, {.x = AllOf(normed_), .weight = weights.projection.get(), .out = AllOf(projected_inputs_)})));
+  input_tokens_.clear();
+  for (const int32_t token : tokens) input_tokens_.push_back(token < config.layer_inputs.vocabulary ? token : 0);
   // norm(y / sqrt(M)) is norm(y) whose epsilon is M times as large.
   const double epsilon = config.blocks.norm_epsilon * config.width;
   return ToStatus(
@@ -28,7 +30,7 @@ absl::Status Forward::ComputeLayerInputs(std::span<const int32_t> tokens) {
                                         .norm_weight = AllOf(weights.norm),
                                         .norm_epsilon = static_cast<float>(epsilon),
                                         .table = weights.table.get(),
-                                        .tokens = tokens,
+                                        .tokens = input_tokens_,
                                         .multiplier = static_cast<float>(std::sqrt(config.layer_inputs.width)),
                                         .factor = static_cast<float>(std::sqrt(0.5)),
                                         .layer_count = static_cast<int>(config.layer_count),
@@ -74,7 +76,7 @@ absl::Status Forward::AddBesideExperts(const LayerWeights& layer, const NormWeig
                                                              .activation = config.blocks.activation,
                                                              .terms = layer.activation_terms,
                                                              .out = AllOf(hidden_)})));
-  RETURN_IF_ERROR(ToStatus(backend.Zero(AllOf(mlp_sum_), bytes)));
+  RETURN_IF_ERROR(ToStatus(backend.Clear(*workspace_, AllOf(mlp_sum_), bytes)));
   RETURN_IF_ERROR(ToStatus(backend.LinearNormResidual(*workspace_, {.x = AllOf(hidden_),
                                                                     .weight = layer.shared_down.get(),
                                                                     .norm_weight = AllOf(parts.shared_post_norm),
@@ -89,7 +91,7 @@ absl::Status Forward::AddBesideExperts(const LayerWeights& layer, const NormWeig
   };
   RETURN_IF_ERROR(norm(parts.router_norm, routed_));
   RETURN_IF_ERROR(norm(parts.experts_norm, normed_));
-  RETURN_IF_ERROR(ToStatus(backend.Zero(AllOf(expert_sum_), bytes)));
+  RETURN_IF_ERROR(ToStatus(backend.Clear(*workspace_, AllOf(expert_sum_), bytes)));
   RETURN_IF_ERROR(ToStatus(backend.Mixture(*workspace_, {.x = AllOf(normed_),
                                                          .router_x = AllOf(routed_),
                                                          .router = AllOf(layer.router),

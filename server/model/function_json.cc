@@ -155,7 +155,7 @@ Json RecurrenceJson(const kernels::RecurrenceShape& shape) {
 auto FunctionOfLayer(const LayerConfig& layer) {
   return std::tie(layer.window, layer.rope_index, layer.attention_scale, layer.has_mixture, layer.is_recurrent,
                   layer.has_attention, layer.has_mlp, layer.head_width, layer.kv_head_count, layer.feed_forward_width,
-                  layer.keys_are_values, layer.source_layer);
+                  layer.keys_are_values, layer.source_layer, layer.cut_share);
 }
 
 // Runs of equal consecutive layers.
@@ -177,6 +177,7 @@ Json LayersJson(const std::vector<LayerConfig>& layers) {
     if (layer.kv_head_count != 0) runs.back()["kv_heads"] = layer.kv_head_count;
     if (layer.feed_forward_width != 0) runs.back()["feed_forward"] = layer.feed_forward_width;
     if (layer.keys_are_values) runs.back()["keys_are_values"] = true;
+    if (layer.cut_share != 0) runs.back()["cut_share"] = layer.cut_share;
     if (layer.source_layer >= 0) runs.back()["keys_of"] = layer.source_layer;
   }
   return runs;
@@ -208,6 +209,10 @@ std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, abs
                {"tied_embeddings", config.tied_embeddings}};
   if (const auto& [width, vocabulary] = config.layer_inputs; width > 0) {
     json["layer_inputs"] = {{"vocabulary", vocabulary}, {"width", width}};
+  }
+  if (const auto& [count, active, low_rank, scales_corrected] = config.streams; count > 0) {
+    json["streams"] = {
+        {"active", active}, {"count", count}, {"low_rank", low_rank}, {"scales_corrected", scales_corrected}};
   }
   if (config.mixture.expert_count > 0) json["mixture"] = MixtureJson(config.mixture);
   if (config.latent.rank > 0) json["latent"] = LatentJson(config.latent);

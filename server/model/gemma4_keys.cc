@@ -100,23 +100,10 @@ absl::Status ReadHeads(ConfigReader& reader, bool keys_are_values, ModelConfig& 
   return absl::OkStatus();
 }
 
-// The last layers read the keys and values of the last layer of their kind before them.
-absl::Status ReadSources(ConfigReader& reader, ModelConfig& config) {
-  constexpr absl::string_view kKey = "num_kv_shared_layers";
-  ASSIGN_OR_RETURN(const int64_t shared, reader.Int(kKey, {0, config.layer_count - 1}, 0));
+absl::Status ReadWidths(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(const bool is_double, reader.Bool("use_double_wide_mlp", false));
-  const int64_t first = config.layer_count - shared;
-  for (int64_t i = first; i < config.layer_count; ++i) {
-    LayerConfig& layer = config.layers[i];
-    for (int64_t earlier = 0; earlier < first; ++earlier) {
-      if ((config.layers[earlier].window == 0) == (layer.window == 0)) layer.source_layer = earlier;
-    }
-    if (layer.source_layer < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(reader.Name(kKey), " is ", shared, "; layer ", i, " reads the keys of an earlier layer with ",
-                       layer.window == 0 ? "full attention" : "a window", ", and the first ", first, " have none"));
-    }
-    if (is_double) layer.feed_forward_width = 2 * config.feed_forward_width;
+  for (LayerConfig& layer : config.layers) {
+    if (is_double && layer.source_layer >= 0) layer.feed_forward_width = 2 * config.feed_forward_width;
   }
   return absl::OkStatus();
 }
@@ -173,11 +160,34 @@ absl::Status ReadLayerInputs(ConfigReader& reader, ModelConfig& config) {
 
 }  // namespace
 
+absl::Status ReadKeySources(ConfigReader& reader, int64_t missing, ModelConfig& config) {
+  constexpr absl::string_view kKey = "num_kv_shared_layers";
+  ASSIGN_OR_RETURN(const int64_t shared, reader.Int(kKey, {0, config.layer_count - 1}, missing));
+  if (shared >= config.layer_count) {
+    return absl::InvalidArgumentError(absl::StrCat(reader.Name(kKey), " is missing, which means ", shared,
+                                                   "; it must lie in 0..", config.layer_count - 1));
+  }
+  const int64_t first = config.layer_count - shared;
+  for (int64_t i = first; i < config.layer_count; ++i) {
+    LayerConfig& layer = config.layers[i];
+    for (int64_t earlier = 0; earlier < first; ++earlier) {
+      if ((config.layers[earlier].window == 0) == (layer.window == 0)) layer.source_layer = earlier;
+    }
+    if (layer.source_layer < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(reader.Name(kKey), " is ", shared, "; layer ", i, " reads the keys of an earlier layer with ",
+                       layer.window == 0 ? "full attention" : "a window", ", and the first ", first, " have none"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadGemma4Layers(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(ReadShortWindowsButSixthAndLast(reader, config));
   ASSIGN_OR_RETURN(const bool keys_are_values, reader.Bool("attention_k_eq_v", false));
   RETURN_IF_ERROR(ReadHeads(reader, keys_are_values, config));
-  RETURN_IF_ERROR(ReadSources(reader, config));
+  RETURN_IF_ERROR(ReadKeySources(reader, 0, config));
+  RETURN_IF_ERROR(ReadWidths(reader, config));
   for (LayerConfig& layer : config.layers) {
     // As of the model.
     if (layer.head_width == config.head_width) layer.head_width = 0;

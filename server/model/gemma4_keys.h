@@ -11,6 +11,9 @@
 
 namespace varifocal {
 
+// Also of gemma3n: the last layers read the keys and values of the last layer of their kind before them. `missing` is the
+// default of the key; windows must be read.
+absl::Status ReadKeySources(ConfigReader& reader, int64_t missing, ModelConfig& config);
 // Windows; heads, widths and sources of keys by layer.
 absl::Status ReadGemma4Layers(ConfigReader& reader, ModelConfig& config);
 // The others; the layers must be read.

@@ -199,6 +199,10 @@ absl::Status ReadShortWindowsButSixthAndLast(ConfigReader& reader, ModelConfig& 
   return absl::OkStatus();
 }
 
+absl::Status ReadShortWindowsButFifth(ConfigReader& reader, ModelConfig& config) {
+  return ReadWindowsButEvery(5, reader, config, 512);
+}
+
 absl::Status ReadWindowsButSecond(ConfigReader& reader, ModelConfig& config) {
   return ReadWindowsButEvery(2, reader, config);
 }

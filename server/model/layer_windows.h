@@ -40,6 +40,8 @@ absl::Status ReadUsedWindowsFrom80(ConfigReader& reader, ModelConfig& config);
 absl::Status ReadWindowPattern(ConfigReader& reader, ModelConfig& config);
 // gemma4: `layer_types`, or all but every sixth; never the last, of 512 positions where `sliding_window` is missing.
 absl::Status ReadShortWindowsButSixthAndLast(ConfigReader& reader, ModelConfig& config);
+// gemma3n: `layer_types`, or all but every fifth, of 512 positions where `sliding_window` is missing.
+absl::Status ReadShortWindowsButFifth(ConfigReader& reader, ModelConfig& config);
 // gemma2: `layer_types`, or every other layer, the first one too.
 absl::Status ReadWindowsButSecond(ConfigReader& reader, ModelConfig& config);
 // gpt_oss: the same, of 128 positions where `sliding_window` is missing.

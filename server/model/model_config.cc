@@ -28,21 +28,19 @@ int64_t RopeHeadWidth(const ModelConfig& config, int64_t rope_index) {
   return config.head_width;
 }
 
-kernels::LayerNeeds LayerNeedsOf(const ModelConfig& config) {
-  kernels::LayerNeeds needs{.value_norm = config.blocks.value_norm,
-                            .layer_input_width = static_cast<int>(config.layer_inputs.width),
-                            .norms_of_experts = config.mixture.normed_apart};
-  bool is_first = true;
+kernels::HeadShape LargestHeads(const ModelConfig& config) {
+  kernels::HeadShape largest;
   for (const LayerConfig& layer : config.layers) {
     if (!layer.has_attention) continue;
-    const int width = static_cast<int>(HeadWidth(config, layer)), heads = static_cast<int>(KvHeadCount(config, layer));
-    needs.head_dim_min = is_first ? width : std::min(needs.head_dim_min, width);
-    needs.kv_head_count_min = is_first ? heads : std::min(needs.kv_head_count_min, heads);
-    needs.head_dim_max = std::max(needs.head_dim_max, width);
-    needs.kv_head_count_max = std::max(needs.kv_head_count_max, heads);
-    needs.shared_pages = needs.shared_pages || layer.source_layer >= 0;
-    is_first = false;
+    largest.kv_head_count = std::max(largest.kv_head_count, static_cast<int>(KvHeadCount(config, layer)));
+    largest.head_dim = std::max(largest.head_dim, static_cast<int>(HeadWidth(config, layer)));
   }
+  return largest;
+}
+
+kernels::LayerNeeds LayerNeedsOf(const ModelConfig& config) {
+  kernels::LayerNeeds needs{.stream_count = static_cast<int>(config.streams.count)};
+  for (const LayerConfig& layer : config.layers) needs.cut_gates = needs.cut_gates || layer.cut_share > 0;
   return needs;
 }
 

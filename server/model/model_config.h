@@ -35,6 +35,8 @@ struct LayerConfig {
   int64_t feed_forward_width = 0;
   int64_t source_layer = -1;     // an earlier one, whose keys and values attention reads; -1: its own
   bool keys_are_values = false;  // before the norms
+  // Of gates, were they normally distributed, so many are below the cut that they are lowered to; 0: they are not cut.
+  double cut_share = 0;
 };
 
 // Latent attention: keys and values of all heads are products of one latent per token, and so may queries be. Both are
@@ -86,7 +88,15 @@ struct PageGroup {
 // What each layer adds at its end: of the row's token, and of its embedding.
 struct LayerInputConfig {
   int64_t width = 0;       // P; 0: there are none
-  int64_t vocabulary = 0;  // V', at least that of the model
+  int64_t vocabulary = 0;  // V'; ids from there on have the inputs of id 0
+};
+
+// Several residual streams, and a product of low rank beside attention (kernels/residual_streams.h).
+struct StreamConfig {
+  int64_t count = 0;              // S; 0: the residual is the only one
+  int64_t active = 0;             // that layers work on
+  int64_t low_rank = 0;           // R
+  bool scales_corrected = false;  // where the layer's input is computed from it
 };
 
 // Of the inputs of a state space: what the parts of a row of x (kernels/recurrence.h) are multiplied with.
@@ -148,6 +158,7 @@ struct ModelConfig {
   LatentConfig latent;
   kernels::RecurrenceShape recurrence;  // kNone: no layer is recurrent
   LayerInputConfig layer_inputs;
+  StreamConfig streams;
   std::vector<RopeConfig> ropes;  // one, or one of full and one of window layers; none with learned positions
   std::vector<LayerConfig> layers;
   std::vector<PageGroup> page_groups;
@@ -171,7 +182,9 @@ int64_t KvHeadCount(const ModelConfig& config, const LayerConfig& layer);
 int64_t FeedForwardWidth(const ModelConfig& config, const LayerConfig& layer);
 // Of the layers with that rotation; of the model where there is none.
 int64_t RopeHeadWidth(const ModelConfig& config, int64_t rope_index);
-// What a backend must have kernels for, and the largest width of heads; of the layers with attention.
+// K and D of attention, each the largest of any layer.
+kernels::HeadShape LargestHeads(const ModelConfig& config);
+// What a backend must have kernels for.
 kernels::LayerNeeds LayerNeedsOf(const ModelConfig& config);
 
 // Fills page_groups, and each layer's index in them, from the layers' windows and heads. A layer with a source has the

@@ -38,6 +38,8 @@ struct LayerStacks {
   Stack router, router_bias, choice_bias, shared_gate, shared_gate_up, shared_down;  // of a mixture of experts
   std::vector<const TensorView*> activation;                                         // of xielu: see kActivationNames
   LayerPartStacks parts;
+  LayerStreamStacks streams;
+  double cut_share = 0;
   std::vector<std::pair<AttentionTensor, const TensorView*>> attention_tensors;  // null: an optional one is absent
 };
 
@@ -59,6 +61,8 @@ class LayerLoader {
     if (parts.has_attention) TakeAttention(layer, stacks);
     if (parts.has_mlp) TakeMlp(parts, stacks);
     stacks.parts = TakeLayerParts(loader_, names_, config_, parts, layer_prefix_);
+    stacks.streams = TakeLayerStreams(loader_, names_.streams, config_, layer_prefix_);
+    stacks.cut_share = parts.cut_share;
     for (const char* name : names_.layer_skipped) {
       if (name != nullptr) loader_.Skip(absl::StrCat(layer_prefix_, name));
     }
@@ -304,9 +308,9 @@ absl::StatusOr<LinearWeights> PackLinear(TensorPacker& packer, const LayerStacks
   return linear;
 }
 
-// Experts may have no gates.
+// Experts may have no gates; those that are cut are read before the ups are.
 kernels::WeightUse GateUpUse(const ModelConfig& config, const LayerStacks& stacks) {
-  const bool gated = stacks.router.tensors.empty() || config.mixture.gated;
+  const bool gated = (stacks.router.tensors.empty() || config.mixture.gated) && stacks.cut_share == 0;
   return gated ? kernels::WeightUse::kGateUp : kernels::WeightUse::kPlain;
 }
 
@@ -348,6 +352,8 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
   ASSIGN_OR_RETURN(layer.shared_gate_up, packer.Matrix(stacks.shared_gate_up, GateUpUse(config, stacks)));
   ASSIGN_OR_RETURN(layer.shared_down, packer.Matrix(stacks.shared_down, kernels::WeightUse::kPlain));
   ASSIGN_OR_RETURN(layer.parts, PackLayerParts(packer, stacks.parts, config, backend));
+  ASSIGN_OR_RETURN(layer.streams, PackLayerStreams(packer, stacks.streams, config));
+  if (stacks.cut_share > 0) layer.cut_deviations = static_cast<float>(DeviationsBelow(stacks.cut_share));
   for (const auto& [tensor, view] : stacks.attention_tensors) {
     ASSIGN_OR_RETURN(LoadedAttentionTensor loaded, packer.AttentionVector(view, tensor));
     layer.attention_tensors.push_back(std::move(loaded));
@@ -357,11 +363,12 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
 
 // Bytes of the matrices that PackLayer packs.
 int64_t LayerBytes(const TensorPacker& packer, const LayerStacks& stacks, const ModelConfig& config) {
-  int64_t bytes =
-      LatentBytes(packer, stacks.latent) + packer.MatrixBytes(stacks.gate_up.weight, GateUpUse(config, stacks)) +
-      packer.MatrixBytes(stacks.shared_gate_up, GateUpUse(config, stacks)) +
-      packer.MatrixBytes(stacks.shared_down, kernels::WeightUse::kPlain) +
-      packer.MatrixBytes(stacks.attention_gate, kernels::WeightUse::kPlain) + LayerPartBytes(packer, stacks.parts);
+  int64_t bytes = LatentBytes(packer, stacks.latent) +
+                  packer.MatrixBytes(stacks.gate_up.weight, GateUpUse(config, stacks)) +
+                  packer.MatrixBytes(stacks.shared_gate_up, GateUpUse(config, stacks)) +
+                  packer.MatrixBytes(stacks.shared_down, kernels::WeightUse::kPlain) +
+                  packer.MatrixBytes(stacks.attention_gate, kernels::WeightUse::kPlain) +
+                  LayerPartBytes(packer, stacks.parts) + LayerStreamBytes(packer, stacks.streams);
   for (const LayerStacks::Linear* linear :
        {&stacks.query_key_value, &stacks.recurrence_inputs, &stacks.recurrence_output, &stacks.attention_output,
         &stacks.up, &stacks.down})
@@ -408,6 +415,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   if (names.skipped_prefix != nullptr) loader.SkipPrefix(names.skipped_prefix);
   if (names.skipped != nullptr) loader.Skip(absl::StrCat(prefix, names.skipped));
   const LayerInputStacks layer_inputs = TakeLayerInputs(loader, names.layer_inputs, config, prefix);
+  const StreamStacks streams = TakeStreams(loader, names.streams, config, prefix);
   for (int64_t layer = config.layer_count; layer < config.layer_count + config.further_layers; ++layer)
     loader.SkipPrefix(LayerPrefix(names, prefix, layer));
   LayerLoader layer_loader(loader, architecture, config, prefix);
@@ -437,7 +445,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   if (admit) {
     int64_t needed_bytes = packer.MatrixBytes(Stack::Of({embedding}), embedding_use) +
                            packer.MatrixBytes(positions, WeightUse::kEmbedding) +
-                           packer.MatrixBytes(head, WeightUse::kHead) + LayerInputBytes(packer, layer_inputs);
+                           packer.MatrixBytes(head, WeightUse::kHead) + LayerInputBytes(packer, layer_inputs) +
+                           StreamBytes(packer, streams);
     for (const LayerStacks& stacks : layers) needed_bytes += LayerBytes(packer, stacks, config);
     RETURN_IF_ERROR(admit(*model->backend_, needed_bytes));
   }
@@ -447,6 +456,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   ASSIGN_OR_RETURN(model->head_bias_, packer.Vector(head_bias));
   ASSIGN_OR_RETURN(model->final_norm_, PackNorm(packer, final_norm, config.blocks));
   ASSIGN_OR_RETURN(model->layer_inputs_, PackLayerInputs(packer, layer_inputs));
+  ASSIGN_OR_RETURN(model->streams_, PackStreams(packer, streams));
   for (const LayerStacks& stacks : layers) {
     ASSIGN_OR_RETURN(LayerWeights packed, PackLayer(packer, stacks, config, *model->backend_));
     model->layers_.push_back(std::move(packed));

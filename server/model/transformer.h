@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "server/model/latent_weights.h"
 #include "server/model/layer_parts.h"
 #include "server/model/model_config.h"
+#include "server/model/stream_weights.h"
 #include "server/model/weight_source.h"
 
 namespace varifocal {
@@ -68,6 +70,8 @@ struct LayerWeights {
   std::shared_ptr<kernels::Weight> shared_gate_up;   // [2F', M]
   std::shared_ptr<kernels::Weight> shared_down;      // [M, F']
   LayerPartWeights parts;
+  LayerStreamWeights streams;
+  std::optional<float> cut_deviations;                   // of gates; then gate_up is kPlain
   std::vector<LoadedAttentionTensor> attention_tensors;  // AttentionSetting::Tensors()
 };
 
@@ -91,6 +95,7 @@ class Transformer {
   const std::unique_ptr<kernels::Buffer>& head_bias() const { return head_bias_; }  // [V], or null
   const NormWeights& final_norm() const { return final_norm_; }
   const LayerInputWeights& layer_inputs() const { return layer_inputs_; }
+  const StreamWeights& streams() const { return streams_; }
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t shared_weight_bytes() const;  // of them, shared with other models now
   int64_t parameter_count() const { return parameter_count_; }
@@ -111,6 +116,7 @@ class Transformer {
   std::unique_ptr<kernels::Buffer> head_bias_;
   NormWeights final_norm_;
   LayerInputWeights layer_inputs_;
+  StreamWeights streams_;
   int64_t weight_bytes_ = 0;
   int64_t parameter_count_ = 0;
 };

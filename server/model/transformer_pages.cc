@@ -11,13 +11,17 @@ int64_t Transformer::shared_weight_bytes() const {
   };
   for (const auto* weight : {&embedding_, &positions_, &head_, &layer_inputs_.table, &layer_inputs_.projection})
     add(*weight);
+  for (const auto* of_streams : {&streams_.start, &streams_.end}) {
+    for (const auto& weight : *of_streams) add(weight);
+  }
   for (const LayerWeights& layer : layers_) {
     for (const LinearWeights* linear : {&layer.query_key_value, &layer.recurrence_inputs, &layer.recurrence_output,
                                         &layer.attention_output, &layer.gate_up, &layer.up, &layer.down})
       add(linear->weight);
-    for (const auto* weight : {&layer.shared_gate_up, &layer.shared_down, &layer.attention_gate,
-                               &layer.parts.input_gate, &layer.parts.input_output, &layer.latent.query_down,
-                               &layer.latent.down, &layer.latent.queries, &layer.latent.keys_values})
+    for (const auto* weight :
+         {&layer.shared_gate_up, &layer.shared_down, &layer.attention_gate, &layer.parts.input_gate,
+          &layer.parts.input_output, &layer.latent.query_down, &layer.latent.down, &layer.latent.queries,
+          &layer.latent.keys_values, &layer.streams.low_rank_in, &layer.streams.low_rank_out})
       add(*weight);
   }
   return bytes;

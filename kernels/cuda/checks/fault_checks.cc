@@ -61,13 +61,13 @@ std::string CheckStart() {
 
 std::string CheckShapes() {
   auto backend = Open(std::make_shared<EmulatedMachine>());
-  for (const int dim : {8, 24, 72, 120, 160, 224, 512}) {
+  for (const int dim : {8, 24, 72, 120, 160, 224, 384}) {
     const Error error = (*backend)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim});
     if (auto wrong = Expect(error, ErrorCode::kUnsupported, {" " + std::to_string(dim) + ",", " 16, 32"});
         !wrong.empty())
       return wrong;
   }
-  for (const int dim : {64, 80, 96, 128, 192, 256}) {
+  for (const int dim : {64, 80, 96, 128, 192, 256, 512}) {
     if (!(*backend)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}).ok()) {
       return "head dim " + std::to_string(dim) + " is refused";
     }

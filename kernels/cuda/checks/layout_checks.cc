@@ -15,7 +15,7 @@ std::string Of(const char* what, int dim) { return std::string(what) + " for hea
 
 // A page's tile is a permutation of its elements, and panels are 64, 32 or 16 wide.
 std::string CheckPermutation() {
-  for (int dim = 16; dim <= 256; dim += 16) {
+  for (int dim = 16; dim <= 512; dim += 16) {
     std::set<int> offsets;
     for (int token = 0; token < kPageTokenCount; ++token) {
       for (int column = 0; column < dim; ++column) {
@@ -53,7 +53,7 @@ std::string CheckSwizzleIsHoppers() {
 
 // Eight rows at one chunk, what ldmatrix reads at a time, touch the 32 banks once each, in pages and in staged tiles.
 std::string CheckBanks() {
-  for (int dim = 16; dim <= 256; dim += 16) {
+  for (int dim = 16; dim <= 512; dim += 16) {
     for (const int rows : {16, 64, 128}) {
       for (int first = 0; first < rows; first += 8) {
         for (int chunk = 0; chunk < dim / 8; ++chunk) {
@@ -69,7 +69,7 @@ std::string CheckBanks() {
 
 // Copying chunk by chunk turns a page's half into the tile of 64 rows that kernels read.
 std::string CheckBlocks() {
-  for (int dim = 16; dim <= 256; dim += 16) {
+  for (int dim = 16; dim <= 512; dim += 16) {
     for (int half = 0; half < 2; ++half) {
       for (int row = 0; row < kBlockKeys; ++row) {
         for (int chunk = 0; chunk < dim / 8; ++chunk) {
@@ -173,7 +173,7 @@ std::string CheckSharedMemory() {
       if (dim <= 128 && 2 * (prefill + 1024) > 228 * 1024) return Of("two prefill blocks do not fit an SM", dim);
     }
     // The warps' results overwrite the stages.
-    if (4 * kDecodeTileRows * (dim + 2) * 4 > kDecodeStagesMin * StageBytes(dim))
+    if (4 * kDecodeTileRows * (ValueDims(dim) + 2) * 4 > RingBytes(dim, kDecodeStagesMin))
       return Of("results exceed the ring", dim);
   }
   return "";

@@ -193,6 +193,14 @@ std::string CheckSplitK() {
         return std::to_string(splits) + " splits of " + std::to_string(steps) + " steps for K " + std::to_string(inner);
       }
       if (splits > 1 && steps < 4) return "a split of fewer than 4 steps for K " + std::to_string(inner);
+      // The scratch of a product is enough for all smaller ones.
+      for (const int fewer : {1, 64, 100, outputs / 2, outputs - 64, outputs}) {
+        for (const int shorter : {1, 256, inner / 3, inner - 70, inner}) {
+          if (fewer < 1 || shorter < 1 || fewer > outputs || shorter > inner) continue;
+          if (int64_t{fewer} * DecodeSplitK(fewer, shorter) > DecodeNumbersMax(outputs, inner))
+            return "a product of " + std::to_string(fewer) + " by " + std::to_string(shorter) + " needs more scratch";
+        }
+      }
     }
   }
   return "";
@@ -220,6 +228,12 @@ std::string CheckSizes() {
   if (const size_t partials = SizesFor(short_shape).partial_floats;
       partials != size_t{16} * 20 * (8192 / kSplitKeys) * 130)
     return "partials within one segment are " + std::to_string(partials);
+  // Half the layers have 4 key heads of 64 numbers: five query heads share one, in tiles of their own.
+  StepShape two_shapes = shape;
+  two_shapes.mask_heads = {{20, 128}, {4, 64}};
+  const WorkspaceSizes of_two = SizesFor(two_shapes);
+  if (of_two.product_bytes != sizes.product_bytes || of_two.metadata_words < sizes.metadata_words)
+    return "layers of two shapes take other scratch than the larger of them";
   return "";
 }
 
