@@ -48,14 +48,18 @@ if(VARIFOCAL_KERNELS_ONLY AND NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
-# varifocal_cuda_objects(OUT objects REPORTS reports FILES a.cu ..): compiles each file; `reports` are the ptxas outputs.
+# varifocal_cuda_objects(OUT objects REPORTS reports [ARCHITECTURES 90a-real ..] FILES a.cu ..): compiles each file, for
+# VARIFOCAL_CUDA_ARCHITECTURES unless others are given; `reports` are the ptxas outputs.
 function(varifocal_cuda_objects)
-  cmake_parse_arguments(C "" "OUT;REPORTS" "FILES" ${ARGN})
+  cmake_parse_arguments(C "" "OUT;REPORTS" "ARCHITECTURES;FILES" ${ARGN})
+  if(NOT C_ARCHITECTURES)
+    set(C_ARCHITECTURES ${VARIFOCAL_CUDA_ARCHITECTURES})
+  endif()
   set(flags -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr -Xptxas=-v -I${CMAKE_SOURCE_DIR} -Xcompiler=-fPIC,-Wall,-Wextra)
   if(VARIFOCAL_WERROR)
     list(APPEND flags -Werror=all-warnings -Xcompiler=-Werror)
   endif()
-  foreach(architecture ${VARIFOCAL_CUDA_ARCHITECTURES})
+  foreach(architecture ${C_ARCHITECTURES})
     string(REGEX REPLACE "-(real|virtual)$" "" number ${architecture})
     if(architecture MATCHES "-virtual$")
       list(APPEND flags -gencode=arch=compute_${number},code=compute_${number})

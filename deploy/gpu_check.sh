@@ -4,9 +4,15 @@
 # Needs nvcc, CMake and a C++ compiler, or carried programs (--bin); no network, no package.
 #
 #   deploy/gpu_check.sh [--only=STEP,..] [--seconds=590] [--out=DIR] [--bin=DIR] [--cells=REGEX] [--suite=quick] [--jobs=4] [--emulate]
+#                       [--attention-kernel=auto] [--archive=FILE]
+#   deploy/gpu_check.sh --plan [the same flags]
 #   deploy/gpu_check.sh --pack=DIR
 #
-#   --only     of: conformance, bits, sanitizers, daemon, times
+#   --plan     prints the steps in their order, with cases and seconds, and runs nothing
+#   --archive  everything in --out as this one file, at the end and when the run is stopped
+#   --only     of: sm90, conformance, bits, daemon, times, sanitizers. sm90: the attention kernel of compute capability 9.0 against
+#              float64 and the same bits, 10 s a case, then its prefill cells, their variants and the kernel mma's
+#   --attention-kernel  of the other steps (cuda/attention_choice.h)
 #   --out      results (build/gpu-check/results/DATE-TIME); a directory of an earlier run: what passed there is not repeated
 #   --bin      cuda_selfcheck, gpu_bench, varifocald and varifocal from there, or what --pack wrote there; nothing is built
 #   --pack     builds these four to be carried (static but for the C library) into DIR/programs.tar.gz and prints its size
@@ -18,12 +24,13 @@
 #   --inject=STEP/NAME:hang|crash|wrong    makes a conformance case or a cell (times/NAME) do so, to rehearse what is left then
 #
 # Each case is a process of its own with a limit; its name is printed when it starts, its log and its line in
-# DIR/results.jsonl are written when it ends, and the run continues whatever happened. The table comes last. Exit 0: success;
-# 1: failure; 2: invalid usage; 3: built, but no device.
+# DIR/results.jsonl are written when it ends, and the run continues whatever happened. Each step has a share of --seconds, so that
+# no step takes another's; a step alone has them all. The table comes last, also after SIGTERM. Exit 0: success; 1: failure;
+# 2: invalid usage; 3: built, but no device; 130: stopped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
-steps=conformance,bits,sanitizers,daemon,times
-only=$steps seconds=590 suite=quick jobs='' emulate=0 out='' bin='' cells='' pack=''
+steps=sm90,conformance,bits,daemon,times,sanitizers  # in this order
+only=$steps seconds=590 suite=quick jobs='' emulate=0 out='' bin='' cells='' pack='' kernel=auto plan=0 archive=''
 declare -A inject=()
 usage() { echo "error: $1" >&2; exit 2; }
 for flag in "$@"; do
@@ -36,9 +43,12 @@ for flag in "$@"; do
     --cells=*) cells=${flag#*=} ;;
     --suite=*) suite=${flag#*=} ;;
     --jobs=*) jobs=${flag#*=} ;;
+    --attention-kernel=*) kernel=${flag#*=} ;;
     --emulate) emulate=1 ;;
+    --plan) plan=1 ;;
+    --archive=*) archive=${flag#*=} ;;
     --inject=*:*) injected=${flag#*=}; inject[${injected%%:*}]=${injected#*:} ;;
-    *) usage "unknown flag $flag; the flags are --only= --seconds= --out= --bin= --pack= --cells= --suite= --jobs= --emulate --inject=" ;;
+    *) usage "unknown flag $flag; the flags are --only= --seconds= --out= --bin= --pack= --cells= --suite= --jobs= --emulate --plan --archive= --attention-kernel= --inject=" ;;
   esac
 done
 [ -n "$jobs" ] || jobs=$((emulate ? 1 : 4))
@@ -46,9 +56,19 @@ done
 for step in ${only//,/ }; do
   [[ ,$steps, == *,$step,* ]] || usage "unknown step $step; the steps are ${steps//,/, }"
 done
-trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
 wanted() { [[ ,$only, == *,$1,* ]]; }
-left() { echo $((seconds - SECONDS)); }
+# Of 590 seconds; times has what the others leave.
+declare -A share=([sm90]=170 [conformance]=110 [bits]=50 [daemon]=60 [times]=0 [sanitizers]=40)
+share_of() { [[ $only == "$1" ]] && echo "$seconds" || echo $((share[$1] * seconds / 590)); }
+step_end=$seconds
+# begin STEP: whether it is wanted; then its time begins.
+begin() {
+  wanted "$1" || return 1
+  step_end=$((SECONDS + $(share_of "$1")))
+  [ "$1" != times ] || step_end=$((seconds - $(wanted sanitizers && share_of sanitizers || echo 0)))
+  [ $step_end -le "$seconds" ] || step_end=$seconds
+}
+left() { echo $((step_end - SECONDS)); }
 
 build=build/gpu-check
 programs=(cuda_selfcheck gpu_bench varifocald varifocal)
@@ -65,10 +85,65 @@ if [ -n "$pack" ]; then
   exit 0
 fi
 
+if [ $plan -eq 1 ]; then
+  checker=$build/bin/cuda_selfcheck
+  [ -z "$bin" ] || checker=$bin/cuda_selfcheck
+  [ -x "$checker" ] || echo "(no program $checker yet, so cases are not counted)"
+  declare -A list=([sm90]=wide-attention [conformance]=conformance [bits]=same-bits [sanitizers]=sanitizers)
+  declare -A what=([sm90]="cases 10 s each, then its cells, its variants and mma in turns" [conformance]="against float64, 60 s each"
+    [bits]="again with our own products, 60 s each" [daemon]="suite $suite on three models"
+    [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each")
+  begins=0
+  printf '%-12s %6s %8s %8s  %s\n' step cases 'from s' 'to s' what
+  for step in ${steps//,/ }; do
+    wanted "$step" || continue
+    cases=-
+    if [ -x "$checker" ] && [ -n "${list[$step]:-}" ]; then cases=$("$checker" --list="${list[$step]}" --device=emulated | wc -l); fi
+    ends=$((begins + $(share_of "$step")))
+    [ "$step" != times ] || ends=$((seconds - $(wanted sanitizers && share_of sanitizers || echo 0)))
+    printf '%-12s %6s %8d %8d  %s\n' "$step" "$cases" $begins $ends "${what[$step]}"
+    begins=$ends
+  done
+  echo "$jobs cases at once; what is left out continues with --out; the table comes last${archive:+, and $archive}"
+  exit 0
+fi
+
 [ -n "$out" ] || out=$build/results/$(date -u +%Y%m%d-%H%M%S)
 mkdir -p "$out" || exit 2
 results=$out/results.jsonl
 touch "$results"
+
+# Of a case that ran twice the last result counts.
+last() { tac "$results" | awk -F'"' '!seen[$4, $8]++' | tac; }
+# The table, the archive, and whether all passed.
+finish() {
+  local step kind count failed
+  echo
+  for step in $(last | awk -F'"' '!seen[$4]++ {print $4}'); do
+    printf '%-12s' "$step"
+    for kind in ok failed crash hang left-out skipped; do
+      count=$(last | awk -F'"' -v step="$step" -v kind=$kind '$4 == step && $12 == kind' | wc -l)
+      [ "$count" -eq 0 ] || printf ' %s %s' "$count" "$kind"
+    done
+    echo
+  done
+  last | grep -vE '"status": "(ok|skipped|left-out)"' | sed 's/^/  /'
+  failed=$(last | grep -cvE '"status": "(ok|skipped)"')
+  echo "deploy/gpu_check.sh: $SECONDS s, results in $out, $([ "$failed" -eq 0 ] && echo 'no failure' || echo 'NOT all passed')"
+  if [ -n "$archive" ]; then
+    tar -C "$out" -czf "$archive" . && echo "$archive: $(($(stat -c %s "$archive") >> 10)) KiB"
+  fi
+  [ "$failed" -eq 0 ]
+}
+stop() {
+  trap '' INT TERM
+  kill $(jobs -p) 2>/dev/null
+  wait
+  echo "stopped after $SECONDS s"
+  finish
+  exit 130
+}
+trap stop INT TERM
 
 # record STEP NAME STATUS EXIT SECONDS MESSAGE: a line of results.jsonl and of the terminal.
 record() {
@@ -87,7 +162,12 @@ run_case() {
   [ "$limit" -le "$(left)" ] || limit=$(left)
   if [ "$limit" -lt 5 ]; then record "$step" "$name" left-out 0 0 "no time left; --out=$out continues from here"; return; fi
   mkdir -p "$out/$step"
-  { timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null || status=$?; } 2>/dev/null  # without the shell's own line about a signal
+  # In the background, so that a signal is answered at once; without the shell's own line about a signal.
+  {
+    timeout -k 5 "$limit" "$@" >"$log" 2>&1 </dev/null &
+    [ $BASHPID = $$ ] || trap "kill $!; exit 143" TERM
+    wait $! || status=$?
+  } 2>/dev/null
   message=$(grep -aiE 'error|fail|skipped' "$log" | tail -n 1)
   [ -n "$message" ] || message=$(grep -av '^$' "$log" | tail -n 1)
   case $status in
@@ -100,13 +180,14 @@ run_case() {
 }
 # run_set STEP LIST LIMIT COMMAND..: every conformance case of a list, its --case and --device last.
 run_set() {
-  local step=$1 list=$2 limit=$3 name extra
+  local step=$1 list=$2 limit=$3 name extra case_kernel=$kernel
+  [ "$step" != sm90 ] || case_kernel=sm90
   shift 3
   for name in $("$selfcheck" --list="$list" --device=$device); do
     extra=() case_limit=$limit
     if [ -n "${inject[$step/$name]:-}" ]; then extra=(--inject="${inject[$step/$name]}") case_limit=6; fi
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-    run_case "$step" "$name" "$case_limit" "$@" "$selfcheck" --case="$name" --device=$device "${extra[@]}" &
+    run_case "$step" "$name" "$case_limit" "$@" "$selfcheck" --case="$name" --device=$device --attention-kernel="$case_kernel" "${extra[@]}" &
   done
   wait
 }
@@ -157,27 +238,33 @@ fi
 
 limit=60
 [ $emulate -eq 0 ] || limit=900
-if wanted conformance; then run_set conformance conformance $limit env; fi
-# With the backend's own products instead of the library's, which the cases before covered.
-if wanted bits && [ $emulate -eq 0 ]; then run_set bits same-bits $limit env VARIFOCAL_CUBLASLT=off; fi
-
-if wanted sanitizers; then
-  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
-  if [ -n "$sanitizer" ] && [ $emulate -eq 0 ]; then
-    for tool in memcheck racecheck synccheck; do
-      run_set $tool sanitizers 60 env VARIFOCAL_CUBLASLT=off "$sanitizer" --tool $tool --error-exitcode 1 --print-limit 5
-    done
-  else
-    record sanitizers tool skipped 0 0 "compute-sanitizer is not installed, or there is no device"
-  fi
+# A kernel that has not run on a device: a hang must end its case, not the run. Times are taken whatever the cases said, in turns
+# with the kernel mma; the logs have a line of JSON a round.
+if begin sm90; then
+  run_set sm90 wide-attention $((emulate ? 900 : 10)) env
+  tiny=()
+  [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
+  turn=0
+  times_of() {  # KERNEL CELL: a turn
+    turn=$((turn + 1))
+    run_case sm90 "times-$turn-$1-$2" $((emulate ? 900 : 40)) "$bench" --attention-kernel="$1" --cell="$2" --rounds=3 "${tiny[@]}"
+  }
+  for variant in sm90 mma sm90:turns=off sm90:items=1 sm90:items=0 sm90:sections=off sm90 mma; do times_of $variant prefill_20_20_128; done
+  for cell in prefill_16_16_64 prefill_32_8_128 prefill_16_16_96 prefill_8_8_256 focus_attention suffix_20_20_128; do
+    for variant in sm90 mma; do times_of $variant $cell; done
+  done
+  cat "$out"/sm90/times-*.log 2>/dev/null | grep -E '"backend"|"tflops"' | cut -c1-200 >"$out/sm90/times.txt"
 fi
+if begin conformance; then run_set conformance conformance $limit env; fi
+# With the backend's own products instead of the library's, which the cases before covered.
+if begin bits && [ $emulate -eq 0 ]; then run_set bits same-bits $limit env VARIFOCAL_CUBLASLT=off; fi
 
 # serve: the daemon with the three shipped models answers a suite. It always stops its daemon.
 serve() {
   local models=() status=0 address
   rm -f "$out"/daemon/daemon.{db*,port}
   for name in baseline focal-constant focal-learned; do models+=("--model=$name=models/$name"); done
-  "$1/varifocald" --db="$out/daemon/daemon.db" "${models[@]}" --device=$cuda_device --listen=127.0.0.1:0 --port-file="$out/daemon/daemon.port" 2>"$out/daemon/varifocald.log" &
+  "$1/varifocald" --attention-kernel="$kernel" --db="$out/daemon/daemon.db" "${models[@]}" --device=$cuda_device --listen=127.0.0.1:0 --port-file="$out/daemon/daemon.port" 2>"$out/daemon/varifocald.log" &
   local daemon=$!
   trap 'kill $daemon 2>/dev/null' EXIT TERM
   for _ in $(seq 300); do
@@ -192,7 +279,7 @@ serve() {
   trap - EXIT TERM
   return $status
 }
-if wanted daemon; then
+if begin daemon; then
   served=''
   for folder in "$bin" build/cuda-portable/bin build/cuda/bin; do
     if [ -z "$served" ] && [ -n "$folder" ] && [ -x "$folder/varifocald" ]; then served=$folder; fi
@@ -201,12 +288,12 @@ if wanted daemon; then
     record daemon suite skipped 0 0 "varifocald was not carried along (--bin, build/cuda-portable/bin)"
   else
     export -f serve
-    export out suite cuda_device
-    run_case daemon "$suite" "$(wanted times && echo 90 || left)" bash -c 'serve "$0"' "$served"
+    export out suite cuda_device kernel
+    run_case daemon "$suite" "$(left)" bash -c 'serve "$0"' "$served"
   fi
 fi
 
-if wanted times; then
+if begin times; then
   mkdir -p "$out/times"
   tiny=() injected=()
   [ $emulate -eq 0 ] || tiny=(--tiny)
@@ -217,28 +304,26 @@ if wanted times; then
     record times cells left-out 0 0 "no time left; --only=times --out=$out takes them"
   elif [ -n "$python" ]; then
     started=$SECONDS status=0
-    timeout -k 20 "$(left)" "$python" recipes/gpu_peers.py --bench="$bench" --out="$out/times" --seconds=$(($(left) - 20)) --cells="$cells" \
-      "${tiny[@]}" "${injected[@]}" 2>&1 | tee "$out/times/table.txt" || status=$?
+    timeout -k 20 "$(left)" "$python" recipes/gpu_peers.py --bench="$bench" --out="$out/times" --seconds=$(($(left) - 20)) --cells="$cells" --attention-kernel="$kernel" \
+      "${tiny[@]}" "${injected[@]}" > >(tee "$out/times/table.txt") 2>&1 &
+    wait $! || status=$?
     record times cells "$([ $status -eq 0 ] && echo ok || echo failed)" $status $((SECONDS - started)) "$(grep -a '^goals met' "$out/times/table.txt")"
   else
     [ $emulate -eq 0 ] || tiny+=(--device=emulated)
-    run_case times cells "$(left)" "$bench" --rounds=5 --seconds=$(($(left) - 30)) --cell="$cells" "${tiny[@]}"
+    run_case times cells "$(left)" "$bench" --rounds=5 --seconds=$(($(left) - 30)) --cell="$cells" --attention-kernel="$kernel" "${tiny[@]}"
     echo "Python was not found, so there is no table and no peer; the rounds are in $out/times/cells.log"
   fi
 fi
 
-# Of a case that ran twice the last result counts.
-last() { tac "$results" | awk -F'"' '!seen[$4, $8]++' | tac; }
-echo
-for step in $(last | awk -F'"' '!seen[$4]++ {print $4}'); do
-  printf '%-12s' "$step"
-  for kind in ok failed crash hang left-out skipped; do
-    count=$(last | awk -F'"' -v step="$step" -v kind=$kind '$4 == step && $12 == kind' | wc -l)
-    [ "$count" -eq 0 ] || printf ' %s %s' "$count" "$kind"
-  done
-  echo
-done
-last | grep -vE '"status": "(ok|skipped|left-out)"' | sed 's/^/  /'
-failed=$(last | grep -cvE '"status": "(ok|skipped)"')
-echo "deploy/gpu_check.sh: $SECONDS s, results in $out, $([ "$failed" -eq 0 ] && echo 'no failure' || echo 'NOT all passed')"
-[ "$failed" -eq 0 ]
+if begin sanitizers; then
+  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
+  if [ -n "$sanitizer" ] && [ $emulate -eq 0 ]; then
+    for tool in memcheck racecheck synccheck; do
+      run_set $tool sanitizers 60 env VARIFOCAL_CUBLASLT=off "$sanitizer" --tool $tool --error-exitcode 1 --print-limit 5
+    done
+  else
+    record sanitizers tool skipped 0 0 "compute-sanitizer is not installed, or there is no device"
+  fi
+fi
+
+finish

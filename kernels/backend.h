@@ -503,9 +503,11 @@ class Backend {
 struct BackendOptions {
   std::string device = "auto";  // auto, cpu, reference, cuda:N
   DType dtype = DType::kF32;
-  int thread_count = 0;            // 0: one per core this process may use
-  std::string cpu_isa = "auto";    // auto, portable, avx2, avx512, avx512bf16 (bf16 alone)
-  bool cuda_graphs = false;        // a decode step is queued as one graph; same bits
+  int thread_count = 0;          // 0: one per core this process may use
+  std::string cpu_isa = "auto";  // auto, portable, avx2, avx512, avx512bf16 (bf16 alone)
+  bool cuda_graphs = false;      // a decode step is queued as one graph; same bits
+  // Of a CUDA device's prefill: auto, mma or sm90 (cuda/attention_choice.h); other bits.
+  std::string attention_kernel = "auto";
   std::vector<std::string> notes;  // prefix of BackendInfo::notes
 };
 

@@ -7,17 +7,11 @@
 #pragma once
 
 #include "base/wide_product.h"
+#include "kernels/cuda/attention_segments.h"
 #include "kernels/cuda/attention_tiles.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
-
-// Results of one query head, or of a part of it, over the segments so far, or over segment `segment` alone.
-template <int kParts>
-VF_DEVICE float* SegmentResult(const AttendParams& p, int dim, int row, int head, int segment) {
-  const size_t at = WideProduct(row, p.query_head_count * kParts) + head;
-  return p.partials + (p.segments_apart ? at * p.segment_count + segment : at) * (dim + 2);
-}
 
 // Dynamic shared memory: the tile's queries, the ring of key blocks, and where the mask reads them the groups of its keys.
 template <int kDim, int kTileRows>
@@ -201,42 +195,6 @@ VF_DEVICE void ProcessBlock(const PrefillRows<Mask, 64 * kTiles>& tile_rows, Tok
   AccumulateValues<ValueDims(kDim)>(weights, keys + TileBytes(kDim, kBlockKeys), 0, sums.outputs);
 }
 
-// All loads of a batch are issued before its stores: a store might alias a later load, which would then wait for it.
-constexpr int kPairsAtOnce = 4;
-
-// A thread's share of one row, merged into `total`.
-template <int kOutputs>
-VF_DEVICE void StoreSegmentRow(float* total, bool is_first, const MergeFactors& merged, int row_half,
-                               const float (&outputs)[kOutputs][4]) {
-  constexpr int kDim = kOutputs * 8;
-  const int thread_column = (LaneIndex() % 4) * 2;
-  VF_UNROLL
-  for (int first = 0; first < kOutputs; first += kPairsAtOnce) {
-    TwoFloats pairs[kPairsAtOnce];
-    VF_UNROLL
-    for (int n = first; n < first + kPairsAtOnce && n < kOutputs; ++n) {
-      if (is_first) {
-        pairs[n - first] = {};
-      } else {
-        pairs[n - first] = LoadAligned<TwoFloats>(total + n * 8 + thread_column);
-      }
-    }
-    VF_UNROLL
-    for (int n = first; n < first + kPairsAtOnce && n < kOutputs; ++n) {
-      TwoFloats& pair = pairs[n - first];
-      VF_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        const float earlier = is_first ? 0.0f : pair.at[i] * merged.earlier;
-        pair.at[i] = earlier + outputs[n][2 * row_half + i] * merged.later;
-      }
-      StoreAligned(total + n * 8 + thread_column, pair);
-    }
-  }
-  // The four threads of a row store the same numbers.
-  total[kDim] = merged.largest;
-  total[kDim + 1] = merged.sum;
-}
-
 // Merges the sums of a segment into the results of the rows' earlier segments; `merges`: there are some.
 template <int kDim, typename Mask, int kTiles>
 VF_DEVICE void StoreSegment(const AttendParams& p, const PrefillWork& work,
@@ -265,8 +223,7 @@ template <int kDim, typename Mask, int kTiles>
 VF_DEVICE void WriteRows(const AttendParams& p, const PrefillWork& work,
                          const PrefillRows<Mask, 64 * kTiles>& tile_rows, bool merges,
                          const PrefillSums<kDim, kTiles>& sums) {
-  constexpr int kParts = ValueParts(kDim), kValues = ValueDims(kDim), kOutputs = kValues / 8;
-  const int thread_column = (LaneIndex() % 4) * 2;
+  constexpr int kParts = ValueParts(kDim), kValues = ValueDims(kDim);
   VF_UNROLL
   for (int m = 0; m < kTiles; ++m) {
     VF_UNROLL
@@ -282,33 +239,8 @@ VF_DEVICE void WriteRows(const AttendParams& p, const PrefillWork& work,
         largest = total[kValues];
         sum = total[kValues + 1];
       }
-      const float sink = SinkOf(p, query_head);
-      sum += SinkWeight(sink, largest, tile_rows.exponents[index]);
-      const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
-      const size_t row = WideProduct(at.row, p.query_head_count) + query_head;
-      const int first_column = kParts == 1 ? 0 : work.part * kValues;
-      VF_UNROLL
-      for (int first = 0; first < kOutputs; first += kPairsAtOnce) {
-        TwoFloats pairs[kPairsAtOnce];
-        VF_UNROLL
-        for (int n = first; n < first + kPairsAtOnce && n < kOutputs; ++n) {
-          if (merges) {
-            pairs[n - first] = LoadAligned<TwoFloats>(total + n * 8 + thread_column);
-          } else {
-            // A merged result has no negative zero, so a single one must have none.
-            pairs[n - first] = {{sums.outputs[m][n][2 * r] + 0.0f, sums.outputs[m][n][2 * r + 1] + 0.0f}};
-          }
-        }
-        VF_UNROLL
-        for (int n = first; n < first + kPairsAtOnce && n < kOutputs; ++n) {
-          const TwoFloats& pair = pairs[n - first];
-          StorePair(p.out + row * kDim + first_column + n * 8 + thread_column,
-                    PackBf16(pair.at[0] * inverse, pair.at[1] * inverse));
-        }
-      }
-      if (p.log_sum_exp != nullptr && LaneIndex() % 4 == 0 && first_column == 0) {
-        p.log_sum_exp[row] = LogSumExp(largest, sum, tile_rows.exponents[index], sink, kEmptyLogSumExp);
-      }
+      WriteRow<kParts>(p, at.row, query_head, kParts == 1 ? 0 : work.part, total, largest, sum,
+                       tile_rows.exponents[index], r, sums.outputs[m]);
     }
   }
 }
@@ -415,36 +347,6 @@ AttendWidePrefillKernel(const AttendParams p) {
   if (!p.segments_apart) WriteRows(p, work, tile_rows, merges, sums);
 }
 
-// One warp per query head, or part of one: its segments in order, by the operations of StoreSegmentRow.
-template <int kParts>
-VF_KERNEL(kAttendThreads, 1)
-MergeSegmentsKernel(const AttendParams p) {
-  FollowPreviousLaunch();
-  const int row = BlockX(), lane = LaneIndex(), dim = p.pool.head_dim / kParts;
-  const int head = BlockY() * (kAttendThreads / 32) + WarpIndex();
-  if (head >= p.query_head_count * kParts) return;
-  const RowInterval seen = p.mask[row];
-  const BlockRange segments = SegmentsOf(seen.begin, seen.end);
-  const float c = ScaleLog2(ScaleOf(p, row, head / kParts));
-  float largest = -INFINITY, sum = 0, values[kMergedNumbers];
-  VF_UNROLL
-  for (int n = 0; n < kMergedNumbers; ++n) values[n] = 0;
-  for (int segment = segments.first; segment < segments.last; ++segment) {
-    const float* part = SegmentResult<kParts>(p, dim, row, head, segment);
-    const bool is_first = segment == segments.first;
-    MergeFactors merged{0, 1, part[dim], part[dim + 1]};
-    if (!is_first) merged = Merge(largest, sum, part[dim], part[dim + 1], c);
-    largest = merged.largest;
-    sum = merged.sum;
-    VF_UNROLL
-    for (int n = 0; n < kMergedNumbers; ++n) {
-      const float earlier = is_first ? 0.0f : values[n] * merged.earlier;
-      if (lane + 32 * n < dim) values[n] = earlier + part[lane + 32 * n] * merged.later;
-    }
-  }
-  StoreMergedRow<kParts>(p, row, head, lane, dim, values, largest, sum, c);
-}
-
 }  // namespace
 
 template <int kDim, typename Mask>
@@ -455,8 +357,7 @@ int StartPrefill(const AttendParams& p, LaunchStream stream) {
     const int code = VF_LAUNCH(kernel, p.pool.kv_head_count * kParts, blocks, p.segments_apart ? p.segment_count : 1,
                                kAttendThreads, PrefillSharedBytes(kDim, Mask::kReadsGroups, 64 * tiles), stream, p);
     if (code != 0 || !p.segments_apart) return code;
-    return VF_LAUNCH(MergeSegmentsKernel<kParts>, p.step.row_count,
-                     CeilDivide(p.query_head_count * kParts, kAttendThreads / 32), 1, kAttendThreads, 0, stream, p);
+    return StartMergeSegments<kParts>(p, stream);
   };
   if constexpr (kParts > 1) {
     return start(AttendWidePrefillKernel<kDim, Mask, 1>, 1);

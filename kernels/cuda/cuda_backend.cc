@@ -458,7 +458,10 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   p.shared_bytes_max = device_.properties().shared_bytes_max;
   p.multiprocessor_count = device_.properties().multiprocessor_count;
   if (own.flat.batch.phase == Phase::kPrefill) {
-    p.tiles = work.tiles;
+    p.uses_sm90 = attention_.UsesSm90(p.pool.head_dim, args.groups != nullptr, p.soft_cap > 0);
+    p.sm90 = attention_.tuning;
+    p.tiles = p.uses_sm90 ? work.sm90_tiles : work.tiles;
+    p.item_count = p.uses_sm90 ? work.sm90_count : work.count;
     p.segment_count = work.segment_count;
     // Few tiles over many keys: the segments fill the device, if their results fit the scratch of whole steps.
     const int64_t blocks = WideProduct(p.item_count, p.pool.kv_head_count);

@@ -24,6 +24,7 @@ constexpr int kLoadThreadsMax = 8;
 CudaStorage::CudaStorage(std::unique_ptr<Runtime> runtime, const BackendOptions& options)
     : device_(std::move(runtime)),
       graphs_(options.cuda_graphs),
+      attention_kernel_(options.attention_kernel),
       threads_(std::min(kLoadThreadsMax, options.thread_count > 0 ? options.thread_count : cpu::UsableCores())) {}
 
 Error CudaStorage::Open(int index) {
@@ -34,9 +35,12 @@ Error CudaStorage::Open(int index) {
     return {ErrorCode::kUnsupported, properties.name + " has compute capability " + std::to_string(properties.major) +
                                          "." + std::to_string(properties.minor) + "; the cuda backend needs 8.0"};
   }
+  auto attention = ChooseAttention(attention_kernel_, capability);
+  if (!attention.ok()) return attention.error();
+  attention_ = *std::move(attention);
   ProductLibrary* library = device_.runtime().products();
-  // Another library computes other bits.
-  info_.name = "cuda-mma-bf16" + (library == nullptr ? "" : "-" + library->name());
+  // Another library computes other bits, and so does another attention kernel.
+  info_.name = "cuda-" + attention_.name() + "-bf16" + (library == nullptr ? "" : "-" + library->name());
   info_.device = properties.name;
   info_.dtype = DType::kBF16;
   info_.thread_count = 1;
@@ -168,10 +172,10 @@ Error CudaStorage::ReadGroups(const KvPool& pool, int layer, std::span<const int
   return error;
 }
 
-size_t CudaStorage::WorkspaceBytes(const StepShape& shape) const { return SizesFor(shape).total_bytes(); }
+size_t CudaStorage::WorkspaceBytes(const StepShape& shape) const { return SizesFor(shape, attention_).total_bytes(); }
 
 Result<std::unique_ptr<Workspace>> CudaStorage::CreateWorkspace(const StepShape& shape) {
-  return Finished(CudaWorkspace::Create(device_, shape));
+  return Finished(CudaWorkspace::Create(device_, shape, attention_));
 }
 
 }  // namespace varifocal::kernels::cuda

@@ -11,6 +11,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/cuda/attention_choice.h"
 #include "kernels/cuda/device_memory.h"
 
 namespace varifocal::kernels::cuda {
@@ -50,6 +51,7 @@ class CudaStorage : public Backend {
  protected:
   mutable Device device_;
   const bool graphs_;
+  AttentionChoice attention_;  // from Open on
 
  private:
   // A new object, complete: the stream that filled it is this thread's, and another's step may use it.
@@ -60,6 +62,7 @@ class CudaStorage : public Backend {
     return made;
   }
 
+  const std::string attention_kernel_;
   cpu::ThreadPool threads_;
   BackendInfo info_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/wide_product.h"
@@ -73,7 +74,7 @@ size_t WorkspaceSizes::total_bytes() const {
          mixture_halves * sizeof(uint16_t);
 }
 
-WorkspaceSizes SizesFor(const StepShape& shape) {
+WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention) {
   const size_t rows = shape.row_count_max, sequences = shape.sequence_count_max;
   const size_t head_rows = shape.head_row_count_max;
   const size_t pages = (static_cast<size_t>(shape.context_length_max) + kPageTokens - 1) / kPageTokens;
@@ -82,7 +83,9 @@ WorkspaceSizes SizesFor(const StepShape& shape) {
   size_t tiles = 0;
   int64_t projected = attended;
   for (const HeadShape& heads : DistinctHeads(shape)) {
-    tiles += rows * QueriesPerKv(shape, heads) / 64 + sequences;
+    const size_t lanes = rows * QueriesPerKv(shape, heads);
+    tiles += lanes / 64 + sequences;
+    if (attention.UsesSm90(heads.head_dim, false, false)) tiles += lanes / kSm90Lanes + sequences;
     projected =
         std::max<int64_t>(projected, WideProduct(shape.query_head_count + 2 * heads.kv_head_count, heads.head_dim));
   }
@@ -216,10 +219,12 @@ DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, 
   return plan;
 }
 
-Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const StepShape& shape) {
+Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const StepShape& shape,
+                                                         const AttentionChoice& attention) {
   auto workspace = std::make_unique<CudaWorkspace>();
-  const WorkspaceSizes sizes = SizesFor(shape);
+  const WorkspaceSizes sizes = SizesFor(shape, attention);
   workspace->shape = shape;
+  workspace->choice_ = attention;
   workspace->device_ = &device;
   workspace->metadata_words_ = sizes.metadata_words;
   workspace->bytes_ = sizes.total_bytes();
@@ -284,14 +289,18 @@ CudaWorkspace::MaskPlan CudaWorkspace::AppendMask(const Batch& batch, size_t ind
     plan.rows = Append(words_, splits.rows);
     return plan;
   }
-  const int tile_rows = PrefillTileRows(plan.heads.head_dim);
-  const auto [known, is_new] = tiled.try_emplace({queries_per_kv, tile_rows}, 0, 0);
-  if (is_new) {
-    const std::vector<QueryTile> tiles = PlanTiles(flat, queries_per_kv, tile_rows);
-    known->second = {Append(words_, tiles), tiles.size()};
+  const auto plan_tiles = [&](int tile_rows) {
+    const auto [known, is_new] = tiled.try_emplace({queries_per_kv, tile_rows}, 0, 0);
+    if (is_new) {
+      const std::vector<QueryTile> tiles = PlanTiles(flat, queries_per_kv, tile_rows);
+      known->second = {Append(words_, tiles), tiles.size()};
+    }
+    return known->second;
+  };
+  std::tie(plan.work, plan.count) = plan_tiles(PrefillTileRows(plan.heads.head_dim));
+  if (choice_.UsesSm90(plan.heads.head_dim, false, false)) {
+    std::tie(plan.sm90_work, plan.sm90_count) = plan_tiles(kSm90Lanes);
   }
-  plan.work = known->second.first;
-  plan.count = known->second.second;
   int end = 0;
   for (const RowInterval& seen : mask) end = std::max(end, seen.end);
   plan.segment_count = CeilDivide(end, kSegmentKeys);
@@ -360,6 +369,8 @@ AttentionWork CudaWorkspace::attention(int mask_index) const {
                      .segment_count = plan.segment_count};
   if (flat.batch.phase == Phase::kPrefill) {
     work.tiles = reinterpret_cast<const QueryTile*>(base + plan.work);
+    work.sm90_tiles = reinterpret_cast<const QueryTile*>(base + plan.sm90_work);
+    work.sm90_count = plan.sm90_count;
   } else {
     work.items = reinterpret_cast<const DecodeItem*>(base + plan.work);
     work.item_rows = base + plan.rows;

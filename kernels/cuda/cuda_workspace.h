@@ -10,6 +10,7 @@
 
 #include <map>
 
+#include "kernels/cuda/attention_choice.h"
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/step_graphs.h"
 #include "kernels/host_memory.h"
@@ -29,7 +30,7 @@ struct WorkspaceSizes {
       draws, draw_floats, group_floats, mixture_words, mixture_halves;
   size_t total_bytes() const;
 };
-WorkspaceSizes SizesFor(const StepShape& shape);
+WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention = {});
 
 // Rows whose experts are computed at a time.
 inline constexpr int kMixtureRows = 2048;
@@ -56,16 +57,19 @@ DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, 
 struct AttentionWork {
   HeadShape heads;
   const RowInterval* mask = nullptr;
-  int count = 0;                       // of tiles or items
-  int segment_count = 0;               // prefill: up to the mask's last key
-  const QueryTile* tiles = nullptr;    // prefill
+  int count = 0;                     // of tiles or items
+  int segment_count = 0;             // prefill: up to the mask's last key
+  const QueryTile* tiles = nullptr;  // prefill
+  int sm90_count = 0;                // of the tiles of the kernel sm90, where it has the head dim
+  const QueryTile* sm90_tiles = nullptr;
   const DecodeItem* items = nullptr;   // decode
   const int32_t* item_rows = nullptr;  // decode
 };
 
 class CudaWorkspace final : public Workspace {
  public:
-  static Result<std::unique_ptr<Workspace>> Create(Device& device, const StepShape& shape);
+  static Result<std::unique_ptr<Workspace>> Create(Device& device, const StepShape& shape,
+                                                   const AttentionChoice& attention);
   size_t bytes() const override { return bytes_; }
 
   Error Begin(const Batch& batch);
@@ -100,8 +104,8 @@ class CudaWorkspace final : public Workspace {
   // AttentionWork as offsets into the metadata.
   struct MaskPlan {
     HeadShape heads;
-    size_t mask = 0, work = 0, rows = 0;
-    int count = 0, segment_count = 0;
+    size_t mask = 0, work = 0, rows = 0, sm90_work = 0;
+    int count = 0, segment_count = 0, sm90_count = 0;
   };
   // Place and number of query tiles, by what they depend on: query heads of a KV head, and rows.
   using TiledMasks = std::map<std::pair<int, int>, std::pair<size_t, int>>;
@@ -115,6 +119,7 @@ class CudaWorkspace final : public Workspace {
   std::vector<int32_t> words_;        // what is uploaded
   std::vector<size_t> table_starts_;  // offsets into it
   std::vector<MaskPlan> plans_;       // by mask
+  AttentionChoice choice_;
   const int32_t* sequence_ropes_ = nullptr;
   bool keeps_launches_ = false;
   LaunchList launches_;

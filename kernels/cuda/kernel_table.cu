@@ -35,6 +35,8 @@ int LaunchRoute(const RouteParams&, LaunchStream);
 template <int kDim, typename Mask>
 int StartPrefill(const AttendParams&, LaunchStream);
 template <int kDim, typename Mask>
+int StartSm90(const AttendParams&, LaunchStream);
+template <int kDim, typename Mask>
 int StartDecode(const AttendParams&, LaunchStream);
 
 namespace {
@@ -42,7 +44,7 @@ namespace {
 using Start = int (*)(const AttendParams&, LaunchStream);
 
 struct Starts {
-  Start prefill, decode;
+  Start prefill, decode, sm90;  // the last null: no such kernel
 };
 struct AttentionRow {
   int head_dim;
@@ -51,7 +53,11 @@ struct AttentionRow {
 
 template <int kDim, typename Mask>
 constexpr Starts StartsOf() {
-  return {StartPrefill<kDim, Mask>, StartDecode<kDim, Mask>};
+  if constexpr (Sm90Supports(kDim, Mask::kReadsGroups, false)) {
+    return {StartPrefill<kDim, Mask>, StartDecode<kDim, Mask>, StartSm90<kDim, Mask>};
+  } else {
+    return {StartPrefill<kDim, Mask>, StartDecode<kDim, Mask>, nullptr};
+  }
 }
 template <int kDim>
 constexpr AttentionRow Row() {
@@ -68,10 +74,14 @@ Starts StartsFor(const AttendParams& p) {
   for (const AttentionRow& row : kRows) {
     if (row.head_dim == p.pool.head_dim) return p.token_groups.words == nullptr ? row.interval : row.near_or_shared;
   }
-  return {NoSuchHeadDim, NoSuchHeadDim};
+  return {NoSuchHeadDim, NoSuchHeadDim, nullptr};
 }
 
-int LaunchAttendPrefill(const AttendParams& p, LaunchStream stream) { return StartsFor(p).prefill(p, stream); }
+int LaunchAttendPrefill(const AttendParams& p, LaunchStream stream) {
+  const Starts starts = StartsFor(p);
+  const Start start = p.uses_sm90 ? starts.sm90 : starts.prefill;
+  return start == nullptr ? NoSuchHeadDim(p, stream) : start(p, stream);
+}
 int LaunchAttendDecode(const AttendParams& p, LaunchStream stream) { return StartsFor(p).decode(p, stream); }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/attention_variants.h"
+#include "kernels/cuda/attention_sm90_layout.h"
 #include "kernels/cuda/schedule.h"
 #include "kernels/expert_routing.h"
 #include "kernels/token_draw.h"
@@ -180,6 +181,12 @@ struct AttendParams {
   // Of the device; read by the host, which chooses a kernel that fits.
   int shared_bytes_max = 0;
   int multiprocessor_count = 0;
+  // Prefill: by the kernel sm90, whose tiles have other sizes; how its work is divided, of which the rest is set at the start.
+  bool uses_sm90 = false;
+  Sm90Tuning sm90;
+  bool turns = false;
+  int work_count = 0, block_count = 0, section_heads = 1;
+  int section_items = 0, segment_items = 0;  // of a section of heads, and of all heads
 };
 
 struct ScoresParams {

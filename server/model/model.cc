@@ -33,10 +33,11 @@ namespace {
 absl::StatusOr<std::shared_ptr<kernels::Backend>> SharedBackend(const kernels::BackendOptions& options) {
   static Mutex mutex;
   static auto* const backends VF_PT_GUARDED_BY(mutex) =
-      new std::map<std::tuple<std::string, kernels::DType, int, std::string, bool>, std::weak_ptr<kernels::Backend>>;
+      new std::map<std::tuple<std::string, kernels::DType, int, std::string, bool, std::string>,
+                   std::weak_ptr<kernels::Backend>>;
   MutexLock lock(mutex);
-  std::weak_ptr<kernels::Backend>& slot =
-      (*backends)[{options.device, options.dtype, options.thread_count, options.cpu_isa, options.cuda_graphs}];
+  std::weak_ptr<kernels::Backend>& slot = (*backends)[{options.device, options.dtype, options.thread_count,
+                                                       options.cpu_isa, options.cuda_graphs, options.attention_kernel}];
   if (std::shared_ptr<kernels::Backend> backend = slot.lock()) return backend;
   ASSIGN_OR_RETURN(std::shared_ptr<kernels::Backend> backend, ToStatusOr(kernels::CreateBackend(options)));
   for (const std::string& note : backend->info().notes) Log(LogLevel::kInfo, "backend", {{"note", note}});
@@ -60,6 +61,7 @@ absl::StatusOr<kernels::BackendOptions> ToBackendOptions(const ModelOptions& opt
   to.thread_count = options.threads;
   if (!options.cpu_isa.empty()) to.cpu_isa = options.cpu_isa;
   to.cuda_graphs = options.cuda_graphs;
+  if (!options.attention_kernel.empty()) to.attention_kernel = options.attention_kernel;
   return to;
 }
 

@@ -31,11 +31,12 @@ class Tokenizer;
 class Transformer;
 
 struct ModelOptions {
-  std::string device = "auto";  // auto, cpu, reference, cuda:N
-  std::string dtype;            // f32 or bf16; empty takes the backend's default
-  std::string cpu_isa;          // empty takes the best that the processor has
-  bool cuda_graphs = false;     // kernels/backend.h
-  int threads = 0;              // 0 takes one per processor this process may use
+  std::string device = "auto";   // auto, cpu, reference, cuda:N
+  std::string dtype;             // f32 or bf16; empty takes the backend's default
+  std::string cpu_isa;           // empty takes the best that the processor has
+  bool cuda_graphs = false;      // kernels/backend.h
+  std::string attention_kernel;  // kernels/backend.h; empty: the default
+  int threads = 0;               // 0 takes one per processor this process may use
   TokenizerRules tokenizer_rules = TokenizerRules::kAgreed;
   std::vector<std::string> ignored_config_keys;  // "KEY", or "NAME:KEY" of one model of a server (KeysOfModel)
   // Cache of weight hashes; empty: $XDG_CACHE_HOME/varifocal or ~/.cache/varifocal. Failure to read or write it only

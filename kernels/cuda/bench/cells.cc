@@ -175,6 +175,8 @@ std::vector<Cell> Cells(bool tiny) {
     t.Suffix(s, 2048, 32768);
   }
   t.Decode(reference, 8, 8192);
+  // Head dims of other models, for the attention kernels alone.
+  for (const AttentionShape& s : {AttentionShape{16, 16, 96}, {8, 8, 256}}) t.Prefill(s, 8192);
   for (const int model : {1, 2}) t.ModelPrefill(model, 32768);
   return t.cells;
 }

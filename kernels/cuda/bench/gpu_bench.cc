@@ -1,6 +1,7 @@
 // Times the cells of docs/gpu/README.md through the Backend interface, each checked before it is timed.
 //
 //   gpu_bench [--device=cuda:0|emulated] [--tiny] [--rounds=5] [--cell=PART] [--seconds=N] [--scratch=DIR] [--serve]
+//             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off]]
 //
 // Prints one JSON object per line: first {"cells": [...]}, then one per cell and round. With --serve it prints the
 // cells and then, for each cell name read from standard input, runs one round of it, so that a driver can alternate
@@ -26,7 +27,7 @@ namespace varifocal::kernels::cuda {
 namespace {
 
 struct Flags {
-  std::string device = "cuda:0", cell, scratch;
+  std::string device = "cuda:0", cell, scratch, kernel = "auto";
   bool tiny = false, serve = false;
   int rounds = 5;
   double seconds = 1e9;
@@ -193,7 +194,8 @@ int Main(const Flags& flags) {
     return 3;
   }
   Runtime& clock = *runtime;
-  auto backend = CreateBackendOn(std::move(runtime), index, {.dtype = DType::kBF16, .cuda_graphs = true});
+  auto backend = CreateBackendOn(std::move(runtime), index,
+                                 {.dtype = DType::kBF16, .cuda_graphs = true, .attention_kernel = flags.kernel});
   if (!backend.ok()) {
     std::fprintf(stderr, "error: %s\n", backend.error().message.c_str());
     return 3;
@@ -238,12 +240,15 @@ int main(int argc, char** argv) {
       flags.seconds = std::atof(seconds);
     } else if (const char* scratch = value("--scratch=")) {
       flags.scratch = scratch;
+    } else if (const char* kernel = value("--attention-kernel=")) {
+      flags.kernel = kernel;
     } else if (const char* cell = value("--cell=")) {
       flags.cell = cell;
     } else {
       std::fprintf(
           stderr,
-          "error: unknown flag %s; the flags are --device= --tiny --serve --rounds= --seconds= --scratch= --cell=\n",
+          "error: unknown flag %s; the flags are --device= --tiny --serve --rounds= --seconds= --scratch= --cell= "
+          "--attention-kernel=\n",
           argv[i]);
       return 2;
     }

@@ -21,20 +21,28 @@ std::vector<NamedCheck> LayoutChecks();    // pages, staged blocks, fragments
 std::vector<NamedCheck> ScheduleChecks();  // tiles, blocks, splits
 std::vector<NamedCheck> TileChecks();      // the emulator itself, and attention on it against float64
 std::vector<NamedCheck> EmulatedChecks();  // the conformance table on the emulated device
+std::vector<NamedCheck> HopperChecks();    // the emulator's model of compute capability 9.0
+std::vector<NamedCheck> Sm90Checks();      // the sm90 attention kernel, and its mutants
 std::vector<NamedCheck> FaultChecks();     // refusals, exhausted memory, failing devices
 std::vector<NamedCheck> GateChecks();      // the ptxas report of every kernel
 std::vector<NamedCheck> DeviceChecks();    // the conformance table on a real device, as one check
 std::vector<NamedCheck> AllChecks();
+
+// Same bits at the head dims of models (wide_bits_checks.cc), and the attention of which.
+std::vector<ConformanceCase> WideBitsCases();
+AttentionCase WideBitsCase(int dim, bool windowed, bool groups);
 
 // The conformance table, a check for each case, on "cuda:0" or "emulated": for deploy/gpu_check.sh, which runs each in a
 // process of its own.
 enum class CaseSet {
   kAll,
   kSameBits,
-  kSanitizers,  // small ones that pass through every kernel and head dim: compute-sanitizer is slow
+  kWideAttention,  // attention at head dims from 64, its same bits among it: what the kernel sm90 must pass
+  kSanitizers,     // small ones that pass through every kernel and head dim: compute-sanitizer is slow
 };
 // Products of the 2.7B model's layer shapes, the same bits in steps of any size (layer_bits_checks.cc).
 std::vector<ConformanceCase> LayerBitsCases(bool emulated);
-std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device);
+std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device,
+                                          const std::string& attention_kernel = "auto");
 
 }  // namespace varifocal::kernels::cuda

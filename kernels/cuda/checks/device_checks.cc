@@ -12,15 +12,16 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-Result<std::unique_ptr<Backend>> OpenDevice(const std::string& device) {
+Result<std::unique_ptr<Backend>> OpenDevice(const std::string& device, const std::string& attention_kernel) {
   if (device == "emulated") {
-    return CreateBackendOn(MakeEmulatedRuntime(std::make_shared<EmulatedMachine>()), 0, {.dtype = DType::kBF16});
+    return CreateBackendOn(MakeEmulatedRuntime(std::make_shared<EmulatedMachine>()), 0,
+                           {.dtype = DType::kBF16, .attention_kernel = attention_kernel});
   }
-  return CreateBackend({.device = device, .dtype = DType::kBF16});
+  return CreateBackend({.device = device, .dtype = DType::kBF16, .attention_kernel = attention_kernel});
 }
 
 std::string CheckAllOnDevice() {
-  auto tested = OpenDevice("cuda:0");
+  auto tested = OpenDevice("cuda:0", "auto");
   if (!tested.ok()) return kSkipped + tested.error().message;
   auto oracle = MakeOracle(DType::kBF16);
   std::string failed;
@@ -48,8 +49,19 @@ std::vector<ConformanceCase> SanitizerCases() {
   return cases;
 }
 
+std::vector<ConformanceCase> WideAttentionCases() {
+  std::vector<ConformanceCase> cases = WideBitsCases();
+  for (const auto& more : {AttentionCases(), GroupCases()}) {
+    for (const ConformanceCase& c : more) {
+      if (c.head_dim >= 64 && !c.gathers) cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
 std::vector<ConformanceCase> CasesOf(CaseSet set, bool emulated) {
   if (set == CaseSet::kSanitizers) return SanitizerCases();
+  if (set == CaseSet::kWideAttention) return WideAttentionCases();
   std::vector<ConformanceCase> cases = LayerBitsCases(emulated);
   for (const ConformanceCase& c : AllCases()) {
     // A device has no number of threads to vary, and gathers no keys.
@@ -57,16 +69,17 @@ std::vector<ConformanceCase> CasesOf(CaseSet set, bool emulated) {
     const bool is_bits = c.name.find("same_bits") != c.name.npos || c.name.rfind("groups_bits", 0) == 0;
     if (set == CaseSet::kAll || is_bits) cases.push_back(c);
   }
+  for (const ConformanceCase& c : WideBitsCases()) cases.push_back(c);
   return cases;
 }
 
 }  // namespace
 
-std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device) {
+std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device, const std::string& attention_kernel) {
   std::vector<NamedCheck> checks;
   for (const ConformanceCase& c : CasesOf(set, device == "emulated")) {
-    checks.push_back({c.name, [c, device]() -> std::string {
-                        auto tested = OpenDevice(device);
+    checks.push_back({c.name, [c, device, attention_kernel]() -> std::string {
+                        auto tested = OpenDevice(device, attention_kernel);
                         if (!tested.ok()) return tested.error().message;
                         if (!IsSupportedBy(c, **tested)) return std::string(kSkipped) + "not supported by this device";
                         auto oracle = MakeOracle(DType::kBF16);

@@ -15,7 +15,8 @@ namespace {
 struct Cap {
   const char* kernel;  // as in the mangled name, including the template argument where it matters
   int registers_max;
-  int shared_max;  // static bytes
+  int shared_max;                      // static bytes
+  const char* architecture = nullptr;  // the only one it is compiled for
 };
 // 255 registers are the most a thread can have: 128 threads of them let two blocks share an SM.
 const Cap kCaps[] = {
@@ -63,6 +64,20 @@ const Cap kCaps[] = {
     {"AttendDecodeKernelILi192ENS0_17WindowOrGroupMaskE", 208, 0},
     {"AttendDecodeKernelILi256ENS0_17WindowOrGroupMaskE", 248, 0},
     {"AttendDecodeKernelILi512ENS0_17WindowOrGroupMaskE", 255, 0},
+    // Their registers are those of the launch: 65,536 of 384 threads, which then divide them.
+    {"AttendSm90KernelILi64ENS0_12IntervalMaskE", 168, 0, "sm_90a"},
+    {"AttendSm90KernelILi80ENS0_12IntervalMaskE", 168, 0, "sm_90a"},
+    {"AttendSm90KernelILi96ENS0_12IntervalMaskE", 168, 0, "sm_90a"},
+    {"AttendSm90KernelILi112ENS0_12IntervalMaskE", 168, 0, "sm_90a"},
+    {"AttendSm90KernelILi128ENS0_12IntervalMaskE", 168, 0, "sm_90a"},
+    {"AttendSm90KernelILi192ENS0_12IntervalMaskE", 168, 0, "sm_90a"},
+    {"AttendSm90KernelILi256ENS0_12IntervalMaskE", 168, 0, "sm_90a"},
+    {"AttendSm90KernelILi64ENS0_17WindowOrGroupMaskE", 168, 0, "sm_90a"},
+    {"AttendSm90KernelILi80ENS0_17WindowOrGroupMaskE", 168, 0, "sm_90a"},
+    {"AttendSm90KernelILi96ENS0_17WindowOrGroupMaskE", 168, 0, "sm_90a"},
+    {"AttendSm90KernelILi112ENS0_17WindowOrGroupMaskE", 168, 0, "sm_90a"},
+    {"AttendSm90KernelILi128ENS0_17WindowOrGroupMaskE", 168, 0, "sm_90a"},
+    {"AttendSm90KernelILi192ENS0_17WindowOrGroupMaskE", 168, 0, "sm_90a"},
     {"MergeSplitsKernel", 128, 1024},
     {"MergeSegmentsKernel", 40, 0},
     {"MatmulPrefillKernelIf", 168, 0},
@@ -111,10 +126,27 @@ const Cap kCaps[] = {
     {"DrawKernel", 80, 2112},
 };
 
+// __syncthreads and one a turn: a kernel that names barriers by registers takes all 16.
+constexpr int kBarriersMax = 3;
+
 struct Usage {
   std::string kernel, architecture;
-  int registers = -1, shared = 0, stack = -1, spills = -1;
+  int registers = -1, shared = 0, stack = -1, spills = -1, barriers = 0;
 };
+
+// The line of a report that says why asynchronous products were serialised, or registers not reallocated: ptxas' messages
+// C7500 to C7599. Empty: there is none.
+std::string SerialisedIn(const std::string& text) {
+  for (size_t at = text.find("(C75"); at != std::string::npos; at = text.find("(C75", at + 1)) {
+    const auto is_digit = [&](size_t i) {
+      return i < text.size() && std::isdigit(static_cast<unsigned char>(text[i]));
+    };
+    if (!is_digit(at + 4) || !is_digit(at + 5)) continue;
+    const size_t begin = text.rfind('\n', at), first = begin == std::string::npos ? 0 : begin + 1;
+    return text.substr(first, text.find('\n', at) - first);
+  }
+  return "";
+}
 
 // The number before `unit` in a line, or `otherwise`.
 int NumberBefore(const std::string& line, const std::string& unit, int otherwise) {
@@ -144,6 +176,7 @@ std::vector<Usage> ParseReport(const std::string& text) {
     if (line.find("Used ") != std::string::npos && line.find(" registers") != std::string::npos) {
       last.registers = NumberBefore(line, " registers", -1);
       last.shared = NumberBefore(line, " bytes smem", 0);
+      last.barriers = NumberBefore(line, " barriers", 0);
     }
   }
   return all;
@@ -171,6 +204,8 @@ std::string CheckUsage(const Usage& usage) {
     return who + " takes " + std::to_string(usage.registers) + " registers, above " +
            std::to_string(cap->registers_max);
   }
+  if (usage.barriers > kBarriersMax) return who + " takes " + std::to_string(usage.barriers) + " barriers";
+  if (cap->architecture != nullptr && usage.architecture != cap->architecture) return who + " was compiled";
   if (usage.shared > cap->shared_max) {
     return who + " takes " + std::to_string(usage.shared) + " shared bytes, above " + std::to_string(cap->shared_max);
   }
@@ -198,6 +233,12 @@ std::string CheckGate() {
                                      with("0", "0", "121", "64"), with("0", "0", "120", "65")}) {
     if (verdict.empty()) return "a kernel over its caps passes";
   }
+  if (CheckUsage({"_ZN1a16AttendSm90KernelILi64ENS0_12IntervalMaskEE", "sm_90a", 168, 0, 0, 0, 16}).empty())
+    return "a kernel with all barriers passes";
+  const std::string serialised =
+      "ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized";
+  if (SerialisedIn("a\n" + serialised + "\nb") != serialised) return "serialised products pass";
+  if (!SerialisedIn(text + "(C7x) (C6512)").empty()) return "another message is refused";
   return "";
 }
 
@@ -209,6 +250,8 @@ std::string CheckReports() {
     std::ifstream stream(entry.path());
     std::ostringstream text;
     text << stream.rdbuf();
+    if (const std::string line = SerialisedIn(text.str()); !line.empty())
+      return entry.path().filename().string() + ": " + line;
     for (const Usage& usage : ParseReport(text.str())) {
       if (const std::string verdict = CheckUsage(usage); !verdict.empty()) return verdict;
       ++seen[usage.architecture][CapOf(usage.kernel)->kernel];
@@ -217,7 +260,9 @@ std::string CheckReports() {
   if (seen.empty()) return std::string("no report under ") + VARIFOCAL_PTXAS_REPORTS;
   for (const auto& [architecture, kernels] : seen) {
     for (const Cap& cap : kCaps) {
-      if (kernels.count(cap.kernel) == 0) return std::string(cap.kernel) + " was not compiled for " + architecture;
+      const bool is_due = cap.architecture == nullptr || architecture == cap.architecture;
+      if (is_due && kernels.count(cap.kernel) == 0)
+        return std::string(cap.kernel) + " was not compiled for " + architecture;
     }
   }
   return "";

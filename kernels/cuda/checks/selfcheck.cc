@@ -4,8 +4,8 @@
 //
 // Prints one line per check that fails or is skipped, and exits 1 when one fails. For deploy/gpu_check.sh:
 //
-//   cuda_selfcheck --list=conformance|same-bits|sanitizers [--device=..]    the names of the conformance cases, a line each
-//   cuda_selfcheck --case=NAME [--device=cuda:0|emulated]                   one case: its name at once, then its result
+//   cuda_selfcheck --list=conformance|same-bits|wide-attention|sanitizers [--device=..]    the names of the cases, a line each
+//   cuda_selfcheck --case=NAME [--device=cuda:0|emulated] [--attention-kernel=sm90]        one: its name at once, then its result
 //
 // --inject=hang|crash|wrong makes a case do so instead, to rehearse what the script then leaves.
 
@@ -21,8 +21,10 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-constexpr std::pair<const char*, CaseSet> kSets[] = {
-    {"conformance", CaseSet::kAll}, {"same-bits", CaseSet::kSameBits}, {"sanitizers", CaseSet::kSanitizers}};
+constexpr std::pair<const char*, CaseSet> kSets[] = {{"conformance", CaseSet::kAll},
+                                                     {"same-bits", CaseSet::kSameBits},
+                                                     {"wide-attention", CaseSet::kWideAttention},
+                                                     {"sanitizers", CaseSet::kSanitizers}};
 
 int List(const std::string& name, const std::string& device) {
   for (const auto& [known, set] : kSets) {
@@ -30,12 +32,16 @@ int List(const std::string& name, const std::string& device) {
     for (const NamedCheck& check : ConformanceChecks(set, device)) std::printf("%s\n", check.name.c_str());
     return 0;
   }
-  std::fprintf(stderr, "error: no list \"%s\"; the lists are conformance, same-bits, sanitizers\n", name.c_str());
+  std::fprintf(stderr, "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, sanitizers\n",
+               name.c_str());
   return 2;
 }
 
-int RunCase(const std::string& name, const std::string& device, const std::string& injected) {
-  for (const NamedCheck& check : ConformanceChecks(CaseSet::kAll, device)) {
+int RunCase(const std::string& name, const std::string& device, const std::string& kernel,
+            const std::string& injected) {
+  std::vector<NamedCheck> checks = ConformanceChecks(CaseSet::kAll, device, kernel);
+  for (const NamedCheck& check : ConformanceChecks(CaseSet::kWideAttention, device, kernel)) checks.push_back(check);
+  for (const NamedCheck& check : checks) {
     if (check.name != name) continue;
     std::printf("%s on %s\n", name.c_str(), device.c_str());
     std::fflush(stdout);
@@ -70,7 +76,7 @@ int RunAll(const std::string& part) {
 
 int main(int argc, char** argv) {
   using namespace varifocal::kernels::cuda;
-  std::string part, name, device = "cuda:0", injected;
+  std::string part, name, device = "cuda:0", kernel = "auto", injected;
   std::optional<std::string> list;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
@@ -83,13 +89,17 @@ int main(int argc, char** argv) {
       list = set;
       continue;
     }
-    if (value("--case=", name) || value("--device=", device) || value("--inject=", injected)) continue;
+    if (value("--case=", name) || value("--device=", device) || value("--attention-kernel=", kernel) ||
+        value("--inject=", injected))
+      continue;
     if (flag.rfind("--", 0) == 0) {
-      std::fprintf(stderr, "error: unknown flag %s; the flags are --list= --case= --device= --inject=\n", argv[i]);
+      std::fprintf(stderr,
+                   "error: unknown flag %s; the flags are --list= --case= --device= --attention-kernel= --inject=\n",
+                   argv[i]);
       return 2;
     }
     part = flag;
   }
   if (list.has_value()) return List(*list, device);
-  return name.empty() ? RunAll(part) : RunCase(name, device, injected);
+  return name.empty() ? RunAll(part) : RunCase(name, device, kernel, injected);
 }

@@ -12,6 +12,7 @@
 #endif
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -82,6 +83,15 @@ inline void LeaveContext(FiberContext& from, FiberContext& to) {
   __sanitizer_start_switch_fiber(nullptr, to.bottom, to.size);
 #endif
   internal::Raw(from, to);
+}
+
+// For a fiber that is never switched to again before it starts anew: its frames are gone.
+inline void AbandonContext(FiberContext& context) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(context.stack.get(), context.stack_bytes);
+#else
+  static_cast<void>(context);
+#endif
 }
 
 // Makes `context` start at `entry` when it is switched to; `entry` never returns.

@@ -4,70 +4,26 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <memory>
-#include <vector>
+#include <map>
 
 #include "base/check.h"
-#include "kernels/cuda/emulator/context_switch.h"
-#include "kernels/cuda/emulator/primitives.h"
+#include "kernels/cuda/emulator/block.h"
+#include "kernels/cuda/emulator/hopper.h"
 #include "kernels/cuda/fragments.h"
 #include "kernels/tensor.h"
 
 namespace varifocal::kernels::cuda::emulator {
+thread_local Block block;
+
 namespace {
 
-constexpr int kWarp = 32;
 constexpr size_t kStackBytes = 128 << 10;
 
-struct PendingCopy {
-  unsigned char* to;
-  const void* from;  // null: zeros
-};
-
-struct Fiber {
-  FiberContext context;
-  Place place;
-  std::vector<PendingCopy> copies;  // in the order they were issued
-  std::vector<size_t> committed;    // ends of the committed groups, as indices into copies
-  bool done = false, waited_for_previous = false;
-};
-
-// Input of a lane to a collective instruction; the last lane to arrive computes for all.
-struct Slot {
-  const void* in[2];
-  void* out;
-  int argument;
-};
-
-struct Warp {
-  Slot slots[kWarp];
-  int arrived = 0;
-};
-
-// The block that a host thread is running.
-struct Block {
-  std::vector<std::unique_ptr<Fiber>> fibers;
-  std::vector<Warp> warps;
-  std::vector<Fiber*> ready;
-  std::vector<unsigned char> shared_storage;
-  unsigned char* shared = nullptr;
-  FiberContext main;
-  Fiber* running = nullptr;
-  int thread_count = 0, at_barrier = 0, finished = 0;
-  uint64_t order = 0;
-  const std::function<void()>* kernel = nullptr;
-};
-
-thread_local Block block;
 uint64_t schedule_seed = 0;
 thread_local Counters counters;
 std::atomic<int64_t> launch_count{0};
 
-// Switches to another fiber; this one must be put into `ready` again by another.
-void Pause() {
-  Fiber* self = block.running;
-  SwitchContext(self->context, block.main);
-}
+thread_local std::string* caught = nullptr;
 
 void FiberMain() {
   EnterContext(block.main);
@@ -77,11 +33,6 @@ void FiberMain() {
   self->done = true;
   ++block.finished;
   LeaveContext(self->context, block.main);
-}
-
-uint64_t NextOrder() {
-  block.order = block.order * 6364136223846793005u + 1442695040888963407u;
-  return block.order >> 33;
 }
 
 Warp& MyWarp() { return block.warps[block.running->place.thread / kWarp]; }
@@ -118,21 +69,43 @@ T Shuffle(T value, int mask) {
 
 float Widen(uint32_t word, int half) { return WidenBF16(half == 0 ? word & 0xFFFFu : word >> 16); }
 
+// What the sleeping threads wait for, each with its number of threads.
+std::string Sleepers() {
+  std::map<std::string, int> waiting;
+  for (int t = 0; t < block.thread_count; ++t) {
+    const Fiber& fiber = *block.fibers[t];
+    if (!fiber.done) ++waiting[fiber.waits.empty() ? "a barrier or their warp" : fiber.waits];
+  }
+  std::string text;
+  for (const auto& [what, count] : waiting) text += "; " + std::to_string(count) + " at " + what;
+  return text;
+}
+
 void RunBlock() {
   block.at_barrier = block.finished = 0;
+  block.faulted = false;
   std::fill_n(block.shared, block.shared_storage.size() - 1024, static_cast<unsigned char>(0xFF));
   block.ready.clear();
   for (int t = 0; t < block.thread_count; ++t) {
     Fiber& fiber = *block.fibers[t];
     fiber.place.thread = t;
     fiber.done = false;
+    fiber.copies.clear();
+    fiber.committed.clear();
+    fiber.waits.clear();
     StartContext(fiber.context, FiberMain);
     block.ready.push_back(&fiber);
   }
   for (Warp& warp : block.warps) warp.arrived = 0;
+  BeginHopper();
   size_t next = 0;
-  while (block.finished < block.thread_count) {
-    VF_CHECK(next < block.ready.size(), "deadlock in a block: not every thread reaches its barrier");
+  while (block.finished < block.thread_count && !block.faulted) {
+    while (LandCopy(next == block.ready.size())) {
+    }
+    if (next == block.ready.size()) {
+      ReportFault("deadlock in a block: not every thread reaches its barrier" + Sleepers());
+      break;
+    }
     if (schedule_seed != 0) std::swap(block.ready[next], block.ready[next + NextOrder() % (block.ready.size() - next)]);
     block.running = block.ready[next++];
     if (next > 4096) {
@@ -141,10 +114,44 @@ void RunBlock() {
     }
     SwitchContext(block.main, block.running->context);
   }
+  if (block.faulted) {
+    for (int t = 0; t < block.thread_count; ++t) {
+      if (!block.fibers[t]->done) AbandonContext(block.fibers[t]->context);
+    }
+    return;
+  }
+  EndHopper();
   VF_CHECK(block.at_barrier == 0, "a thread waits at a barrier that another one left out");
 }
 
 }  // namespace
+
+void Pause() {
+  Fiber* self = block.running;
+  SwitchContext(self->context, block.main);
+}
+
+uint64_t NextOrder() {
+  block.order = block.order * 6364136223846793005u + 1442695040888963407u;
+  return block.order >> 33;
+}
+bool IsShuffled() { return schedule_seed != 0; }
+bool CopiesAreLate() { return schedule_seed % 2 == 1; }
+
+void CatchFaults(std::string* fault) { caught = fault; }
+
+void ReportFault(const std::string& message) {
+  if (caught == nullptr) CheckFailed(__FILE__, __LINE__, "a kernel of the emulator", message.c_str());
+  if (caught->empty()) *caught = message;
+  block.faulted = true;
+}
+
+void Fault(const std::string& message) {
+  Fiber* self = block.running;
+  ReportFault(message);
+  LeaveContext(self->context, block.main);
+  CheckFailed(__FILE__, __LINE__, "a fiber that ended", "runs on");
+}
 
 void SetScheduleSeed(uint64_t seed) { schedule_seed = seed; }
 const Counters& GetCounters() { return counters; }
@@ -163,6 +170,7 @@ void Run(const LaunchShape& launch, const std::function<void()>& kernel) {
   block.shared_storage.resize(static_cast<size_t>(launch.shared_bytes) + 1024);
   const auto address = reinterpret_cast<uintptr_t>(block.shared_storage.data());
   block.shared = block.shared_storage.data() + (1024 - address % 1024) % 1024;
+  block.shared_bytes = launch.shared_bytes;
   for (int z = 0; z < launch.grid[2]; ++z) {
     for (int y = 0; y < launch.grid[1]; ++y) {
       for (int x = 0; x < launch.grid[0]; ++x) {
@@ -174,6 +182,7 @@ void Run(const LaunchShape& launch, const std::function<void()>& kernel) {
         }
         ++counters.blocks;
         RunBlock();
+        if (block.faulted) return;
       }
     }
   }

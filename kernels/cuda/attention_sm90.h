@@ -1,0 +1,101 @@
+// Prefill attention of kind `sm90`: for compute capability 9.0, by asynchronous products of warpgroups (wgmma).
+//
+// A block has three warpgroups. Of the first, warp 0 copies whole pages of keys and values into rings (bulk copies), and warps
+// 1 to 3 round queries to bf16. The other two consume: each has 64 lanes of a tile, keeps scores, weights and outputs in
+// registers, and starts the scores of a block before the weighted values of the block before, so that one's softmax runs under
+// products. They take turns at starting products. A block of the grid processes several tiles.
+//
+// Definition: as attention_prefill.h but for the order of sums, so bits differ: key blocks of 128 (64 above head dim 128) at
+// multiples of their size; a thread adds a row's weights of even and of odd columns apart, then both, block after block; the
+// four threads of a row are added at the end of a segment. Scores are one chain over the head dim, values one over a
+// segment's keys, in steps of 16. A block in which a row sees nothing leaves its numbers unchanged, bit for bit.
+//
+// Source:  Shah et al. 2024, arXiv:2407.08608 (section 3: warp specialisation, overlap of softmax and products).
+#pragma once
+
+#include <algorithm>
+
+#include "base/wide_product.h"
+#include "kernels/cuda/attention_sm90_consumer.h"
+#include "kernels/cuda/attention_sm90_producer.h"
+
+namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
+namespace {
+
+// Registers a thread of each kind; 65,536 in all.
+template <int kDim>
+struct Sm90Registers {
+  static constexpr int kProducer = kDim == 256 ? 40 : 72, kConsumer = kDim == 256 ? 232 : 216;
+};
+
+template <typename Memory>
+VF_DEVICE void InitBarriers(bool groups) {
+  constexpr Sm90Step kStep = Sm90Step::kInitBarriers;
+  if (ThreadX() == 0) {
+    for (int i = 0; i < kSm90WorkSlots; ++i) {
+      InitBarrier(kStep, FullBarrier(Memory::kWorkBarriers, i), 1);
+      InitBarrier(kStep, EmptyBarrier(Memory::kWorkBarriers, i), 3 + kSm90Consumers * 4);
+    }
+    for (int i = 0; i < Memory::kQueryBuffers; ++i) {
+      InitBarrier(kStep, FullBarrier(Memory::kQueryBarriers, i), 96);
+      InitBarrier(kStep, EmptyBarrier(Memory::kQueryBarriers, i), kSm90Consumers);
+    }
+    for (int i = 0; i < Memory::kStages; ++i) {
+      InitBarrier(kStep, FullBarrier(Memory::kKeyBarriers, i), 1);
+      InitBarrier(kStep, EmptyBarrier(Memory::kKeyBarriers, i), groups ? kSm90Consumers * 4 : kSm90Consumers);
+      InitBarrier(kStep, FullBarrier(Memory::kValueBarriers, i), 1);
+      InitBarrier(kStep, EmptyBarrier(Memory::kValueBarriers, i), kSm90Consumers);
+    }
+    PublishBarriers(Sm90Step::kPublishBarriers);
+  }
+  SyncThreads();
+}
+
+template <int kDim, typename Mask>
+VF_KERNEL(kSm90Threads, 1)
+AttendSm90Kernel(VF_PARAMS(AttendParams) p) {
+  FollowPreviousLaunch();
+  using Memory = Sm90Memory<kDim, Mask::kReadsGroups>;
+  using Registers = Sm90Registers<kDim>;
+  InitBarriers<Memory>(Mask::kReadsGroups);
+  // No role returns early: setmaxnreg needs all of a warpgroup.
+  const int warpgroup = WarpgroupIndex();
+  if (warpgroup == 0) {
+    TakeFewerRegisters<Registers::kProducer>(Sm90Step::kFewerRegisters);
+    if (WarpIndex() == 0) {
+      ProduceKeys<kDim, Mask>(p);
+    } else {
+      ProduceQueries<kDim, Mask>(p);
+    }
+  } else {
+    TakeMoreRegisters<Registers::kConsumer>(Sm90Step::kMoreRegisters);
+    Consume<kDim, Mask>(p, warpgroup - 1);
+  }
+}
+
+// Heads of a section: their keys and values take at most this much of the L2 cache.
+inline constexpr int64_t kSectionBytes = 32 << 20;
+
+}  // namespace
+
+template <int kDim, typename Mask>
+int StartSm90(const AttendParams& params, LaunchStream stream) {
+  AttendParams p = params;
+  const int heads = p.pool.kv_head_count, segments = p.segments_apart ? p.segment_count : 1;
+  // No row of a step may see a key: then there is no segment.
+  const int64_t fitting = kSectionBytes / (WideProduct(std::max(p.segment_count, 1), kSegmentKeys) * kDim * 4);
+  p.section_heads = !p.sm90.sections || fitting > heads ? heads : fitting < 1 ? 1 : static_cast<int>(fitting);
+  p.turns = p.sm90.turns;
+  p.section_items = p.item_count * p.section_heads;
+  p.segment_items = p.item_count * heads;
+  p.work_count = p.segment_items * segments;
+  const int by_items = p.sm90.items_per_block > 0 ? CeilDivide(p.work_count, p.sm90.items_per_block) : 1;
+  const int wanted = by_items < p.multiprocessor_count ? p.multiprocessor_count : by_items;
+  p.block_count = p.work_count < wanted ? p.work_count : wanted;
+  const int code = VF_LAUNCH((AttendSm90Kernel<kDim, Mask>), p.block_count, 1, 1, kSm90Threads,
+                             (Sm90Memory<kDim, Mask::kReadsGroups>::kBytes), stream, p);
+  if (code != 0 || !p.segments_apart) return code;
+  return StartMergeSegments(p, stream);
+}
+
+}  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

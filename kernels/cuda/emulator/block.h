@@ -1,0 +1,86 @@
+// The block that a host thread is running: its fibers and what they wait for. Internal to the emulator.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/emulator/context_switch.h"
+#include "kernels/cuda/emulator/primitives.h"
+
+namespace varifocal::kernels::cuda::emulator {
+
+inline constexpr int kWarp = 32;
+
+struct PendingCopy {
+  unsigned char* to;
+  const void* from;  // null: zeros
+};
+
+// Registers of a thread as they were when a fence admitted them to products, or as a product left them.
+struct Admitted {
+  const void* at;
+  std::vector<uint32_t> words;
+};
+
+struct Fiber {
+  FiberContext context;
+  Place place;
+  std::vector<PendingCopy> copies;  // in the order they were issued
+  std::vector<size_t> committed;    // ends of the committed groups, as indices into copies
+  std::vector<int> unfenced;        // offsets of StoreOperand's 16 bytes since the last FenceAsync
+  std::vector<Admitted> pinned;     // since the last FenceProducts; without words
+  std::vector<Admitted> admitted;
+  std::string waits;  // what it sleeps on, where that has a name
+  bool done = false, waited_for_previous = false;
+};
+
+// Input of a lane to a collective instruction; the last lane to arrive computes for all.
+struct Slot {
+  const void* in[2];
+  void* out;
+  int argument;
+};
+
+struct Warp {
+  Slot slots[kWarp];
+  int arrived = 0;
+};
+
+struct Block {
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<Warp> warps;
+  std::vector<Fiber*> ready;
+  std::vector<unsigned char> shared_storage;
+  unsigned char* shared = nullptr;
+  int shared_bytes = 0;
+  FiberContext main;
+  Fiber* running = nullptr;
+  int thread_count = 0, at_barrier = 0, finished = 0;
+  bool faulted = false;
+  uint64_t order = 0;
+  const std::function<void()>* kernel = nullptr;
+};
+extern thread_local Block block;
+
+// Switches to another fiber; this one must be put into `ready` again by another.
+void Pause();
+// A number drawn by the seed of the schedule.
+uint64_t NextOrder();
+bool IsShuffled();
+// Bulk copies land as late as they can: with odd seeds.
+bool CopiesAreLate();
+
+// A mistake of the kernel: aborts, or ends the block where faults are caught. Outside a fiber it returns then.
+void ReportFault(const std::string& message);
+// The same inside a fiber, which ends.
+[[noreturn]] void Fault(const std::string& message);
+
+// Of hopper.cc, for the block: before its threads start; whether a bulk copy landed, and one lands if `must`; after its threads
+// have ended.
+void BeginHopper();
+bool LandCopy(bool must);
+void EndHopper();
+
+}  // namespace varifocal::kernels::cuda::emulator

@@ -1,0 +1,243 @@
+#include "kernels/cuda/emulator/hopper.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/check.h"
+#include "kernels/cuda/emulator/block.h"
+#include "kernels/cuda/emulator/hopper_products.h"
+
+namespace varifocal::kernels::cuda::emulator {
+namespace {
+
+constexpr int kChunk = 16;
+constexpr int kRegisterFile = 64 << 10, kRegisterUnit = 8, kRegistersMax = 255;
+constexpr int kNamedBarriers = 16;
+
+struct PhaseBarrier {
+  const char* name = "";
+  int count = 0, pending = 0;
+  int64_t due_bytes = 0;
+  uint32_t phase = 0;  // complete ones
+  std::vector<Fiber*> waiting;
+};
+
+struct BulkCopy {
+  const char* name;
+  int to;
+  const void* from;
+  int bytes, barrier;
+};
+
+struct NamedBarrier {
+  int threads = 0, arrived = 0;
+  std::vector<Fiber*> waiting;
+};
+
+// State of the block's shared memory and registers beyond what its threads see.
+struct Hopper {
+  std::vector<unsigned char> async_view;
+  std::map<int, PhaseBarrier> barriers;  // by offset
+  std::vector<BulkCopy> copies;          // not landed
+  NamedBarrier named[kNamedBarriers];
+  std::vector<int> registers;  // a thread, by warpgroup
+  int free_registers = 0, free_at_launch = 0;
+  std::vector<Fiber*> wait_for_registers;
+};
+thread_local Hopper hopper;
+thread_local HopperCounters counters;
+Sm90Mutant mutant;
+
+const char* NameOf(Sm90Step step) { return kSm90Steps[static_cast<int>(step)].name; }
+bool Has(Sm90Step step, char fault) { return mutant.fault == fault && mutant.step == step; }
+
+void Wake(std::vector<Fiber*>& fibers) {
+  block.ready.insert(block.ready.end(), fibers.begin(), fibers.end());
+  fibers.clear();
+}
+
+void CheckRange(Sm90Step step, int offset, int bytes) {
+  if (offset < 0 || bytes < 0 || offset + bytes > block.shared_bytes)
+    Fault(std::string(NameOf(step)) + ": outside the block's shared memory");
+}
+
+PhaseBarrier& BarrierAt(Sm90Step step, int offset) {
+  const auto it = hopper.barriers.find(offset);
+  if (it == hopper.barriers.end()) Fault(std::string(NameOf(step)) + ": a barrier that was not initialised");
+  return it->second;
+}
+
+void CompleteIfDone(PhaseBarrier& barrier) {
+  if (barrier.pending > 0 || barrier.due_bytes > 0) return;
+  ++barrier.phase;
+  barrier.pending = barrier.count;
+  Wake(barrier.waiting);
+}
+
+}  // namespace
+
+void SetMutant(const Sm90Mutant& to) { mutant = to; }
+bool IsOmitted(Sm90Step step) { return Has(step, 'O'); }
+const HopperCounters& GetHopperCounters() { return counters; }
+HopperCounters& MutableHopperCounters() { return counters; }
+unsigned char* AsyncView() { return hopper.async_view.data(); }
+
+void BeginHopper() {
+  hopper.async_view.assign(block.shared_bytes, 0xFF);
+  hopper.barriers.clear();
+  hopper.copies.clear();
+  for (NamedBarrier& named : hopper.named) named = {};
+  const int per_thread = std::min(kRegisterFile / block.thread_count / kRegisterUnit * kRegisterUnit, kRegistersMax);
+  hopper.registers.assign(block.thread_count / 128 + 1, per_thread);
+  hopper.free_registers = hopper.free_at_launch = kRegisterFile - per_thread * block.thread_count;
+  hopper.wait_for_registers.clear();
+  for (int t = 0; t < block.thread_count; ++t) {
+    Fiber& fiber = *block.fibers[t];
+    fiber.unfenced.clear();
+    fiber.pinned.clear();
+    fiber.admitted.clear();
+  }
+  BeginProducts();
+}
+
+// Runs after the threads, outside them.
+void EndHopper() {
+  if (!hopper.copies.empty()) ReportFault("a block ended before its bulk copies");
+  for (int id = 0; id < kNamedBarriers; ++id) {
+    if (hopper.named[id].arrived != 0) ReportFault("a block ended with threads at named barrier " + std::to_string(id));
+  }
+  if (hopper.free_registers > hopper.free_at_launch) ReportFault("registers were given up that nobody took");
+  if (const std::string left = LeftOverProducts(); !left.empty()) ReportFault(left);
+}
+
+bool LandCopy(bool must) {
+  if (hopper.copies.empty()) return false;
+  // A copy lands now and then, or, as late as it can, when all threads sleep.
+  constexpr int kOneIn = 64;
+  if (!must && (CopiesAreLate() || NextOrder() % kOneIn != 0)) return false;
+  const size_t which = IsShuffled() ? NextOrder() % hopper.copies.size() : 0;
+  const BulkCopy copy = hopper.copies[which];
+  hopper.copies.erase(hopper.copies.begin() + which);
+  std::memcpy(block.shared + copy.to, copy.from, copy.bytes);
+  std::memcpy(hopper.async_view.data() + copy.to, copy.from, copy.bytes);
+  counters.copied_bytes += copy.bytes;
+  PhaseBarrier& barrier = hopper.barriers.at(copy.barrier);
+  barrier.due_bytes -= copy.bytes;
+  if (barrier.due_bytes < 0) {
+    ReportFault(std::string(copy.name) + ": more bytes than its barrier expects");
+  } else {
+    CompleteIfDone(barrier);
+  }
+  return !block.faulted;
+}
+
+void InitBarrier(Sm90Step step, int offset, int count) {
+  if (Has(step, 'O')) return;
+  CheckRange(step, offset, 8);
+  const auto is_poison = [](unsigned char byte) { return byte == 0xFF; };
+  if (offset % 8 != 0 || !std::all_of(block.shared + offset, block.shared + offset + 8, is_poison))
+    Fault(std::string(NameOf(step)) + ": a barrier where something else is");
+  std::memset(block.shared + offset, 0, 8);
+  PhaseBarrier& barrier = hopper.barriers[offset];
+  barrier.count = barrier.pending = count;
+}
+
+void Arrive(Sm90Step step, int offset, int bytes) {
+  if (Has(step, 'O')) return;
+  PhaseBarrier& barrier = BarrierAt(step, offset);
+  barrier.name = NameOf(step);
+  if (Has(step, 'B')) bytes -= kChunk;
+  if (barrier.pending == 0) Fault(std::string(NameOf(step)) + ": more arrivals than the barrier's count");
+  barrier.due_bytes += bytes;
+  --barrier.pending;
+  CompleteIfDone(barrier);
+}
+
+void AwaitPhase(Sm90Step step, int offset, uint32_t parity) {
+  if (Has(step, 'O')) return;
+  if (Has(step, 'P')) parity ^= 1;
+  PhaseBarrier& barrier = BarrierAt(step, offset);
+  Fiber* self = block.running;
+  while ((barrier.phase & 1) == parity) {
+    self->waits = std::string(NameOf(step)) + ", parity " + std::to_string(parity) + " (" +
+                  std::to_string(barrier.pending) + " arrivals and " + std::to_string(barrier.due_bytes) +
+                  " bytes missing)";
+    barrier.waiting.push_back(self);
+    Pause();
+  }
+  self->waits.clear();
+}
+
+void CopyBulk(Sm90Step step, int to, const void* from, int bytes, int barrier) {
+  if (Has(step, 'O')) return;
+  CheckRange(step, to, bytes);
+  if (to % kChunk != 0 || reinterpret_cast<uintptr_t>(from) % kChunk != 0 || bytes % kChunk != 0 || bytes == 0)
+    Fault(std::string(NameOf(step)) + ": a bulk copy needs addresses and sizes of 16 bytes");
+  BarrierAt(step, barrier);
+  std::memset(block.shared + to, 0xFF, bytes);
+  std::memset(hopper.async_view.data() + to, 0xFF, bytes);
+  hopper.copies.push_back({NameOf(step), to, from, bytes, barrier});
+}
+
+void StoreOperand(int to, const uint32_t (&words)[4]) {
+  VF_CHECK(to % kChunk == 0 && to + kChunk <= block.shared_bytes, "an operand's 16 bytes");
+  std::memcpy(block.shared + to, words, sizeof words);
+  std::memset(hopper.async_view.data() + to, 0xFF, sizeof words);
+  block.running->unfenced.push_back(to);
+}
+
+void ExpectData(const void* from, int bytes) {
+  const auto* data = static_cast<const unsigned char*>(from);
+  if (std::all_of(data, data + bytes, [](unsigned char byte) { return byte == 0xFF; }))
+    Fault("data was read before it was written");
+}
+
+void FenceAsync(Sm90Step step) {
+  if (Has(step, 'O')) return;
+  for (const int at : block.running->unfenced) std::memcpy(hopper.async_view.data() + at, block.shared + at, kChunk);
+  block.running->unfenced.clear();
+}
+
+void SetRegisters(Sm90Step step, int count, bool more) {
+  if (Has(step, 'O')) return;
+  if (count % kRegisterUnit != 0 || count < 24 || count > 256)
+    Fault(std::string(NameOf(step)) + ": a number of registers");
+  MeetWarpgroup();
+  const int thread = block.running->place.thread, group = thread / 128;
+  if (thread % 128 == 0) {
+    int& now = hopper.registers[group];
+    if (more == (count < now)) Fault(std::string(NameOf(step)) + ": the wrong direction");
+    const int needed = (count - now) * 128;
+    while (hopper.free_registers < needed) {
+      block.running->waits = std::string(NameOf(step)) + " (" + std::to_string(needed) + " registers)";
+      hopper.wait_for_registers.push_back(block.running);
+      Pause();
+    }
+    block.running->waits.clear();
+    hopper.free_registers -= needed;
+    now = count;
+    Wake(hopper.wait_for_registers);
+  }
+  MeetWarpgroup();
+}
+
+void MeetNamed(Sm90Step step, int id, int threads, bool waits) {
+  if (Has(step, 'O')) return;
+  NamedBarrier& named = hopper.named[id];
+  if (named.arrived > 0 && named.threads != threads)
+    Fault(std::string(NameOf(step)) + ": two numbers of threads at one barrier");
+  named.threads = threads;
+  if (++named.arrived == threads) {
+    named.arrived = 0;
+    Wake(named.waiting);
+    return;
+  }
+  if (!waits) return;
+  block.running->waits = std::string(NameOf(step)) + ", named barrier " + std::to_string(id);
+  named.waiting.push_back(block.running);
+  Pause();
+  block.running->waits.clear();
+}
+
+}  // namespace varifocal::kernels::cuda::emulator

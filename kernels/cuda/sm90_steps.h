@@ -1,0 +1,93 @@
+// The synchronisation points of the sm90 attention kernel by name: for the emulator's reports, and for the table of mutants that
+// leave out or falsify one of them at a time (checks/mutation_checks.cc). The device ignores them.
+#pragma once
+
+#include <cstdint>
+
+namespace varifocal::kernels::cuda {
+
+// name, and what can go wrong with it: (O)mitted, (P)arity flipped, too few (B)ytes.
+#define VF_SM90_STEPS(X)                                                                              \
+  X(kInitBarriers, "O")                                                                               \
+  X(kPublishBarriers, "O")                                                                            \
+  X(kFewerRegisters, "O")                                                                             \
+  X(kMoreRegisters, "O")                                                                              \
+  /* The work record of a tile. */                                                                    \
+  X(kAwaitWorkEmpty, "OP")                                                                            \
+  X(kPublishWork, "O")                                                                                \
+  X(kAwaitWorkToStage, "OP")                                                                          \
+  X(kReleaseStagedWork, "O")                                                                          \
+  X(kAwaitWork, "OP")                                                                                 \
+  X(kReleaseWork, "O")                                                                                \
+  /* Queries. */                                                                                      \
+  X(kAwaitQueriesEmpty, "OP")                                                                         \
+  X(kFenceQueries, "O")                                                                               \
+  X(kPublishQueries, "O")                                                                             \
+  X(kAwaitQueries, "OP")                                                                              \
+  X(kReleaseQueries, "O")                                                                             \
+  /* Keys and values. */                                                                              \
+  X(kAwaitKeysEmpty, "OP")                                                                            \
+  X(kExpectKeys, "OB")                                                                                \
+  X(kCopyKeys, "O")                                                                                   \
+  X(kCopyGroups, "O")                                                                                 \
+  X(kAwaitFirstKeys, "OP")                                                                            \
+  X(kAwaitKeys, "OP")                                                                                 \
+  X(kReleaseFirstKeys, "O")                                                                           \
+  X(kReleaseKeys, "O")                                                                                \
+  X(kAwaitValuesEmpty, "OP")                                                                          \
+  X(kZeroTail, "O")                                                                                   \
+  X(kFenceTail, "O")                                                                                  \
+  X(kExpectValues, "OB")                                                                              \
+  X(kCopyValues, "O")                                                                                 \
+  X(kAwaitValues, "OP")                                                                               \
+  X(kAwaitLastValues, "OP")                                                                           \
+  X(kReleaseValues, "O")                                                                              \
+  X(kReleaseLastValues, "O")                                                                          \
+  /* Products: QK of a segment's first block, of a later one, PV of the block before, of the last. */ \
+  X(kPinFirstScores, "O")                                                                             \
+  X(kFenceFirst, "O")                                                                                 \
+  X(kCommitFirst, "O")                                                                                \
+  X(kWaitFirst, "O")                                                                                  \
+  X(kPinScores, "O")                                                                                  \
+  X(kFenceScores, "O")                                                                                \
+  X(kCommitScores, "O")                                                                               \
+  X(kPinWeights, "O")                                                                                 \
+  X(kPinOutputs, "O")                                                                                 \
+  X(kFenceValues, "O")                                                                                \
+  X(kCommitValues, "O")                                                                               \
+  X(kWaitScores, "O")                                                                                 \
+  X(kWaitValues, "O")                                                                                 \
+  X(kPinLastWeights, "O")                                                                             \
+  X(kPinLastOutputs, "O")                                                                             \
+  X(kFenceLast, "O")                                                                                  \
+  X(kCommitLast, "O")                                                                                 \
+  X(kWaitLast, "O")                                                                                   \
+  /* Turns of the two consumers. */                                                                   \
+  X(kFirstTurn, "O")                                                                                  \
+  X(kAwaitTurn, "O")                                                                                  \
+  X(kPassTurn, "O")                                                                                   \
+  X(kLastTurn, "O")
+
+enum class Sm90Step : int32_t {
+#define VF_SM90_STEP(name, faults) name,
+  VF_SM90_STEPS(VF_SM90_STEP)
+#undef VF_SM90_STEP
+};
+
+struct Sm90StepRow {
+  const char* name;
+  const char* faults;
+};
+inline constexpr Sm90StepRow kSm90Steps[] = {
+#define VF_SM90_STEP(name, faults) {#name, faults},
+    VF_SM90_STEPS(VF_SM90_STEP)
+#undef VF_SM90_STEP
+};
+
+// The mutant of an emulated kernel: `fault` as above, 0 for none.
+struct Sm90Mutant {
+  Sm90Step step = Sm90Step::kInitBarriers;
+  char fault = 0;
+};
+
+}  // namespace varifocal::kernels::cuda
