@@ -397,12 +397,6 @@ struct InspectAttentionArgs {
   std::span<double> masses;             // host; [H, segments], shares of the head's weight; zeros where it sees no key
 };
 
-// What only some backends compute, of the layers of a model.
-struct LayerNeeds {
-  int stream_count = 0;  // of the operations of residual_streams.h
-  bool cut_gates = false;
-};
-
 // Use of a weight; determines its packing.
 enum class WeightUse { kPlain, kGateUp, kEmbedding, kHead, kEmbeddingAndHead };
 
@@ -447,8 +441,6 @@ class Backend {
 
   // kUnsupported with the head dim, or the width of a state, when there is no kernel for it.
   virtual Error CheckShape(const KvShape& shape) const = 0;
-  // kUnsupported naming every need that the backend has no kernels for.
-  virtual Error CheckLayers(const LayerNeeds& /*needs*/) const { return {}; }
   virtual size_t KvBytesPerPageAndLayer(const KvShape& shape) const = 0;
   virtual Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) = 0;
   // Copies page `from` to page `to` in all layers of the pool; queued like the operations of a step. Branches of a
@@ -485,14 +477,11 @@ class Backend {
   virtual Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) = 0;
   virtual Error NormResidual(Workspace& workspace, const NormResidualArgs& args) = 0;
   virtual Error LayerInputs(Workspace& workspace, const LayerInputsArgs& args) = 0;
-  // From here to CutGated: see CheckLayers.
-  virtual Error MatchStreams(Workspace& /*workspace*/, const MatchStreamsArgs& /*args*/) { return NoStreams(); }
-  virtual Error PredictStreams(Workspace& /*workspace*/, const PredictStreamsArgs& /*args*/) { return NoStreams(); }
-  virtual Error CorrectStreams(Workspace& /*workspace*/, const CorrectStreamsArgs& /*args*/) { return NoStreams(); }
-  virtual Error AddToStreams(Workspace& /*workspace*/, const AddToStreamsArgs& /*args*/) { return NoStreams(); }
-  virtual Error CutGated(Workspace& /*workspace*/, const CutGatedArgs& /*args*/) {
-    return {ErrorCode::kUnsupported, "the backend has no gates that are cut"};
-  }
+  virtual Error MatchStreams(Workspace& workspace, const MatchStreamsArgs& args) = 0;
+  virtual Error PredictStreams(Workspace& workspace, const PredictStreamsArgs& args) = 0;
+  virtual Error CorrectStreams(Workspace& workspace, const CorrectStreamsArgs& args) = 0;
+  virtual Error AddToStreams(Workspace& workspace, const AddToStreamsArgs& args) = 0;
+  virtual Error CutGated(Workspace& workspace, const CutGatedArgs& args) = 0;
   virtual Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) = 0;
   virtual Error Mixture(Workspace& workspace, const MixtureArgs& args) = 0;
   virtual Error NormColumns(Workspace& workspace, const NormColumnsArgs& args) = 0;
@@ -507,9 +496,6 @@ class Backend {
   Error NextNorm(Workspace& workspace, const NormArgs* next_norm, Error done) {
     return done.ok() && next_norm != nullptr ? Norm(workspace, *next_norm) : done;
   }
-
- private:
-  static Error NoStreams() { return {ErrorCode::kUnsupported, "the backend has no residual streams"}; }
 };
 
 // ---- the table of backends (backends.cc) ----

@@ -10,12 +10,7 @@
 namespace varifocal::kernels {
 namespace {
 
-constexpr int kStreamRows = 21, kStreamWidth = 72, kStreamTestMax = 4, kGates = 90;
-
-// A backend without these kernels refuses every need (Backend::CheckLayers), and has no case.
-bool HasStreams(const Backend& backend) {
-  return backend.CheckLayers({.stream_count = kStreamTestMax, .cut_gates = true}).ok();
-}
+constexpr int kStreamRows = 21, kStreamWidth = 72, kGates = 90;
 
 StepShape StreamStep() {
   return {.head_row_count_max = 1,
@@ -116,7 +111,6 @@ std::vector<float> RunStreams(Backend& backend, const StreamCase& c, int first, 
 
 // Streams of numbers of size 1, of which up to four are added with weights of up to 3.
 std::string CheckStreams(Backend& tested, Backend& oracle) {
-  if (!HasStreams(tested)) return "";
   for (const StreamCase& c : kStreamCases) {
     const std::string error = Both(tested, oracle, 2e-4 + 32 * OperandUnit(tested), "residual streams",
                                    [&](Backend& backend) { return RunStreams(backend, c, 0, kStreamRows); });
@@ -126,7 +120,6 @@ std::string CheckStreams(Backend& tested, Backend& oracle) {
 }
 
 std::string CheckStreamBits(Backend& tested, Backend&) {
-  if (!HasStreams(tested)) return "";
   size_t different = 0;
   for (const StreamCase& c : kStreamCases) {
     const std::vector<float> all = RunStreams(tested, c, 0, kStreamRows);
@@ -154,12 +147,12 @@ std::vector<float> RunCut(Backend& backend, Activation activation, float deviati
   return DownloadOperands(backend, *out, count * kGates);
 }
 
+// Gates, ups and what they give are rounded, numbers of up to 1.6 by slopes of up to 1.2.
 std::string CheckCutGates(Backend& tested, Backend& oracle) {
-  if (!HasStreams(tested)) return "";
   for (const Activation activation : {Activation::kGeluTanh, Activation::kGeluErf, Activation::kSilu}) {
     for (const float deviations : {-0.5f, 0.0f, 1.645f}) {
       const std::string error =
-          Both(tested, oracle, 1e-6 + OperandUnit(tested), "gates that are cut",
+          Both(tested, oracle, 1e-6 + 3 * OperandUnit(tested), "gates that are cut",
                [&](Backend& backend) { return RunCut(backend, activation, deviations, 0, kStreamRows); });
       if (!error.empty()) return error;
     }

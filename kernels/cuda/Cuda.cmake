@@ -1,13 +1,13 @@
 # The CUDA backend (if nvcc is found), and its emulator and tests (if enabled).
 #
 # Included by kernels/CMakeLists.txt, so that the backend becomes part of varifocal_kernels.
-set(cuda_host cuda/attention_choice.cc cuda/cuda_backend.cc cuda/cuda_mixture.cc cuda/cuda_products.cc cuda/cuda_recurrence.cc cuda/cuda_storage.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc cuda/step_graphs.cc)
+set(cuda_host cuda/attention_choice.cc cuda/cuda_backend.cc cuda/cuda_mixture.cc cuda/cuda_products.cc cuda/cuda_recurrence.cc cuda/cuda_storage.cc cuda/cuda_streams.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc cuda/step_graphs.cc)
 
 if(VARIFOCAL_HAS_CUDA)
   varifocal_cuda_objects(OUT cuda_objects REPORTS cuda_reports
     FILES cuda/attention_16_48.cu cuda/attention_64_96.cu cuda/attention_112_128.cu cuda/attention_192.cu cuda/attention_256.cu cuda/attention_512.cu
           cuda/group_kernels.cu cuda/head_kernels.cu cuda/kernel_table.cu cuda/latent_kernels.cu cuda/layer_kernels.cu cuda/matmul_kernels.cu cuda/mixture_kernels.cu cuda/qkv_kernels.cu cuda/recurrence_kernels.cu
-          cuda/row_kernels.cu cuda/tau_kernels.cu)
+          cuda/row_kernels.cu cuda/stream_kernels.cu cuda/tau_kernels.cu)
   # wgmma exists for this architecture alone, and the backend asks for the device's before it starts such a kernel.
   varifocal_cuda_objects(OUT sm90_objects REPORTS sm90_reports ARCHITECTURES 90a-real
     FILES cuda/attention_sm90_64_112.cu cuda/attention_sm90_128_256.cu)
@@ -30,7 +30,7 @@ set(CMAKE_UNITY_BUILD OFF)
 add_library(varifocal_kernels_emulator STATIC
   cuda/emulator/context_switch.cc cuda/emulator/emulated_attention.cc cuda/emulator/emulated_groups.cc
   cuda/emulator/emulated_head.cc cuda/emulator/emulated_latent.cc cuda/emulator/emulated_layers.cc cuda/emulator/emulated_matmul.cc cuda/emulator/emulated_mixture.cc cuda/emulator/emulated_qkv.cc cuda/emulator/emulated_recurrence.cc cuda/emulator/emulated_rows.cc
-  cuda/emulator/emulated_runtime.cc cuda/emulator/emulated_sm90.cc cuda/emulator/emulated_table.cc cuda/emulator/emulated_tau.cc cuda/emulator/fibers.cc
+  cuda/emulator/emulated_runtime.cc cuda/emulator/emulated_sm90.cc cuda/emulator/emulated_streams.cc cuda/emulator/emulated_table.cc cuda/emulator/emulated_tau.cc cuda/emulator/fibers.cc
   cuda/emulator/hopper.cc cuda/emulator/hopper_products.cc)
 # Products a lane at a time take most of the tests' time.
 set_source_files_properties(cuda/emulator/hopper_products.cc PROPERTIES COMPILE_OPTIONS -O3)

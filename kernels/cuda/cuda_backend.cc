@@ -9,6 +9,7 @@
 #include "kernels/cuda/cuda_products.h"
 #include "kernels/cuda/cuda_recurrence.h"
 #include "kernels/cuda/cuda_storage.h"
+#include "kernels/cuda/cuda_streams.h"
 #include "kernels/group_routing.h"
 
 namespace varifocal::kernels::cuda {
@@ -190,6 +191,22 @@ class CudaBackend final : public CudaStorage {
     return Launched(device_.kernels().layer_inputs(p, own.stream()), "starting the inputs of layers");
   }
 
+  Error MatchStreams(Workspace& workspace, const MatchStreamsArgs& args) override {
+    return RunReady(workspace, RunMatchStreams, args);
+  }
+  Error PredictStreams(Workspace& workspace, const PredictStreamsArgs& args) override {
+    return NextNorm(workspace, args.next_norm, RunReady(workspace, RunPredictStreams, args));
+  }
+  Error CorrectStreams(Workspace& workspace, const CorrectStreamsArgs& args) override {
+    return RunReady(workspace, RunCorrectStreams, args);
+  }
+  Error AddToStreams(Workspace& workspace, const AddToStreamsArgs& args) override {
+    return RunReady(workspace, RunAddToStreams, args);
+  }
+  Error CutGated(Workspace& workspace, const CutGatedArgs& args) override {
+    return RunReady(workspace, RunCutGated, args);
+  }
+
   Error Mixture(Workspace& workspace, const MixtureArgs& args) override {
     CudaWorkspace& own = Own(workspace);
     if (Error error = Ready(own); !error.ok()) return error;
@@ -218,11 +235,7 @@ class CudaBackend final : public CudaStorage {
     p.x = DeviceData<uint16_t>(args.x, p.count);
     return Launched(device_.kernels().gate(p, own.stream()), "starting a gate");
   }
-  Error Recur(Workspace& workspace, const RecurArgs& args) override {
-    CudaWorkspace& own = Own(workspace);
-    if (Error error = Ready(own); !error.ok()) return error;
-    return RunRecurrence(device_, own, args);
-  }
+  Error Recur(Workspace& workspace, const RecurArgs& args) override { return RunReady(workspace, RunRecurrence, args); }
 
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override;
   Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) override;
@@ -231,6 +244,13 @@ class CudaBackend final : public CudaStorage {
   Error Ready(const CudaWorkspace& workspace) {
     if (Error error = device_.Fault(); !error.ok()) return error;
     return IsCancelled(workspace.flat.batch) ? CancelledError() : Error{};
+  }
+  // An operation in a file of its own.
+  template <typename Args>
+  Error RunReady(Workspace& workspace, Error (*run)(Device&, CudaWorkspace&, const Args&), const Args& args) {
+    CudaWorkspace& own = Own(workspace);
+    Error error = Ready(own);
+    return error.ok() ? run(device_, own, args) : error;
   }
   Error Launched(int code, const char* doing) { return device_.Check(code, doing); }
 

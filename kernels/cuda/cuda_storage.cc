@@ -118,17 +118,6 @@ Error CudaStorage::CheckShape(const KvShape& shape) const {
   return {};
 }
 
-Error CudaStorage::CheckLayers(const LayerNeeds& needs) const {
-  std::string missing;
-  const auto lack = [&](bool is_needed, const std::string& what) {
-    if (is_needed) missing += (missing.empty() ? "" : ", ") + what;
-  };
-  lack(needs.stream_count > 0, std::to_string(needs.stream_count) + " residual streams");
-  lack(needs.cut_gates, "gates that are cut");
-  if (missing.empty()) return {};
-  return {ErrorCode::kUnsupported, "the cuda backend has no kernels for what this model needs: " + missing};
-}
-
 size_t CudaStorage::KvBytesPerPageAndLayer(const KvShape& shape) const {
   return shape.holds_states() ? CudaStatePool::BytesPerPageAndLayer(shape) : CudaPool::BytesPerPageAndLayer(shape);
 }

@@ -38,7 +38,6 @@ class CudaStorage : public Backend {
   Result<std::unique_ptr<RopeTable>> CreateRopeTable(const RopeTableSpec& spec) override;
 
   Error CheckShape(const KvShape& shape) const override;
-  Error CheckLayers(const LayerNeeds& needs) const override;
   size_t KvBytesPerPageAndLayer(const KvShape& shape) const override;
   Result<std::unique_ptr<KvPool>> CreateKvPool(const KvShape& shape, int page_count) override;
   Error CopyPage(KvPool& pool, int from, int to) override;

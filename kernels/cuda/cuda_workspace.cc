@@ -111,6 +111,11 @@ WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention
     sizes.product_bytes = std::max({sizes.product_bytes, ProductBytes(shape, inputs * shape.layer_input_count, width),
                                     ProductBytes(shape, inputs, width), ProductBytes(shape, width, inputs)});
   }
+  if (const int64_t rank = shape.low_rank_dim; rank > 0) {
+    // Beside residual streams, which begin and end with products of their own width.
+    sizes.product_bytes = std::max({sizes.product_bytes, ProductBytes(shape, rank, width),
+                                    ProductBytes(shape, width, rank), ProductBytes(shape, width, width)});
+  }
   if (shape.latent_dim > 0) {
     const int64_t of_queries = shape.query_latent_dim > 0 ? shape.query_latent_dim : width;
     sizes.product_bytes =

@@ -24,6 +24,11 @@ int LaunchNormColumns(const NormColumnsParams&, LaunchStream);
 int LaunchGate(const GateParams&, LaunchStream);
 int LaunchClear(const ClearParams&, LaunchStream);
 int LaunchLayerInputs(const LayerInputsParams&, LaunchStream);
+int LaunchMatchStreams(const MatchStreamsParams&, LaunchStream);
+int LaunchPredictStreams(const PredictStreamsParams&, LaunchStream);
+int LaunchCorrectStreams(const CorrectStreamsParams&, LaunchStream);
+int LaunchAddToStreams(const AddToStreamsParams&, LaunchStream);
+int LaunchCutGated(const CutGatedParams&, LaunchStream);
 int LaunchHeadStats(const HeadStatsParams&, LaunchStream);
 int LaunchDraw(const DrawParams&, LaunchStream);
 int LaunchRoute(const RouteParams&, LaunchStream);
@@ -105,6 +110,11 @@ const KernelTable& Table() {
                                     LaunchGate,
                                     LaunchClear,
                                     LaunchLayerInputs,
+                                    LaunchMatchStreams,
+                                    LaunchPredictStreams,
+                                    LaunchCorrectStreams,
+                                    LaunchAddToStreams,
+                                    LaunchCutGated,
                                     LaunchHeadStats,
                                     LaunchDraw};
   return table;

@@ -35,6 +35,11 @@ struct KernelTable {
   int (*gate)(const GateParams&, LaunchStream);
   int (*clear)(const ClearParams&, LaunchStream);
   int (*layer_inputs)(const LayerInputsParams&, LaunchStream);
+  int (*match_streams)(const MatchStreamsParams&, LaunchStream);
+  int (*predict_streams)(const PredictStreamsParams&, LaunchStream);
+  int (*correct_streams)(const CorrectStreamsParams&, LaunchStream);
+  int (*add_to_streams)(const AddToStreamsParams&, LaunchStream);
+  int (*cut_gated)(const CutGatedParams&, LaunchStream);
   int (*head_stats)(const HeadStatsParams&, LaunchStream);
   int (*draw)(const DrawParams&, LaunchStream);
 };

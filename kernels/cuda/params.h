@@ -296,6 +296,56 @@ struct ClearParams {
   size_t count = 0;
 };
 
+// Streams [S, T, M] (residual_streams.h).
+struct StreamsView {
+  float* first = nullptr;
+  int count = 0, row_count = 0, width = 0;  // S, T, M
+};
+
+struct StreamRouterView {
+  const float* norm_weight = nullptr;  // [M]
+  float norm_epsilon = 0;
+  const float* weight = nullptr;        // [S, M]
+  const float* coefficients = nullptr;  // [S S, S] of a prediction, [S, S] of a correction
+};
+
+struct MatchStreamsParams {
+  StreamsView streams;
+  float floor = 0;
+  const float* first = nullptr;  // optional [T, M]
+  float* mean = nullptr;         // optional [T, M]
+};
+
+struct PredictStreamsParams {
+  StreamsView streams;
+  StreamRouterView router;
+  int active = 0;
+  float* residual = nullptr;  // [T, M]
+};
+
+struct CorrectStreamsParams {
+  StreamsView streams;
+  StreamRouterView router;
+  int active = 0;
+  const float* made = nullptr;   // [T, M]
+  const float* scale = nullptr;  // optional [M]
+  uint16_t* out = nullptr;       // [T, M]
+};
+
+struct AddToStreamsParams {
+  StreamsView streams;
+  const float* x = nullptr;  // [T, M]
+};
+
+struct CutGatedParams {
+  const uint16_t* x = nullptr;   // [T, 2F]
+  int row_count = 0, width = 0;  // T, F
+  float deviations = 0;
+  Activation activation = Activation::kSilu;
+  ActivationTerms terms = {};
+  uint16_t* out = nullptr;  // [T, F]
+};
+
 struct GateParams {
   const uint16_t* gate = nullptr;
   size_t count = 0;

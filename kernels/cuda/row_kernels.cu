@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/wide_product.h"
+#include "kernels/cuda/device_activation.h"
 #include "kernels/cuda/row_values.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
@@ -16,28 +17,6 @@ namespace {
 bool IsWide(const NormParams& p) {
   return p.width % 4 == 0 && IsAligned(p.x, 16) && IsAligned(p.out, 8) && IsAligned(p.weight, 16) &&
          IsAligned(p.bias, 16);
-}
-
-VF_DEVICE float Activate(Activation activation, const ActivationTerms& terms, float x) {
-  constexpr float kSqrt2OverPi = 0.7978845608028654f, kSqrtHalf = 0.7071067811865476f;
-  switch (activation) {
-    case Activation::kSilu:
-      return x / (1.0f + expf(-x));
-    case Activation::kSlopedSilu:
-      return x / (1.0f + expf(-terms.a * x));
-    case Activation::kGeluTanh:
-      return 0.5f * x * (1.0f + tanhf(kSqrt2OverPi * (x + 0.044715f * x * x * x)));
-    case Activation::kGeluErf:
-      return 0.5f * x * erfcf(-x * kSqrtHalf);
-    case Activation::kRelu:
-      return x < 0 ? 0.0f : x;
-    case Activation::kReluSquared:
-      return x < 0 ? 0.0f : x * x;
-    case Activation::kXielu:
-      return (x > 0 ? terms.a * x * x : terms.b * (expm1f(x) - x)) + terms.c * x;
-    default:
-      return x;
-  }
 }
 
 VF_DEVICE float ActivateGate(Activation activation, const ActivationTerms& terms, float gate, float up) {

@@ -79,10 +79,10 @@ TEST_P(BatchedOnCudaTest, SameBits) {
   for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(AnswerBits(together[i].get()), alone[i]) << i;
 }
 
-constexpr const char* kBatchedNames[] = {"llama", "experts", "shared_pages", "experts_beside_mlp"};
+constexpr const char* kBatchedNames[] = {"llama", "experts", "shared_pages", "experts_beside_mlp", "streams"};
 INSTANTIATE_TEST_SUITE_P(CudaEngineTest, BatchedOnCudaTest,
                          testing::Values(kGolden, "architectures/qwen3-moe", "architectures/gemma4-shared",
-                                         "architectures/gemma4-experts"),
+                                         "architectures/gemma4-experts", "architectures/gemma3n-shared"),
                          [](const auto& info) { return kBatchedNames[info.index]; });
 
 // A golden checkpoint of head dim 8 as one of 16, which the backend has: the same tensors, half as many heads.
@@ -342,6 +342,7 @@ TEST(CudaEngineTest, StepsAsGraphsHaveTheSameBits) {
                          {"architectures/lfm2-newer", 124},
                          {"architectures/gemma4-wrapped", 124},
                          {"architectures/gemma4-experts", 124},
+                         {"architectures/gemma3n-wrapped", 124},
                          {"architectures/qwen3-next", 124}}) {
     EmulatedDevice one_by_one, as_graphs(true);
     const WideHeads checkpoint(row.golden, "cuda_graphs");

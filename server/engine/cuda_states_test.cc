@@ -60,7 +60,8 @@ TEST_P(CudaStatesTest, ContinuationsBeginFromCopies) {
 INSTANTIATE_TEST_SUITE_P(All, CudaStatesTest,
                          testing::Values("architectures/lfm2-newer", "architectures/qwen3-next",
                                          "architectures/granitemoehybrid-dense", "architectures/falcon-h1-normed",
-                                         "architectures/gemma4-shared", "architectures/gemma4-experts"),
+                                         "architectures/gemma4-shared", "architectures/gemma4-experts",
+                                         "architectures/gemma3n-shared"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name) c = c == '-' || c == '/' ? '_' : c;

@@ -64,10 +64,10 @@ BufferBytes SizeBuffers(const Transformer& model, const ForwardLimits& limits) {
   const size_t query_width = config.head_count * LargestHeads(config).head_dim;
   const size_t routed_width = config.mixture.normed_apart ? width : 0;
   const bool is_recurrent = config.recurrence.kind != kernels::RecurrenceKind::kNone;
-  const int64_t mixed_width = std::max({config.blocks.attention_gate ? config.head_count * config.head_width : 0,
-                                        is_recurrent ? int64_t{config.recurrence.input_width()} : 0,
-                                        config.latent.query_rank, config.latent.width(), config.streams.low_rank,
-                                        LayerNeedsOf(config).cut_gates ? 2 * PlainWidth(config) : 0});
+  const int64_t mixed_width =
+      std::max({config.blocks.attention_gate ? config.head_count * config.head_width : 0,
+                is_recurrent ? int64_t{config.recurrence.input_width()} : 0, config.latent.query_rank,
+                config.latent.width(), config.streams.low_rank, HasCutGates(config) ? 2 * PlainWidth(config) : 0});
   return {.residual = rows * width * sizeof(float),
           .normed = rows * width * operand,
           .queries = rows * query_width * sizeof(float),

@@ -26,7 +26,7 @@ absl::Status Forward::StartStreams() {
   const int count = static_cast<int>(model_.config().streams.count);
   RETURN_IF_ERROR(ToStatus(backend.Norm(*workspace_, NormOf(no_norm_))));
   const size_t bytes = StreamAt(count).offset_bytes;
-  RETURN_IF_ERROR(ToStatus(backend.Zero(StreamAt(0), bytes)));
+  RETURN_IF_ERROR(ToStatus(backend.Clear(*workspace_, StreamAt(0), bytes)));
   for (int i = 1; i < count; ++i) {
     RETURN_IF_ERROR(ToStatus(backend.LinearResidual(
         *workspace_, {.x = WholeOf(normed_), .weight = model_.streams().start[i - 1].get(), .residual = StreamAt(i)})));
@@ -44,7 +44,7 @@ absl::Status Forward::JoinStreams() {
     kernels::NormArgs as_operands = NormOf(no_norm_);
     as_operands.x = StreamAt(i);
     RETURN_IF_ERROR(ToStatus(backend.Norm(*workspace_, as_operands)));
-    RETURN_IF_ERROR(ToStatus(backend.Zero(StreamAt(i), StreamAt(1).offset_bytes)));
+    RETURN_IF_ERROR(ToStatus(backend.Clear(*workspace_, StreamAt(i), StreamAt(1).offset_bytes)));
     RETURN_IF_ERROR(ToStatus(backend.LinearResidual(
         *workspace_, {.x = WholeOf(normed_), .weight = model_.streams().end[i - 1].get(), .residual = StreamAt(i)})));
   }
@@ -116,7 +116,7 @@ absl::Status Forward::RunLayerOfStreams(int64_t index, KvPools pools, const kern
                                                                 .made = WholeOf(residual_),
                                                                 .scale = WholeOf(layer.streams.scale),
                                                                 .out = WholeOf(normed_)})));
-  RETURN_IF_ERROR(ToStatus(backend.Zero(WholeOf(residual_), StreamAt(1).offset_bytes)));
+  RETURN_IF_ERROR(ToStatus(backend.Clear(*workspace_, WholeOf(residual_), StreamAt(1).offset_bytes)));
   RETURN_IF_ERROR(AddLayerInput(index, nullptr));
   return ToStatus(
       backend.AddToStreams(*workspace_, {.x = WholeOf(residual_), .streams = StreamAt(0), .stream_count = count}));

@@ -38,10 +38,9 @@ kernels::HeadShape LargestHeads(const ModelConfig& config) {
   return largest;
 }
 
-kernels::LayerNeeds LayerNeedsOf(const ModelConfig& config) {
-  kernels::LayerNeeds needs{.stream_count = static_cast<int>(config.streams.count)};
-  for (const LayerConfig& layer : config.layers) needs.cut_gates = needs.cut_gates || layer.cut_share > 0;
-  return needs;
+bool HasCutGates(const ModelConfig& config) {
+  const auto& layers = config.layers;
+  return std::any_of(layers.begin(), layers.end(), [](const LayerConfig& layer) { return layer.cut_share > 0; });
 }
 
 void GroupLayers(ModelConfig& config) {

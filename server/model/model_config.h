@@ -184,8 +184,7 @@ int64_t FeedForwardWidth(const ModelConfig& config, const LayerConfig& layer);
 int64_t RopeHeadWidth(const ModelConfig& config, int64_t rope_index);
 // K and D of attention, each the largest of any layer.
 kernels::HeadShape LargestHeads(const ModelConfig& config);
-// What a backend must have kernels for.
-kernels::LayerNeeds LayerNeedsOf(const ModelConfig& config);
+bool HasCutGates(const ModelConfig& config);
 
 // Fills page_groups, and each layer's index in them, from the layers' windows and heads. A layer with a source has the
 // place of that one. A window of at least max_position is dropped, and then bounds extended_position_max.

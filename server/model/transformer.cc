@@ -438,7 +438,6 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   for (size_t group = 0; group < config.page_groups.size(); ++group) {
     RETURN_IF_ERROR(ToStatus(model->backend_->CheckShape(model->KvShape(group))));
   }
-  RETURN_IF_ERROR(ToStatus(model->backend_->CheckLayers(LayerNeedsOf(config))));
   TensorPacker packer(*model->backend_, source, digests);
   using kernels::WeightUse;
   const WeightUse embedding_use = is_tied ? WeightUse::kEmbeddingAndHead : WeightUse::kEmbedding;
