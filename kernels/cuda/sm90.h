@@ -56,7 +56,7 @@ VF_DEVICE void ArriveExpecting(Sm90Step, int barrier, int bytes) {
                : "memory");
 }
 // Stops the kernel with an error, by an address that is none. In a kernel with a trap, ptxas limits all threads to the registers
-// of the launch, whatever setmaxnreg says.
+// of the launch, whatever setmaxnreg asks for.
 VF_DEVICE void StopKernel() { asm volatile("st.global.u32 [%0], %1;" : : "l"(0ull), "r"(0) : "memory"); }
 // Waits until the barrier's phase of this parity is complete. A wait without an end stops the kernel with an error.
 VF_DEVICE void AwaitPhase(Sm90Step, int barrier, uint32_t parity) {
@@ -173,7 +173,7 @@ VF_DEVICE void TakeMoreRegisters(Sm90Step) {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(kCount));
 }
 
-// A named barrier of `threads`: some arrive and go on, the others wait for all.
+// A named barrier of `threads`: some only arrive, the others wait for all.
 template <int kId>
 VF_DEVICE void SyncNamed(Sm90Step, int threads) {
   asm volatile("bar.sync %0, %1;" : : "n"(kId), "r"(threads) : "memory");

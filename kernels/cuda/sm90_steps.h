@@ -84,7 +84,7 @@ inline constexpr Sm90StepRow kSm90Steps[] = {
 #undef VF_SM90_STEP
 };
 
-// The mutant of an emulated kernel: `fault` as above, 0 for none.
+// For tests: a mutant of an emulated kernel; `fault` as above, 0 for none.
 struct Sm90Mutant {
   Sm90Step step = Sm90Step::kInitBarriers;
   char fault = 0;

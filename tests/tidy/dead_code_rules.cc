@@ -60,6 +60,7 @@ std::string DeclaredMember(const std::string& line, const std::vector<Identifier
   if (end == std::string::npos || line.find_first_of("=.;\"") < end || identifiers.empty()) return "";
   for (size_t i = 0; i < identifiers.size() && !kOthers.contains(identifiers[i].name); ++i) {
     if (identifiers[i].next != '(') continue;
+    if (i > 0 && identifiers[i - 1].next == ':') return "";  // a qualified call
     return i > 0 && std::isupper(static_cast<unsigned char>(identifiers[i].name[0])) ? identifiers[i].name : "";
   }
   return "";

@@ -134,7 +134,7 @@ struct Usage {
   int registers = -1, shared = 0, stack = -1, spills = -1, barriers = 0;
 };
 
-// The line of a report that says why asynchronous products were serialised, or registers not reallocated: ptxas' messages
+// The line of a report with the reason why asynchronous products were serialised, or registers not reallocated: ptxas' messages
 // C7500 to C7599. Empty: there is none.
 std::string SerialisedIn(const std::string& text) {
   for (size_t at = text.find("(C75"); at != std::string::npos; at = text.find("(C75", at + 1)) {

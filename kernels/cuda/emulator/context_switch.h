@@ -85,7 +85,7 @@ inline void LeaveContext(FiberContext& from, FiberContext& to) {
   internal::Raw(from, to);
 }
 
-// For a fiber that is never switched to again before it starts anew: its frames are gone.
+// For a fiber that is never switched to again before its next start: its frames are gone.
 inline void AbandonContext(FiberContext& context) {
 #if defined(__SANITIZE_ADDRESS__)
   __asan_unpoison_memory_region(context.stack.get(), context.stack_bytes);
