@@ -90,7 +90,8 @@ TEST(TidyTest, UnusedFilesAreFound) {
 TEST(TidyTest, DeadNamesAreFound) {
   EXPECT_EQ(MessagesOf(CheckDeadNames({{"db/x.h",
                                         "struct Dead {\n};\nstruct Used {\n};\nUsed Called(int a);\nvoid Uncalled();\n"
-                                        "inline constexpr int kUnread = 1;\ninline constexpr int kRead = 2;\n"},
+                                        "inline constexpr int kUnread = 1;\ninline constexpr int kRead = 2;\n"
+                                        "void Qualified();\nVF_DEVICE void Caller() {\n  x::Qualified();\n}\n"},
                                        {"db/x.cc",
                                         "Used Called(int a) {\n  return {};\n}\nvoid Uncalled() {  // not Dead\n"
                                         "  Called(kRead);\n}\n"}})),
