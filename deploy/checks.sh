@@ -16,7 +16,7 @@ deploy/install.sh
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test hosting_test jobs_test"
 # One more model through the same code. Kept: dense in f32 and bf16, focal, windows, a learned sink, experts, states, latents, shared keys,
 # MXFP4, Focus.
-more_models=$(printf '*SameBitsTest*/%s:' architectures_{a,b,co,e,f,gpt_oss_auto,granite_,granitemoe_,h,l,mi,n,o,qwen2,qwen3_5,qwen3_l,s}'*' architectures_{deepseek_v2,gemma4_auto,gemma4_experts}'*' architectures_{deepseek_v3_auto_bf16,gemma4_shared_auto_bf16,gemma3_newer_auto_bf16,qwen3_moe_auto_bf16,{qwen3_next,granitemoehybrid}_auto_bf16} \
+more_models=$(printf '*SameBitsTest*/%s:' architectures_{a,b,co,e,f,gpt_oss_auto,granite_,granitemoe_,h,l,mi,n,o,qwen2,qwen3_5,qwen3_l,s}'*' architectures_{deepseek_v2,gemma3n_auto,gemma4_auto,gemma4_experts}'*' architectures_{deepseek_v3_auto_bf16,gemma3n_shared_auto_bf16,gemma4_shared_auto_bf16,gemma3_newer_auto_bf16,qwen3_moe_auto_bf16,{qwen3_next,granitemoehybrid}_auto_bf16} \
   attention_{log,sink_capped}'*' focal_{per_layer,learned_s,learned_t}'*' focal_learned_causal_auto_bf16 focus_{g,llama_f,llama_p,m}'*' focus_llama_calibrated_auto_bf16 '*_reference_*')
 simulations="Choice.IsUnbiased*:Compare.FalseAlarms*:EpochIntervals.Cover*:ReplicateSimulation.*:AdjustedIntervals.*:Family.AJob*:Power.*:BaseRates.*"
 
