@@ -1,6 +1,6 @@
 """Instructions of the main loop of the sm90 attention kernels, a table.
 
-    recipes/sass_loop.py build/cuda/kernels/CMakeFiles/varifocal_kernels.dir/cuda/attention_sm90_*.o
+    recipes/sass_loop.py build/cuda/kernels/cuda/attention_sm90_*.o
 
 The loop is the smallest that holds the wait for scores (WARPGROUP.DEPBAR with one group left). Counted are all of its
 instructions, also those that most blocks skip: masks, sharp rows, the rescaling of sums. Needs cuobjdump on PATH, which

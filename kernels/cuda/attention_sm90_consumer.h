@@ -39,7 +39,7 @@ VF_DEVICE void StartValues(const uint32_t (&weights)[kKeys / 16][4], int values,
   for (int step = 0; step < kKeys / 16; ++step) StartValuesOfStep<kDim, kKeys>(weights[step], from, step, outputs);
 }
 
-// A bit for each of a thread's columns of a block that lies before key `key` of it: bit 2 n + i is column 8 n + 2 (lane % 4) + i.
+// The thread's columns of a block that precede its key `key`, as a bit mask: bit 2 n + i is column 8 n + 2 (lane % 4) + i.
 VF_DEVICE uint32_t ColumnsBefore(int key) {
   const int clamped = key < 0 ? 0 : key > 128 ? 128 : key, beyond = clamped % 8 - 2 * (LaneIndex() % 4);
   const int count = clamped / 8 * 2 + (beyond < 0 ? 0 : beyond > 2 ? 2 : beyond);

@@ -2,7 +2,7 @@
 checkpoints.
 
 A row has several residual streams (alternating updates). A layer reads one of them, the active one, after it predicted all
-of them from each other; what it made of that one then corrects them all. Beside attention stands a product of low rank.
+of them from each other, and then corrects all of them by its output. A product of low rank runs beside attention.
 Gates of some layers are cut at a number of deviations above their mean.
 """
 

@@ -9,8 +9,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/model/architectures_test_tools.h"
 #include "server/model/config.h"
+#include "tests/support/architecture_configs.h"
 
 namespace varifocal {
 namespace {

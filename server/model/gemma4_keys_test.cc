@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/model/config.h"
+#include "tests/support/json_changes.h"
 
 namespace varifocal {
 namespace {
@@ -22,16 +23,7 @@ Json SmallGemma4(const char* edits = "{}") {
       "num_hidden_layers":6,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,"global_head_dim":32,
       "max_position_embeddings":4096,"layer_types":["sliding_attention","sliding_attention","full_attention",
       "sliding_attention","sliding_attention","full_attention"]})");
-  const absl::StatusOr<Json> changes = ParseJson(edits);
-  EXPECT_TRUE(changes.ok()) << edits;
-  for (const auto& [key, value] : changes->items()) {
-    if (value == "-") {
-      json.erase(key);
-    } else {
-      json[key] = value;
-    }
-  }
-  return json;
+  return testing_support::WithEdits(std::move(json), edits);
 }
 
 ModelConfig ParsedGemma4(const char* edits = "{}") {

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/model/architectures_test_tools.h"
+#include "tests/support/architecture_configs.h"
 #include "tests/support/json_changes.h"
 #include "tests/support/messages.h"
 

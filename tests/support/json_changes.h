@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
+#include "gtest/gtest.h"
 
 namespace varifocal::testing_support {
 
@@ -17,6 +18,20 @@ struct JsonChange {
   std::string what;  // "removed", "unknown key", or the new value
   Json changed;      // the whole document
 };
+
+// `edits` is an object: its keys are set, or removed where the value is "-".
+inline Json WithEdits(Json json, const char* edits) {
+  const absl::StatusOr<Json> changes = ParseJson(edits);
+  EXPECT_TRUE(changes.ok()) << edits;
+  for (const auto& [key, value] : changes->items()) {
+    if (value == "-") {
+      json.erase(key);
+    } else {
+      json[key] = value;
+    }
+  }
+  return json;
+}
 
 inline void ForEachChange(const Json& valid, const std::function<void(const JsonChange&)>& use,
                           const std::string& path = "") {

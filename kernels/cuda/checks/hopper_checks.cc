@@ -96,8 +96,9 @@ std::string CheckProducts() {
 }
 
 std::string CheckAllProducts() {
-  for (const std::string& verdict : {CheckProducts<64>(), CheckProducts<80>(), CheckProducts<96>(),
-                                     CheckProducts<112>(), CheckProducts<128>(), CheckProducts<256>()}) {
+  for (const std::string& verdict :
+       {CheckProducts<64>(), CheckProducts<80>(), CheckProducts<96>(), CheckProducts<112>(), CheckProducts<128>(),
+        CheckProducts<192>(), CheckProducts<256>()}) {
     if (!verdict.empty()) return verdict;
   }
   return "";
@@ -128,7 +129,7 @@ std::string ProductFault(Mistake mistake) {
     Pin(kStep, weights);
     Pin(kStep, o);
     if (mistake != Mistake::kNoFence) FenceProducts(kStep);
-    StartProduct<64, 0>(weights[0], OperandDescriptor(SharedAddress(kValues), 64, 8192), o);
+    StartProduct<64, 0>(weights[0], OperandDescriptor(SharedAddress(kValues) / 16, 64, 8192), o);
     if (mistake != Mistake::kNotCommitted) CommitProducts(kStep);
     if (mistake == Mistake::kEarlyUse) right = right && !std::isnan(o[0][0]);
     if (mistake == Mistake::kTouched) o[0][0] = 0;
@@ -253,7 +254,7 @@ std::string CheckOtherMistakes() {
                                              SyncNamed<1>(kStep, 96);
                                            }
                                          })},
-      {"registers that nobody gave up", FaultOf(384, [] {
+      {"registers that no thread released", FaultOf(384, [] {
          if (WarpgroupIndex() > 0) TakeMoreRegisters<224>(kStep);
        })}};
   for (const auto& [what, fault] : rows) {

@@ -69,7 +69,7 @@ void Pause();
 // A number drawn by the seed of the schedule.
 uint64_t NextOrder();
 bool IsShuffled();
-// Bulk copies land as late as they can: with odd seeds.
+// Whether bulk copies complete only when all threads wait: with odd seeds.
 bool CopiesAreLate();
 
 // A mistake of the kernel: aborts, or ends the block where faults are caught. Outside a fiber it returns then.
@@ -77,10 +77,11 @@ void ReportFault(const std::string& message);
 // The same inside a fiber, which ends.
 [[noreturn]] void Fault(const std::string& message);
 
-// Of hopper.cc, for the block: before its threads start; whether a bulk copy landed, and one lands if `must`; after its threads
-// have ended.
+// In hopper.cc. Resets the state of the block, before its threads start.
 void BeginHopper();
+// Completes one bulk copy, always if `must`; returns whether one completed.
 bool LandCopy(bool must);
+// Reports what is incomplete, after the threads have ended.
 void EndHopper();
 
 }  // namespace varifocal::kernels::cuda::emulator

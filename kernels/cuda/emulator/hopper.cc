@@ -107,13 +107,13 @@ void EndHopper() {
   for (int id = 0; id < kNamedBarriers; ++id) {
     if (hopper.named[id].arrived != 0) ReportFault("a block ended with threads at named barrier " + std::to_string(id));
   }
-  if (hopper.free_registers > hopper.free_at_launch) ReportFault("registers were given up that nobody took");
+  if (hopper.free_registers > hopper.free_at_launch) ReportFault("registers were released that no thread took");
   if (const std::string left = LeftOverProducts(); !left.empty()) ReportFault(left);
 }
 
 bool LandCopy(bool must) {
   if (hopper.copies.empty()) return false;
-  // A copy lands now and then, or, as late as it can, when all threads sleep.
+  // A copy completes at random, or with late copies only when all threads wait.
   constexpr int kOneIn = 64;
   if (!must && (CopiesAreLate() || NextOrder() % kOneIn != 0)) return false;
   const size_t which = IsShuffled() ? NextOrder() % hopper.copies.size() : 0;

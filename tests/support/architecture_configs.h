@@ -12,6 +12,7 @@
 #include "server/model/config.h"
 #include "server/model/published_dense.h"
 #include "server/model/published_mixtures.h"
+#include "tests/support/json_changes.h"
 
 namespace varifocal {
 
@@ -148,17 +149,7 @@ inline Json Small(const std::string& model_type) {
 
 // `edits` is an object: its keys are set, or removed where the value is "-".
 inline Json Edited(const std::string& model_type, const char* edits) {
-  Json json = Small(model_type);
-  const absl::StatusOr<Json> changes = ParseJson(edits);
-  EXPECT_TRUE(changes.ok()) << edits;
-  for (const auto& [key, value] : changes->items()) {
-    if (value == "-") {
-      json.erase(key);
-    } else {
-      json[key] = value;
-    }
-  }
-  return json;
+  return testing_support::WithEdits(Small(model_type), edits);
 }
 
 struct Meaning {
