@@ -55,6 +55,41 @@ TEST_F(ServerTest, HealthFollowsLifeAndShutdownEndsWatches) {
   EXPECT_EQ(message.job().state(), v1::Job::QUEUED) << "the watcher receives the state QUEUED";
 }
 
+// The first message is larger than what the connection takes from a server before the client reads, so it is still being sent.
+TEST_F(ServerTest, AWatcherThatReadsLaterReceivesTheLastStateAfterAShutdown) {
+  control_->Hold();
+  v1::SubmitJobRequest request = SmallJob();
+  v1::SuiteConfig* suite = request.mutable_spec()->mutable_suite();
+  suite->set_samples(1);
+  for (int length = 257; length < 300; ++length) suite->add_lengths(length);
+  suite->mutable_tasks(0)->set_name(std::string(60, 'a'));
+  for (int task = 10; task < 40; ++task) {
+    *suite->add_tasks() = suite->tasks(0);
+    suite->mutable_tasks(suite->tasks_size() - 1)->set_name(absl::StrCat(std::string(58, 'a'), task));
+  }
+  v1::SubmitJobResponse submitted;
+  const grpc::Status status = Submit(request, &submitted);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  control_->WaitUntilStarted();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8192);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(server_->address(), arguments));
+  v1::WatchJobRequest watch;
+  watch.set_name(submitted.job().name());
+  grpc::ClientContext context;
+  const auto reader = stub->WatchJob(&context, watch);
+  reader->WaitForInitialMetadata();  // with the first bytes of the message
+  std::thread stops([this] { server_->Shutdown(std::chrono::hours(1)); });
+  std::this_thread::sleep_for(milliseconds(300));
+  v1::WatchJobResponse message;
+  int count = 0;
+  while (reader->Read(&message)) ++count;
+  stops.join();
+  EXPECT_EQ(ReasonIn(reader->Finish()), "SHUTTING_DOWN");
+  EXPECT_EQ(message.job().state(), v1::Job::QUEUED) << count << " messages";
+}
+
 TEST_F(ServerTest, ShutdownCancelsCallsWhenTheGraceIsOver) {
   control_->Hold();
   grpc::ClientContext context;

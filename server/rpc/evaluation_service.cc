@@ -80,13 +80,10 @@ class EvaluationService::Watch {
       stream_->End(job.status());
       return false;
     }
-    v1::WatchJobResponse message;
-    *message.mutable_job() = *job;
-    message.set_sequence_number(++sequence_number_);
+    v1::WatchJobResponse message = ToMessage(*job);
     change_count_ = change_count;
     sent_us_ = now_us;
-    const v1::Job::State state = job->state();
-    if (state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED) {
+    if (HasEnded(*job)) {
       stream_->SendLast(std::move(message));
       return false;
     }
@@ -94,9 +91,27 @@ class EvaluationService::Watch {
     return true;
   }
 
-  void End(const absl::Status& status) { stream_->End(status); }
+  // With the job's last state, also where the message before is still being sent.
+  void End(Poll& poll, const absl::Status& status) {
+    const absl::StatusOr<v1::Job>& job = poll.Get(job_id_);
+    if (job.ok()) {
+      stream_->SendLast(ToMessage(*job), HasEnded(*job) ? absl::OkStatus() : status);
+    } else {
+      stream_->End(job.status());
+    }
+  }
 
  private:
+  static bool HasEnded(const v1::Job& job) {
+    return job.state() == v1::Job::SUCCEEDED || job.state() == v1::Job::FAILED || job.state() == v1::Job::CANCELLED;
+  }
+  v1::WatchJobResponse ToMessage(const v1::Job& job) {
+    v1::WatchJobResponse message;
+    *message.mutable_job() = job;
+    message.set_sequence_number(++sequence_number_);
+    return message;
+  }
+
   const int64_t job_id_;
   const std::shared_ptr<WatchStream> stream_;
   int64_t sequence_number_ = 0;
@@ -142,9 +157,7 @@ void EvaluationService::WatchLoop() {
   }
   // A last update, so that watchers receive the final state.
   Poll poll(jobs_);
-  for (const auto& watch : watches_) {
-    if (watch->Look(poll)) watch->End(ShuttingDown());
-  }
+  for (const auto& watch : watches_) watch->End(poll, ShuttingDown());
   watches_.clear();
 }
 

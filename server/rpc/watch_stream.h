@@ -44,13 +44,29 @@ class MessageStream {
   }
   // Needs IsReady.
   void Send(Message message) {
-    if (Begin(std::move(message), /*is_last=*/false)) reactor_->StartWrite(&message_);
-  }
-  // Needs IsReady; ends the stream with OK.
-  void SendLast(Message message) {
-    if (Begin(std::move(message), /*is_last=*/true)) {
-      reactor_->StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+    {
+      MutexLock lock(mutex_);
+      if (is_finished_ || end_) return;  // the client disconnected in between
+      VF_CHECK(!is_writing_);
+      message_ = std::move(message);
+      is_writing_ = true;
     }
+    reactor_->StartWrite(&message_);
+  }
+  // Ends the stream with `status` after the pending message and this one; no effect on a stream that has ended.
+  void SendLast(Message message, const absl::Status& status = absl::OkStatus()) {
+    {
+      MutexLock lock(mutex_);
+      if (is_finished_ || end_) return;
+      if (is_writing_) {
+        last_ = std::move(message);
+        end_ = status;
+        return;
+      }
+      message_ = std::move(message);
+      is_finished_ = true;
+    }
+    reactor_->StartWriteAndFinish(&message_, grpc::WriteOptions(), ToGrpcStatus(status));
   }
   // After the pending message; no effect on a stream that has ended.
   void End(const absl::Status& status) {
@@ -79,25 +95,23 @@ class MessageStream {
     const std::shared_ptr<MessageStream> stream_;
   };
 
-  // False when the client disconnected in between.
-  bool Begin(Message message, bool is_last) {
-    MutexLock lock(mutex_);
-    if (is_finished_) return false;
-    VF_CHECK(!is_writing_);
-    message_ = std::move(message);
-    (is_last ? is_finished_ : is_writing_) = true;
-    return true;
-  }
   void OnWriteDone() {
     absl::Status status;
+    bool has_last = false;
     {
       MutexLock lock(mutex_);
       is_writing_ = false;
       if (is_finished_ || !end_) return;
       is_finished_ = true;
       status = *end_;
+      has_last = last_.has_value();
+      if (has_last) message_ = *std::move(last_);
     }
-    reactor_->Finish(ToGrpcStatus(status));
+    if (has_last) {
+      reactor_->StartWriteAndFinish(&message_, grpc::WriteOptions(), ToGrpcStatus(status));
+    } else {
+      reactor_->Finish(ToGrpcStatus(status));
+    }
   }
 
   Reactor* reactor_ = nullptr;  // deletes itself after Finish
@@ -105,6 +119,7 @@ class MessageStream {
   bool is_writing_ VF_GUARDED_BY(mutex_) = false;
   bool is_finished_ VF_GUARDED_BY(mutex_) = false;         // Finish was called, or is about to be
   std::optional<absl::Status> end_ VF_GUARDED_BY(mutex_);  // requested while a write is pending
+  std::optional<Message> last_ VF_GUARDED_BY(mutex_);      // the same, before the end
   Message message_;                                        // being written, by one thread while is_writing_
 };
 
