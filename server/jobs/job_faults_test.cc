@@ -324,7 +324,7 @@ TEST_F(JobFaultsTest, AJobWaitsAfterEndsOfTheDaemonAndOthersGoFirst) {
   control_->Release();
   WaitForState(other, db::JobState::kSucceeded);
   EXPECT_EQ(manager_->Get(job_id, false)->row.state, db::JobState::kQueued);
-  // Time goes on meanwhile: the job's thread may begin to wait for its next look at the queue only now.
+  // Time passes meanwhile: the job's thread may begin to wait for its next look at the queue only now.
   EXPECT_EQ(WaitForStateAfterPauses(job_id, db::JobState::kSucceeded).paused_reason, "");
 }
 
