@@ -403,6 +403,11 @@ class Walker {
                          .gather_from = case_.groups.gather_from};
     if (test.group_count > 0) attend.groups = &test;
     CheckOk(backend_.Attend(*workspace_, attend));
+    if (walk_.attends_twice) {
+      const size_t width = WideProduct(case_.query_heads, case_.head_dim);
+      WriteOperands(backend_, attend.out, std::vector<float>(mask.size() * width, NAN));
+      CheckOk(backend_.Attend(*workspace_, attend));
+    }
     if (walk_.inspect != InspectedRows::kNone) Inspect(step, attend);
   }
 

@@ -100,6 +100,7 @@ struct AttentionWalk {
   uint64_t page_order_seed = 1;    // which pages of the pool are allocated to a sequence
   bool share_first_page = false;   // with same_first_page: later sequences use the first one's page and start after it
   bool poison_pages = false;       // every page contains NaNs of another sequence
+  bool attends_twice = false;      // in a step, as layers do; the first results are dropped
   bool free_window_pages = false;  // pages not visible to this or later rows are freed before the step
   InspectedRows inspect = InspectedRows::kNone;
   bool decode_kernels_for_prompt = false;  // violates the same-bits guarantee, for the control

@@ -1,7 +1,7 @@
 # The CUDA backend (if nvcc is found), and its emulator and tests (if enabled).
 #
 # Included by kernels/CMakeLists.txt, so that the backend becomes part of varifocal_kernels.
-set(cuda_host cuda/attention_choice.cc cuda/cuda_backend.cc cuda/cuda_mixture.cc cuda/cuda_products.cc cuda/cuda_recurrence.cc cuda/cuda_storage.cc cuda/cuda_streams.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc cuda/step_graphs.cc)
+set(cuda_host cuda/attention_choice.cc cuda/attention_sm90_load.cc cuda/cuda_backend.cc cuda/cuda_mixture.cc cuda/cuda_products.cc cuda/cuda_recurrence.cc cuda/cuda_storage.cc cuda/cuda_streams.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc cuda/step_graphs.cc)
 
 if(VARIFOCAL_HAS_CUDA)
   varifocal_cuda_objects(OUT cuda_objects REPORTS cuda_reports
@@ -55,7 +55,7 @@ varifocal_options(cuda_selfcheck)
 target_link_libraries(cuda_selfcheck PRIVATE varifocal_kernels_cuda_checks)
 add_executable(gpu_bench
   cuda/bench/attention_bench.cc cuda/bench/bench_tools.cc cuda/bench/cells.cc cuda/bench/gpu_bench.cc
-  cuda/bench/llama_run.cc cuda/bench/model_bench.cc cuda/bench/product_bench.cc)
+  cuda/bench/llama_run.cc cuda/bench/model_bench.cc cuda/bench/prediction.cc cuda/bench/product_bench.cc)
 varifocal_options(gpu_bench)
 if(VARIFOCAL_HAS_CUDA)
   target_compile_definitions(gpu_bench PRIVATE VARIFOCAL_HAS_CUDA=1)
@@ -63,6 +63,8 @@ endif()
 target_link_libraries(gpu_bench PRIVATE varifocal_kernels_emulator)
 add_test(NAME cuda:gpu_bench_tiny COMMAND gpu_bench --device=emulated --tiny --rounds=1)
 set_tests_properties(cuda:gpu_bench_tiny PROPERTIES TIMEOUT 300)
+add_test(NAME cuda:gpu_bench_predict COMMAND gpu_bench --predict)
+set_tests_properties(cuda:gpu_bench_predict PROPERTIES PASS_REGULAR_EXPRESSION "prefill_20_20_128_8192 . in order . 9")
 # The driver that compares other engines: a few cells through the whole protocol, with or without those engines.
 find_program(VARIFOCAL_PYTHON3 python3)
 if(VARIFOCAL_PYTHON3)

@@ -13,8 +13,6 @@
 // Source:  Shah et al. 2024, arXiv:2407.08608 (section 3: warp specialisation, overlap of softmax and products).
 #pragma once
 
-#include <algorithm>
-
 #include "base/wide_product.h"
 #include "kernels/cuda/attention_sm90_consumer.h"
 #include "kernels/cuda/attention_sm90_producer.h"
@@ -73,26 +71,15 @@ AttendSm90Kernel(VF_PARAMS(AttendParams) p) {
   }
 }
 
-// Heads of a section: their keys and values take at most this much of the L2 cache.
-inline constexpr int64_t kSectionBytes = 32 << 20;
-
 }  // namespace
 
 template <int kDim, typename Mask>
 int StartSm90(const AttendParams& params, LaunchStream stream) {
   AttendParams p = params;
-  const int heads = p.pool.kv_head_count, segments = p.segments_apart ? p.segment_count : 1;
-  // No row of a step may see a key: then there is no segment.
-  const int64_t fitting = kSectionBytes / (WideProduct(std::max(p.segment_count, 1), kSegmentKeys) * kDim * 4);
-  p.section_heads = !p.sm90.sections || fitting > heads ? heads : fitting < 1 ? 1 : static_cast<int>(fitting);
   p.turns = p.sm90.turns;
-  p.section_items = p.item_count * p.section_heads;
-  p.segment_items = p.item_count * heads;
-  p.work_count = p.segment_items * segments;
-  const int by_items = p.sm90.items_per_block > 0 ? CeilDivide(p.work_count, p.sm90.items_per_block) : 1;
-  const int wanted = by_items < p.multiprocessor_count ? p.multiprocessor_count : by_items;
-  p.block_count = p.work_count < wanted ? p.work_count : wanted;
-  const int code = VF_LAUNCH((AttendSm90Kernel<kDim, Mask>), p.block_count, 1, 1, kSm90Threads,
+  p.sm90_grid = PlanSm90Grid(p.item_count, p.pool.kv_head_count, p.key_count, p.segments_apart, kDim, p.sm90,
+                             p.multiprocessor_count);
+  const int code = VF_LAUNCH((AttendSm90Kernel<kDim, Mask>), p.sm90_grid.block_count, 1, 1, kSm90Threads,
                              (Sm90Memory<kDim, Mask::kReadsGroups>::kBytes), stream, p);
   if (code != 0 || !p.segments_apart) return code;
   return StartMergeSegments(p, stream);

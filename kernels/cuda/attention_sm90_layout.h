@@ -67,4 +67,56 @@ struct Sm90Tuning {
   bool sections = true;         // heads in groups whose keys and values stay in the L2 cache
 };
 
+// Items of a step's work: a tile under a KV head, all of its keys or, with segments apart, those of one segment. Blocks take them
+// in order, each the next one when it is done with the one before.
+struct Sm90Grid {
+  int32_t work_count = 0, block_count = 0, section_heads = 1;
+  int32_t section_items = 0, segment_items = 0;  // of a section of heads, and of all heads
+};
+
+// Heads of a section: their keys and values take at most this much of the L2 cache.
+inline constexpr int64_t kSm90SectionBytes = 32 << 20;
+
+// `keys`: up to the last one that any row sees.
+VF_HD constexpr Sm90Grid PlanSm90Grid(int tiles, int heads, int keys, bool segments_apart, int dim,
+                                      const Sm90Tuning& tuning, int multiprocessors) {
+  const int64_t fitting = kSm90SectionBytes / (int64_t{keys > 1 ? keys : 1} * dim * 4);
+  Sm90Grid grid;
+  grid.section_heads = !tuning.sections || fitting > heads ? heads : fitting < 1 ? 1 : static_cast<int>(fitting);
+  grid.section_items = tiles * grid.section_heads;
+  grid.segment_items = tiles * heads;
+  grid.work_count = grid.segment_items * (segments_apart ? CeilDivide(keys, kSegmentKeys) : 1);
+  const int by_items = tuning.items_per_block > 0 ? CeilDivide(grid.work_count, tuning.items_per_block) : 1;
+  const int wanted = by_items < multiprocessors ? multiprocessors : by_items;
+  grid.block_count = grid.work_count < wanted ? grid.work_count : wanted;
+  return grid;
+}
+
+// Segments apart, then sections of heads, in each the longest tiles of all its heads first.
+struct Sm90ItemPlace {
+  int segment = 0, tile = 0, kv_head = 0;
+};
+VF_HD constexpr Sm90ItemPlace Sm90PlaceOf(const Sm90Grid& grid, int heads, int item) {
+  Sm90ItemPlace place;
+  place.segment = item / grid.segment_items;
+  item -= place.segment * grid.segment_items;
+  const int section = item / grid.section_items, first_head = section * grid.section_heads;
+  item -= section * grid.section_items;
+  const int left = heads - first_head, width = left < grid.section_heads ? left : grid.section_heads;
+  place.tile = item / width;
+  place.kv_head = first_head + item % width;
+  return place;
+}
+
+// Key blocks [first, last) of an item whose rows see keys [begin, end) altogether.
+VF_HD constexpr BlockRange Sm90BlocksOf(int begin, int end, int keys, bool segments_apart, int segment) {
+  if (begin >= end) return {};
+  BlockRange blocks{begin / keys, CeilDivide(end, keys)};
+  if (segments_apart) {
+    const int first = segment * (kSegmentKeys / keys), last = first + kSegmentKeys / keys;
+    blocks = {blocks.first > first ? blocks.first : first, blocks.last < last ? blocks.last : last};
+  }
+  return blocks;
+}
+
 }  // namespace varifocal::kernels::cuda

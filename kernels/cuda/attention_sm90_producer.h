@@ -8,17 +8,14 @@
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
 
-// Item `index` of the step's work: segments apart, then sections of heads, in each the longest tiles of all its heads first.
+// Item `index` of the step's work.
 template <int kKeys>
 VF_DEVICE WorkRecord FindItem(const AttendParams& p, int index, int* key_end, int* sequence) {
+  const Sm90ItemPlace place = Sm90PlaceOf(p.sm90_grid, p.pool.kv_head_count, index);
+  const QueryTile tile = p.tiles[place.tile];
   WorkRecord work;
-  work.segment = index / p.segment_items;
-  index -= work.segment * p.segment_items;
-  const int section = index / p.section_items, first_head = section * p.section_heads;
-  index -= section * p.section_items;
-  const int left = p.pool.kv_head_count - first_head, heads = left < p.section_heads ? left : p.section_heads;
-  const QueryTile tile = p.tiles[index / heads];
-  work.kv_head = first_head + index % heads;
+  work.segment = place.segment;
+  work.kv_head = place.kv_head;
   work.first_row = p.step.first_rows[tile.sequence];
   work.first_lane = tile.first_tile_row;
   work.lanes = tile.tile_row_count;
@@ -26,18 +23,18 @@ VF_DEVICE WorkRecord FindItem(const AttendParams& p, int index, int* key_end, in
   const RowInterval tail = p.mask[work.first_row + (work.first_lane + work.lanes - 1) / p.queries_per_kv];
   *key_end = tail.end;
   *sequence = tile.sequence;
-  if (head.begin < tail.end) {
-    work.first_block = head.begin / kKeys;
-    work.last_block = CeilDivide(tail.end, kKeys);
-  }
-  if (p.segments_apart) {
-    constexpr int kBlocks = kSegmentKeys / kKeys;
-    const int first = work.segment * kBlocks, last = first + kBlocks;
-    work.first_block = work.first_block > first ? work.first_block : first;
-    work.last_block = work.last_block < last ? work.last_block : last;
-    if (work.first_block >= work.last_block) work.lanes = 0;
-  }
+  const BlockRange blocks = Sm90BlocksOf(head.begin, tail.end, kKeys, p.segments_apart, work.segment);
+  work.first_block = blocks.first;
+  work.last_block = blocks.last;
+  if (p.segments_apart && blocks.first >= blocks.last) work.lanes = 0;
   return work;
+}
+
+// The last block resets the counters for the next launch of the step.
+VF_DEVICE void LeaveWork(const AttendParams& p) {
+  if (AtomicAdd(p.sm90_taken + 1, 1) + 1 != static_cast<uint32_t>(p.sm90_grid.block_count)) return;
+  if (IsStepOmitted(Sm90Step::kResetWork)) return;
+  p.sm90_taken[0] = p.sm90_taken[1] = 0;
 }
 
 // Copies rows [0, rows) of a tile of a page: one piece, or one a panel where the tile is half a page or has fewer rows.
@@ -85,11 +82,11 @@ VF_DEVICE void ProduceKeys(const AttendParams& p) {
     }
     at.Next();
   };
-  for (int round = 0;; ++round) {
-    // To and fro over the blocks, since items become shorter.
-    const int item = (round % 2 == 0 ? round * p.block_count + BlockX() : (round + 1) * p.block_count - 1 - BlockX());
-    if (round * p.block_count >= p.work_count) break;
-    if (item >= p.work_count) continue;
+  const int items_max = p.sm90.items_per_block > 0 ? p.sm90.items_per_block : p.sm90_grid.work_count;
+  for (int taken = 0; taken < items_max; ++taken) {
+    // The consumers have the blocks in the rings meanwhile.
+    const int item = static_cast<int>(WarpOr(leads ? AtomicAdd(p.sm90_taken, 1) : 0));
+    if (item >= p.sm90_grid.work_count) break;
     int key_end, sequence;
     const WorkRecord work = FindItem<kKeys>(p, item, &key_end, &sequence);
     if (work.lanes == 0) continue;
@@ -139,6 +136,7 @@ VF_DEVICE void ProduceKeys(const AttendParams& p) {
     }
   }
   publish({});
+  if (leads) LeaveWork(p);
 }
 
 template <int kDim, typename Mask>

@@ -460,13 +460,12 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   if (own.flat.batch.phase == Phase::kPrefill) {
     p.uses_sm90 = attention_.UsesSm90(p.pool.head_dim, args.groups != nullptr, p.soft_cap > 0);
     p.sm90 = attention_.tuning;
+    p.sm90_taken = work.sm90_taken;
     p.tiles = p.uses_sm90 ? work.sm90_tiles : work.tiles;
     p.item_count = p.uses_sm90 ? work.sm90_count : work.count;
-    p.segment_count = work.segment_count;
-    // Few tiles over many keys: the segments fill the device, if their results fit the scratch of whole steps.
-    const int64_t blocks = WideProduct(p.item_count, p.pool.kv_head_count);
-    p.segments_apart = p.segment_count > 1 && blocks < p.multiprocessor_count &&
-                       static_cast<int64_t>(rows) * p.segment_count <= own.shape.row_count_max;
+    p.key_count = work.key_count;
+    p.segment_count = CeilDivide(work.key_count, kSegmentKeys);
+    p.segments_apart = p.uses_sm90 ? work.sm90_segments_apart : work.segments_apart;
     return Launched(device_.kernels().attend_prefill(p, own.stream()), "starting attention");
   }
   p.items = work.items;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/wide_product.h"
+#include "kernels/cuda/attention_sm90_load.h"
 #include "kernels/cuda/cuda_recurrence.h"
 
 namespace varifocal::kernels::cuda {
@@ -92,7 +93,7 @@ WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention
   WorkspaceSizes sizes{};
   const size_t items = std::min(rows, sequences) * splits;
   sizes.metadata_words = rows * (2 + 2 * kMasksMax) + sequences * (6 + kPageGroupsMax * (pages + 1)) +
-                         std::max(3 * tiles, 4 * kMasksMax * items) + 64;
+                         std::max(3 * tiles, 4 * kMasksMax * items) + 64 + 2 * kMasksMax;
   sizes.product_bytes = std::max(
       {ProductBytes(shape, projected, width), ProductBytes(shape, width, attended),
        ProductBytes(shape, width, shape.ffn_dim), ProductBytes(shape, shape.ffn_dim, width),
@@ -165,6 +166,17 @@ std::vector<QueryTile> PlanTiles(const FlatBatch& flat, int queries_per_kv, int 
   std::stable_sort(tiles.begin(), tiles.end(),
                    [&](const QueryTile& a, const QueryTile& b) { return last_position(a) > last_position(b); });
   return tiles;
+}
+
+std::vector<RowInterval> KeysOfTiles(const FlatBatch& flat, const std::vector<QueryTile>& tiles,
+                                     std::span<const RowInterval> mask, int queries_per_kv) {
+  std::vector<RowInterval> keys;
+  for (const QueryTile& tile : tiles) {
+    const RowInterval* rows = mask.data() + flat.first_rows[tile.sequence];
+    const int last_lane = tile.first_tile_row + tile.tile_row_count - 1;
+    keys.push_back({rows[tile.first_tile_row / queries_per_kv].begin, rows[last_lane / queries_per_kv].end});
+  }
+  return keys;
 }
 
 DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, int queries_per_kv) {
@@ -289,21 +301,38 @@ CudaWorkspace::MaskPlan CudaWorkspace::AppendMask(const Batch& batch, size_t ind
     plan.rows = Append(words_, splits.rows);
     return plan;
   }
-  const auto plan_tiles = [&](int tile_rows) {
-    const auto [known, is_new] = tiled.try_emplace({queries_per_kv, tile_rows}, 0, 0);
+  const auto tiles_of = [&](int tile_rows) -> const PlacedTiles& {
+    const auto [known, is_new] = tiled.try_emplace({queries_per_kv, tile_rows});
     if (is_new) {
-      const std::vector<QueryTile> tiles = PlanTiles(flat, queries_per_kv, tile_rows);
-      known->second = {Append(words_, tiles), tiles.size()};
+      known->second.tiles = PlanTiles(flat, queries_per_kv, tile_rows);
+      known->second.at = Append(words_, known->second.tiles);
     }
     return known->second;
   };
-  std::tie(plan.work, plan.count) = plan_tiles(PrefillTileRows(plan.heads.head_dim));
+  for (const RowInterval& seen : mask) plan.key_count = std::max(plan.key_count, seen.end);
+  const int segments = CeilDivide(plan.key_count, kSegmentKeys);
+  // Few tiles over many keys: the segments fill the device, if their results fit the scratch of whole steps.
+  const bool fits_apart =
+      segments > 1 && WideProduct(flat.row_count(), segments) <= static_cast<size_t>(shape.row_count_max);
+  const int multiprocessors = device_->properties().multiprocessor_count;
+  const PlacedTiles& tiles = tiles_of(PrefillTileRows(plan.heads.head_dim));
+  plan.work = tiles.at;
+  plan.count = tiles.tiles.size();
+  plan.segments_apart = fits_apart && int64_t{plan.count} * plan.heads.kv_head_count < multiprocessors;
   if (choice_.UsesSm90(plan.heads.head_dim, false, false)) {
-    std::tie(plan.sm90_work, plan.sm90_count) = plan_tiles(kSm90Lanes);
+    const PlacedTiles& sm90 = tiles_of(kSm90Lanes);
+    plan.sm90_work = sm90.at;
+    plan.sm90_count = sm90.tiles.size();
+    plan.sm90_taken = Append(words_, std::vector<int32_t>(2, 0));
+    const std::vector<RowInterval> seen = KeysOfTiles(flat, sm90.tiles, mask, queries_per_kv);
+    plan.sm90_segments_apart = fits_apart && Sm90SegmentsApart({.tiles = seen,
+                                                                .row_count = static_cast<int>(flat.row_count()),
+                                                                .query_head_count = shape.query_head_count,
+                                                                .kv_head_count = plan.heads.kv_head_count,
+                                                                .head_dim = plan.heads.head_dim,
+                                                                .key_count = plan.key_count},
+                                                               choice_.tuning, multiprocessors);
   }
-  int end = 0;
-  for (const RowInterval& seen : mask) end = std::max(end, seen.end);
-  plan.segment_count = CeilDivide(end, kSegmentKeys);
   return plan;
 }
 
@@ -366,11 +395,14 @@ AttentionWork CudaWorkspace::attention(int mask_index) const {
   AttentionWork work{.heads = plan.heads,
                      .mask = reinterpret_cast<const RowInterval*>(base + plan.mask),
                      .count = plan.count,
-                     .segment_count = plan.segment_count};
+                     .key_count = plan.key_count};
   if (flat.batch.phase == Phase::kPrefill) {
     work.tiles = reinterpret_cast<const QueryTile*>(base + plan.work);
     work.sm90_tiles = reinterpret_cast<const QueryTile*>(base + plan.sm90_work);
     work.sm90_count = plan.sm90_count;
+    work.sm90_taken = metadata_.as<uint32_t>() + plan.sm90_taken;
+    work.segments_apart = plan.segments_apart;
+    work.sm90_segments_apart = plan.sm90_segments_apart;
   } else {
     work.items = reinterpret_cast<const DecodeItem*>(base + plan.work);
     work.item_rows = base + plan.rows;

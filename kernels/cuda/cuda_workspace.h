@@ -46,6 +46,9 @@ struct MixtureScratch {
 
 // Query tiles of a prefill batch: sequences cut into tiles of `tile_rows`, longest key range first.
 std::vector<QueryTile> PlanTiles(const FlatBatch& flat, int queries_per_kv, int tile_rows);
+// The keys that each tile's rows see altogether.
+std::vector<RowInterval> KeysOfTiles(const FlatBatch& flat, const std::vector<QueryTile>& tiles,
+                                     std::span<const RowInterval> mask, int queries_per_kv);
 // Splits of a decode batch under one mask, split by split; rows whose sequences share these pages are adjacent.
 struct DecodePlan {
   std::vector<DecodeItem> items;
@@ -58,10 +61,14 @@ struct AttentionWork {
   HeadShape heads;
   const RowInterval* mask = nullptr;
   int count = 0;                     // of tiles or items
-  int segment_count = 0;             // prefill: up to the mask's last key
+  int key_count = 0;                 // prefill: up to the mask's last one
   const QueryTile* tiles = nullptr;  // prefill
-  int sm90_count = 0;                // of the tiles of the kernel sm90, where it has the head dim
+  bool segments_apart = false;
+  // Of the kernel sm90, where it has the head dim.
+  int sm90_count = 0;
   const QueryTile* sm90_tiles = nullptr;
+  uint32_t* sm90_taken = nullptr;
+  bool sm90_segments_apart = false;
   const DecodeItem* items = nullptr;   // decode
   const int32_t* item_rows = nullptr;  // decode
 };
@@ -104,11 +111,16 @@ class CudaWorkspace final : public Workspace {
   // AttentionWork as offsets into the metadata.
   struct MaskPlan {
     HeadShape heads;
-    size_t mask = 0, work = 0, rows = 0, sm90_work = 0;
-    int count = 0, segment_count = 0, sm90_count = 0;
+    size_t mask = 0, work = 0, rows = 0, sm90_work = 0, sm90_taken = 0;
+    int count = 0, key_count = 0, sm90_count = 0;
+    bool segments_apart = false, sm90_segments_apart = false;
   };
-  // Place and number of query tiles, by what they depend on: query heads of a KV head, and rows.
-  using TiledMasks = std::map<std::pair<int, int>, std::pair<size_t, int>>;
+  // Query tiles and their place, by what they depend on: query heads of a KV head, and rows.
+  struct PlacedTiles {
+    size_t at = 0;
+    std::vector<QueryTile> tiles;
+  };
+  using TiledMasks = std::map<std::pair<int, int>, PlacedTiles>;
   MaskPlan AppendMask(const Batch& batch, size_t index, TiledMasks& tiled);
 
   Device* device_ = nullptr;

@@ -173,7 +173,8 @@ struct AttendParams {
   // Unnormalised out, largest score, sum: decode [T][H][splits][D + 2]; prefill over several segments [T][H][D + 2], or
   // [T][H][segments][D + 2] where every segment has blocks of its own.
   float* partials = nullptr;
-  int segment_count = 1;        // prefill: segments up to the last visible key
+  int key_count = 0;            // prefill: up to the last visible one
+  int segment_count = 1;        // of these keys
   bool segments_apart = false;  // prefill: a block processes one segment
   int split_count_max = 0;
   uint16_t* out = nullptr;
@@ -185,8 +186,8 @@ struct AttendParams {
   bool uses_sm90 = false;
   Sm90Tuning sm90;
   bool turns = false;
-  int work_count = 0, block_count = 0, section_heads = 1;
-  int section_items = 0, segment_items = 0;  // of a section of heads, and of all heads
+  Sm90Grid sm90_grid;
+  uint32_t* sm90_taken = nullptr;  // items that blocks have taken, and blocks that have ended; zero between launches
 };
 
 struct ScoresParams {

@@ -12,7 +12,8 @@ namespace varifocal::kernels::cuda {
   X(kPublishBarriers, "O")                                                                            \
   X(kFewerRegisters, "O")                                                                             \
   X(kMoreRegisters, "O")                                                                              \
-  /* The work record of a tile. */                                                                    \
+  /* The work record of a tile, and the counter of tiles. */                                          \
+  X(kResetWork, "O")                                                                                  \
   X(kAwaitWorkEmpty, "OP")                                                                            \
   X(kPublishWork, "O")                                                                                \
   X(kAwaitWorkToStage, "OP")                                                                          \

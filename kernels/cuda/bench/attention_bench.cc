@@ -16,7 +16,7 @@ namespace {
 // 2.4e-3 as derived in tile_checks.cc, plus a fifth for the few rows that are sampled.
 constexpr double kAttentionErrorMax = 2.9e-3;
 constexpr size_t kRotationBytes = size_t{256} << 20;
-constexpr int kWidth = 64, kRoutingDim = 16;
+constexpr int kWidth = 64, kRoutingDim = 16, kFillRows = 4096;
 
 class AttentionBench final : public Bench {
  public:
@@ -24,8 +24,8 @@ class AttentionBench final : public Bench {
       : Bench(place, cell), backend_(place.backend), decode_(cell.kind == "decode") {
     PlanSequences();
     const int width = (cell.heads + 2 * cell.kv_heads) * cell.head_dim;
-    const int longest = cell.context + cell.rows, chunk = std::min(longest, 4096);
-    const int rows = mask_.size(), rows_max = std::max(chunk, rows);
+    const int longest = cell.context + cell.rows, chunk = std::min(longest, kFillRows);
+    const int rows_max = StepRowsOf(cell);
     key_bytes_ = size_t{4} * page_count_ * kPageTokens * cell.kv_heads * cell.head_dim;
     layers_ = decode_ && !place.tiny ? static_cast<int>(kRotationBytes / key_bytes_) + 1 : 1;
     workspace_ = ValueOrDie(backend_.CreateWorkspace({.row_count_max = rows_max,
@@ -130,10 +130,8 @@ class AttentionBench final : public Bench {
 
  private:
   void PlanSequences() {
-    std::vector<int> rows(cell_.sequences, cell_.rows);
-    for (int s = 0; cell_.ragged && s < cell_.sequences; ++s) {
-      rows[s] -= Mix(8, s) % (cell_.rows / 2 + 1);
-    }
+    std::vector<int> rows;
+    for (int s = 0; s < cell_.sequences; ++s) rows.push_back(RowsOf(cell_, s));
     const int shared = cell_.shared_prefix ? cell_.context / kPageTokens : 0;
     page_count_ = shared;
     for (int s = 0; s < cell_.sequences; ++s) {
@@ -247,6 +245,16 @@ class AttentionBench final : public Bench {
 };
 
 }  // namespace
+
+int RowsOf(const Cell& cell, int sequence) {
+  return cell.ragged ? cell.rows - static_cast<int>(Mix(8, sequence) % (cell.rows / 2 + 1)) : cell.rows;
+}
+
+int StepRowsOf(const Cell& cell) {
+  int rows = 0;
+  for (int s = 0; s < cell.sequences; ++s) rows += RowsOf(cell, s);
+  return std::max(rows, std::min(cell.context + cell.rows, kFillRows));
+}
 
 std::unique_ptr<Bench> MakeAttentionBench(const BenchPlace& place, const Cell& cell) {
   return std::make_unique<AttentionBench>(place, cell);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/conformance/case_tools.h"
+#include "kernels/cuda/attention_sm90_layout.h"
 #include "kernels/cuda/runtime.h"
 
 namespace varifocal::kernels::cuda {
@@ -75,6 +76,11 @@ class Bench {
 };
 
 std::vector<Cell> Cells(bool tiny);
+// Of an attention cell: query rows of a sequence, and rows of the largest step.
+int RowsOf(const Cell& cell, int sequence);
+int StepRowsOf(const Cell& cell);
+// A table of what the sm90 attention kernel is expected to take on an H100; needs no device.
+void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning);
 // Throws CellRefused, for example if the machine lacks memory.
 std::unique_ptr<Bench> MakeBench(const BenchPlace& place, const Cell& cell);
 

@@ -2,6 +2,7 @@
 //
 //   gpu_bench [--device=cuda:0|emulated] [--tiny] [--rounds=5] [--cell=PART] [--seconds=N] [--scratch=DIR] [--serve]
 //             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off]]
+//   gpu_bench --predict       what the attention kernel sm90 is expected to take on an H100; needs no device
 //
 // Prints one JSON object per line: first {"cells": [...]}, then one per cell and round. With --serve it prints the
 // cells and then, for each cell name read from standard input, runs one round of it, so that a driver can alternate
@@ -19,6 +20,7 @@
 #include <iostream>
 #include <set>
 
+#include "kernels/cuda/attention_choice.h"
 #include "kernels/cuda/bench/bench.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/emulator/emulated_runtime.h"
@@ -28,7 +30,7 @@ namespace {
 
 struct Flags {
   std::string device = "cuda:0", cell, scratch, kernel = "auto";
-  bool tiny = false, serve = false;
+  bool tiny = false, serve = false, predict = false;
   int rounds = 5;
   double seconds = 1e9;
 };
@@ -177,6 +179,15 @@ bool RunAll(const std::vector<Cell>& cells, const Flags& flags, Turns& turns) {
 }
 
 int Main(const Flags& flags) {
+  if (flags.predict) {
+    auto choice = ChooseAttention(flags.kernel == "auto" ? "sm90" : flags.kernel, 90);
+    if (!choice.ok()) {
+      std::fprintf(stderr, "error: %s\n", choice.error().message.c_str());
+      return 2;
+    }
+    PrintPredictions(Cells(/*tiny=*/false), choice->tuning);
+    return 0;
+  }
   std::unique_ptr<Runtime> runtime;
   int index = 0;
   if (flags.device == "emulated") {
@@ -232,6 +243,8 @@ int main(int argc, char** argv) {
       flags.tiny = true;
     } else if (flag == "--serve") {
       flags.serve = true;
+    } else if (flag == "--predict") {
+      flags.predict = true;
     } else if (const char* device = value("--device=")) {
       flags.device = device;
     } else if (const char* rounds = value("--rounds=")) {
@@ -248,7 +261,7 @@ int main(int argc, char** argv) {
       std::fprintf(
           stderr,
           "error: unknown flag %s; the flags are --device= --tiny --serve --rounds= --seconds= --scratch= --cell= "
-          "--attention-kernel=\n",
+          "--attention-kernel= --predict\n",
           argv[i]);
       return 2;
     }

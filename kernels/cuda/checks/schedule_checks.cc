@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <type_traits>
 
 #include "kernels/conformance/test_harness.h"
+#include "kernels/cuda/attention_sm90_load.h"
 #include "kernels/cuda/checks/checks.h"
 #include "kernels/cuda/cuda_workspace.h"
 
@@ -184,6 +186,81 @@ std::string CheckTiles() {
   return "";
 }
 
+// Every tile, head and segment is one item of one block of the sm90 kernel's grid, and the heads of a section are next to each
+// other.
+std::string CheckSm90Items() {
+  for (const int tiles : {1, 3, 64}) {
+    for (const int heads : {1, 5, 20}) {
+      for (const int segments : {1, 4}) {
+        for (const bool apart : {false, true}) {
+          for (const int items_per_block : {0, 1, 8}) {
+            const Sm90Grid grid = PlanSm90Grid(tiles, heads, segments * kSegmentKeys, apart, 128,
+                                               {.items_per_block = items_per_block}, 132);
+            if (grid.block_count > std::max(132, grid.work_count) || grid.block_count < 1) return "a grid of no size";
+            std::map<std::tuple<int, int, int>, int> seen;
+            int last_section = 0;
+            for (int item = 0; item < grid.work_count; ++item) {
+              const Sm90ItemPlace place = Sm90PlaceOf(grid, heads, item);
+              ++seen[{place.segment, place.tile, place.kv_head}];
+              const int section = place.segment * heads + place.kv_head / grid.section_heads;
+              if (section < last_section) return "a section begins before the one before ends";
+              last_section = section;
+            }
+            if (seen.size() != size_t(tiles) * heads * (apart ? segments : 1))
+              return "tiles, heads or segments are missing";
+          }
+        }
+      }
+    }
+  }
+  return "";
+}
+
+// The load against numbers counted by hand, and its bounds; segments are apart where that ends earlier.
+std::string CheckSm90Load() {
+  const auto load = [](const std::vector<RowInterval>& tiles, int heads, bool apart, int multiprocessors) {
+    return LoadOfSm90({.tiles = tiles,
+                       .row_count = 128 * static_cast<int>(tiles.size()),
+                       .query_head_count = heads,
+                       .kv_head_count = heads,
+                       .head_dim = 128,
+                       .key_count = 4 * kSegmentKeys},
+                      apart, {.items_per_block = 8}, multiprocessors);
+  };
+  const RowInterval longest{0, 4 * kSegmentKeys};  // 256 blocks of 128 keys
+  const struct {
+    std::vector<RowInterval> tiles;
+    int heads, multiprocessors;
+    double in_order, apart;
+  } cases[] = {
+      {{longest}, 1, 132, 257, 65},          {{longest}, 1, 2, 257, 130},  // four segments on two
+      {{longest, {0, 128}}, 1, 1, 259, 262},                               // the short tile has one segment
+      {{longest, longest}, 3, 4, 514, 390},                                // six items on four; 24 items, six each
+      {{{100, 129}, {5, 5}}, 1, 2, 3, 3},  // keys 100 to 128 are in two blocks; nothing to see takes a unit, or none
+  };
+  for (const auto& c : cases) {
+    if (load(c.tiles, c.heads, false, c.multiprocessors).units != c.in_order)
+      return "segments in order take other units";
+    if (load(c.tiles, c.heads, true, c.multiprocessors).units != c.apart) return "segments apart take other units";
+  }
+  const auto apart = [](int rows, int context, int heads) {
+    std::vector<RowInterval> tiles;
+    for (int end = context + rows; end > context; end -= 128) tiles.push_back({0, end});
+    return Sm90SegmentsApart({.tiles = tiles,
+                              .row_count = rows,
+                              .query_head_count = heads,
+                              .kv_head_count = heads,
+                              .head_dim = 128,
+                              .key_count = context + rows},
+                             {}, 132);
+  };
+  if (!apart(128, 32768, 20)) return "one tile a head leaves most multiprocessors idle";
+  if (!apart(1024, 32768, 20)) return "160 items on 132 multiprocessors take two rounds in order";
+  if (apart(8192, 24576, 20)) return "a whole chunk fills the device as it is";
+  if (apart(128, 4096, 20)) return "one segment cannot be divided";
+  return "";
+}
+
 // K is cut into whole steps that cover it, the same for every number of rows, and not too finely.
 std::string CheckSplitK() {
   for (const int outputs : {1, 63, 64, 65, 512, 2560, 7680, 8192, 13824, 50257}) {
@@ -242,7 +319,8 @@ std::string CheckSizes() {
 std::vector<NamedCheck> ScheduleChecks() {
   return {{"schedule_blocks", CheckBlocksOf},      {"schedule_mask_tiles", CheckMaskTiles},
           {"schedule_decode_splits", CheckSplits}, {"schedule_tiles", CheckTiles},
-          {"schedule_split_k", CheckSplitK},       {"schedule_sizes", CheckSizes}};
+          {"schedule_split_k", CheckSplitK},       {"schedule_sizes", CheckSizes},
+          {"schedule_sm90_items", CheckSm90Items}, {"schedule_sm90_load", CheckSm90Load}};
 }
 
 }  // namespace varifocal::kernels::cuda

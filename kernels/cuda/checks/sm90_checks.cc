@@ -98,6 +98,9 @@ std::string CheckTunings(int dim, bool windowed, bool groups) {
   const auto differs = [&](Backend& backend, const std::string& what) {
     return SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(backend, c, {})), what);
   };
+  if (const AttentionRun again = RunAttentionCase(*MakeSm90(), c, {.attends_twice = true});
+      CountDifferentBits(base, again) != 0)
+    return "a step's second attention has other bits";
   for (const char* kernel : {"sm90:turns=off", "sm90:items=1", "sm90:items=0:sections=off"}) {
     if (const std::string verdict = differs(*MakeSm90(1, kernel), kernel); !verdict.empty()) return verdict;
   }
@@ -210,7 +213,8 @@ std::string CheckMutants() {
           fault.clear();
           emulator::SetScheduleSeed(seed);
           emulator::CatchFaults(&fault);
-          const AttentionRun run = RunAttentionCase(*backend, cases[i], {});
+          const AttentionRun run =
+              RunAttentionCase(*backend, cases[i], {.attends_twice = step == Sm90Step::kResetWork});
           emulator::CatchFaults(nullptr);
           how = !fault.empty() ? fault : "other numbers";
           seen = !fault.empty() || CountDifferentBits(bases[i], run) != 0;
