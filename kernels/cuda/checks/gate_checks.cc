@@ -2,6 +2,8 @@
 // within the limits below. The limits are slightly above the values of the last change of a kernel: growth must be
 // deliberate.
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -254,7 +256,12 @@ std::string CheckReports() {
       return entry.path().filename().string() + ": " + line;
     for (const Usage& usage : ParseReport(text.str())) {
       if (const std::string verdict = CheckUsage(usage); !verdict.empty()) return verdict;
-      ++seen[usage.architecture][CapOf(usage.kernel)->kernel];
+      const Cap& cap = *CapOf(usage.kernel);
+      ++seen[usage.architecture][cap.kernel];
+      if (std::getenv("VARIFOCAL_GATES") != nullptr) {
+        std::printf("%-6s %3d of %3d registers, %5d of %5d shared bytes  %s\n", usage.architecture.c_str(),
+                    usage.registers, cap.registers_max, usage.shared, cap.shared_max, cap.kernel);
+      }
     }
   }
   if (seen.empty()) return std::string("no report under ") + VARIFOCAL_PTXAS_REPORTS;
