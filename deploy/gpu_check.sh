@@ -10,7 +10,8 @@
 #
 #   --plan     prints the steps in their order, with cases and seconds, and runs nothing
 #   --archive  everything in --out as this one file, at the end and when the run is stopped
-#   --only     of: sm90, conformance, bits, daemon, times, sanitizers. sm90: the attention kernel of compute capability 9.0 against
+#   --only     of: sm90, conformance, bits, daemon, times, sanitizers, evaluation. evaluation is run only where it is named: questions
+#              an hour beside transformers and vLLM (recipes/whole_evaluation.py). sm90: the attention kernel of compute capability 9.0 against
 #              float64 and the same bits, 10 s a case, then its prefill cells, their variants and the kernel mma's
 #   --attention-kernel  of the other steps (cuda/attention_choice.h)
 #   --out      results (build/gpu-check/results/DATE-TIME); a directory of an earlier run: what passed there is not repeated
@@ -29,8 +30,8 @@
 # 2: invalid usage; 3: built, but no device; 130: stopped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
-steps=sm90,conformance,bits,daemon,times,sanitizers  # in this order
-only=$steps seconds=590 suite=quick jobs='' emulate=0 out='' bin='' cells='' pack='' kernel=auto plan=0 archive=''
+steps=sm90,conformance,bits,daemon,times,sanitizers,evaluation  # in this order
+only=${steps%,evaluation} seconds=590 suite=quick jobs='' emulate=0 out='' bin='' cells='' pack='' kernel=auto plan=0 archive=''
 declare -A inject=()
 usage() { echo "error: $1" >&2; exit 2; }
 for flag in "$@"; do
@@ -58,7 +59,7 @@ for step in ${only//,/ }; do
 done
 wanted() { [[ ,$only, == *,$1,* ]]; }
 # Of 590 seconds; times has what the others leave.
-declare -A share=([sm90]=170 [conformance]=110 [bits]=50 [daemon]=60 [times]=0 [sanitizers]=40)
+declare -A share=([sm90]=170 [conformance]=110 [bits]=50 [daemon]=60 [times]=0 [sanitizers]=40 [evaluation]=590)
 share_of() { [[ $only == "$1" ]] && echo "$seconds" || echo $((share[$1] * seconds / 590)); }
 step_end=$seconds
 # begin STEP: whether it is wanted; then its time begins.
@@ -92,7 +93,8 @@ if [ $plan -eq 1 ]; then
   declare -A list=([sm90]=wide-attention [conformance]=conformance [bits]=same-bits [sanitizers]=sanitizers)
   declare -A what=([sm90]="cases 10 s each, then its cells, its variants and mma in turns" [conformance]="against float64, 60 s each"
     [bits]="again with our own products, 60 s each" [daemon]="suite $suite on three models"
-    [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each")
+    [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each"
+    [evaluation]="questions an hour, 2.7b and 8b at 8K to 32K, beside transformers and vLLM")
   begins=0
   printf '%-12s %6s %8s %8s  %s\n' step cases 'from s' 'to s' what
   for step in ${steps//,/ }; do
@@ -131,7 +133,7 @@ finish() {
   failed=$(last | grep -cvE '"status": "(ok|skipped)"')
   echo "deploy/gpu_check.sh: $SECONDS s, results in $out, $([ "$failed" -eq 0 ] && echo 'no failure' || echo 'NOT all passed')"
   if [ -n "$archive" ]; then
-    tar -C "$out" -czf "$archive" . && echo "$archive: $(($(stat -c %s "$archive") >> 10)) KiB"
+    tar -C "$out" --exclude=model -czf "$archive" . && echo "$archive: $(($(stat -c %s "$archive") >> 10)) KiB"
   fi
   [ "$failed" -eq 0 ]
 }
@@ -279,11 +281,11 @@ serve() {
   trap - EXIT TERM
   return $status
 }
+served=''
+for folder in "$bin" build/cuda-portable/bin build/cuda/bin; do
+  if [ -z "$served" ] && [ -n "$folder" ] && [ -x "$folder/varifocald" ]; then served=$folder; fi
+done
 if begin daemon; then
-  served=''
-  for folder in "$bin" build/cuda-portable/bin build/cuda/bin; do
-    if [ -z "$served" ] && [ -n "$folder" ] && [ -x "$folder/varifocald" ]; then served=$folder; fi
-  done
   if [ -z "$served" ]; then
     record daemon suite skipped 0 0 "varifocald was not carried along (--bin, build/cuda-portable/bin)"
   else
@@ -323,6 +325,21 @@ if begin sanitizers; then
     done
   else
     record sanitizers tool skipped 0 0 "compute-sanitizer is not installed, or there is no device"
+  fi
+fi
+
+if begin evaluation; then
+  shapes=(2.7b 8b) flags=(--device=$cuda_device)
+  declare -A questions=([2.7b]=40 [8b]=16 [tiny]=4)  # of a task and length: about a minute each
+  if [ $emulate -eq 1 ]; then shapes=(tiny) flags+=(--lengths=1024 --peers=transformers); fi
+  if [ -z "$served" ] || [ -z "$python" ]; then
+    record evaluation questions skipped 0 0 "needs Python with torch and transformers, and the program varifocal (--bin, build/cuda-portable/bin)"
+  else
+    for shape in "${shapes[@]}"; do
+      run_case evaluation "$shape" $((seconds / ${#shapes[@]})) "$python" recipes/whole_evaluation.py --program="$served/varifocal" \
+        --out="$out/evaluation/$shape" --shape="$shape" --questions=${questions[$shape]} --seconds=$((seconds / 8)) "${flags[@]}"
+      cat "$out/evaluation/$shape.log" 2>/dev/null
+    done
   fi
 fi
 
