@@ -31,7 +31,7 @@ TASKS = "recall_kv,icl_labels,rag_facts,longqa_story"
 SHAPES = {
     "2.7b": (32, 2560, 20, 20, 128, 6912),
     "8b": (32, 4096, 32, 8, 128, 14336),
-    "tiny": (2, 64, 4, 2, 16, 128),
+    "tiny": (2, 128, 4, 2, 32, 256),
 }
 PEERS = ("transformers", "vllm")
 
@@ -198,7 +198,8 @@ def main():
                        f"--seconds={args.seconds / len(lengths)}"]
             ended = subprocess.run(command, capture_output=True, text=True)
             if ended.returncode != 0:
-                why = (ended.stderr.strip().splitlines() or ["no message"])[-1]
+                lines = ended.stderr.strip().splitlines() or ["no message"]
+                why = next((line for line in reversed(lines) if "Error" in line), lines[-1])
                 print(f"| {length} | {peer} | failed: {why} | | | | |", flush=True)
                 continue
             answered = json.loads((args.out / f"{peer}-{length}.json").read_text())
