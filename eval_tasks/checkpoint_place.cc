@@ -10,12 +10,22 @@
 namespace varifocal {
 namespace {
 
-constexpr absl::string_view kAdapter = "@adapter=";
+constexpr absl::string_view kAdapter = "@adapter=", kDevices = "@cuda:";
+
+// "cuda:0,1" at the end of the place, which is cut there; "" where it names none.
+std::string TakeDevices(absl::string_view& place) {
+  const size_t at = place.rfind(kDevices);
+  if (at == place.npos || place.find_first_not_of("0123456789,", at + kDevices.size()) != place.npos) return "";
+  const std::string devices(place.substr(at + 1));
+  place = place.substr(0, at);
+  return devices;
+}
 
 }  // namespace
 
 CheckpointPlace CheckpointOf(absl::string_view place) {
   CheckpointPlace checkpoint;
+  checkpoint.devices = TakeDevices(place);
   for (const char* dtype : {"f32", "bf16"}) {
     if (!absl::ConsumeSuffix(&place, absl::StrCat("@", dtype))) continue;
     checkpoint.dtype = dtype;
@@ -30,7 +40,8 @@ CheckpointPlace CheckpointOf(absl::string_view place) {
 }
 
 std::string CheckpointPlace::ToString() const {
-  return absl::StrCat(directory, adapter.empty() ? "" : kAdapter, adapter, dtype.empty() ? "" : "@", dtype);
+  return absl::StrCat(directory, adapter.empty() ? "" : kAdapter, adapter, dtype.empty() ? "" : "@", dtype,
+                      devices.empty() ? "" : "@", devices);
 }
 
 absl::StatusOr<NamedPlace> ReadAdapterFlag(absl::string_view text, const std::vector<NamedPlace>& models) {
