@@ -5,10 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -300,6 +303,93 @@ TEST_F(ReplicatedEngineTest, CopiesThatMayDifferInBitsAreRefused) {
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
     EXPECT_EQ(ReasonOf(status).name, "DEVICES_DIFFER");
     EXPECT_THAT(status.message(), Message("\"m\"", "cuda:0", "cuda:1"));
+  }
+}
+
+// A real engine whose device fails after some results.
+class FailingCopy final : public Engine {
+ public:
+  FailingCopy(std::unique_ptr<Engine> engine, int result_count) : left_(result_count), engine_(std::move(engine)) {}
+
+  absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override {
+    if (is_lost_) return Lost();
+    callbacks.on_done = [this, on_done = std::move(callbacks.on_done)](absl::StatusOr<EngineResult> result) {
+      if (result.ok() && --left_ < 0) is_lost_ = true;
+      on_done(is_lost_ ? absl::StatusOr<EngineResult>(Lost()) : std::move(result));
+    };
+    return engine_->Start(std::move(request), std::move(callbacks));
+  }
+  void Cancel(Handle handle) override { engine_->Cancel(handle); }
+  const LoadedModel& model() const override { return engine_->model(); }
+  EngineDescription Describe() const override { return engine_->Describe(); }
+  EngineStatus Status() const override { return engine_->Status(); }
+  absl::StatusOr<EngineEstimate> Estimate(int64_t prompt, int64_t more, int64_t cached) override {
+    return engine_->Estimate(prompt, more, cached);
+  }
+  void DropPrefixCache() override { engine_->DropPrefixCache(); }
+  absl::Status Fault() const override { return is_lost_ ? Lost() : absl::OkStatus(); }
+
+ private:
+  std::atomic<int> left_;
+  std::atomic<bool> is_lost_{false};
+  std::unique_ptr<Engine> engine_;  // first to be destroyed: its callbacks use the others
+};
+
+// Requests of several threads while two of three copies fail at some result and others are cancelled; then an engine that ends
+// with unfinished ones. Every request ends once, and an answer has the bits of one engine.
+TEST(ReplicatedCpuTest, EveryRequestEndsOnceWhateverFails) {
+  constexpr int kThreads = 3, kRequests = 20;
+  const auto request_of = [](int i) {
+    return EngineRequest{.context = absl::StrCat("c", i % 7),
+                         .token_ids = RandomIds(absl::StrCat("c", i % 7), 20),
+                         .work = GenerateWork{.max_new_tokens = 4, .ignore_eos = true, .seed = uint64_t(i)}};
+  };
+  const auto start_engine = [] {
+    return StartEngine(LoadForTest(GoldenDirectory(kGolden), {.device = "cpu", .threads = 1}),
+                       {.batch_size_max = 2, .kv_cache_bytes = 1 << 20});
+  };
+  std::vector<std::string> expected;
+  {
+    const auto alone = start_engine();
+    for (int i = 0; i < kRequests; ++i) expected.push_back(AnswerBits(alone->Run(request_of(i))));
+  }
+  for (const bool waits : {true, false}) {
+    for (int first_lost : {0, 3, 9}) {
+      std::vector<ReplicatedEngine::Copy> copies;
+      for (int i = 0; i < 3; ++i) {
+        copies.push_back({absl::StrCat("cuda:", i),
+                          std::make_unique<FailingCopy>(start_engine(), i == 2 ? 1'000'000 : first_lost + 4 * i)});
+      }
+      auto engine = *ReplicatedEngine::Create("m", std::move(copies));
+      std::atomic<int> ended{0}, answered{0}, wrong{0};
+      std::vector<std::thread> threads;
+      for (int t = 0; t < kThreads; ++t) {
+        threads.emplace_back([&, t] {
+          for (int i = 0; i < kRequests; ++i) {
+            const auto on_done = [&, i](const absl::StatusOr<EngineResult>& result) {
+              const bool is_answer = result.ok() && result->finish_reason != EngineFinishReason::kCancelled;
+              answered += is_answer;
+              wrong += is_answer && AnswerBits(result) != expected[i];
+              ++ended;
+            };
+            const auto handle = engine->Start(request_of(i), {.on_done = on_done});
+            if (!handle.ok()) {
+              ADD_FAILURE() << handle.status();
+              continue;
+            }
+            if ((i + t) % 5 == 0) engine->Cancel(*handle);
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      while (waits && ended < kThreads * kRequests) std::this_thread::yield();
+      engine.reset();
+      EXPECT_EQ(ended, kThreads * kRequests);
+      EXPECT_EQ(wrong, 0);
+      if (waits) {
+        EXPECT_GE(answered, kThreads * kRequests * 4 / 5);
+      }
+    }
   }
 }
 
