@@ -15,8 +15,10 @@ constexpr absl::string_view kAdapter = "@adapter=", kDevices = "@cuda:";
 // "cuda:0,1" at the end of the place, which is cut there; "" where it names none.
 std::string TakeDevices(absl::string_view& place) {
   const size_t at = place.rfind(kDevices);
-  if (at == place.npos || place.find_first_not_of("0123456789,", at + kDevices.size()) != place.npos) return "";
-  const std::string devices(place.substr(at + 1));
+  if (at == absl::string_view::npos ||
+      place.find_first_not_of("0123456789,", at + kDevices.size()) != absl::string_view::npos)
+    return "";
+  std::string devices(place.substr(at + 1));
   place = place.substr(0, at);
   return devices;
 }
@@ -31,7 +33,7 @@ CheckpointPlace CheckpointOf(absl::string_view place) {
     checkpoint.dtype = dtype;
     break;
   }
-  if (const size_t at = place.find(kAdapter); at != place.npos) {
+  if (const size_t at = place.find(kAdapter); at != absl::string_view::npos) {
     checkpoint.adapter = std::string(place.substr(at + kAdapter.size()));
     place = place.substr(0, at);
   }
@@ -46,7 +48,7 @@ std::string CheckpointPlace::ToString() const {
 
 absl::StatusOr<NamedPlace> ReadAdapterFlag(absl::string_view text, const std::vector<NamedPlace>& models) {
   const size_t equals = text.find('=');
-  if (equals == text.npos || equals == 0 || equals + 1 == text.size()) {
+  if (equals == absl::string_view::npos || equals == 0 || equals + 1 == text.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--adapter=", text, " is not --adapter=NAME=BASE:DIR, BASE the name of a --model"));
   }

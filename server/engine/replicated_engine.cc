@@ -199,7 +199,7 @@ void ReplicatedEngine::OnDone(const std::shared_ptr<Task>& task, absl::StatusOr<
     if (is_lost) {
       SetLost(task->copy, result.status());
       ++task->lost_count;
-      is_moved = !is_cancelled && !stopping_;
+      is_moved = !is_cancelled;
       moving_count_ += is_moved;
     }
     if (!is_moved) tasks_.erase(task->handle);
@@ -283,7 +283,7 @@ absl::Status ReplicatedEngine::Fault() const {
   MutexLock lock(mutex_);
   for (size_t copy = 0; copy < copies_.size(); ++copy) {
     const absl::Status fault = loads_[copy].fault.ok() ? copies_[copy].engine->Fault() : loads_[copy].fault;
-    if (fault.ok()) return fault;
+    if (fault.ok()) return absl::OkStatus();
     causes.push_back(absl::StrCat(copies_[copy].device, ": ", fault.message()));
   }
   return WithReason(

@@ -89,8 +89,8 @@ std::vector<absl::StatusOr<EngineResult>> AskAll(Engine& engine, const std::vect
   for (const EngineRequest& request : requests) {
     auto done = std::make_shared<std::promise<absl::StatusOr<EngineResult>>>();
     results.push_back(done->get_future());
-    const auto started =
-        engine.Start(request, {.on_done = [done](absl::StatusOr<EngineResult> result) { done->set_value(result); }});
+    const auto started = engine.Start(
+        request, {.on_done = [done](absl::StatusOr<EngineResult> result) { done->set_value(std::move(result)); }});
     if (!started.ok()) done->set_value(started.status());
   }
   std::vector<absl::StatusOr<EngineResult>> outcomes;

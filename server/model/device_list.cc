@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<std::string>> ParseDevices(absl::string_view text) {
   if (text == "cuda") return std::vector<std::string>{"cuda:0"};
   absl::string_view indexes = text;
   if (!absl::ConsumePrefix(&indexes, "cuda:")) {
-    if (text.find_first_of(",:") == text.npos) return std::vector<std::string>{std::string(text)};
+    if (text.find_first_of(",:") == absl::string_view::npos) return std::vector<std::string>{std::string(text)};
     return Bad(text, "names no GPU; only GPUs have numbers and are listed, as cuda:0 or cuda:0,1");
   }
   std::vector<std::string> devices;
