@@ -19,6 +19,7 @@ namespace varifocal {
   X(kBadChat, "BAD_CHAT") \
   X(kBadContinuation, "BAD_CONTINUATION") \
   X(kBadCredentials, "BAD_CREDENTIALS") \
+  X(kBadDevice, "BAD_DEVICE") \
   X(kBadDirectory, "BAD_DIRECTORY") \
   X(kBadEndpoint, "BAD_ENDPOINT") \
   X(kBadFileRoot, "BAD_FILE_ROOT") \
@@ -46,6 +47,7 @@ namespace varifocal {
   X(kContextTooLong, "CONTEXT_TOO_LONG") \
   X(kDatabaseInUse, "DATABASE_IN_USE") \
   X(kDeviceFaulted, "DEVICE_FAULTED") \
+  X(kDevicesDiffer, "DEVICES_DIFFER") \
   X(kEmptyContinuation, "EMPTY_CONTINUATION") \
   X(kEmptyPrompt, "EMPTY_PROMPT") \
   X(kEndpointBadReply, "ENDPOINT_BAD_REPLY") \

@@ -261,20 +261,20 @@ if begin conformance; then run_set conformance conformance $limit env; fi
 # With the backend's own products instead of the library's, which the cases before covered.
 if begin bits && [ $emulate -eq 0 ]; then run_set bits same-bits $limit env VARIFOCAL_CUBLASLT=off; fi
 
-# serve: the daemon with the three shipped models answers a suite. It always stops its daemon.
+# serve PROGRAMS DEVICE DATABASE: the daemon with the three shipped models answers a suite. It always stops its daemon.
 serve() {
   local models=() status=0 address
-  rm -f "$out"/daemon/daemon.{db*,port}
+  rm -f "$out/daemon/$3".{db*,port}
   for name in baseline focal-constant focal-learned; do models+=("--model=$name=models/$name"); done
-  "$1/varifocald" --attention-kernel="$kernel" --db="$out/daemon/daemon.db" "${models[@]}" --device=$cuda_device --listen=127.0.0.1:0 --port-file="$out/daemon/daemon.port" 2>"$out/daemon/varifocald.log" &
+  "$1/varifocald" --attention-kernel="$kernel" --db="$out/daemon/$3.db" "${models[@]}" --device="$2" --listen=127.0.0.1:0 --port-file="$out/daemon/$3.port" 2>"$out/daemon/$3.log" &
   local daemon=$!
   trap 'kill $daemon 2>/dev/null' EXIT TERM
   for _ in $(seq 300); do
-    [ -s "$out/daemon/daemon.port" ] && break
-    kill -0 $daemon 2>/dev/null || { tail -n 1 "$out/daemon/varifocald.log"; return 1; }
+    [ -s "$out/daemon/$3.port" ] && break
+    kill -0 $daemon 2>/dev/null || { tail -n 1 "$out/daemon/$3.log"; return 1; }
     sleep 0.1
   done
-  address=127.0.0.1:$(cat "$out/daemon/daemon.port")
+  address=127.0.0.1:$(cat "$out/daemon/$3.port")
   "$1/varifocal" models --daemon="$address" || status=$?
   "$1/varifocal" submit "$suite" --daemon="$address" --models=baseline,focal-constant,focal-learned ${SUITE_FLAGS:-} --wait || status=$?
   kill $daemon; wait $daemon || true
@@ -291,7 +291,13 @@ if begin daemon; then
   else
     export -f serve
     export out suite cuda_device kernel
-    run_case daemon "$suite" "$(left)" bash -c 'serve "$0"' "$served"
+    run_case daemon "$suite" "$(left)" bash -c 'serve "$0" "$cuda_device" daemon' "$served"
+    gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
+    if [ $emulate -eq 1 ] || [ "$gpus" -lt 2 ]; then
+      record daemon two-devices skipped 0 0 "it needs two devices, and the machine has $gpus"
+    else
+      run_case daemon two-devices "$(left)" bash -c 'serve "$0" cuda:0,1 two && "$0/varifocal" diff "$out/daemon/daemon.db" "$out/daemon/two.db"' "$served"
+    fi
   fi
 fi
 

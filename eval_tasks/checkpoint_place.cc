@@ -10,18 +10,30 @@
 namespace varifocal {
 namespace {
 
-constexpr absl::string_view kAdapter = "@adapter=";
+constexpr absl::string_view kAdapter = "@adapter=", kDevices = "@cuda:";
+
+// "cuda:0,1" at the end of the place, which is cut there; "" where it names none.
+std::string TakeDevices(absl::string_view& place) {
+  const size_t at = place.rfind(kDevices);
+  if (at == absl::string_view::npos ||
+      place.find_first_not_of("0123456789,", at + kDevices.size()) != absl::string_view::npos)
+    return "";
+  std::string devices(place.substr(at + 1));
+  place = place.substr(0, at);
+  return devices;
+}
 
 }  // namespace
 
 CheckpointPlace CheckpointOf(absl::string_view place) {
   CheckpointPlace checkpoint;
+  checkpoint.devices = TakeDevices(place);
   for (const char* dtype : {"f32", "bf16"}) {
     if (!absl::ConsumeSuffix(&place, absl::StrCat("@", dtype))) continue;
     checkpoint.dtype = dtype;
     break;
   }
-  if (const size_t at = place.find(kAdapter); at != place.npos) {
+  if (const size_t at = place.find(kAdapter); at != absl::string_view::npos) {
     checkpoint.adapter = std::string(place.substr(at + kAdapter.size()));
     place = place.substr(0, at);
   }
@@ -30,12 +42,13 @@ CheckpointPlace CheckpointOf(absl::string_view place) {
 }
 
 std::string CheckpointPlace::ToString() const {
-  return absl::StrCat(directory, adapter.empty() ? "" : kAdapter, adapter, dtype.empty() ? "" : "@", dtype);
+  return absl::StrCat(directory, adapter.empty() ? "" : kAdapter, adapter, dtype.empty() ? "" : "@", dtype,
+                      devices.empty() ? "" : "@", devices);
 }
 
 absl::StatusOr<NamedPlace> ReadAdapterFlag(absl::string_view text, const std::vector<NamedPlace>& models) {
   const size_t equals = text.find('=');
-  if (equals == text.npos || equals == 0 || equals + 1 == text.size()) {
+  if (equals == absl::string_view::npos || equals == 0 || equals + 1 == text.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--adapter=", text, " is not --adapter=NAME=BASE:DIR, BASE the name of a --model"));
   }

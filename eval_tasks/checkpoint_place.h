@@ -1,5 +1,6 @@
-// Where a model's weights are: DIR, DIR@adapter=DIR2 (an adapter that is merged into them), and DIR@f32 or DIR@bf16 (in that
-// number format); both: DIR@adapter=DIR2@bf16. It is the model's directory wherever one is named.
+// Where a model's weights are: DIR, DIR@adapter=DIR2 (an adapter that is merged into them), DIR@f32 or DIR@bf16 (in that
+// number format), and DIR@cuda:1 or DIR@cuda:0,1 (on these devices); all: DIR@adapter=DIR2@bf16@cuda:1. It is the model's
+// directory wherever one is named.
 //
 // Errors:  INVALID_ARGUMENT with the text and what it must be.
 // Threads: any.
@@ -17,6 +18,7 @@ struct CheckpointPlace {
   std::string directory;
   std::string adapter;  // a directory; "": none
   std::string dtype;    // "f32", "bf16"; "": that of the options
+  std::string devices;  // "cuda:1", "cuda:0,1"; "": those of the options
 
   std::string ToString() const;
 };

@@ -82,8 +82,13 @@ HealthMonitor::HealthMonitor(const RpcPools* pools, const JobManager* jobs, cons
 void HealthMonitor::LookAtModels() {
   std::set<std::string> names, failed;
   for (const std::shared_ptr<HostedModel>& model : host_->List()) {
-    names.insert(model->name);
-    absl::Status now = stalls_.Look(model->name, model->engine->Status(), clock_.MonotonicMicros());
+    absl::Status now;
+    for (const EngineCopy& copy : model->engine->Copies()) {
+      const std::string name = copy.device.empty() ? model->name : absl::StrCat(model->name, " on ", copy.device);
+      names.insert(name);
+      if (!copy.engine->Fault().ok()) continue;  // others serve in its place, or FaultOf has the cause
+      now.Update(stalls_.Look(name, copy.engine->Status(), clock_.MonotonicMicros()));
+    }
     now.Update(FaultOf(*model));
     const bool was_failed = failed_.count(model->name) > 0;
     if (!now.ok()) failed.insert(model->name);

@@ -48,7 +48,7 @@ std::string HealthName(const std::string& model);
 // Whether the engines of models with work finish steps, without a thread.
 class EngineStalls {
  public:
-  // OK, or UNAVAILABLE when the model has had work and finished no step for longer than kEngineStallUs.
+  // OK, or UNAVAILABLE when the model (or its copy on a device) has had work and finished no step for longer than kEngineStallUs.
   absl::Status Look(const std::string& model, const EngineStatus& status, int64_t now_us);
   void Forget(const std::set<std::string>& models_left);
 

@@ -28,6 +28,7 @@
 #include "base/suggest.h"
 #include "base/terminal_text.h"
 #include "eval_tasks/checkpoint_place.h"
+#include "server/model/device_list.h"
 #include "server/server.h"
 #include "server/server_limits.h"
 #include "server/stop_signal.h"
@@ -80,11 +81,14 @@ std::string UnknownFlag(const CLI::App& app, const std::string& argument) {
 // Threads that are made while it starts: those of gRPC, of the pools, of each model. Measured: 28 with two processors, one
 // model and --threads=1.
 int ThreadsNeeded(const ServerOptions& options) {
-  constexpr int kOwnThreads = 24, kProcessorsMax = 16;
+  constexpr int kOwnThreads = 24, kProcessorsMax = 16, kThreadsOfDevice = 8;
   const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int of_model = options.model.threads == 0 ? processors : options.model.threads;
-  return kOwnThreads + 2 * std::min(processors, kProcessorsMax) +
-         static_cast<int>(options.models.size()) * (of_model - 1);
+  const auto devices = ParseDevices(options.model.device);
+  const int more_devices = devices.ok() ? static_cast<int>(devices->size()) - 1 : 0;
+  const int models = static_cast<int>(options.models.size());
+  return kOwnThreads + 2 * std::min(processors, kProcessorsMax) + models * (of_model - 1) +
+         more_devices * (kThreadsOfDevice + models);
 }
 
 // Instead of an abort: a library that could not make a thread.
@@ -291,7 +295,9 @@ int Main(int argc, char** argv) {
                             "Restrict data files of jobs to files below DIR; may be repeated. With either option, only "
                             "files below these and the directories of --model are read"));
   app.add_flag("--reflection", options.reflection, "Enable gRPC server reflection");
-  app.add_option("--device", options.model.device, "auto, cpu, reference or cuda:N")
+  app.add_option("--device", options.model.device,
+                 "auto, cpu, reference, cuda:N, or cuda:0,1,.. for a copy of every model on each of these GPUs. "
+                 "--model=NAME=DIR@cuda:1 places one model (docs/scale.md)")
       ->capture_default_str()
       ->type_name("NAME");
   app.add_option("--dtype", options.model.dtype, "Number format, f32 or bf16; default: the device's native one")
@@ -341,9 +347,11 @@ int Main(int argc, char** argv) {
       ->capture_default_str()
       ->check(quiet(CLI::Range(int64_t{1}, int64_t{4096})))
       ->type_name("N");
-  CLI::Option* const in_flight = app.add_option(
-      "--in-flight", options.in_flight, "Concurrent samples of a job, 64 with --workers; does not affect answers");
-  in_flight->capture_default_str()->check(quiet(CLI::Range(1, 1024)))->type_name("N");
+  CLI::Option* const in_flight =
+      app.add_option("--in-flight", options.in_flight,
+                     "Concurrent samples of a job; default: 8 for each copy of a model, 64 with --workers. Does not "
+                     "affect answers");
+  in_flight->check(quiet(CLI::Range(1, 1024)))->type_name("N");
   file("--log-file", &log.file, "Append log lines to FILE instead of standard error; reopened when it is renamed");
   app.add_option("--log-format", log_format, "text or json, one object a line")
       ->capture_default_str()
@@ -366,7 +374,9 @@ int Main(int argc, char** argv) {
     return Complain(kWrongUsage, error.what());
   }
   if (!app.remaining().empty()) return Complain(kWrongUsage, UnknownFlag(app, app.remaining()[0]));
-  absl::Status added = AddModels(models, &options);
+  absl::Status added = ParseDevices(options.model.device).status();
+  if (!added.ok()) return Complain(kWrongUsage, absl::StrCat("--device: ", added.message()));
+  added = AddModels(models, &options);
   if (added.ok()) added = AddAdapters(adapters, &options);
   if (!added.ok()) return Complain(kWrongUsage, added.message());
   if (!options.workers.addresses.empty() && in_flight->count() == 0) options.in_flight = kInFlightOfCoordinator;

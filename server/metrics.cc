@@ -67,30 +67,17 @@ struct ModelTotals {
   int64_t oldest_wait_us = 0;
   EngineGate::Queue gate;
   bool is_serving = true;
+  int serving_copies = 0, lost_copies = 0;
 
   void Add(const HostedModel& model, const EngineGate::Queue& queue, int64_t now_us) {
     const EngineStatus more = model.engine->Status();
-    status.queued_count += more.queued_count;
-    status.running_count += more.running_count;
-    status.pages_used += more.pages_used;
-    status.pages_cached += more.pages_cached;
-    status.requests_done += more.requests_done;
-    status.requests_failed += more.requests_failed;
-    status.requests_cancelled += more.requests_cancelled;
-    status.prompt_tokens_done += more.prompt_tokens_done;
-    status.cached_tokens += more.cached_tokens;
-    status.new_tokens += more.new_tokens;
-    status.preemption_count += more.preemption_count;
-    status.step_count += more.step_count;
-    status.step_us += more.step_us;
-    status.queue_latency.Add(more.queue_latency);
-    status.prefill_latency.Add(more.prefill_latency);
-    status.decode_latency.Add(more.decode_latency);
+    status.Add(more);
     if (more.oldest_arrival_us >= 0) oldest_wait_us = std::max(oldest_wait_us, now_us - more.oldest_arrival_us);
     page_count += model.engine->Describe().page_count;
     gate.waiting_count += queue.waiting_count;
     gate.oldest_wait_us = std::max(gate.oldest_wait_us, queue.oldest_wait_us);
     is_serving = is_serving && model.engine->Fault().ok();
+    for (const EngineCopy& copy : model.engine->Copies()) ++(copy.engine->Fault().ok() ? serving_copies : lost_copies);
   }
 };
 
@@ -100,6 +87,9 @@ void AddModel(const std::string& label, const ModelTotals& model, Families& out)
   const EngineStatus& status = model.status;
   constexpr char kServing[] = "1 unless the model's device has failed or its endpoint is off.";
   out.Gauge("varifocal_model_serving", kServing, only, model.is_serving ? 1 : 0);
+  constexpr char kCopies[] = "Copies of the model, one a device; lost: the device has failed.";
+  out.Gauge("varifocal_model_copies", kCopies, with("state", "serving"), model.serving_copies);
+  out.Gauge("varifocal_model_copies", kCopies, with("state", "lost"), model.lost_copies);
 
   constexpr char kWaiting[] = "Requests that wait: calls at the gate, requests of calls and jobs in the engine.";
   out.Gauge("varifocal_requests_waiting", kWaiting, with("queue", "gate"), model.gate.waiting_count);

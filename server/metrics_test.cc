@@ -6,10 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#ifdef VARIFOCAL_HAS_METRICS
-#include <httplib.h>
-#endif
-
 #include <atomic>
 #include <future>
 #include <map>
@@ -28,6 +24,7 @@
 #include "server/endpoint/endpoint_spec.h"
 #include "server/endpoint/faulty_server.h"
 #include "server/endpoint_retries.h"
+#include "tests/fakes/metrics_fixture.h"
 #endif
 #include "server/server_limits.h"
 #include "tests/fakes/server_fixture.h"
@@ -38,50 +35,6 @@ namespace {
 #ifdef VARIFOCAL_HAS_METRICS
 
 using testing::HasSubstr;
-
-class MetricsTest : public ServerTest {
- protected:
-  void SetUp() override {
-    options_.metrics_address = "127.0.0.1:0";
-    ServerTest::SetUp();
-  }
-
-  httplib::Result Get(const std::string& path) {
-    httplib::Client client("127.0.0.1", server_->metrics_port());
-    return client.Get(path.c_str());
-  }
-
-  // Value of every series: "varifocal_jobs{state=\"queued\"}" -> 1.
-  std::map<std::string, double> Scrape() {
-    const httplib::Result answer = Get("/metrics");
-    std::map<std::string, double> values;
-    EXPECT_TRUE(answer && answer->status == 200);
-    if (!answer) return values;
-    for (absl::string_view line : absl::StrSplit(answer->body, '\n', absl::SkipEmpty())) {
-      if (line[0] == '#') continue;
-      const size_t blank = line.rfind(' ');
-      double value = 0;
-      EXPECT_TRUE(absl::SimpleAtod(line.substr(blank + 1), &value)) << line;
-      EXPECT_TRUE(values.emplace(line.substr(0, blank), value).second) << "twice: " << line;
-    }
-    return values;
-  }
-
-  // The server ends its records of a call after the client has the status.
-  std::map<std::string, double> ScrapeWhenIdle() {
-    std::map<std::string, double> values;
-    do {
-      values = Scrape();
-    } while (values["varifocal_calls_active"] > 0);
-    return values;
-  }
-
-  void RunJob() {
-    v1::SubmitJobResponse response;
-    ASSERT_TRUE(Submit(SmallJob(), &response).ok());
-    while (!response.job().has_end_time()) *response.mutable_job() = GetJob(response.job().name());
-  }
-};
 
 std::set<std::string> Names(const std::map<std::string, double>& values) {
   std::set<std::string> names;

@@ -269,9 +269,11 @@ absl::Status Server::Init(ServerOptions options) {
   if (parts.host->List().empty()) RETURN_IF_ERROR(first_off);
 
   parts.pools = std::make_unique<RpcPools>(*options.clock);
-  parts.gate = std::make_unique<EngineGate>(&parts.pools->start, [jobs = parts.jobs.get()] {
-    return jobs != nullptr && jobs->HasActiveJob() ? kEngineCallsBesideJobMax : kEngineCallsMax;
-  });
+  const auto calls_max = [jobs = parts.jobs.get(), host = parts.host.get()](const std::string& name) {
+    return host->ServingCopyCount(name) *
+           (jobs != nullptr && jobs->HasActiveJob() ? kEngineCallsBesideJobMax : kEngineCallsMax);
+  };
+  parts.gate = std::make_unique<EngineGate>(&parts.pools->start, calls_max);
   const auto listener = [&parts](const std::string& name, bool is_serving) {
     parts.SetHealth(HealthName(name), is_serving);
   };

@@ -52,7 +52,7 @@ struct ServerOptions {
   Workers workers;
   ModelOptions model;  // device, number format, threads, instruction set
   EngineOptions engine;
-  int in_flight = 8;  // concurrent samples, for jobs without a value
+  int in_flight = 0;  // concurrent samples, for jobs without a value; 0: 8 for each copy of a model
   // "127.0.0.1:50151", port 0 binds a free one, or "unix:PATH" (listen_address.h); empty: in-process channels only.
   std::string listen_address;
   ServerProtection protection;  // TLS and tokens; an address other than loopback needs them, and roots

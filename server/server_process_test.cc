@@ -22,6 +22,7 @@
 #include "db/reader.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/support/connected_channel.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 #include "varifocal/v1/inference.grpc.pb.h"
@@ -352,6 +353,11 @@ TEST_F(DaemonTest, NamesOfDevicesAreCheckedWithoutAModelToo) {
     EXPECT_EQ(result.exit_code, 1) << flag;
     EXPECT_THAT(result.err, HasSubstr("zz")) << flag;
   }
+  // A list that no machine could have is invalid usage (device_list_test.cc has the table).
+  const ProcessResult result = RunProcess(
+      kDaemon, {absl::StrCat("--db=", directory_.File("r.db")), "--listen=127.0.0.1:0", "--device=cuda:1,1"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, Message("--device", "cuda:1,1"));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ class Load : public Command {
         .AddPositional(
             "NAME=DIR", &model_,
             "the model's name, and the checkpoint directory on the daemon's machine; DIR@adapter=DIR2: with a LoRA "
-            "adapter merged into its weights")
+            "adapter merged into its weights; DIR@cuda:0,1: a copy on each of these GPUs")
         .Required();
   }
 

@@ -18,6 +18,21 @@
 namespace varifocal::client {
 namespace {
 
+Json CopiesJson(const v1::Model& model) {
+  Json copies = Json::array();
+  for (const v1::ModelCopy& copy : model.copies()) {
+    copies.push_back({{"device", copy.device()}, {"fault", copy.fault().empty() ? Json() : Json(copy.fault())}});
+  }
+  return copies;
+}
+
+// "cuda:0, cuda:1 (lost)"; "" of a model with one copy.
+std::string CopiesText(const v1::Model& model) {
+  return absl::StrJoin(model.copies(), ", ", [](std::string* out, const v1::ModelCopy& copy) {
+    absl::StrAppend(out, copy.device(), copy.fault().empty() ? "" : " (lost)");
+  });
+}
+
 Json ModelJson(const v1::Model& model) {
   Json row = {
       {"name", ModelShortName(model.name())},
@@ -52,6 +67,7 @@ Json ModelJson(const v1::Model& model) {
       {"memory_total_bytes", model.memory_total_bytes()},
       {"memory_free_bytes", model.memory_free_bytes()},
       {"weights_shared_bytes", model.weights_shared_bytes()},
+      {"copies", CopiesJson(model)},
       {"fault", model.fault().empty() ? Json() : Json(model.fault())}};
   return row;
 }
@@ -119,6 +135,14 @@ class ShowModels : public Command {
     std::string faults, notes;
     const auto add = [&](const v1::Model& model) {
       if (!model.fault().empty()) absl::StrAppend(&faults, ModelShortName(model.name()), ": ", model.fault(), ".\n");
+      if (!model.copies().empty()) {
+        absl::StrAppend(&notes, ModelShortName(model.name()), ": a copy on each of ", CopiesText(model), ".\n");
+      }
+      for (const v1::ModelCopy& copy : model.copies()) {
+        if (copy.fault().empty() || !model.fault().empty()) continue;
+        absl::StrAppend(&faults, ModelShortName(model.name()), ": its copy on ", copy.device(),
+                        " is lost until varifocald starts again: ", copy.fault(), ".\n");
+      }
       if (model.state() == v1::Model::READY && model.tokenizer_sha256().empty()) {
         absl::StrAppend(&faults, ModelShortName(model.name()), ": there is no tokenizer.json in ", model.directory(),
                         ", so it takes token ids alone, no text and no job.\n");
@@ -183,7 +207,7 @@ maximum context length, and its backend. JSON and CSV add the SHA-256 of weights
 of its training if config.json states them, the sampling settings of generation_config.json (shown, never applied), and
 memory usage. Weights shared with another model are in memory once. After the weights' size comes what they were computed
 from: packed weights (FP8, GPTQ, ..), a merged adapter. A model whose device has failed is faulted; the last lines show
-the cause.
+the cause. A model on several devices has a copy on each, and is faulted once all have failed; memory is that of all copies.
 
 --supported lists the checkpoint types that this program loads instead, with public examples and the settings that are
 refused by name; JSON and CSV add the golden checkpoints that each was verified with.)",

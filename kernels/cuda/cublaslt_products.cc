@@ -106,7 +106,7 @@ class CublasLt final : public ProductLibrary {
 
   bool Open() {
     const cublasOperation_t transposed = CUBLAS_OP_T;
-    return library_.create(&handle_) == CUBLAS_STATUS_SUCCESS &&
+    return Cleared(cudaGetDevice(&device_)) == cudaSuccess && library_.create(&handle_) == CUBLAS_STATUS_SUCCESS &&
            library_.desc_create(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
            library_.desc_set(desc_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed) ==
                CUBLAS_STATUS_SUCCESS;
@@ -118,6 +118,7 @@ class CublasLt final : public ProductLibrary {
   }
 
   int MakePlan(const ProductPlan& plan) override {
+    Enter();
     cublasLtMatmulAlgo_t algorithm;
     if (Recorded(plan, &algorithm) ? !Keeps(plan, algorithm) : !FirstOf(plan, &algorithm)) return -1;
     MutexLock lock(mutex_);
@@ -126,6 +127,7 @@ class CublasLt final : public ProductLibrary {
   }
 
   int Multiply(int index, int rows, const void* x, const void* weight, float alpha, float beta, void* out) override {
+    Enter();
     const Known known = PlanAt(index);
     const Layouts layouts(library_, known.plan, rows);
     const cublasStatus_t status =
@@ -163,6 +165,9 @@ class CublasLt final : public ProductLibrary {
     ProductPlan plan;
     cublasLtMatmulAlgo_t algorithm;
   };
+
+  // A handle serves the device that was current when it was made.
+  void Enter() const { Cleared(cudaSetDevice(device_)); }
 
   Known PlanAt(int index) const {
     MutexLock lock(mutex_);
@@ -275,6 +280,7 @@ class CublasLt final : public ProductLibrary {
   const Library library_;
   const cudaStream_t stream_;
   const int capability_;
+  int device_ = 0;
   cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDesc_t desc_ = nullptr;
   mutable Mutex mutex_;

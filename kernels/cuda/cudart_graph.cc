@@ -17,6 +17,7 @@ class CudartGraph final : public LaunchGraph {
   }
 
   int Make(const LaunchList& launches) {
+    if (const int code = Cleared(cudaGetDevice(&device_)); code != 0) return code;
     if (const int code = Cleared(cudaGraphCreate(&graph_, 0)); code != 0) return code;
     nodes_.resize(launches.size());
     for (size_t i = 0; i < launches.size(); ++i) {
@@ -40,13 +41,20 @@ class CudartGraph final : public LaunchGraph {
   }
 
   int Replace(size_t index, const KeptLaunch& launch) override {
+    Enter();
     Node node(launch);
     return Cleared(cudaGraphExecKernelNodeSetParams(executable_, nodes_[index], &node.params));
   }
 
-  int Queue() override { return Cleared(cudaGraphLaunch(executable_, stream_)); }
+  int Queue() override {
+    Enter();
+    return Cleared(cudaGraphLaunch(executable_, stream_));
+  }
 
  private:
+  // Kernels and the thread's stream are those of the current device, which may be another one by now.
+  void Enter() const { Cleared(cudaSetDevice(device_)); }
+
   struct Node {
     explicit Node(const KeptLaunch& launch) : arguments{const_cast<void*>(launch.params)} {
       const auto [x, y, z] = launch.shape.grid;
@@ -62,6 +70,7 @@ class CudartGraph final : public LaunchGraph {
   };
 
   const cudaStream_t stream_;
+  int device_ = 0;
   cudaGraph_t graph_ = nullptr;  // its nodes name those of executable_
   cudaGraphExec_t executable_ = nullptr;
   std::vector<cudaGraphNode_t> nodes_;

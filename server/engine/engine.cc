@@ -544,6 +544,12 @@ absl::StatusOr<EngineResult> Engine::WaitFor(absl::FunctionRef<absl::StatusOr<Ha
   return *std::move(end.outcome);
 }
 
+int Engine::ServingCopyCount() const {
+  int count = 0;
+  for (const EngineCopy& copy : Copies()) count += copy.engine->Fault().ok();
+  return std::max(count, 1);
+}
+
 absl::StatusOr<EngineResult> Engine::Run(EngineRequest request) {
   return WaitFor([&](EngineCallbacks callbacks) { return Start(std::move(request), std::move(callbacks)); });
 }

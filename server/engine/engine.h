@@ -20,6 +20,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -29,6 +31,14 @@
 #include "server/model/model.h"
 
 namespace varifocal {
+
+class Engine;
+
+// One of a model's engines, on a device of its own.
+struct EngineCopy {
+  std::string device;  // "cuda:1"; "" of a model that has one engine
+  const Engine* engine = nullptr;
+};
 
 class Engine {
  public:
@@ -56,6 +66,9 @@ class Engine {
   // Not OK after a fatal device failure: UNAVAILABLE (DEVICE_FAULTED) with the cause. Active and later requests end with
   // this status.
   virtual absl::Status Fault() const = 0;
+  // The engines that share the requests of this one (replicated_engine.h), those that have failed included; else itself.
+  virtual std::vector<EngineCopy> Copies() const { return {{"", this}}; }
+  int ServingCopyCount() const;  // those without a fault; at least 1
 
  protected:
   static absl::StatusOr<EngineResult> WaitFor(absl::FunctionRef<absl::StatusOr<Handle>(EngineCallbacks)> start);

@@ -75,6 +75,34 @@ struct EngineStatus {
   LatencyCounts queue_latency;    // from arrival to the first step
   LatencyCounts prefill_latency;  // from there to the end of the prompt and of scoring
   LatencyCounts decode_latency;   // per generated token after the first, the mean of each request
+
+  void Add(const EngineStatus& more) {
+    if (oldest_arrival_us < 0 || (more.oldest_arrival_us >= 0 && more.oldest_arrival_us < oldest_arrival_us)) {
+      oldest_arrival_us = more.oldest_arrival_us;
+    }
+    queued_count += more.queued_count;
+    running_count += more.running_count;
+    pages_used += more.pages_used;
+    pages_cached += more.pages_cached;
+    cache_bytes_in_use += more.cache_bytes_in_use;
+    cache_bytes_peak += more.cache_bytes_peak;
+    for (size_t lane = 0; lane < kEngineLaneCount; ++lane) {
+      lane_tokens[lane] += more.lane_tokens[lane];
+      lane_prompt_operations[lane] += more.lane_prompt_operations[lane];
+    }
+    requests_done += more.requests_done;
+    requests_failed += more.requests_failed;
+    requests_cancelled += more.requests_cancelled;
+    prompt_tokens_done += more.prompt_tokens_done;
+    cached_tokens += more.cached_tokens;
+    new_tokens += more.new_tokens;
+    preemption_count += more.preemption_count;
+    step_count += more.step_count;
+    step_us += more.step_us;
+    queue_latency.Add(more.queue_latency);
+    prefill_latency.Add(more.prefill_latency);
+    decode_latency.Add(more.decode_latency);
+  }
 };
 
 // Estimated cost of one request on an idle engine.

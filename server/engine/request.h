@@ -119,7 +119,7 @@ struct EngineResult {
   int64_t cached_token_count = 0;  // of the prompt, taken from the prefix cache
   int64_t invalid_utf8_count = 0;  // from the request
   bool extrapolated = false;       // some position is beyond trained_context_length
-  int attempt_count = 1;           // of a remote engine
+  int attempt_count = 1;           // workers or devices that began it
   std::string worker;              // address of the daemon that gave the result; "" for the engine in this process
   std::string notes;               // one line for the report, e.g. why prefix reuse was refused; usually empty
 

@@ -10,9 +10,11 @@
 #include "base/status_macros.h"
 #include "kernels/backend.h"
 #include "server/engine/memory_ledger.h"
+#include "server/engine/replicated_engine.h"
 #include "server/hosting/generation_defaults.h"
 #include "server/hosting/model_host.h"
 #include "server/model/config.h"
+#include "server/model/device_list.h"
 
 namespace varifocal {
 namespace {
@@ -45,6 +47,23 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::shared_ptr<const LoadedM
                     ErrorReason::kNotEnoughMemory);
 }
 
+// The model on one device.
+absl::StatusOr<std::unique_ptr<Engine>> MakeCopy(const std::string& directory, ModelOptions model_options,
+                                                 EngineOptions engine_options) {
+  absl::Status room;
+  model_options.admit = [&](const kernels::Backend& backend, int64_t needed_bytes) {
+    return room = CheckRoomForWeights(directory, backend, needed_bytes);
+  };
+  absl::StatusOr<std::shared_ptr<const LoadedModel>> read = LoadModel(directory, model_options);
+  RETURN_IF_ERROR(room);  // keeps the engine's message
+  ASSIGN_OR_RETURN(std::shared_ptr<const LoadedModel> loaded, std::move(read));
+  if (engine_options.prefill_chunk_tokens == 0) {
+    engine_options.prefill_chunk_tokens =
+        loaded->provenance().backend == "cuda" ? kGpuChunkTokens : EngineOptions{}.prefill_chunk_tokens;
+  }
+  return MakeEngine(std::move(loaded), engine_options);
+}
+
 }  // namespace
 
 ModelFactory MakeModelFactory(const ModelOptions& options, const EngineOptions& engine_options) {
@@ -55,26 +74,33 @@ ModelFactory MakeModelFactory(const ModelOptions& options, const EngineOptions& 
     if (!checkpoint.dtype.empty()) model_options.dtype = checkpoint.dtype;
     model_options.adapter_directory = checkpoint.adapter;
     model_options.ignored_config_keys = KeysOfModel(options.ignored_config_keys, name);
-    absl::Status room;
-    model_options.admit = [&](const kernels::Backend& backend, int64_t needed_bytes) {
-      return room = CheckRoomForWeights(directory, backend, needed_bytes);
-    };
+    ASSIGN_OR_RETURN(const std::vector<std::string> devices,
+                     ParseDevices(checkpoint.devices.empty() ? options.device : checkpoint.devices));
     EngineOptions named_options = engine_options;
     named_options.name = name;
-    absl::StatusOr<std::shared_ptr<const LoadedModel>> read = LoadModel(directory, model_options);
-    RETURN_IF_ERROR(room);  // keeps the engine's message
-    ASSIGN_OR_RETURN(std::shared_ptr<const LoadedModel> loaded, std::move(read));
-    if (named_options.prefill_chunk_tokens == 0) {
-      named_options.prefill_chunk_tokens =
-          loaded->provenance().backend == "cuda" ? kGpuChunkTokens : EngineOptions{}.prefill_chunk_tokens;
+    std::vector<ReplicatedEngine::Copy> copies;
+    for (const std::string& device : devices) {
+      model_options.device = device;
+      if (const auto backend = options.backends.find(device); backend != options.backends.end()) {
+        model_options.backend = backend->second;
+      }
+      if (devices.size() > 1) named_options.name = absl::StrCat(name, " on ", device);
+      absl::StatusOr<std::unique_ptr<Engine>> engine = MakeCopy(directory, model_options, named_options);
+      if (!engine.ok()) return devices.size() > 1 ? Annotate(engine.status(), device) : engine.status();
+      copies.push_back({device, *std::move(engine)});
     }
     auto hosted = std::make_unique<HostedModel>();
-    hosted->config = loaded->config();
-    hosted->provenance = loaded->provenance();
-    hosted->tokenizer = loaded->tokenizer();
+    if (copies.size() == 1) {
+      hosted->engine = std::move(copies[0].engine);
+    } else {
+      ASSIGN_OR_RETURN(hosted->engine, ReplicatedEngine::Create(name, std::move(copies)));
+    }
+    const LoadedModel& loaded = hosted->engine->model();
+    hosted->config = loaded.config();
+    hosted->provenance = hosted->engine->Describe().model;
+    hosted->tokenizer = loaded.tokenizer();
     ASSIGN_OR_RETURN(hosted->chat_format, ReadChatFormat(directory));
-    ASSIGN_OR_RETURN(hosted->sampling_defaults, ReadSamplingDefaults(directory, loaded->config().vocabulary_size));
-    ASSIGN_OR_RETURN(hosted->engine, MakeEngine(std::move(loaded), named_options));
+    ASSIGN_OR_RETURN(hosted->sampling_defaults, ReadSamplingDefaults(directory, loaded.config().vocabulary_size));
     return hosted;
   };
 }

@@ -137,6 +137,7 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::stri
        {"directory", directory},
        {"backend", from.backend},
        {"isa", from.isa},
+       {"device", from.device},
        {"dtype", from.dtype},
        {"threads", from.threads},
        {"attention", from.attention},
@@ -193,6 +194,13 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Find(const std::string& 
                       ErrorReason::kModelLoading, {{"model", name}});
   }
   return entry->second.model;
+}
+
+int64_t ModelHost::ServingCopyCount(const std::string& name) const {
+  MutexLock lock(mutex_);
+  const auto entry = entries_.find(name);
+  if (entry == entries_.end() || entry->second.model == nullptr) return 1;
+  return entry->second.model->engine->ServingCopyCount();
 }
 
 std::map<std::string, std::string> ModelHost::Loading() const {

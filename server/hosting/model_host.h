@@ -41,8 +41,9 @@ struct HostedModel {
 };
 
 // Creates a HostedModel except for its name and directory; tests inject a fake. The real one loads DIR@f32 and DIR@bf16
-// as DIR in that number format, overriding the options, so that one job can have two formats of one checkpoint, and
-// DIR@adapter=DIR2 with an adapter (checkpoint_place.h).
+// as DIR in that number format, overriding the options, so that one job can have two formats of one checkpoint,
+// DIR@adapter=DIR2 with an adapter, and DIR@cuda:1 on that device (checkpoint_place.h). On a list of devices it is one copy
+// on each (replicated_engine.h).
 using ModelFactory =
     std::function<absl::StatusOr<std::unique_ptr<HostedModel>>(const std::string& name, const std::string& directory)>;
 ModelFactory MakeModelFactory(const ModelOptions& model_options, const EngineOptions& engine_options);
@@ -66,6 +67,8 @@ class ModelHost {
   absl::StatusOr<std::shared_ptr<HostedModel>> Find(const std::string& name) const;
   std::vector<std::shared_ptr<HostedModel>> List() const;  // by name, ready ones
   std::map<std::string, std::string> Loading() const;      // name and directory of those being read
+  // 1 for one that is not ready. Takes no reference, so that it may be called where none may be dropped.
+  int64_t ServingCopyCount(const std::string& name) const;
   struct OffModel {
     std::string name, directory;
     absl::Status why;

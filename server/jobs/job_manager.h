@@ -63,7 +63,7 @@ struct JobManagerOptions {
   std::string database_path;
   std::string command_line;             // of this process, for provenance
   std::set<std::string> own_models;     // given on the command line, so not stored
-  int in_flight = 8;                    // for jobs without a value
+  int in_flight = 0;                    // for jobs without a value; 0: 8 for each copy of a model
   int busy_timeout_ms = 5000;           // how long a write waits for another process's lock before the job is paused
   const Clock* clock = &Clock::Real();  // also of the pauses between attempts
 };

@@ -256,6 +256,8 @@ absl::Status BadJobSpec(const absl::Status& status) {
 
 absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int in_flight) {
   if (spec.in_flight == 0) spec.in_flight = in_flight;
+  const bool is_scaled = spec.in_flight == 0;
+  if (is_scaled) spec.in_flight = kInFlightOfCopy;
   ResolvedJob job;
   absl::StatusOr<JobSpec> valid = ValidateJobSpec(std::move(spec));
   if (!valid.ok()) return BadJobSpec(valid.status());
@@ -267,6 +269,10 @@ absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int 
     RETURN_IF_ERROR(CheckVariant(variant, *model));
     RETURN_IF_ERROR(CheckAbilities(job.spec, *model));
     for (int length : job.spec.suite.lengths) RETURN_IF_ERROR(CheckLengthFits(length, variant, *model));
+    if (is_scaled) {
+      const int64_t wanted = int64_t{kInFlightOfCopy} * model->engine->ServingCopyCount();
+      job.spec.in_flight = std::max<int>(job.spec.in_flight, std::min<int64_t>(wanted, kInFlightMax));
+    }
     job.variants.push_back(ToVariantRecord(variant, *model));
     job.models.push_back(std::move(model));
   }

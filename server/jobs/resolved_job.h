@@ -27,7 +27,10 @@ struct ResolvedJob {
   std::vector<db::VariantRecord> variants;
 };
 
-// in_flight replaces a value of 0 in the spec.
+// Concurrent samples of a job, by default, for each copy of the model that has the most.
+inline constexpr int kInFlightOfCopy = 8;
+
+// in_flight replaces a value of 0 in the spec; the default where both are 0.
 absl::StatusOr<ResolvedJob> ResolveJob(JobSpec spec, const ModelHost& host, int in_flight);
 
 // INVALID_ARGUMENT (IMPOSSIBLE_LENGTH) when a task that generates its questions cannot generate one at some length.

@@ -19,6 +19,7 @@
 #include "kernels/backend.h"
 #include "server/model/adapter.h"
 #include "server/model/config.h"
+#include "server/model/device_list.h"
 #include "server/model/function_json.h"
 #include "server/model/kernel_status.h"
 #include "server/model/packed_weights/packed_weights.h"
@@ -106,8 +107,14 @@ std::string ModelsBelow(const std::string& directory) {
 }  // namespace
 
 absl::Status CheckModelOptions(const ModelOptions& options) {
-  ASSIGN_OR_RETURN(const kernels::BackendOptions backend, ToBackendOptions(options));
-  return SharedBackend(backend).status();
+  ASSIGN_OR_RETURN(const std::vector<std::string> devices, ParseDevices(options.device));
+  ModelOptions of_device = options;
+  for (const std::string& device : devices) {
+    of_device.device = device;
+    ASSIGN_OR_RETURN(const kernels::BackendOptions backend, ToBackendOptions(of_device));
+    RETURN_IF_ERROR(SharedBackend(backend).status());
+  }
+  return absl::OkStatus();
 }
 
 LoadedModel::LoadedModel() = default;

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,7 +32,7 @@ class Tokenizer;
 class Transformer;
 
 struct ModelOptions {
-  std::string device = "auto";   // auto, cpu, reference, cuda:N
+  std::string device = "auto";   // auto, cpu, reference, cuda:N; of a daemon also a list (device_list.h)
   std::string dtype;             // f32 or bf16; empty takes the backend's default
   std::string cpu_isa;           // empty takes the best that the processor has
   bool cuda_graphs = false;      // kernels/backend.h
@@ -47,9 +48,10 @@ struct ModelOptions {
   std::string adapter_directory;  // of an adapter that is merged into the weights (adapter.h); empty: none
   // Overrides the options above; for tests.
   std::shared_ptr<kernels::Backend> backend;
+  std::map<std::string, std::shared_ptr<kernels::Backend>> backends;  // the same by device, of a daemon; for tests
 };
 
-// Whether device, number format, threads and instruction set can be used here, without a model.
+// Whether the devices, number format, threads and instruction set can be used here, without a model.
 absl::Status CheckModelOptions(const ModelOptions& options);
 
 // Recorded with every result.

@@ -115,7 +115,7 @@ TEST(EngineGateTest, PeersTakeTurnsWithinTheLimit) {
   Mutex mutex;
   {
     RpcPool pool("start", 1, 100);
-    EngineGate gate(&pool, [&limit] { return limit; });
+    EngineGate gate(&pool, [&limit](const std::string& model) { return model == "m" ? limit : 0; });
     const auto enter = [&](const std::string& peer, const std::string& name) {
       return gate.Enter("m", peer, [&, name] {
         MutexLock lock(mutex);

@@ -68,6 +68,12 @@ void ToProto(const HostedModel& model, v1::Model* proto) {
   proto->set_memory_free_bytes(engine.memory_free_bytes);
   proto->set_weights_shared_bytes(engine.shared_weight_bytes);
   if (const v1::ModelLimits limits = LimitsOf(engine); limits.ByteSizeLong() > 0) *proto->mutable_limits() = limits;
+  for (const EngineCopy& copy : model.engine->Copies()) {
+    if (copy.device.empty()) continue;
+    v1::ModelCopy* const added = proto->add_copies();
+    added->set_device(copy.device);
+    added->set_fault(std::string(copy.engine->Fault().message()));
+  }
   if (const absl::Status fault = model.engine->Fault(); !fault.ok()) {
     proto->set_state(v1::Model::FAULTED);
     proto->set_fault(std::string(fault.message()));

@@ -13,7 +13,7 @@ int64_t EngineGate::Enter(const std::string& model, const std::string& peer, std
   const int64_t id = next_id_++;
   Line& line = lines_[model];
   line.by_peer[peer].push_back({id, clock_.MonotonicMicros(), std::move(start)});
-  LetIn(line);
+  LetIn(model, line);
   return id;
 }
 
@@ -37,7 +37,7 @@ void EngineGate::Leave(const std::string& model) {
   Line& line = lines_[model];
   VF_CHECK(line.inside_count > 0, "every call that leaves came in");
   --line.inside_count;
-  LetIn(line);
+  LetIn(model, line);
 }
 
 EngineGate::Queue EngineGate::QueueOf(const std::string& model) const {
@@ -53,8 +53,8 @@ EngineGate::Queue EngineGate::QueueOf(const std::string& model) const {
   return result;
 }
 
-void EngineGate::LetIn(Line& line) {
-  while (!line.by_peer.empty() && line.inside_count < limit_()) {
+void EngineGate::LetIn(const std::string& model, Line& line) {
+  while (!line.by_peer.empty() && line.inside_count < limit_(model)) {
     auto peer = line.by_peer.upper_bound(line.last_peer);  // the peers in turn
     if (peer == line.by_peer.end()) peer = line.by_peer.begin();
     line.last_peer = peer->first;

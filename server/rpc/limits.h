@@ -41,7 +41,7 @@ inline constexpr int64_t kInspectedMassesMax = int64_t{3} << 19;
 // Heads of a model whose jobs are inspected on workers: those that fit with the 257 segments of a strip.
 inline constexpr int64_t kInspectedHeadsMax = kInspectedMassesMax / 257;
 
-// Concurrent Generate and ComputeLogLikelihoods calls of one model in its engine; the others wait, round-robin over
+// Concurrent Generate and ComputeLogLikelihoods calls of one copy of a model in its engine; the others wait, round-robin over
 // peers. Beside a running job the limit equals the default number of concurrent samples of a job: more would wait in the
 // engine, where they are no longer in turn.
 inline constexpr int64_t kEngineCallsMax = 64;

@@ -149,24 +149,15 @@ void Dispatcher::WaitUntilDone() {
 std::shared_ptr<Worker> Dispatcher::Choose(const WorkerTask& task) {
   const std::string key = absl::StrCat(task.model, "\n", task.request.context);
   if (!task.request.context.empty()) {
-    const auto kept = worker_of_.find(key);
-    if (kept != worker_of_.end() && kept->second->is_usable) {
-      return HasRoom(*kept->second) ? kept->second : nullptr;
-    }
+    const std::shared_ptr<Worker>* const kept = worker_of_.Find(key);
+    if (kept != nullptr && (*kept)->is_usable) return HasRoom(**kept) ? *kept : nullptr;
   }
   std::shared_ptr<Worker> best;
   for (const auto& [address, worker] : workers_.by_address()) {
     if (!worker->is_usable || !HasRoom(*worker)) continue;
     if (best == nullptr || worker->running.size() < best->running.size()) best = worker;
   }
-  if (best != nullptr && !task.request.context.empty()) {
-    worker_of_[key] = best;
-    contexts_.push_back(key);
-    if (contexts_.size() > kContextsMax) {
-      worker_of_.erase(contexts_.front());
-      contexts_.pop_front();
-    }
-  }
+  if (best != nullptr && !task.request.context.empty()) worker_of_.Put(key, best);
   return best;
 }
 

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
+#include "server/engine/context_places.h"
 #include "server/workers/remote_workers.h"
 #include "server/workers/worker_call.h"
 #include "server/workers/worker_set.h"
@@ -52,8 +53,6 @@ class Dispatcher {
  private:
   using Calls = std::vector<std::shared_ptr<WorkerCall>>;
 
-  static constexpr size_t kContextsMax = 10'000;
-
   // The calls of the requests that a worker has room for; sent by the caller, without the lock.
   Calls TakeCalls() VF_REQUIRES(mutex_);
   std::shared_ptr<WorkerCall> MakeCall(const std::shared_ptr<WorkerTask>& task, const std::shared_ptr<Worker>& worker)
@@ -72,9 +71,8 @@ class Dispatcher {
   std::deque<std::shared_ptr<WorkerTask>> queue_ VF_GUARDED_BY(mutex_);
   std::map<EngineHandle, std::shared_ptr<WorkerTask>> tasks_ VF_GUARDED_BY(mutex_);  // in queue_, or with a call
   EngineHandle next_handle_ VF_GUARDED_BY(mutex_) = 0;
-  int64_t call_count_ VF_GUARDED_BY(mutex_) = 0;  // RPCs whose end has not returned yet
-  std::map<std::string, std::shared_ptr<Worker>> worker_of_ VF_GUARDED_BY(mutex_);  // by model and context
-  std::deque<std::string> contexts_ VF_GUARDED_BY(mutex_);  // in the order of their first request
+  int64_t call_count_ VF_GUARDED_BY(mutex_) = 0;                            // RPCs whose end has not returned yet
+  ContextPlaces<std::shared_ptr<Worker>> worker_of_ VF_GUARDED_BY(mutex_);  // by model and context
 };
 
 }  // namespace varifocal

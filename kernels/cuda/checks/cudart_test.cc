@@ -271,6 +271,60 @@ class FakeLibrary {
   fake::CublasLt* state_;
 };
 
+// Two devices driven by turns from one thread, as by a caller that asks one engine about its memory while it runs another's step:
+// every call, launch, graph and product is on its runtime's own device. The fake refuses what belongs to another one.
+TEST_F(Cudart, EachRuntimeUsesItsOwnDevice) {
+  FakeLibrary library;
+  library->current_device = &fake::CurrentDevice;
+  fake::Machine().device_count = 2;
+  const ProductPlan shape{.outputs = 64, .inner = 32, .weight_stride = 32};
+  struct OnDevice {
+    std::unique_ptr<Runtime> runtime = MakeDeviceRuntime();
+    DeviceProperties properties;
+    void* memory = nullptr;
+    std::unique_ptr<LaunchGraph> graph;
+    int plan = -1;
+  };
+  std::vector<OnDevice> devices(2);
+  int argument = 7;
+  const KeptLaunch launch{
+      reinterpret_cast<const void*>(&Kernel), {{1, 1, 1}, 32, 64 << 10}, &argument, sizeof argument};
+  LaunchList list;
+  list.Add(launch);
+  const std::vector<std::function<int(OnDevice&)>> calls = {
+      [&](OnDevice& on) { return on.runtime->Open(&on == &devices[0] ? 0 : 1, &on.properties); },
+      [&](OnDevice& on) { return on.runtime->Allocate(&on.memory, 16); },
+      [&](OnDevice& on) { return on.runtime->CopyToDevice(on.memory, &argument, 4); },
+      [&](OnDevice& on) { return on.runtime->CopyToHost(&argument, on.memory, 4); },
+      [&](OnDevice& on) { return on.runtime->CopyOnDevice(on.memory, on.memory, 8, 8, 1); },
+      [&](OnDevice& on) { return on.runtime->Fill(on.memory, 0, 16); },
+      [&](OnDevice& on) { return on.runtime->Mark(3); },
+      [&](OnDevice& on) { return on.runtime->Stamp(1); },
+      [&](OnDevice& on) { return on.runtime->Launch(launch); },
+      [&](OnDevice& on) { return on.runtime->MakeGraph(list, &on.graph); },
+      [&](OnDevice& on) { return on.graph->Queue(); },
+      [&](OnDevice& on) { return on.graph->Replace(0, launch); },
+      [&](OnDevice& on) {
+        on.plan = on.runtime->products()->MakePlan(shape);
+        return on.plan >= 0 ? 0 : 1;
+      },
+      [&](OnDevice& on) { return on.runtime->products()->Multiply(on.plan, 5, on.memory, on.memory, 1, 0, on.memory); },
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    for (size_t index : {0, 1}) {
+      fake::Machine().launches.clear();
+      EXPECT_EQ(calls[i](devices[index]), 0) << "call " << i << " of device " << index;
+      EXPECT_EQ(fake::CurrentDevice(), static_cast<int>(index)) << "call " << i;
+      for (const fake::Launched& launched : fake::Machine().launches) {
+        EXPECT_EQ(launched.device, static_cast<int>(index));
+      }
+    }
+  }
+  DeviceProperties properties;
+  EXPECT_EQ(MakeDeviceRuntime()->Open(2, &properties), 101) << "invalid device";
+  for (OnDevice& on : devices) on.runtime->Free(on.memory);
+}
+
 // The fake's first suggestion splits K, the second takes scratch memory.
 TEST_F(Cudart, PlanKeepsBits) {
   ProductLibrary* library = runtime_->products();

@@ -13,6 +13,7 @@ const KernelTable& Table();  // kernel_table.cu, compiled for the host
 }
 
 int EmulatedMachine::Answer(const std::string& call) {
+  MutexLock lock(mutex);
   ++calls[call];
   const auto it = failures.find(call);
   if (it == failures.end()) return 0;
@@ -58,7 +59,7 @@ class EmulatedRuntime final : public Runtime {
     return machine_->device_count_code;
   }
   int Open(int, DeviceProperties* properties) override {
-    properties->name = "emulated device";
+    properties->name = machine_->name;
     properties->major = machine_->capability / 10;
     properties->minor = machine_->capability % 10;
     properties->multiprocessor_count = machine_->multiprocessor_count;
@@ -66,12 +67,16 @@ class EmulatedRuntime final : public Runtime {
     return machine_->Answer("Open");
   }
   int Memory(size_t* free_bytes, size_t* total_bytes) override {
-    *total_bytes = machine_->total_bytes;
-    *free_bytes = machine_->total_bytes - machine_->used_bytes;
+    {
+      MutexLock lock(machine_->mutex);
+      *total_bytes = machine_->total_bytes;
+      *free_bytes = machine_->total_bytes - machine_->used_bytes;
+    }
     return machine_->Answer("Memory");
   }
   int Allocate(void** memory, size_t bytes) override {
     if (const int code = machine_->Answer("Allocate"); code != 0) return code;
+    MutexLock lock(machine_->mutex);
     if (machine_->used_bytes + bytes > machine_->total_bytes) return 2;
     // Device memory is aligned to 256 bytes and uninitialised: filled with NaNs here.
     const size_t granted = (bytes + 255) / 256 * 256;
@@ -82,6 +87,7 @@ class EmulatedRuntime final : public Runtime {
     return 0;
   }
   void Free(void* memory) override {
+    MutexLock lock(machine_->mutex);
     machine_->used_bytes -= sizes_.at(memory);
     sizes_.erase(memory);
     std::free(memory);

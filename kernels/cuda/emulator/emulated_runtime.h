@@ -6,14 +6,15 @@
 #include <set>
 #include <string>
 
+#include "base/mutex.h"
 #include "kernels/cuda/emulator/fibers.h"
 #include "kernels/cuda/runtime.h"
 
 namespace varifocal::kernels::cuda {
 
-// Properties of the emulated machine and its injected faults. Shared with the test, which may change it while the
-// backend runs.
+// Properties of an emulated device and its injected faults. Shared with the test, which may change it while no request runs.
 struct EmulatedMachine {
+  std::string name = "emulated device";
   int device_count = 1;
   int device_count_code = 0;
   int capability = 90;
@@ -34,6 +35,7 @@ struct EmulatedMachine {
   std::map<std::string, int> calls;
 
   int Answer(const std::string& call);
+  Mutex mutex;  // of what a call changes: engines share a device
 };
 
 std::unique_ptr<Runtime> MakeEmulatedRuntime(std::shared_ptr<EmulatedMachine> machine);

@@ -46,6 +46,12 @@ Algorithm Read(const cublasLtMatmulAlgo_t* from) {
   return algorithm;
 }
 
+// A handle is the number of its device, counted from 1.
+cublasLtHandle_t HandleHere() {
+  const size_t device = state.current_device == nullptr ? 0 : state.current_device();
+  return reinterpret_cast<cublasLtHandle_t>(device + 1);
+}
+
 }  // namespace
 
 extern "C" {
@@ -53,7 +59,7 @@ extern "C" {
 varifocal::kernels::cuda::fake::CublasLt* FakeCublasLt() { return &state; }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
-  *handle = reinterpret_cast<cublasLtHandle_t>(&state);
+  *handle = HandleHere();
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; }
@@ -87,11 +93,12 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
 }
 // The first splits K, the second takes scratch memory whatever was asked for, the third keeps a row's bits and asks for
 // a counter.
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t, int,
                                               cublasLtMatmulHeuristicResult_t results[], int* count) {
   const Algorithm all[] = {{{11}, 4, 0}, {{12}, 1, 1 << 20}, {{13, 20, 3, 1, 0, 2, 5}, 1, 4}};
+  if (handle != HandleHere()) return CUBLAS_STATUS_INVALID_VALUE;
   *count = state.suggestions;
   for (int i = 0; i < state.suggestions; ++i) {
     results[i] = {};
@@ -133,10 +140,11 @@ cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t* algori
   std::memcpy(algorithm, &changed, sizeof changed);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*, cublasLtMatrixLayout_t,
-                              const void*, cublasLtMatrixLayout_t, const void*, const void*, cublasLtMatrixLayout_t,
-                              void*, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algorithm, void*, size_t,
-                              cudaStream_t) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t, const void*, const void*,
+                              cublasLtMatrixLayout_t, const void*, cublasLtMatrixLayout_t, const void*, const void*,
+                              cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t,
+                              const cublasLtMatmulAlgo_t* algorithm, void*, size_t, cudaStream_t) {
+  if (handle != HandleHere()) return CUBLAS_STATUS_INVALID_VALUE;
   ++state.products;
   state.last_algorithm = Read(algorithm).attributes[0];
   return static_cast<cublasStatus_t>(state.status);

@@ -12,6 +12,7 @@ struct CublasLt {
   int suggestions = 3;       // the first splits K, the second takes scratch memory, the third keeps a row's bits
   int products = 0;
   int32_t last_algorithm = 0;
+  int (*current_device)() = nullptr;  // unset: 0. A handle is refused on another device than that of its making
 };
 
 }  // namespace varifocal::kernels::cuda::fake

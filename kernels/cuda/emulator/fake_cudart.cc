@@ -12,10 +12,13 @@ Cudart& Machine() {
   static Cudart machine;
   return machine;
 }
+thread_local int current_device = 0;
+int CurrentDevice() { return current_device; }
 void Reset() {
   auto allowed = std::move(Machine().shared_allowed);
   Machine() = {};
   Machine().shared_allowed = std::move(allowed);
+  current_device = 0;
 }
 
 namespace {
@@ -37,13 +40,24 @@ cudaError_t AnswerOn(cudaStream_t stream, const char* name) {
   return Answer(name, stream == cudaStreamPerThread ? 0 : cudaErrorInvalidResourceHandle);
 }
 
+// The same on memory: that of the current device, or of the host.
+cudaError_t AnswerOn(cudaStream_t stream, const char* name, const void* memory) {
+  const auto piece = Machine().memory.find(memory);
+  if (piece != Machine().memory.end() && piece->second != current_device) return Answer(name, cudaErrorInvalidValue);
+  return AnswerOn(stream, name);
+}
+
+// An event is the number of its device, counted from 1.
+cudaEvent_t EventHere() { return reinterpret_cast<cudaEvent_t>(static_cast<size_t>(current_device) + 1); }
+
 struct FakeGraph {
+  int device = 0;
   std::vector<Launched> nodes;
   size_t edges = 0;
 };
 
 Launched LaunchOf(dim3 grid, dim3 block, size_t shared_bytes, void** arguments) {
-  Launched launch{{grid.x, grid.y, grid.z}, block.x, shared_bytes, 0};
+  Launched launch{{grid.x, grid.y, grid.z}, block.x, shared_bytes, 0, current_device};
   std::memcpy(&launch.argument, arguments[0], sizeof launch.argument);
   return launch;
 }
@@ -52,7 +66,7 @@ Launched LaunchOf(const cudaKernelNodeParams& params) {
 }
 int LimitsOf(const void* kernel, const Launched& launch) {
   constexpr unsigned kGridMax = 65535, kThreadsMax = 1024;
-  const auto allowed = Machine().shared_allowed.find(kernel);
+  const auto allowed = Machine().shared_allowed.find({current_device, kernel});
   const size_t shared_max = allowed == Machine().shared_allowed.end() ? 48 << 10 : allowed->second;
   if (launch.grid[1] > kGridMax || launch.grid[2] > kGridMax || launch.threads > kThreadsMax) {
     return cudaErrorInvalidConfiguration;
@@ -65,6 +79,8 @@ int LimitsOf(const void* kernel, const Launched& launch) {
 
 using varifocal::kernels::cuda::fake::Answer;
 using varifocal::kernels::cuda::fake::AnswerOn;
+using varifocal::kernels::cuda::fake::current_device;
+using varifocal::kernels::cuda::fake::EventHere;
 using varifocal::kernels::cuda::fake::FakeGraph;
 using varifocal::kernels::cuda::fake::Launched;
 using varifocal::kernels::cuda::fake::LaunchOf;
@@ -81,12 +97,17 @@ cudaError_t cudaGetLastError() {
 const char* cudaGetErrorName(cudaError_t) { return "cudaErrorFake"; }
 const char* cudaGetErrorString(cudaError_t) { return "fake error"; }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = Machine().device_count;
   return Answer("cudaGetDeviceCount");
 }
-cudaError_t cudaSetDevice(int) { return Answer("cudaSetDevice"); }
+cudaError_t cudaSetDevice(int device) {
+  const bool exists = device >= 0 && device < Machine().device_count;
+  const cudaError_t code = Answer("cudaSetDevice", exists ? 0 : cudaErrorInvalidDevice);
+  if (code == cudaSuccess) current_device = device;
+  return code;
+}
 cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
+  *device = current_device;
   return Answer("cudaGetDevice");
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
@@ -102,12 +123,15 @@ cudaError_t cudaDeviceSynchronize() { return Answer("cudaDeviceSynchronize"); }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return AnswerOn(stream, "cudaStreamSynchronize"); }
 cudaError_t cudaStreamQuery(cudaStream_t) { return Answer("cudaStreamQuery"); }
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  *event = reinterpret_cast<cudaEvent_t>(&Machine());
+  *event = EventHere();
   return Answer("cudaEventCreate");
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return Answer("cudaEventDestroy"); }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t stream) { return AnswerOn(stream, "cudaEventRecord"); }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (event != EventHere()) return Answer("cudaEventRecord", cudaErrorInvalidResourceHandle);
+  return AnswerOn(stream, "cudaEventRecord");
+}
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return Answer("cudaEventSynchronize"); }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
   *milliseconds = 1;
@@ -119,10 +143,13 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   const cudaError_t code = Answer("cudaMalloc");
-  if (code == cudaSuccess) *memory = std::malloc(bytes);
+  if (code != cudaSuccess) return code;
+  *memory = std::malloc(bytes);
+  Machine().memory[*memory] = current_device;
   return code;
 }
 cudaError_t cudaFree(void* memory) {
+  Machine().memory.erase(memory);
   std::free(memory);
   return Answer("cudaFree");
 }
@@ -135,17 +162,19 @@ cudaError_t cudaFreeHost(void* memory) {
   std::free(memory);
   return Answer("cudaFreeHost");
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
-  const cudaError_t code = AnswerOn(stream, "cudaMemcpyAsync");
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  const cudaError_t code = AnswerOn(stream, "cudaMemcpyAsync", kind == cudaMemcpyDeviceToHost ? from : to);
   if (code == cudaSuccess) std::memcpy(to, from, bytes);
   return code;
 }
-cudaError_t cudaMemcpy2DAsync(void*, size_t, const void*, size_t, size_t, size_t, cudaMemcpyKind, cudaStream_t) {
-  return Answer("cudaMemcpy2DAsync");
+cudaError_t cudaMemcpy2DAsync(void* to, size_t, const void*, size_t, size_t, size_t, cudaMemcpyKind,
+                              cudaStream_t stream) {
+  return AnswerOn(stream, "cudaMemcpy2DAsync", to);
 }
-cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStream_t) {
-  std::memset(memory, byte, bytes);
-  return Answer("cudaMemsetAsync");
+cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStream_t stream) {
+  const cudaError_t code = AnswerOn(stream, "cudaMemsetAsync", memory);
+  if (code == cudaSuccess) std::memset(memory, byte, bytes);
+  return code;
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
   *attributes = {};
@@ -155,7 +184,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
   const bool fits = static_cast<size_t>(value) <= Machine().shared_bytes_max;
   const cudaError_t code = Answer("cudaFuncSetAttribute", fits ? 0 : cudaErrorInvalidValue);
-  if (code == cudaSuccess) Machine().shared_allowed[kernel] = value;
+  if (code == cudaSuccess) Machine().shared_allowed[{current_device, kernel}] = value;
   return code;
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
@@ -205,7 +234,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   const bool chained = of.edges + 1 == of.nodes.size();
   const cudaError_t code = Answer("cudaGraphInstantiate", chained ? cudaSuccess : cudaErrorInvalidValue);
   if (code != cudaSuccess) return code;
-  *executable = reinterpret_cast<cudaGraphExec_t>(new FakeGraph(*reinterpret_cast<FakeGraph*>(graph)));
+  auto* const made = new FakeGraph(of);
+  made->device = current_device;
+  *executable = reinterpret_cast<cudaGraphExec_t>(made);
   ++Machine().graphs;
   return code;
 }
@@ -223,7 +254,9 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t executable, cudaGra
   return code;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
-  const cudaError_t code = AnswerOn(stream, "cudaGraphLaunch");
+  const bool is_here = reinterpret_cast<FakeGraph*>(executable)->device == current_device;
+  const cudaError_t code =
+      is_here ? AnswerOn(stream, "cudaGraphLaunch") : Answer("cudaGraphLaunch", cudaErrorInvalidResourceHandle);
   if (code != cudaSuccess) return code;
   const std::vector<Launched>& nodes = reinterpret_cast<FakeGraph*>(executable)->nodes;
   Machine().launches.insert(Machine().launches.end(), nodes.begin(), nodes.end());

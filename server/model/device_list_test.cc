@@ -1,0 +1,67 @@
+// The table of device lists, good and bad: a good one gives its devices in order, a bad one a sentence with the text and the
+// cause.
+#include "server/model/device_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_join.h"
+#include "base/reason.h"
+#include "tests/support/messages.h"
+
+namespace varifocal {
+namespace {
+
+TEST(DeviceListTest, GoodOnes) {
+  const struct {
+    const char *text, *devices;
+  } kGood[] = {{"", "auto"},
+               {"auto", "auto"},
+               {"cpu", "cpu"},
+               {"reference", "reference"},
+               {"tpu", "tpu"},  // the backends refuse it by name
+               {"cuda", "cuda:0"},
+               {"cuda:3", "cuda:3"},
+               {"cuda:03", "cuda:3"},
+               {"cuda:0,1", "cuda:0 cuda:1"},
+               {"cuda:7,0,12", "cuda:7 cuda:0 cuda:12"}};
+  for (const auto& good : kGood) {
+    const auto devices = ParseDevices(good.text);
+    ASSERT_TRUE(devices.ok()) << good.text << ": " << devices.status();
+    EXPECT_EQ(absl::StrJoin(*devices, " "), good.devices) << good.text;
+  }
+}
+
+TEST(DeviceListTest, BadOnes) {
+  const struct {
+    const char *text, *cause;
+  } kBad[] = {{"cuda:", "\"\""},
+              {"cuda:0,", "\"\""},
+              {"cuda:,1", "\"\""},
+              {"cuda:0,,1", "\"\""},
+              {"cuda:x", "\"x\""},
+              {"cuda:-1", "\"-1\""},
+              {"cuda:+1", "\"+1\""},
+              {"cuda:0, 1", "\" 1\""},
+              {"cuda:0-3", "\"0-3\""},
+              {"cuda:0,cuda:1", "\"cuda:1\""},
+              {"cuda:99999999999", "\"99999999999\""},
+              {"cuda:1,1", "cuda:1 "},
+              {"cuda:0,1,00", "cuda:0 "},
+              {"cpu,cpu", "GPU"},
+              {"cpu:1", "GPU"},
+              {"auto,cuda:0", "GPU"},
+              {"reference,cpu", "GPU"},
+              {"cuda0,1", "GPU"},
+              {",", "GPU"}};
+  for (const auto& bad : kBad) {
+    const absl::Status status = ParseDevices(bad.text).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad.text << ": " << status;
+    if (status.ok()) continue;
+    EXPECT_EQ(ReasonOf(status).name, "BAD_DEVICE") << bad.text;
+    EXPECT_THAT(status.message(), Message(bad.text, bad.cause));
+  }
+}
+
+}  // namespace
+}  // namespace varifocal
