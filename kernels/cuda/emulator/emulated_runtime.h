@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "base/mutex.h"
 #include "kernels/cuda/emulator/fibers.h"
 #include "kernels/cuda/runtime.h"
 
@@ -20,6 +21,7 @@ struct EmulatedMachine {
   int multiprocessor_count = 1;
   emulator::Limits limits;
   size_t total_bytes = size_t{8} << 30;
+  double flops_per_second = 500e12;
   bool pinned = true;
   // Calls of this name ("Allocate", "CopyToDevice", "Kernel", ..) return this code from the `after`-th on (0: the
   // next).
@@ -33,6 +35,7 @@ struct EmulatedMachine {
   size_t used_bytes = 0;
   std::map<std::string, int> calls;
 
+  Mutex mutex;  // of Answer, which several engines call
   int Answer(const std::string& call);
 };
 

@@ -1,8 +1,11 @@
 // The functions of the CUDA runtime that this backend calls, in host memory, with the runtime's error semantics: a failed
 // call leaves its code in a last-error slot until cudaGetLastError reads it, and a fault of the device fails every call.
-// Linked in place of libcudart by the test of cudart_runtime.cc, device_launch.cc and cublaslt_products.cc.
+// Linked in place of libcudart by the tests of cudart_runtime.cc, device_launch.cc, device_turns.cc and cublaslt_products.cc.
+//
+// Threads: any; what is read of the machine while others call is guarded by LogSize and Log alone.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,6 +20,14 @@ struct Launched {
   bool overlaps = false;  // launched with programmatic serialization, or behind a programmatic edge
 };
 
+// What was queued or waited for, in the order of the calls.
+struct Op {
+  enum Kind { kLaunch, kRecord, kFollow, kHostWait, kHostWaitForStream } kind = kLaunch;
+  int stream = 0;    // kHostWait: 0
+  int event = 0;     // of all but launches
+  int argument = 0;  // of a launch
+};
+
 struct Cudart {
   std::map<std::string, int> failures;  // by function: the code of its next call
   int fault = 0;                        // of the device: every call returns it, and no read clears it
@@ -24,10 +35,18 @@ struct Cudart {
   size_t shared_bytes_max = 99 << 10;
   std::map<const void*, size_t> shared_allowed;  // by kernel
   std::vector<Launched> launches;
-  int ptx_version = 90;  // of every kernel
-  int graphs = 0;        // and executable ones: those that exist
+  int ptx_version = 90;                            // of every kernel
+  int graphs = 0;                                  // and executable ones: those that exist
+  int events = 0;                                  // made so far
+  std::vector<int> priorities;                     // of the streams made so far, which are numbered from 1
+  std::function<void(const std::string&)> before;  // called with the name of each function that is called, before it
 };
 Cudart& Machine();
+// Operations that succeeded since Reset.
+size_t LogSize();
+std::vector<Op> Log();
+// A stream's number in the log: of those of threads a number from kThreadStreams on.
+inline constexpr int kThreadStreams = 1000;
 // As at first, except that kernels keep the shared memory they were allowed, as in a process.
 void Reset();
 
