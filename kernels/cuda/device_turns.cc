@@ -51,10 +51,11 @@ bool DeviceTurns::HasOthers(const StepTurn& turn) const {
 }
 
 bool DeviceTurns::OthersGenerate(const StepTurn& turn) const {
+  const int64_t now = yields_;
   return std::any_of(std::begin(engines_), std::end(engines_), [&](const StepTurn* other) {
     if (other == nullptr || other->thread_ == turn.thread_) return false;
     return (other->in_step_ && other->is_decode_) ||
-           (other->last_generated_ >= 0 && yields_ - other->last_generated_ <= kActivePieces);
+           (other->last_generated_ >= 0 && now - other->last_generated_ <= kActivePieces);
   });
 }
 

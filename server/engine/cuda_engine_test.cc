@@ -454,6 +454,30 @@ TEST(CudaEngineTest, TurnsChangeNoBits) {
   }
 }
 
+// Beside an engine that has generated: a prompt's step has two pieces a layer and what comes after the last, each with an event;
+// a decode step has one, before the host waits for its token.
+TEST(CudaEngineTest, EventsOfTurns) {
+  constexpr int kLayers = 2, kSteps = 3;
+  for (const bool graphs : {false, true}) {
+    EmulatedDevice device(graphs);
+    const auto prompts = device.Start(kGolden), tokens = device.Start("llama3-rope-d64-f32");
+    ASSERT_TRUE(tokens->Run(Generate("tokens", 20)).ok());
+    std::map<std::string, int>& calls = device.machine->calls;
+    const auto events = [&] { return calls["Mark"] - calls["CopyToDevice"]; };  // without those of uploads
+    std::vector<int> when_waiting;
+    const int before = events(), streams = calls["UseStream"];
+    device.machine->before = [&](const std::string& call) {
+      if (call == "Synchronize") when_waiting.push_back(events() - before);
+    };
+    ASSERT_TRUE(prompts->Run(Generate("prompt", 40)).ok());
+    device.machine->before = nullptr;
+    const int pieces = 2 * kLayers + 1;
+    EXPECT_THAT(when_waiting, ElementsAre(0, pieces, pieces + 1, pieces + 2, pieces + kSteps))
+        << "the first wait is that of the rotation's table";
+    EXPECT_EQ(calls["UseStream"] - streams, kSteps);
+  }
+}
+
 // One engine alone has no events but those of its uploads, and none of its calls waits for another engine.
 TEST(CudaEngineTest, AnEngineAloneTakesNoTurns) {
   EmulatedDevice device;

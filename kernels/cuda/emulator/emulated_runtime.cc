@@ -13,6 +13,7 @@ const KernelTable& Table();  // kernel_table.cu, compiled for the host
 }
 
 int EmulatedMachine::Answer(const std::string& call) {
+  if (before != nullptr) before(call);
   MutexLock lock(mutex);
   ++calls[call];
   const auto it = failures.find(call);

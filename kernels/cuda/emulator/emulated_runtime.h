@@ -1,6 +1,7 @@
 // An emulated device in host memory behind the backend's Runtime, with injected faults for tests.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -34,6 +35,7 @@ struct EmulatedMachine {
   // Counted for tests.
   size_t used_bytes = 0;
   std::map<std::string, int> calls;
+  std::function<void(const std::string& call)> before = nullptr;  // of each call that is counted
 
   Mutex mutex;  // of Answer, which several engines call
   int Answer(const std::string& call);
