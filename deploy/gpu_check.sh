@@ -10,7 +10,8 @@
 #
 #   --plan     prints the steps in their order, with cases and seconds, and runs nothing
 #   --archive  everything in --out as this one file, at the end and when the run is stopped
-#   --only     of: sm90, conformance, bits, daemon, times, sanitizers, evaluation. evaluation is run only where it is named: questions
+#   --only     of: sm90, conformance, bits, turns, daemon, times, sanitizers, evaluation. turns: a decode step of one model alone and
+#              beside a prompt of 8K and of 32K of another, with turns and without. evaluation is run only where it is named: questions
 #              an hour beside transformers and vLLM (recipes/whole_evaluation.py). sm90: the attention kernel of compute capability 9.0 against
 #              float64 and the same bits, 10 s a case, then its prefill cells, their variants and the kernel mma's
 #   --attention-kernel  of the other steps (cuda/attention_choice.h)
@@ -30,7 +31,7 @@
 # 2: invalid usage; 3: built, but no device; 130: stopped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
-steps=sm90,conformance,bits,daemon,times,sanitizers,evaluation  # in this order
+steps=sm90,conformance,bits,turns,daemon,times,sanitizers,evaluation  # in this order
 only=${steps%,evaluation} seconds=590 suite=quick jobs='' emulate=0 out='' bin='' cells='' pack='' kernel=auto plan=0 archive=''
 declare -A inject=()
 usage() { echo "error: $1" >&2; exit 2; }
@@ -59,7 +60,7 @@ for step in ${only//,/ }; do
 done
 wanted() { [[ ,$only, == *,$1,* ]]; }
 # Of 590 seconds; times has what the others leave.
-declare -A share=([sm90]=170 [conformance]=110 [bits]=50 [daemon]=60 [times]=0 [sanitizers]=40 [evaluation]=590)
+declare -A share=([sm90]=170 [conformance]=110 [bits]=50 [turns]=60 [daemon]=60 [times]=0 [sanitizers]=40 [evaluation]=590)
 share_of() { [[ $only == "$1" ]] && echo "$seconds" || echo $((share[$1] * seconds / 590)); }
 step_end=$seconds
 # begin STEP: whether it is wanted; then its time begins.
@@ -92,7 +93,7 @@ if [ $plan -eq 1 ]; then
   [ -x "$checker" ] || echo "(no program $checker yet, so cases are not counted)"
   declare -A list=([sm90]=wide-attention [conformance]=conformance [bits]=same-bits [sanitizers]=sanitizers)
   declare -A what=([sm90]="cases 10 s each, then its cells, its variants and mma in turns" [conformance]="against float64, 60 s each"
-    [bits]="again with our own products, 60 s each" [daemon]="suite $suite on three models"
+    [bits]="again with our own products, 60 s each" [turns]="a step alone and beside a prompt, 3 rounds a cell" [daemon]="suite $suite on three models"
     [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each"
     [evaluation]="questions an hour, 2.7b and 8b at 8K to 32K, beside transformers and vLLM")
   begins=0
@@ -260,6 +261,15 @@ fi
 if begin conformance; then run_set conformance conformance $limit env; fi
 # With the backend's own products instead of the library's, which the cases before covered.
 if begin bits && [ $emulate -eq 0 ]; then run_set bits same-bits $limit env VARIFOCAL_CUBLASLT=off; fi
+
+# Two models on one device: rows of alone_ms, ms (the mean beside the prompt, at most 10 times alone) and longest_ms.
+if begin turns; then
+  tiny=()
+  [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
+  for rows in 8192 32768; do
+    run_case turns "two_models_$rows" $((emulate ? 900 : 40)) "$bench" --attention-kernel="$kernel" --cell="two_models_2.7b_$rows" --rounds=3 "${tiny[@]}"
+  done
+fi
 
 # serve PROGRAMS DEVICE DATABASE: the daemon with the three shipped models answers a suite. It always stops its daemon.
 serve() {

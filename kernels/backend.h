@@ -81,6 +81,8 @@ struct Batch {
   std::span<const std::span<const RowInterval>> masks;
   // Polled between work items; may be null.
   const std::atomic<bool>* cancelled = nullptr;
+  // Steps of several engines take turns on a device (cuda/device_turns.h); then EndStep follows, whatever became of the step.
+  bool takes_turns = false;
 };
 
 // ---- Annotations: data that a page stores per token in addition to keys and values. ----
@@ -461,6 +463,12 @@ class Backend {
 
   // ---- a step: Begin, then the operations in order ----
   virtual Error BeginStep(Workspace& workspace, const Batch& batch) = 0;
+  virtual void EndStep(Workspace& /*workspace*/) {}
+  // Rows that a prompt's next step should have at most, from this position on, so that an engine of the same device that
+  // generates now does not wait long.
+  virtual int64_t StepRowsMax(const Workspace& /*workspace*/, int64_t /*first_position*/) const {
+    return std::numeric_limits<int64_t>::max();
+  }
   virtual Error Embed(Workspace& workspace, const EmbedArgs& args) = 0;
   // The operations from here to LmHead may be queued together, by LmHead: nothing that they write is read before, and
   // nothing that they read is written. The next BeginStep drops them.

@@ -1,7 +1,7 @@
 # The CUDA backend (if nvcc is found), and its emulator and tests (if enabled).
 #
 # Included by kernels/CMakeLists.txt, so that the backend becomes part of varifocal_kernels.
-set(cuda_host cuda/attention_choice.cc cuda/attention_sm90_load.cc cuda/cuda_backend.cc cuda/cuda_mixture.cc cuda/cuda_products.cc cuda/cuda_recurrence.cc cuda/cuda_storage.cc cuda/cuda_streams.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc cuda/step_graphs.cc)
+set(cuda_host cuda/attention_choice.cc cuda/attention_sm90_load.cc cuda/cuda_backend.cc cuda/cuda_mixture.cc cuda/cuda_products.cc cuda/cuda_recurrence.cc cuda/cuda_storage.cc cuda/cuda_streams.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc cuda/device_turns.cc cuda/step_graphs.cc)
 
 if(VARIFOCAL_HAS_CUDA)
   varifocal_cuda_objects(OUT cuda_objects REPORTS cuda_reports
@@ -87,8 +87,8 @@ if(TARGET GTest::gtest_main AND VARIFOCAL_HAS_CUDA)
   target_include_directories(fake_cublaslt PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(fake_cublaslt PRIVATE -isystem ${VARIFOCAL_CUDA_INCLUDE})
   add_executable(cudart_test
-    cuda/checks/cudart_test.cc cuda/cublaslt_products.cc cuda/cudart_graph.cc cuda/cudart_runtime.cc cuda/device_error.cc cuda/device_launch.cc
-    cuda/emulator/fake_cudart.cc cuda/step_graphs.cc)
+    cuda/checks/cudart_test.cc cuda/checks/device_turns_test.cc cuda/cublaslt_products.cc cuda/cudart_graph.cc cuda/cudart_runtime.cc
+    cuda/device_error.cc cuda/device_launch.cc cuda/device_turns.cc cuda/emulator/fake_cudart.cc cuda/step_graphs.cc)
   varifocal_options(cudart_test)
   target_compile_options(cudart_test PRIVATE -isystem ${VARIFOCAL_CUDA_INCLUDE})
   target_compile_definitions(cudart_test PRIVATE VARIFOCAL_FAKE_CUBLASLT="$<TARGET_FILE:fake_cublaslt>")

@@ -35,6 +35,12 @@ class CudaBackend final : public CudaStorage {
       : CudaStorage(std::move(runtime), options), products_(device_) {}
 
   Error BeginStep(Workspace& workspace, const Batch& batch) override { return Own(workspace).Begin(batch); }
+  void EndStep(Workspace& workspace) override { Own(workspace).turn().End(); }
+  int64_t StepRowsMax(const Workspace& workspace, int64_t first_position) const override {
+    const auto& own = static_cast<const CudaWorkspace&>(workspace);
+    if (!own.turn().MustBeSmall()) return own.shape.row_count_max;
+    return PieceRowsMax(own.shape, first_position, device_.properties().flops_per_second);
+  }
 
   Error Embed(Workspace& workspace, const EmbedArgs& args) override {
     CudaWorkspace& own = Own(workspace);
@@ -98,6 +104,9 @@ class CudaBackend final : public CudaStorage {
       const uint16_t* x = DeviceData<uint16_t>(args.x, rows * weight.columns());
       return products_.InOnePiece(x, own.flat.row_count(), weight, 0, weight.rows(), ProductType::kBf16, out);
     }
+    if (args.activation != Activation::kNone) {  // an MLP begins
+      if (Error error = own.Yield(); !error.ok()) return error;
+    }
     FinishParams p;
     p.activation = args.activation;
     p.terms = args.terms;
@@ -132,6 +141,7 @@ class CudaBackend final : public CudaStorage {
     CudaWorkspace& own = Own(workspace);
     const CudaWeight& weight = Own(*args.weight);
     VF_CHECK(weight.gated(), "LinearGated needs a kGateUp weight");
+    if (Error error = own.Yield(); !error.ok()) return error;
     const size_t rows = own.flat.row_count();
     FinishParams p;
     p.mode = FinishMode::kGated;
@@ -209,6 +219,7 @@ class CudaBackend final : public CudaStorage {
 
   Error Mixture(Workspace& workspace, const MixtureArgs& args) override {
     CudaWorkspace& own = Own(workspace);
+    if (Error error = own.Yield(); !error.ok()) return error;
     if (Error error = Ready(own); !error.ok()) return error;
     return RunMixture(device_, products_, own, args,
                       args.next_norm == nullptr ? NormParams{} : ParamsOf(own, *args.next_norm));
@@ -235,7 +246,10 @@ class CudaBackend final : public CudaStorage {
     p.x = DeviceData<uint16_t>(args.x, p.count);
     return Launched(device_.kernels().gate(p, own.stream()), "starting a gate");
   }
-  Error Recur(Workspace& workspace, const RecurArgs& args) override { return RunReady(workspace, RunRecurrence, args); }
+  Error Recur(Workspace& workspace, const RecurArgs& args) override {
+    if (Error error = Own(workspace).Yield(); !error.ok()) return error;
+    return RunReady(workspace, RunRecurrence, args);
+  }
 
   Error LmHead(Workspace& workspace, const LmHeadArgs& args) override;
   Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) override;
@@ -388,6 +402,7 @@ Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& ar
   CudaWorkspace& own = Own(workspace);
   const CudaWeight& weight = Own(*args.weight);
   const int rows = own.flat.row_count();
+  if (Error error = own.Yield(); !error.ok()) return error;
   QkvParams p;
   if (Error error = Multiply(own, args.x, weight, args.bias, ProductType::kF32, &p.product); !error.ok()) return error;
   p.step = own.step();
@@ -515,12 +530,14 @@ Error CudaBackend::RunHeadSlices(CudaWorkspace& own, const LmHeadArgs& args, Hea
     if (Error error = Launched(device_.kernels().head_stats(stats, own.stream()), "starting the LM head"); !error.ok())
       return error;
     if (!stats.keeps_logits) continue;
+    if (Error error = own.EndTurn(); !error.ok()) return error;
     if (Error error = DownloadLogits(stats, args); !error.ok()) return error;
   }
   return {};
 }
 
 Error CudaBackend::ReadHeadResults(CudaWorkspace& own, const LmHeadArgs& args) {
+  if (Error error = own.EndTurn(); !error.ok()) return error;
   std::vector<HeadState> states(args.rows.size());
   if (Error error = device_.Download(states.data(), own.head_states.as(), states.size() * sizeof(HeadState));
       !error.ok())

@@ -238,6 +238,7 @@ Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const S
   workspace->shape = shape;
   workspace->choice_ = attention;
   workspace->device_ = &device;
+  workspace->turn_ = std::make_unique<StepTurn>(device.turns());
   workspace->metadata_words_ = sizes.metadata_words;
   workspace->bytes_ = sizes.total_bytes();
   workspace->flat.Reserve(shape);
@@ -337,6 +338,10 @@ CudaWorkspace::MaskPlan CudaWorkspace::AppendMask(const Batch& batch, size_t ind
 }
 
 Error CudaWorkspace::Begin(const Batch& batch) {
+  if (batch.takes_turns) {
+    if (Error error = device_->Check(turn_->Begin(batch.phase == Phase::kDecode), "waiting for a turn"); !error.ok())
+      return error;
+  }
   if (Error error = flat.Assign(batch, shape); !error.ok()) return error;
   if (batch.masks.size() > kMasksMax) {
     return {ErrorCode::kInvalidArgument,

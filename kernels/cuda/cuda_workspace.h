@@ -80,6 +80,11 @@ class CudaWorkspace final : public Workspace {
   size_t bytes() const override { return bytes_; }
 
   Error Begin(const Batch& batch);
+  StepTurn& turn() const { return *turn_; }
+  // The end of a piece of a prompt.
+  Error Yield() { return device_->Check(turn_->Yield(), "waiting for a turn"); }
+  // What is queued is queued, and the host waits next.
+  Error EndTurn() { return device_->Check(turn_->Queued(), "ending a turn"); }
   const StepView& step() const { return step_; }
   const int32_t* table_starts(int page_group) const;
   const int32_t* sequence_ropes() const { return sequence_ropes_; }
@@ -136,6 +141,7 @@ class CudaWorkspace final : public Workspace {
   bool keeps_launches_ = false;
   LaunchList launches_;
   StepGraphs graphs_;
+  std::unique_ptr<StepTurn> turn_;
 };
 
 }  // namespace varifocal::kernels::cuda

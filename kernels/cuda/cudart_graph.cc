@@ -10,7 +10,6 @@ namespace {
 
 class CudartGraph final : public LaunchGraph {
  public:
-  explicit CudartGraph(LaunchStream stream) : stream_(static_cast<cudaStream_t>(stream.queue)) {}
   ~CudartGraph() override {
     if (executable_ != nullptr) Cleared(cudaGraphExecDestroy(executable_));
     if (graph_ != nullptr) Cleared(cudaGraphDestroy(graph_));
@@ -46,9 +45,9 @@ class CudartGraph final : public LaunchGraph {
     return Cleared(cudaGraphExecKernelNodeSetParams(executable_, nodes_[index], &node.params));
   }
 
-  int Queue() override {
+  int Queue(LaunchStream stream) override {
     Enter();
-    return Cleared(cudaGraphLaunch(executable_, stream_));
+    return Cleared(cudaGraphLaunch(executable_, static_cast<cudaStream_t>(stream.queue)));
   }
 
  private:
@@ -69,7 +68,6 @@ class CudartGraph final : public LaunchGraph {
     cudaKernelNodeParams params{};
   };
 
-  const cudaStream_t stream_;
   int device_ = 0;
   cudaGraph_t graph_ = nullptr;  // its nodes name those of executable_
   cudaGraphExec_t executable_ = nullptr;
@@ -78,8 +76,8 @@ class CudartGraph final : public LaunchGraph {
 
 }  // namespace
 
-int MakeCudartGraph(const LaunchList& launches, LaunchStream stream, std::unique_ptr<LaunchGraph>* graph) {
-  auto made = std::make_unique<CudartGraph>(stream);
+int MakeCudartGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) {
+  auto made = std::make_unique<CudartGraph>();
   if (const int code = made->Make(launches); code != 0) return code;
   *graph = std::move(made);
   return 0;

@@ -9,6 +9,6 @@
 
 namespace varifocal::kernels::cuda {
 
-int MakeCudartGraph(const LaunchList& launches, LaunchStream stream, std::unique_ptr<LaunchGraph>* graph);
+int MakeCudartGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph);
 
 }  // namespace varifocal::kernels::cuda

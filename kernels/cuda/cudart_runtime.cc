@@ -1,5 +1,7 @@
 // Runtime on the CUDA runtime library: linked statically, so that a program starts without a driver.
 
+#include <utility>
+
 #include "kernels/cuda/cublaslt_products.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cudart_error.h"
@@ -15,8 +17,19 @@ const KernelTable& Table();  // kernel_table.cu, compiled for the device
 
 namespace {
 
-// A handle of the runtime for the calling thread's own stream, which waits for no other.
-const cudaStream_t kStream = cudaStreamPerThread;
+// A handle of the runtime for the calling thread's own stream, which waits for no other and has the lowest priority.
+const cudaStream_t kThreadStream = cudaStreamPerThread;
+
+// What the reference models' prompts reach, about.
+double PredictedFlops(int major) { return major >= 9 ? 500e12 : 150e12; }
+
+// The stream that the calling thread uses in place of its own, and the event of the change.
+struct UsedStream {
+  const Runtime* runtime = nullptr;
+  cudaStream_t stream = nullptr;
+  cudaEvent_t changed = nullptr;
+};
+thread_local UsedStream used;
 
 class CudartRuntime final : public Runtime {
  public:
@@ -30,6 +43,10 @@ class CudartRuntime final : public Runtime {
     }
     for (cudaEvent_t event : stamps_) {
       if (event != nullptr) cudaEventDestroy(event);
+    }
+    for (const UsedStream& priority : priorities_) {
+      if (priority.changed != nullptr) cudaEventDestroy(priority.changed);
+      if (priority.stream != nullptr) cudaStreamDestroy(priority.stream);
     }
   }
 
@@ -47,8 +64,13 @@ class CudartRuntime final : public Runtime {
       if (error == cudaSuccess) error = cudaEventCreate(&event);
     }
     if (error != cudaSuccess) return Cleared(error);
-    *properties = {found.name, found.major, found.minor, found.multiProcessorCount, found.sharedMemPerBlockOptin};
-    products_ = OpenCublasLt({.queue = kStream}, found.major * 10 + found.minor);
+    *properties = {found.name,
+                   found.major,
+                   found.minor,
+                   found.multiProcessorCount,
+                   found.sharedMemPerBlockOptin,
+                   PredictedFlops(found.major)};
+    products_ = OpenCublasLt({.queue = kThreadStream}, found.major * 10 + found.minor);
     open_ = true;
     return 0;
   }
@@ -75,11 +97,11 @@ class CudartRuntime final : public Runtime {
   }
   int CopyToDevice(void* to, const void* from, size_t bytes) override {
     Enter();
-    return Cleared(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, kStream));
+    return Cleared(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, Stream()));
   }
   int CopyToHost(void* to, const void* from, size_t bytes) override {
     Enter();
-    return Cleared(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, kStream));
+    return Cleared(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, Stream()));
   }
   int CopyOnDevice(void* to, const void* from, size_t stride_bytes, size_t bytes, int count) override {
     Enter();
@@ -87,35 +109,51 @@ class CudartRuntime final : public Runtime {
     constexpr size_t kPitchMax = (size_t{1} << 31) - 1;
     if (stride_bytes <= kPitchMax) {
       return Cleared(
-          cudaMemcpy2DAsync(to, stride_bytes, from, stride_bytes, bytes, count, cudaMemcpyDeviceToDevice, kStream));
+          cudaMemcpy2DAsync(to, stride_bytes, from, stride_bytes, bytes, count, cudaMemcpyDeviceToDevice, Stream()));
     }
     for (int i = 0; i < count; ++i) {
       const cudaError_t error =
           cudaMemcpyAsync(static_cast<char*>(to) + i * stride_bytes, static_cast<const char*>(from) + i * stride_bytes,
-                          bytes, cudaMemcpyDeviceToDevice, kStream);
+                          bytes, cudaMemcpyDeviceToDevice, Stream());
       if (error != cudaSuccess) return Cleared(error);
     }
     return 0;
   }
   int Fill(void* memory, int byte, size_t bytes) override {
     Enter();
-    return Cleared(cudaMemsetAsync(memory, byte, bytes, kStream));
+    return Cleared(cudaMemsetAsync(memory, byte, bytes, Stream()));
   }
   int Mark(int mark) override {
     Enter();
-    return Cleared(cudaEventRecord(events_[mark], kStream));
+    return Cleared(cudaEventRecord(events_[mark], Stream()));
   }
   int WaitMark(int mark) override {
     Enter();
     return Cleared(cudaEventSynchronize(events_[mark]));
   }
+  int FollowMark(int mark) override {
+    Enter();
+    return Cleared(cudaStreamWaitEvent(Stream(), events_[mark], 0));
+  }
+  int UseStream(int index) override {
+    Enter();
+    const UsedStream before = std::exchange(used, {});
+    if (index == kOwnStream) {
+      return before.runtime == this ? Continue(before.stream, kThreadStream, before.changed) : 0;
+    }
+    UsedStream& priority = priorities_[index];
+    if (const int code = Create(priority); code != 0) return code;
+    const int code = Continue(kThreadStream, priority.stream, priority.changed);
+    if (code == 0) used = priority;
+    return code;
+  }
   int Synchronize() override {
     Enter();
-    return Cleared(cudaStreamSynchronize(kStream));
+    return Cleared(cudaStreamSynchronize(Stream()));
   }
   int Stamp(int which) override {
     Enter();
-    return Cleared(cudaEventRecord(stamps_[which], kStream));
+    return Cleared(cudaEventRecord(stamps_[which], Stream()));
   }
   int SecondsBetweenStamps(double* seconds) override {
     Enter();
@@ -133,11 +171,11 @@ class CudartRuntime final : public Runtime {
   LaunchStream stream() override {
     // The next call is a launch, and this thread may not have set the device yet.
     Enter();
-    return {.queue = kStream};
+    return {.queue = Stream()};
   }
   int Launch(const KeptLaunch& launch) override { return LaunchOnDevice(launch, stream()); }
   int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) override {
-    return MakeCudartGraph(launches, stream(), graph);
+    return MakeCudartGraph(launches, graph);
   }
   const KernelTable& kernels() override { return device::Table(); }
   ProductLibrary* products() override { return products_.get(); }
@@ -145,11 +183,32 @@ class CudartRuntime final : public Runtime {
  private:
   // The current device is per thread.
   void Enter() const { Cleared(cudaSetDevice(device_)); }
+  cudaStream_t Stream() const { return used.runtime == this ? used.stream : kThreadStream; }
+
+  // What is missing of it.
+  int Create(UsedStream& priority) const {
+    if (priority.stream != nullptr) return 0;
+    priority.runtime = this;
+    int lowest = 0, highest = 0;
+    cudaError_t error = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
+    if (error == cudaSuccess && priority.changed == nullptr) {
+      error = cudaEventCreateWithFlags(&priority.changed, cudaEventDisableTiming);
+    }
+    if (error == cudaSuccess) error = cudaStreamCreateWithPriority(&priority.stream, cudaStreamNonBlocking, highest);
+    return Cleared(error);
+  }
+  // What `to` gets from here on begins after what `from` has.
+  static int Continue(cudaStream_t from, cudaStream_t to, cudaEvent_t changed) {
+    cudaError_t error = cudaEventRecord(changed, from);
+    if (error == cudaSuccess) error = cudaStreamWaitEvent(to, changed, 0);
+    return Cleared(error);
+  }
 
   int device_ = 0;
   bool open_ = false;
   cudaEvent_t events_[kMarkCount] = {};
   cudaEvent_t stamps_[2] = {};
+  UsedStream priorities_[kTurnSlots];
   std::unique_ptr<ProductLibrary> products_;
 };
 

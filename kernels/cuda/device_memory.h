@@ -15,6 +15,7 @@
 
 #include "base/mutex.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/device_turns.h"
 #include "kernels/cuda/runtime.h"
 
 namespace varifocal::kernels::cuda {
@@ -43,7 +44,7 @@ class DeviceMemory {
 
 class Device {
  public:
-  explicit Device(std::unique_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
+  explicit Device(std::unique_ptr<Runtime> runtime) : runtime_(std::move(runtime)), turns_(*runtime_) {}
   ~Device();
   Error Open(int index);
 
@@ -52,6 +53,7 @@ class Device {
   LaunchStream stream() { return runtime_->stream(); }
   const DeviceProperties& properties() const { return properties_; }
   bool pinned() const { return pinned_; }
+  DeviceTurns& turns() { return turns_; }
 
   // kNone, or the error for `code` while `doing`; a sticky code is stored.
   Error Check(int code, const char* doing);
@@ -81,6 +83,7 @@ class Device {
   Error UploadThrough(Ring& ring, void* to, size_t bytes, size_t unit, const Fill& fill);
 
   std::unique_ptr<Runtime> runtime_;
+  DeviceTurns turns_;
   DeviceProperties properties_;
   char* staging_ = nullptr;
   std::vector<char> plain_staging_;

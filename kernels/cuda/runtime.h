@@ -1,8 +1,8 @@
 // Device interface of the backend: memory, copies, a stream per thread, kernels, optionally a library for products.
 //
 // Two implementations exist: the CUDA runtime's (cudart_runtime.cc) and the emulator's, which also injects failures for
-// tests. Operations are queued on the calling thread's own stream in call order, so that two engines do not wait for each
-// other; another thread may use a result after Synchronize.
+// tests. Operations are queued in call order on the calling thread's own stream, or on the one it uses for a while
+// (UseStream), so that two engines do not wait for each other; another thread may use a result after Synchronize.
 //
 // Errors:  every int is the CUDA runtime's error code, 0 for success, or a negated status of the product library;
 //          ToError (device_error.h) words it. A failure is returned by the call that failed and by no later one, unless
@@ -22,6 +22,7 @@ struct DeviceProperties {
   int major = 0, minor = 0;  // compute capability
   int multiprocessor_count = 0;
   size_t shared_bytes_max = 0;  // of one block, opted in
+  double flops_per_second = 0;  // of a prompt, predicted
 };
 
 // x [M, K] times weight [N, K] transposed, for one weight and one output format, by one algorithm for every M.
@@ -49,12 +50,18 @@ class LaunchGraph {
   virtual ~LaunchGraph() = default;
   // In place of one of the same kernel, from the next Queue on.
   virtual int Replace(size_t index, const KeptLaunch& launch) = 0;
-  virtual int Queue() = 0;
+  virtual int Queue(LaunchStream stream) = 0;
 };
 
 // Events recorded after copies out of staging memory, one for each of its pieces.
 inline constexpr int kRingPieces = 4, kStepRings = 8;
-inline constexpr int kMarkCount = kRingPieces * (1 + kStepRings);
+// Those of turns (device_turns.h): of the last pieces of prompts, and of each engine's last step.
+inline constexpr int kPieceMarks = 3, kTurnSlots = 32;
+inline constexpr int kFirstTurnMark = kRingPieces * (1 + kStepRings);
+inline constexpr int kMarkCount = kFirstTurnMark + kPieceMarks + kTurnSlots;
+
+// The calling thread's own stream.
+inline constexpr int kOwnStream = -1;
 
 class Runtime {
  public:
@@ -75,6 +82,12 @@ class Runtime {
   virtual int Fill(void* memory, int byte, size_t bytes) = 0;
   virtual int Mark(int mark) = 0;
   virtual int WaitMark(int mark) = 0;
+  // What this thread queues from here on begins after the mark, as last recorded by any thread. The host does not wait.
+  virtual int FollowMark(int mark) = 0;
+  // This thread's operations from here on, after those it queued before: on its own stream, which has the lowest
+  // priority, or on one of the highest, 0 to kTurnSlots - 1, which serves one thread at a time and takes no product of
+  // the library. A failure leaves the thread with its own.
+  virtual int UseStream(int index) = 0;
   virtual int Synchronize() = 0;  // what this thread has queued
   // Two points in the queue, 0 and 1, and the device's time from the first to the second, which is waited for.
   virtual int Stamp(int which) = 0;

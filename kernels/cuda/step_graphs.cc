@@ -29,7 +29,7 @@ int StepGraphs::Queue(Runtime& runtime, int row_count, LaunchList& launches) {
     kept_.push_back({.row_count = row_count});
     code = runtime.MakeGraph(launches, &kept_.back().graph);
   }
-  if (code == 0) code = kept_.back().graph->Queue();
+  if (code == 0) code = kept_.back().graph->Queue(runtime.stream());
   if (code == 0) {
     std::swap(kept_.back().launches, launches);
   } else {

@@ -13,7 +13,8 @@ namespace varifocal {
 // A device and its state.
 class EmulatedDevice {
  public:
-  explicit EmulatedDevice(bool graphs = false) {
+  explicit EmulatedDevice(bool graphs = false, double flops_per_second = 500e12) {
+    machine->flops_per_second = flops_per_second;
     auto backend =
         kernels::cuda::CreateBackendOn(kernels::cuda::MakeEmulatedRuntime(machine), 0,
                                        {.dtype = kernels::DType::kBF16, .thread_count = 1, .cuda_graphs = graphs});

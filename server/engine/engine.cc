@@ -355,7 +355,8 @@ void EngineThread::Loop() {
   while (is_running) {
     const absl::Status status = CatchExceptions("planning a step", [&] {
       is_running = DrainInbox();
-      StepPlan plan = is_running ? scheduler_.NextStep() : StepPlan();
+      StepPlan plan;
+      if (is_running) plan = scheduler_.NextStep([&](int64_t position) { return forward_->StepRowsMax(position); });
       if (!plan.empty()) RunStep(plan);
       Deliver();
       return absl::OkStatus();

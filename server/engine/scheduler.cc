@@ -202,13 +202,13 @@ bool Scheduler::Preempt(Sequence& sequence) {
 // A timed request runs in steps without others.
 bool Scheduler::MayRun(const Sequence& sequence) const { return !is_timing_ || sequence.timing_only; }
 
-StepPlan Scheduler::NextStep() {
+StepPlan Scheduler::NextStep(const RowsMax& rows_max) {
   for (const auto& sequence : running_) ReleaseBranches(*sequence);  // of the step before
   Admit();
   is_timing_ =
       std::any_of(running_.begin(), running_.end(), [](const auto& sequence) { return sequence->timing_only; });
-  StepPlan plan = prefill_next_ ? PlanPrefill() : PlanDecode();
-  if (plan.empty()) plan = prefill_next_ ? PlanDecode() : PlanPrefill();
+  StepPlan plan = prefill_next_ ? PlanPrefill(rows_max) : PlanDecode();
+  if (plan.empty()) plan = prefill_next_ ? PlanDecode() : PlanPrefill(rows_max);
   prefill_next_ = plan.phase == kernels::Phase::kDecode;
   CountTokens(plan);
   if (options_.test_only_alter_plan != nullptr && !plan.empty()) options_.test_only_alter_plan(plan);
@@ -246,24 +246,34 @@ StepPlan Scheduler::PlanDecode() {
 
 bool Scheduler::IsInPrefill(const Sequence& sequence) const { return !sequence.prompt_finished && MayRun(sequence); }
 
+// Rows of a prefill step, by the prompt that is farthest.
+int64_t Scheduler::ChunkTokens(const RowsMax& rows_max) const {
+  if (rows_max == nullptr) return options_.prefill_chunk_tokens;
+  int64_t position = 0;
+  for (const auto& sequence : running_) {
+    if (IsInPrefill(*sequence)) position = std::max(position, sequence->rows_done);
+  }
+  return std::clamp<int64_t>(rows_max(position), 1, options_.prefill_chunk_tokens);
+}
+
 // Rows that each lane may have in a prefill step: as many as it can use for `first`, the rest for the other.
-std::array<int64_t, kEngineLaneCount> Scheduler::PrefillBudgets(size_t first) const {
+std::array<int64_t, kEngineLaneCount> Scheduler::PrefillBudgets(size_t first, int64_t chunk_tokens) const {
   int64_t rows = 0;
   for (const auto& sequence : running_) {
     if (LaneOf(*sequence) != first || !IsInPrefill(*sequence)) continue;
     const int64_t left = sequence->prompt_length() - sequence->rows_done;
-    rows += left > 0 ? left : options_.prefill_chunk_tokens;  // scores continuations, as many as fit
+    rows += left > 0 ? left : chunk_tokens;  // scores continuations, as many as fit
   }
   std::array<int64_t, kEngineLaneCount> budgets = {};
-  budgets[first] = std::min(rows, options_.prefill_chunk_tokens);
-  budgets[1 - first] = options_.prefill_chunk_tokens - budgets[first];
+  budgets[first] = std::min(rows, chunk_tokens);
+  budgets[1 - first] = chunk_tokens - budgets[first];
   return budgets;
 }
 
-StepPlan Scheduler::PlanPrefill() {
+StepPlan Scheduler::PlanPrefill(const RowsMax& rows_max) {
   StepPlan plan;
   const size_t first = LaneWithFewerTokens();
-  std::array<int64_t, kEngineLaneCount> budgets = PrefillBudgets(first);
+  std::array<int64_t, kEngineLaneCount> budgets = PrefillBudgets(first, ChunkTokens(rows_max));
   const size_t leading_lane = budgets[first] > 0 ? first : 1 - first;
   const auto leader = std::find_if(running_.begin(), running_.end(), [&](const auto& sequence) {
     return LaneOf(*sequence) == leading_lane && IsInPrefill(*sequence);

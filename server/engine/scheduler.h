@@ -20,6 +20,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <span>
@@ -46,6 +47,8 @@ struct Finished {
 // Truncates `text` before the first of `stops` that it contains.
 bool CutAtStop(const std::vector<std::string>& stops, std::string* text, std::string* matched);
 
+using RowsMax = std::function<int64_t(int64_t first_position)>;
+
 class Scheduler {
  public:
   Scheduler(const LoadedModel& model, const EngineOptions& options, const std::vector<int64_t>& page_counts,
@@ -58,8 +61,8 @@ class Scheduler {
   void FailAll(const absl::Status& status);
   void DropPrefixCache() { store_.cache().Clear(); }
 
-  // Empty when idle.
-  StepPlan NextStep();
+  // Empty when idle. `rows_max` bounds the rows of a prompt's next step from a position on, other than of a whole prompt.
+  StepPlan NextStep(const RowsMax& rows_max = nullptr);
   // Applies the step's results: tokens, scores, shareable pages.
   void Apply(const StepPlan& plan, const ForwardOutput& output);
   // The step failed: its sequences end with `status`.
@@ -81,7 +84,8 @@ class Scheduler {
   size_t waiting_count() const { return waiting_[0].size() + waiting_[1].size(); }
   size_t LaneWithFewerTokens() const;
   bool IsInPrefill(const Sequence& sequence) const;
-  std::array<int64_t, kEngineLaneCount> PrefillBudgets(size_t first) const;
+  int64_t ChunkTokens(const RowsMax& rows_max) const;
+  std::array<int64_t, kEngineLaneCount> PrefillBudgets(size_t first, int64_t chunk_tokens) const;
   void CountTokens(const StepPlan& plan);
   void Admit();
   Admission AdmitFrom(Waiting& waiting);
@@ -90,7 +94,7 @@ class Scheduler {
   int64_t CacheablePageCount(const Sequence& sequence, int64_t page_count) const;
   bool MayRun(const Sequence& sequence) const;
   StepPlan PlanDecode();
-  StepPlan PlanPrefill();
+  StepPlan PlanPrefill(const RowsMax& rows_max);
   bool AddPrefillRows(Sequence& sequence, int64_t row_count_max, StepPlan& plan);
   bool AddContinuations(Sequence& sequence, int64_t row_count_max, StepPlan& plan);
   void ReleaseBranches(Sequence& sequence);

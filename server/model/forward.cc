@@ -171,6 +171,15 @@ void Forward::Flatten(const ForwardStep& step) {
 }
 
 absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput* output) {
+  const struct End {
+    ~End() { backend.EndStep(workspace); }
+    kernels::Backend& backend;
+    kernels::Workspace& workspace;
+  } end{model_.backend(), *workspace_};
+  return RunStep(pools, step, output);
+}
+
+absl::Status Forward::RunStep(KvPools pools, const ForwardStep& step, ForwardOutput* output) {
   kernels::Backend& backend = model_.backend();
   VF_CHECK(std::ssize(step.tokens) <= limits_.row_count_max, "a step has at most row_count_max rows");
   VF_CHECK(std::ssize(step.sequences) <= limits_.sequence_count_max, "a step has at most sequence_count_max sequences");
@@ -178,7 +187,8 @@ absl::Status Forward::Run(KvPools pools, const ForwardStep& step, ForwardOutput*
   Flatten(step);
   row_scales_.BeginStep();
   VF_CHECK(masks_[0].size() == step.tokens.size(), "rows of the sequences and tokens agree");
-  const kernels::Batch batch{.phase = step.phase, .sequences = rows_, .masks = masks_, .cancelled = step.cancelled};
+  const kernels::Batch batch{
+      .phase = step.phase, .sequences = rows_, .masks = masks_, .cancelled = step.cancelled, .takes_turns = true};
   const bool counts_bounds = step.attention->CountsBounds();
 
   RETURN_IF_ERROR(ToStatus(backend.BeginStep(*workspace_, batch)));

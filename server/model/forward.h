@@ -85,9 +85,14 @@ class Forward {
 
   // `pools` has one per page group.
   absl::Status Run(KvPools pools, const ForwardStep& step, ForwardOutput* output);
+  // Rows that a prompt's next step should have at most (Backend::StepRowsMax).
+  int64_t StepRowsMax(int64_t first_position) const {
+    return model_.backend().StepRowsMax(*workspace_, first_position);
+  }
 
  private:
   Forward(const Transformer& model, const ForwardLimits& limits);
+  absl::Status RunStep(KvPools pools, const ForwardStep& step, ForwardOutput* output);
   void Flatten(const ForwardStep& step);
   kernels::NormArgs NormOf(const NormWeights& norm);
   absl::Status AddToResidual(kernels::Slice x, const LinearWeights& linear, const NormWeights& norm, double multiplier,

@@ -160,7 +160,7 @@ std::vector<Cell> Cells(bool tiny) {
   t.Model("tau_model_2.7b_8192", "model_prefill", 0, {.rows = t.Length(8192) * (tiny ? 4 : 1), .learned_tau = true});
   t.Model("lone_suffix_128_on_32768", "continuations", 0,
           {.rows = tiny ? 5 : 128, .context = t.Context(32768), .total = 1});
-  t.TwoModels(8192, 1024);
+  for (const int rows : {8192, 32768}) t.TwoModels(rows, 1024);
   t.Model("load_2.7b", "load", 0, {});
   for (const AttentionShape& s : {kShapes[1], kShapes[2]}) {
     for (const int batch : {1, 8}) t.Decode(s, batch, 32768);

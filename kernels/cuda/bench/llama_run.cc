@@ -268,7 +268,12 @@ std::vector<HeadResult> LlamaRun::Step(Phase phase, const std::vector<RunRows>& 
   const auto norm = [&](const std::unique_ptr<Buffer>& weight) {
     return NormArgs{.x = residual, .weight = {weight.get(), 0}, .epsilon = kNormEpsilon, .out = normed};
   };
-  Must(backend_.BeginStep(w, {.phase = phase, .sequences = rows, .masks = {&mask, 1}}));
+  const struct End {
+    ~End() { backend.EndStep(workspace); }
+    Backend& backend;
+    Workspace& workspace;
+  } end{backend_, w};
+  Must(backend_.BeginStep(w, {.phase = phase, .sequences = rows, .masks = {&mask, 1}, .takes_turns = turns_}));
   Must(backend_.Embed(w, {.table = embedding_.get(), .tokens = tokens, .out = residual}));
   if (graphs_) backend_.QueueWithHead(w);
   Must(backend_.Norm(w, norm(layers_[0].before_attention)));
@@ -328,8 +333,9 @@ std::vector<float> LlamaRun::Prompt(const std::vector<int32_t>& tokens, const st
                                     int first) {
   const int count = tokens.size();
   std::vector<float> logits;
-  for (int at = first; at < count; at += chunk) {
-    const int rows = std::min(chunk, count - at);
+  for (int at = first, rows = 0; at < count; at += rows) {
+    rows = std::min(chunk, count - at);
+    if (turns_) rows = static_cast<int>(std::min<int64_t>(rows, backend_.StepRowsMax(*workspace_, at)));
     std::vector<HeadRow> heads;
     if (at + rows == count) {
       heads.push_back({.row = rows - 1, .logits_slot = 0});

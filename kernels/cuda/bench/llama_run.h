@@ -66,7 +66,9 @@ class LlamaRun {
                                float* logits = nullptr);
   // Whether decode steps are queued as one graph.
   void SetGraphs(bool graphs) { graphs_ = graphs; }
-  // A whole prompt in chunks from a position on; the logits of its last row.
+  // Whether steps take turns with those of other models, as an engine's do.
+  void SetTurns(bool turns) { turns_ = turns; }
+  // A whole prompt in chunks from a position on, smaller ones where turns ask for them; the logits of its last row.
   std::vector<float> Prompt(const std::vector<int32_t>& tokens, const std::vector<int32_t>& pages, int chunk,
                             int first = 0);
 
@@ -86,7 +88,7 @@ class LlamaRun {
   std::unique_ptr<Workspace> workspace_;
   std::unique_ptr<Buffer> residual_, normed_, queries_, heads_out_, hidden_;
   int next_page_ = 0;
-  bool graphs_ = false;
+  bool graphs_ = false, turns_ = true;
 };
 
 std::vector<int32_t> TextOf(const LlamaShape& shape, int text, int count, int first = 0);

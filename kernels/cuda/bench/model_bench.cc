@@ -134,30 +134,45 @@ class ModelDecode final : public Bench {
 };
 
 // Decode steps of one model while another computes a prompt, as a daemon with two models does: how long a step then
-// takes, the longest and the mean, and that neither changes a bit of the other.
+// takes, the longest and the mean, with turns and without, and that neither changes a bit of the other.
 class TwoModels final : public Bench {
  public:
   TwoModels(const BenchPlace& place, const Cell& cell)
       : Bench(place, cell),
-        prompt_(place, cell.model, cell.rows, 1, 1, cell.rows, (cell.rows + kPageTokens - 1) / kPageTokens),
+        chunk_(std::min(cell.rows, 8192)),  // a daemon's
+        prompt_(place, cell.model, chunk_, 1, 1, cell.rows, (cell.rows + kPageTokens - 1) / kPageTokens),
         decode_(place, cell.other, cell.context, 1, 1, cell.context + 1, cell.context / kPageTokens + 1),
         tokens_(TextOf(cell.model, 0, cell.rows)),
         prompt_pages_(prompt_.Pages(cell.rows)),
         decode_pages_(decode_.Pages(cell.context + 1)) {
     decode_.Prompt(TextOf(cell.other, 1, cell.context), decode_pages_, cell.context);
     step_ = {{{TokenAt(cell.other, 1, cell.context)}, cell.context, &decode_pages_}};
-    want_prompt_ = prompt_.Prompt(tokens_, prompt_pages_, cell.rows);
+    want_prompt_ = prompt_.Prompt(tokens_, prompt_pages_, chunk_);
     want_step_ = Decode();
   }
 
   Outcome Round() override {
     Outcome outcome;
     const double alone = TimeOnHost(place_, [&] { Decode(); });
+    const double prompt_alone = HostSeconds([&] { prompt_.Prompt(tokens_, prompt_pages_, chunk_); });
+    Beside("without_turns_", false, &outcome);
+    Beside("", true, &outcome);
+    outcome.more.emplace_back("alone_ms", alone * 1e3);
+    outcome.more.emplace_back("prompt_alone_ms", prompt_alone * 1e3);
+    return outcome;
+  }
+
+ private:
+  // Steps until the prompt is done.
+  void Beside(const std::string& name, bool turns, Outcome* result) {
+    Outcome& outcome = *result;
+    prompt_.SetTurns(turns);
+    decode_.SetTurns(turns);
     std::atomic<bool> is_done{false};
     std::vector<float> logits;
     double prompt_seconds = 0;
     std::thread other([&] {
-      prompt_seconds = HostSeconds([&] { logits = prompt_.Prompt(tokens_, prompt_pages_, cell_.rows); });
+      prompt_seconds = HostSeconds([&] { logits = prompt_.Prompt(tokens_, prompt_pages_, chunk_); });
       is_done = true;
     });
     double longest = 0, sum = 0;
@@ -172,19 +187,18 @@ class TwoModels final : public Bench {
     other.join();
     if (!SameBits(logits, want_prompt_)) outcome.wrong = "a prompt has other bits beside another model";
     outcome.seconds = sum / steps;
-    outcome.more.emplace_back("alone_ms", alone * 1e3);
-    outcome.more.emplace_back("longest_ms", longest * 1e3);
-    outcome.more.emplace_back("prompt_ms", prompt_seconds * 1e3);
-    return outcome;
+    outcome.more.emplace_back(name + "mean_ms", outcome.seconds * 1e3);
+    outcome.more.emplace_back(name + "longest_ms", longest * 1e3);
+    outcome.more.emplace_back(name + "prompt_ms", prompt_seconds * 1e3);
   }
 
- private:
   std::vector<float> Decode() {
     std::vector<float> logits(cell_.other.vocab);
     decode_.Step(Phase::kDecode, step_, {{.row = 0, .logits_slot = 0}}, logits.data());
     return logits;
   }
 
+  const int chunk_;
   LlamaRun prompt_, decode_;
   const std::vector<int32_t> tokens_, prompt_pages_, decode_pages_;
   std::vector<RunRows> step_;

@@ -13,6 +13,7 @@ const KernelTable& Table();  // kernel_table.cu, compiled for the host
 }
 
 int EmulatedMachine::Answer(const std::string& call) {
+  if (before != nullptr) before(call);
   MutexLock lock(mutex);
   ++calls[call];
   const auto it = failures.find(call);
@@ -36,7 +37,7 @@ class EmulatedGraph final : public LaunchGraph {
     launches_.Replace(index, launch);
     return machine_->Answer("ReplaceLaunch");
   }
-  int Queue() override {
+  int Queue(LaunchStream) override {
     if (const int code = machine_->Answer("QueueGraph"); code != 0) return code;
     for (size_t i = 0; i < launches_.size(); ++i) {
       if (const int code = emulator::Start(&machine_->limits, launches_[i]); code != 0) return code;
@@ -64,6 +65,7 @@ class EmulatedRuntime final : public Runtime {
     properties->minor = machine_->capability % 10;
     properties->multiprocessor_count = machine_->multiprocessor_count;
     properties->shared_bytes_max = machine_->limits.shared_bytes_max;
+    properties->flops_per_second = machine_->flops_per_second;
     return machine_->Answer("Open");
   }
   int Memory(size_t* free_bytes, size_t* total_bytes) override {
@@ -119,8 +121,10 @@ class EmulatedRuntime final : public Runtime {
     std::memset(memory, byte, bytes);
     return machine_->Answer("Fill");
   }
-  int Mark(int) override { return 0; }
+  int Mark(int) override { return machine_->Answer("Mark"); }
   int WaitMark(int) override { return machine_->Answer("WaitMark"); }
+  int FollowMark(int) override { return machine_->Answer("FollowMark"); }
+  int UseStream(int index) override { return machine_->Answer(index == kOwnStream ? "UseOwnStream" : "UseStream"); }
   int Synchronize() override { return machine_->Answer("Synchronize"); }
   int Stamp(int which) override {
     stamps_[which] = std::chrono::steady_clock::now();

@@ -1,6 +1,7 @@
 // An emulated device in host memory behind the backend's Runtime, with injected faults for tests.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -21,6 +22,7 @@ struct EmulatedMachine {
   int multiprocessor_count = 1;
   emulator::Limits limits;
   size_t total_bytes = size_t{8} << 30;
+  double flops_per_second = 500e12;
   bool pinned = true;
   // Calls of this name ("Allocate", "CopyToDevice", "Kernel", ..) return this code from the `after`-th on (0: the
   // next).
@@ -33,7 +35,9 @@ struct EmulatedMachine {
   // Counted for tests.
   size_t used_bytes = 0;
   std::map<std::string, int> calls;
+  std::function<void(const std::string& call)> before = nullptr;  // of each call that is counted
 
+  Mutex mutex;  // of Answer, which several engines call
   int Answer(const std::string& call);
   Mutex mutex;  // of what a call changes: engines share a device
 };

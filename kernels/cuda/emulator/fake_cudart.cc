@@ -2,9 +2,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace varifocal::kernels::cuda::fake {
 
@@ -14,7 +17,23 @@ Cudart& Machine() {
 }
 thread_local int current_device = 0;
 int CurrentDevice() { return current_device; }
+namespace {
+Mutex machine_mutex;
+std::vector<Op>& Ops() {
+  static std::vector<Op> ops;
+  return ops;
+}
+}  // namespace
+size_t LogSize() {
+  MutexLock lock(machine_mutex);
+  return Ops().size();
+}
+std::vector<Op> Log() {
+  MutexLock lock(machine_mutex);
+  return Ops();
+}
 void Reset() {
+  Ops().clear();
   auto allowed = std::move(Machine().shared_allowed);
   Machine() = {};
   Machine().shared_allowed = std::move(allowed);
@@ -26,6 +45,8 @@ namespace {
 // The code of a call of `name`, stored in the slot when it is a failure.
 cudaError_t Answer(const char* name, int code = 0) {
   Cudart& machine = Machine();
+  if (machine.before != nullptr) machine.before(name);
+  MutexLock lock(machine_mutex);
   if (machine.fault != 0) {
     code = machine.fault;
   } else if (const auto it = machine.failures.find(name); it != machine.failures.end()) {
@@ -35,9 +56,31 @@ cudaError_t Answer(const char* name, int code = 0) {
   if (code != 0) machine.last_error = code;
   return static_cast<cudaError_t>(code);
 }
-// Work is queued on the calling thread's own stream alone.
+// A stream is its number; the calling thread's own has another in each thread. 0: neither.
+int NumberOf(cudaStream_t stream) {
+  static std::atomic<int> count{0};
+  thread_local const int own = kThreadStreams + count++;
+  if (stream == cudaStreamPerThread) return own;
+  const size_t number = reinterpret_cast<size_t>(stream) - reinterpret_cast<size_t>(cudaStreamPerThread);
+  MutexLock lock(machine_mutex);
+  return number <= Machine().priorities.size() ? static_cast<int>(number) : 0;
+}
+// Work is queued on the calling thread's own stream or on one that was made.
 cudaError_t AnswerOn(cudaStream_t stream, const char* name) {
-  return Answer(name, stream == cudaStreamPerThread ? 0 : cudaErrorInvalidResourceHandle);
+  return Answer(name, NumberOf(stream) > 0 ? 0 : cudaErrorInvalidResourceHandle);
+}
+// The answer, and what succeeded in the log.
+cudaError_t Logged(cudaError_t code, const Op& op) {
+  MutexLock lock(machine_mutex);
+  if (code == cudaSuccess) Ops().push_back(op);
+  return code;
+}
+int EventOf(cudaEvent_t event) { return static_cast<int>(reinterpret_cast<size_t>(event)); }
+void AddLaunch(const Launched& launch, cudaStream_t stream) {
+  const int number = NumberOf(stream);
+  MutexLock lock(machine_mutex);
+  Machine().launches.push_back(launch);
+  Ops().push_back({.stream = number, .argument = launch.argument});
 }
 
 // The same on memory: that of the current device, or of the host.
@@ -46,9 +89,6 @@ cudaError_t AnswerOn(cudaStream_t stream, const char* name, const void* memory) 
   if (piece != Machine().memory.end() && piece->second != current_device) return Answer(name, cudaErrorInvalidValue);
   return AnswerOn(stream, name);
 }
-
-// An event is the number of its device, counted from 1.
-cudaEvent_t EventHere() { return reinterpret_cast<cudaEvent_t>(static_cast<size_t>(current_device) + 1); }
 
 struct FakeGraph {
   int device = 0;
@@ -77,15 +117,19 @@ int LimitsOf(const void* kernel, const Launched& launch) {
 }  // namespace
 }  // namespace varifocal::kernels::cuda::fake
 
+using varifocal::kernels::cuda::fake::AddLaunch;
 using varifocal::kernels::cuda::fake::Answer;
 using varifocal::kernels::cuda::fake::AnswerOn;
 using varifocal::kernels::cuda::fake::current_device;
-using varifocal::kernels::cuda::fake::EventHere;
+using varifocal::kernels::cuda::fake::EventOf;
 using varifocal::kernels::cuda::fake::FakeGraph;
 using varifocal::kernels::cuda::fake::Launched;
 using varifocal::kernels::cuda::fake::LaunchOf;
 using varifocal::kernels::cuda::fake::LimitsOf;
+using varifocal::kernels::cuda::fake::Logged;
 using varifocal::kernels::cuda::fake::Machine;
+using varifocal::kernels::cuda::fake::NumberOf;
+using varifocal::kernels::cuda::fake::Op;
 
 extern "C" {
 
@@ -120,19 +164,45 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   return Answer("cudaGetDeviceProperties");
 }
 cudaError_t cudaDeviceSynchronize() { return Answer("cudaDeviceSynchronize"); }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return AnswerOn(stream, "cudaStreamSynchronize"); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  return Logged(AnswerOn(stream, "cudaStreamSynchronize"),
+                {.kind = Op::kHostWaitForStream, .stream = NumberOf(stream)});
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  *lowest = 0;
+  *highest = -5;
+  return Answer("cudaDeviceGetStreamPriorityRange");
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  const cudaError_t code =
+      Answer("cudaStreamCreateWithPriority", flags == cudaStreamNonBlocking ? 0 : cudaErrorInvalidValue);
+  if (code != cudaSuccess) return code;
+  Machine().priorities.push_back(priority);
+  *stream = reinterpret_cast<cudaStream_t>(reinterpret_cast<size_t>(cudaStreamPerThread) + Machine().priorities.size());
+  return code;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t) { return Answer("cudaStreamDestroy"); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return Logged(AnswerOn(stream, "cudaStreamWaitEvent"),
+                {.kind = Op::kFollow, .stream = NumberOf(stream), .event = EventOf(event)});
+}
 cudaError_t cudaStreamQuery(cudaStream_t) { return Answer("cudaStreamQuery"); }
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  *event = EventHere();
+  Machine().event_devices.push_back(current_device);
+  *event = reinterpret_cast<cudaEvent_t>(Machine().event_devices.size());
   return Answer("cudaEventCreate");
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return Answer("cudaEventDestroy"); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  if (event != EventHere()) return Answer("cudaEventRecord", cudaErrorInvalidResourceHandle);
-  return AnswerOn(stream, "cudaEventRecord");
+  if (Machine().event_devices[EventOf(event) - 1] != current_device)
+    return Answer("cudaEventRecord", cudaErrorInvalidResourceHandle);
+  return Logged(AnswerOn(stream, "cudaEventRecord"),
+                {.kind = Op::kRecord, .stream = NumberOf(stream), .event = EventOf(event)});
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return Answer("cudaEventSynchronize"); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return Logged(Answer("cudaEventSynchronize"), {.kind = Op::kHostWait, .event = EventOf(event)});
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
   *milliseconds = 1;
   return Answer("cudaEventElapsedTime");
@@ -194,7 +264,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* ke
                        config->attrs[i].val.programmaticStreamSerializationAllowed != 0;
   }
   const cudaError_t code = Answer("cudaLaunchKernelExC", LimitsOf(kernel, launch));
-  if (code == cudaSuccess) Machine().launches.push_back(launch);
+  if (code == cudaSuccess) AddLaunch(launch, config->stream);
   return code;
 }
 cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
@@ -258,8 +328,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   const cudaError_t code =
       is_here ? AnswerOn(stream, "cudaGraphLaunch") : Answer("cudaGraphLaunch", cudaErrorInvalidResourceHandle);
   if (code != cudaSuccess) return code;
-  const std::vector<Launched>& nodes = reinterpret_cast<FakeGraph*>(executable)->nodes;
-  Machine().launches.insert(Machine().launches.end(), nodes.begin(), nodes.end());
+  for (const Launched& node : reinterpret_cast<FakeGraph*>(executable)->nodes) AddLaunch(node, stream);
   return code;
 }
 
