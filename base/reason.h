@@ -46,8 +46,8 @@ namespace varifocal {
   X(kChatFormatChanged, "CHAT_FORMAT_CHANGED") \
   X(kContextTooLong, "CONTEXT_TOO_LONG") \
   X(kDatabaseInUse, "DATABASE_IN_USE") \
-  X(kDeviceFaulted, "DEVICE_FAULTED") \
   X(kDevicesDiffer, "DEVICES_DIFFER") \
+  X(kDeviceFaulted, "DEVICE_FAULTED") \
   X(kEmptyContinuation, "EMPTY_CONTINUATION") \
   X(kEmptyPrompt, "EMPTY_PROMPT") \
   X(kEndpointBadReply, "ENDPOINT_BAD_REPLY") \
