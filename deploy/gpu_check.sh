@@ -58,6 +58,7 @@ done
 for step in ${only//,/ }; do
   [[ ,$steps, == *,$step,* ]] || usage "unknown step $step; the steps are ${steps//,/, }"
 done
+[[ $only == evaluation || ,$only, != *,evaluation,* ]] || usage "--only=$only: evaluation takes all of the time, so it is a run of its own"
 wanted() { [[ ,$only, == *,$1,* ]]; }
 # Of 590 seconds; times has what the others leave.
 declare -A share=([sm90]=170 [conformance]=110 [bits]=50 [turns]=60 [daemon]=60 [times]=0 [sanitizers]=40 [evaluation]=590)

@@ -10,14 +10,13 @@
 namespace varifocal {
 namespace {
 
-constexpr absl::string_view kAdapter = "@adapter=", kDevices = "@cuda:";
+constexpr absl::string_view kAdapter = "@adapter=", kDevices = "@cuda";
 
-// "cuda:0,1" at the end of the place, which is cut there; "" where it names none.
+// "cuda:0,1" at the end of the place, which is cut there; "" where it names none. Whether it is well formed is for ParseDevices.
 std::string TakeDevices(absl::string_view& place) {
   const size_t at = place.rfind(kDevices);
-  if (at == absl::string_view::npos ||
-      place.find_first_not_of("0123456789,", at + kDevices.size()) != absl::string_view::npos)
-    return "";
+  if (at == absl::string_view::npos || place.find('/', at) != absl::string_view::npos) return "";
+  if (const absl::string_view rest = place.substr(at + kDevices.size()); !rest.empty() && rest[0] != ':') return "";
   std::string devices(place.substr(at + 1));
   place = place.substr(0, at);
   return devices;

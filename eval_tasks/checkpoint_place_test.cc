@@ -16,11 +16,13 @@ TEST(CheckpointPlaceTest, PartsOfAPlace) {
       {"a@cuda:0,12", "a", "", "", "cuda:0,12"},
       {"a@adapter=b@bf16@cuda:1,0", "a", "b", "bf16", "cuda:1,0"},
       {"a@adapter=b@cuda:2", "a", "b", "", "cuda:2"},
-      {"a@cuda:", "a", "", "", "cuda:"},          // refused as a list
-      {"a@cuda:0,,1", "a", "", "", "cuda:0,,1"},  // the same
-      {"a@cuda:x", "a@cuda:x", "", "", ""},
+      {"a@cuda:", "a", "", "", "cuda:"},              // refused as a list
+      {"a@cuda:0,,1", "a", "", "", "cuda:0,,1"},      // the same
+      {"a@cuda:x", "a", "", "", "cuda:x"},            // the same
+      {"a@cuda:1@bf16", "a", "", "", "cuda:1@bf16"},  // the same
+      {"a@cuda-tuned", "a@cuda-tuned", "", "", ""},
       {"a@cuda:1/b", "a@cuda:1/b", "", "", ""},
-      {"a@cuda", "a@cuda", "", "", ""},
+      {"a@cuda", "a", "", "", "cuda"},
   };
   for (const auto& expected : kPlaces) {
     const CheckpointPlace place = CheckpointOf(expected.place);

@@ -525,5 +525,7 @@ DType DefaultDType(const std::string& device);
 
 // kUnsupported names what is missing: a device, an instruction set, a number format.
 Result<std::unique_ptr<Backend>> CreateBackend(const BackendOptions& options);
+// The device that `auto` means here for these options; any other device is itself.
+std::string ChosenDevice(const BackendOptions& options);
 
 }  // namespace varifocal::kernels

@@ -37,12 +37,16 @@ const std::string& CudaMissing() {
 
 }  // namespace
 
+std::string ChosenDevice(const BackendOptions& options) {
+  if (options.device != "auto") return options.device;
+  // f32 is the CPU's: asking for it is choosing.
+  return CudaMissing().empty() && options.dtype == DType::kBF16 ? "cuda:0" : kBackends[0].device;
+}
+
 Result<std::unique_ptr<Backend>> CreateBackend(const BackendOptions& options) {
   if (options.device == "auto") {
     BackendOptions chosen = options;
-    // f32 is the CPU's: asking for it is choosing.
-    const bool cuda = CudaMissing().empty() && options.dtype == DType::kBF16;
-    chosen.device = cuda ? "cuda:0" : kBackends[0].device;
+    chosen.device = ChosenDevice(options);
 #if defined(VARIFOCAL_HAS_CUDA)
     if (!CudaMissing().empty()) chosen.notes.push_back(CudaMissing() + "; computing on the CPU");
 #endif

@@ -11,13 +11,14 @@ answers greedily and has the device to itself:
     transformers  one prompt at a time, sdpa, nothing reused: what HELMET's script does
     vllm          all prompts at once, with its prefix cache
 
-A peer stops at the first question after its share of --seconds; its rate is that of what it answered, in the order of tasks,
-lengths and questions, and varifocal's rate beside it is of all. Answers are compared token by token up to the first difference: bf16
+transformers stops at the first question after its share of --seconds, and vLLM takes as many as its first four allow. A peer's rate is
+that of what it answered, the first questions of a length; varifocal's rate beside it is of all. Answers are compared token by token up to the first difference: bf16
 products differ between programs, and random weights have near ties. DIR/results.json keeps the numbers; the table is printed.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import shutil
 import sqlite3
@@ -196,7 +197,8 @@ def main():
         for peer in filter(None, args.peers.split(",")):
             command = [sys.executable, __file__, f"--peer={peer}", f"--length={length}", f"--out={args.out}", f"--device={args.device}",
                        f"--seconds={args.seconds / len(lengths)}"]
-            ended = subprocess.run(command, capture_output=True, text=True)
+            index = args.device.partition(":")[2] or "0"
+            ended = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": index})
             if ended.returncode != 0:
                 lines = ended.stderr.strip().splitlines() or ["no message"]
                 why = next((line for line in reversed(lines) if "Error" in line), lines[-1])

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -84,8 +85,16 @@ int ThreadsNeeded(const ServerOptions& options) {
   constexpr int kOwnThreads = 24, kProcessorsMax = 16, kThreadsOfDevice = 8;
   const int processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int of_model = options.model.threads == 0 ? processors : options.model.threads;
-  const auto devices = ParseDevices(options.model.device);
-  const int more_devices = devices.ok() ? static_cast<int>(devices->size()) - 1 : 0;
+  std::set<std::string> devices;
+  const auto add = [&devices](const std::string& text) {
+    const auto named = ParseDevices(text);
+    if (named.ok()) devices.insert(named->begin(), named->end());
+  };
+  add(options.model.device);
+  for (const auto& model : options.models) {
+    if (const std::string own = CheckpointOf(model.directory).devices; !own.empty()) add(own);
+  }
+  const int more_devices = std::max(static_cast<int>(devices.size()) - 1, 0);
   const int models = static_cast<int>(options.models.size());
   return kOwnThreads + 2 * std::min(processors, kProcessorsMax) + models * (of_model - 1) +
          more_devices * (kThreadsOfDevice + models);

@@ -175,6 +175,7 @@ class CudartRuntime final : public Runtime {
   }
   int Launch(const KeptLaunch& launch) override { return LaunchOnDevice(launch, stream()); }
   int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) override {
+    Enter();
     return MakeCudartGraph(launches, graph);
   }
   const KernelTable& kernels() override { return device::Table(); }

@@ -1,7 +1,7 @@
 // Turns of the engines of one device: decode steps beside a long prompt.
 //
 // A device starts kernels in the order of their queues, so each of a decode step's launches would wait for kernels of the
-// prompt. Therefore a prompt is queued in pieces, two a layer, and only with the turn. While another engine generates, it gives the
+// prompt. Therefore a prompt is queued in pieces, two or more a layer, and only with the turn. While another engine generates, it gives the
 // turn back after each piece and records an event; a decode step that waits follows that event on the device and queues
 // all its kernels, and the prompt's next piece follows the step. A prompt takes the turn only when at most one piece is
 // not complete, so a step waits for the running and the queued piece, and for steps that came before it.

@@ -437,7 +437,8 @@ absl::Status EngineThread::WarmUp() {
                                    .tokens = std::span(&token, 1),
                                    .sequences = std::span(&sequence, 1),
                                    .attention = &config.attention,
-                                   .head_rows = std::span(&row, 1)},
+                                   .head_rows = std::span(&row, 1),
+                                   .takes_turns = false},
                                   &output_));
     ++sequence.first_position;
   }

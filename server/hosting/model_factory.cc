@@ -81,9 +81,8 @@ ModelFactory MakeModelFactory(const ModelOptions& options, const EngineOptions& 
     std::vector<ReplicatedEngine::Copy> copies;
     for (const std::string& device : devices) {
       model_options.device = device;
-      if (const auto backend = options.backends.find(device); backend != options.backends.end()) {
-        model_options.backend = backend->second;
-      }
+      const auto backend = options.backends.find(device);
+      model_options.backend = backend != options.backends.end() ? backend->second : options.backend;
       if (devices.size() > 1) named_options.name = absl::StrCat(name, " on ", device);
       absl::StatusOr<std::unique_ptr<Engine>> engine = MakeCopy(directory, model_options, named_options);
       if (!engine.ok()) return devices.size() > 1 ? Annotate(engine.status(), device) : engine.status();

@@ -165,7 +165,9 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
       estimate.computed_prompt_token_count +=
           group_count * (cost.prompt_tokens + (group.count - 1) * again_tokens + epoch_count * epoch_tokens);
       estimate.new_token_count += group_count * group.count * grid.epochs * cost.new_tokens;
-      estimate.duration_seconds += group_count * seconds / model->engine->ServingCopyCount();
+      // A context stays on one copy.
+      estimate.duration_seconds +=
+          group_count * seconds / std::min<int64_t>(group_count, model->engine->ServingCopyCount());
       estimate.kv_cache_bytes = std::max(estimate.kv_cache_bytes, whole.cache_bytes);
       if (!whole.fits) {
         notes.insert(absl::StrCat(model->name, ": a sample of ", group.context_length, " tokens needs ",

@@ -7,6 +7,9 @@
 
 #include "absl/strings/str_join.h"
 #include "base/reason.h"
+#include "kernels/backend.h"
+#include "server/model/model.h"
+#include "server/model/transformer.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -30,6 +33,18 @@ TEST(DeviceListTest, GoodOnes) {
     ASSERT_TRUE(devices.ok()) << good.text << ": " << devices.status();
     EXPECT_EQ(absl::StrJoin(*devices, " "), good.devices) << good.text;
   }
+}
+
+// Models of "auto" and of the device that it means share threads, weights and turns.
+TEST(DeviceListTest, AutoAndItsDeviceAreOneBackend) {
+  ModelOptions automatic, named;
+  automatic.device = "auto";
+  automatic.dtype = named.dtype = "f32";
+  named.device = kernels::ChosenDevice({.device = "auto", .dtype = kernels::DType::kF32});
+  EXPECT_EQ(named.device, "cpu") << "f32 is the CPU's";
+  const auto a = LoadModel("models/baseline", automatic), b = LoadModel("models/baseline", named);
+  ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+  EXPECT_EQ(&(*a)->transformer().backend(), &(*b)->transformer().backend());
 }
 
 TEST(DeviceListTest, BadOnes) {

@@ -187,8 +187,11 @@ absl::Status Forward::RunStep(KvPools pools, const ForwardStep& step, ForwardOut
   Flatten(step);
   row_scales_.BeginStep();
   VF_CHECK(masks_[0].size() == step.tokens.size(), "rows of the sequences and tokens agree");
-  const kernels::Batch batch{
-      .phase = step.phase, .sequences = rows_, .masks = masks_, .cancelled = step.cancelled, .takes_turns = true};
+  const kernels::Batch batch{.phase = step.phase,
+                             .sequences = rows_,
+                             .masks = masks_,
+                             .cancelled = step.cancelled,
+                             .takes_turns = step.takes_turns};
   const bool counts_bounds = step.attention->CountsBounds();
 
   RETURN_IF_ERROR(ToStatus(backend.BeginStep(*workspace_, batch)));

@@ -67,6 +67,7 @@ struct ForwardStep {
   float* logits = nullptr;                      // V floats per logits slot
   std::span<const RowInspection> inspections = {};
   const std::atomic<bool>* cancelled = nullptr;
+  bool takes_turns = true;  // with other engines of the device; a step before any request does not
 };
 
 struct ForwardOutput {

@@ -37,8 +37,10 @@ absl::StatusOr<std::shared_ptr<kernels::Backend>> SharedBackend(const kernels::B
       new std::map<std::tuple<std::string, kernels::DType, int, std::string, bool, std::string>,
                    std::weak_ptr<kernels::Backend>>;
   MutexLock lock(mutex);
-  std::weak_ptr<kernels::Backend>& slot = (*backends)[{options.device, options.dtype, options.thread_count,
-                                                       options.cpu_isa, options.cuda_graphs, options.attention_kernel}];
+  // By the device itself: "auto" and its name are one.
+  std::weak_ptr<kernels::Backend>& slot =
+      (*backends)[{kernels::ChosenDevice(options), options.dtype, options.thread_count, options.cpu_isa,
+                   options.cuda_graphs, options.attention_kernel}];
   if (std::shared_ptr<kernels::Backend> backend = slot.lock()) return backend;
   ASSIGN_OR_RETURN(std::shared_ptr<kernels::Backend> backend, ToStatusOr(kernels::CreateBackend(options)));
   for (const std::string& note : backend->info().notes) Log(LogLevel::kInfo, "backend", {{"note", note}});

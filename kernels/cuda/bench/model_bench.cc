@@ -153,6 +153,8 @@ class TwoModels final : public Bench {
 
   Outcome Round() override {
     Outcome outcome;
+    // The prompt of the round before would count as another engine.
+    decode_.SetTurns(false);
     const double alone = TimeOnHost(place_, [&] { Decode(); });
     const double prompt_alone = HostSeconds([&] { prompt_.Prompt(tokens_, prompt_pages_, chunk_); });
     Beside("without_turns_", false, &outcome);

@@ -299,10 +299,14 @@ TEST_F(Cudart, EachRuntimeUsesItsOwnDevice) {
       [&](OnDevice& on) { return on.runtime->CopyOnDevice(on.memory, on.memory, 8, 8, 1); },
       [&](OnDevice& on) { return on.runtime->Fill(on.memory, 0, 16); },
       [&](OnDevice& on) { return on.runtime->Mark(3); },
+      [&](OnDevice& on) { return on.runtime->FollowMark(3); },
       [&](OnDevice& on) { return on.runtime->Stamp(1); },
+      [&](OnDevice& on) { return on.runtime->UseStream(2); },
+      [&](OnDevice& on) { return on.runtime->Launch(launch); },
+      [&](OnDevice& on) { return on.runtime->UseStream(kOwnStream); },
       [&](OnDevice& on) { return on.runtime->Launch(launch); },
       [&](OnDevice& on) { return on.runtime->MakeGraph(list, &on.graph); },
-      [&](OnDevice& on) { return on.graph->Queue(); },
+      [&](OnDevice& on) { return on.graph->Queue(on.runtime->stream()); },
       [&](OnDevice& on) { return on.graph->Replace(0, launch); },
       [&](OnDevice& on) {
         on.plan = on.runtime->products()->MakePlan(shape);

@@ -196,7 +196,11 @@ std::string CheckSm90Items() {
           for (const int items_per_block : {0, 1, 8}) {
             const Sm90Grid grid = PlanSm90Grid(tiles, heads, segments * kSegmentKeys, apart, 128,
                                                {.items_per_block = items_per_block}, 132);
-            if (grid.block_count > std::max(132, grid.work_count) || grid.block_count < 1) return "a grid of no size";
+            const int each = items_per_block > 0 ? items_per_block : grid.work_count;
+            if (grid.work_count != tiles * heads * (apart ? segments : 1))
+              return "tiles, heads or segments are missing or double";
+            if (grid.block_count < std::min(132, grid.work_count) || int64_t{grid.block_count} * each < grid.work_count)
+              return "too few blocks for the work";
             std::map<std::tuple<int, int, int>, int> seen;
             int last_section = 0;
             for (int item = 0; item < grid.work_count; ++item) {

@@ -37,7 +37,6 @@ struct EmulatedMachine {
   std::map<std::string, int> calls;
   std::function<void(const std::string& call)> before = nullptr;  // of each call that is counted
 
-  Mutex mutex;  // of Answer, which several engines call
   int Answer(const std::string& call);
   Mutex mutex;  // of what a call changes: engines share a device
 };

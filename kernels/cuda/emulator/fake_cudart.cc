@@ -67,13 +67,35 @@ int NumberOf(cudaStream_t stream) {
 }
 // Work is queued on the calling thread's own stream or on one that was made.
 cudaError_t AnswerOn(cudaStream_t stream, const char* name) {
-  return Answer(name, NumberOf(stream) > 0 ? 0 : cudaErrorInvalidResourceHandle);
+  const int number = NumberOf(stream);
+  bool is_here = number > 0;
+  if (is_here && number < kThreadStreams) {
+    MutexLock lock(machine_mutex);
+    is_here = Machine().stream_devices[number - 1] == current_device;
+  }
+  return Answer(name, is_here ? 0 : cudaErrorInvalidResourceHandle);
 }
 // The answer, and what succeeded in the log.
 cudaError_t Logged(cudaError_t code, const Op& op) {
   MutexLock lock(machine_mutex);
   if (code == cudaSuccess) Ops().push_back(op);
   return code;
+}
+size_t AddEvent() {
+  MutexLock lock(machine_mutex);
+  Machine().event_devices.push_back(current_device);
+  return Machine().event_devices.size();
+}
+int DeviceOf(cudaEvent_t event) {
+  MutexLock lock(machine_mutex);
+  return Machine().event_devices[reinterpret_cast<size_t>(event) - 1];
+}
+// The number of the new stream.
+size_t AddStream(int priority) {
+  MutexLock lock(machine_mutex);
+  Machine().priorities.push_back(priority);
+  Machine().stream_devices.push_back(current_device);
+  return Machine().priorities.size();
 }
 int EventOf(cudaEvent_t event) { return static_cast<int>(reinterpret_cast<size_t>(event)); }
 void AddLaunch(const Launched& launch, cudaStream_t stream) {
@@ -117,10 +139,13 @@ int LimitsOf(const void* kernel, const Launched& launch) {
 }  // namespace
 }  // namespace varifocal::kernels::cuda::fake
 
+using varifocal::kernels::cuda::fake::AddEvent;
 using varifocal::kernels::cuda::fake::AddLaunch;
+using varifocal::kernels::cuda::fake::AddStream;
 using varifocal::kernels::cuda::fake::Answer;
 using varifocal::kernels::cuda::fake::AnswerOn;
 using varifocal::kernels::cuda::fake::current_device;
+using varifocal::kernels::cuda::fake::DeviceOf;
 using varifocal::kernels::cuda::fake::EventOf;
 using varifocal::kernels::cuda::fake::FakeGraph;
 using varifocal::kernels::cuda::fake::Launched;
@@ -177,8 +202,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   const cudaError_t code =
       Answer("cudaStreamCreateWithPriority", flags == cudaStreamNonBlocking ? 0 : cudaErrorInvalidValue);
   if (code != cudaSuccess) return code;
-  Machine().priorities.push_back(priority);
-  *stream = reinterpret_cast<cudaStream_t>(reinterpret_cast<size_t>(cudaStreamPerThread) + Machine().priorities.size());
+  *stream = reinterpret_cast<cudaStream_t>(reinterpret_cast<size_t>(cudaStreamPerThread) + AddStream(priority));
   return code;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t) { return Answer("cudaStreamDestroy"); }
@@ -188,15 +212,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 cudaError_t cudaStreamQuery(cudaStream_t) { return Answer("cudaStreamQuery"); }
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  Machine().event_devices.push_back(current_device);
-  *event = reinterpret_cast<cudaEvent_t>(Machine().event_devices.size());
+  *event = reinterpret_cast<cudaEvent_t>(AddEvent());
   return Answer("cudaEventCreate");
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return Answer("cudaEventDestroy"); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  if (Machine().event_devices[EventOf(event) - 1] != current_device)
-    return Answer("cudaEventRecord", cudaErrorInvalidResourceHandle);
+  if (DeviceOf(event) != current_device) return Answer("cudaEventRecord", cudaErrorInvalidResourceHandle);
   return Logged(AnswerOn(stream, "cudaEventRecord"),
                 {.kind = Op::kRecord, .stream = NumberOf(stream), .event = EventOf(event)});
 }

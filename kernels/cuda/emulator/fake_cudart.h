@@ -44,6 +44,7 @@ struct Cudart {
   int graphs = 0;                                  // and executable ones: those that exist
   std::vector<int> event_devices;                  // of those made so far, which are numbered from 1
   std::vector<int> priorities;                     // of the streams made so far, which are numbered from 1
+  std::vector<int> stream_devices;                 // of the same
   std::function<void(const std::string&)> before;  // called with the name of each function that is called, before it
 };
 Cudart& Machine();
