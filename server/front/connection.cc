@@ -1,5 +1,6 @@
 #include "server/front/connection.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@ constexpr size_t kReadBytes = 32 << 10;
 // While more waits for a client that does not read, nothing is read from gRPC, whose flow control then holds.
 constexpr size_t kPendingBytesMax = 64 << 10;
 constexpr int kTurnOfRead = 16;
+constexpr int kReadsOfOneRound = 64;
 
 absl::Status Ended(absl::string_view why) { return absl::UnavailableError(why); }
 bool MustWait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -106,8 +108,8 @@ absl::Status FrontConnection::ReadServer() {
   const ssize_t count = recv(server_fd_, bytes, sizeof(bytes), MSG_DONTWAIT);
   if (count < 0 && MustWait()) return absl::OkStatus();
   if (count <= 0) {
-    (void)Flush(fd_, &to_client_);
-    return Ended("");
+    server_has_ended_ = true;
+    return Write();
   }
   const absl::string_view received(bytes, count);
   gate_.FromServer(received);
@@ -122,7 +124,18 @@ absl::Status FrontConnection::Write() {
     // What gRPC sent before it closed is still to be read.
     if (!status.ok()) std::string().swap(gate_.to_server);
   }
-  return Flush(fd_, &to_client_);
+  RETURN_IF_ERROR(Flush(fd_, &to_client_));
+  return server_has_ended_ && to_client_.empty() ? Ended("") : absl::OkStatus();
+}
+
+bool FrontConnection::HasMoreForClient() {
+  for (int reads = 0; reads < kReadsOfOneRound && server_fd_ >= 0 && to_client_.empty() && !server_has_ended_;
+       ++reads) {
+    pollfd server = {.fd = server_fd_, .events = POLLIN, .revents = 0};
+    if (poll(&server, 1, 0) <= 0) return false;
+    if (!ReadServer().ok()) return false;
+  }
+  return Write().ok();
 }
 
 absl::Status FrontConnection::Tick(int64_t now_us) {
@@ -147,7 +160,7 @@ uint32_t FrontConnection::ClientEvents() const {
 }
 
 uint32_t FrontConnection::ServerEvents() const {
-  const bool reads = to_client_.size() < kPendingBytesMax;
+  const bool reads = to_client_.size() < kPendingBytesMax && !server_has_ended_;
   return (reads ? EPOLLIN : 0u) | (gate_.to_server.empty() ? 0u : EPOLLOUT);
 }
 

@@ -25,8 +25,10 @@ class FrontConnection {
   // Each returns why the connection ends, or OK.
   absl::Status ReadClient(int64_t now_us);
   absl::Status ReadServer();
-  absl::Status Write();  // what waits for either socket
+  absl::Status Write();  // what waits for either socket; it ends where gRPC has ended and nothing waits any more
   absl::Status Tick(int64_t now_us);
+  // Passes on what gRPC has sent; true while the client has not taken all of it.
+  bool HasMoreForClient();
   // Goes on with what was read; `turn` streams may be opened.
   absl::Status PassOn(int64_t now_us, int turn);
 
@@ -55,6 +57,7 @@ class FrontConnection {
 
   const int fd_;
   int server_fd_ = -1;
+  bool server_has_ended_ = false;
   Caller caller_;
   std::optional<TlsSession> tls_;
   FrameGate gate_;

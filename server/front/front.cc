@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <future>
@@ -33,6 +34,7 @@ namespace {
 
 constexpr int64_t kTickUs = 100'000;
 constexpr int kTurn = 4;                // streams that a waiting connection opens before the next one's turn
+constexpr int kDrainRounds = 400;       // at the end, of 5 ms
 constexpr int kAcceptsOfOneRound = 16;  // a handshake takes a millisecond
 constexpr uint64_t kWakeId = 0, kListenerId = 1, kFirstConnectionId = 2;
 
@@ -182,6 +184,12 @@ void Front::Loop::Run() {
     for (int i = 0; i < count; ++i) Handle(events[i]);
     TakeTurns();
     if (Now() >= tick_us_) Tick();
+  }
+  // What gRPC has sent goes to the clients before their connections are closed, as far as they read it within two seconds.
+  for (int round = 0; round < kDrainRounds; ++round) {
+    std::erase_if(connections_, [](const auto& entry) { return !entry.second->connection.HasMoreForClient(); });
+    if (connections_.empty()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
 

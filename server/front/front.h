@@ -41,7 +41,7 @@ class Front {
  public:
   // Binds and listens; connections are accepted from Start on.
   static absl::StatusOr<std::unique_ptr<Front>> Listen(FrontOptions options);
-  ~Front();  // closes all connections
+  ~Front();  // closes all connections, after at most two seconds in which clients receive what gRPC has sent
 
   // `serve` gets a socket for each connection, which it owns; called by the front's thread.
   void Start(std::function<void(int fd)> serve);

@@ -9,8 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -167,6 +169,36 @@ TEST_F(FrontTest, AfterTheStopNothingIsServed) {
   server.Send("still here");
   EXPECT_EQ(Read(open, 10), "still here");
 }
+
+// What a client has not read fills all buffers up to gRPC's. It comes to the client whichever end is closed first.
+class FullFrontTest : public FrontTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(FullFrontTest, WhatWasSentIsReceived) {
+  Start();
+  Connection client(address_);
+  client.Send(FirstBytes());
+  Connection& server = Served(0);
+  Read(server, FirstBytes().size());
+  size_t sent = 0;
+  const std::string piece(10'000, 'x');
+  for (pollfd room = {server.fd(), POLLOUT, 0}; poll(&room, 1, 300) > 0;) {
+    const ssize_t count = send(server.fd(), piece.data(), piece.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count > 0) sent += count;
+  }
+  ASSERT_GT(sent, 100'000u);
+  if (GetParam()) shutdown(server.fd(), SHUT_RDWR);
+  std::thread stops([this] {
+    if (!GetParam()) front_ = nullptr;
+  });
+  size_t received = 0;
+  char bytes[1000];
+  for (ssize_t count = 1; count > 0; received += count)
+    count = std::max<ssize_t>(recv(client.fd(), bytes, sizeof(bytes), 0), 0);
+  stops.join();
+  EXPECT_EQ(received, sent);
+}
+INSTANTIATE_TEST_SUITE_P(Ends, FullFrontTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "OfGrpc" : "OfTheFront"; });
 
 }  // namespace
 }  // namespace varifocal
