@@ -17,6 +17,7 @@ products differ between programs, and random weights have near ties. DIR/results
 """
 
 import argparse
+import hashlib
 import json
 import os
 import pathlib
@@ -60,8 +61,6 @@ def write_model(directory, shape, positions):
 
 def questions(program, model, length, count):
     """Prompts of one length as token ids, checked against the program's hashes."""
-    import hashlib
-
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))

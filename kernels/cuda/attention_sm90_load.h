@@ -30,9 +30,15 @@ struct Sm90Load {
 };
 Sm90Load LoadOfSm90(const Sm90Work& work, bool segments_apart, const Sm90Tuning& tuning, int multiprocessors);
 
+// Whether the results of all segments of `row_count` rows fit the scratch of a step of `row_count_max` rows.
+inline bool SegmentsFit(int64_t row_count, int key_count, int64_t row_count_max) {
+  return key_count > kSegmentKeys && row_count * CeilDivide(key_count, kSegmentKeys) <= row_count_max;
+}
+
 // Units of writing the segments' results and of merging them, which segments apart add.
 double Sm90MergeUnits(const Sm90Work& work);
 
+// Where they fit.
 bool Sm90SegmentsApart(const Sm90Work& work, const Sm90Tuning& tuning, int multiprocessors);
 
 }  // namespace varifocal::kernels::cuda

@@ -311,10 +311,8 @@ CudaWorkspace::MaskPlan CudaWorkspace::AppendMask(const Batch& batch, size_t ind
     return known->second;
   };
   for (const RowInterval& seen : mask) plan.key_count = std::max(plan.key_count, seen.end);
-  const int segments = CeilDivide(plan.key_count, kSegmentKeys);
-  // Few tiles over many keys: the segments fill the device, if their results fit the scratch of whole steps.
-  const bool fits_apart =
-      segments > 1 && WideProduct(flat.row_count(), segments) <= static_cast<size_t>(shape.row_count_max);
+  // Few tiles over many keys: the segments fill the device.
+  const bool fits_apart = SegmentsFit(flat.row_count(), plan.key_count, shape.row_count_max);
   const int multiprocessors = device_->properties().multiprocessor_count;
   const PlacedTiles& tiles = tiles_of(PrefillTileRows(plan.heads.head_dim));
   plan.work = tiles.at;
@@ -325,14 +323,15 @@ CudaWorkspace::MaskPlan CudaWorkspace::AppendMask(const Batch& batch, size_t ind
     plan.sm90_work = sm90.at;
     plan.sm90_count = sm90.tiles.size();
     plan.sm90_taken = Append(words_, std::vector<int32_t>(2, 0));
-    const std::vector<RowInterval> seen = KeysOfTiles(flat, sm90.tiles, mask, queries_per_kv);
-    plan.sm90_segments_apart = fits_apart && Sm90SegmentsApart({.tiles = seen,
-                                                                .row_count = static_cast<int>(flat.row_count()),
-                                                                .query_head_count = shape.query_head_count,
-                                                                .kv_head_count = plan.heads.kv_head_count,
-                                                                .head_dim = plan.heads.head_dim,
-                                                                .key_count = plan.key_count},
-                                                               choice_.tuning, multiprocessors);
+    if (fits_apart) {
+      plan.sm90_segments_apart = Sm90SegmentsApart({.tiles = KeysOfTiles(flat, sm90.tiles, mask, queries_per_kv),
+                                                    .row_count = static_cast<int>(flat.row_count()),
+                                                    .query_head_count = shape.query_head_count,
+                                                    .kv_head_count = plan.heads.kv_head_count,
+                                                    .head_dim = plan.heads.head_dim,
+                                                    .key_count = plan.key_count},
+                                                   choice_.tuning, multiprocessors);
+    }
   }
   return plan;
 }

@@ -1,5 +1,5 @@
 // The synchronisation points of the sm90 attention kernel by name: for the emulator's reports, and for the table of mutants that
-// leave out or falsify one of them at a time (checks/mutation_checks.cc). The device ignores them.
+// leave out or falsify one of them at a time (checks/sm90_checks.cc). The device ignores them.
 #pragma once
 
 #include <cstdint>

@@ -135,7 +135,8 @@ bool FrontConnection::HasMoreForClient() {
     if (poll(&server, 1, 0) <= 0) return false;
     if (!ReadServer().ok()) return false;
   }
-  return Write().ok();
+  // One that gRPC does not have yet, and that has read all, is not waited for.
+  return Write().ok() && (server_fd_ >= 0 || !to_client_.empty());
 }
 
 absl::Status FrontConnection::Tick(int64_t now_us) {

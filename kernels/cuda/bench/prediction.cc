@@ -1,12 +1,11 @@
 // The cycle model of the sm90 attention kernel: what a run on an H100 is expected to show, before any (docs/gpu/kernels.md).
 //
-// A cell takes as many units as its longest multiprocessor (attention_sm90_load.h). A unit takes the cycles that the table below
+// A cell takes as many units as its longest multiprocessor (attention_sm90_load.h). A unit takes the cycles that CyclesOf
 // predicts, but never less than the L2 cache takes to deliver the keys and values of all multiprocessors.
 
 #include <algorithm>
 #include <cstdio>
 
-#include "base/wide_product.h"
 #include "kernels/cuda/attention_sm90_load.h"
 #include "kernels/cuda/bench/bench.h"
 #include "kernels/cuda/cuda_workspace.h"
@@ -51,9 +50,8 @@ void PrintCell(const Cell& cell, const Sm90Tuning& tuning) {
                       .kv_head_count = cell.kv_heads,
                       .head_dim = cell.head_dim,
                       .key_count = cell.context + cell.rows};
-  const bool fits =
-      WideProduct(row_count, CeilDivide(work.key_count, kSegmentKeys)) <= static_cast<size_t>(StepRowsOf(cell));
-  const bool apart = fits && Sm90SegmentsApart(work, tuning, kMultiprocessors);
+  const bool apart =
+      SegmentsFit(row_count, work.key_count, StepRowsOf(cell)) && Sm90SegmentsApart(work, tuning, kMultiprocessors);
   const Sm90Load load = LoadOfSm90(work, apart, tuning, kMultiprocessors);
   const double units = load.units + (apart ? Sm90MergeUnits(work) : 0);
   double pairs = 0;
