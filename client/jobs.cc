@@ -57,10 +57,6 @@ absl::StatusOr<std::string> JobName(const std::string& text) {
 
 std::string StateName(v1::Job::State state) { return absl::AsciiStrToLower(v1::Job::State_Name(state)); }
 
-bool IsSettled(v1::Job::State state) {
-  return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
-}
-
 Json JobJson(const v1::Job& job) {
   const v1::JobProgress& progress = job.progress();
   Json row = {{"name", job.name()},

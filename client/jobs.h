@@ -24,7 +24,6 @@ absl::StatusOr<std::string> JobName(const std::string& text);  // "jobs/3"
 
 // The state's name: "queued".
 std::string StateName(v1::Job::State state);
-bool IsSettled(v1::Job::State state);
 
 Json JobJson(const v1::Job& job);
 std::vector<Column> JobColumns();

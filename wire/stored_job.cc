@@ -30,6 +30,10 @@ v1::Job::State ToProto(db::JobState state) {
 
 }  // namespace
 
+bool IsSettled(v1::Job::State state) {
+  return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
+}
+
 void ToProto(const db::JobRow& row, const std::vector<std::string>& variants, const std::vector<db::CellRow>& cells,
              const std::vector<db::FailureGroup>& failures, v1::Job* proto) {
   proto->set_name(JobResource(row.job_id));

@@ -18,4 +18,7 @@ namespace varifocal {
 void ToProto(const db::JobRow& row, const std::vector<std::string>& variants, const std::vector<db::CellRow>& cells,
              const std::vector<db::FailureGroup>& failures, v1::Job* proto);
 
+// Whether the job has ended; only `resume` changes its state.
+bool IsSettled(v1::Job::State state);
+
 }  // namespace varifocal

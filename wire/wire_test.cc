@@ -11,6 +11,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "wire/job_spec.h"
 #include "wire/resource_names.h"
+#include "wire/stored_job.h"
 #include "wire/task_kind.h"
 
 namespace varifocal {
@@ -185,6 +186,18 @@ TEST(WireTest, PathsAreSeenFromTheFolder) {
   resolved.mutable_suite()->clear_folder();
   (*resolved.mutable_suite()->mutable_tasks(0)->mutable_parameters())["path"] = "/suites/mine/a.jsonl";
   EXPECT_EQ(MessageSha256(spec), MessageSha256(resolved));
+}
+
+TEST(WireTest, AJobHasEndedAsItsRowHas) {
+  for (const db::JobState state : {db::JobState::kQueued, db::JobState::kRunning, db::JobState::kCancelling,
+                                   db::JobState::kSucceeded, db::JobState::kFailed, db::JobState::kCancelled}) {
+    db::JobRow row;
+    row.state = state;
+    v1::Job job;
+    ToProto(row, {}, {}, {}, &job);
+    EXPECT_EQ(IsSettled(job.state()), db::IsSettled(state)) << db::JobStateName(state);
+  }
+  EXPECT_FALSE(IsSettled(v1::Job::STATE_UNSPECIFIED));
 }
 
 TEST(WireTest, ResourceNames) {

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "server/engine/latency_counts.h"
 #include "server/engine/request.h"
 #include "server/model/model.h"
@@ -25,6 +27,16 @@ struct EngineOptions {
   // Fault injection in tests of the determinism guarantees; unset everywhere else. Called with each step's plan.
   std::function<void(StepPlan&)> test_only_alter_plan = nullptr;
 };
+
+// INVALID_ARGUMENT with the option, its value and its range.
+absl::Status CheckOptions(const EngineOptions& options);
+
+// Rows of the largest step.
+int64_t StepRowsMax(const EngineOptions& options);
+
+// Pages of every page group of the model that fit the options' budget; at least one each. RESOURCE_EXHAUSTED for a
+// budget above the device's memory, INVALID_ARGUMENT for one below a page.
+absl::StatusOr<std::vector<int64_t>> ChoosePageCounts(const LoadedModel& model, const EngineOptions& options);
 
 struct EngineDescription {
   ModelProvenance model;

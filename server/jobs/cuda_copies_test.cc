@@ -168,6 +168,43 @@ TEST_F(CudaCopiesTest, WithoutADeviceRequestsEndWithTheCauses) {
   EXPECT_TRUE(host.Unload("m").ok());
 }
 
+// Both models have a copy on both devices, and all four take requests at once: turns on one device hold up no other, and a
+// device that fails takes down its copy of each model only.
+TEST_F(CudaCopiesTest, TwoModelsOnTwoDevicesAtOnce) {
+  const auto long_requests = [] {
+    std::vector<EngineRequest> requests;
+    for (int i = 0; i < 4; ++i) {
+      requests.push_back({.context = absl::StrCat("long", i), .token_ids = RandomIds(absl::StrCat("long", i), 600)});
+      requests.back().work = GenerateWork{.max_new_tokens = 2, .ignore_eos = true};
+    }
+    return requests;
+  };
+  const auto alone = Machine(1).Factory(16 << 20)("long", kBaseline);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  const std::vector<std::string> expected = BitsOf(AskAll(*(*alone)->engine, long_requests()));
+  for (const bool fails : {false, true}) {
+    const Machine machine(2);
+    ModelHost host(machine.Factory(16 << 20));
+    const auto first = host.Load("long", kBaseline), second = host.Load("short", kGolden);
+    ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+    if (fails) machine.devices[1]->failures["Synchronize"] = {kCudaIllegalAddress, 3};
+    auto long_answers =
+        std::async(std::launch::async, [&] { return BitsOf(AskAll(*(*first)->engine, long_requests())); });
+    EXPECT_EQ(BitsOf(AskAll(*(*second)->engine, SomeRequests())), ExpectedBits());
+    EXPECT_EQ(long_answers.get(), expected);
+    for (const auto& model : {*first, *second}) {
+      const std::vector<EngineCopy> copies = model->engine->Copies();
+      ASSERT_EQ(copies.size(), 2);
+      EXPECT_TRUE(copies[0].engine->Fault().ok());
+      for (const EngineCopy& copy : copies)
+        EXPECT_GT(copy.engine->Status().requests_done, fails ? -1 : 0) << copy.device;
+    }
+    const bool lost =
+        !(*first)->engine->Copies()[1].engine->Fault().ok() || !(*second)->engine->Copies()[1].engine->Fault().ok();
+    EXPECT_EQ(lost, fails);
+  }
+}
+
 // Weights, pages and buffers are on every listed device, and leave all of them; @cuda:1 is on that device alone.
 TEST_F(CudaCopiesTest, LoadsOnItsDevicesAndLeavesThem) {
   const Machine machine(3);

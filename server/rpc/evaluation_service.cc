@@ -19,6 +19,7 @@
 #include "server/rpc/watch_stream.h"
 #include "wire/job_spec.h"
 #include "wire/resource_names.h"
+#include "wire/stored_job.h"
 #include "wire/task_kind.h"
 
 namespace varifocal {
@@ -83,7 +84,7 @@ class EvaluationService::Watch {
     v1::WatchJobResponse message = ToMessage(*job);
     change_count_ = change_count;
     sent_us_ = now_us;
-    if (HasEnded(*job)) {
+    if (IsSettled(job->state())) {
       stream_->SendLast(std::move(message));
       return false;
     }
@@ -95,16 +96,13 @@ class EvaluationService::Watch {
   void End(Poll& poll, const absl::Status& status) {
     const absl::StatusOr<v1::Job>& job = poll.Get(job_id_);
     if (job.ok()) {
-      stream_->SendLast(ToMessage(*job), HasEnded(*job) ? absl::OkStatus() : status);
+      stream_->SendLast(ToMessage(*job), IsSettled(job->state()) ? absl::OkStatus() : status);
     } else {
       stream_->End(job.status());
     }
   }
 
  private:
-  static bool HasEnded(const v1::Job& job) {
-    return job.state() == v1::Job::SUCCEEDED || job.state() == v1::Job::FAILED || job.state() == v1::Job::CANCELLED;
-  }
   v1::WatchJobResponse ToMessage(const v1::Job& job) {
     v1::WatchJobResponse message;
     *message.mutable_job() = job;
