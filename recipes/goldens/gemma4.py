@@ -9,6 +9,8 @@ import math
 
 import torch
 
+import rope
+
 
 def sources(sliding, shared, mistakes):
     """Of the last `shared` layers, the one whose keys they read; None of the others."""
@@ -84,8 +86,6 @@ def add_input(model, x, y, layer):
 
 
 def attention(model, h, layer, positions):
-    import reference
-
     s, name, rows, mistakes = model.shape, f"layers.{layer}.", len(h), model.mistakes
     width, kv_heads = s.of_layers.heads[layer]
     source = s.of_layers.sources[layer]
@@ -97,7 +97,7 @@ def attention(model, h, layer, positions):
     def turned(x, what):
         if "no q/k norm" not in mistakes:
             x = rms(model, x, name + what)
-        return model.operand(reference.rotate(x, table, positions, mistakes))
+        return model.operand(rope.rotate(x, table, positions, mistakes))
 
     q = turned(split(model.linear(h, name + "q", "no q bias")), "q_norm")
     if source is None:

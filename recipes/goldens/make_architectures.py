@@ -19,6 +19,7 @@ import gemma4
 import reference
 import transformers64
 from cases import CASES, NEW_TOKENS, VOCAB, config_of
+from shapes import Shape
 from tensor_names import text_of
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens/architectures"
@@ -31,7 +32,7 @@ BF16_STEPS_MIN = 4  # in bf16 the bound is large, but the first steps must be be
 def weights_of(case, generator):
     """In the names and layouts of the architecture's own files."""
     c, kind = case["keys"], case["kind"]
-    s = reference.Shape(text_of(config_of(case)))
+    s = Shape(text_of(config_of(case)))
     if kind == "gemma4_text":
         return gemma4.weights_of(case, s, VOCAB, generator)
     if kind == "gemma3n_text":

@@ -23,6 +23,7 @@ import transformers64
 from cases import NEW_TOKENS, VOCAB, config_of
 from focus_cases import FOCUS_CASES
 from make_architectures import weights_of
+from shapes import Shape
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "tests/testdata/goldens/focus"
@@ -35,7 +36,7 @@ SHORT_DIGITS = ("_probs", "_gaps", "_biases", "_share", "_visible", "_difference
 
 def focus_weights(case, config, generator):
     """Projection, centroids and biases: scores of a standard deviation of 2.5, so exp(S / 0.1) overflows float32."""
-    f, shape = case["focus"], reference.Shape(config)
+    f, shape = case["focus"], Shape(config)
     dim, count = f.get("routing_dim", 16), f["group_count"]
     full = [i for i in range(shape.layers) if not shape.sliding[i]]
     prefix = focus_reference.PREFIXES.get(shape.kind, "model.layers.{}.self_attn.focus.")

@@ -15,19 +15,20 @@ import reference
 from cases import CASES
 from make_architectures import OUT
 from reference import flat
+from shapes import MULTIPLIERS
 
 F32_FLOOR = 64 * 8 * 2.0**-24
 MARGIN = 10
 
 
 def mistakes():
-    """All names that reference.py, rope.py and tensor_names.py know."""
+    """All names that the reference and its parts know."""
     names = set()
-    for module in ("reference", "rope", "tensor_names", "gemma4", "gemma3n"):
+    for module in ("reference", "shapes", "states", "feed_forward", "rope", "tensor_names", "gemma4", "gemma3n"):
         text = (OUT.parents[3] / f"recipes/goldens/{module}.py").read_text()
         names |= set(re.findall(r'"([^"\n]+)" (?:not )?in (?:self\.|model\.)?mistakes', text))
     biases = {f"no {what} bias" for what in ("q", "k", "v", "o", "mlp", "router")} | {f"no bias of {what}" for what in ("experts", "gates and ups")}
-    biases |= {"no bias around the convolution", "no bias around the state"} | {f"no multiplier of {what}" for what in (*reference.MULTIPLIERS, "gates", "the MLP's outputs")}
+    biases |= {"no bias around the convolution", "no bias around the state"} | {f"no multiplier of {what}" for what in (*MULTIPLIERS, "gates", "the MLP's outputs")}
     attention = {n for n in names if any(w in n for w in ("tau", "temperature", "clip", "sequence taken", "begin token", "log n", "trained", "head's scale", "sink under the cap", "own cap"))}
     return sorted((names | biases) - attention - {"no bias"})
 

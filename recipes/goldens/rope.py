@@ -150,3 +150,25 @@ def yarn(p, plain, theta, width, original, factor, mistakes):
     low, high = max(low, 0), min(high, width - 1)
     ramp = ((torch.arange(width // 2, dtype=torch.float64) - low) / max(high - low, 0.001)).clamp(0, 1)
     return Table(plain / factor * ramp + plain * (1 - ramp), scale)
+
+
+def rotate(x, table, positions, mistakes=(), neighbours=False):
+    """x is [H, T, D]; the first R are rotated, halves paired: (i, i + R/2), or neighbours: (2i, 2i + 1)."""
+    if "positions off by one" in mistakes:
+        positions = (positions - 1).clamp(min=0)
+    angle = positions.to(x.dtype)[:, None] * table.frequency.to(x.dtype)
+    cos, sin = angle.cos() * table.scale, angle.sin() * table.scale
+    width, half = x.shape[-1], table.frequency.shape[0]
+    if "rotated part at the end of the head" in mistakes:
+        kept, x = x[..., : width - 2 * half], x[..., width - 2 * half :]
+    else:
+        x, kept = x[..., : 2 * half], x[..., 2 * half :]
+    if neighbours != ("interleaved rope" in mistakes):
+        a, b = x[..., 0::2], x[..., 1::2]
+        x = torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)
+    else:
+        a, b = x[..., :half], x[..., half:]
+        x = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+    if "scale on the whole head" in mistakes:
+        kept = kept * table.scale
+    return torch.cat([kept, x] if "rotated part at the end of the head" in mistakes else [x, kept], dim=-1)

@@ -15,8 +15,8 @@ import types
 import torch
 from safetensors.torch import load_file, save_file
 
-import reference
 import rope
+from shapes import Shape
 from tensor_names import text_of, text_tensors
 
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -156,7 +156,7 @@ def load(directory, length):
     for modeling in (modeling_cohere2, modeling_ernie4_5):
         modeling.apply_rotary_pos_emb = exact_neighbour_rotation(modeling.rotate_half)
     modeling_deepseek_v2.apply_rotary_emb = exact_complex_rotation
-    shape = reference.Shape(config)
+    shape = Shape(config)
     tables = {kind: rope.table(config, shape, kind == "sliding_attention", length) for kind in ("full_attention", "sliding_attention")}
 
     def rotary_forward(self, x, position_ids, layer_type=None):
