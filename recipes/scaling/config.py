@@ -23,6 +23,22 @@ class Size:
 
 
 @dataclasses.dataclass(frozen=True)
+class Adaptation:
+    """An arm whose trunk is that of `start` for so many tokens and then has the constant temperature of `arm`, W_q and the optimizer's
+    state untouched: the papers' adaptation. It keeps the rate of `start`."""
+
+    name: str
+    start: str
+    arm: str
+    million: int
+
+    def __post_init__(self) -> None:
+        for arm in (named(self.start), named(self.arm)):
+            if arm.attention.tau is not None or arm.attention.log_n is not None:
+                raise ValueError(f"{self.name}: an adaptation is from and to a constant temperature")
+
+
+@dataclasses.dataclass(frozen=True)
 class Stage:
     """Every arm with every seed, seed by seed. `selects`: at every rate, to choose the arms' rates; otherwise each at its chosen one, or, where
     `shared_rate`, at the baseline's. `gpu`: these come first where there is one."""
@@ -38,8 +54,6 @@ class Stage:
     gpu: bool = False
 
     def __post_init__(self) -> None:
-        for arm in self.arms:
-            named(arm)
         if list(self.millions) != sorted(set(self.millions)) or not self.millions:
             raise ValueError(f"stage {self.name}: millions of tokens must ascend")
         if any(WINDOW % c for c in self.contexts):
@@ -77,6 +91,7 @@ class Study:
     stages: tuple[Stage, ...]
     speeds: tuple[Speed, ...] = ()
     same_rate: tuple[tuple[str, str], ...] = ()
+    adaptations: tuple[Adaptation, ...] = ()
 
     def __post_init__(self) -> None:
         if WINDOW % self.tokens_per_step and self.tokens_per_step % WINDOW:
@@ -88,12 +103,21 @@ class Study:
         for stage in self.stages:
             for size in stage.sizes:
                 self.size(size)
+            for arm in stage.arms:
+                found = self.adaptation(arm)
+                if found is None:
+                    named(arm)
+                elif self.steps(found.million) >= self.branch_step(stage.millions[0]):
+                    raise ValueError(f"stage {stage.name}: {arm} changes at {found.million} M tokens, after its first branch")
 
     def size(self, name: str) -> Size:
         found = [s for s in self.sizes if s.name == name]
         if not found:
             raise ValueError(f"no size {name!r}; the sizes are {', '.join(s.name for s in self.sizes)}")
         return found[0]
+
+    def adaptation(self, arm: str) -> Adaptation | None:
+        return next((a for a in self.adaptations if a.name == arm), None)
 
     def shape(self, name: str, context: int) -> Config:
         s = self.size(name)
@@ -119,7 +143,7 @@ class Study:
 def read(path: pathlib.Path = STUDY) -> Study:
     raw = tomllib.loads(path.read_text())
     parts = {key: tuple(build(kind, {k: tuple(v) if isinstance(v, list) else v for k, v in item.items()}) for item in raw.pop(key, []))
-             for key, kind in (("sizes", Size), ("stages", Stage), ("speeds", Speed))}  # fmt: skip
+             for key, kind in (("sizes", Size), ("stages", Stage), ("speeds", Speed), ("adaptations", Adaptation))}  # fmt: skip
     same = tuple(raw.pop("same_rate", {}).items())
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
     study: Study = build(Study, values | parts | {"same_rate": same})

@@ -1,6 +1,7 @@
 """Which runs there are, in which order, and what they cost. An arm's rate is known when its selection is finished."""
 
 import dataclasses
+import math
 import pathlib
 import re
 from typing import Iterator
@@ -38,14 +39,14 @@ def selection_job(stage: Stage, arm: str, rate: float, seed: int) -> Job:
 
 
 def lowest(stage: Stage, done: dict[tuple[str, int], Row], arm: str, rates: tuple[float, ...]) -> float | None:
-    """The rate with the lowest mean loss over the selection's seeds; of equal ones the lower."""
+    """The rate with the lowest mean loss over the selection's seeds; of equal ones the lower. A run that diverged is the worst."""
     costs = {}
     for rate in rates:
         rows = [done.get(selection_job(stage, arm, rate, seed).key) for seed in stage.seeds]
         found = [r["loss"][-1] for r in rows if r is not None]
         if len(found) < len(rows):
             return None
-        costs[rate] = sum(found) / len(found)
+        costs[rate] = sum(x if math.isfinite(x) else math.inf for x in found) / len(found)
     return min(costs, key=lambda r: (costs[r], r))
 
 

@@ -48,7 +48,10 @@ class Factor:
 
 
 def factor(axis: Sequence[float], arm: Sequence[float], base: Sequence[float], last: int | None = None) -> Factor:
-    """At the loss of the worse of the two at the point `last` of the axis (the end), so that both have reached it."""
+    """At the loss of the worse of the two at the point `last` of the axis (the end), so that both have reached it. Of a run that diverged
+    nothing is known but the side."""
+    if not np.all(np.isfinite([*arm, *base])):
+        return Factor(math.nan, -1 if np.all(np.isfinite(arm)) else 1)
     end = len(axis) if last is None else last + 1
     target = max(min(arm[:end]), min(base[:end]))
     a, b = place(axis[:end], arm[:end], target), place(axis[:end], base[:end], target)

@@ -41,6 +41,12 @@ def test_bounds_outside_of_the_range() -> None:
     assert found.over_seeds is None and found.outcome() == "undecided" and "or less" in found.shown()
 
 
+def test_a_run_that_diverged_has_no_interval() -> None:
+    base, lost = [4.0, 3.8, 3.6, 3.4], [4.0, math.nan, math.nan, math.nan]
+    assert [ratio.factor(AXIS, a, b).bound for a, b in ((lost, base), (base, lost))] == [1, -1]
+    assert ratio.over_seeds(AXIS, [base, lost], [base, base]).outcome() == "undecided"
+
+
 def test_a_curve_that_gets_worse_again_has_one_answer() -> None:
     assert ratio.place(AXIS, [4.0, 3.5, 3.7, 3.4], 3.6).at < 2
     # Both reach 3.5: the arm at its second checkpoint, the baseline at its last.

@@ -24,8 +24,9 @@ def tables(study: Study, rows: list[Row]) -> str:
         for stage in study.stages:
             finished, of = plan.count(study, rows, stage.name)
             if not stage.selects and finished == of:
-                parts += stage_tables(study, rows, stage)
-        parts += parameters(study, rows)
+                adapted = any(study.adaptation(a) for a in stage.arms)
+                parts += adaptation(study, rows, stage) if adapted else stage_tables(study, rows, stage)
+        parts += parameters(study, rows) + contexts(study, rows)
     return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
 
 
@@ -140,11 +141,11 @@ def positions(found: Cell, arms: tuple[str, ...], context: int) -> list[str]:
 
 
 def parameters(study: Study, rows: list[Row]) -> list[list[str]]:
-    """At the tokens that all sizes of context 512 have in common: ratios of parameters. Of finished stages alone."""
+    """At the tokens that all sizes of context 512 have in common: ratios of parameters. Of finished stages with three seeds or more."""
     cells: dict[str, Cell] = {}
     for stage in study.stages:
         finished, of = plan.count(study, rows, stage.name)
-        if stage.selects or stage.shared_rate or finished < of:
+        if stage.selects or stage.shared_rate or finished < of or len(stage.seeds) < 3:
             continue
         for size in stage.sizes:
             if 512 in stage.contexts and set(FAMILY) <= set(stage.arms):
@@ -168,3 +169,39 @@ def parameters(study: Study, rows: list[Row]) -> list[list[str]]:
         inside = ("yes" if c.over_seeds.low <= PAPERS_PARAMETERS <= c.over_seeds.high else "no") if c.over_seeds else "?"
         lines.append(f"| {a} / baseline | {len(seeds)} | {c.shown()} | {inside} | {c.outcome()} |")
     return [["### Parameters"], lines]
+
+
+def adaptation(study: Study, rows: list[Row], stage: Stage) -> list[list[str]]:
+    """Adapted against the whole training of either arm, at the same tokens: differences of the loss, paired by seed."""
+    whole = cell(study, rows, study.stages[1], stage.sizes[0], stage.contexts[0])
+    mine = cell(study, rows, stage, stage.sizes[0], stage.contexts[0])
+    lines = ["| held-out loss at the end, minus | seeds | difference, 95 % |", "| --- | --- | --- |"]
+    for arm in stage.arms:
+        for other in ("baseline", "focal"):
+            gaps = [mine[arm, s]["loss"][-1] - whole[other, s]["loss"][-1] for s in stage.seeds if (other, s) in whole]
+            t = paired(gaps)
+            lines.append(f"| {arm} minus {other} | {len(gaps)} | {t.mean:+.4f} ({t.low:+.4f} to {t.high:+.4f}) |")
+    return [[f"### Stage {stage.name}"], lines]
+
+
+def contexts(study: Study, rows: list[Row]) -> list[list[str]]:
+    """H3: by seed, the slope of ln ratio of tokens over log2 of the training context, at one size."""
+    size, first = study.stages[1].sizes[0], study.stages[1]
+    cells: dict[int, Cell] = {}
+    for stage in study.stages:
+        finished, of = plan.count(study, rows, stage.name)
+        if size in stage.sizes and set(FAMILY) <= set(stage.arms) and not stage.selects and finished == of:
+            cells |= {c: cell(study, rows, stage, size, c) for c in stage.contexts}
+    if len(cells) < 3:
+        return []
+    lines = ["| slope of ln ratio over log2 context: contexts " + ", ".join(map(str, sorted(cells))) + " | seeds | slope, 95 % |", "| --- | --- | --- |"]
+    for arm in FAMILY:
+        seeds = sorted(set.intersection(*(set(seeds_of(c, (arm, "baseline"))) for c in cells.values())))
+        slopes = []
+        for s in seeds:
+            factors = [ratio.factor(first.millions, cells[c][arm, s]["loss"], cells[c]["baseline", s]["loss"]) for c in sorted(cells)]
+            if not any(f.bound for f in factors):
+                slopes.append(float(np.polyfit(np.log2(sorted(cells)), np.log([f.value for f in factors]), 1)[0]))
+        t = paired(slopes) if len(slopes) == len(seeds) > 1 else None
+        lines.append(f"| {arm} / baseline | {len(seeds)} | " + (f"{t.mean:+.4f} ({t.low:+.4f} to {t.high:+.4f})" if t else "a seed has a bound") + " |")
+    return [["### Contexts"], lines]

@@ -32,7 +32,7 @@ def opened(folder: pathlib.Path, expected: dict[str, Any] | None) -> Corpus:
 
 def states_of(study: Study, corpus: str, cache: pathlib.Path) -> pathlib.Path:
     """A directory of this recipe and corpus: states of another one are not resumed. Stages, rates and speeds are no part of it."""
-    recipe = {k: v for k, v in dataclasses.asdict(study).items() if k not in ("stages", "speeds", "rates", "below", "above", "same_rate")}
+    recipe = {k: v for k, v in dataclasses.asdict(study).items() if k not in ("stages", "speeds", "rates", "below", "above", "same_rate", "adaptations")}
     return cache / "runs" / digest(json.dumps([recipe, corpus], sort_keys=True).encode())[:8]
 
 

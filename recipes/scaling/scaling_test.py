@@ -131,6 +131,42 @@ def test_a_run_that_is_stopped_anywhere_has_the_same_row(corpus: data.Corpus, tm
     assert same(train.Run(TINY, JOB, corpus, tmp_path / "parts").train(), whole)  # a row that was lost is written again
 
 
+def test_an_adaptation_is_its_start_until_it_changes(corpus: data.Corpus, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = dataclasses.replace(TINY, adaptations=(config.Adaptation("adapted", "baseline", "focal", 1),))
+    job = dataclasses.replace(JOB, arm="adapted", millions=(2,))
+
+    def losses_of(arm: str) -> list[float]:
+        one = train.Run(study, dataclasses.replace(job, arm=arm), corpus, tmp_path / f"{arm}-losses")
+        return [one.one_step() for _ in range(8)]
+
+    adapted, baseline = losses_of("adapted"), losses_of("baseline")
+    assert adapted[:5] == baseline[:5] and adapted[5] != baseline[5]
+    whole = train.Run(study, job, corpus, tmp_path / "whole").train()
+    monkeypatch.setattr(train, "SAVE_SECONDS", -1.0)
+    for at in (5, 6, 9):  # before and after the change, and in the branch
+        with pytest.raises(train.OutOfTime):
+            one = train.Run(study, job, corpus, tmp_path / f"{at}")
+            step, left = one.one_step, at
+
+            def counted() -> float:
+                nonlocal left
+                if left == 0:
+                    one.save()
+                    raise train.OutOfTime
+                left -= 1
+                return step()
+
+            one.one_step = counted  # type: ignore[method-assign]
+            one.train()
+        assert same(train.Run(study, job, corpus, tmp_path / f"{at}").train(), whole)
+    exported = json.loads((tmp_path / "whole/exports/adapted-1M-512-0.003-1-2M/config.json").read_text())
+    assert exported["focal_attention"]["temperature"] == T
+    with pytest.raises(ValueError, match="after its first branch"):
+        dataclasses.replace(study, stages=(dataclasses.replace(TINY.stages[1], arms=("adapted",)),))
+    with pytest.raises(ValueError, match="constant temperature"):
+        config.Adaptation("x", "baseline", "tau-causal", 1)
+
+
 def test_a_longer_job_continues_the_trunk(corpus: data.Corpus, tmp_path: pathlib.Path) -> None:
     short = dataclasses.replace(JOB, millions=(1,))
     train.Run(TINY, short, corpus, tmp_path / "a").train()
@@ -247,6 +283,8 @@ def test_rates_are_chosen_by_arm_with_one_beyond_an_edge() -> None:
     assert plan.count(STUDY, rows, "1, rates") == (22, 22)
     fewer = [r for r in rows if not (r["arm"] == "focal" and r["rate"] == 0.0006 and r["seed"] == 102)]
     assert plan.chosen(STUDY, plan.by_key(fewer), "focal") is None
+    diverged = [{**r, "loss": [float("nan")]} if (r["arm"], r["rate"], r["seed"]) == ("baseline", 0.004, 101) else r for r in rows]
+    assert plan.lowest(STUDY.stages[0], plan.by_key(diverged), "baseline", STUDY.rates) in (0.0015, 0.01)
 
 
 def test_runs_are_paired_and_most_informative_first() -> None:
@@ -289,6 +327,16 @@ def test_no_loss_is_printed_before_stage_1_is_finished() -> None:
     line = next(x for x in text.splitlines() if x.startswith("| focal / baseline"))
     # The loss is 0.25 % higher, the exponent 0.05: 5 % more tokens.
     assert "| 1.05" in line and "more, equivalent" in line
+
+
+def test_later_stages_have_their_tables_when_finished() -> None:
+    rows = rows_of(STUDY, {}, len(STUDY.stages))
+    assert all(plan.count(STUDY, rows, s.name)[0] == plan.count(STUDY, rows, s.name)[1] for s in STUDY.stages)
+    text = report.tables(STUDY, rows)
+    for words in ("### Stage 2, contexts: 1M, context 2048", "### Parameters", "### Contexts", "focal-adapted minus focal", "parameters at 8 M tokens, sizes 1M, 3M, 8M"):
+        assert words in text, words
+    fewer = [r for r in rows if not (r["context"] == 2048 and r["seed"] == 2)]
+    assert "context 2048" not in report.tables(STUDY, fewer) and "### Contexts" not in report.tables(STUDY, fewer)
 
 
 def test_bad_settings_are_refused() -> None:

@@ -67,7 +67,8 @@ class Run:
 
     def __init__(self, study: Study, job: Job, corpus: Corpus, folder: pathlib.Path, device: str = "cpu", recipe: Arm | None = None) -> None:
         self.study, self.job, self.corpus, self.folder = study, job, corpus, folder
-        arm = recipe or named(job.arm)
+        self.adaptation = study.adaptation(job.arm)
+        arm = recipe or named(self.adaptation.start if self.adaptation else job.arm)
         torch.set_default_device("cpu")  # weights depend on the seed alone
         self.net = make(arm, study.shape(job.size, job.context), job.seed, structured=False)
         self.device = torch.device(device)
@@ -91,6 +92,15 @@ class Run:
         self.net.load_state_dict(state["net"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
+        if self.adaptation and self.step > self.study.steps(self.adaptation.million):
+            self.adapt(named(self.adaptation.arm))
+
+    def adapt(self, arm: Arm) -> None:
+        """Its constant temperature and its factor of W_q's rate from here on."""
+        self.net.config = dataclasses.replace(self.net.config, attention=arm.attention)
+        for block in self.net.blocks():
+            block.self_attn.setting = arm.attention
+        self.optimizer.param_groups[1]["factor"] = arm.q_rate
 
     def resume(self) -> None:
         state = torch.load(self.file, weights_only=True, map_location=self.device)
@@ -120,6 +130,8 @@ class Run:
 
     def one_step(self) -> float:
         began = time.process_time()
+        if self.adaptation and self.step == self.study.steps(self.adaptation.million):
+            self.adapt(named(self.adaptation.arm))
         ids = self.corpus.batch(self.study, self.job.seed, self.step, self.job.context).to(self.device)
         share = self.share()
         for group in self.optimizer.param_groups:
