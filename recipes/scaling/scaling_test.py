@@ -23,7 +23,7 @@ from scaling.config import WINDOW
 torch.set_num_threads(1)
 STUDY = config.read()
 TINY = dataclasses.replace(
-    STUDY, vocabulary=32, head_dim=8, reference_width=16, tokens_per_step=WINDOW, million=5 * WINDOW, warmup=3, rates=(0.001, 0.003, 0.009), below=0.0005,
+    STUDY, vocabulary=32, head_dim=8, reference_width=16, tokens_per_step=WINDOW, million=10 * WINDOW, warmup=3, rates=(0.001, 0.003, 0.009), below=0.0005,
     above=0.02, evaluation_documents=2, evaluation_tokens=WINDOW, bf16=False,
     sizes=(config.Size("1M", 16, 32, 1), config.Size("3M", 32, 32, 1)),
     stages=(dataclasses.replace(STUDY.stages[0], millions=(1,)), dataclasses.replace(STUDY.stages[1], seeds=(1, 2), millions=(1, 2))))  # fmt: skip
@@ -87,14 +87,14 @@ def test_steps_see_the_same_tokens_at_every_context(corpus: data.Corpus) -> None
 
 def test_rates_of_trunk_and_branches(corpus: data.Corpus, tmp_path: pathlib.Path) -> None:
     one = train.Run(TINY, JOB, corpus, tmp_path)
-    assert [TINY.steps(1), TINY.branch_step(1), TINY.branch_step(2)] == [5, 4, 8]
+    assert [TINY.steps(1), TINY.branch_step(1), TINY.branch_step(2)] == [10, 8, 16]
     shares: list[tuple[int, int | None, float]] = []
     whole = one.share
     one.share = lambda: shares.append((one.step, one.branch, round(whole(), 3))) or whole()  # type: ignore[method-assign, func-returns-value]
     one.train()
     trunk = [(s, x) for s, b, x in shares if b is None]
-    assert trunk == [(0, 0.333), (1, 0.667)] + [(s, 1.0) for s in range(2, 8)]
-    assert [(s, x) for s, b, x in shares if b == 2] == [(8, 1.0), (9, 0.5)]
+    assert trunk == [(0, 0.333), (1, 0.667)] + [(s, 1.0) for s in range(2, 16)]
+    assert [(s, x) for s, b, x in shares if b == 2] == [(16, 1.0), (17, 0.75), (18, 0.5), (19, 0.25)]
 
 
 def test_a_branch_is_a_run_of_its_own(corpus: data.Corpus, tmp_path: pathlib.Path) -> None:
@@ -108,7 +108,7 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return {**a, "seconds": 0} == {**b, "seconds": 0}
 
 
-@pytest.mark.parametrize("at", (2, 4, 5, 7, 9))
+@pytest.mark.parametrize("at", (2, 8, 9, 13, 20))
 def test_a_run_that_is_stopped_anywhere_has_the_same_row(corpus: data.Corpus, tmp_path: pathlib.Path, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trunk, first branch, trunk again and second branch; steps count over all of them."""
     whole = train.Run(TINY, JOB, corpus, tmp_path / "whole").train()
@@ -137,13 +137,13 @@ def test_an_adaptation_is_its_start_until_it_changes(corpus: data.Corpus, tmp_pa
 
     def losses_of(arm: str) -> list[float]:
         one = train.Run(study, dataclasses.replace(job, arm=arm), corpus, tmp_path / f"{arm}-losses")
-        return [one.one_step() for _ in range(8)]
+        return [one.one_step() for _ in range(13)]
 
     adapted, baseline = losses_of("adapted"), losses_of("baseline")
-    assert adapted[:5] == baseline[:5] and adapted[5] != baseline[5]
+    assert adapted[:10] == baseline[:10] and adapted[10] != baseline[10]
     whole = train.Run(study, job, corpus, tmp_path / "whole").train()
     monkeypatch.setattr(train, "SAVE_SECONDS", -1.0)
-    for at in (5, 6, 9):  # before and after the change, and in the branch
+    for at in (10, 11, 18):  # before and after the change, and in the branch
         with pytest.raises(train.OutOfTime):
             one = train.Run(study, job, corpus, tmp_path / f"{at}")
             step, left = one.one_step, at
@@ -174,7 +174,7 @@ def test_a_longer_job_continues_the_trunk(corpus: data.Corpus, tmp_path: pathlib
     assert same(longer, train.Run(TINY, JOB, corpus, tmp_path / "b").train())
     with pytest.raises(ValueError, match="trunk is past the branch to 1 M"):
         one = train.Run(TINY, JOB, corpus, tmp_path / "c")
-        one.step = 5
+        one.step = 9
         one.train()
 
 
@@ -253,7 +253,7 @@ def test_exports_are_what_the_product_loads(corpus: data.Corpus, tmp_path: pathl
     folder = tmp_path / "exports/focal-1M-512-0.003-1-2M"
     raw = json.loads((folder / "config.json").read_text())
     assert raw["focal_attention"] == {"mode": "constant", "temperature": T}
-    assert raw["training"] == {"tokens": 10 * WINDOW, "seed": 1, "context_length": 512, "arm": "focal"}
+    assert raw["training"] == {"tokens": 20 * WINDOW, "seed": 1, "context_length": 512, "arm": "focal"}
     assert raw["training"]["context_length"] == raw["trained_context_length"]
     again = train.Run(TINY, dataclasses.replace(JOB, seed=2), corpus, tmp_path)
     again.net.load_state_dict(model.load(folder).state_dict())
