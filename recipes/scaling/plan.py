@@ -167,15 +167,17 @@ def table(study: Study, rows: list[Row], budget: float, device: str) -> str:
         hours = "?" if each is None else f"{each * len(left) / 60 / (AT_ONCE[machine] if cuda else 1):.1f}"
         lines.append(f"| {name} | {size} | {context} | {len(mine)} | {len(mine) - len(left)} | " + " | ".join(costs) + f" | {hours} |")
     lines += ["", f"In {budget / 60:g} minutes on {machine}, {AT_ONCE[machine]} at a time (~: an estimate; never measured):", ""]
-    left_minutes, fitting = budget / 60 * AT_ONCE[machine], 0
+    left_minutes, fitting = budget / 60 * AT_ONCE[machine], dict[str, list[float]]()
     for p in everything:
         each = minutes(study, machine, p)
         if (p.job is not None and p.job.key in done) or each is None:
             continue
         if each > left_minutes:
-            lines.append(f"... and {left_minutes:.0f} minutes of {p.job.name if p.job else f'a run of stage {p.stage.name}'}, which resumes later")
+            rest = f"- and {left_minutes:.0f} minutes of {p.job.name if p.job else f'a run of stage {p.stage.name}'}, which resumes later"
             break
         left_minutes -= each
-        fitting += 1
-        lines.append(f"{fitting}. {p.job.name if p.job else f'stage {p.stage.name}: rate not chosen'}: {each:.1f} min")
+        fitting.setdefault(p.stage.name, []).append(each)
+    else:
+        rest = "- nothing is left then"
+    lines += [f"- {len(each)} of stage {name}: {sum(each):.1f} minutes of runs" for name, each in fitting.items()] + [rest]
     return "\n".join(lines) + "\n"

@@ -308,10 +308,14 @@ def test_a_plan_fits_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan.tokens(study, (1, 2, 4, 8)) == pytest.approx(9.4e6, rel=1e-3)
     for machine, fitting in (("AVX-512", 3), ("AVX2", 1)):
         monkeypatch.setattr(plan, "machine_of", lambda device: machine if device == "cpu" else "H100")
+        minutes = plan.minutes(study, machine, first) or 0
         text = plan.table(study, [], 60 * 3.2 * cost, "cpu")
-        assert sum(line.split(".")[0].isdigit() for line in text.splitlines()) == fitting, text
+        assert f"- {fitting} of stage 1, rates: {fitting * minutes:.1f} minutes" in text, text
+        rest = 3.2 * cost - fitting * minutes
+        assert f"- and {rest:.0f} minutes of" in text and "nothing is left" not in text
     on_gpu = plan.table(study, rows_of(STUDY, {}, 1), 900, "cuda:0")
-    assert "~" in on_gpu and "baseline-8M-512-0.004-1" in on_gpu
+    assert "~" in on_gpu and "- 9 of stage 3, 8M" in on_gpu
+    assert "nothing is left" in plan.table(study, rows_of(STUDY, {}, len(STUDY.stages)), 900, "cpu")
     assert [plan.seconds(b) for b in ("90s", "15m", "2h", "0.5h")] == [90, 900, 7200, 1800]
     for wrong in ("15", "m", "-1m", "0s", "1d"):
         with pytest.raises(ValueError, match="budget is"):
