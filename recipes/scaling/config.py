@@ -101,6 +101,8 @@ class Study:
         if not 0 < self.decay < 1:
             raise ValueError("decay must be a share between 0 and 1")
         for stage in self.stages:
+            if not stage.selects and set(stage.seeds) & self.selection_seeds:
+                raise ValueError(f"stage {stage.name}: rates are chosen on one of its seeds")
             for size in stage.sizes:
                 self.size(size)
             for arm in stage.arms:
@@ -115,6 +117,10 @@ class Study:
         if not found:
             raise ValueError(f"no size {name!r}; the sizes are {', '.join(s.name for s in self.sizes)}")
         return found[0]
+
+    @property
+    def selection_seeds(self) -> set[int]:
+        return {seed for stage in self.stages if stage.selects for seed in stage.seeds}
 
     def adaptation(self, arm: str) -> Adaptation | None:
         return next((a for a in self.adaptations if a.name == arm), None)

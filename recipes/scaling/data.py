@@ -47,10 +47,13 @@ class Corpus:
         number, part = divmod(step, per_group)
         return torch.from_numpy(self.group(seed, number, context)[part * rows : (part + 1) * rows])
 
-    def evaluated(self, study: Study) -> np.ndarray:
-        """[documents, evaluation_tokens + 1]: the beginnings of the first held-out documents that are long enough."""
+    def evaluated(self, study: Study, seed: int) -> np.ndarray:
+        """[documents, evaluation_tokens + 1]: the beginnings of the first held-out documents that are long enough; for a seed that rates are
+        chosen on, of those that come after them, so that the choice does not see the documents of the endpoint."""
         length = study.evaluation_tokens + 1
-        long = [s for s, e in zip(self.starts, self.starts[1:]) if e - s >= length][: study.evaluation_documents]
-        if len(long) < study.evaluation_documents:
-            raise ValueError(f"{len(long)} held-out documents have {length} tokens, {study.evaluation_documents} are wanted")
-        return np.stack([np.asarray(self.held_out[s : s + length], dtype=np.int64) for s in long])
+        long = [s for s, e in zip(self.starts, self.starts[1:]) if e - s >= length]
+        count = study.evaluation_documents
+        if len(long) <= count:
+            raise ValueError(f"{len(long)} held-out documents have {length} tokens; {count} and others for the choice of rates are wanted")
+        chosen = long[count : 2 * count] if seed in study.selection_seeds else long[:count]
+        return np.stack([np.asarray(self.held_out[s : s + length], dtype=np.int64) for s in chosen])

@@ -34,8 +34,8 @@ def write_corpus(folder: pathlib.Path) -> pathlib.Path:
     rng = np.random.default_rng(5)
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "train.npy", rng.integers(0, 32, 3 * data.GROUP * WINDOW + 1).astype(np.uint16))
-    np.save(folder / "held_out.npy", rng.integers(0, 32, 2 * WINDOW + 2 + 100).astype(np.uint16))
-    np.save(folder / "starts.npy", np.array([0, WINDOW + 1, WINDOW + 101, 2 * WINDOW + 102]))
+    np.save(folder / "held_out.npy", rng.integers(0, 32, 3 * WINDOW + 3 + 100).astype(np.uint16))
+    np.save(folder / "starts.npy", np.array([0, WINDOW + 1, WINDOW + 101, 2 * WINDOW + 102, 3 * WINDOW + 103]))
     return folder
 
 
@@ -245,6 +245,16 @@ def test_losses_by_position_and_document_have_the_same_mean(corpus: data.Corpus,
     assert found["loss"] == pytest.approx(float(np.dot(widths, found["by_position"]) / 512), abs=1e-4)
     assert found["loss"] == pytest.approx(float(np.mean(found["by_document"])), abs=1e-4)
     assert len(found["by_document"]) == TINY.evaluation_documents
+
+
+def test_rates_are_chosen_on_other_documents_than_the_endpoint(corpus: data.Corpus) -> None:
+    first, second = corpus.evaluated(TINY, 1), corpus.evaluated(TINY, 101)
+    long = [corpus.held_out[s : s + WINDOW + 1] for s in (0, WINDOW + 101, 2 * WINDOW + 102)]
+    assert np.array_equal(first, np.stack(long[:2])) and np.array_equal(second, np.stack(long[2:]))
+    with pytest.raises(ValueError, match="3 held-out documents have 4097 tokens"):
+        corpus.evaluated(dataclasses.replace(TINY, evaluation_documents=3), 1)
+    with pytest.raises(ValueError, match="chosen on one of its seeds"):
+        dataclasses.replace(STUDY, stages=(STUDY.stages[0], dataclasses.replace(STUDY.stages[1], seeds=(101,))))
 
 
 def test_exports_are_what_the_product_loads(corpus: data.Corpus, tmp_path: pathlib.Path) -> None:

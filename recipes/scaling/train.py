@@ -185,7 +185,7 @@ class Run:
     def evaluate(self) -> Row:
         """In float32: nats a token of the held-out documents' beginnings, in windows of the context; whole, by position, by document."""
         began = time.process_time()
-        context, documents = self.job.context, self.corpus.evaluated(self.study)
+        context, documents = self.job.context, self.corpus.evaluated(self.study, self.job.seed)
         count = self.study.evaluation_tokens // context
         starts = np.arange(count)[:, None] * context + np.arange(context + 1)
         rows = torch.from_numpy(documents[:, starts].reshape(-1, context + 1))
