@@ -190,7 +190,7 @@ def contexts(study: Study, rows: list[Row]) -> list[list[str]]:
     cells: dict[int, Cell] = {}
     for stage in study.stages:
         finished, of = plan.count(study, rows, stage.name)
-        if size in stage.sizes and set(FAMILY) <= set(stage.arms) and not stage.selects and finished == of:
+        if size in stage.sizes and set(FAMILY) <= set(stage.arms) and not (stage.selects or stage.shared_rate) and finished == of:
             cells |= {c: cell(study, rows, stage, size, c) for c in stage.contexts}
     if len(cells) < 3:
         return []

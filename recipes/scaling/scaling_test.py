@@ -353,6 +353,17 @@ def test_later_stages_have_their_tables_when_finished() -> None:
     assert "context 2048" not in report.tables(STUDY, fewer) and "### Contexts" not in report.tables(STUDY, fewer)
 
 
+def test_slopes_over_contexts_are_of_each_arm_at_its_own_rate() -> None:
+    rows = rows_of(STUDY, {"focal": 0.0015}, len(STUDY.stages))
+    assert plan.count(STUDY, rows, "2, at the baseline's rate") == (6, 6)
+    for row in rows:
+        if row["arm"] == "focal" and row["context"] > 512:
+            row["loss"] = [x * 1.002 ** np.log2(row["context"] / 512) for x in row["loss"]]
+    found = "\n".join("\n".join(lines) for lines in report.contexts(STUDY, rows))
+    line = next(x for x in found.splitlines() if x.startswith("| focal"))
+    assert float(line.split("|")[3].split()[0]) == pytest.approx(np.log(1.002) / 0.05, abs=1e-3)  # the exponent of rows_of is 0.05
+
+
 def test_bad_settings_are_refused() -> None:
     for changes, words in (({"rates": (0.004, 0.001)}, "ascend"), ({"decay": 1.0}, "decay"), ({"tokens_per_step": 3000}, "tokens_per_step")):
         with pytest.raises(ValueError, match=words):
