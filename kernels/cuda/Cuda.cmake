@@ -55,7 +55,7 @@ varifocal_options(cuda_selfcheck)
 target_link_libraries(cuda_selfcheck PRIVATE varifocal_kernels_cuda_checks)
 add_executable(gpu_bench
   cuda/bench/attention_bench.cc cuda/bench/bench_tools.cc cuda/bench/cells.cc cuda/bench/gpu_bench.cc
-  cuda/bench/llama_run.cc cuda/bench/model_bench.cc cuda/bench/prediction.cc cuda/bench/product_bench.cc)
+  cuda/bench/layer_bench.cc cuda/bench/llama_run.cc cuda/bench/model_bench.cc cuda/bench/prediction.cc cuda/bench/product_bench.cc)
 varifocal_options(gpu_bench)
 if(VARIFOCAL_HAS_CUDA)
   target_compile_definitions(gpu_bench PRIVATE VARIFOCAL_HAS_CUDA=1)
@@ -63,6 +63,8 @@ endif()
 target_link_libraries(gpu_bench PRIVATE varifocal_kernels_emulator)
 add_test(NAME cuda:gpu_bench_tiny COMMAND gpu_bench --device=emulated --tiny --rounds=1)
 set_tests_properties(cuda:gpu_bench_tiny PROPERTIES TIMEOUT 300)
+add_test(NAME cuda:gpu_bench_layer_ops COMMAND gpu_bench --device=emulated --tiny --rounds=1 --cell=layer_ops)
+set_tests_properties(cuda:gpu_bench_layer_ops PROPERTIES TIMEOUT 300 PASS_REGULAR_EXPRESSION "\"right\": true.*rotation_and_write.*down_residual.*\"right\": true.*down_residual")
 add_test(NAME cuda:gpu_bench_predict COMMAND gpu_bench --predict)
 set_tests_properties(cuda:gpu_bench_predict PROPERTIES PASS_REGULAR_EXPRESSION "prefill_20_20_128_8192 . in order . 9")
 # The driver that compares other engines: a few cells through the whole protocol, with or without those engines.

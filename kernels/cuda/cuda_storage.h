@@ -20,6 +20,7 @@ class CudaStorage : public Backend {
  public:
   CudaStorage(std::unique_ptr<Runtime> runtime, const BackendOptions& options);
   Error Open(int index);
+  Device& device() { return device_; }
 
   const BackendInfo& info() const override { return info_; }
   DType operand_dtype() const override { return DType::kBF16; }

@@ -97,6 +97,12 @@ bool Print(const Cell& cell, Outcome outcome) {
       cell.name.c_str(), right ? "true" : "false", outcome.error, right ? outcome.seconds * 1e3 : 0.0,
       rate(outcome.flops, 1e-12), rate(outcome.bytes, 1e-9), outcome.flops, outcome.bytes);
   for (const auto& [name, number] : outcome.more) std::printf(", \"%s\": %.6g", name.c_str(), right ? number : 0.0);
+  for (size_t i = 0; i < outcome.parts.size() && right; ++i) {
+    const Part& part = outcome.parts[i];
+    std::printf("%s{\"op\": \"%s\", \"us\": %.6g, \"bytes\": %.6g, \"flops\": %.6g, \"share\": %.4g}%s",
+                i == 0 ? ", \"ops\": [" : ", ", part.name.c_str(), part.seconds * 1e6, part.bytes, part.flops,
+                part.seconds / outcome.seconds, i + 1 == outcome.parts.size() ? "]" : "");
+  }
   if (!right) std::printf(", \"wrong\": %s", Quoted(outcome.wrong).c_str());
   if (!outcome.logits.empty()) {
     std::printf(", \"logits\": [");
