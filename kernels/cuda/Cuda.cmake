@@ -44,6 +44,7 @@ target_link_libraries(varifocal_kernels_emulator PUBLIC varifocal_kernels_confor
 add_library(varifocal_kernels_cuda_checks STATIC
   cuda/checks/checks.cc cuda/checks/device_checks.cc cuda/checks/emulated_checks.cc cuda/checks/fault_checks.cc
   cuda/checks/gate_checks.cc cuda/checks/hopper_checks.cc cuda/checks/layer_bits_checks.cc cuda/checks/layout_checks.cc
+  cuda/checks/plan_checks.cc cuda/bench/plan_search.cc
   cuda/checks/schedule_checks.cc cuda/checks/sm90_checks.cc cuda/checks/tile_checks.cc cuda/checks/wide_bits_checks.cc)
 varifocal_options(varifocal_kernels_cuda_checks)
 target_link_libraries(varifocal_kernels_cuda_checks PUBLIC varifocal_kernels_emulator)
@@ -55,7 +56,8 @@ varifocal_options(cuda_selfcheck)
 target_link_libraries(cuda_selfcheck PRIVATE varifocal_kernels_cuda_checks)
 add_executable(gpu_bench
   cuda/bench/attention_bench.cc cuda/bench/bench_tools.cc cuda/bench/cells.cc cuda/bench/gpu_bench.cc
-  cuda/bench/layer_bench.cc cuda/bench/llama_run.cc cuda/bench/model_bench.cc cuda/bench/prediction.cc cuda/bench/product_bench.cc)
+  cuda/bench/layer_bench.cc cuda/bench/llama_run.cc cuda/bench/model_bench.cc cuda/bench/plan_search.cc
+  cuda/bench/prediction.cc cuda/bench/product_bench.cc)
 varifocal_options(gpu_bench)
 if(VARIFOCAL_HAS_CUDA)
   target_compile_definitions(gpu_bench PRIVATE VARIFOCAL_HAS_CUDA=1)

@@ -2,6 +2,7 @@
 //
 //   gpu_bench [--device=cuda:0|emulated] [--tiny] [--rounds=5] [--cell=PART] [--seconds=N] [--scratch=DIR] [--serve]
 //             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off]]
+//   gpu_bench --plans [--device=cuda:0] [--cell=PART] [--seconds=N]     rows of product_plans.h, measured (plan_search.h)
 //   gpu_bench --predict       what the attention kernel sm90 is expected to take on an H100; needs no device
 //
 // Prints one JSON object per line: first {"cells": [...]}, then one per cell and round. With --serve it prints the
@@ -30,7 +31,7 @@ namespace {
 
 struct Flags {
   std::string device = "cuda:0", cell, scratch, kernel = "auto";
-  bool tiny = false, serve = false, predict = false;
+  bool tiny = false, serve = false, predict = false, plans = false;
   int rounds = 5;
   double seconds = 1e9;
 };
@@ -221,6 +222,15 @@ int Main(const Flags& flags) {
       flags.scratch.empty() ? std::filesystem::temp_directory_path() / ("gpu_bench_" + std::to_string(getpid()))
                             : std::filesystem::path(flags.scratch);
   const BenchPlace place{**backend, clock, flags.tiny, scratch.string()};
+  if (flags.plans) {
+    if (clock.products() == nullptr) {
+      std::printf("skipped: there is no product library, so there are no plans to record\n");
+    } else {
+      std::printf("// %s, %s\n", (*backend)->info().device.c_str(), clock.products()->name().c_str());
+      PrintPlans(place, flags.cell, flags.seconds);
+    }
+    return 0;
+  }
   const std::vector<Cell> cells = Cells(flags.tiny);
   PrintCells((*backend)->info(), place, cells);
   std::fflush(stdout);
@@ -249,6 +259,8 @@ int main(int argc, char** argv) {
       flags.tiny = true;
     } else if (flag == "--serve") {
       flags.serve = true;
+    } else if (flag == "--plans") {
+      flags.plans = true;
     } else if (flag == "--predict") {
       flags.predict = true;
     } else if (const char* device = value("--device=")) {
@@ -267,7 +279,7 @@ int main(int argc, char** argv) {
       std::fprintf(
           stderr,
           "error: unknown flag %s; the flags are --device= --tiny --serve --rounds= --seconds= --scratch= --cell= "
-          "--attention-kernel= --predict\n",
+          "--attention-kernel= --plans --predict\n",
           argv[i]);
       return 2;
     }

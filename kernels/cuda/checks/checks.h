@@ -23,6 +23,7 @@ std::vector<NamedCheck> TileChecks();      // the emulator itself, and attention
 std::vector<NamedCheck> EmulatedChecks();  // the conformance table on the emulated device
 std::vector<NamedCheck> HopperChecks();    // the emulator's model of compute capability 9.0
 std::vector<NamedCheck> Sm90Checks();      // the sm90 attention kernel, and its mutants
+std::vector<NamedCheck> PlanChecks();      // which of the product library's algorithms are recorded
 std::vector<NamedCheck> FaultChecks();     // refusals, exhausted memory, failing devices
 std::vector<NamedCheck> GateChecks();      // the ptxas report of every kernel
 std::vector<NamedCheck> DeviceChecks();    // the conformance table on a real device, as one check

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 
+#include "kernels/cuda/cublaslt_products.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device_error.h"
 #include "kernels/cuda/device_launch.h"
@@ -376,10 +377,14 @@ TEST(ProductPlans, RowsAreFoundByDeviceLibraryAndShape) {
                                {90, 130100, 64, 32, ProductType::kBf16, {8}},
                                {90, 130200, 64, 32, ProductType::kF32, {9}}};
   const ProductPlan plan{.outputs = 64, .inner = 32, .type = ProductType::kF32};
-  EXPECT_EQ(FindPlan(rows, 90, 130100, plan), &rows[0]);
-  EXPECT_EQ(FindPlan(rows, 90, 130200, plan), &rows[2]);
-  EXPECT_EQ(FindPlan(rows, 80, 130100, plan), nullptr);
-  EXPECT_EQ(FindPlan(rows, 90, 130100, {.outputs = 64, .inner = 40, .type = ProductType::kF32}), nullptr);
+  const auto first = [&](int capability, size_t version, const ProductPlan& shape) {
+    const std::vector<RecordedPlan> found = PlansOf(rows, capability, version, shape);
+    return found.empty() ? 0 : found[0].attributes[0];
+  };
+  EXPECT_EQ(first(90, 130100, plan), 7);
+  EXPECT_EQ(first(90, 130200, plan), 9);
+  EXPECT_EQ(first(80, 130100, plan), 0);
+  EXPECT_EQ(first(90, 130100, {.outputs = 64, .inner = 40, .type = ProductType::kF32}), 0);
   // The tag differs with any recorded attribute, and between libraries.
   EXPECT_EQ(PlansTag(rows, 80, 130100), "");
   const std::string tag = PlansTag(rows, 90, 130100);
@@ -387,8 +392,49 @@ TEST(ProductPlans, RowsAreFoundByDeviceLibraryAndShape) {
   EXPECT_NE(tag, PlansTag(rows, 90, 130200));
   RecordedPlan changed[] = {rows[0], rows[1]};
   EXPECT_EQ(PlansTag(changed, 90, 130100), tag);
+  changed[1].rows_from = 65;
+  EXPECT_EQ(PlansTag(changed, 90, 130100), tag) << "no bit depends on it";
   changed[1].attributes[3] = 1;
   EXPECT_NE(PlansTag(changed, 90, 130100), tag);
+  EXPECT_EQ(RowText(changed[1]), "RecordedPlan{90, 130100, 64, 32, ProductType::kBf16, {8, 0, 0, 1, 0, 0, 0}, 65},");
+}
+
+// The step's rows choose among a shape's recorded algorithms, whatever the order of the rows.
+TEST_F(Cudart, RecordedPlansServeRangesOfRows) {
+  const RecordedPlan rows[] = {{90, 130100, 64, 32, ProductType::kF32, {23}, 129},
+                               {90, 130100, 64, 32, ProductType::kF32, {21}},
+                               {90, 130100, 64, 32, ProductType::kBf16, {24}},
+                               {90, 130100, 64, 32, ProductType::kF32, {22}, 17}};
+  FakeLibrary fake;
+  auto library = OpenCublasLt(runtime_->stream(), 90, rows);
+  ASSERT_NE(library, nullptr);
+  const int plan = library->MakePlan({.outputs = 64, .inner = 32, .weight_stride = 32});
+  ASSERT_GE(plan, 0);
+  for (const auto& [count, algorithm] : {std::pair{1, 21}, {16, 21}, {17, 22}, {128, 22}, {129, 23}, {9000, 23}}) {
+    EXPECT_EQ(library->Multiply(plan, count, nullptr, nullptr, 1, 0, nullptr), 0);
+    EXPECT_EQ(fake->last_algorithm, algorithm) << count;
+  }
+  EXPECT_THAT(library->PlanText(plan), testing::HasSubstr("cluster 0; from 129 rows: algorithm 23, tile 0"));
+  // Another shape has no row, so the library's suggestion.
+  const int other = library->MakePlan({.outputs = 96, .inner = 32, .weight_stride = 32});
+  ASSERT_GE(other, 0);
+  EXPECT_EQ(library->Multiply(other, 1, nullptr, nullptr, 1, 0, nullptr), 0);
+  EXPECT_EQ(fake->last_algorithm, 13);
+}
+
+// Each suggestion that keeps bits once, although it is suggested for several sizes of step.
+TEST_F(Cudart, CandidatesKeepBits) {
+  FakeLibrary fake;
+  fake->suggestions = 4;
+  ProductLibrary* library = runtime_->products();
+  const std::vector<int> plans = library->Candidates({.outputs = 64, .inner = 32, .weight_stride = 32});
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(library->PlanRow(plans[0], 1),
+            "RecordedPlan{89, 130100, 64, 32, ProductType::kF32, {13, 20, 3, 1, 0, 2, 5}, 1},");
+  EXPECT_EQ(library->PlanRow(plans[1], 65),
+            "RecordedPlan{89, 130100, 64, 32, ProductType::kF32, {14, 7, 0, 0, 0, 0, 0}, 65},");
+  EXPECT_EQ(library->Multiply(plans[1], 5, nullptr, nullptr, 1, 0, nullptr), 0);
+  EXPECT_EQ(fake->last_algorithm, 14);
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ class EmulatedRuntime final : public Runtime {
     return 0;
   }
   const KernelTable& kernels() override { return emulated::Table(); }
-  ProductLibrary* products() override { return nullptr; }
+  ProductLibrary* products() override { return machine_->products; }
 
  private:
   std::shared_ptr<EmulatedMachine> machine_;
