@@ -101,6 +101,8 @@ class Runtime {
   virtual LaunchStream stream() = 0;
   virtual int Launch(const KeptLaunch& launch) = 0;
   virtual int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) = 0;
+  // What the kernels of compute capability 9.0 copy from; valid as long as the memory.
+  virtual int EncodeTensorMap(const TensorMapSpec& spec, TensorMap* map) = 0;
   virtual const KernelTable& kernels() = 0;
   virtual ProductLibrary* products() = 0;  // null: the backend's own kernels
 };

@@ -1,7 +1,7 @@
 // Times the cells of docs/gpu/README.md through the Backend interface, each checked before it is timed.
 //
 //   gpu_bench [--device=cuda:0|emulated] [--tiny] [--rounds=5] [--cell=PART] [--seconds=N] [--scratch=DIR] [--serve]
-//             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off]]
+//             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off]] [--product-kernel=auto|library|sm90]
 //   gpu_bench --plans [--device=cuda:0] [--cell=PART] [--seconds=N]     rows of product_plans.h, measured (plan_search.h)
 //   gpu_bench --predict       what the attention kernel sm90 is expected to take on an H100; needs no device
 //
@@ -30,7 +30,7 @@ namespace varifocal::kernels::cuda {
 namespace {
 
 struct Flags {
-  std::string device = "cuda:0", cell, scratch, kernel = "auto";
+  std::string device = "cuda:0", cell, scratch, kernel = "auto", products = "auto";
   bool tiny = false, serve = false, predict = false, plans = false;
   int rounds = 5;
   double seconds = 1e9;
@@ -212,8 +212,9 @@ int Main(const Flags& flags) {
     return 3;
   }
   Runtime& clock = *runtime;
-  auto backend = CreateBackendOn(std::move(runtime), index,
-                                 {.dtype = DType::kBF16, .cuda_graphs = true, .attention_kernel = flags.kernel});
+  auto backend = CreateBackendOn(
+      std::move(runtime), index,
+      {.dtype = DType::kBF16, .cuda_graphs = true, .attention_kernel = flags.kernel, .product_kernel = flags.products});
   if (!backend.ok()) {
     std::fprintf(stderr, "error: %s\n", backend.error().message.c_str());
     return 3;
@@ -273,13 +274,15 @@ int main(int argc, char** argv) {
       flags.scratch = scratch;
     } else if (const char* kernel = value("--attention-kernel=")) {
       flags.kernel = kernel;
+    } else if (const char* products = value("--product-kernel=")) {
+      flags.products = products;
     } else if (const char* cell = value("--cell=")) {
       flags.cell = cell;
     } else {
       std::fprintf(
           stderr,
           "error: unknown flag %s; the flags are --device= --tiny --serve --rounds= --seconds= --scratch= --cell= "
-          "--attention-kernel= --plans --predict\n",
+          "--attention-kernel= --product-kernel= --plans --predict\n",
           argv[i]);
       return 2;
     }

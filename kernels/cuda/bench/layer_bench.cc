@@ -21,7 +21,8 @@ class LayerOps final : public Bench {
   LayerOps(const BenchPlace& place, const Cell& cell)
       : Bench(place, cell),
         backend_(place.backend),
-        products_(static_cast<CudaStorage&>(place.backend).device()),
+        products_(static_cast<CudaStorage&>(place.backend).device(),
+                  static_cast<CudaStorage&>(place.backend).product_choice()),
         rows_(cell.rows),
         width_(cell.model.width),
         ffn_(cell.model.ffn),

@@ -2,6 +2,7 @@
 // is reported once, by itself; launches respect the device's limits; plans keep a row's bits; a failed product names its
 // status, and a fault of the device behind it.
 
+#include <cuda.h>
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -126,6 +127,44 @@ TEST_F(Cudart, FailureIsReportedOnce) {
     EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}), 0) << "after " << name;
     EXPECT_EQ(fake::Machine().last_error, 0) << name;
   }
+}
+
+// The driver's function gets the matrix; without it, or refused, a code is returned.
+TEST_F(Cudart, TensorMapsAreTheDrivers) {
+  static TensorMapSpec got;
+  static int answer;
+  answer = 0;
+  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                              const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                              CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+  const Encode encode = [](CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* data,
+                           const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t* box,
+                           const cuuint32_t* steps, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
+                           CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+    EXPECT_EQ(type, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+    EXPECT_EQ(swizzle, CU_TENSOR_MAP_SWIZZLE_128B);
+    EXPECT_EQ(rank, 2u);
+    EXPECT_EQ(box[0], 64u);
+    EXPECT_EQ(steps[0] + steps[1], 2u);
+    got = {data, static_cast<int64_t>(sizes[1]), static_cast<int64_t>(sizes[0]), static_cast<int64_t>(strides[0]),
+           static_cast<int>(box[1])};
+    map->opaque[0] = 42;
+    return static_cast<CUresult>(answer);
+  };
+  alignas(16) char data[16];
+  const TensorMapSpec spec{.data = data, .rows = 7, .columns = 8, .row_bytes = 32, .box_rows = 128};
+  TensorMap map;
+  EXPECT_NE(runtime_->EncodeTensorMap(spec, &map), 0) << "a driver without the function";
+  fake::Machine().driver_functions["cuTensorMapEncodeTiled"] = reinterpret_cast<void*>(encode);
+  EXPECT_EQ(runtime_->EncodeTensorMap(spec, &map), 0);
+  EXPECT_EQ(map.words[0], 42u);
+  EXPECT_EQ(std::tie(got.data, got.rows, got.columns, got.row_bytes, got.box_rows),
+            std::tie(spec.data, spec.rows, spec.columns, spec.row_bytes, spec.box_rows));
+  answer = CUDA_ERROR_INVALID_VALUE;
+  EXPECT_EQ(runtime_->EncodeTensorMap(spec, &map), kInvalidValue);
+  fake::Machine().failures["cudaGetDriverEntryPointByVersion"] = kInvalidValue;
+  EXPECT_EQ(runtime_->EncodeTensorMap(spec, &map), kInvalidValue);
+  EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}), 0);
 }
 
 // Calls whose code is not returned, cudaFree among them, must not leave it either.
