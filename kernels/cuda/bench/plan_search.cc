@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "base/wide_product.h"
 #include "kernels/cuda/bench/bench.h"
@@ -16,16 +17,13 @@ constexpr int kDigestRows = 16;
 // What an output is before a product that adds to it: no round number, and its bytes are alike.
 constexpr int kAddedByte = 0x3E;
 
-// The step's rows that are digested: the first and last ones, and some between.
-std::vector<int> DigestRows(int rows) {
-  std::vector<int> chosen;
-  for (int i = 0; i < kDigestRows; ++i) {
-    const int row = i < kDigestRows / 2 ? i : rows - 1 - (i - kDigestRows / 2) * 5;
-    if (row >= 0 && row < rows) chosen.push_back(row);
-  }
-  std::sort(chosen.begin(), chosen.end());
-  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-  return chosen;
+// The step's rows that are digested: the first ones and the last ones, which may overlap.
+struct RowBlock {
+  int first = 0, count = 0;
+};
+std::pair<RowBlock, RowBlock> DigestRows(int rows) {
+  const int count = std::min(rows, kDigestRows / 2);
+  return {{0, count}, {rows - count, count}};
 }
 
 uint64_t AddTo(uint64_t digest, const std::vector<char>& bytes) {
@@ -66,10 +64,9 @@ class Search {
         row_counts_(row_counts),
         clock_(clock),
         row_bytes_(WideProduct(shape.outputs, shape.type == ProductType::kF32 ? 4 : 2)),
-        out_bytes_(WideProduct(row_counts.back(), row_bytes_)),
         weight_(runtime, WideProduct(shape.outputs, shape.weight_stride) * 2),
         x_(runtime, WideProduct(row_counts.back(), shape.inner) * 2),
-        out_(runtime, out_bytes_) {
+        out_(runtime, WideProduct(row_counts.back(), row_bytes_)) {
     Fill(weight_, WideProduct(shape.outputs, shape.weight_stride), 11);
     Fill(x_, WideProduct(row_counts.back(), shape.inner), 12);
   }
@@ -116,14 +113,16 @@ class Search {
                                          out_.data());
   }
   void Multiply(int plan, int rows, int beta) {
-    Answered(runtime_.Fill(out_.data(), kAddedByte, out_bytes_));
+    Answered(runtime_.Fill(out_.data(), kAddedByte, rows * row_bytes_));
     Answered(Start(plan, rows, beta));
   }
   void Digest(int rows, bool is_first, size_t index, std::vector<uint64_t>& digests) {
     if (is_first) digests.push_back(0);
-    for (const int row : DigestRows(rows)) {
-      std::vector<char> bytes(row_bytes_);
-      Answered(runtime_.CopyToHost(bytes.data(), static_cast<char*>(out_.data()) + row * row_bytes_, row_bytes_));
+    const auto [head, tail] = DigestRows(rows);
+    for (const RowBlock& block : {head, tail}) {
+      std::vector<char> bytes(block.count * row_bytes_);
+      const char* from = static_cast<const char*>(out_.data()) + block.first * row_bytes_;
+      Answered(runtime_.CopyToHost(bytes.data(), from, bytes.size()));
       Answered(runtime_.Synchronize());
       digests[index] = AddTo(digests[index], bytes);
     }
@@ -133,7 +132,7 @@ class Search {
   const ProductPlan shape_;
   const std::span<const int> row_counts_;
   const PlanClock& clock_;
-  const size_t row_bytes_, out_bytes_;
+  const size_t row_bytes_;
   const Memory weight_, x_, out_;
 };
 

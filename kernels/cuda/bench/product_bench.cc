@@ -155,7 +155,7 @@ void PrintPlans(const BenchPlace& place, const std::string& part, double seconds
   const auto started = std::chrono::steady_clock::now();
   // The least of three: a range's edge follows from few calls.
   const PlanClock clock = [&](const std::function<int()>& operation) {
-    constexpr int kRepetitions = 3, kCalls = 4;
+    constexpr int kRepetitions = 3, kCalls = 2;
     double least = INFINITY;
     const auto answered = [](int code) {
       if (code != 0) throw CellRefused{"a product answers " + std::to_string(code)};
