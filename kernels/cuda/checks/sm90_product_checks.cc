@@ -92,7 +92,45 @@ std::string CheckSameBits(int outputs, int inner) {
   return "";
 }
 
-// Adding in the kernel has the bits of adding apart. A gate's product is not rounded in between, so it is compared with float64.
+// Each epilogue against float64, of parts of tiles: what is left is the rounding of outputs below 16, and of gated ones below 128.
+std::string CheckAgainstFloat64() {
+  constexpr Shape kShape{130, 264, 88};
+  const auto [rows, outputs, inner] = kShape;
+  auto backend = MakeProducts();
+  const std::vector<float> weights = ProductInput(*backend, UniformVector(1, WideProduct(outputs, inner))),
+                           x = ProductInput(*backend, UniformVector(2, WideProduct(rows, inner)));
+  const auto product = [&](int row, int output) {
+    double sum = 0;
+    for (int k = 0; k < kShape.inner; ++k)
+      sum += static_cast<double>(x[row * kShape.inner + k]) * weights[output * kShape.inner + k];
+    return sum;
+  };
+  for (const auto& [kind, tolerance] : {std::pair{Kind::kBf16, 0.04}, {Kind::kResidual, 1e-4}, {Kind::kGated, 0.27}}) {
+    const std::vector<char> out = Run(*backend, kShape, kind);
+    const std::vector<float> before = UniformVector(3, out.size() / 4 + 1);
+    const int columns = kind == Kind::kGated ? outputs / 2 : outputs;
+    std::vector<float> want, got;
+    for (int row = 0; row < rows; ++row) {
+      for (int column = 0; column < columns; ++column) {
+        const size_t at = WideProduct(row, columns) + column;
+        double value = product(row, column);
+        if (kind == Kind::kGated) value = value / (1 + std::exp(-value)) * product(row, columns + column);
+        if (kind == Kind::kResidual) value = before[at] + 0.7 * value;
+        want.push_back(value);
+        uint16_t half;
+        float whole;
+        std::memcpy(&half, out.data() + (kind == Kind::kResidual ? 0 : at * sizeof half), sizeof half);
+        std::memcpy(&whole, out.data() + (kind == Kind::kResidual ? at * sizeof whole : 0), sizeof whole);
+        got.push_back(kind == Kind::kResidual ? whole : WidenBF16(half));
+      }
+    }
+    if (const std::string verdict = CompareWithin(got, want, tolerance, "an epilogue"); !verdict.empty())
+      return verdict;
+  }
+  return "";
+}
+
+// Adding in the kernel has the bits of adding apart; a gate's product is not rounded in between.
 std::string CheckEpilogues() {
   auto fused = MakeProducts();
   const Shape shape{130, 264, 88};
@@ -210,6 +248,7 @@ std::vector<NamedCheck> Sm90ProductChecks() {
                                     {"sm90_product_bits", [] { return CheckSameBits(264, 88); }},
                                     {"sm90_product_bits_of_one_step", [] { return CheckSameBits(48, 40); }},
                                     {"sm90_product_epilogues", CheckEpilogues},
+                                    {"sm90_product_float64", CheckAgainstFloat64},
                                     {"sm90_product_fallback", CheckFallbackOfProducts},
                                     {"sm90_product_mutants", CheckProductMutants}};
   const auto add = [&](const ConformanceCase& c) {
