@@ -10,9 +10,9 @@
 #
 #   --plan     prints the steps in their order, with cases and seconds, and runs nothing
 #   --archive  everything in --out as this one file, at the end and when the run is stopped
-#   --only     of: sm90, conformance, bits, turns, daemon, times, sanitizers, evaluation. turns: a decode step of one model alone and
-#              beside a prompt of 8K and of 32K of another, with turns and without. evaluation is run only where it is named: questions
-#              an hour beside transformers and vLLM (recipes/whole_evaluation.py). sm90: the attention kernel of compute capability 9.0 against
+#   --only     of: sm90, conformance, bits, turns, daemon, plans, products, times, sanitizers, evaluation. turns: a decode step of one model alone and
+#              beside a prompt of 8K and of 32K of another, with turns and without. plans, products and evaluation are run only where
+#              they are named. products: the product kernel of compute capability 9.0, as sm90, beside the library. plans: rows of kernels/cuda/product_plans.h, into DIR/plans/rows.txt. evaluation: questions an hour beside transformers and vLLM (recipes/whole_evaluation.py). sm90: the attention kernel of compute capability 9.0 against
 #              float64 and the same bits, 10 s a case, then its prefill cells, their variants and the kernel mma's
 #   --attention-kernel  of the other steps (cuda/attention_choice.h)
 #   --out      results (build/gpu-check/results/DATE-TIME); a directory of an earlier run: what passed there is not repeated
@@ -31,8 +31,8 @@
 # 2: invalid usage; 3: built, but no device; 130: stopped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
-steps=sm90,conformance,bits,turns,daemon,times,sanitizers,evaluation  # in this order
-only=${steps%,evaluation} seconds=590 suite=quick jobs='' emulate=0 out='' bin='' cells='' pack='' kernel=auto plan=0 archive=''
+steps=sm90,conformance,bits,turns,daemon,plans,products,times,sanitizers,evaluation  # in this order
+only=sm90,conformance,bits,turns,daemon,times,sanitizers seconds=590 suite=quick jobs='' emulate=0 out='' bin='' cells='' pack='' kernel=auto plan=0 archive=''
 declare -A inject=()
 usage() { echo "error: $1" >&2; exit 2; }
 for flag in "$@"; do
@@ -61,7 +61,7 @@ done
 [[ $only == evaluation || ,$only, != *,evaluation,* ]] || usage "--only=$only: evaluation takes all of the time, so it is a run of its own"
 wanted() { [[ ,$only, == *,$1,* ]]; }
 # Of 590 seconds; times has what the others leave.
-declare -A share=([sm90]=170 [conformance]=110 [bits]=50 [turns]=60 [daemon]=60 [times]=0 [sanitizers]=40 [evaluation]=590)
+declare -A share=([sm90]=170 [conformance]=110 [bits]=50 [turns]=60 [daemon]=60 [plans]=60 [products]=80 [times]=0 [sanitizers]=40 [evaluation]=590)
 share_of() { [[ $only == "$1" ]] && echo "$seconds" || echo $((share[$1] * seconds / 590)); }
 step_end=$seconds
 # begin STEP: whether it is wanted; then its time begins.
@@ -92,10 +92,10 @@ if [ $plan -eq 1 ]; then
   checker=$build/bin/cuda_selfcheck
   [ -z "$bin" ] || checker=$bin/cuda_selfcheck
   [ -x "$checker" ] || echo "(no program $checker yet, so cases are not counted)"
-  declare -A list=([sm90]=wide-attention [conformance]=conformance [bits]=same-bits [sanitizers]=sanitizers)
+  declare -A list=([products]=products [sm90]=wide-attention [conformance]=conformance [bits]=same-bits [sanitizers]=sanitizers)
   declare -A what=([sm90]="cases 10 s each, then its cells, its variants and mma in turns" [conformance]="against float64, 60 s each"
     [bits]="again with our own products, 60 s each" [turns]="a step alone and beside a prompt, 3 rounds a cell" [daemon]="suite $suite on three models"
-    [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each"
+    [products]="cases 20 s each, then layer products and a layer, own and the library's in turns" [plans]="fastest of cuBLASLt's algorithms with equal bits, for 20 shapes" [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each"
     [evaluation]="questions an hour, 2.7b and 8b at 8K to 32K, beside transformers and vLLM")
   begins=0
   printf '%-12s %6s %8s %8s  %s\n' step cases 'from s' 'to s' what
@@ -184,14 +184,15 @@ run_case() {
 }
 # run_set STEP LIST LIMIT COMMAND..: every conformance case of a list, its --case and --device last.
 run_set() {
-  local step=$1 list=$2 limit=$3 name extra case_kernel=$kernel
+  local step=$1 list=$2 limit=$3 name extra case_kernel=$kernel case_products=auto
   [ "$step" != sm90 ] || case_kernel=sm90
+  [ "$step" != products ] || case_products=sm90
   shift 3
   for name in $("$selfcheck" --list="$list" --device=$device); do
     extra=() case_limit=$limit
     if [ -n "${inject[$step/$name]:-}" ]; then extra=(--inject="${inject[$step/$name]}") case_limit=6; fi
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-    run_case "$step" "$name" "$case_limit" "$@" "$selfcheck" --case="$name" --device=$device --attention-kernel="$case_kernel" "${extra[@]}" &
+    run_case "$step" "$name" "$case_limit" "$@" "$selfcheck" --case="$name" --device=$device --attention-kernel="$case_kernel" --product-kernel=$case_products "${extra[@]}" &
   done
   wait
 }
@@ -310,6 +311,30 @@ if begin daemon; then
       run_case daemon two-devices "$(left)" bash -c 'serve "$0" cuda:0,1 two && "$0/varifocal" diff "$out/daemon/daemon.db" "$out/daemon/two.db"' "$served"
     fi
   fi
+fi
+
+# Algorithms of the product library to be recorded; what time did not suffice for is named in the log.
+if begin plans; then
+  tiny=()
+  [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
+  run_case plans search "$(left)" "$bench" --plans --seconds=$(($(left) - 10)) "${tiny[@]}"
+  grep -h '^RecordedPlan' "$out/plans/search.log" >"$out/plans/rows.txt" 2>/dev/null
+fi
+
+# The product kernel that has not run on a device, then its times beside the library's in the same run: auto may take it for a shape
+# from 0.98 of the library's speed on.
+if begin products; then
+  run_set products products $((emulate ? 900 : 20)) env
+  tiny=()
+  [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
+  turn=0
+  for cell in product_8192x product_2048x product_512x layer_ops ceiling_product; do
+    for own in sm90 library sm90; do
+      turn=$((turn + 1))
+      run_case products "times-$turn-$own-$cell" $((emulate ? 900 : 30)) "$bench" --product-kernel=$own --cell=$cell --rounds=3 "${tiny[@]}"
+    done
+  done
+  cat "$out"/products/times-*.log 2>/dev/null | grep -E '"backend"|"tflops"' | cut -c1-2000 >"$out/products/times.txt"
 fi
 
 if begin times; then

@@ -516,6 +516,8 @@ struct BackendOptions {
   bool cuda_graphs = false;      // a decode step is queued as one graph; same bits
   // Of a CUDA device's prefill: auto, mma or sm90 (cuda/attention_choice.h); other bits.
   std::string attention_kernel = "auto";
+  // And its products: auto, library or sm90 (cuda/product_choice.h); other bits.
+  std::string product_kernel = "auto";
   std::vector<std::string> notes;  // prefix of BackendInfo::notes
 };
 

@@ -1,8 +1,8 @@
-"""Instructions of the main loop of the sm90 attention kernels, a table.
+"""Instructions of the main loop of the sm90 kernels of attention and products, a table.
 
-    recipes/sass_loop.py build/cuda/kernels/cuda/attention_sm90_*.o
+    recipes/sass_loop.py build/cuda/kernels/cuda/*_sm90*.o
 
-The loop is the smallest that holds the wait for scores (WARPGROUP.DEPBAR with one group left). Counted are all of its
+The loop is the smallest that holds the wait for all but one group of products (WARPGROUP.DEPBAR with one group left). Counted are all of its
 instructions, also those that most blocks skip: masks, sharp rows, the rescaling of sums. Needs cuobjdump on PATH, which
 the Python package triton has. Standard library only.
 """
@@ -33,11 +33,11 @@ def loop(code):
 
 
 def main():
-    print("| Head dim | Mask | Registers | Instructions | HGMMA | MUFU | FFMA | FADD, FMUL, FMNMX, FSEL | uniform | local memory |")
+    print("| Head dim or outputs | Mask or epilogue | Registers | Instructions | HGMMA | MUFU | FFMA | FADD, FMUL, FMNMX, FSEL | uniform | local memory |")
     print("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for file in sys.argv[1:]:
         for name, code in functions(file):
-            if not (match := re.search(r"AttendSm90KernelILi(\d+)ENS0_\d+([A-Za-z]+?)EE", name)):
+            if not (match := re.search(r"(?:Attend|Product)Sm90KernelILi(\d+)E(?:N|LN)S\d_\d+([A-Za-z]+?(?:E\d)?)EE", name)):
                 continue
             counts = collections.Counter(text.removeprefix("@").split()[text.startswith("@")].split(".")[0] for text in loop(code))
             registers = max(int(r) for _, text in code for r in re.findall(r"\bR(\d+)", text)) + 1

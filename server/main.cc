@@ -333,6 +333,10 @@ int Main(int argc, char** argv) {
          "On a GPU, the kernel of prompts' attention: auto, mma, or sm90 on compute capability 9.0. Their answers "
          "differ in the last bits; recorded")
       ->type_name("NAME");
+  app.add_option("--product-kernel", options.model.product_kernel,
+                 "On a GPU, the kernel of prompts' products: auto, library, or sm90 on compute capability 9.0. Their "
+                 "answers differ in the last bits; recorded")
+      ->type_name("NAME");
   app.add_option("--threads", options.model.threads, "Threads per model, at most 1024; 0 means one per processor")
       ->capture_default_str()
       ->check(quiet(CLI::Range(0, 1024)))

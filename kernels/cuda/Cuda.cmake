@@ -10,7 +10,7 @@ if(VARIFOCAL_HAS_CUDA)
           cuda/row_kernels.cu cuda/stream_kernels.cu cuda/tau_kernels.cu)
   # wgmma exists for this architecture alone, and the backend asks for the device's before it starts such a kernel.
   varifocal_cuda_objects(OUT sm90_objects REPORTS sm90_reports ARCHITECTURES 90a-real
-    FILES cuda/attention_sm90_64_112.cu cuda/attention_sm90_128_256.cu)
+    FILES cuda/attention_sm90_64_112.cu cuda/attention_sm90_128_256.cu cuda/matmul_sm90.cu)
   list(APPEND cuda_objects ${sm90_objects})
   target_sources(varifocal_kernels PRIVATE ${cuda_host} cuda/cublaslt_products.cc cuda/cuda_device.cc cuda/cudart_graph.cc cuda/cudart_runtime.cc cuda/device_launch.cc ${cuda_objects})
   target_compile_definitions(varifocal_kernels PRIVATE VARIFOCAL_HAS_CUDA=1)
@@ -44,7 +44,8 @@ target_link_libraries(varifocal_kernels_emulator PUBLIC varifocal_kernels_confor
 add_library(varifocal_kernels_cuda_checks STATIC
   cuda/checks/checks.cc cuda/checks/device_checks.cc cuda/checks/emulated_checks.cc cuda/checks/fault_checks.cc
   cuda/checks/gate_checks.cc cuda/checks/hopper_checks.cc cuda/checks/layer_bits_checks.cc cuda/checks/layout_checks.cc
-  cuda/checks/schedule_checks.cc cuda/checks/sm90_checks.cc cuda/checks/tile_checks.cc cuda/checks/wide_bits_checks.cc)
+  cuda/checks/plan_checks.cc cuda/bench/plan_search.cc
+  cuda/checks/schedule_checks.cc cuda/checks/sm90_checks.cc cuda/checks/sm90_product_checks.cc cuda/checks/tile_checks.cc cuda/checks/wide_bits_checks.cc)
 varifocal_options(varifocal_kernels_cuda_checks)
 target_link_libraries(varifocal_kernels_cuda_checks PUBLIC varifocal_kernels_emulator)
 if(VARIFOCAL_HAS_CUDA)
@@ -55,7 +56,8 @@ varifocal_options(cuda_selfcheck)
 target_link_libraries(cuda_selfcheck PRIVATE varifocal_kernels_cuda_checks)
 add_executable(gpu_bench
   cuda/bench/attention_bench.cc cuda/bench/bench_tools.cc cuda/bench/cells.cc cuda/bench/gpu_bench.cc
-  cuda/bench/llama_run.cc cuda/bench/model_bench.cc cuda/bench/prediction.cc cuda/bench/product_bench.cc)
+  cuda/bench/layer_bench.cc cuda/bench/llama_run.cc cuda/bench/model_bench.cc cuda/bench/plan_search.cc
+  cuda/bench/prediction.cc cuda/bench/product_bench.cc)
 varifocal_options(gpu_bench)
 if(VARIFOCAL_HAS_CUDA)
   target_compile_definitions(gpu_bench PRIVATE VARIFOCAL_HAS_CUDA=1)
@@ -63,6 +65,8 @@ endif()
 target_link_libraries(gpu_bench PRIVATE varifocal_kernels_emulator)
 add_test(NAME cuda:gpu_bench_tiny COMMAND gpu_bench --device=emulated --tiny --rounds=1)
 set_tests_properties(cuda:gpu_bench_tiny PROPERTIES TIMEOUT 300)
+add_test(NAME cuda:gpu_bench_layer_ops COMMAND gpu_bench --device=emulated --tiny --rounds=1 --cell=layer_ops)
+set_tests_properties(cuda:gpu_bench_layer_ops PROPERTIES TIMEOUT 300 PASS_REGULAR_EXPRESSION "\"right\": true.*rotation_and_write.*down_residual.*\"right\": true.*down_residual")
 add_test(NAME cuda:gpu_bench_predict COMMAND gpu_bench --predict)
 set_tests_properties(cuda:gpu_bench_predict PROPERTIES PASS_REGULAR_EXPRESSION "prefill_20_20_128_8192 . in order . 9")
 # The driver that compares other engines: a few cells through the whole protocol, with or without those engines.

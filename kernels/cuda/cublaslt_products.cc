@@ -3,19 +3,22 @@
 #include <cublasLt.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
 #include "kernels/cuda/cudart_error.h"
-#include "kernels/cuda/product_plans.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
 
 constexpr int kPlanRows = 4096;
 constexpr int kCheckedRows[] = {1, 8, 128, 1024, 8192, 32768};
-constexpr int kCandidates = 16;
+constexpr int kSuggestions = 16;
+// Steps whose suggestions are candidates for recording: tiles for few rows are suggested for few.
+constexpr int kSuggestedRows[] = {kPlanRows, 8192, 1024, 256, 64, 8};
 // Seen of cuBLASLt 13.1.0 on an H100: algorithms report 4 bytes of scratch memory where the tiles are many, and run
 // without it, with a row's bits the same for 13 numbers of rows from 1 to 4,096 and for 8,192, and for prompts of 16,384
 // rows. The sums of a single tile that is shared by blocks need more than this.
@@ -97,8 +100,8 @@ struct Layouts {
 
 class CublasLt final : public ProductLibrary {
  public:
-  CublasLt(const Library& library, cudaStream_t stream, int capability)
-      : library_(library), stream_(stream), capability_(capability) {}
+  CublasLt(const Library& library, cudaStream_t stream, int capability, std::span<const RecordedPlan> recorded)
+      : library_(library), stream_(stream), capability_(capability), recorded_(recorded) {}
   ~CublasLt() override {
     if (desc_ != nullptr) library_.desc_destroy(desc_);
     if (handle_ != nullptr) library_.destroy(handle_);
@@ -114,16 +117,40 @@ class CublasLt final : public ProductLibrary {
 
   // The recorded plans are part of it: they decide which bits this version computes.
   std::string name() const override {
-    return "cublasLt" + std::to_string(library_.version()) + PlansTag(kRecordedPlans, capability_, library_.version());
+    return "cublasLt" + std::to_string(library_.version()) + PlansTag(recorded_, capability_, library_.version());
   }
 
   int MakePlan(const ProductPlan& plan) override {
     Enter();
-    cublasLtMatmulAlgo_t algorithm;
-    if (Recorded(plan, &algorithm) ? !Keeps(plan, algorithm) : !FirstOf(plan, &algorithm)) return -1;
-    MutexLock lock(mutex_);
-    plans_.push_back({plan, algorithm});
-    return std::ssize(plans_) - 1;
+    std::vector<Range> ranges = Recorded(plan);
+    if (ranges.empty()) {
+      cublasLtMatmulAlgo_t algorithm;
+      if (!FirstOf(plan, &algorithm)) return -1;
+      ranges.push_back({1, algorithm});
+    }
+    return Keep({plan, std::move(ranges)});
+  }
+
+  std::vector<int> Candidates(const ProductPlan& plan) override {
+    Enter();
+    std::vector<int> found;
+    std::vector<std::string> known;
+    for (const int rows : kSuggestedRows) {
+      for (const cublasLtMatmulAlgo_t& algorithm : Suggestions(plan, rows)) {
+        const std::string row = RowText(RowOf(plan, algorithm));
+        if (std::find(known.begin(), known.end(), row) != known.end()) continue;
+        known.push_back(row);
+        if (Keeps(plan, algorithm)) found.push_back(Keep({plan, {{1, algorithm}}}));
+      }
+    }
+    return found;
+  }
+
+  std::string PlanRow(int index, int rows_from) const override {
+    const Known known = PlanAt(index);
+    RecordedPlan row = RowOf(known.plan, known.ranges[0].algorithm);
+    row.rows_from = rows_from;
+    return RowText(row);
   }
 
   int Multiply(int index, int rows, const void* x, const void* weight, float alpha, float beta, void* out) override {
@@ -132,7 +159,7 @@ class CublasLt final : public ProductLibrary {
     const Layouts layouts(library_, known.plan, rows);
     const cublasStatus_t status =
         library_.matmul(handle_, desc_, &alpha, weight, layouts.weight, x, layouts.x, &beta, out, layouts.out, out,
-                        layouts.out, &known.algorithm, nullptr, 0, stream_);
+                        layouts.out, &known.AlgorithmFor(rows), nullptr, 0, stream_);
     if (status == CUBLAS_STATUS_SUCCESS) return 0;
     // The library has a CUDA runtime of its own, whose error is not in our slot: the stream has a fault of the device.
     const cudaError_t fault = cudaStreamQuery(stream_);
@@ -142,11 +169,14 @@ class CublasLt final : public ProductLibrary {
 
   std::string PlanText(int index) const override {
     const Known known = PlanAt(index);
-    const RecordedPlan row = RowOf(known.plan, known.algorithm);
-    std::string text = std::to_string(row.outputs) + "x" + std::to_string(row.inner) +
-                       (row.type == ProductType::kF32 ? " f32" : " bf16");
-    for (int i = 0; i < kPlanAttributeCount; ++i) {
-      text += std::string(i == 0 ? ": " : ", ") + kPlanAttributeNames[i] + " " + std::to_string(row.attributes[i]);
+    std::string text = std::to_string(known.plan.outputs) + "x" + std::to_string(known.plan.inner) +
+                       (known.plan.type == ProductType::kF32 ? " f32" : " bf16");
+    for (const Range& range : known.ranges) {
+      const RecordedPlan row = RowOf(known.plan, range.algorithm);
+      if (range.rows_from > 1) text += "; from " + std::to_string(range.rows_from) + " rows";
+      for (int i = 0; i < kPlanAttributeCount; ++i) {
+        text += std::string(i == 0 ? ": " : ", ") + kPlanAttributeNames[i] + " " + std::to_string(row.attributes[i]);
+      }
     }
     return text;
   }
@@ -161,10 +191,26 @@ class CublasLt final : public ProductLibrary {
   }
 
  private:
-  struct Known {
-    ProductPlan plan;
+  struct Range {
+    int rows_from;
     cublasLtMatmulAlgo_t algorithm;
   };
+  struct Known {
+    ProductPlan plan;
+    std::vector<Range> ranges;  // by rising rows_from
+
+    const cublasLtMatmulAlgo_t& AlgorithmFor(int rows) const {
+      size_t at = ranges.size() - 1;
+      while (at > 0 && ranges[at].rows_from > rows) --at;
+      return ranges[at].algorithm;
+    }
+  };
+
+  int Keep(Known known) {
+    MutexLock lock(mutex_);
+    plans_.push_back(std::move(known));
+    return std::ssize(plans_) - 1;
+  }
 
   // A handle serves the device that was current when it was made.
   void Enter() const { Cleared(cudaSetDevice(device_)); }
@@ -187,7 +233,7 @@ class CublasLt final : public ProductLibrary {
   static size_t WidthOf(int attribute) { return attribute >= 5 ? sizeof(uint16_t) : sizeof(int32_t); }
 
   RecordedPlan RowOf(const ProductPlan& plan, const cublasLtMatmulAlgo_t& algorithm) const {
-    RecordedPlan row{capability_, library_.version(), plan.outputs, plan.inner, plan.type, {}};
+    RecordedPlan row{capability_, library_.version(), plan.outputs, plan.inner, plan.type};
     for (int i = 0; i < kPlanAttributeCount; ++i) {
       int32_t wide = 0;
       uint16_t narrow = 0;
@@ -199,30 +245,43 @@ class CublasLt final : public ProductLibrary {
     return row;
   }
 
-  // The recorded algorithm for this shape on this device and version of the library.
-  bool Recorded(const ProductPlan& plan, cublasLtMatmulAlgo_t* algorithm) const {
-    const RecordedPlan* row = FindPlan(kRecordedPlans, capability_, library_.version(), plan);
-    if (row == nullptr) return false;
+  // The recorded algorithms for this shape on this device and version of the library; none if one of them is refused.
+  std::vector<Range> Recorded(const ProductPlan& plan) const {
+    std::vector<Range> ranges;
     const cudaDataType_t out = OutputType(plan);
-    if (library_.algo_init(handle_, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_16BF, out, out,
-                           row->attributes[0], algorithm) != CUBLAS_STATUS_SUCCESS) {
-      return false;
+    for (const RecordedPlan& row : PlansOf(recorded_, capability_, library_.version(), plan)) {
+      Range range{row.rows_from, {}};
+      if (library_.algo_init(handle_, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_16BF, out, out,
+                             row.attributes[0], &range.algorithm) != CUBLAS_STATUS_SUCCESS) {
+        return {};
+      }
+      for (int i = 1; i < kPlanAttributeCount; ++i) {
+        const auto narrow = static_cast<uint16_t>(row.attributes[i]);
+        const int32_t wide = row.attributes[i];
+        const void* from = WidthOf(i) == sizeof narrow ? static_cast<const void*>(&narrow) : &wide;
+        library_.config_set(&range.algorithm, kAttributes[i], from, WidthOf(i));
+      }
+      if (!Keeps(plan, range.algorithm)) return {};
+      ranges.push_back(range);
     }
-    for (int i = 1; i < kPlanAttributeCount; ++i) {
-      const auto narrow = static_cast<uint16_t>(row->attributes[i]);
-      const int32_t wide = row->attributes[i];
-      const void* from = WidthOf(i) == sizeof narrow ? static_cast<const void*>(&narrow) : &wide;
-      library_.config_set(algorithm, kAttributes[i], from, WidthOf(i));
-    }
-    return true;
+    return ranges;
   }
 
   // The first suggestion for kPlanRows rows that keeps a row's bits for any number of rows.
   bool FirstOf(const ProductPlan& plan, cublasLtMatmulAlgo_t* algorithm) const {
-    cublasLtMatmulHeuristicResult_t found[kCandidates];
+    for (const cublasLtMatmulAlgo_t& suggested : Suggestions(plan, kPlanRows)) {
+      if (!Keeps(plan, suggested)) continue;
+      *algorithm = suggested;
+      return true;
+    }
+    return false;
+  }
+
+  std::vector<cublasLtMatmulAlgo_t> Suggestions(const ProductPlan& plan, int rows) const {
+    cublasLtMatmulHeuristicResult_t found[kSuggestions];
     int count = 0;
     cublasLtMatmulPreference_t preference;
-    if (library_.preference_create(&preference) != CUBLAS_STATUS_SUCCESS) return false;
+    if (library_.preference_create(&preference) != CUBLAS_STATUS_SUCCESS) return {};
     const uint32_t no_reduction = CUBLASLT_REDUCTION_SCHEME_NONE, alignment = 16;
     const size_t no_scratch = 0;
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -236,19 +295,18 @@ class CublasLt final : public ProductLibrary {
       set(attribute, alignment);
     }
     {
-      const Layouts layouts(library_, plan, kPlanRows);
+      const Layouts layouts(library_, plan, rows);
       if (library_.heuristic(handle_, desc_, layouts.weight, layouts.x, layouts.out, layouts.out, preference,
-                             kCandidates, found, &count) != CUBLAS_STATUS_SUCCESS) {
+                             kSuggestions, found, &count) != CUBLAS_STATUS_SUCCESS) {
         count = 0;
       }
     }
     library_.preference_destroy(preference);
+    std::vector<cublasLtMatmulAlgo_t> algorithms;
     for (int i = 0; i < count; ++i) {
-      if (found[i].state != CUBLAS_STATUS_SUCCESS || !Keeps(plan, found[i].algo)) continue;
-      *algorithm = found[i].algo;
-      return true;
+      if (found[i].state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(found[i].algo);
     }
-    return false;
+    return algorithms;
   }
 
   // No split of K, no scratch memory for sums (blocks without shared global memory cannot split K in any form, stream-K
@@ -280,6 +338,7 @@ class CublasLt final : public ProductLibrary {
   const Library library_;
   const cudaStream_t stream_;
   const int capability_;
+  const std::span<const RecordedPlan> recorded_;
   int device_ = 0;
   cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDesc_t desc_ = nullptr;
@@ -289,10 +348,11 @@ class CublasLt final : public ProductLibrary {
 
 }  // namespace
 
-std::unique_ptr<ProductLibrary> OpenCublasLt(LaunchStream stream, int capability) {
+std::unique_ptr<ProductLibrary> OpenCublasLt(LaunchStream stream, int capability,
+                                             std::span<const RecordedPlan> recorded) {
   Library library;
   if (!Load(library)) return nullptr;
-  auto products = std::make_unique<CublasLt>(library, static_cast<cudaStream_t>(stream.queue), capability);
+  auto products = std::make_unique<CublasLt>(library, static_cast<cudaStream_t>(stream.queue), capability, recorded);
   if (!products->Open()) return nullptr;
   return products;
 }

@@ -32,7 +32,7 @@ bool WantsLogits(const HeadRow& row) { return row.logits_slot >= 0 && row.draw.t
 class CudaBackend final : public CudaStorage {
  public:
   CudaBackend(std::unique_ptr<Runtime> runtime, const BackendOptions& options)
-      : CudaStorage(std::move(runtime), options), products_(device_) {}
+      : CudaStorage(std::move(runtime), options), products_(device_, product_choice_) {}
 
   Error BeginStep(Workspace& workspace, const Batch& batch) override { return Own(workspace).Begin(batch); }
   void EndStep(Workspace& workspace) override { Own(workspace).turn().End(); }
@@ -120,8 +120,14 @@ class CudaBackend final : public CudaStorage {
     float* residual = DeviceData<float>(args.residual, rows * weight.rows());
     const uint16_t* x = DeviceData<uint16_t>(args.x, rows * weight.columns());
     if (args.bias.buffer == nullptr && own.flat.batch.phase == Phase::kPrefill) {
-      // The library adds to the existing output within the product.
+      // The kernel sm90 and the library add to the existing output within the product.
       if (Error error = Ready(own); !error.ok()) return error;
+      if (products_.TakesSm90(weight, weight.rows(), x)) {
+        const Error done =
+            products_.BySm90(x, own.flat.row_count(), weight, 0, weight.rows(),
+                             {.epilogue = ProductEpilogue::kResidual, .multiplier = args.multiplier, .out = residual});
+        return NextNorm(workspace, args.next_norm, done);
+      }
       const int plan = products_.PlanFor(weight, weight.rows(), ProductType::kF32, x);
       if (plan >= 0) {
         const Error done = Launched(device_.runtime().products()->Multiply(plan, own.flat.row_count(), x, weight.data(),
@@ -148,6 +154,13 @@ class CudaBackend final : public CudaStorage {
     p.activation = args.activation;
     p.terms = args.terms;
     p.out = DeviceData<uint16_t>(args.out, rows * weight.rows() / 2);
+    const uint16_t* x = DeviceData<uint16_t>(args.x, rows * weight.columns());
+    if (args.activation == Activation::kSilu && args.bias.buffer == nullptr &&
+        own.flat.batch.phase == Phase::kPrefill && products_.TakesSm90(weight, weight.rows(), x)) {
+      if (Error error = Ready(own); !error.ok()) return error;
+      return products_.BySm90(x, own.flat.row_count(), weight, 0, weight.rows(),
+                              {.epilogue = ProductEpilogue::kGated, .out = p.out});
+    }
     // Two values per hidden unit: bf16 halves the traffic, and they are rounded to bf16 afterwards anyway.
     return Finish(own, args.x, weight, args.bias, ProductType::kBf16, p);
   }

@@ -10,6 +10,35 @@ int CudaProducts::PlanFor(const CudaWeight& weight, int64_t outputs, ProductType
   return reinterpret_cast<uintptr_t>(x) % kChunkBytes == 0 ? weight.Plan(device_, outputs, type) : -1;
 }
 
+bool CudaProducts::TakesSm90(const CudaWeight& weight, int64_t count, const uint16_t* x) const {
+  return choice_.UsesSm90(count, weight.columns()) && reinterpret_cast<uintptr_t>(x) % kChunkBytes == 0;
+}
+
+Error CudaProducts::BySm90(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count,
+                           const ProductSm90Params& with) {
+  ProductSm90Params p = with;
+  const int outputs = static_cast<int>(count);
+  p.grid = PlanSm90Product(rows, outputs, device_.properties().multiprocessor_count);
+  p.rows = rows;
+  p.outputs = outputs;
+  p.inner = static_cast<int>(weight.columns());
+  const int64_t stride = WideProduct(weight.stride(), sizeof(uint16_t));
+  const TensorMapSpec x_matrix{.data = x,
+                               .rows = rows,
+                               .columns = weight.columns(),
+                               .row_bytes = static_cast<int64_t>(weight.columns() * sizeof(uint16_t)),
+                               .box_rows = kSm90ProductRows};
+  const TensorMapSpec weight_matrix{.data = weight.data() + first * weight.stride(),
+                                    .rows = count,
+                                    .columns = weight.columns(),
+                                    .row_bytes = stride,
+                                    .box_rows = p.grid.tile_outputs};
+  int code = device_.runtime().EncodeTensorMap(x_matrix, &p.x_map);
+  if (code == 0) code = device_.runtime().EncodeTensorMap(weight_matrix, &p.weight_map);
+  if (code == 0) code = device_.kernels().product_sm90(p, device_.stream());
+  return device_.Check(code, "starting a product");
+}
+
 Error CudaProducts::ToScratch(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight,
                               ProductType type, ProductView* product) {
   const bool decode = workspace.flat.batch.phase == Phase::kDecode;
@@ -70,6 +99,10 @@ Error CudaProducts::InSplits(CudaWorkspace& workspace, const uint16_t* x, int ro
 
 Error CudaProducts::InOnePiece(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count,
                                ProductType type, void* out) {
+  if (TakesSm90(weight, count, x)) {
+    const auto epilogue = type == ProductType::kF32 ? ProductEpilogue::kF32 : ProductEpilogue::kBf16;
+    return BySm90(x, rows, weight, first, count, {.epilogue = epilogue, .out = out});
+  }
   const uint16_t* rows_of_weight = weight.data() + first * weight.stride();
   if (const int plan = PlanFor(weight, count, type, x); plan >= 0) {
     return device_.Check(device_.runtime().products()->Multiply(plan, rows, x, rows_of_weight, 1.0f, 0.0f, out),

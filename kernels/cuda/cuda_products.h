@@ -1,6 +1,7 @@
 // Products of rows with a weight: selects the kernel, the split of K and the destination.
 //
-// A prefill product is not split; it uses the library's plan for the weight or an own kernel. A decode product always
+// A prefill product is not split; it uses the kernel sm90 where that was chosen and supports the shape, else the library's plan for
+// the weight, or our mma.sync kernel. A decode product always
 // uses an own kernel, with K split by the weight's shape only: the number of rows never affects how a row is summed.
 //
 // Shapes:  x [rows, K] bf16, times outputs [first, first + count) of the weight.
@@ -9,12 +10,13 @@
 
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/cuda_workspace.h"
+#include "kernels/cuda/product_choice.h"
 
 namespace varifocal::kernels::cuda {
 
 class CudaProducts {
  public:
-  explicit CudaProducts(Device& device) : device_(device) {}
+  CudaProducts(Device& device, const ProductChoice& choice) : device_(device), choice_(choice) {}
 
   // Into the workspace's scratch, for a following kernel.
   Error ToScratch(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight, ProductType type,
@@ -25,6 +27,10 @@ class CudaProducts {
   // A prefill product in one piece.
   Error InOnePiece(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count,
                    ProductType type, void* out);
+  // A prefill product by the kernel sm90, with the epilogue, multiplier and destination of `with`. Only where TakesSm90.
+  Error BySm90(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count,
+               const ProductSm90Params& with);
+  bool TakesSm90(const CudaWeight& weight, int64_t count, const uint16_t* x) const;
   // The library's plan, or -1; a plan expects operands on 16 bytes.
   int PlanFor(const CudaWeight& weight, int64_t outputs, ProductType type, const uint16_t* x);
 
@@ -34,6 +40,7 @@ class CudaProducts {
                  int64_t count, int splits, void* out);
 
   Device& device_;
+  const ProductChoice& choice_;  // of the backend, which sets it when it opens
 };
 
 }  // namespace varifocal::kernels::cuda

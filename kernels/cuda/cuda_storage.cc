@@ -25,6 +25,7 @@ CudaStorage::CudaStorage(std::unique_ptr<Runtime> runtime, const BackendOptions&
     : device_(std::move(runtime)),
       graphs_(options.cuda_graphs),
       attention_kernel_(options.attention_kernel),
+      product_kernel_(options.product_kernel),
       threads_(std::min(kLoadThreadsMax, options.thread_count > 0 ? options.thread_count : cpu::UsableCores())) {}
 
 Error CudaStorage::Open(int index) {
@@ -38,14 +39,19 @@ Error CudaStorage::Open(int index) {
   auto attention = ChooseAttention(attention_kernel_, capability);
   if (!attention.ok()) return attention.error();
   attention_ = *std::move(attention);
+  auto products = ChooseProducts(product_kernel_, capability);
+  if (!products.ok()) return products.error();
+  product_choice_ = *products;
   ProductLibrary* library = device_.runtime().products();
-  // Another library computes other bits, and so does another attention kernel.
-  info_.name = "cuda-" + attention_.name() + "-bf16" + (library == nullptr ? "" : "-" + library->name());
+  // Another library computes other bits, and so do other kernels.
+  info_.name = "cuda-" + attention_.name() + "-bf16" + product_choice_.name() +
+               (library == nullptr ? "" : "-" + library->name());
   info_.device = properties.name;
   info_.dtype = DType::kBF16;
   info_.thread_count = 1;
   info_.notes.push_back("computing in bf16 on cuda:" + std::to_string(index) + ", " + properties.name +
-                        ", products by " + (library == nullptr ? "own kernels" : library->name()));
+                        ", products by " + (product_choice_.sm90 ? "the kernel sm90, or " : "") +
+                        (library == nullptr ? "own kernels" : library->name()));
   if (graphs_) info_.notes.push_back("queueing each decode step as one CUDA graph");
   if (!device_.pinned()) info_.notes.push_back("the system gave no pinned memory; loading will be slower");
   return {};

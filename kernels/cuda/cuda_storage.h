@@ -13,6 +13,7 @@
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/attention_choice.h"
 #include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/product_choice.h"
 
 namespace varifocal::kernels::cuda {
 
@@ -20,6 +21,8 @@ class CudaStorage : public Backend {
  public:
   CudaStorage(std::unique_ptr<Runtime> runtime, const BackendOptions& options);
   Error Open(int index);
+  Device& device() { return device_; }
+  const ProductChoice& product_choice() const { return product_choice_; }
 
   const BackendInfo& info() const override { return info_; }
   DType operand_dtype() const override { return DType::kBF16; }
@@ -52,6 +55,7 @@ class CudaStorage : public Backend {
   mutable Device device_;
   const bool graphs_;
   AttentionChoice attention_;  // from Open on
+  ProductChoice product_choice_;
 
  private:
   // A new object, complete: the stream that filled it is this thread's, and another's step may use it.
@@ -62,7 +66,7 @@ class CudaStorage : public Backend {
     return made;
   }
 
-  const std::string attention_kernel_;
+  const std::string attention_kernel_, product_kernel_;
   cpu::ThreadPool threads_;
   BackendInfo info_;
 };

@@ -1,5 +1,7 @@
 // Runtime on the CUDA runtime library: linked statically, so that a program starts without a driver.
 
+#include <cuda.h>
+
 #include <utility>
 
 #include "kernels/cuda/cublaslt_products.h"
@@ -177,6 +179,26 @@ class CudartRuntime final : public Runtime {
   int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) override {
     Enter();
     return MakeCudartGraph(launches, graph);
+  }
+  int EncodeTensorMap(const TensorMapSpec& spec, TensorMap* map) override {
+    Enter();
+    // By the driver's own function, found at run time: a program starts without a driver.
+    static_assert(sizeof(CUtensorMap) == sizeof(TensorMap) && alignof(CUtensorMap) <= alignof(TensorMap));
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    constexpr unsigned kSince = 12000;
+    const cudaError_t error =
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, kSince, cudaEnableDefault, &result);
+    if (error != cudaSuccess) return Cleared(error);
+    if (result != cudaDriverEntryPointSuccess || found == nullptr) return cudaErrorSymbolNotFound;
+    const cuuint64_t sizes[] = {static_cast<cuuint64_t>(spec.columns), static_cast<cuuint64_t>(spec.rows)};
+    const cuuint64_t strides[] = {static_cast<cuuint64_t>(spec.row_bytes)};
+    const cuuint32_t box[] = {kTensorBoxColumns, static_cast<cuuint32_t>(spec.box_rows)}, steps[] = {1, 1};
+    const CUresult code = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found)(
+        reinterpret_cast<CUtensorMap*>(map), CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(spec.data), sizes,
+        strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return code == CUDA_SUCCESS ? 0 : cudaErrorInvalidValue;
   }
   const KernelTable& kernels() override { return device::Table(); }
   ProductLibrary* products() override { return products_.get(); }

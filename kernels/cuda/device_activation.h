@@ -1,4 +1,4 @@
-// Activations of one number, as every kernel computes them.
+// Activations of one number, and of a gate with its up, as every kernel computes them.
 #pragma once
 
 #include <math.h>
@@ -29,6 +29,14 @@ VF_DEVICE float Activate(Activation activation, const ActivationTerms& terms, fl
     default:
       return x;
   }
+}
+
+VF_DEVICE float ActivateGate(Activation activation, const ActivationTerms& terms, float gate, float up) {
+  if (activation != Activation::kClampedGate) return Activate(activation, terms, gate) * up;
+  // Comparisons in this order keep what is not a number.
+  const float limit = terms.b, g = gate > limit ? limit : gate;
+  const float u = up > limit ? limit : up < -limit ? -limit : up;
+  return (u + 1.0f) * g / (1.0f + expf(-terms.a * g));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ int LaunchQkv(const QkvParams&, LaunchStream);
 int LaunchScores(const ScoresParams&, LaunchStream);
 int LaunchMatmulPrefill(const MatmulParams&, ProductType, LaunchStream);
 int LaunchMatmulDecode(const MatmulParams&, LaunchStream);
+int LaunchProductSm90(const ProductSm90Params&, LaunchStream);
 int LaunchGroupedPrefill(const MatmulParams&, ProductType, LaunchStream);
 int LaunchGroupedDecode(const MatmulParams&, LaunchStream);
 int LaunchMixtureRoute(const MixtureRouteParams&, LaunchStream);
@@ -100,6 +101,7 @@ const KernelTable& Table() {
                                     LaunchScores,
                                     LaunchMatmulPrefill,
                                     LaunchMatmulDecode,
+                                    LaunchProductSm90,
                                     LaunchGroupedPrefill,
                                     LaunchGroupedDecode,
                                     LaunchMixtureRoute,

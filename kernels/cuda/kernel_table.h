@@ -24,7 +24,8 @@ struct KernelTable {
   int (*attend_decode)(const AttendParams&, LaunchStream);
   int (*scores)(const ScoresParams&, LaunchStream);
   int (*matmul_prefill)(const MatmulParams&, ProductType, LaunchStream);
-  int (*matmul_decode)(const MatmulParams&, LaunchStream);  // f32, split_count partial products
+  int (*matmul_decode)(const MatmulParams&, LaunchStream);      // f32, split_count partial products
+  int (*product_sm90)(const ProductSm90Params&, LaunchStream);  // compute capability 9.0
   int (*grouped_prefill)(const MatmulParams&, ProductType, LaunchStream);
   int (*grouped_decode)(const MatmulParams&, LaunchStream);  // f32, split_count partial products
   int (*mixture_route)(const MixtureRouteParams&, LaunchStream);

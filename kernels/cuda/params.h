@@ -6,7 +6,9 @@
 #include "kernels/activation.h"
 #include "kernels/attention_variants.h"
 #include "kernels/cuda/attention_sm90_layout.h"
+#include "kernels/cuda/matmul_sm90_layout.h"
 #include "kernels/cuda/schedule.h"
+#include "kernels/cuda/tensor_map.h"
 #include "kernels/expert_routing.h"
 #include "kernels/token_draw.h"
 
@@ -363,6 +365,20 @@ struct MatmulParams {
   int split_count = 1, split_steps = 0;
   void* out = nullptr;  // [splits][M][N]
   ExpertRows experts;   // of the grouped kernels; then `weight` is that of expert 0, the next `outputs` rows later
+};
+
+// What becomes of a product's sums: stored as f32 or bf16; residual += multiplier * sum; silu(gate) * up as bf16, where a gate and
+// its up are neighbouring outputs.
+enum class ProductEpilogue : int32_t { kF32, kBf16, kResidual, kGated };
+
+// The same by the kernel sm90.
+struct ProductSm90Params {
+  TensorMap x_map, weight_map;  // boxes of 128 rows, and of as many as a tile has outputs
+  Sm90ProductGrid grid;
+  int rows = 0, outputs = 0, inner = 0;
+  ProductEpilogue epilogue = ProductEpilogue::kF32;
+  float multiplier = 1;
+  void* out = nullptr;  // [M][N], gated [M][N / 2]
 };
 
 // State of a row over one slice of the vocabulary, or over those folded so far.

@@ -1,15 +1,18 @@
 // Algorithms of cuBLASLt that were recorded on devices: what a product of a shape runs, whatever the library suggests.
 //
-// Each is the fastest at 8,192 rows of the library's first five suggestions for the shape, whose bits were the same for
-// 13 other numbers of rows (one run on an H100, by a program that was not kept); `gpu_bench` prints the plans in use. A
-// shape without a row runs the first suggestion that keeps bits, which may change with the library: its version and the
+// `gpu_bench --plans` measures them and prints the rows (bench/plan_search.h). A shape may have several, each for steps of
+// `rows_from` rows and more, up to the next row's: their bits are the same, so that a step's size decides time alone. The rows
+// below are of one run on an H100 by an earlier program, with one algorithm a shape, the fastest at 8,192 rows.
+// A shape without a row runs the first suggestion that keeps bits, which may change with the library: its version and the
 // recorded rows are part of the backend's name.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda/runtime.h"
 
@@ -25,6 +28,7 @@ struct RecordedPlan {
   int64_t outputs = 0, inner = 0;  // N, K
   ProductType type = ProductType::kF32;
   int attributes[kPlanAttributeCount] = {};
+  int rows_from = 1;
 };
 
 inline constexpr std::array kRecordedPlans{
@@ -37,18 +41,32 @@ inline constexpr std::array kRecordedPlans{
     RecordedPlan{90, 130100, 8192, 2560, ProductType::kBf16, {66, 197, 35, 0, 2, 0, 5}},
     RecordedPlan{90, 130100, 8192, 2560, ProductType::kF32, {66, 197, 35, 0, 2, 0, 5}}};
 
-constexpr const RecordedPlan* FindPlan(std::span<const RecordedPlan> rows, int capability, size_t library_version,
-                                       const ProductPlan& plan) {
+// Those of a shape, by rising rows_from.
+inline std::vector<RecordedPlan> PlansOf(std::span<const RecordedPlan> rows, int capability, size_t library_version,
+                                         const ProductPlan& plan) {
+  std::vector<RecordedPlan> found;
   for (const RecordedPlan& row : rows) {
     if (row.capability == capability && row.library_version == library_version && row.outputs == plan.outputs &&
         row.inner == plan.inner && row.type == plan.type) {
-      return &row;
+      found.push_back(row);
     }
   }
-  return nullptr;
+  std::sort(found.begin(), found.end(),
+            [](const RecordedPlan& a, const RecordedPlan& b) { return a.rows_from < b.rows_from; });
+  return found;
 }
 
-// "" without recorded rows for this device and library, else "/" and a digest of them (FNV-1a).
+// A row as this file has it.
+inline std::string RowText(const RecordedPlan& row) {
+  std::string text = "RecordedPlan{" + std::to_string(row.capability) + ", " + std::to_string(row.library_version) +
+                     ", " + std::to_string(row.outputs) + ", " + std::to_string(row.inner) +
+                     (row.type == ProductType::kF32 ? ", ProductType::kF32, {" : ", ProductType::kBf16, {");
+  for (int i = 0; i < kPlanAttributeCount; ++i) text += (i == 0 ? "" : ", ") + std::to_string(row.attributes[i]);
+  return text + "}, " + std::to_string(row.rows_from) + "},";
+}
+
+// "" without recorded rows for this device and library, else "/" and a digest of them (FNV-1a), but for rows_from, on
+// which no bit depends.
 inline std::string PlansTag(std::span<const RecordedPlan> rows, int capability, size_t library_version) {
   uint64_t digest = 14695981039346656037u;
   bool any = false;

@@ -19,14 +19,6 @@ bool IsWide(const NormParams& p) {
          IsAligned(p.bias, 16);
 }
 
-VF_DEVICE float ActivateGate(Activation activation, const ActivationTerms& terms, float gate, float up) {
-  if (activation != Activation::kClampedGate) return Activate(activation, terms, gate) * up;
-  // Comparisons in this order keep what is not a number.
-  const float limit = terms.b, g = gate > limit ? limit : gate;
-  const float u = up > limit ? limit : up < -limit ? -limit : up;
-  return (u + 1.0f) * g / (1.0f + expf(-terms.a * g));
-}
-
 VF_KERNEL(kThreads, 1) EmbedKernel(const EmbedParams p) {
   FollowPreviousLaunch();
   const int row = BlockX();

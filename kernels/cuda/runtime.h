@@ -12,6 +12,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda/kernel_table.h"
 
@@ -25,7 +26,7 @@ struct DeviceProperties {
   double flops_per_second = 0;  // of a prompt, predicted
 };
 
-// x [M, K] times weight [N, K] transposed, for one weight and one output format, by one algorithm for every M.
+// x [M, K] times weight [N, K] transposed, for one weight and one output format: a row's bits are the same for every M.
 struct ProductPlan {
   int64_t outputs = 0, inner = 0, weight_stride = 0;
   ProductType type = ProductType::kF32;
@@ -39,8 +40,12 @@ class ProductLibrary {
   virtual int MakePlan(const ProductPlan& plan) = 0;
   // out = alpha x weight^T + beta out
   virtual int Multiply(int plan, int rows, const void* x, const void* weight, float alpha, float beta, void* out) = 0;
-  // The plan's algorithm in one line, equal for equal algorithms: what a result's bits depend on.
+  // The plan's algorithms in one line, equal for equal algorithms: what a result's bits depend on.
   virtual std::string PlanText(int plan) const = 0;
+  // To record plans: a handle for each algorithm that the library suggests for some number of rows and that MakePlan would
+  // take, alone; and the row of one in product_plans.h.
+  virtual std::vector<int> Candidates(const ProductPlan& plan) = 0;
+  virtual std::string PlanRow(int plan, int rows_from) const = 0;
   virtual std::string StatusText(int status) const = 0;
 };
 
@@ -96,6 +101,8 @@ class Runtime {
   virtual LaunchStream stream() = 0;
   virtual int Launch(const KeptLaunch& launch) = 0;
   virtual int MakeGraph(const LaunchList& launches, std::unique_ptr<LaunchGraph>* graph) = 0;
+  // What the kernels of compute capability 9.0 copy from; valid as long as the memory.
+  virtual int EncodeTensorMap(const TensorMapSpec& spec, TensorMap* map) = 0;
   virtual const KernelTable& kernels() = 0;
   virtual ProductLibrary* products() = 0;  // null: the backend's own kernels
 };

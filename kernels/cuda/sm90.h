@@ -10,6 +10,7 @@
 #include "kernels/cuda/simt.h"
 #include "kernels/cuda/sm90_operands.h"
 #include "kernels/cuda/sm90_steps.h"
+#include "kernels/cuda/tensor_map.h"
 
 #if !defined(__CUDACC__) && defined(VF_EMULATE)
 #include "kernels/cuda/emulator/hopper.h"
@@ -84,6 +85,15 @@ VF_DEVICE void CopyBulk(Sm90Step, int to, const void* from, int bytes, int barri
                : "r"(SharedAddress(to)), "l"(from), "r"(bytes), "r"(SharedAddress(barrier))
                : "memory");
 }
+// The box of a tensor map from this column and row on, zeros where it is outside; all of its bytes are counted by the barrier. By one
+// thread; `to` on 1,024 bytes, the map a parameter of the kernel that is not copied.
+VF_DEVICE void CopyTensor(Sm90Step, int to, const TensorMap& map, int column, int row, int barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+      :
+      : "r"(SharedAddress(to)), "l"(&map), "r"(column), "r"(row), "r"(SharedAddress(barrier))
+      : "memory");
+}
 // 16 bytes that a product reads, after the thread's FenceAsync.
 VF_DEVICE void StoreOperand(int to, const uint32_t (&words)[4]) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
@@ -134,11 +144,13 @@ VF_DEVICE void WaitProducts(Sm90Step step, Registers&... registers) {
 // d [64, N] = a b^T (+ d where `adds`): a [64, 16] and b [N, 16] K-major, N = 8 kColumns.
 template <int kColumns>
 VF_DEVICE void StartProduct(uint64_t a, uint64_t b, bool adds, float (&d)[kColumns][4]) {
-  static_assert(kColumns == 8 || kColumns == 16);
+  static_assert(kColumns == 8 || kColumns == 16 || kColumns == 32);
   if constexpr (kColumns == 8) {
     VF_PRODUCT_OF_SHARED("64", VF_REGISTERS_OF_32, VF_SUMS_8(d, 0), "%32", "%33", "%34");
-  } else {
+  } else if constexpr (kColumns == 16) {
     VF_PRODUCT_OF_SHARED("128", VF_REGISTERS_OF_64, VF_SUMS_16(d, 0), "%64", "%65", "%66");
+  } else {
+    VF_PRODUCT_OF_SHARED("256", VF_REGISTERS_OF_128, VF_SUMS_32(d, 0), "%128", "%129", "%130");
   }
 }
 // d [64, kN] += a b from column 8 kFirst on: a [64, 16] as FragmentA a warp, b [16, kN] transposed.
@@ -201,6 +213,9 @@ inline void ArriveExpecting(Sm90Step step, int barrier, int bytes) { emulator::A
 inline void AwaitPhase(Sm90Step step, int barrier, uint32_t parity) { emulator::AwaitPhase(step, barrier, parity); }
 inline void CopyBulk(Sm90Step step, int to, const void* from, int bytes, int barrier) {
   emulator::CopyBulk(step, to, from, bytes, barrier);
+}
+inline void CopyTensor(Sm90Step step, int to, const TensorMap& map, int column, int row, int barrier) {
+  emulator::CopyTensor(step, to, map, column, row, barrier);
 }
 inline void StoreOperand(int to, const uint32_t (&words)[4]) { emulator::StoreOperand(to, words); }
 inline void FenceAsync(Sm90Step step) { emulator::FenceAsync(step); }

@@ -1,7 +1,9 @@
-// The synchronisation points of the sm90 attention kernel by name: for the emulator's reports, and for the table of mutants that
-// leave out or falsify one of them at a time (checks/sm90_checks.cc). The device ignores them.
+// The synchronisation points of the sm90 kernels, of attention and of products, by name: for the emulator's reports, and for the
+// tables of mutants that leave out or falsify one of them at a time (checks/sm90_checks.cc, checks/sm90_product_checks.cc). The
+// device ignores them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace varifocal::kernels::cuda {
@@ -69,9 +71,31 @@ namespace varifocal::kernels::cuda {
   X(kPassTurn, "O")                                                                                   \
   X(kLastTurn, "O")
 
+// Of the sm90 product kernel.
+#define VF_SM90_PRODUCT_STEPS(X)                                                           \
+  X(kInitStages, "O")                                                                      \
+  X(kPublishStages, "O")                                                                   \
+  X(kFewerProductRegisters, "O")                                                           \
+  X(kMoreProductRegisters, "O")                                                            \
+  X(kAwaitStageEmpty, "OP")                                                                \
+  X(kExpectStage, "OB")                                                                    \
+  X(kCopyRows, "O")                                                                        \
+  X(kCopyWeights, "O")                                                                     \
+  X(kAwaitFirstStage, "OP")                                                                \
+  X(kAwaitStage, "OP")                                                                     \
+  X(kPinSums, "O")                                                                         \
+  X(kFenceSums, "O")                                                                       \
+  /* Needed by no rule, since products follow on products; ptxas injects one otherwise. */ \
+  X(kFenceStage, "")                                                                       \
+  X(kCommitStage, "O")                                                                     \
+  X(kWaitStage, "O")                                                                       \
+  X(kReleaseStage, "O")                                                                    \
+  X(kWaitSums, "O")                                                                        \
+  X(kReleaseLastStage, "O")
+
 enum class Sm90Step : int32_t {
 #define VF_SM90_STEP(name, faults) name,
-  VF_SM90_STEPS(VF_SM90_STEP)
+  VF_SM90_STEPS(VF_SM90_STEP) VF_SM90_PRODUCT_STEPS(VF_SM90_STEP)
 #undef VF_SM90_STEP
 };
 
@@ -81,9 +105,11 @@ struct Sm90StepRow {
 };
 inline constexpr Sm90StepRow kSm90Steps[] = {
 #define VF_SM90_STEP(name, faults) {#name, faults},
-    VF_SM90_STEPS(VF_SM90_STEP)
+    VF_SM90_STEPS(VF_SM90_STEP) VF_SM90_PRODUCT_STEPS(VF_SM90_STEP)
 #undef VF_SM90_STEP
 };
+// Those of the product kernel follow the attention kernel's.
+inline constexpr size_t kFirstProductStep = static_cast<size_t>(Sm90Step::kInitStages);
 
 // For tests: a mutant of an emulated kernel; `fault` as above, 0 for none.
 struct Sm90Mutant {

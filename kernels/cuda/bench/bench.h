@@ -48,11 +48,18 @@ struct Cell {
   LlamaShape other = {};  // a second model that decodes while `model` computes a prompt
 };
 
+// One operation of a cell that has several.
+struct Part {
+  std::string name;
+  double seconds = 0, bytes = 0, flops = 0;
+};
+
 struct Outcome {
   double seconds = 0, flops = 0, bytes = 0;
   double error = 0, error_max = 0;  // relative, against the truth of this kind
   std::string wrong;                // why the result has no time
   std::vector<std::pair<std::string, double>> more;
+  std::vector<Part> parts;
   std::vector<float> logits;  // of a model's last row, for other engines to compare with
 };
 
@@ -81,6 +88,8 @@ int RowsOf(const Cell& cell, int sequence);
 int StepRowsOf(const Cell& cell);
 // A table of what the sm90 attention kernel is expected to take on an H100; needs no device.
 void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning);
+// Recorded plans are searched for (plan_search.h) and printed as rows of product_plans.h; shapes whose name has `part`.
+void PrintPlans(const BenchPlace& place, const std::string& part, double seconds);
 // Throws CellRefused, for example if the machine lacks memory.
 std::unique_ptr<Bench> MakeBench(const BenchPlace& place, const Cell& cell);
 
@@ -92,6 +101,7 @@ std::unique_ptr<Bench> MakeModelDecode(const BenchPlace& place, const Cell& cell
 std::unique_ptr<Bench> MakeContinuations(const BenchPlace& place, const Cell& cell);
 std::unique_ptr<Bench> MakeDeterminism(const BenchPlace& place, const Cell& cell);
 std::unique_ptr<Bench> MakeTwoModels(const BenchPlace& place, const Cell& cell);
+std::unique_ptr<Bench> MakeLayerOps(const BenchPlace& place, const Cell& cell);
 std::unique_ptr<Bench> MakeLoad(const BenchPlace& place, const Cell& cell);
 
 // A cell that cannot run here; its message is reported and the others run.

@@ -73,17 +73,11 @@ std::unique_ptr<Bench> MakeBench(const BenchPlace& place, const Cell& cell) {
   static const struct {
     const char* kind;
     std::unique_ptr<Bench> (*make)(const BenchPlace&, const Cell&);
-  } kKinds[] = {{"product", MakeProductBench},
-                {"decode_product", MakeProductBench},
-                {"copy", MakeCopyBench},
-                {"attention", MakeAttentionBench},
-                {"decode", MakeAttentionBench},
-                {"model_prefill", MakeModelPrefill},
-                {"model_decode", MakeModelDecode},
-                {"continuations", MakeContinuations},
-                {"determinism", MakeDeterminism},
-                {"two_models", MakeTwoModels},
-                {"load", MakeLoad}};
+  } kKinds[] = {
+      {"product", MakeProductBench},     {"decode_product", MakeProductBench}, {"copy", MakeCopyBench},
+      {"attention", MakeAttentionBench}, {"decode", MakeAttentionBench},       {"model_prefill", MakeModelPrefill},
+      {"model_decode", MakeModelDecode}, {"continuations", MakeContinuations}, {"determinism", MakeDeterminism},
+      {"two_models", MakeTwoModels},     {"layer_ops", MakeLayerOps},          {"load", MakeLoad}};
   for (const auto& row : kKinds) {
     if (cell.kind == row.kind) return row.make(place, cell);
   }

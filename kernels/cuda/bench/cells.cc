@@ -10,9 +10,12 @@ namespace {
 // Layers, width, heads, KV heads, head dim, hidden units, vocabulary. The largest is the reference of the floors.
 constexpr LlamaShape kModels[] = {{"2.7b", 32, 2560, 20, 20, 128, 6912, 50304},
                                   {"1b", 16, 2048, 32, 8, 64, 8192, 50304},
-                                  {"0.1b", 12, 768, 12, 12, 64, 2048, 50304}};
-constexpr LlamaShape kTinyModels[] = {
-    {"2.7b", 2, 64, 2, 2, 32, 96, 300}, {"1b", 2, 64, 4, 2, 16, 80, 300}, {"0.1b", 1, 32, 1, 1, 32, 48, 300}};
+                                  {"0.1b", 12, 768, 12, 12, 64, 2048, 50304},
+                                  {"8b", 32, 4096, 32, 8, 128, 14336, 128256}};
+constexpr LlamaShape kTinyModels[] = {{"2.7b", 2, 64, 2, 2, 32, 96, 300},
+                                      {"1b", 2, 64, 4, 2, 16, 80, 300},
+                                      {"0.1b", 1, 32, 1, 1, 32, 48, 300},
+                                      {"8b", 2, 64, 4, 1, 16, 96, 300}};
 
 struct AttentionShape {
   int heads, kv_heads, head_dim;
@@ -100,6 +103,10 @@ class Table {
     Model(std::string("model_prefill_") + kModels[model].name + "_" + std::to_string(length), "model_prefill", model,
           {.rows = Length(length) * (tiny_ ? 4 : 1)});
   }
+  void LayerOps(int model, int rows) {
+    Model(std::string("layer_ops_") + kModels[model].name + "_" + std::to_string(rows), "layer_ops", model,
+          {.rows = Length(rows) * (tiny_ ? 4 : 1)});
+  }
   void ModelDecode(int batch, int length, const char* name = "model_decode", Cell cell = {}) {
     cell.rows = 1;
     cell.context = Context(length);
@@ -132,6 +139,7 @@ std::vector<Cell> Cells(bool tiny) {
   t.Ceilings();
   for (const int length : {16384, 32768, 8192, 2048}) t.Prefill(reference, length);
   for (const int length : {16384, 32768, 8192}) t.ModelPrefill(0, length);
+  for (const int model : {0, 3}) t.LayerOps(model, 8192);
   for (const int length : {32768, 8192}) t.Decode(reference, 1, length);
   t.Decode(reference, 8, 32768);
   t.Tau(reference, "scalar", ScaleKind::kDeviceScalar);

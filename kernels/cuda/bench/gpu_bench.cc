@@ -1,7 +1,8 @@
 // Times the cells of docs/gpu/README.md through the Backend interface, each checked before it is timed.
 //
 //   gpu_bench [--device=cuda:0|emulated] [--tiny] [--rounds=5] [--cell=PART] [--seconds=N] [--scratch=DIR] [--serve]
-//             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off]]
+//             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off]] [--product-kernel=auto|library|sm90]
+//   gpu_bench --plans [--device=cuda:0] [--cell=PART] [--seconds=N]     rows of product_plans.h, measured (plan_search.h)
 //   gpu_bench --predict       what the attention kernel sm90 is expected to take on an H100; needs no device
 //
 // Prints one JSON object per line: first {"cells": [...]}, then one per cell and round. With --serve it prints the
@@ -29,8 +30,8 @@ namespace varifocal::kernels::cuda {
 namespace {
 
 struct Flags {
-  std::string device = "cuda:0", cell, scratch, kernel = "auto";
-  bool tiny = false, serve = false, predict = false;
+  std::string device = "cuda:0", cell, scratch, kernel = "auto", products = "auto";
+  bool tiny = false, serve = false, predict = false, plans = false;
   int rounds = 5;
   double seconds = 1e9;
 };
@@ -97,6 +98,12 @@ bool Print(const Cell& cell, Outcome outcome) {
       cell.name.c_str(), right ? "true" : "false", outcome.error, right ? outcome.seconds * 1e3 : 0.0,
       rate(outcome.flops, 1e-12), rate(outcome.bytes, 1e-9), outcome.flops, outcome.bytes);
   for (const auto& [name, number] : outcome.more) std::printf(", \"%s\": %.6g", name.c_str(), right ? number : 0.0);
+  for (size_t i = 0; i < outcome.parts.size() && right; ++i) {
+    const Part& part = outcome.parts[i];
+    std::printf("%s{\"op\": \"%s\", \"us\": %.6g, \"bytes\": %.6g, \"flops\": %.6g, \"share\": %.4g}%s",
+                i == 0 ? ", \"ops\": [" : ", ", part.name.c_str(), part.seconds * 1e6, part.bytes, part.flops,
+                part.seconds / outcome.seconds, i + 1 == outcome.parts.size() ? "]" : "");
+  }
   if (!right) std::printf(", \"wrong\": %s", Quoted(outcome.wrong).c_str());
   if (!outcome.logits.empty()) {
     std::printf(", \"logits\": [");
@@ -205,8 +212,9 @@ int Main(const Flags& flags) {
     return 3;
   }
   Runtime& clock = *runtime;
-  auto backend = CreateBackendOn(std::move(runtime), index,
-                                 {.dtype = DType::kBF16, .cuda_graphs = true, .attention_kernel = flags.kernel});
+  auto backend = CreateBackendOn(
+      std::move(runtime), index,
+      {.dtype = DType::kBF16, .cuda_graphs = true, .attention_kernel = flags.kernel, .product_kernel = flags.products});
   if (!backend.ok()) {
     std::fprintf(stderr, "error: %s\n", backend.error().message.c_str());
     return 3;
@@ -215,6 +223,15 @@ int Main(const Flags& flags) {
       flags.scratch.empty() ? std::filesystem::temp_directory_path() / ("gpu_bench_" + std::to_string(getpid()))
                             : std::filesystem::path(flags.scratch);
   const BenchPlace place{**backend, clock, flags.tiny, scratch.string()};
+  if (flags.plans) {
+    if (clock.products() == nullptr) {
+      std::printf("skipped: there is no product library, so there are no plans to record\n");
+    } else {
+      std::printf("// %s, %s\n", (*backend)->info().device.c_str(), clock.products()->name().c_str());
+      PrintPlans(place, flags.cell, flags.seconds);
+    }
+    return 0;
+  }
   const std::vector<Cell> cells = Cells(flags.tiny);
   PrintCells((*backend)->info(), place, cells);
   std::fflush(stdout);
@@ -243,6 +260,8 @@ int main(int argc, char** argv) {
       flags.tiny = true;
     } else if (flag == "--serve") {
       flags.serve = true;
+    } else if (flag == "--plans") {
+      flags.plans = true;
     } else if (flag == "--predict") {
       flags.predict = true;
     } else if (const char* device = value("--device=")) {
@@ -255,13 +274,15 @@ int main(int argc, char** argv) {
       flags.scratch = scratch;
     } else if (const char* kernel = value("--attention-kernel=")) {
       flags.kernel = kernel;
+    } else if (const char* products = value("--product-kernel=")) {
+      flags.products = products;
     } else if (const char* cell = value("--cell=")) {
       flags.cell = cell;
     } else {
       std::fprintf(
           stderr,
           "error: unknown flag %s; the flags are --device= --tiny --serve --rounds= --seconds= --scratch= --cell= "
-          "--attention-kernel= --predict\n",
+          "--attention-kernel= --product-kernel= --plans --predict\n",
           argv[i]);
       return 2;
     }

@@ -1,10 +1,13 @@
 // Products through Backend::Linear, in both phases, and a copy that measures memory bandwidth.
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 
 #include "base/wide_product.h"
 #include "kernels/cuda/bench/bench.h"
+#include "kernels/cuda/bench/plan_search.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
@@ -147,6 +150,41 @@ class CopyBench final : public Bench {
 };
 
 }  // namespace
+
+void PrintPlans(const BenchPlace& place, const std::string& part, double seconds) {
+  const auto started = std::chrono::steady_clock::now();
+  // The least of three: a range's edge follows from few calls.
+  const PlanClock clock = [&](const std::function<int()>& operation) {
+    constexpr int kRepetitions = 3, kCalls = 2;
+    double least = INFINITY;
+    const auto answered = [](int code) {
+      if (code != 0) throw CellRefused{"a product answers " + std::to_string(code)};
+    };
+    for (int i = 0; i < kRepetitions; ++i) {
+      answered(place.runtime.Stamp(0));
+      for (int call = 0; call < kCalls; ++call) answered(operation());
+      answered(place.runtime.Stamp(1));
+      double taken = 0;
+      answered(place.runtime.SecondsBetweenStamps(&taken));
+      least = std::min(least, taken / kCalls);
+    }
+    return least;
+  };
+  for (const ProductPlan& shape : PlanShapes()) {
+    const std::string name = std::to_string(shape.outputs) + "x" + std::to_string(shape.inner);
+    if (name.find(part) == std::string::npos) continue;
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count() > seconds) {
+      std::printf("// %s: left out for lack of time\n", name.c_str());
+      continue;
+    }
+    try {
+      std::printf("%s", SearchPlans(place.runtime, shape, kPlanRowCounts, clock).c_str());
+    } catch (const CellRefused& refused) {
+      std::printf("// %s: %s\n", name.c_str(), refused.why.c_str());
+    }
+    std::fflush(stdout);
+  }
+}
 
 std::unique_ptr<Bench> MakeProductBench(const BenchPlace& place, const Cell& cell) {
   return std::make_unique<ProductBench>(place, cell);

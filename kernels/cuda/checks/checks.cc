@@ -4,8 +4,9 @@ namespace varifocal::kernels::cuda {
 
 std::vector<NamedCheck> AllChecks() {
   std::vector<NamedCheck> all;
-  for (const auto& more : {LayoutChecks(), ScheduleChecks(), TileChecks(), EmulatedChecks(), HopperChecks(),
-                           Sm90Checks(), FaultChecks(), GateChecks(), DeviceChecks()}) {
+  for (const auto& more :
+       {LayoutChecks(), ScheduleChecks(), TileChecks(), EmulatedChecks(), HopperChecks(), Sm90Checks(),
+        Sm90ProductChecks(), PlanChecks(), FaultChecks(), GateChecks(), DeviceChecks()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -17,15 +17,17 @@ struct NamedCheck {
 };
 inline constexpr char kSkipped[] = "skipped: ";
 
-std::vector<NamedCheck> LayoutChecks();    // pages, staged blocks, fragments
-std::vector<NamedCheck> ScheduleChecks();  // tiles, blocks, splits
-std::vector<NamedCheck> TileChecks();      // the emulator itself, and attention on it against float64
-std::vector<NamedCheck> EmulatedChecks();  // the conformance table on the emulated device
-std::vector<NamedCheck> HopperChecks();    // the emulator's model of compute capability 9.0
-std::vector<NamedCheck> Sm90Checks();      // the sm90 attention kernel, and its mutants
-std::vector<NamedCheck> FaultChecks();     // refusals, exhausted memory, failing devices
-std::vector<NamedCheck> GateChecks();      // the ptxas report of every kernel
-std::vector<NamedCheck> DeviceChecks();    // the conformance table on a real device, as one check
+std::vector<NamedCheck> LayoutChecks();       // pages, staged blocks, fragments
+std::vector<NamedCheck> ScheduleChecks();     // tiles, blocks, splits
+std::vector<NamedCheck> TileChecks();         // the emulator itself, and attention on it against float64
+std::vector<NamedCheck> EmulatedChecks();     // the conformance table on the emulated device
+std::vector<NamedCheck> HopperChecks();       // the emulator's model of compute capability 9.0
+std::vector<NamedCheck> Sm90Checks();         // the sm90 attention kernel, and its mutants
+std::vector<NamedCheck> Sm90ProductChecks();  // the sm90 product kernel, tensor maps, and its mutants
+std::vector<NamedCheck> PlanChecks();         // which of the product library's algorithms are recorded
+std::vector<NamedCheck> FaultChecks();        // refusals, exhausted memory, failing devices
+std::vector<NamedCheck> GateChecks();         // the ptxas report of every kernel
+std::vector<NamedCheck> DeviceChecks();       // the conformance table on a real device, as one check
 std::vector<NamedCheck> AllChecks();
 
 // Same bits at the head dims of models (wide_bits_checks.cc), and the attention of which.
@@ -38,11 +40,13 @@ enum class CaseSet {
   kAll,
   kSameBits,
   kWideAttention,  // attention at head dims from 64, its same bits among it: what the kernel sm90 must pass
+  kProducts,       // what multiplies, the same bits among it: what the kernel sm90 of products must pass
   kSanitizers,     // small ones that pass through every kernel and head dim: compute-sanitizer is slow
 };
 // Products of the 2.7B model's layer shapes, the same bits in steps of any size (layer_bits_checks.cc).
 std::vector<ConformanceCase> LayerBitsCases(bool emulated);
 std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device,
-                                          const std::string& attention_kernel = "auto");
+                                          const std::string& attention_kernel = "auto",
+                                          const std::string& product_kernel = "auto");
 
 }  // namespace varifocal::kernels::cuda

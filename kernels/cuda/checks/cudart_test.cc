@@ -2,12 +2,14 @@
 // is reported once, by itself; launches respect the device's limits; plans keep a row's bits; a failed product names its
 // status, and a fault of the device behind it.
 
+#include <cuda.h>
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
+#include "kernels/cuda/cublaslt_products.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device_error.h"
 #include "kernels/cuda/device_launch.h"
@@ -125,6 +127,44 @@ TEST_F(Cudart, FailureIsReportedOnce) {
     EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}), 0) << "after " << name;
     EXPECT_EQ(fake::Machine().last_error, 0) << name;
   }
+}
+
+// The driver's function gets the matrix; without it, or refused, a code is returned.
+TEST_F(Cudart, TensorMapsAreTheDrivers) {
+  static TensorMapSpec got;
+  static int answer;
+  answer = 0;
+  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                              const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                              CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+  const Encode encode = [](CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* data,
+                           const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t* box,
+                           const cuuint32_t* steps, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
+                           CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+    EXPECT_EQ(type, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+    EXPECT_EQ(swizzle, CU_TENSOR_MAP_SWIZZLE_128B);
+    EXPECT_EQ(rank, 2u);
+    EXPECT_EQ(box[0], 64u);
+    EXPECT_EQ(steps[0] + steps[1], 2u);
+    got = {data, static_cast<int64_t>(sizes[1]), static_cast<int64_t>(sizes[0]), static_cast<int64_t>(strides[0]),
+           static_cast<int>(box[1])};
+    map->opaque[0] = 42;
+    return static_cast<CUresult>(answer);
+  };
+  alignas(16) char data[16];
+  const TensorMapSpec spec{.data = data, .rows = 7, .columns = 8, .row_bytes = 32, .box_rows = 128};
+  TensorMap map;
+  EXPECT_NE(runtime_->EncodeTensorMap(spec, &map), 0) << "a driver without the function";
+  fake::Machine().driver_functions["cuTensorMapEncodeTiled"] = reinterpret_cast<void*>(encode);
+  EXPECT_EQ(runtime_->EncodeTensorMap(spec, &map), 0);
+  EXPECT_EQ(map.words[0], 42u);
+  EXPECT_EQ(std::tie(got.data, got.rows, got.columns, got.row_bytes, got.box_rows),
+            std::tie(spec.data, spec.rows, spec.columns, spec.row_bytes, spec.box_rows));
+  answer = CUDA_ERROR_INVALID_VALUE;
+  EXPECT_EQ(runtime_->EncodeTensorMap(spec, &map), kInvalidValue);
+  fake::Machine().failures["cudaGetDriverEntryPointByVersion"] = kInvalidValue;
+  EXPECT_EQ(runtime_->EncodeTensorMap(spec, &map), kInvalidValue);
+  EXPECT_EQ(Launch({{1, 1, 1}, 32, 0}), 0);
 }
 
 // Calls whose code is not returned, cudaFree among them, must not leave it either.
@@ -376,10 +416,14 @@ TEST(ProductPlans, RowsAreFoundByDeviceLibraryAndShape) {
                                {90, 130100, 64, 32, ProductType::kBf16, {8}},
                                {90, 130200, 64, 32, ProductType::kF32, {9}}};
   const ProductPlan plan{.outputs = 64, .inner = 32, .type = ProductType::kF32};
-  EXPECT_EQ(FindPlan(rows, 90, 130100, plan), &rows[0]);
-  EXPECT_EQ(FindPlan(rows, 90, 130200, plan), &rows[2]);
-  EXPECT_EQ(FindPlan(rows, 80, 130100, plan), nullptr);
-  EXPECT_EQ(FindPlan(rows, 90, 130100, {.outputs = 64, .inner = 40, .type = ProductType::kF32}), nullptr);
+  const auto first = [&](int capability, size_t version, const ProductPlan& shape) {
+    const std::vector<RecordedPlan> found = PlansOf(rows, capability, version, shape);
+    return found.empty() ? 0 : found[0].attributes[0];
+  };
+  EXPECT_EQ(first(90, 130100, plan), 7);
+  EXPECT_EQ(first(90, 130200, plan), 9);
+  EXPECT_EQ(first(80, 130100, plan), 0);
+  EXPECT_EQ(first(90, 130100, {.outputs = 64, .inner = 40, .type = ProductType::kF32}), 0);
   // The tag differs with any recorded attribute, and between libraries.
   EXPECT_EQ(PlansTag(rows, 80, 130100), "");
   const std::string tag = PlansTag(rows, 90, 130100);
@@ -387,8 +431,49 @@ TEST(ProductPlans, RowsAreFoundByDeviceLibraryAndShape) {
   EXPECT_NE(tag, PlansTag(rows, 90, 130200));
   RecordedPlan changed[] = {rows[0], rows[1]};
   EXPECT_EQ(PlansTag(changed, 90, 130100), tag);
+  changed[1].rows_from = 65;
+  EXPECT_EQ(PlansTag(changed, 90, 130100), tag) << "no bit depends on it";
   changed[1].attributes[3] = 1;
   EXPECT_NE(PlansTag(changed, 90, 130100), tag);
+  EXPECT_EQ(RowText(changed[1]), "RecordedPlan{90, 130100, 64, 32, ProductType::kBf16, {8, 0, 0, 1, 0, 0, 0}, 65},");
+}
+
+// The step's rows choose among a shape's recorded algorithms, whatever the order of the rows.
+TEST_F(Cudart, RecordedPlansServeRangesOfRows) {
+  const RecordedPlan rows[] = {{90, 130100, 64, 32, ProductType::kF32, {23}, 129},
+                               {90, 130100, 64, 32, ProductType::kF32, {21}},
+                               {90, 130100, 64, 32, ProductType::kBf16, {24}},
+                               {90, 130100, 64, 32, ProductType::kF32, {22}, 17}};
+  FakeLibrary fake;
+  auto library = OpenCublasLt(runtime_->stream(), 90, rows);
+  ASSERT_NE(library, nullptr);
+  const int plan = library->MakePlan({.outputs = 64, .inner = 32, .weight_stride = 32});
+  ASSERT_GE(plan, 0);
+  for (const auto& [count, algorithm] : {std::pair{1, 21}, {16, 21}, {17, 22}, {128, 22}, {129, 23}, {9000, 23}}) {
+    EXPECT_EQ(library->Multiply(plan, count, nullptr, nullptr, 1, 0, nullptr), 0);
+    EXPECT_EQ(fake->last_algorithm, algorithm) << count;
+  }
+  EXPECT_THAT(library->PlanText(plan), testing::HasSubstr("cluster 0; from 129 rows: algorithm 23, tile 0"));
+  // Another shape has no row, so the library's suggestion.
+  const int other = library->MakePlan({.outputs = 96, .inner = 32, .weight_stride = 32});
+  ASSERT_GE(other, 0);
+  EXPECT_EQ(library->Multiply(other, 1, nullptr, nullptr, 1, 0, nullptr), 0);
+  EXPECT_EQ(fake->last_algorithm, 13);
+}
+
+// Each suggestion that keeps bits once, although it is suggested for several sizes of step.
+TEST_F(Cudart, CandidatesKeepBits) {
+  FakeLibrary fake;
+  fake->suggestions = 4;
+  ProductLibrary* library = runtime_->products();
+  const std::vector<int> plans = library->Candidates({.outputs = 64, .inner = 32, .weight_stride = 32});
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(library->PlanRow(plans[0], 1),
+            "RecordedPlan{89, 130100, 64, 32, ProductType::kF32, {13, 20, 3, 1, 0, 2, 5}, 1},");
+  EXPECT_EQ(library->PlanRow(plans[1], 65),
+            "RecordedPlan{89, 130100, 64, 32, ProductType::kF32, {14, 7, 0, 0, 0, 0, 0}, 65},");
+  EXPECT_EQ(library->Multiply(plans[1], 5, nullptr, nullptr, 1, 0, nullptr), 0);
+  EXPECT_EQ(fake->last_algorithm, 14);
 }
 
 }  // namespace

@@ -12,16 +12,16 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-Result<std::unique_ptr<Backend>> OpenDevice(const std::string& device, const std::string& attention_kernel) {
-  if (device == "emulated") {
-    return CreateBackendOn(MakeEmulatedRuntime(std::make_shared<EmulatedMachine>()), 0,
-                           {.dtype = DType::kBF16, .attention_kernel = attention_kernel});
-  }
-  return CreateBackend({.device = device, .dtype = DType::kBF16, .attention_kernel = attention_kernel});
+Result<std::unique_ptr<Backend>> OpenDevice(const std::string& device, const std::string& attention_kernel,
+                                            const std::string& product_kernel) {
+  const BackendOptions options{
+      .device = device, .dtype = DType::kBF16, .attention_kernel = attention_kernel, .product_kernel = product_kernel};
+  if (device != "emulated") return CreateBackend(options);
+  return CreateBackendOn(MakeEmulatedRuntime(std::make_shared<EmulatedMachine>()), 0, options);
 }
 
 std::string CheckAllOnDevice() {
-  auto tested = OpenDevice("cuda:0", "auto");
+  auto tested = OpenDevice("cuda:0", "auto", "auto");
   if (!tested.ok()) return kSkipped + tested.error().message;
   auto oracle = MakeOracle(DType::kBF16);
   std::string failed;
@@ -59,8 +59,16 @@ std::vector<ConformanceCase> WideAttentionCases() {
   return cases;
 }
 
+// What multiplies: alone, in a layer's shapes, and in whole models, with the same bits.
+std::vector<ConformanceCase> CasesOfProducts(bool emulated) {
+  std::vector<ConformanceCase> cases = ProductCases();
+  for (const auto& more : {LayerBitsCases(emulated), ModelCases()}) cases.insert(cases.end(), more.begin(), more.end());
+  return cases;
+}
+
 std::vector<ConformanceCase> CasesOf(CaseSet set, bool emulated) {
   if (set == CaseSet::kSanitizers) return SanitizerCases();
+  if (set == CaseSet::kProducts) return CasesOfProducts(emulated);
   if (set == CaseSet::kWideAttention) return WideAttentionCases();
   std::vector<ConformanceCase> cases = LayerBitsCases(emulated);
   for (const ConformanceCase& c : AllCases()) {
@@ -75,11 +83,12 @@ std::vector<ConformanceCase> CasesOf(CaseSet set, bool emulated) {
 
 }  // namespace
 
-std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device, const std::string& attention_kernel) {
+std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device, const std::string& attention_kernel,
+                                          const std::string& product_kernel) {
   std::vector<NamedCheck> checks;
   for (const ConformanceCase& c : CasesOf(set, device == "emulated")) {
-    checks.push_back({c.name, [c, device, attention_kernel]() -> std::string {
-                        auto tested = OpenDevice(device, attention_kernel);
+    checks.push_back({c.name, [c, device, attention_kernel, product_kernel]() -> std::string {
+                        auto tested = OpenDevice(device, attention_kernel, product_kernel);
                         if (!tested.ok()) return tested.error().message;
                         if (!IsSupportedBy(c, **tested)) return std::string(kSkipped) + "not supported by this device";
                         auto oracle = MakeOracle(DType::kBF16);

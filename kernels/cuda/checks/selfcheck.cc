@@ -4,8 +4,9 @@
 //
 // Prints one line per check that fails or is skipped, and exits 1 when one fails. For deploy/gpu_check.sh:
 //
-//   cuda_selfcheck --list=conformance|same-bits|wide-attention|sanitizers [--device=..]    the names of the cases, a line each
-//   cuda_selfcheck --case=NAME [--device=cuda:0|emulated] [--attention-kernel=sm90]        one: its name at once, then its result
+//   cuda_selfcheck --list=conformance|same-bits|wide-attention|products|sanitizers [--device=..]    the names of the cases, a line each
+//   cuda_selfcheck --case=NAME [--device=cuda:0|emulated] [--attention-kernel=sm90] [--product-kernel=sm90]    one: its name at
+//       once, then its result
 //
 // --inject=hang|crash|wrong makes a case do so instead, to rehearse what the script then leaves.
 
@@ -24,6 +25,7 @@ namespace {
 constexpr std::pair<const char*, CaseSet> kSets[] = {{"conformance", CaseSet::kAll},
                                                      {"same-bits", CaseSet::kSameBits},
                                                      {"wide-attention", CaseSet::kWideAttention},
+                                                     {"products", CaseSet::kProducts},
                                                      {"sanitizers", CaseSet::kSanitizers}};
 
 int List(const std::string& name, const std::string& device) {
@@ -32,14 +34,15 @@ int List(const std::string& name, const std::string& device) {
     for (const NamedCheck& check : ConformanceChecks(set, device)) std::printf("%s\n", check.name.c_str());
     return 0;
   }
-  std::fprintf(stderr, "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, sanitizers\n",
+  std::fprintf(stderr,
+               "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, products, sanitizers\n",
                name.c_str());
   return 2;
 }
 
-int RunCase(const std::string& name, const std::string& device, const std::string& kernel,
+int RunCase(const std::string& name, const std::string& device, const std::string& kernel, const std::string& products,
             const std::string& injected) {
-  std::vector<NamedCheck> checks = ConformanceChecks(CaseSet::kAll, device, kernel);
+  std::vector<NamedCheck> checks = ConformanceChecks(CaseSet::kAll, device, kernel, products);
   for (const NamedCheck& check : ConformanceChecks(CaseSet::kWideAttention, device, kernel)) checks.push_back(check);
   for (const NamedCheck& check : checks) {
     if (check.name != name) continue;
@@ -76,7 +79,7 @@ int RunAll(const std::string& part) {
 
 int main(int argc, char** argv) {
   using namespace varifocal::kernels::cuda;
-  std::string part, name, device = "cuda:0", kernel = "auto", injected;
+  std::string part, name, device = "cuda:0", kernel = "auto", products = "auto", injected;
   std::optional<std::string> list;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
@@ -90,16 +93,17 @@ int main(int argc, char** argv) {
       continue;
     }
     if (value("--case=", name) || value("--device=", device) || value("--attention-kernel=", kernel) ||
-        value("--inject=", injected))
+        value("--product-kernel=", products) || value("--inject=", injected))
       continue;
     if (flag.rfind("--", 0) == 0) {
-      std::fprintf(stderr,
-                   "error: unknown flag %s; the flags are --list= --case= --device= --attention-kernel= --inject=\n",
-                   argv[i]);
+      std::fprintf(
+          stderr,
+          "error: unknown flag %s; the flags are --list= --case= --device= --attention-kernel= --product-kernel= --inject=\n",
+          argv[i]);
       return 2;
     }
     part = flag;
   }
   if (list.has_value()) return List(*list, device);
-  return name.empty() ? RunAll(part) : RunCase(name, device, kernel, injected);
+  return name.empty() ? RunAll(part) : RunCase(name, device, kernel, products, injected);
 }

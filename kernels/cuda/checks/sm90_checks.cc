@@ -1,15 +1,12 @@
 // The sm90 attention kernel on the emulated device: against float64, the same bits over everything that must not change them, and
 // the table of its mutants.
 
-#include <cstdio>
-#include <cstdlib>
-
 #include "kernels/conformance/case_tools.h"
 #include "kernels/cuda/attention_choice.h"
 #include "kernels/cuda/checks/checks.h"
+#include "kernels/cuda/checks/mutants.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/emulator/emulated_runtime.h"
-#include "kernels/cuda/emulator/hopper.h"
 
 namespace varifocal::kernels::cuda {
 namespace {
@@ -187,48 +184,12 @@ std::string CheckMutants() {
   auto backend = MakeSm90();
   const std::vector<AttentionCase> cases = MutantCases();
   std::vector<AttentionRun> bases;
-  std::string fault;
-  for (size_t i = 0; i < cases.size(); ++i) {
-    bases.push_back(RunAttentionCase(*backend, cases[i], {}));
-    for (uint64_t seed = 1; seed <= 8; ++seed) {
-      emulator::SetScheduleSeed(seed);
-      emulator::CatchFaults(&fault);
-      const AttentionRun run = RunAttentionCase(*backend, cases[i], {});
-      emulator::CatchFaults(nullptr);
-      emulator::SetScheduleSeed(0);
-      if (!fault.empty()) return "without a mutant, seed " + std::to_string(seed) + ": " + fault;
-      if (CountDifferentBits(bases[i], run) != 0) return "without a mutant a seed changed bits";
-    }
-  }
-  std::string survivors;
-  int count = 0;
-  for (size_t s = 0; s < std::size(kSm90Steps); ++s) {
-    for (const char* kind = kSm90Steps[s].faults; *kind != 0; ++kind) {
-      const auto step = static_cast<Sm90Step>(s);
-      bool seen = false;
-      std::string how;
-      emulator::SetMutant({step, *kind});
-      for (uint64_t seed = 0; seed <= 8 && !seen; ++seed) {
-        for (size_t i = 0; i < cases.size() && !seen; ++i) {
-          fault.clear();
-          emulator::SetScheduleSeed(seed);
-          emulator::CatchFaults(&fault);
-          const AttentionRun run =
-              RunAttentionCase(*backend, cases[i], {.attends_twice = step == Sm90Step::kResetWork});
-          emulator::CatchFaults(nullptr);
-          how = !fault.empty() ? fault : "other numbers";
-          seen = !fault.empty() || CountDifferentBits(bases[i], run) != 0;
-        }
-      }
-      emulator::SetScheduleSeed(0);
-      emulator::SetMutant({});
-      ++count;
-      if (std::getenv("VARIFOCAL_MUTANTS") != nullptr)
-        std::printf("%s %c: %s\n", kSm90Steps[s].name, *kind, seen ? how.c_str() : "SURVIVES");
-      if (seen == IsInvisible(step)) survivors += std::string(" ") + kSm90Steps[s].name + ":" + *kind;
-    }
-  }
-  return survivors.empty() ? "" : "of " + std::to_string(count) + " mutants not as expected:" + survivors;
+  for (const AttentionCase& c : cases) bases.push_back(RunAttentionCase(*backend, c, {}));
+  const auto differs = [&](size_t index, Sm90Step step) {
+    const AttentionRun run = RunAttentionCase(*backend, cases[index], {.attends_twice = step == Sm90Step::kResetWork});
+    return CountDifferentBits(bases[index], run) != 0;
+  };
+  return CheckMutantsOf(0, kFirstProductStep, cases.size(), differs, IsInvisible);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/cuda/emulator/hopper.h"
 
 namespace varifocal::kernels::cuda {
 
@@ -142,8 +143,12 @@ class EmulatedRuntime final : public Runtime {
     *graph = std::make_unique<EmulatedGraph>(machine_, launches);
     return 0;
   }
+  int EncodeTensorMap(const TensorMapSpec& spec, TensorMap* map) override {
+    if (const int code = machine_->Answer("EncodeTensorMap"); code != 0) return code;
+    return emulator::EncodeTensorMap(spec, map) ? 0 : 1;
+  }
   const KernelTable& kernels() override { return emulated::Table(); }
-  ProductLibrary* products() override { return nullptr; }
+  ProductLibrary* products() override { return machine_->products; }
 
  private:
   std::shared_ptr<EmulatedMachine> machine_;

@@ -24,6 +24,7 @@ struct EmulatedMachine {
   size_t total_bytes = size_t{8} << 30;
   double flops_per_second = 500e12;
   bool pinned = true;
+  ProductLibrary* products = nullptr;  // null: the backend's own kernels
   // Calls of this name ("Allocate", "CopyToDevice", "Kernel", ..) return this code from the `after`-th on (0: the
   // next).
   struct Failure {

@@ -92,12 +92,12 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
   return CUBLAS_STATUS_SUCCESS;
 }
 // The first splits K, the second takes scratch memory whatever was asked for, the third keeps a row's bits and asks for
-// a counter.
+// a counter, the fourth keeps them too.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t, int,
                                               cublasLtMatmulHeuristicResult_t results[], int* count) {
-  const Algorithm all[] = {{{11}, 4, 0}, {{12}, 1, 1 << 20}, {{13, 20, 3, 1, 0, 2, 5}, 1, 4}};
+  const Algorithm all[] = {{{11}, 4, 0}, {{12}, 1, 1 << 20}, {{13, 20, 3, 1, 0, 2, 5}, 1, 4}, {{14, 7}, 1, 0}};
   if (handle != HandleHere()) return CUBLAS_STATUS_INVALID_VALUE;
   *count = state.suggestions;
   for (int i = 0; i < state.suggestions; ++i) {

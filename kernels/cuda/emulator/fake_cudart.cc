@@ -165,6 +165,12 @@ cudaError_t cudaGetLastError() {
 }
 const char* cudaGetErrorName(cudaError_t) { return "cudaErrorFake"; }
 const char* cudaGetErrorString(cudaError_t) { return "fake error"; }
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned int, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  *function = Machine().driver_functions.count(symbol) == 0 ? nullptr : Machine().driver_functions[symbol];
+  *result = *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
+  return Answer("cudaGetDriverEntryPointByVersion");
+}
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = Machine().device_count;
   return Answer("cudaGetDeviceCount");

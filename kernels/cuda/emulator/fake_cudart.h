@@ -40,6 +40,7 @@ struct Cudart {
   std::map<std::pair<int, const void*>, size_t> shared_allowed;  // by device and kernel
   std::map<const void*, int> memory;                             // device of each piece
   std::vector<Launched> launches;
+  std::map<std::string, void*> driver_functions;
   int ptx_version = 90;                            // of every kernel
   int graphs = 0;                                  // and executable ones: those that exist
   std::vector<int> event_devices;                  // of those made so far, which are numbered from 1

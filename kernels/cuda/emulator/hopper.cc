@@ -28,6 +28,9 @@ struct BulkCopy {
   int to;
   const void* from;
   int bytes, barrier;
+  // Of a box: its matrix, and where it begins in it. `from` is null then.
+  TensorMapSpec matrix = {};
+  int column = 0, row = 0;
 };
 
 struct NamedBarrier {
@@ -111,6 +114,28 @@ void EndHopper() {
   if (const std::string left = LeftOverProducts(); !left.empty()) ReportFault(left);
 }
 
+namespace {
+
+// Rows of 64 numbers, whose 16-byte chunks are exclusive-ored by the address bits above; zeros outside of the matrix.
+void LandBox(const BulkCopy& copy) {
+  const TensorMapSpec& matrix = copy.matrix;
+  for (int i = 0; i < matrix.box_rows; ++i) {
+    for (int j = 0; j < kTensorBoxColumns; ++j) {
+      const int64_t row = copy.row + i, column = copy.column + j;
+      uint16_t number = 0;
+      if (row >= 0 && row < matrix.rows && column >= 0 && column < matrix.columns) {
+        std::memcpy(&number, static_cast<const unsigned char*>(matrix.data) + row * matrix.row_bytes + column * 2,
+                    sizeof number);
+      }
+      const int linear = copy.to + (i * kTensorBoxColumns + j) * 2, at = linear ^ ((linear >> 7 & 7) << 4);
+      std::memcpy(block.shared + at, &number, sizeof number);
+      std::memcpy(hopper.async_view.data() + at, &number, sizeof number);
+    }
+  }
+}
+
+}  // namespace
+
 bool LandCopy(bool must) {
   if (hopper.copies.empty()) return false;
   // A copy completes at random, or with late copies only when all threads wait.
@@ -119,8 +144,12 @@ bool LandCopy(bool must) {
   const size_t which = IsShuffled() ? NextOrder() % hopper.copies.size() : 0;
   const BulkCopy copy = hopper.copies[which];
   hopper.copies.erase(hopper.copies.begin() + which);
-  std::memcpy(block.shared + copy.to, copy.from, copy.bytes);
-  std::memcpy(hopper.async_view.data() + copy.to, copy.from, copy.bytes);
+  if (copy.from == nullptr) {
+    LandBox(copy);
+  } else {
+    std::memcpy(block.shared + copy.to, copy.from, copy.bytes);
+    std::memcpy(hopper.async_view.data() + copy.to, copy.from, copy.bytes);
+  }
   counters.copied_bytes += copy.bytes;
   PhaseBarrier& barrier = hopper.barriers.at(copy.barrier);
   barrier.due_bytes -= copy.bytes;
@@ -178,6 +207,32 @@ void CopyBulk(Sm90Step step, int to, const void* from, int bytes, int barrier) {
   std::memset(block.shared + to, 0xFF, bytes);
   std::memset(hopper.async_view.data() + to, 0xFF, bytes);
   hopper.copies.push_back({NameOf(step), to, from, bytes, barrier});
+}
+
+bool EncodeTensorMap(const TensorMapSpec& spec, TensorMap* map) {
+  static_assert(sizeof spec <= sizeof map->words);
+  const auto address = reinterpret_cast<uintptr_t>(spec.data);
+  if (address == 0 || address % kChunk != 0 || spec.row_bytes % kChunk != 0 || spec.row_bytes <= 0 || spec.rows < 1 ||
+      spec.columns < 1 || spec.box_rows < 1 || spec.box_rows > 256) {
+    return false;
+  }
+  *map = {};
+  std::memcpy(map->words, &spec, sizeof spec);
+  return true;
+}
+
+void CopyTensor(Sm90Step step, int to, const TensorMap& map, int column, int row, int barrier) {
+  if (Has(step, 'O')) return;
+  TensorMapSpec matrix;
+  std::memcpy(&matrix, map.words, sizeof matrix);
+  const int bytes = matrix.box_rows * kTensorBoxColumns * 2;
+  CheckRange(step, to, bytes);
+  if (matrix.data == nullptr || to % 1024 != 0 || reinterpret_cast<uintptr_t>(&map) % alignof(TensorMap) != 0)
+    Fault(std::string(NameOf(step)) + ": a box needs a map on 128 bytes and a place on 1,024");
+  BarrierAt(step, barrier);
+  std::memset(block.shared + to, 0xFF, bytes);
+  std::memset(hopper.async_view.data() + to, 0xFF, bytes);
+  hopper.copies.push_back({NameOf(step), to, nullptr, bytes, barrier, matrix, column, row});
 }
 
 void StoreOperand(int to, const uint32_t (&words)[4]) {

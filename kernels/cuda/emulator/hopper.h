@@ -10,6 +10,7 @@
 #include <string>
 
 #include "kernels/cuda/sm90_steps.h"
+#include "kernels/cuda/tensor_map.h"
 
 namespace varifocal::kernels::cuda::emulator {
 
@@ -17,6 +18,9 @@ void InitBarrier(Sm90Step step, int barrier, int count);
 void Arrive(Sm90Step step, int barrier, int bytes);
 void AwaitPhase(Sm90Step step, int barrier, uint32_t parity);
 void CopyBulk(Sm90Step step, int to, const void* from, int bytes, int barrier);
+void CopyTensor(Sm90Step step, int to, const TensorMap& map, int column, int row, int barrier);
+// What the runtime's EncodeTensorMap makes here; false where a device would refuse it.
+bool EncodeTensorMap(const TensorMapSpec& spec, TensorMap* map);
 void StoreOperand(int to, const uint32_t (&words)[4]);
 // A mistake where these bytes of shared memory were never written; for data that a kernel would be lost with.
 void ExpectData(const void* from, int bytes);
