@@ -44,6 +44,8 @@ Error CudaStorage::Open(int index) {
   info_.device = properties.name;
   info_.dtype = DType::kBF16;
   info_.thread_count = 1;
+  info_.gathers_groups = attention_.gathered;
+  info_.gather_costs = attention_.gather_costs();
   info_.notes.push_back("computing in bf16 on cuda:" + std::to_string(index) + ", " + properties.name +
                         ", products by " + (library == nullptr ? "own kernels" : library->name()));
   if (graphs_) info_.notes.push_back("queueing each decode step as one CUDA graph");

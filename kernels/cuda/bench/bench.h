@@ -81,6 +81,8 @@ int RowsOf(const Cell& cell, int sequence);
 int StepRowsOf(const Cell& cell);
 // A table of what the sm90 attention kernel is expected to take on an H100; needs no device.
 void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning);
+// And of attention by groups with gathered keys, beside dense attention.
+void PrintGatherPredictions();
 // Throws CellRefused, for example if the machine lacks memory.
 std::unique_ptr<Bench> MakeBench(const BenchPlace& place, const Cell& cell);
 

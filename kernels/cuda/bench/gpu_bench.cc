@@ -1,8 +1,9 @@
 // Times the cells of docs/gpu/README.md through the Backend interface, each checked before it is timed.
 //
 //   gpu_bench [--device=cuda:0|emulated] [--tiny] [--rounds=5] [--cell=PART] [--seconds=N] [--scratch=DIR] [--serve]
-//             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off]]
-//   gpu_bench --predict       what the attention kernel sm90 is expected to take on an H100; needs no device
+//             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off][:focus=gathered]]
+//   gpu_bench --predict       what the attention kernel sm90, and attention by groups with gathered keys, are expected to take on an
+//                             H100; needs no device
 //
 // Prints one JSON object per line: first {"cells": [...]}, then one per cell and round. With --serve it prints the
 // cells and then, for each cell name read from standard input, runs one round of it, so that a driver can alternate
@@ -186,6 +187,7 @@ int Main(const Flags& flags) {
       return 2;
     }
     PrintPredictions(Cells(/*tiny=*/false), choice->tuning);
+    PrintGatherPredictions();
     return 0;
   }
   std::unique_ptr<Runtime> runtime;

@@ -23,11 +23,14 @@ std::vector<NamedCheck> TileChecks();      // the emulator itself, and attention
 std::vector<NamedCheck> EmulatedChecks();  // the conformance table on the emulated device
 std::vector<NamedCheck> HopperChecks();    // the emulator's model of compute capability 9.0
 std::vector<NamedCheck> Sm90Checks();      // the sm90 attention kernel, and its mutants
+std::vector<NamedCheck> GatheredChecks();  // attention by groups with gathered keys, and its mutants
 std::vector<NamedCheck> FaultChecks();     // refusals, exhausted memory, failing devices
 std::vector<NamedCheck> GateChecks();      // the ptxas report of every kernel
 std::vector<NamedCheck> DeviceChecks();    // the conformance table on a real device, as one check
 std::vector<NamedCheck> AllChecks();
 
+// The conformance table's cases of gathered keys, for devices (gathered_checks.cc).
+std::vector<ConformanceCase> GatheredCases();
 // Same bits at the head dims of models (wide_bits_checks.cc), and the attention of which.
 std::vector<ConformanceCase> WideBitsCases();
 AttentionCase WideBitsCase(int dim, bool windowed, bool groups);
@@ -38,6 +41,7 @@ enum class CaseSet {
   kAll,
   kSameBits,
   kWideAttention,  // attention at head dims from 64, its same bits among it: what the kernel sm90 must pass
+  kGathered,       // of a backend that gathers keys by groups
   kSanitizers,     // small ones that pass through every kernel and head dim: compute-sanitizer is slow
 };
 // Products of the 2.7B model's layer shapes, the same bits in steps of any size (layer_bits_checks.cc).
