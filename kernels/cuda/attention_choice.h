@@ -32,8 +32,8 @@ struct AttentionChoice {
   std::string name() const;
 };
 
-// `text` is auto, mma or sm90, each with :focus=gathered or :focus=masked if wanted; sm90 may be followed by :dims=64+128 (others keep mma), and by what no answer depends on:
-// :items=N (tiles of a block, 0 all), :turns=off, :sections=off. `capability` is 90 for 9.0.
+// `text` is auto, mma or sm90, each with :focus=gathered or :focus=masked if wanted; sm90 may be followed by :dims=64+128 (others keep
+// mma), and by what no answer depends on: :items=N (tiles of a block, 0 all), :turns=off, :sections=off. `capability` is 90 for 9.0.
 Result<AttentionChoice> ChooseAttention(const std::string& text, int capability);
 
 }  // namespace varifocal::kernels::cuda
