@@ -187,10 +187,10 @@ TEST(CudaEngineTest, FocusWithGatheredKeysHasTheSameBitsInChunksInCompanyAndOnAC
   const WideHeads checkpoint("focus/llama-calibrated", "cuda_focus_gathered");
   EmulatedDevice masked, gathered(false, 500e12, "mma:focus=gathered");
   const kernels::GatherCosts costs = gathered.options.backend->info().gather_costs;
-  constexpr int kTopK = 1, kWindow = 3, kTokens = 1000;
+  constexpr int kTopK = 1, kWindow = 3, kTokens = 1100;
   const int from = kernels::GatherFrom(8, kTopK, kWindow, costs);
   ASSERT_LT(from, kTokens - 64);
-  const EngineOptions whole{.prefill_chunk_tokens = 1024, .kv_cache_bytes = 4 << 20};
+  const EngineOptions whole{.prefill_chunk_tokens = 1152, .kv_cache_bytes = 4 << 20};
   const EngineOptions small{.prefill_chunk_tokens = 300, .batch_size_max = 4, .kv_cache_bytes = 4 << 20};
   EngineRequest request = Generate("long", kTokens), other = Generate("short", 70);
   request.attention_overrides = other.attention_overrides = {{"focus-top-k", kTopK}, {"focus-window", kWindow}};
