@@ -167,17 +167,23 @@ inline constexpr double kGatherShareMax = 0.75;
 // The most groups per token with which attention by groups is used.
 inline int GatherTopKMax(int group_count) { return static_cast<int>(std::sqrt(kGatherShareMax * group_count)); }
 
-// The position from which rows are computed by groups. It depends on the setting and the number format alone, so that a
+// The position from which rows are computed by groups. It depends on the setting and the backend alone, so that a
 // row has the same bits in every prompt, batch and chunk. INT32_MAX: never.
 //
-// A row at position p costs p pairs when every pair is tested, and by groups w + pair_cost p k^2 / K pairs and k + 1 parts,
-// whose queries and results cost part_cost pairs each. Measured; products of bf16 are faster, the rest is not. Rounded up to
-// whole pages of 128: a few rows at the end of a prompt cost a whole block in every group.
-inline int32_t GatherFrom(int group_count, int top_k, int32_t window, DType dtype) {
+// A row at position p costs p pairs when every pair is tested, and by groups w + pair p k^2 / K pairs and k + 1 parts, whose queries
+// and results cost `part` pairs each. Rounded up to whole pages of 128: a few rows at the end of a prompt cost a whole block in every
+// group.
+struct GatherCosts {
+  double part = 45, pair = 1.1;
+};
+// Measured on CPUs; products of bf16 are faster, the rest is not.
+constexpr GatherCosts HostGatherCosts(DType dtype) {
+  return dtype == DType::kF32 ? GatherCosts{} : GatherCosts{.part = 85, .pair = 1.4};
+}
+inline int32_t GatherFrom(int group_count, int top_k, int32_t window, const GatherCosts& costs) {
   if (top_k > GatherTopKMax(group_count)) return INT32_MAX;
-  const double part_cost = dtype == DType::kF32 ? 45 : 85, pair_cost = dtype == DType::kF32 ? 1.1 : 1.4;
-  const double gain = 1 - pair_cost * top_k * top_k / group_count;
-  const double from = gain > 0 ? (window + part_cost * (top_k + 1)) / gain : 1 << 30;
+  const double gain = 1 - costs.pair * top_k * top_k / group_count;
+  const double from = gain > 0 ? (window + costs.part * (top_k + 1)) / gain : 1 << 30;
   return from < 1 << 30 ? static_cast<int32_t>(std::ceil(from / 128)) * 128 : INT32_MAX;
 }
 

@@ -409,6 +409,7 @@ struct BackendInfo {
   int thread_count = 0;
   std::vector<std::string> notes;  // one sentence each, to be logged once: choices and warnings
   bool gathers_groups = false;     // rows from GroupTest::gather_from on are computed by groups
+  GatherCosts gather_costs;        // for GatherFrom
 };
 
 struct MemoryInfo {

@@ -236,7 +236,7 @@ def compare(report, cells):
                 others["floor"] = max(row.get("flops", 0) / product["tflops"] * 1e-9, at_copy)
                 if cell["kind"] == "decode":
                     others["copy"] = at_copy
-            for key, name in (("constant_ms", "constant scale"), ("cold_ms", "cold"), ("chunked_ms", "chunked"), ("dense_ms", "dense"),
+            for key, name in (("constant_ms", "constant scale"), ("cold_ms", "cold"), ("chunked_ms", "chunked"), ("dense_ms", "dense"), ("masked_ms", "masked"),
                               ("greedy_ms", "greedy"), ("one_by_one_ms", "one by one"), ("alone_ms", "alone")):
                 if row.get(key):
                     others[name] = row[key]

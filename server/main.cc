@@ -328,10 +328,9 @@ int Main(int argc, char** argv) {
       ->type_name("NAME");
   app.add_flag("--cuda-graphs", options.model.cuda_graphs,
                "On a GPU, queue a decode step as one CUDA graph. Does not affect answers");
-  app.add_option(
-         "--attention-kernel", options.model.attention_kernel,
-         "On a GPU, the kernel of prompts' attention: auto, mma, or sm90 on compute capability 9.0. Their answers "
-         "differ in the last bits; recorded")
+  app.add_option("--attention-kernel", options.model.attention_kernel,
+                 "On a GPU, the kernel of prompts' attention: auto, mma, or sm90 on compute capability 9.0, each with "
+                 ":focus=gathered for lists of Focus' keys. Their answers differ in the last bits; recorded")
       ->type_name("NAME");
   app.add_option("--product-kernel", options.model.product_kernel,
                  "On a GPU, the kernel of prompts' products: auto, library, or sm90 on compute capability 9.0. Their "

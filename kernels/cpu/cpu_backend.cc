@@ -54,6 +54,7 @@ class CpuBackend final : public HostBackend {
     info_.dtype = options.dtype;
     info_.thread_count = threads;
     info_.gathers_groups = true;
+    info_.gather_costs = HostGatherCosts(options.dtype);
     info_.notes = options.notes;
     info_.notes.push_back("computing with " + std::string(kernels.isa) + " in " + DTypeName(options.dtype) + " on " +
                           std::to_string(threads) + (threads == 1 ? " thread" : " threads"));

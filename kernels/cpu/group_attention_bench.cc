@@ -121,7 +121,7 @@ const int kRegistered = [] {
           .group_count = setting.group_count,
           .top_k = setting.top_k,
           .window = setting.window,
-          .gather_from = GatherFrom(setting.group_count, setting.top_k, setting.window, dtype)};
+          .gather_from = GatherFrom(setting.group_count, setting.top_k, setting.window, HostGatherCosts(dtype))};
       const auto name = [&, isa = isa, dtype = dtype](const char* what, int tokens) {
         return std::string(what) + "/" + isa + "-" + DTypeName(dtype) + "/K" + std::to_string(groups.group_count) +
                ",k" + std::to_string(groups.top_k) + ",w" + std::to_string(groups.window) + "/" +

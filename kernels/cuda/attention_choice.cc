@@ -32,22 +32,34 @@ bool AttentionChoice::UsesSm90(int head_dim, bool reads_groups, bool has_cap) co
 std::string AttentionChoice::name() const {
   std::string text = sm90 ? "sm90" : "mma";
   for (const int dim : head_dims) text += "." + std::to_string(dim);
-  return text;
+  return gathered ? text + "-gathered" : text;
+}
+
+GatherCosts AttentionChoice::gather_costs() const {
+  // A part reads a row's queries and reads and writes its state, 12 bytes a dim at 3 TB/s, where a pair takes 4 operations a dim: at
+  // 330 TFLOP/s (mma) or 600 (sm90). Lists are read by mma.
+  return sm90 ? GatherCosts{.part = 600, .pair = 2.2} : GatherCosts{.part = 330, .pair = 1.25};
 }
 
 Result<AttentionChoice> ChooseAttention(const std::string& text, int capability) {
   const auto invalid = [&] {
     return Error{ErrorCode::kInvalidArgument,
                  "attention kernel \"" + text +
-                     "\" is none of auto, mma, sm90; sm90 may have :dims=64+128, :items=N, :turns=off, :sections=off"};
+                     "\" is none of auto, mma, sm90, with :focus=gathered or :focus=masked if wanted; sm90 may have "
+                     ":dims=64+128, :items=N, :turns=off, :sections=off"};
   };
   const std::vector<std::string> parts = Split(text, ':');
   AttentionChoice choice;
   choice.sm90 = parts[0] == "sm90" || (parts[0] == "auto" && kSm90IsDefault && capability == 90);
-  if (parts[0] != "sm90" && ((parts[0] != "auto" && parts[0] != "mma") || parts.size() > 1)) return invalid();
+  const bool tunes = parts[0] == "sm90";
+  if (!tunes && parts[0] != "auto" && parts[0] != "mma") return invalid();
   for (size_t i = 1; i < parts.size(); ++i) {
     const std::string& part = parts[i];
-    if (part == "turns=off") {
+    if (part == "focus=gathered" || part == "focus=masked") {
+      choice.gathered = part == "focus=gathered";
+    } else if (!tunes) {
+      return invalid();
+    } else if (part == "turns=off") {
       choice.tuning.turns = false;
     } else if (part == "sections=off") {
       choice.tuning.sections = false;

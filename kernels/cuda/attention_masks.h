@@ -52,11 +52,50 @@ VF_DEVICE TokenGroups KeyGroups(int groups, int index) {
   return reinterpret_cast<const TokenGroups*>(SharedMemory() + groups)[index];
 }
 
+// MaskScores of DisjointMask, with few registers: two rows and two keys at a time. `kTestsInterval`: not every key is in every row's
+// interval.
+template <bool kTestsInterval, int kTiles, int kColumns, typename Row>
+VF_DEVICE void MaskDisjoint(int groups, int first, int first_key, const Row& row,
+                            float (&scores)[kTiles][kColumns][4]) {
+  const int thread_column = (LaneIndex() % 4) * 2;
+  VF_UNROLL
+  for (int m = 0; m < kTiles; ++m) {
+    TokenGroups row_groups[2];
+    int begins[2];
+    uint32_t lengths[2];
+    HoldLoads();
+    VF_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      const MaskRow at = row(m, r);
+      row_groups[r] = at.token_groups;
+      begins[r] = at.seen.begin - first_key - thread_column;
+      lengths[r] = at.seen.end > at.seen.begin ? at.seen.end - at.seen.begin : 0;
+    }
+    VF_UNROLL
+    for (int n = 0; n < kColumns; ++n) {
+      if (n % 2 == 0) HoldLoads();
+      const auto key_groups =
+          LoadAligned<TwoWords>(SharedMemory() + groups + (first + n * 8 + thread_column) * sizeof(TokenGroups));
+      VF_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        bool visible = DisjointMask::GroupsMatch(row_groups[i / 2], key_groups.at[i % 2]);
+        if (kTestsInterval) visible = visible && static_cast<uint32_t>(n * 8 + i % 2 - begins[i / 2]) < lengths[i / 2];
+        scores[m][n][i] = visible ? scores[m][n][i] : -INFINITY;
+      }
+    }
+  }
+}
+
 // Sets the scores of masked pairs to minus infinity. Keys start at `first` of a stage, which is key `first_key` of the
 // sequence; row(m, r) is the row of this thread's row r of row tile m.
 template <typename Mask, int kTiles, int kColumns, typename Row>
 VF_DEVICE void MaskScores(TileCover cover, int groups, int first, int first_key, const Row& row,
                           float (&scores)[kTiles][kColumns][4]) {
+  if constexpr (std::is_same_v<Mask, DisjointMask>) {
+    if (cover == TileCover::kGroups) MaskDisjoint<false>(groups, first, first_key, row, scores);
+    if (cover == TileCover::kPartial) MaskDisjoint<true>(groups, first, first_key, row, scores);
+    return;
+  }
   const int thread_column = (LaneIndex() % 4) * 2;  // the first of this thread's two columns
   const auto mask = [&](const auto& is_visible) {
     VF_UNROLL

@@ -56,8 +56,8 @@ VF_DEVICE int ResultOf(const AttendParams& p, const PrefillWork& work, TileRowPl
   return ValueParts(kDim) == 1 ? head : head * ValueParts(kDim) + work.part;
 }
 
-// The work of this block, one of kParts of its query tile.
-template <int kTileRows, int kParts>
+// The work of this block, one of kParts of its query tile. Rows that are computed by groups are left out.
+template <int kTileRows, int kParts, typename Mask>
 VF_DEVICE PrefillWork FindWork(const AttendParams& p) {
   // The KV head is the fast index: the longest tiles of all heads start first.
   PrefillWork work;
@@ -70,6 +70,10 @@ VF_DEVICE PrefillWork FindWork(const AttendParams& p) {
     if (left <= 0) return {};
     tile.first_tile_row += first;
     tile.tile_row_count = left < kTileRows ? left : kTileRows;
+  }
+  if constexpr (Mask::kReadsGroups) {
+    tile.tile_row_count = LanesBelow(p, tile.sequence, tile.first_tile_row, tile.tile_row_count);
+    if (tile.tile_row_count == 0) return {};
   }
   work.first_row = p.step.first_rows[tile.sequence];
   work.table = p.step.page_tables + p.pool.table_starts[tile.sequence];
@@ -251,7 +255,7 @@ AttendPrefillKernel(const AttendParams p) {
   FollowPreviousLaunch();
   constexpr int kTileRows = 64 * kTiles;
   VF_SHARED PrefillRows<Mask, kTileRows> tile_rows;
-  const PrefillWork work = FindWork<kTileRows, PrefillTileRows(kDim) / kTileRows>(p);
+  const PrefillWork work = FindWork<kTileRows, PrefillTileRows(kDim) / kTileRows, Mask>(p);
   if (work.tile.tile_row_count <= 0) return;
   StageKeys<kDim, Mask, kTileRows>(p, work, 0, work.blocks.first, work.key_end);
   StageTile<kDim>(p, work, tile_rows);
@@ -305,7 +309,7 @@ AttendWidePrefillKernel(const AttendParams p) {
   constexpr int kTileRows = 64 * kTiles, kParts = ValueParts(kDim);
   using Memory = WidePrefillMemory<kDim, kTileRows>;
   VF_SHARED PrefillRows<Mask, kTileRows> tile_rows;
-  PrefillWork work = FindWork<kTileRows, 1>(p);
+  PrefillWork work = FindWork<kTileRows, 1, Mask>(p);
   if (work.tile.tile_row_count <= 0) return;
   work.kv_head = BlockX() / kParts;
   work.part = BlockX() % kParts;

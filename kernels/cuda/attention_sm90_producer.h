@@ -9,7 +9,7 @@ namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
 
 // Item `index` of the step's work.
-template <int kKeys>
+template <int kKeys, typename Mask>
 VF_DEVICE WorkRecord FindItem(const AttendParams& p, int index, int* key_end, int* sequence) {
   const Sm90ItemPlace place = Sm90PlaceOf(p.sm90_grid, p.pool.kv_head_count, index);
   const QueryTile tile = p.tiles[place.tile];
@@ -19,6 +19,11 @@ VF_DEVICE WorkRecord FindItem(const AttendParams& p, int index, int* key_end, in
   work.first_row = p.step.first_rows[tile.sequence];
   work.first_lane = tile.first_tile_row;
   work.lanes = tile.tile_row_count;
+  if constexpr (Mask::kReadsGroups) {
+    // The others are computed by groups.
+    work.lanes = LanesBelow(p, tile.sequence, work.first_lane, work.lanes);
+    if (work.lanes == 0) return work;
+  }
   const RowInterval head = p.mask[work.first_row + work.first_lane / p.queries_per_kv];
   const RowInterval tail = p.mask[work.first_row + (work.first_lane + work.lanes - 1) / p.queries_per_kv];
   *key_end = tail.end;
@@ -88,7 +93,7 @@ VF_DEVICE void ProduceKeys(const AttendParams& p) {
     const int item = static_cast<int>(WarpOr(leads ? AtomicAdd(p.sm90_taken, 1) : 0));
     if (item >= p.sm90_grid.work_count) break;
     int key_end, sequence;
-    const WorkRecord work = FindItem<kKeys>(p, item, &key_end, &sequence);
+    const WorkRecord work = FindItem<kKeys, Mask>(p, item, &key_end, &sequence);
     if (work.lanes == 0) continue;
     publish(work);
     const int32_t* table = p.step.page_tables + p.pool.table_starts[sequence];

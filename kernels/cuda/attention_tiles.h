@@ -24,6 +24,13 @@ struct TileRowPlace {
   int row = 0;
   int head = 0;
 };
+// Of `count` tile rows of a sequence from `first` on, those of rows before GatherView::from.
+VF_DEVICE int LanesBelow(const AttendParams& p, int sequence, int first, int count) {
+  const int rows = p.gather.from - p.step.first_positions[sequence];
+  if (rows > (first + count) / p.queries_per_kv) return count;
+  const int below = rows * p.queries_per_kv - first;
+  return below < 0 ? 0 : below < count ? below : count;
+}
 // The softmax scale of a row and query head.
 VF_DEVICE float ScaleOf(const AttendParams& p, int row, int head) {
   const float scale = p.row_scales == nullptr ? p.scale : p.row_scales[row];

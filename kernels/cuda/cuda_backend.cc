@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/wide_product.h"
+#include "kernels/cuda/cuda_gather.h"
 #include "kernels/cuda/cuda_mixture.h"
 #include "kernels/cuda/cuda_products.h"
 #include "kernels/cuda/cuda_recurrence.h"
@@ -494,6 +495,10 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
     p.key_count = work.key_count;
     p.segment_count = CeilDivide(work.key_count, kSegmentKeys);
     p.segments_apart = p.uses_sm90 ? work.sm90_segments_apart : work.segments_apart;
+    if (attention_.gathered && args.groups != nullptr && args.groups->gather_from < INT32_MAX &&
+        GatherSupports(p.pool.head_dim, args.groups->top_k)) {
+      return RunAttentionByGroups(device_, own, *args.groups, work, p);
+    }
     return Launched(device_.kernels().attend_prefill(p, own.stream()), "starting attention");
   }
   p.items = work.items;

@@ -49,6 +49,8 @@ Error CudaStorage::Open(int index) {
   info_.device = properties.name;
   info_.dtype = DType::kBF16;
   info_.thread_count = 1;
+  info_.gathers_groups = attention_.gathered;
+  info_.gather_costs = attention_.gather_costs();
   info_.notes.push_back("computing in bf16 on cuda:" + std::to_string(index) + ", " + properties.name +
                         ", products by " + (product_choice_.sm90 ? "the kernel sm90, or " : "") +
                         (library == nullptr ? "own kernels" : library->name()));

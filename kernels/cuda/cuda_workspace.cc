@@ -4,6 +4,7 @@
 #include <cstring>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "base/wide_product.h"
 #include "kernels/cuda/attention_sm90_load.h"
@@ -60,6 +61,15 @@ size_t Append(std::vector<int32_t>& words, const std::vector<T>& items) {
   return at;
 }
 
+GatherSizes SizesOfGather(const StepShape& shape, const AttentionChoice& attention) {
+  if (!attention.gathered) return {};
+  int queries_per_kv = 1;
+  for (const HeadShape& heads : DistinctHeads(shape)) {
+    queries_per_kv = std::max(queries_per_kv, QueriesPerKv(shape, heads));
+  }
+  return GatherSizesFor(shape, queries_per_kv);
+}
+
 }  // namespace
 
 int64_t HeadSlicesAtOnce(int rows, int64_t vocab, int splits) {
@@ -71,7 +81,7 @@ size_t WorkspaceSizes::total_bytes() const {
   return metadata_words * sizeof(int32_t) + product_bytes + partial_floats * sizeof(float) +
          row_floats * sizeof(float) + head_row_halves * sizeof(uint16_t) +
          (head_states + head_partials) * sizeof(HeadState) + tokens * sizeof(int32_t) + draws * sizeof(DrawItem) +
-         draw_floats * sizeof(float) + group_floats * sizeof(float) + mixture_words * sizeof(int32_t) +
+         draw_floats * sizeof(float) + group_floats * sizeof(float) + (gather_words + mixture_words) * sizeof(int32_t) +
          mixture_halves * sizeof(uint16_t);
 }
 
@@ -124,8 +134,11 @@ WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention
                   ProductBytes(shape, shape.latent_dim, width), ProductBytes(shape, attended, of_queries),
                   ProductBytes(shape, projected - attended, shape.latent_dim)});
   }
-  // Of a decode step by splits, or a prefill step over more than one segment.
-  const size_t parts = std::max(std::min(rows, sequences) * splits, shape.context_length_max > kSegmentKeys ? rows : 0);
+  const GatherSizes gather = SizesOfGather(shape, attention);
+  sizes.gather_words = gather.words();
+  // Of a decode step by splits, or a prefill step over more than one segment or by groups.
+  const bool in_parts = shape.context_length_max > kSegmentKeys || gather.passes > 0;
+  const size_t parts = std::max(std::min(rows, sequences) * splits, in_parts ? rows : 0);
   sizes.partial_floats = parts * shape.query_head_count * (shape.head_dim + 2 * ValueParts(shape.head_dim));
   sizes.row_floats = std::max<size_t>(rows, shape.context_length_max);
   sizes.head_row_halves = head_rows * width;
@@ -237,6 +250,7 @@ Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const S
   const WorkspaceSizes sizes = SizesFor(shape, attention);
   workspace->shape = shape;
   workspace->choice_ = attention;
+  workspace->gather_sizes_ = SizesOfGather(shape, attention);
   workspace->device_ = &device;
   workspace->turn_ = std::make_unique<StepTurn>(device.turns());
   workspace->metadata_words_ = sizes.metadata_words;
@@ -257,6 +271,7 @@ Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const S
                 {&workspace->draws, sizes.draws * sizeof(DrawItem)},
                 {&workspace->draw_logits, sizes.draw_floats * sizeof(float)},
                 {&workspace->group_scores, sizes.group_floats * sizeof(float)},
+                {&workspace->gather_, sizes.gather_words * sizeof(int32_t)},
                 {&workspace->mixture_words_, sizes.mixture_words * sizeof(int32_t)},
                 {&workspace->mixture_hidden_, sizes.mixture_halves * sizeof(uint16_t)}};
   for (const auto& piece : pieces) {
@@ -426,6 +441,23 @@ Error CudaWorkspace::QueueKept() {
   if (!keeps_launches_) return {};
   keeps_launches_ = false;
   return device_->Check(graphs_.Queue(device_->runtime(), flat.row_count(), launches_), "starting a decode step");
+}
+
+void CudaWorkspace::PlaceGather(const GatherWave& wave, GatherView& view) const {
+  const GatherSizes& sizes = gather_sizes_;
+  auto* words = gather_.as<int32_t>();
+  const auto take = [&](size_t count) { return std::exchange(words, words + count); };
+  view.first_sequence = wave.first_sequence;
+  view.sequence_count = wave.sequence_count;
+  view.row_count = wave.row_count;
+  view.places = take(sizes.entries);
+  view.key_groups = reinterpret_cast<TokenGroups*>(take(sizes.entries));
+  view.tiles =
+      reinterpret_cast<GatherTile*>(take(sizes.passes * sizes.tile_stride * sizeof(GatherTile) / sizeof(int32_t)));
+  view.rows = reinterpret_cast<GatherRow*>(take(sizes.passes * sizes.row_count * sizeof(GatherRow) / sizeof(int32_t)));
+  view.lists = reinterpret_cast<GatherList*>(take(sizes.list_count * sizeof(GatherList) / sizeof(int32_t)));
+  view.tile_counts = take(sizes.passes);
+  view.tile_stride = static_cast<int>(sizes.tile_stride);
 }
 
 MixtureScratch CudaWorkspace::mixture() const {

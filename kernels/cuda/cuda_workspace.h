@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/attention_choice.h"
 #include "kernels/cuda/cuda_weight.h"
+#include "kernels/cuda/gather_plan.h"
 #include "kernels/cuda/step_graphs.h"
 #include "kernels/host_memory.h"
 
@@ -27,7 +28,7 @@ inline constexpr int kMasksMax = 4;
 
 struct WorkspaceSizes {
   size_t metadata_words, product_bytes, partial_floats, row_floats, head_row_halves, head_states, head_partials, tokens,
-      draws, draw_floats, group_floats, mixture_words, mixture_halves;
+      draws, draw_floats, group_floats, gather_words, mixture_words, mixture_halves;
   size_t total_bytes() const;
 };
 WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention = {});
@@ -97,6 +98,9 @@ class CudaWorkspace final : public Workspace {
   void KeepLaunches() { keeps_launches_ = true; }
   Error QueueKept();
   MixtureScratch mixture() const;
+  // Lists of a wave, for the kernels of attention by groups; what the caller sets stays.
+  void PlaceGather(const GatherWave& wave, GatherView& view) const;
+  const GatherSizes& gather_sizes() const { return gather_sizes_; }
   // Scratch for products, at least this large.
   Result<void*> Products(size_t bytes);
 
@@ -130,7 +134,8 @@ class CudaWorkspace final : public Workspace {
 
   Device* device_ = nullptr;
   size_t bytes_ = 0;
-  DeviceMemory metadata_, products_, mixture_words_, mixture_hidden_;
+  DeviceMemory metadata_, products_, gather_, mixture_words_, mixture_hidden_;
+  GatherSizes gather_sizes_;
   size_t metadata_words_ = 0;
   StepView step_;
   std::vector<int32_t> words_;        // what is uploaded

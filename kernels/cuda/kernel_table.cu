@@ -33,6 +33,11 @@ int LaunchCutGated(const CutGatedParams&, LaunchStream);
 int LaunchHeadStats(const HeadStatsParams&, LaunchStream);
 int LaunchDraw(const DrawParams&, LaunchStream);
 int LaunchRoute(const RouteParams&, LaunchStream);
+int LaunchGatherLists(const AttendParams&, LaunchStream);
+template <int kDim>
+int StartGatheredWindow(const AttendParams&, LaunchStream);
+template <int kDim>
+int StartGatheredPasses(const AttendParams&, LaunchStream);
 template <int kDim, typename Mask>
 int StartPrefill(const AttendParams&, LaunchStream);
 template <int kDim, typename Mask>
@@ -50,7 +55,10 @@ struct Starts {
 struct AttentionRow {
   int head_dim;
   Starts interval, near_or_shared;  // by mask
+  Start gather_window, gather_passes;
 };
+
+int NoSuchHeadDim(const AttendParams&, LaunchStream) { return 1; }
 
 template <int kDim, typename Mask>
 constexpr Starts StartsOf() {
@@ -62,20 +70,28 @@ constexpr Starts StartsOf() {
 }
 template <int kDim>
 constexpr AttentionRow Row() {
-  return {kDim, StartsOf<kDim, IntervalMask>(), StartsOf<kDim, WindowOrGroupMask>()};
+  const Starts interval = StartsOf<kDim, IntervalMask>(), groups = StartsOf<kDim, WindowOrGroupMask>();
+  if constexpr (GatherSupports(kDim, 1)) {
+    return {kDim, interval, groups, StartGatheredWindow<kDim>, StartGatheredPasses<kDim>};
+  } else {
+    return {kDim, interval, groups, NoSuchHeadDim, NoSuchHeadDim};
+  }
 }
 
 // One row per head dim, in the order of kHeadDims.
 constexpr AttentionRow kRows[] = {Row<16>(),  Row<32>(),  Row<48>(),  Row<64>(),  Row<80>(), Row<96>(),
                                   Row<112>(), Row<128>(), Row<192>(), Row<256>(), Row<512>()};
 
-int NoSuchHeadDim(const AttendParams&, LaunchStream) { return 1; }
-
-Starts StartsFor(const AttendParams& p) {
+AttentionRow RowFor(const AttendParams& p) {
   for (const AttentionRow& row : kRows) {
-    if (row.head_dim == p.pool.head_dim) return p.token_groups.words == nullptr ? row.interval : row.near_or_shared;
+    if (row.head_dim == p.pool.head_dim) return row;
   }
-  return {NoSuchHeadDim, NoSuchHeadDim, nullptr};
+  constexpr Starts kNone = {NoSuchHeadDim, NoSuchHeadDim, nullptr};
+  return {0, kNone, kNone, NoSuchHeadDim, NoSuchHeadDim};
+}
+Starts StartsFor(const AttendParams& p) {
+  const AttentionRow row = RowFor(p);
+  return p.token_groups.words == nullptr ? row.interval : row.near_or_shared;
 }
 
 int LaunchAttendPrefill(const AttendParams& p, LaunchStream stream) {
@@ -84,6 +100,8 @@ int LaunchAttendPrefill(const AttendParams& p, LaunchStream stream) {
   return start == nullptr ? NoSuchHeadDim(p, stream) : start(p, stream);
 }
 int LaunchAttendDecode(const AttendParams& p, LaunchStream stream) { return StartsFor(p).decode(p, stream); }
+int LaunchGatherWindow(const AttendParams& p, LaunchStream stream) { return RowFor(p).gather_window(p, stream); }
+int LaunchGatherPasses(const AttendParams& p, LaunchStream stream) { return RowFor(p).gather_passes(p, stream); }
 
 }  // namespace
 
@@ -98,6 +116,9 @@ const KernelTable& Table() {
                                     LaunchQkv,
                                     LaunchAttendPrefill,
                                     LaunchAttendDecode,
+                                    LaunchGatherWindow,
+                                    LaunchGatherLists,
+                                    LaunchGatherPasses,
                                     LaunchScores,
                                     LaunchMatmulPrefill,
                                     LaunchMatmulDecode,

@@ -22,6 +22,10 @@ struct KernelTable {
   int (*qkv)(const QkvParams&, LaunchStream);
   int (*attend_prefill)(const AttendParams&, LaunchStream);
   int (*attend_decode)(const AttendParams&, LaunchStream);
+  // Parts of attention by groups (attention_gathered.h), in this order.
+  int (*gather_window)(const AttendParams&, LaunchStream);
+  int (*gather_lists)(const AttendParams&, LaunchStream);
+  int (*gather_passes)(const AttendParams&, LaunchStream);
   int (*scores)(const ScoresParams&, LaunchStream);
   int (*matmul_prefill)(const MatmulParams&, ProductType, LaunchStream);
   int (*matmul_decode)(const MatmulParams&, LaunchStream);      // f32, split_count partial products

@@ -6,6 +6,7 @@
 #include "kernels/activation.h"
 #include "kernels/attention_variants.h"
 #include "kernels/cuda/attention_sm90_layout.h"
+#include "kernels/cuda/gather_layout.h"
 #include "kernels/cuda/matmul_sm90_layout.h"
 #include "kernels/cuda/schedule.h"
 #include "kernels/cuda/tensor_map.h"
@@ -154,6 +155,24 @@ struct TokenGroupsView {
   int32_t window = 0;   // keys at most this far before a row are near
 };
 
+// Rows from position `from` on are computed by groups, through lists of the keys of sequences [first_sequence, + sequence_count).
+struct GatherView {
+  int32_t from = INT32_MAX;
+  int group_count = 0, top_k = 0;
+  int first_sequence = 0, sequence_count = 0;
+  int row_count = 0;  // of these sequences, from `from` on
+  // Lists of all these sequences: an entry is a token's place in the pool (page * 128 + index), and its groups.
+  int32_t* places = nullptr;
+  TokenGroups* key_groups = nullptr;
+  GatherList* lists = nullptr;     // [sequences, groups]
+  GatherRow* rows = nullptr;       // [passes, T]
+  GatherTile* tiles = nullptr;     // [passes, tile_stride]
+  int32_t* tile_counts = nullptr;  // [passes]
+  int tile_stride = 0;
+  int tile_rows[kGatherPassesMax] = {};
+  int pass = 0;
+};
+
 struct AttendParams {
   StepView step;
   PoolView pool;
@@ -181,6 +200,7 @@ struct AttendParams {
   int split_count_max = 0;
   uint16_t* out = nullptr;
   float* log_sum_exp = nullptr;
+  GatherView gather;
   // Of the device; read by the host, which chooses a kernel that fits.
   int shared_bytes_max = 0;
   int multiprocessor_count = 0;

@@ -59,12 +59,14 @@ VF_HD constexpr int DecodeSharedBytes(int dim, bool reads_groups, int stages) {
 VF_HD constexpr int PrefillStaticBytes(int dim, bool reads_groups) {
   return PrefillTileRows(dim, reads_groups) * (reads_groups ? 24 : 16);
 }
+// And with gathered keys (gather_layout.h) the places of two stages' keys.
+inline constexpr int kGatheredBytes = 2 * kBlockGroupBytes;
 // Shared memory without which a block of some attention kernel cannot be launched.
 VF_HD constexpr int AttentionSharedBytes(int dim) {
   int most = 0;
   for (const bool reads_groups : {false, true}) {
     const int prefill = PrefillSharedBytes(dim, reads_groups, PrefillTileRows(dim, reads_groups)) +
-                        PrefillStaticBytes(dim, reads_groups);
+                        PrefillStaticBytes(dim, reads_groups) + (ValueParts(dim) == 1 ? kGatheredBytes : 0);
     const int decode = DecodeSharedBytes(dim, reads_groups, kDecodeStagesMin);
     most = prefill > most ? prefill : most;
     most = decode > most ? decode : most;

@@ -121,6 +121,8 @@ template <int pending>
 VF_DEVICE void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
 }
+// Loads from here on are not moved before it: a compiler that does so keeps their results in registers.
+VF_DEVICE void HoldLoads() { asm volatile("" ::: "memory"); }
 // Programmatic dependent launch (compute capability 9 and later): the next kernel's blocks may start once all of this
 // one's have started. Every thread of every kernel waits until the previous kernel is complete before it writes, and
 // before it reads anything but weights and what the host has uploaded for the step.
@@ -172,6 +174,7 @@ template <int pending>
 inline void WaitCopies() {
   emulator::WaitCopies(pending);
 }
+inline void HoldLoads() {}
 inline void AllowNextLaunch() {}
 inline void WaitForPreviousLaunch() { emulator::WaitForPreviousLaunch(); }
 inline uint32_t AtomicAdd(uint32_t* to, uint32_t value) {

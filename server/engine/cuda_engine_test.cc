@@ -182,6 +182,32 @@ TEST(CudaEngineTest, FocusHasTheSameBitsInChunksInCompanyAndOnACachedPrefix) {
   }
 }
 
+// Rows that read lists of keys: from a position that the backend chooses, and with bits of their own.
+TEST(CudaEngineTest, FocusWithGatheredKeysHasTheSameBitsInChunksInCompanyAndOnACachedPrefix) {
+  const WideHeads checkpoint("focus/llama-calibrated", "cuda_focus_gathered");
+  EmulatedDevice masked, gathered(false, 500e12, "mma:focus=gathered");
+  const kernels::GatherCosts costs = gathered.options.backend->info().gather_costs;
+  constexpr int kTopK = 1, kWindow = 3, kTokens = 1100;
+  const int from = kernels::GatherFrom(8, kTopK, kWindow, costs);
+  ASSERT_LT(from, kTokens - 64);
+  const EngineOptions whole{.prefill_chunk_tokens = 1152, .kv_cache_bytes = 4 << 20};
+  const EngineOptions small{.prefill_chunk_tokens = 300, .batch_size_max = 4, .kv_cache_bytes = 4 << 20};
+  EngineRequest request = Generate("long", kTokens), other = Generate("short", 70);
+  request.attention_overrides = other.attention_overrides = {{"focus-top-k", kTopK}, {"focus-window", kWindow}};
+  const std::string alone = ComputedBits(gathered.Start(checkpoint.directory(), whole)->Run(request));
+  const auto in_chunks = gathered.Start(checkpoint.directory(), small);
+  auto done = std::make_shared<std::promise<absl::StatusOr<EngineResult>>>();
+  ASSERT_TRUE(in_chunks->Start(other, {.on_done = [done](auto result) { done->set_value(std::move(result)); }}).ok());
+  EXPECT_EQ(ComputedBits(in_chunks->Run(request)), alone);
+  ASSERT_TRUE(done->get_future().get().ok());
+  const auto again = in_chunks->Run(request);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_GT(again->cached_token_count, from);
+  EXPECT_EQ(ComputedBits(again), alone);
+  // The control.
+  EXPECT_NE(ComputedBits(masked.Start(checkpoint.directory(), whole)->Run(request)), alone);
+}
+
 // A checkpoint with the same matrices and another temperature shares their memory; freed with the last model.
 TEST(CudaEngineTest, EqualWeightsAreResidentOnce) {
   EmulatedDevice device;

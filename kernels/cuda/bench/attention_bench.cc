@@ -93,7 +93,13 @@ class AttentionBench final : public Bench {
                       .scale = scales_[0],
                       .out = {out_.get(), 0}};
     if (cell_.scale != ScaleKind::kConstant) attend.row_scales = {scale_buffer_.get(), 0};
-    const GroupTest groups{.group_count = cell_.group_count, .top_k = cell_.top_k, .window = cell_.window};
+    GroupTest groups{.group_count = cell_.group_count, .top_k = cell_.top_k, .window = cell_.window};
+    const bool gathers = backend_.info().gathers_groups && cell_.group_count > 0 && !decode_;
+    if (gathers) {
+      groups.gather_from = place_.tiny
+                               ? cell_.window
+                               : GatherFrom(cell_.group_count, cell_.top_k, cell_.window, backend_.info().gather_costs);
+    }
     if (cell_.group_count > 0) attend.groups = &groups;
     const auto run = [&] {
       attend.layer = (attend.layer + 1) % layers_;
@@ -123,6 +129,15 @@ class AttentionBench final : public Bench {
       outcome.more.emplace_back("dense_ms", TimeOnDevice(place_, run) * 1e3);
       attend.groups = &groups;
       outcome.more.emplace_back("visible", visible_);
+      if (gathers) {
+        // And with testing every pair.
+        GroupTest masked = groups;
+        masked.gather_from = INT32_MAX;
+        attend.groups = &masked;
+        outcome.more.emplace_back("masked_ms", TimeOnDevice(place_, run) * 1e3);
+        attend.groups = &groups;
+        outcome.more.emplace_back("gather_from", groups.gather_from);
+      }
     }
     outcome.seconds = TimeOnDevice(place_, run);
     return outcome;

@@ -88,6 +88,8 @@ int RowsOf(const Cell& cell, int sequence);
 int StepRowsOf(const Cell& cell);
 // A table of what the sm90 attention kernel is expected to take on an H100; needs no device.
 void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning);
+// And of attention by groups with gathered keys, beside dense attention.
+void PrintGatherPredictions();
 // Recorded plans are searched for (plan_search.h) and printed as rows of product_plans.h; shapes whose name has `part`.
 void PrintPlans(const BenchPlace& place, const std::string& part, double seconds);
 // Throws CellRefused, for example if the machine lacks memory.

@@ -1,9 +1,10 @@
 // Times the cells of docs/gpu/README.md through the Backend interface, each checked before it is timed.
 //
 //   gpu_bench [--device=cuda:0|emulated] [--tiny] [--rounds=5] [--cell=PART] [--seconds=N] [--scratch=DIR] [--serve]
-//             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off]] [--product-kernel=auto|library|sm90]
+//             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off][:focus=gathered]] [--product-kernel=auto|library|sm90]
 //   gpu_bench --plans [--device=cuda:0] [--cell=PART] [--seconds=N]     rows of product_plans.h, measured (plan_search.h)
-//   gpu_bench --predict       what the attention kernel sm90 is expected to take on an H100; needs no device
+//   gpu_bench --predict       what the attention kernel sm90, and attention by groups with gathered keys, are expected to take on an
+//                             H100; needs no device
 //
 // Prints one JSON object per line: first {"cells": [...]}, then one per cell and round. With --serve it prints the
 // cells and then, for each cell name read from standard input, runs one round of it, so that a driver can alternate
@@ -193,6 +194,7 @@ int Main(const Flags& flags) {
       return 2;
     }
     PrintPredictions(Cells(/*tiny=*/false), choice->tuning);
+    PrintGatherPredictions();
     return 0;
   }
   std::unique_ptr<Runtime> runtime;

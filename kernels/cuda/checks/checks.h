@@ -25,11 +25,14 @@ std::vector<NamedCheck> HopperChecks();       // the emulator's model of compute
 std::vector<NamedCheck> Sm90Checks();         // the sm90 attention kernel, and its mutants
 std::vector<NamedCheck> Sm90ProductChecks();  // the sm90 product kernel, tensor maps, and its mutants
 std::vector<NamedCheck> PlanChecks();         // which of the product library's algorithms are recorded
+std::vector<NamedCheck> GatheredChecks();     // attention by groups with gathered keys, and its mutants
 std::vector<NamedCheck> FaultChecks();        // refusals, exhausted memory, failing devices
 std::vector<NamedCheck> GateChecks();         // the ptxas report of every kernel
 std::vector<NamedCheck> DeviceChecks();       // the conformance table on a real device, as one check
 std::vector<NamedCheck> AllChecks();
 
+// The conformance table's cases of gathered keys, for devices (gathered_checks.cc).
+std::vector<ConformanceCase> GatheredCases();
 // Same bits at the head dims of models (wide_bits_checks.cc), and the attention of which.
 std::vector<ConformanceCase> WideBitsCases();
 AttentionCase WideBitsCase(int dim, bool windowed, bool groups);
@@ -41,6 +44,7 @@ enum class CaseSet {
   kSameBits,
   kWideAttention,  // attention at head dims from 64, its same bits among it: what the kernel sm90 must pass
   kProducts,       // what multiplies, the same bits among it: what the kernel sm90 of products must pass
+  kGathered,       // of a backend that gathers keys by groups
   kSanitizers,     // small ones that pass through every kernel and head dim: compute-sanitizer is slow
 };
 // Products of the 2.7B model's layer shapes, the same bits in steps of any size (layer_bits_checks.cc).

@@ -70,9 +70,10 @@ std::vector<ConformanceCase> CasesOf(CaseSet set, bool emulated) {
   if (set == CaseSet::kSanitizers) return SanitizerCases();
   if (set == CaseSet::kProducts) return CasesOfProducts(emulated);
   if (set == CaseSet::kWideAttention) return WideAttentionCases();
+  if (set == CaseSet::kGathered) return GatheredCases();
   std::vector<ConformanceCase> cases = LayerBitsCases(emulated);
   for (const ConformanceCase& c : AllCases()) {
-    // A device has no number of threads to vary, and gathers no keys.
+    // A device has no number of threads to vary, and gathers keys where it is asked to (kGathered).
     if (c.gathers || c.name.find("_bits_threads") != c.name.npos) continue;
     const bool is_bits = c.name.find("same_bits") != c.name.npos || c.name.rfind("groups_bits", 0) == 0;
     if (set == CaseSet::kAll || is_bits) cases.push_back(c);

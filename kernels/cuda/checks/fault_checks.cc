@@ -253,7 +253,7 @@ std::string CheckSharedLimits() {
     const Error error = (*backend)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim});
     if (dim <= 128 && !error.ok()) return "head dim " + std::to_string(dim) + " is refused: " + error.message;
     if (dim <= 128) continue;
-    const std::string needed = dim == 256 ? " 165" : " bytes";
+    const std::string needed = dim == 256 ? " 166" : " bytes";
     if (auto wrong = Expect(error, ErrorCode::kUnsupported, {" " + std::to_string(dim) + " ", needed});
         !wrong.empty()) {
       return wrong;

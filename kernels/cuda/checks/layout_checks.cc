@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/checks/checks.h"
 #include "kernels/cuda/fragments.h"
+#include "kernels/cuda/gather_layout.h"
 #include "kernels/cuda/kernel_table.h"
 #include "kernels/cuda/schedule.h"
 
@@ -171,6 +172,11 @@ std::string CheckSharedMemory() {
       if (prefill > 163 * 1024 || DecodeSharedBytes(dim, reads_groups, DecodeStages(dim)) > 163 * 1024)
         return Of("shared memory exceeds 163 KB", dim);
       if (dim <= 128 && 2 * (prefill + 1024) > 228 * 1024) return Of("two prefill blocks do not fit an SM", dim);
+      if (!GatherSupports(dim, 1)) continue;
+      const int lanes = 64 * GatherTilesPerWarp(dim, reads_groups);
+      const int gathered = GatherSharedBytes(dim, reads_groups, lanes) + GatherStaticBytes(reads_groups, lanes);
+      if (gathered > 163 * 1024) return Of("shared memory with gathered keys exceeds 163 KB", dim);
+      if (dim <= 128 && 2 * (gathered + 1024) > 228 * 1024) return Of("two blocks of gathered keys do not fit", dim);
     }
     // The warps' results overwrite the stages.
     if (4 * kDecodeTileRows * (ValueDims(dim) + 2) * 4 > RingBytes(dim, kDecodeStagesMin))

@@ -4,7 +4,7 @@
 //
 // Prints one line per check that fails or is skipped, and exits 1 when one fails. For deploy/gpu_check.sh:
 //
-//   cuda_selfcheck --list=conformance|same-bits|wide-attention|products|sanitizers [--device=..]    the names of the cases, a line each
+//   cuda_selfcheck --list=conformance|same-bits|wide-attention|gathered|products|sanitizers [--device=..]    names of cases, a line each
 //   cuda_selfcheck --case=NAME [--device=cuda:0|emulated] [--attention-kernel=sm90] [--product-kernel=sm90]    one: its name at
 //       once, then its result
 //
@@ -26,6 +26,7 @@ constexpr std::pair<const char*, CaseSet> kSets[] = {{"conformance", CaseSet::kA
                                                      {"same-bits", CaseSet::kSameBits},
                                                      {"wide-attention", CaseSet::kWideAttention},
                                                      {"products", CaseSet::kProducts},
+                                                     {"gathered", CaseSet::kGathered},
                                                      {"sanitizers", CaseSet::kSanitizers}};
 
 int List(const std::string& name, const std::string& device) {
@@ -35,7 +36,7 @@ int List(const std::string& name, const std::string& device) {
     return 0;
   }
   std::fprintf(stderr,
-               "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, products, sanitizers\n",
+               "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, gathered, products, sanitizers\n",
                name.c_str());
   return 2;
 }
@@ -43,7 +44,9 @@ int List(const std::string& name, const std::string& device) {
 int RunCase(const std::string& name, const std::string& device, const std::string& kernel, const std::string& products,
             const std::string& injected) {
   std::vector<NamedCheck> checks = ConformanceChecks(CaseSet::kAll, device, kernel, products);
-  for (const NamedCheck& check : ConformanceChecks(CaseSet::kWideAttention, device, kernel)) checks.push_back(check);
+  for (const CaseSet set : {CaseSet::kWideAttention, CaseSet::kGathered}) {
+    for (const NamedCheck& check : ConformanceChecks(set, device, kernel)) checks.push_back(check);
+  }
   for (const NamedCheck& check : checks) {
     if (check.name != name) continue;
     std::printf("%s on %s\n", name.c_str(), device.c_str());

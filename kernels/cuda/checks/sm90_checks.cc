@@ -146,12 +146,17 @@ std::string CheckChoice() {
       {"sm90", 90, "sm90"},
       {"sm90:turns=off:items=0:sections=off", 90, "sm90"},
       {"sm90:dims=128+64", 90, "sm90.64.128"},
+      {"mma:focus=gathered", 80, "mma-gathered"},
+      {"auto:focus=gathered", 90, "mma-gathered"},
+      {"mma:focus=masked", 90, "mma"},
+      {"sm90:dims=64:focus=gathered", 90, "sm90.64-gathered"},
       {"sm90", 80, "attention kernel sm90 needs compute capability 9.0, and the device has 8.0"},
       {"sm90", 100, "attention kernel sm90 needs compute capability 9.0, and the device has 10.0"}};
   for (const auto& [text, capability, want] : rows) {
     if (name(text, capability) != want) return std::string(text) + " gives \"" + name(text, capability) + "\"";
   }
-  for (const char* text : {"", "mna", "mma:items=1", "auto:", "sm90:", "sm90:items=", "sm90:items=x", "sm90:dims=32"}) {
+  for (const char* text : {"", "mna", "mma:items=1", "mma:focus=", "mma:focus=lists",
+                           "auto:", "sm90:", "sm90:items=", "sm90:items=x", "sm90:dims=32"}) {
     auto choice = ChooseAttention(text, 90);
     if (choice.ok() || choice.error().code != ErrorCode::kInvalidArgument) return std::string(text) + " is accepted";
   }

@@ -330,6 +330,12 @@ void WaitCopies(int pending) {
   for (size_t& at : self.committed) at -= end;
 }
 
+namespace {
+int omitted_step = 0;
+}  // namespace
+void OmitStep(int step) { omitted_step = step; }
+int OmittedStep() { return omitted_step; }
+
 float FusedMultiplyAdd(float a, float b, float c) { return std::fma(a, b, c); }
 
 float Exp2(float x) {

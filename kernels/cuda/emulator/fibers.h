@@ -26,6 +26,9 @@ struct Limits {
 // Scheduling order of runnable threads: 0 is first in first out, otherwise shuffled by the seed.
 void SetScheduleSeed(uint64_t seed);
 
+// A step that kernels leave out (gather_steps.h); 0: none.
+void OmitStep(int step);
+
 // Runs kernel() once per thread of every block.
 void Run(const LaunchShape& launch, const std::function<void()>& kernel);
 

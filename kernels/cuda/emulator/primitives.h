@@ -25,6 +25,8 @@ void CopyAsync(unsigned char* to, const void* from, bool valid);
 void CommitCopies();
 void WaitCopies(int pending);
 
+int OmittedStep();  // of gather_steps.h, of all threads
+
 float FusedMultiplyAdd(float a, float b, float c);
 float Exp2(float x);
 uint32_t PackBf16(float low, float high);

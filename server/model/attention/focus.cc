@@ -108,7 +108,7 @@ class Focus : public AttentionVariant {
     terms.groups->annotation_offset = step.annotation_offset;
     if (params_.windows[step.layer] == 0) {
       terms.groups->gather_from =
-          kernels::GatherFrom(params_.group_count, params_.top_k, params_.window, step.backend.info().dtype);
+          kernels::GatherFrom(params_.group_count, params_.top_k, params_.window, step.backend.info().gather_costs);
     }
     return ToStatus(step.backend.RouteGroups(step.workspace, {.x = step.x,
                                                               .projection = {step.tensors[0].buffer.get(), 0},
