@@ -122,6 +122,8 @@ struct NormArgs {
   Slice bias;    // optional vector [M], kLayer alone
   float epsilon = 0;
   Slice out;  // operands [T, M]
+  bool read_once =
+      false;  // one product reads `out`, and nothing after it: a device may compute the norm within that product
 };
 
 // tau of one layer for every row, and 1 / tau where Attend will read it.
@@ -516,6 +518,8 @@ struct BackendOptions {
   bool cuda_graphs = false;      // a decode step is queued as one graph; same bits
   // Of a CUDA device's prefill: auto, mma or sm90 (cuda/attention_choice.h); other bits.
   std::string attention_kernel = "auto";
+  // Of a CUDA device's decode steps of a few rows: auto, fused or separate (cuda/decode_choice.h); same bits.
+  std::string decode_kernels = "auto";
   std::vector<std::string> notes;  // prefix of BackendInfo::notes
 };
 

@@ -25,6 +25,7 @@ CudaStorage::CudaStorage(std::unique_ptr<Runtime> runtime, const BackendOptions&
     : device_(std::move(runtime)),
       graphs_(options.cuda_graphs),
       attention_kernel_(options.attention_kernel),
+      decode_kernels_(options.decode_kernels),
       threads_(std::min(kLoadThreadsMax, options.thread_count > 0 ? options.thread_count : cpu::UsableCores())) {}
 
 Error CudaStorage::Open(int index) {
@@ -38,6 +39,9 @@ Error CudaStorage::Open(int index) {
   auto attention = ChooseAttention(attention_kernel_, capability);
   if (!attention.ok()) return attention.error();
   attention_ = *std::move(attention);
+  auto decode = ChooseDecode(decode_kernels_);
+  if (!decode.ok()) return decode.error();
+  decode_ = *decode;
   ProductLibrary* library = device_.runtime().products();
   // Another library computes other bits, and so does another attention kernel.
   info_.name = "cuda-" + attention_.name() + "-bf16" + (library == nullptr ? "" : "-" + library->name());
@@ -175,7 +179,7 @@ Error CudaStorage::ReadGroups(const KvPool& pool, int layer, std::span<const int
 size_t CudaStorage::WorkspaceBytes(const StepShape& shape) const { return SizesFor(shape, attention_).total_bytes(); }
 
 Result<std::unique_ptr<Workspace>> CudaStorage::CreateWorkspace(const StepShape& shape) {
-  return Finished(CudaWorkspace::Create(device_, shape, attention_));
+  return Finished(CudaWorkspace::Create(device_, shape, attention_, decode_));
 }
 
 }  // namespace varifocal::kernels::cuda

@@ -12,6 +12,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/attention_choice.h"
+#include "kernels/cuda/decode_choice.h"
 #include "kernels/cuda/device_memory.h"
 
 namespace varifocal::kernels::cuda {
@@ -51,7 +52,8 @@ class CudaStorage : public Backend {
  protected:
   mutable Device device_;
   const bool graphs_;
-  AttentionChoice attention_;  // from Open on
+  AttentionChoice attention_;  // from Open on, as
+  DecodeChoice decode_;
 
  private:
   // A new object, complete: the stream that filled it is this thread's, and another's step may use it.
@@ -62,7 +64,7 @@ class CudaStorage : public Backend {
     return made;
   }
 
-  const std::string attention_kernel_;
+  const std::string attention_kernel_, decode_kernels_;
   cpu::ThreadPool threads_;
   BackendInfo info_;
 };

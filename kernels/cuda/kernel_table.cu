@@ -32,6 +32,9 @@ int LaunchCutGated(const CutGatedParams&, LaunchStream);
 int LaunchHeadStats(const HeadStatsParams&, LaunchStream);
 int LaunchDraw(const DrawParams&, LaunchStream);
 int LaunchRoute(const RouteParams&, LaunchStream);
+int LaunchFusedResidual(const FusedResidualParams&, LaunchStream);
+int LaunchFusedFinish(const FusedFinishParams&, LaunchStream);
+int LaunchFusedQkv(const FusedQkvParams&, LaunchStream);
 template <int kDim, typename Mask>
 int StartPrefill(const AttendParams&, LaunchStream);
 template <int kDim, typename Mask>
@@ -116,7 +119,10 @@ const KernelTable& Table() {
                                     LaunchAddToStreams,
                                     LaunchCutGated,
                                     LaunchHeadStats,
-                                    LaunchDraw};
+                                    LaunchDraw,
+                                    LaunchFusedResidual,
+                                    LaunchFusedFinish,
+                                    LaunchFusedQkv};
   return table;
 }
 

@@ -13,11 +13,12 @@ namespace varifocal {
 // A device and its state.
 class EmulatedDevice {
  public:
-  explicit EmulatedDevice(bool graphs = false, double flops_per_second = 500e12) {
+  explicit EmulatedDevice(bool graphs = false, double flops_per_second = 500e12,
+                          const std::string& decode_kernels = "auto") {
     machine->flops_per_second = flops_per_second;
-    auto backend =
-        kernels::cuda::CreateBackendOn(kernels::cuda::MakeEmulatedRuntime(machine), 0,
-                                       {.dtype = kernels::DType::kBF16, .thread_count = 1, .cuda_graphs = graphs});
+    auto backend = kernels::cuda::CreateBackendOn(
+        kernels::cuda::MakeEmulatedRuntime(machine), 0,
+        {.dtype = kernels::DType::kBF16, .thread_count = 1, .cuda_graphs = graphs, .decode_kernels = decode_kernels});
     VF_CHECK(backend.ok(), "the emulated device opens");
     options.backend = std::move(*backend);
     options.cache_directory = testing::TempDir();

@@ -34,13 +34,13 @@ namespace {
 absl::StatusOr<std::shared_ptr<kernels::Backend>> SharedBackend(const kernels::BackendOptions& options) {
   static Mutex mutex;
   static auto* const backends VF_PT_GUARDED_BY(mutex) =
-      new std::map<std::tuple<std::string, kernels::DType, int, std::string, bool, std::string>,
+      new std::map<std::tuple<std::string, kernels::DType, int, std::string, bool, std::string, std::string>,
                    std::weak_ptr<kernels::Backend>>;
   MutexLock lock(mutex);
   // By the device itself: "auto" and its name are one.
   std::weak_ptr<kernels::Backend>& slot =
       (*backends)[{kernels::ChosenDevice(options), options.dtype, options.thread_count, options.cpu_isa,
-                   options.cuda_graphs, options.attention_kernel}];
+                   options.cuda_graphs, options.attention_kernel, options.decode_kernels}];
   if (std::shared_ptr<kernels::Backend> backend = slot.lock()) return backend;
   ASSIGN_OR_RETURN(std::shared_ptr<kernels::Backend> backend, ToStatusOr(kernels::CreateBackend(options)));
   for (const std::string& note : backend->info().notes) Log(LogLevel::kInfo, "backend", {{"note", note}});
@@ -65,6 +65,7 @@ absl::StatusOr<kernels::BackendOptions> ToBackendOptions(const ModelOptions& opt
   if (!options.cpu_isa.empty()) to.cpu_isa = options.cpu_isa;
   to.cuda_graphs = options.cuda_graphs;
   if (!options.attention_kernel.empty()) to.attention_kernel = options.attention_kernel;
+  if (!options.decode_kernels.empty()) to.decode_kernels = options.decode_kernels;
   return to;
 }
 

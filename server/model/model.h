@@ -37,6 +37,7 @@ struct ModelOptions {
   std::string cpu_isa;           // empty takes the best that the processor has
   bool cuda_graphs = false;      // kernels/backend.h
   std::string attention_kernel;  // kernels/backend.h; empty: the default
+  std::string decode_kernels;    // kernels/backend.h; empty: the default
   int threads = 0;               // 0 takes one per processor this process may use
   TokenizerRules tokenizer_rules = TokenizerRules::kAgreed;
   std::vector<std::string> ignored_config_keys;  // "KEY", or "NAME:KEY" of one model of a server (KeysOfModel)

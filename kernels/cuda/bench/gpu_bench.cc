@@ -2,6 +2,7 @@
 //
 //   gpu_bench [--device=cuda:0|emulated] [--tiny] [--rounds=5] [--cell=PART] [--seconds=N] [--scratch=DIR] [--serve]
 //             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off]]
+//             [--decode-kernels=auto|fused|separate[:prefetch=off]]
 //   gpu_bench --predict       what the attention kernel sm90 is expected to take on an H100; needs no device
 //
 // Prints one JSON object per line: first {"cells": [...]}, then one per cell and round. With --serve it prints the
@@ -29,7 +30,7 @@ namespace varifocal::kernels::cuda {
 namespace {
 
 struct Flags {
-  std::string device = "cuda:0", cell, scratch, kernel = "auto";
+  std::string device = "cuda:0", cell, scratch, kernel = "auto", decode = "auto";
   bool tiny = false, serve = false, predict = false;
   int rounds = 5;
   double seconds = 1e9;
@@ -205,8 +206,9 @@ int Main(const Flags& flags) {
     return 3;
   }
   Runtime& clock = *runtime;
-  auto backend = CreateBackendOn(std::move(runtime), index,
-                                 {.dtype = DType::kBF16, .cuda_graphs = true, .attention_kernel = flags.kernel});
+  auto backend = CreateBackendOn(
+      std::move(runtime), index,
+      {.dtype = DType::kBF16, .cuda_graphs = true, .attention_kernel = flags.kernel, .decode_kernels = flags.decode});
   if (!backend.ok()) {
     std::fprintf(stderr, "error: %s\n", backend.error().message.c_str());
     return 3;
@@ -255,13 +257,15 @@ int main(int argc, char** argv) {
       flags.scratch = scratch;
     } else if (const char* kernel = value("--attention-kernel=")) {
       flags.kernel = kernel;
+    } else if (const char* decode = value("--decode-kernels=")) {
+      flags.decode = decode;
     } else if (const char* cell = value("--cell=")) {
       flags.cell = cell;
     } else {
       std::fprintf(
           stderr,
           "error: unknown flag %s; the flags are --device= --tiny --serve --rounds= --seconds= --scratch= --cell= "
-          "--attention-kernel= --predict\n",
+          "--attention-kernel= --decode-kernels= --predict\n",
           argv[i]);
       return 2;
     }

@@ -5,7 +5,7 @@ namespace varifocal::kernels::cuda {
 std::vector<NamedCheck> AllChecks() {
   std::vector<NamedCheck> all;
   for (const auto& more : {LayoutChecks(), ScheduleChecks(), TileChecks(), EmulatedChecks(), HopperChecks(),
-                           Sm90Checks(), FaultChecks(), GateChecks(), DeviceChecks()}) {
+                           Sm90Checks(), DecodeChecks(), FaultChecks(), GateChecks(), DeviceChecks()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -13,11 +13,7 @@ namespace varifocal::kernels::cuda {
 namespace {
 
 Result<std::unique_ptr<Backend>> OpenDevice(const std::string& device, const std::string& attention_kernel) {
-  if (device == "emulated") {
-    return CreateBackendOn(MakeEmulatedRuntime(std::make_shared<EmulatedMachine>()), 0,
-                           {.dtype = DType::kBF16, .attention_kernel = attention_kernel});
-  }
-  return CreateBackend({.device = device, .dtype = DType::kBF16, .attention_kernel = attention_kernel});
+  return cuda::OpenDevice(device, {.attention_kernel = attention_kernel});
 }
 
 std::string CheckAllOnDevice() {
@@ -75,7 +71,15 @@ std::vector<ConformanceCase> CasesOf(CaseSet set, bool emulated) {
 
 }  // namespace
 
+Result<std::unique_ptr<Backend>> OpenDevice(const std::string& device, BackendOptions options) {
+  options.dtype = DType::kBF16;
+  options.device = device;
+  if (device != "emulated") return CreateBackend(options);
+  return CreateBackendOn(MakeEmulatedRuntime(std::make_shared<EmulatedMachine>()), 0, options);
+}
+
 std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device, const std::string& attention_kernel) {
+  if (set == CaseSet::kDecode) return DecodeBitsChecks(device);
   std::vector<NamedCheck> checks;
   for (const ConformanceCase& c : CasesOf(set, device == "emulated")) {
     checks.push_back({c.name, [c, device, attention_kernel]() -> std::string {

@@ -4,7 +4,7 @@
 //
 // Prints one line per check that fails or is skipped, and exits 1 when one fails. For deploy/gpu_check.sh:
 //
-//   cuda_selfcheck --list=conformance|same-bits|wide-attention|sanitizers [--device=..]    the names of the cases, a line each
+//   cuda_selfcheck --list=conformance|same-bits|wide-attention|decode|sanitizers [--device=..]    the names of the cases, a line each
 //   cuda_selfcheck --case=NAME [--device=cuda:0|emulated] [--attention-kernel=sm90]        one: its name at once, then its result
 //
 // --inject=hang|crash|wrong makes a case do so instead, to rehearse what the script then leaves.
@@ -24,6 +24,7 @@ namespace {
 constexpr std::pair<const char*, CaseSet> kSets[] = {{"conformance", CaseSet::kAll},
                                                      {"same-bits", CaseSet::kSameBits},
                                                      {"wide-attention", CaseSet::kWideAttention},
+                                                     {"decode", CaseSet::kDecode},
                                                      {"sanitizers", CaseSet::kSanitizers}};
 
 int List(const std::string& name, const std::string& device) {
@@ -32,7 +33,8 @@ int List(const std::string& name, const std::string& device) {
     for (const NamedCheck& check : ConformanceChecks(set, device)) std::printf("%s\n", check.name.c_str());
     return 0;
   }
-  std::fprintf(stderr, "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, sanitizers\n",
+  std::fprintf(stderr,
+               "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, decode, sanitizers\n",
                name.c_str());
   return 2;
 }
@@ -41,6 +43,7 @@ int RunCase(const std::string& name, const std::string& device, const std::strin
             const std::string& injected) {
   std::vector<NamedCheck> checks = ConformanceChecks(CaseSet::kAll, device, kernel);
   for (const NamedCheck& check : ConformanceChecks(CaseSet::kWideAttention, device, kernel)) checks.push_back(check);
+  for (const NamedCheck& check : ConformanceChecks(CaseSet::kDecode, device, kernel)) checks.push_back(check);
   for (const NamedCheck& check : checks) {
     if (check.name != name) continue;
     std::printf("%s on %s\n", name.c_str(), device.c_str());
