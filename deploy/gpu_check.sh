@@ -10,13 +10,14 @@
 #
 #   --plan     prints the steps in their order, with cases and seconds, and runs nothing
 #   --archive  everything in --out as this one file, at the end and when the run is stopped
-#   --only     of: sm90, gathered, conformance, bits, turns, daemon, plans, products, times, sanitizers, evaluation. turns: a decode step of one
-#              model alone and beside a prompt of 8K and of 32K of another, with turns and without. plans, products and evaluation are run
-#              only where they are named. evaluation: questions an hour beside transformers and vLLM (recipes/whole_evaluation.py).
+#   --only     of: sm90, gathered, decode, conformance, bits, turns, daemon, plans, products, times, sanitizers, evaluation. turns: a decode step
+#              of one model alone and beside a prompt of 8K and of 32K of another, with turns and without. plans, products and evaluation are
+#              run only where they are named. evaluation: questions an hour beside transformers and vLLM (recipes/whole_evaluation.py).
 #              plans: rows of kernels/cuda/product_plans.h, into DIR/plans/rows.txt. sm90: the attention kernel of compute capability 9.0
 #              against float64 and the same bits, 10 s a case, then its prefill cells, their variants and the kernel mma's. products: the
 #              product kernel of compute capability 9.0, in the same way, beside the library. gathered: attention by groups with
-#              gathered keys, in the same way, then its cells beside dense attention and the test of every pair
+#              gathered keys, in the same way, then its cells beside dense attention and the test of every pair. decode: steps of at most
+#              8 rows by fused kernels and by separate ones, then their cells in turns, with and without weights asked for ahead
 #   --attention-kernel  of the other steps (cuda/attention_choice.h)
 #   --out      results (build/gpu-check/results/DATE-TIME); a directory of an earlier run: what passed there is not repeated
 #   --bin      cuda_selfcheck, gpu_bench, varifocald and varifocal from there, or what --pack wrote there; nothing is built
@@ -34,8 +35,8 @@
 # 2: invalid usage; 3: built, but no device; 130: stopped.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
-steps=sm90,gathered,conformance,bits,turns,daemon,plans,products,times,sanitizers,evaluation  # in this order
-only=sm90,gathered,conformance,bits,turns,daemon,times,sanitizers seconds=590 suite=quick jobs='' emulate=0 out='' bin='' cells='' pack='' kernel=auto plan=0 archive=''
+steps=sm90,gathered,decode,conformance,bits,turns,daemon,plans,products,times,sanitizers,evaluation  # in this order
+only=sm90,gathered,decode,conformance,bits,turns,daemon,times,sanitizers seconds=590 suite=quick jobs='' emulate=0 out='' bin='' cells='' pack='' kernel=auto plan=0 archive=''
 declare -A inject=()
 usage() { echo "error: $1" >&2; exit 2; }
 for flag in "$@"; do
@@ -64,7 +65,7 @@ done
 [[ $only == evaluation || ,$only, != *,evaluation,* ]] || usage "--only=$only: evaluation takes all of the time, so it is a run of its own"
 wanted() { [[ ,$only, == *,$1,* ]]; }
 # Of 590 seconds; times has what the others leave.
-declare -A share=([sm90]=150 [gathered]=50 [conformance]=100 [bits]=50 [turns]=50 [daemon]=50 [plans]=60 [products]=80 [times]=0 [sanitizers]=40 [evaluation]=590)
+declare -A share=([sm90]=120 [gathered]=45 [decode]=60 [conformance]=80 [bits]=45 [turns]=50 [daemon]=45 [plans]=60 [products]=80 [times]=0 [sanitizers]=40 [evaluation]=590)
 share_of() { [[ $only == "$1" ]] && echo "$seconds" || echo $((share[$1] * seconds / 590)); }
 step_end=$seconds
 # begin STEP: whether it is wanted; then its time begins.
@@ -95,9 +96,10 @@ if [ $plan -eq 1 ]; then
   checker=$build/bin/cuda_selfcheck
   [ -z "$bin" ] || checker=$bin/cuda_selfcheck
   [ -x "$checker" ] || echo "(no program $checker yet, so cases are not counted)"
-  declare -A list=([products]=products [sm90]=wide-attention [gathered]=gathered [conformance]=conformance [bits]=same-bits [sanitizers]=sanitizers)
+  declare -A list=([products]=products [sm90]=wide-attention [gathered]=gathered [decode]=decode [conformance]=conformance [bits]=same-bits [sanitizers]=sanitizers)
   declare -A what=([sm90]="cases 10 s each, then its cells, its variants and mma in turns"
-    [gathered]="cases 10 s each, then cells of Focus gathered, masked and dense in turns" [conformance]="against float64, 60 s each"
+    [gathered]="cases 10 s each, then cells of Focus gathered, masked and dense in turns" [decode]="fused and separate kernels, 10 s each, then cells in turns"
+    [conformance]="against float64, 60 s each"
     [bits]="again with our own products, 60 s each" [turns]="a step alone and beside a prompt, 3 rounds a cell" [daemon]="suite $suite on three models"
     [products]="cases 20 s each, then layer products and a layer, own and the library's in turns" [plans]="fastest of cuBLASLt's algorithms with equal bits, for 20 shapes" [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each"
     [evaluation]="questions an hour, 2.7b and 8b at 8K to 32K, beside transformers and vLLM")
@@ -276,6 +278,20 @@ if begin gathered; then
     run_case gathered "times-$variant" $((emulate ? 900 : 40)) "$bench" --attention-kernel=$variant --cell=focus_attention --rounds=3 "${tiny[@]}"
   done
   cat "$out"/gathered/times-*.log 2>/dev/null | grep -E '"backend"|"masked_ms"' | cut -c1-300 >"$out/gathered/times.txt"
+
+# Kernels that have not run on a device, by default: the same bits as those that have, then steps in turns.
+if begin decode; then
+  run_set decode decode $((emulate ? 900 : 10)) env
+  tiny=()
+  [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
+  turn=0
+  for cell in model_decode_2.7b_1x1024 model_decode_2.7b_8x1024; do
+    for variant in fused separate fused:prefetch=off separate:prefetch=off fused separate; do
+      turn=$((turn + 1))
+      run_case decode "times-$turn-$variant-$cell" $((emulate ? 900 : 30)) "$bench" --decode-kernels="$variant" --cell="$cell" --rounds=3 "${tiny[@]}"
+    done
+  done
+  grep -HE '"ms"|"seconds"|_ms' "$out"/decode/times-*.log 2>/dev/null | cut -c1-300 >"$out/decode/times.txt"
 fi
 if begin conformance; then run_set conformance conformance $limit env; fi
 # With the backend's own products instead of the library's, which the cases before covered.

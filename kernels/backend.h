@@ -122,6 +122,8 @@ struct NormArgs {
   Slice bias;    // optional vector [M], kLayer alone
   float epsilon = 0;
   Slice out;  // operands [T, M]
+  bool read_once =
+      false;  // one product reads `out`, and nothing after it: a device may compute the norm within that product
 };
 
 // tau of one layer for every row, and 1 / tau where Attend will read it.
@@ -519,6 +521,8 @@ struct BackendOptions {
   std::string attention_kernel = "auto";
   // And its products: auto, library or sm90 (cuda/product_choice.h); other bits.
   std::string product_kernel = "auto";
+  // Of a CUDA device's decode steps of a few rows: auto, fused or separate (cuda/decode_choice.h); same bits.
+  std::string decode_kernels = "auto";
   std::vector<std::string> notes;  // prefix of BackendInfo::notes
 };
 

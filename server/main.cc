@@ -336,6 +336,11 @@ int Main(int argc, char** argv) {
                  "On a GPU, the kernel of prompts' products: auto, library, or sm90 on compute capability 9.0. Their "
                  "answers differ in the last bits; recorded")
       ->type_name("NAME");
+  app.add_option(
+         "--decode-kernels", options.model.decode_kernels,
+         "On a GPU, kernels of decode steps of at most 8 rows: auto, fused or separate; :prefetch=off asks for no "
+         "weights ahead. Does not affect answers")
+      ->type_name("NAME");
   app.add_option("--threads", options.model.threads, "Threads per model, at most 1024; 0 means one per processor")
       ->capture_default_str()
       ->check(quiet(CLI::Range(0, 1024)))

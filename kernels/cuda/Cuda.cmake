@@ -1,12 +1,12 @@
 # The CUDA backend (if nvcc is found), and its emulator and tests (if enabled).
 #
 # Included by kernels/CMakeLists.txt, so that the backend becomes part of varifocal_kernels.
-set(cuda_host cuda/attention_choice.cc cuda/attention_sm90_load.cc cuda/cuda_backend.cc cuda/cuda_gather.cc cuda/cuda_mixture.cc cuda/cuda_products.cc cuda/cuda_recurrence.cc cuda/cuda_storage.cc cuda/cuda_streams.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/device_error.cc cuda/device_memory.cc cuda/device_turns.cc cuda/gather_plan.cc cuda/step_graphs.cc)
+set(cuda_host cuda/attention_choice.cc cuda/attention_sm90_load.cc cuda/cuda_backend.cc cuda/cuda_fusion.cc cuda/cuda_gather.cc cuda/cuda_mixture.cc cuda/cuda_products.cc cuda/cuda_recurrence.cc cuda/cuda_storage.cc cuda/cuda_streams.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/decode_choice.cc cuda/device_error.cc cuda/device_memory.cc cuda/device_turns.cc cuda/gather_plan.cc cuda/step_graphs.cc cuda/weights_ahead.cc)
 
 if(VARIFOCAL_HAS_CUDA)
   varifocal_cuda_objects(OUT cuda_objects REPORTS cuda_reports
     FILES cuda/attention_16_48.cu cuda/attention_64_96.cu cuda/attention_112_128.cu cuda/attention_192.cu cuda/attention_256.cu cuda/attention_512.cu
-          cuda/attention_gathered_16_80.cu cuda/attention_gathered_96_256.cu cuda/gather_kernels.cu cuda/group_kernels.cu cuda/head_kernels.cu cuda/kernel_table.cu cuda/latent_kernels.cu cuda/layer_kernels.cu cuda/matmul_kernels.cu cuda/mixture_kernels.cu cuda/qkv_kernels.cu cuda/recurrence_kernels.cu
+          cuda/attention_gathered_16_80.cu cuda/attention_gathered_96_256.cu cuda/fused_kernels.cu cuda/gather_kernels.cu cuda/group_kernels.cu cuda/head_kernels.cu cuda/kernel_table.cu cuda/latent_kernels.cu cuda/layer_kernels.cu cuda/matmul_kernels.cu cuda/mixture_kernels.cu cuda/qkv_kernels.cu cuda/recurrence_kernels.cu
           cuda/row_kernels.cu cuda/stream_kernels.cu cuda/tau_kernels.cu)
   # wgmma exists for this architecture alone, and the backend asks for the device's before it starts such a kernel.
   varifocal_cuda_objects(OUT sm90_objects REPORTS sm90_reports ARCHITECTURES 90a-real
@@ -28,7 +28,7 @@ set(CMAKE_UNITY_BUILD OFF)
 
 # The kernels' sources compiled for the host; with the backend's sources in a build without CUDA.
 add_library(varifocal_kernels_emulator STATIC
-  cuda/emulator/context_switch.cc cuda/emulator/emulated_attention.cc cuda/emulator/emulated_gathered.cc cuda/emulator/emulated_groups.cc
+  cuda/emulator/context_switch.cc cuda/emulator/emulated_attention.cc cuda/emulator/emulated_fused.cc cuda/emulator/emulated_gathered.cc cuda/emulator/emulated_groups.cc
   cuda/emulator/emulated_head.cc cuda/emulator/emulated_latent.cc cuda/emulator/emulated_layers.cc cuda/emulator/emulated_matmul.cc cuda/emulator/emulated_mixture.cc cuda/emulator/emulated_qkv.cc cuda/emulator/emulated_recurrence.cc cuda/emulator/emulated_rows.cc
   cuda/emulator/emulated_runtime.cc cuda/emulator/emulated_sm90.cc cuda/emulator/emulated_streams.cc cuda/emulator/emulated_table.cc cuda/emulator/emulated_tau.cc cuda/emulator/fibers.cc
   cuda/emulator/hopper.cc cuda/emulator/hopper_products.cc)
@@ -42,7 +42,7 @@ target_link_libraries(varifocal_kernels_emulator PUBLIC varifocal_kernels_confor
 
 # The table of checks: as a program for machines without GoogleTest, otherwise as tests.
 add_library(varifocal_kernels_cuda_checks STATIC
-  cuda/checks/checks.cc cuda/checks/device_checks.cc cuda/checks/emulated_checks.cc cuda/checks/fault_checks.cc
+  cuda/checks/checks.cc cuda/checks/decode_checks.cc cuda/checks/device_checks.cc cuda/checks/emulated_checks.cc cuda/checks/fault_checks.cc
   cuda/checks/gate_checks.cc cuda/checks/gathered_checks.cc cuda/checks/gathered_scene.cc cuda/checks/hopper_checks.cc
   cuda/checks/layer_bits_checks.cc cuda/checks/layout_checks.cc cuda/checks/plan_checks.cc cuda/bench/plan_search.cc
   cuda/checks/schedule_checks.cc cuda/checks/sm90_checks.cc cuda/checks/sm90_product_checks.cc cuda/checks/tile_checks.cc cuda/checks/wide_bits_checks.cc)

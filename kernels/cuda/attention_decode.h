@@ -1,4 +1,5 @@
-// Decode attention of kind `mma`: keys are split, and the splits are merged in order.
+// Decode attention of kind `mma`: keys are split, and the splits are merged in order, by the last block of a row and KV head or
+// by a kernel of its own.
 //
 // A block processes up to 16 tile rows and 512 keys; they belong to one row or to several rows whose sequences share
 // these pages. Each warp processes 16 keys of every 64-key block, and the four results are merged in order. Masked keys
@@ -9,6 +10,8 @@
 
 #include "base/wide_product.h"
 #include "kernels/cuda/attention_tiles.h"
+#include "kernels/cuda/last_block.h"
+#include "kernels/cuda/prefetch.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
@@ -64,18 +67,55 @@ VF_DEVICE void MergeWarpResults(float* results, int tile_row, float c, float* ou
     float value = 0;
     VF_UNROLL
     for (int w = 0; w < 4; ++w) value += part(w)[i] * factors[w];
-    out[i] = value;
+    StoreForOthers(out + i, value);
   }
   if (LaneIndex() == 0) {
-    out[kDim] = largest;
-    out[kDim + 1] = sum;
+    StoreForOthers(out + kDim, largest);
+    StoreForOthers(out + kDim + 1, sum);
   }
+}
+
+// Merges the splits of one row and query head, or a part of it, in index order, a warp together. Their factors are computed 32 at a
+// time, one per lane, into `factors` and `sums`, which have 32 numbers each and are the warp's.
+template <int kParts>
+VF_DEVICE void MergeSplits(const AttendParams& p, const BlockRange& splits, int row, int head, const int& lane,
+                           const int& dim, bool inside, float* factors, float* sums) {
+  const float c = ScaleLog2(ScaleOf(p, row, head / kParts));
+  float largest = -INFINITY, sum = 0, values[kMergedNumbers];
+  VF_UNROLL
+  for (int n = 0; n < kMergedNumbers; ++n) values[n] = 0;
+  for (int split = splits.first + lane; split < splits.last; split += 32) {
+    largest = fmaxf(largest, PartialOf<kParts>(p, dim, row, head, split)[dim]);
+  }
+  largest = WarpMax(largest);
+  for (int first = splits.first; first < splits.last; first += 32) {
+    const int count = splits.last - first < 32 ? splits.last - first : 32;
+    SyncWarp();
+    if (lane < count) {
+      const float* part = PartialOf<kParts>(p, dim, row, head, first + lane);
+      factors[lane] = Rescale(part[dim], largest, c);
+      sums[lane] = part[dim + 1];
+    }
+    SyncWarp();
+    const float* part = PartialOf<kParts>(p, dim, row, head, first);
+    VF_UNROLL_BY(8)
+    for (int split = 0; split < count; ++split, part += dim + 2) {
+      const float factor = factors[split];
+      sum += sums[split] * factor;
+      VF_UNROLL
+      for (int n = 0; n < kMergedNumbers; ++n) {
+        if (lane + 32 * n < dim) values[n] += part[lane + 32 * n] * factor;
+      }
+    }
+  }
+  if (inside) StoreMergedRow<kParts>(p, row, head, lane, dim, values, largest, sum, c);
 }
 
 template <int kDim, typename Mask, int kStages>
 VF_KERNEL(kAttendThreads, 1)
-AttendDecodeKernel(const AttendParams p) {
+AttendDecodeKernel(VF_PARAMS(AttendParams) p) {
   AllowNextLaunch();
+  PrefetchAhead(p.ahead);
   constexpr int kParts = ValueParts(kDim), kValues = ValueDims(kDim), kOutputs = kValues / 8;
   constexpr int kQueries = 0, kStage = TileBytes(kDim, kDecodeTileRows), kWarpKeys = kBlockKeys / 4;
   constexpr int kGroups = kStage + RingBytes(kDim, kStages);
@@ -197,11 +237,34 @@ AttendDecodeKernel(const AttendParams p) {
     MergeWarpResults<kValues>(results, index, scale_log2(at),
                               PartialOf<kParts>(p, kValues, at.row, head * kParts + part, item.split));
   }
+  if (p.arrived == nullptr) return;
+  // Which rows of the item this block is the last one of, and the factors of a warp's merge.
+  constexpr int kLast = kStage + 4 * kDecodeTileRows * (kValues + 2) * static_cast<int>(sizeof(float));
+  constexpr int kFactors = kLast + kDecodeTileRows * static_cast<int>(sizeof(int));
+  static_assert(kFactors + 4 * 64 * static_cast<int>(sizeof(float)) <= kGroups);
+  int* is_last = reinterpret_cast<int*>(SharedMemory() + kLast);
+  float* factors = reinterpret_cast<float*>(SharedMemory() + kFactors) + warp * 64;
+  const auto splits_of = [&](int row) { return SplitsOf(p.mask[row].begin, p.mask[row].end); };
+  SyncThreads();
+  if (ThreadX() < item.row_count) {
+    const int row = item_rows[ThreadX()], tile = row * p.pool.kv_head_count + kv_head;
+    const BlockRange splits = splits_of(row);
+    is_last[ThreadX()] = ArriveLast(p.arrived + (tile * DecodeTiles(p.queries_per_kv) + BlockY()) * kParts + part,
+                                    splits.last - splits.first);
+  }
+  SyncThreads();
+  const int dim = kValues;
+  for (int index = warp; index < tile_row_count; index += 4) {
+    if (is_last[(first_tile_row + index) / p.queries_per_kv] == 0) continue;
+    const TileRowPlace at = place(index);
+    MergeSplits<kParts>(p, splits_of(at.row), at.row, (kv_head * p.queries_per_kv + at.head) * kParts + part, lane, dim,
+                        true, factors, factors + 32);
+  }
 }
 
-// One warp per query head, or part of one: the splits in index order. Their factors are computed 32 at a time, one per lane.
+// One warp per query head, or part of one.
 template <int kParts>
-VF_KERNEL(kAttendThreads, 1)
+VF_KERNEL(kAttendThreads, 4)
 MergeSplitsKernel(const AttendParams p) {
   AllowNextLaunch();
   VF_SHARED float factors[kMergeHeads][32];
@@ -209,40 +272,10 @@ MergeSplitsKernel(const AttendParams p) {
   const int row = BlockX(), warp = WarpIndex(), lane = LaneIndex(), dim = p.pool.head_dim / kParts;
   const int wanted = BlockY() * kMergeHeads + warp, head_count = p.query_head_count * kParts;
   const bool inside = wanted < head_count;
-  const int head = inside ? wanted : head_count - 1;
   const RowInterval seen = p.mask[row];
-  const BlockRange splits = SplitsOf(seen.begin, seen.end);
   WaitForPreviousLaunch();
-  const float c = ScaleLog2(ScaleOf(p, row, head / kParts));
-  float largest = -INFINITY, sum = 0, values[kMergedNumbers];
-  VF_UNROLL
-  for (int n = 0; n < kMergedNumbers; ++n) values[n] = 0;
-  for (int split = splits.first + lane; split < splits.last; split += 32) {
-    largest = fmaxf(largest, PartialOf<kParts>(p, dim, row, head, split)[dim]);
-  }
-  largest = WarpMax(largest);
-  for (int first = splits.first; first < splits.last; first += 32) {
-    const int count = splits.last - first < 32 ? splits.last - first : 32;
-    SyncThreads();
-    if (lane < count) {
-      const float* part = PartialOf<kParts>(p, dim, row, head, first + lane);
-      factors[warp][lane] = Rescale(part[dim], largest, c);
-      sums[warp][lane] = part[dim + 1];
-    }
-    SyncThreads();
-    const float* part = PartialOf<kParts>(p, dim, row, head, first);
-    VF_UNROLL_BY(8)
-    for (int split = 0; split < count; ++split, part += dim + 2) {
-      const float factor = factors[warp][split];
-      sum += sums[warp][split] * factor;
-      VF_UNROLL
-      for (int n = 0; n < kMergedNumbers; ++n) {
-        if (lane + 32 * n < dim) values[n] += part[lane + 32 * n] * factor;
-      }
-    }
-  }
-  if (!inside) return;
-  StoreMergedRow<kParts>(p, row, head, lane, dim, values, largest, sum, c);
+  MergeSplits<kParts>(p, SplitsOf(seen.begin, seen.end), row, inside ? wanted : head_count - 1, lane, dim, inside,
+                      factors[warp], sums[warp]);
 }
 
 }  // namespace
@@ -250,9 +283,8 @@ MergeSplitsKernel(const AttendParams p) {
 template <int kDim, typename Mask>
 int StartDecode(const AttendParams& p, LaunchStream stream) {
   const auto start = [&](const auto kernel, int stages) {
-    return VF_LAUNCH(kernel, p.item_count * p.pool.kv_head_count * ValueParts(kDim),
-                     CeilDivide(DecodeRows(p.queries_per_kv) * p.queries_per_kv, kDecodeTileRows), 1, kAttendThreads,
-                     DecodeSharedBytes(kDim, Mask::kReadsGroups, stages), stream, p);
+    return VF_LAUNCH(kernel, p.item_count * p.pool.kv_head_count * ValueParts(kDim), DecodeTiles(p.queries_per_kv), 1,
+                     kAttendThreads, DecodeSharedBytes(kDim, Mask::kReadsGroups, stages), stream, p);
   };
   constexpr int kStages = DecodeStages(kDim);
   int splits = 0;
@@ -264,7 +296,7 @@ int StartDecode(const AttendParams& p, LaunchStream stream) {
   } else {
     splits = start(AttendDecodeKernel<kDim, Mask, kStages>, kStages);
   }
-  if (splits != 0) return splits;
+  if (splits != 0 || p.arrived != nullptr) return splits;
   constexpr int kParts = ValueParts(kDim);
   return VF_LAUNCH(MergeSplitsKernel<kParts>, p.step.row_count, CeilDivide(p.query_head_count * kParts, kMergeHeads), 1,
                    kAttendThreads, 0, stream, p);

@@ -5,12 +5,14 @@
 #include <limits>
 
 #include "base/wide_product.h"
+#include "kernels/cuda/cuda_fusion.h"
 #include "kernels/cuda/cuda_gather.h"
 #include "kernels/cuda/cuda_mixture.h"
 #include "kernels/cuda/cuda_products.h"
 #include "kernels/cuda/cuda_recurrence.h"
 #include "kernels/cuda/cuda_storage.h"
 #include "kernels/cuda/cuda_streams.h"
+#include "kernels/cuda/fused_choice.h"
 #include "kernels/group_routing.h"
 
 namespace varifocal::kernels::cuda {
@@ -33,7 +35,7 @@ bool WantsLogits(const HeadRow& row) { return row.logits_slot >= 0 && row.draw.t
 class CudaBackend final : public CudaStorage {
  public:
   CudaBackend(std::unique_ptr<Runtime> runtime, const BackendOptions& options)
-      : CudaStorage(std::move(runtime), options), products_(device_, product_choice_) {}
+      : CudaStorage(std::move(runtime), options), products_(device_, product_choice_), fusion_(device_, products_) {}
 
   Error BeginStep(Workspace& workspace, const Batch& batch) override { return Own(workspace).Begin(batch); }
   void EndStep(Workspace& workspace) override { Own(workspace).turn().End(); }
@@ -85,7 +87,12 @@ class CudaBackend final : public CudaStorage {
   Error Norm(Workspace& workspace, const NormArgs& args) override {
     CudaWorkspace& own = Own(workspace);
     if (Error error = Ready(own); !error.ok()) return error;
-    return Launched(device_.kernels().norm(ParamsOf(own, args), own.stream()), "starting a norm");
+    const NormParams p = ParamsOf(own, args);
+    if (own.fuses() && args.read_once && Fuses(p)) {
+      own.KeepNorm(p);
+      return {};
+    }
+    return Launched(device_.kernels().norm(p, own.stream()), "starting a norm");
   }
 
   Error FocalTau(Workspace& workspace, const FocalTauArgs& args) override;
@@ -138,11 +145,9 @@ class CudaBackend final : public CudaStorage {
       }
     }
     ResidualParams p;
-    if (Error error = Multiply(own, args.x, weight, args.bias, ProductType::kF32, &p.product); !error.ok())
-      return error;
     p.multiplier = args.multiplier;
     p.residual = residual;
-    return Residual(own, args.next_norm, p);
+    return AddProduct(own, args.x, weight, args.bias, args.next_norm, p);
   }
   Error LinearGated(Workspace& workspace, const LinearGatedArgs& args) override {
     CudaWorkspace& own = Own(workspace);
@@ -170,14 +175,12 @@ class CudaBackend final : public CudaStorage {
     const CudaWeight& weight = Own(*args.weight);
     const size_t rows = own.flat.row_count();
     ResidualParams p;
-    if (Error error = Multiply(own, args.x, weight, args.bias, ProductType::kF32, &p.product); !error.ok())
-      return error;
     p.norm_weight = DeviceData<float>(args.norm_weight, weight.rows());
     p.norm_epsilon = args.norm_epsilon;
     p.multiplier = args.multiplier;
     p.scale = args.scale;
     p.residual = DeviceData<float>(args.residual, rows * weight.rows());
-    return Residual(own, args.next_norm, p);
+    return AddProduct(own, args.x, weight, args.bias, args.next_norm, p);
   }
   Error NormResidual(Workspace& workspace, const NormResidualArgs& args) override {
     CudaWorkspace& own = Own(workspace);
@@ -191,7 +194,9 @@ class CudaBackend final : public CudaStorage {
     p.multiplier = args.multiplier;
     p.scale = args.scale;
     p.residual = DeviceData<float>(args.residual, count);
-    return Residual(own, args.next_norm, p);
+    p.row_count = own.flat.row_count();
+    if (args.next_norm != nullptr) p.next = ParamsOf(own, *args.next_norm);
+    return Launched(device_.kernels().residual(p, own.stream()), "adding to the residual");
   }
   Error LayerInputs(Workspace& workspace, const LayerInputsArgs& args) override {
     CudaWorkspace& own = Own(workspace);
@@ -269,7 +274,12 @@ class CudaBackend final : public CudaStorage {
   Error InspectAttention(Workspace& workspace, const InspectAttentionArgs& args) override;
 
  private:
-  Error Ready(const CudaWorkspace& workspace) {
+  // Whether an operation may begin; a norm that waits is run before one that does not take it (cuda_fusion.h).
+  Error Ready(CudaWorkspace& workspace) {
+    const Error error = ReadyToFuse(workspace);
+    return error.ok() ? workspace.RunWaitingNorm() : error;
+  }
+  Error ReadyToFuse(const CudaWorkspace& workspace) {
     if (Error error = device_.Fault(); !error.ok()) return error;
     return IsCancelled(workspace.flat.batch) ? CancelledError() : Error{};
   }
@@ -291,14 +301,10 @@ class CudaBackend final : public CudaStorage {
     return device_.Upload(workspace.tokens.as(), tokens.data(), tokens.size_bytes());
   }
 
-  Error Multiply(CudaWorkspace& workspace, const Slice& x, const CudaWeight& weight, const Slice& bias,
-                 ProductType type, ProductView* product) {
-    if (Error error = Ready(workspace); !error.ok()) return error;
-    const int rows = workspace.flat.row_count();
-    const auto* data = DeviceData<uint16_t>(x, WideProduct(rows, weight.columns()));
-    if (Error error = products_.ToScratch(workspace, data, rows, weight, type, product); !error.ok()) return error;
-    product->bias = OptionalDeviceData<float>(bias, weight.rows());
-    return {};
+  static ProductOf Of(const CudaWorkspace& workspace, const Slice& x, const CudaWeight& weight, const Slice& bias) {
+    return {.x = DeviceData<uint16_t>(x, WideProduct(workspace.flat.row_count(), weight.columns())),
+            .weight = &weight,
+            .bias = OptionalDeviceData<float>(bias, weight.rows())};
   }
 
   // A norm without its rows: x, their number and out are the caller's to set.
@@ -326,18 +332,19 @@ class CudaBackend final : public CudaStorage {
   Error RunHeadSlices(CudaWorkspace& own, const LmHeadArgs& args, HeadStatsParams stats);
   Error ReadHeadResults(CudaWorkspace& own, const LmHeadArgs& args);
 
-  Error Residual(CudaWorkspace& workspace, const NormArgs* next_norm, ResidualParams& p) {
-    p.row_count = workspace.flat.row_count();
-    if (next_norm != nullptr) p.next = ParamsOf(workspace, *next_norm);
-    return Launched(device_.kernels().residual(p, workspace.stream()), "adding to the residual");
+  Error AddProduct(CudaWorkspace& workspace, const Slice& x, const CudaWeight& weight, const Slice& bias,
+                   const NormArgs* next_norm, ResidualParams& p) {
+    if (Error error = ReadyToFuse(workspace); !error.ok()) return error;
+    const NormParams next = next_norm == nullptr ? NormParams{} : ParamsOf(workspace, *next_norm);
+    return fusion_.Residual(workspace, Of(workspace, x, weight, bias), p, next,
+                            next_norm != nullptr && next_norm->read_once);
   }
 
   // The product, then the epilogue in `p`.
   Error Finish(CudaWorkspace& workspace, const Slice& x, const CudaWeight& weight, const Slice& bias, ProductType type,
                FinishParams& p) {
-    if (Error error = Multiply(workspace, x, weight, bias, type, &p.product); !error.ok()) return error;
-    p.row_count = workspace.flat.row_count();
-    return Launched(device_.kernels().finish(p, workspace.stream()), "finishing a product");
+    if (Error error = ReadyToFuse(workspace); !error.ok()) return error;
+    return fusion_.Finish(workspace, Of(workspace, x, weight, bias), type, p);
   }
 
   PoolView ViewOf(const CudaWorkspace& workspace, const KvPool& pool, int layer, int page_group) {
@@ -352,6 +359,7 @@ class CudaBackend final : public CudaStorage {
   }
 
   CudaProducts products_;
+  CudaFusion fusion_;
 };
 
 Error CudaBackend::FocalTau(Workspace& workspace, const FocalTauArgs& args) {
@@ -417,8 +425,8 @@ Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& ar
   const CudaWeight& weight = Own(*args.weight);
   const int rows = own.flat.row_count();
   if (Error error = own.Yield(); !error.ok()) return error;
+  if (Error error = ReadyToFuse(own); !error.ok()) return error;
   QkvParams p;
-  if (Error error = Multiply(own, args.x, weight, args.bias, ProductType::kF32, &p.product); !error.ok()) return error;
   p.step = own.step();
   p.pool = ViewOf(own, *args.pool, args.layer, args.page_group);
   const int dim = p.pool.head_dim, heads = args.query_head_count;
@@ -449,7 +457,7 @@ Error CudaBackend::QkvRopeWrite(Workspace& workspace, const QkvRopeWriteArgs& ar
     }
   }
   p.queries = DeviceData<float>(args.queries, WideProduct(rows, heads, dim));
-  return Launched(device_.kernels().qkv(p, own.stream()), "writing keys and values");
+  return fusion_.Qkv(own, Of(own, args.x, weight, args.bias), p);
 }
 
 Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
@@ -504,6 +512,9 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
   p.items = work.items;
   p.item_rows = work.item_rows;
   p.split_count_max = own.split_count_max();
+  const size_t counters = rows * heads * ValueParts(p.pool.head_dim);
+  if (own.fuses() && work.all_see_keys && counters <= kCounterCount) p.arrived = own.arrived();
+  p.ahead = own.Ahead(false);
   return Launched(device_.kernels().attend_decode(p, own.stream()), "starting attention");
 }
 

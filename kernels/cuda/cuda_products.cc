@@ -41,10 +41,16 @@ Error CudaProducts::BySm90(const uint16_t* x, int rows, const CudaWeight& weight
 
 Error CudaProducts::ToScratch(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight,
                               ProductType type, ProductView* product) {
+  VF_CHECK(rows == workspace.flat.row_count(), "a product of the step's rows");
+  if (Error error = Place(workspace, weight, type, product); !error.ok()) return error;
+  return Queue(workspace, x, weight, type, *product);
+}
+
+Error CudaProducts::Place(CudaWorkspace& workspace, const CudaWeight& weight, ProductType type, ProductView* product) {
   const bool decode = workspace.flat.batch.phase == Phase::kDecode;
   if (decode) type = ProductType::kF32;
   const int splits = decode ? DecodeSplitK(weight.rows(), weight.columns()) : 1;
-  const size_t elements = WideProduct(rows, weight.rows());
+  const size_t elements = WideProduct(workspace.flat.row_count(), weight.rows());
   auto scratch = workspace.Products(elements * splits * (type == ProductType::kF32 ? 4 : 2));
   if (!scratch.ok()) return scratch.error();
   *product = {.data = *scratch,
@@ -52,8 +58,15 @@ Error CudaProducts::ToScratch(CudaWorkspace& workspace, const uint16_t* x, int r
               .split_count = splits,
               .split_stride = elements,
               .columns = static_cast<int>(weight.rows())};
-  return decode ? InSplits(workspace, x, rows, weight, 0, weight.rows(), splits, *scratch)
-                : InOnePiece(x, rows, weight, 0, weight.rows(), type, *scratch);
+  return {};
+}
+
+Error CudaProducts::Queue(CudaWorkspace& workspace, const uint16_t* x, const CudaWeight& weight, ProductType type,
+                          const ProductView& product) {
+  const int rows = workspace.flat.row_count();
+  void* out = const_cast<void*>(product.data);
+  if (workspace.flat.batch.phase != Phase::kDecode) return InOnePiece(x, rows, weight, 0, weight.rows(), type, out);
+  return QueueSplits(workspace, InSplits(workspace, x, rows, weight, 0, weight.rows(), product.split_count, out));
 }
 
 Error CudaProducts::Head(CudaWorkspace& workspace, int rows, const CudaWeight& weight, int splits,
@@ -68,7 +81,7 @@ Error CudaProducts::Head(CudaWorkspace& workspace, int rows, const CudaWeight& w
   if (workspace.flat.batch.phase == Phase::kDecode) {
     stats->slice_stride = kHeadSlice;
     stats->row_stride = stats->count;
-    return InSplits(workspace, x, rows, weight, stats->first, stats->count, splits, *scratch);
+    return QueueSplits(workspace, InSplits(workspace, x, rows, weight, stats->first, stats->count, splits, *scratch));
   }
   // The library's algorithm, and so a row's bits, depend on the number of outputs: a product for each slice.
   stats->slice_stride = WideProduct(rows, kHeadSlice);
@@ -82,18 +95,23 @@ Error CudaProducts::Head(CudaWorkspace& workspace, int rows, const CudaWeight& w
   return {};
 }
 
-Error CudaProducts::InSplits(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight,
-                             int64_t first, int64_t count, int splits, void* out) {
-  const MatmulParams p{.x = x,
-                       .weight = weight.data() + first * weight.stride(),
-                       .x_stride = weight.columns(),
-                       .weight_stride = weight.stride(),
-                       .rows = rows,
-                       .outputs = static_cast<int>(count),
-                       .inner = static_cast<int>(weight.columns()),
-                       .split_count = splits,
-                       .split_steps = SplitSteps(weight.columns(), splits),
-                       .out = out};
+MatmulParams CudaProducts::InSplits(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight,
+                                    int64_t first, int64_t count, int splits, void* out) {
+  const uint16_t* rows_of_weight = weight.data() + first * weight.stride();
+  workspace.weights.Read(weight.life(), rows_of_weight, WideProduct(count, weight.stride()) * sizeof(uint16_t));
+  return {.x = x,
+          .weight = rows_of_weight,
+          .x_stride = weight.columns(),
+          .weight_stride = weight.stride(),
+          .rows = rows,
+          .outputs = static_cast<int>(count),
+          .inner = static_cast<int>(weight.columns()),
+          .split_count = splits,
+          .split_steps = SplitSteps(weight.columns(), splits),
+          .out = out};
+}
+
+Error CudaProducts::QueueSplits(CudaWorkspace& workspace, const MatmulParams& p) {
   return device_.Check(device_.kernels().matmul_decode(p, workspace.stream()), "starting a product");
 }
 

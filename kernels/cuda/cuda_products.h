@@ -34,10 +34,16 @@ class CudaProducts {
   // The library's plan, or -1; a plan expects operands on 16 bytes.
   int PlanFor(const CudaWeight& weight, int64_t outputs, ProductType type, const uint16_t* x);
 
+  // The parts of ToScratch: where the product of the step's rows will be, and its launch.
+  Error Place(CudaWorkspace& workspace, const CudaWeight& weight, ProductType type, ProductView* product);
+  Error Queue(CudaWorkspace& workspace, const uint16_t* x, const CudaWeight& weight, ProductType type,
+              const ProductView& product);
+  // A decode product: partial ones, one after the other. The kernel that is queued next reads the weight.
+  MatmulParams InSplits(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight, int64_t first,
+                        int64_t count, int splits, void* out);
+
  private:
-  // A decode product: partial ones, one after the other.
-  Error InSplits(CudaWorkspace& workspace, const uint16_t* x, int rows, const CudaWeight& weight, int64_t first,
-                 int64_t count, int splits, void* out);
+  Error QueueSplits(CudaWorkspace& workspace, const MatmulParams& p);
 
   Device& device_;
   const ProductChoice& choice_;  // of the backend, which sets it when it opens

@@ -26,6 +26,7 @@ CudaStorage::CudaStorage(std::unique_ptr<Runtime> runtime, const BackendOptions&
       graphs_(options.cuda_graphs),
       attention_kernel_(options.attention_kernel),
       product_kernel_(options.product_kernel),
+      decode_kernels_(options.decode_kernels),
       threads_(std::min(kLoadThreadsMax, options.thread_count > 0 ? options.thread_count : cpu::UsableCores())) {}
 
 Error CudaStorage::Open(int index) {
@@ -42,6 +43,9 @@ Error CudaStorage::Open(int index) {
   auto products = ChooseProducts(product_kernel_, capability);
   if (!products.ok()) return products.error();
   product_choice_ = *products;
+  auto decode = ChooseDecode(decode_kernels_);
+  if (!decode.ok()) return decode.error();
+  decode_ = *decode;
   ProductLibrary* library = device_.runtime().products();
   // Another library computes other bits, and so do other kernels.
   info_.name = "cuda-" + attention_.name() + "-bf16" + product_choice_.name() +
@@ -183,7 +187,7 @@ Error CudaStorage::ReadGroups(const KvPool& pool, int layer, std::span<const int
 size_t CudaStorage::WorkspaceBytes(const StepShape& shape) const { return SizesFor(shape, attention_).total_bytes(); }
 
 Result<std::unique_ptr<Workspace>> CudaStorage::CreateWorkspace(const StepShape& shape) {
-  return Finished(CudaWorkspace::Create(device_, shape, attention_));
+  return Finished(CudaWorkspace::Create(device_, shape, attention_, decode_));
 }
 
 }  // namespace varifocal::kernels::cuda

@@ -12,6 +12,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/attention_choice.h"
+#include "kernels/cuda/decode_choice.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/product_choice.h"
 
@@ -54,8 +55,9 @@ class CudaStorage : public Backend {
  protected:
   mutable Device device_;
   const bool graphs_;
-  AttentionChoice attention_;  // from Open on
+  AttentionChoice attention_;  // from Open on, as
   ProductChoice product_choice_;
+  DecodeChoice decode_;
 
  private:
   // A new object, complete: the stream that filled it is this thread's, and another's step may use it.
@@ -66,7 +68,7 @@ class CudaStorage : public Backend {
     return made;
   }
 
-  const std::string attention_kernel_, product_kernel_;
+  const std::string attention_kernel_, product_kernel_, decode_kernels_;
   cpu::ThreadPool threads_;
   BackendInfo info_;
 };

@@ -7,6 +7,8 @@
 // Cost:    conversion runs on several threads while the previous piece is copied.
 #pragma once
 
+#include <memory>
+
 #include "base/mutex.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/device_memory.h"
@@ -24,6 +26,9 @@ class CudaWeight final : public Weight {
   int64_t stride() const { return stride_; }
   const uint16_t* data() const { return memory_.as<uint16_t>(); }
 
+  // Ends with the weight.
+  std::weak_ptr<const void> life() const { return life_; }
+
   // The library's plan for `outputs` rows of this weight, -1 for the backend's own kernels; asked for once.
   int Plan(Device& device, int64_t outputs, ProductType type) const;
 
@@ -36,6 +41,7 @@ class CudaWeight final : public Weight {
   int64_t rows_ = 0, columns_ = 0, stride_ = 0;
   bool gated_ = false;
   DeviceMemory memory_;
+  std::shared_ptr<const void> life_ = std::make_shared<char>();
   mutable Mutex plans_mutex_;
   mutable std::vector<KnownPlan> plans_ VF_GUARDED_BY(plans_mutex_);
 };

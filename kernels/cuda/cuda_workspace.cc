@@ -82,7 +82,7 @@ size_t WorkspaceSizes::total_bytes() const {
          row_floats * sizeof(float) + head_row_halves * sizeof(uint16_t) +
          (head_states + head_partials) * sizeof(HeadState) + tokens * sizeof(int32_t) + draws * sizeof(DrawItem) +
          draw_floats * sizeof(float) + group_floats * sizeof(float) + (gather_words + mixture_words) * sizeof(int32_t) +
-         mixture_halves * sizeof(uint16_t);
+         mixture_halves * sizeof(uint16_t) + counters * sizeof(uint32_t);
 }
 
 WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention) {
@@ -134,6 +134,7 @@ WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention
                   ProductBytes(shape, shape.latent_dim, width), ProductBytes(shape, attended, of_queries),
                   ProductBytes(shape, projected - attended, shape.latent_dim)});
   }
+  sizes.counters = kCounterCount;
   const GatherSizes gather = SizesOfGather(shape, attention);
   sizes.gather_words = gather.words();
   // Of a decode step by splits, or a prefill step over more than one segment or by groups.
@@ -245,12 +246,17 @@ DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, 
 }
 
 Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const StepShape& shape,
-                                                         const AttentionChoice& attention) {
+                                                         const AttentionChoice& attention, const DecodeChoice& decode) {
   auto workspace = std::make_unique<CudaWorkspace>();
   const WorkspaceSizes sizes = SizesFor(shape, attention);
   workspace->shape = shape;
   workspace->choice_ = attention;
   workspace->gather_sizes_ = SizesOfGather(shape, attention);
+  workspace->decode_ = decode;
+  const DeviceProperties& properties = device.properties();
+  if (decode.prefetch) {
+    workspace->weights = WeightOrder(AheadBytes(properties.l2_bytes, properties.major * 10 + properties.minor));
+  }
   workspace->device_ = &device;
   workspace->turn_ = std::make_unique<StepTurn>(device.turns());
   workspace->metadata_words_ = sizes.metadata_words;
@@ -273,7 +279,8 @@ Result<std::unique_ptr<Workspace>> CudaWorkspace::Create(Device& device, const S
                 {&workspace->group_scores, sizes.group_floats * sizeof(float)},
                 {&workspace->gather_, sizes.gather_words * sizeof(int32_t)},
                 {&workspace->mixture_words_, sizes.mixture_words * sizeof(int32_t)},
-                {&workspace->mixture_hidden_, sizes.mixture_halves * sizeof(uint16_t)}};
+                {&workspace->mixture_hidden_, sizes.mixture_halves * sizeof(uint16_t)},
+                {&workspace->arrived_, sizes.counters * sizeof(uint32_t)}};
   for (const auto& piece : pieces) {
     if (piece.bytes == 0) continue;
     auto memory = device.Allocate(piece.bytes, "making a workspace", true);
@@ -315,6 +322,8 @@ CudaWorkspace::MaskPlan CudaWorkspace::AppendMask(const Batch& batch, size_t ind
     plan.count = splits.items.size();
     plan.work = Append(words_, splits.items);
     plan.rows = Append(words_, splits.rows);
+    plan.all_see_keys =
+        std::none_of(mask.begin(), mask.end(), [](const RowInterval& seen) { return seen.begin >= seen.end; });
     return plan;
   }
   const auto tiles_of = [&](int tile_rows) -> const PlacedTiles& {
@@ -363,6 +372,8 @@ Error CudaWorkspace::Begin(const Batch& batch) {
   }
   keeps_launches_ = false;
   launches_.Clear();
+  waiting_norm_ = {};
+  if (batch.phase == Phase::kDecode) weights.BeginDecodeStep();
   words_.clear();
   table_starts_.clear();
   plans_.clear();
@@ -414,7 +425,8 @@ AttentionWork CudaWorkspace::attention(int mask_index) const {
   AttentionWork work{.heads = plan.heads,
                      .mask = reinterpret_cast<const RowInterval*>(base + plan.mask),
                      .count = plan.count,
-                     .key_count = plan.key_count};
+                     .key_count = plan.key_count,
+                     .all_see_keys = plan.all_see_keys};
   if (flat.batch.phase == Phase::kPrefill) {
     work.tiles = reinterpret_cast<const QueryTile*>(base + plan.work);
     work.sm90_tiles = reinterpret_cast<const QueryTile*>(base + plan.sm90_work);
@@ -458,6 +470,11 @@ void CudaWorkspace::PlaceGather(const GatherWave& wave, GatherView& view) const 
   view.lists = reinterpret_cast<GatherList*>(take(sizes.list_count * sizeof(GatherList) / sizeof(int32_t)));
   view.tile_counts = take(sizes.passes);
   view.tile_stride = static_cast<int>(sizes.tile_stride);
+}
+
+Error CudaWorkspace::RunWaitingNorm() {
+  if (waiting_norm_.out == nullptr) return {};
+  return device_->Check(device_->kernels().norm(TakeNorm(), stream()), "starting a norm");
 }
 
 MixtureScratch CudaWorkspace::mixture() const {

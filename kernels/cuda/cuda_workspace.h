@@ -9,11 +9,14 @@
 #pragma once
 
 #include <map>
+#include <utility>
 
 #include "kernels/cuda/attention_choice.h"
 #include "kernels/cuda/cuda_weight.h"
+#include "kernels/cuda/decode_choice.h"
 #include "kernels/cuda/gather_plan.h"
 #include "kernels/cuda/step_graphs.h"
+#include "kernels/cuda/weights_ahead.h"
 #include "kernels/host_memory.h"
 
 namespace varifocal::kernels::cuda {
@@ -26,9 +29,12 @@ int64_t HeadSlicesAtOnce(int rows, int64_t vocab, int splits);
 inline constexpr int kPageGroupsMax = 4;
 inline constexpr int kMasksMax = 4;
 
+// Of blocks that have arrived. Products of more groups of columns, and attention of more heads, keep kernels apart.
+inline constexpr int kCounterCount = 4096;
+
 struct WorkspaceSizes {
   size_t metadata_words, product_bytes, partial_floats, row_floats, head_row_halves, head_states, head_partials, tokens,
-      draws, draw_floats, group_floats, gather_words, mixture_words, mixture_halves;
+      draws, draw_floats, group_floats, gather_words, mixture_words, mixture_halves, counters;
   size_t total_bytes() const;
 };
 WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention = {});
@@ -63,6 +69,7 @@ struct AttentionWork {
   const RowInterval* mask = nullptr;
   int count = 0;                     // of tiles or items
   int key_count = 0;                 // prefill: up to the mask's last one
+  bool all_see_keys = false;         // decode: every row has a split
   const QueryTile* tiles = nullptr;  // prefill
   bool segments_apart = false;
   // Of the kernel sm90, where it has the head dim.
@@ -77,7 +84,7 @@ struct AttentionWork {
 class CudaWorkspace final : public Workspace {
  public:
   static Result<std::unique_ptr<Workspace>> Create(Device& device, const StepShape& shape,
-                                                   const AttentionChoice& attention);
+                                                   const AttentionChoice& attention, const DecodeChoice& decode);
   size_t bytes() const override { return bytes_; }
 
   Error Begin(const Batch& batch);
@@ -101,11 +108,29 @@ class CudaWorkspace final : public Workspace {
   // Lists of a wave, for the kernels of attention by groups; what the caller sets stays.
   void PlaceGather(const GatherWave& wave, GatherView& view) const;
   const GatherSizes& gather_sizes() const { return gather_sizes_; }
+  // Whether products of this step have their epilogues and norms in the same kernel: a decode step of a few rows.
+  bool fuses() const {
+    return decode_.fused && flat.batch.phase == Phase::kDecode && flat.row_count() <= kFusedRowsMax;
+  }
+  // Counters of blocks that have arrived, zero between launches: of the groups of columns of a product, or of a step's rows, heads
+  // and tiles of attention.
+  uint32_t* arrived() const { return arrived_.as<uint32_t>(); }
+  // A norm that the product which reads it shall compute: the next operation takes it, or runs it first.
+  void KeepNorm(const NormParams& norm) { waiting_norm_ = norm; }
+  NormParams TakeNorm() { return std::exchange(waiting_norm_, {}); }
+  Error RunWaitingNorm();
+  // Unless it is that of `x`.
+  Error RunOtherNorm(const uint16_t* x) { return waiting_norm_.out == x ? Error{} : RunWaitingNorm(); }
+  // What a kernel that is queued now asks for; nothing in a prefill step.
+  WeightsAhead Ahead(bool is_product) {
+    return flat.batch.phase == Phase::kDecode ? weights.Ahead(is_product) : WeightsAhead{};
+  }
   // Scratch for products, at least this large.
   Result<void*> Products(size_t bytes);
 
   StepShape shape;
   FlatBatch flat;
+  WeightOrder weights;                      // of decode steps
   DeviceMemory partials;                    // attention over several splits or segments
   DeviceMemory row_numbers;                 // f32 [T]: raw tau, scores of one row
   DeviceMemory head_rows;                   // bf16 [head rows, M]
@@ -122,7 +147,7 @@ class CudaWorkspace final : public Workspace {
     HeadShape heads;
     size_t mask = 0, work = 0, rows = 0, sm90_work = 0, sm90_taken = 0;
     int count = 0, key_count = 0, sm90_count = 0;
-    bool segments_apart = false, sm90_segments_apart = false;
+    bool segments_apart = false, sm90_segments_apart = false, all_see_keys = false;
   };
   // Query tiles and their place, by what they depend on: query heads of a KV head, and rows.
   struct PlacedTiles {
@@ -134,7 +159,7 @@ class CudaWorkspace final : public Workspace {
 
   Device* device_ = nullptr;
   size_t bytes_ = 0;
-  DeviceMemory metadata_, products_, gather_, mixture_words_, mixture_hidden_;
+  DeviceMemory metadata_, products_, gather_, mixture_words_, mixture_hidden_, arrived_;
   GatherSizes gather_sizes_;
   size_t metadata_words_ = 0;
   StepView step_;
@@ -142,6 +167,8 @@ class CudaWorkspace final : public Workspace {
   std::vector<size_t> table_starts_;  // offsets into it
   std::vector<MaskPlan> plans_;       // by mask
   AttentionChoice choice_;
+  DecodeChoice decode_;
+  NormParams waiting_norm_;  // with an `out`: waits
   const int32_t* sequence_ropes_ = nullptr;
   bool keeps_launches_ = false;
   LaunchList launches_;

@@ -71,6 +71,7 @@ class CudartRuntime final : public Runtime {
                    found.minor,
                    found.multiProcessorCount,
                    found.sharedMemPerBlockOptin,
+                   static_cast<size_t>(found.l2CacheSize),
                    PredictedFlops(found.major)};
     products_ = OpenCublasLt({.queue = kThreadStream}, found.major * 10 + found.minor);
     open_ = true;

@@ -38,6 +38,9 @@ template <int kDim>
 int StartGatheredWindow(const AttendParams&, LaunchStream);
 template <int kDim>
 int StartGatheredPasses(const AttendParams&, LaunchStream);
+int LaunchFusedResidual(const FusedResidualParams&, LaunchStream);
+int LaunchFusedFinish(const FusedFinishParams&, LaunchStream);
+int LaunchFusedQkv(const FusedQkvParams&, LaunchStream);
 template <int kDim, typename Mask>
 int StartPrefill(const AttendParams&, LaunchStream);
 template <int kDim, typename Mask>
@@ -139,7 +142,10 @@ const KernelTable& Table() {
                                     LaunchAddToStreams,
                                     LaunchCutGated,
                                     LaunchHeadStats,
-                                    LaunchDraw};
+                                    LaunchDraw,
+                                    LaunchFusedResidual,
+                                    LaunchFusedFinish,
+                                    LaunchFusedQkv};
   return table;
 }
 

@@ -47,6 +47,10 @@ struct KernelTable {
   int (*cut_gated)(const CutGatedParams&, LaunchStream);
   int (*head_stats)(const HeadStatsParams&, LaunchStream);
   int (*draw)(const DrawParams&, LaunchStream);
+  // Where fused_choice.h has them.
+  int (*fused_residual)(const FusedResidualParams&, LaunchStream);
+  int (*fused_finish)(const FusedFinishParams&, LaunchStream);
+  int (*fused_qkv)(const FusedQkvParams&, LaunchStream);
 };
 
 // Head dims that attention is compiled for.

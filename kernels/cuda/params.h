@@ -15,6 +15,16 @@
 
 namespace varifocal::kernels::cuda {
 
+// Weights that later kernels of the step read (weights_ahead.h): a kernel's blocks ask for them before they wait.
+inline constexpr int kAheadPieces = 3;
+struct AheadPiece {
+  const unsigned char* at = nullptr;  // a multiple of 16, as the bytes
+  int64_t bytes = 0;
+};
+struct WeightsAhead {
+  AheadPiece pieces[kAheadPieces];
+};
+
 // A batch on the device.
 struct StepView {
   int row_count = 0;
@@ -81,6 +91,7 @@ struct ResidualParams {
   int row_count = 0;
   float* residual = nullptr;
   NormParams next;  // without `out`: none
+  WeightsAhead ahead;
 };
 
 enum class FinishMode : int32_t { kStore, kGated };
@@ -92,6 +103,7 @@ struct FinishParams {
   ActivationTerms terms = {};
   int row_count = 0;
   uint16_t* out = nullptr;  // bf16 [T, N] or [T, N / 2]
+  WeightsAhead ahead;
 };
 
 struct TauParams {
@@ -146,6 +158,7 @@ struct QkvParams {
   RopeView ropes[kRopeTablesMax];
   const int32_t* sequence_ropes = nullptr;  // [sequences], into ropes; null: no rotation
   float* queries = nullptr;
+  WeightsAhead ahead;
 };
 
 // The TokenGroups of a layer's tokens, 128 a page.
@@ -198,6 +211,10 @@ struct AttendParams {
   int segment_count = 1;        // of these keys
   bool segments_apart = false;  // prefill: a block processes one segment
   int split_count_max = 0;
+  // Decode: blocks that have stored their split, by row, KV head and tile; zero between launches. The last one merges. Null: a
+  // kernel of its own does.
+  uint32_t* arrived = nullptr;
+  WeightsAhead ahead;  // decode
   uint16_t* out = nullptr;
   float* log_sum_exp = nullptr;
   GatherView gather;
@@ -399,6 +416,29 @@ struct ProductSm90Params {
   ProductEpilogue epilogue = ProductEpilogue::kF32;
   float multiplier = 1;
   void* out = nullptr;  // [M][N], gated [M][N / 2]
+};
+
+// A decode product of a few rows, and in the same kernel what is around it: the norm of its rows, and an epilogue by the last
+// block of each group of columns (fused_kernels.cu). `product.out` holds the partial products.
+struct FusedProduct {
+  MatmulParams product;
+  NormParams norm;              // with a weight: an RMS norm of its rows is product.x, which is not read then
+  uint32_t* arrived = nullptr;  // [groups of columns]: blocks that have stored their part, zero between launches
+  int tiles_per_group = 1;      // of 64 columns
+  WeightsAhead ahead;
+};
+inline constexpr int kFusedRowsMax = 8;
+struct FusedResidualParams {
+  FusedProduct fused;
+  ResidualParams end;  // without norms
+};
+struct FusedFinishParams {
+  FusedProduct fused;
+  FinishParams end;
+};
+struct FusedQkvParams {
+  FusedProduct fused;
+  QkvParams end;  // without norms over the width
 };
 
 // State of a row over one slice of the vocabulary, or over those folded so far.

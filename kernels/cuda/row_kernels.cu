@@ -7,17 +7,11 @@
 #include <math.h>
 
 #include "base/wide_product.h"
-#include "kernels/cuda/device_activation.h"
-#include "kernels/cuda/row_values.h"
+#include "kernels/cuda/epilogues.h"
+#include "kernels/cuda/prefetch.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
-
-// Whether a norm reads and writes four numbers at a time.
-bool IsWide(const NormParams& p) {
-  return p.width % 4 == 0 && IsAligned(p.x, 16) && IsAligned(p.out, 8) && IsAligned(p.weight, 16) &&
-         IsAligned(p.bias, 16);
-}
 
 VF_KERNEL(kThreads, 1) EmbedKernel(const EmbedParams p) {
   FollowPreviousLaunch();
@@ -79,7 +73,7 @@ template <bool kWide>
 VF_DEVICE void WriteNorm(const NormParams& p, const float* x, uint16_t* out) {
   const bool scaled = p.weight != nullptr;
   const Moments moments = scaled ? RowMoments<kWide>(p.width, p.layer, p.epsilon, AtPointer{x}) : Moments{};
-  const auto value = [&](float number, float weight) { return (number - moments.mean) * moments.inverse * weight; };
+  const auto value = [&](float number, float weight) { return Normed(number, moments.mean, moments.inverse, weight); };
   if constexpr (kWide) {
     for (int i = ThreadX() * 4; i < p.width; i += kThreads * 4) {
       FourFloats four = LoadAligned<FourFloats>(x + i);
@@ -117,6 +111,7 @@ NormKernel(const NormParams p) {
 template <bool kWide>
 VF_KERNEL(kThreads, 1)
 ResidualKernel(VF_PARAMS(ResidualParams) p) {
+  PrefetchAhead(p.ahead);
   FollowPreviousLaunch();
   const int row = BlockX(), width = p.product.columns;
   const AtProduct at{&p.product, row};
@@ -131,9 +126,7 @@ ResidualKernel(VF_PARAMS(ResidualParams) p) {
         VF_UNROLL
         for (int n = 0; n < 4; ++n) four.at[n] = four.at[n] * moments.inverse * weight.at[n];
       }
-      VF_UNROLL
-      for (int n = 0; n < 4; ++n) sum.at[n] = p.scale * (sum.at[n] + p.multiplier * four.at[n]);
-      StoreAligned(residual + i, sum);
+      StoreAligned(residual + i, AddedToResidual(p, sum, four));
     }
   } else {
     for (int i = ThreadX(); i < width; i += kThreads) {
@@ -173,49 +166,11 @@ MixtureSumKernel(VF_PARAMS(MixtureSumParams) p) {
   if (p.next.out != nullptr) WriteNorm<kWide>(p.next, residual, p.next.out + WideProduct(row, width));
 }
 
-// Columns of a product that a thread of FinishKernel finishes: for one 16-byte store where kWide, else two.
-VF_HD constexpr int FinishColumns(FinishMode mode, bool wide) {
-  if (!wide) return 2;
-  return mode == FinishMode::kGated ? 16 : 8;
-}
-
-// Eight neighbouring numbers; the column and the product's width are multiples of 8.
-struct EightFloats {
-  FourFloats low, high;
-};
-VF_DEVICE EightFloats EightProductsAt(const ProductView& product, int row, int column) {
-  if (!product.is_bf16) return {FourProductsAt(product, row, column), FourProductsAt(product, row, column + 4)};
-  const size_t at = WideProduct(row, product.columns) + column;
-  const FourWords words = LoadAligned<FourWords>(static_cast<const uint16_t*>(product.data) + at);
-  const auto four = [&](int first) {
-    return FourFloats{{WidenLow(words.at[first]), WidenHigh(words.at[first]), WidenLow(words.at[first + 1]),
-                       WidenHigh(words.at[first + 1])}};
-  };
-  return {four(0), four(2)};
-}
-
-// Four hidden units: the gates and ups of eight neighbouring columns.
-VF_DEVICE FourFloats GatedAt(const FinishParams& p, int row, int column) {
-  const auto [low, high] = EightProductsAt(p.product, row, column);
-  float gates[4] = {low.at[0], low.at[2], high.at[0], high.at[2]};
-  float ups[4] = {low.at[1], low.at[3], high.at[1], high.at[3]};
-  const float* bias = BiasOf(p.product, row);
-  FourFloats out;
-  VF_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    if (bias != nullptr) {
-      gates[i] += bias[column / 2 + i];
-      ups[i] += bias[p.product.columns / 2 + column / 2 + i];
-    }
-    out.at[i] = ActivateGate(p.activation, p.terms, gates[i], ups[i]);
-  }
-  return out;
-}
-
 // Epilogue of a product: a gate and its up are neighbours.
 template <bool kWide>
 VF_KERNEL(kThreads, 1)
-FinishKernel(const FinishParams p) {
+FinishKernel(VF_PARAMS(FinishParams) p) {
+  PrefetchAhead(p.ahead);
   FollowPreviousLaunch();
   const int row = BlockX(), columns = p.product.columns;
   const int column = (BlockY() * kThreads + ThreadX()) * FinishColumns(p.mode, kWide);
@@ -238,17 +193,8 @@ FinishKernel(const FinishParams p) {
   }
   uint16_t* out = p.out + WideProduct(row, columns) + column;
   if constexpr (kWide) {
-    FourWords words;
-    VF_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      FourFloats value = FourBiasedAt(p.product, row, column + 4 * half);
-      VF_UNROLL
-      for (int i = 0; i < 4; ++i) value.at[i] = Activate(p.activation, p.terms, value.at[i]);
-      const TwoWords packed = PackFour(value);
-      words.at[2 * half] = packed.at[0];
-      words.at[2 * half + 1] = packed.at[1];
-    }
-    StoreAligned(out, words);
+    const TwoWords low = FinishedAt(p, row, column), high = FinishedAt(p, row, column + 4);
+    StoreAligned(out, FourWords{{low.at[0], low.at[1], high.at[0], high.at[1]}});
   } else {
     for (int c = 0; c < 2 && column + c < columns; ++c) {
       out[c] = RoundBf16(Activate(p.activation, p.terms, BiasedAt(p.product, row, column + c)));
@@ -282,7 +228,7 @@ int LaunchWithNext(Kernel kernel, bool wide, const Params& p, LaunchStream strea
 }  // namespace
 
 int LaunchResidual(const ResidualParams& p, LaunchStream stream) {
-  const bool wide = IsWide(p.product) && IsAligned(p.norm_weight, 16) && IsAligned(p.residual, 16);
+  const bool wide = IsWide(p);
   return LaunchWithNext(wide ? ResidualKernel<true> : ResidualKernel<false>, wide, p, stream);
 }
 int LaunchMixtureSum(const MixtureSumParams& p, LaunchStream stream) {
@@ -290,7 +236,7 @@ int LaunchMixtureSum(const MixtureSumParams& p, LaunchStream stream) {
   return LaunchWithNext(wide ? MixtureSumKernel<true> : MixtureSumKernel<false>, wide, p, stream);
 }
 int LaunchFinish(const FinishParams& p, LaunchStream stream) {
-  const bool wide = IsWide(p.product) && IsAligned(p.out, 16) && p.product.columns % FinishColumns(p.mode, true) == 0;
+  const bool wide = IsWide(p);
   const auto kernel = wide ? FinishKernel<true> : FinishKernel<false>;
   const int blocks = CeilDivide(p.product.columns, FinishColumns(p.mode, wide) * kThreads);
   return VF_LAUNCH(kernel, p.row_count, blocks, 1, kThreads, 0, stream, p);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/wide_product.h"
+#include "kernels/cuda/fused_choice.h"
 #include "kernels/cuda/launch.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
@@ -81,12 +82,6 @@ VF_DEVICE float BiasedAt(const ProductView& product, int row, int column) {
 
 VF_DEVICE TwoWords PackFour(const FourFloats& values) {
   return {{PackBf16(values.at[0], values.at[1]), PackBf16(values.at[2], values.at[3])}};
-}
-
-// Whether a product and its bias can be read four numbers at a time.
-inline bool IsWide(const ProductView& product) {
-  return product.columns % 4 == 0 && product.split_stride % 4 == 0 && IsAligned(product.data, 16) &&
-         (product.bias == nullptr || IsAligned(product.bias, 16));
 }
 
 }  // namespace

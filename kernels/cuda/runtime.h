@@ -23,6 +23,7 @@ struct DeviceProperties {
   int major = 0, minor = 0;  // compute capability
   int multiprocessor_count = 0;
   size_t shared_bytes_max = 0;  // of one block, opted in
+  size_t l2_bytes = 0;
   double flops_per_second = 0;  // of a prompt, predicted
 };
 

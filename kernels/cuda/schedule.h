@@ -134,9 +134,12 @@ struct DecodeItem {
   int32_t row_count = 0;
   int32_t split = 0;
 };
-// Maximum rows of one item.
+// Maximum rows of one item, and its tiles: more than one where a KV head has more query heads than a tile has rows.
 VF_HD constexpr int DecodeRows(int queries_per_kv) {
   return queries_per_kv < kDecodeTileRows ? kDecodeTileRows / queries_per_kv : 1;
+}
+VF_HD constexpr int DecodeTiles(int queries_per_kv) {
+  return CeilDivide(DecodeRows(queries_per_kv) * queries_per_kv, kDecodeTileRows);
 }
 
 }  // namespace varifocal::kernels::cuda

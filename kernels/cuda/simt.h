@@ -37,6 +37,10 @@
 #include "kernels/cuda/emulator/primitives.h"
 #endif
 
+namespace varifocal::kernels::cuda {
+VF_HD inline bool IsAligned(const void* at, size_t bytes) { return reinterpret_cast<uintptr_t>(at) % bytes == 0; }
+}  // namespace varifocal::kernels::cuda
+
 #if defined(__CUDACC__) || defined(VF_EMULATE)
 namespace varifocal::kernels::cuda {
 
@@ -136,6 +140,23 @@ VF_DEVICE void WaitForPreviousLaunch() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+// Asks for global memory in the L2 cache: address and bytes are multiples of 16. Devices before 9.0 do nothing.
+VF_DEVICE void PrefetchL2(const void* from, uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
+               :
+               : "l"(__cvta_generic_to_global(from)), "r"(bytes)
+               : "memory");
+#endif
+}
+VF_DEVICE int BlockCount() { return static_cast<int>(gridDim.x * gridDim.y * gridDim.z); }
+VF_DEVICE int LinearBlock() { return static_cast<int>((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x); }
+// Numbers that another block of the same launch will read (last_block.h).
+template <typename T>
+VF_DEVICE void StoreForOthers(T* to, const T& value) {
+  *to = value;
+}
+VF_DEVICE void FenceDevice() { __threadfence(); }
 // Returns the value before. There is no 64-bit one: in shared memory it compiles to a loop of compare-and-swap.
 VF_DEVICE uint32_t AtomicAdd(uint32_t* to, uint32_t value) { return atomicAdd(to, value); }
 
@@ -177,7 +198,16 @@ inline void WaitCopies() {
 inline void HoldLoads() {}
 inline void AllowNextLaunch() {}
 inline void WaitForPreviousLaunch() { emulator::WaitForPreviousLaunch(); }
+inline void PrefetchL2(const void* from, uint32_t bytes) { emulator::PrefetchL2(from, bytes); }
+inline int BlockCount() { return emulator::BlockCount(); }
+inline int LinearBlock() { return emulator::LinearBlock(); }
+template <typename T>
+inline void StoreForOthers(T* to, const T& value) {
+  emulator::StoreForOthers(to, &value, sizeof value);
+}
+inline void FenceDevice() { emulator::FenceDevice(); }
 inline uint32_t AtomicAdd(uint32_t* to, uint32_t value) {
+  emulator::CountBlock();
   const uint32_t before = *to;
   *to += value;
   return before;
@@ -256,7 +286,6 @@ VF_DEVICE void StoreAligned(void* to, const T& value) {
   memcpy(to, &value, sizeof value);
 #endif
 }
-VF_HD inline bool IsAligned(const void* at, size_t bytes) { return reinterpret_cast<uintptr_t>(at) % bytes == 0; }
 
 VF_DEVICE uint16_t RoundBf16(float value) { return PackBf16(value, 0.0f) & 0xFFFFu; }
 

@@ -185,7 +185,7 @@ TEST(CudaEngineTest, FocusHasTheSameBitsInChunksInCompanyAndOnACachedPrefix) {
 // Rows that read lists of keys: from a position that the backend chooses, and with bits of their own.
 TEST(CudaEngineTest, FocusWithGatheredKeysHasTheSameBitsInChunksInCompanyAndOnACachedPrefix) {
   const WideHeads checkpoint("focus/llama-calibrated", "cuda_focus_gathered");
-  EmulatedDevice masked, gathered(false, 500e12, "mma:focus=gathered");
+  EmulatedDevice masked, gathered(false, 500e12, {.attention_kernel = "mma:focus=gathered"});
   const kernels::GatherCosts costs = gathered.options.backend->info().gather_costs;
   constexpr int kTopK = 1, kWindow = 3, kTokens = 1100;
   const int from = kernels::GatherFrom(8, kTopK, kWindow, costs);
@@ -326,29 +326,6 @@ TEST(CudaEngineTest, OutOfMemoryLeavesOtherModelsServing) {
   EXPECT_TRUE(whole->Run(long_prompt).ok());
   whole.reset();
   EXPECT_TRUE(serves());
-}
-
-// An engine's kernels run before its first request, and a decode step has ten launches a layer: four products, q, k and v
-// into the pages, attention and its merge, the gate, and two residuals that include the next norm. Embedding, the first
-// norm, and the head's norm, product, statistics and their fold are six.
-TEST(CudaEngineTest, LaunchesOfADecodeStep) {
-  constexpr int64_t kLayers = 2;
-  EmulatedDevice device;
-  const int64_t before = kernels::cuda::emulator::LaunchCount();
-  const auto engine = device.Start(kGolden);
-  EXPECT_GE(kernels::cuda::emulator::LaunchCount() - before, 2 * (10 * kLayers + 6) - 2);
-  const auto launches = [&](int64_t tokens, double temperature) {
-    const int64_t start = kernels::cuda::emulator::LaunchCount();
-    engine->DropPrefixCache();
-    EngineRequest request = Generate("launches", 20, temperature);
-    std::get<GenerateWork>(request.work).max_new_tokens = tokens;
-    EXPECT_TRUE(engine->Run(request).ok());
-    return kernels::cuda::emulator::LaunchCount() - start;
-  };
-  for (const double temperature : {0.0, 1.0}) {
-    const int64_t steps = launches(9, temperature) - launches(1, temperature);
-    EXPECT_EQ(steps, 8 * (10 * kLayers + 6 + (temperature > 0 ? 1 : 0)));
-  }
 }
 
 // A step as one graph has the bits of its launches one by one, while sequences start pages and splits of keys, batched and

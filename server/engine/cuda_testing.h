@@ -13,11 +13,13 @@ namespace varifocal {
 // A device and its state.
 class EmulatedDevice {
  public:
-  explicit EmulatedDevice(bool graphs = false, double flops_per_second = 500e12, const char* kernel = "auto") {
+  // Of `chosen` the kernels count.
+  explicit EmulatedDevice(bool graphs = false, double flops_per_second = 500e12, kernels::BackendOptions chosen = {}) {
     machine->flops_per_second = flops_per_second;
-    auto backend = kernels::cuda::CreateBackendOn(
-        kernels::cuda::MakeEmulatedRuntime(machine), 0,
-        {.dtype = kernels::DType::kBF16, .thread_count = 1, .cuda_graphs = graphs, .attention_kernel = kernel});
+    chosen.dtype = kernels::DType::kBF16;
+    chosen.thread_count = 1;
+    chosen.cuda_graphs = graphs;
+    auto backend = kernels::cuda::CreateBackendOn(kernels::cuda::MakeEmulatedRuntime(machine), 0, chosen);
     VF_CHECK(backend.ok(), "the emulated device opens");
     options.backend = std::move(*backend);
     options.cache_directory = testing::TempDir();

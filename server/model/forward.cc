@@ -231,7 +231,8 @@ kernels::NormArgs Forward::NormOf(const NormWeights& norm) {
           .weight = Whole(norm.weight),
           .bias = Whole(norm.bias),
           .epsilon = static_cast<float>(blocks.norm_epsilon),
-          .out = Whole(normed_)};
+          .out = Whole(normed_),
+          .read_once = norm.read_once};
 }
 
 // residual = scale * (residual + multiplier * norm(linear(x))), or without norm and scale; then the next norm, if any.

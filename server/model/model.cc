@@ -40,7 +40,7 @@ absl::StatusOr<std::shared_ptr<kernels::Backend>> SharedBackend(const kernels::B
   // By the device itself: "auto" and its name are one.
   std::weak_ptr<kernels::Backend>& slot =
       (*backends)[{kernels::ChosenDevice(options), options.dtype, options.thread_count, options.cpu_isa,
-                   options.cuda_graphs, options.attention_kernel, options.product_kernel}];
+                   options.cuda_graphs, options.attention_kernel, options.product_kernel, options.decode_kernels}];
   if (std::shared_ptr<kernels::Backend> backend = slot.lock()) return backend;
   ASSIGN_OR_RETURN(std::shared_ptr<kernels::Backend> backend, ToStatusOr(kernels::CreateBackend(options)));
   for (const std::string& note : backend->info().notes) Log(LogLevel::kInfo, "backend", {{"note", note}});
@@ -66,6 +66,7 @@ absl::StatusOr<kernels::BackendOptions> ToBackendOptions(const ModelOptions& opt
   to.cuda_graphs = options.cuda_graphs;
   if (!options.attention_kernel.empty()) to.attention_kernel = options.attention_kernel;
   if (!options.product_kernel.empty()) to.product_kernel = options.product_kernel;
+  if (!options.decode_kernels.empty()) to.decode_kernels = options.decode_kernels;
   return to;
 }
 

@@ -38,6 +38,7 @@ struct ModelOptions {
   bool cuda_graphs = false;      // kernels/backend.h
   std::string attention_kernel;  // kernels/backend.h; empty: the default
   std::string product_kernel;    // the same
+  std::string decode_kernels;    // kernels/backend.h; empty: the default
   int threads = 0;               // 0 takes one per processor this process may use
   TokenizerRules tokenizer_rules = TokenizerRules::kAgreed;
   std::vector<std::string> ignored_config_keys;  // "KEY", or "NAME:KEY" of one model of a server (KeysOfModel)

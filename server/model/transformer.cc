@@ -314,6 +314,15 @@ kernels::WeightUse GateUpUse(const ModelConfig& config, const LayerStacks& stack
   return gated ? kernels::WeightUse::kGateUp : kernels::WeightUse::kPlain;
 }
 
+// Norms whose rows one product reads and nothing after it. What reads them before it (learned tau, routing of groups) may.
+void MarkNormsReadOnce(LayerWeights& layer, const ModelConfig& config) {
+  if (config.blocks.parallel_residual || config.streams.count > 0) return;
+  layer.attention_norm.read_once = layer.query_key_value.weight != nullptr && layer.latent.keys_values == nullptr &&
+                                   layer.recurrence_inputs.weight == nullptr && layer.attention_gate == nullptr;
+  layer.mlp_norm.read_once =
+      layer.router == nullptr && layer.parts.router_norm == nullptr && !layer.cut_deviations.has_value();
+}
+
 absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& stacks, const ModelConfig& config,
                                        kernels::Backend& backend) {
   const BlockConfig& blocks = config.blocks;
@@ -358,6 +367,7 @@ absl::StatusOr<LayerWeights> PackLayer(TensorPacker& packer, const LayerStacks& 
     ASSIGN_OR_RETURN(LoadedAttentionTensor loaded, packer.AttentionVector(view, tensor));
     layer.attention_tensors.push_back(std::move(loaded));
   }
+  MarkNormsReadOnce(layer, config);
   return layer;
 }
 

@@ -29,6 +29,7 @@ namespace varifocal {
 struct NormWeights {
   std::unique_ptr<kernels::Buffer> weight;
   std::unique_ptr<kernels::Buffer> bias;  // LayerNorm alone
+  bool read_once = false;                 // kernels::NormArgs::read_once
 };
 
 // A matrix and its bias.

@@ -2,6 +2,7 @@
 //
 //   gpu_bench [--device=cuda:0|emulated] [--tiny] [--rounds=5] [--cell=PART] [--seconds=N] [--scratch=DIR] [--serve]
 //             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off][:focus=gathered]] [--product-kernel=auto|library|sm90]
+//             [--decode-kernels=auto|fused|separate[:prefetch=off]]
 //   gpu_bench --plans [--device=cuda:0] [--cell=PART] [--seconds=N]     rows of product_plans.h, measured (plan_search.h)
 //   gpu_bench --predict       what the attention kernel sm90, and attention by groups with gathered keys, are expected to take on an
 //                             H100; needs no device
@@ -31,7 +32,7 @@ namespace varifocal::kernels::cuda {
 namespace {
 
 struct Flags {
-  std::string device = "cuda:0", cell, scratch, kernel = "auto", products = "auto";
+  std::string device = "cuda:0", cell, scratch, kernel = "auto", products = "auto", decode = "auto";
   bool tiny = false, serve = false, predict = false, plans = false;
   int rounds = 5;
   double seconds = 1e9;
@@ -214,9 +215,12 @@ int Main(const Flags& flags) {
     return 3;
   }
   Runtime& clock = *runtime;
-  auto backend = CreateBackendOn(
-      std::move(runtime), index,
-      {.dtype = DType::kBF16, .cuda_graphs = true, .attention_kernel = flags.kernel, .product_kernel = flags.products});
+  auto backend = CreateBackendOn(std::move(runtime), index,
+                                 {.dtype = DType::kBF16,
+                                  .cuda_graphs = true,
+                                  .attention_kernel = flags.kernel,
+                                  .product_kernel = flags.products,
+                                  .decode_kernels = flags.decode});
   if (!backend.ok()) {
     std::fprintf(stderr, "error: %s\n", backend.error().message.c_str());
     return 3;
@@ -278,13 +282,15 @@ int main(int argc, char** argv) {
       flags.kernel = kernel;
     } else if (const char* products = value("--product-kernel=")) {
       flags.products = products;
+    } else if (const char* decode = value("--decode-kernels=")) {
+      flags.decode = decode;
     } else if (const char* cell = value("--cell=")) {
       flags.cell = cell;
     } else {
       std::fprintf(
           stderr,
           "error: unknown flag %s; the flags are --device= --tiny --serve --rounds= --seconds= --scratch= --cell= "
-          "--attention-kernel= --product-kernel= --plans --predict\n",
+          "--attention-kernel= --product-kernel= --decode-kernels= --plans --predict\n",
           argv[i]);
       return 2;
     }

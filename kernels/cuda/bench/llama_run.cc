@@ -266,7 +266,8 @@ std::vector<HeadResult> LlamaRun::Step(Phase phase, const std::vector<RunRows>& 
       heads_out{heads_out_.get(), 0}, hidden{hidden_.get(), 0};
   Workspace& w = *workspace_;
   const auto norm = [&](const std::unique_ptr<Buffer>& weight) {
-    return NormArgs{.x = residual, .weight = {weight.get(), 0}, .epsilon = kNormEpsilon, .out = normed};
+    return NormArgs{
+        .x = residual, .weight = {weight.get(), 0}, .epsilon = kNormEpsilon, .out = normed, .read_once = true};
   };
   const struct End {
     ~End() { backend.EndStep(workspace); }

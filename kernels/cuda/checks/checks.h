@@ -26,6 +26,7 @@ std::vector<NamedCheck> Sm90Checks();         // the sm90 attention kernel, and 
 std::vector<NamedCheck> Sm90ProductChecks();  // the sm90 product kernel, tensor maps, and its mutants
 std::vector<NamedCheck> PlanChecks();         // which of the product library's algorithms are recorded
 std::vector<NamedCheck> GatheredChecks();     // attention by groups with gathered keys, and its mutants
+std::vector<NamedCheck> DecodeChecks();       // decode steps of a few rows: fused kernels, weights asked for ahead
 std::vector<NamedCheck> FaultChecks();        // refusals, exhausted memory, failing devices
 std::vector<NamedCheck> GateChecks();         // the ptxas report of every kernel
 std::vector<NamedCheck> DeviceChecks();       // the conformance table on a real device, as one check
@@ -45,8 +46,14 @@ enum class CaseSet {
   kWideAttention,  // attention at head dims from 64, its same bits among it: what the kernel sm90 must pass
   kProducts,       // what multiplies, the same bits among it: what the kernel sm90 of products must pass
   kGathered,       // of a backend that gathers keys by groups
+  kDecode,         // decode steps by fused kernels and by separate ones
   kSanitizers,     // small ones that pass through every kernel and head dim: compute-sanitizer is slow
 };
+// Both kinds of decode kernels on "cuda:0" or "emulated": the same bits.
+std::vector<NamedCheck> DecodeBitsChecks(const std::string& device);
+// A device by name, with options of the backend.
+Result<std::unique_ptr<Backend>> OpenDevice(const std::string& device, BackendOptions options);
+
 // Products of the 2.7B model's layer shapes, the same bits in steps of any size (layer_bits_checks.cc).
 std::vector<ConformanceCase> LayerBitsCases(bool emulated);
 std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device,

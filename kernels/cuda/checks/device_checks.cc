@@ -14,10 +14,7 @@ namespace {
 
 Result<std::unique_ptr<Backend>> OpenDevice(const std::string& device, const std::string& attention_kernel,
                                             const std::string& product_kernel) {
-  const BackendOptions options{
-      .device = device, .dtype = DType::kBF16, .attention_kernel = attention_kernel, .product_kernel = product_kernel};
-  if (device != "emulated") return CreateBackend(options);
-  return CreateBackendOn(MakeEmulatedRuntime(std::make_shared<EmulatedMachine>()), 0, options);
+  return cuda::OpenDevice(device, {.attention_kernel = attention_kernel, .product_kernel = product_kernel});
 }
 
 std::string CheckAllOnDevice() {
@@ -84,8 +81,16 @@ std::vector<ConformanceCase> CasesOf(CaseSet set, bool emulated) {
 
 }  // namespace
 
+Result<std::unique_ptr<Backend>> OpenDevice(const std::string& device, BackendOptions options) {
+  options.dtype = DType::kBF16;
+  options.device = device;
+  if (device != "emulated") return CreateBackend(options);
+  return CreateBackendOn(MakeEmulatedRuntime(std::make_shared<EmulatedMachine>()), 0, options);
+}
+
 std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device, const std::string& attention_kernel,
                                           const std::string& product_kernel) {
+  if (set == CaseSet::kDecode) return DecodeBitsChecks(device);
   std::vector<NamedCheck> checks;
   for (const ConformanceCase& c : CasesOf(set, device == "emulated")) {
     checks.push_back({c.name, [c, device, attention_kernel, product_kernel]() -> std::string {

@@ -120,6 +120,10 @@ const Cap kCaps[] = {
     {"MatmulPrefillKernelIt", 168, 0},
     {"MatmulNarrowKernel", 80, 0},
     {"MatmulWideKernel", 128, 0},
+    // The dynamic memory's alignment of 1,024 bytes counts with the static bytes before it.
+    {"FusedResidualKernel", 80, 1024},
+    {"FusedFinishKernel", 88, 1024},
+    {"FusedQkvKernel", 104, 1024},
     {"GroupedPrefillKernelIf", 168, 0},
     {"GroupedPrefillKernelIt", 168, 0},
     {"GroupedNarrowKernel", 88, 0},

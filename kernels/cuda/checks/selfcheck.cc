@@ -4,7 +4,7 @@
 //
 // Prints one line per check that fails or is skipped, and exits 1 when one fails. For deploy/gpu_check.sh:
 //
-//   cuda_selfcheck --list=conformance|same-bits|wide-attention|gathered|products|sanitizers [--device=..]    names of cases, a line each
+//   cuda_selfcheck --list=conformance|same-bits|wide-attention|gathered|products|decode|sanitizers [--device=..]    names of cases, a line each
 //   cuda_selfcheck --case=NAME [--device=cuda:0|emulated] [--attention-kernel=sm90] [--product-kernel=sm90]    one: its name at
 //       once, then its result
 //
@@ -22,12 +22,10 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-constexpr std::pair<const char*, CaseSet> kSets[] = {{"conformance", CaseSet::kAll},
-                                                     {"same-bits", CaseSet::kSameBits},
-                                                     {"wide-attention", CaseSet::kWideAttention},
-                                                     {"products", CaseSet::kProducts},
-                                                     {"gathered", CaseSet::kGathered},
-                                                     {"sanitizers", CaseSet::kSanitizers}};
+constexpr std::pair<const char*, CaseSet> kSets[] = {
+    {"conformance", CaseSet::kAll},      {"same-bits", CaseSet::kSameBits}, {"wide-attention", CaseSet::kWideAttention},
+    {"products", CaseSet::kProducts},    {"gathered", CaseSet::kGathered},  {"decode", CaseSet::kDecode},
+    {"sanitizers", CaseSet::kSanitizers}};
 
 int List(const std::string& name, const std::string& device) {
   for (const auto& [known, set] : kSets) {
@@ -35,16 +33,17 @@ int List(const std::string& name, const std::string& device) {
     for (const NamedCheck& check : ConformanceChecks(set, device)) std::printf("%s\n", check.name.c_str());
     return 0;
   }
-  std::fprintf(stderr,
-               "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, gathered, products, sanitizers\n",
-               name.c_str());
+  std::fprintf(
+      stderr,
+      "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, gathered, products, decode, sanitizers\n",
+      name.c_str());
   return 2;
 }
 
 int RunCase(const std::string& name, const std::string& device, const std::string& kernel, const std::string& products,
             const std::string& injected) {
   std::vector<NamedCheck> checks = ConformanceChecks(CaseSet::kAll, device, kernel, products);
-  for (const CaseSet set : {CaseSet::kWideAttention, CaseSet::kGathered}) {
+  for (const CaseSet set : {CaseSet::kWideAttention, CaseSet::kGathered, CaseSet::kDecode}) {
     for (const NamedCheck& check : ConformanceChecks(set, device, kernel)) checks.push_back(check);
   }
   for (const NamedCheck& check : checks) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/emulator/context_switch.h"
+#include "kernels/cuda/emulator/fibers.h"
 #include "kernels/cuda/emulator/primitives.h"
 
 namespace varifocal::kernels::cuda::emulator {
@@ -24,11 +25,19 @@ struct Admitted {
   std::vector<uint32_t> words;
 };
 
+// A store that no other block sees yet.
+struct LateStore {
+  void* to;
+  int bytes;
+  unsigned char value[16];
+};
+
 struct Fiber {
   FiberContext context;
   Place place;
   std::vector<PendingCopy> copies;  // in the order they were issued
   std::vector<size_t> committed;    // ends of the committed groups, as indices into copies
+  std::vector<LateStore> stored;    // since the last barrier and FenceDevice
   std::vector<int> unfenced;        // offsets of StoreOperand's 16 bytes since the last FenceAsync
   std::vector<Admitted> pinned;     // since the last FenceProducts; without words
   std::vector<Admitted> admitted;
@@ -58,7 +67,12 @@ struct Block {
   FiberContext main;
   Fiber* running = nullptr;
   int thread_count = 0, at_barrier = 0, finished = 0;
-  bool faulted = false;
+  bool faulted = false, counted = false;
+  const LaunchShape* launch = nullptr;
+  const Limits* limits = nullptr;
+  std::vector<LateStore> met;  // stored before the last barrier, since the last FenceDevice
+  // Of the launch's blocks: fenced, and not.
+  std::vector<LateStore> fenced, unfenced;
   uint64_t order = 0;
   const std::function<void()>* kernel = nullptr;
 };

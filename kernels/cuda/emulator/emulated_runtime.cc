@@ -28,6 +28,15 @@ int EmulatedMachine::Answer(const std::string& call) {
   return it->second.code;
 }
 
+bool EmulatedMachine::CountPrefetch(const void* from, size_t bytes) {
+  MutexLock lock(mutex);
+  const auto* at = static_cast<const unsigned char*>(from);
+  auto next = allocations.upper_bound(at);
+  if (next == allocations.begin() || at + bytes > (--next)->first + next->second) return false;
+  prefetches.push_back({emulator::LaunchCount(), at, bytes});
+  return true;
+}
+
 namespace {
 
 class EmulatedGraph final : public LaunchGraph {
@@ -53,7 +62,10 @@ class EmulatedGraph final : public LaunchGraph {
 
 class EmulatedRuntime final : public Runtime {
  public:
-  explicit EmulatedRuntime(std::shared_ptr<EmulatedMachine> machine) : machine_(std::move(machine)) {}
+  explicit EmulatedRuntime(std::shared_ptr<EmulatedMachine> machine) : machine_(std::move(machine)) {
+    EmulatedMachine* device = machine_.get();
+    machine_->limits.prefetch = [device](const void* from, size_t bytes) { return device->CountPrefetch(from, bytes); };
+  }
   ~EmulatedRuntime() override { VF_CHECK(sizes_.empty(), "device memory outlived its runtime"); }
 
   int DeviceCount(int* count) override {
@@ -65,6 +77,7 @@ class EmulatedRuntime final : public Runtime {
     properties->major = machine_->capability / 10;
     properties->minor = machine_->capability % 10;
     properties->multiprocessor_count = machine_->multiprocessor_count;
+    properties->l2_bytes = machine_->l2_bytes;
     properties->shared_bytes_max = machine_->limits.shared_bytes_max;
     properties->flops_per_second = machine_->flops_per_second;
     return machine_->Answer("Open");
@@ -86,6 +99,7 @@ class EmulatedRuntime final : public Runtime {
     *memory = std::aligned_alloc(256, granted);
     std::memset(*memory, 0xFF, granted);
     sizes_[*memory] = bytes;
+    machine_->allocations[static_cast<unsigned char*>(*memory)] = bytes;
     machine_->used_bytes += bytes;
     return 0;
   }
@@ -93,6 +107,7 @@ class EmulatedRuntime final : public Runtime {
     MutexLock lock(machine_->mutex);
     machine_->used_bytes -= sizes_.at(memory);
     sizes_.erase(memory);
+    machine_->allocations.erase(static_cast<unsigned char*>(memory));
     std::free(memory);
   }
   int AllocatePinned(void** memory, size_t bytes) override {

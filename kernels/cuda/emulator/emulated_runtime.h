@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/mutex.h"
 #include "kernels/cuda/emulator/fibers.h"
@@ -23,6 +24,7 @@ struct EmulatedMachine {
   emulator::Limits limits;
   size_t total_bytes = size_t{8} << 30;
   double flops_per_second = 500e12;
+  size_t l2_bytes = size_t{50} << 20;
   bool pinned = true;
   ProductLibrary* products = nullptr;  // null: the backend's own kernels
   // Calls of this name ("Allocate", "CopyToDevice", "Kernel", ..) return this code from the `after`-th on (0: the
@@ -35,10 +37,19 @@ struct EmulatedMachine {
   std::map<std::string, Failure> failures;
   // Counted for tests.
   size_t used_bytes = 0;
+  struct Prefetch {
+    int64_t launch;  // emulator::LaunchCount() during it
+    const unsigned char* at;
+    size_t bytes;
+  };
+  std::vector<Prefetch> prefetches;
+  std::map<const unsigned char*, size_t> allocations;
   std::map<std::string, int> calls;
   std::function<void(const std::string& call)> before = nullptr;  // of each call that is counted
 
   int Answer(const std::string& call);
+  // Whether all of it is allocated; counts it.
+  bool CountPrefetch(const void* from, size_t bytes);
   Mutex mutex;  // of what a call changes: engines share a device
 };
 

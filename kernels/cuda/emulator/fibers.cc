@@ -69,6 +69,16 @@ T Shuffle(T value, int mask) {
 
 float Widen(uint32_t word, int half) { return WidenBF16(half == 0 ? word & 0xFFFFu : word >> 16); }
 
+void Move(std::vector<LateStore>& from, std::vector<LateStore>& to) {
+  if (from.empty()) return;
+  to.insert(to.end(), from.begin(), from.end());
+  from.clear();
+}
+void Show(std::vector<LateStore>& stores) {
+  for (const LateStore& store : stores) std::memcpy(store.to, store.value, store.bytes);
+  stores.clear();
+}
+
 // What the sleeping threads wait for, each with its number of threads.
 std::string Sleepers() {
   std::map<std::string, int> waiting;
@@ -83,7 +93,7 @@ std::string Sleepers() {
 
 void RunBlock() {
   block.at_barrier = block.finished = 0;
-  block.faulted = false;
+  block.faulted = block.counted = false;
   std::fill_n(block.shared, block.shared_storage.size() - 1024, static_cast<unsigned char>(0xFF));
   block.ready.clear();
   for (int t = 0; t < block.thread_count; ++t) {
@@ -93,6 +103,7 @@ void RunBlock() {
     fiber.copies.clear();
     fiber.committed.clear();
     fiber.waits.clear();
+    fiber.stored.clear();
     StartContext(fiber.context, FiberMain);
     block.ready.push_back(&fiber);
   }
@@ -159,6 +170,7 @@ int64_t LaunchCount() { return launch_count.load(std::memory_order_relaxed); }
 
 void Run(const LaunchShape& launch, const std::function<void()>& kernel) {
   VF_CHECK(launch.thread_count % kWarp == 0, "a block is whole warps");
+  const int block_count = launch.grid[0] * launch.grid[1] * launch.grid[2];
   block.kernel = &kernel;
   block.thread_count = launch.thread_count;
   block.order = schedule_seed;
@@ -171,21 +183,28 @@ void Run(const LaunchShape& launch, const std::function<void()>& kernel) {
   const auto address = reinterpret_cast<uintptr_t>(block.shared_storage.data());
   block.shared = block.shared_storage.data() + (1024 - address % 1024) % 1024;
   block.shared_bytes = launch.shared_bytes;
-  for (int z = 0; z < launch.grid[2]; ++z) {
-    for (int y = 0; y < launch.grid[1]; ++y) {
-      for (int x = 0; x < launch.grid[0]; ++x) {
-        for (int t = 0; t < launch.thread_count; ++t) {
-          int* at = block.fibers[t]->place.block;
-          at[0] = x;
-          at[1] = y;
-          at[2] = z;
-        }
-        ++counters.blocks;
-        RunBlock();
-        if (block.faulted) return;
-      }
-    }
+  block.launch = &launch;
+  std::vector<int> order(block_count);
+  for (int i = 0; i < block_count; ++i) order[i] = i;
+  if (IsShuffled()) {
+    for (int i = 0; i < block_count; ++i) std::swap(order[i], order[i + NextOrder() % (block_count - i)]);
   }
+  block.faulted = false;
+  for (const int index : order) {
+    for (int t = 0; t < launch.thread_count; ++t) {
+      int* at = block.fibers[t]->place.block;
+      at[0] = index % launch.grid[0];
+      at[1] = index / launch.grid[0] % launch.grid[1];
+      at[2] = index / launch.grid[0] / launch.grid[1];
+    }
+    ++counters.blocks;
+    RunBlock();
+    for (int t = 0; t < launch.thread_count; ++t) Move(block.fibers[t]->stored, block.unfenced);
+    Move(block.met, block.unfenced);
+    if (block.faulted) break;
+  }
+  Show(block.fenced);
+  Show(block.unfenced);
 }
 
 int Start(const Limits* limits, const LaunchShape& launch, const std::function<void()>& kernel) {
@@ -196,7 +215,9 @@ int Start(const Limits* limits, const LaunchShape& launch, const std::function<v
     if (y > limits->grid_yz_max || z > limits->grid_yz_max || launch.thread_count > limits->thread_count_max) return 9;
   }
   launch_count.fetch_add(1, std::memory_order_relaxed);
+  block.limits = limits;
   Run(launch, kernel);
+  block.limits = nullptr;
   return 0;
 }
 
@@ -210,6 +231,34 @@ int Start(const Limits* limits, const KeptLaunch& launch) {
 
 void WaitForPreviousLaunch() { block.running->waited_for_previous = true; }
 
+int BlockCount() { return block.launch->grid[0] * block.launch->grid[1] * block.launch->grid[2]; }
+int LinearBlock() {
+  const auto& [x, y, z] = block.running->place.block;
+  return (z * block.launch->grid[1] + y) * block.launch->grid[0] + x;
+}
+
+void PrefetchL2(const void* from, uint32_t bytes) {
+  if (bytes % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0)
+    Fault("a prefetch of " + std::to_string(bytes) + " bytes that is not on 16 bytes");
+  if (block.running->waited_for_previous) Fault("a prefetch after the wait for the previous launch");
+  if (block.limits != nullptr && block.limits->prefetch != nullptr && !block.limits->prefetch(from, bytes))
+    Fault("a prefetch of " + std::to_string(bytes) + " bytes outside the device's memory");
+}
+
+void StoreForOthers(void* to, const void* from, int bytes) {
+  LateStore store{to, bytes, {}};
+  VF_CHECK(bytes <= static_cast<int>(sizeof store.value), "a store of at most 16 bytes");
+  std::memcpy(store.value, from, bytes);
+  std::memset(to, 0xFF, bytes);
+  block.running->stored.push_back(store);
+}
+void FenceDevice() {
+  Move(block.running->stored, block.fenced);
+  Move(block.met, block.fenced);
+  if (block.counted) Show(block.fenced);
+}
+void CountBlock() { block.counted = true; }
+
 const Place& Current() { return block.running->place; }
 unsigned char* SharedMemory() { return block.shared; }
 
@@ -219,6 +268,7 @@ void SyncThreads() {
     return;
   }
   block.at_barrier = 0;
+  for (int t = 0; t < block.thread_count; ++t) Move(block.fibers[t]->stored, block.met);
   for (int t = 0; t < block.thread_count; ++t) {
     if (block.fibers[t].get() != block.running) block.ready.push_back(block.fibers[t].get());
   }

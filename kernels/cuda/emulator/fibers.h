@@ -3,7 +3,8 @@
 //
 // It does not model time. It is stricter than a GPU: shared memory is initialised with NaNs, a copy's target is NaN
 // until the copy is waited for, and threads run in an order shuffled by a seed, so that a missing barrier changes
-// results. A barrier that not every thread reaches aborts the program with a message.
+// results. Blocks run one after the other, in an order shuffled by the seed as well. A barrier that not every thread reaches
+// aborts the program with a message.
 //
 // Threads: one block runs at a time in a host thread; several host threads may each run blocks.
 // Cost:    about 20 ns a switch; an mma about half a microsecond.
@@ -21,6 +22,8 @@ struct Limits {
   int shared_bytes_max = 227 << 10;  // dynamic
   int grid_yz_max = 65535;
   int thread_count_max = 1024;
+  // Called for each prefetch; false: that is no memory of the device.
+  std::function<bool(const void* from, size_t bytes)> prefetch = nullptr;
 };
 
 // Scheduling order of runnable threads: 0 is first in first out, otherwise shuffled by the seed.

@@ -11,6 +11,16 @@ struct Place {
 };
 const Place& Current();
 
+// Blocks of the launch, and the place of the running one among them.
+int BlockCount();
+int LinearBlock();
+// Memory is NaN where StoreForOthers wrote until a thread of the block has fenced, the storing one or one that met it after the store,
+// and then a block that has counted itself (CountBlock) fences; the end of the launch shows everything.
+void StoreForOthers(void* to, const void* from, int bytes);
+void FenceDevice();
+void CountBlock();
+// A mistake where Limits::prefetch does not admit it.
+void PrefetchL2(const void* from, uint32_t bytes);
 // Every kernel of the backend must call it: the next one may start before it is complete (simt.h).
 void WaitForPreviousLaunch();
 void SyncThreads();
