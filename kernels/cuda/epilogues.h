@@ -7,14 +7,6 @@
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
 
-VF_DEVICE float ActivateGate(Activation activation, const ActivationTerms& terms, float gate, float up) {
-  if (activation != Activation::kClampedGate) return Activate(activation, terms, gate) * up;
-  // Comparisons in this order keep what is not a number.
-  const float limit = terms.b, g = gate > limit ? limit : gate;
-  const float u = up > limit ? limit : up < -limit ? -limit : up;
-  return (u + 1.0f) * g / (1.0f + expf(-terms.a * g));
-}
-
 // Eight neighbouring numbers; the column and the product's width are multiples of 8.
 struct EightFloats {
   FourFloats low, high;
