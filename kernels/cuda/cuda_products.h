@@ -14,6 +14,17 @@
 
 namespace varifocal::kernels::cuda {
 
+// A norm without its rows: x, their number and out are the caller's to set.
+inline NormParams NormOf(NormKind kind, const Slice& weight, const Slice& bias, float epsilon, int width) {
+  NormParams p;
+  if (kind != NormKind::kNone) p.weight = DeviceData<float>(weight, width);
+  p.bias = OptionalDeviceData<float>(bias, width);
+  p.layer = kind == NormKind::kLayer;
+  p.epsilon = epsilon;
+  p.width = width;
+  return p;
+}
+
 class CudaProducts {
  public:
   CudaProducts(Device& device, const ProductChoice& choice) : device_(device), choice_(choice) {}

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,13 +33,11 @@ namespace {
 absl::StatusOr<std::shared_ptr<kernels::Backend>> SharedBackend(const kernels::BackendOptions& options) {
   static Mutex mutex;
   static auto* const backends VF_PT_GUARDED_BY(mutex) =
-      new std::map<std::tuple<std::string, kernels::DType, int, std::string, bool, std::string, std::string>,
-                   std::weak_ptr<kernels::Backend>>;
+      new std::map<kernels::BackendOptions, std::weak_ptr<kernels::Backend>>;
   MutexLock lock(mutex);
-  // By the device itself: "auto" and its name are one.
-  std::weak_ptr<kernels::Backend>& slot =
-      (*backends)[{kernels::ChosenDevice(options), options.dtype, options.thread_count, options.cpu_isa,
-                   options.cuda_graphs, options.attention_kernel, options.product_kernel, options.decode_kernels}];
+  kernels::BackendOptions key = options;
+  key.device = kernels::ChosenDevice(options);  // "auto" and its name are one
+  std::weak_ptr<kernels::Backend>& slot = (*backends)[key];
   if (std::shared_ptr<kernels::Backend> backend = slot.lock()) return backend;
   ASSIGN_OR_RETURN(std::shared_ptr<kernels::Backend> backend, ToStatusOr(kernels::CreateBackend(options)));
   for (const std::string& note : backend->info().notes) Log(LogLevel::kInfo, "backend", {{"note", note}});
