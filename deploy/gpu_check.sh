@@ -64,9 +64,11 @@ for step in ${only//,/ }; do
 done
 [[ $only == evaluation || ,$only, != *,evaluation,* ]] || usage "--only=$only: evaluation takes all of the time, so it is a run of its own"
 wanted() { [[ ,$only, == *,$1,* ]]; }
-# Of 590 seconds; times has what the others leave.
-declare -A share=([sm90]=120 [gathered]=45 [decode]=60 [conformance]=80 [bits]=45 [turns]=50 [daemon]=45 [plans]=60 [products]=80 [times]=0 [sanitizers]=40 [evaluation]=590)
-share_of() { [[ $only == "$1" ]] && echo "$seconds" || echo $((share[$1] * seconds / 590)); }
+# Shares of the steps that are wanted; times has what the others leave besides.
+declare -A share=([sm90]=120 [gathered]=45 [decode]=60 [conformance]=80 [bits]=45 [turns]=50 [daemon]=45 [plans]=60 [products]=80 [times]=105 [sanitizers]=40 [evaluation]=590)
+shares=0
+for step in ${steps//,/ }; do ! wanted "$step" || shares=$((shares + share[$step])); done
+share_of() { echo $((share[$1] * seconds / shares)); }
 step_end=$seconds
 # begin STEP: whether it is wanted; then its time begins.
 begin() {
@@ -110,7 +112,6 @@ if [ $plan -eq 1 ]; then
     cases=-
     if [ -x "$checker" ] && [ -n "${list[$step]:-}" ]; then cases=$("$checker" --list="${list[$step]}" --device=emulated | wc -l); fi
     ends=$((begins + $(share_of "$step")))
-    [ "$step" != times ] || ends=$((seconds - $(wanted sanitizers && share_of sanitizers || echo 0)))
     printf '%-12s %6s %8d %8d  %s\n' "$step" "$cases" $begins $ends "${what[$step]}"
     begins=$ends
   done
@@ -278,15 +279,15 @@ if begin gathered; then
     run_case gathered "times-$variant" $((emulate ? 900 : 40)) "$bench" --attention-kernel=$variant --cell=focus_attention --rounds=3 "${tiny[@]}"
   done
   cat "$out"/gathered/times-*.log 2>/dev/null | grep -E '"backend"|"masked_ms"' | cut -c1-300 >"$out/gathered/times.txt"
-
+fi
 # Kernels that have not run on a device, by default: the same bits as those that have, then steps in turns.
 if begin decode; then
   run_set decode decode $((emulate ? 900 : 10)) env
   tiny=()
   [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
   turn=0
-  for cell in model_decode_2.7b_1x1024 model_decode_2.7b_8x1024; do
-    for variant in fused separate fused:prefetch=off separate:prefetch=off fused separate; do
+  for cell in model_decode_2.7b_1x1024 model_decode_2.7b_8x1024 model_decode_2.7b_1x32768; do
+    for variant in fused separate:prefetch=off fused:prefetch=off separate; do
       turn=$((turn + 1))
       run_case decode "times-$turn-$variant-$cell" $((emulate ? 900 : 30)) "$bench" --decode-kernels="$variant" --cell="$cell" --rounds=3 "${tiny[@]}"
     done
@@ -346,18 +347,20 @@ if begin daemon; then
   fi
 fi
 
-# Algorithms of the product library to be recorded; what time did not suffice for is named in the log.
+# Algorithms of the product library to be recorded, by K of the shapes.
 if begin plans; then
   tiny=()
   [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
-  run_case plans search "$(left)" "$bench" --plans --seconds=$(($(left) - 10)) "${tiny[@]}"
-  grep -h '^RecordedPlan' "$out/plans/search.log" >"$out/plans/rows.txt" 2>/dev/null
+  for inner in 2560 6912 4096 14336 2048 8192 768; do
+    run_case plans "search-$inner" "$(left)" "$bench" --plans --cell=x$inner --seconds=$(($(left) - 10)) "${tiny[@]}"
+  done
+  cat "$out"/plans/search-*.log 2>/dev/null | grep '^RecordedPlan' >"$out/plans/rows.txt"
 fi
 
-# The product kernel that has not run on a device, then its times beside the library's in the same run: auto may take it for a shape
-# from 0.98 of the library's speed on.
+# The product kernel that has not run on a device, then its times beside the library's in the same run: auto may take it
+# when every shape has 0.98 of the library's speed.
 if begin products; then
-  run_set products products $((emulate ? 900 : 20)) env
+  run_set products products $((emulate ? 900 : limit)) env
   tiny=()
   [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
   turn=0

@@ -338,8 +338,8 @@ int Main(int argc, char** argv) {
       ->type_name("NAME");
   app.add_option(
          "--decode-kernels", options.model.decode_kernels,
-         "On a GPU, kernels of decode steps of at most 8 rows: auto, fused or separate; :prefetch=off asks for no "
-         "weights ahead. Does not affect answers")
+         "On a GPU, kernels of decode steps of at most 8 rows: auto (separate), fused or separate; :prefetch=off asks for "
+         "no weights ahead. Does not affect answers")
       ->type_name("NAME");
   app.add_option("--threads", options.model.threads, "Threads per model, at most 1024; 0 means one per processor")
       ->capture_default_str()

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -147,7 +148,7 @@ class CublasLt final : public ProductLibrary {
   }
 
   std::string PlanRow(int index, int rows_from) const override {
-    const Known known = PlanAt(index);
+    const Known& known = PlanAt(index);
     RecordedPlan row = RowOf(known.plan, known.ranges[0].algorithm);
     row.rows_from = rows_from;
     return RowText(row);
@@ -155,7 +156,7 @@ class CublasLt final : public ProductLibrary {
 
   int Multiply(int index, int rows, const void* x, const void* weight, float alpha, float beta, void* out) override {
     Enter();
-    const Known known = PlanAt(index);
+    const Known& known = PlanAt(index);
     const Layouts layouts(library_, known.plan, rows);
     const cublasStatus_t status =
         library_.matmul(handle_, desc_, &alpha, weight, layouts.weight, x, layouts.x, &beta, out, layouts.out, out,
@@ -168,7 +169,7 @@ class CublasLt final : public ProductLibrary {
   }
 
   std::string PlanText(int index) const override {
-    const Known known = PlanAt(index);
+    const Known& known = PlanAt(index);
     std::string text = std::to_string(known.plan.outputs) + "x" + std::to_string(known.plan.inner) +
                        (known.plan.type == ProductType::kF32 ? " f32" : " bf16");
     for (const Range& range : known.ranges) {
@@ -215,7 +216,8 @@ class CublasLt final : public ProductLibrary {
   // A handle serves the device that was current when it was made.
   void Enter() const { Cleared(cudaSetDevice(device_)); }
 
-  Known PlanAt(int index) const {
+  // Valid for good: plans are only added.
+  const Known& PlanAt(int index) const {
     MutexLock lock(mutex_);
     return plans_[index];
   }
@@ -343,7 +345,7 @@ class CublasLt final : public ProductLibrary {
   cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDesc_t desc_ = nullptr;
   mutable Mutex mutex_;
-  std::vector<Known> plans_ VF_GUARDED_BY(mutex_);
+  std::deque<Known> plans_ VF_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <utility>
 
 #include "kernels/cuda/cublaslt_products.h"
@@ -185,13 +186,16 @@ class CudartRuntime final : public Runtime {
     Enter();
     // By the driver's own function, found at run time: a program starts without a driver.
     static_assert(sizeof(CUtensorMap) == sizeof(TensorMap) && alignof(CUtensorMap) <= alignof(TensorMap));
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    constexpr unsigned kSince = 12000;
-    const cudaError_t error =
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, kSince, cudaEnableDefault, &result);
-    if (error != cudaSuccess) return Cleared(error);
-    if (result != cudaDriverEntryPointSuccess || found == nullptr) return cudaErrorSymbolNotFound;
+    void* found = encode_;
+    if (found == nullptr) {
+      cudaDriverEntryPointQueryResult result{};
+      constexpr unsigned kSince = 12000;
+      const cudaError_t error =
+          cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, kSince, cudaEnableDefault, &result);
+      if (error != cudaSuccess) return Cleared(error);
+      if (result != cudaDriverEntryPointSuccess || found == nullptr) return cudaErrorSymbolNotFound;
+      encode_ = found;
+    }
     const cuuint64_t sizes[] = {static_cast<cuuint64_t>(spec.columns), static_cast<cuuint64_t>(spec.rows)};
     const cuuint64_t strides[] = {static_cast<cuuint64_t>(spec.row_bytes)};
     const cuuint32_t box[] = {kTensorBoxColumns, static_cast<cuuint32_t>(spec.box_rows)}, steps[] = {1, 1};
@@ -229,6 +233,7 @@ class CudartRuntime final : public Runtime {
   }
 
   int device_ = 0;
+  std::atomic<void*> encode_ = nullptr;  // the driver's function
   bool open_ = false;
   cudaEvent_t events_[kMarkCount] = {};
   cudaEvent_t stamps_[2] = {};

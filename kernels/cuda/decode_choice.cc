@@ -10,7 +10,10 @@ Result<DecodeChoice> ChooseDecode(const std::string& text) {
     return Error{ErrorCode::kInvalidArgument,
                  "decode kernels \"" + text + "\" are none of auto, fused, separate; each may have :prefetch=off"};
   }
-  return DecodeChoice{.fused = kernels != "separate", .prefetch = flag.empty()};
+  DecodeChoice choice;
+  if (kernels != "auto") choice = {.fused = kernels == "fused", .prefetch = true};
+  choice.prefetch = choice.prefetch && flag.empty();
+  return choice;
 }
 
 }  // namespace varifocal::kernels::cuda

@@ -10,11 +10,15 @@
 
 namespace varifocal::kernels::cuda {
 
+// `auto` is separate kernels that ask for nothing until a device has passed the step `decode` of deploy/gpu_check.sh: blocks of
+// a fused kernel pass results to each other.
+inline constexpr bool kFusedIsDefault = false;
+
 struct DecodeChoice {
-  bool fused = true, prefetch = true;
+  bool fused = kFusedIsDefault, prefetch = kFusedIsDefault;
 };
 
-// `text` is auto (fused), fused or separate; each may be followed by :prefetch=off.
+// `text` is auto, fused or separate; each may be followed by :prefetch=off.
 Result<DecodeChoice> ChooseDecode(const std::string& text);
 
 }  // namespace varifocal::kernels::cuda

@@ -37,7 +37,7 @@ struct NormedRows {
 
   // The tile's rows beyond kFusedRowsMax are zeros throughout.
   VF_DEVICE void ClearBelow(int to) const {
-    static_assert(NarrowShape::kRows == 2 * kFusedRowsMax);
+    static_assert(NarrowShape::kRows == 2 * kFusedRowsMax && NarrowShape::kColumns == kDecodeColumns);
     const int chunk = ThreadX() % kStepChunks, below = kFusedRowsMax + ThreadX() / kStepChunks;
     if (below < NarrowShape::kRows) StoreAligned(SharedMemory() + to + StagedOffset(below, chunk), FourWords{});
   }
@@ -62,7 +62,7 @@ struct NormedRows {
     if (row() < p.product.rows) {
       float sum = 0;
       for (int w = 0; w < kWarps; ++w) sum += parts[row()][w];
-      inverse = 1.0f / sqrtf(sum / norm.width + norm.epsilon);
+      inverse = InverseOf(sum, norm.width, norm.epsilon);
     }
     Load(step);
   }

@@ -43,7 +43,8 @@ std::vector<GatherWave> PlanGather(std::span<const SequenceRows> sequences, int3
     const int rows = RowsFrom(sequences[s], from);
     const size_t room = GatherRoom(top_k, rows > 0 ? EndOf(sequences[s]) : 0, group_count);
     VF_CHECK(room <= sizes.entries, "the workspace was planned for this context");
-    if (waves.empty() || entries + room > sizes.entries) {
+    if (waves.empty() || entries + room > sizes.entries ||
+        (waves.back().sequence_count + 1) * group_count > kGatherListsMax) {
       if (!waves.empty() && waves.back().row_count == 0) waves.pop_back();
       waves.push_back({.first_sequence = s});
       entries = 0;

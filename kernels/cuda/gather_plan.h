@@ -14,6 +14,8 @@ namespace varifocal::kernels::cuda {
 
 // Entries of lists at a time, at most, unless one sequence needs more: 64 MiB.
 inline constexpr size_t kGatherEntriesMax = 8 << 20;
+// Lists at a time: a tile each at least, and a launch has at most 65,535 of them.
+inline constexpr int kGatherListsMax = 1 << 15;
 
 // Scratch of lists, in words of 4 bytes; zeros where no step gathers.
 struct GatherSizes {

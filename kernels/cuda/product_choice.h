@@ -11,7 +11,8 @@
 
 namespace varifocal::kernels::cuda {
 
-// `auto` takes the library until a device has shown sm90 at 0.98 of its speed, shape by shape (docs/gpu).
+// `auto` takes the library until a device has shown sm90 at 0.98 of its speed in every shape and size of step that the step
+// `products` of deploy/gpu_check.sh times.
 inline constexpr bool kSm90ProductsAreDefault = false;
 
 struct ProductChoice {

@@ -52,7 +52,7 @@ VF_DEVICE Moments RowMoments(int width, bool layer, float epsilon, const At& at)
   Moments moments;
   if (layer) moments.mean = SumOverRow<kWide>(width, at, 0, false) / static_cast<float>(width);
   const float squares = SumOverRow<kWide>(width, at, moments.mean, true);
-  moments.inverse = 1.0f / sqrtf(squares / width + epsilon);
+  moments.inverse = InverseOf(squares, width, epsilon);
   return moments;
 }
 

@@ -84,5 +84,8 @@ VF_DEVICE TwoWords PackFour(const FourFloats& values) {
   return {{PackBf16(values.at[0], values.at[1]), PackBf16(values.at[2], values.at[3])}};
 }
 
+// One over the root of a row's mean square.
+VF_DEVICE float InverseOf(float squares, int width, float epsilon) { return 1.0f / sqrtf(squares / width + epsilon); }
+
 }  // namespace
 }  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

@@ -25,7 +25,7 @@ constexpr char kTiedLlama[] = "tied-d16-f32";
 TEST(CudaDecodeTest, LaunchesOfADecodeStep) {
   constexpr int64_t kLayers = 2;
   for (const auto& [kernels, expected] :
-       {std::pair{"separate", 10 * kLayers + 6}, {"fused", 5 * kLayers + 5}, {"auto", 5 * kLayers + 5}}) {
+       {std::pair{"separate", 10 * kLayers + 6}, {"fused", 5 * kLayers + 5}, {"auto", 10 * kLayers + 6}}) {
     EmulatedDevice device(false, 500e12, {.decode_kernels = kernels});
     const int64_t before = kernels::cuda::emulator::LaunchCount();
     const auto engine = device.Start(kTiedLlama);
@@ -47,7 +47,8 @@ TEST(CudaDecodeTest, LaunchesOfADecodeStep) {
 
 // Every architecture that the device has kernels for, one sequence and three at once, one by one and as graphs.
 TEST(CudaDecodeTest, FusedKernelsHaveTheBitsOfSeparateOnes) {
-  const EmulatedDevice separate(false, 500e12, {.decode_kernels = "separate:prefetch=off"}), fused, as_graphs(true);
+  const EmulatedDevice separate(false, 500e12, {.decode_kernels = "separate:prefetch=off"}),
+      fused(false, 500e12, {.decode_kernels = "fused"}), as_graphs(true, 500e12, {.decode_kernels = "fused"});
   std::vector<std::string> names = {kTiedLlama, "focal-learned-sequence", "attention/sink-learned",
                                     "attention/sink-capped", "attention/log-n-constant"};
   for (const auto& entry : std::filesystem::directory_iterator("tests/testdata/goldens/architectures")) {

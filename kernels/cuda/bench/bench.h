@@ -91,7 +91,8 @@ void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning);
 // And of attention by groups with gathered keys, beside dense attention.
 void PrintGatherPredictions();
 // Recorded plans are searched for (plan_search.h) and printed as rows of product_plans.h; shapes whose name has `part`.
-void PrintPlans(const BenchPlace& place, const std::string& part, double seconds);
+// False where one was refused, or left out for lack of time.
+bool PrintPlans(const BenchPlace& place, const std::string& part, double seconds);
 // Throws CellRefused, for example if the machine lacks memory.
 std::unique_ptr<Bench> MakeBench(const BenchPlace& place, const Cell& cell);
 

@@ -234,7 +234,7 @@ int Main(const Flags& flags) {
       std::printf("skipped: there is no product library, so there are no plans to record\n");
     } else {
       std::printf("// %s, %s\n", (*backend)->info().device.c_str(), clock.products()->name().c_str());
-      PrintPlans(place, flags.cell, flags.seconds);
+      return PrintPlans(place, flags.cell, flags.seconds) ? 0 : 1;
     }
     return 0;
   }

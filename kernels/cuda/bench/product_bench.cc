@@ -151,7 +151,7 @@ class CopyBench final : public Bench {
 
 }  // namespace
 
-void PrintPlans(const BenchPlace& place, const std::string& part, double seconds) {
+bool PrintPlans(const BenchPlace& place, const std::string& part, double seconds) {
   const auto started = std::chrono::steady_clock::now();
   // The least of three: a range's edge follows from few calls.
   const PlanClock clock = [&](const std::function<int()>& operation) {
@@ -170,20 +170,24 @@ void PrintPlans(const BenchPlace& place, const std::string& part, double seconds
     }
     return least;
   };
+  bool complete = true;
   for (const ProductPlan& shape : PlanShapes()) {
     const std::string name = std::to_string(shape.outputs) + "x" + std::to_string(shape.inner);
     if (name.find(part) == std::string::npos) continue;
     if (std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count() > seconds) {
       std::printf("// %s: left out for lack of time\n", name.c_str());
+      complete = false;
       continue;
     }
     try {
       std::printf("%s", SearchPlans(place.runtime, shape, kPlanRowCounts, clock).c_str());
     } catch (const CellRefused& refused) {
       std::printf("// %s: %s\n", name.c_str(), refused.why.c_str());
+      complete = false;
     }
     std::fflush(stdout);
   }
+  return complete;
 }
 
 std::unique_ptr<Bench> MakeProductBench(const BenchPlace& place, const Cell& cell) {

@@ -36,6 +36,7 @@ std::vector<NamedCheck> AllChecks();
 std::vector<ConformanceCase> GatheredCases();
 // Same bits at the head dims of models (wide_bits_checks.cc), and the attention of which.
 std::vector<ConformanceCase> WideBitsCases();
+std::vector<ConformanceCase> WideGatheredCases();  // and against float64, with gathered keys
 AttentionCase WideBitsCase(int dim, bool windowed, bool groups);
 
 // The conformance table, a check for each case, on "cuda:0" or "emulated": for deploy/gpu_check.sh, which runs each in a

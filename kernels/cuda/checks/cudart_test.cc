@@ -139,11 +139,13 @@ TEST_F(Cudart, TensorMapsAreTheDrivers) {
                               CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
   const Encode encode = [](CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* data,
                            const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t* box,
-                           const cuuint32_t* steps, CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
-                           CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+                           const cuuint32_t* steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                           CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
     EXPECT_EQ(type, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
     EXPECT_EQ(swizzle, CU_TENSOR_MAP_SWIZZLE_128B);
     EXPECT_EQ(rank, 2u);
+    EXPECT_EQ(interleave, CU_TENSOR_MAP_INTERLEAVE_NONE);
+    EXPECT_EQ(fill, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) << "zeros outside";
     EXPECT_EQ(box[0], 64u);
     EXPECT_EQ(steps[0] + steps[1], 2u);
     got = {data, static_cast<int64_t>(sizes[1]), static_cast<int64_t>(sizes[0]), static_cast<int64_t>(strides[0]),

@@ -148,7 +148,7 @@ std::string CheckOrderOfSplits() {
     if (residual[i] != sum) return "a product's parts are added in another order";
   }
   const DecodeCase c{.name = "", .contexts = {2900}, .layers = 1};
-  const auto backend = Take(OpenDevice("emulated", {}));
+  const auto backend = Take(OpenDevice("emulated", {.decode_kernels = "fused"}));
   DecodeModel model(*backend, c);
   const StepResult result = model.Decode(0, 1);
   const int splits = c.contexts[0] / kSplitKeys + 1, stride = model.workspace().split_count_max() * (c.head_dim + 2);
@@ -175,7 +175,7 @@ std::string CheckOrderOfSplits() {
 // A step that ends early leaves its counters and the step after it as they were; two workspaces have counters of their own.
 std::string CheckAbandonedAndConcurrent() {
   const DecodeCase c{.name = "", .contexts = {600, 30}};
-  const auto backend = Take(OpenDevice("emulated", {}));
+  const auto backend = Take(OpenDevice("emulated", {.decode_kernels = "fused"}));
   DecodeModel one(*backend, c), other(*backend, c);
   const StepResult want = one.Decode(0, 2);
   for (int i = 0; i < 2; ++i) {
@@ -337,10 +337,10 @@ std::string CheckChoice() {
   const struct {
     const char* text;
     bool valid, fused, prefetch;
-  } rows[] = {{"auto", true, true, true},
+  } rows[] = {{"auto", true, kFusedIsDefault, kFusedIsDefault},
               {"fused", true, true, true},
               {"separate", true, false, true},
-              {"auto:prefetch=off", true, true, false},
+              {"auto:prefetch=off", true, kFusedIsDefault, false},
               {"separate:prefetch=off", true, false, false},
               {"", false, false, false},
               {"both", false, false, false},

@@ -405,6 +405,11 @@ std::string CheckWaves() {
   if (!PlanGather(sequences, 300, 8, 2, sizes).empty()) return "waves without rows";
   sizes.entries *= 4;
   if (PlanGather(sequences, 50, 8, 2, sizes).size() != 1) return "more waves than the scratch needs";
+  const std::vector<SequenceRows> many(3000, {.row_count = 1, .first_position = 99});
+  sizes.entries = size_t{1} << 30;
+  for (const GatherWave& wave : PlanGather(many, 50, 32, 2, sizes)) {
+    if (wave.sequence_count * 32 > kGatherListsMax) return "more lists than a launch has tiles";
+  }
   return HasRowsBelow(sequences, 0) || !HasRowsBelow(sequences, 50) ? "other rows below" : "";
 }
 
@@ -419,6 +424,7 @@ std::vector<ConformanceCase> GatheredCases() {
       if (c.gathers && !contains("_columns") && !contains("_bits_threads") && !contains("_tested")) cases.push_back(c);
     }
   }
+  for (const ConformanceCase& c : WideGatheredCases()) cases.push_back(c);
   return cases;
 }
 

@@ -73,4 +73,22 @@ std::vector<ConformanceCase> WideBitsCases() {
   return cases;
 }
 
+std::vector<ConformanceCase> WideGatheredCases() {
+  std::vector<ConformanceCase> cases;
+  for (const int dim : {80, 96, 112, 128, 192}) {
+    AttentionCase c = WideBitsCase(dim, false, true);
+    c.groups.gather_from = 50;
+    cases.push_back({.name = "wide_gathered_" + std::to_string(dim),
+                     .check =
+                         [c](Backend& tested, Backend& oracle) {
+                           const std::string verdict = CheckAgainstOracle(c, tested, oracle);
+                           return verdict.empty() ? CheckWalks(c, tested) : verdict;
+                         },
+                     .head_dim = dim,
+                     .gathers = true,
+                     .is_slow = dim != 128});
+  }
+  return cases;
+}
+
 }  // namespace varifocal::kernels::cuda
