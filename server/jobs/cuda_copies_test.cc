@@ -196,8 +196,11 @@ TEST_F(CudaCopiesTest, TwoModelsOnTwoDevicesAtOnce) {
       const std::vector<EngineCopy> copies = model->engine->Copies();
       ASSERT_EQ(copies.size(), 2);
       EXPECT_TRUE(copies[0].engine->Fault().ok());
-      // One more request, where that copy had none since the device failed.
-      EXPECT_EQ(copies[1].engine->Run({.token_ids = RandomIds("last", 20), .work = ScoreTextWork{}}).ok(), !fails);
+      // Two more contexts, of which a copy that has had none since the device failed gets one.
+      const std::vector<EngineRequest> last = {
+          {.context = "x", .token_ids = RandomIds("x", 20), .work = ScoreTextWork{}},
+          {.context = "y", .token_ids = RandomIds("y", 20), .work = ScoreTextWork{}}};
+      for (const auto& outcome : AskAll(*model->engine, last)) EXPECT_TRUE(outcome.ok()) << outcome.status();
       EXPECT_EQ(copies[1].engine->Fault().ok(), !fails) << copies[1].device;
     }
   }
