@@ -216,7 +216,7 @@ class CublasLt final : public ProductLibrary {
   // A handle serves the device that was current when it was made.
   void Enter() const { Cleared(cudaSetDevice(device_)); }
 
-  // Valid for good: plans are only added.
+  // Plans are only added, so it stays valid.
   const Known& PlanAt(int index) const {
     MutexLock lock(mutex_);
     return plans_[index];

@@ -2,9 +2,9 @@
 // product_plans.h.
 //
 // Every candidate multiplies the same numbers in steps of several sizes. Candidates whose outputs are equal in all of them are a
-// class: they add in the same order, so a step may run any of them. (Rounding to bf16 hides an order in some ten thousand numbers; a
-// shape of a model has 500,000 and more in its digests.) Before rows are recorded `layer_bits_*` must pass with them. One class is chosen for a shape, and within it the fastest for
-// each range of rows.
+// class: they add in the same order, so a step may run any of them. (Rounding to bf16 hides an order in some ten thousand
+// numbers; a shape of a model has 500,000 and more in its digests.) Before rows are recorded `layer_bits_*` must pass with
+// them. One class is chosen for a shape, and within it the fastest for each range of rows.
 //
 // Threads: one.
 #pragma once
