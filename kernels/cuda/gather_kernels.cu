@@ -26,7 +26,8 @@ struct GatherSequence {
 VF_DEVICE GatherSequence GatherSequenceOf(const AttendParams& p, int index) {
   const int first_row = p.step.first_rows[index], first_position = p.step.first_positions[index];
   const int rows = p.step.first_rows[index + 1] - first_row, end = first_position + rows;
-  return {rows > 0 && end > p.gather.from ? end : 0, first_position, first_row, p.step.page_tables + p.pool.table_starts[index]};
+  return {rows > 0 && end > p.gather.from ? end : 0, first_position, first_row,
+          p.step.page_tables + p.pool.table_starts[index]};
 }
 // The first position whose row is computed by groups.
 VF_DEVICE int GatheredFrom(const AttendParams& p, const GatherSequence& sequence) {
