@@ -37,6 +37,7 @@ for check in "$@"; do
   case $check in
     format)
       git ls-files -z '*.cc' '*.h' '*.cu' | xargs -0 -P2 -n40 clang-format-14 --dry-run -Werror
+      for script in $(git ls-files '*.sh'); do bash -n "$script"; done
       echo "-- clang-format: $(git ls-files '*.cc' '*.h' '*.cu' | wc -l) files" ;;
     docs)
       # Readers named, sentences short, links and generated tables right.
