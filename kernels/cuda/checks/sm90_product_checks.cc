@@ -198,7 +198,8 @@ std::string CheckBoxes() {
     TensorMap ignored;
     if (emulator::EncodeTensorMap(wrong, &ignored)) return "a wrong matrix has a map";
   }
-  for (const auto& [row, column] : {std::pair{0, 0}, {32, 64}}) {
+  for (const std::pair<int, int>& place : {std::pair{0, 0}, {32, 64}}) {
+    const int row = place.first, column = place.second;
     std::string fault;
     std::vector<uint16_t> got(kBoxRows * 64);
     emulator::CatchFaults(&fault);
