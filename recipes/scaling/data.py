@@ -1,7 +1,8 @@
 """Batches and the held-out part of the corpus, as tensors of token ids.
 
 The training stream is cut into windows of 4,096 tokens, and the windows are put into an order that (seed, epoch) draws. GROUP windows are
-dealt out together: at every context length the same steps see the same tokens, and a batch holds pieces of several windows where the context is shorter.
+dealt out together: at every context length the same groups of steps (eight of 4,096 tokens) see the same tokens, in another order. A batch of 4,096 tokens
+holds pieces of 4,096 / context windows: of eight at 512, of one at 4,096.
 """
 
 import pathlib

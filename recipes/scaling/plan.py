@@ -7,7 +7,7 @@ import re
 from typing import Iterator
 
 from scaling.config import Speed, Stage, Study
-from scaling.train import Job, Row, key_of
+from scaling.train import Cell, Job, Row, key_of
 
 EVALUATION = 3.0  # a forward pass is so many times faster than a step
 EVALUATED_SLOWER = 1.5  # but in float32
@@ -103,6 +103,16 @@ def missing(study: Study, rows: list[Row], cuda: bool = False) -> list[Job]:
     return found
 
 
+def devices(rows: list[Row]) -> dict[Cell, str]:
+    """The type of device of every cell: bf16 rounds otherwise on another one, which a contrast of its arms would contain."""
+    found: dict[Cell, str] = {}
+    for r in rows:
+        cell = r["size"], r["context"], r["seed"]
+        if found.setdefault(cell, r["device"]) != r["device"]:
+            raise ValueError(f"size {cell[0]}, context {cell[1]}, seed {cell[2]} has rows of {found[cell]} and of {r['device']}; one device is allowed")
+    return found
+
+
 def count(study: Study, rows: list[Row], name: str) -> tuple[int, int]:
     """Finished and all runs of a stage."""
     done = by_key(rows)
@@ -168,9 +178,13 @@ def table(study: Study, rows: list[Row], budget: float, device: str) -> str:
         lines.append(f"| {name} | {size} | {context} | {len(mine)} | {len(mine) - len(left)} | " + " | ".join(costs) + f" | {hours} |")
     lines += ["", f"In {budget / 60:g} minutes on {machine}, {AT_ONCE[machine]} at a time (~: an estimate; never measured):", ""]
     left_minutes, fitting = budget / 60 * AT_ONCE[machine], dict[str, list[float]]()
+    kind, began, elsewhere = device.split(":")[0], devices(rows), 0
     for p in everything:
         each = minutes(study, machine, p)
         if (p.job is not None and p.job.key in done) or each is None:
+            continue
+        if p.job is not None and began.get(p.job.cell, kind) != kind:
+            elsewhere += 1
             continue
         if each > left_minutes:
             rest = f"- and {left_minutes:.0f} minutes of {p.job.name if p.job else f'a run of stage {p.stage.name}'}, which resumes later"
@@ -180,4 +194,6 @@ def table(study: Study, rows: list[Row], budget: float, device: str) -> str:
     else:
         rest = "- nothing is left then"
     lines += [f"- {len(each)} of stage {name}: {sum(each):.1f} minutes of runs" for name, each in fitting.items()] + [rest]
+    if elsewhere:
+        lines.append(f"- {elsewhere} before that are of seeds that have rows of another device, and stay there")
     return "\n".join(lines) + "\n"

@@ -41,26 +41,31 @@ def place(axis: Sequence[float], losses: Sequence[float], target: float) -> Plac
 
 @dataclasses.dataclass(frozen=True)
 class Factor:
-    """The arm's place over the baseline's; `bound` 1: or more, -1: or less."""
+    """The arm's place over the baseline's; `bound` 1: or more, -1: or less. NaN where nothing is known."""
 
     value: float
     bound: int = 0
 
+    @property
+    def known(self) -> bool:
+        return self.bound == 0 and math.isfinite(self.value)
 
-def factor(axis: Sequence[float], arm: Sequence[float], base: Sequence[float], last: int | None = None) -> Factor:
-    """At the loss of the worse of the two at the point `last` of the axis (the end), so that both have reached it. Of a run that diverged
-    nothing is known but the side."""
+
+def factor(axis: Sequence[float], arm: Sequence[float], base: Sequence[float]) -> Factor:
+    """At the loss of the worse of the two at their last point, so that both have reached it; each where it was first as good, which is before
+    the last point where a curve does not fall everywhere. Nothing is known of a run that diverged, nor if both were there before the first point."""
     if not np.all(np.isfinite([*arm, *base])):
-        return Factor(math.nan, -1 if np.all(np.isfinite(arm)) else 1)
-    end = len(axis) if last is None else last + 1
-    target = max(min(arm[:end]), min(base[:end]))
-    a, b = place(axis[:end], arm[:end], target), place(axis[:end], base[:end], target)
-    return Factor(a.at / b.at, 1 if b.bound < 0 else -1 if a.bound < 0 else 0)
+        return Factor(math.nan)
+    target = max(arm[-1], base[-1])
+    a, b = place(axis, arm, target), place(axis, base, target)
+    if a.bound and b.bound:
+        return Factor(math.nan)
+    return Factor(a.at / b.at, a.bound - b.bound)
 
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """Over seeds. Without an interval where a seed has a bound alone, or where there are fewer than two seeds."""
+    """Over seeds. Without an interval where a seed has a bound alone or diverged, or where there are fewer than two seeds."""
 
     factors: tuple[Factor, ...]
     over_seeds: Ratio | None
@@ -68,7 +73,7 @@ class Found:
     def shown(self) -> str:
         if self.over_seeds is not None:
             return f"{self.over_seeds.mean:.3f} ({self.over_seeds.low:.3f} to {self.over_seeds.high:.3f})"
-        return ", ".join(f"{f.value:.2f}" + {1: " or more", -1: " or less", 0: ""}[f.bound] for f in self.factors)
+        return ", ".join("unknown" if math.isnan(f.value) else f"{f.value:.2f}" + {1: " or more", -1: " or less", 0: ""}[f.bound] for f in self.factors)
 
     def outcome(self, p: float | None = None) -> str:
         """`p` is Holm's; without one the interval alone decides the direction."""
@@ -82,9 +87,9 @@ class Found:
         return ", ".join(names) or "undecided"
 
 
-def over_seeds(axis: Sequence[float], arms: Sequence[Sequence[float]], bases: Sequence[Sequence[float]], last: int | None = None) -> Found:
+def over_seeds(axis: Sequence[float], arms: Sequence[Sequence[float]], bases: Sequence[Sequence[float]]) -> Found:
     """Paired: the i-th curves share a seed."""
-    factors = tuple(factor(axis, a, b, last) for a, b in zip(arms, bases))
-    if len(factors) < 2 or any(f.bound for f in factors):
+    factors = tuple(factor(axis, a, b) for a, b in zip(arms, bases))
+    if len(factors) < 2 or not all(f.known for f in factors):
         return Found(factors, None)
     return Found(factors, ratio(np.log([f.value for f in factors])))

@@ -43,14 +43,29 @@ def test_bounds_outside_of_the_range() -> None:
 
 def test_a_run_that_diverged_has_no_interval() -> None:
     base, lost = [4.0, 3.8, 3.6, 3.4], [4.0, math.nan, math.nan, math.nan]
-    assert [ratio.factor(AXIS, a, b).bound for a, b in ((lost, base), (base, lost))] == [1, -1]
-    assert ratio.over_seeds(AXIS, [base, lost], [base, base]).outcome() == "undecided"
+    assert not any(ratio.factor(AXIS, a, b).known for a, b in ((lost, base), (base, lost), (lost, lost)))
+    for lost in (lost, [4.0, 3.8, 3.6, math.inf]):
+        found = ratio.over_seeds(AXIS, [base, lost], [base, base])
+        assert found.outcome() == "undecided" and found.shown() == "1.00, unknown"
 
 
 def test_a_curve_that_gets_worse_again_has_one_answer() -> None:
     assert ratio.place(AXIS, [4.0, 3.5, 3.7, 3.4], 3.6).at < 2
-    # Both reach 3.5: the arm at its second checkpoint, the baseline at its last.
-    assert ratio.factor(AXIS, [4.0, 3.5, 3.7, 3.6], [4.0, 3.8, 3.6, 3.5]).value == pytest.approx(2 / 8)
+    # The arm is the worse of the two at the end, at 3.6: it was there between its first two checkpoints, the baseline at its third.
+    arm, base = [4.0, 3.5, 3.7, 3.6], [4.0, 3.8, 3.6, 3.5]
+    first = math.exp(math.log(2) * math.log(4.0 / 3.6) / math.log(4.0 / 3.5))
+    assert ratio.factor(AXIS, arm, base).value == pytest.approx(first / 4)
+    # The better one at the end does not fall everywhere: 3.6 is first met by it on a line, by the other one at its end.
+    assert ratio.factor(AXIS, [4.0, 3.5, 3.7, 3.4], [4.0, 3.8, 3.7, 3.6]).value == pytest.approx(first / 8)
+
+
+def test_curves_that_rise_have_bounds_or_nothing() -> None:
+    rising, base = [3.5, 3.6, 3.7, 3.8], [4.0, 3.8, 3.6, 3.4]
+    found = ratio.factor(AXIS, rising, base)  # 3.8: before the first checkpoint, and at the second
+    assert found.value == pytest.approx(1 / 2) and found.bound == -1
+    assert ratio.factor(AXIS, base, rising).bound == 1
+    both = ratio.factor(AXIS, rising, [3.5, 3.6, 3.7, 3.9])
+    assert math.isnan(both.value) and not both.known
 
 
 def test_roles_exchanged_give_the_inverse() -> None:

@@ -15,7 +15,7 @@ from scaling import plan
 from scaling.config import Study, read
 from scaling.corpus import digest, made
 from scaling.data import Corpus
-from scaling.train import OutOfTime, Row, Run
+from scaling.train import Job, OutOfTime, Row, Run
 
 WAIT_SECONDS = 5.0
 
@@ -41,16 +41,32 @@ def write(row: Row, results: pathlib.Path, cache: pathlib.Path) -> None:
         file.write(json.dumps(row, separators=(",", ":")) + "\n")
 
 
+def device_of(states: pathlib.Path, rows: list[Row], job: Job, mine: str) -> str:
+    """The type of device of the job's cell: its rows', else that of who was first here, which is `mine` from now on where nobody was."""
+    if (found := plan.devices(rows).get(job.cell)) is not None:
+        return found
+    with lock(states / "devices.lock", wait=True):
+        claim = states / f"{job.size}-{job.context}-{job.seed}.device"
+        if not claim.exists():  # runs that were begun before there were claims are the CPU's
+            begun = any(states.glob(f"*-{job.size}-{job.context}-*-{job.seed}.*"))
+            claim.write_text("cpu" if begun else mine)
+        return claim.read_text()
+
+
 def work(config: pathlib.Path, cache: pathlib.Path, results: pathlib.Path, deadline: float, device: str, checked: bool) -> None:
     import torch
 
     torch.set_num_threads(1)
     study, expected = read(config), made() if checked else None
-    corpus, cuda = opened(cache / "corpus", expected), device != "cpu"
+    corpus, kind = opened(cache / "corpus", expected), torch.device(device).type
     states = states_of(study, expected["corpus"] if expected else "", cache)
     states.mkdir(parents=True, exist_ok=True)
-    while time.monotonic() < deadline and (left := plan.missing(study, read_results(results), cuda)):
+    while time.monotonic() < deadline and (left := plan.missing(study, rows := read_results(results), kind != "cpu")):
+        others: dict[str, str] = {}  # runs of cells that were begun on another device, and which
         for job in left:
+            if (theirs := device_of(states, rows, job, kind)) != kind:
+                others[job.name] = theirs
+                continue
             with lock(states / f"{job.name}.lock") as mine:
                 if not mine or job.key in plan.by_key(read_results(results)):
                     continue
@@ -60,9 +76,12 @@ def work(config: pathlib.Path, cache: pathlib.Path, results: pathlib.Path, deadl
                     print(f"the budget's end: {job.name} is saved and resumes", flush=True)
                     return
                 write(row | {"corpus": expected["corpus"][:12] if expected else ""}, results, cache)
-                print(f"{job.name}: {row['seconds']} s; {len(plan.missing(study, read_results(results), cuda))} runs known to be left", flush=True)
+                print(f"{job.name}: {row['seconds']} s; {len(plan.missing(study, read_results(results), kind != 'cpu'))} runs known to be left", flush=True)
             break
         else:
+            if len(others) == len(left):
+                name, theirs = next(iter(others.items()))
+                raise ValueError(f"the {len(left)} runs that can start are of seeds begun on another device, the first {name} on {theirs}; this is {kind}")
             time.sleep(WAIT_SECONDS)
 
 

@@ -281,7 +281,7 @@ def rows_of(study: config.Study, best: dict[str, float], stages: int) -> list[di
             base = 4 + abs(np.log(job.rate / best.get(job.arm, 0.004))) + 0.01 * (job.arm == "focal") + 0.001 * job.seed
             losses = [base * m**-0.05 for m in job.millions]
             found.append({"arm": job.arm, "size": job.size, "context": job.context, "rate": job.rate, "seed": job.seed, "millions": list(job.millions),
-                          "parameters": 1000, "loss": losses, "by_position": [[x] * 7 for x in losses]})  # fmt: skip
+                          "device": "cpu", "parameters": 1000, "loss": losses, "by_position": [[x] * 7 for x in losses]})  # fmt: skip
     return found
 
 
@@ -347,7 +347,7 @@ def test_later_stages_have_their_tables_when_finished() -> None:
     rows = rows_of(STUDY, {}, len(STUDY.stages))
     assert all(plan.count(STUDY, rows, s.name)[0] == plan.count(STUDY, rows, s.name)[1] for s in STUDY.stages)
     text = report.tables(STUDY, rows)
-    for words in ("### Stage 2, contexts: 1M, context 2048", "### Parameters", "### Contexts", "focal-adapted minus focal", "parameters at 8 M tokens, sizes 1M, 3M, 8M"):
+    for words in ("### Stage 2, contexts: 1M, context 2048", "### Parameters", "### Contexts", "focal-adapted minus focal (primary)", "parameters at 8 M tokens, sizes 1M, 3M, 8M"):
         assert words in text, words
     fewer = [r for r in rows if not (r["context"] == 2048 and r["seed"] == 2)]
     assert "context 2048" not in report.tables(STUDY, fewer) and "### Contexts" not in report.tables(STUDY, fewer)
@@ -362,6 +362,92 @@ def test_slopes_over_contexts_are_of_each_arm_at_its_own_rate() -> None:
     found = "\n".join("\n".join(lines) for lines in report.contexts(STUDY, rows))
     line = next(x for x in found.splitlines() if x.startswith("| focal"))
     assert float(line.split("|")[3].split()[0]) == pytest.approx(np.log(1.002) / 0.05, abs=1e-3)  # the exponent of rows_of is 0.05
+
+
+def test_a_state_resumes_on_the_device_where_it_was_begun(corpus: data.Corpus, tmp_path: pathlib.Path) -> None:
+    one = train.Run(TINY, JOB, corpus, tmp_path)
+    one.save()
+    state = torch.load(one.file, weights_only=True)
+    assert state.pop("device") == "cpu"
+    torch.save(state, one.file)  # as states were before
+    assert train.Run(TINY, JOB, corpus, tmp_path).step == 0
+    torch.save(state | {"device": "cuda"}, one.file)
+    with pytest.raises(ValueError, match="focal-1M-512-0.003-1 was begun on cuda and resumes there alone, not on cpu"):
+        train.Run(TINY, JOB, corpus, tmp_path)
+
+
+def test_arms_of_a_seed_run_on_one_device(tmp_path: pathlib.Path) -> None:
+    other = dataclasses.replace(JOB, arm="baseline", rate=0.009)
+    assert run.device_of(tmp_path, [], JOB, "cuda") == "cuda" == run.device_of(tmp_path, [], other, "cpu")
+    assert run.device_of(tmp_path, [], dataclasses.replace(JOB, seed=11), "cpu") == "cpu"
+    (tmp_path / "baseline-1M-1024-0.003-1.lock").touch()  # of a run that was begun before cells had devices
+    assert run.device_of(tmp_path, [], dataclasses.replace(JOB, context=1024), "cuda") == "cpu"
+    assert run.device_of(tmp_path, [], dataclasses.replace(JOB, context=2048), "cuda") == "cuda"
+    row = {"size": "3M", "context": 512, "seed": 1, "device": "cuda"}
+    assert run.device_of(tmp_path, [row], dataclasses.replace(JOB, size="3M"), "cpu") == "cuda"
+    with pytest.raises(ValueError, match="size 3M, context 512, seed 1 has rows of cuda and of cpu"):
+        plan.devices([row, {**row, "device": "cpu"}])
+    rows = rows_of(STUDY, {}, 2)
+    rows[-1]["device"] = "cuda"
+    with pytest.raises(ValueError, match="seed 5 has rows of cpu and of cuda"):
+        report.tables(STUDY, rows)
+
+
+def test_runs_of_another_device_are_left_to_it(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "study.toml").write_text(STUDY_FILE)
+    write_corpus(tmp_path / "corpus")
+    states = run.states_of(config.read(tmp_path / "study.toml"), "", tmp_path)
+    states.mkdir(parents=True)
+    (states / "s-512-9.device").write_text("cuda")
+    with pytest.raises(ValueError, match="the 4 runs that can start are of seeds begun on another device, the first baseline-s-512-0.001-9 on cuda; this is cpu"):
+        run.run_all(tmp_path / "study.toml", tmp_path, tmp_path / "rows.jsonl", 60, "cpu", 1, checked=False)
+    assert read_results(tmp_path / "rows.jsonl") == []
+    rows = rows_of(STUDY, {}, 1)
+    on_gpu = plan.table(STUDY, [*rows, {**rows[0], "seed": 1, "millions": [1, 2, 4, 8]}], 1e9, "cuda:0")
+    # 18 for the rates of the other arms, whose seeds have rows of the CPU; of seed 1 the three arms, focal-preserving and the adaptation.
+    assert "- 23 before that are of seeds that have rows of another device" in on_gpu
+
+
+def test_focal_preserving_is_compared_with_rate_only_of_stage_1() -> None:
+    rows = rows_of(STUDY, {}, len(STUDY.stages))
+    for row in rows:
+        if row["arm"] == "focal-preserving":
+            row["loss"] = [x * 1.001 for x in row["loss"]]
+    found = report.tables(STUDY, rows).split("### Stage 2, the other arms")[1].split("###")[0]
+    lines = [x for x in found.splitlines() if x.startswith("| focal-preserving / rate-only | 3 | 1.020")]
+    assert len(lines) == 1 and "| more, equivalent |" in lines[0] and lines[0].split("|")[5].strip() == ""  # no Holm
+    assert "| rate-only / baseline |" not in found and "| rate-only | 0.004 | 3 | 0 |" in found
+
+
+def test_adaptation_has_outcomes() -> None:
+    rows = rows_of(STUDY, {}, len(STUDY.stages))
+
+    def outcome(*gaps: float) -> list[str]:
+        whole = {(r["arm"], r["seed"]): r["loss"][-1] for r in rows if r["millions"] == [1, 2, 4, 8] and (r["size"], r["context"]) == ("1M", 512)}
+        changed = [{**r, "loss": [whole["focal", r["seed"]] + gaps[r["seed"] - 1]]} if r["arm"] == "focal-adapted" else r for r in rows]
+        text = report.tables(STUDY, changed).split("### Stage 2, adaptation")[1].split("###")[0]
+        return [x.split("|")[4].strip() for x in text.splitlines() if x.startswith("| focal-adapted minus")]
+
+    assert outcome(0.10, 0.11, 0.12) == ["worse", "worse"] and outcome(-0.10, -0.11, -0.12) == ["better", "better"]
+    assert outcome(-0.001, 0.0, 0.001) == ["undecided", "worse"]  # rows_of gives focal 0.01 more than the baseline
+    assert outcome(-0.10, -0.11, float("nan")) == ["undecided", "undecided"]
+
+
+def test_runs_that_diverged_are_counted() -> None:
+    rows = rows_of(STUDY, {}, 2)
+    for row in rows:
+        if (row["arm"], row["seed"]) == ("focal", 2):
+            row["loss"] = row["loss"][:2] + [float("nan")] * 2
+            row["by_position"] = row["by_position"][:2] + [[float("nan")] * 7] * 2
+        if (row["arm"], row["rate"], row["seed"]) == ("focal", 0.01, 101):
+            row["loss"] = [float("nan")]
+    text = report.tables(STUDY, rows)
+    assert "nan" not in text and "| focal | 0.004 | 5 | 1 |" in text and "| baseline | 0.004 | 5 | 0 |" in text
+    line = next(x for x in text.splitlines() if x.startswith("| focal | 0.004 | 5 | 1 |"))
+    assert [("diverged" in x) for x in line.split("|")[5:-1]] == [False, False, True, True] and "1 of 5 diverged" in line
+    line = next(x for x in text.splitlines() if x.startswith("| focal / baseline"))
+    assert line.endswith("| undecided | a run diverged |") and "unknown" in line
+    assert "1 of 2 diverged" in next(x for x in text.splitlines() if x.startswith("| focal | 0.0015: "))
 
 
 def test_bad_settings_are_refused() -> None:

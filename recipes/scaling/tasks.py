@@ -142,10 +142,14 @@ def table(study: Study, done: list[Row]) -> str:
             gaps = [by[arm, s]["scores"][name][-1][0] - by["baseline", s]["scores"][name][-1][0] for s in stage.seeds]
             compared.append((name, arm, gaps))
     primary = [i for i, (name, arm, _) in enumerate(compared) if arm == "focal" and name.endswith(f"-{CONTEXT}")]
-    adjusted = dict(zip(primary, holm([paired(compared[i][2]).p for i in primary])))
+    # A run that diverged before has no likelihood: its contrast is undecided.
+    finite = [bool(np.all(np.isfinite(gaps))) for _, _, gaps in compared]
+    adjusted = dict(zip(primary, holm([paired(compared[i][2]).p if finite[i] else 1.0 for i in primary])))
     for i, (name, arm, gaps) in enumerate(compared):
         mine = np.array([by[arm, s]["scores"][name] for s in stage.seeds])
         t = paired(gaps)
         shown = f"{t.mean:+.3f} ({t.low:+.3f} to {t.high:+.3f}) | {p_shown(t.p)} | {p_shown(adjusted[i]) if i in adjusted else ''}" if arm != "baseline" else "| |"
+        if arm != "baseline" and not finite[i]:
+            shown = "a run diverged: undecided | |"
         lines.append(f"| {name} | {arm} | {mine[:, 0, 0].mean():.3f}, {mine[:, -1, 0].mean():.3f} | {mine[:, -1, 1].mean():.3f} | {shown} |")
     return "\n".join(lines) + "\n"

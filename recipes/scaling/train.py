@@ -2,7 +2,7 @@
 
 A checkpoint of N tokens is the trunk's first 80 % of N, then 20 % in which the rate falls linearly to zero: a whole schedule of its own, of which only the
 trunk is shared. No weight decay and no clipping, as in emergence/train.py, whose optimizer this is: the equivalences of the arms are exact.
-A run resumes at the step of its last state, bit for bit on a CPU.
+A run resumes at the step of its last state, bit for bit on a CPU, and only on the type of device where it was begun.
 """
 
 import copy
@@ -22,6 +22,7 @@ from scaling.config import Study
 from scaling.data import Corpus
 
 Row = dict[str, Any]
+Cell = tuple[str, int, int]  # size, context and seed: the arms of one are paired
 SAVE_SECONDS = 120.0
 ROWS_AT_ONCE = 8192  # tokens of one forward pass of an evaluation
 
@@ -48,6 +49,10 @@ class Job:
     @property
     def key(self) -> tuple[str, int]:
         return self.name, self.millions[-1]
+
+    @property
+    def cell(self) -> Cell:
+        return self.size, self.context, self.seed
 
 
 def key_of(row: Row) -> tuple[str, int]:
@@ -104,13 +109,17 @@ class Run:
 
     def resume(self) -> None:
         state = torch.load(self.file, weights_only=True, map_location=self.device)
+        began = state.get("device", "cpu")  # states without one are older than GPUs here
+        if began != self.device.type:
+            raise ValueError(f"{self.job.name} was begun on {began} and resumes there alone, not on {self.device.type}: their arithmetic differs")
         self.put(state)
         self.branch, self.trunk, self.seconds = state["branch"], state["trunk"], state["seconds"]
         self.found = {int(k): v for k, v in json.loads(state["found"]).items()}
 
     def save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        state = self.state() | {"branch": self.branch, "trunk": self.trunk, "seconds": self.seconds, "found": json.dumps(self.found)}
+        state = self.state() | {"branch": self.branch, "trunk": self.trunk, "seconds": self.seconds, "found": json.dumps(self.found),
+                                "device": self.device.type}  # fmt: skip
         torch.save(state, self.file.with_suffix(".new"))
         self.file.with_suffix(".new").rename(self.file)
         self.saved = time.monotonic()
