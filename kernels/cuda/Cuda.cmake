@@ -42,10 +42,10 @@ target_link_libraries(varifocal_kernels_emulator PUBLIC varifocal_kernels_confor
 
 # The table of checks: as a program for machines without GoogleTest, otherwise as tests.
 add_library(varifocal_kernels_cuda_checks STATIC
-  cuda/checks/checks.cc cuda/checks/decode_checks.cc cuda/checks/device_checks.cc cuda/checks/emulated_checks.cc cuda/checks/fault_checks.cc
+  cuda/checks/ahead_checks.cc cuda/checks/checks.cc cuda/checks/decode_checks.cc cuda/checks/device_checks.cc cuda/checks/emulated_checks.cc cuda/checks/fault_checks.cc
   cuda/checks/gate_checks.cc cuda/checks/gathered_checks.cc cuda/checks/gathered_scene.cc cuda/checks/hopper_checks.cc
   cuda/checks/layer_bits_checks.cc cuda/checks/layout_checks.cc cuda/checks/plan_checks.cc cuda/bench/plan_search.cc
-  cuda/checks/schedule_checks.cc cuda/checks/sm90_checks.cc cuda/checks/sm90_product_checks.cc cuda/checks/tile_checks.cc cuda/checks/wide_bits_checks.cc)
+  cuda/checks/schedule_checks.cc cuda/checks/sm90_checks.cc cuda/checks/sm90_product_checks.cc cuda/checks/tile_checks.cc cuda/checks/waiting_norm_checks.cc cuda/checks/wide_bits_checks.cc)
 varifocal_options(varifocal_kernels_cuda_checks)
 target_link_libraries(varifocal_kernels_cuda_checks PUBLIC varifocal_kernels_emulator)
 if(VARIFOCAL_HAS_CUDA)

@@ -15,8 +15,7 @@ void WeightOrder::BeginDecodeStep() {
   const bool is_part = seen_.size() < known_.size() && std::equal(seen_.begin(), seen_.end(), known_.begin(), IsSame);
   if (!is_part) known_.swap(seen_);
   seen_.clear();
-  follows_ = std::none_of(known_.begin(), known_.end(), [](const Entry& entry) { return entry.life.expired(); });
-  if (!follows_) known_.clear();
+  follows_ = true;
   next_ = asked_ = asked_bytes_ = unread_ = 0;
 }
 

@@ -5,8 +5,8 @@ namespace varifocal::kernels::cuda {
 std::vector<NamedCheck> AllChecks() {
   std::vector<NamedCheck> all;
   for (const auto& more : {LayoutChecks(), ScheduleChecks(), TileChecks(), EmulatedChecks(), HopperChecks(),
-                           Sm90Checks(), GatheredChecks(), Sm90ProductChecks(), DecodeChecks(), PlanChecks(),
-                           FaultChecks(), GateChecks(), DeviceChecks()}) {
+                           Sm90Checks(), GatheredChecks(), Sm90ProductChecks(), DecodeChecks(), AheadChecks(),
+                           WaitingNormChecks(), PlanChecks(), FaultChecks(), GateChecks(), DeviceChecks()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -26,7 +26,9 @@ std::vector<NamedCheck> Sm90Checks();         // the sm90 attention kernel, and 
 std::vector<NamedCheck> Sm90ProductChecks();  // the sm90 product kernel, tensor maps, and its mutants
 std::vector<NamedCheck> PlanChecks();         // which of the product library's algorithms are recorded
 std::vector<NamedCheck> GatheredChecks();     // attention by groups with gathered keys, and its mutants
-std::vector<NamedCheck> DecodeChecks();       // decode steps of a few rows: fused kernels, weights asked for ahead
+std::vector<NamedCheck> DecodeChecks();       // decode steps of a few rows, by fused kernels
+std::vector<NamedCheck> AheadChecks();        // weights that decode steps ask for ahead
+std::vector<NamedCheck> WaitingNormChecks();  // norms that wait for the product that reads them
 std::vector<NamedCheck> FaultChecks();        // refusals, exhausted memory, failing devices
 std::vector<NamedCheck> GateChecks();         // the ptxas report of every kernel
 std::vector<NamedCheck> DeviceChecks();       // the conformance table on a real device, as one check

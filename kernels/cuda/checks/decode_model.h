@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <tuple>
 
 #include "base/wide_product.h"
 #include "kernels/conformance/case_tools.h"
@@ -17,10 +19,12 @@ struct DecodeCase {
   std::vector<int> contexts = {200};  // keys before the row, by sequence
   int layers = 2, window = 0;
   int kernels_per_layer = 5;  // fused; separate ones are 10
+  bool norm_first = false;    // fused: a kernel more, before the first layer
   bool biases = false, head_norms = false, value_norms = false, norm_after_rotation = false, norm_over_width = false;
   bool gated = true, rotates = true, read_once = true, layer_norm = false;
   int rotary_dim = 0;  // 0: all of the head
   float clip = 0, scale = 0.2f;
+  bool cancels = false;  // values of the first two splits of a context cancel, those of others are small
 };
 
 // What a decode step leaves.
@@ -29,6 +33,25 @@ struct StepResult {
   int64_t launches = 0;
   int64_t first_launch = 0;  // emulator::LaunchCount() during it
 };
+
+inline size_t Different(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return std::max(a.size(), b.size());
+  size_t different = 0;
+  for (size_t i = 0; i < a.size(); ++i) different += std::memcmp(&a[i], &b[i], sizeof a[i]) != 0;
+  return different;
+}
+inline std::string Compare(const StepResult& want, const StepResult& got, const std::string& what) {
+  for (const auto& [name, a, b] : {std::tuple{"of the residual", &want.residual, &got.residual},
+                                   std::tuple{"of attention", &want.attended, &got.attended},
+                                   std::tuple{"of keys and values", &want.keys_values, &got.keys_values}}) {
+    if (const size_t count = Different(*a, *b); count != 0)
+      return what + ": " + std::to_string(count) + " numbers " + name + " have other bits";
+  }
+  for (const float number : want.residual) {
+    if (!std::isfinite(number)) return what + ": a number is not finite";
+  }
+  return "";
+}
 
 class DecodeModel {
  public:
@@ -100,21 +123,7 @@ class DecodeModel {
 
   // Sequences [first, first + count) in one step.
   StepResult Decode(int first, int count, bool as_graph = false, bool abandon = false) {
-    std::vector<std::span<const int32_t>> tables;
-    std::vector<SequenceRows> rows;
-    std::vector<RowInterval> mask;
-    std::vector<float> residual;
-    for (int s = first; s < first + count; ++s) tables.push_back(tables_[s]);
-    for (int i = 0; i < count; ++i) {
-      const int position = c_.contexts[first + i];
-      rows.push_back({.row_count = 1, .first_position = position, .page_tables = {&tables[i], 1}});
-      mask.push_back({c_.window == 0 ? 0 : std::max(0, position + 1 - c_.window), position + 1});
-      const std::vector<float> one = UniformVector(1000 + first + i, c_.width, 2.0f);
-      residual.insert(residual.end(), one.begin(), one.end());
-    }
-    const std::span<const RowInterval> masks = mask;
-    Must(backend_.Write({residual_.get(), 0}, residual.data(), residual.size() * sizeof(float)));
-    Must(backend_.BeginStep(*workspace_, {.phase = Phase::kDecode, .sequences = rows, .masks = {&masks, 1}}));
+    BeginDecode(first, count);
     if (as_graph) backend_.QueueWithHead(*workspace_);
     StepResult result;
     const int64_t before = emulator::LaunchCount();
@@ -172,7 +181,27 @@ class DecodeModel {
                                      WeightUse::kPlain);
   }
 
- private:
+  // Keys and values of a sequence's context, of every layer.
+  void Prefill(int s) {
+    const int rows = c_.contexts[s];
+    if (rows == 0) return;
+    const std::span<const int32_t> table = tables_[s];
+    const SequenceRows sequence{.row_count = rows, .page_tables = {&table, 1}};
+    Must(backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}));
+    for (int i = 0; i < c_.layers; ++i) {
+      std::vector<float> numbers = UniformVector(500 + 10 * s + i, WideProduct(rows, c_.width));
+      const std::vector<float> row(numbers.begin(), numbers.begin() + c_.width);
+      for (size_t n = 0; c_.cancels && n < numbers.size(); ++n) {
+        const size_t split = n / c_.width / kSplitKeys;
+        numbers[n] = row[n % c_.width] * (split == 0 ? 0x1p20f : split == 1 ? -0x1p20f : 1.0f);
+      }
+      WriteOperands(backend_, {normed_.get(), 0}, numbers);
+      Project(i);
+    }
+    backend_.EndStep(*workspace_);
+  }
+
+ protected:
   struct Layer {
     std::unique_ptr<Weight> qkv, output, up, down;
     std::unique_ptr<Buffer> attention_norm, mlp_norm, query_norm, key_norm, value_norm, qkv_bias, output_bias, up_bias,
@@ -249,18 +278,23 @@ class DecodeModel {
                                                .residual = {residual_.get(), 0},
                                                .next_norm = is_last ? nullptr : &next}));
   }
-  // Keys and values of a sequence's context, of every layer.
-  void Prefill(int s) {
-    const int rows = c_.contexts[s];
-    if (rows == 0) return;
-    const std::span<const int32_t> table = tables_[s];
-    const SequenceRows sequence{.row_count = rows, .page_tables = {&table, 1}};
-    Must(backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}));
-    for (int i = 0; i < c_.layers; ++i) {
-      WriteOperands(backend_, {normed_.get(), 0}, UniformVector(500 + 10 * s + i, WideProduct(rows, c_.width)));
-      Project(i);
+  // Sequences [first, first + count), with the residual's rows.
+  void BeginDecode(int first, int count) {
+    step_tables_.assign(tables_.begin() + first, tables_.begin() + first + count);
+    step_rows_.clear();
+    step_mask_.clear();
+    std::vector<float> residual;
+    for (int i = 0; i < count; ++i) {
+      const int position = c_.contexts[first + i];
+      step_rows_.push_back({.row_count = 1, .first_position = position, .page_tables = {&step_tables_[i], 1}});
+      step_mask_.push_back({c_.window == 0 ? 0 : std::max(0, position + 1 - c_.window), position + 1});
+      const std::vector<float> one = UniformVector(1000 + first + i, c_.width, 2.0f);
+      residual.insert(residual.end(), one.begin(), one.end());
     }
-    backend_.EndStep(*workspace_);
+    step_masks_ = step_mask_;
+    Must(backend_.Write({residual_.get(), 0}, residual.data(), residual.size() * sizeof(float)));
+    Must(backend_.BeginStep(*workspace_,
+                            {.phase = Phase::kDecode, .sequences = step_rows_, .masks = {&step_masks_, 1}}));
   }
 
   Backend& backend_;
@@ -273,6 +307,11 @@ class DecodeModel {
   std::unique_ptr<Buffer> residual_, normed_, queries_, attended_, hidden_;
   std::vector<std::vector<int32_t>> tables_;
   int pages_ = 0, context_max_ = 0;
+  // Of the step that has begun.
+  std::vector<std::span<const int32_t>> step_tables_;
+  std::vector<SequenceRows> step_rows_;
+  std::vector<RowInterval> step_mask_;
+  std::span<const RowInterval> step_masks_;
 };
 
 }  // namespace varifocal::kernels::cuda
