@@ -103,7 +103,7 @@ if [ $plan -eq 1 ]; then
     [gathered]="cases 10 s each, then cells of Focus gathered, masked and dense in turns" [decode]="fused and separate kernels, 10 s each, then cells in turns"
     [conformance]="against float64, 60 s each"
     [bits]="again with our own products, 60 s each" [turns]="a step alone and beside a prompt, 3 rounds a cell" [daemon]="suite $suite on three models"
-    [products]="cases 20 s each, then layer products and a layer, own and the library's in turns" [plans]="fastest of cuBLASLt's algorithms with equal bits, for 20 shapes" [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each"
+    [products]="cases 60 s each, then layer products and a layer, own and the library's in turns" [plans]="fastest of cuBLASLt's algorithms with equal bits, for 20 shapes" [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each"
     [evaluation]="questions an hour, 2.7b and 8b at 8K to 32K, beside transformers and vLLM")
   begins=0
   printf '%-12s %6s %8s %8s  %s\n' step cases 'from s' 'to s' what
@@ -251,14 +251,12 @@ else
   fi
 fi
 
-limit=60
-[ $emulate -eq 0 ] || limit=900
+limit=60 tiny=()
+[ $emulate -eq 0 ] || { limit=900 tiny=(--device=emulated --tiny); }
 # A kernel that has not run on a device: a hang must end its case, not the run. Times are taken whatever the cases said, in turns
 # with the kernel mma; the logs have a line of JSON a round.
 if begin sm90; then
   run_set sm90 wide-attention $((emulate ? 900 : 10)) env
-  tiny=()
-  [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
   turn=0
   times_of() {  # KERNEL CELL: a turn
     turn=$((turn + 1))
@@ -273,8 +271,6 @@ fi
 # Each round of a cell has dense_ms, masked_ms and, as ms, that of gathered keys.
 if begin gathered; then
   run_set gathered gathered $((emulate ? 900 : 10)) env
-  tiny=()
-  [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
   for variant in mma:focus=gathered sm90:focus=gathered; do
     run_case gathered "times-$variant" $((emulate ? 900 : 40)) "$bench" --attention-kernel=$variant --cell=focus_attention --rounds=3 "${tiny[@]}"
   done
@@ -283,8 +279,6 @@ fi
 # Kernels that have not run on a device, by default: the same bits as those that have, then steps in turns.
 if begin decode; then
   run_set decode decode $((emulate ? 900 : 10)) env
-  tiny=()
-  [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
   turn=0
   for cell in model_decode_2.7b_1x1024 model_decode_2.7b_8x1024 model_decode_2.7b_1x32768; do
     for variant in fused separate:prefetch=off fused:prefetch=off separate; do
@@ -300,8 +294,6 @@ if begin bits && [ $emulate -eq 0 ]; then run_set bits same-bits $limit env VARI
 
 # Two models on one device: rows of alone_ms, ms (the mean beside the prompt, at most 10 times alone) and longest_ms.
 if begin turns; then
-  tiny=()
-  [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
   for rows in 8192 32768; do
     run_case turns "two_models_$rows" $((emulate ? 900 : 40)) "$bench" --attention-kernel="$kernel" --cell="two_models_2.7b_$rows" --rounds=3 "${tiny[@]}"
   done
@@ -349,8 +341,6 @@ fi
 
 # Algorithms of the product library to be recorded, by K of the shapes.
 if begin plans; then
-  tiny=()
-  [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
   for inner in 2560 6912 4096 14336 2048 8192 768; do
     run_case plans "search-$inner" "$(left)" "$bench" --plans --cell=x$inner --seconds=$(($(left) - 10)) "${tiny[@]}"
   done
@@ -361,8 +351,6 @@ fi
 # when every shape has 0.98 of the library's speed.
 if begin products; then
   run_set products products $((emulate ? 900 : limit)) env
-  tiny=()
-  [ $emulate -eq 0 ] || tiny=(--device=emulated --tiny)
   turn=0
   for cell in product_8192x product_2048x product_512x layer_ops ceiling_product; do
     for own in sm90 library sm90; do

@@ -1,7 +1,7 @@
 # The CUDA backend (if nvcc is found), and its emulator and tests (if enabled).
 #
 # Included by kernels/CMakeLists.txt, so that the backend becomes part of varifocal_kernels.
-set(cuda_host cuda/attention_choice.cc cuda/attention_sm90_load.cc cuda/cuda_backend.cc cuda/cuda_fusion.cc cuda/cuda_gather.cc cuda/cuda_head.cc cuda/cuda_mixture.cc cuda/cuda_products.cc cuda/cuda_recurrence.cc cuda/cuda_storage.cc cuda/cuda_streams.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/decode_choice.cc cuda/device_error.cc cuda/device_memory.cc cuda/device_turns.cc cuda/gather_plan.cc cuda/step_graphs.cc cuda/weights_ahead.cc)
+set(cuda_host cuda/attention_choice.cc cuda/attention_sm90_load.cc cuda/batch_plan.cc cuda/cuda_backend.cc cuda/cuda_fusion.cc cuda/cuda_gather.cc cuda/cuda_head.cc cuda/cuda_inspection.cc cuda/cuda_mixture.cc cuda/cuda_products.cc cuda/cuda_recurrence.cc cuda/cuda_storage.cc cuda/cuda_streams.cc cuda/cuda_weight.cc cuda/cuda_workspace.cc cuda/decode_choice.cc cuda/device_error.cc cuda/device_memory.cc cuda/device_turns.cc cuda/gather_plan.cc cuda/step_graphs.cc cuda/weights_ahead.cc)
 
 if(VARIFOCAL_HAS_CUDA)
   varifocal_cuda_objects(OUT cuda_objects REPORTS cuda_reports

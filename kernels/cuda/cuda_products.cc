@@ -5,6 +5,24 @@
 #include "base/wide_product.h"
 
 namespace varifocal::kernels::cuda {
+namespace {
+
+// Of our own kernels.
+MatmulParams ParamsOf(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count, int splits,
+                      void* out) {
+  return {.x = x,
+          .weight = weight.data() + first * weight.stride(),
+          .x_stride = weight.columns(),
+          .weight_stride = weight.stride(),
+          .rows = rows,
+          .outputs = static_cast<int>(count),
+          .inner = static_cast<int>(weight.columns()),
+          .split_count = splits,
+          .split_steps = SplitSteps(weight.columns(), splits),
+          .out = out};
+}
+
+}  // namespace
 
 int CudaProducts::PlanFor(const CudaWeight& weight, int64_t outputs, ProductType type, const uint16_t* x) {
   return reinterpret_cast<uintptr_t>(x) % kChunkBytes == 0 ? weight.Plan(device_, outputs, type) : -1;
@@ -99,16 +117,7 @@ MatmulParams CudaProducts::InSplits(CudaWorkspace& workspace, const uint16_t* x,
                                     int64_t first, int64_t count, int splits, void* out) {
   const uint16_t* rows_of_weight = weight.data() + first * weight.stride();
   workspace.weights.Read(weight.life(), rows_of_weight, WideProduct(count, weight.stride()) * sizeof(uint16_t));
-  return {.x = x,
-          .weight = rows_of_weight,
-          .x_stride = weight.columns(),
-          .weight_stride = weight.stride(),
-          .rows = rows,
-          .outputs = static_cast<int>(count),
-          .inner = static_cast<int>(weight.columns()),
-          .split_count = splits,
-          .split_steps = SplitSteps(weight.columns(), splits),
-          .out = out};
+  return ParamsOf(x, rows, weight, first, count, splits, out);
 }
 
 Error CudaProducts::QueueSplits(CudaWorkspace& workspace, const MatmulParams& p) {
@@ -126,16 +135,7 @@ Error CudaProducts::InOnePiece(const uint16_t* x, int rows, const CudaWeight& we
     return device_.Check(device_.runtime().products()->Multiply(plan, rows, x, rows_of_weight, 1.0f, 0.0f, out),
                          "starting a product");
   }
-  const MatmulParams p{.x = x,
-                       .weight = rows_of_weight,
-                       .x_stride = weight.columns(),
-                       .weight_stride = weight.stride(),
-                       .rows = rows,
-                       .outputs = static_cast<int>(count),
-                       .inner = static_cast<int>(weight.columns()),
-                       .split_count = 1,
-                       .split_steps = SplitSteps(weight.columns(), 1),
-                       .out = out};
+  const MatmulParams p = ParamsOf(x, rows, weight, first, count, 1, out);
   return device_.Check(device_.kernels().matmul_prefill(p, type, device_.stream()), "starting a product");
 }
 

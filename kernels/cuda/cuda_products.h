@@ -1,8 +1,8 @@
 // Products of rows with a weight: selects the kernel, the split of K and the destination.
 //
-// A prefill product is not split; it uses the kernel sm90 where that was chosen and supports the shape, else the library's plan for
-// the weight, or our mma.sync kernel. A decode product always
-// uses an own kernel, with K split by the weight's shape only: the number of rows never affects how a row is summed.
+// A prefill product is not split; it uses the kernel sm90 where that was chosen and supports the shape, else the library's
+// plan for the weight, or our mma.sync kernel. A decode product always uses an own kernel, with K split by the weight's
+// shape only: the number of rows never affects how a row is summed.
 //
 // Shapes:  x [rows, K] bf16, times outputs [first, first + count) of the weight.
 // Threads: one step at a time.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "kernels/cuda/attention_choice.h"
+#include "kernels/cuda/batch_plan.h"
 #include "kernels/cuda/cuda_weight.h"
 #include "kernels/cuda/decode_choice.h"
 #include "kernels/cuda/gather_plan.h"
@@ -50,18 +51,6 @@ struct MixtureScratch {
   int32_t* lists = nullptr;    // [E, kMixtureRows or T]
   uint16_t* hidden = nullptr;  // bf16 [places of as many rows, F], or [T, F'] of the shared expert
 };
-
-// Query tiles of a prefill batch: sequences cut into tiles of `tile_rows`, longest key range first.
-std::vector<QueryTile> PlanTiles(const FlatBatch& flat, int queries_per_kv, int tile_rows);
-// The keys that each tile's rows see altogether.
-std::vector<RowInterval> KeysOfTiles(const FlatBatch& flat, const std::vector<QueryTile>& tiles,
-                                     std::span<const RowInterval> mask, int queries_per_kv);
-// Splits of a decode batch under one mask, split by split; rows whose sequences share these pages are adjacent.
-struct DecodePlan {
-  std::vector<DecodeItem> items;
-  std::vector<int32_t> rows;
-};
-DecodePlan PlanSplits(const FlatBatch& flat, std::span<const RowInterval> mask, int queries_per_kv);
 
 // What attention under one mask of the step consists of, in device memory.
 struct AttentionWork {

@@ -4,6 +4,7 @@
     python -m scaling plan --budget=15m [--device=cuda:0]     stages, their costs, and which runs fit
     python -m scaling run --budget=2h [--device=cuda:0] [--workers=1]   runs what is missing, most informative first; resumes
     python -m scaling tasks --budget=1h                       the short task training of stage 1's finished runs; a CPU's thread
+    python -m scaling speed --size=1M --context=512           tokens per second of training on one thread, which `plan` counts with
     python -m scaling report                                  the tables, from scaling/results/runs.jsonl
     python -m scaling export NAME DIR                         a finished checkpoint as a directory that the product loads, e.g. focal-1M-512-0.004-1-8M
 """
@@ -23,7 +24,7 @@ RESULTS = pathlib.Path(__file__).parent / "results/runs.jsonl"
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scaling", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("corpus", "plan", "run", "tasks", "report", "export"):
+    for name in ("corpus", "plan", "run", "tasks", "speed", "report", "export"):
         command = commands.add_parser(name)
         command.add_argument("--config", type=pathlib.Path, default=config.STUDY)
         command.add_argument("--cache", type=pathlib.Path, default=corpus.CACHE, help="packages, the corpus, states and checkpoints")
@@ -37,6 +38,9 @@ def parse() -> argparse.Namespace:
         if name == "run":
             command.add_argument("--workers", type=int, default=0, help="processes; 1, on a GPU 3")
             command.add_argument("--unchecked", action="store_true", help="with another corpus than that of corpus.json")
+        if name == "speed":
+            command.add_argument("--size", default="1M")
+            command.add_argument("--context", type=int, default=512)
         if name == "export":
             command.add_argument("name")
             command.add_argument("target", type=pathlib.Path)
@@ -67,6 +71,11 @@ def main() -> int:
             from scaling import tasks
 
             tasks.run_all(study, options.cache, options.results, options.task_results, time.monotonic() + plan.seconds(options.budget))
+        elif options.command == "speed":
+            from scaling import data, train
+
+            found = train.speed(study, data.Corpus(options.cache / "corpus"), options.size, options.context)
+            print(f"{options.size} at {options.context}: {found:.0f} tokens a second of processor time")
         elif options.command == "export":
             export(options.cache, options.name, options.target)
         else:

@@ -42,7 +42,7 @@ def write(row: Row, results: pathlib.Path, cache: pathlib.Path) -> None:
 
 
 def device_of(states: pathlib.Path, rows: list[Row], job: Job, mine: str) -> str:
-    """The type of device of the job's cell: its rows', else that of who was first here, which is `mine` from now on where nobody was."""
+    """The type of device of the job's cell: that of its rows, else the one that has claimed it. `mine` claims a cell without either."""
     if (found := plan.devices(rows).get(job.cell)) is not None:
         return found
     with lock(states / "devices.lock", wait=True):

@@ -215,3 +215,15 @@ class Run:
         training = {"tokens": self.study.steps(millions) * self.study.tokens_per_step, "seed": self.job.seed,
                     "context_length": self.job.context, "arm": self.job.arm}  # fmt: skip
         self.net.save(self.folder / "exports" / f"{self.job.name}-{millions}M", training)
+
+
+def speed(study: Study, corpus: Corpus, size: str, context: int, steps: int = 8) -> float:
+    """Tokens per second of processor time on one thread, of the baseline's first steps after two; keeps nothing."""
+    torch.set_num_threads(1)
+    run = Run(study, Job("baseline", size, context, study.rates[0], 0, (1,)), corpus, pathlib.Path("no state"))
+    for _ in range(2):
+        run.one_step()
+    run.seconds = 0.0
+    for _ in range(steps):
+        run.one_step()
+    return steps * study.tokens_per_step / run.seconds

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -72,14 +71,7 @@ TEST(CudaDecodeTest, FusedKernelsHaveTheBitsOfSeparateOnes) {
     }
     for (const EmulatedDevice* device : {&fused, &as_graphs}) {
       const auto engine = device->Start(name, options);
-      std::vector<std::future<absl::StatusOr<EngineResult>>> together;
-      for (const EngineRequest& request : requests) {
-        auto done = std::make_shared<std::promise<absl::StatusOr<EngineResult>>>();
-        together.push_back(done->get_future());
-        ASSERT_TRUE(
-            engine->Start(request, {.on_done = [done](auto result) { done->set_value(std::move(result)); }}).ok());
-      }
-      for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(AnswerBits(together[i].get()), answers[i]) << name << i;
+      EXPECT_EQ(BitsOf(AskAll(*engine, requests)), answers) << name;
       engine->DropPrefixCache();
       const int64_t start = kernels::cuda::emulator::LaunchCount();
       EXPECT_EQ(AnswerBits(engine->Run(requests[0])), answers[0]) << name;

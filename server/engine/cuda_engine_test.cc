@@ -365,16 +365,7 @@ TEST(CudaEngineTest, StepsAsGraphsHaveTheSameBits) {
     }
     EXPECT_GE(calls["QueueGraph"], 3 * 7) << row.golden;
     EXPECT_LE(calls["MakeGraph"], 2) << row.golden << ": one, and one where a page begins with a bias of its own";
-    std::vector<std::future<absl::StatusOr<EngineResult>>> together;
-    for (const EngineRequest& request : requests) {
-      auto done = std::make_shared<std::promise<absl::StatusOr<EngineResult>>>();
-      together.push_back(done->get_future());
-      ASSERT_TRUE(
-          engine->Start(request, {.on_done = [done](auto result) { done->set_value(std::move(result)); }}).ok());
-    }
-    for (size_t i = 0; i < requests.size(); ++i) {
-      EXPECT_EQ(AnswerBits(together[i].get()), AnswerBits(expected->Run(requests[i]))) << row.golden << ", " << i;
-    }
+    EXPECT_EQ(BitsOf(AskAll(*engine, requests)), BitsOf(AskAll(*expected, requests))) << row.golden;
     EXPECT_EQ(one_by_one.machine->calls["QueueGraph"], 0);
   }
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -151,5 +152,26 @@ inline std::string ComputedBits(absl::StatusOr<EngineResult> result) {
 
 // Generates as many tokens as asked for.
 inline GenerateWork Tokens(int64_t count) { return {.max_new_tokens = count, .ignore_eos = true}; }
+
+// All at once; the outcomes in order.
+inline std::vector<absl::StatusOr<EngineResult>> AskAll(Engine& engine, const std::vector<EngineRequest>& requests) {
+  std::vector<std::future<absl::StatusOr<EngineResult>>> results;
+  for (const EngineRequest& request : requests) {
+    auto done = std::make_shared<std::promise<absl::StatusOr<EngineResult>>>();
+    results.push_back(done->get_future());
+    const auto started = engine.Start(
+        request, {.on_done = [done](absl::StatusOr<EngineResult> result) { done->set_value(std::move(result)); }});
+    if (!started.ok()) done->set_value(started.status());
+  }
+  std::vector<absl::StatusOr<EngineResult>> outcomes;
+  for (auto& result : results) outcomes.push_back(result.get());
+  return outcomes;
+}
+
+inline std::vector<std::string> BitsOf(const std::vector<absl::StatusOr<EngineResult>>& outcomes) {
+  std::vector<std::string> bits;
+  for (const auto& outcome : outcomes) bits.push_back(AnswerBits(outcome));
+  return bits;
+}
 
 }  // namespace varifocal

@@ -83,27 +83,6 @@ std::vector<EngineRequest> SomeRequests() {
   return requests;
 }
 
-// All at once; the outcomes in order.
-std::vector<absl::StatusOr<EngineResult>> AskAll(Engine& engine, const std::vector<EngineRequest>& requests) {
-  std::vector<std::future<absl::StatusOr<EngineResult>>> results;
-  for (const EngineRequest& request : requests) {
-    auto done = std::make_shared<std::promise<absl::StatusOr<EngineResult>>>();
-    results.push_back(done->get_future());
-    const auto started = engine.Start(
-        request, {.on_done = [done](absl::StatusOr<EngineResult> result) { done->set_value(std::move(result)); }});
-    if (!started.ok()) done->set_value(started.status());
-  }
-  std::vector<absl::StatusOr<EngineResult>> outcomes;
-  for (auto& result : results) outcomes.push_back(result.get());
-  return outcomes;
-}
-
-std::vector<std::string> BitsOf(const std::vector<absl::StatusOr<EngineResult>>& outcomes) {
-  std::vector<std::string> bits;
-  for (const auto& outcome : outcomes) bits.push_back(AnswerBits(outcome));
-  return bits;
-}
-
 class CudaCopiesTest : public testing::Test {
  protected:
   void SetUp() override { SetLogLevel(LogLevel::kError); }

@@ -186,7 +186,7 @@ std::string CheckOrder() {
   return "";
 }
 
-// A box lands as a page's panels are swizzled, with zeros outside.
+// A box is stored in the swizzle of a page's panels; elements outside of the matrix are zero.
 std::string CheckBoxes() {
   constexpr int kRows = 40, kColumns = 72, kBoxRows = 16;
   alignas(16) static uint16_t matrix[kRows * kColumns];
