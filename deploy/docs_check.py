@@ -8,8 +8,9 @@
 The first paragraph of a page names its reader: it begins with "For". No sentence has more than 30 words; code,
 tables, headings and items that are only links are not sentences, and inline code counts as one word. Relative links
 and their anchors resolve, and so do paths of pages in inline code. No figure comes from a program that was not kept.
-Some pages have a limit of words. docs/notebook/ is a record: its entries are held to links alone. Numbered decisions
-need no reader of their own; docs/decisions/README.md names him.
+Some pages have a limit of words. docs/notebook/ is a record: entries up to 2026-11-30 are held to links alone. Numbered
+decisions need no reader of their own; docs/decisions/README.md names him. Its index has each record once, and each
+number is a record's or listed as missing. A figure of README's findings is one of docs/findings.md.
 """
 
 import argparse
@@ -141,8 +142,33 @@ def check_links(page: Page, path: pathlib.Path, anchors_of: dict[pathlib.Path, s
     return findings
 
 
+def is_old_record(name: str) -> bool:
+    entry = re.fullmatch(r"docs/notebook/(?:(\d{4}-\d\d-\d\d)-.*|decisions_history)\.md", name)
+    return entry is not None and (entry[1] or "") <= "2026-11-30"
+
+
+def check_index(text: str, files: set[int]) -> list[tuple[int, str]]:
+    """Of docs/decisions/README.md: rows of records, and the indented list of numbers without one."""
+    index, _, missing = text.partition("## Missing numbers")
+    rows = [int(n) for n in re.findall(r"(?m)^\| (\d+) \|", index)]
+    absent: set[int] = set()
+    for low, high in re.findall(r"(\d+)(?: to (\d+))?", " ".join(re.findall(r"(?m)^    (\d.*)$", missing))):
+        absent |= set(range(int(low), int(high or low) + 1))
+    findings = [f"{n} has {rows.count(n)} rows" for n in sorted(files | set(rows)) if rows.count(n) != (n in files)]
+    numbers = set(range(1, max(files, default=0) + 1))
+    findings += [f"{n} is neither a record nor listed as missing" for n in sorted(numbers - files - absent)]
+    return [(1, finding) for finding in findings + [f"{n} is listed as missing" for n in sorted(absent & files)]]
+
+
+def check_figures(readme: str, findings: str) -> list[tuple[int, str]]:
+    """Decimal fractions of the rows that README repeats."""
+    rows = readme.partition("## What it found")[2].partition("\n## ")[0]
+    number = r"\d+\.\d+"
+    return [(1, f"{n} is no figure of docs/findings.md") for n in sorted(set(re.findall(number, rows)) - set(re.findall(number, findings)))]
+
+
 def check_text(page: Page, name: str) -> list[tuple[int, str]]:
-    if name.startswith("docs/notebook/") and name != "docs/notebook/README.md":
+    if is_old_record(name):
         return []
     findings = []
     if not page.first_paragraph.startswith("For ") and not re.match(r"docs/decisions/\d", name):
@@ -164,9 +190,16 @@ def self_test() -> None:
     assert "a-head" in read_page(good).anchors
     for bad in ("# T\n\nUsers.\n", f"# T\n\nFor users.\n\n- {long_sentence}\n", "# T\n\nFor users, not kept.\n"):
         assert len(check_text(read_page(bad), "docs/x.md")) == 1, bad
-        assert not check_text(read_page(bad), "docs/notebook/x.md"), bad
+        assert not check_text(read_page(bad), "docs/notebook/2026-11-30-x.md"), bad
+        assert check_text(read_page(bad), "docs/notebook/2026-12-01-x.md"), bad
     page = read_page("# T\n\nFor [a](no_such.md), [b](#t), [c](#u), `docs/no_such.md`.\n")
     assert len(check_links(page, ROOT / "README.md", {(ROOT / "README.md").resolve(): {"t"}})) == 3
+    index = "| 1 | a |\n| 4 | b |\n## Missing numbers\n\n    2 to 3\n"
+    assert not check_index(index, {1, 4}), check_index(index, {1, 4})
+    for files in ({1}, {1, 4, 5}, {1, 3, 4}, {1, 4, 6}):
+        assert check_index(index, files), files
+    assert not check_figures("## What it found\n0.25\n## B\n0.5\n", "0.25")
+    assert check_figures("## What it found\n0.25\n", "0.2")
     assert len(split_sentences("An interval. It is 0.5 wide, e.g. Is it? `x` is.")) == 2
 
 
@@ -181,6 +214,7 @@ def main() -> int:
     if arguments.paths:
         wanted = [pathlib.Path(p).resolve() for p in arguments.paths]
         pages = [page for page in pages if any(page == w or w in page.parents for w in wanted)]
+    decisions = {int(path.name[:4]) for path in (ROOT / "docs/decisions").glob("[0-9]*.md")}
     count = 0
     anchors_of: dict[pathlib.Path, set[str]] = {}
     if arguments.table:
@@ -191,7 +225,12 @@ def main() -> int:
             longest = max((word_count(s) for _, s in page.sentences), default=0)
             print(f"| {name} | {page.words:,} | {longest} | {page.longest_line} |")
             continue
-        for number, finding in sorted(check_text(page, name) + check_links(page, path, anchors_of)):
+        found = check_text(page, name) + check_links(page, path, anchors_of)
+        if name == "docs/decisions/README.md":
+            found += check_index(path.read_text(), decisions)
+        if name == "README.md":
+            found += check_figures(path.read_text(), (ROOT / "docs/findings.md").read_text())
+        for number, finding in sorted(found):
             print(f"{name}:{number}: {finding}")
             count += 1
     if not arguments.table:
