@@ -104,16 +104,16 @@ std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device
                         return c.check(**tested, *oracle);
                       }});
   };
-  for (const ConformanceCase& c : CasesOf(set, device == "emulated")) add("", c, product_kernel);
-  if (set == CaseSet::kProducts) {
-    for (const NamedCheck& check : HeadsApartChecks(device)) checks.push_back(check);
-  }
   if (set == CaseSet::kSanitizers) {
-    // Kernels that are off by default.
+    // Kernels that are off by default first: they have run least.
     for (const auto& more : {ProductCases(), HeadsCases()}) {
       for (const ConformanceCase& c : more) add("sm90_", c, "sm90");
     }
     for (const NamedCheck& check : DecodeBitsChecks(device)) checks.push_back(check);
+  }
+  for (const ConformanceCase& c : CasesOf(set, device == "emulated")) add("", c, product_kernel);
+  if (set == CaseSet::kProducts) {
+    for (const NamedCheck& check : HeadsApartChecks(device)) checks.push_back(check);
   }
   return checks;
 }
