@@ -15,7 +15,7 @@
 #              run only where they are named. evaluation: questions an hour beside transformers and vLLM (recipes/whole_evaluation.py).
 #              plans: rows of kernels/cuda/product_plans.h, into DIR/plans/rows.txt. sm90: the attention kernel of compute capability 9.0
 #              against float64 and the same bits, 10 s a case, then its prefill cells, their variants and the kernel mma's. products: the
-#              product kernel of compute capability 9.0, in the same way, beside the library. gathered: attention by groups with
+#              product kernel of compute capability 9.0, in the same way, beside the library and with its epilogues apart. gathered: attention by groups with
 #              gathered keys, in the same way, then its cells beside dense attention and the test of every pair. decode: steps of at most
 #              8 rows by fused kernels and by separate ones, then their cells in turns, with and without weights asked for ahead
 #   --attention-kernel  of the other steps (cuda/attention_choice.h)
@@ -103,7 +103,7 @@ if [ $plan -eq 1 ]; then
     [gathered]="cases 10 s each, then cells of Focus gathered, masked and dense in turns" [decode]="fused and separate kernels, 10 s each, then cells in turns"
     [conformance]="against float64, 60 s each"
     [bits]="again with our own products, 60 s each" [turns]="a step alone and beside a prompt, 3 rounds a cell" [daemon]="suite $suite on three models"
-    [products]="cases 60 s each, then layer products and a layer, own and the library's in turns" [plans]="fastest of cuBLASLt's algorithms with equal bits, for 20 shapes" [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each"
+    [products]="cases 60 s each, then layer products and a layer, own, its epilogues apart and the library's in turns" [plans]="fastest of cuBLASLt's algorithms with equal bits, for 20 shapes" [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each"
     [evaluation]="questions an hour, 2.7b and 8b at 8K to 32K, beside transformers and vLLM")
   begins=0
   printf '%-12s %6s %8s %8s  %s\n' step cases 'from s' 'to s' what
@@ -353,9 +353,9 @@ if begin products; then
   run_set products products $((emulate ? 900 : limit)) env
   turn=0
   for cell in product_8192x product_2048x product_512x layer_ops ceiling_product; do
-    for own in sm90 library sm90; do
+    for own in sm90 library sm90:epilogues=apart sm90; do
       turn=$((turn + 1))
-      run_case products "times-$turn-$own-$cell" $((emulate ? 900 : 30)) "$bench" --product-kernel=$own --cell=$cell --rounds=3 "${tiny[@]}"
+      run_case products "times-$turn-$own-$cell" $((emulate ? 900 : 30)) "$bench" --product-kernel="$own" --cell=$cell --rounds=3 "${tiny[@]}"
     done
   done
   cat "$out"/products/times-*.log 2>/dev/null | grep -E '"backend"|"tflops"' | cut -c1-2000 >"$out/products/times.txt"

@@ -37,14 +37,14 @@ def main():
     print("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for file in sys.argv[1:]:
         for name, code in functions(file):
-            if not (match := re.search(r"(?:Attend|Product)Sm90KernelILi(\d+)E(?:N|LN)S\d_\d+([A-Za-z]+?(?:E\d)?)EE", name)):
+            if not (match := re.search(r"(?:Attend|Product)Sm90KernelILi(\d+)ENS\d_\d+([A-Za-z]+?)(?:IL(?:i|NS\d_\d+[A-Za-z]+?E)(\d+))?E", name)):
                 continue
             counts = collections.Counter(text.removeprefix("@").split()[text.startswith("@")].split(".")[0] for text in loop(code))
             registers = max(int(r) for _, text in code for r in re.findall(r"\bR(\d+)", text)) + 1
             local = sum(text.split()[text.startswith("@")].startswith(("LDL", "STL")) for _, text in code)
             uniform = sum(n for op, n in counts.items() if op.startswith("U"))
             scalar = sum(counts[op] for op in ("FADD", "FMUL", "FMNMX", "FSEL"))
-            print(f"| {match[1]} | {match[2]} | {registers} | {sum(counts.values())} | {counts['HGMMA']} | {counts['MUFU']} | "
+            print(f"| {match[1]} | {match[2]} {match[3] or ''} | {registers} | {sum(counts.values())} | {counts['HGMMA']} | {counts['MUFU']} | "
                   f"{counts['FFMA']} | {scalar} | {uniform} | {local} |")
 
 

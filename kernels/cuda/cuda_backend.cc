@@ -118,15 +118,19 @@ class CudaBackend final : public CudaStorage {
     const size_t rows = own.flat.row_count();
     float* residual = DeviceData<float>(args.residual, rows * weight.rows());
     const uint16_t* x = DeviceData<uint16_t>(args.x, rows * weight.columns());
-    if (args.bias.buffer == nullptr && own.flat.batch.phase == Phase::kPrefill) {
-      // The kernel sm90 and the library add to the existing output within the product.
+    // The kernel sm90 and the library add to the existing output within the product.
+    if (products_.FusesSm90(own, weight, x)) {
       if (Error error = Ready(own); !error.ok()) return error;
-      if (products_.TakesSm90(weight, weight.rows(), x)) {
-        const Error done =
-            products_.BySm90(x, own.flat.row_count(), weight, 0, weight.rows(),
-                             {.epilogue = ProductEpilogue::kResidual, .multiplier = args.multiplier, .out = residual});
-        return NextNorm(workspace, args.next_norm, done);
-      }
+      const Error done = products_.BySm90(x, own.flat.row_count(), weight, 0, weight.rows(),
+                                          {.epilogue = ProductEpilogue::kResidual,
+                                           .bias = OptionalDeviceData<float>(args.bias, weight.rows()),
+                                           .multiplier = args.multiplier,
+                                           .out = residual});
+      return NextNorm(workspace, args.next_norm, done);
+    }
+    if (args.bias.buffer == nullptr && own.flat.batch.phase == Phase::kPrefill &&
+        !products_.TakesSm90(weight, weight.rows(), x)) {
+      if (Error error = Ready(own); !error.ok()) return error;
       const int plan = products_.PlanFor(weight, weight.rows(), ProductType::kF32, x);
       if (plan >= 0) {
         const Error done = Launched(device_.runtime().products()->Multiply(plan, own.flat.row_count(), x, weight.data(),
@@ -152,14 +156,15 @@ class CudaBackend final : public CudaStorage {
     p.terms = args.terms;
     p.out = DeviceData<uint16_t>(args.out, rows * weight.rows() / 2);
     const uint16_t* x = DeviceData<uint16_t>(args.x, rows * weight.columns());
-    if (args.activation == Activation::kSilu && args.bias.buffer == nullptr &&
-        own.flat.batch.phase == Phase::kPrefill && products_.TakesSm90(weight, weight.rows(), x)) {
+    if (Sm90ProductGates(args.activation) && products_.FusesSm90(own, weight, x)) {
       if (Error error = Ready(own); !error.ok()) return error;
       return products_.BySm90(x, own.flat.row_count(), weight, 0, weight.rows(),
-                              {.epilogue = ProductEpilogue::kGated, .out = p.out});
+                              {.epilogue = ProductEpilogue::kGated,
+                               .activation = args.activation,
+                               .bias = OptionalDeviceData<float>(args.bias, weight.rows()),
+                               .out = p.out});
     }
-    // Two values per hidden unit: bf16 halves the traffic, and they are rounded to bf16 afterwards anyway.
-    return Finish(own, args.x, weight, args.bias, ProductType::kBf16, p);
+    return Finish(own, args.x, weight, args.bias, products_.GatedType(weight, x), p);
   }
   Error LinearNormResidual(Workspace& workspace, const LinearNormResidualArgs& args) override {
     CudaWorkspace& own = Own(workspace);

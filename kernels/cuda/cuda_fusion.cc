@@ -61,6 +61,10 @@ Error CudaFusion::Finish(CudaWorkspace& workspace, const ProductOf& of, ProductT
 }
 
 Error CudaFusion::Qkv(CudaWorkspace& workspace, const ProductOf& of, QkvParams& p) {
+  if (products_.FusesSm90(workspace, *of.weight, of.x) && FusesInSm90(p)) {
+    return products_.BySm90(of.x, workspace.flat.row_count(), *of.weight, 0, of.weight->rows(),
+                            {.epilogue = ProductEpilogue::kHeads, .bias = of.bias, .heads = p});
+  }
   if (Error error = products_.Place(workspace, *of.weight, ProductType::kF32, &p.product); !error.ok()) return error;
   p.product.bias = of.bias;
   if (MayFuse(workspace, of) && Fuses(p)) {

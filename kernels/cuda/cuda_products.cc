@@ -36,7 +36,8 @@ Error CudaProducts::BySm90(const uint16_t* x, int rows, const CudaWeight& weight
                            const ProductSm90Params& with) {
   ProductSm90Params p = with;
   const int outputs = static_cast<int>(count);
-  p.grid = PlanSm90Product(rows, outputs, device_.properties().multiprocessor_count);
+  p.grid = PlanSm90Product(rows, outputs, device_.properties().multiprocessor_count,
+                           p.epilogue == ProductEpilogue::kHeads ? p.heads.pool.head_dim : 0);
   p.rows = rows;
   p.outputs = outputs;
   p.inner = static_cast<int>(weight.columns());

@@ -38,10 +38,19 @@ class CudaProducts {
   // A prefill product in one piece.
   Error InOnePiece(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count,
                    ProductType type, void* out);
-  // A prefill product by the kernel sm90, with the epilogue, multiplier and destination of `with`. Only where TakesSm90.
+  // A prefill product by the kernel sm90, with the epilogue, its numbers and the destination of `with`. Only where TakesSm90.
   Error BySm90(const uint16_t* x, int rows, const CudaWeight& weight, int64_t first, int64_t count,
                const ProductSm90Params& with);
   bool TakesSm90(const CudaWeight& weight, int64_t count, const uint16_t* x) const;
+  // Of a step's product of all of a weight: whether BySm90 may have its epilogue.
+  bool FusesSm90(const CudaWorkspace& workspace, const CudaWeight& weight, const uint16_t* x) const {
+    return choice_.epilogues && workspace.flat.batch.phase == Phase::kPrefill && TakesSm90(weight, weight.rows(), x);
+  }
+  // Two values per hidden unit: bf16 halves the traffic, and they are rounded to bf16 afterwards anyway. As f32 the bits are those of
+  // the kernel sm90 with this epilogue.
+  ProductType GatedType(const CudaWeight& weight, const uint16_t* x) const {
+    return !choice_.epilogues && TakesSm90(weight, weight.rows(), x) ? ProductType::kF32 : ProductType::kBf16;
+  }
   // The library's plan, or -1; a plan expects operands on 16 bytes.
   int PlanFor(const CudaWeight& weight, int64_t outputs, ProductType type, const uint16_t* x);
 

@@ -43,6 +43,17 @@ inline bool Fuses(const ResidualParams& p) { return p.norm_weight == nullptr && 
 inline bool Fuses(const FinishParams& p) { return !p.product.is_bf16 && IsWide(p); }
 inline bool Fuses(const QkvParams& p) { return !p.norm_over_width && IsWide(p); }
 
+// In the prefill product kernel sm90 (matmul_sm90_layout.h).
+inline bool FusesInSm90(const QkvParams& p) {
+  const int dim = p.pool.head_dim;
+  bool fuses = p.query_norm == nullptr && p.key_norm == nullptr && p.value_norm == nullptr &&
+               Sm90ProductWritesHeads(dim) && IsAligned(p.queries, 8);
+  for (const RopeView& rope : p.ropes) {
+    fuses = fuses && Sm90ProductTurns(dim, rope.rotary_dim) && IsAligned(rope.cosines, 8) && IsAligned(rope.sines, 8);
+  }
+  return fuses;
+}
+
 // Tiles of a product whose columns are whole heads of this many.
 VF_HD constexpr int TilesOfHeads(int dim) {
   int columns = dim;

@@ -7,9 +7,7 @@
 //
 // Definition: an element is one chain over K in steps of 16 from its start, the first step without an addend, K filled with zeros to
 // a multiple of 64; then the epilogue in f32. So its bits depend neither on the number of rows nor on the tile.
-#include "base/wide_product.h"
-#include "kernels/cuda/device_activation.h"
-#include "kernels/cuda/fragments.h"
+#include "kernels/cuda/matmul_sm90_epilogues.h"
 #include "kernels/cuda/matmul_sm90_layout.h"
 #include "kernels/cuda/sm90_ring.h"
 
@@ -52,65 +50,7 @@ VF_DEVICE void CopyStages(const ProductSm90Params& p) {
   }
 }
 
-// The sums of two neighbouring outputs of a row, to memory.
-template <ProductEpilogue kEpilogue>
-VF_DEVICE void StorePairOfSums(const ProductSm90Params& p, size_t at, float low, float high) {
-  if constexpr (kEpilogue == ProductEpilogue::kBf16) {
-    StorePair(static_cast<uint16_t*>(p.out) + at, PackBf16(low, high));
-  } else {
-    float* out = static_cast<float*>(p.out) + at;
-    TwoFloats pair{{low, high}};
-    if constexpr (kEpilogue == ProductEpilogue::kResidual) {
-      const auto before = LoadAligned<TwoFloats>(out);
-      pair = {{before.at[0] + p.multiplier * low, before.at[1] + p.multiplier * high}};
-    }
-    StoreAligned(out, pair);
-  }
-}
-
-// Four hidden units of a row: those of groups n and n + 1 of eight columns, two a lane. A lane of even number has a gate and its
-// up of both groups, and so has its neighbour; after an exchange each has two neighbouring units of one group.
-VF_DEVICE void StoreGated(const ProductSm90Params& p, int row, int column, int rows, const float (&first)[2],
-                          const float (&second)[2]) {
-  const bool odd = LaneIndex() % 2 != 0;
-  const float mine[2] = {ActivateGate(Activation::kSilu, {}, first[0], first[1]),
-                         ActivateGate(Activation::kSilu, {}, second[0], second[1])};
-  const float other = ShuffleXor(odd ? mine[0] : mine[1], 1);
-  const uint32_t word = odd ? PackBf16(other, mine[1]) : PackBf16(mine[0], other);
-  // The units of the even lane and the odd one, of the first group; of the second four units on.
-  const int unit = (column + LaneIndex() % 4 / 2 * 4) / 2 + (odd ? 4 : 0);
-  if (row < rows && 2 * unit < p.outputs) {
-    StorePair(static_cast<uint16_t*>(p.out) + WideProduct(row, p.outputs / 2) + unit, word);
-  }
-}
-
-// `row` and `column` are the first of the warp's 16 rows and of the tile.
-template <int kOutputs, ProductEpilogue kEpilogue>
-VF_DEVICE void StoreTile(const ProductSm90Params& p, int row, int column, const float (&sums)[kOutputs / 8][4]) {
-  const FragmentIndex at = FragmentC(LaneIndex(), 0);
-  VF_UNROLL
-  for (int half = 0; half < 2; ++half) {
-    const int own = row + at.row + 8 * half;
-    if constexpr (kEpilogue == ProductEpilogue::kGated) {
-      VF_UNROLL
-      for (int n = 0; n < kOutputs / 8; n += 2) {
-        StoreGated(p, own, column + 8 * n, p.rows, {sums[n][2 * half], sums[n][2 * half + 1]},
-                   {sums[n + 1][2 * half], sums[n + 1][2 * half + 1]});
-      }
-    } else {
-      const size_t first = WideProduct(own, p.outputs) + column + at.column;
-      if (own < p.rows) {
-        VF_UNROLL
-        for (int n = 0; n < kOutputs / 8; ++n) {
-          if (column + 8 * n < p.outputs)
-            StorePairOfSums<kEpilogue>(p, first + 8 * n, sums[n][2 * half], sums[n][2 * half + 1]);
-        }
-      }
-    }
-  }
-}
-
-template <int kOutputs, ProductEpilogue kEpilogue>
+template <int kOutputs, typename Epilogue>
 VF_DEVICE void ConsumeStages(const ProductSm90Params& p, int consumer) {
   using Memory = Sm90ProductMemory<kOutputs>;
   const bool leads = ThreadX() % kWarpgroupThreads == 0;
@@ -133,6 +73,10 @@ VF_DEVICE void ConsumeStages(const ProductSm90Params& p, int consumer) {
   };
   VF_UNROLL_BY(1)
   for (int tile = BlockX(); tile < tiles; tile += p.grid.block_count) {
+    const Sm90ProductPlace place = Sm90ProductPlaceOf(p.grid, tile);
+    const int row = place.row_tile * kSm90ProductRows + consumer * 64 + WarpIndex() % 4 * 16;
+    // What an epilogue loads of its rows is there when the products are.
+    const typename Epilogue::Rows rows(p, row);
     AwaitPhase(Sm90Step::kAwaitFirstStage, FullBarrier(Memory::kBarriers, at.slot), at.parity);
     Pin(Sm90Step::kPinSums, sums);
     FenceProducts(Sm90Step::kFenceSums);
@@ -150,13 +94,11 @@ VF_DEVICE void ConsumeStages(const ProductSm90Params& p, int consumer) {
     }
     WaitProducts<0>(Sm90Step::kWaitSums, sums);
     release(Sm90Step::kReleaseLastStage, at.Previous().slot);
-    const Sm90ProductPlace place = Sm90ProductPlaceOf(p.grid, tile);
-    StoreTile<kOutputs, kEpilogue>(p, place.row_tile * kSm90ProductRows + consumer * 64 + WarpIndex() % 4 * 16,
-                                   place.output_tile * kOutputs, sums);
+    Epilogue::Store(p, rows, row, place.output_tile * kOutputs, sums);
   }
 }
 
-template <int kOutputs, ProductEpilogue kEpilogue>
+template <int kOutputs, typename Epilogue>
 VF_KERNEL(kSm90Threads, 1)
 ProductSm90Kernel(VF_PARAMS(ProductSm90Params) p) {
   FollowPreviousLaunch();
@@ -168,20 +110,37 @@ ProductSm90Kernel(VF_PARAMS(ProductSm90Params) p) {
     if (ThreadX() == 0) CopyStages<kOutputs>(p);
   } else {
     TakeMoreRegisters<kProductConsumerRegisters>(Sm90Step::kMoreProductRegisters);
-    ConsumeStages<kOutputs, kEpilogue>(p, warpgroup - 1);
+    ConsumeStages<kOutputs, Epilogue>(p, warpgroup - 1);
   }
 }
 
-template <int kOutputs, ProductEpilogue kEpilogue>
+template <int kOutputs, typename Epilogue>
 int StartProductSm90(const ProductSm90Params& p, LaunchStream stream) {
-  return VF_LAUNCH((ProductSm90Kernel<kOutputs, kEpilogue>), p.grid.block_count, 1, 1, kSm90Threads,
+  return VF_LAUNCH((ProductSm90Kernel<kOutputs, Epilogue>), p.grid.block_count, 1, 1, kSm90Threads,
                    Sm90ProductMemory<kOutputs>::kBytes, stream, p);
 }
 
-template <ProductEpilogue kEpilogue>
+template <typename Epilogue>
 int StartProductOf(const ProductSm90Params& p, LaunchStream stream) {
-  return p.grid.tile_outputs == 256 ? StartProductSm90<256, kEpilogue>(p, stream)
-                                    : StartProductSm90<128, kEpilogue>(p, stream);
+  return p.grid.tile_outputs == 256 ? StartProductSm90<256, Epilogue>(p, stream)
+                                    : StartProductSm90<128, Epilogue>(p, stream);
+}
+// A row for each head dim that Sm90ProductWritesHeads has, with the tiles of Sm90ProductTile.
+int StartProductOfHeads(const ProductSm90Params& p, LaunchStream stream) {
+  switch (p.heads.pool.head_dim) {
+    case 16:
+      return StartProductSm90<128, WriteHeads<16>>(p, stream);
+    case 32:
+      return StartProductSm90<128, WriteHeads<32>>(p, stream);
+    case 64:
+      return StartProductOf<WriteHeads<64>>(p, stream);
+    case 96:
+      return StartProductSm90<192, WriteHeads<96>>(p, stream);
+    case 128:
+      return StartProductOf<WriteHeads<128>>(p, stream);
+    default:
+      return StartProductSm90<256, WriteHeads<256>>(p, stream);
+  }
 }
 
 }  // namespace
@@ -189,13 +148,16 @@ int StartProductOf(const ProductSm90Params& p, LaunchStream stream) {
 int LaunchProductSm90(const ProductSm90Params& p, LaunchStream stream) {
   switch (p.epilogue) {
     case ProductEpilogue::kF32:
-      return StartProductOf<ProductEpilogue::kF32>(p, stream);
+      return StartProductOf<StorePairs<ProductEpilogue::kF32>>(p, stream);
     case ProductEpilogue::kBf16:
-      return StartProductOf<ProductEpilogue::kBf16>(p, stream);
+      return StartProductOf<StorePairs<ProductEpilogue::kBf16>>(p, stream);
     case ProductEpilogue::kResidual:
-      return StartProductOf<ProductEpilogue::kResidual>(p, stream);
+      return StartProductOf<StorePairs<ProductEpilogue::kResidual>>(p, stream);
+    case ProductEpilogue::kHeads:
+      return StartProductOfHeads(p, stream);
     default:
-      return StartProductOf<ProductEpilogue::kGated>(p, stream);
+      return p.activation == Activation::kSilu ? StartProductOf<StoreGates<Activation::kSilu>>(p, stream)
+                                               : StartProductOf<StoreGates<Activation::kGeluTanh>>(p, stream);
   }
 }
 

@@ -1,11 +1,12 @@
 // Sizes of the sm90 product kernel (matmul_sm90.cu), shared with the host: tiles, stages, shared memory, order of tiles.
 #pragma once
 
+#include "kernels/activation.h"
 #include "kernels/cuda/attention_sm90_layout.h"
 
 namespace varifocal::kernels::cuda {
 
-// A tile is 128 rows of x, 64 a consumer, times 128 or 256 outputs. K is staged 64 columns at a time: a row is what a swizzle of
+// A tile is 128 rows of x, 64 a consumer, times 128, 192 or 256 outputs. K is staged 64 columns at a time: a row is what a swizzle of
 // 128 bytes covers.
 inline constexpr int kSm90ProductRows = kSm90Consumers * 64;
 inline constexpr int kSm90ProductColumns = 64;  // of K
@@ -14,6 +15,23 @@ inline constexpr int kSm90ProductStageRowBytes = kSm90ProductColumns * 2;
 
 // Copies need rows of whole 16 bytes, stores whole pairs of outputs.
 VF_HD constexpr bool Sm90ProductSupports(int64_t outputs, int64_t inner) { return outputs % 8 == 0 && inner % 8 == 0; }
+
+// Epilogues that a product can have: gates of these activations; and q, k, v of heads that tiles of these widths are whole ones of,
+// where the two numbers that turn together are a multiple of eight columns apart, so that one thread has both.
+VF_HD constexpr bool Sm90ProductGates(Activation activation) {
+  return activation == Activation::kSilu || activation == Activation::kGeluTanh;
+}
+VF_HD constexpr bool Sm90ProductWritesHeads(int dim) {
+  return dim == 16 || dim == 32 || dim == 64 || dim == 96 || dim == 128 || dim == 256;
+}
+VF_HD constexpr bool Sm90ProductTurns(int dim, int rotary) {
+  return rotary == 0 || (rotary % 16 == 0 && (rotary == dim || 2 * rotary == dim || 4 * rotary == dim));
+}
+// Outputs of a tile; `dim` is 0 where there are no heads. Small heads have narrow tiles: their models are small.
+VF_HD constexpr int Sm90ProductTile(int dim, bool wide) {
+  if (dim == 96) return 192;
+  return dim == 256 || (wide && dim != 16 && dim != 32) ? 256 : 128;
+}
 
 // Offsets in dynamic shared memory.
 template <int kOutputs>
@@ -35,10 +53,10 @@ struct Sm90ProductGrid {
 };
 
 // Narrow tiles where wide ones would leave multiprocessors without one.
-VF_HD constexpr Sm90ProductGrid PlanSm90Product(int rows, int outputs, int multiprocessors) {
+VF_HD constexpr Sm90ProductGrid PlanSm90Product(int rows, int outputs, int multiprocessors, int dim = 0) {
   Sm90ProductGrid grid;
   grid.row_tiles = CeilDivide(rows, kSm90ProductRows);
-  if (grid.row_tiles * CeilDivide(outputs, 256) < multiprocessors) grid.tile_outputs = 128;
+  grid.tile_outputs = Sm90ProductTile(dim, grid.row_tiles * CeilDivide(outputs, 256) >= multiprocessors);
   grid.output_tiles = CeilDivide(outputs, grid.tile_outputs);
   grid.block_count = grid.tiles() < multiprocessors ? grid.tiles() : multiprocessors;
   return grid;

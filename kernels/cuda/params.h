@@ -404,9 +404,9 @@ struct MatmulParams {
   ExpertRows experts;   // of the grouped kernels; then `weight` is that of expert 0, the next `outputs` rows later
 };
 
-// What becomes of a product's sums: stored as f32 or bf16; residual += multiplier * sum; silu(gate) * up as bf16, where a gate and
-// its up are neighbouring outputs.
-enum class ProductEpilogue : int32_t { kF32, kBf16, kResidual, kGated };
+// What becomes of a product's sums and its bias: stored as f32 or bf16; residual += multiplier * sum; activation(gate) * up as bf16,
+// where a gate and its up are neighbouring outputs; q, k, v rotated, then to queries and pages.
+enum class ProductEpilogue : int32_t { kF32, kBf16, kResidual, kGated, kHeads };
 
 // The same by the kernel sm90.
 struct ProductSm90Params {
@@ -414,8 +414,11 @@ struct ProductSm90Params {
   Sm90ProductGrid grid;
   int rows = 0, outputs = 0, inner = 0;
   ProductEpilogue epilogue = ProductEpilogue::kF32;
+  Activation activation = Activation::kSilu;  // of gates
+  const float* bias = nullptr;                // optional [N]; gated: of the gates, then of the ups
   float multiplier = 1;
   void* out = nullptr;  // [M][N], gated [M][N / 2]
+  QkvParams heads;      // but for its product
 };
 
 // A decode product of a few rows, and in the same kernel what is around it: the norm of its rows, and an epilogue by the last

@@ -1,7 +1,9 @@
 // Which kernel computes prefill products: the library's (or our mma.sync kernel), or `sm90` (matmul_sm90.cu) on devices of compute
 // capability 9.0, for the shapes that it supports. Their bits may differ.
 //
-// Errors: kInvalidArgument for a text that is none of auto, library, sm90; kUnsupported for sm90 on another device.
+// `sm90:epilogues=apart` has epilogues as kernels of their own, for comparison: the same bits.
+//
+// Errors: kInvalidArgument for another text; kUnsupported for sm90 on another device.
 #pragma once
 
 #include <string>
@@ -16,7 +18,7 @@ namespace varifocal::kernels::cuda {
 inline constexpr bool kSm90ProductsAreDefault = false;
 
 struct ProductChoice {
-  bool sm90 = false;
+  bool sm90 = false, epilogues = true;
 
   bool UsesSm90(int64_t outputs, int64_t inner) const { return sm90 && Sm90ProductSupports(outputs, inner); }
   // In the backend's name, before the library's; what bits depend on.
@@ -25,14 +27,16 @@ struct ProductChoice {
 
 // `capability` is 90 for 9.0.
 inline Result<ProductChoice> ChooseProducts(const std::string& text, int capability) {
-  if (text != "auto" && text != "library" && text != "sm90") {
-    return Error{ErrorCode::kInvalidArgument, "product kernel \"" + text + "\" is none of auto, library, sm90"};
+  const bool apart = text == "sm90:epilogues=apart", named = apart || text == "sm90";
+  if (text != "auto" && text != "library" && !named) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "product kernel \"" + text + "\" is none of auto, library, sm90, sm90:epilogues=apart"};
   }
-  if (text == "sm90" && capability != 90) {
+  if (named && capability != 90) {
     return Error{ErrorCode::kUnsupported, "product kernel sm90 needs compute capability 9.0, and the device has " +
                                               std::to_string(capability / 10) + "." + std::to_string(capability % 10)};
   }
-  return ProductChoice{text == "sm90" || (text == "auto" && kSm90ProductsAreDefault && capability == 90)};
+  return ProductChoice{named || (text == "auto" && kSm90ProductsAreDefault && capability == 90), !apart};
 }
 
 }  // namespace varifocal::kernels::cuda

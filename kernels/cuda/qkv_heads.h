@@ -88,6 +88,14 @@ VF_DEVICE float InverseOfHead(const QkvParams& p, const HeadPlace& at, int lane,
   return 1.0f / sqrtf(squares / dim + p.norm_epsilon);
 }
 
+// Not by fminf, which hides a value that is not a number.
+VF_DEVICE float Clipped(float x, float clip) { return x < -clip ? -clip : x > clip ? clip : x; }
+VF_DEVICE void Turn(float& x, float& y, float cosine, float sine) {
+  const float rotated = x * cosine - y * sine;
+  y = y * cosine + x * sine;
+  x = rotated;
+}
+
 // `inverse` is that of the norm, which `norm` scales.
 template <int kPairs>
 VF_DEVICE void WriteHead(const QkvParams& p, const HeadPlace& place, const float* norm, float inverse, int lane,
@@ -116,15 +124,10 @@ VF_DEVICE void WriteHead(const QkvParams& p, const HeadPlace& place, const float
         y.at[n] = y.at[n] * inverse * norm[b + n];
       }
       if (p.clip > 0) {
-        // Not by fminf, which hides a value that is not a number.
-        x.at[n] = x.at[n] < -p.clip ? -p.clip : x.at[n] > p.clip ? p.clip : x.at[n];
-        y.at[n] = y.at[n] < -p.clip ? -p.clip : y.at[n] > p.clip ? p.clip : y.at[n];
+        x.at[n] = Clipped(x.at[n], p.clip);
+        y.at[n] = Clipped(y.at[n], p.clip);
       }
-      if (turns) {
-        const float rotated = x.at[n] * cosine.at[n] - y.at[n] * sine.at[n];
-        y.at[n] = y.at[n] * cosine.at[n] + x.at[n] * sine.at[n];
-        x.at[n] = rotated;
-      }
+      if (turns) Turn(x.at[n], y.at[n], cosine.at[n], sine.at[n]);
       if (norm != nullptr && p.norm_after_rotation) {  // the mean square is that before it
         x.at[n] = x.at[n] * inverse * norm[a + n];
         y.at[n] = y.at[n] * inverse * norm[b + n];

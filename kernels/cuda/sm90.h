@@ -144,11 +144,13 @@ VF_DEVICE void WaitProducts(Sm90Step step, Registers&... registers) {
 // d [64, N] = a b^T (+ d where `adds`): a [64, 16] and b [N, 16] K-major, N = 8 kColumns.
 template <int kColumns>
 VF_DEVICE void StartProduct(uint64_t a, uint64_t b, bool adds, float (&d)[kColumns][4]) {
-  static_assert(kColumns == 8 || kColumns == 16 || kColumns == 32);
+  static_assert(kColumns == 8 || kColumns == 16 || kColumns == 24 || kColumns == 32);
   if constexpr (kColumns == 8) {
     VF_PRODUCT_OF_SHARED("64", VF_REGISTERS_OF_32, VF_SUMS_8(d, 0), "%32", "%33", "%34");
   } else if constexpr (kColumns == 16) {
     VF_PRODUCT_OF_SHARED("128", VF_REGISTERS_OF_64, VF_SUMS_16(d, 0), "%64", "%65", "%66");
+  } else if constexpr (kColumns == 24) {
+    VF_PRODUCT_OF_SHARED("192", VF_REGISTERS_OF_96, VF_SUMS_24(d, 0), "%96", "%97", "%98");
   } else {
     VF_PRODUCT_OF_SHARED("256", VF_REGISTERS_OF_128, VF_SUMS_32(d, 0), "%128", "%129", "%130");
   }

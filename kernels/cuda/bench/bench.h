@@ -90,6 +90,9 @@ int StepRowsOf(const Cell& cell);
 void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning);
 // And of attention by groups with gathered keys, beside dense attention.
 void PrintGatherPredictions();
+// And of whole prompts of 8K tokens: the layers' products by the library, by the kernel sm90 with its epilogues apart and in it, and
+// with clusters that it does not have.
+void PrintPromptPredictions();
 // Recorded plans are searched for (plan_search.h) and printed as rows of product_plans.h; shapes whose name has `part`.
 // False where one was refused, or left out for lack of time.
 bool PrintPlans(const BenchPlace& place, const std::string& part, double seconds);

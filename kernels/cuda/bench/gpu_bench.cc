@@ -196,6 +196,7 @@ int Main(const Flags& flags) {
     }
     PrintPredictions(Cells(/*tiny=*/false), choice->tuning);
     PrintGatherPredictions();
+    PrintPromptPredictions();
     return 0;
   }
   std::unique_ptr<Runtime> runtime;

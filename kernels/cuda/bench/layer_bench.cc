@@ -2,7 +2,8 @@
 // the layer, which is timed as a whole as well.
 //
 // A product and what follows it are one call of the backend; the product is also timed alone, and what follows is the
-// difference. With the library a residual is added inside the product, so its row is what that costs.
+// difference. With the library a residual is added inside the product, so its row is what that costs; with the kernel sm90 so are gates,
+// and q, k and v that it rotates and writes.
 
 #include <algorithm>
 #include <cmath>

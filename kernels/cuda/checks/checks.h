@@ -24,6 +24,7 @@ std::vector<NamedCheck> EmulatedChecks();     // the conformance table on the em
 std::vector<NamedCheck> HopperChecks();       // the emulator's model of compute capability 9.0
 std::vector<NamedCheck> Sm90Checks();         // the sm90 attention kernel, and its mutants
 std::vector<NamedCheck> Sm90ProductChecks();  // the sm90 product kernel, tensor maps, and its mutants
+std::vector<NamedCheck> Sm90HeadsChecks();    // q, k, v that it rotates and writes
 std::vector<NamedCheck> PlanChecks();         // which of the product library's algorithms are recorded
 std::vector<NamedCheck> GatheredChecks();     // attention by groups with gathered keys, and its mutants
 std::vector<NamedCheck> DecodeChecks();       // decode steps of a few rows, by fused kernels
@@ -52,6 +53,9 @@ enum class CaseSet {
   kDecode,         // decode steps by fused kernels and by separate ones
   kSanitizers,     // small ones that pass through every kernel and head dim: compute-sanitizer is slow
 };
+// q, k, v in steps of every kind, and in one kernel sm90 or two on "cuda:0" or "emulated" (sm90_heads_checks.cc).
+std::vector<ConformanceCase> HeadsCases();
+std::vector<NamedCheck> HeadsApartChecks(const std::string& device);
 // Both kinds of decode kernels on "cuda:0" or "emulated": the same bits.
 std::vector<NamedCheck> DecodeBitsChecks(const std::string& device);
 // A device by name, with options of the backend.

@@ -59,7 +59,8 @@ std::vector<ConformanceCase> WideAttentionCases() {
 // What multiplies: alone, in a layer's shapes, and in whole models, with the same bits.
 std::vector<ConformanceCase> CasesOfProducts(bool emulated) {
   std::vector<ConformanceCase> cases = ProductCases();
-  for (const auto& more : {LayerBitsCases(emulated), ModelCases()}) cases.insert(cases.end(), more.begin(), more.end());
+  for (const auto& more : {HeadsCases(), LayerBitsCases(emulated), ModelCases()})
+    cases.insert(cases.end(), more.begin(), more.end());
   return cases;
 }
 
@@ -92,14 +93,27 @@ std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device
                                           const std::string& product_kernel) {
   if (set == CaseSet::kDecode) return DecodeBitsChecks(device);
   std::vector<NamedCheck> checks;
-  for (const ConformanceCase& c : CasesOf(set, device == "emulated")) {
-    checks.push_back({c.name, [c, device, attention_kernel, product_kernel]() -> std::string {
-                        auto tested = OpenDevice(device, attention_kernel, product_kernel);
-                        if (!tested.ok()) return tested.error().message;
+  const auto add = [&](const std::string& prefix, const ConformanceCase& c, const std::string& products) {
+    checks.push_back({prefix + c.name, [c, device, attention_kernel, products]() -> std::string {
+                        auto tested = OpenDevice(device, attention_kernel, products);
+                        if (!tested.ok())
+                          return (tested.error().code == ErrorCode::kUnsupported ? kSkipped : "") +
+                                 tested.error().message;
                         if (!IsSupportedBy(c, **tested)) return std::string(kSkipped) + "not supported by this device";
                         auto oracle = MakeOracle(DType::kBF16);
                         return c.check(**tested, *oracle);
                       }});
+  };
+  if (set == CaseSet::kSanitizers) {
+    // Kernels that are off by default first: they have run least.
+    for (const auto& more : {ProductCases(), HeadsCases()}) {
+      for (const ConformanceCase& c : more) add("sm90_", c, "sm90");
+    }
+    for (const NamedCheck& check : DecodeBitsChecks(device)) checks.push_back(check);
+  }
+  for (const ConformanceCase& c : CasesOf(set, device == "emulated")) add("", c, product_kernel);
+  if (set == CaseSet::kProducts) {
+    for (const NamedCheck& check : HeadsApartChecks(device)) checks.push_back(check);
   }
   return checks;
 }

@@ -113,6 +113,7 @@ const Cap kCaps[] = {
     {"AttendSm90KernelILi128ENS0_17WindowOrGroupMaskE", 168, 0, "sm_90a"},
     {"AttendSm90KernelILi192ENS0_17WindowOrGroupMaskE", 168, 0, "sm_90a"},
     {"ProductSm90KernelILi128E", 168, 0, "sm_90a"},
+    {"ProductSm90KernelILi192E", 168, 0, "sm_90a"},
     {"ProductSm90KernelILi256E", 168, 0, "sm_90a"},
     {"MergeSplitsKernel", 128, 1024},
     {"MergeSegmentsKernel", 40, 0},

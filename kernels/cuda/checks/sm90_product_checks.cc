@@ -29,17 +29,20 @@ std::unique_ptr<Backend> MakeProducts(int multiprocessors = 1, const std::string
 
 void MustRun(const Error& error) { VF_CHECK(error.ok(), "a step runs"); }
 
-enum class Kind { kBf16, kResidual, kGated };
+enum class Kind { kBf16, kResidual, kGated, kGeluGated };
+bool IsGated(Kind kind) { return kind == Kind::kGated || kind == Kind::kGeluGated; }
 struct Shape {
   int rows, outputs, inner;
 };
 
-// The first `rows` rows of fixed numbers, in one step; `bias` of zeros makes epilogues kernels of their own.
+std::vector<float> BiasOf(int outputs) { return UniformVector(4, outputs); }
+
+// The first `rows` rows of fixed numbers, in one step.
 std::vector<char> Run(Backend& backend, const Shape& shape, Kind kind, bool bias = false) {
   const auto [rows, outputs, inner] = shape;
   const std::vector<float> numbers = UniformVector(1, WideProduct(outputs, inner));
   auto weight = MakeWeight(backend, numbers, outputs, inner, WeightUse::kPlain);
-  if (kind == Kind::kGated) {
+  if (IsGated(kind)) {
     const int half = outputs / 2;
     const HostMatrix halves[] = {MatrixOf(numbers, half, inner),
                                  {DType::kF32, numbers.data() + WideProduct(half, inner), half, inner}};
@@ -48,7 +51,7 @@ std::vector<char> Run(Backend& backend, const Shape& shape, Kind kind, bool bias
   auto x = UploadOperands(backend, ProductInput(backend, UniformVector(2, WideProduct(rows, inner))));
   const size_t bytes = WideProduct(rows, outputs) * (kind == Kind::kResidual ? 4 : kind == Kind::kBf16 ? 2 : 1);
   auto out = Take(backend.Allocate(bytes));
-  auto zeros = Take(backend.Allocate(outputs * sizeof(float)));
+  auto biases = Upload(backend, BiasOf(outputs));
   const std::vector<float> before = UniformVector(3, bytes / 4 + 1);
   MustRun(backend.Write({out.get(), 0}, before.data(), bytes));
   auto workspace = Take(backend.CreateWorkspace({.row_count_max = rows,
@@ -58,14 +61,16 @@ std::vector<char> Run(Backend& backend, const Shape& shape, Kind kind, bool bias
                                                  .ffn_dim = outputs}));
   const SequenceRows sequence{.row_count = rows};
   MustRun(backend.BeginStep(*workspace, {.sequences = {&sequence, 1}}));
-  const Slice from{x.get(), 0}, to{out.get(), 0}, added = bias ? Slice{zeros.get(), 0} : Slice{};
+  const Slice from{x.get(), 0}, to{out.get(), 0}, added = bias ? Slice{biases.get(), 0} : Slice{};
   if (kind == Kind::kBf16) {
     MustRun(backend.Linear(*workspace, {.x = from, .weight = weight.get(), .bias = added, .out = to}));
   } else if (kind == Kind::kResidual) {
     MustRun(backend.LinearResidual(
         *workspace, {.x = from, .weight = weight.get(), .bias = added, .multiplier = 0.7f, .residual = to}));
   } else {
-    MustRun(backend.LinearGated(*workspace, {.x = from, .weight = weight.get(), .bias = added, .out = to}));
+    const Activation activation = kind == Kind::kGated ? Activation::kSilu : Activation::kGeluTanh;
+    MustRun(backend.LinearGated(
+        *workspace, {.x = from, .weight = weight.get(), .bias = added, .activation = activation, .out = to}));
   }
   std::vector<char> result(bytes);
   MustRun(backend.Read(result.data(), to, bytes));
@@ -76,14 +81,15 @@ std::vector<char> Run(Backend& backend, const Shape& shape, Kind kind, bool bias
 std::string CheckSameBits(int outputs, int inner) {
   constexpr int kRows = 300;
   auto wide = MakeProducts(), narrow = MakeProducts(kManyMultiprocessors);
-  for (const Kind kind : {Kind::kBf16, Kind::kResidual, Kind::kGated}) {
-    const std::vector<char> all = Run(*wide, {kRows, outputs, inner}, kind);
+  for (const Kind kind : {Kind::kBf16, Kind::kResidual, Kind::kGated, Kind::kGeluGated}) {
+    const bool bias = kind == Kind::kGeluGated;
+    const std::vector<char> all = Run(*wide, {kRows, outputs, inner}, kind, bias);
     const int64_t before = emulator::GetHopperCounters().products;
-    if (Run(*narrow, {kRows, outputs, inner}, kind) != all) return "narrow tiles have other bits";
+    if (Run(*narrow, {kRows, outputs, inner}, kind, bias) != all) return "narrow tiles have other bits";
     if (emulator::GetHopperCounters().products == before) return "another kernel computed it";
     const size_t row_bytes = all.size() / kRows;
     for (const int rows : {1, 2, 63, 64, 65, 127, 128, 129, 200}) {
-      const std::vector<char> some = Run(rows % 2 == 0 ? *wide : *narrow, {rows, outputs, inner}, kind);
+      const std::vector<char> some = Run(rows % 2 == 0 ? *wide : *narrow, {rows, outputs, inner}, kind, bias);
       if (!std::equal(some.begin(), some.end(), all.begin()))
         return "rows of a step of " + std::to_string(rows) + " have other bits than those of 300";
       if (some.size() != rows * row_bytes) return "a step's size";
@@ -105,16 +111,27 @@ std::string CheckAgainstFloat64() {
       sum += static_cast<double>(x[row * kShape.inner + k]) * weights[output * kShape.inner + k];
     return sum;
   };
-  for (const auto& [kind, tolerance] : {std::pair{Kind::kBf16, 0.04}, {Kind::kResidual, 1e-4}, {Kind::kGated, 0.27}}) {
-    const std::vector<char> out = Run(*backend, kShape, kind);
+  const std::vector<float> biases = BiasOf(outputs);
+  for (const auto& [kind, bias, tolerance] : {std::tuple{Kind::kBf16, false, 0.04},
+                                              {Kind::kResidual, false, 1e-4},
+                                              {Kind::kResidual, true, 1e-4},
+                                              {Kind::kGated, false, 0.27},
+                                              {Kind::kGated, true, 0.27},
+                                              {Kind::kGeluGated, true, 0.27}}) {
+    const std::vector<char> out = Run(*backend, kShape, kind, bias);
     const std::vector<float> before = UniformVector(3, out.size() / 4 + 1);
-    const int columns = kind == Kind::kGated ? outputs / 2 : outputs;
+    const int columns = IsGated(kind) ? outputs / 2 : outputs;
     std::vector<float> want, got;
     for (int row = 0; row < rows; ++row) {
       for (int column = 0; column < columns; ++column) {
         const size_t at = WideProduct(row, columns) + column;
-        double value = product(row, column);
-        if (kind == Kind::kGated) value = value / (1 + std::exp(-value)) * product(row, columns + column);
+        double value = product(row, column) + (bias ? biases[column] : 0);
+        if (IsGated(kind)) {
+          const double up = product(row, columns + column) + (bias ? biases[columns + column] : 0);
+          value *= kind == Kind::kGated
+                       ? up / (1 + std::exp(-value))
+                       : 0.5 * up * (1 + std::tanh(std::sqrt(2 / M_PI) * (value + 0.044715 * value * value * value)));
+        }
         if (kind == Kind::kResidual) value = before[at] + 0.7 * value;
         want.push_back(value);
         uint16_t half;
@@ -130,15 +147,28 @@ std::string CheckAgainstFloat64() {
   return "";
 }
 
-// Adding in the kernel has the bits of adding apart; a gate's product is not rounded in between.
+// An epilogue has the bits of a kernel of its own, which is one launch more.
 std::string CheckEpilogues() {
-  auto fused = MakeProducts();
+  auto fused = MakeProducts(), apart = MakeProducts(1, "sm90:epilogues=apart");
   const Shape shape{130, 264, 88};
-  if (Run(*fused, shape, Kind::kResidual) != Run(*fused, shape, Kind::kResidual, true))
-    return "adding to the residual within the product has other bits";
-  if (Run(*fused, shape, Kind::kBf16) != Run(*fused, shape, Kind::kBf16, true)) return "a product stored as bf16";
-  if (Run(*fused, shape, Kind::kGated) == Run(*fused, shape, Kind::kGated, true))
-    return "the control: a gate of a product rounded to bf16 has the same bits";
+  for (const Kind kind : {Kind::kBf16, Kind::kResidual, Kind::kGated, Kind::kGeluGated}) {
+    std::vector<char> plain;
+    for (const bool bias : {false, true}) {
+      const std::string what = "epilogue " + std::to_string(static_cast<int>(kind)) + (bias ? " with a bias" : "");
+      const auto count = [&](Backend& backend, std::vector<char>* out) {
+        const int64_t before = emulator::LaunchCount();
+        *out = Run(backend, shape, kind, bias);
+        return emulator::LaunchCount() - before;
+      };
+      std::vector<char> want, got;
+      const int64_t two = count(*apart, &want), one = count(*fused, &got);
+      if (got != want) return what + " has other bits than a kernel of its own";
+      if (kind != Kind::kBf16 && (one != 1 || two != 2))
+        return what + ": " + std::to_string(one) + " and " + std::to_string(two) + " launches";
+      if (bias && got == plain) return what + ", the control: the bias changes nothing";
+      plain = got;
+    }
+  }
   return "";
 }
 
@@ -154,14 +184,16 @@ std::string CheckFallbackOfProducts() {
     return "the names " + own->info().name + " and " + other->info().name;
   const auto choose = [](const std::string& text, int capability) {
     auto choice = ChooseProducts(text, capability);
-    return choice.ok() ? "sm90: " + std::to_string(choice->sm90) : choice.error().message;
+    return choice.ok() ? "sm90: " + std::to_string(choice->sm90) + (choice->epilogues ? "" : " apart")
+                       : choice.error().message;
   };
   const std::tuple<const char*, int, const char*> rows[] = {
       {"auto", 90, "sm90: 0"},
       {"library", 90, "sm90: 0"},
       {"sm90", 90, "sm90: 1"},
       {"sm90", 80, "product kernel sm90 needs compute capability 9.0, and the device has 8.0"},
-      {"own", 90, "product kernel \"own\" is none of auto, library, sm90"}};
+      {"sm90:epilogues=apart", 90, "sm90: 1 apart"},
+      {"own", 90, "product kernel \"own\" is none of auto, library, sm90, sm90:epilogues=apart"}};
   for (const auto& [text, capability, want] : rows) {
     if (choose(text, capability) != want) return std::string(text) + " gives \"" + choose(text, capability) + "\"";
   }
@@ -172,6 +204,10 @@ std::string CheckFallbackOfProducts() {
 std::string CheckOrder() {
   for (const Shape& shape : {Shape{1, 8, 8}, Shape{129, 257, 8}, Shape{2049, 1000, 8}, Shape{8192, 7680, 8}}) {
     for (const int multiprocessors : {1, 132}) {
+      for (const int dim : {16, 96, 128, 256}) {
+        if (PlanSm90Product(shape.rows, shape.outputs, multiprocessors, dim).tile_outputs % dim != 0)
+          return "a part of a head in a tile";
+      }
       const Sm90ProductGrid grid = PlanSm90Product(shape.rows, shape.outputs, multiprocessors);
       std::vector<int> seen(grid.tiles());
       for (int tile = 0; tile < grid.tiles(); ++tile) {
