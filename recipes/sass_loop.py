@@ -37,7 +37,7 @@ def main():
     print("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for file in sys.argv[1:]:
         for name, code in functions(file):
-            if not (match := re.search(r"(?:Attend|Product)Sm90KernelILi(\d+)E(?:N|LN)S\d_\d+([A-Za-z]+?(?:E\d)?)EE", name)):
+            if not (match := re.search(r"(?:Attend|Gather|Product)Sm90KernelILi(\d+)E(?:N|LN)S\d_\d+([A-Za-z]+?(?:E\d)?)EE", name)):
                 continue
             counts = collections.Counter(text.removeprefix("@").split()[text.startswith("@")].split(".")[0] for text in loop(code))
             registers = max(int(r) for _, text in code for r in re.findall(r"\bR(\d+)", text)) + 1

@@ -50,7 +50,8 @@ enum class CaseSet {
   kProducts,       // what multiplies, the same bits among it: what the kernel sm90 of products must pass
   kGathered,       // of a backend that gathers keys by groups
   kDecode,         // decode steps by fused kernels and by separate ones
-  kSanitizers,     // small ones that pass through every kernel and head dim: compute-sanitizer is slow
+  kGatheredSanitizers,
+  kSanitizers,  // small ones that pass through every kernel and head dim: compute-sanitizer is slow
 };
 // Both kinds of decode kernels on "cuda:0" or "emulated": the same bits.
 std::vector<NamedCheck> DecodeBitsChecks(const std::string& device);
