@@ -16,8 +16,9 @@
 #              plans: rows of kernels/cuda/product_plans.h, into DIR/plans/rows.txt. sm90: the attention kernel of compute capability 9.0
 #              against float64 and the same bits, 10 s a case, then its prefill cells, their variants and the kernel mma's. products: the
 #              product kernel of compute capability 9.0, in the same way, beside the library and with its epilogues apart. gathered: attention by groups with
-#              gathered keys, in the same way, then its cells beside dense attention and the test of every pair. decode: steps of at most
-#              8 rows by fused kernels and by separate ones, then their cells in turns, with and without weights asked for ahead
+#              gathered keys, in the same way, by mma and by sm90, then its cells beside dense attention and the test of every pair.
+#              decode: steps of at most 8 rows by fused kernels and by separate ones, then their cells in turns, with and without weights
+#              asked for ahead
 #   --attention-kernel  of the other steps (cuda/attention_choice.h)
 #   --out      results (build/gpu-check/results/DATE-TIME); a directory of an earlier run: what passed there is not repeated
 #   --bin      cuda_selfcheck, gpu_bench, varifocald and varifocal from there, or what --pack wrote there; nothing is built
@@ -100,7 +101,7 @@ if [ $plan -eq 1 ]; then
   [ -x "$checker" ] || echo "(no program $checker yet, so cases are not counted)"
   declare -A list=([products]=products [sm90]=wide-attention [gathered]=gathered [decode]=decode [conformance]=conformance [bits]=same-bits [sanitizers]=sanitizers)
   declare -A what=([sm90]="cases 10 s each, then its cells, its variants and mma in turns"
-    [gathered]="cases 10 s each, then cells of Focus gathered, masked and dense in turns" [decode]="fused and separate kernels, 10 s each, then cells in turns"
+    [gathered]="cases by mma and by sm90, 10 s each, then cells of Focus gathered, masked and dense in turns" [decode]="fused and separate kernels, 10 s each, then cells in turns"
     [conformance]="against float64, 60 s each"
     [bits]="again with our own products, 60 s each" [turns]="a step alone and beside a prompt, 3 rounds a cell" [daemon]="suite $suite on three models"
     [products]="cases 60 s each, then layer products and a layer, own, its epilogues apart and the library's in turns" [plans]="fastest of cuBLASLt's algorithms with equal bits, for 20 shapes" [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each"
@@ -194,7 +195,8 @@ run_set() {
   local step=$1 list=$2 limit=$3 name extra case_kernel=$kernel case_products=auto
   case $step in
     sm90) case_kernel=sm90 ;;
-    gathered) case_kernel=mma:focus=gathered ;;
+    gathered | *-mma) case_kernel=mma:focus=gathered ;;
+    *-sm90) case_kernel=sm90:focus=gathered ;;
     products) case_products=sm90 ;;
   esac
   shift 3
@@ -270,7 +272,7 @@ if begin sm90; then
 fi
 # Each round of a cell has dense_ms, masked_ms and, as ms, that of gathered keys.
 if begin gathered; then
-  run_set gathered gathered $((emulate ? 900 : 10)) env
+  for variant in gathered gathered-sm90; do run_set $variant gathered $((emulate ? 900 : 10)) env; done
   for variant in mma:focus=gathered sm90:focus=gathered; do
     run_case gathered "times-$variant" $((emulate ? 900 : 40)) "$bench" --attention-kernel=$variant --cell=focus_attention --rounds=3 "${tiny[@]}"
   done
@@ -387,7 +389,10 @@ if begin sanitizers; then
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
   if [ -n "$sanitizer" ] && [ $emulate -eq 0 ]; then
     for tool in memcheck racecheck synccheck; do
-      run_set $tool sanitizers 60 env VARIFOCAL_CUBLASLT=off "$sanitizer" --tool $tool --error-exitcode 1 --print-limit 5
+      checked=(env VARIFOCAL_CUBLASLT=off "$sanitizer" --tool $tool --error-exitcode 1 --print-limit 5)
+      # First what no device has run.
+      for variant in mma sm90; do run_set $tool-$variant gathered-sanitizers 60 "${checked[@]}"; done
+      run_set $tool sanitizers 60 "${checked[@]}"
     done
   else
     record sanitizers tool skipped 0 0 "compute-sanitizer is not installed, or there is no device"

@@ -76,8 +76,8 @@ class BenchEnded(Exception):
 class Bench:
     """gpu_bench as a server: a cell's name in, one round out. Started again after it has ended."""
 
-    def __init__(self, path, tiny, scratch, out, seconds_max, injected, kernel):
-        self.command = [path, "--serve", "--scratch=" + scratch, "--attention-kernel=" + kernel] + (["--device=emulated", "--tiny"] if tiny else [])
+    def __init__(self, path, tiny, scratch, out, seconds_max, injected, kernels):
+        self.command = [path, "--serve", "--scratch=" + scratch] + kernels + (["--device=emulated", "--tiny"] if tiny else [])
         self.seconds_max, self.injected = seconds_max, injected
         self.errors = open(os.path.join(out, "gpu_bench.log"), "ab+")
         self.process = None
@@ -325,7 +325,9 @@ def main():
     parser.add_argument("--note", action="append", default=[], help="a line for the report: what was checked before")
     parser.add_argument("--limit", type=float, default=90, help="seconds for one round of a cell, its set-up included")
     parser.add_argument("--inject", action="append", default=[], metavar="CELL:hang|crash|wrong", help="rehearse a failure")
-    parser.add_argument("--attention-kernel", default="auto", help="gpu_bench's: auto, mma or sm90")
+    parser.add_argument("--attention-kernel", help="gpu_bench's: auto, mma or sm90, with :focus=gathered if wanted")
+    parser.add_argument("--product-kernel", help="gpu_bench's: auto, library or sm90")
+    parser.add_argument("--decode-kernels", help="gpu_bench's: auto, fused or separate, with :prefetch=off if wanted")
     parser.add_argument("--tiny", action="store_true", help="the emulator and the CPU, tiny shapes")
     args = parser.parse_args()
     started = time.monotonic()
@@ -338,7 +340,9 @@ def main():
     scratch = tempfile.mkdtemp(prefix="gpu_peers_")
     sampler = Sampler(args.tiny)
     os.makedirs(args.out, exist_ok=True)
-    bench = Bench(args.bench, args.tiny, scratch, args.out, args.limit, dict(i.split(":") for i in args.inject), args.attention_kernel)
+    chosen = {"attention-kernel": args.attention_kernel, "product-kernel": args.product_kernel, "decode-kernels": args.decode_kernels}
+    kernels = [f"--{flag}={value}" for flag, value in chosen.items() if value is not None]
+    bench = Bench(args.bench, args.tiny, scratch, args.out, args.limit, dict(i.split(":") for i in args.inject), kernels)
     peers = Peers(bench.info, args.tiny, deadline)
     report = {"device": bench.info["device"], "backend": bench.info["backend"], "notes": args.note + bench.info["notes"],
               "versions": versions(bench.info, args.tiny),

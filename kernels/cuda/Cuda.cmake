@@ -10,7 +10,7 @@ if(VARIFOCAL_HAS_CUDA)
           cuda/row_kernels.cu cuda/stream_kernels.cu cuda/tau_kernels.cu)
   # wgmma exists for this architecture alone, and the backend asks for the device's before it starts such a kernel.
   varifocal_cuda_objects(OUT sm90_objects REPORTS sm90_reports ARCHITECTURES 90a-real
-    FILES cuda/attention_sm90_64_112.cu cuda/attention_sm90_128_256.cu cuda/matmul_sm90.cu)
+    FILES cuda/attention_sm90_64_112.cu cuda/attention_sm90_128_256.cu cuda/attention_sm90_gathered_64_256.cu cuda/matmul_sm90.cu)
   list(APPEND cuda_objects ${sm90_objects})
   target_sources(varifocal_kernels PRIVATE ${cuda_host} cuda/cublaslt_products.cc cuda/cuda_device.cc cuda/cudart_graph.cc cuda/cudart_runtime.cc cuda/device_launch.cc ${cuda_objects})
   target_compile_definitions(varifocal_kernels PRIVATE VARIFOCAL_HAS_CUDA=1)
@@ -43,7 +43,7 @@ target_link_libraries(varifocal_kernels_emulator PUBLIC varifocal_kernels_confor
 # The table of checks: as a program for machines without GoogleTest, otherwise as tests.
 add_library(varifocal_kernels_cuda_checks STATIC
   cuda/checks/ahead_checks.cc cuda/checks/checks.cc cuda/checks/decode_checks.cc cuda/checks/device_checks.cc cuda/checks/emulated_checks.cc cuda/checks/fault_checks.cc
-  cuda/checks/gate_checks.cc cuda/checks/gathered_checks.cc cuda/checks/gathered_scene.cc cuda/checks/hopper_checks.cc
+  cuda/checks/gate_checks.cc cuda/checks/gathered_checks.cc cuda/checks/gathered_mutants.cc cuda/checks/gathered_scene.cc cuda/checks/hopper_checks.cc
   cuda/checks/layer_bits_checks.cc cuda/checks/layout_checks.cc cuda/checks/plan_checks.cc cuda/bench/plan_search.cc
   cuda/checks/schedule_checks.cc cuda/checks/sm90_checks.cc cuda/checks/sm90_heads_checks.cc cuda/checks/sm90_product_checks.cc cuda/checks/tile_checks.cc cuda/checks/waiting_norm_checks.cc cuda/checks/wide_bits_checks.cc)
 varifocal_options(varifocal_kernels_cuda_checks)

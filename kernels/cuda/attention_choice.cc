@@ -32,13 +32,14 @@ bool AttentionChoice::UsesSm90(int head_dim, bool reads_groups, bool has_cap) co
 std::string AttentionChoice::name() const {
   std::string text = sm90 ? "sm90" : "mma";
   for (const int dim : head_dims) text += "." + std::to_string(dim);
-  return gathered ? text + "-gathered" : text;
+  // Lists were read by mma beside the kernel sm90 at first.
+  return text + (!gathered ? "" : sm90 ? "-gathered2" : "-gathered");
 }
 
 GatherCosts AttentionChoice::gather_costs() const {
   // A part reads a row's queries and reads and writes its state, 12 bytes a dim at 3 TB/s, where a pair takes 4 operations a dim: at
-  // 330 TFLOP/s (mma) or 600 (sm90). Lists are read by mma.
-  return sm90 ? GatherCosts{.part = 600, .pair = 2.2} : GatherCosts{.part = 330, .pair = 1.25};
+  // 330 TFLOP/s (mma) or 600 (sm90).
+  return sm90 ? GatherCosts{.part = 600, .pair = 1.15} : GatherCosts{.part = 330, .pair = 1.25};
 }
 
 Result<AttentionChoice> ChooseAttention(const std::string& text, int capability) {

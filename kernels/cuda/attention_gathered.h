@@ -12,41 +12,11 @@
 // Source:  docs/focus.md; the decomposition into disjoint parts is that of kernels/cpu/group_attention.h.
 #pragma once
 
+#include "kernels/cuda/attention_gathered_state.h"
 #include "kernels/cuda/attention_prefill.h"
-#include "kernels/cuda/gather_steps.h"
 
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
-
-// The state of a row and head between parts.
-VF_DEVICE float* GatheredState(const AttendParams& p, int dim, int row, int query_head) {
-  return p.partials + (WideProduct(row, p.query_head_count) + query_head) * (dim + 2);
-}
-
-// A thread's share of a row's state: the first of its four threads has the sum.
-template <int kOutputs>
-VF_DEVICE void LoadState(const float* state, int r, RowPair& row, float (&outputs)[kOutputs][4]) {
-  const int thread_column = (LaneIndex() % 4) * 2;
-  row.largest[r] = state[kOutputs * 8];
-  row.sum[r] = LaneIndex() % 4 == 0 ? state[kOutputs * 8 + 1] : 0.0f;
-  VF_UNROLL
-  for (int n = 0; n < kOutputs; ++n) {
-    const auto pair = LoadAligned<TwoFloats>(state + n * 8 + thread_column);
-    outputs[n][2 * r] = pair.at[0];
-    outputs[n][2 * r + 1] = pair.at[1];
-  }
-}
-template <int kOutputs>
-VF_DEVICE void StoreState(float* state, int r, float largest, float sum, const float (&outputs)[kOutputs][4]) {
-  const int thread_column = (LaneIndex() % 4) * 2;
-  VF_UNROLL
-  for (int n = 0; n < kOutputs; ++n) {
-    StoreAligned(state + n * 8 + thread_column, TwoFloats{{outputs[n][2 * r], outputs[n][2 * r + 1]}});
-  }
-  if (LaneIndex() % 4 != 0) return;
-  state[kOutputs * 8] = largest;
-  state[kOutputs * 8 + 1] = sum;
-}
 
 // ---- the window's part ----
 
@@ -261,7 +231,7 @@ template <int kDim, typename Mask, int kTiles>
 VF_DEVICE void LoadStates(const AttendParams& p, const GatheredWork& work, const GatheredRows<Mask, 64 * kTiles>& rows,
                           PrefillSums<kDim, kTiles>& sums) {
   sums.Reset();
-  if ((p.gather.pass == 0 && p.token_groups.window == 0) || IsOmitted(GatherStep::kLoadStates)) return;
+  if (!HasGatheredState(p)) return;
   VF_UNROLL
   for (int m = 0; m < kTiles; ++m) {
     VF_UNROLL
@@ -285,12 +255,7 @@ VF_DEVICE void FinishRows(const AttendParams& p, const GatheredWork& work, const
       const float largest = sums.rows[m].largest[r], sum = QuadSum(sums.rows[m].sum[r]);
       if (index >= work.lane_count) continue;
       const int head = work.kv_head * p.queries_per_kv + GatheredLane(work, index) % p.queries_per_kv;
-      if (p.gather.pass + 1 < p.gather.top_k) {
-        if (IsOmitted(GatherStep::kStoreStates)) continue;
-        StoreState(GatheredState(p, kDim, row, head), r, largest, sum, sums.outputs[m]);
-      } else {
-        WriteRow<1>(p, row, head, 0, nullptr, largest, sum, rows.tile.exponents[index], r, sums.outputs[m]);
-      }
+      FinishGatheredRow(p, row, head, r, largest, sum, rows.tile.exponents[index], sums.outputs[m]);
     }
   }
 }
@@ -332,31 +297,24 @@ int StartGatheredWindow(const AttendParams& p, LaunchStream stream) {
                    kAttendThreads, PrefillSharedBytes(kDim, true, 64), stream, p);
 }
 
-// The passes over the lists of some sequences, in order.
+// A pass over the lists of some sequences.
 template <int kDim>
-int StartGatheredPasses(const AttendParams& base, LaunchStream stream) {
-  AttendParams p = base;
+int StartGatheredPass(const AttendParams& p, LaunchStream stream) {
   const int list_count = p.gather.sequence_count * p.gather.group_count;
   const auto start = [&](const auto kernel, bool reads_groups, int tiles) {
     const int blocks = GatherTilesMax(p.gather.row_count, p.queries_per_kv, 64 * tiles, list_count);
     return VF_LAUNCH(kernel, p.pool.kv_head_count, blocks, 1, kAttendThreads,
                      GatherSharedBytes(kDim, reads_groups, 64 * tiles), stream, p);
   };
-  for (p.gather.pass = 0; p.gather.pass < p.gather.top_k; ++p.gather.pass) {
-    const int tiles = p.gather.tile_rows[p.gather.pass] / 64;
-    int code;
-    if (p.gather.pass == 0) {
-      constexpr int kTiles = GatherTilesPerWarp(kDim, false);
-      code = tiles < kTiles ? start(AttendGatheredKernel<kDim, IntervalMask, 1>, false, 1)
-                            : start(AttendGatheredKernel<kDim, IntervalMask, kTiles>, false, kTiles);
-    } else {
-      constexpr int kTiles = GatherTilesPerWarp(kDim, true);
-      code = tiles < kTiles ? start(AttendGatheredKernel<kDim, DisjointMask, 1>, true, 1)
-                            : start(AttendGatheredKernel<kDim, DisjointMask, kTiles>, true, kTiles);
-    }
-    if (code != 0) return code;
+  const int tiles = p.gather.tile_rows[p.gather.pass] / 64;
+  if (p.gather.pass == 0) {
+    constexpr int kTiles = GatherTilesPerWarp(kDim, false);
+    return tiles < kTiles ? start(AttendGatheredKernel<kDim, IntervalMask, 1>, false, 1)
+                          : start(AttendGatheredKernel<kDim, IntervalMask, kTiles>, false, kTiles);
   }
-  return 0;
+  constexpr int kTiles = GatherTilesPerWarp(kDim, true);
+  return tiles < kTiles ? start(AttendGatheredKernel<kDim, DisjointMask, 1>, true, 1)
+                        : start(AttendGatheredKernel<kDim, DisjointMask, kTiles>, true, kTiles);
 }
 
 }  // namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE

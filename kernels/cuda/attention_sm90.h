@@ -20,42 +20,13 @@
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
 
-// Registers a thread of each kind; 65,536 in all.
-template <int kDim>
-struct Sm90Registers {
-  static constexpr int kProducer = kDim == 256 ? 40 : 72, kConsumer = kDim == 256 ? 232 : 216;
-};
-
-template <typename Memory>
-VF_DEVICE void InitBarriers(bool groups) {
-  constexpr Sm90Step kStep = Sm90Step::kInitBarriers;
-  if (ThreadX() == 0) {
-    for (int i = 0; i < kSm90WorkSlots; ++i) {
-      InitBarrier(kStep, FullBarrier(Memory::kWorkBarriers, i), 1);
-      InitBarrier(kStep, EmptyBarrier(Memory::kWorkBarriers, i), 3 + kSm90Consumers * 4);
-    }
-    for (int i = 0; i < Memory::kQueryBuffers; ++i) {
-      InitBarrier(kStep, FullBarrier(Memory::kQueryBarriers, i), 96);
-      InitBarrier(kStep, EmptyBarrier(Memory::kQueryBarriers, i), kSm90Consumers);
-    }
-    for (int i = 0; i < Memory::kStages; ++i) {
-      InitBarrier(kStep, FullBarrier(Memory::kKeyBarriers, i), 1);
-      InitBarrier(kStep, EmptyBarrier(Memory::kKeyBarriers, i), groups ? kSm90Consumers * 4 : kSm90Consumers);
-      InitBarrier(kStep, FullBarrier(Memory::kValueBarriers, i), 1);
-      InitBarrier(kStep, EmptyBarrier(Memory::kValueBarriers, i), kSm90Consumers);
-    }
-    PublishBarriers(Sm90Step::kPublishBarriers);
-  }
-  SyncThreads();
-}
-
 template <int kDim, typename Mask>
 VF_KERNEL(kSm90Threads, 1)
 AttendSm90Kernel(VF_PARAMS(AttendParams) p) {
   FollowPreviousLaunch();
   using Memory = Sm90Memory<kDim, Mask::kReadsGroups>;
   using Registers = Sm90Registers<kDim>;
-  InitBarriers<Memory>(Mask::kReadsGroups);
+  InitBarriers<Memory>(Mask::kReadsGroups, kSm90QueryThreads, 1);
   // No role returns early: setmaxnreg needs all of a warpgroup.
   const int warpgroup = WarpgroupIndex();
   if (warpgroup == 0) {
@@ -67,7 +38,7 @@ AttendSm90Kernel(VF_PARAMS(AttendParams) p) {
     }
   } else {
     TakeMoreRegisters<Registers::kConsumer>(Sm90Step::kMoreRegisters);
-    Consume<kDim, Mask>(p, warpgroup - 1);
+    Consume<kDim, Mask, WholePart>(p, warpgroup - 1);
   }
 }
 

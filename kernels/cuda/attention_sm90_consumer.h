@@ -46,6 +46,9 @@ VF_DEVICE uint32_t ColumnsBefore(int key) {
   return count >= 32 ? 0xFFFFFFFFu : (1u << count) - 1;
 }
 
+// Every row has groups where a mask asks for them: a tile is tested.
+constexpr TokenGroups kAnyGroups = ~TokenGroups{0};
+
 // Sets the scores of pairs that are not visible to minus infinity. `masks` are the tile's rows, `warp_lane` the first of the
 // warp's 16 lanes, the block's first key is key `first_key`.
 template <typename Mask, int kColumns>
@@ -56,7 +59,7 @@ VF_DEVICE void HideScores(int masks, int warp_lane, int groups, int first_key, f
     return RowOf(LoadAligned<StoredRow<Mask>>(SharedMemory() + masks + lane * kBytes));
   };
   const TileCover cover =
-      Mask::Tile(MaskRange::Between(row_at(warp_lane), row_at(warp_lane + 15), 0), first_key, kKeys);
+      Mask::Tile(MaskRange::Between(row_at(warp_lane), row_at(warp_lane + 15), kAnyGroups), first_key, kKeys);
   if (cover == TileCover::kFull) return;
   const int lane = LaneIndex(), own = warp_lane + lane / 4;
   const MaskRow row[2] = {row_at(own), row_at(own + 8)};
@@ -67,7 +70,7 @@ VF_DEVICE void HideScores(int masks, int warp_lane, int groups, int first_key, f
       VF_UNROLL
       for (int r = 0; r < 2; ++r) {
         inside[r] = ColumnsBefore(row[r].seen.end - first_key) & ~ColumnsBefore(row[r].seen.begin - first_key);
-        near[r] = ~ColumnsBefore(row[r].window_begin - first_key);
+        if (Mask::kHasWindow) near[r] = ~ColumnsBefore(row[r].window_begin - first_key);
       }
     }
     VF_UNROLL
@@ -78,8 +81,8 @@ VF_DEVICE void HideScores(int masks, int warp_lane, int groups, int first_key, f
         VF_UNROLL
         for (int i = 0; i < 2; ++i) {
           const int bit = 2 * n + i;
-          const bool shares = Mask::GroupsMatch(row[r].token_groups, pair.at[i]) || (near[r] >> bit & 1) != 0;
-          if (!shares || (inside[r] >> bit & 1) == 0) scores[n][2 * r + i] = -INFINITY;
+          const bool matches = Mask::GroupsMatch(row[r].token_groups, pair.at[i]) || (near[r] >> bit & 1) != 0;
+          if (!matches || (inside[r] >> bit & 1) == 0) scores[n][2 * r + i] = -INFINITY;
         }
       }
       // Without it the compiler loads all groups first, for which it lacks registers.
@@ -114,6 +117,16 @@ struct Sm90Rows {
     }
   }
 };
+
+template <int kColumns>
+VF_DEVICE void ClearSums(Sm90Rows& rows, float (&outputs)[kColumns][4]) {
+  rows.Reset();
+  VF_UNROLL
+  for (int n = 0; n < kColumns; ++n) {
+    VF_UNROLL
+    for (int i = 0; i < 4; ++i) outputs[n][i] = 0;
+  }
+}
 
 // Turns scores into weights in place. `sharp`: a row of the warp is (attention_math.h).
 template <int kColumns>
@@ -217,7 +230,22 @@ VF_DEVICE void GiveTurn(Sm90Step step, int consumer) {
   }
 }
 
-template <int kDim, typename Mask>
+// A tile's sums before its first key, and at its end: of attention to all of its keys. Another part is in attention_sm90_gathered.h.
+struct WholePart {
+  static constexpr bool kHasSegments = true;
+  template <int kDim>
+  VF_DEVICE static void Begin(const AttendParams&, const WorkRecord&, int, Sm90Rows& rows,
+                              float (&outputs)[kDim / 8][4]) {
+    ClearSums(rows, outputs);
+  }
+  template <int kDim>
+  VF_DEVICE static void Finish(const AttendParams& p, const WorkRecord& work, int first_lane, bool merges,
+                               const Sm90Rows& rows, const float (&outputs)[kDim / 8][4]) {
+    if (!p.segments_apart) WriteTile<kDim>(p, work, first_lane, merges, rows, outputs);
+  }
+};
+
+template <int kDim, typename Mask, typename Part>
 VF_DEVICE void Consume(const AttendParams& p, int consumer) {
   using Memory = Sm90Memory<kDim, Mask::kReadsGroups>;
   constexpr int kKeys = Memory::kKeys, kSegment = kSegmentKeys / kKeys;
@@ -278,16 +306,11 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
     const auto release_queries = [&](bool is_last) {
       if (is_last && leads) Arrive(Sm90Step::kReleaseQueries, EmptyBarrier(Memory::kQueryBarriers, query_slot()));
     };
-    rows.Reset();
-    VF_UNROLL
-    for (int n = 0; n < kDim / 8; ++n) {
-      VF_UNROLL
-      for (int i = 0; i < 4; ++i) outputs[n][i] = 0;
-    }
+    Part::template Begin<kDim>(p, LoadWork(work_at()), first_lane, rows, outputs);
     release_queries(block >= last_block);
     while (block < last_block) {
       const int boundary = (block / kSegment + 1) * kSegment;
-      const int end = last_block < boundary ? last_block : boundary;
+      const int end = !Part::kHasSegments || last_block < boundary ? last_block : boundary;
       AwaitPhase(Sm90Step::kAwaitFirstKeys, FullBarrier(Memory::kKeyBarriers, key.slot), key.parity);
       Pin(Sm90Step::kPinFirstScores, scores);
       FenceProducts(Sm90Step::kFenceFirst);
@@ -296,6 +319,8 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
       WaitProducts<0>(Sm90Step::kWaitFirst, scores);
       release_queries(block + 1 == last_block);
       weigh(block, Sm90Step::kReleaseFirstKeys);
+      // A segment has no sums before its first block.
+      if constexpr (!Part::kHasSegments) RescaleSums(rows, outputs);
       Pack(scores, weights);
       key.Next();
       for (++block; block < end; ++block) {
@@ -329,19 +354,12 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
       CommitProducts(Sm90Step::kCommitLast);
       WaitProducts<0>(Sm90Step::kWaitLast, outputs);
       release_values(Sm90Step::kReleaseLastValues);
-      if (block >= last_block && !merges && !p.segments_apart) break;
+      if (!Part::kHasSegments || (block >= last_block && !merges && !p.segments_apart)) break;
       StoreTileSegment<kDim>(p, LoadWork(work_at()), first_lane, merges, rows, outputs);
       merges = true;
-      if (block < last_block) {
-        rows.Reset();
-        VF_UNROLL
-        for (int n = 0; n < kDim / 8; ++n) {
-          VF_UNROLL
-          for (int i = 0; i < 4; ++i) outputs[n][i] = 0;
-        }
-      }
+      if (block < last_block) ClearSums(rows, outputs);
     }
-    if (!p.segments_apart) WriteTile<kDim>(p, LoadWork(work_at()), first_lane, merges, rows, outputs);
+    Part::template Finish<kDim>(p, LoadWork(work_at()), first_lane, merges, rows, outputs);
     SyncWarp();
     if (LaneIndex() == 0) Arrive(Sm90Step::kReleaseWork, EmptyBarrier(Memory::kWorkBarriers, work_slot()));
     ++tile;

@@ -7,12 +7,14 @@ namespace varifocal::kernels::cuda {
 
 // Threads: a producer warpgroup and two consumers of 64 query lanes each.
 inline constexpr int kSm90Threads = 384;
+inline constexpr int kSm90QueryThreads = 96;  // of the producer, where the others copy pages
 inline constexpr int kSm90Consumers = 2;
 inline constexpr int kSm90ConsumerLanes = 64;
 inline constexpr int kSm90Lanes = kSm90Consumers * kSm90ConsumerLanes;
 inline constexpr int kSm90WorkSlots = 2;
 
-// Head dims it is compiled for; of 256 the mask by groups does not fit the registers, and keeps the mma kernel. So do caps.
+// Head dims it is compiled for; of 256 the mask by groups does not fit the registers, and keeps the mma kernel. So do caps. Passes
+// over gathered keys fit where attention without groups does.
 VF_HD constexpr bool Sm90Supports(int dim, bool reads_groups, bool has_cap) {
   return dim >= 64 && dim <= 256 && (dim < 256 || !reads_groups) && !has_cap;
 }
@@ -26,7 +28,7 @@ struct alignas(16) WorkRecord {
   int32_t first_lane = 0, lanes = 0;  // of the sequence's; no lanes: the work has ended
   int32_t kv_head = 0, segment = 0;
   int32_t first_block = 0, last_block = 0;
-  int32_t unused = 0;
+  int32_t list = 0;  // of gathered keys
 };
 
 // Offsets in dynamic shared memory.
@@ -72,6 +74,11 @@ struct Sm90Tuning {
 struct Sm90Grid {
   int32_t work_count = 0, block_count = 0, section_heads = 1;
   int32_t section_items = 0, segment_items = 0;  // of a section of heads, and of all heads
+  VF_HD constexpr void SetItems(int tiles, int heads, int segments) {
+    section_items = tiles * section_heads;
+    segment_items = tiles * heads;
+    work_count = segment_items * segments;
+  }
 };
 
 // Heads of a section: their keys and values take at most this much of the L2 cache.
@@ -83,9 +90,7 @@ VF_HD constexpr Sm90Grid PlanSm90Grid(int tiles, int heads, int keys, bool segme
   const int64_t fitting = kSm90SectionBytes / (int64_t{keys > 1 ? keys : 1} * dim * 4);
   Sm90Grid grid;
   grid.section_heads = !tuning.sections || fitting > heads ? heads : fitting < 1 ? 1 : static_cast<int>(fitting);
-  grid.section_items = tiles * grid.section_heads;
-  grid.segment_items = tiles * heads;
-  grid.work_count = grid.segment_items * (segments_apart ? CeilDivide(keys, kSegmentKeys) : 1);
+  grid.SetItems(tiles, heads, segments_apart ? CeilDivide(keys, kSegmentKeys) : 1);
   const int by_items = tuning.items_per_block > 0 ? CeilDivide(grid.work_count, tuning.items_per_block) : 1;
   const int wanted = by_items < multiprocessors ? multiprocessors : by_items;
   grid.block_count = grid.work_count < wanted ? grid.work_count : wanted;

@@ -144,10 +144,30 @@ VF_DEVICE void ProduceKeys(const AttendParams& p) {
   if (leads) LeaveWork(p);
 }
 
+// A tile's queries, rounded to bf16, as operands of both consumers; place(lane) is a lane's row and head. `thread` of kThreads.
+template <int kDim, int kThreads, typename Place>
+VF_DEVICE void StageOperands(const AttendParams& p, int kv_head, int thread, int to, const Place& place) {
+  constexpr int kChunks = kDim / kChunkDims;
+  VF_UNROLL_BY(2)
+  for (int i = thread; i < kSm90Lanes * kChunks; i += kThreads) {
+    const int lane = i / kChunks, chunk = i % kChunks;
+    const TileRowPlace from = place(lane);
+    const float* numbers = p.queries +
+                           (WideProduct(from.row, p.query_head_count) + kv_head * p.queries_per_kv + from.head) * kDim +
+                           chunk * kChunkDims;
+    const auto low = LoadAligned<FourFloats>(numbers), high = LoadAligned<FourFloats>(numbers + 4);
+    const uint32_t words[4] = {PackBf16(low.at[0], low.at[1]), PackBf16(low.at[2], low.at[3]),
+                               PackBf16(high.at[0], high.at[1]), PackBf16(high.at[2], high.at[3])};
+    StoreOperand(to + lane / kSm90ConsumerLanes * TileBytes(kDim, kSm90ConsumerLanes) +
+                     TileOffset(kDim, kSm90ConsumerLanes, lane % kSm90ConsumerLanes, chunk),
+                 words);
+  }
+}
+
 template <int kDim, typename Mask>
 VF_DEVICE void ProduceQueries(const AttendParams& p) {
   using Memory = Sm90Memory<kDim, Mask::kReadsGroups>;
-  constexpr int kThreads = 96, kChunks = kDim / kChunkDims;
+  constexpr int kThreads = kSm90QueryThreads;
   const int thread = ThreadX() - 32;
   RingPlace<kSm90WorkSlots> at;
   RingPlace<Memory::kQueryBuffers> query;
@@ -164,21 +184,9 @@ VF_DEVICE void ProduceQueries(const AttendParams& p) {
       reinterpret_cast<float*>(SharedMemory() + Memory::kExponents + at.slot * Memory::kExponentBytes)[lane] = exponent;
     }
     AwaitPhase(Sm90Step::kAwaitQueriesEmpty, EmptyBarrier(Memory::kQueryBarriers, query.slot), query.parity ^ 1);
-    const int to = Memory::kQueries + query.slot * kSm90Consumers * Memory::kQueryBytes;
-    VF_UNROLL_BY(2)
-    for (int i = thread; i < kSm90Lanes * kChunks; i += kThreads) {
-      const int lane = i / kChunks, chunk = i % kChunks;
-      const TileRowPlace from = PlaceOf(p, work, lane);
-      const float* numbers =
-          p.queries + (WideProduct(from.row, p.query_head_count) + work.kv_head * p.queries_per_kv + from.head) * kDim +
-          chunk * kChunkDims;
-      const auto low = LoadAligned<FourFloats>(numbers), high = LoadAligned<FourFloats>(numbers + 4);
-      const uint32_t words[4] = {PackBf16(low.at[0], low.at[1]), PackBf16(low.at[2], low.at[3]),
-                                 PackBf16(high.at[0], high.at[1]), PackBf16(high.at[2], high.at[3])};
-      StoreOperand(to + lane / kSm90ConsumerLanes * Memory::kQueryBytes +
-                       TileOffset(kDim, kSm90ConsumerLanes, lane % kSm90ConsumerLanes, chunk),
-                   words);
-    }
+    StageOperands<kDim, kThreads>(p, work.kv_head, thread,
+                                  Memory::kQueries + query.slot * kSm90Consumers * Memory::kQueryBytes,
+                                  [&](int lane) { return PlaceOf(p, work, lane); });
     FenceAsync(Sm90Step::kFenceQueries);
     Arrive(Sm90Step::kPublishQueries, FullBarrier(Memory::kQueryBarriers, query.slot));
     SyncWarp();

@@ -494,6 +494,7 @@ Error CudaBackend::Attend(Workspace& workspace, const AttendArgs& args) {
     p.segments_apart = p.uses_sm90 ? work.sm90_segments_apart : work.segments_apart;
     if (attention_.gathered && args.groups != nullptr && args.groups->gather_from < INT32_MAX &&
         GatherSupports(p.pool.head_dim, args.groups->top_k)) {
+      p.gather.uses_sm90 = attention_.UsesSm90(p.pool.head_dim, false, p.soft_cap > 0);
       return RunAttentionByGroups(device_, own, *args.groups, work, p);
     }
     return Launched(device_.kernels().attend_prefill(p, own.stream()), "starting attention");

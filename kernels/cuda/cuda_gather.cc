@@ -27,6 +27,10 @@ Error RunAttentionByGroups(Device& device, CudaWorkspace& own, const GroupTest& 
   for (const GatherWave& wave : waves) {
     own.PlaceGather(wave, p.gather);
     for (int pass = 0; pass < groups.top_k; ++pass) {
+      if (p.gather.uses_sm90) {
+        p.gather.tile_rows[pass] = kSm90Lanes;
+        continue;
+      }
       const int most = 64 * GatherTilesPerWarp(p.pool.head_dim, pass > 0);
       const int shared = GatherSharedBytes(p.pool.head_dim, pass > 0, most) + GatherStaticBytes(pass > 0, most);
       const int tiles =

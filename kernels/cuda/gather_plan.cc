@@ -101,7 +101,7 @@ GatherVisits VisitsOf(const GatherWork& work) {
       for (int first = 0; first < lanes; first += tile_rows) {
         const int last = std::min(first + tile_rows, lanes) - 1;
         const auto blocks_of = [&](int lane) {
-          return ranks[pass][std::min(lane, last) / work.queries_per_kv] / kBlockKeys + 1;
+          return ranks[pass][std::min(lane, last) / work.queries_per_kv] / work.block_keys + 1;
         };
         ++visits.pass_tiles[pass];
         visits.pass_blocks[pass] += blocks_of(last);

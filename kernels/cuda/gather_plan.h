@@ -39,8 +39,8 @@ bool HasRowsBelow(std::span<const SequenceRows> sequences, int32_t from);
 // What attention of one KV head visits, a second description of the kernels' work: for its counts, and for predictions.
 struct GatherVisits {
   int64_t window_warps = 0;                     // blocks of 64 keys by warps of 16 rows, in the window's part
-  int64_t pass_warps[kGatherPassesMax] = {};    // and in each pass, by warps of its tiles
-  int64_t window_tiles = 0, window_blocks = 0;  // tiles of 64 lanes, and blocks of keys of these
+  int64_t pass_warps[kGatherPassesMax] = {};    // and in each pass, by warps of its tiles, where mma reads the lists
+  int64_t window_tiles = 0, window_blocks = 0;  // tiles of 64 lanes, and blocks of 64 keys of these
   int64_t pass_tiles[kGatherPassesMax] = {}, pass_blocks[kGatherPassesMax] = {};
 };
 struct GatherWork {
@@ -51,6 +51,7 @@ struct GatherWork {
   int queries_per_kv = 1;
   int head_dim = 0;
   int tile_rows[kGatherPassesMax] = {};
+  int block_keys = kBlockKeys;  // of the passes' blocks
 };
 GatherVisits VisitsOf(const GatherWork& work);
 

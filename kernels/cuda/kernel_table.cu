@@ -37,7 +37,9 @@ int LaunchGatherLists(const AttendParams&, LaunchStream);
 template <int kDim>
 int StartGatheredWindow(const AttendParams&, LaunchStream);
 template <int kDim>
-int StartGatheredPasses(const AttendParams&, LaunchStream);
+int StartGatheredPass(const AttendParams&, LaunchStream);
+template <int kDim>
+int StartGatheredSm90(const AttendParams&, LaunchStream);
 int LaunchFusedResidual(const FusedResidualParams&, LaunchStream);
 int LaunchFusedFinish(const FusedFinishParams&, LaunchStream);
 int LaunchFusedQkv(const FusedQkvParams&, LaunchStream);
@@ -57,8 +59,8 @@ struct Starts {
 };
 struct AttentionRow {
   int head_dim;
-  Starts interval, near_or_shared;  // by mask
-  Start gather_window, gather_passes;
+  Starts interval, near_or_shared;                // by mask
+  Start gather_window, gather_pass, gather_sm90;  // the last null: no such kernel
 };
 
 int NoSuchHeadDim(const AttendParams&, LaunchStream) { return 1; }
@@ -74,10 +76,12 @@ constexpr Starts StartsOf() {
 template <int kDim>
 constexpr AttentionRow Row() {
   const Starts interval = StartsOf<kDim, IntervalMask>(), groups = StartsOf<kDim, WindowOrGroupMask>();
-  if constexpr (GatherSupports(kDim, 1)) {
-    return {kDim, interval, groups, StartGatheredWindow<kDim>, StartGatheredPasses<kDim>};
+  if constexpr (Sm90Supports(kDim, false, false)) {
+    return {kDim, interval, groups, StartGatheredWindow<kDim>, StartGatheredPass<kDim>, StartGatheredSm90<kDim>};
+  } else if constexpr (GatherSupports(kDim, 1)) {
+    return {kDim, interval, groups, StartGatheredWindow<kDim>, StartGatheredPass<kDim>, nullptr};
   } else {
-    return {kDim, interval, groups, NoSuchHeadDim, NoSuchHeadDim};
+    return {kDim, interval, groups, NoSuchHeadDim, NoSuchHeadDim, nullptr};
   }
 }
 
@@ -90,7 +94,7 @@ AttentionRow RowFor(const AttendParams& p) {
     if (row.head_dim == p.pool.head_dim) return row;
   }
   constexpr Starts kNone = {NoSuchHeadDim, NoSuchHeadDim, nullptr};
-  return {0, kNone, kNone, NoSuchHeadDim, NoSuchHeadDim};
+  return {0, kNone, kNone, NoSuchHeadDim, NoSuchHeadDim, nullptr};
 }
 Starts StartsFor(const AttendParams& p) {
   const AttentionRow row = RowFor(p);
@@ -104,7 +108,15 @@ int LaunchAttendPrefill(const AttendParams& p, LaunchStream stream) {
 }
 int LaunchAttendDecode(const AttendParams& p, LaunchStream stream) { return StartsFor(p).decode(p, stream); }
 int LaunchGatherWindow(const AttendParams& p, LaunchStream stream) { return RowFor(p).gather_window(p, stream); }
-int LaunchGatherPasses(const AttendParams& p, LaunchStream stream) { return RowFor(p).gather_passes(p, stream); }
+int LaunchGatherPasses(const AttendParams& base, LaunchStream stream) {
+  const AttentionRow row = RowFor(base);
+  AttendParams p = base;
+  int code = 0;
+  for (p.gather.pass = 0; code == 0 && p.gather.pass < p.gather.top_k; ++p.gather.pass) {
+    code = (p.gather.uses_sm90 ? row.gather_sm90 : row.gather_pass)(p, stream);
+  }
+  return code;
+}
 
 }  // namespace
 

@@ -183,6 +183,7 @@ struct GatherView {
   int32_t* tile_counts = nullptr;  // [passes]
   int tile_stride = 0;
   int tile_rows[kGatherPassesMax] = {};
+  bool uses_sm90 = false;  // in the passes
   int pass = 0;
 };
 

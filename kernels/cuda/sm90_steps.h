@@ -71,6 +71,20 @@ namespace varifocal::kernels::cuda {
   X(kPassTurn, "O")                                                                                   \
   X(kLastTurn, "O")
 
+// And of the kernel of gathered keys (attention_sm90_gathered.h).
+#define VF_SM90_GATHERED_STEPS(X)                                                       \
+  X(kCopyGatheredKeys, "O")                                                             \
+  X(kCopyGatheredGroups, "O")                                                           \
+  X(kCopyGatheredValues, "O")                                                           \
+  X(kCommitGathered, "O")                                                               \
+  /* A copy is reported after the next one has begun, the last of a tile at its end. */ \
+  X(kAwaitGathered, "O")                                                                \
+  X(kFenceGathered, "O")                                                                \
+  X(kPublishGathered, "O")                                                              \
+  X(kAwaitLastGathered, "O")                                                            \
+  X(kFenceLastGathered, "O")                                                            \
+  X(kPublishLastGathered, "O")
+
 // Of the sm90 product kernel.
 #define VF_SM90_PRODUCT_STEPS(X)                                                           \
   X(kInitStages, "O")                                                                      \
@@ -95,7 +109,7 @@ namespace varifocal::kernels::cuda {
 
 enum class Sm90Step : int32_t {
 #define VF_SM90_STEP(name, faults) name,
-  VF_SM90_STEPS(VF_SM90_STEP) VF_SM90_PRODUCT_STEPS(VF_SM90_STEP)
+  VF_SM90_STEPS(VF_SM90_STEP) VF_SM90_GATHERED_STEPS(VF_SM90_STEP) VF_SM90_PRODUCT_STEPS(VF_SM90_STEP)
 #undef VF_SM90_STEP
 };
 
@@ -105,10 +119,11 @@ struct Sm90StepRow {
 };
 inline constexpr Sm90StepRow kSm90Steps[] = {
 #define VF_SM90_STEP(name, faults) {#name, faults},
-    VF_SM90_STEPS(VF_SM90_STEP) VF_SM90_PRODUCT_STEPS(VF_SM90_STEP)
+    VF_SM90_STEPS(VF_SM90_STEP) VF_SM90_GATHERED_STEPS(VF_SM90_STEP) VF_SM90_PRODUCT_STEPS(VF_SM90_STEP)
 #undef VF_SM90_STEP
 };
-// Those of the product kernel follow the attention kernel's.
+// Those of gathered keys follow the attention kernel's, then those of the product kernel.
+inline constexpr size_t kFirstGatheredStep = static_cast<size_t>(Sm90Step::kCopyGatheredKeys);
 inline constexpr size_t kFirstProductStep = static_cast<size_t>(Sm90Step::kInitStages);
 
 // For tests: a mutant of an emulated kernel; `fault` as above, 0 for none.

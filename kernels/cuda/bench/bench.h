@@ -86,6 +86,14 @@ std::vector<Cell> Cells(bool tiny);
 // Of an attention cell: query rows of a sequence, and rows of the largest step.
 int RowsOf(const Cell& cell, int sequence);
 int StepRowsOf(const Cell& cell);
+// Of the cycle model (prediction.cc): cycles of 128 lanes and a key block of the kernel sm90, those of the tensor cores and what a
+// softmax leaves beside them at best and at worst.
+inline constexpr int kModelMultiprocessors = 132;
+inline constexpr double kModelHertz = 1.75e9;
+struct BlockCycles {
+  double best = 0, worst = 0;
+};
+BlockCycles Sm90BlockCycles(int dim);
 // A table of what the sm90 attention kernel is expected to take on an H100; needs no device.
 void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning);
 // And of attention by groups with gathered keys, beside dense attention.

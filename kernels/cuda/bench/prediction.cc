@@ -1,6 +1,6 @@
 // The cycle model of the sm90 attention kernel: what a run on an H100 is expected to show, before any (docs/gpu/kernels.md).
 //
-// A cell takes as many units as its longest multiprocessor (attention_sm90_load.h). A unit takes the cycles that CyclesOf
+// A cell takes as many units as its longest multiprocessor (attention_sm90_load.h). A unit takes the cycles that Sm90BlockCycles
 // predicts, but never less than the L2 cache takes to deliver the keys and values of all multiprocessors.
 
 #include <algorithm>
@@ -13,22 +13,9 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-constexpr int kMultiprocessors = 132;
-constexpr double kHertz = 1.75e9;
 constexpr double kL2BytesPerSecond = 5.75e12;
 // Products of a warpgroup pair: multiplications and additions a cycle of a multiprocessor.
 constexpr double kTensorRate = 2048;
-
-// Cycles of 128 lanes and a key block: those of the tensor cores, and what a softmax leaves beside them at best and at worst.
-struct BlockCycles {
-  double best = 0, worst = 0;
-};
-BlockCycles CyclesOf(int dim) {
-  const double tensor = 2.0 * kSm90Lanes * Sm90BlockKeys(dim) * dim / kTensorRate;
-  const double bytes = 4.0 * Sm90BlockKeys(dim) * dim * kMultiprocessors;
-  const double cache = bytes / kL2BytesPerSecond * kHertz;
-  return {std::max(tensor + 650, cache), std::max(tensor + 1300, cache)};
-}
 
 void PrintCell(const Cell& cell, const Sm90Tuning& tuning) {
   std::vector<SequenceRows> sequences;
@@ -50,21 +37,28 @@ void PrintCell(const Cell& cell, const Sm90Tuning& tuning) {
                       .kv_head_count = cell.kv_heads,
                       .head_dim = cell.head_dim,
                       .key_count = cell.context + cell.rows};
-  const bool apart =
-      SegmentsFit(row_count, work.key_count, StepRowsOf(cell)) && Sm90SegmentsApart(work, tuning, kMultiprocessors);
-  const Sm90Load load = LoadOfSm90(work, apart, tuning, kMultiprocessors);
+  const bool apart = SegmentsFit(row_count, work.key_count, StepRowsOf(cell)) &&
+                     Sm90SegmentsApart(work, tuning, kModelMultiprocessors);
+  const Sm90Load load = LoadOfSm90(work, apart, tuning, kModelMultiprocessors);
   const double units = load.units + (apart ? Sm90MergeUnits(work) : 0);
   double pairs = 0;
   for (const RowInterval& seen : mask) pairs += seen.end - seen.begin;
   const double flops = 4 * pairs * cell.heads * cell.head_dim;
-  const BlockCycles cycles = CyclesOf(cell.head_dim);
-  const double best = units * cycles.best / kHertz, worst = units * cycles.worst / kHertz;
+  const BlockCycles cycles = Sm90BlockCycles(cell.head_dim);
+  const double best = units * cycles.best / kModelHertz, worst = units * cycles.worst / kModelHertz;
   std::printf("| %s | %s | %.0f %% | %.0f to %.0f | %.3g to %.3g | %.0f to %.0f |\n", cell.name.c_str(),
-              apart ? "apart" : "in order", 100 * load.blocks / (load.units * kMultiprocessors), cycles.best,
+              apart ? "apart" : "in order", 100 * load.blocks / (load.units * kModelMultiprocessors), cycles.best,
               cycles.worst, best * 1e3, worst * 1e3, flops / worst * 1e-12, flops / best * 1e-12);
 }
 
 }  // namespace
+
+BlockCycles Sm90BlockCycles(int dim) {
+  const double tensor = 2.0 * kSm90Lanes * Sm90BlockKeys(dim) * dim / kTensorRate;
+  const double bytes = 4.0 * Sm90BlockKeys(dim) * dim * kModelMultiprocessors;
+  const double cache = bytes / kL2BytesPerSecond * kModelHertz;
+  return {std::max(tensor + 650, cache), std::max(tensor + 1300, cache)};
+}
 
 void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning) {
   std::printf(

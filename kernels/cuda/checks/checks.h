@@ -51,7 +51,8 @@ enum class CaseSet {
   kProducts,       // what multiplies, the same bits among it: what the kernel sm90 of products must pass
   kGathered,       // of a backend that gathers keys by groups
   kDecode,         // decode steps by fused kernels and by separate ones
-  kSanitizers,     // small ones that pass through every kernel and head dim: compute-sanitizer is slow
+  kGatheredSanitizers,
+  kSanitizers,  // small ones that pass through every kernel and head dim: compute-sanitizer is slow
 };
 // q, k, v in steps of every kind, and in one kernel sm90 or two on "cuda:0" or "emulated" (sm90_heads_checks.cc).
 std::vector<ConformanceCase> HeadsCases();

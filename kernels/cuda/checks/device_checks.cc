@@ -4,6 +4,7 @@
 #include <iterator>
 #include <set>
 
+#include "kernels/conformance/case_tools.h"
 #include "kernels/conformance/cases.h"
 #include "kernels/cuda/checks/checks.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -46,6 +47,24 @@ std::vector<ConformanceCase> SanitizerCases() {
   return cases;
 }
 
+// Of gathered keys: every kernel and head dim, by mma or sm90 as the flag asks.
+std::vector<ConformanceCase> GatheredSanitizerCases() {
+  std::vector<ConformanceCase> cases;
+  for (const int dim : {16, 32, 48, 64, 80, 96, 112, 128, 192, 256}) {
+    const AttentionCase c{.name = "sanitized_gathered_" + std::to_string(dim),
+                          .head_dim = dim,
+                          .query_heads = 2,
+                          .kv_heads = 1,
+                          .sequences = {{150, 1}, {40, 1}},
+                          .groups = {.group_count = 4, .top_k = 2, .window = 20, .gather_from = 30}};
+    cases.push_back({.name = c.name,
+                     .check = [c](Backend& tested, Backend& oracle) { return CheckAgainstOracle(c, tested, oracle); },
+                     .head_dim = dim,
+                     .gathers = true});
+  }
+  return cases;
+}
+
 std::vector<ConformanceCase> WideAttentionCases() {
   std::vector<ConformanceCase> cases = WideBitsCases();
   for (const auto& more : {AttentionCases(), GroupCases()}) {
@@ -69,6 +88,7 @@ std::vector<ConformanceCase> CasesOf(CaseSet set, bool emulated) {
   if (set == CaseSet::kProducts) return CasesOfProducts(emulated);
   if (set == CaseSet::kWideAttention) return WideAttentionCases();
   if (set == CaseSet::kGathered) return GatheredCases();
+  if (set == CaseSet::kGatheredSanitizers) return GatheredSanitizerCases();
   std::vector<ConformanceCase> cases = LayerBitsCases(emulated);
   for (const ConformanceCase& c : AllCases()) {
     // A device has no number of threads to vary, and gathers keys where it is asked to (kGathered).

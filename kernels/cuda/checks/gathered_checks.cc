@@ -1,15 +1,10 @@
 // Attention by groups with gathered keys, on the emulated device: groups given by hand against float64, their lists against a plain
-// list, what is visited against the host's count, the same bits over chunks, neighbours and pages, and a table of mutants. Then the
+// list, what is visited against the host's count, the same bits over chunks, neighbours and pages. Then the
 // conformance table's cases of gathered keys.
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/wide_product.h"
@@ -79,10 +74,6 @@ std::string CheckScene(const Scene& scene) {
   return relative <= kErrorMax ? "" : "errs by " + std::to_string(relative) + " of the output";
 }
 
-Scene SmallScene(int dim) {
-  return {.sequences = {{0, 300, 0}, {100, 90, 1}, {0, 30, 2}}, .head_dim = dim, .row_scales = true};
-}
-
 std::vector<std::pair<std::string, Scene>> Scenes() {
   std::vector<std::pair<std::string, Scene>> all;
   for (const int dim : {16, 32, 48, 64, 80, 96, 112, 128, 192, 256}) {
@@ -126,6 +117,12 @@ std::vector<std::pair<std::string, Scene>> Scenes() {
     s.halves = true;
   });
   add("suffix", [](Scene& s) { s.sequences = {{1000, 5, 0}, {517, 1, 1}, {640, 33, 2}}; });
+  for (size_t i = 0, count = all.size(); i < count; ++i) {
+    auto [name, scene] = all[i];
+    if (!Sm90Supports(scene.head_dim, false, scene.soft_cap > 0)) continue;
+    scene.sm90 = true;
+    all.emplace_back("sm90_" + name, scene);
+  }
   return all;
 }
 
@@ -191,7 +188,7 @@ std::string CheckLists() {
 // The products that the emulator ran are those of the blocks that the host counts.
 std::string CheckVisits() {
   for (const auto& [name, scene] : Scenes()) {
-    int64_t want = 0;
+    int64_t want = 0, blocks = 0;
     for (const auto& s : scene.sequences) {
       if (s.end() <= scene.from) continue;
       std::vector<TokenGroups> groups;
@@ -203,7 +200,8 @@ std::string CheckVisits() {
                       .top_k = scene.top_k,
                       .window = scene.window,
                       .queries_per_kv = scene.queries_per_kv,
-                      .head_dim = scene.head_dim};
+                      .head_dim = scene.head_dim,
+                      .block_keys = BlockKeysOf(scene)};
       for (int pass = 0; pass < scene.top_k; ++pass) {
         work.tile_rows[pass] = TileRowsOf(scene, pass);
       }
@@ -212,10 +210,18 @@ std::string CheckVisits() {
       const int products = scene.head_dim / 16 * (kBlockKeys / 8) + kBlockKeys / 16 * (scene.head_dim / 8);
       want += visits.window_warps * products;
       for (int pass = 0; pass < scene.top_k; ++pass) {
-        want += visits.pass_warps[pass] * products * (work.tile_rows[pass] / 64);
+        if (!scene.sm90) want += visits.pass_warps[pass] * products * (work.tile_rows[pass] / 64);
+        if (scene.sm90) blocks += visits.pass_blocks[pass];
       }
     }
-    const int64_t got = RunScene(scene).multiplies;
+    const SceneRun run = RunScene(scene);
+    const int64_t got = run.multiplies;
+    // Of 64 rows and a block's keys: scores by steps of 16 dims, values by steps of 16 keys for all panels of 64 and each other one.
+    const int rest = scene.head_dim % 64, panels = 1 + (rest >= 32) + (rest % 32 != 0);
+    const int64_t products =
+        blocks * kSm90Consumers * (scene.head_dim / 16 + BlockKeysOf(scene) / 16 * panels) * scene.kv_heads;
+    if (run.products != products)
+      return name + ": " + std::to_string(run.products) + " of wgmma, and " + std::to_string(products) + " counted";
     if (got != want * scene.kv_heads)
       return name + ": " + std::to_string(got) + " products, and " + std::to_string(want * scene.kv_heads) + " counted";
   }
@@ -254,7 +260,7 @@ std::string CheckSceneBits(const Scene& base) {
     change(others.back().second);
   };
   add("other pages", [](Scene& s) { s.page_order = 9; });
-  add("half tiles", [](Scene& s) { s.halves = true; });
+  if (!base.sm90) add("half tiles", [](Scene& s) { s.halves = true; });
   add("another order of sequences", [](Scene& s) { std::reverse(s.sequences.begin(), s.sequences.end()); });
   for (size_t i = 0; i < base.sequences.size(); ++i) {
     add("being alone", [&](Scene& s) { s.sequences = {base.sequences[i]}; });
@@ -277,71 +283,25 @@ std::string CheckSceneBits(const Scene& base) {
     if (!verdict.empty()) return verdict;
   }
   // The control: testing every pair has other bits.
-  Scene tested = base;
+  Scene tested = base, other = base;
   tested.from = INT32_MAX;
-  return compare(tested, "").empty() ? "testing every pair gave the same bits" : "";
+  if (compare(tested, "").empty()) return "testing every pair gave the same bits";
+  other.sm90 = !base.sm90;
+  return compare(other, "").empty() ? "mma and sm90 gave the same bits" : "";
 }
 
-std::string CheckBits() {
+std::string CheckBits(bool sm90) {
   Scene scene = SmallScene(64);
+  scene.sm90 = sm90;
   scene.kind = Scene::Kind::kUneven;
   if (const std::string verdict = CheckSceneBits(scene); !verdict.empty()) return verdict;
   scene = SmallScene(96);
+  scene.sm90 = sm90;
   scene.queries_per_kv = 3;
   scene.sequences = {{0, 170, 0}, {90, 50, 1}};
   scene.group_count = 4;
   scene.top_k = 1;
   return CheckSceneBits(scene);
-}
-
-// ---- mutants ----
-
-// In a process of its own: a mutant may read anywhere.
-bool IsSeen(const Scene& scene, const SceneRun& base, uint64_t seed) {
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  VF_CHECK(child >= 0, "a process for a mutant");
-  if (child == 0) {
-    std::freopen("/dev/null", "w", stderr);
-    alarm(60);
-    emulator::SetScheduleSeed(seed);
-    const SceneRun run = RunScene(scene);
-    size_t different = 0;
-    for (size_t s = 0; s < base.outs.size(); ++s) {
-      different += CountDifferent(base.outs[s], run.outs[s], 0, 0, base.outs[s].size()) +
-                   CountDifferent(base.log_sum_exps[s], run.log_sum_exps[s], 0, 0, base.log_sum_exps[s].size());
-    }
-    _exit(different != 0 ? 1 : 0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-}
-
-std::string CheckMutants() {
-  // Lists of several blocks and tiles; one list is empty, and the last entries of the last one are no places.
-  std::vector<Scene> scenes(2, SmallScene(64));
-  scenes[0].sequences = {{30, 400, 0}, {100, 90, 1}};
-  scenes[0].group_count = 4;
-  scenes[1].kind = Scene::Kind::kOneEmpty;
-  scenes[1].sequences = {{0, 260, 0}};
-  scenes[1].window = 90;
-  std::string survivors;
-  std::vector<SceneRun> bases;
-  for (const Scene& scene : scenes) bases.push_back(RunScene(scene));
-  for (int step = 0; step < static_cast<int>(GatherStep::kCount); ++step) {
-    bool seen = false;
-    emulator::OmitStep(step);
-    for (uint64_t seed = 0; seed <= 4 && !seen; ++seed) {
-      for (size_t i = 0; i < scenes.size() && !seen; ++i) seen = IsSeen(scenes[i], bases[i], seed);
-    }
-    emulator::OmitStep(0);
-    if (std::getenv("VARIFOCAL_MUTANTS") != nullptr) std::printf("step %d: %s\n", step, seen ? "seen" : "not seen");
-    // Step 0 leaves nothing out. Window states of rows below, which step kWindowLanes would add, are never read.
-    const bool is_visible = step != 0 && step != static_cast<int>(GatherStep::kWindowLanes);
-    if (seen != is_visible) survivors += " " + std::to_string(step);
-  }
-  return survivors.empty() ? "" : "mutants not as expected:" + survivors;
 }
 
 // ---- through the backend ----
@@ -352,7 +312,7 @@ std::unique_ptr<Backend> MakeGathered(const std::string& kernel = "mma:focus=gat
   return Take(CreateBackendOn(MakeEmulatedRuntime(machine), 0, {.dtype = DType::kBF16, .attention_kernel = kernel}));
 }
 
-// Beside the sm90 kernel, which then tests the pairs of rows before; and the same bits where tiles are halves.
+// By both kernels, whose bits differ; and the same bits where tiles are halves, and however the work is divided.
 std::string CheckBeside() {
   const AttentionCase c{.name = "beside",
                         .head_dim = 64,
@@ -362,19 +322,38 @@ std::string CheckBeside() {
                         .amplitude = 3.0f,
                         .groups = {.group_count = 8, .top_k = 2, .window = 20, .gather_from = 100}};
   auto oracle = MakeOracle(DType::kBF16);
-  auto sm90 = MakeGathered("sm90:focus=gathered"), mma = MakeGathered(),
-       wide = MakeGathered("mma:focus=gathered", 1000);
-  for (const auto& backend : {sm90.get(), mma.get()}) {
-    if (backend->info().name.find("-gathered-bf16") == std::string::npos || !backend->info().gathers_groups)
+  auto sm90 = MakeGathered("sm90:focus=gathered"), mma = MakeGathered();
+  const std::pair<Backend*, std::string> kernels[] = {{sm90.get(), "sm90-gathered2-bf16"},
+                                                      {mma.get(), "mma-gathered-bf16"}};
+  for (const auto& [backend, name] : kernels) {
+    if (backend->info().name.find(name) == std::string::npos || !backend->info().gathers_groups)
       return "named " + backend->info().name;
     if (const std::string verdict = CheckAgainstOracle(c, *backend, *oracle); !verdict.empty()) return verdict;
     const size_t different =
         CountDifferentBits(RunAttentionCase(*backend, c, {}), RunAttentionCase(*backend, c, {.chunks = {70}}));
     if (different != 0) return SameBitsVerdict(different, "chunks on " + backend->info().name);
   }
-  if (const size_t different = CountDifferentBits(RunAttentionCase(*mma, c, {}), RunAttentionCase(*wide, c, {}));
-      different != 0)
-    return SameBitsVerdict(different, "a device of many multiprocessors");
+  for (const char* kernel : {"mma:focus=gathered", "sm90:focus=gathered", "sm90:turns=off:items=1:focus=gathered",
+                             "sm90:items=0:sections=off:focus=gathered"}) {
+    for (const int multiprocessors : {1, 1000}) {
+      auto other = MakeGathered(kernel, multiprocessors);
+      Backend& base = kernel[0] == 'm' ? *mma : *sm90;
+      const size_t different = CountDifferentBits(RunAttentionCase(base, c, {}), RunAttentionCase(*other, c, {}));
+      if (different != 0)
+        return SameBitsVerdict(different, kernel + (", multiprocessors: " + std::to_string(multiprocessors)));
+    }
+  }
+  if (CountDifferentBits(RunAttentionCase(*mma, c, {}), RunAttentionCase(*sm90, c, {})) == 0)
+    return "mma and sm90 gave the same bits";
+  // Narrow heads and caps keep mma.
+  AttentionCase narrow = c, capped = c;
+  narrow.head_dim = 32;
+  capped.soft_cap = 4;
+  for (const AttentionCase* other : {&narrow, &capped}) {
+    const size_t different =
+        CountDifferentBits(RunAttentionCase(*mma, *other, {}), RunAttentionCase(*sm90, *other, {}));
+    if (different != 0) return SameBitsVerdict(different, "what sm90 does not support");
+  }
   // What lists do not support, every pair is tested for.
   auto masked = MakeGathered("mma");
   AttentionCase broad = c, many = c;
@@ -429,26 +408,34 @@ std::vector<ConformanceCase> GatheredCases() {
 }
 
 std::vector<NamedCheck> GatheredChecks() {
-  std::vector<NamedCheck> checks = {{"gathered_lists", CheckLists},   {"gathered_visits", CheckVisits},
-                                    {"gathered_bits", CheckBits},     {"gathered_mutants", CheckMutants},
-                                    {"gathered_beside", CheckBeside}, {"gathered_waves", CheckWaves}};
+  std::vector<NamedCheck> checks = {{"gathered_lists", CheckLists},
+                                    {"gathered_visits", CheckVisits},
+                                    {"gathered_bits", [] { return CheckBits(false); }},
+                                    {"gathered_bits_sm90", [] { return CheckBits(true); }},
+                                    {"gathered_mutants", [] { return CheckGatherMutants(false); }},
+                                    {"gathered_mutants_sm90", [] { return CheckGatherMutants(true); }},
+                                    {"gathered_beside", CheckBeside},
+                                    {"gathered_waves", CheckWaves}};
   for (const auto& [name, scene] : Scenes()) {
     checks.push_back({"gathered_scene_" + name, [scene = scene] { return CheckScene(scene); }});
   }
-  std::vector<Levels> combinations;
-  const size_t first = checks.size();
-  auto backend = MakeGathered();
-  for (const ConformanceCase& c : GatheredCases()) {
-    if (!IsSupportedBy(c, *backend)) continue;
-    checks.push_back({"gathered_" + c.name,
-                      [c] {
-                        auto oracle = MakeOracle(DType::kBF16);
-                        return c.check(*MakeGathered(), *oracle);
-                      },
-                      true});
-    combinations.push_back(c.is_slow ? Levels{} : c.levels.empty() ? Levels{"case=" + c.name} : c.levels);
+  for (const std::string kernel : {"mma", "sm90"}) {
+    std::vector<Levels> combinations;
+    const size_t first = checks.size();
+    const std::string flag = kernel + ":focus=gathered";
+    auto backend = MakeGathered(flag);
+    for (const ConformanceCase& c : GatheredCases()) {
+      if (!IsSupportedBy(c, *backend) || (kernel == "sm90" && !Sm90Supports(c.head_dim, false, false))) continue;
+      checks.push_back({(kernel == "mma" ? "gathered_" : "gathered_sm90_") + c.name,
+                        [c, flag] {
+                          auto oracle = MakeOracle(DType::kBF16);
+                          return c.check(*MakeGathered(flag), *oracle);
+                        },
+                        true});
+      combinations.push_back(c.is_slow ? Levels{} : c.levels.empty() ? Levels{"case=" + c.name} : c.levels);
+    }
+    for (const size_t chosen : CoveringDesign(combinations)) checks[first + chosen].is_slow = false;
   }
-  for (const size_t chosen : CoveringDesign(combinations)) checks[first + chosen].is_slow = false;
   return checks;
 }
 

@@ -9,7 +9,9 @@
 
 #include "base/wide_product.h"
 #include "kernels/conformance/case_tools.h"
+#include "kernels/cuda/attention_sm90_layout.h"
 #include "kernels/cuda/emulator/emulated_runtime.h"
+#include "kernels/cuda/emulator/hopper.h"
 #include "kernels/cuda/page_layout.h"
 
 namespace varifocal::kernels::cuda {
@@ -38,9 +40,16 @@ TokenGroups GroupsOf(const Scene& scene, int sequence, int position) {
   }
   return groups;
 }
+Scene SmallScene(int dim) {
+  return {.sequences = {{0, 300, 0}, {100, 90, 1}, {0, 30, 2}}, .head_dim = dim, .row_scales = true};
+}
+
 int TileRowsOf(const Scene& scene, int pass) {
+  if (scene.sm90) return kSm90Lanes;
   return scene.halves ? 64 : 64 * GatherTilesPerWarp(scene.head_dim, pass > 0);
 }
+
+int BlockKeysOf(const Scene& scene) { return scene.sm90 ? Sm90BlockKeys(scene.head_dim) : kBlockKeys; }
 
 uint16_t SceneNumber(int kind, int sequence, int position, int head, int dim) {
   return RoundToBF16(2 * Uniform(kind * 1000 + sequence, WideProduct(position, 1024) + head * 256 + dim));
@@ -161,12 +170,15 @@ SceneRun RunScene(const Scene& scene) {
   p.out = out.data();
   p.log_sum_exp = log_sum_exps.data();
   p.multiprocessor_count = 1;
+  uint32_t taken[2] = {};
+  p.sm90_taken = taken;
+  p.gather.uses_sm90 = scene.sm90;
   p.gather.from = scene.from;
   p.gather.group_count = scene.group_count;
   p.gather.top_k = scene.top_k;
   const auto must = [](int code) { VF_CHECK(code == 0, "a launch of a valid scene"); };
   must(kernels.attend_prefill(p, {}));
-  const int64_t before = emulator::GetCounters().multiplies;
+  const int64_t before = emulator::GetCounters().multiplies, products = emulator::GetHopperCounters().products;
   if (scene.window > 0) must(kernels.gather_window(p, {}));
   const auto on_16_bytes = [](auto* at) {
     return reinterpret_cast<decltype(at)>((reinterpret_cast<uintptr_t>(at) + 15) / 16 * 16);
@@ -186,6 +198,7 @@ SceneRun RunScene(const Scene& scene) {
   must(kernels.gather_lists(p, {}));
   must(kernels.gather_passes(p, {}));
   run.multiplies = emulator::GetCounters().multiplies - before;
+  run.products = emulator::GetHopperCounters().products - products;
   run.places.assign(p.gather.places, p.gather.places + room);
   for (int pass = 0; pass < scene.top_k; ++pass) {
     const auto first = gather_tiles.begin() + WideProduct(pass, tile_stride);

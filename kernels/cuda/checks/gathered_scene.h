@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "kernels/cuda/gather_layout.h"
@@ -22,13 +23,16 @@ struct Scene {
   bool row_scales = false;
   float soft_cap = 0;
   bool halves = false;  // tiles of 64 lanes
+  bool sm90 = false;    // lists are read by the kernel sm90
   uint64_t page_order = 1;
   // The groups of a token.
   enum class Kind { kEven, kUneven, kOneGroup, kOneEmpty, kEvery } kind = Kind::kEven;
 };
 
+Scene SmallScene(int dim);
 TokenGroups GroupsOf(const Scene& scene, int sequence, int position);
 int TileRowsOf(const Scene& scene, int pass);
+int BlockKeysOf(const Scene& scene);
 // A number of k (kind 1), v (2) or q (3), bf16.
 uint16_t SceneNumber(int kind, int sequence, int position, int head, int dim);
 float ScaleOfRow(const Scene& scene, int sequence, int position);
@@ -41,9 +45,14 @@ struct SceneRun {
   std::vector<int32_t> places;
   std::vector<GatherRow> rows;
   std::vector<std::vector<int32_t>> tables;
-  int64_t multiplies = 0;  // of the parts alone
+  int64_t multiplies = 0, products = 0;  // of the parts alone, by mma and by wgmma
 };
 
 SceneRun RunScene(const Scene& scene);
+
+// Mutants, each with one step left out or falsified (gathered_mutants.cc): of the kernels with lists, and of what keeps threads of the
+// kernel sm90 apart.
+std::string CheckGatherMutants(bool sm90);
+std::string CheckGatherSm90Mutants();
 
 }  // namespace varifocal::kernels::cuda

@@ -4,7 +4,7 @@
 //
 // Prints one line per check that fails or is skipped, and exits 1 when one fails. For deploy/gpu_check.sh:
 //
-//   cuda_selfcheck --list=conformance|same-bits|wide-attention|gathered|products|decode|sanitizers [--device=..]
+//   cuda_selfcheck --list=conformance|same-bits|wide-attention|gathered|products|decode|sanitizers|gathered-sanitizers [--device=..]
 //       names of cases, a line each
 //   cuda_selfcheck --case=NAME [--device=cuda:0|emulated] [--attention-kernel=sm90] [--product-kernel=sm90]    one: its name at
 //       once, then its result
@@ -23,10 +23,14 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-constexpr std::pair<const char*, CaseSet> kSets[] = {
-    {"conformance", CaseSet::kAll},      {"same-bits", CaseSet::kSameBits}, {"wide-attention", CaseSet::kWideAttention},
-    {"products", CaseSet::kProducts},    {"gathered", CaseSet::kGathered},  {"decode", CaseSet::kDecode},
-    {"sanitizers", CaseSet::kSanitizers}};
+constexpr std::pair<const char*, CaseSet> kSets[] = {{"conformance", CaseSet::kAll},
+                                                     {"same-bits", CaseSet::kSameBits},
+                                                     {"wide-attention", CaseSet::kWideAttention},
+                                                     {"products", CaseSet::kProducts},
+                                                     {"gathered", CaseSet::kGathered},
+                                                     {"decode", CaseSet::kDecode},
+                                                     {"sanitizers", CaseSet::kSanitizers},
+                                                     {"gathered-sanitizers", CaseSet::kGatheredSanitizers}};
 
 int List(const std::string& name, const std::string& device) {
   for (const auto& [known, set] : kSets) {
@@ -36,7 +40,8 @@ int List(const std::string& name, const std::string& device) {
   }
   std::fprintf(
       stderr,
-      "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, gathered, products, decode, sanitizers\n",
+      "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, gathered, products, decode, sanitizers, "
+      "gathered-sanitizers\n",
       name.c_str());
   return 2;
 }
@@ -45,7 +50,8 @@ int RunCase(const std::string& name, const std::string& device, const std::strin
             const std::string& injected) {
   std::vector<NamedCheck> checks = ConformanceChecks(CaseSet::kAll, device, kernel, products);
   for (const CaseSet set :
-       {CaseSet::kProducts, CaseSet::kWideAttention, CaseSet::kGathered, CaseSet::kDecode, CaseSet::kSanitizers}) {
+       {CaseSet::kProducts, CaseSet::kWideAttention, CaseSet::kGathered, CaseSet::kDecode, CaseSet::kGatheredSanitizers,
+        CaseSet::kSanitizers}) {
     for (const NamedCheck& check : ConformanceChecks(set, device, kernel, products)) checks.push_back(check);
   }
   for (const NamedCheck& check : checks) {

@@ -4,6 +4,7 @@
 #include "kernels/conformance/case_tools.h"
 #include "kernels/cuda/attention_choice.h"
 #include "kernels/cuda/checks/checks.h"
+#include "kernels/cuda/checks/gathered_scene.h"
 #include "kernels/cuda/checks/mutants.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/emulator/emulated_runtime.h"
@@ -149,7 +150,7 @@ std::string CheckChoice() {
       {"mma:focus=gathered", 80, "mma-gathered"},
       {"auto:focus=gathered", 90, "mma-gathered"},
       {"mma:focus=masked", 90, "mma"},
-      {"sm90:dims=64:focus=gathered", 90, "sm90.64-gathered"},
+      {"sm90:dims=64:focus=gathered", 90, "sm90.64-gathered2"},
       {"sm90", 80, "attention kernel sm90 needs compute capability 9.0, and the device has 8.0"},
       {"sm90", 100, "attention kernel sm90 needs compute capability 9.0, and the device has 10.0"}};
   for (const auto& [text, capability, want] : rows) {
@@ -194,7 +195,7 @@ std::string CheckMutants() {
     const AttentionRun run = RunAttentionCase(*backend, cases[index], {.attends_twice = step == Sm90Step::kResetWork});
     return CountDifferentBits(bases[index], run) != 0;
   };
-  return CheckMutantsOf(0, kFirstProductStep, cases.size(), differs, IsInvisible);
+  return CheckMutantsOf(0, kFirstGatheredStep, cases.size(), differs, IsInvisible);
 }
 
 }  // namespace
@@ -204,7 +205,8 @@ std::vector<NamedCheck> Sm90Checks() {
                                     {"sm90_fallback", CheckFallback},
                                     {"sm90_segments", [] { return CheckSm90Segments(false); }},
                                     {"sm90_segments_of_groups", [] { return CheckSm90Segments(true); }},
-                                    {"sm90_mutants", CheckMutants}};
+                                    {"sm90_mutants", CheckMutants},
+                                    {"sm90_gathered_mutants", CheckGatherSm90Mutants}};
   for (const int dim : kDims) {
     const std::string name = std::to_string(dim);
     checks.push_back({"sm90_attention_" + name, [dim] { return CheckDim(dim); }});

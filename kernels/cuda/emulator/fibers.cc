@@ -29,7 +29,7 @@ void FiberMain() {
   EnterContext(block.main);
   (*block.kernel)();
   Fiber* self = block.running;
-  VF_CHECK(self->copies.empty(), "a thread ended with copies it never waited for");
+  if (!self->copies.empty()) Fault("a thread ended with copies it never waited for");
   self->done = true;
   ++block.finished;
   LeaveContext(self->context, block.main);
@@ -358,6 +358,7 @@ void CopyAsync(unsigned char* to, const void* from, bool valid) {
   VF_CHECK(reinterpret_cast<uintptr_t>(to) % 16 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0,
            "an asynchronous copy of 16 bytes needs both addresses on 16 bytes");
   std::memset(to, 0xFF, 16);
+  BeginOwnCopy(to);
   block.running->copies.push_back({to, valid ? from : nullptr});
 }
 
@@ -367,6 +368,7 @@ void WaitCopies(int pending) {
   Fiber& self = *block.running;
   const int landing = static_cast<int>(self.committed.size()) - pending;
   if (landing <= 0) return;
+  AwaitOwnCopies();
   const size_t end = self.committed[landing - 1];
   for (size_t i = 0; i < end; ++i) {
     if (self.copies[i].from == nullptr) {
@@ -374,6 +376,7 @@ void WaitCopies(int pending) {
     } else {
       std::memcpy(self.copies[i].to, self.copies[i].from, 16);
     }
+    EndOwnCopy(self.copies[i].to);
   }
   self.copies.erase(self.copies.begin(), self.copies.begin() + end);
   self.committed.erase(self.committed.begin(), self.committed.begin() + landing);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "base/check.h"
 #include "kernels/cuda/emulator/block.h"
@@ -43,6 +44,7 @@ struct Hopper {
   std::vector<unsigned char> async_view;
   std::map<int, PhaseBarrier> barriers;  // by offset
   std::vector<BulkCopy> copies;          // not landed
+  std::vector<Fiber*> wait_for_own;      // for copies that a thread made itself
   NamedBarrier named[kNamedBarriers];
   std::vector<int> registers;  // a thread, by warpgroup
   int free_registers = 0, free_at_launch = 0;
@@ -90,6 +92,7 @@ void BeginHopper() {
   hopper.async_view.assign(block.shared_bytes, 0xFF);
   hopper.barriers.clear();
   hopper.copies.clear();
+  hopper.wait_for_own.clear();
   for (NamedBarrier& named : hopper.named) named = {};
   const int per_thread = std::min(kRegisterFile / block.thread_count / kRegisterUnit * kRegisterUnit, kRegistersMax);
   hopper.registers.assign(block.thread_count / 128 + 1, per_thread);
@@ -137,6 +140,12 @@ void LandBox(const BulkCopy& copy) {
 }  // namespace
 
 bool LandCopy(bool must) {
+  if (must && !hopper.wait_for_own.empty()) {
+    Fiber*& chosen = hopper.wait_for_own[NextOrder() % hopper.wait_for_own.size()];
+    block.ready.push_back(std::exchange(chosen, hopper.wait_for_own.back()));
+    hopper.wait_for_own.pop_back();
+    return true;
+  }
   if (hopper.copies.empty()) return false;
   // A copy completes at random, or with late copies only when all threads wait.
   constexpr int kOneIn = 64;
@@ -240,6 +249,21 @@ void StoreOperand(int to, const uint32_t (&words)[4]) {
   std::memcpy(block.shared + to, words, sizeof words);
   std::memset(hopper.async_view.data() + to, 0xFF, sizeof words);
   block.running->unfenced.push_back(to);
+}
+
+// Kernels without barriers of phases have no products that read.
+void BeginOwnCopy(const unsigned char* to) {
+  if (!hopper.barriers.empty()) std::memset(hopper.async_view.data() + (to - block.shared), 0xFF, kChunk);
+}
+void AwaitOwnCopies() {
+  if (hopper.barriers.empty() || !CopiesAreLate()) return;
+  block.running->waits = "copies of its own";
+  hopper.wait_for_own.push_back(block.running);
+  Pause();
+  block.running->waits.clear();
+}
+void EndOwnCopy(const unsigned char* to) {
+  if (!hopper.barriers.empty()) block.running->unfenced.push_back(static_cast<int>(to - block.shared));
 }
 
 void ExpectData(const void* from, int bytes) {

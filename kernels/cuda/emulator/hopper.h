@@ -22,6 +22,11 @@ void CopyTensor(Sm90Step step, int to, const TensorMap& map, int column, int row
 // What the runtime's EncodeTensorMap makes here; false where a device would refuse it.
 bool EncodeTensorMap(const TensorMapSpec& spec, TensorMap* map);
 void StoreOperand(int to, const uint32_t (&words)[4]);
+// 16 bytes of a thread's own copy (CopyAsync) begin to arrive, and have arrived: products see them after the thread's next FenceAsync.
+// With late copies a thread waits for its own until all other threads wait.
+void BeginOwnCopy(const unsigned char* to);
+void AwaitOwnCopies();
+void EndOwnCopy(const unsigned char* to);
 // A mistake where these bytes of shared memory were never written; for data that a kernel would be lost with.
 void ExpectData(const void* from, int bytes);
 void FenceAsync(Sm90Step step);
