@@ -86,10 +86,32 @@ std::vector<Cell> Cells(bool tiny);
 // Of an attention cell: query rows of a sequence, and rows of the largest step.
 int RowsOf(const Cell& cell, int sequence);
 int StepRowsOf(const Cell& cell);
-// A table of what the sm90 attention kernel is expected to take on an H100; needs no device.
-void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning);
-// And of attention by groups with gathered keys, beside dense attention.
-void PrintGatherPredictions();
+// What predictions need to know of a device.
+struct DeviceRates {
+  const char* name;  // of --predict=
+  int multiprocessors;
+  double hertz, l2_bytes_per_second;
+  double copy_bytes_per_second, product_flops;  // its ceilings, as the first two cells measure them
+  double memory_bytes;
+};
+inline constexpr DeviceRates kDeviceRates[] = {
+    // An H100 SXM, as measured in docs/gpu/results.
+    {"h100", 132, 1.75e9, 5.75e12, 3.03e12, 755e12, 80e9},
+    // Not measured: the same chip and clocks, and the same share, 0.904, of 4.8 instead of 3.35 TB/s.
+    {"h200", 132, 1.75e9, 5.75e12, 4.34e12, 755e12, 141e9},
+};
+
+// Predictions need no device. What the sm90 attention kernel is expected to take:
+void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning, const DeviceRates& rates);
+struct Bounds {
+  double best = 0, worst = 0;
+};
+// Of one of its cells, in seconds.
+Bounds PredictSm90(const Cell& cell, const Sm90Tuning& tuning, const DeviceRates& rates);
+// Attention by groups with gathered keys, beside dense attention.
+void PrintGatherPredictions(const DeviceRates& rates);
+// Decode steps and whole prompts of the cells' models.
+void PrintModelPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning, const DeviceRates& rates);
 // Recorded plans are searched for (plan_search.h) and printed as rows of product_plans.h; shapes whose name has `part`.
 // False where one was refused, or left out for lack of time.
 bool PrintPlans(const BenchPlace& place, const std::string& part, double seconds);

@@ -2,9 +2,6 @@
 // list, what is visited against the host's count, the same bits over chunks, neighbours and pages, and a table of mutants. Then the
 // conformance table's cases of gathered keys.
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -16,6 +13,7 @@
 #include "kernels/conformance/case_tools.h"
 #include "kernels/cuda/checks/checks.h"
 #include "kernels/cuda/checks/gathered_scene.h"
+#include "kernels/cuda/checks/mutants.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_workspace.h"
 #include "kernels/cuda/emulator/emulated_runtime.h"
@@ -296,26 +294,17 @@ std::string CheckBits() {
 
 // ---- mutants ----
 
-// In a process of its own: a mutant may read anywhere.
 bool IsSeen(const Scene& scene, const SceneRun& base, uint64_t seed) {
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  VF_CHECK(child >= 0, "a process for a mutant");
-  if (child == 0) {
-    std::freopen("/dev/null", "w", stderr);
-    alarm(60);
-    emulator::SetScheduleSeed(seed);
+  const std::string seen = SeenApart(seed, [&] {
     const SceneRun run = RunScene(scene);
     size_t different = 0;
     for (size_t s = 0; s < base.outs.size(); ++s) {
       different += CountDifferent(base.outs[s], run.outs[s], 0, 0, base.outs[s].size()) +
                    CountDifferent(base.log_sum_exps[s], run.log_sum_exps[s], 0, 0, base.log_sum_exps[s].size());
     }
-    _exit(different != 0 ? 1 : 0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    return different != 0;
+  });
+  return !seen.empty();
 }
 
 std::string CheckMutants() {
