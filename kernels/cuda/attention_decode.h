@@ -54,7 +54,9 @@ VF_DEVICE void StoreWarpResult(float* results, const RowPair& rows, const float 
 // Merges the four results of a tile row in order, a warp together; `c` is the row's exponent.
 template <int kDim>
 VF_DEVICE void MergeWarpResults(float* results, int tile_row, float c, float* out) {
-  const auto part = [&](int warp) { return WarpResult<kDim>(results, warp, tile_row); };
+  const auto part = [&](int warp) {
+    return WarpResult<kDim>(results, InOrder(DecodeStep::kOrderOfWarps, warp, 4), tile_row);
+  };
   float largest = part(0)[kDim];
   for (int w = 1; w < 4; ++w) largest = fmaxf(largest, part(w)[kDim]);
   float factors[4], sum = 0;
@@ -83,25 +85,26 @@ VF_DEVICE void MergeSplits(const AttendParams& p, const BlockRange& splits, int 
   const float c = ScaleLog2(ScaleOf(p, row, head / kParts));
   float largest = -INFINITY, sum = 0, values[kMergedNumbers];
   VF_UNROLL
-  for (int n = 0; n < kMergedNumbers; ++n) values[n] = 0;
+  for (int n = 0; n < kMergedNumbers; ++n) values[n] = IsOmitted(DecodeStep::kClearMerged) ? 1 : 0;
   for (int split = splits.first + lane; split < splits.last; split += 32) {
     largest = fmaxf(largest, PartialOf<kParts>(p, dim, row, head, split)[dim]);
   }
   largest = WarpMax(largest);
   for (int first = splits.first; first < splits.last; first += 32) {
     const int count = splits.last - first < 32 ? splits.last - first : 32;
-    SyncWarp();
+    if (!IsOmitted(DecodeStep::kSyncFactorsRead)) SyncWarp();
     if (lane < count) {
       const float* part = PartialOf<kParts>(p, dim, row, head, first + lane);
       factors[lane] = Rescale(part[dim], largest, c);
       sums[lane] = part[dim + 1];
     }
-    SyncWarp();
-    const float* part = PartialOf<kParts>(p, dim, row, head, first);
+    if (!IsOmitted(DecodeStep::kSyncFactors)) SyncWarp();
+    const bool turned = IsOmitted(DecodeStep::kOrderOfSplits);
+    const float* part = PartialOf<kParts>(p, dim, row, head, turned ? first + count - 1 : first);
     VF_UNROLL_BY(8)
-    for (int split = 0; split < count; ++split, part += dim + 2) {
-      const float factor = factors[split];
-      sum += sums[split] * factor;
+    for (int split = 0; split < count; ++split, part += turned ? -(dim + 2) : dim + 2) {
+      const float factor = factors[turned ? count - 1 - split : split];
+      sum += sums[turned ? count - 1 - split : split] * factor;
       VF_UNROLL
       for (int n = 0; n < kMergedNumbers; ++n) {
         if (lane + 32 * n < dim) values[n] += part[lane + 32 * n] * factor;
@@ -157,10 +160,10 @@ AttendDecodeKernel(VF_PARAMS(AttendParams) p) {
       }
       StageGroups<Mask>(kGroups + slot * kBlockGroupBytes, p, table, block);
     }
-    CommitCopies();
+    if (!IsOmitted(DecodeStep::kCommitKeys)) CommitCopies();
   };
   // Until here only what the host has written for this step was read.
-  WaitForPreviousLaunch();
+  if (!IsOmitted(DecodeStep::kWaitForQueries)) WaitForPreviousLaunch();
   for (int s = 0; s < kStages - 1; ++s) stage(blocks.first + s);
   StageQueries<kDim, kDecodeTileRows>(kQueries, p, kv_head, place);
 
@@ -181,13 +184,14 @@ AttendDecodeKernel(VF_PARAMS(AttendParams) p) {
   VF_UNROLL
   for (int r = 0; r < 2; ++r) {
     rows[0].largest[r] = -INFINITY;
-    rows[0].sum[r] = 0;
+    rows[0].sum[r] = IsOmitted(DecodeStep::kClearWeights) ? INFINITY : 0;
   }
   float outputs[1][kOutputs][4];
   Clear(outputs);
+  if (IsOmitted(DecodeStep::kClearOutputs)) outputs[0][0][0] = INFINITY;
   for (int block = blocks.first; block < blocks.last; ++block) {
-    WaitCopies<kStages - 2>();
-    SyncThreads();
+    if (!IsOmitted(DecodeStep::kWaitKeys)) WaitCopies<kStages - 2>();
+    if (!IsOmitted(DecodeStep::kSyncKeys)) SyncThreads();
     const int slot = (block - blocks.first) % kStages, first = warp * kWarpKeys;
     const int keys = kStage + (kParts > 1 ? 0 : slot * StageBytes(kDim)), groups = kGroups + slot * kBlockGroupBytes;
     const int values = keys + TileBytes(kDim, kBlockKeys);
@@ -224,12 +228,12 @@ AttendDecodeKernel(VF_PARAMS(AttendParams) p) {
     Pack(scores[0], weights[0]);
     AccumulateValues<kValues>(weights, values, first, outputs);
   }
-  WaitCopies<0>();
+  if (!IsOmitted(DecodeStep::kWaitLastKeys)) WaitCopies<0>();
   // The staging memory is reused for the warps' results.
-  SyncThreads();
+  if (!IsOmitted(DecodeStep::kSyncReused)) SyncThreads();
   float* results = reinterpret_cast<float*>(SharedMemory() + kStage);
   StoreWarpResult(results, rows[0], outputs[0]);
-  SyncThreads();
+  if (!IsOmitted(DecodeStep::kSyncResults)) SyncThreads();
   // Each warp merges every fourth tile row.
   for (int index = warp; index < tile_row_count; index += 4) {
     const TileRowPlace at = place(index);
@@ -245,14 +249,15 @@ AttendDecodeKernel(VF_PARAMS(AttendParams) p) {
   int* is_last = reinterpret_cast<int*>(SharedMemory() + kLast);
   float* factors = reinterpret_cast<float*>(SharedMemory() + kFactors) + warp * 64;
   const auto splits_of = [&](int row) { return SplitsOf(p.mask[row].begin, p.mask[row].end); };
-  SyncThreads();
+  if (!IsOmitted(DecodeStep::kMeetSplits)) SyncThreads();
   if (ThreadX() < item.row_count) {
     const int row = item_rows[ThreadX()], tile = row * p.pool.kv_head_count + kv_head;
     const BlockRange splits = splits_of(row);
-    is_last[ThreadX()] = ArriveLast(p.arrived + (tile * DecodeTiles(p.queries_per_kv) + BlockY()) * kParts + part,
-                                    splits.last - splits.first);
+    is_last[ThreadX()] =
+        ArriveLast(LastOf::kAttention, p.arrived + (tile * DecodeTiles(p.queries_per_kv) + BlockY()) * kParts + part,
+                   splits.last - splits.first);
   }
-  SyncThreads();
+  if (!IsOmitted(DecodeStep::kMeetLastSplits)) SyncThreads();
   const int dim = kValues;
   for (int index = warp; index < tile_row_count; index += 4) {
     if (is_last[(first_tile_row + index) / p.queries_per_kv] == 0) continue;

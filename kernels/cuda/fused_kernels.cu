@@ -39,6 +39,7 @@ struct NormedRows {
   VF_DEVICE void ClearBelow(int to) const {
     static_assert(NarrowShape::kRows == 2 * kFusedRowsMax && NarrowShape::kColumns == kDecodeColumns);
     const int chunk = ThreadX() % kStepChunks, below = kFusedRowsMax + ThreadX() / kStepChunks;
+    if (IsOmitted(DecodeStep::kClearBelowRows)) return;
     if (below < NarrowShape::kRows) StoreAligned(SharedMemory() + to + StagedOffset(below, chunk), FourWords{});
   }
   VF_DEVICE void Begin(int step) {
@@ -58,10 +59,10 @@ struct NormedRows {
         if (LaneIndex() == 0) parts[r][half * kFusedWarps + WarpIndex()] = squares;
       }
     }
-    SyncThreads();
+    if (!IsOmitted(DecodeStep::kSyncNorm)) SyncThreads();
     if (row() < p.product.rows) {
       float sum = 0;
-      for (int w = 0; w < kWarps; ++w) sum += parts[row()][w];
+      for (int w = 0; w < kWarps; ++w) sum += parts[row()][InOrder(DecodeStep::kOrderOfNorm, w, kWarps)];
       inverse = InverseOf(sum, norm.width, norm.epsilon);
     }
     Load(step);
@@ -90,7 +91,8 @@ VF_DEVICE bool MultiplyAsLast(const FusedProduct& p) {
   VF_SHARED int is_last;
   MultiplyTile<NarrowShape, 1, 4, 1, 1, 4, float, false, Rows>(p.product, Rows{p});
   const int tiles = CeilDivide(p.product.outputs, NarrowShape::kColumns), first = GroupOf(p) * p.tiles_per_group;
-  const int count = tiles - first < p.tiles_per_group ? tiles - first : p.tiles_per_group;
+  const bool is_short = tiles - first < p.tiles_per_group && !IsOmitted(DecodeStep::kShortGroup);
+  const int count = is_short ? tiles - first : p.tiles_per_group;
   return IsLastBlock(p.arrived + GroupOf(p), count * p.product.split_count, is_last);
 }
 

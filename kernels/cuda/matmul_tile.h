@@ -116,7 +116,7 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p, Rows rows = {}) {
     VF_UNROLL
     for (int n = 0; n < 2 * kTilesN; ++n) {
       VF_UNROLL
-      for (int i = 0; i < 4; ++i) sums[m][n][i] = 0;
+      for (int i = 0; i < 4; ++i) sums[m][n][i] = IsOmitted(DecodeStep::kClearSums) ? 1 : 0;
     }
   }
   const auto place = [&](int step) { return (step - begin) % kStages * Shape::kStageBytes; };
@@ -143,27 +143,34 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p, Rows rows = {}) {
   // No kernel writes weights: the first ones are copied before the kernel that computes x is complete.
   AllowNextLaunch();
   for (int s = 0; s < kStages - 1; ++s) stage_weight(begin + s);
-  if constexpr (Rows::kForOthers) PrefetchAhead(rows.ahead());
-  if constexpr (!kGrouped) WaitForPreviousLaunch();
+  const bool asks_late = IsOmitted(DecodeStep::kAskAfterWait);
+  if constexpr (Rows::kForOthers) {
+    if (!asks_late) PrefetchAhead(rows.ahead());
+  }
+  if (!kGrouped && !IsOmitted(DecodeStep::kWaitForLaunch)) WaitForPreviousLaunch();
+  if constexpr (Rows::kForOthers) {
+    if (asks_late) PrefetchAhead(rows.ahead());
+  }
   if constexpr (Rows::kNormed) {
     for (int s = 0; s < kStages; ++s) rows.ClearBelow(place(begin + s));
     rows.Begin(begin);
   }
   for (int s = 0; s < kStages - 1; ++s) {
     stage_x(begin + s);
-    CommitCopies();
+    if (!IsOmitted(DecodeStep::kCommitStages)) CommitCopies();
   }
   for (int step = begin; step < end; ++step) {
-    WaitCopies<kStages - 2>();
+    if (!IsOmitted(DecodeStep::kWaitStages)) WaitCopies<kStages - 2>();
     // The copies of all threads are complete, and no thread reads the stage that is filled next.
-    SyncThreads();
+    if (!IsOmitted(DecodeStep::kSyncStages)) SyncThreads();
     stage_x(step + kStages - 1);
     stage_weight(step + kStages - 1);
     CommitCopies();
     const int left = place(step);
     const int right = left + Shape::kRows * kStepBytes;
     VF_UNROLL
-    for (int k = 0; k < kProductStepK / 16; ++k) {
+    for (int part = 0; part < kProductStepK / 16; ++part) {
+      const int k = InOrder(DecodeStep::kOrderOfInner, part, kProductStepK / 16);
       uint32_t a[kTilesM][4], b[kTilesN][4];
       VF_UNROLL
       for (int m = 0; m < kTilesM; ++m) {
@@ -187,7 +194,7 @@ VF_DEVICE void MultiplyTile(const MatmulParams& p, Rows rows = {}) {
       }
     }
   }
-  WaitCopies<0>();
+  if (!IsOmitted(DecodeStep::kWaitLastStages)) WaitCopies<0>();
   Out* out = static_cast<Out*>(p.out) + WideProduct(split, p.rows, p.outputs);
   VF_UNROLL
   for (int m = 0; m < kTilesM; ++m) {

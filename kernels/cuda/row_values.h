@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/wide_product.h"
+#include "kernels/cuda/decode_steps.h"
 #include "kernels/cuda/fused_choice.h"
 #include "kernels/cuda/launch.h"
 
@@ -43,15 +44,17 @@ VF_DEVICE FourFloats FourProductsAt(const ProductView& product, int row, int col
     return {{WidenLow(words.at[0]), WidenHigh(words.at[0]), WidenLow(words.at[1]), WidenHigh(words.at[1])}};
   }
   const float* data = static_cast<const float*>(product.data) + at;
-  FourFloats sum = LoadAligned<FourFloats>(data);
+  const auto part = [&](int split) {
+    return LoadAligned<FourFloats>(data + InOrder(DecodeStep::kOrderOfParts, split, product.split_count) *
+                                              product.split_stride);
+  };
+  FourFloats sum = part(0);
   // All splits of a group are loaded before the first is added: with few blocks no other warp hides a load's latency.
   for (int first = 1; first < product.split_count; first += kSplitsAtOnce) {
     FourFloats parts[kSplitsAtOnce];
     VF_UNROLL
     for (int s = 0; s < kSplitsAtOnce; ++s) {
-      if (first + s < product.split_count) {
-        parts[s] = LoadAligned<FourFloats>(data + (first + s) * product.split_stride);
-      }
+      if (first + s < product.split_count) parts[s] = part(first + s);
     }
     VF_UNROLL
     for (int s = 0; s < kSplitsAtOnce; ++s) {

@@ -86,20 +86,36 @@ std::vector<Cell> Cells(bool tiny);
 // Of an attention cell: query rows of a sequence, and rows of the largest step.
 int RowsOf(const Cell& cell, int sequence);
 int StepRowsOf(const Cell& cell);
-// Of the cycle model (prediction.cc): cycles of 128 lanes and a key block of the kernel sm90, those of the tensor cores and what a
-// softmax leaves beside them at best and at worst.
-inline constexpr int kModelMultiprocessors = 132;
-inline constexpr double kModelHertz = 1.75e9;
-struct BlockCycles {
+// What predictions need to know of a device.
+struct DeviceRates {
+  const char* name;  // of --predict=
+  int multiprocessors;
+  double hertz, l2_bytes_per_second;
+  double copy_bytes_per_second, product_flops;  // its ceilings, as the first two cells measure them
+  double memory_bytes;
+};
+inline constexpr DeviceRates kDeviceRates[] = {
+    // An H100 SXM, as measured in docs/gpu/results.
+    {"h100", 132, 1.75e9, 5.75e12, 3.03e12, 755e12, 80e9},
+    // Not measured: the same chip and clocks, and the same share, 0.904, of 4.8 instead of 3.35 TB/s.
+    {"h200", 132, 1.75e9, 5.75e12, 4.34e12, 755e12, 141e9},
+};
+
+// Predictions need no device. What the sm90 attention kernel is expected to take:
+void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning, const DeviceRates& rates);
+struct Bounds {
   double best = 0, worst = 0;
 };
-BlockCycles Sm90BlockCycles(int dim);
-// A table of what the sm90 attention kernel is expected to take on an H100; needs no device.
-void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning);
-// And of attention by groups with gathered keys, beside dense attention.
-void PrintGatherPredictions();
-// And of whole prompts of 8K tokens: the layers' products by the library, by the kernel sm90 with its epilogues apart and in it, and
-// with clusters that it does not have.
+// Cycles of 128 lanes and a key block: those of the tensor cores, and what a softmax leaves beside them at best and at worst.
+Bounds Sm90BlockCycles(int dim, const DeviceRates& rates);
+// Of one of its cells, in seconds.
+Bounds PredictSm90(const Cell& cell, const Sm90Tuning& tuning, const DeviceRates& rates);
+// Attention by groups with gathered keys, beside dense attention.
+void PrintGatherPredictions(const DeviceRates& rates);
+// Decode steps and whole prompts of the cells' models.
+void PrintModelPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning, const DeviceRates& rates);
+// Whole prompts of 8K tokens: the layers' products by the library, by the kernel sm90 with its epilogues apart and in it, and with
+// clusters that it does not have. Of an H100.
 void PrintPromptPredictions();
 // Recorded plans are searched for (plan_search.h) and printed as rows of product_plans.h; shapes whose name has `part`.
 // False where one was refused, or left out for lack of time.

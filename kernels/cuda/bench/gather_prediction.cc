@@ -1,7 +1,7 @@
 // What attention by groups with gathered keys is expected to take beside dense attention, before any run (docs/gpu/kernels.md).
 //
 // Blocks are counted as the kernels visit them (gather_plan.h), for groups drawn evenly. Where mma reads the lists, their time is that
-// of the mma kernel as it was measured on an H100, and states and queries pass at the bandwidth measured there. Where sm90 does,
+// of the mma kernel as it was measured on an H100, and states and queries pass at the device's rate of a copy. Where sm90 does,
 // it is that of the cycle model (prediction.cc), for dense attention as well.
 
 #include <algorithm>
@@ -22,7 +22,6 @@ constexpr int kHeads = 20, kDim = 128, kWindow = 128;
 constexpr double kSecondsABlock = 12.8e-9, kMasked = 1 / 0.77;
 // Copies row by row take more instructions.
 constexpr double kGathered = 1.05;
-constexpr double kBytesPerSecond = 3e12;
 // Of a launch that follows another: its start, and its end with fewer and fewer blocks.
 constexpr double kSecondsALaunch = 8e-6;
 // Dense attention of the kernel sm90, in the middle of what is predicted.
@@ -35,8 +34,6 @@ constexpr double kGatheredSm90[] = {1.05, 1.15};
 constexpr double kMaskCycles[] = {200, 400};
 // A tile's start and end, in blocks, beside its states.
 constexpr double kTileBlocks = kSm90ItemUnits;
-// Bytes of states and queries of the whole device: a multiprocessor alone receives 64 a cycle; all at once the memory's.
-constexpr double kStateBytes[] = {64.0 * kModelMultiprocessors * kModelHertz, kBytesPerSecond};
 constexpr double kBusy = 0.98;
 
 std::vector<TokenGroups> DrawGroups(int group_count, int top_k, int length) {
@@ -60,7 +57,7 @@ double StateBytes(double rows, int top_k) {
   return rows * (4.0 * kDim * (top_k + 1) + 8.0 * (kDim + 2) * top_k + 2.0 * kDim);
 }
 
-void PrintSm90Setting(int group_count, int top_k, int length) {
+void PrintSm90Setting(int group_count, int top_k, int length, const DeviceRates& rates) {
   const std::vector<TokenGroups> groups = DrawGroups(group_count, top_k, length);
   const AttentionChoice choice{.sm90 = true, .gathered = true};
   GatherWork work{.groups = groups,
@@ -73,12 +70,14 @@ void PrintSm90Setting(int group_count, int top_k, int length) {
   for (int pass = 0; pass < top_k; ++pass) work.tile_rows[pass] = kSm90Lanes;
   const GatherVisits visits = VisitsOf(work);
   const double dense_blocks = CausalBlocks(length, Sm90BlockKeys(kDim));
-  const BlockCycles cycles = Sm90BlockCycles(kDim);
+  const Bounds cycles = Sm90BlockCycles(kDim, rates);
+  // Bytes of states and queries of the whole device: a multiprocessor alone receives 64 a cycle; all at once the memory's.
+  const double state_bytes[] = {64.0 * rates.multiprocessors * rates.hertz, rates.copy_bytes_per_second};
   const double bytes = kHeads * StateBytes(length - work.from, top_k);
   double dense[2], lists[2], others[2], states[2], whole[2], blocks = 0;
   for (int i = 0; i < 2; ++i) {  // at best, at worst
     const double block = i == 0 ? cycles.best : cycles.worst;
-    const auto seconds = [&](double all) { return kHeads * all / (kModelMultiprocessors * kModelHertz * kBusy); };
+    const auto seconds = [&](double all) { return kHeads * all / (rates.multiprocessors * rates.hertz * kBusy); };
     double all = 0;
     blocks = 0;
     for (int pass = 0; pass < top_k; ++pass) {
@@ -91,7 +90,7 @@ void PrintSm90Setting(int group_count, int top_k, int length) {
     // mma has the window's part; in blocks of 64 keys under 128 lanes.
     others[i] = seconds(CausalBlocks(work.from, Sm90BlockKeys(kDim)) * (block + kMaskCycles[i])) +
                 kHeads * visits.window_blocks / 2.0 * kMasked * kSecondsABlock + (top_k + 4) * kSecondsALaunch;
-    states[i] = bytes / kStateBytes[i];
+    states[i] = bytes / state_bytes[i];
     whole[i] = lists[i] + others[i] + states[i];
   }
   const auto range = [](const double(&of)[2]) {
@@ -105,7 +104,7 @@ void PrintSm90Setting(int group_count, int top_k, int length) {
               range(states).c_str(), range(whole).c_str(), std::min(gains[0], gains[1]), std::max(gains[0], gains[1]));
 }
 
-void PrintSetting(int group_count, int top_k, int length) {
+void PrintSetting(int group_count, int top_k, int length, const DeviceRates& rates) {
   const std::vector<TokenGroups> groups = DrawGroups(group_count, top_k, length);
   const AttentionChoice choice{.gathered = true};
   GatherWork work{.groups = groups,
@@ -127,7 +126,8 @@ void PrintSetting(int group_count, int top_k, int length) {
   }
   const double bytes = StateBytes(length - work.from, top_k);
   const double dense_ms = 1e3 * kHeads * dense * kSecondsABlock;
-  const double ms = 1e3 * (kHeads * (cost * kSecondsABlock + bytes / kBytesPerSecond) + (top_k + 4) * kSecondsALaunch);
+  const double ms =
+      1e3 * (kHeads * (cost * kSecondsABlock + bytes / rates.copy_bytes_per_second) + (top_k + 4) * kSecondsALaunch);
   const double sm90_ms = 1e3 * 2.0 * length * length * kHeads * kDim / kSm90Flops;
   std::printf("| %d, %d | %d | %.0f %% | %d | 100 %% | %.0f %% | %.0f %% | %.2f | %.2f | %.2f | %.1f | %.1f |\n",
               group_count, top_k, length, 100 * SharedGroupPairs(group_count, top_k), work.from,
@@ -137,14 +137,14 @@ void PrintSetting(int group_count, int top_k, int length) {
 
 }  // namespace
 
-void PrintGatherPredictions() {
+void PrintGatherPredictions(const DeviceRates& rates) {
   std::printf(
       "\n| Groups, a token's | Length | Pairs with a group in common | From | Blocks visited of dense: masks | gathered: window "
       "and rows before | lists | ms: dense | masked | gathered | Times dense | Times dense of sm90 |\n"
       "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
-  const auto print = [](const auto& setting) {
+  const auto print = [&rates](const auto& setting) {
     for (const auto& [group_count, top_k] : {std::pair{8, 1}, {16, 2}, {32, 2}, {8, 2}}) {
-      for (const int length : {8192, 16384, 32768}) setting(group_count, top_k, length);
+      for (const int length : {8192, 16384, 32768}) setting(group_count, top_k, length, rates);
     }
   };
   print(PrintSetting);

@@ -4,8 +4,8 @@
 //             [--attention-kernel=auto|mma|sm90[:items=N|:turns=off|:sections=off][:focus=gathered]] [--product-kernel=auto|library|sm90]
 //             [--decode-kernels=auto|fused|separate[:prefetch=off]]
 //   gpu_bench --plans [--device=cuda:0] [--cell=PART] [--seconds=N]     rows of product_plans.h, measured (plan_search.h)
-//   gpu_bench --predict       what the attention kernel sm90, and attention by groups with gathered keys, are expected to take on an
-//                             H100; needs no device
+//   gpu_bench --predict[=h100|h200]     what the attention kernel sm90, attention by groups with gathered keys, decode steps and
+//                                       whole prompts are expected to take; needs no device
 //
 // Prints one JSON object per line: first {"cells": [...]}, then one per cell and round. With --serve it prints the
 // cells and then, for each cell name read from standard input, runs one round of it, so that a driver can alternate
@@ -32,8 +32,8 @@ namespace varifocal::kernels::cuda {
 namespace {
 
 struct Flags {
-  std::string device = "cuda:0", cell, scratch, kernel = "auto", products = "auto", decode = "auto";
-  bool tiny = false, serve = false, predict = false, plans = false;
+  std::string device = "cuda:0", cell, scratch, kernel = "auto", products = "auto", decode = "auto", predict;
+  bool tiny = false, serve = false, plans = false;
   int rounds = 5;
   double seconds = 1e9;
 };
@@ -188,14 +188,22 @@ bool RunAll(const std::vector<Cell>& cells, const Flags& flags, Turns& turns) {
 }
 
 int Main(const Flags& flags) {
-  if (flags.predict) {
+  if (!flags.predict.empty()) {
     auto choice = ChooseAttention(flags.kernel == "auto" ? "sm90" : flags.kernel, 90);
     if (!choice.ok()) {
       std::fprintf(stderr, "error: %s\n", choice.error().message.c_str());
       return 2;
     }
-    PrintPredictions(Cells(/*tiny=*/false), choice->tuning);
-    PrintGatherPredictions();
+    const auto* rates = std::find_if(std::begin(kDeviceRates), std::end(kDeviceRates),
+                                     [&](const DeviceRates& row) { return flags.predict == row.name; });
+    if (rates == std::end(kDeviceRates)) {
+      std::fprintf(stderr, "error: --predict=%s is none of h100, h200\n", flags.predict.c_str());
+      return 2;
+    }
+    const std::vector<Cell> cells = Cells(/*tiny=*/false);
+    PrintPredictions(cells, choice->tuning, *rates);
+    PrintGatherPredictions(*rates);
+    PrintModelPredictions(cells, choice->tuning, *rates);
     PrintPromptPredictions();
     return 0;
   }
@@ -270,7 +278,9 @@ int main(int argc, char** argv) {
     } else if (flag == "--plans") {
       flags.plans = true;
     } else if (flag == "--predict") {
-      flags.predict = true;
+      flags.predict = varifocal::kernels::cuda::kDeviceRates[0].name;
+    } else if (const char* predicted = value("--predict=")) {
+      flags.predict = *predicted == 0 ? "\"\"" : predicted;
     } else if (const char* device = value("--device=")) {
       flags.device = device;
     } else if (const char* rounds = value("--rounds=")) {
@@ -291,7 +301,7 @@ int main(int argc, char** argv) {
       std::fprintf(
           stderr,
           "error: unknown flag %s; the flags are --device= --tiny --serve --rounds= --seconds= --scratch= --cell= "
-          "--attention-kernel= --product-kernel= --decode-kernels= --plans --predict\n",
+          "--attention-kernel= --product-kernel= --decode-kernels= --plans --predict --predict=\n",
           argv[i]);
       return 2;
     }

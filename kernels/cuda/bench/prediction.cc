@@ -1,4 +1,4 @@
-// The cycle model of the sm90 attention kernel: what a run on an H100 is expected to show, before any (docs/gpu/kernels.md).
+// The cycle model of the sm90 attention kernel: what a run on a device is expected to show, before any (docs/gpu/kernels.md).
 //
 // A cell takes as many units as its longest multiprocessor (attention_sm90_load.h). A unit takes the cycles that Sm90BlockCycles
 // predicts, but never less than the L2 cache takes to deliver the keys and values of all multiprocessors.
@@ -13,11 +13,16 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-constexpr double kL2BytesPerSecond = 5.75e12;
 // Products of a warpgroup pair: multiplications and additions a cycle of a multiprocessor.
 constexpr double kTensorRate = 2048;
 
-void PrintCell(const Cell& cell, const Sm90Tuning& tuning) {
+struct Prediction {
+  bool apart = false;
+  double busy = 0, flops = 0;
+  Bounds cycles, seconds;
+};
+
+Prediction Predict(const Cell& cell, const Sm90Tuning& tuning, const DeviceRates& rates) {
   std::vector<SequenceRows> sequences;
   std::vector<RowInterval> mask;
   for (int s = 0; s < cell.sequences; ++s) {
@@ -37,35 +42,43 @@ void PrintCell(const Cell& cell, const Sm90Tuning& tuning) {
                       .kv_head_count = cell.kv_heads,
                       .head_dim = cell.head_dim,
                       .key_count = cell.context + cell.rows};
-  const bool apart = SegmentsFit(row_count, work.key_count, StepRowsOf(cell)) &&
-                     Sm90SegmentsApart(work, tuning, kModelMultiprocessors);
-  const Sm90Load load = LoadOfSm90(work, apart, tuning, kModelMultiprocessors);
-  const double units = load.units + (apart ? Sm90MergeUnits(work) : 0);
+  Prediction p;
+  p.apart = SegmentsFit(row_count, work.key_count, StepRowsOf(cell)) &&
+            Sm90SegmentsApart(work, tuning, rates.multiprocessors);
+  const Sm90Load load = LoadOfSm90(work, p.apart, tuning, rates.multiprocessors);
+  const double units = load.units + (p.apart ? Sm90MergeUnits(work) : 0);
+  p.busy = load.blocks / (load.units * rates.multiprocessors);
   double pairs = 0;
   for (const RowInterval& seen : mask) pairs += seen.end - seen.begin;
-  const double flops = 4 * pairs * cell.heads * cell.head_dim;
-  const BlockCycles cycles = Sm90BlockCycles(cell.head_dim);
-  const double best = units * cycles.best / kModelHertz, worst = units * cycles.worst / kModelHertz;
-  std::printf("| %s | %s | %.0f %% | %.0f to %.0f | %.3g to %.3g | %.0f to %.0f |\n", cell.name.c_str(),
-              apart ? "apart" : "in order", 100 * load.blocks / (load.units * kModelMultiprocessors), cycles.best,
-              cycles.worst, best * 1e3, worst * 1e3, flops / worst * 1e-12, flops / best * 1e-12);
+  p.flops = 4 * pairs * cell.heads * cell.head_dim;
+  p.cycles = Sm90BlockCycles(cell.head_dim, rates);
+  p.seconds = {units * p.cycles.best / rates.hertz, units * p.cycles.worst / rates.hertz};
+  return p;
 }
 
 }  // namespace
 
-BlockCycles Sm90BlockCycles(int dim) {
+Bounds Sm90BlockCycles(int dim, const DeviceRates& rates) {
   const double tensor = 2.0 * kSm90Lanes * Sm90BlockKeys(dim) * dim / kTensorRate;
-  const double bytes = 4.0 * Sm90BlockKeys(dim) * dim * kModelMultiprocessors;
-  const double cache = bytes / kL2BytesPerSecond * kModelHertz;
+  const double bytes = 4.0 * Sm90BlockKeys(dim) * dim * rates.multiprocessors;
+  const double cache = bytes / rates.l2_bytes_per_second * rates.hertz;
   return {std::max(tensor + 650, cache), std::max(tensor + 1300, cache)};
 }
 
-void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning) {
+Bounds PredictSm90(const Cell& cell, const Sm90Tuning& tuning, const DeviceRates& rates) {
+  return Predict(cell, tuning, rates).seconds;
+}
+
+void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning, const DeviceRates& rates) {
+  std::printf("Predicted for one %s.\n\n", rates.name);
   std::printf(
       "| Cell | Segments | Busy | Cycles a block | ms | TFLOP/s |\n| --- | --- | ---: | ---: | ---: | ---: |\n");
   for (const Cell& cell : cells) {
-    const bool is_attention = cell.kind == "attention" && cell.group_count == 0;
-    if (is_attention && Sm90Supports(cell.head_dim, false, false)) PrintCell(cell, tuning);
+    if (cell.kind != "attention" || cell.group_count != 0 || !Sm90Supports(cell.head_dim, false, false)) continue;
+    const Prediction p = Predict(cell, tuning, rates);
+    std::printf("| %s | %s | %.0f %% | %.0f to %.0f | %.3g to %.3g | %.0f to %.0f |\n", cell.name.c_str(),
+                p.apart ? "apart" : "in order", 100 * p.busy, p.cycles.best, p.cycles.worst, p.seconds.best * 1e3,
+                p.seconds.worst * 1e3, p.flops / p.seconds.worst * 1e-12, p.flops / p.seconds.best * 1e-12);
   }
 }
 

@@ -17,22 +17,24 @@ struct NamedCheck {
 };
 inline constexpr char kSkipped[] = "skipped: ";
 
-std::vector<NamedCheck> LayoutChecks();       // pages, staged blocks, fragments
-std::vector<NamedCheck> ScheduleChecks();     // tiles, blocks, splits
-std::vector<NamedCheck> TileChecks();         // the emulator itself, and attention on it against float64
-std::vector<NamedCheck> EmulatedChecks();     // the conformance table on the emulated device
-std::vector<NamedCheck> HopperChecks();       // the emulator's model of compute capability 9.0
-std::vector<NamedCheck> Sm90Checks();         // the sm90 attention kernel, and its mutants
-std::vector<NamedCheck> Sm90ProductChecks();  // the sm90 product kernel, tensor maps, and its mutants
-std::vector<NamedCheck> Sm90HeadsChecks();    // q, k, v that it rotates and writes
-std::vector<NamedCheck> PlanChecks();         // which of the product library's algorithms are recorded
-std::vector<NamedCheck> GatheredChecks();     // attention by groups with gathered keys, and its mutants
-std::vector<NamedCheck> DecodeChecks();       // decode steps of a few rows, by fused kernels
-std::vector<NamedCheck> AheadChecks();        // weights that decode steps ask for ahead
-std::vector<NamedCheck> WaitingNormChecks();  // norms that wait for the product that reads them
-std::vector<NamedCheck> FaultChecks();        // refusals, exhausted memory, failing devices
-std::vector<NamedCheck> GateChecks();         // the ptxas report of every kernel
-std::vector<NamedCheck> DeviceChecks();       // the conformance table on a real device, as one check
+std::vector<NamedCheck> LayoutChecks();        // pages, staged blocks, fragments
+std::vector<NamedCheck> ScheduleChecks();      // tiles, blocks, splits
+std::vector<NamedCheck> TileChecks();          // the emulator itself, and attention on it against float64
+std::vector<NamedCheck> EmulatedChecks();      // the conformance table on the emulated device
+std::vector<NamedCheck> HopperChecks();        // the emulator's model of compute capability 9.0
+std::vector<NamedCheck> Sm90Checks();          // the sm90 attention kernel, and its mutants
+std::vector<NamedCheck> Sm90ProductChecks();   // the sm90 product kernel, tensor maps, and its mutants
+std::vector<NamedCheck> Sm90HeadsChecks();     // q, k, v that it rotates and writes
+std::vector<NamedCheck> PlanChecks();          // which of the product library's algorithms are recorded
+std::vector<NamedCheck> GatheredChecks();      // attention by groups with gathered keys, and its mutants
+std::vector<NamedCheck> DecodeChecks();        // decode steps of a few rows, by fused kernels
+std::vector<NamedCheck> DecodeMutantChecks();  // their mutants
+std::vector<NamedCheck> AheadChecks();         // weights that decode steps ask for ahead
+std::vector<NamedCheck> WaitingNormChecks();   // norms that wait for the product that reads them
+std::vector<NamedCheck> FaultChecks();         // refusals, exhausted memory, failing devices
+std::vector<NamedCheck> GateChecks();          // the ptxas report of every kernel
+std::vector<NamedCheck> LoopChecks();          // instructions of the sm90 kernels' loops
+std::vector<NamedCheck> DeviceChecks();        // the conformance table on a real device, as one check
 std::vector<NamedCheck> AllChecks();
 
 // The conformance table's cases of gathered keys, for devices (gathered_checks.cc).

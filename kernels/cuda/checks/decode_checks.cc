@@ -130,7 +130,7 @@ std::string CheckOrderOfSplits() {
     }
   }
   // Weights are all 1. In another order the large values leave nothing of the small ones' bits.
-  const DecodeCase c{.name = "", .contexts = {2900}, .layers = 1, .scale = 1e-30f, .cancels = true};
+  const DecodeCase c{.name = "", .contexts = {2900}, .layers = 1, .scale = 1e-30f, .cancel_keys = kSplitKeys};
   const auto backend = Take(OpenDevice("emulated", {.decode_kernels = "fused"}));
   DecodeModel model(*backend, c);
   const StepResult result = model.Decode(0, 1);

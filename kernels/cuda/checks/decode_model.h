@@ -24,7 +24,8 @@ struct DecodeCase {
   bool gated = true, rotates = true, read_once = true, layer_norm = false;
   int rotary_dim = 0;  // 0: all of the head
   float clip = 0, scale = 0.2f;
-  bool cancels = false;  // values of the first two splits of a context cancel, those of others are small
+  // Values of the first two of `cancel_parts` parts of so many keys cancel, those of others are small.
+  int cancel_keys = 0, cancel_parts = 1 << 20;
 };
 
 // What a decode step leaves.
@@ -191,9 +192,9 @@ class DecodeModel {
     for (int i = 0; i < c_.layers; ++i) {
       std::vector<float> numbers = UniformVector(500 + 10 * s + i, WideProduct(rows, c_.width));
       const std::vector<float> row(numbers.begin(), numbers.begin() + c_.width);
-      for (size_t n = 0; c_.cancels && n < numbers.size(); ++n) {
-        const size_t split = n / c_.width / kSplitKeys;
-        numbers[n] = row[n % c_.width] * (split == 0 ? 0x1p20f : split == 1 ? -0x1p20f : 1.0f);
+      for (size_t n = 0; c_.cancel_keys > 0 && n < numbers.size(); ++n) {
+        const size_t part = n / c_.width / c_.cancel_keys % c_.cancel_parts;
+        numbers[n] = row[n % c_.width] * (part == 0 ? 0x1p20f : part == 1 ? -0x1p20f : 1.0f);
       }
       WriteOperands(backend_, {normed_.get(), 0}, numbers);
       Project(i);

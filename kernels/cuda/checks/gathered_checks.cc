@@ -11,6 +11,7 @@
 #include "kernels/conformance/case_tools.h"
 #include "kernels/cuda/checks/checks.h"
 #include "kernels/cuda/checks/gathered_scene.h"
+#include "kernels/cuda/checks/mutants.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_workspace.h"
 #include "kernels/cuda/emulator/emulated_runtime.h"

@@ -1,8 +1,5 @@
 // Mutants of attention by groups with gathered keys (gathered_scene.h).
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,21 +22,8 @@ bool Differs(const SceneRun& a, const SceneRun& b) {
   return Differs(a.outs, b.outs) || Differs(a.log_sum_exps, b.log_sum_exps);
 }
 
-// In a process of its own: a mutant may read anywhere.
 bool IsSeen(const Scene& scene, const SceneRun& base, uint64_t seed) {
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  VF_CHECK(child >= 0, "a process for a mutant");
-  if (child == 0) {
-    std::freopen("/dev/null", "w", stderr);
-    alarm(60);
-    emulator::SetScheduleSeed(seed);
-    const SceneRun run = RunScene(scene);
-    _exit(Differs(base, run) ? 1 : 0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+  return !SeenApart(seed, [&] { return Differs(base, RunScene(scene)); }).empty();
 }
 
 // What keeps copies of mma apart; those of sm90 are in the table of its steps, below.

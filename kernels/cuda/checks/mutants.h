@@ -1,5 +1,5 @@
-// The mutants of an sm90 kernel (sm90_steps.h): each must change the bits of some case, or be a fault that the emulator reports,
-// with one of a few orders of threads.
+// Mutants of kernels: each must change the bits of some case, or be a fault that the emulator reports, with one of a few orders of
+// threads.
 #pragma once
 
 #include <cstdio>
@@ -14,8 +14,11 @@ namespace varifocal::kernels::cuda {
 
 inline constexpr uint64_t kMutantSeeds = 8;
 
-// Steps [first, last) of the table. `differs` runs case `index` and returns whether its bits differ from those without a mutant.
-// `is_invisible`: what no test on the emulator can see.
+// How a mutant that is set shows itself in a process of its own, since it may read anywhere or end the program. Empty: it does not.
+std::string SeenApart(uint64_t seed, const std::function<bool()>& differs);
+
+// Of an sm90 kernel: steps [first, last) of the table (sm90_steps.h). `differs` runs case `index` and returns whether
+// its bits differ from those without a mutant. `is_invisible`: what no test on the emulator can see.
 inline std::string CheckMutantsOf(size_t first, size_t last, size_t case_count,
                                   const std::function<bool(size_t index, Sm90Step step)>& differs,
                                   const std::function<bool(Sm90Step)>& is_invisible) {

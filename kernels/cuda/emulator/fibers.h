@@ -29,7 +29,7 @@ struct Limits {
 // Scheduling order of runnable threads: 0 is first in first out, otherwise shuffled by the seed.
 void SetScheduleSeed(uint64_t seed);
 
-// A step that kernels leave out (gather_steps.h); 0: none.
+// A step that kernels leave out (gather_steps.h, decode_steps.h); 0: none.
 void OmitStep(int step);
 
 // Runs kernel() once per thread of every block.

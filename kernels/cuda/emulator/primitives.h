@@ -35,7 +35,7 @@ void CopyAsync(unsigned char* to, const void* from, bool valid);
 void CommitCopies();
 void WaitCopies(int pending);
 
-int OmittedStep();  // of gather_steps.h, of all threads
+int OmittedStep();  // of gather_steps.h or decode_steps.h, of all threads
 
 float FusedMultiplyAdd(float a, float b, float c);
 float Exp2(float x);
