@@ -4,7 +4,7 @@
 //
 // Prints one line per check that fails or is skipped, and exits 1 when one fails. For deploy/gpu_check.sh:
 //
-//   cuda_selfcheck --list=conformance|same-bits|wide-attention|gathered|products|decode|sanitizers [--device=..]
+//   cuda_selfcheck --list=conformance|same-bits|wide-attention|gathered|products|decode|sanitizers|sanitizers-short [--device=..]
 //       names of cases, a line each
 //   cuda_selfcheck --case=NAME [--device=cuda:0|emulated] [--attention-kernel=sm90] [--product-kernel=sm90]    one: its name at
 //       once, then its result
@@ -23,10 +23,14 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-constexpr std::pair<const char*, CaseSet> kSets[] = {
-    {"conformance", CaseSet::kAll},      {"same-bits", CaseSet::kSameBits}, {"wide-attention", CaseSet::kWideAttention},
-    {"products", CaseSet::kProducts},    {"gathered", CaseSet::kGathered},  {"decode", CaseSet::kDecode},
-    {"sanitizers", CaseSet::kSanitizers}};
+constexpr std::pair<const char*, CaseSet> kSets[] = {{"conformance", CaseSet::kAll},
+                                                     {"same-bits", CaseSet::kSameBits},
+                                                     {"wide-attention", CaseSet::kWideAttention},
+                                                     {"products", CaseSet::kProducts},
+                                                     {"gathered", CaseSet::kGathered},
+                                                     {"decode", CaseSet::kDecode},
+                                                     {"sanitizers", CaseSet::kSanitizers},
+                                                     {"sanitizers-short", CaseSet::kSanitizersShort}};
 
 int List(const std::string& name, const std::string& device) {
   for (const auto& [known, set] : kSets) {
@@ -36,7 +40,8 @@ int List(const std::string& name, const std::string& device) {
   }
   std::fprintf(
       stderr,
-      "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, gathered, products, decode, sanitizers\n",
+      "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, gathered, products, decode, "
+      "sanitizers, sanitizers-short\n",
       name.c_str());
   return 2;
 }
@@ -72,6 +77,10 @@ int RunAll(const std::string& part) {
     const bool skip = verdict.rfind(kSkipped, 0) == 0;
     (skip ? skipped : failed) += 1;
     std::printf("%s: %s\n", check.name.c_str(), verdict.c_str());
+  }
+  if (run == 0) {
+    std::fprintf(stderr, "error: no check's name has \"%s\" in it\n", part.c_str());
+    return 2;
   }
   std::printf("cuda: %d checks, %d failed, %d skipped\n", run, failed, skipped);
   return failed == 0 ? 0 : 1;
