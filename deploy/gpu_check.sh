@@ -26,7 +26,7 @@
 #   --out      results (build/gpu-check/results/DATE-TIME); a directory of an earlier run: what passed there is not repeated
 #   --bin      cuda_selfcheck, gpu_bench, varifocald and varifocal from there, or what --pack wrote there; nothing is built
 #   --pack     builds these four to be carried (static but for the C library) into DIR/programs.tar.xz; fails when it and the working
-#              tree exceed 64 MiB. --lean takes tests/ and models/focus, which no step reads, out of the working tree first
+#              tree exceed 64 MiB. --lean takes tests/ and models/focus, which no step reads, out of the working tree then
 #              (git sparse-checkout disable brings them back)
 #   --cases    only conformance cases whose name matches
 #   --cells    only timings of the step times whose name matches
@@ -96,7 +96,7 @@ left() { echo $((step_end - SECONDS)); }
 build=build/gpu-check
 programs=(cuda_selfcheck gpu_bench varifocald varifocal)
 if [ -n "$pack" ]; then
-  [ $lean -eq 0 ] || git sparse-checkout set --no-cone '/*' '!/tests/' '!/models/focus/' || exit 1
+  [ -d tests ] || git sparse-checkout disable || exit 1  # left out by --lean before; the build reads it
   cmake --preset cuda-portable >/dev/null && cmake --build --preset cuda-portable --target "${programs[@]}" || exit 1
   build/cuda-portable/bin/cuda_selfcheck gate || exit 1
   mkdir -p "$pack"
@@ -106,6 +106,7 @@ if [ -n "$pack" ]; then
   # The programs have the same kernels, so the dictionary spans them all.
   tar -C "$stripped" -cf - "${programs[@]}" | xz -T1 --lzma2=preset=6,dict=128MiB >"$pack/programs.tar.xz" || exit 1
   bytes=$(stat -c %s "$pack/programs.tar.xz")
+  [ $lean -eq 0 ] || git sparse-checkout set --no-cone '/*' '!/tests/' '!/models/focus/' || exit 1
   tree=$(git ls-files -z --cached --others --exclude-standard | xargs -0 stat -c %s 2>/dev/null | awk '{sum += $1} END {print sum + 0}')
   echo "$pack/programs.tar.xz: ${#programs[@]} programs, $((bytes >> 20)) MiB; they need $(ldd "$stripped/gpu_bench" | awk '{print $1}' | tr '\n' ' ')"
   echo "working tree $((tree >> 20)) MiB, with the archive $(((tree + bytes) >> 20)) of 64"
