@@ -7,7 +7,8 @@ every answer before it times it; the peers' answers are checked here, and whole 
 weights. Cells that do not fit into the time are skipped by name. Without PyTorch the table has only our times.
 
 Nothing is lost to a cell that ends gpu_bench or does not answer: it is reported with the signal and the last line of
-standard error, gpu_bench is started again, and the run continues. Each row is appended to cells.jsonl as it is measured.
+standard error, gpu_bench is started again, and the run continues. Each row is appended to cells.jsonl as it is measured; a later
+run with the same --out and backend takes those that are right from there and measures the others.
 
     python3 recipes/gpu_peers.py --bench=build/gpu-check/bin/gpu_bench --out=docs/gpu [--seconds=400] [--rounds=5]
     python3 recipes/gpu_peers.py --bench=... --out=/tmp --tiny       on the emulator and the CPU: tests this file
@@ -28,41 +29,12 @@ import tempfile
 import threading
 import time
 
+from gpu_goals import IN_ROW, complete, floor_ms, goal_of
 from gpu_peer_calls import Peers, first_line, torch
 
 STEADY = 0.03  # how far the ceilings may drift within a run
 SLOW_MS = 1500  # a cell above this gets two rounds
-
-# (cells, condition, against, goal): required speedup.
-GOALS = [
-    ("product", lambda c: c["rows"] >= 2048, "matmul", 0.98),
-    ("decode_product", lambda c: c["rows"] <= 8, "matmul", 1.1),
-    ("attention", lambda c: c["context"] == 0 and c["scale"] == 0, "flash", 0.95),
-    ("attention", lambda c: c["context"] == 0 and c["scale"] == 0, "cudnn", 0.50),
-    ("attention", lambda c: c["scale"] != 0, "constant scale", 0.99),
-    ("attention", lambda c: c["context"] > 0, "masked", 3.0),
-    ("attention", lambda c: c["groups"] > 0, "dense", 1.0),
-    ("decode", lambda c: c["groups"] > 0, "dense", 1.0),
-    ("decode", lambda c: not c["shared"], "flash", 1.5),
-    ("decode", lambda c: c["key_bytes"] >= 150e6 and not c["shared"], "copy", 0.85),
-    ("decode", lambda c: c["shared"], "unshared", 5.0),
-    ("model_prefill", lambda c: True, "floor", 0.60),
-    ("model_prefill", lambda c: True, "transformers flash", 1.5),
-    ("model_prefill", lambda c: True, "transformers cudnn", 1.2),
-    ("model_decode", lambda c: c["context"] >= 32768, "floor", 0.75),
-    ("model_decode", lambda c: c["context"] < 32768, "floor", 0.60),
-    ("model_decode", lambda c: True, "transformers", 4.0),
-    ("model_decode", lambda c: True, "transformers compiled", 1.5),
-    ("model_prefill", lambda c: c["tau"], "dense", 0.97),
-    ("model_decode", lambda c: c["draws"], "greedy", 0.9),
-    ("model_decode", lambda c: c["graphs"], "one by one", 1.0),
-    ("two_models", lambda c: True, "alone", 0.1),
-    ("continuations", lambda c: c["total"] >= 1000, "cold", 50.0),
-    ("continuations", lambda c: 1 < c["total"] < 1000, "transformers again", 30.0),
-    ("continuations", lambda c: 1 < c["total"] < 1000, "transformers cached", 2.0),
-    ("determinism", lambda c: True, "chunked", 0.97),
-    ("load", lambda c: True, "transformers", 2.0),
-]
+KERNEL_FLAGS = ["attention-kernel", "product-kernel", "decode-kernels"]
 
 
 class TimeUp(Exception):
@@ -227,30 +199,23 @@ def compare(report, cells):
     rows = {row["cell"]: row for row in report["cells"]}
     product, copy = rows.get("ceiling_product"), rows.get("ceiling_copy")
     for row in report["cells"]:
-        cell = cells[row["cell"]]
-        cell["key_bytes"] = row.get("bytes", 0)
+        cell = complete(cells[row["cell"]], report["backend"], row)
         others = {name: found["ms"] for name, found in row["peers"].items() if "ms" in found}
         if row.get("ms"):
             if product and copy and product.get("tflops") and copy.get("gbps"):
-                at_copy = row.get("bytes", 0) / copy["gbps"] * 1e-6
-                others["floor"] = max(row.get("flops", 0) / product["tflops"] * 1e-9, at_copy)
+                if cell["kind"].startswith("model"):
+                    others["floor"] = floor_ms(row, product["tflops"], copy["gbps"])
                 if cell["kind"] == "decode":
-                    others["copy"] = at_copy
-            for key, name in (("constant_ms", "constant scale"), ("cold_ms", "cold"), ("chunked_ms", "chunked"), ("dense_ms", "dense"), ("masked_ms", "masked"),
-                              ("greedy_ms", "greedy"), ("one_by_one_ms", "one by one"), ("alone_ms", "alone")):
-                if row.get(key):
-                    others[name] = row[key]
+                    others["copy"] = row.get("bytes", 0) / copy["gbps"] * 1e-6
+            others.update({name: row[key] for key, name in IN_ROW if row.get(key)})
             if cell["shared"]:
                 plain = rows.get(row["cell"].replace("cascade", "decode"))
                 if plain and plain.get("ms"):
                     others["unshared"] = plain["ms"]
         row["against"] = {}
         for name, ms in others.items():
-            if row.get("ms") and (name not in ("floor", "cold") or cell["kind"].startswith("model") or name == "cold"):
-                goal = next((g for kind, fits, against, g in GOALS
-                             if kind == cell["kind"] and against == name and fits(cell)
-                             and (name == "dense" or not cell["groups"])), None)
-                ratio = ms / row["ms"]
+            if row.get("ms"):
+                goal, ratio = goal_of(cell, name), ms / row["ms"]
                 row["against"][name] = {"ms": ms, "ratio": ratio, "goal": goal,
                                         "met": None if goal is None else ratio >= goal}
 
@@ -305,6 +270,23 @@ def table(report):
     return "\n".join(lines)
 
 
+def rows_before(path, backend):
+    """The last right row of each cell that an earlier run left in cells.jsonl."""
+    found = {}
+    try:
+        with open(path) as file:
+            for line in file:
+                try:
+                    row = json.loads(line)
+                except ValueError:
+                    continue  # the run was killed as it wrote this one
+                if row.get("backend") == backend and row.get("ms") and "wrong" not in row:
+                    found[row["cell"]] = row
+    except FileNotFoundError:
+        pass
+    return found
+
+
 def ceilings(bench):
     def rate(cell, key):
         try:
@@ -325,9 +307,9 @@ def main():
     parser.add_argument("--note", action="append", default=[], help="a line for the report: what was checked before")
     parser.add_argument("--limit", type=float, default=90, help="seconds for one round of a cell, its set-up included")
     parser.add_argument("--inject", action="append", default=[], metavar="CELL:hang|crash|wrong", help="rehearse a failure")
-    parser.add_argument("--attention-kernel", help="gpu_bench's: auto, mma or sm90, with :focus=gathered if wanted")
-    parser.add_argument("--product-kernel", help="gpu_bench's: auto, library or sm90")
-    parser.add_argument("--decode-kernels", help="gpu_bench's: auto, fused or separate, with :prefetch=off if wanted")
+    for flag in KERNEL_FLAGS:
+        parser.add_argument("--" + flag, default="auto", help="gpu_bench's")
+    parser.add_argument("--scratch", help="folder of weights, kept, from where later runs take them")
     parser.add_argument("--tiny", action="store_true", help="the emulator and the CPU, tiny shapes")
     args = parser.parse_args()
     started = time.monotonic()
@@ -337,11 +319,10 @@ def main():
         raise TimeUp()
 
     signal.signal(signal.SIGTERM, stop)
-    scratch = tempfile.mkdtemp(prefix="gpu_peers_")
+    scratch = args.scratch or tempfile.mkdtemp(prefix="gpu_peers_")
     sampler = Sampler(args.tiny)
     os.makedirs(args.out, exist_ok=True)
-    chosen = {"attention-kernel": args.attention_kernel, "product-kernel": args.product_kernel, "decode-kernels": args.decode_kernels}
-    kernels = [f"--{flag}={value}" for flag, value in chosen.items() if value is not None]
+    kernels = [f"--{flag}={getattr(args, flag.replace('-', '_'))}" for flag in KERNEL_FLAGS]
     bench = Bench(args.bench, args.tiny, scratch, args.out, args.limit, dict(i.split(":") for i in args.inject), kernels)
     peers = Peers(bench.info, args.tiny, deadline)
     report = {"device": bench.info["device"], "backend": bench.info["backend"], "notes": args.note + bench.info["notes"],
@@ -349,6 +330,11 @@ def main():
               "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "cells": []}
     cells = {cell["cell"]: cell for cell in bench.info["cells"]}
     wanted = [name for name in cells if re.search(args.cells, name)]
+    before = rows_before(os.path.join(args.out, "cells.jsonl"), report["backend"])
+    report["cells"] = [before[name] for name in wanted if name in before]
+    if report["cells"]:
+        report["notes"].append(f"{len(report['cells'])} cells are from earlier runs in {args.out}")
+    wanted = [name for name in wanted if name not in before]
     name = re.sub(r"[^A-Za-z0-9]+", "-", report["device"]).strip("-").lower()
     path = os.path.join(args.out, f"{name}-{report['date'][:19].replace(':', '')}.json")
 
@@ -372,6 +358,7 @@ def main():
                 row = run_cell(cells[cell_name], bench, peers, args.rounds, sampler)
             except BenchEnded as problem:
                 row = {"cell": cell_name, "kind": cells[cell_name]["kind"], "peers": {}, "wrong": str(problem)}
+            row["backend"] = report["backend"]
             report["cells"].append(row)
             with open(os.path.join(args.out, "cells.jsonl"), "a") as file:
                 file.write(json.dumps(row) + "\n")
@@ -394,7 +381,8 @@ def main():
         save()
         sampler.close()
         bench.close()
-        shutil.rmtree(scratch, ignore_errors=True)
+        if not args.scratch:
+            shutil.rmtree(scratch, ignore_errors=True)
     print(table(report))
     print("saved", path)
     broken = any("BROKE OFF" in note for note in report["notes"])

@@ -90,6 +90,8 @@ if(VARIFOCAL_PYTHON3)
             --rounds=2 --cells=ceiling|prefill_20_20_128_2048|tau_rows|cascade|decode_20_20_128_8x32768|model_decode_2.7b_1x1024|determinism|load
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(cuda:gpu_peers_tiny PROPERTIES TIMEOUT 300)
+  add_test(NAME cuda:gpu_check COMMAND ${CMAKE_SOURCE_DIR}/deploy/gpu_check_test.sh $<TARGET_FILE_DIR:gpu_bench>)
+  set_tests_properties(cuda:gpu_check PROPERTIES TIMEOUT 600)
 endif()
 if(TARGET GTest::gtest_main)
   add_executable(cuda_test cuda/checks/checks_test.cc)

@@ -39,9 +39,9 @@ std::vector<NamedCheck> AllChecks();
 
 // The conformance table's cases of gathered keys, for devices (gathered_checks.cc).
 std::vector<ConformanceCase> GatheredCases();
-// Same bits at the head dims of models (wide_bits_checks.cc), and the attention of which.
+// At the head dims of models against float64 and the same bits (wide_bits_checks.cc), and the attention of which.
 std::vector<ConformanceCase> WideBitsCases();
-std::vector<ConformanceCase> WideGatheredCases();  // and against float64, with gathered keys
+std::vector<ConformanceCase> WideGatheredCases();  // with gathered keys
 AttentionCase WideBitsCase(int dim, bool windowed, bool groups);
 
 // The conformance table, a check for each case, on "cuda:0" or "emulated": for deploy/gpu_check.sh, which runs each in a
@@ -49,12 +49,13 @@ AttentionCase WideBitsCase(int dim, bool windowed, bool groups);
 enum class CaseSet {
   kAll,
   kSameBits,
-  kWideAttention,  // attention at head dims from 64, its same bits among it: what the kernel sm90 must pass
-  kProducts,       // what multiplies, the same bits among it: what the kernel sm90 of products must pass
-  kGathered,       // of a backend that gathers keys by groups
-  kDecode,         // decode steps by fused kernels and by separate ones
-  kGatheredSanitizers,
-  kSanitizers,  // small ones that pass through every kernel and head dim: compute-sanitizer is slow
+  kWideAttention,    // attention at head dims from 64, its same bits among it: what the kernel sm90 must pass
+  kProducts,         // what multiplies, the same bits among it: what the kernel sm90 of products must pass
+  kGathered,         // of a backend that gathers keys by groups
+  kDecode,           // decode steps by fused kernels and by separate ones
+  kGatheredSanitizers,  // gathered keys at each head dim
+  kSanitizers,       // small ones that pass through every kernel and head dim: compute-sanitizer is slow
+  kSanitizersShort,  // a dozen of the smallest, for racecheck and synccheck, which are slower still
 };
 // q, k, v in steps of every kind, and in one kernel sm90 or two on "cuda:0" or "emulated" (sm90_heads_checks.cc).
 std::vector<ConformanceCase> HeadsCases();

@@ -1,9 +1,11 @@
 // The conformance table on a real device, skipped with the reason where there is none, or case by case on a device that
 // is named.
 
+#include <algorithm>
 #include <iterator>
 #include <set>
 
+#include "base/check.h"
 #include "kernels/conformance/case_tools.h"
 #include "kernels/conformance/cases.h"
 #include "kernels/cuda/checks/checks.h"
@@ -65,6 +67,33 @@ std::vector<ConformanceCase> GatheredSanitizerCases() {
   return cases;
 }
 
+// Of each kind of kernel the smallest: shared memory and barriers are in products, attention by either kernel, its groups, splits of
+// decode steps, norms and drawing. ConformanceChecks adds fused kernels.
+constexpr const char* kShortNames[] = {"linear",
+                                       "gated",
+                                       "norm",
+                                       "qkv_rope_write",
+                                       "lm_head",
+                                       "draw",
+                                       "attention_head_dim_64",
+                                       "attention_head_dim_128",
+                                       "attention_head_dim_256",
+                                       "attention_decode_at_a_split",
+                                       "groups_2_of_8_near_20_d64_h2k1_columns_tested",
+                                       "groups_2_of_8_near_20_d64_h2k1_gathered_from_150"};
+
+std::vector<ConformanceCase> SanitizerCasesShort() {
+  std::vector<ConformanceCase> cases;
+  for (const auto& more : {SanitizerCases(), GatheredCases()}) {
+    for (const ConformanceCase& c : more) {
+      if (std::find(std::begin(kShortNames), std::end(kShortNames), c.name) != std::end(kShortNames))
+        cases.push_back(c);
+    }
+  }
+  VF_CHECK(cases.size() == std::size(kShortNames), "the names are those of cases");
+  return cases;
+}
+
 std::vector<ConformanceCase> WideAttentionCases() {
   std::vector<ConformanceCase> cases = WideBitsCases();
   for (const auto& more : {AttentionCases(), GroupCases()}) {
@@ -85,6 +114,7 @@ std::vector<ConformanceCase> CasesOfProducts(bool emulated) {
 
 std::vector<ConformanceCase> CasesOf(CaseSet set, bool emulated) {
   if (set == CaseSet::kSanitizers) return SanitizerCases();
+  if (set == CaseSet::kSanitizersShort) return SanitizerCasesShort();
   if (set == CaseSet::kProducts) return CasesOfProducts(emulated);
   if (set == CaseSet::kWideAttention) return WideAttentionCases();
   if (set == CaseSet::kGathered) return GatheredCases();
@@ -135,6 +165,7 @@ std::vector<NamedCheck> ConformanceChecks(CaseSet set, const std::string& device
   if (set == CaseSet::kProducts) {
     for (const NamedCheck& check : HeadsApartChecks(device)) checks.push_back(check);
   }
+  if (set == CaseSet::kSanitizersShort) checks.push_back(DecodeBitsChecks(device).front());
   return checks;
 }
 

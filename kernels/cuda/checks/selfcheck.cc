@@ -4,7 +4,7 @@
 //
 // Prints one line per check that fails or is skipped, and exits 1 when one fails. For deploy/gpu_check.sh:
 //
-//   cuda_selfcheck --list=conformance|same-bits|wide-attention|gathered|products|decode|sanitizers|gathered-sanitizers [--device=..]
+//   cuda_selfcheck --list=conformance|same-bits|wide-attention|gathered|products|decode|sanitizers|sanitizers-short|gathered-sanitizers [--device=..]
 //       names of cases, a line each
 //   cuda_selfcheck --case=NAME [--device=cuda:0|emulated] [--attention-kernel=sm90] [--product-kernel=sm90]    one: its name at
 //       once, then its result
@@ -30,6 +30,7 @@ constexpr std::pair<const char*, CaseSet> kSets[] = {{"conformance", CaseSet::kA
                                                      {"gathered", CaseSet::kGathered},
                                                      {"decode", CaseSet::kDecode},
                                                      {"sanitizers", CaseSet::kSanitizers},
+                                                     {"sanitizers-short", CaseSet::kSanitizersShort},
                                                      {"gathered-sanitizers", CaseSet::kGatheredSanitizers}};
 
 int List(const std::string& name, const std::string& device) {
@@ -41,7 +42,7 @@ int List(const std::string& name, const std::string& device) {
   std::fprintf(
       stderr,
       "error: no list \"%s\"; the lists are conformance, same-bits, wide-attention, gathered, products, decode, sanitizers, "
-      "gathered-sanitizers\n",
+      "sanitizers-short, gathered-sanitizers\n",
       name.c_str());
   return 2;
 }
@@ -79,6 +80,10 @@ int RunAll(const std::string& part) {
     const bool skip = verdict.rfind(kSkipped, 0) == 0;
     (skip ? skipped : failed) += 1;
     std::printf("%s: %s\n", check.name.c_str(), verdict.c_str());
+  }
+  if (run == 0) {
+    std::fprintf(stderr, "error: no check's name has \"%s\" in it\n", part.c_str());
+    return 2;
   }
   std::printf("cuda: %d checks, %d failed, %d skipped\n", run, failed, skipped);
   return failed == 0 ? 0 : 1;

@@ -1,5 +1,6 @@
-// Same bits of attention at the head dims of models (64 and more), for which devices have other kernels than for the small ones of
-// the conformance table: chunks, neighbours, pages, left-over NaNs, and every position of a row in its tile.
+// Attention at the head dims of models (64 and more), for which devices have other kernels than for the small ones of the
+// conformance table: against float64, and the same bits over chunks, neighbours, pages, left-over NaNs, and every position of a
+// row in its tile.
 
 #include "kernels/conformance/case_tools.h"
 #include "kernels/cuda/checks/checks.h"
@@ -18,6 +19,11 @@ std::string CheckWalks(const AttentionCase& c, Backend& tested) {
     if (different != 0) return SameBitsVerdict(different, what);
   }
   return "";
+}
+
+std::string CheckOracleAndWalks(const AttentionCase& c, Backend& tested, Backend& oracle) {
+  const std::string verdict = CheckAgainstOracle(c, tested, oracle);
+  return verdict.empty() ? CheckWalks(c, tested) : verdict;
 }
 
 // One prompt's rows move through all positions of a tile of 128, behind a first chunk of every third size.
@@ -55,13 +61,15 @@ AttentionCase WideBitsCase(int dim, bool windowed, bool groups) {
 std::vector<ConformanceCase> WideBitsCases() {
   std::vector<ConformanceCase> cases;
   const auto add = [&](const std::string& name, int dim, bool windowed, bool groups, bool is_slow) {
-    cases.push_back(
-        {.name = "wide_bits_" + name + std::to_string(dim),
-         .check = [=](Backend& tested, Backend&) { return CheckWalks(WideBitsCase(dim, windowed, groups), tested); },
-         .head_dim = dim,
-         .is_slow = is_slow});
+    cases.push_back({.name = "wide_bits_" + name + std::to_string(dim),
+                     .check =
+                         [=](Backend& tested, Backend& oracle) {
+                           return CheckOracleAndWalks(WideBitsCase(dim, windowed, groups), tested, oracle);
+                         },
+                     .head_dim = dim,
+                     .is_slow = is_slow});
   };
-  for (const int dim : {64, 80, 96, 112, 128, 256}) {
+  for (const int dim : {64, 80, 96, 112, 128, 192, 256}) {
     add("", dim, false, false, dim != 64);
     add("window_", dim, true, false, dim != 128);
     add("groups_", dim, false, true, dim != 80);
@@ -79,11 +87,7 @@ std::vector<ConformanceCase> WideGatheredCases() {
     AttentionCase c = WideBitsCase(dim, false, true);
     c.groups.gather_from = 50;
     cases.push_back({.name = "wide_gathered_" + std::to_string(dim),
-                     .check =
-                         [c](Backend& tested, Backend& oracle) {
-                           const std::string verdict = CheckAgainstOracle(c, tested, oracle);
-                           return verdict.empty() ? CheckWalks(c, tested) : verdict;
-                         },
+                     .check = [c](Backend& tested, Backend& oracle) { return CheckOracleAndWalks(c, tested, oracle); },
                      .head_dim = dim,
                      .gathers = true,
                      .is_slow = dim != 128});
