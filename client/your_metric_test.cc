@@ -88,7 +88,7 @@ TEST_F(YourMetricTest, TheCommandsOfThePageRun) {
   EXPECT_EQ(cells, 2);
   EXPECT_EQ(means, 1);
   // Into a database that a daemon has open: what to do.
-  EXPECT_THAT(ran.err, testing::AllOf(HasSubstr("being written by process "), HasSubstr("--daemon=ADDRESS")));
+  EXPECT_THAT(ran.err, testing::AllOf(HasSubstr("by process "), HasSubstr("--daemon=ADDRESS")));
   const Ran unknown =
       Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--metric=imported/prefx"});
   EXPECT_EQ(unknown.code, ExitCode::kFailed);
@@ -102,7 +102,7 @@ TEST_F(YourMetricTest, TheTaskOfThePageIsAskedAndScored) {
   const auto ran =
       RunPage("docs/your_task.md", "varifocal samples suite.yaml --tokenizer=models/baseline --format=jsonl > p\n");
   ASSERT_EQ(ran.exit_code, 0) << ran.out << ran.err;
-  EXPECT_THAT(ran.out, HasSubstr("Question: What is the capital of France?\nAnswer:\n"));
+  EXPECT_THAT(ran.out, HasSubstr("France?\nAnswer:\n"));
   EXPECT_THAT(ran.out, HasSubstr("scored: first_line; regex (\\w+), group 1, last match"));
   int row_count = 0;
   for (absl::string_view line :

@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # Checks beyond the tests: formatting, documents, clang-tidy, locks, the benchmarks' build, the Debian package, sanitizers, and CUDA compile gates where nvcc exists.
 #
-#   deploy/checks.sh [format] [docs] [tidy] [thread-safety] [benches] [package] [asan] [tsan] [cuda]    all nine unless some are named
-#   deploy/checks.sh thread-safety-mutations                  with locks that acquire nothing, and with lock orders reversed: clang must refuse it
+#   deploy/checks.sh [format] [docs] [tidy] [thread-safety] [thread-safety-mutations] [benches] [package] [asan] [tsan] [cuda]    all ten unless some are named
 #   deploy/checks.sh wheel                                     the wheel of deploy/wheel.sh in a fresh environment, with its own programs (needs a network)
 #   deploy/checks.sh fuzz                                      libFuzzer, a minute a target or FUZZ_SECONDS (clang and its runtime library)
 #
-# tidy, thread-safety, benches and package need the build of deploy/test.sh.
+# tidy, thread-safety, thread-safety-mutations, benches and package need the build of deploy/test.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deploy/install.sh
-[ $# -gt 0 ] || set -- format docs tidy thread-safety benches package asan tsan cuda
+[ $# -gt 0 ] || set -- format docs tidy thread-safety thread-safety-mutations benches package asan tsan cuda
 
 # Rooms without gRPC: ThreadSanitizer is not reliable in the others (Debian's gRPC is not instrumented).
 core_tests="base_test kernels_test tokenizer_test db_test eval_tasks_test helmet_import_test model_test engine_test hosting_test jobs_test"
@@ -52,7 +51,7 @@ for check in "$@"; do
       # Every function has the locks that its annotations ask for (base/mutex.h), in the files that changed likewise.
       deploy/thread_safety.py ;;
     thread-safety-mutations)
-      # A deliberate violation of every annotation fails the check above.
+      # With locks that acquire nothing, and with lock orders reversed: clang must refuse each guarded member and the orders.
       deploy/thread_safety.py --mutations ;;
     benches)
       # They are not part of `all`, since no test needs them.

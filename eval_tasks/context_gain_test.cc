@@ -11,6 +11,7 @@
 #include "base/sha256.h"
 #include "eval_tasks/testing_samples.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
@@ -81,14 +82,11 @@ TEST(ContextGainTest, ScoresTheSameTokensAfterEveryContext) {
 
 TEST(ContextGainTest, RefusesWhatHasNoWindow) {
   const std::string text = SomeText(17'000);
-  EXPECT_EQ(MakeGain(SomeText(15'999)).status().message(),
-            "text.txt has 15999 bytes; windows of up to 2000 tokens (longest) need 16000");
+  EXPECT_THAT(MakeGain(SomeText(15'999)).status().message(), Message("text.txt", 15999, 2000, 16000));
   const auto task = MakeGain(text);
   ASSERT_TRUE(task.ok());
   for (const int length : {164, 2001}) {
-    EXPECT_EQ((*task)->QuestionCountAt(length).status().message(),
-              absl::StrCat("task \"context_gain\": the context length ", length,
-                           " must be above 164 (short_context and scored_tokens) and at most 2000 (longest)"));
+    EXPECT_THAT((*task)->QuestionCountAt(length).status().message(), Message("\"context_gain\"", length, 164, 2000));
   }
   EXPECT_EQ(*(*task)->QuestionCountAt(165), 2);
   EXPECT_EQ(MakeGain(text, {{"sha256", std::string(64, '0')}}).status().code(), absl::StatusCode::kFailedPrecondition);

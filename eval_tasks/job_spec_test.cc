@@ -369,20 +369,17 @@ TEST(JobSpecTest, GoldMetricsAreOfTasksThatWriteAnswers) {
   EXPECT_EQ(ToCanonicalJson(*FromCanonicalJson(ToCanonicalJson(*valid))), ToCanonicalJson(*valid));
 
   spec.suite.tasks = {spec.suite.tasks[1]};
-  EXPECT_EQ(AddGoldMetrics(spec.suite).message(),
-            "no task of the suite \"small\" writes answers, so there is no gold answer to score");
+  EXPECT_THAT(AddGoldMetrics(spec.suite).message(), Message("\"small\""));
   spec.suite.tasks = {{"", "recall_kv", {}, {"gold/is_greedy", "exact_match"}, 0}};
-  EXPECT_EQ(ValidateJobSpec(spec).status().message(),
-            "task \"recall_kv\": the first metric is the primary one, which \"gold/is_greedy\" cannot be: it is of the "
-            "gold answer, not of the one written");
+  EXPECT_THAT(ValidateJobSpec(spec).status().message(), Message("\"recall_kv\"", "\"gold/is_greedy\""));
 }
 
 TEST(JobSpecTest, SelectsTasksAndLengths) {
   const SuiteSpec some = SelectFromSuite(SmallSuite(), {"story"}, {512}).value();
   EXPECT_EQ(some.tasks.size(), 1u);
   EXPECT_THAT(some.lengths, ElementsAre(512));
-  EXPECT_EQ(SelectFromSuite(SmallSuite(), {"stori"}, {}).status().message(),
-            "the suite \"small\" has no task \"stori\"; did you mean \"story\"?");
+  EXPECT_THAT(SelectFromSuite(SmallSuite(), {"stori"}, {}).status().message(),
+              Message("\"small\"", "\"stori\"", "\"story\""));
 }
 
 TEST(JobSpecTest, EpochsNeedAnswersThatDiffer) {
@@ -407,7 +404,7 @@ TEST(JobSpecTest, ShardsAreReadAndChecked) {
   for (const char* text : {"", "2", "0/8", "9/8", "1/0", "1/10001", "a/b", "1/2/3", "-1/2"}) {
     EXPECT_FALSE(ParseShard(text).ok()) << text;
   }
-  EXPECT_EQ(ParseShard("9/8").status().message(), "the shard is 9; it must be from 1 to 8");
+  EXPECT_THAT(ParseShard("9/8").status().message(), Message(9, 1, 8));
   JobSpec spec = SmallJob();
   spec.shard = {3, 0};
   EXPECT_FALSE(ValidateJobSpec(spec).ok());

@@ -21,6 +21,7 @@
 #include "eval_tasks/metrics/normalize.h"
 #include "eval_tasks/metrics/text_metrics.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
@@ -264,16 +265,14 @@ TEST(ChoiceMetricsTest, AnyOfTheRightContinuationsCounts) {
       EXPECT_EQ(Score(metric, input), value) << metric;
     }
     input.gold_continuation_indices = {};
-    EXPECT_EQ(FindMetric(metric)->Score(input).status().message(),
-              "no gold continuation is named (\"gold_continuation_index\"); a choice needs at least 1");
+    EXPECT_THAT(FindMetric(metric)->Score(input).status().message(), Message("\"gold_continuation_index\"", 1));
     input.gold_continuation_indices = {0, 3};
-    EXPECT_EQ(FindMetric(metric)->Score(input).status().message(),
-              "the gold continuation has index 3; there are 3 continuations");
+    EXPECT_THAT(FindMetric(metric)->Score(input).status().message(), Message("index 3", "3 continuations"));
   }
   input.gold_continuation_indices = {0};
   input.continuations = {};
-  EXPECT_EQ(FindMetric("multiple_choice_accuracy_normalized")->Score(input).status().message(),
-            "\"continuation_scores\" has 3 and \"continuations\" has 0; each score needs its text");
+  EXPECT_THAT(FindMetric("multiple_choice_accuracy_normalized")->Score(input).status().message(),
+              Message("\"continuation_scores\"", 3, "\"continuations\"", 0));
 }
 
 TEST(ChoiceMetricsTest, OneLeadingSpaceIsNotCounted) {
@@ -298,7 +297,7 @@ TEST(ChoiceMetricsTest, InvalidInputIsAnErrorNotAZero) {
   EXPECT_FALSE(metric.Score(input).ok());
   input.continuation_scores[1].log_likelihood = -2;
   input.gold_continuation_indices = {2};
-  EXPECT_EQ(metric.Score(input).status().message(), "the gold continuation has index 2; there are 2 continuations");
+  EXPECT_THAT(metric.Score(input).status().message(), Message("index 2", "2 continuations"));
   EXPECT_FALSE(FindMetric("exact_match")->Score({"x", {}, {}, {}, {}}).ok());
 }
 

@@ -34,8 +34,7 @@ TEST(NovelTest, IsItsChaptersWithLinesJoined) {
   EXPECT_EQ(novel.chapters[0].end, novel.chapters[1].begin);
   EXPECT_EQ(novel.text.substr(novel.chapters[1].begin, 10), "CHAPTER II");
   EXPECT_EQ(novel.chapters[1].end, novel.text.size());
-  EXPECT_EQ(ParseNovel("Empty", "EMPTY\n\nno heading\n").status().message(),
-            "the text of \"Empty\" has no line such as \"CHAPTER I\"");
+  EXPECT_THAT(ParseNovel("Empty", "EMPTY\n\nno heading\n").status().message(), Message("\"Empty\"", "\"CHAPTER I\""));
 }
 
 TEST(NovelTest, WordPositions) {

@@ -311,10 +311,10 @@ TEST(CommonWordsTest, CommonRepeatsMustExceedOtherRepeats) {
     suite.tasks = {{"list", "common_words", std::move(parameters), {}, 0}};
     return MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).status();
   };
-  EXPECT_EQ(make({{"common_repeats", "2"}, {"other_repeats", "100"}}).message(),
-            "task \"list\": common_repeats is \"2\"; it must be above other_repeats, which is \"100\"");
-  EXPECT_EQ(make({{"common_repeats", "3"}}).message(),
-            "task \"list\": common_repeats is \"3\"; it must be above other_repeats, which is \"3\"");
+  EXPECT_THAT(make({{"common_repeats", "2"}, {"other_repeats", "100"}}).message(),
+              Message("\"list\"", "\"2\"", "\"100\""));
+  EXPECT_THAT(make({{"common_repeats", "3"}}).message(),
+              Message("\"list\"", "common_repeats is \"3\"", "other_repeats, which is \"3\""));
   EXPECT_EQ(make({{"other_repeats", "30"}}).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(make({{"common_repeats", "4"}}).ok());
   EXPECT_TRUE(make({{"other_repeats", "29"}}).ok());
@@ -395,8 +395,7 @@ TEST(StringMatchTest, CountsContainedGoldAnswersIgnoringCase) {
   EXPECT_EQ(score("string_match_all", "12345", {"234"}), 1) << "inside a longer number as well";
   EXPECT_EQ(score("string_match_all", "\u00c9MILE", {"\u00e9mile"}), 1) << "in lower case as Python has it";
   EXPECT_EQ(score("string_match_part", "", {"a"}), 0);
-  EXPECT_EQ(FindMetric("string_match_all")->Score({"x", {}, {}, {}, {}}).status().message(),
-            "no gold answer: at least 1 is needed to judge a text");
+  EXPECT_THAT(FindMetric("string_match_all")->Score({"x", {}, {}, {}, {}}).status().message(), Message(1));
 }
 
 TEST(FactTrackingTest, KeepsTheOrderOfFactsAndRejectsTooMany) {

@@ -322,9 +322,9 @@ class ThreadedGenerator : public Generator {
 
   Mutex mutex_;
   CondVar changed_;
-  std::map<Id, std::pair<GenerationRequest, Done>> queue_;
-  Id last_id_ = 0;
-  bool closing_ = false;
+  std::map<Id, std::pair<GenerationRequest, Done>> queue_ VF_GUARDED_BY(mutex_);
+  Id last_id_ VF_GUARDED_BY(mutex_) = 0;
+  bool closing_ VF_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -14,6 +14,7 @@
 #include "eval_tasks/task.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
@@ -74,12 +75,9 @@ TEST(VariantTest, EveryOverrideChecksItsValue) {
 
 TEST(VariantTest, ParsesAndWritesCanonically) {
   EXPECT_EQ(ParseVariant("m@t=0.1")->overrides.at("t")[0], 0.1);
-  EXPECT_EQ(ParseVariant("m@t=-1").status().message(),
-            "the variant \"m@t=-1\": t is \"-1\"; it must be a finite number above 0");
-  EXPECT_EQ(ParseVariant("m@t=inf").status().message(),
-            "the variant \"m@t=inf\": t is \"inf\"; it must be a finite number above 0");
-  EXPECT_EQ(ParseVariant("m@log-n=1,2").status().message(),
-            "the variant \"m@log-n=1,2\": log-n has 2 values; it must have 1");
+  EXPECT_THAT(ParseVariant("m@t=-1").status().message(), Message("\"m@t=-1\"", "\"-1\"", 0));
+  EXPECT_THAT(ParseVariant("m@t=inf").status().message(), Message("\"m@t=inf\"", "\"inf\"", 0));
+  EXPECT_THAT(ParseVariant("m@log-n=1,2").status().message(), Message("\"m@log-n=1,2\"", "2 values", 1));
 }
 
 TEST(VariantTest, ANumberInAListContinuesTheTemperatures) {

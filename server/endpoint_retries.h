@@ -51,7 +51,7 @@ class EndpointRetries {
   const Connect connect_;
   const std::function<void(const std::string& name)> on_serving_;
   const int64_t period_ms_;
-  Mutex mutex_;
+  Mutex mutex_;  // for wake_ alone: what the thread waits for is atomic, as the models read it without a lock
   CondVar wake_;
   // Written with the lock. Shared with the models, which outlive this.
   const std::shared_ptr<std::atomic<bool>> stopping_ = std::make_shared<std::atomic<bool>>(false);

@@ -217,64 +217,64 @@ int Serve(ServerOptions options, const LogTarget& log, const std::string& port_f
   return kDone;
 }
 
-int Main(int argc, char** argv) {
+// What the command line gives, before it is checked.
+struct Flags {
   ServerOptions options;
-  options.listen_address = "127.0.0.1:50151";
-  options.engine.prefill_chunk_tokens = 0;  // the device's own
   std::vector<std::string> models, adapters;
-  std::string port_file;
-  std::string prefix_cache = "on", tokenizer_rules;
+  std::string port_file, tokenizer_rules;
+  std::string prefix_cache = "on";
   int grace_seconds = kGraceSeconds;
   LogTarget log;
   std::string log_format = "text";
   std::string log_level = "info";
+};
 
-  // CLI11 would add its own text for every range and set to the help.
-  const auto quiet = [](CLI::Validator validator) { return validator.description(""); };
+// CLI11 would add its own text for every range and set to the help.
+CLI::Validator Quiet(CLI::Validator validator) { return validator.description(""); }
 
-  const auto repeatable = [](CLI::Option* option) {
-    option->type_name("DIR")->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  };
+void Repeatable(CLI::Option* option, const char* type) {
+  option->type_name(type)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
 
-  CLI::App app(kDescription, "varifocald");
-  app.footer(kFooter);
-  app.get_formatter()->column_width(34);
-  app.set_help_flag("-h,--help", "Print this and exit");
-  app.set_version_flag("--version", std::string("varifocald ") + CodeVersion(), "Print the version and exit");
+void AddFile(CLI::App& app, const char* name, std::string* target, const char* help) {
+  app.add_option(name, *target, help)->type_name("FILE");
+}
+
+void AddModelFlags(CLI::App& app, Flags& flags) {
+  ServerOptions& options = flags.options;
   app.add_option("--db", options.database_path, "Results database; created if missing, one daemon per file")
       ->required()
       ->type_name("FILE");
-  app.add_option("--model", models, "Serve the checkpoint in DIR as NAME; may be repeated")
-      ->type_name("NAME=DIR")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option(
-         "--adapter", adapters,
-         "Serve the model BASE with the LoRA adapter in DIR, merged into its weights, as NAME; without BASE: the "
-         "only --model. May be repeated")
-      ->type_name("NAME=BASE:DIR")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--endpoint", options.endpoints,
-                 "Ask the model of another server over the OpenAI API: NAME=http://HOST:PORT/v1,tokenizer=DIR and "
-                 "further settings (docs/endpoints.md); may be repeated")
-      ->type_name("NAME=URL,..")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  Repeatable(app.add_option("--model", flags.models, "Serve the checkpoint in DIR as NAME; may be repeated"),
+             "NAME=DIR");
+  Repeatable(
+      app.add_option(
+          "--adapter", flags.adapters,
+          "Serve the model BASE with the LoRA adapter in DIR, merged into its weights, as NAME; without BASE: the "
+          "only --model. May be repeated"),
+      "NAME=BASE:DIR");
+  Repeatable(
+      app.add_option("--endpoint", options.endpoints,
+                     "Ask the model of another server over the OpenAI API: NAME=http://HOST:PORT/v1,tokenizer=DIR and "
+                     "further settings (docs/endpoints.md); may be repeated"),
+      "NAME=URL,..");
   app.add_option(
          "--endpoint-budget-tokens", options.endpoint_budget_tokens,
          "Tokens of prompts and answers that all endpoints may cost together; then requests are refused and jobs "
          "end, to be resumed with more. 0: no limit")
       ->capture_default_str()
-      ->check(quiet(CLI::Range(int64_t{0}, int64_t{1} << 50)))
+      ->check(Quiet(CLI::Range(int64_t{0}, int64_t{1} << 50)))
       ->type_name("N");
+}
+
+void AddWorkerFlags(CLI::App& app, ServerOptions& options) {
   app.add_option("--workers", options.workers.addresses,
                  "Run the models on these daemons; a HOST may have many addresses, and workers may join and leave it. "
                  "--model=NAME=DIR is then read for its tokenizer alone (docs/scale.md)")
       ->type_name("HOST:PORT,..");
   app.add_option("--workers-in-flight", options.workers.in_flight, "Concurrent samples of one worker")
       ->capture_default_str()
-      ->check(quiet(CLI::Range(1, 1024)))
+      ->check(Quiet(CLI::Range(1, 1024)))
       ->type_name("N");
   app.add_option("--workers-tls-ca", options.workers.tls_ca_file,
                  "Reach the workers over TLS, and trust this authority (PEM)")
@@ -283,6 +283,10 @@ int Main(int argc, char** argv) {
       ->type_name("FILE");
   app.add_flag("--allow-mixed", options.workers.allow_mixed,
                "Accept workers of several backends and instruction sets, whose bits may differ");
+}
+
+void AddServingFlags(CLI::App& app, Flags& flags) {
+  ServerOptions& options = flags.options;
   app.add_option("--listen", options.listen_address,
                  "Listen address: HOST:PORT, port 0 binds a free one, or unix:PATH, a socket for this user only")
       ->capture_default_str()
@@ -290,40 +294,43 @@ int Main(int argc, char** argv) {
   app.add_option("--metrics-listen", options.metrics_address,
                  "Serve Prometheus metrics at http://127.0.0.1:PORT/metrics; port 0 binds a free one")
       ->type_name("ADDRESS");
-  app.add_option("--port-file", port_file, "Write the bound port to FILE once serving")->type_name("FILE");
-  const auto file = [&app](const char* name, std::string* target, const char* help) {
-    app.add_option(name, *target, help)->type_name("FILE");
-  };
-  file("--tls-cert", &options.protection.tls_certificate, "Serve TLS with this certificate chain (PEM)");
-  file("--tls-key", &options.protection.tls_key, "Private key of --tls-cert (PEM)");
-  file("--tls-client-ca", &options.protection.tls_client_ca, "Require client certificates of this authority (PEM)");
-  file("--token-file", &options.protection.token_file,
-       "Require a token; each line has a role (viewer, submitter, admin), the token's SHA-256 and a name");
-  repeatable(app.add_option("--model-root", options.roots.model_roots,
-                            "Restrict LoadModel to directories below DIR; may be repeated"));
-  repeatable(app.add_option("--data-root", options.roots.data_roots,
+  app.add_option("--port-file", flags.port_file, "Write the bound port to FILE once serving")->type_name("FILE");
+  AddFile(app, "--tls-cert", &options.protection.tls_certificate, "Serve TLS with this certificate chain (PEM)");
+  AddFile(app, "--tls-key", &options.protection.tls_key, "Private key of --tls-cert (PEM)");
+  AddFile(app, "--tls-client-ca", &options.protection.tls_client_ca,
+          "Require client certificates of this authority (PEM)");
+  AddFile(app, "--token-file", &options.protection.token_file,
+          "Require a token; each line has a role (viewer, submitter, admin), the token's SHA-256 and a name");
+  Repeatable(app.add_option("--model-root", options.roots.model_roots,
+                            "Restrict LoadModel to directories below DIR; may be repeated"),
+             "DIR");
+  Repeatable(app.add_option("--data-root", options.roots.data_roots,
                             "Restrict data files of jobs to files below DIR; may be repeated. With either option, only "
-                            "files below these and the directories of --model are read"));
+                            "files below these and the directories of --model are read"),
+             "DIR");
   app.add_flag("--reflection", options.reflection, "Enable gRPC server reflection");
+}
+
+void AddDeviceFlags(CLI::App& app, Flags& flags) {
+  ServerOptions& options = flags.options;
   app.add_option("--device", options.model.device,
                  "auto, cpu, reference, cuda:N, or cuda:0,1,.. for a copy of every model on each of these GPUs. "
                  "--model=NAME=DIR@cuda:1 places one model (docs/scale.md)")
       ->capture_default_str()
       ->type_name("NAME");
   app.add_option("--dtype", options.model.dtype, "Number format, f32 or bf16; default: the device's native one")
-      ->check(quiet(CLI::IsMember({"f32", "bf16"})))
+      ->check(Quiet(CLI::IsMember({"f32", "bf16"})))
       ->type_name("NAME");
-  app.add_option("--tokenizer-rules", tokenizer_rules,
+  app.add_option("--tokenizer-rules", flags.tokenizer_rules,
                  "Tokens as transformers 4 or 5 makes them, where a tokenizer's files are read differently by these")
-      ->check(quiet(CLI::IsMember({"4", "5"})))
+      ->check(Quiet(CLI::IsMember({"4", "5"})))
       ->type_name("4|5");
-  app.add_option(
-         "--ignore-config-key", options.model.ignored_config_keys,
-         "Ignore a key of config.json that would be refused as unknown or unsupported; recorded. NAME:KEY for one "
-         "model; may be repeated")
-      ->type_name("[NAME:]KEY")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  Repeatable(
+      app.add_option(
+          "--ignore-config-key", options.model.ignored_config_keys,
+          "Ignore a key of config.json that would be refused as unknown or unsupported; recorded. NAME:KEY for one "
+          "model; may be repeated"),
+      "[NAME:]KEY");
   app.add_option("--cpu-isa", options.model.cpu_isa,
                  "Instruction set of the CPU kernels; default: the best supported one")
       ->type_name("NAME");
@@ -334,45 +341,71 @@ int Main(int argc, char** argv) {
   }
   app.add_option("--threads", options.model.threads, "Threads per model, at most 1024; 0 means one per processor")
       ->capture_default_str()
-      ->check(quiet(CLI::Range(0, 1024)))
+      ->check(Quiet(CLI::Range(0, 1024)))
       ->type_name("N");
+}
+
+void AddEngineFlags(CLI::App& app, Flags& flags) {
+  ServerOptions& options = flags.options;
   app.add_option("--prefill-chunk-tokens", options.engine.prefill_chunk_tokens,
                  "Prompt tokens per step; default: 512 on a CPU, 8192 on a GPU. Does not affect answers")
-      ->check(quiet(CLI::Range(int64_t{1}, int64_t{1} << 20)))
+      ->check(Quiet(CLI::Range(int64_t{1}, int64_t{1} << 20)))
       ->type_name("N");
-  app.add_option("--prefix-cache", prefix_cache,
+  app.add_option("--prefix-cache", flags.prefix_cache,
                  "Reuse the keys and values of shared contexts; does not affect answers")
       ->capture_default_str()
-      ->check(quiet(CLI::IsMember({"on", "off"})))
+      ->check(Quiet(CLI::IsMember({"on", "off"})))
       ->type_name("on|off");
   app.add_option("--kv-cache-bytes", options.engine.kv_cache_bytes,
                  "KV cache per model, such as 4GB; 0 means four full contexts, but at most a quarter of free memory")
       ->capture_default_str()
-      ->transform(quiet(CLI::AsSizeValue(/*kb_is_1000=*/false)))
+      ->transform(Quiet(CLI::AsSizeValue(/*kb_is_1000=*/false)))
       ->type_name("BYTES");
   app.add_option("--batch-size-max", options.engine.batch_size_max,
                  "Maximum decode batch size; does not affect answers")
       ->capture_default_str()
-      ->check(quiet(CLI::Range(int64_t{1}, int64_t{4096})))
+      ->check(Quiet(CLI::Range(int64_t{1}, int64_t{4096})))
       ->type_name("N");
-  CLI::Option* const in_flight =
-      app.add_option("--in-flight", options.in_flight,
-                     "Concurrent samples of a job; default: 8 for each copy of a model, 64 with --workers. Does not "
-                     "affect answers");
-  in_flight->check(quiet(CLI::Range(1, 1024)))->type_name("N");
-  file("--log-file", &log.file, "Append log lines to FILE instead of standard error; reopened when it is renamed");
-  app.add_option("--log-format", log_format, "text or json, one object a line")
+  app.add_option("--in-flight", options.in_flight,
+                 "Concurrent samples of a job; default: 8 for each copy of a model, 64 with --workers. Does not "
+                 "affect answers")
+      ->check(Quiet(CLI::Range(1, 1024)))
+      ->type_name("N");
+}
+
+void AddLogFlags(CLI::App& app, Flags& flags) {
+  AddFile(app, "--log-file", &flags.log.file,
+          "Append log lines to FILE instead of standard error; reopened when it is renamed");
+  app.add_option("--log-format", flags.log_format, "text or json, one object a line")
       ->capture_default_str()
-      ->check(quiet(CLI::IsMember({"text", "json"})))
+      ->check(Quiet(CLI::IsMember({"text", "json"})))
       ->type_name("NAME");
-  app.add_option("--log-level", log_level, "debug (a line a sample), info, warning or error")
+  app.add_option("--log-level", flags.log_level, "debug (a line a sample), info, warning or error")
       ->capture_default_str()
-      ->check(quiet(CLI::IsMember({"debug", "info", "warning", "error"})))
+      ->check(Quiet(CLI::IsMember({"debug", "info", "warning", "error"})))
       ->type_name("NAME");
-  app.add_option("--shutdown-grace", grace_seconds, "Seconds for active calls after SIGTERM")
+  app.add_option("--shutdown-grace", flags.grace_seconds, "Seconds for active calls after SIGTERM")
       ->capture_default_str()
-      ->check(quiet(CLI::Range(0, 3600)))
+      ->check(Quiet(CLI::Range(0, 3600)))
       ->type_name("S");
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  ServerOptions& options = flags.options;
+  options.listen_address = "127.0.0.1:50151";
+  options.engine.prefill_chunk_tokens = 0;  // the device's own
+  CLI::App app(kDescription, "varifocald");
+  app.footer(kFooter);
+  app.get_formatter()->column_width(34);
+  app.set_help_flag("-h,--help", "Print this and exit");
+  app.set_version_flag("--version", std::string("varifocald ") + CodeVersion(), "Print the version and exit");
+  AddModelFlags(app, flags);
+  AddWorkerFlags(app, options);
+  AddServingFlags(app, flags);
+  AddDeviceFlags(app, flags);
+  AddEngineFlags(app, flags);
+  AddLogFlags(app, flags);
   app.allow_extras(true);
   try {
     app.parse(argc, argv);
@@ -384,16 +417,16 @@ int Main(int argc, char** argv) {
   if (!app.remaining().empty()) return Complain(kWrongUsage, UnknownFlag(app, app.remaining()[0]));
   absl::Status added = ParseDevices(options.model.device).status();
   if (!added.ok()) return Complain(kWrongUsage, absl::StrCat("--device: ", added.message()));
-  added = AddModels(models, &options);
-  if (added.ok()) added = AddAdapters(adapters, &options);
+  added = AddModels(flags.models, &options);
+  if (added.ok()) added = AddAdapters(flags.adapters, &options);
   if (!added.ok()) return Complain(kWrongUsage, added.message());
-  if (!options.workers.addresses.empty() && in_flight->count() == 0) options.in_flight = kInFlightOfCoordinator;
-  options.engine.prefix_cache = prefix_cache == "on";
-  options.model.tokenizer_rules = *ParseTokenizerRules(tokenizer_rules);  // one of the set above
-  log.is_json = log_format == "json";
-  SetLogLevel(ToLogLevel(log_level));
+  if (!options.workers.addresses.empty() && app.count("--in-flight") == 0) options.in_flight = kInFlightOfCoordinator;
+  options.engine.prefix_cache = flags.prefix_cache == "on";
+  options.model.tokenizer_rules = *ParseTokenizerRules(flags.tokenizer_rules);  // one of the set above
+  flags.log.is_json = flags.log_format == "json";
+  SetLogLevel(ToLogLevel(flags.log_level));
   options.command_line = absl::StrJoin(argv, argv + argc, " ");
-  return Serve(std::move(options), log, port_file, std::chrono::seconds(grace_seconds));
+  return Serve(std::move(options), flags.log, flags.port_file, std::chrono::seconds(flags.grace_seconds));
 }
 
 }  // namespace

@@ -289,22 +289,24 @@ TEST(EndpointOffTest, OneThatIsRefusedIsTriedEverMoreSeldom) {
   host.AddOff("far", endpoint.url(), absl::UnavailableError("off"));
   const auto spec = ParseEndpointSpec(absl::StrCat("far=", endpoint.url(), ",tokenizer=models/baseline,attempts=1"));
   ASSERT_TRUE(spec.ok()) << spec.status();
-  Mutex mutex;
-  CondVar changed;
-  std::vector<int> questions;  // before each try
+  struct {
+    Mutex mutex;
+    CondVar changed;
+    std::vector<int> questions VF_GUARDED_BY(mutex);  // before each
+  } tries;
   const auto refuse = [&](const EndpointSpec&, const std::function<bool()>&) {
-    const MutexLock lock(mutex);
-    questions.push_back(endpoint.list_count());
-    changed.NotifyAll();
+    const MutexLock lock(tries.mutex);
+    tries.questions.push_back(endpoint.list_count());
+    tries.changed.NotifyAll();
     return absl::FailedPreconditionError("other tokens");
   };
   EndpointRetries retries(
       {*spec}, &host, Clock::Real(), refuse, [](const std::string&) {}, /*period_ms=*/1);
-  MutexLock lock(mutex);
-  changed.Wait(mutex, [&] { return questions.size() >= 4; });
-  EXPECT_EQ(questions[1] - questions[0], 2);
-  EXPECT_EQ(questions[2] - questions[1], 4);
-  EXPECT_EQ(questions[3] - questions[2], 8);
+  MutexLock lock(tries.mutex);
+  tries.changed.Wait(tries.mutex, [&]() VF_REQUIRES(tries.mutex) { return tries.questions.size() >= 4; });
+  EXPECT_EQ(tries.questions[1] - tries.questions[0], 2);
+  EXPECT_EQ(tries.questions[2] - tries.questions[1], 4);
+  EXPECT_EQ(tries.questions[3] - tries.questions[2], 8);
 }
 
 TEST(EndpointOffTest, OneThatIsUnloadedIsNotTriedAgain) {

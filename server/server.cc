@@ -162,6 +162,28 @@ struct Server::Parts {
   std::unique_ptr<HttpServer> metrics;         // null without metrics_address
   std::once_flag shut_down;
 
+  // What the steps of a start give each other.
+  struct Setup {
+    ServerOptions options;
+    ListenAddress listen;
+    int metrics_port = 0;
+    std::vector<EndpointSpec> endpoints;
+    ChannelSecrets worker_secrets;
+    EndpointRetries::Connect connect;
+    std::vector<EndpointSpec> off;  // endpoints that do not answer
+  };
+  // The steps, in this order.
+  absl::Status ReadAddresses(Setup& setup);        // and takes that of a socket
+  absl::Status ReadFilesAndConfine(Setup& setup);  // keys may be outside the roots
+  absl::Status OpenDatabase(Setup& setup);         // a lock of another writer is found before the expensive loading
+  absl::Status LoadModels(Setup& setup);
+  absl::Status ConnectEndpoints(Setup& setup);
+  absl::Status StartServices(const Setup& setup);          // within the process alone
+  absl::StatusOr<std::string> Listen(const Setup& setup);  // the address, with its port
+  void Serve();
+  void StartMonitors(Setup& setup, const std::string& address);
+  absl::Status StartMetrics(const Setup& setup);
+
   void SetHealth(const std::string& name, bool is_serving) { health_service.Set(name, is_serving); }
 };
 
@@ -180,36 +202,66 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 }
 
 absl::Status Server::Init(ServerOptions options) {
-  Parts& parts = *parts_;
-  ListenAddress listen;
+  Parts::Setup setup = {.options = std::move(options)};
+  RETURN_IF_ERROR(parts_->ReadAddresses(setup));
+  RETURN_IF_ERROR(parts_->ReadFilesAndConfine(setup));
+  RETURN_IF_ERROR(parts_->OpenDatabase(setup));
+  RETURN_IF_ERROR(parts_->LoadModels(setup));
+  RETURN_IF_ERROR(parts_->ConnectEndpoints(setup));
+  RETURN_IF_ERROR(parts_->StartServices(setup));
+  if (!setup.options.listen_address.empty()) {
+    ASSIGN_OR_RETURN(address_, parts_->Listen(setup));
+  }
+  parts_->Serve();
+  parts_->StartMonitors(setup, address_);
+  if (!setup.options.metrics_address.empty()) {
+    RETURN_IF_ERROR(parts_->StartMetrics(setup));
+    Log(LogLevel::kInfo, "metrics", {{"url", absl::StrCat("http://127.0.0.1:", metrics_port(), "/metrics")}});
+  }
+  Log(LogLevel::kInfo, "serving",
+      {{"address", address_},
+       {"database", setup.options.database_path},
+       {"models", parts_->host->List().size()},
+       {"version", CodeVersion()}});
+  return absl::OkStatus();
+}
+
+absl::Status Server::Parts::ReadAddresses(Setup& setup) {
+  const ServerOptions& options = setup.options;
   if (!options.listen_address.empty()) {
     const absl::Status good =
         CheckListenAddress(options.listen_address, {.has_tls = options.protection.has_tls(),
                                                     .knows_callers = options.protection.knows_callers(),
                                                     .has_file_roots = !options.roots.empty()});
     RETURN_IF_ERROR(ExplainAddress(options.listen_address, good));
-    ASSIGN_OR_RETURN(listen, ParseListenAddress(options.listen_address));
+    ASSIGN_OR_RETURN(setup.listen, ParseListenAddress(options.listen_address));
   }
-  int metrics_port = 0;
   if (!options.metrics_address.empty()) {
-    ASSIGN_OR_RETURN(metrics_port, LoopbackPort(options.metrics_address, "--metrics-listen"));
+    ASSIGN_OR_RETURN(setup.metrics_port, LoopbackPort(options.metrics_address, "--metrics-listen"));
   }
-  if (listen.is_unix()) {
-    absl::StatusOr<std::unique_ptr<UnixSocketClaim>> socket = UnixSocketClaim::Take(listen.socket_path);
-    if (!socket.ok()) return ExplainAddress(options.listen_address, socket.status());
-    parts.socket = *std::move(socket);
+  if (setup.listen.is_unix()) {
+    absl::StatusOr<std::unique_ptr<UnixSocketClaim>> taken = UnixSocketClaim::Take(setup.listen.socket_path);
+    if (!taken.ok()) return ExplainAddress(options.listen_address, taken.status());
+    socket = *std::move(taken);
   }
-  // Keys may be outside the roots: read them before the process is confined.
-  std::vector<EndpointSpec> endpoints;
+  return absl::OkStatus();
+}
+
+absl::Status Server::Parts::ReadFilesAndConfine(Setup& setup) {
+  const ServerOptions& options = setup.options;
   for (const std::string& text : options.endpoints) {
-    ASSIGN_OR_RETURN(endpoints.emplace_back(), ParseEndpointSpec(text));
+    ASSIGN_OR_RETURN(setup.endpoints.emplace_back(), ParseEndpointSpec(text));
   }
   RETURN_IF_ERROR(CheckProtection(options.protection, options.reflection));
-  ASSIGN_OR_RETURN(parts.credentials, CurrentCredentials::Read(options.protection.tls_files(),
-                                                               options.protection.token_file, *options.clock));
-  parts.audit = std::make_unique<Audit>(parts.credentials.get(), &parts.callers);
-  ASSIGN_OR_RETURN(ChannelSecrets worker_secrets, ReadSecrets(options.workers));
-  RETURN_IF_ERROR(Confine(options, endpoints));
+  ASSIGN_OR_RETURN(credentials, CurrentCredentials::Read(options.protection.tls_files(), options.protection.token_file,
+                                                         *options.clock));
+  audit = std::make_unique<Audit>(credentials.get(), &callers);
+  ASSIGN_OR_RETURN(setup.worker_secrets, ReadSecrets(options.workers));
+  return Confine(options, setup.endpoints);
+}
+
+absl::Status Server::Parts::OpenDatabase(Setup& setup) {
+  ServerOptions& options = setup.options;
   if (!options.model_factory && options.models.empty()) {
     // Without a model at the start a wrong name would be found by the first LoadModel.
     const ModelOptions ours;
@@ -219,154 +271,161 @@ absl::Status Server::Init(ServerOptions options) {
     }
   }
   if (!options.model_factory) options.model_factory = MakeModelFactory(options.model, options.engine);
-  parts.host = std::make_unique<ModelHost>(std::move(options.model_factory));
+  host = std::make_unique<ModelHost>(std::move(options.model_factory));
+  if (options.database_path.empty()) return absl::OkStatus();
+  JobManagerOptions job_options;
+  job_options.database_path = options.database_path;
+  job_options.command_line = options.command_line;
+  job_options.in_flight = options.in_flight;
+  job_options.busy_timeout_ms = kBusyTimeoutMs;
+  for (const ServerOptions::NamedModel& model : options.models) job_options.own_models.insert(model.name);
+  for (const EndpointSpec& endpoint : setup.endpoints) job_options.own_models.insert(endpoint.name);
+  job_options.clock = options.clock;
+  ASSIGN_OR_RETURN(jobs, JobManager::Create(host.get(), job_options));
+  return absl::OkStatus();
+}
 
-  // The database before the models: a lock of another writer is detected before the expensive loading.
-  if (!options.database_path.empty()) {
-    JobManagerOptions job_options;
-    job_options.database_path = options.database_path;
-    job_options.command_line = options.command_line;
-    job_options.in_flight = options.in_flight;
-    job_options.busy_timeout_ms = kBusyTimeoutMs;
-    for (const ServerOptions::NamedModel& model : options.models) job_options.own_models.insert(model.name);
-    for (const EndpointSpec& endpoint : endpoints) job_options.own_models.insert(endpoint.name);
-    job_options.clock = options.clock;
-    ASSIGN_OR_RETURN(parts.jobs, JobManager::Create(parts.host.get(), job_options));
-  }
+absl::Status Server::Parts::LoadModels(Setup& setup) {
+  const ServerOptions& options = setup.options;
   std::shared_ptr<RemoteWorkers> workers;
   if (!options.workers.addresses.empty()) {
-    ASSIGN_OR_RETURN(workers, ConnectWorkers(options, std::move(worker_secrets)));
+    ASSIGN_OR_RETURN(workers, ConnectWorkers(options, std::move(setup.worker_secrets)));
   }
   for (const ServerOptions::NamedModel& model : options.models) {
     const auto remote = [&](const std::string& name, const std::string& directory) {
       return MakeWorkerModel(workers, name, directory, options.model);
     };
-    RETURN_IF_ERROR((workers == nullptr ? parts.host->Load(model.name, model.directory)
-                                        : parts.host->LoadWith(model.name, model.directory, remote))
+    RETURN_IF_ERROR((workers == nullptr ? host->Load(model.name, model.directory)
+                                        : host->LoadWith(model.name, model.directory, remote))
                         .status());
   }
-  std::vector<EndpointSpec> off;  // endpoints that do not answer
+  return absl::OkStatus();
+}
+
+absl::Status Server::Parts::ConnectEndpoints(Setup& setup) {
+  const ServerOptions& options = setup.options;
   absl::Status first_off;
   std::shared_ptr<EndpointBudget> budget;
   if (options.endpoint_budget_tokens > 0) budget = std::make_shared<EndpointBudget>(options.endpoint_budget_tokens);
-  const auto connect = [clock = options.clock, rules = options.model.tokenizer_rules, budget](
-                           const EndpointSpec& spec, const std::function<bool()>& is_abandoned) {
+  setup.connect = [clock = options.clock, rules = options.model.tokenizer_rules, budget](
+                      const EndpointSpec& spec, const std::function<bool()>& is_abandoned) {
     return MakeEndpointModel(spec, *clock, rules, budget, is_abandoned);
   };
-  for (const EndpointSpec& endpoint : endpoints) {
-    const auto make = [&](const std::string&, const std::string&) { return connect(endpoint, {}); };
-    const absl::Status connected = parts.host->LoadWith(endpoint.name, endpoint.url, make).status();
+  for (const EndpointSpec& endpoint : setup.endpoints) {
+    const auto make = [&](const std::string&, const std::string&) { return setup.connect(endpoint, {}); };
+    const absl::Status connected = host->LoadWith(endpoint.name, endpoint.url, make).status();
     if (connected.ok()) continue;
     // A program that serves its own calls alone, and a daemon that would serve nothing, say at once what is wrong.
     if (options.listen_address.empty() || HasReason(connected, ErrorReason::kBadEndpoint)) return connected;
     first_off.Update(connected);
-    parts.host->AddOff(endpoint.name, endpoint.url, connected);
-    off.push_back(endpoint);
+    host->AddOff(endpoint.name, endpoint.url, connected);
+    setup.off.push_back(endpoint);
     Log(LogLevel::kWarning, "endpoint_off",
         {{"model", endpoint.name}, {"url", endpoint.url}, {"error", connected.message()}});
   }
-  if (parts.jobs != nullptr) parts.jobs->LoadCalledModels();
-  if (parts.host->List().empty()) RETURN_IF_ERROR(first_off);
+  if (jobs != nullptr) jobs->LoadCalledModels();
+  return host->List().empty() ? first_off : absl::OkStatus();
+}
 
-  parts.pools = std::make_unique<RpcPools>(*options.clock);
-  const auto calls_max = [jobs = parts.jobs.get(), host = parts.host.get()](const std::string& name) {
+absl::Status Server::Parts::StartServices(const Setup& setup) {
+  pools = std::make_unique<RpcPools>(*setup.options.clock);
+  const auto calls_max = [this](const std::string& name) {
     return host->ServingCopyCount(name) *
            (jobs != nullptr && jobs->HasActiveJob() ? kEngineCallsBesideJobMax : kEngineCallsMax);
   };
-  parts.gate = std::make_unique<EngineGate>(&parts.pools->start, calls_max);
-  const auto listener = [&parts](const std::string& name, bool is_serving) {
-    parts.SetHealth(HealthName(name), is_serving);
-  };
-  parts.inference = std::make_unique<InferenceService>(parts.host.get(), parts.jobs.get(), parts.pools.get(),
-                                                       &parts.admission, parts.gate.get(), parts.audit.get(), listener);
-  parts.evaluation =
-      std::make_unique<EvaluationService>(parts.jobs.get(), parts.pools.get(), &parts.admission, parts.audit.get());
+  gate = std::make_unique<EngineGate>(&pools->start, calls_max);
+  const auto listener = [this](const std::string& name, bool is_serving) { SetHealth(HealthName(name), is_serving); };
+  inference = std::make_unique<InferenceService>(host.get(), jobs.get(), pools.get(), &admission, gate.get(),
+                                                 audit.get(), listener);
+  evaluation = std::make_unique<EvaluationService>(jobs.get(), pools.get(), &admission, audit.get());
 
   grpc::ServerBuilder builder;
-  if (options.reflection) {
+  if (setup.options.reflection) {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   } else {
     builder.SetOption(std::make_unique<WithoutReflection>());
   }
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   builder.SetMaxSendMessageSize(kMessageBytesMax);
-  SetTransportLimits(builder, options.timeouts);
+  SetTransportLimits(builder, setup.options.timeouts);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(MakeRefusals(parts.credentials.get(), &parts.callers, &parts.refusals));
-  interceptors.push_back(MakeCallCounter(&parts.calls));  // after the one that replaces statuses
+  interceptors.push_back(MakeRefusals(credentials.get(), &callers, &refusals));
+  interceptors.push_back(MakeCallCounter(&calls));  // after the one that replaces statuses
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
-  builder.RegisterService(parts.inference.get());
-  builder.RegisterService(parts.evaluation.get());
-  builder.RegisterService(&parts.health_service);
-  parts.grpc_server = builder.BuildAndStart();
-  if (parts.grpc_server == nullptr) return absl::InternalError("gRPC's server cannot be started");
-  if (!options.listen_address.empty()) {
-    std::optional<PrivateFilesScope> owner_only;
-    if (listen.is_unix()) owner_only.emplace();
-    absl::StatusOr<std::unique_ptr<Front>> front =
-        Front::Listen({.address = listen,
-                       .tls = [credentials = parts.credentials.get()] { return credentials->tls(); },
-                       .limits = {.message_bytes_max = kMessageBytesMax},
-                       .handshake_us = options.timeouts.handshake_ms * int64_t{1000},
-                       .connections_max = ConnectionsMax(),
-                       .callers = &parts.callers,
-                       .refusals = &parts.refusals});
-    if (!front.ok()) return ExplainAddress(options.listen_address, front.status());
-    parts.front = *std::move(front);
-    address_ = listen.is_unix() ? options.listen_address
-                                : absl::StrCat(options.listen_address.substr(0, options.listen_address.rfind(':')), ":",
-                                               parts.front->port());
+  builder.RegisterService(inference.get());
+  builder.RegisterService(evaluation.get());
+  builder.RegisterService(&health_service);
+  grpc_server = builder.BuildAndStart();
+  return grpc_server == nullptr ? absl::InternalError("gRPC's server cannot be started") : absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Server::Parts::Listen(const Setup& setup) {
+  const std::string& address = setup.options.listen_address;
+  std::optional<PrivateFilesScope> owner_only;
+  if (setup.listen.is_unix()) owner_only.emplace();
+  absl::StatusOr<std::unique_ptr<Front>> listening =
+      Front::Listen({.address = setup.listen,
+                     .tls = [credentials = credentials.get()] { return credentials->tls(); },
+                     .limits = {.message_bytes_max = kMessageBytesMax},
+                     .handshake_us = setup.options.timeouts.handshake_ms * int64_t{1000},
+                     .connections_max = ConnectionsMax(),
+                     .callers = &callers,
+                     .refusals = &refusals});
+  if (!listening.ok()) return ExplainAddress(address, listening.status());
+  front = *std::move(listening);
+  if (setup.listen.is_unix()) return address;
+  return absl::StrCat(address.substr(0, address.rfind(':')), ":", front->port());
+}
+
+void Server::Parts::Serve() {
+  SetHealth("", true);
+  SetHealth(v1::Inference::service_full_name(), true);
+  SetHealth(v1::Evaluation::service_full_name(), true);
+  for (const auto& model : host->List()) SetHealth(HealthName(model->name), true);
+  for (const auto& model : host->Off()) SetHealth(HealthName(model.name), false);
+  if (front != nullptr) {
+    front->Start([grpc_server = grpc_server.get()](int fd) { grpc::AddInsecureChannelFromFd(grpc_server, fd); });
   }
-  parts.SetHealth("", true);
-  parts.SetHealth(v1::Inference::service_full_name(), true);
-  parts.SetHealth(v1::Evaluation::service_full_name(), true);
-  for (const auto& model : parts.host->List()) parts.SetHealth(HealthName(model->name), true);
-  for (const auto& model : parts.host->Off()) parts.SetHealth(HealthName(model.name), false);
-  if (parts.front != nullptr) {
-    parts.front->Start(
-        [grpc_server = parts.grpc_server.get()](int fd) { grpc::AddInsecureChannelFromFd(grpc_server, fd); });
-  }
-  if (parts.jobs != nullptr) parts.jobs->Start();
-  parts.health = std::make_unique<HealthMonitor>(
-      parts.pools.get(), parts.jobs.get(), parts.host.get(),
-      [&parts](const std::string& service, bool is_serving) { parts.SetHealth(service, is_serving); },
-      [&parts, on_alive = std::move(options.on_alive)](bool is_alive) {
-        parts.health_service.Poll();
+  if (jobs != nullptr) jobs->Start();
+}
+
+void Server::Parts::StartMonitors(Setup& setup, const std::string& address) {
+  ServerOptions& options = setup.options;
+  health = std::make_unique<HealthMonitor>(
+      pools.get(), jobs.get(), host.get(),
+      [this](const std::string& service, bool is_serving) { SetHealth(service, is_serving); },
+      [this, on_alive = std::move(options.on_alive)](bool is_alive) {
+        health_service.Poll();
         if (is_alive && on_alive) on_alive();
       },
       *options.clock);
-  if (!off.empty()) {
-    parts.retries = std::make_unique<EndpointRetries>(
-        std::move(off), parts.host.get(), *options.clock, connect,
-        [&parts](const std::string& name) { parts.SetHealth(HealthName(name), true); }, options.endpoint_retry_ms);
+  if (!setup.off.empty()) {
+    retries = std::make_unique<EndpointRetries>(
+        std::move(setup.off), host.get(), *options.clock, setup.connect,
+        [this](const std::string& name) { SetHealth(HealthName(name), true); }, options.endpoint_retry_ms);
   }
-  if (options.on_listener_dead && !address_.empty()) {
-    parts.watchdog = std::make_unique<ListenerWatchdog>(
-        address_, options.protection.has_tls(), [&parts](int fd) { parts.front->Pass(fd); },
+  if (options.on_listener_dead && !address.empty()) {
+    watchdog = std::make_unique<ListenerWatchdog>(
+        address, options.protection.has_tls(), [this](int fd) { front->Pass(fd); },
         std::move(options.on_listener_dead));
   }
-  if (!options.metrics_address.empty()) {
-    const MetricsSources sources = {
-        .host = parts.host.get(),
-        .jobs = parts.jobs.get(),
-        .pools = parts.pools.get(),
-        .admission = &parts.admission,
-        .gate = parts.gate.get(),
-        .calls = &parts.calls,
-        .credentials = parts.credentials.get(),
-        .database_path = options.database_path,
-        .count_connections = [&parts] { return parts.front == nullptr ? 0 : parts.front->connection_count(); },
-        .clock = options.clock};
-    ASSIGN_OR_RETURN(parts.metrics, HttpServer::Start(metrics_port, [sources](const HttpRequest& request) {
-                       return AnswerScrape(sources, request);
-                     }));
-    Log(LogLevel::kInfo, "metrics", {{"url", absl::StrCat("http://127.0.0.1:", this->metrics_port(), "/metrics")}});
-  }
-  Log(LogLevel::kInfo, "serving",
-      {{"address", address_},
-       {"database", options.database_path},
-       {"models", parts.host->List().size()},
-       {"version", CodeVersion()}});
+}
+
+absl::Status Server::Parts::StartMetrics(const Setup& setup) {
+  const MetricsSources sources = {
+      .host = host.get(),
+      .jobs = jobs.get(),
+      .pools = pools.get(),
+      .admission = &admission,
+      .gate = gate.get(),
+      .calls = &calls,
+      .credentials = credentials.get(),
+      .database_path = setup.options.database_path,
+      .count_connections = [this] { return front == nullptr ? 0 : front->connection_count(); },
+      .clock = setup.options.clock};
+  ASSIGN_OR_RETURN(metrics, HttpServer::Start(setup.metrics_port, [sources](const HttpRequest& request) {
+                     return AnswerScrape(sources, request);
+                   }));
   return absl::OkStatus();
 }
 

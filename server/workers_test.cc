@@ -99,6 +99,15 @@ class WorkersTest : public testing::Test {
       return ended >= count;
     });
   }
+  void ForgetEnds() {
+    const MutexLock lock(mutex_);
+    ends_.clear();
+    workers_seen_.clear();
+  }
+  std::set<std::string> WorkersSeen() {
+    const MutexLock lock(mutex_);
+    return workers_seen_;
+  }
   void ExpectEveryAnswerOnce(int count) {
     const MutexLock lock(mutex_);
     ASSERT_EQ(std::ssize(ends_), count);
@@ -109,8 +118,8 @@ class WorkersTest : public testing::Test {
 
   Mutex mutex_;
   CondVar changed_;
-  std::map<int, std::vector<std::string>> ends_;  // by the request's last id
-  std::set<std::string> workers_seen_;            // EngineResult::worker
+  std::map<int, std::vector<std::string>> ends_ VF_GUARDED_BY(mutex_);  // by the request's last id
+  std::set<std::string> workers_seen_ VF_GUARDED_BY(mutex_);            // EngineResult::worker
 };
 
 TEST_F(WorkersTest, AnswersDoNotDependOnTheNumberOfWorkers) {
@@ -124,12 +133,11 @@ TEST_F(WorkersTest, AnswersDoNotDependOnTheNumberOfWorkers) {
     const auto workers = Connect(addresses);
     ASSERT_TRUE(workers.ok()) << workers.status();
     while (std::ssize((*workers)->Addresses()) < worker_count) std::this_thread::yield();
-    ends_.clear();
-    workers_seen_.clear();
+    ForgetEnds();
     for (int i = 0; i < 40; ++i) Start(**workers, Request(i, absl::StrCat("context ", i / 4)));
     WaitFor(40);
     ExpectEveryAnswerOnce(40);
-    EXPECT_EQ(workers_seen_, std::set<std::string>(addresses.begin(), addresses.end()));
+    EXPECT_EQ(WorkersSeen(), std::set<std::string>(addresses.begin(), addresses.end()));
     int started = 0;
     for (const auto& daemon : daemons) {
       EXPECT_GT(daemon->control->started_count(), 0);
@@ -174,7 +182,7 @@ TEST_F(WorkersTest, RequestsOfALostWorkerRunElsewhereAndReturnsAreUsed) {
   // Another process at the same address joins again.
   WorkerDaemon returned(address);
   while ((*workers)->Addresses().size() < 2) std::this_thread::yield();
-  ends_.clear();
+  ForgetEnds();
   for (int i = 0; i < 12; ++i) Start(**workers, Request(i, absl::StrCat("later context ", i)));
   WaitFor(12);
   ExpectEveryAnswerOnce(12);
@@ -352,6 +360,7 @@ TEST_F(WorkersTest, CancelsQueuedAndRunningRequestsAndStops) {
   while (daemon.control->started_count() < 2) std::this_thread::yield();
   (*workers)->Stop();
   WaitFor(3);
+  const MutexLock lock(mutex_);
   EXPECT_THAT(ends_[7], testing::ElementsAre("CANCELLED"));
   EXPECT_THAT(ends_[8], testing::ElementsAre("CANCELLED"));
   EXPECT_THAT(ends_[9], testing::ElementsAre("UNAVAILABLE"));

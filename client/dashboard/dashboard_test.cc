@@ -97,7 +97,7 @@ TEST_F(DashboardTest, ARunningJobHasProgressSpeedAndPartialScoresWithoutVerdict)
   Serve();
   // 24 samples at one a second, 72 left: 23 answers in 24 s.
   EXPECT_THAT(Body("/"), AllOf(HasSubstr("1 running of 1 job"), HasSubstr("24 of 96 answered"),
-                               HasSubstr("about 1 min left"), HasSubstr("58 answers a minute")));
+                               HasSubstr("about 1 min left"), MessageIn("58 answers")));
   const std::string page = Body("/jobs/1");
   EXPECT_THAT(page, AllOf(HasSubstr("<title>25 % · Job 1: fake"), HasSubstr("12 of 48"), HasSubstr("Scores so far"),
                           HasSubstr("data-live"), HasSubstr(" to "), Not(HasSubstr("class=\"verdict"))));
@@ -327,7 +327,7 @@ TEST_F(DashboardTest, OlderJobsAreOnFurtherPages) {
   for (int i = 0; i < 27; ++i) AddJob({});
   Serve();
   EXPECT_THAT(Body("/"), AllOf(HasSubstr("Job 27:"), HasSubstr("Job 3:"), Not(HasSubstr("Job 2:")),
-                               HasSubstr("href=\"/?before=3\""), HasSubstr("of the newest 25 jobs")));
+                               HasSubstr("href=\"/?before=3\""), MessageIn("newest 25")));
   EXPECT_THAT(Body("/?before=3"),
               AllOf(HasSubstr("Job 2:"), HasSubstr("Job 1:"), Not(HasSubstr("Job 3:")), Not(HasSubstr("/?before="))));
 }

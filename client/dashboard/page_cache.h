@@ -47,11 +47,11 @@ class PageCache {
   using Entry = std::pair<std::string, std::shared_ptr<const Page>>;
 
   std::shared_ptr<const Page> Find(const std::string& name, const std::function<bool(const Page&)>& is_good);
-  void Keep(const std::string& name, std::shared_ptr<const Page> page);
+  void Keep(const std::string& name, std::shared_ptr<const Page> page) VF_REQUIRES(compute_mutex_);
 
   const Clock& clock_;
   const size_t bytes_max_;
-  Mutex compute_mutex_;
+  Mutex compute_mutex_;  // guards no member: held while one page is computed
   mutable Mutex mutex_;
   std::list<Entry> entries_ VF_GUARDED_BY(mutex_);  // the most recently used first
   std::map<std::string, std::list<Entry>::iterator> by_name_ VF_GUARDED_BY(mutex_);

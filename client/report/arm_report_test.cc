@@ -66,7 +66,7 @@ TEST_F(ArmReportTest, ArmsAreComparedOverSeedsAtEveryPoint) {
   EXPECT_THAT(page, HasSubstr("3 seeds, paired<small>6 contexts</small>"));
   EXPECT_THAT(page, MessageIn("plain-s1-1000,"));
   EXPECT_THAT(Report(ReportFormat::kMarkdown),
-              HasSubstr("| focal | 1K tokens | mean over tasks, % | 1K | 3 seeds, paired | 50.0 | 75.0 | +25.0 |"));
+              MessageIn("| focal | 1K tokens | ", " | 1K | 3 seeds, paired | 50.0 | 75.0 | +25.0 |"));
 }
 
 TEST_F(ArmReportTest, TheEqualLossRatioIsThatOfTheWrittenValues) {
@@ -113,8 +113,7 @@ TEST_F(ArmReportTest, AnAxisIsDrawnAndWrittenInEveryFormat) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + std::ssize(points));
   EXPECT_THAT(csv, HasSubstr("arm,"));
   EXPECT_THAT(Report(ReportFormat::kLatex, "tokens"),
-              AllOf(HasSubstr("focal & mean over tasks, \\% & 1K & 2K & 75.0 & "),
-                    HasSubstr("& 1K & $\\times$1.41 (1.19 to 1.68)")));
+              AllOf(MessageIn("focal & ", " & 1K & 2K & 75.0 & "), HasSubstr("& 1K & $\\times$1.41 (1.19 to 1.68)")));
   options_.axis = "parameters";
   EXPECT_THAT(RenderReport(options_).status().message(),
               Message("parameters", "plain", "100000 parameters", "1000 tokens", "3 seeds"));
@@ -140,14 +139,14 @@ TEST_F(ArmReportTest, OneRunAnArmIsLabelledAndNotDecided) {
   EXPECT_THAT(page, Not(HasSubstr("<h2>Over training seeds</h2>")));
   EXPECT_THAT(page, HasSubstr("<h2>By training tokens</h2>")) << "drawn, with intervals over contexts";
   EXPECT_THAT(page, HasSubstr("1 training run"));
-  EXPECT_THAT(page, HasSubstr("of one seed: no interval"));
+  EXPECT_THAT(page, MessageIn("one seed", "no interval"));
 }
 
 TEST_F(ArmReportTest, AJobWithoutTrainingHasNeitherArmsNorAxes) {
   MakePlain();
   const std::string page = Report(ReportFormat::kHtml);
   EXPECT_THAT(page, Not(HasSubstr("training seeds")));
-  EXPECT_THAT(page, Not(HasSubstr("one training run")));
+  EXPECT_THAT(page, Not(HasSubstr("training run")));
   EXPECT_THAT(RowsOf("arm_mean"), testing::IsEmpty());
   options_.axis = "tokens";
   EXPECT_THAT(RenderReport(options_).status().message(), Message());

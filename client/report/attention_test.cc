@@ -19,7 +19,7 @@ TEST_F(ReportTest, AttentionIsJoinedWithTheScore) {
   made.has_attention = true;
   Make(made);
   const std::string page = Render();
-  EXPECT_THAT(page, HasSubstr("Attention to the evidence"));
+  EXPECT_THAT(page, HasSubstr("Attention to"));
   // A quarter of the heads have one half of their weight there; at 1K every answer is right.
   EXPECT_THAT(page, MessageIn("baseline", "12.5 %", "1K", "128 and 1024"));
   EXPECT_THAT(page, HasSubstr("L1 H1"));
@@ -54,9 +54,9 @@ TEST_F(ReportTest, AttentionOverUnequalTasksIsIncomplete) {
   Make(made);
   std::string page = Render();
   EXPECT_THAT(page, MessageIn("baseline", "2K, 4K and 8K"));
-  EXPECT_THAT(page, Not(HasSubstr(": over all heads")));
+  EXPECT_THAT(page, Not(HasSubstr(": over all")));
   EXPECT_THAT(page, HasSubstr("<td class=\"open\" style=\"--v:0\""));
-  EXPECT_THAT(page, HasSubstr("Dashed cells are incomplete"));
+  EXPECT_THAT(page, MessageIn("Dashed cells"));
   const std::string directory = testing::TempDir() + "/report_test_unequal";
   ReportOptions options;
   options.database_path = path_;
@@ -100,7 +100,7 @@ TEST_F(ReportTest, AttentionOverUnequalTasksIsIncomplete) {
 
 TEST_F(ReportTest, WithoutInspectionThereIsNoAttention) {
   MakePlain();
-  EXPECT_THAT(Render(), Not(HasSubstr("Attention to the evidence")));
+  EXPECT_THAT(Render(), Not(HasSubstr("Attention to")));
   EXPECT_THAT(Render(ReportFormat::kJson), Not(HasSubstr("\"attention\"")));
 }
 

@@ -105,8 +105,7 @@ TEST_F(ReportTest, ASweepSaysWhichValueIsBest) {
   EXPECT_THAT(briefs.front()["brief"].get<std::string>(), Message("Best t", "1 at 1K, 2K, 4K and 8K", "as trained"));
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("baseline at 2 temperatures", "against baseline"));
-  EXPECT_LT(page.find("Score by temperature at 8K"), page.find("class=\"words\""))
-      << "its picture is on the first screen";
+  EXPECT_LT(page.find("temperature at 8K"), page.find("class=\"words\"")) << "its picture is on the first screen";
 }
 
 // Where both sides are equal in every context there is nothing to draw or to call detectable.
@@ -119,7 +118,7 @@ TEST_F(ReportTest, EqualAnswersAreNotTested) {
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("not tested", "equal"));
   EXPECT_THAT(BriefsOf(Render(ReportFormat::kJson)).front()["brief"].get<std::string>(), Message("Untested", "all t"));
-  EXPECT_THAT(page, Not(HasSubstr("would have been found")));
+  EXPECT_THAT(page, Not(HasSubstr("have been")));
   EXPECT_THAT(page, Not(HasSubstr("detectable 1")));
   for (const Json& row : ComparisonRows()) {
     if (row["kind"] != "suite_mean") continue;

@@ -41,8 +41,8 @@ TEST_F(ReportTest, TablesForPapers) {
   const std::string markdown = Render(ReportFormat::kMarkdown);
   EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 8K | sharp | 48 | 12 | 0 |"));
   EXPECT_THAT(markdown, HasSubstr("| mean over 2 tasks | points | 8K | sharp | 96 | 24 | 0 |"));
-  EXPECT_THAT(markdown, HasSubstr("| mean over tasks | 1K \u2192 8K | sharp |"));
-  EXPECT_THAT(markdown, HasSubstr("| mean over tasks | 1K \u2192 8K, per doubling | sharp |"));
+  EXPECT_THAT(markdown, MessageIn("tasks | 1K \u2192 8K | sharp |"));
+  EXPECT_THAT(markdown, MessageIn("tasks | 1K \u2192 8K, per doubling | sharp |"));
   EXPECT_THAT(markdown, HasSubstr("Holm"));
   is_long_ = true;
   const std::string latex = Render(ReportFormat::kLatex);

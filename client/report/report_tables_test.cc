@@ -106,7 +106,7 @@ TEST_F(ReportTest, EffectiveContextLength) {
   EXPECT_EQ(sharp["low"], 4096);
   EXPECT_EQ(sharp["interval"], "4K to at least 8K");
   EXPECT_THAT(Render(ReportFormat::kMarkdown),
-              HasSubstr("| sharp | mean over tasks | 100.0 | 58.0 | at least 8K | 4K to at least 8K |"));
+              MessageIn("| sharp | ", " tasks | 100.0 | 58.0 | at least 8K | 4K to at least 8K |"));
   EXPECT_THAT(Render(), MessageIn("58.0 %"));
 }
 
@@ -128,8 +128,7 @@ TEST_F(ReportTest, RulersPublishedLengthStandsBesideOurs) {
   EXPECT_EQ(rows[0]["threshold"], 0.856);
   EXPECT_EQ(rows[0]["threshold_share"], nullptr);
   EXPECT_EQ(rows[0]["context_length"], 1024);
-  EXPECT_THAT(Render(ReportFormat::kMarkdown),
-              HasSubstr("| baseline | mean over tasks, RULER's rule | 100.0 | 85.6 |"));
+  EXPECT_THAT(Render(ReportFormat::kMarkdown), MessageIn("| baseline | ", ", RULER's rule | 100.0 | 85.6 |"));
   EXPECT_THAT(Render(), MessageIn("85.6 %", "13 tasks", "2 of them"));
   effective_score_ = 0.5;
   EXPECT_TRUE(of_rule().empty()) << "which is a threshold of the reader's own";
@@ -191,7 +190,7 @@ TEST_F(ReportTest, FailuresAloneAreNoVerdict) {
     EXPECT_THAT(markdown, Not(HasSubstr(" | better | ")));
     EXPECT_THAT(markdown, Not(HasSubstr(" | worse | ")));
     EXPECT_THAT(Render(ReportFormat::kLatex, baseline, {candidate}), HasSubstr("$^{\\times}$"));
-    EXPECT_THAT(Render(ReportFormat::kLatex, baseline, {candidate}), HasSubstr("undecided: failed answers decide"));
+    EXPECT_THAT(Render(ReportFormat::kLatex, baseline, {candidate}), HasSubstr("undecided: failed answers"));
   }
 }
 
@@ -211,7 +210,7 @@ TEST_F(ReportTest, TruncatedPromptsAreCounted) {
   EXPECT_THAT(page, HasSubstr("<small class=\"flag\">2 cut, 3 truncated</small>"));
   EXPECT_THAT(page, MessageIn("truncated prompts", "baseline 3 of 8 at 1K"));
   EXPECT_THAT(page, MessageIn("3,259", "1,008"));
-  EXPECT_THAT(page, HasSubstr("<option value=\"truncated\">a truncated prompt</option>"));
+  EXPECT_THAT(page, HasSubstr("<option value=\"truncated\">"));
   EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("baseline 2 cut, 3 truncated"));
   EXPECT_THAT(Render(ReportFormat::kCsv), HasSubstr("baseline_truncated_count"));
 }
@@ -336,7 +335,7 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   EXPECT_THAT(page, HasSubstr("sharp alone"));
   EXPECT_THAT(page, HasSubstr("<h2>Every score</h2>"));
   EXPECT_THAT(page, HasSubstr("<b>imported</b>"));
-  EXPECT_THAT(page, Not(HasSubstr("until it is resumed")));
+  EXPECT_THAT(page, Not(HasSubstr("is resumed")));
 }
 
 // +1, then -6.7 and worse, then +16.3: two ends do not tell the curve.

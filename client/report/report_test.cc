@@ -135,13 +135,13 @@ TEST_F(ReportTest, ManyCandidatesAreFolded) {
   const std::string page = Render();
   EXPECT_THAT(page,
               HasSubstr("<details><summary>baseline@t=0.5 against baseline <span class=\"outcome-word\">8 undecided"));
-  EXPECT_THAT(page, HasSubstr("<details><summary>Change of each task</summary>"));
+  EXPECT_THAT(page, HasSubstr("<details><summary>Change of each"));
   EXPECT_THAT(page, HasSubstr("<details><summary>Each task</summary>"));
   MakePlain();
   const std::string few = Render();
-  EXPECT_THAT(few, HasSubstr("<tr class=\"group\"><th colspan=\"11\">sharp against baseline"));
+  EXPECT_THAT(few, HasSubstr("<tr class=\"group\"><th colspan=\"11\">sharp against"));
   EXPECT_THAT(few, Not(HasSubstr("<details><summary>sharp against")));
-  EXPECT_THAT(few, Not(HasSubstr("<details><summary>Change of each task")));
+  EXPECT_THAT(few, Not(HasSubstr("<details><summary>Change of each")));
   EXPECT_THAT(few, HasSubstr("<details><summary>Slope "));
 }
 
@@ -217,7 +217,8 @@ TEST_F(ReportTest, ExtractedAnswersAreShownBesideTheirTexts) {
   made.spec_json = R"({"suite":{"form":"chat","tasks":[{"name":"recall_kv","filters":[{"filter":"last_line"}]}]}})";
   Make(made);
   const std::string page = Render();
-  EXPECT_THAT(page, HasSubstr("<p>amber-17</p><p class=\"meta\">from: It is in the harbor.\nAnswer: amber-17</p>"));
+  EXPECT_THAT(page, AllOf(HasSubstr("<p>amber-17</p><p class=\"meta\">from: It is"),
+                          HasSubstr("harbor.\nAnswer: amber-17</p>")));
   EXPECT_THAT(page, HasSubstr("(nothing extracted)</p><p class=\"meta\">from: It is stone-02, I think.</p>"));
   EXPECT_THAT(page, HasSubstr(" \u00B7 scored: last_line</p>"));
   EXPECT_THAT(page, HasSubstr("<option value=\"unextracted\">nothing extracted</option>"));
@@ -385,10 +386,8 @@ TEST_F(ReportTest, AChangeMayRestOnEmptyAnswers) {
   made.variants = {"baseline", "sharp"};
   Make(made);
   const std::string markdown = Render(ReportFormat::kMarkdown);
-  const size_t moves = markdown.find("The difference moves towards sharp");
-  ASSERT_NE(moves, std::string::npos);
-  EXPECT_THAT(markdown.substr(moves, markdown.find("\n", moves) - moves), Message("sharp", "baseline 38 of 96 at 8K"));
-  const size_t row = markdown.find("| mean over tasks | 1K");
+  EXPECT_THAT(markdown, MessageIn("towards sharp", "baseline 38 of 96 at 8K"));
+  const size_t row = markdown.find(" tasks | 1K");
   ASSERT_NE(row, std::string::npos);
   EXPECT_THAT(markdown.substr(row, markdown.find("\n", row) - row), HasSubstr("rests_on_empty"));
 }
@@ -439,7 +438,7 @@ TEST_F(ReportTest, WithoutBoundsTheCellsAreTheVerdict) {
   EXPECT_THAT(markdown, Not(HasSubstr(" yet")));
   EXPECT_THAT(markdown, MessageIn("sharp", "baseline", 8, "4 better", "4 no verdict"));
   EXPECT_THAT(markdown, MessageIn("log_score", "recall_kv", "at 4K", "+0.235"));
-  EXPECT_THAT(markdown, HasSubstr("all differences are equal: nothing can be inferred"));
+  EXPECT_THAT(markdown, MessageIn("differences are equal"));
   EXPECT_THAT(markdown, Not(HasSubstr("however large")));
 }
 

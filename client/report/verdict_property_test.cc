@@ -234,7 +234,7 @@ void ExpectSentencesAgree(const std::string& candidate, const std::string& headl
     EXPECT_EQ(absl::StrContains(headline, candidate + " is better"), has_outcome("better"));
     EXPECT_EQ(absl::StrContains(headline, " is worse") || absl::StrContains(headline, "but worse"),
               has_outcome("worse"));
-    if (absl::StrContains(headline, " is equivalent to ")) {
+    if (absl::StrContains(headline, " equivalent to ")) {
       EXPECT_FALSE(any(suite, [](const Json& row) {
         return row["unfinished"] == false && !row["low"].is_null() && row["outcome"] != "equivalent";
       }));
@@ -290,7 +290,7 @@ void ExpectSentencesAgree(const std::string& candidate, const std::string& headl
     })) << match[0];
   }
   // The interval of what is undecided contains zero, but where only few contexts differ.
-  if (absl::StrContains(headline, "Undecided whether") && !absl::StrContains(headline, "failed answers decide")) {
+  if (absl::StrContains(headline, "Undecided whether") && !absl::StrContains(headline, "failed answers")) {
     for (const std::smatch& match : Matches(headline, R"(interval ([+-]?[\d.]+) to ([+-]?[\d.]+))")) {
       if (Number(match[1]) <= 0 && Number(match[2]) >= 0) continue;
       EXPECT_TRUE(any(suite, [](const Json& row) { return HasLabel(row, "few_differ"); }));
@@ -353,8 +353,8 @@ TEST_F(VerdictPropertyTest, SentencesAgreeWithTheirNumbers) {
         if (words.contains(candidate)) ExpectSentencesAgree(candidate, headline, sentences, rows, is_finished);
       }
       seen["unreached"] += absl::StrContains(headline, "prompt tokens");
-      seen["rests"] += absl::StrContains(headline, "rests on empty answers");
-      seen["without bounds"] += absl::StrContains(headline, "no mean over tasks");
+      seen["rests"] += absl::StrContains(headline, "rests on");
+      seen["without bounds"] += absl::StrContains(headline, "no mean");
     }
   }
   for (const char* kind : {"better", "worse", "undecided", "failures", "few_differ", "rests_on_empty", "unreached",

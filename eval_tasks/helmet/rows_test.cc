@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "gtest/gtest.h"
 #include "tests/support/json_changes.h"
+#include "tests/support/messages.h"
 
 namespace varifocal::helmet {
 namespace {
@@ -67,8 +68,8 @@ TEST(HelmetRowsTest, LengthsHaveLimits) {
             "length 8: row_count is 10000001; it must be from 0 to 10000000");
   EXPECT_EQ(with(entry(R"("row_count": 1, "max_new_tokens": 65537)")),
             "length 8: max_new_tokens is 65537; it must be from 1 to 65536");
-  EXPECT_EQ(ParseTaskIndex("[]").status().message(), "must be a JSON object");
-  EXPECT_EQ(ParseTaskIndex(R"({"format": 2})").status().message(), "has format 2; this program reads 1");
+  EXPECT_THAT(ParseTaskIndex("[]").status().message(), Message("JSON object"));
+  EXPECT_THAT(ParseTaskIndex(R"({"format": 2})").status().message(), Message("format 2", 1));
   EXPECT_FALSE(ParseTaskIndex("{").ok());
 }
 

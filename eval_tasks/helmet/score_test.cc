@@ -22,6 +22,7 @@
 #include "eval_tasks/python/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 
 namespace varifocal::helmet {
 namespace {
@@ -238,8 +239,7 @@ TEST(HelmetScoreTest, ParsesAsSpecified) {
   EXPECT_EQ(ParseOutput("ΛΌΓΟΣ: a", "λόγος:"), "a");
   EXPECT_EQ(ParseOutput("\u0130s \u017Fo: a", "is so:"), "a");
   EXPECT_EQ(ParseOutput("STRASSE: a", "straße:"), "STRASSE: a");
-  EXPECT_THAT(Score("parse_output", "a", Json(), Json{{"prefix", "A (b):"}}).status().message(),
-              testing::HasSubstr("\"(\" is a regular expression"));
+  EXPECT_THAT(Score("parse_output", "a", Json(), Json{{"prefix", "A (b):"}}).status().message(), Message("\"(\""));
   EXPECT_EQ(Score("alce_asqa", "a b", ParseJson(R"([["b"], []])").value()).value()["str_em"], 0.5);
   EXPECT_EQ(Score("alce_qampari", "a, b", ParseJson(R"([["b"], []])").value()).value()["qampari_rec"], 0.5);
   using Rankings = std::vector<std::pair<std::string, int>>;
@@ -275,8 +275,7 @@ TEST(HelmetScoreTest, MeasuresAsSpecified) {
 }
 
 TEST(HelmetScoreTest, BadInputIsRejectedInOneSentence) {
-  EXPECT_EQ(Score("defualt", "x", "y").status().message(),
-            "unknown HELMET kind \"defualt\"; did you mean \"default\"?");
+  EXPECT_THAT(Score("defualt", "x", "y").status().message(), Message("\"defualt\"", "\"default\""));
   EXPECT_FALSE(Score("default", "x", Json::array()).ok());
   EXPECT_FALSE(Score("default", "x", 7).ok());
   EXPECT_FALSE(Score("rerank", "1 > 2", Json{{"1", "high"}}).ok());
@@ -312,8 +311,8 @@ TEST(HelmetScoreTest, BadInputIsRejectedInOneSentence) {
     }
   }
   for (const char* depths : {"0", "[0]", "[1, 1000001]", "[0.5]", "\"5\"", "[18446744073709551615]"}) {
-    EXPECT_EQ(Score("rerank", "1", Json{{"1", 2}}, Json{{"k_values", *ParseJson(depths)}}).status().message(),
-              "\"k_values\" must be a list of whole numbers from 1 to 1000000.")
+    EXPECT_THAT(Score("rerank", "1", Json{{"1", 2}}, Json{{"k_values", *ParseJson(depths)}}).status().message(),
+                Message("\"k_values\"", 1, 1000000))
         << depths;
   }
   EXPECT_FALSE(Score("parse_output", "x", Json(), Json{{"prefix", 7}}).ok());

@@ -52,7 +52,7 @@ double NumberOr(const Json& object, const std::string& key, double otherwise) {
 
 absl::StatusOr<std::shared_ptr<const Jieba>> Jieba::Open(const std::string& folder) {
   static Mutex mutex;
-  static auto* const loaded = new std::map<std::string, std::shared_ptr<const Jieba>>();
+  static auto* const loaded VF_PT_GUARDED_BY(mutex) = new std::map<std::string, std::shared_ptr<const Jieba>>();
   const MutexLock lock(mutex);
   std::shared_ptr<const Jieba>& kept = (*loaded)[folder];
   if (kept != nullptr) return kept;

@@ -74,7 +74,7 @@ class ThreadPool {
   void DoItems(int thread);
 
   std::vector<std::thread> workers_;
-  Mutex one_job_;
+  Mutex one_job_;  // one caller at a time; workers read its job without the lock (below)
 
   // The current job. Written while open_ is false and no worker is inside; a worker enters by incrementing inside_ before
   // reading open_, the caller leaves by clearing open_ before waiting for inside_, so that a descheduled worker never
@@ -93,7 +93,7 @@ class ThreadPool {
   std::atomic<uint64_t> generation_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<int> sleepers_{0};
-  Mutex sleep_mutex_;
+  Mutex sleep_mutex_;  // for wake_ alone: what a worker waits for is atomic
   CondVar wake_;
 };
 

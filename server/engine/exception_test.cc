@@ -14,21 +14,23 @@ namespace {
 
 absl::StatusOr<EngineResult> RunWith(Engine& engine, const EngineRequest& request,
                                      std::function<void(int32_t, double)> on_token) {
-  Mutex mutex;
-  CondVar done;
-  std::optional<absl::StatusOr<EngineResult>> outcome;
+  struct {
+    Mutex mutex;
+    CondVar done;
+    std::optional<absl::StatusOr<EngineResult>> outcome VF_GUARDED_BY(mutex);
+  } end;
   EngineCallbacks callbacks;
   callbacks.on_token = std::move(on_token);
   callbacks.on_done = [&](absl::StatusOr<EngineResult> result) {
-    MutexLock lock(mutex);
-    EXPECT_FALSE(outcome.has_value()) << "once";
-    outcome = std::move(result);
-    done.NotifyAll();
+    MutexLock lock(end.mutex);
+    EXPECT_FALSE(end.outcome.has_value()) << "once";
+    end.outcome = std::move(result);
+    end.done.NotifyAll();
   };
   EXPECT_TRUE(engine.Start(request, std::move(callbacks)).ok());
-  MutexLock lock(mutex);
-  done.Wait(mutex, [&]() VF_REQUIRES(mutex) { return outcome.has_value(); });
-  return *outcome;
+  MutexLock lock(end.mutex);
+  end.done.Wait(end.mutex, [&]() VF_REQUIRES(end.mutex) { return end.outcome.has_value(); });
+  return *end.outcome;
 }
 
 TEST(ExceptionTest, EndsActiveRequestsAndTheEngineContinues) {

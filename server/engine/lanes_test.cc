@@ -27,52 +27,57 @@ class LanesTest : public testing::Test {
   // each load, how many tokens the other one had when it had its last.
   std::vector<int64_t> TokensOfTheOtherAtTheEnd(const std::vector<Load>& loads, int64_t batch_size_max = 4,
                                                 const Load& before = {}) {
-    Mutex mutex;
-    CondVar changed;
-    bool all_queued = true;
-    bool counts = false;
-    std::vector<int64_t> tokens(loads.size()), other_at_end(loads.size());
-    size_t done_count = 0, request_count = 0;
+    struct {
+      Mutex mutex;
+      CondVar changed;
+      bool all_queued VF_GUARDED_BY(mutex) = true;
+      bool counts VF_GUARDED_BY(mutex) = false;
+      std::vector<int64_t> tokens VF_GUARDED_BY(mutex), other_at_end VF_GUARDED_BY(mutex);
+      size_t done_count VF_GUARDED_BY(mutex) = 0;
+    } run;
+    size_t request_count = 0;
     EngineOptions options;
     options.prefill_chunk_tokens = 64;
     options.batch_size_max = batch_size_max;
     options.prefix_cache = false;
     options.test_only_alter_plan = [&](StepPlan& plan) {
-      MutexLock lock(mutex);
-      changed.Wait(mutex, [&]() VF_REQUIRES(mutex) { return all_queued; });
-      if (!counts) return;
+      MutexLock lock(run.mutex);
+      run.changed.Wait(run.mutex, [&]() VF_REQUIRES(run.mutex) { return run.all_queued; });
+      if (!run.counts) return;
       for (const StepEntry& entry : plan.entries) {
         const size_t load = Index(loads, entry.sequence->request.id);
-        tokens[load] += entry.row_count;
-        if (tokens[load] == int64_t{loads[load].request_count} * loads[load].Tokens()) {
-          other_at_end[load] = tokens[1 - load];
+        run.tokens[load] += entry.row_count;
+        if (run.tokens[load] == int64_t{loads[load].request_count} * loads[load].Tokens()) {
+          run.other_at_end[load] = run.tokens[1 - load];
         }
       }
     };
     const auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")), options);
     for (int i = 0; i < before.request_count; ++i) EXPECT_TRUE(engine->Run(MakeRequest(before, i)).ok());
     {
-      MutexLock lock(mutex);
-      all_queued = false;
-      counts = true;
+      MutexLock lock(run.mutex);
+      run.all_queued = false;
+      run.counts = true;
+      run.tokens.resize(loads.size());
+      run.other_at_end.resize(loads.size());
     }
     for (const Load& load : loads) {
       for (int i = 0; i < load.request_count; ++i) {
         ++request_count;
         const auto started = engine->Start(MakeRequest(load, i), {.on_done = [&](absl::StatusOr<EngineResult> result) {
                                              EXPECT_TRUE(result.ok()) << result.status();
-                                             MutexLock lock(mutex);
-                                             ++done_count;
-                                             changed.NotifyAll();
+                                             MutexLock lock(run.mutex);
+                                             ++run.done_count;
+                                             run.changed.NotifyAll();
                                            }});
         EXPECT_TRUE(started.ok()) << started.status();
       }
     }
-    MutexLock lock(mutex);
-    all_queued = true;
-    changed.NotifyAll();
-    changed.Wait(mutex, [&]() VF_REQUIRES(mutex) { return done_count == request_count; });
-    return other_at_end;
+    MutexLock lock(run.mutex);
+    run.all_queued = true;
+    run.changed.NotifyAll();
+    run.changed.Wait(run.mutex, [&]() VF_REQUIRES(run.mutex) { return run.done_count == request_count; });
+    return run.other_at_end;
   }
 
   static EngineRequest MakeRequest(const Load& load, int number) {

@@ -70,42 +70,49 @@ std::vector<EngineRequest> MakeRequests(size_t prompt_count, bool temperature_ma
 
 std::vector<std::string> AnswerTogether(Engine& engine, const std::vector<EngineRequest>& requests, bool reversed,
                                         bool with_cancelled_others) {
-  std::vector<std::string> answers(requests.size());
-  Mutex mutex;
-  CondVar done;
-  size_t left = requests.size();
+  struct {
+    Mutex mutex;
+    CondVar done;
+    std::vector<std::string> answers VF_GUARDED_BY(mutex);
+    size_t left VF_GUARDED_BY(mutex) = 0;
+  } run;
+  {
+    MutexLock lock(run.mutex);
+    run.answers.resize(requests.size());
+    run.left = requests.size();
+  }
   std::vector<Engine::Handle> others;
   for (size_t n = 0; n < requests.size(); ++n) {
     const size_t i = reversed ? requests.size() - 1 - n : n;
     if (with_cancelled_others && n % 3 == 0) {
       {
-        MutexLock lock(mutex);
-        ++left;
+        MutexLock lock(run.mutex);
+        ++run.left;
       }
       others.push_back(*engine.Start({.token_ids = RandomIds(absl::StrCat("other ", n), 350),
                                       .work = GenerateWork{.max_new_tokens = 50, .ignore_eos = true}},
                                      {.on_done = [&](auto) {
-                                       MutexLock lock(mutex);
-                                       --left;
-                                       done.NotifyAll();
+                                       MutexLock lock(run.mutex);
+                                       --run.left;
+                                       run.done.NotifyAll();
                                      }}));
     }
     auto handle = engine.Start(requests[i], {.on_done = [&, i](const absl::StatusOr<EngineResult>& result) {
-                                 MutexLock lock(mutex);
-                                 answers[i] = AnswerBits(result);
-                                 --left;
-                                 done.NotifyAll();
+                                 MutexLock lock(run.mutex);
+                                 run.answers[i] = AnswerBits(result);
+                                 --run.left;
+                                 run.done.NotifyAll();
                                }});
     EXPECT_TRUE(handle.ok()) << handle.status();
     if (!handle.ok()) {
-      MutexLock lock(mutex);
-      --left;
+      MutexLock lock(run.mutex);
+      --run.left;
     }
   }
   for (const Engine::Handle other : others) engine.Cancel(other);
-  MutexLock lock(mutex);
-  done.Wait(mutex, [&]() VF_REQUIRES(mutex) { return left == 0; });
-  return answers;
+  MutexLock lock(run.mutex);
+  run.done.Wait(run.mutex, [&]() VF_REQUIRES(run.mutex) { return run.left == 0; });
+  return run.answers;
 }
 
 struct BitsSetting {

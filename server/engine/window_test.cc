@@ -11,6 +11,7 @@
 #include "server/engine/engine_testing.h"
 #include "server/engine/page_groups.h"
 #include "server/model/transformer.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {
@@ -77,8 +78,7 @@ TEST(WindowTest, AdmissionCountsHeldPages) {
   EXPECT_EQ(five->Describe().context_tokens_max, 640);
   const auto refused = five->Run({.token_ids = RandomIds("a", 10000), .work = WindowTokens(20)});
   EXPECT_EQ(ReasonOf(refused.status()).name, "KV_CACHE_TOO_SMALL");
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat(6 * page, " bytes")));
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat("the cache has ", 5 * page)));
+  EXPECT_THAT(refused.status().message(), Message(absl::StrCat(6 * page, " bytes"), 5 * page));
   // Each continuation begins at the prompt's end: all its pages are held at once.
   EXPECT_TRUE(six->Run({.token_ids = RandomIds("a", 1000),
                         .work = ScoreContinuationsWork{{RandomIds("c", 500), RandomIds("d", 300), RandomIds("e", 20)}}})

@@ -392,20 +392,22 @@ TEST_F(SeveralTest, AnswersComeFromAnotherThread) {
       MakeFakeModelFactory(std::make_shared<FakeEngineControl>())("fake", "fake").value();
   EngineGenerator generator(model);
   constexpr int kCount = 50;
-  Mutex mutex;
-  CondVar changed;
-  int done_count = 0;
+  struct {
+    Mutex mutex;
+    CondVar changed;
+    int done_count VF_GUARDED_BY(mutex) = 0;
+  } run;
   for (int i = 0; i < kCount; ++i) {
     const Generator::Id id = generator.Start({sample_, {}, {}, false, ""}, [&](absl::StatusOr<Generation> answer) {
-      const MutexLock lock(mutex);
+      const MutexLock lock(run.mutex);
       EXPECT_TRUE(answer.ok() ? answer->continuation_scores.size() == 2 : absl::IsCancelled(answer.status()));
-      ++done_count;
-      changed.NotifyAll();
+      ++run.done_count;
+      run.changed.NotifyAll();
     });
     if (i % 3 == 0) generator.Cancel(id);
   }
-  MutexLock lock(mutex);
-  changed.Wait(mutex, [&]() VF_REQUIRES(mutex) { return done_count == kCount; });
+  MutexLock lock(run.mutex);
+  run.changed.Wait(run.mutex, [&]() VF_REQUIRES(run.mutex) { return run.done_count == kCount; });
 }
 
 TEST_F(SeveralTest, TheHashKnowsBothContexts) {

@@ -275,18 +275,21 @@ TEST_F(JobManagerTest, AnEqualRequestIsAskedAgainWhenWhatItAsksHasChanged) {
 
 TEST_F(JobManagerTest, ConcurrentSubmitsWithOneIdMakeOneJob) {
   std::vector<std::thread> threads;
-  Mutex mutex;
-  std::set<int64_t> ids;
+  struct {
+    Mutex mutex;
+    std::set<int64_t> ids VF_GUARDED_BY(mutex);
+  } submitted;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
       const auto view = manager_->Submit(SmallSpec(), {.request_id = "same"});
-      MutexLock lock(mutex);
-      ids.insert(view.ok() ? view->row.job_id : -1);
+      MutexLock lock(submitted.mutex);
+      submitted.ids.insert(view.ok() ? view->row.job_id : -1);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(ids.size(), 1u);
-  EXPECT_EQ(ids.count(-1), 0u);
+  MutexLock lock(submitted.mutex);
+  EXPECT_EQ(submitted.ids.size(), 1u);
+  EXPECT_EQ(submitted.ids.count(-1), 0u);
 }
 
 TEST_F(JobManagerTest, AJobWhoseModelIsGoneFailsAndSaysSo) {

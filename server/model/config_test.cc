@@ -273,7 +273,7 @@ TEST(ConfigTest, DualChunkAttentionLimitsTheContext) {
     EXPECT_EQ(config->max_position, c.max_position) << c.chunks;
     EXPECT_EQ(config->notes.size(), c.max_position == 4096 ? 0 : 1) << c.chunks;
     if (!config->notes.empty()) {
-      EXPECT_THAT(config->notes[0], HasSubstr(absl::StrCat("context limited from 4096 to ", c.max_position)));
+      EXPECT_THAT(config->notes[0], Message(4096, c.max_position));
     }
   }
   EXPECT_FALSE(Parse(Good())->notes.size() > 0);

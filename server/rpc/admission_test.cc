@@ -110,16 +110,18 @@ TEST(RpcPoolTest, AFullPoolRefusesAndAStalledOneShowsIt) {
 }
 
 TEST(EngineGateTest, PeersTakeTurnsWithinTheLimit) {
-  std::vector<std::string> started;
+  struct {
+    Mutex mutex;
+    std::vector<std::string> names VF_GUARDED_BY(mutex);
+  } started;
   int64_t limit = 2;
-  Mutex mutex;
   {
     RpcPool pool("start", 1, 100);
     EngineGate gate(&pool, [&limit](const std::string& model) { return model == "m" ? limit : 0; });
     const auto enter = [&](const std::string& peer, const std::string& name) {
       return gate.Enter("m", peer, [&, name] {
-        MutexLock lock(mutex);
-        started.push_back(name);
+        MutexLock lock(started.mutex);
+        started.names.push_back(name);
       });
     };
     for (int i = 0; i < 4; ++i) enter("a", absl::StrCat("a", i));  // a0 and a1 go in
@@ -139,7 +141,8 @@ TEST(EngineGateTest, PeersTakeTurnsWithinTheLimit) {
     EXPECT_EQ(gate.QueueOf("m").waiting_count, 0);
     gate.Leave("m");
   }
-  EXPECT_THAT(started, ElementsAre("a0", "a1", "b1", "c0", "a2", "a3"));
+  MutexLock lock(started.mutex);
+  EXPECT_THAT(started.names, ElementsAre("a0", "a1", "b1", "c0", "a2", "a3"));
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ EngineHandle Dispatcher::Start(const std::string& model, EngineRequest request, 
     handle = task->handle = next_handle_++;
     is_refused = stopping_;
     if (!is_refused) {
-      tasks_[handle] = task;
-      queue_.push_back(task);
+      tasks_[handle].task = task;
+      queue_.push_back(handle);
       calls = TakeCalls();
     }
   }
@@ -41,11 +41,11 @@ void Dispatcher::Cancel(EngineHandle handle) {
     const MutexLock lock(mutex_);
     const auto found = tasks_.find(handle);
     if (found == tasks_.end()) return;
-    task = found->second;
-    task->is_cancelled = true;
-    call = task->call;
+    task = found->second.task;
+    found->second.is_cancelled = true;
+    call = found->second.call;
     if (call == nullptr) {  // it is queued
-      queue_.erase(std::find(queue_.begin(), queue_.end(), task));
+      queue_.erase(std::find(queue_.begin(), queue_.end(), handle));
       tasks_.erase(found);
     }
   }
@@ -70,10 +70,10 @@ void Dispatcher::ResolveWorkers() {
 }
 
 void Dispatcher::PollWorkers() {
-  std::vector<std::shared_ptr<Worker>> asked;
+  std::vector<std::shared_ptr<const WorkerStub>> asked;
   {
     const MutexLock lock(mutex_);
-    for (const auto& [address, worker] : workers_.by_address()) asked.push_back(worker);
+    asked = workers_.Stubs();
   }
   std::vector<v1::Inference::Stub*> stubs;
   for (const auto& worker : asked) stubs.push_back(worker->stub.get());
@@ -82,8 +82,10 @@ void Dispatcher::PollWorkers() {
   {
     const MutexLock lock(mutex_);
     for (size_t i = 0; i < asked.size(); ++i) {
-      if (replies[i].empty() || !workers_.UpdateHealth(*asked[i], replies[i])) continue;
-      for (const EngineHandle handle : asked[i]->running) abandoned.push_back(tasks_.at(handle)->call);
+      if (replies[i].empty()) continue;
+      for (const EngineHandle handle : workers_.UpdateHealth(asked[i]->address, replies[i])) {
+        abandoned.push_back(tasks_.at(handle).call);
+      }
     }
     calls = TakeCalls();
   }
@@ -93,26 +95,17 @@ void Dispatcher::PollWorkers() {
 
 absl::StatusOr<bool> Dispatcher::HasWorker(std::string* problem) {
   const MutexLock lock(mutex_);
-  bool has_worker = false;
-  for (const auto& [address, worker] : workers_.by_address()) {
-    if (!worker->difference.empty()) {
-      return WithReason(absl::FailedPreconditionError(worker->difference), ErrorReason::kWorkersDiffer);
-    }
-    if (!worker->problem.empty()) *problem = absl::StrCat(address, ": ", worker->problem);
-    has_worker = has_worker || worker->is_usable;
-  }
-  if (has_worker) workers_.models().FixKinds();
-  return has_worker;
+  return workers_.HasWorker(problem);
 }
 
-const v1::Model& Dispatcher::model(const std::string& name) const {
+v1::Model Dispatcher::model(const std::string& name) const {
   const MutexLock lock(mutex_);
-  return workers_.models().model(name);
+  return workers_.model(name);
 }
 
 std::string Dispatcher::KindsInWords() const {
   const MutexLock lock(mutex_);
-  return workers_.models().KindsInWords();
+  return workers_.KindsInWords();
 }
 
 std::vector<std::string> Dispatcher::UsableAddresses() const {
@@ -126,14 +119,14 @@ bool Dispatcher::WaitFor(std::chrono::milliseconds period) {
 }
 
 void Dispatcher::BeginStop() {
-  std::deque<std::shared_ptr<WorkerTask>> queued;
+  std::vector<std::shared_ptr<WorkerTask>> queued;
   Calls calls;
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
-    queued.swap(queue_);
-    for (const auto& task : queued) tasks_.erase(task->handle);
-    for (const auto& [handle, task] : tasks_) calls.push_back(task->call);
+    for (const EngineHandle handle : queue_) queued.push_back(tasks_.extract(handle).mapped().task);
+    queue_.clear();
+    for (const auto& [handle, active] : tasks_) calls.push_back(active.call);
     changed_.NotifyAll();
   }
   for (const auto& call : calls) call->Cancel();
@@ -146,48 +139,28 @@ void Dispatcher::WaitUntilDone() {
   changed_.Wait(mutex_, [this]() VF_REQUIRES(mutex_) { return tasks_.empty() && call_count_ == 0; });
 }
 
-std::shared_ptr<Worker> Dispatcher::Choose(const WorkerTask& task) {
-  const std::string key = absl::StrCat(task.model, "\n", task.request.context);
-  if (!task.request.context.empty()) {
-    const std::shared_ptr<Worker>* const kept = worker_of_.Find(key);
-    if (kept != nullptr && (*kept)->is_usable) return HasRoom(**kept) ? *kept : nullptr;
-  }
-  std::shared_ptr<Worker> best;
-  for (const auto& [address, worker] : workers_.by_address()) {
-    if (!worker->is_usable || !HasRoom(*worker)) continue;
-    if (best == nullptr || worker->running.size() < best->running.size()) best = worker;
-  }
-  if (best != nullptr && !task.request.context.empty()) worker_of_.Put(key, best);
-  return best;
-}
-
-bool Dispatcher::HasRoom(const Worker& worker) const {
-  return !worker.is_full && std::ssize(worker.running) < options_.in_flight;
-}
-
 Dispatcher::Calls Dispatcher::TakeCalls() {
   Calls calls;
   for (auto it = queue_.begin(); it != queue_.end() && !stopping_;) {
-    const std::shared_ptr<WorkerTask> task = *it;
-    const std::shared_ptr<Worker> worker = Choose(*task);
+    Active& active = tasks_.at(*it);
+    std::shared_ptr<const WorkerStub> worker = workers_.Assign(*it, active.task->model, active.task->request.context);
     if (worker == nullptr) {
       ++it;
       continue;
     }
     it = queue_.erase(it);
-    worker->running.insert(task->handle);
-    ++task->attempt_count;
+    ++active.attempt_count;
     ++call_count_;
-    calls.push_back(MakeCall(task, worker));
+    calls.push_back(MakeCall(active, std::move(worker)));
   }
   return calls;
 }
 
-std::shared_ptr<WorkerCall> Dispatcher::MakeCall(const std::shared_ptr<WorkerTask>& task,
-                                                 const std::shared_ptr<Worker>& worker) {
-  task->call = WorkerCall::Make(
-      task, worker, [this](const WorkerCall& call, absl::Status status) { OnCallEnded(call, std::move(status)); });
-  return task->call;
+std::shared_ptr<WorkerCall> Dispatcher::MakeCall(Active& active, std::shared_ptr<const WorkerStub> worker) {
+  active.call = WorkerCall::Make(active.task, std::move(worker), [this](const WorkerCall& call, absl::Status status) {
+    OnCallEnded(call, std::move(status));
+  });
+  return active.call;
 }
 
 void Dispatcher::OnCallEnded(const WorkerCall& call, absl::Status status) {
@@ -197,27 +170,29 @@ void Dispatcher::OnCallEnded(const WorkerCall& call, absl::Status status) {
   Calls calls;
   {
     const MutexLock lock(mutex_);
-    task->call = nullptr;
-    Worker& worker = *call.worker();
-    if (status.ok() && task->NeedsScores() && !task->is_cancelled && !stopping_) {
-      second = MakeCall(task, call.worker());  // of the same worker
+    Active& active = tasks_.at(task->handle);
+    active.call = nullptr;
+    const bool may_run_again = !active.is_cancelled && !stopping_;
+    if (status.ok() && task->NeedsScores() && may_run_again) {
+      second = MakeCall(active, call.worker());  // of the same worker
     } else {
-      worker.running.erase(task->handle);
-      const bool is_lost = absl::IsUnavailable(status) || (absl::IsCancelled(status) && !task->is_cancelled);
+      const std::string& worker = call.worker()->address;
+      workers_.Release(task->handle, worker);
+      const bool is_lost = absl::IsUnavailable(status) || (absl::IsCancelled(status) && !active.is_cancelled);
       const bool is_full = HasReason(status, ErrorReason::kLaneFull) || HasReason(status, ErrorReason::kTooManyCalls) ||
                            HasReason(status, ErrorReason::kQueueFull);
-      if (is_lost && worker.is_usable && !stopping_) WorkerSet::MarkLost(worker, std::string(status.message()));
-      if ((is_lost || is_full) && !task->is_cancelled && !stopping_ && task->attempt_count < options_.attempts_max) {
+      if (is_lost && !stopping_) workers_.MarkLost(worker, std::string(status.message()));
+      if ((is_lost || is_full) && may_run_again && active.attempt_count < options_.attempts_max) {
         if (is_full) {
-          worker.is_full = true;
-          --task->attempt_count;  // it has not run
+          workers_.MarkFull(worker);
+          --active.attempt_count;  // it has not run
         }
         task->result = {};
         task->is_generated = false;
-        queue_.push_front(task);
+        queue_.push_front(task->handle);
         calls = TakeCalls();
       } else {
-        outcome = TakeOutcome(*task, worker.address, std::move(status), is_lost);
+        outcome = TakeOutcome(task->handle, worker, std::move(status), is_lost);
       }
     }
   }
@@ -233,21 +208,23 @@ void Dispatcher::OnCallEnded(const WorkerCall& call, absl::Status status) {
   changed_.NotifyAll();
 }
 
-absl::StatusOr<EngineResult> Dispatcher::TakeOutcome(WorkerTask& task, const std::string& worker, absl::Status status,
-                                                     bool is_lost) {
-  tasks_.erase(task.handle);
+absl::StatusOr<EngineResult> Dispatcher::TakeOutcome(EngineHandle handle, const std::string& worker,
+                                                     absl::Status status, bool is_lost) {
+  const Active active = tasks_.extract(handle).mapped();
   if (stopping_) {
     status = absl::UnavailableError("the daemon is shutting down");
-  } else if (task.is_cancelled && is_lost) {
+  } else if (active.is_cancelled && is_lost) {
     status = absl::CancelledError("the request was cancelled");
   } else if (is_lost) {
-    status = absl::InternalError(absl::StrCat(task.attempt_count, " workers were lost while they ran it, the limit is ",
-                                              options_.attempts_max, "; the last: ", status.message()));
+    status =
+        absl::InternalError(absl::StrCat(active.attempt_count, " workers were lost while they ran it, the limit is ",
+                                         options_.attempts_max, "; the last: ", status.message()));
   }
   if (!status.ok()) return status;
-  task.result.attempt_count = task.attempt_count;
-  task.result.worker = worker;
-  return std::move(task.result);
+  EngineResult& result = active.task->result;
+  result.attempt_count = active.attempt_count;
+  result.worker = worker;
+  return std::move(result);
 }
 
 }  // namespace varifocal

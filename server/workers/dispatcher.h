@@ -18,7 +18,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
-#include "server/engine/context_places.h"
 #include "server/workers/remote_workers.h"
 #include "server/workers/worker_call.h"
 #include "server/workers/worker_set.h"
@@ -28,7 +27,7 @@ namespace varifocal {
 class Dispatcher {
  public:
   explicit Dispatcher(const RemoteWorkersOptions& options)
-      : options_(options), workers_(options.secrets, options.allow_mixed) {}
+      : options_(options), workers_(options.secrets, options.allow_mixed, options.in_flight) {}
 
   EngineHandle Start(const std::string& model, EngineRequest request, bool has_bounds, RemoteWorkers::Done done);
   void Cancel(EngineHandle handle);
@@ -41,7 +40,7 @@ class Dispatcher {
   // Whether a worker can be used; the kinds of workers are fixed then. FAILED_PRECONDITION (WORKERS_DIFFER) when one
   // differs from another. `problem` becomes that of the last worker that has one.
   absl::StatusOr<bool> HasWorker(std::string* problem);
-  const v1::Model& model(const std::string& name) const;
+  v1::Model model(const std::string& name) const;
   std::string KindsInWords() const;
   std::vector<std::string> UsableAddresses() const;
 
@@ -53,14 +52,19 @@ class Dispatcher {
  private:
   using Calls = std::vector<std::shared_ptr<WorkerCall>>;
 
+  // A request that has not ended: in queue_, or with a call.
+  struct Active {
+    std::shared_ptr<WorkerTask> task;
+    bool is_cancelled = false;
+    int attempt_count = 0;             // that reached a worker
+    std::shared_ptr<WorkerCall> call;  // while one runs
+  };
+
   // The calls of the requests that a worker has room for; sent by the caller, without the lock.
   Calls TakeCalls() VF_REQUIRES(mutex_);
-  std::shared_ptr<WorkerCall> MakeCall(const std::shared_ptr<WorkerTask>& task, const std::shared_ptr<Worker>& worker)
-      VF_REQUIRES(mutex_);
-  std::shared_ptr<Worker> Choose(const WorkerTask& task) VF_REQUIRES(mutex_);  // null when it must wait
-  bool HasRoom(const Worker& worker) const VF_REQUIRES(mutex_);
+  std::shared_ptr<WorkerCall> MakeCall(Active& active, std::shared_ptr<const WorkerStub> worker) VF_REQUIRES(mutex_);
   void OnCallEnded(const WorkerCall& call, absl::Status status) VF_EXCLUDES(mutex_);
-  absl::StatusOr<EngineResult> TakeOutcome(WorkerTask& task, const std::string& worker, absl::Status status,
+  absl::StatusOr<EngineResult> TakeOutcome(EngineHandle handle, const std::string& worker, absl::Status status,
                                            bool is_lost) VF_REQUIRES(mutex_);
 
   const RemoteWorkersOptions options_;
@@ -68,11 +72,10 @@ class Dispatcher {
   CondVar changed_;
   bool stopping_ VF_GUARDED_BY(mutex_) = false;
   WorkerSet workers_ VF_GUARDED_BY(mutex_);
-  std::deque<std::shared_ptr<WorkerTask>> queue_ VF_GUARDED_BY(mutex_);
-  std::map<EngineHandle, std::shared_ptr<WorkerTask>> tasks_ VF_GUARDED_BY(mutex_);  // in queue_, or with a call
+  std::deque<EngineHandle> queue_ VF_GUARDED_BY(mutex_);
+  std::map<EngineHandle, Active> tasks_ VF_GUARDED_BY(mutex_);
   EngineHandle next_handle_ VF_GUARDED_BY(mutex_) = 0;
-  int64_t call_count_ VF_GUARDED_BY(mutex_) = 0;                            // RPCs whose end has not returned yet
-  ContextPlaces<std::shared_ptr<Worker>> worker_of_ VF_GUARDED_BY(mutex_);  // by model and context
+  int64_t call_count_ VF_GUARDED_BY(mutex_) = 0;  // RPCs whose end has not returned yet
 };
 
 }  // namespace varifocal

@@ -72,7 +72,7 @@ void RemoteWorkers::Stop() {
   dispatcher_->WaitUntilDone();
 }
 
-const v1::Model& RemoteWorkers::model(const std::string& name) const { return dispatcher_->model(name); }
+v1::Model RemoteWorkers::model(const std::string& name) const { return dispatcher_->model(name); }
 std::string RemoteWorkers::KindsInWords() const { return dispatcher_->KindsInWords(); }
 std::vector<std::string> RemoteWorkers::Addresses() const { return dispatcher_->UsableAddresses(); }
 EngineHandle RemoteWorkers::Start(const std::string& model, EngineRequest request, bool has_bounds, Done done) {

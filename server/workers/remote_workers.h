@@ -56,7 +56,7 @@ class RemoteWorkers {
   ~RemoteWorkers();  // Stop
 
   // As the workers describe it; of options.model_names.
-  const v1::Model& model(const std::string& name) const;
+  v1::Model model(const std::string& name) const;
   // "cpu/avx2", or several kinds separated by "+".
   std::string KindsInWords() const;
   std::vector<std::string> Addresses() const;  // of the workers in use now

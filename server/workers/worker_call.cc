@@ -14,10 +14,10 @@ bool WorkerTask::NeedsScores() const {
          result.finish_reason != EngineFinishReason::kCancelled;
 }
 
-WorkerCall::WorkerCall(std::shared_ptr<WorkerTask> task, std::shared_ptr<Worker> worker, OnEnded on_ended)
+WorkerCall::WorkerCall(std::shared_ptr<WorkerTask> task, std::shared_ptr<const WorkerStub> worker, OnEnded on_ended)
     : task_(std::move(task)), worker_(std::move(worker)), on_ended_(std::move(on_ended)) {}
 
-std::shared_ptr<WorkerCall> WorkerCall::Make(std::shared_ptr<WorkerTask> task, std::shared_ptr<Worker> worker,
+std::shared_ptr<WorkerCall> WorkerCall::Make(std::shared_ptr<WorkerTask> task, std::shared_ptr<const WorkerStub> worker,
                                              OnEnded on_ended) {
   std::shared_ptr<WorkerCall> call(new WorkerCall(std::move(task), std::move(worker), std::move(on_ended)));
   call->self_ = call;

@@ -17,20 +17,14 @@
 
 namespace varifocal {
 
-class WorkerCall;
-
 struct WorkerTask {
-  // Set before it is queued.
+  // Never changed once it is queued.
   EngineHandle handle = 0;
   std::string model;
   EngineRequest request;
   bool has_bounds = false;
   std::function<void(absl::StatusOr<EngineResult>)> done;
-  // With the Dispatcher's lock.
-  bool is_cancelled = false;
-  int attempt_count = 0;             // that reached a worker
-  std::shared_ptr<WorkerCall> call;  // while one runs
-  // Of the call that runs, else of the Dispatcher.
+  // Of the call that runs, which has no lock; between two calls of the Dispatcher. Annotations cannot name an owner that changes.
   EngineResult result;
   bool is_generated = false;  // the first of two RPCs is done
 
@@ -44,24 +38,24 @@ class WorkerCall final : public grpc::ClientReadReactor<v1::GenerateResponse> {
   using OnEnded = std::function<void(const WorkerCall& call, absl::Status status)>;
 
   // `on_ended` is called once after Send, with the result stored in the task where the status is OK.
-  static std::shared_ptr<WorkerCall> Make(std::shared_ptr<WorkerTask> task, std::shared_ptr<Worker> worker,
+  static std::shared_ptr<WorkerCall> Make(std::shared_ptr<WorkerTask> task, std::shared_ptr<const WorkerStub> worker,
                                           OnEnded on_ended);
   void Send();
   void Cancel() { context_.TryCancel(); }  // gRPC may call on_ended inside
   const std::shared_ptr<WorkerTask>& task() const { return task_; }
-  const std::shared_ptr<Worker>& worker() const { return worker_; }
+  const std::shared_ptr<const WorkerStub>& worker() const { return worker_; }
 
   void OnReadDone(bool is_read) override;
   void OnDone(const grpc::Status& status) override;
 
  private:
-  WorkerCall(std::shared_ptr<WorkerTask> task, std::shared_ptr<Worker> worker, OnEnded on_ended);
+  WorkerCall(std::shared_ptr<WorkerTask> task, std::shared_ptr<const WorkerStub> worker, OnEnded on_ended);
   bool IsGeneration() const;
   void StoreResult();
   void End(absl::Status status);
 
   const std::shared_ptr<WorkerTask> task_;
-  const std::shared_ptr<Worker> worker_;
+  const std::shared_ptr<const WorkerStub> worker_;
   const OnEnded on_ended_;
   std::shared_ptr<WorkerCall> self_;
   grpc::ClientContext context_;

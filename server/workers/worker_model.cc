@@ -57,7 +57,7 @@ class WorkerEngine : public Engine {
     __builtin_unreachable();
   }
   EngineDescription Describe() const override {
-    const v1::Model& model = workers_->model(name_);
+    const v1::Model model = workers_->model(name_);
     EngineDescription description;
     description.context_tokens_max = config_.max_position;
     if (model.kv_cache_bytes_per_token() > 0) {
@@ -120,7 +120,7 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeWorkerModel(std::shared_ptr<Rem
                                                              const ModelOptions& options) {
   const CheckpointPlace checkpoint = CheckpointOf(place);
   const std::string& directory = checkpoint.directory;
-  const v1::Model& remote = workers->model(name);
+  const v1::Model remote = workers->model(name);
   auto hosted = std::make_unique<HostedModel>();
   ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(directory, options.tokenizer_rules));
   ASSIGN_OR_RETURN(hosted->chat_format, ReadChatFormat(directory));

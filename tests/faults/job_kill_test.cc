@@ -71,7 +71,7 @@ std::optional<db::JobRow> JobOf(const std::string& path) {
 void ResumeIfStopped(const std::string& path, const std::string& address) {
   const std::optional<db::JobRow> job = JobOf(path);
   if (!job.has_value() || job->state != db::JobState::kFailed) return;
-  ASSERT_NE(job->error.find("stopped the daemon"), std::string::npos) << job->error;
+  ASSERT_NE(job->error.find("varifocal resume jobs/"), std::string::npos) << job->error;
   const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(address));
   v1::ResumeJobRequest request;
   request.set_name("jobs/1");

@@ -77,8 +77,8 @@ class SoakTest : public ServerTest {
 
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
   Mutex mutex_;
-  std::map<std::string, std::vector<double>> milliseconds_;  // by call
-  std::map<uint64_t, std::string> known_answers_;            // by prompt
+  std::map<std::string, std::vector<double>> milliseconds_ VF_GUARDED_BY(mutex_);  // by call
+  std::map<uint64_t, std::string> known_answers_;                                  // by prompt
   std::atomic<int64_t> job_count_{0};
 };
 
@@ -231,7 +231,10 @@ TEST_F(SoakTest, MixedCallsOfManyClients) {
                       call_count.load(), job_count_.load(), first.resident_bytes >> 20, last.resident_bytes >> 20,
                       100.0 * (last.resident_bytes - first.resident_bytes) / first.resident_bytes,
                       first.descriptor_count, last.descriptor_count));
-  for (const auto& [call, milliseconds] : milliseconds_) testing_support::PrintQuantiles(call, "ms", milliseconds);
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [call, milliseconds] : milliseconds_) testing_support::PrintQuantiles(call, "ms", milliseconds);
+  }
   EXPECT_LE(last.descriptor_count, first.descriptor_count + 16);
   server_.reset();
   auto database = sqlite::Database::Open(options_.database_path, {.read_only = true});

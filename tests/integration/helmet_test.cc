@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "eval_tasks/helmet/import/testing_release.h"
 #include "gtest/gtest.h"
+#include "tests/support/messages.h"
 #include "tests/support/process.h"
 
 namespace varifocal {
@@ -142,7 +143,7 @@ TEST(HelmetJourneyTest, FromAReleaseToAJudgedReport) {
   const ProcessResult scored =
       RunProcess("varifocal", {"import", HelmetFlag("db", database), HelmetFlag("judgments", judgments)});
   ASSERT_EQ(scored.exit_code, 0) << scored.err;
-  EXPECT_NE(scored.out.find("jobs/2: 3 scores of imported/gpt-4-score"), std::string::npos) << scored.out;
+  EXPECT_THAT(scored.out, MessageIn("jobs/2", 3, "imported/gpt-4-score"));
   const ProcessResult report = RunProcess(
       "varifocal", {"report", HelmetFlag("db", database), "--job=2", HelmetFlag("out", directory.File("r.html"))});
   ASSERT_EQ(report.exit_code, 0) << report.err;

@@ -36,7 +36,7 @@ TEST(TrialsTest, CountsTrialsAndViolations) {
   const ProcessResult quick = RunChild({});
   EXPECT_NE(quick.exit_code, 0);
   EXPECT_THAT(quick.out, HasSubstr("[trials] 9 drops, 3 violations, seed 1\n"));
-  EXPECT_THAT(quick.out, HasSubstr("[violation] trial 5 of the drops\n"));
+  EXPECT_THAT(quick.out, HasSubstr("[violation] trial 5 of "));
   EXPECT_THAT(RunChild({"VARIFOCAL_FAULT_SIZE=full"}).out, HasSubstr("[trials] 30 drops, 10 violations, seed 1\n"));
   EXPECT_THAT(RunChild({"VARIFOCAL_FAULT_SIZE=4"}).out, HasSubstr("[trials] 4 drops, 1 violations, seed 1\n"));
 }

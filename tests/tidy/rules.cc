@@ -37,7 +37,7 @@ std::vector<SourceFile> ReadTree(const std::string& root) {
 Complaints CheckFile(const SourceFile& file) {
   Complaints all;
   for (const auto& rule : {CheckIncludeEdges, CheckThirdPartyHomes, CheckHeaderOpening, CheckLeftovers,
-                           CheckBannedCalls, CheckSql, CheckLineLength, CheckWording, CheckPinnedProse}) {
+                           CheckBannedCalls, CheckLocks, CheckSql, CheckLineLength, CheckWording, CheckPinnedProse}) {
     const Complaints found = rule(file);
     all.insert(all.end(), found.begin(), found.end());
   }

@@ -30,10 +30,12 @@ std::vector<Complaint> CheckThirdPartyHomes(const SourceFile& file);
 std::vector<Complaint> CheckHeaderOpening(const SourceFile& file);
 std::vector<Complaint> CheckLeftovers(const SourceFile& file);
 std::vector<Complaint> CheckBannedCalls(const SourceFile& file);
+// A Mutex that no later annotation of a member names, and whose declaration has no comment with the reason.
+std::vector<Complaint> CheckLocks(const SourceFile& file);
 std::vector<Complaint> CheckSql(const SourceFile& file);
 std::vector<Complaint> CheckLineLength(const SourceFile& file);
 std::vector<Complaint> CheckWording(const SourceFile& file);  // of C++ comments
-// Tests that pin five words of a sentence, instead of its values (tests/support/messages.h).
+// Tests that pin three words of a sentence, instead of its values (tests/support/messages.h).
 std::vector<Complaint> CheckPinnedProse(const SourceFile& file);
 
 // All of the above.

@@ -1,5 +1,6 @@
 // Rules over the lines of one file.
 #include <algorithm>
+#include <map>
 #include <regex>
 
 #include "tests/tidy/source_text.h"
@@ -74,6 +75,42 @@ Complaints CheckBannedCalls(const SourceFile& file) {
         complaints.push_back({file.path, number, ban.message});
     }
   }
+  return complaints;
+}
+
+Complaints CheckLocks(const SourceFile& file) {
+  static const std::regex declaration(
+      R"(^\s*((static|mutable|inline|thread_local) )*Mutex (\w+)(\{\})?( VF_\w+\(.*\))?;(.*))");
+  static const std::regex guard(R"(VF_(PT_)?GUARDED_BY\((\w+)\))");
+  static const std::regex comment(R"(^\s*//)");
+  Complaints complaints;
+  if (!IsCpp(file.path) || StartsWith(file.path, "tests/tidy/")) return complaints;
+  std::map<std::string, Complaint> unguarded;  // by name, until a later member names it
+  const auto complain = [&](const std::string& name) {
+    if (const auto found = unguarded.find(name); found != unguarded.end()) complaints.push_back(found->second);
+    unguarded.erase(name);
+  };
+  int number = 0;
+  std::string previous;
+  for (const std::string& line : Lines(file.text)) {
+    ++number;
+    std::smatch match;
+    if (line.find("Mutex ") != std::string::npos && std::regex_match(line, match, declaration)) {
+      const std::string name = match[3], rest = match[6];
+      complain(name);
+      const bool follows_comment = std::regex_search(previous, comment);
+      if (!follows_comment && rest.find("//") == std::string::npos) {
+        const std::string message =
+            name + " guards nothing: a member is VF_GUARDED_BY it, or a comment gives the reason";
+        unguarded.insert({name, {file.path, number, message}});
+      }
+    }
+    for (std::sregex_iterator use(line.begin(), line.end(), guard), end; use != end && !unguarded.empty(); ++use) {
+      unguarded.erase((*use)[2]);
+    }
+    previous = line;
+  }
+  while (!unguarded.empty()) complain(std::string(unguarded.begin()->first));
   return complaints;
 }
 
@@ -166,15 +203,19 @@ std::string AdjacentLiterals(const std::string& text, size_t at) {
 }  // namespace
 
 Complaints CheckPinnedProse(const SourceFile& file) {
-  static const std::regex matcher(R"(\bHasSubstr\(\s*(absl::StrCat\(\s*)?(?="))", std::regex::optimize);
-  static const std::regex prose(R"((^|[^\w'-])[a-z]+( [a-z]+){4}(?!\w))", std::regex::optimize);
+  // Up to the literal: matchers and searches of a part, and what a whole message is equal to.
+  static const std::regex call(
+      R"((\b(HasSubstr|StartsWith|EndsWith|StrContains|find)\((([^;"{}()]|\([^"()]*\))*,)?|message\(\),)\s*(absl::StrCat\(\s*)?(?="))",
+      std::regex::optimize);
+  // Three words of a sentence, but not a command or the values of a row.
+  static const std::regex prose(R"((^|[^\w',-])(?!varifocal )[a-z]+( [a-z]+){2}(?!\w))", std::regex::optimize);
   Complaints complaints;
   if (!EndsWith(file.path, "_test.cc") || StartsWith(file.path, "tests/tidy/")) return complaints;
-  for (std::sregex_iterator match(file.text.begin(), file.text.end(), matcher), end; match != end; ++match) {
+  for (std::sregex_iterator match(file.text.begin(), file.text.end(), call), end; match != end; ++match) {
     const auto at = file.text.begin() + match->position();
     if (!std::regex_search(AdjacentLiterals(file.text, match->position() + match->length()), prose)) continue;
     complaints.push_back({file.path, 1 + static_cast<int>(std::count(file.text.begin(), at, '\n')),
-                          "a sentence in a HasSubstr; use Message (tests/support/messages.h)"});
+                          "three words of a sentence; use Message (tests/support/messages.h)"});
   }
   return complaints;
 }

@@ -54,10 +54,26 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"string_view", "db/x.cc", "void F(std::string_view x);\n", "absl::string_view"},
         Broken{"bare_mutex", "db/x.h", "// A thing.\n\n#pragma once\n  mutable std::mutex mutex_;\n", "base/mutex.h"},
         Broken{"bare_lock", "server/x_test.cc", "std::unique_lock<std::mutex> lock(mutex);\n", "base/mutex.h"},
+        Broken{"unused_lock", "db/x.cc", "int a;\nstatic Mutex mutex;\nint b VF_GUARDED_BY(other);\n",
+               "mutex guards nothing"},
+        Broken{
+            "second_lock", "db/x.cc",
+            "struct A {\n  Mutex mutex;\n  int a VF_GUARDED_BY(mutex);\n};\nstruct B {\n  mutable Mutex mutex;\n};\n",
+            "mutex guards nothing"},
+        Broken{"ordered_lock", "db/x.h", "// X.\n\n#pragma once\n\n  Mutex mutex_ VF_ACQUIRED_BEFORE(b_);\n",
+               "mutex_ guards nothing"},
         Broken{"prose", "db/x_test.cc",
                "EXPECT_THAT(x, HasSubstr(\"p < 0.05: no answer \"\n  \"is equal to another\"));\n", "use Message"},
         Broken{"joined_prose", "db/x_test.cc", "AllOf(HasSubstr(absl::StrCat(\"it must be from zero \", y)))\n",
                "use Message"},
+        Broken{"equal_prose", "db/x_test.cc", "EXPECT_EQ(x.status().message(),\n          \"row 2 is not there\");\n",
+               "use Message"},
+        Broken{"joined_equal_prose", "db/x_test.cc",
+               "EXPECT_EQ(x.message(), absl::StrCat(\"row is not there \", y));\n", "use Message"},
+        Broken{"contained_prose", "db/x_test.cc", "absl::StrContains(F(a, b), \"no rows left\")\n", "use Message"},
+        Broken{"found_prose", "db/x_test.cc", "EXPECT_NE(x.find(\"no rows left\"), y);\n", "use Message"},
+        Broken{"prose_at_the_start", "db/x_test.cc", "testing::StartsWith(\"no rows left\")\n", "use Message"},
+        Broken{"prose_at_the_end", "db/x_test.cc", "absl::EndsWith(x, \"no rows left\")\n", "use Message"},
         Broken{"select_star", "db/x.cc", "auto q = \"SELECT * FROM jobs\";\n", "names its columns"},
         Broken{"insert", "db/migrations/1.sql", "INSERT INTO jobs VALUES (1);\n", "names its columns"},
         Broken{"strict", "db/migrations/1.sql", "CREATE TABLE t (a INTEGER NOT NULL);\n", "STRICT"},
@@ -132,10 +148,16 @@ TEST(TidyTest, AllowedTextsPass) {
   EXPECT_TRUE(CheckFile({"client/embedded.cc", "#include \"server/server.h\"\n"}).empty());
   EXPECT_TRUE(CheckFile({"kernels/x.cc", "#include \"base/mutex.h\"\n"}).empty());
   EXPECT_TRUE(CheckFile({"base/mutex.h", "// A mutex.\n\n#pragma once\nstd::mutex m;\n"}).empty());
+  EXPECT_TRUE(CheckFile({"db/x.cc", "  Mutex mutex;\n  int a VF_GUARDED_BY(mutex);\n"}).empty());
+  EXPECT_TRUE(CheckFile({"db/x.cc", "  Mutex mutex;\n  int* a VF_PT_GUARDED_BY(mutex);\n"}).empty());
+  EXPECT_TRUE(CheckFile({"db/x.cc", "  Mutex mutex;  // one at a time\n\n  // Likewise.\n  Mutex b;\n"}).empty());
   EXPECT_TRUE(CheckFile({"db/sqlite/database.cc", "#include <sqlite3.h>\n"}).empty());
   EXPECT_TRUE(CheckFile({"base/x.cc", "// TODO(#12): say it to the issue\n"}).empty());
-  EXPECT_TRUE(CheckFile({"db/x_test.cc", "HasSubstr(\"| two of five, words | in a row |\")\n"}).empty());
-  EXPECT_TRUE(CheckFile({"db/x_test.cc", "HasSubstr(\"at most four words\"), \"of a longer sentence\")\n"}).empty());
+  EXPECT_TRUE(CheckFile({"db/x_test.cc", "HasSubstr(\"| two of, five words | a row |\")\n"}).empty());
+  EXPECT_TRUE(CheckFile({"db/x_test.cc", "HasSubstr(\"two words\"), \"of a longer sentence\")\n"}).empty());
+  EXPECT_TRUE(CheckFile({"db/x_test.cc", "HasSubstr(\"<pre>varifocal run quick --out=x\")\n"}).empty());
+  EXPECT_TRUE(CheckFile({"db/x_test.cc", "EndsWith(\",cut truncated imported,8\")\n"}).empty());
+  EXPECT_TRUE(CheckFile({"db/x_test.cc", "EXPECT_THAT(x.message(), Message(3, \"two of five words\"));\n"}).empty());
   EXPECT_TRUE(CheckFile({"db/x_test.cc", "EXPECT_EQ(x, \"the whole of a short text\");\n"}).empty());
   EXPECT_TRUE(CheckFile({"db/x.cc", "HasSubstr(\"a matcher of an option\")\n"}).empty());
   EXPECT_TRUE(CheckFile({"db/migrations/1.sql", "CREATE TABLE t (\n  a INTEGER NOT NULL\n) STRICT;\n"}).empty());

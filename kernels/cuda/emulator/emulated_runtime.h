@@ -50,7 +50,8 @@ struct EmulatedMachine {
   int Answer(const std::string& call);
   // Whether all of it is allocated; counts it.
   bool CountPrefetch(const void* from, size_t bytes);
-  Mutex mutex;  // of what a call changes: engines share a device
+  // Of what a call changes, as engines share a device. No annotation: tests change and read it without, while nothing runs.
+  Mutex mutex;
 };
 
 std::unique_ptr<Runtime> MakeEmulatedRuntime(std::shared_ptr<EmulatedMachine> machine);

@@ -18,8 +18,9 @@ Cudart& Machine() {
 thread_local int current_device = 0;
 int CurrentDevice() { return current_device; }
 namespace {
+// Guards Ops(), and what calls change in Machine(), which tests change and read without it while nothing runs.
 Mutex machine_mutex;
-std::vector<Op>& Ops() {
+std::vector<Op>& Ops() VF_REQUIRES(machine_mutex) {
   static std::vector<Op> ops;
   return ops;
 }
@@ -33,6 +34,7 @@ std::vector<Op> Log() {
   return Ops();
 }
 void Reset() {
+  MutexLock lock(machine_mutex);
   Ops().clear();
   auto allowed = std::move(Machine().shared_allowed);
   Machine() = {};
