@@ -103,9 +103,6 @@ TEST(VariantTest, TemperaturesMultiplyPlainVariants) {
 TEST(ParametersTest, NumbersAndListsAreCanonical) {
   EXPECT_EQ(FormatNumber(0.1), "0.1");
   EXPECT_EQ(FormatNumber(8), "8");
-  EXPECT_EQ(ParseNumber("1e-3").value(), 0.001);
-  EXPECT_FALSE(ParseNumber("1e999").ok());
-  EXPECT_FALSE(ParseNumber("").ok());
   const ParameterInfo stop = {"stop", ParameterType::kTextList, "[\"\\n\"]", false, 0, 0, {}, ""};
   EXPECT_EQ(ValidateParameters("t", {stop}, {})->at("stop"), "[\"\\n\"]");
   const Parameters one = ValidateParameters("t", {stop}, {{"stop", "END"}}).value();
@@ -122,6 +119,21 @@ TEST(SuggestTest, OnlyNearMatches) {
   EXPECT_EQ(Nearest("resum", words), "resume");
   EXPECT_EQ(Nearest("comapre", words), "compare");
   EXPECT_EQ(Nearest("zebra", words), "");
+// The table that tests of flags and of judges' prompts read, too.
+TEST(ParametersTest, TheTableOfNumbers) {
+  std::ifstream file("eval_tasks/testdata/numbers.json");
+  const Json table = *ParseJson(std::string(std::istreambuf_iterator<char>(file), {}));
+  ASSERT_GE(table.size(), 25u);
+  for (const Json& row : table) {
+    const std::string text = row.at("text").get<std::string>();
+    const absl::StatusOr<double> number = ParseNumber(text);
+    EXPECT_EQ(number.ok() ? Json(*number) : Json(), row.at("number")) << text;
+  }
+  for (const char* bad : {"", "+8", " 8", "8 ", "1e3", "8.0", "0x8", "9223372036854775808", "\u0668"})
+    EXPECT_FALSE(ParseInteger(bad).ok()) << bad;
+  EXPECT_EQ(ParseInteger("-08").value(), -8);
+}
+
   EXPECT_EQ(Nearest(std::string(100000, 'x'), words), "");
   EXPECT_EQ(DidYouMean("x", {}), "");
 }
