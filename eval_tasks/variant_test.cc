@@ -68,6 +68,12 @@ TEST(VariantTest, EveryOverrideChecksItsValue) {
     EXPECT_EQ(info.layers_flag != nullptr, info.kind == OverrideKind::kTemperature) << info.name;
     EXPECT_EQ(info.focus_setting != nullptr, info.kind == OverrideKind::kGroups) << info.name;
     EXPECT_EQ(FindOverride(info.name), &info) << "names are unique";
+    EXPECT_EQ(OverrideOfSetting(absl::StrCat(info.name, "=1")), &info);
+    // The list of --attention has every setting of the attention without a flag of its own.
+    const bool has_flag = info.may_be_list || is_switch || info.kind == OverrideKind::kGroups;
+    EXPECT_EQ(info.help[0] == '\0', has_flag) << info.name;
+    if (has_flag) continue;
+    EXPECT_THAT(OverridesHelp(), ::testing::HasSubstr(absl::StrCat(info.name, "=", info.example)));
   }
   EXPECT_EQ(FindOverride("T"), nullptr);
 }
@@ -113,12 +119,6 @@ TEST(ParametersTest, NumbersAndListsAreCanonical) {
   EXPECT_FALSE(ValidateParameters("t", {stop}, {{"stop", "[1]"}}).ok());
 }
 
-TEST(SuggestTest, OnlyNearMatches) {
-  const std::vector<std::string> words = {"report", "resume", "compare"};
-  EXPECT_EQ(Nearest("reprot", words), "report");
-  EXPECT_EQ(Nearest("resum", words), "resume");
-  EXPECT_EQ(Nearest("comapre", words), "compare");
-  EXPECT_EQ(Nearest("zebra", words), "");
 // The table that tests of flags and of judges' prompts read, too.
 TEST(ParametersTest, TheTableOfNumbers) {
   std::ifstream file("eval_tasks/testdata/numbers.json");
@@ -134,6 +134,12 @@ TEST(ParametersTest, TheTableOfNumbers) {
   EXPECT_EQ(ParseInteger("-08").value(), -8);
 }
 
+TEST(SuggestTest, OnlyNearMatches) {
+  const std::vector<std::string> words = {"report", "resume", "compare"};
+  EXPECT_EQ(Nearest("reprot", words), "report");
+  EXPECT_EQ(Nearest("resum", words), "resume");
+  EXPECT_EQ(Nearest("comapre", words), "compare");
+  EXPECT_EQ(Nearest("zebra", words), "");
   EXPECT_EQ(Nearest(std::string(100000, 'x'), words), "");
   EXPECT_EQ(DidYouMean("x", {}), "");
 }
