@@ -10,7 +10,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -21,6 +20,7 @@
 #include "client/rows.h"
 #include "client/usage.h"
 #include "eval_tasks/job_spec.h"
+#include "eval_tasks/parameters.h"
 
 namespace varifocal::client {
 namespace {
@@ -62,13 +62,15 @@ absl::Status ReadValue(const Flag& flag, const std::string& text, std::string* v
 }
 
 absl::Status ReadValue(const Flag& flag, const std::string& text, int64_t* value) {
-  const bool is_number = absl::SimpleAtoi(text, value) && *value >= flag.low && *value <= flag.high;
-  return is_number ? absl::OkStatus() : BadValue(flag, text, "a whole number");
+  const absl::StatusOr<int64_t> number = ParseInteger(text);
+  if (!number.ok() || *number < flag.low || *number > flag.high) return BadValue(flag, text, "a whole number");
+  *value = *number;
+  return absl::OkStatus();
 }
 
 absl::Status ReadValue(const Flag& flag, const std::string& text, double* value) {
-  const std::optional<double> number = ReadDouble(text);
-  if (!number.has_value() || *number < flag.low || *number > flag.high) return BadValue(flag, text, "a finite number");
+  const absl::StatusOr<double> number = ParseNumber(text);
+  if (!number.ok() || *number < flag.low || *number > flag.high) return BadValue(flag, text, "a finite number");
   *value = *number;
   return absl::OkStatus();
 }
@@ -82,17 +84,11 @@ std::vector<std::string> SplitList(absl::string_view text) {
   return items;
 }
 
-std::optional<double> ReadDouble(absl::string_view text) {
-  double value = 0;
-  if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
 absl::StatusOr<int> ParseContextLength(absl::string_view text) {
   absl::string_view digits = text;
   const int unit = absl::ConsumeSuffix(&digits, "K") || absl::ConsumeSuffix(&digits, "k") ? 1024 : 1;
-  int count = 0;
-  if (absl::SimpleAtoi(digits, &count) && count >= 1 && count <= kContextLengthMax / unit) return count * unit;
+  const absl::StatusOr<int64_t> count = ParseInteger(digits);
+  if (count.ok() && *count >= 1 && *count <= kContextLengthMax / unit) return static_cast<int>(*count) * unit;
   return UsageError(absl::StrCat("\"", text, "\" is not a context length; it must be a whole number from 1 to ",
                                  kContextLengthMax, ", or one with K for 1,024 tokens."));
 }

@@ -115,9 +115,6 @@ class FlagSet {
 // "a,b,,c" -> {"a", "b", "c"}, with surrounding blanks removed.
 std::vector<std::string> SplitList(absl::string_view text);
 
-// Parses `text` as a whole as a finite number.
-std::optional<double> ReadDouble(absl::string_view text);
-
 // A context length of a flag or of a suite file: a whole number, or one with K for 1,024 tokens.
 absl::StatusOr<int> ParseContextLength(absl::string_view text);
 

@@ -4,10 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "client/files.h"
+#include "client/judge_prompt.h"
 #include "client/model_session.h"
 #include "client/usage.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/process.h"
 
 namespace varifocal::client {
 namespace {
@@ -97,11 +102,37 @@ TEST(FlagsTest, MistakesAreOneSentence) {
   }
 }
 
-TEST(FlagsTest, SplitListAndReadDouble) {
+TEST(FlagsTest, SplitList) {
   EXPECT_THAT(SplitList(" a, b,,c "), ElementsAre("a", "b", "c"));
   EXPECT_TRUE(SplitList("").empty());
-  EXPECT_EQ(ReadDouble("0.25"), 0.25);
-  for (const char* bad : {"", "x", "1x", "nan", "inf", "1e999"}) EXPECT_FALSE(ReadDouble(bad).has_value()) << bad;
+}
+
+// A flag has the grammar that settings of variants have: one table of texts (also read by eval_tasks/variant_test.cc).
+TEST(FlagsTest, NumbersAreReadAsInVariants) {
+  const Json table = *ParseJson(*ReadWholeFile("eval_tasks/testdata/numbers.json"));
+  ASSERT_GE(table.size(), 25u);
+  const std::string path = testing::TempDir() + "/flags_test_judge.yaml";
+  for (const Json& row : table) {
+    const std::string text = row.at("text").get<std::string>();
+    Values values;
+    const absl::Status status = Parse({"quick", "--models=a", absl::StrCat("--temperature=", text)}, &values);
+    EXPECT_EQ(status.ok() ? Json(values.temperature) : Json(), row.at("number")) << text;
+    // The score of a judge's choice; quotes make no difference there.
+    if (!row.at("number").is_null() && row.at("number") > 1) continue;
+    testing_support::WriteFile(
+        path,
+        absl::StrCat("name: j\nprompt: \"{answer}\"\nchoices:\n  a: ", DumpJson(Json(text)).value(), "\n  b: 0\n"));
+    const auto prompt = ReadJudgePrompt(path);
+    EXPECT_EQ(prompt.ok() ? Json(prompt->choices[0].second) : Json(), row.at("number")) << text;
+  }
+}
+
+TEST(FlagsTest, WholeNumbersAreDigits) {
+  for (const char* bad : {"+7", " 7", "0x7", "7.0", "7K"}) {
+    Values values;
+    EXPECT_FALSE(Parse({"quick", "--models=a", absl::StrCat("--limit=", bad)}, &values).ok()) << bad;
+    EXPECT_FALSE(ParseContextLength(absl::StrCat(bad, bad == std::string("7K") ? "K" : "")).ok()) << bad;
+  }
 }
 
 TEST(FlagsTest, BytesWithUnits) {

@@ -13,8 +13,8 @@
 #include "base/status_macros.h"
 #include "base/suggest.h"
 #include "client/files.h"
-#include "client/flags.h"
 #include "db/judgments.h"
+#include "eval_tasks/parameters.h"
 
 namespace varifocal::client {
 namespace {
@@ -86,8 +86,8 @@ class Parser {
   }
 
   static absl::StatusOr<double> Number(const YAML::Node& node, absl::string_view what) {
-    const std::optional<double> value = node.IsScalar() ? ReadDouble(node.Scalar()) : std::nullopt;
-    if (value.has_value()) return *value;
+    absl::StatusOr<double> value = ParseNumber(node.IsScalar() ? node.Scalar() : "");
+    if (value.ok()) return value;
     return absl::InvalidArgumentError(absl::StrCat(what, " must be a number"));
   }
 
@@ -181,8 +181,8 @@ absl::StatusOr<double> JudgePrompt::ScoreOf(absl::string_view reply) const {
   if (first == absl::string_view::npos) return refuse("has no number where its grade is");
   const size_t begin = first > 0 && match[first - 1] == '-' ? first - 1 : first;
   const absl::string_view digits = match.substr(begin, match.find_first_not_of("0123456789.", first) - begin);
-  const std::optional<double> value = ReadDouble(digits);
-  if (!value.has_value()) return refuse("has no number where its grade is");
+  const absl::StatusOr<double> value = ParseNumber(digits);
+  if (!value.ok()) return refuse("has no number where its grade is");
   const double score = (*value - worst_grade) / (best_grade - worst_grade);
   if (score >= 0 && score <= 1) return score;
   return refuse(absl::StrCat("has the grade ", *value, ", which is not from ", worst_grade, " to ", best_grade));

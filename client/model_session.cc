@@ -104,12 +104,9 @@ void ModelFlags::AddTo(FlagSet& flags) {
       .Required();
   flags.Add("focal-temperature", &focal_temperature, "T[,T..]",
             "run-time focal temperature instead of the checkpoint's: one number, or one a layer");
-  flags.Add(
-      "attention", &attention, "NAME=X",
-      "another run-time attention setting: full-t=0.7 (a temperature of layers without a window), log-n=4096 "
-      "(scores grow with the logarithm of the number of visible keys), softcap=30 (scores are bounded), sink=0 (a logit "
-      "beside the scores, whose key has no value), yarn=4, linear=2, dynamic=2, rope-theta=1e6 "
-      "(another rotation of positions), and those of the flags below; repeatable");
+  flags.Add("attention", &attention, "NAME=X",
+            absl::StrCat("another run-time attention setting: ", OverridesHelp(),
+                         ", and those of the flags below; repeatable"));
   flags.Add("focus-top-k", &focus_top_k, "N", "of a Focus checkpoint: groups per token, in place of its own");
   flags.Add("focus-window", &focus_window, "N", "of a Focus checkpoint: keys before a row that are always visible");
 }

@@ -13,6 +13,7 @@
 #include "client/console.h"
 #include "client/rows.h"
 #include "db/stats/inference.h"
+#include "db/stats/labels.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/metric.h"
 #include "wire/job_spec.h"
@@ -38,9 +39,10 @@ std::string EnoughNote(const LengthPower& row, double detect) {
 }
 
 std::string LengthNote(const LengthPower& row) {
-  if (!row.power.can_infer) return "a task with 1 context: nothing can be inferred";
+  if (!row.power.can_infer) return absl::StrCat("a task with 1 context: ", stats::kNothingInferred);
   if (row.power.context_count < stats::kSignFlipClusterCountMin)
-    return "fewer than 6 contexts: t alone decides, and a difference found is marked fragile";
+    return absl::StrCat("fewer than ", stats::kSignFlipClusterCountMin,
+                        " contexts: t alone decides, and a difference found is marked ", stats::kFragileLabel);
   if (!row.power.detectable_difference.has_value()) return "it would be larger than the share assumed to differ";
   return "";
 }

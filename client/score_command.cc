@@ -13,9 +13,9 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "client/files.h"
-#include "client/flags.h"
 #include "client/report/data/text_format.h"
 #include "client/usage.h"
+#include "eval_tasks/parameters.h"
 
 namespace varifocal::client {
 namespace {
@@ -23,8 +23,8 @@ namespace {
 absl::StatusOr<std::optional<double>> ReadScore(absl::string_view line, int64_t number, double score_max) {
   const absl::string_view text = absl::StripAsciiWhitespace(line);
   if (text == "null") return std::optional<double>();
-  const std::optional<double> value = ReadDouble(text);
-  if (value.has_value() && *value >= 0 && *value <= score_max) return value;
+  const absl::StatusOr<double> value = ParseNumber(text);
+  if (value.ok() && *value >= 0 && *value <= score_max) return *value;
   return absl::InvalidArgumentError(absl::StrCat("line ", number, " of the command's output is \"", text.substr(0, 80),
                                                  "\"; a score is a number from 0 to ", score_max,
                                                  " (--score-max), or null."));

@@ -23,6 +23,7 @@
 #include "client/files.h"
 #include "client/flags.h"
 #include "client/usage.h"
+#include "eval_tasks/parameters.h"
 #include "eval_tasks/suites.h"
 #include "eval_tasks/task.h"
 #include "eval_tasks/text_bytes.h"
@@ -177,7 +178,7 @@ class SuiteParser {
         RETURN_IF_ERROR(ReadValue(pair.first, *type.map_key(), entry));
         RETURN_IF_ERROR(ReadValue(pair.second, *type.map_value(), entry));
         const int key = entry->GetReflection()->GetInt32(*entry, type.map_key());
-        if (!numbers.insert(key).second) {  // "+8" and "8" are other keys of a file, and the same of a map
+        if (!numbers.insert(key).second) {  // "08" and "8" are other keys of a file, and the same of a map
           return ErrorAt(pair.first, absl::StrCat("\"", field.name(), "\" names ", key, " twice"));
         }
         continue;
@@ -259,17 +260,11 @@ class SuiteParser {
         reflection.SetBool(message, &field, node.Scalar() == "true");
         return absl::OkStatus();
       }
-      case FieldDescriptor::CPPTYPE_DOUBLE: {
-        const std::optional<double> value = IsPlain(node) ? ReadDouble(node.Scalar()) : std::nullopt;
-        if (!value.has_value()) return wrong_type("a finite number");
-        reflection.SetDouble(message, &field, *value);
-        return absl::OkStatus();
-      }
       case FieldDescriptor::CPPTYPE_INT32:
       case FieldDescriptor::CPPTYPE_INT64: {
-        int64_t value = 0;
         const bool is_length = IsContextLength(field);
-        if (IsPlain(node) && absl::SimpleAtoi(node.Scalar(), &value)) return ReadInteger(node, field, value, message);
+        const absl::StatusOr<int64_t> value = ParseInteger(node.Scalar());
+        if (IsPlain(node) && value.ok()) return ReadInteger(node, field, *value, message);
         if (!is_length) return wrong_type("a whole number");
         const absl::StatusOr<int> length = ParseContextLength(node.Scalar());  // as --lengths
         if (!length.ok() || !IsPlain(node)) return wrong_type("a whole number, or one with K for 1,024 tokens");

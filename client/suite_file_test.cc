@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/json.h"
+#include "client/files.h"
 #include "client/usage.h"
 #include "eval_tasks/suites.h"
 #include "eval_tasks/task.h"
@@ -205,7 +207,7 @@ std::vector<Bad> BadSuites() {
       {"a length in K twice", Replaced("[1024, 2048]", "[1024, 1K]"), 4, "lengths has 1024 twice"},
       {"samples with K", Replaced("samples: 8", "samples: 8K"), 5, "\"samples\" must be a whole number, not \"8K\""},
       {"samples at a length twice", Replaced("samples: 8", "samples_at: {1024: 8, 1024: 9}"), 5, "is given twice"},
-      {"the same length otherwise written", Replaced("samples: 8", "samples_at: {1024: 8, +1024: 9}"), 5,
+      {"the same length otherwise written", Replaced("samples: 8", "samples_at: {1024: 8, 01024: 9}"), 5,
        "\"samples_at\" names 1024 twice"},
       {"a leading zero", Replaced("samples: 8", "samples_at: {08: 8}"), 5, "samples_at names 8, which is not one"},
       {"a length with a leading zero", Replaced("[1024, 2048]", "[1024, 01024]"), 4, "lengths has 1024 twice"},
@@ -273,6 +275,28 @@ TEST(SuiteFileTest, LengthsMayHaveK) {
   const auto plain =
       ParseSuite("name: a\nlengths: [1024, 2048, 300]\nsamples_at: {2048: 4}\ntasks:\n  - kind: recall_kv\n", "p");
   EXPECT_EQ(with_k->SerializeAsString(), plain->SerializeAsString());
+}
+
+// The table that the test of the Python client reads, too: what follows the name of a suite, and a plainer text of the same
+// suite, or none where it is refused.
+TEST(SuiteFileTest, TheTableOfSuites) {
+  const Json table = *ParseJson(*ReadWholeFile("eval_tasks/testdata/suites.json"));
+  const auto parse = [](const Json& text) {
+    return ParseSuite(absl::StrCat("name: a\n", text.get<std::string>(), "\n"), "t");
+  };
+  int refused_count = 0;
+  for (const Json& row : table) {
+    const auto config = parse(row.at("text"));
+    if (row.at("same_as").is_null()) {
+      ++refused_count;
+      EXPECT_FALSE(config.ok()) << row;
+      continue;
+    }
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->DebugString(), parse(row.at("same_as")).value().DebugString());
+  }
+  EXPECT_GE(refused_count, 30);
+  EXPECT_GE(std::ssize(table) - refused_count, 5);
 }
 
 TEST(SuiteFileTest, BadSuitesNameTheLineAndTheReason) {

@@ -100,6 +100,7 @@ struct MarkedAnswerRow {
   std::string task;
   int64_t context_length = 0;
   std::string question_id;
+  int64_t generation_id = 0;
   uint32_t answer_kinds = 0;
 };
 

@@ -58,7 +58,7 @@ constexpr char kExtractionOfCounts[] =
 constexpr char kFiltersOfCounts[] =
     " THEN EXISTS ("
     "SELECT 1 FROM jobs, json_each(jobs.spec_json, '$.suite.tasks') AS tasks WHERE jobs.job_id = variants.job_id"
-    " AND tasks.value ->> '$.name' = cells.task AND tasks.value -> '$.filters' IS NOT NULL) END";
+    " AND tasks.value ->> '$.name' = cells.task AND tasks.value -> '$.filters' IS NOT NULL) END, generations.generation_id";
 
 constexpr char kSelectThinkingCosts[] =
     "SELECT variants.name, cells.task, cells.context_length, count(*), avg(generations.thinking_token_count),"
@@ -246,7 +246,7 @@ absl::Status Reader::EachMarkedAnswer(int64_t job_id, const std::string& variant
   row.BindAll(job_id, variant);
   return ForEach(row, [&] {
     const uint32_t kinds = KindsOf(row);
-    return kinds == 0 ? absl::OkStatus() : use({row.Text(1), row.Int(2), row.Text(10), kinds});
+    return kinds == 0 ? absl::OkStatus() : use({row.Text(1), row.Int(2), row.Text(10), row.Int(15), kinds});
   });
 }
 

@@ -298,7 +298,12 @@ std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, cons
   };
   for (const Variant& variant : variants) {
     add(variant);
-    if (variant.overrides.contains(kFocalTemperature)) continue;
+    if (std::any_of(variant.overrides.begin(), variant.overrides.end(), [](const auto& override) {
+          const OverrideInfo* info = FindOverride(override.first);
+          return info != nullptr && info->may_be_list;  // of all layers
+        })) {
+      continue;
+    }
     for (const std::string& name : names) {
       for (double temperature : temperatures) {
         Variant at_temperature = variant;

@@ -33,51 +33,81 @@ constexpr OverrideInfo kOverrides[] = {
      .feature = "focal attention",
      .layers = "layers without a window",
      .layers_flag = "full",
-     .resets_other_layers = true},
+     .resets_other_layers = true,
+     .example = "0.7",
+     .help = "a temperature of layers without a window"},
     {.name = "early-t",
      .kind = OverrideKind::kTemperature,
      .noun = "temperature",
      .plural = "temperatures",
      .feature = "focal attention",
      .layers = "early layers",
-     .layers_flag = "early"},
+     .layers_flag = "early",
+     .example = "0.7",
+     .help = "a temperature of a third of the layers"},
     {.name = "middle-t",
      .kind = OverrideKind::kTemperature,
      .noun = "temperature",
      .plural = "temperatures",
      .feature = "focal attention",
      .layers = "middle layers",
-     .layers_flag = "middle"},
+     .layers_flag = "middle",
+     .example = "0.7",
+     .help = "a temperature of a third of the layers"},
     {.name = "late-t",
      .kind = OverrideKind::kTemperature,
      .noun = "temperature",
      .plural = "temperatures",
      .feature = "focal attention",
      .layers = "late layers",
-     .layers_flag = "late"},
-    {.name = "log-n", .kind = OverrideKind::kScores, .feature = "log-n scaling"},
+     .layers_flag = "late",
+     .example = "0.7",
+     .help = "a temperature of a third of the layers"},
+    {.name = "log-n",
+     .kind = OverrideKind::kScores,
+     .feature = "log-n scaling",
+     .example = "4096",
+     .help = "scores grow with the logarithm of the number of visible keys"},
     {.name = "softcap",
      .kind = OverrideKind::kScoreCap,
      .noun = "soft-cap",
      .plural = "soft-caps",
      .feature = "a soft-cap of scores",
-     .neutral = std::numeric_limits<double>::infinity()},
+     .neutral = std::numeric_limits<double>::infinity(),
+     .example = "30",
+     .help = "scores are bounded"},
     {.name = "sink",
      .kind = OverrideKind::kScores,
      .noun = "sink logit",
      .plural = "sink logits",
      .feature = "a sink",
-     .neutral = -std::numeric_limits<double>::infinity()},
-    {.name = "rope-theta", .kind = OverrideKind::kRopeBase, .noun = "RoPE base", .plural = "RoPE bases"},
-    {.name = "yarn", .kind = OverrideKind::kRopeFactor, .noun = "factor of yarn", .plural = "factors of yarn"},
+     .neutral = -std::numeric_limits<double>::infinity(),
+     .example = "0",
+     .help = "a logit beside the scores, whose key has no value"},
+    {.name = "rope-theta",
+     .kind = OverrideKind::kRopeBase,
+     .noun = "RoPE base",
+     .plural = "RoPE bases",
+     .example = "1e6",
+     .help = "another base of the rotation of positions"},
+    {.name = "yarn",
+     .kind = OverrideKind::kRopeFactor,
+     .noun = "factor of yarn",
+     .plural = "factors of yarn",
+     .example = "4",
+     .help = "a scaled rotation of positions"},
     {.name = "linear",
      .kind = OverrideKind::kRopeFactor,
      .noun = "factor of linear RoPE",
-     .plural = "factors of linear RoPE"},
+     .plural = "factors of linear RoPE",
+     .example = "2",
+     .help = "a scaled rotation of positions"},
     {.name = "dynamic",
      .kind = OverrideKind::kRopeFactor,
      .noun = "factor of dynamic RoPE",
-     .plural = "factors of dynamic RoPE"},
+     .plural = "factors of dynamic RoPE",
+     .example = "2",
+     .help = "a scaled rotation of positions"},
     {.name = "focus-top-k", .kind = OverrideKind::kGroups, .feature = "learned groups", .focus_setting = "top_k"},
     {.name = "focus-window", .kind = OverrideKind::kGroups, .feature = "learned groups", .focus_setting = "window"},
     {.name = kThinking, .kind = OverrideKind::kChatSwitch},
@@ -121,6 +151,22 @@ const OverrideInfo* FindOverride(absl::string_view name) {
     if (name == info.name) return &info;
   }
   return nullptr;
+}
+
+const OverrideInfo* OverrideOfSetting(absl::string_view setting) {
+  const size_t end = setting.find('=');
+  return end == absl::string_view::npos ? nullptr : FindOverride(setting.substr(0, end));
+}
+
+std::string OverridesHelp() {
+  std::string text, help;
+  for (const OverrideInfo& info : kOverrides) {
+    if (info.example[0] == '\0') continue;
+    if (!help.empty()) absl::StrAppend(&text, help == info.help ? "" : absl::StrCat(" (", help, ")"), ", ");
+    absl::StrAppend(&text, info.name, "=", info.example);
+    help = info.help;
+  }
+  return absl::StrCat(text, " (", help, ")");
 }
 
 bool OverrideOrder::operator()(const std::string& a, const std::string& b) const {

@@ -44,6 +44,9 @@ struct OverrideInfo {
   const char* layers_flag = nullptr;  // of a temperature: the value of --focal-layers, "early"
   bool may_be_list = false;          // one number for all layers or one a layer; applied before settings of some layers
   bool resets_other_layers = false;  // the temperature of the layers that it does not name becomes 1
+  // For the list of --attention: a value, and what it does, "a logit beside the scores"; "": it has a flag of its own.
+  const char* example = "";
+  const char* help = "";
   const char* focus_setting = nullptr;  // of kGroups: the key of "focus_attention" that it replaces
 };
 
@@ -57,6 +60,10 @@ inline bool IsAboveZero(const OverrideInfo& info) {
 
 absl::Span<const OverrideInfo> OverrideTable();
 const OverrideInfo* FindOverride(absl::string_view name);  // null when unknown
+// Of a part of a variant's name, "t=0.7"; null when unknown.
+const OverrideInfo* OverrideOfSetting(absl::string_view setting);
+// "full-t=0.7 (a temperature of layers without a window), .., yarn=4, linear=2 (a scaled rotation of positions)".
+std::string OverridesHelp();
 
 // The switch of the chat template: --thinking.
 inline constexpr char kThinking[] = "thinking";

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
@@ -37,13 +36,13 @@ absl::StatusOr<std::vector<std::string>> ParseTextList(absl::string_view value) 
 absl::StatusOr<std::string> Canonical(const ParameterInfo& info, const std::string& value) {
   switch (info.type) {
     case ParameterType::kInteger: {
-      int64_t number = 0;
-      if (!absl::SimpleAtoi(value, &number) || number < info.low || number > info.high) {
+      const absl::StatusOr<int64_t> number = ParseInteger(value);
+      if (!number.ok() || *number < info.low || *number > info.high) {
         return Refuse(
             info.name, value,
             absl::StrCat("it must be a whole number from ", std::llround(info.low), " to ", std::llround(info.high)));
       }
-      return absl::StrCat(number);
+      return absl::StrCat(*number);
     }
     case ParameterType::kNumber: {
       const absl::StatusOr<double> number = ParseNumber(value);
@@ -150,6 +149,15 @@ absl::StatusOr<double> ParseNumber(absl::string_view text) {
   const std::from_chars_result result = std::from_chars(text.data(), text.data() + text.size(), value);
   if (result.ec != std::errc() || result.ptr != text.data() + text.size() || !std::isfinite(value)) {
     return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not a finite number"));
+  }
+  return value;
+}
+
+absl::StatusOr<int64_t> ParseInteger(absl::string_view text) {
+  int64_t value = 0;
+  const std::from_chars_result result = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (result.ec != std::errc() || result.ptr != text.data() + text.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not a whole number of 64 bits"));
   }
   return value;
 }

@@ -4,6 +4,7 @@
 //         parameter's name.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -34,6 +35,9 @@ absl::Status CheckRecordedSha256(const Parameters& parameters, absl::string_view
 
 // The shortest decimal that reads back as `value`, e.g. "0.7"; integers without a point.
 std::string FormatNumber(double value);
-absl::StatusOr<double> ParseNumber(absl::string_view text);  // finite, the whole text
+// The two grammars of numbers that people write, in flags, suites, settings of variants and answers of judges: the whole
+// text in ASCII, without white space and "+"; a number is finite and decimal, an integer is digits after an optional "-".
+absl::StatusOr<double> ParseNumber(absl::string_view text);
+absl::StatusOr<int64_t> ParseInteger(absl::string_view text);
 
 }  // namespace varifocal

@@ -69,6 +69,12 @@ TEST(VariantTest, EveryOverrideChecksItsValue) {
     EXPECT_EQ(info.layers_flag != nullptr, info.kind == OverrideKind::kTemperature) << info.name;
     EXPECT_EQ(info.focus_setting != nullptr, info.kind == OverrideKind::kGroups) << info.name;
     EXPECT_EQ(FindOverride(info.name), &info) << "names are unique";
+    EXPECT_EQ(OverrideOfSetting(absl::StrCat(info.name, "=1")), &info);
+    // The list of --attention has every setting of the attention without a flag of its own.
+    const bool has_flag = info.may_be_list || is_switch || info.kind == OverrideKind::kGroups;
+    EXPECT_EQ(info.help[0] == '\0', has_flag) << info.name;
+    if (has_flag) continue;
+    EXPECT_THAT(OverridesHelp(), ::testing::HasSubstr(absl::StrCat(info.name, "=", info.example)));
   }
   EXPECT_EQ(FindOverride("T"), nullptr);
 }
@@ -101,9 +107,6 @@ TEST(VariantTest, TemperaturesMultiplyPlainVariants) {
 TEST(ParametersTest, NumbersAndListsAreCanonical) {
   EXPECT_EQ(FormatNumber(0.1), "0.1");
   EXPECT_EQ(FormatNumber(8), "8");
-  EXPECT_EQ(ParseNumber("1e-3").value(), 0.001);
-  EXPECT_FALSE(ParseNumber("1e999").ok());
-  EXPECT_FALSE(ParseNumber("").ok());
   const ParameterInfo stop = {"stop", ParameterType::kTextList, "[\"\\n\"]", false, 0, 0, {}, ""};
   EXPECT_EQ(ValidateParameters("t", {stop}, {})->at("stop"), "[\"\\n\"]");
   const Parameters one = ValidateParameters("t", {stop}, {{"stop", "END"}}).value();
@@ -112,6 +115,21 @@ TEST(ParametersTest, NumbersAndListsAreCanonical) {
   const Parameters two = ValidateParameters("t", {stop}, {{"stop", "[ \".\", \"\\n\" ]"}}).value();
   EXPECT_THAT(GetTextList(two, "stop"), ElementsAre(".", "\n"));
   EXPECT_FALSE(ValidateParameters("t", {stop}, {{"stop", "[1]"}}).ok());
+}
+
+// The table that tests of flags and of judges' prompts read, too.
+TEST(ParametersTest, TheTableOfNumbers) {
+  std::ifstream file("eval_tasks/testdata/numbers.json");
+  const Json table = *ParseJson(std::string(std::istreambuf_iterator<char>(file), {}));
+  ASSERT_GE(table.size(), 25u);
+  for (const Json& row : table) {
+    const std::string text = row.at("text").get<std::string>();
+    const absl::StatusOr<double> number = ParseNumber(text);
+    EXPECT_EQ(number.ok() ? Json(*number) : Json(), row.at("number")) << text;
+  }
+  for (const char* bad : {"", "+8", " 8", "8 ", "1e3", "8.0", "0x8", "9223372036854775808", "\u0668"})
+    EXPECT_FALSE(ParseInteger(bad).ok()) << bad;
+  EXPECT_EQ(ParseInteger("-08").value(), -8);
 }
 
 TEST(SuggestTest, OnlyNearMatches) {

@@ -178,13 +178,7 @@ Json CellValues(const std::vector<stats::Estimate>& estimates, const std::string
   }
   if (found->failed_count > 0) cell["failed"] = absl::StrCat(CountLabel(found->failed_count), " failed");
   const db::AnswerCounts counts = answers.Of(variant, metric.task, length);
-  if (counts.unfinished_count > 0) {
-    cell["thinking"] = absl::StrCat(CountLabel(counts.unfinished_count), " unfinished");
-  } else if (counts.unextracted_count > 0) {
-    cell["thinking"] = absl::StrCat(CountLabel(counts.unextracted_count), " unextracted");
-  } else if (counts.scored_thinking_count > 0) {
-    cell["thinking"] = absl::StrCat(CountLabel(counts.scored_thinking_count), " with thinking scored");
-  }
+  cell["kinds"] = report::CountsNote(counts, /*with_failed=*/false);
   return cell;
 }
 

@@ -7,6 +7,7 @@
 #include "client/report/data/text_format.h"
 #include "client/report/report_fixture.h"
 #include "db/fakes/fake_arms.h"
+#include "db/stats/labels.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -15,6 +16,18 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+
+// Words of the table that rows of cells read, so that its legend explains them.
+TEST(ArmLabels, WordsAreThoseOfTheTable) {
+  stats::ArmComparison comparison;
+  comparison.baseline.runs.resize(2);
+  comparison.candidate.runs.resize(2);
+  stats::ArmRow row;
+  row.can_infer = row.failures_decide = row.is_fragile = true;
+  const std::vector<std::string> labels = report::ArmLabels(comparison, row);
+  ASSERT_EQ(labels.size(), 2u);
+  for (const std::string& word : labels) EXPECT_EQ(stats::LabelOf(word).word, word);
+}
 
 class ArmReportTest : public ReportTest {
  protected:

@@ -69,6 +69,7 @@ struct Made {
   bool nothing_right = false;      // no answer of any variant
   bool has_mixed_answers = false;  // those are empty, refusals or cut in turn
   bool has_filters = false;        // right answers are taken out of longer texts; of wrong ones nothing is
+  std::string thinking_state, thinking_raw;  // of wrong answers, which are nothing but this block
   std::string metric = "exact_match";
   bool has_bounds = true;  // else the metric is a log-likelihood: -1 for right answers, -2 to -1.5 for others
 };
@@ -220,6 +221,11 @@ class ReportTest : public testing::Test {
         if (made.has_filters) {
           outcome.generation.answer_raw = right ? "It is in the harbor.\nAnswer: amber-17" : "It is stone-02, I think.";
           if (!right) outcome.generation.answer = "";
+        }
+        if (!right && !made.thinking_state.empty()) {
+          outcome.generation.thinking_state = made.thinking_state;
+          outcome.generation.answer_raw = made.thinking_raw;
+          outcome.generation.answer = "";
         }
         if (made.has_bounds) {
           outcome.scores = {{made.metric, right ? 1.0 : 0.0}};

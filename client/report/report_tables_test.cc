@@ -7,9 +7,11 @@
 #include "base/json.h"
 #include "client/report/data/report_data.h"
 #include "client/report/data/result_rows.h"
+#include "client/report/data/text_format.h"
 #include "client/report/page/contrast_table.h"
 #include "client/report/page/inference_cells.h"
 #include "client/report/report_fixture.h"
+#include "db/answer_kinds.h"
 #include "db/fakes/fake_results.h"
 #include "db/stats/family.h"
 #include "db/stats/tested_lengths.h"
@@ -325,8 +327,8 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   EXPECT_LT(json[1]["low"], 0.625);
   EXPECT_GT(json[1]["high"], 0.625);
   const std::string markdown = Render(ReportFormat::kMarkdown);
-  EXPECT_THAT(markdown, HasSubstr(" | Cut | Truncated | Mean | "));
-  EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 2K | sharp | 8 | 2 | 0 | 0 | 0 | 0 | 0 | 62.5 |"));
+  EXPECT_THAT(markdown, HasSubstr(" | Failed | Mean | "));
+  EXPECT_THAT(markdown, HasSubstr("| recall_kv | exact_match, % | 2K | sharp | 8 | 2 | 0 | 62.5 |"));
   EXPECT_THAT(markdown, MessageIn("sharp", "ssssssssssss"));
   EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("recall\\_kv & 100.0 & 62.5 & "));
   is_long_ = true;
@@ -336,6 +338,35 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
   EXPECT_THAT(page, HasSubstr("<h2>Every score</h2>"));
   EXPECT_THAT(page, HasSubstr("<b>imported</b>"));
   EXPECT_THAT(page, Not(HasSubstr("is resumed")));
+}
+
+// A row of the table of kinds is a column of every format and a choice of the sample browser, where there are such answers.
+TEST_F(ReportTest, EveryKindOfAnswersHasItsColumns) {
+  Made made;
+  made.question_count = made.answered_of_last_length = 8;
+  made.tasks = {"recall_kv"};
+  made.variants = {"sharp"};
+  made.thinking_state = "unfinished";
+  made.thinking_raw = "<think>Is it stone-02?";
+  made.truncated_count = 1;
+  Make(made);
+  const std::string csv = Render(ReportFormat::kCsv), markdown = Render(ReportFormat::kMarkdown), page = Render();
+  const std::vector<std::string> columns = absl::StrSplit(csv.substr(0, csv.find('\n')), ',');
+  const Json row = ComparisonRows()[1];
+  for (const db::AnswerKind& kind : db::kAnswerKinds) {
+    const std::string key = absl::StrCat(kind.name, "_count");
+    EXPECT_THAT(columns, testing::Contains(key));
+    EXPECT_THAT(report::ResultKeys(), testing::Contains("baseline_" + key));
+    EXPECT_THAT(report::ResultKeys(), testing::Contains("candidate_" + key));
+    const bool is_there = kind.mark == db::kUnfinishedThinking || kind.mark == db::kTruncatedPrompt;
+    EXPECT_EQ(row[key], kind.mark == db::kUnfinishedThinking ? 3 : is_there ? 1 : 0) << key;
+    const std::string column = absl::StrCat(" | ", report::Capitalized(kind.name), " | ");
+    EXPECT_EQ(absl::StrContains(markdown, column), is_there) << column;
+    const std::string option = absl::StrCat("<option value=\"", kind.name, "\">", kind.answers, "</option>");
+    EXPECT_EQ(absl::StrContains(page, option), is_there) << option;
+  }
+  EXPECT_THAT(markdown, HasSubstr("| 8 | 2 | 0 | 1 | 3 | 62.5 |"));
+  EXPECT_THAT(page, HasSubstr("<small>1 truncated, 3 unfinished</small>"));
 }
 
 // +1, then -6.7 and worse, then +16.3: two ends do not tell the curve.

@@ -219,9 +219,9 @@ TEST_F(ReportTest, ExtractedAnswersAreShownBesideTheirTexts) {
   const std::string page = Render();
   EXPECT_THAT(page, AllOf(HasSubstr("<p>amber-17</p><p class=\"meta\">from: It is"),
                           HasSubstr("harbor.\nAnswer: amber-17</p>")));
-  EXPECT_THAT(page, HasSubstr("(nothing extracted)</p><p class=\"meta\">from: It is stone-02, I think.</p>"));
+  EXPECT_THAT(page, HasSubstr("(unextracted)</p><p class=\"meta\">from: It is stone-02, I think.</p>"));
   EXPECT_THAT(page, HasSubstr(" \u00B7 scored: last_line</p>"));
-  EXPECT_THAT(page, HasSubstr("<option value=\"unextracted\">nothing extracted</option>"));
+  EXPECT_THAT(page, HasSubstr("<option value=\"unextracted\">"));
   EXPECT_THAT(page, HasSubstr("varifocal samples quick --form=chat "));
   EXPECT_THAT(page, HasSubstr("<small class=\"flag\">3 unextracted</small>"));
   for (const Json& row : ComparisonRows()) {
@@ -229,6 +229,35 @@ TEST_F(ReportTest, ExtractedAnswersAreShownBesideTheirTexts) {
     const bool has_filters = row["task"] == "recall_kv";
     EXPECT_EQ(row["baseline_unextracted_count"], has_filters ? 3 : 0) << row;
     EXPECT_EQ(row["baseline_empty_count"], has_filters ? 0 : 3) << row;
+  }
+}
+
+// The browser marks answers as they are counted: one that thinks to the limit is no empty one, one of a block alone is, with
+// filters too.
+TEST_F(ReportTest, TheBrowserMarksThinkingAsItIsCounted) {
+  const struct {
+    std::string state, raw, name, other;
+  } cases[] = {{"unfinished", "<think>Is it stone-02?", "unfinished", "empty"},
+               {"closed", "<think>It is stone-02.</think>\n", "empty", "unextracted"}};
+  for (const auto& of : cases) {
+    SCOPED_TRACE(of.state);
+    for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
+    Made made;
+    made.question_count = made.answered_of_last_length = 8;
+    made.tasks = {"recall_kv"};
+    made.thinking_state = of.state;
+    made.thinking_raw = of.raw;
+    made.spec_json = R"({"suite":{"tasks":[{"name":"recall_kv","filters":[{"filter":"last_line"}]}]},)"
+                     R"("thinking_markers":{"baseline":"[\"<think>\",\"</think>\"]",)"
+                     R"("sharp":"[\"<think>\",\"</think>\"]","soft":"[\"<think>\",\"</think>\"]"}})";
+    Make(made);
+    const std::string page = Render();
+    EXPECT_THAT(page, HasSubstr(absl::StrCat("<p class=\"error\">(", of.name, ")</p><p class=\"meta\">from: ")));
+    EXPECT_THAT(page, HasSubstr(absl::StrCat("<option value=\"", of.name, "\">")));
+    EXPECT_THAT(page, HasSubstr(absl::StrCat("data-flags=\"", of.name, "\"")));
+    EXPECT_THAT(page, HasSubstr(absl::StrCat("<small class=\"flag\">3 ", of.name, "</small>")));
+    EXPECT_THAT(page, Not(HasSubstr(absl::StrCat("<p class=\"error\">(", of.other))));
+    EXPECT_THAT(page, Not(HasSubstr(absl::StrCat("<option value=\"", of.other, "\">"))));
   }
 }
 

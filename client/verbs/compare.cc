@@ -264,7 +264,8 @@ class Compare : public Command {
       if (row->is_unfinished)
         return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", name, " is unfinished"));
       if (row->failures_decide)
-        return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: failures decide ", name));
+        return absl::FailedPreconditionError(
+            absl::StrCat("--gate cannot decide: ", report::kFailuresDecide, " ", name));
     }
     return ExitCode::kDone;
   }

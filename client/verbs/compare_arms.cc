@@ -126,7 +126,7 @@ absl::StatusOr<ExitCode> Gate(const std::vector<ShownRow>& shown, const ArmsRequ
       return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", name, " is unfinished"));
     }
     if (row->failures_decide) {
-      return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: failures decide ", name));
+      return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", report::kFailuresDecide, " ", name));
     }
     if (row->outcome == stats::Outcome::kWorse) worse.push_back(name);
   }

@@ -45,7 +45,9 @@ std::string Relative(const Row& row) {
 }
 
 // Labels that the text of a row has in another form: the name of the metric, the number of truncated prompts.
-bool IsSaidOtherwise(const std::string& label) { return label == "secondary" || label == "truncated"; }
+bool IsSaidOtherwise(const std::string& label) {
+  return label == stats::kSecondaryLabel || label == stats::kTruncatedLabel;
+}
 
 // The notes at the end of a text row.
 std::string Marks(std::vector<std::string> labels, int64_t failed_count, const std::string& counts,

@@ -22,10 +22,10 @@ Label RestsOn(const std::string& kind, const std::string& sentence) {
 
 std::vector<Label> MakeLabels() {
   std::vector<Label> labels = {
-      {"secondary", "the metric is not the first one of its task",
+      {kSecondaryLabel, "the metric is not the first one of its task",
        [](const LabelledRow& row) { return row.is_secondary; }},
-      {"incomplete", "samples are missing or failed", [](const LabelledRow& row) { return row.is_incomplete; }},
-      {"failures", "excluding the questions that failed on a side changes the outcome or leaves none",
+      {kIncompleteLabel, "samples are missing or failed", [](const LabelledRow& row) { return row.is_incomplete; }},
+      {kFailuresLabel, "excluding the questions that failed on a side changes the outcome or leaves none",
        [](const LabelledRow& row) { return row.inference != nullptr && row.inference->failures_decide; }},
   };
   for (const db::AnswerKind& kind : db::kAnswerKinds) {
@@ -37,7 +37,7 @@ std::vector<Label> MakeLabels() {
               "excluding one kind of answers changes nothing, excluding several kinds together changes the "
               "outcome or leaves none"));
   const std::vector<Label> others = {
-      {"fragile", "the sign-flip test and the t test, which gives interval and p, disagree at 0.05",
+      {kFragileLabel, "the sign-flip test and the t test, which gives interval and p, disagree at 0.05",
        [](const LabelledRow& row) { return row.inference != nullptr && row.inference->is_fragile; }},
       {"few_differ",
        absl::StrCat(
@@ -48,9 +48,9 @@ std::vector<Label> MakeLabels() {
          return row.inference != nullptr && row.inference->can_infer && row.inference->is_variance_borrowed &&
                 !row.inference->IsDecided();
        }},
-      {"extrapolated", "some samples are longer than the texts that the model was trained with",
+      {kExtrapolatedLabel, "some samples are longer than the texts that the model was trained with",
        [](const LabelledRow& row) { return HasAny(row, &db::AnswerCounts::extrapolated_count); }},
-      {"truncated", "the task truncated some prompts to the context length",
+      {kTruncatedLabel, "the task truncated some prompts to the context length",
        [](const LabelledRow& row) { return HasAny(row, &db::AnswerCounts::truncated_count); }},
       {"forced", "the end of some thinking blocks was forced at thinking_max_tokens",
        [](const LabelledRow& row) { return HasAny(row, &db::AnswerCounts::forced_count); }},
@@ -60,9 +60,9 @@ std::vector<Label> MakeLabels() {
        [](const LabelledRow& row) { return HasAny(row, &db::AnswerCounts::nested_count); }},
       {"repeated_blocks", "some answers have several thinking blocks",
        [](const LabelledRow& row) { return HasAny(row, &db::AnswerCounts::repeated_count); }},
-      {"imported", "answers of another engine, read from a file",
+      {kImportedLabel, "answers of another engine, read from a file",
        [](const LabelledRow& row) { return row.is_imported; }},
-      {"endpoint", "answers of a server over the network, whose bits are not promised",
+      {kEndpointLabel, "answers of a server over the network, whose bits are not promised",
        [](const LabelledRow& row) { return row.is_endpoint; }},
   };
   labels.insert(labels.end(), others.begin(), others.end());

@@ -17,6 +17,14 @@
 
 namespace varifocal::stats {
 
+// Words of the table that sentences and captions have as well.
+inline constexpr char kSecondaryLabel[] = "secondary", kIncompleteLabel[] = "incomplete", kFailuresLabel[] = "failures",
+                      kFragileLabel[] = "fragile", kExtrapolatedLabel[] = "extrapolated",
+                      kTruncatedLabel[] = "truncated", kImportedLabel[] = "imported", kEndpointLabel[] = "endpoint";
+
+// Beside the reason, in the place of an outcome's evidence.
+inline constexpr char kNothingInferred[] = "nothing can be inferred";
+
 // What conditions read.
 struct LabelledRow {
   const Inference* inference = nullptr;  // none for the score of one variant

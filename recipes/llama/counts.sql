@@ -1,5 +1,6 @@
 -- Counts of a job's cells: sqlite3 -csv -header DATABASE < recipes/llama/counts.sql > recipes/llama/results/NAME_counts.csv
--- right: sum of the primary metric, which is 0 or 1 in the native tasks; empty: answers of white space alone.
+-- right: sum of the primary metric, which is 0 or 1 in the native tasks; empty: answers of nothing (white space at the ends is not stored).
+-- Where answers have thinking blocks or filters, take the counts of `varifocal report --format=csv` instead.
 SELECT data_seed AS seed, variant, task, context_length AS length, count(*) AS samples, CAST(sum(value) AS INTEGER) AS right,
-       sum(trim(answer) = '') AS empty
+       sum(answer = '') AS empty
 FROM v_samples JOIN jobs USING (job_id) WHERE is_primary GROUP BY 1, 4, 3, 2 ORDER BY 1, 4, 3, 2;

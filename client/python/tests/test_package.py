@@ -318,6 +318,17 @@ class Alone(unittest.TestCase):
             self.assertEqual(suite.form, "chat")
             self.assertEqual([step.filter for step in suite.tasks[0].filters], ["last_line", "regex"])
             self.assertTrue(suite.tasks[0].filters[1].HasField("group"))
+            table = json.loads((ROOT / "eval_tasks/testdata/suites.json").read_text(encoding="utf-8"))
+            for row in table:
+                with self.subTest(row["text"]):
+                    path.write_text("name: a\n" + row["text"], encoding="utf-8")
+                    if row["same_as"] is None:
+                        with self.assertRaisesRegex(ValueError, "is no suite"):
+                            varifocal.read_suite(path)
+                        continue
+                    suite = varifocal.read_suite(path)
+                    path.write_text("name: a\n" + row["same_as"], encoding="utf-8")
+                    self.assertEqual(suite, varifocal.read_suite(path))
             for wrong in ("lengths: [2M]\n", "name: a\nname: b\n", "nmae: a\n", "lengths: [x]\n", "[]", "tasks: [{chat: maybe}]", "a: [", ""):
                 path.write_text(wrong)
                 with self.assertRaisesRegex(ValueError, "is no suite"):

@@ -96,16 +96,15 @@ std::vector<Figure> SmallMultiples(Figure figure, const std::string& baseline) {
   return figures;
 }
 
-std::string NoIntervalNote(const std::vector<Figure>& figures) {
+bool LacksInterval(const std::vector<Figure>& figures) {
   for (const Figure& figure : figures) {
     for (const Series& series : figure.series) {
-      for (const Point& point : series.points) {
-        if (!point.has_interval)
-          return " A point without a bar has no interval: its row has one context, or too few contexts differ to see a spread.";
-      }
+      if (std::any_of(series.points.begin(), series.points.end(),
+                      [](const Point& point) { return !point.has_interval; }))
+        return true;
     }
   }
-  return "";
+  return false;
 }
 
 }  // namespace varifocal::report

@@ -58,6 +58,6 @@ void FitY(Figure& figure, double least_span, std::optional<double> floor = {}, s
 void ShareY(std::vector<Figure>& figures, const std::string& unit);
 
 // A sentence on points without interval, "" where there are none.
-std::string NoIntervalNote(const std::vector<Figure>& figures);
+bool LacksInterval(const std::vector<Figure>& figures);
 
 }  // namespace varifocal::report

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/report/data/answer_table.h"
 #include "client/report/data/text_format.h"
 
 namespace varifocal::report {
@@ -28,8 +29,8 @@ std::optional<double> CommonTrainedLength(const ReportData& data) {
 std::string Tip(const std::string& label, const std::string& length, const std::string& value, const std::string& low,
                 const std::string& high, const Point& point) {
   const std::string range = point.has_interval ? absl::StrCat(" (", low, " to ", high, ")") : ", no interval";
-  return absl::StrCat(label, " at ", length, ": ", value, range, point.is_extrapolated ? ", extrapolated" : "",
-                      point.is_incomplete ? ", incomplete" : "");
+  return absl::StrCat(label, " at ", length, ": ", value, range,
+                      PointLabels(point.is_extrapolated, point.is_incomplete));
 }
 
 // A difference and its interval, where it has one.
@@ -81,11 +82,6 @@ Figure SuiteDifferenceFigure(const ReportData& data) {
     if (!series.points.empty()) figure.series.push_back(std::move(series));
   }
   FitY(figure, 10);
-  figure.caption =
-      absl::StrCat("Each task counts equally, by its primary metric. Bars are ", ConfidenceLabel(data.confidence),
-                   " intervals over clusters of questions that share a context, adjusted for all tests as "
-                   "the outcomes are.",
-                   NoIntervalNote({figure}));
   return figure;
 }
 

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "client/report/data/text_format.h"
 #include "db/answer_kinds.h"
+#include "db/stats/labels.h"
 
 namespace varifocal::report {
 
@@ -61,6 +62,18 @@ std::string CountsNote(const db::AnswerCounts& counts, bool with_failed) {
     if (counts.*kind.count > 0) parts.push_back(absl::StrCat(CountLabel(counts.*kind.count), " ", kind.name));
   }
   return absl::StrJoin(parts, ", ");
+}
+
+std::string PointLabels(bool is_extrapolated, bool is_incomplete) {
+  return absl::StrCat(is_extrapolated ? absl::StrCat(", ", stats::kExtrapolatedLabel) : "",
+                      is_incomplete ? absl::StrCat(", ", stats::kIncompleteLabel) : "");
+}
+
+void AddCountKeys(const std::string& prefix, std::vector<std::string>& keys) {
+  for (const db::AnswerKind& kind : db::kAnswerKinds) {
+    std::string key = absl::StrCat(prefix, kind.name, "_count");
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(std::move(key));
+  }
 }
 
 bool AnswerTable::IsExtrapolated(const std::string& variant, const std::string& task, int64_t context_length) const {

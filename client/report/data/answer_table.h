@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "db/reader.h"
@@ -36,5 +37,11 @@ class AnswerTable {
 
 // "2 failed, 3 empty, 4 refused, 1 cut, 13 truncated"; empty when there are none.
 std::string CountsNote(const db::AnswerCounts& counts, bool with_failed = true);
+
+// ", extrapolated, incomplete": the labels of a point in its tip.
+std::string PointLabels(bool is_extrapolated, bool is_incomplete);
+
+// Appends "baseline_empty_count" for the prefix "baseline_", and so for each kind of answers whose key is not there yet.
+void AddCountKeys(const std::string& prefix, std::vector<std::string>& keys);
 
 }  // namespace varifocal::report

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/plural.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/text_format.h"
 
@@ -30,28 +29,6 @@ bool CanExplainTogether(const db::AnswerKind& kind, const std::vector<AnswerSide
            const auto [less, more] = std::minmax({ShareOf(of.baseline, kind), ShareOf(of.candidate, kind)});
            return more > 0 && more >= 2 * less;
          });
-}
-
-// "55 of 240 of baseline"; at one of several lengths "baseline 55 of 240 at 8K". Of several kinds "5 empty, 4 refused of
-// 40 of a".
-std::string Counts(uint32_t marks, const std::vector<AnswerSides>& sides) {
-  const bool is_one_kind = (marks & (marks - 1)) == 0;
-  std::vector<std::string> all;
-  for (const AnswerSides& at : sides) {
-    for (const db::AnswerCounts* side : {&at.baseline, &at.candidate}) {
-      std::vector<std::string> counts;
-      for (const db::AnswerKind& kind : db::kAnswerKinds) {
-        if ((marks & kind.mark) == 0 || side->*kind.count == 0) continue;
-        counts.push_back(
-            absl::StrCat(CountLabel(side->*kind.count), is_one_kind ? "" : " ", is_one_kind ? "" : kind.name));
-      }
-      if (counts.empty()) continue;
-      const std::string of = absl::StrCat(absl::StrJoin(counts, ", "), " of ", CountLabel(side->answered_count));
-      all.push_back(at.length.empty() ? absl::StrCat(of, " of ", side->variant)
-                                      : absl::StrCat(side->variant, " ", of, " at ", at.length));
-    }
-  }
-  return JoinWithAnd(all);
 }
 
 AnswerSides SidesAt(const std::string& baseline, const std::string& candidate, const std::string& task, int64_t length,
@@ -87,6 +64,26 @@ std::vector<AnswerSides> SidesOf(const stats::LengthContrast& row, const AnswerT
   return sides;
 }
 
+std::string CountsBehind(uint32_t marks, const std::vector<AnswerSides>& sides) {
+  const bool is_one_kind = (marks & (marks - 1)) == 0;
+  std::vector<std::string> all;
+  for (const AnswerSides& at : sides) {
+    for (const db::AnswerCounts* side : {&at.baseline, &at.candidate}) {
+      std::vector<std::string> counts;
+      for (const db::AnswerKind& kind : db::kAnswerKinds) {
+        if ((marks & kind.mark) == 0 || side->*kind.count == 0) continue;
+        counts.push_back(
+            absl::StrCat(CountLabel(side->*kind.count), is_one_kind ? "" : " ", is_one_kind ? "" : kind.name));
+      }
+      if (counts.empty()) continue;
+      const std::string of = absl::StrCat(absl::StrJoin(counts, ", "), " of ", CountLabel(side->answered_count));
+      all.push_back(at.length.empty() ? absl::StrCat(of, " of ", side->variant)
+                                      : absl::StrCat(side->variant, " ", of, " at ", at.length));
+    }
+  }
+  return JoinWithAnd(all);
+}
+
 std::vector<AnswersBehind> KindsBehind(const stats::Inference& row, const std::vector<AnswerSides>& sides) {
   std::vector<AnswersBehind> behind;
   uint32_t present = 0, together = 0;
@@ -104,29 +101,6 @@ std::vector<AnswersBehind> KindsBehind(const stats::Inference& row, const std::v
   names.pop_back();
   behind.push_back({together, db::kSeveralKinds, absl::StrCat(absl::StrJoin(names, ", "), " or ", last)});
   return behind;
-}
-
-std::string RestsNote(const stats::Inference& row, const std::vector<AnswerSides>& sides, double scale, int decimals,
-                      const std::string& at) {
-  std::string note;
-  for (const AnswersBehind& behind : KindsBehind(row, sides)) {
-    const stats::AnsweredInference& part = row.without.at(behind.marks);
-    const std::string counts = Counts(behind.marks, sides);
-    absl::StrAppend(
-        &note, "; ", at.empty() ? "" : absl::StrCat("at ", at, " "), "it rests on ", behind.answers,
-        counts.empty() ? "" : absl::StrCat(" (", counts, ")"), ": ",
-        part.can_infer ? absl::StrCat("over the ", CountLabel(part.value_count),
-                                      Plural(part.value_count, " question", " questions"),
-                                      " without them on either side ", Signed(part.difference * scale, decimals),
-                                      scale == 100 ? " points" : "", " (", Signed(part.adjusted_low * scale, decimals),
-                                      " to ", Signed(part.adjusted_high * scale, decimals), ", ",
-                                      PEquals(part.p_adjusted), " adjusted alike), ", stats::OutcomeName(part.outcome))
-        : part.value_count > 0
-            ? absl::StrCat("nothing can be inferred from the ", CountLabel(part.value_count),
-                           Plural(part.value_count, " question", " questions"), " without them on either side")
-            : "no question is without them on both sides");
-  }
-  return note;
 }
 
 }  // namespace varifocal::report

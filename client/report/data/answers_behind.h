@@ -36,10 +36,8 @@ struct AnswersBehind {
 };
 std::vector<AnswersBehind> KindsBehind(const stats::Inference& row, const std::vector<AnswerSides>& sides);
 
-// "; it rests on empty answers (55 of 240 of baseline): over the 182 questions without them on either side
-// +0.4 points (-9.4 to +10.3, p = 0.93 adjusted alike), undecided"; "" where the outcome is the same without them.
-// `at` is empty, or names one of several lengths: "; at 8K it rests on ..".
-std::string RestsNote(const stats::Inference& row, const std::vector<AnswerSides>& sides, double scale, int decimals,
-                      const std::string& at = "");
+// "55 of 240 of baseline"; at one of several lengths "baseline 55 of 240 at 8K". Of several kinds "5 empty, 4 refused of
+// 40 of a".
+std::string CountsBehind(uint32_t marks, const std::vector<AnswerSides>& sides);
 
 }  // namespace varifocal::report

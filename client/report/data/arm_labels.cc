@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/report/data/text_format.h"
+#include "db/stats/labels.h"
 
 namespace varifocal::report {
 
@@ -14,15 +15,15 @@ std::vector<std::string> ArmLabels(const stats::ArmComparison& comparison, const
     const bool one_each = comparison.baseline.runs.size() == 1 && comparison.candidate.runs.size() == 1;
     labels.push_back(one_each ? kOneRunEach : "one training run of an arm: says nothing about other seeds");
   } else if (!row.can_infer && !row.is_unfinished) {
-    labels.push_back("nothing can be inferred");
+    labels.push_back(stats::kNothingInferred);
   }
   if (row.is_unfinished) {
     labels.push_back(
         absl::StrCat(CountLabel(row.value_count), " of ", CountLabel(row.counts.planned_count), " questions so far"));
   }
   if (row.counts.failed_count > 0) labels.push_back(absl::StrCat(CountLabel(row.counts.failed_count), " failed"));
-  if (row.failures_decide) labels.push_back("failures decide");
-  if (row.is_fragile) labels.push_back("fragile");
+  if (row.failures_decide) labels.push_back(stats::kFailuresLabel);
+  if (row.is_fragile) labels.push_back(stats::kFragileLabel);
   return labels;
 }
 

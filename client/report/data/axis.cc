@@ -40,7 +40,8 @@ std::optional<double> OnlyOtherLayer(const db::VariantRecord& variant) {
 std::string NameWithoutTemperature(const std::string& name) {
   std::vector<std::string> kept;
   for (absl::string_view part : absl::StrSplit(name, '@')) {
-    if (kept.empty() || !absl::StartsWith(part, absl::StrCat(kFocalTemperature, "="))) kept.emplace_back(part);
+    const OverrideInfo* info = kept.empty() ? nullptr : OverrideOfSetting(part);
+    if (info == nullptr || !info->may_be_list) kept.emplace_back(part);
   }
   return absl::StrJoin(kept, "@");
 }

@@ -14,7 +14,6 @@
 #include "base/status_macros.h"
 #include "client/report/data/evidence_spans.h"
 #include "db/pairing.h"
-#include "db/refusal.h"
 #include "eval_tasks/filters.h"
 #include "eval_tasks/job_spec.h"
 
@@ -44,6 +43,7 @@ void ReadTruncation(const std::optional<std::string>& truncation_json, BrowserSa
 struct AnswerMark {
   int64_t generation_id = 0;  // 0: not there yet
   std::optional<double> value;
+  uint32_t answer_kinds = 0;
   bool is_left_out = false;
 };
 using AnswerMarks = std::map<SampleKey, std::vector<AnswerMark>>;  // by variant
@@ -66,11 +66,6 @@ bool IsBest(const VariantAnswer& answer, const db::TaskMetricRecord* metric) {
   return metric != nullptr && answer.value.has_value() && answer.value == metric->best_value;
 }
 
-// As db::AnswerCounts counts them.
-bool IsRefused(const VariantAnswer& answer, const db::TaskMetricRecord* metric) {
-  return answer.error.empty() && !answer.is_scored && !IsBest(answer, metric) && db::IsRefusal(answer.answer);
-}
-
 namespace {
 
 // Reads every answer without its texts, which a job of a million samples has too many of.
@@ -83,6 +78,12 @@ absl::StatusOr<AnswerMarks> ReadMarks(db::Reader& reader, ReportData& data) {
       ASSIGN_OR_RETURN(pairs, db::PairAcrossJobs(reader, data.keys[0], data.keys[i]));
       for (auto& [key, of_variants] : marks) of_variants[i].is_left_out = true;
     }
+    std::map<int64_t, uint32_t> kinds;  // by generation
+    RETURN_IF_ERROR(
+        reader.EachMarkedAnswer(data.keys[i].job_id, data.keys[i].name, [&kinds](const db::MarkedAnswerRow& row) {
+          kinds[row.generation_id] = row.answer_kinds;
+          return absl::OkStatus();
+        }));
     const auto add = [&](const db::AnswerRow& row) -> absl::Status {
       const std::optional<int64_t> length = data.tested.Of(row.sample.task, row.sample.context_length);
       if (!length.has_value()) return absl::OkStatus();  // asked with the same prompts at a shorter length
@@ -98,7 +99,8 @@ absl::StatusOr<AnswerMarks> ReadMarks(db::Reader& reader, ReportData& data) {
       const bool is_answered = row.generation.error_code.empty();
       std::vector<AnswerMark>& of_variants = marks[key];
       of_variants.resize(data.variants.size());
-      of_variants[i] = {row.generation_id, row.value, false};
+      const auto marked = kinds.find(row.generation_id);
+      of_variants[i] = {row.generation_id, row.value, marked == kinds.end() ? 0 : marked->second};
       if (is_answered) {
         Work& work = data.work[i];
         ++work.answered_count;
@@ -155,6 +157,7 @@ absl::StatusOr<BrowserSample> ReadSample(db::Reader& reader, const ReportData& d
     answer.variant = data.variants[i].name;
     answer.is_left_out = marks[i].is_left_out;
     answer.value = marks[i].value;
+    answer.answer_kinds = marks[i].answer_kinds;
     if (marks[i].generation_id == 0) continue;
     ASSIGN_OR_RETURN(const std::vector<db::SampleDetail> details,
                      reader.Samples({.job_id = data.keys[i].job_id,
@@ -194,10 +197,6 @@ absl::StatusOr<BrowserSample> ReadSample(db::Reader& reader, const ReportData& d
 }
 
 }  // namespace
-
-bool VariantAnswer::IsEmpty() const {
-  return !is_left_out && error.empty() && !is_scored && !finish_reason.empty() && answer.empty();
-}
 
 absl::Status CollectBrowserSamples(db::Reader& reader, int64_t sample_count_max, ReportData& data) {
   data.work.assign(data.variants.size(), {});

@@ -17,7 +17,4 @@ absl::Status CollectBrowserSamples(db::Reader& reader, int64_t sample_count_max,
 
 bool IsBest(const VariantAnswer& answer, const db::TaskMetricRecord* metric);
 
-// As db::AnswerCounts counts them.
-bool IsRefused(const VariantAnswer& answer, const db::TaskMetricRecord* metric);
-
 }  // namespace varifocal::report

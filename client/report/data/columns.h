@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/json.h"
 #include "client/report/data/text_format.h"
 
@@ -31,6 +32,16 @@ std::string RowsAsCsv(const Column<Row> (&columns)[kCount], const std::vector<Ro
   for (const Row& row : rows) {
     for (size_t i = 0; i < kCount; ++i) absl::StrAppend(&out, i == 0 ? "" : ",", CsvValue(columns[i].value(row)));
     out += "\n";
+  }
+  return out;
+}
+
+// Of rows that have more values than columns of their own, in the order of `keys`.
+inline std::string RowsAsCsv(const std::vector<std::string>& keys, const std::vector<Json>& rows) {
+  std::string out = absl::StrCat(absl::StrJoin(keys, ","), "\n");
+  for (const Json& row : rows) {
+    absl::StrAppend(
+        &out, absl::StrJoin(keys, ",", [&](std::string* to, const auto& key) { *to += CsvValue(row.at(key)); }), "\n");
   }
   return out;
 }

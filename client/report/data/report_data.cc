@@ -365,8 +365,10 @@ namespace {
 std::vector<std::string> AttentionSettings(const db::VariantRecord& variant) {
   std::vector<std::string> settings = absl::StrSplit(variant.name, '@');
   settings.erase(settings.begin());
-  std::erase_if(settings,
-                [](const std::string& setting) { return absl::StartsWith(setting, absl::StrCat(kThinking, "=")); });
+  std::erase_if(settings, [](const std::string& setting) {
+    const OverrideInfo* info = OverrideOfSetting(setting);
+    return info != nullptr && info->kind == OverrideKind::kChatSwitch;
+  });
   return settings;
 }
 
@@ -384,8 +386,9 @@ std::string AttentionLabel(const db::VariantRecord& variant) {
     run.push_back(Temperature(temperature.ok() ? *temperature : Json()));
   }
   for (const std::string& setting : AttentionSettings(variant)) {
-    if (!absl::StartsWith(setting, absl::StrCat(kFocalTemperature, "=")))
-      run.push_back(absl::StrReplaceAll(setting, {{"=", " = "}}));
+    const OverrideInfo* info = OverrideOfSetting(setting);
+    if (info != nullptr && info->may_be_list) continue;  // the column above has it
+    run.push_back(absl::StrReplaceAll(setting, {{"=", " = "}}));
   }
   if (run.empty()) return trained.empty() ? "softmax as usual" : trained;
   return absl::StrCat("run with ", absl::StrJoin(run, " and "), ", ", trained.empty() ? "trained without" : trained);

@@ -47,12 +47,8 @@ struct VariantAnswer {
   std::optional<double> value;  // of the primary metric
   std::string finish_reason;
   int64_t new_token_count = 0, prefill_us = 0, decode_us = 0;
-  bool is_scored = false;  // log-likelihoods of continuations: there is no answer that could be empty
-
-  // The filters left nothing of what was written.
-  bool IsUnextracted() const { return !written.empty() && answer.empty(); }
-  bool IsEmpty() const;  // a generated answer of nothing: answers are stored without white space at the ends
-  bool IsCut() const { return finish_reason == "length"; }
+  bool is_scored = false;     // log-likelihoods of continuations
+  uint32_t answer_kinds = 0;  // db/answer_kinds.h, as they are counted
 };
 
 // A question with the answers of all variants; the baseline's is first.

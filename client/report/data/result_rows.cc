@@ -117,9 +117,10 @@ std::vector<std::string> LabelsOfRow(const Row& row, const std::string& task, in
 
 std::string ClusterNote(const stats::Inference& row) {
   if (!row.can_infer) {
-    return !row.has_single_cluster  ? "all differences are equal: nothing can be inferred"
-           : row.cluster_count == 1 ? "1 context: nothing can be inferred"
-                                    : "a task with 1 context: nothing can be inferred";
+    return absl::StrCat(!row.has_single_cluster  ? "all differences are equal"
+                        : row.cluster_count == 1 ? "1 context"
+                                                 : "a task with 1 context",
+                        ": ", stats::kNothingInferred);
   }
   if (row.cluster_count >= stats::kSignFlipClusterCountMin) return "";
   return absl::StrCat(row.cluster_count, " contexts: the sign-flip check cannot reach p below ",
@@ -271,6 +272,7 @@ const std::vector<std::string>& ResultKeys() {
       for (const char* side : {"baseline", "candidate"}) all->push_back(absl::StrCat(side, later));
     }
     all->insert(all->end(), {"baseline_epochs", "candidate_epochs", "epochs_statistic"});
+    for (const char* side : {"baseline_", "candidate_"}) AddCountKeys(side, *all);  // kinds without a place above
     return all;
   }();
   return *keys;
@@ -401,13 +403,13 @@ bool HasGoldRows(const stats::ComparisonReport& report) {
 
 std::string OutcomeLabel(const stats::Inference& row) {
   if (row.is_unfinished || !row.can_infer) return "no verdict";
-  if (row.failures_decide) return "failures decide";
+  if (row.failures_decide) return kFailuresDecide;
   return absl::StrCat(stats::OutcomeName(row.outcome), row.IsWithinMargin() ? ", by less than the margin" : "");
 }
 
 std::string OutcomeCounts(const std::vector<std::string>& labels) {
   std::vector<std::string> counts;
-  for (const char* outcome : {"better", "worse", "equivalent", "undecided", "failures decide", "no verdict"}) {
+  for (const char* outcome : {"better", "worse", "equivalent", "undecided", kFailuresDecide, "no verdict"}) {
     const auto is_outcome = [&](const std::string& label) {
       return label == outcome || absl::StartsWith(label, absl::StrCat(outcome, ","));
     };

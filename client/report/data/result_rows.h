@@ -42,6 +42,9 @@ bool HasGoldRows(const stats::ComparisonReport& report);
 std::string DesignNote(const stats::Comparison& row);
 std::string DesignNote(const stats::SuiteComparison& row);
 
+// In the place of an outcome that excluding them would change.
+inline constexpr char kFailuresDecide[] = "failures decide";
+
 // "better", "worse, by less than the margin", "equivalent", "undecided", "failures decide" or, without a verdict, "no
 // verdict".
 std::string OutcomeLabel(const stats::Inference& row);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -171,6 +172,11 @@ std::string ShortenFront(absl::string_view text, size_t bytes_max) {
   size_t begin = text.size() - bytes_max;
   while (begin < text.size() && (text[begin] & 0xC0) == 0x80) ++begin;
   return absl::StrCat("\u2026", text.substr(begin));
+}
+
+std::string Capitalized(std::string text) {
+  if (!text.empty()) text[0] = absl::ascii_toupper(text[0]);
+  return text;
 }
 
 std::string QuantityLabel(double value) {

@@ -50,6 +50,8 @@ std::string Shorten(absl::string_view text, size_t bytes_max);
 // The same of its end.
 std::string ShortenFront(absl::string_view text, size_t bytes_max);
 
+std::string Capitalized(std::string text);  // its first letter, of ASCII
+
 std::string QuantityLabel(double value);  // "65.5K", "1.05M", "0.4"
 
 }  // namespace varifocal::report

@@ -1,11 +1,8 @@
 #include "client/report/page/arm_tables.h"
 
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "base/plural.h"
 #include "client/report/charts/axis_figure.h"
 #include "client/report/charts/line_chart.h"
 #include "client/report/data/arm_labels.h"
@@ -15,6 +12,7 @@
 #include "client/report/data/text_format.h"
 #include "client/report/page/inference_cells.h"
 #include "client/report/page/template.h"
+#include "db/stats/labels.h"
 
 namespace varifocal::report {
 namespace {
@@ -139,12 +137,13 @@ std::string PlaceTable(const AxisReport& axis, double confidence, const std::vec
                       "</tbody></table></div>\n");
 }
 
+std::string AxisCaption(const AxisReport& axis, double confidence) {
+  return Sentence("axis_caption", {{"axis", axis.axis->title}, {"confidence", ConfidenceLabel(confidence)}});
+}
+
 std::string RatioNote(const AxisReport& axis, const std::string& baseline, double confidence) {
-  return absl::StrCat("How many times the ", axis.axis->title, " of the candidate ", baseline,
-                      " needs to reach the same value: each seed's curve of ", baseline,
-                      " is interpolated over the logarithm; geometric mean and ", ConfidenceLabel(confidence),
-                      " interval by t over paired seeds, for these questions. Outside of the measured range there are "
-                      "bounds alone.");
+  return Sentence("ratio_note",
+                  {{"axis", axis.axis->title}, {"baseline", baseline}, {"confidence", ConfidenceLabel(confidence)}});
 }
 
 std::string RatioTable(const ArmReport& arms, const AxisReport& axis, bool of_main) {
@@ -202,10 +201,8 @@ std::string AxisHtml(const ArmReport& arms, const AxisReport& axis) {
     ratios = absl::StrCat("<h3>Equal-loss ratio</h3>\n", ratios, "<p class=\"note\">",
                           EscapeHtml(RatioNote(axis, arms.baseline, arms.confidence)), "</p>\n");
   }
-  return absl::StrCat("<figure><div class=\"grid\">\n", charts, "</div>\n<figcaption>Means by ",
-                      EscapeHtml(axis.axis->title), ", with ", ConfidenceLabel(arms.confidence),
-                      " intervals over training seeds and contexts. The interval of one training run is over "
-                      "contexts alone. Loss is the negative log-likelihood, in nats.</figcaption></figure>\n",
+  return absl::StrCat("<figure><div class=\"grid\">\n", charts, "</div>\n<figcaption>",
+                      EscapeHtml(AxisCaption(axis, arms.confidence)), "</figcaption></figure>\n",
                       PlaceTable(axis, arms.confidence, places, true), ratios,
                       Details("The same for tasks and metrics",
                               PlaceTable(axis, arms.confidence, places, false) + RatioTable(arms, axis, false)));
@@ -277,9 +274,8 @@ std::string AxisLatex(const ArmReport& arms) {
       absl::StrAppend(&out, EscapeLatex(line.arm), " & ", EscapeLatex(line.measure), " & ", line.length, " & ", line.x,
                       " & ", number(line.mean), " & ", number(line.range), " \\\\\n");
     }
-    absl::StrAppend(&out, "\\bottomrule\n\\end{tabular}\n\\caption{Means by ", EscapeLatex(axis.axis->title),
-                    " with their ", std::lround(arms.confidence * 100),
-                    "\\,\\% intervals over training seeds and contexts.}\n\\end{table}\n");
+    absl::StrAppend(&out, "\\bottomrule\n\\end{tabular}\n\\caption{", EscapeLatex(AxisCaption(axis, arms.confidence)),
+                    "}\n\\end{table}\n");
     std::string ratios;
     for (const EqualLossRow& row : axis.ratios) {
       if (!IsMainMeasure(row.measure, arms.table)) continue;
@@ -327,19 +323,10 @@ std::string ArmsNote(const ArmReport& arms) {
       if (!row.measure.IsSuite() && row.measure.is_primary) primary = row.test_count;
     }
   }
-  std::vector<std::string> families;
-  if (suite > 0) families.push_back(absl::StrCat("over the ", suite, Plural(suite, " mean", " means"), " over tasks"));
-  if (primary > 0)
-    families.push_back(absl::StrCat("over the ", primary, Plural(primary, " cell", " cells"), " of primary metrics"));
-  return absl::StrCat(
-      "Interval and p: t over training seeds and contexts, which are crossed: every run answers the same questions. "
-      "They "
-      "are about other seeds of the same recipe and other contexts. The check flips the signs of paired seeds, or "
-      "exchanges seeds of unpaired arms; with fewer than six pairs it cannot reach 0.05, and what t finds is fragile. "
-      "p "
-      "adjusted (Holm): ",
-      absl::StrJoin(families, ", "), ", of all arms, points and lengths.", arms.notes.empty() ? "" : " ",
-      absl::StrJoin(arms.notes, " "));
+  Json families = Json::array();
+  for (const auto& [name, count] : {std::pair{"arms_means", suite}, {"arms_cells", primary}})
+    if (count > 0) families.push_back(Sentence(name, {{"count", count}, {"is_one", count == 1}}));
+  return Sentence("arms_note", {{"families", families}, {"notes", arms.notes}, {"fragile", stats::kFragileLabel}});
 }
 
 }  // namespace varifocal::report

@@ -15,6 +15,7 @@
 #include "client/report/page/inference_cells.h"
 #include "client/report/page/template.h"
 #include "db/answer_kinds.h"
+#include "db/stats/labels.h"
 
 namespace varifocal::report {
 namespace {
@@ -108,7 +109,7 @@ std::vector<ArmVerdict> ArmVerdicts(const ArmReport& arms) {
                        {"difference", Signed(row->difference * scale, decimals)},
                        {"unit", is_share ? " points" : ""},
                        {"evidence", row->can_infer ? IntervalAndP(*row, scale, decimals, arms.confidence) : ""},
-                       {"is_fragile", row->is_fragile},
+                       {"fragile", row->is_fragile ? stats::kFragileLabel : ""},
                        {"seeds", SeedsLabel(*comparison)},
                        {"outcome", OutcomeLabel(*row)},
                        {"is_undecided", row->outcome == stats::Outcome::kUndecided && !row->is_unfinished},

@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -23,11 +22,6 @@ namespace {
 constexpr double kEmptyShareMin = 0.1;  // of the answers of a side: worth a word on the first screen
 
 using MeanRows = std::vector<const stats::SuiteComparison*>;
-
-std::string WithCapital(std::string text) {
-  if (!text.empty()) text[0] = absl::ascii_toupper(text[0]);
-  return text;
-}
 
 bool IsOpen(const stats::SuiteComparison& row) { return row.is_unfinished || !row.can_infer; }
 
@@ -182,7 +176,7 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data) {
                                           {"is_one", outcomes.size() == 1},
                                           {"outcomes", OutcomeCounts(outcomes)},
                                           {"yet", yet}});
-    brief.text = WithCapital(brief.text);
+    brief.text = Capitalized(brief.text);
     return brief;
   }
   MeanRows all, within, beyond;
@@ -195,7 +189,7 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data) {
     all.push_back(&row);
     (IsBeyondTraining(row, data) ? beyond : within).push_back(&row);
   }
-  brief.text = WithCapital(Sentence("brief", {{"within", Clauses(within, all, data)},
+  brief.text = Capitalized(Sentence("brief", {{"within", Clauses(within, all, data)},
                                               {"beyond", Clauses(beyond, all, data)},
                                               {"has_both", !within.empty() && !beyond.empty()},
                                               {"has_any", !all.empty()},
@@ -208,7 +202,7 @@ Brief MakeBrief(const CandidateComparison& comparison, const ReportData& data) {
     std::string note = LengthAnswersNote(*row, data);
     if (!note.empty()) notes.push_back(std::move(note));
   }
-  if (!notes.empty()) brief.note = absl::StrCat(WithCapital(absl::StrJoin(notes, "; ")), ".");
+  if (!notes.empty()) brief.note = absl::StrCat(Capitalized(absl::StrJoin(notes, "; ")), ".");
   return brief;
 }
 
@@ -235,7 +229,7 @@ Brief MakeSweepBrief(const std::vector<stats::Choice>& choices, const Sweep& swe
     for (auto& [outcome, at] : lengths) decided[outcome][std::move(at)].push_back(absl::StrCat(point.value));
   }
   Brief brief;
-  brief.text = WithCapital(
+  brief.text = Capitalized(
       Sentence("sweep_brief",
                {{"symbol", SymbolOf(*sweep.setting)},
                 {"best", ChosenText(choices, sweep, data)},
@@ -306,7 +300,7 @@ std::string ContextsText(const ReportData& data) {
 std::string ColourOutcomes(const std::string& text) {
   std::vector<std::pair<std::string, std::string>> words;
   for (const char* outcome : {"better", "worse", "equivalent", "undecided"}) {
-    for (const std::string& word : {std::string(outcome), WithCapital(outcome)})
+    for (const std::string& word : {std::string(outcome), Capitalized(outcome)})
       words.emplace_back(word, absl::StrCat("<b class=\"", outcome, "\">", word, "</b>"));
   }
   return absl::StrReplaceAll(EscapeHtml(text), words);

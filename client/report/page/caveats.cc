@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/report/data/epochs_note.h"
@@ -16,6 +15,7 @@
 #include "client/report/data/text_format.h"
 #include "client/report/page/template.h"
 #include "db/answer_kinds.h"
+#include "db/stats/labels.h"
 
 namespace varifocal::report {
 namespace {
@@ -24,11 +24,6 @@ constexpr size_t kFailureBytesMax = 200;
 constexpr size_t kNamedVariantCountMax = 4;
 
 using Texts = std::vector<std::string>;
-
-std::string Capitalized(std::string text) {
-  text[0] = absl::ascii_toupper(text[0]);
-  return text;
-}
 
 std::vector<const db::JobRow*> JobsOf(const ReportData& data) {
   std::vector<const db::JobRow*> jobs = {&data.job};
@@ -252,16 +247,16 @@ const std::vector<Caveat>& Caveats() {
     auto* all = new std::vector<Caveat>{
         {"metric", &ChosenMetric, /*is_source=*/true},
         {"the same model", &SameModel, /*is_source=*/true},
-        {"incomplete", &Incomplete},
+        {stats::kIncompleteLabel, &Incomplete},
         {"failed", &Failed},
-        {"endpoint", &Endpoint, /*is_source=*/true},
-        {"imported", &Imported, /*is_source=*/true},
+        {stats::kEndpointLabel, &Endpoint, /*is_source=*/true},
+        {stats::kImportedLabel, &Imported, /*is_source=*/true},
         {"two jobs", &TwoJobs, /*is_source=*/true},
         {"several answers", &Epochs, /*is_source=*/true},
         {"one training run each", &OneRunEach},
         {"arms", &Arms},
         {"prompt lengths", &PromptLengths},
-        {"extrapolated", &Extrapolated},
+        {stats::kExtrapolatedLabel, &Extrapolated},
     };
     for (const db::AnswerKind& kind : db::kAnswerKinds)
       all->push_back({kind.answers, [&kind](const ReportData& data) { return AnswersOf(kind, data); }});

@@ -9,6 +9,7 @@
 #include "client/report/data/text_format.h"
 #include "client/report/page/inference_cells.h"
 #include "client/report/page/template.h"
+#include "db/stats/labels.h"
 
 namespace varifocal::report {
 namespace {
@@ -101,7 +102,7 @@ std::string EffectiveLengthRange(const stats::EffectiveLength& row, const stats:
     case stats::EffectiveLengthProblem::kNoScore:
       return Sentence("effective_length_no_score");
     case stats::EffectiveLengthProblem::kNoInference:
-      return "1 context: nothing can be inferred";
+      return absl::StrCat("1 context: ", stats::kNothingInferred);
     case stats::EffectiveLengthProblem::kNone:
       break;
   }

@@ -56,6 +56,30 @@ std::string EnoughNote(const stats::Inference& row, double scale, int decimals, 
                                       {"size", Unsigned(enough->detectable_difference * scale, decimals)}});
 }
 
+std::string RestsNote(const stats::Inference& row, const std::vector<AnswerSides>& sides, double scale, int decimals,
+                      const std::string& at) {
+  std::string note;
+  for (const AnswersBehind& behind : KindsBehind(row, sides)) {
+    const stats::AnsweredInference& part = row.without.at(behind.marks);
+    Json values = {{"at", at},
+                   {"answers", behind.answers},
+                   {"counts", CountsBehind(behind.marks, sides)},
+                   {"questions", part.value_count > 0 ? CountLabel(part.value_count) : ""},
+                   {"is_one", part.value_count == 1},
+                   {"can_infer", part.can_infer}};
+    if (part.can_infer) {
+      values["difference"] = Signed(part.difference * scale, decimals);
+      values["is_points"] = scale == 100;
+      values["low"] = Signed(part.adjusted_low * scale, decimals);
+      values["high"] = Signed(part.adjusted_high * scale, decimals);
+      values["p"] = PEquals(part.p_adjusted);
+      values["outcome"] = stats::OutcomeName(part.outcome);
+    }
+    note += Sentence("rests_note", values);
+  }
+  return note;
+}
+
 std::string InferenceHtml(const InferenceCells& cells) {
   const auto small = [](const std::string& value) {
     return value == kNoValue ? "" : absl::StrCat("<small>", EscapeHtml(value), "</small>");

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
+#include "client/report/data/answers_behind.h"
 #include "db/stats/inference.h"
 
 namespace varifocal::report {
@@ -27,6 +29,12 @@ std::string UntestedNote(const stats::Inference& row);
 
 // "about 40 contexts in place of 12 would find 14.8 points", of a row of shares that would not have found 15; else "".
 std::string EnoughNote(const stats::Inference& row, double scale, int decimals, double confidence);
+
+// "; it rests on empty answers (55 of 240 of baseline): over the 182 questions without them on either side
+// +0.4 points (-9.4 to +10.3, p = 0.93 adjusted alike), undecided"; "" where the outcome is the same without them.
+// `at` is empty, or names one of several lengths: "; at 8K it rests on ..".
+std::string RestsNote(const stats::Inference& row, const std::vector<AnswerSides>& sides, double scale, int decimals,
+                      const std::string& at = "");
 
 // Difference with adjusted interval, p with sign flips, adjusted p, outcome with the detectable difference: the last four columns
 // of every table, and their heads. Narrow screens leave out both p.

@@ -169,13 +169,15 @@ std::string FirstPicture(const ReportData& data, const std::vector<Sweep>& sweep
                               "</figcaption></figure>\n");
   }
   const Figure figure = SuiteDifferenceFigure(data);
-  if (std::ssize(figure.series) > kChartColorCount)
-    return ChartGrid({figure}, "suite", data.baseline, EscapeHtml(figure.caption));
+  const std::string caption =
+      EscapeHtml(Sentence("suite_difference_caption", {{"confidence", ConfidenceLabel(data.confidence)},
+                                                       {"lacks_interval", LacksInterval({figure})}}));
+  if (std::ssize(figure.series) > kChartColorCount) return ChartGrid({figure}, "suite", data.baseline, caption);
   const std::string chart = DrawChart(figure, "suite", kFirstChart);
   if (chart.empty()) return "";
   // Phones show the narrow one, whose font size matches the surrounding text.
   return absl::StrCat("<figure><div class=\"only-wide\">", chart, "</div><div class=\"only-narrow\">",
-                      DrawChart(figure, "suite-narrow", kNarrowChart), "</div><figcaption>", EscapeHtml(figure.caption),
+                      DrawChart(figure, "suite-narrow", kNarrowChart), "</div><figcaption>", caption,
                       "</figcaption></figure>\n");
 }
 
@@ -232,7 +234,8 @@ std::string ReportPage(const ReportData& data) {
   const std::vector<Figure> difference_figures = DifferenceFigures(data);
   const std::string differences = ChartGrid(
       difference_figures, "difference", data.baseline,
-      EscapeHtml(Sentence("differences_caption", {{"baseline", data.baseline}}) + NoIntervalNote(difference_figures)));
+      EscapeHtml(Sentence("differences_caption",
+                          {{"baseline", data.baseline}, {"lacks_interval", LacksInterval(difference_figures)}})));
   std::string table = ComparisonTableHtml(data, true);
   if (!table.empty()) absl::StrAppend(&table, "<p class=\"note\">", EscapeHtml(TestingNote(data)), "</p>\n");
   if (const std::string others = ComparisonTableHtml(data, false); !others.empty()) {
@@ -246,29 +249,31 @@ std::string ReportPage(const ReportData& data) {
     absl::StrAppend(&growth, "<p class=\"note\">", EscapeHtml(Sentence("growth_note")), "</p>\n");
   }
   Json sections = Json::array();
-  const auto add = [&](const std::string& id, const std::string& title, std::string body) {
-    if (!body.empty()) sections.push_back({{"id", id}, {"title", title}, {"body", std::move(body)}});
+  const auto add = [&](const std::string& id, std::string body, Json of_title = Json::object()) {
+    of_title[id] = true;
+    if (!body.empty())
+      sections.push_back({{"id", id}, {"title", Sentence("section", of_title)}, {"body", std::move(body)}});
   };
-  add("arms", "Over training seeds", ArmsHtml(data.arms));
+  add("arms", ArmsHtml(data.arms));
   for (const AxisReport& axis : data.arms.axes)
-    add(absl::StrCat("axis-", axis.axis->name), absl::StrCat("By ", axis.axis->title), AxisHtml(data.arms, axis));
-  add("suite", "Over all tasks", std::move(overview));
-  add("sweep", noun == "temperature" ? "Temperature sweep" : "Sweep of run-time settings", std::move(sweep));
-  add("scores", "Score by context length", scores);
-  add("score-table", "Every score", data.comparisons.empty() ? ScoreTableHtml(data) : "");
-  add("differences", "Difference by context length", differences);
-  add("table", "Every comparison", std::move(table));
-  add("growth", "Does the difference grow with the context?", std::move(growth));
-  add("effective-length", "Effective context length", EffectiveLengthHtml(data));
-  add("attention", "Attention to the evidence", AttentionHtml(data));
-  add("groups", "Token groups", GroupTableHtml(data.groups, data.VariantNames()));
-  add("thinking", "Thinking", PlainTableHtml(ThinkingCosts(data)));
-  add("agreement", "Do the scores agree?", PlainTableHtml(ScoreAgreement(data)));
-  add("depth", "Score by depth of the evidence", DepthMapsHtml(data));
-  add("samples-section", "Samples", SampleBrowserHtml(data));
+    add(absl::StrCat("axis-", axis.axis->name), AxisHtml(data.arms, axis), {{"axis", axis.axis->title}});
+  add("suite", std::move(overview));
+  add("sweep", std::move(sweep), {{"is_temperature", noun == "temperature"}});
+  add("scores", scores);
+  add("score-table", data.comparisons.empty() ? ScoreTableHtml(data) : "");
+  add("differences", differences);
+  add("table", std::move(table));
+  add("growth", std::move(growth));
+  add("effective-length", EffectiveLengthHtml(data));
+  add("attention", AttentionHtml(data));
+  add("groups", GroupTableHtml(data.groups, data.VariantNames()));
+  add("thinking", PlainTableHtml(ThinkingCosts(data)));
+  add("agreement", PlainTableHtml(ScoreAgreement(data)));
+  add("depth", DepthMapsHtml(data));
+  add("samples-section", SampleBrowserHtml(data));
   if (!data.samples.empty()) sections.back()["link"] = "samples";  // within what is folded: the link opens it
-  add("reading", "How to read a number", HowToRead(data));
-  add("provenance", "Where the numbers come from", ProvenanceHtml(data));
+  add("reading", HowToRead(data));
+  add("provenance", ProvenanceHtml(data));
   Json labels = Json::array();
   for (const Label& label : MakeLabels(data))
     labels.push_back({{"name", label.name}, {"explanation", label.explanation}});

@@ -10,6 +10,7 @@
 #include "client/report/data/text_format.h"
 #include "client/report/page/excerpt.h"
 #include "client/report/page/template.h"
+#include "db/answer_kinds.h"
 
 namespace varifocal::report {
 namespace {
@@ -29,6 +30,14 @@ const char* LabelOf(const std::string& key) {
     if (key == outcome.key) return outcome.label;
   }
   return "";
+}
+
+std::vector<std::string> NamesOf(uint32_t answer_kinds) {
+  std::vector<std::string> names;
+  for (const db::AnswerKind& kind : db::kAnswerKinds) {
+    if ((answer_kinds & kind.mark) != 0) names.push_back(kind.name);
+  }
+  return names;
 }
 
 Json Options(const std::vector<std::pair<std::string, std::string>>& values) {
@@ -77,7 +86,8 @@ std::string PromptCommand(const BrowserSample& sample, const ReportData& data) {
 // "stop \u00B7 4 new tokens \u00B7 0.35 s"
 std::string MetaLine(const VariantAnswer& answer) {
   if (answer.finish_reason.empty()) return "";
-  std::vector<std::string> facts = {answer.IsCut() ? "cut by the limit on new tokens" : answer.finish_reason};
+  std::vector<std::string> facts = {answer.finish_reason == "length" ? "cut by the limit on new tokens"
+                                                                     : answer.finish_reason};
   if (!answer.is_scored)
     facts.push_back(absl::StrCat(answer.new_token_count, answer.new_token_count == 1 ? " new token" : " new tokens"));
   facts.push_back(absl::StrCat(Unsigned((answer.prefill_us + answer.decode_us) / 1e6, 2), " s"));
@@ -107,26 +117,20 @@ std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
                    {"score", answer.value.has_value() ? Unsigned(*answer.value, 2) : "\u2014"},
                    {"meta", MetaLine(answer)}};
     if (answer.is_left_out) {
-      column["error"] = "left out: its job did not ask this with the same prompt";
+      column["error"] = Sentence("answer_left_out");
     } else if (!answer.error.empty()) {
       column["error"] = Shorten(answer.error, kAnswerBytesMax);
       flags.insert("failed");
-    } else if (answer.IsUnextracted()) {
-      column["is_unextracted"] = true;
-      flags.insert("unextracted");
-    } else if (answer.IsEmpty()) {
-      column["is_empty"] = true;
-      flags.insert("empty");
+    } else if (answer.answer.empty()) {
+      column["nothing"] = absl::StrJoin(NamesOf(answer.answer_kinds & ~db::kTruncatedPrompt), ", ");
     } else {
       column["answer"] = Shorten(answer.answer, kAnswerBytesMax);
     }
     if (!answer.written.empty()) column["written"] = ShortenFront(answer.written, kAnswerBytesMax);
-    if (answer.IsCut()) flags.insert("cut");
-    if (IsRefused(answer, data.primary_metric(sample.task))) flags.insert("refused");
+    for (const std::string& name : NamesOf(answer.answer_kinds)) flags.insert(name);
     column["is_best"] = IsBest(answer, data.primary_metric(sample.task));
     values["answers"].push_back(std::move(column));
   }
-  if (sample.cut_token_count > 0) flags.insert("truncated");
   values["flags"] = absl::StrJoin(flags, " ");
   flags.erase("failed");  // an outcome already
   values["marks"] = flags;
@@ -136,34 +140,28 @@ std::string SampleHtml(const BrowserSample& sample, const ReportData& data) {
 }  // namespace
 
 std::string SampleBrowserHtml(const ReportData& data) {
-  if (data.samples.empty()) return "<p>No sample has been answered yet.</p>\n";
+  if (data.samples.empty()) return absl::StrCat("<p>", Sentence("no_samples"), "</p>\n");
   std::vector<std::pair<std::string, std::string>> tasks, lengths, outcomes, flags, candidates;
   for (const std::string& task : data.tasks) tasks.emplace_back(task, task);
   for (int64_t length : data.lengths) lengths.emplace_back(absl::StrCat(length), data.Length("", length));
   std::set<std::string> seen;
-  bool has_failed = false, has_empty = false, has_refused = false, has_cut = false, has_truncated = false;
-  bool has_unextracted = false;
+  bool has_failed = false;
+  uint32_t kinds = 0;
   for (const BrowserSample& sample : data.samples) {
     seen.insert(sample.outcomes.begin(), sample.outcomes.end());
-    has_truncated |= sample.cut_token_count > 0;
     for (const VariantAnswer& answer : sample.answers) {
       has_failed |= !answer.error.empty();
-      has_unextracted |= answer.IsUnextracted();
-      has_empty |= answer.IsEmpty() && !answer.IsUnextracted();
-      has_refused |= IsRefused(answer, data.primary_metric(sample.task));
-      has_cut |= answer.IsCut();
+      kinds |= answer.answer_kinds;
     }
   }
   if (seen.count("gain") + seen.count("loss") > 0) outcomes.emplace_back("flipped", "flipped");
   for (const OutcomeName& outcome : kOutcomes) {
     if (seen.count(outcome.key) > 0) outcomes.emplace_back(outcome.key, outcome.label);
   }
-  if (has_failed) flags.emplace_back("failed", "a failed answer");
-  if (has_empty) flags.emplace_back("empty", "an empty answer");
-  if (has_unextracted) flags.emplace_back("unextracted", "nothing extracted");
-  if (has_refused) flags.emplace_back("refused", "a refusal");
-  if (has_cut) flags.emplace_back("cut", "a cut answer");
-  if (has_truncated) flags.emplace_back("truncated", "a truncated prompt");
+  if (has_failed) flags.emplace_back("failed", "failed answers");
+  for (const db::AnswerKind& kind : db::kAnswerKinds) {
+    if ((kinds & kind.mark) != 0) flags.emplace_back(kind.name, kind.answers);
+  }
   for (size_t i = 1; i < data.variants.size(); ++i) candidates.emplace_back(absl::StrCat(i - 1), data.variants[i].name);
   Json values = {{"selects", Json::array()},
                  {"sample_count", CountLabel(data.samples.size())},

@@ -1,5 +1,7 @@
 #include "client/report/page/score_table.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +16,7 @@
 #include "client/report/page/group_section.h"
 #include "client/report/page/plain_table.h"
 #include "client/report/page/template.h"
+#include "db/answer_kinds.h"
 #include "db/stats/labels.h"
 
 namespace varifocal::report {
@@ -61,6 +64,9 @@ std::optional<db::ThinkingCostRow> Thinking(const ScoreRow& row) {
   return row.data->thinking.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
 }
 
+// The place of a count that programs know: RowsWithCounts has its value.
+Json CountedBelow(const ScoreRow&) { return Json(); }
+
 constexpr Column<ScoreRow> kScoreColumns[] = {
     {"job_id", [](const ScoreRow& row) -> Json { return row.data->job.job_id; }},
     {"task", [](const ScoreRow& row) -> Json { return row.estimate->task; }},
@@ -71,10 +77,10 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
     {"planned_count", [](const ScoreRow& row) -> Json { return row.estimate->planned_count; }},
     {"answered_count", [](const ScoreRow& row) -> Json { return row.estimate->answered_count; }},
     {"failed_count", [](const ScoreRow& row) -> Json { return row.estimate->failed_count; }},
-    {"empty_count", [](const ScoreRow& row) -> Json { return Answers(row).empty_count; }},
-    {"refused_count", [](const ScoreRow& row) -> Json { return Answers(row).refused_count; }},
-    {"cut_count", [](const ScoreRow& row) -> Json { return Answers(row).cut_count; }},
-    {"truncated_count", [](const ScoreRow& row) -> Json { return Answers(row).truncated_count; }},
+    {"empty_count", &CountedBelow},
+    {"refused_count", &CountedBelow},
+    {"cut_count", &CountedBelow},
+    {"truncated_count", &CountedBelow},
     {"cluster_count", [](const ScoreRow& row) -> Json { return row.estimate->cluster_count; }},
     {"mean", [](const ScoreRow& row) -> Json { return OrNull(row.estimate->mean); }},
     {"low",
@@ -111,8 +117,8 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
        return TestedOf(row).tokens_max > 0 ? Json(TestedOf(row).tokens_max) : Json();
      }},
     {"nominal_lengths", [](const ScoreRow& row) -> Json { return absl::StrJoin(TestedOf(row).nominal, " "); }},
-    {"unfinished_count", [](const ScoreRow& row) -> Json { return Answers(row).unfinished_count; }},
-    {"thinking_count", [](const ScoreRow& row) -> Json { return Answers(row).scored_thinking_count; }},
+    {"unfinished_count", &CountedBelow},
+    {"thinking_count", &CountedBelow},
     {"thinking_tokens",
      [](const ScoreRow& row) -> Json {
        const auto cost = Thinking(row);
@@ -134,12 +140,41 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
        const db::JobEpochs& epochs = row.data->epochs.at(row.data->job.job_id);
        return epochs.count > 1 ? Json(epochs.statistic.Name()) : Json();
      }},
-    {"unextracted_count", [](const ScoreRow& row) -> Json { return Answers(row).unextracted_count; }},
+    {"unextracted_count", &CountedBelow},
 };
+
+std::vector<std::string> ScoreKeys() {
+  std::vector<std::string> keys;
+  for (const Column<ScoreRow>& column : kScoreColumns) keys.push_back(column.name);
+  AddCountKeys("", keys);
+  return keys;
+}
+
+std::vector<Json> RowsWithCounts(const ReportData& data) {
+  const std::vector<ScoreRow> rows = ScoreRows(data);
+  std::vector<Json> objects = RowsAsJson(kScoreColumns, rows);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (const db::AnswerKind& kind : db::kAnswerKinds)
+      objects[i][absl::StrCat(kind.name, "_count")] = Answers(rows[i]).*kind.count;
+  }
+  return objects;
+}
+
+// Those that any row has: columns of the Markdown table.
+std::vector<const db::AnswerKind*> KindsThere(const ReportData& data) {
+  std::vector<const db::AnswerKind*> kinds;
+  const std::vector<ScoreRow> rows = ScoreRows(data);
+  for (const db::AnswerKind& kind : db::kAnswerKinds) {
+    if (std::any_of(rows.begin(), rows.end(), [&](const ScoreRow& row) { return Answers(row).*kind.count > 0; }))
+      kinds.push_back(&kind);
+  }
+  return kinds;
+}
 
 // The formatted fields of a row.
 struct ScoreCells {
-  std::string metric, length, counted, answered, clusters, failed, empty, refused, cut, truncated;
+  std::string metric, length, counted, answered, clusters, failed, kinds;
+  std::optional<db::AnswerCounts> counts;  // none below the row that they are of
   std::string mean = kNoValue, range = kNoValue, labels;
 };
 
@@ -155,21 +190,14 @@ ScoreCells MakeScoreCells(const ScoreRow& row) {
   cells.answered = CountLabel(estimate.answered_count);
   cells.clusters = CountLabel(estimate.cluster_count);
   cells.failed = CountLabel(estimate.failed_count);
-  cells.empty = CountLabel(Answers(row).empty_count);
-  cells.refused = CountLabel(Answers(row).refused_count);
-  cells.cut = CountLabel(Answers(row).cut_count);
-  cells.truncated = CountLabel(Answers(row).truncated_count);
+  cells.counts = Answers(row);
+  cells.kinds = CountsNote(*cells.counts);
   if (estimate.mean.has_value()) cells.mean = Unsigned(*estimate.mean * scale, decimals);
   if (estimate.interval.has_value()) {
     cells.range = absl::StrCat(Unsigned(estimate.interval->low * scale, decimals), " to ",
                                Unsigned(estimate.interval->high * scale, decimals));
   }
-  std::vector<std::string> notes = Labels(row);
-  if (const int64_t count = Answers(row).unextracted_count; count > 0)
-    notes.insert(notes.begin(), absl::StrCat(CountLabel(count), " unextracted"));
-  if (const int64_t count = Answers(row).unfinished_count; count > 0)
-    notes.insert(notes.begin(), absl::StrCat(CountLabel(count), " unfinished"));
-  cells.labels = absl::StrJoin(notes, ", ");
+  cells.labels = absl::StrJoin(Labels(row), ", ");
   return cells;
 }
 
@@ -208,20 +236,19 @@ std::string ScoreNote(const ReportData& data) {
 
 }  // namespace
 
-std::string ScoreTableCsv(const ReportData& data) { return RowsAsCsv(kScoreColumns, ScoreRows(data)); }
-std::vector<Json> ScoreTableJson(const ReportData& data) { return RowsAsJson(kScoreColumns, ScoreRows(data)); }
+std::string ScoreTableCsv(const ReportData& data) { return RowsAsCsv(ScoreKeys(), RowsWithCounts(data)); }
+std::vector<Json> ScoreTableJson(const ReportData& data) { return RowsWithCounts(data); }
 
 std::string ScoreTableHtml(const ReportData& data) {
-  std::string out = absl::StrCat(
-      ScrollBegin("Every score"),
-      "<table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
-      "<th class=\"n\">Answered<small>failed, empty, refused, cut, truncated</small></th><th class=\"n\">Clusters</th><th "
-      "class=\"n\">Mean<small>",
-      ConfidenceLabel(data.confidence), " interval</small></th><th>Notes</th></tr></thead><tbody>\n");
+  std::string out =
+      absl::StrCat(ScrollBegin("Every score"),
+                   "<table class=\"data\"><thead><tr><th>Task, metric</th><th>Length</th>"
+                   "<th class=\"n\">Answered<small>kinds of answers</small></th><th class=\"n\">Clusters</th><th "
+                   "class=\"n\">Mean<small>",
+                   ConfidenceLabel(data.confidence), " interval</small></th><th>Notes</th></tr></thead><tbody>\n");
   ForEachScoreRow(data, [&](const ScoreRow& row, const ScoreCells& cells) {
     absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.estimate->task), "<small>", EscapeHtml(cells.metric),
-                    "</small></td><td>", cells.length, "</td><td class=\"n\">", cells.answered, "<small>", cells.failed,
-                    ", ", cells.empty, ", ", cells.refused, ", ", cells.cut, ", ", cells.truncated,
+                    "</small></td><td>", cells.length, "</td><td class=\"n\">", cells.answered, "<small>", cells.kinds,
                     "</small></td><td class=\"n\">", cells.clusters, "</td><td class=\"n\">", cells.mean, "<small>",
                     cells.range, "</small></td><td>", cells.labels, "</td></tr>\n");
   });
@@ -229,16 +256,20 @@ std::string ScoreTableHtml(const ReportData& data) {
 }
 
 std::string ScoreTableMarkdown(const ReportData& data) {
-  std::string out = absl::StrCat(
-      "| Task | Metric | Length | Variant | n | Clusters | Failed | Empty | Refused | Cut | Truncated | Mean | ",
-      ConfidenceLabel(data.confidence),
-      " interval | Notes |\n"
-      "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n");
+  const std::vector<const db::AnswerKind*> kinds = KindsThere(data);
+  std::string out = "| Task | Metric | Length | Variant | n | Clusters | Failed |";
+  for (const db::AnswerKind* kind : kinds) absl::StrAppend(&out, " ", Capitalized(kind->name), " |");
+  absl::StrAppend(&out, " Mean | ", ConfidenceLabel(data.confidence),
+                  " interval | Notes |\n| --- | --- | ---: | --- | ---: | ---: | ---: |");
+  for (size_t i = 0; i < kinds.size(); ++i) out += " ---: |";
+  out += " ---: | --- | --- |\n";
   ForEachScoreRow(data, [&](const ScoreRow& row, const ScoreCells& cells) {
     absl::StrAppend(&out, "| ", EscapeMarkdownCell(row.estimate->task), " | ", EscapeMarkdownCell(cells.metric), " | ",
                     cells.length, " | ", EscapeMarkdownCell(row.estimate->variant), " | ", cells.counted, " | ",
-                    cells.clusters, " | ", cells.failed, " | ", cells.empty, " | ", cells.refused, " | ", cells.cut,
-                    " | ", cells.truncated, " | ", cells.mean, " | ", cells.range, " | ", cells.labels, " |\n");
+                    cells.clusters, " | ", cells.failed, " |");
+    for (const db::AnswerKind* kind : kinds)
+      absl::StrAppend(&out, " ", cells.counts ? CountLabel((*cells.counts).*kind->count) : "", " |");
+    absl::StrAppend(&out, " ", cells.mean, " | ", cells.range, " | ", cells.labels, " |\n");
   });
   return absl::StrCat(out, "\n", ScoreNote(data), "\n", GroupTableMarkdown(data.groups, data.VariantNames()),
                       PlainTableMarkdown(ThinkingCosts(data)), PlainTableMarkdown(ScoreAgreement(data)));

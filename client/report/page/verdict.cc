@@ -79,6 +79,10 @@ std::string RestsNote(const stats::SuiteComparison& row, const ReportData& data,
   return RestsNote(row, SidesOf(row, data.answers, data.tested), 100, 1, at);
 }
 
+std::string FragileNote(const stats::Inference& row) {
+  return row.is_fragile ? absl::StrCat(", ", stats::kFragileLabel) : "";
+}
+
 // Of every row that a headline names, with its length where it names several.
 std::string RestsNotes(const MeanRows& rows, const ReportData& data) {
   std::string notes;
@@ -90,8 +94,7 @@ std::string RestsNotes(const MeanRows& rows, const ReportData& data) {
 std::string Numbers(const stats::SuiteComparison& row, const ReportData& data) {
   const std::string where = absl::StrCat(Points(row.difference), " points at ", LengthOf(row, data));
   if (row.LacksSpread() && row.is_zero_everywhere) return where;
-  const std::string details =
-      absl::StrCat(AfterComma(IntervalText(row, data)), row.is_fragile ? ", fragile" : "", RestsNote(row, data));
+  const std::string details = absl::StrCat(AfterComma(IntervalText(row, data)), FragileNote(row), RestsNote(row, data));
   return details.empty() ? where : absl::StrCat(where, " (", absl::string_view(details).substr(2), ")");
 }
 
@@ -118,10 +121,9 @@ std::string FailuresList(const MeanRows& rows, const ReportData& data) {
 // "+12.5 points at 4K, 95 % interval +6.0 to +19.0, p = 0.002, adjusted for 8 tests"
 std::string Evidence(const MeanRows& rows, const ReportData& data) {
   const stats::SuiteComparison& row = *Largest(rows);
-  return absl::StrCat(Points(row.difference), " points",
-                      rows.size() > 1 ? absl::StrCat(" at ", LengthOf(row, data)) : "",
-                      AfterComma(IntervalText(row, data)), row.is_fragile ? ", fragile" : "", RestsNotes(rows, data),
-                      FailedNote(rows, data));
+  return absl::StrCat(
+      Points(row.difference), " points", rows.size() > 1 ? absl::StrCat(" at ", LengthOf(row, data)) : "",
+      AfterComma(IntervalText(row, data)), FragileNote(row), RestsNotes(rows, data), FailedNote(rows, data));
 }
 
 // Whether the metric has a span, so that the mean over tasks has the task.
@@ -195,7 +197,7 @@ std::string GrowthSentence(const CandidateComparison& comparison, const ReportDa
                    {"margin", Margin(data)},
                    {"is_small", row.IsWithinMargin()},
                    {"numbers", absl::StrCat(Points(row.difference), " points", AfterComma(IntervalText(row, data)),
-                                            row.is_fragile ? ", fragile" : "")},
+                                            FragileNote(row))},
                    {"notes", absl::StrCat(steady.empty() ? "" : absl::StrCat("; ", steady),
                                           RestsNote(row, SidesOf(row, data.answers, data.tested), 100, 1))},
                    {"span", absl::StrCat(" from ", data.Length(row.task, row.short_length), " to ",
@@ -318,7 +320,7 @@ Verdict MakeVerdictOfCells(const CandidateComparison& comparison, const ReportDa
         absl::StrCat(row.metric, " of ", row.task, " at ", data.Length(row.task, row.context_length), ": ",
                      Signed(row.difference, 3),
                      row.HasInterval() ? absl::StrCat(" (", IntervalAndP(row, 1, 3, data.confidence), ")") : "", ", ",
-                     OutcomeLabel(row), row.is_fragile ? ", fragile" : "", note.empty() ? "" : absl::StrCat("; ", note),
+                     OutcomeLabel(row), FragileNote(row), note.empty() ? "" : absl::StrCat("; ", note),
                      RestsNote(row, sides, 1, 3), failed.empty() ? "" : absl::StrCat("; ", failed), "."));
   }
   const int better = counts[stats::Outcome::kBetter], worse = counts[stats::Outcome::kWorse];
