@@ -7,14 +7,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "eval_tasks/seeds.h"
 #include "eval_tasks/task.h"
 #include "eval_tasks/tasks/fit.h"
 #include "eval_tasks/tasks/lexicon.h"
 #include "eval_tasks/testing_samples.h"
 #include "gtest/gtest.h"
-#include "tokenizer/chat_format.h"
-#include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 namespace {

@@ -23,6 +23,7 @@
 #include "base/json.h"
 #include "client/report/report.h"
 #include "db/writer.h"
+#include "tests/support/assign_or_fail.h"
 
 namespace varifocal {
 
@@ -107,8 +108,7 @@ class ReportTest : public testing::Test {
 
   void Make(const Made& made) {
     FakeClock clock(kTimeUs);
-    auto writer = db::Writer::Open(path_, clock);
-    ASSERT_TRUE(writer.ok()) << writer.status();
+    ASSIGN_OR_FAIL(auto writer, db::Writer::Open(path_, clock));
     db::NewJob job;
     job.suite = "quick";
     job.spec_json = made.spec_json;
@@ -163,10 +163,9 @@ class ReportTest : public testing::Test {
       }
     }
     const auto execution =
-        (*writer)->AddExecution({"0.1.0+test", "cpu", "avx2", "A processor", "a-host", 2, made.command_line});
-    const auto added = (*writer)->AddJob(job);
-    ASSERT_TRUE(added.ok()) << added.status();
-    const auto cells = (*writer)->Cells(added->job_id);
+        writer->AddExecution({"0.1.0+test", "cpu", "avx2", "A processor", "a-host", 2, made.command_line});
+    ASSIGN_OR_FAIL(const auto added, writer->AddJob(job));
+    const auto cells = writer->Cells(added.job_id);
     std::vector<db::Outcome> outcomes;
     for (const db::CellRow& cell : *cells) {
       if (made.unanswered.contains({cell.cell.task, cell.cell.context_length})) continue;
@@ -252,7 +251,7 @@ class ReportTest : public testing::Test {
         outcomes.push_back(std::move(outcome));
       }
     }
-    const auto recorded = (*writer)->RecordSamples(outcomes);
+    const auto recorded = writer->RecordSamples(outcomes);
     ASSERT_TRUE(recorded.ok()) << recorded.status();
   }
 

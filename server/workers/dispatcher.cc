@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/reason.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 
@@ -30,7 +31,7 @@ EngineHandle Dispatcher::Start(const std::string& model, EngineRequest request, 
     }
   }
   for (const auto& call : calls) call->Send();
-  if (is_refused) task->done(absl::UnavailableError("the daemon is shutting down"));
+  if (is_refused) task->done(Unavailable("the daemon is shutting down"));
   return handle;
 }
 
@@ -138,7 +139,7 @@ void Dispatcher::BeginStop() {
   }
   for (const auto& call : calls) call->Cancel();
   calls.clear();
-  for (const auto& task : queued) task->done(absl::UnavailableError("the daemon is shutting down"));
+  for (const auto& task : queued) task->done(Unavailable("the daemon is shutting down"));
 }
 
 void Dispatcher::WaitUntilDone() {
@@ -237,12 +238,12 @@ absl::StatusOr<EngineResult> Dispatcher::TakeOutcome(WorkerTask& task, const std
                                                      bool is_lost) {
   tasks_.erase(task.handle);
   if (stopping_) {
-    status = absl::UnavailableError("the daemon is shutting down");
+    status = Unavailable("the daemon is shutting down");
   } else if (task.is_cancelled && is_lost) {
     status = absl::CancelledError("the request was cancelled");
   } else if (is_lost) {
-    status = absl::InternalError(absl::StrCat(task.attempt_count, " workers were lost while they ran it, the limit is ",
-                                              options_.attempts_max, "; the last: ", status.message()));
+    status = Internal(task.attempt_count, " workers were lost while they ran it, the limit is ", options_.attempts_max,
+                      "; the last: ", status.message());
   }
   if (!status.ok()) return status;
   task.result.attempt_count = task.attempt_count;
