@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "db/fakes/reader_fixture.h"
 #include "db/refusal.h"
 #include "db/sqlite/database.h"
+#include "tests/fakes/reader_fixture.h"
 #include "tests/support/assign_or_fail.h"
 
 namespace varifocal::db {

@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "db/diff.h"
 #include "db/fakes/fake_results.h"
-#include "db/fakes/reader_fixture.h"
 #include "db/sqlite/database.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/reader_fixture.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 

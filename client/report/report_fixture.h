@@ -23,7 +23,6 @@
 #include "base/json.h"
 #include "client/report/report.h"
 #include "db/writer.h"
-#include "tests/support/assign_or_fail.h"
 
 namespace varifocal {
 
@@ -108,7 +107,8 @@ class ReportTest : public testing::Test {
 
   void Make(const Made& made) {
     FakeClock clock(kTimeUs);
-    ASSIGN_OR_FAIL(auto writer, db::Writer::Open(path_, clock));
+    auto writer = db::Writer::Open(path_, clock);
+    ASSERT_TRUE(writer.ok()) << writer.status();
     db::NewJob job;
     job.suite = "quick";
     job.spec_json = made.spec_json;
@@ -163,9 +163,10 @@ class ReportTest : public testing::Test {
       }
     }
     const auto execution =
-        writer->AddExecution({"0.1.0+test", "cpu", "avx2", "A processor", "a-host", 2, made.command_line});
-    ASSIGN_OR_FAIL(const auto added, writer->AddJob(job));
-    const auto cells = writer->Cells(added.job_id);
+        (*writer)->AddExecution({"0.1.0+test", "cpu", "avx2", "A processor", "a-host", 2, made.command_line});
+    const auto added = (*writer)->AddJob(job);
+    ASSERT_TRUE(added.ok()) << added.status();
+    const auto cells = (*writer)->Cells(added->job_id);
     std::vector<db::Outcome> outcomes;
     for (const db::CellRow& cell : *cells) {
       if (made.unanswered.contains({cell.cell.task, cell.cell.context_length})) continue;
@@ -251,7 +252,7 @@ class ReportTest : public testing::Test {
         outcomes.push_back(std::move(outcome));
       }
     }
-    const auto recorded = writer->RecordSamples(outcomes);
+    const auto recorded = (*writer)->RecordSamples(outcomes);
     ASSERT_TRUE(recorded.ok()) << recorded.status();
   }
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "base/random.h"
 #include "db/stats/compare.h"
-#include "db/stats/testing_job.h"
+#include "tests/fakes/compare_fixture.h"
 #include "tests/support/assign_or_fail.h"
 
 namespace varifocal::stats {

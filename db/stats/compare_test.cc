@@ -11,9 +11,9 @@
 #include "db/stats/estimates.h"
 #include "db/stats/family.h"
 #include "db/stats/special.h"
-#include "db/stats/testing_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/compare_fixture.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
