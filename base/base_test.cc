@@ -1,7 +1,5 @@
 // Digests and generators against published vectors, draws against their definition, JSON and logs against literals that
 // can be checked by hand.
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
 #include <vector>

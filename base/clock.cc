@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <ctime>
 
-#include "base/mutex.h"
-
 namespace varifocal {
 namespace {
 

@@ -4,7 +4,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 
@@ -13,13 +13,13 @@ absl::Status StatusOfException(absl::string_view action) noexcept {
     try {
       throw;
     } catch (const std::bad_alloc&) {
-      return absl::ResourceExhaustedError(absl::StrCat(action, ": out of memory"));
+      return ResourceExhausted(action, ": out of memory");
     } catch (const std::length_error& error) {
-      return absl::ResourceExhaustedError(absl::StrCat(action, ": size too large (", error.what(), ")"));
+      return ResourceExhausted(action, ": size too large (", error.what(), ")");
     } catch (const std::exception& error) {
-      return absl::InternalError(absl::StrCat(action, ": ", error.what()));
+      return Internal(action, ": ", error.what());
     } catch (...) {
-      return absl::InternalError(absl::StrCat(action, ": an unknown exception"));
+      return Internal(action, ": an unknown exception");
     }
   } catch (...) {
     return absl::ResourceExhaustedError("");  // allocates nothing

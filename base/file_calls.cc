@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -80,8 +80,7 @@ bool Enqueue(FileThreads& all, std::shared_ptr<FileCall> call) VF_REQUIRES(all.m
 std::string DirectoryOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
 absl::Status NoAnswer(const std::string& path, int64_t patience_us) {
-  return absl::UnavailableError(
-      absl::StrCat(path, " cannot be read: its file system has not answered for ", patience_us / 1'000'000, " s"));
+  return Unavailable(path, " cannot be read: its file system has not answered for ", patience_us / 1'000'000, " s");
 }
 
 }  // namespace

@@ -25,8 +25,7 @@ TEST_F(FileCallsTest, AHungCallIsGivenUpAndItsDirectoryFailsAtOnceUntilItReturns
   auto release = std::make_shared<std::promise<void>>();
   const std::shared_future<void> released = release->get_future().share();
   const absl::Status hung = CallFileSystem("/mnt/gone/a", [released] { released.wait(); });
-  EXPECT_EQ(hung.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(hung.message(), Message("mnt/gone/a"));
+  EXPECT_THAT(hung, IsError(absl::StatusCode::kUnavailable, Message("mnt/gone/a")));
   SetFilePatienceForTesting(3'600'000'000);
   EXPECT_EQ(CallFileSystem("/mnt/gone/b", [released] { released.wait(); }).code(), absl::StatusCode::kUnavailable)
       << "at once: with this patience it would wait for an hour";

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 
@@ -19,7 +20,7 @@ absl::Status FileError(const std::string& path, absl::string_view action, int er
   switch (error) {
     case ENOENT:
     case ENOTDIR:
-      return absl::NotFoundError(absl::StrCat(message, TildeHint(path)));
+      return NotFound(message, TildeHint(path));
     case EACCES:
     case EPERM:
       return absl::PermissionDeniedError(message);

@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "base/file_error.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
@@ -75,16 +74,14 @@ int OpenBeneath(int root, const std::string& path, int flags) {
 }
 
 absl::Status Outside(const std::string& path, const char* flag) {
-  return WithReason(absl::PermissionDeniedError(absl::StrCat(path, " is not below a directory of ", flag)),
-                    ErrorReason::kPathOutsideRoots);
+  return WithReason(PermissionDenied(path, " is not below a directory of ", flag), ErrorReason::kPathOutsideRoots);
 }
 
 absl::Status AddRoots(const std::vector<std::string>& directories, Uses* uses) {
   for (const std::string& directory : directories) {
     const auto refused = [&](int error) {
-      return WithReason(
-          absl::InvalidArgumentError(absl::StrCat(uses->flag, "=", directory, ": ", std::strerror(error))),
-          ErrorReason::kBadFileRoot);
+      return WithReason(InvalidArgument(uses->flag, "=", directory, ": ", std::strerror(error)),
+                        ErrorReason::kBadFileRoot);
     };
     const int fd = open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return refused(errno);

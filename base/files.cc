@@ -6,10 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <new>
 
-#include "absl/strings/str_cat.h"
 #include "base/file_calls.h"
 #include "base/status_macros.h"
 
@@ -39,7 +37,7 @@ const char* TypeName(mode_t mode) {
 absl::Status CheckRegular(const std::string& path, int fd, struct stat* info) {
   if (fstat(fd, info) != 0) return FileError(path, "inspect", errno);
   if (S_ISREG(info->st_mode)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(path, " is ", TypeName(info->st_mode), ", not a regular file"));
+  return InvalidArgument(path, " is ", TypeName(info->st_mode), ", not a regular file");
 }
 
 absl::StatusOr<int> OpenRegular(const std::string& path, FileUse use, struct stat* info) {
@@ -108,8 +106,8 @@ absl::Status InputFile::ReadAt(int64_t offset, size_t size, char* out) const {
   while (size > 0) {
     ASSIGN_OR_RETURN(const size_t count, ReadSomeAt(offset, size, out));
     if (count == 0) {
-      return absl::DataLossError(absl::StrCat(path_, " became shorter while it was read: it had ", identity_.size,
-                                              " bytes and now ends at byte ", offset));
+      return DataLoss(path_, " became shorter while it was read: it had ", identity_.size,
+                      " bytes and now ends at byte ", offset);
     }
     offset += static_cast<int64_t>(count);
     out += count;
@@ -129,14 +127,13 @@ absl::Status InputFile::CheckUnchanged() const {
   }));
   if (looked->error != 0) return FileError(path_, "inspect", looked->error);
   if (IdentityOf(looked->info) == identity_) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path_, " was changed while it was read; its content is not used"));
+  return DataLoss(path_, " was changed while it was read; its content is not used");
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, const FileKind& kind) {
   ASSIGN_OR_RETURN(const std::unique_ptr<InputFile> file, InputFile::Open(path, kind.use));
   if (file->size() > kind.bytes_max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " has ", file->size(), " bytes; the limit of ", kind.name, " is ", kind.bytes_max));
+    return InvalidArgument(path, " has ", file->size(), " bytes; the limit of ", kind.name, " is ", kind.bytes_max);
   }
   std::string bytes;
   try {
@@ -147,13 +144,11 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, const FileKind& ki
       bytes.resize(at + kPieceBytes);
       ASSIGN_OR_RETURN(count, file->ReadSomeAt(static_cast<int64_t>(at), kPieceBytes, bytes.data() + at));
       if (static_cast<int64_t>(at + count) > kind.bytes_max) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(path, " has more than ", kind.bytes_max, " bytes, the limit of ", kind.name));
+        return InvalidArgument(path, " has more than ", kind.bytes_max, " bytes, the limit of ", kind.name);
       }
     }
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot read ", path, ": no memory for its ", file->size(), " bytes"));
+    return ResourceExhausted("cannot read ", path, ": no memory for its ", file->size(), " bytes");
   }
   return bytes;
 }

@@ -12,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -33,9 +34,7 @@ class FilesTest : public testing::Test {
     return Path(name);
   }
   static void ExpectRefusal(const std::string& path, absl::StatusCode code) {
-    const auto read = ReadFile(path, kTiny);
-    EXPECT_EQ(read.status().code(), code) << path << ": " << read.status();
-    EXPECT_THAT(read.status().message(), Message(path));
+    EXPECT_THAT(ReadFile(path, kTiny).status(), IsError(code, Message(path)));
   }
   std::string directory_;
 };
@@ -76,32 +75,27 @@ TEST_F(FilesTest, WithoutADescriptorItIsResourceExhausted) {
   const absl::Status status = ReadFile(path, kTiny).status();
   const bool exists = FileExists(path, kTiny.use);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(status.message(), Message());
+  EXPECT_THAT(status, IsError(absl::StatusCode::kResourceExhausted, Message()));
   EXPECT_TRUE(exists) << "not certain that nothing is there";
   EXPECT_TRUE(ReadFile(path, kTiny).ok());
 }
 
 TEST_F(FilesTest, TruncationIsDataLoss) {
-  const auto file = InputFile::Open(Write("file", "0123456789"), FileUse::kData);
-  ASSERT_TRUE(file.ok());
+  ASSIGN_OR_FAIL(const auto file, InputFile::Open(Write("file", "0123456789"), FileUse::kData));
   char bytes[10];
-  ASSERT_TRUE((*file)->ReadAt(0, 10, bytes).ok());
-  EXPECT_TRUE((*file)->CheckUnchanged().ok());
+  ASSERT_TRUE(file->ReadAt(0, 10, bytes).ok());
+  EXPECT_TRUE(file->CheckUnchanged().ok());
   ASSERT_EQ(truncate(Path("file").c_str(), 4), 0);
-  const absl::Status status = (*file)->ReadAt(2, 8, bytes);
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(status.message(), Message("10", "4"));
-  EXPECT_EQ((*file)->CheckUnchanged().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(file->ReadAt(2, 8, bytes), IsError(absl::StatusCode::kDataLoss, Message("10", "4")));
+  EXPECT_EQ(file->CheckUnchanged().code(), absl::StatusCode::kDataLoss);
 }
 
 // ctime cannot be set, so equal sizes and mtimes do not hide a change.
 TEST_F(FilesTest, AChangeIsDetectedDespiteEqualMtime) {
-  const auto file = InputFile::Open(Write("file", "0123456789"), FileUse::kData);
-  ASSERT_TRUE(file.ok());
+  ASSIGN_OR_FAIL(const auto file, InputFile::Open(Write("file", "0123456789"), FileUse::kData));
   const auto time = std::filesystem::last_write_time(Path("file"));
   // The kernel's clock ticks every few milliseconds: write until it has.
-  const auto old = (*file)->identity();
+  const auto old = file->identity();
   FileIdentity now = old;
   while (now.changed_ns == old.changed_ns) {
     Write("file", "9876543210");
@@ -110,7 +104,7 @@ TEST_F(FilesTest, AChangeIsDetectedDespiteEqualMtime) {
   }
   EXPECT_EQ(now.modified_ns, old.modified_ns);
   EXPECT_EQ(now.size, old.size);
-  EXPECT_EQ((*file)->CheckUnchanged().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(file->CheckUnchanged().code(), absl::StatusCode::kDataLoss);
 }
 
 }  // namespace

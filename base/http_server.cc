@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <deque>
 #include <list>
-#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -27,6 +26,7 @@
 #include "absl/strings/strip.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -161,8 +161,7 @@ class PollingServer : public HttpServer {
     socklen_t size = sizeof(address);
     if (listener_ < 0 || wake_ < 0 || bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
         listen(listener_, 128) != 0 || getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the port ", port, " of ", kHttpHost, " cannot be taken; port 0 takes a free one"));
+      return FailedPrecondition("the port ", port, " of ", kHttpHost, " cannot be taken; port 0 takes a free one");
     }
     port_ = ntohs(address.sin_port);
     for (int i = 0; i < kHandlers; ++i) handlers_.emplace_back([this] { Handle(); });

@@ -18,8 +18,7 @@ constexpr size_t kDepthMax = 256;  // deeper than any real file; prevents stack 
 std::string Key(absl::string_view key) { return std::string(key); }
 
 absl::Status WrongType(absl::string_view key, absl::string_view wanted, const Json& value) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", std::string(key), "\" must be ", std::string(wanted), ", not ", JsonKind(value)));
+  return InvalidArgument("\"", std::string(key), "\" must be ", std::string(wanted), ", not ", JsonKind(value));
 }
 
 const Json* FindValue(const Json& object, absl::string_view key) {
@@ -31,7 +30,7 @@ const Json* FindValue(const Json& object, absl::string_view key) {
 template <typename T>
 absl::StatusOr<T> Require(absl::StatusOr<std::optional<T>> found, absl::string_view key) {
   if (!found.ok()) return found.status();
-  if (!found->has_value()) return absl::InvalidArgumentError(absl::StrCat("\"", std::string(key), "\" is missing"));
+  if (!found->has_value()) return InvalidArgument("\"", std::string(key), "\" is missing");
   return std::move(**found);
 }
 
@@ -173,11 +172,11 @@ absl::string_view JsonKind(const Json& value) {
 }
 
 absl::StatusOr<std::string> DumpJson(const Json& value) {
-  if (!AllFinite(value)) return absl::InvalidArgumentError("a number is not finite, which JSON cannot express");
+  if (!AllFinite(value)) return InvalidArgument("a number is not finite, which JSON cannot express");
   try {
     return value.dump();
   } catch (const Json::exception&) {
-    return absl::InvalidArgumentError("a string is not valid UTF-8, which JSON requires");
+    return InvalidArgument("a string is not valid UTF-8, which JSON requires");
   }
 }
 
@@ -232,8 +231,7 @@ absl::StatusOr<std::optional<int64_t>> FindInt(const Json& object, absl::string_
   if (value == nullptr) return std::nullopt;
   if (!value->is_number_integer()) return WrongType(key, "an integer", *value);
   if (value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", std::string(key), "\" is ", value->get<uint64_t>(), ", above the limit ", INT64_MAX));
+    return InvalidArgument("\"", std::string(key), "\" is ", value->get<uint64_t>(), ", above the limit ", INT64_MAX);
   }
   return value->get<int64_t>();
 }

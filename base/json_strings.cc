@@ -1,7 +1,6 @@
 #include "base/json_strings.h"
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -16,13 +15,13 @@ absl::StatusOr<std::vector<std::string>> GetStrings(const Json& object, absl::st
       if (is_valid) strings.push_back(item.get<std::string>());
     }
   }
-  if (!is_valid) return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be a list of texts"));
+  if (!is_valid) return InvalidArgument("\"", key, "\" must be a list of texts");
   return strings;
 }
 
 absl::StatusOr<std::vector<std::string>> GetNonEmptyStrings(const Json& object, absl::string_view key) {
   ASSIGN_OR_RETURN(std::vector<std::string> strings, GetStrings(object, key));
-  if (strings.empty()) return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must have at least 1 text"));
+  if (strings.empty()) return InvalidArgument("\"", key, "\" must have at least 1 text");
   return strings;
 }
 

@@ -16,6 +16,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log_queue.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -54,7 +55,7 @@ class LogFile {
     struct stat info = {};
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
       close(fd);
-      return absl::InvalidArgumentError(absl::StrCat(path_, " is not a regular file"));
+      return InvalidArgument(path_, " is not a regular file");
     }
     if (fd_ >= 0) close(fd_);
     fd_ = fd;

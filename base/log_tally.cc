@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/mutex.h"
 
 namespace varifocal {
 

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
 
 namespace varifocal {
 namespace {

@@ -1,6 +1,5 @@
 #include "base/random.h"
 
-#include <numeric>
 #include <unordered_map>
 
 namespace varifocal {

@@ -2,15 +2,14 @@
 
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "base/reason.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 
 absl::Status CheckSampling(const Sampling& sampling) {
   const auto bad = [](ErrorReason reason, const char* field, auto value, const char* limit) {
-    return WithReason(absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; it must be ", limit)), reason,
-                      {{"field", field}});
+    return WithReason(InvalidArgument(field, " is ", value, "; it must be ", limit), reason, {{"field", field}});
   };
   if (!std::isfinite(sampling.temperature) || sampling.temperature < 0) {
     return bad(ErrorReason::kBadSamplingTemperature, "sampling_temperature", sampling.temperature,

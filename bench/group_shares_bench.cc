@@ -2,8 +2,6 @@
 // evenly, so that every set of groups occurs, which is the most there is to do.
 #include <benchmark/benchmark.h>
 
-#include <string>
-
 #include "base/random.h"
 #include "server/engine/group_shares.h"
 

@@ -5,7 +5,6 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "base/check.h"
 #include "base/random.h"

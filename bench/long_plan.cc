@@ -10,10 +10,8 @@
 // Keys and values: 2 K D bytes an element, token and layer; pages of 128 tokens are rounded up.
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"

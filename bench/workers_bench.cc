@@ -9,7 +9,6 @@
 // one length each give the CPU time that the coordinator spends on an answer: prompts, requests, metrics, the database.
 #include <signal.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

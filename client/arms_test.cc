@@ -1,16 +1,15 @@
 // `varifocal compare --baseline-arm`: text, JSON, filters, the gate and usage errors, on a job whose values are known
 // (db/fakes/fake_arms.h).
-#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "client/report/data/arm_rows.h"
 #include "client/testing_run.h"
 #include "db/fakes/fake_arms.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 
@@ -35,8 +34,7 @@ class ArmsVerbTest : public testing::Test {
 TEST_F(ArmsVerbTest, TextHasPointsSeedsAndRatios) {
   db::WriteFakeArms(path_);
   const Ran ran = Compare({});
-  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
-  EXPECT_THAT(ran.out, Message("jobs/1", "95", "3"));
+  EXPECT_THAT(ran, Prints(Message("jobs/1", "95", "3")));
   EXPECT_THAT(ran.out, HasSubstr("+0.250"));
   EXPECT_THAT(ran.out, HasSubstr("2K tokens"));
   EXPECT_THAT(ran.out, Message("1.41", "1.19", "1.68", "3", "1"));
@@ -44,39 +42,32 @@ TEST_F(ArmsVerbTest, TextHasPointsSeedsAndRatios) {
 
 TEST_F(ArmsVerbTest, JsonRowsHaveEveryKeyAndTheTextsNumbers) {
   db::WriteFakeArms(path_);
-  const Ran ran = Compare({"--format=json"});
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
-  const auto rows = ParseJson(ran.out);
-  ASSERT_TRUE(rows.ok());
+  const Ran ran = Done(Compare({"--format=json"}));
+  ASSIGN_OR_FAIL(const auto rows, ParseJson(ran.out));
   int ratio_count = 0;
-  for (const Json& row : *rows) {
+  for (const Json& row : rows) {
     EXPECT_EQ(row.size(), report::ArmResultKeys().size());
     ratio_count += row["kind"] == "equal_loss_ratio";
   }
-  EXPECT_EQ((*rows)[0]["kind"], "arm_mean");
-  EXPECT_NEAR((*rows)[0]["difference"].get<double>(), 0.25, 1e-12);
+  EXPECT_EQ(rows[0]["kind"], "arm_mean");
+  EXPECT_NEAR(rows[0]["difference"].get<double>(), 0.25, 1e-12);
   EXPECT_EQ(ratio_count, 9) << "three endpoints at three places";
   const Ran filtered = Compare({"--format=json", "--metric=gold/log_likelihood"});
-  const auto of_metric = ParseJson(filtered.out);
-  ASSERT_TRUE(of_metric.ok());
-  for (const Json& row : *of_metric) EXPECT_EQ(row["metric"], "gold/log_likelihood");
+  ASSIGN_OR_FAIL(const auto of_metric, ParseJson(filtered.out));
+  for (const Json& row : of_metric) EXPECT_EQ(row["metric"], "gold/log_likelihood");
 }
 
 TEST_F(ArmsVerbTest, TheGateFailsWhenTheCandidateIsWorse) {
   db::WriteFakeArms(path_, {.seed_count = 8, .question_count = 48, .answered_count = 48});
   EXPECT_EQ(Compare({"--gate"}).code, ExitCode::kDone);
-  const Ran worse = Compare({"--gate"}, "focal", "plain");
-  EXPECT_EQ(worse.code, ExitCode::kFailed);
-  EXPECT_THAT(worse.err, Message("1,024"));
+  EXPECT_THAT(Compare({"--gate"}, "focal", "plain"), FailsWith(Message("1,024")));
 }
 
 TEST_F(ArmsVerbTest, OneRunAnArmCannotBeDecided) {
   db::WriteFakeArms(path_, {.seed_count = 1});
   const Ran ran = Compare({});
   EXPECT_THAT(ran.out, AllOf(MessageIn("one training run each: "), HasSubstr("no verdict")));
-  const Ran gate = Compare({"--gate"});
-  EXPECT_EQ(gate.code, ExitCode::kFailed);
-  EXPECT_THAT(gate.err, Message());
+  EXPECT_THAT(Compare({"--gate"}), FailsWith(Message()));
 }
 
 TEST_F(ArmsVerbTest, AnUnfinishedJobSaysSo) {
@@ -92,9 +83,8 @@ TEST_F(ArmsVerbTest, MistakesAreOneSentence) {
   EXPECT_THAT(Compare({"--baseline=a"}).err, Message("--baseline", "--candidate"));
   EXPECT_THAT(Compare({"--adjust=max-t"}).err, Message());
   EXPECT_THAT(Varifocal({"compare", "--db=" + path_, "--baseline-arm=plain"}).err, HasSubstr("belong together"));
-  const Ran none = Varifocal({"compare", "--db=" + path_, "--baseline=plain-s1-1000"});
-  EXPECT_EQ(none.code, ExitCode::kWrongUsage);
-  EXPECT_THAT(none.err, Message("--baseline=A", "--candidate=B"));
+  EXPECT_THAT(Varifocal({"compare", "--db=" + path_, "--baseline=plain-s1-1000"}),
+              IsWrongUsage(Message("--baseline=A", "--candidate=B")));
 }
 
 }  // namespace

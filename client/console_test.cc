@@ -7,7 +7,6 @@
 #include <iostream>
 #include <memory>
 #include <ostream>
-#include <sstream>
 #include <streambuf>
 #include <string>
 

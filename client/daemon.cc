@@ -23,7 +23,7 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
   const absl::string_view token = absl::StripAsciiWhitespace(absl::string_view(text).substr(0, text.find('\n')));
   if (!token.empty()) return std::string(token);
-  return absl::InvalidArgumentError(absl::StrCat("--token-file=", path, ": its first line must be the token."));
+  return InvalidArgument("--token-file=", path, ": its first line must be the token.");
 }
 
 absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const DaemonTarget& target) {
@@ -59,7 +59,7 @@ Daemon::Daemon(const std::shared_ptr<grpc::Channel>& channel)
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const DaemonTarget& target) {
   const std::string& address = target.address;
   if (const absl::Status valid = CheckAddress(address); !valid.ok()) {
-    return UsageError(absl::StrCat("--daemon=", address, ": ", valid.message(), "."));
+    return UsageError("--daemon=", address, ": ", valid.message(), ".");
   }
   ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ChannelCredentials> credentials, MakeCredentials(target));
   grpc::ChannelArguments arguments = MakeChannelArguments(kMessageBytesMax);
@@ -75,13 +75,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const DaemonTarget& targ
     const bool is_refused = is_once && state == GRPC_CHANNEL_TRANSIENT_FAILURE;
     if (is_refused || state == GRPC_CHANNEL_SHUTDOWN || !channel->WaitForStateChange(state, deadline)) {
       if (!IsLocalAddress(address)) {
-        return absl::UnavailableError(
-            absl::StrCat("No daemon answers at ", address, "; name another with --daemon=ADDRESS."));
+        return Unavailable("No daemon answers at ", address, "; name another with --daemon=ADDRESS.");
       }
-      return absl::UnavailableError(absl::StrCat(
-          "No daemon answers at ", address, "; start one with `varifocald --db=results.db --model=NAME=DIR",
-          address == "127.0.0.1:50151" ? "" : absl::StrCat(" --listen=", address),
-          "`, or name another with --daemon=ADDRESS."));
+      return Unavailable("No daemon answers at ", address,
+                         "; start one with `varifocald --db=results.db --model=NAME=DIR",
+                         address == "127.0.0.1:50151" ? "" : absl::StrCat(" --listen=", address),
+                         "`, or name another with --daemon=ADDRESS.");
     }
     state = channel->GetState(/*try_to_connect=*/true);
   }

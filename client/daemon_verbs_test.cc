@@ -57,9 +57,7 @@ class DaemonVerbsTest : public testing::Test {
 };
 
 TEST_F(DaemonVerbsTest, ModelsComeAndGo) {
-  const Ran loaded = Ask({"load", "learned=models/focal-learned"});
-  EXPECT_EQ(loaded.code, ExitCode::kDone) << loaded.err;
-  EXPECT_THAT(loaded.out, Message());
+  EXPECT_THAT(Ask({"load", "learned=models/focal-learned"}), Prints(Message()));
   EXPECT_THAT(Ask({"models"}).out, HasSubstr("learned"));
   EXPECT_THAT(Ask({"load", "learned=models/baseline"}).err, HasSubstr("learned"));
   EXPECT_EQ(Ask({"unload", "learned"}).out, "learned is no longer served; its memory is free.\n");
@@ -70,10 +68,9 @@ TEST_F(DaemonVerbsTest, ModelsComeAndGo) {
 
 TEST_F(DaemonVerbsTest, ADryRunLeavesNoDatabase) {
   const std::string path = directory_.File("dry.db");
-  const Ran ran = Varifocal({"run", "quick", "--model=baseline=models/baseline", "--db=" + path, "--lengths=1K",
-                             "--tasks=recall_kv", "--limit=4", "--dry-run"});
-  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
-  EXPECT_THAT(ran.out, Message());
+  EXPECT_THAT(Varifocal({"run", "quick", "--model=baseline=models/baseline", "--db=" + path, "--lengths=1K",
+                         "--tasks=recall_kv", "--limit=4", "--dry-run"}),
+              Prints(Message()));
   EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
@@ -90,10 +87,9 @@ TEST_F(DaemonVerbsTest, ADryRunNamesRowsThatAreTooLong) {
   testing_support::WriteFile(suite,
                              "name: mine\nlengths: [256]\ntasks:\n  - name: mine\n    kind: jsonl\n"
                              "    parameters: {path: rows.jsonl, prompt: \"{text}\", gold: answer}\n");
-  const Ran ran =
-      Varifocal({"run", suite, "--model=baseline=models/baseline", "--db=" + directory_.File("dry.db"), "--dry-run"});
-  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
-  EXPECT_THAT(ran.out, AllOf(HasSubstr("samples               6"), MessageIn("2 of 6", "\"mine\"", 256, "row 1")));
+  EXPECT_THAT(
+      Varifocal({"run", suite, "--model=baseline=models/baseline", "--db=" + directory_.File("dry.db"), "--dry-run"}),
+      Prints(AllOf(HasSubstr("samples               6"), MessageIn("2 of 6", "\"mine\"", 256, "row 1"))));
 }
 
 // Rows of a file at two lengths, which no prompt reaches, are one row of the table, named by the prompts.
@@ -103,18 +99,16 @@ TEST_F(DaemonVerbsTest, ARunNamesALengthThatNoPromptReaches) {
   testing_support::WriteFile(suite,
                              "name: mine\nlengths: [256, 512]\ntasks:\n  - name: mine\n    kind: jsonl\n"
                              "    parameters: {path: rows.jsonl, prompt: \"{text}\", gold: answer}\n");
-  const Ran ran = Varifocal({"run", suite, "--model=baseline=models/baseline", "--db=" + directory_.File("short.db")});
-  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
-  EXPECT_THAT(ran.out, AllOf(testing::ContainsRegex("exact_match +[0-9]+ prompt tokens "), Not(HasSubstr("256")),
-                             Not(HasSubstr("512"))));
+  EXPECT_THAT(Varifocal({"run", suite, "--model=baseline=models/baseline", "--db=" + directory_.File("short.db")}),
+              Prints(AllOf(testing::ContainsRegex("exact_match +[0-9]+ prompt tokens "), Not(HasSubstr("256")),
+                           Not(HasSubstr("512")))));
 }
 
 // `baseline` was trained at 1, `focal` at 0.4. What --models names is asked even so.
 TEST_F(DaemonVerbsTest, ATemperatureOfTrainingIsNotAskedAgain) {
   const Ran submitted =
-      Ask({"submit", "quick", "--models=baseline,focal,focal@t=0.4", "--focal-temperatures=0.4,1",
-           "--focal-layers=all,early,full", "--lengths=256", "--limit=1", "--tasks=recall_kv", "--format=json"});
-  ASSERT_EQ(submitted.code, ExitCode::kDone) << submitted.err;
+      Done(Ask({"submit", "quick", "--models=baseline,focal,focal@t=0.4", "--focal-temperatures=0.4,1",
+                "--focal-layers=all,early,full", "--lengths=256", "--limit=1", "--tasks=recall_kv", "--format=json"}));
   EXPECT_THAT(submitted.err, Message("baseline@t=1", "baseline@early-t=1", "baseline@full-t=1", "focal@early-t=0.4"));
   const auto job = ParseJson(submitted.out);
   ASSERT_TRUE(job.ok()) << job.status();
@@ -132,22 +126,15 @@ TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
       "submit", "quick", "--models=baseline,focal", "--lengths=256,512", "--limit=4", "--tasks=recall_kv,icl_labels"};
   std::vector<std::string> dry = submit;
   dry.push_back("--dry-run");
-  const Ran estimate = Ask(dry);
-  EXPECT_EQ(estimate.code, ExitCode::kDone) << estimate.err;
-  EXPECT_THAT(estimate.out, AllOf(HasSubstr("samples               32"), MessageIn("1 candidate", "2 lengths"),
-                                  HasSubstr("Nothing was stored.")));
+  EXPECT_THAT(Ask(dry), Prints(AllOf(HasSubstr("samples               32"), MessageIn("1 candidate", "2 lengths"),
+                                     HasSubstr("Nothing was stored."))));
   EXPECT_THAT(Ask({"list"}).out, Message());
 
-  const Ran submitted = Ask(submit);
-  ASSERT_EQ(submitted.code, ExitCode::kDone) << submitted.err;
-  EXPECT_THAT(submitted.out, HasSubstr("jobs/1 "));
+  EXPECT_THAT(Ask(submit), Prints(HasSubstr("jobs/1 ")));
   const Ran again = Ask(submit);
-  EXPECT_EQ(again.code, ExitCode::kDone) << again.err;
-  EXPECT_THAT(again.out, HasSubstr("jobs/1 "));
+  EXPECT_THAT(again, Prints(HasSubstr("jobs/1 ")));
   EXPECT_THAT(again.err, Message("jobs/1"));
-  const Ran watched = Ask({"watch", "1"});
-  EXPECT_EQ(watched.code, ExitCode::kDone) << watched.err;
-  EXPECT_THAT(watched.out, Message("jobs/1", "32"));
+  EXPECT_THAT(Ask({"watch", "1"}), Prints(Message("jobs/1", "32")));
   const Ran shown = Ask({"show", "jobs/1", "--format=json"});
   const auto job = ParseJson(shown.out);
   ASSERT_TRUE(job.ok()) << shown.out << shown.err;
@@ -164,15 +151,13 @@ TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
   EXPECT_EQ(Ask({"unload", "focal"}).code, ExitCode::kDone);
   EXPECT_EQ(Ask({"load", "focal=models/focal-learned"}).code, ExitCode::kDone);
   const Ran changed = Ask(submit);
-  EXPECT_EQ(changed.code, ExitCode::kFailed);
-  EXPECT_THAT(changed.err, AllOf(HasSubstr("another weights"), HasSubstr("--new")));
+  EXPECT_THAT(changed, FailsWith(AllOf(HasSubstr("another weights"), HasSubstr("--new"))));
   EXPECT_EQ(changed.out, "");
   EXPECT_THAT(Ask(other_job).out, HasSubstr("jobs/3 "));
   EXPECT_EQ(Ask({"watch", "3"}).code, ExitCode::kDone);
   // While the daemon has the database open, readers are allowed.
   const Ran compared =
-      Varifocal({"compare", "--db=" + database_, "--baseline=baseline", "--candidate=focal", "--format=json"});
-  EXPECT_EQ(compared.code, ExitCode::kDone) << compared.err;
+      Done(Varifocal({"compare", "--db=" + database_, "--baseline=baseline", "--candidate=focal", "--format=json"}));
   // A file gives the same as its daemon.
   for (const std::vector<std::string>& verb : {std::vector<std::string>{"list"},
                                                {"list", "--limit=2"},
@@ -181,17 +166,15 @@ TEST_F(DaemonVerbsTest, AJobFromSubmitToCompare) {
                                                {"show", "jobs/3"}}) {
     std::vector<std::string> stored = verb;
     stored.push_back("--db=" + database_);
-    const Ran from_file = Varifocal(stored), from_daemon = Ask(verb);
-    EXPECT_EQ(from_file.code, ExitCode::kDone) << from_file.err;
+    const Ran from_file = Done(Varifocal(stored)), from_daemon = Ask(verb);
     EXPECT_EQ(from_file.out, from_daemon.out);
     EXPECT_EQ(from_file.err, from_daemon.err);
   }
   EXPECT_EQ(Ask({"list", "--db=" + database_}).code, ExitCode::kWrongUsage) << "two places";
   EXPECT_EQ(Varifocal({"show", "9", "--db=" + database_}).code, ExitCode::kFailed);
   // A second writer is refused.
-  const Ran second = Varifocal({"run", "quick", absl::StrCat("--model=a=", kModel), "--db=" + database_, "--limit=1"});
-  EXPECT_EQ(second.code, ExitCode::kFailed);
-  EXPECT_THAT(second.err, HasSubstr(absl::StrCat(daemon_.pid())));
+  EXPECT_THAT(Varifocal({"run", "quick", absl::StrCat("--model=a=", kModel), "--db=" + database_, "--limit=1"}),
+              FailsWith(HasSubstr(absl::StrCat(daemon_.pid()))));
 }
 
 TEST_F(DaemonVerbsTest, WhatTheDaemonRefusesIsOneSentence) {
@@ -209,8 +192,7 @@ TEST_F(DaemonVerbsTest, WhatTheDaemonRefusesIsOneSentence) {
            {{"generate", "--model=baseline", "--prompt=a", "--max-new-tokens=1", "--focal-temperature=0.5,0.5"}, "2"},
        }) {
     const Ran ran = Ask(c.args);
-    EXPECT_EQ(ran.code, ExitCode::kFailed) << c.words;
-    EXPECT_THAT(ran.err, HasSubstr(c.words));
+    EXPECT_THAT(ran, FailsWith(HasSubstr(c.words)));
     EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
   }
 }
@@ -235,17 +217,15 @@ TEST_F(DaemonVerbsTest, HereAndThereGiveTheSame) {
     here.push_back(absl::StrCat("--model=", kModel));
     std::vector<std::string> there = args;
     there.push_back("--model=baseline");
-    const Ran local = Varifocal(here), remote = Ask(there);
-    ASSERT_EQ(local.code, ExitCode::kDone) << local.err;
+    const Ran local = Done(Varifocal(here)), remote = Ask(there);
     EXPECT_EQ(local.out, remote.out) << args[0] << ": " << remote.err;
   }
 }
 
 // One answer in a new file.
 void RunJob(const std::string& database) {
-  const Ran ran = Varifocal({"run", "quick", "--tasks=recall_kv", "--lengths=512", "--limit=1", "--db=" + database,
-                             absl::StrCat("--model=focal=", kModel)});
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(Varifocal({"run", "quick", "--tasks=recall_kv", "--lengths=512", "--limit=1", "--db=" + database,
+                                  absl::StrCat("--model=focal=", kModel)}));
 }
 
 TEST_F(DaemonVerbsTest, ScoresDoNotGoToAJobOfTheSameNumberElsewhere) {
@@ -256,15 +236,11 @@ TEST_F(DaemonVerbsTest, ScoresDoNotGoToAJobOfTheSameNumberElsewhere) {
   const auto rescore = [&](const std::string& address) {
     return Varifocal({"rescore", "--db=" + other, "--command=sed 's/.*/1/'", "--metric=mine", "--daemon=" + address});
   };
-  const Ran missing = rescore(daemon_.Address());
-  EXPECT_EQ(missing.code, ExitCode::kFailed);
-  EXPECT_THAT(missing.err, Message("jobs/1"));
+  EXPECT_THAT(rescore(daemon_.Address()), FailsWith(Message("jobs/1")));
   EXPECT_EQ(rescore(owner.Address()).code, ExitCode::kDone);
   RunJob(directory_.File("third.db"));
   testing_support::DaemonProcess third({"--db=" + directory_.File("third.db"), "--threads=1"});
-  const Ran wrong = rescore(third.Address());
-  EXPECT_EQ(wrong.code, ExitCode::kFailed);
-  EXPECT_THAT(wrong.err, Message("jobs/1", other));
+  EXPECT_THAT(rescore(third.Address()), FailsWith(Message("jobs/1", other)));
 }
 
 TEST_F(DaemonVerbsTest, AFileAboveTheLimitOfACallGoesInParts) {
@@ -396,12 +372,9 @@ TEST(RunTest, ASuiteWithoutADaemonGoesOnWhereItWas) {
   const std::string database = directory.File("results.db");
   std::vector<std::string> args = {"run",           "quick",     "--model=a=models/baseline", "--models=a,a@t=0.7",
                                    "--lengths=256", "--limit=4", "--tasks=icl_labels",        "--db=" + database};
-  const Ran first = Varifocal(args);
-  ASSERT_EQ(first.code, ExitCode::kDone) << first.err;
-  EXPECT_THAT(first.out, AllOf(HasSubstr("jobs/1 succeeded: 8 of 8 samples answered"), HasSubstr("a@t=0.7"),
-                               HasSubstr("icl_labels")));
-  const Ran again = Varifocal(args);
-  EXPECT_EQ(again.code, ExitCode::kDone);
+  EXPECT_THAT(Varifocal(args), Prints(AllOf(HasSubstr("jobs/1 succeeded: 8 of 8 samples answered"),
+                                            HasSubstr("a@t=0.7"), HasSubstr("icl_labels"))));
+  const Ran again = Done(Varifocal(args));
   EXPECT_THAT(again.err, Message("jobs/1", "8"));
   args.push_back("--seed=2");
   EXPECT_THAT(Varifocal(args).out, HasSubstr("jobs/2 succeeded"));

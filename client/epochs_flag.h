@@ -4,7 +4,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "client/flags.h"
 #include "client/usage.h"
 #include "db/epochs.h"
@@ -22,7 +21,7 @@ struct EpochsFlag {
   absl::StatusOr<db::EpochStatistic> Read() const {
     const absl::StatusOr<db::EpochStatistic> read = db::ParseEpochStatistic(statistic);
     if (read.ok()) return read;
-    return UsageError(absl::StrCat("--epochs-statistic=", statistic, ": ", read.status().message(), "."));
+    return UsageError("--epochs-statistic=", statistic, ": ", read.status().message(), ".");
   }
 };
 

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <ostream>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "client/rows.h"

@@ -1,7 +1,6 @@
 #include "client/files.h"
 
 #include <cerrno>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -9,7 +8,6 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/file_error.h"
 #include "base/json_strings.h"
@@ -23,7 +21,7 @@ absl::Status PathError(const std::string& path, int error) {
   std::string sentence = absl::StrCat("Cannot read ", path, ": ", std::strerror(error), ".");
   if (error == ENOENT || error == ENOTDIR) {
     sentence.pop_back();
-    return absl::NotFoundError(absl::StrCat(sentence, TildeHint(path), "."));
+    return NotFound(sentence, TildeHint(path), ".");
   }
   if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(sentence);
   return absl::UnknownError(sentence);
@@ -65,7 +63,7 @@ absl::Status ForEachJsonLine(const std::string& path,
 absl::StatusOr<Json> ParseJsonObject(absl::string_view line) {
   ASSIGN_OR_RETURN(Json object, ParseJson(line));
   if (object.is_object()) return object;
-  return absl::InvalidArgumentError(absl::StrCat("must be a JSON object, not ", JsonKind(object), "."));
+  return InvalidArgument("must be a JSON object, not ", JsonKind(object), ".");
 }
 
 absl::Status ForEachLine(const std::string& path,
@@ -88,7 +86,7 @@ absl::Status ForEachLine(const std::string& path,
     const absl::string_view line = absl::StripAsciiWhitespace(absl::string_view(buffer.text, size));
     if (line_number == 1) {
       if (const std::string why = WhyNotText(absl::string_view(buffer.text, size)); !why.empty()) {
-        return absl::InvalidArgumentError(absl::StrCat(path, ": ", why, "."));
+        return InvalidArgument(path, ": ", why, ".");
       }
     }
     if (line.empty()) continue;
@@ -100,16 +98,14 @@ absl::Status ForEachLine(const std::string& path,
 }
 
 absl::StatusOr<std::vector<int32_t>> TokenIdsOfJson(const Json& value) {
-  if (!value.is_array()) {
-    return absl::InvalidArgumentError(absl::StrCat("token ids must be a JSON array, not ", JsonKind(value), "."));
-  }
+  if (!value.is_array()) return InvalidArgument("token ids must be a JSON array, not ", JsonKind(value), ".");
   std::vector<int32_t> ids;
   ids.reserve(value.size());
   for (const Json& item : value) {
     if (!item.is_number_integer() || item.get<double>() < 0 ||
         item.get<double>() > std::numeric_limits<int32_t>::max()) {
-      return absl::InvalidArgumentError(absl::StrCat("token id ", ids.size(), " is ", item.dump(),
-                                                     "; an id is a whole number from 0 to 2147483647."));
+      return InvalidArgument("token id ", ids.size(), " is ", item.dump(),
+                             "; an id is a whole number from 0 to 2147483647.");
     }
     ids.push_back(item.get<int32_t>());
   }
@@ -118,11 +114,8 @@ absl::StatusOr<std::vector<int32_t>> TokenIdsOfJson(const Json& value) {
 
 absl::StatusOr<std::vector<int32_t>> ReadTokenIds(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-  const absl::StatusOr<Json> value = ParseJson(text);
-  if (!value.ok()) return Annotate(value.status(), path);
-  absl::StatusOr<std::vector<int32_t>> ids = TokenIdsOfJson(*value);
-  if (!ids.ok()) return Annotate(ids.status(), path);
-  return ids;
+  ASSIGN_OR_RETURN(const Json value, Annotate(ParseJson(text), path));
+  return Annotate(TokenIdsOfJson(value), path);
 }
 
 }  // namespace varifocal::client

@@ -5,8 +5,6 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -14,7 +12,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "base/status_macros.h"
 #include "base/suggest.h"
 #include "client/console.h"
 #include "client/rows.h"
@@ -41,7 +38,7 @@ std::string Range(const Flag& flag) {
 }
 
 absl::Status BadValue(const Flag& flag, const std::string& text, absl::string_view wanted) {
-  return UsageError(absl::StrCat(Shown(flag), "=", text, ": must be ", wanted, Range(flag), "."));
+  return UsageError(Shown(flag), "=", text, ": must be ", wanted, Range(flag), ".");
 }
 
 // `text` in lines of at most `width` columns, the later ones indented.
@@ -54,8 +51,8 @@ std::string Wrap(absl::string_view text, size_t indent, size_t width) {
 absl::Status ReadValue(const Flag& flag, const std::string& text, std::string* value) {
   if (!flag.choices.empty() && std::find(flag.choices.begin(), flag.choices.end(), text) == flag.choices.end()) {
     const std::string known = flag.hint ? flag.hint(text) : "";
-    return UsageError(absl::StrCat(Shown(flag), "=", text, ": must be one of ", absl::StrJoin(flag.choices, ", "),
-                                   known.empty() ? Hint(text, flag.choices) : known));
+    return UsageError(Shown(flag), "=", text, ": must be one of ", absl::StrJoin(flag.choices, ", "),
+                      known.empty() ? Hint(text, flag.choices) : known);
   }
   *value = text;
   return absl::OkStatus();
@@ -89,8 +86,8 @@ absl::StatusOr<int> ParseContextLength(absl::string_view text) {
   const int unit = absl::ConsumeSuffix(&digits, "K") || absl::ConsumeSuffix(&digits, "k") ? 1024 : 1;
   const absl::StatusOr<int64_t> count = ParseInteger(digits);
   if (count.ok() && *count >= 1 && *count <= kContextLengthMax / unit) return static_cast<int>(*count) * unit;
-  return UsageError(absl::StrCat("\"", text, "\" is not a context length; it must be a whole number from 1 to ",
-                                 kContextLengthMax, ", or one with K for 1,024 tokens."));
+  return UsageError("\"", text, "\" is not a context length; it must be a whole number from 1 to ", kContextLengthMax,
+                    ", or one with K for 1,024 tokens.");
 }
 
 FlagSet::FlagSet() { Section("Flags"); }
@@ -168,16 +165,16 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
       const std::string positional = absl::AsciiStrToUpper(absl::StripPrefix(name, "--"));
       const bool is_positional = std::any_of(
           flags_.begin(), flags_.end(), [&](const Flag& flag) { return flag.positional && flag.name == positional; });
-      return UsageError(absl::StrCat(
+      return UsageError(
           "Unknown flag ", name,
-          is_positional ? absl::StrCat("; ", positional, " is given without a flag.") : Hint(name, Names())));
+          is_positional ? absl::StrCat("; ", positional, " is given without a flag.") : Hint(name, Names()));
     }
-    return UsageError(absl::StrCat("Unexpected argument \"", word, "\"."));
+    return UsageError("Unexpected argument \"", word, "\".");
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string text = error.what();
     const std::string shown = text.substr(0, text.find(':'));
     for (const Flag& flag : flags_) {
-      if (Shown(flag) == shown) return UsageError(absl::StrCat(shown, " needs a value: ", shown, "=", flag.value, "."));
+      if (Shown(flag) == shown) return UsageError(shown, " needs a value: ", shown, "=", flag.value, ".");
     }
     return UsageError(text);
   } catch (const CLI::ParseError& error) {
@@ -192,7 +189,7 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
                                         : absl::StrCat(Shown(flag), "=", flag.value, " is missing: ", flag.help, "."));
     }
     if (values[i].size() > 1 && !flag.repeatable) {
-      return UsageError(absl::StrCat(Shown(flag), " is given ", values[i].size(), " times; at most once is allowed."));
+      return UsageError(Shown(flag), " is given ", values[i].size(), " times; at most once is allowed.");
     }
     if (switch_counts[i] > 0) RETURN_IF_ERROR(flag.read(flag, ""));
     for (const std::string& value : values[i]) RETURN_IF_ERROR(flag.read(flag, value));

@@ -93,8 +93,7 @@ class GroupsVerbTest : public ::testing::Test {
 };
 
 TEST_F(GroupsVerbTest, RowsAddUp) {
-  const Ran ran = Groups({"--context=128", "--windows=3", "--format=json"});
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(Groups({"--context=128", "--windows=3", "--format=json"}));
   const Json rows = *ParseJson(ran.out);
   ASSERT_EQ(rows.size(), 4u * 8);
   for (size_t layer = 0; layer < 4; ++layer) {
@@ -117,8 +116,7 @@ TEST_F(GroupsVerbTest, RowsAddUp) {
 }
 
 TEST_F(GroupsVerbTest, OneLayerWithOtherGroups) {
-  const Ran ran = Groups({"--context=64", "--layer=2", "--focus-top-k=1", "--format=jsonl"});
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(Groups({"--context=64", "--layer=2", "--focus-top-k=1", "--format=jsonl"}));
   const std::vector<std::string> lines = absl::StrSplit(ran.out, '\n', absl::SkipEmpty());
   ASSERT_EQ(lines.size(), 8u);
   double held = 0;
@@ -130,8 +128,7 @@ TEST_F(GroupsVerbTest, OneLayerWithOtherGroups) {
 }
 
 TEST_F(GroupsVerbTest, APictureOfItsOwn) {
-  const Ran ran = Groups({"--context=128", "--windows=1", "--format=svg"});
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(Groups({"--context=128", "--windows=1", "--format=svg"}));
   EXPECT_TRUE(absl::StartsWith(ran.out, "<svg xmlns=\"http://www.w3.org/2000/svg\""));
   EXPECT_THAT(ran.out, HasSubstr(">layer 3</text>"));
   EXPECT_THAT(ran.out, HasSubstr(">determiner</text>"));
@@ -140,8 +137,7 @@ TEST_F(GroupsVerbTest, APictureOfItsOwn) {
 
 TEST_F(GroupsVerbTest, WhatHasNoGroupsIsRefused) {
   Ran ran = Groups({}, "models/baseline");
-  EXPECT_EQ(ran.code, ExitCode::kFailed);
-  EXPECT_THAT(ran.err, Message("models/baseline"));
+  EXPECT_THAT(ran, FailsWith(Message("models/baseline")));
   ran = Groups({"--context=64", "--focus-top-k=5"});
   EXPECT_THAT(ran.err, Message());
   ran = Groups({"--context=64", "--layer=4"});

@@ -49,8 +49,7 @@ absl::StatusOr<ExitCode> HelmetImportFlags::Run(Console& console) const {
   for (const std::string& text : SplitList(lengths_)) {
     int length = 0;
     if (!absl::SimpleAtoi(text, &length) || length < 1 || length > kContextLengthMax) {
-      return UsageError(
-          absl::StrCat("--lengths has \"", text, "\"; a length is a whole number from 1 to ", kContextLengthMax, "."));
+      return UsageError("--lengths has \"", text, "\"; a length is a whole number from 1 to ", kContextLengthMax, ".");
     }
     options.lengths.push_back(length);
   }

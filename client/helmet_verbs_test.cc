@@ -73,8 +73,8 @@ class HelmetVerbsTest : public testing::Test {
   }
 
   Json Samples() {
-    const Ran ran = Varifocal({"samples", suite_, absl::StrCat("--tokenizer=", kHelmetTokenizer), "--format=json"});
-    EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
+    const Ran ran =
+        Done(Varifocal({"samples", suite_, absl::StrCat("--tokenizer=", kHelmetTokenizer), "--format=json"}));
     return ParseJson(ran.out).value();
   }
   Ran Import(const std::string& lines, const std::string& name = "other") {
@@ -94,13 +94,10 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreScoredAndExported) {
   const Json samples = Samples();
   ASSERT_EQ(samples.size(), 2u);
   EXPECT_EQ(samples[0]["prompt"], "The city is Rome.\n\nWhich city?\nAnswer:");
-  const Ran imported = Import(Line(samples[0], " Rome\nWhich") + Line(samples[1], " Bergen"));
-  ASSERT_EQ(imported.code, ExitCode::kDone) << imported.err;
-  EXPECT_THAT(imported.out, Message("2", "0"));
+  EXPECT_THAT(Import(Line(samples[0], " Rome\nWhich") + Line(samples[1], " Bergen")), Prints(Message("2", "0")));
 
-  const Ran exported = Varifocal({"export", "--format=helmet", "--db=" + directory_.File("r.db"),
-                                  "--out=" + directory_.File("output"), "--tag=v1"});
-  ASSERT_EQ(exported.code, ExitCode::kDone) << exported.err;
+  const Ran exported = Done(Varifocal({"export", "--format=helmet", "--db=" + directory_.File("r.db"),
+                                       "--out=" + directory_.File("output"), "--tag=v1"}));
   const std::string file = directory_.File(
       "output/other/kilt_nq_v1_nq_k3_in600_size100_shots2_sampFalsemax20min0t0.0p1.0_chatFalse_42.json");
   const Json score = ReadJson(file + ".score");
@@ -123,8 +120,7 @@ TEST_F(HelmetVerbsTest, InputTextIsMadeAgainOrRefused) {
   const std::vector<std::string> flags = {"export", "--db=" + directory_.File("r.db"), "--out=" + directory_.File("o")};
   const std::string file =
       directory_.File("o/other/kilt_nq_eval_nq_k3_in600_size100_shots2_sampFalsemax20min0t0.0p1.0_chatFalse_42.json");
-  const Ran without = Varifocal(flags);
-  ASSERT_EQ(without.code, ExitCode::kDone) << without.err;
+  const Ran without = Done(Varifocal(flags));
   EXPECT_THAT(without.err, Message("2", "input_text"));
   EXPECT_FALSE(ReadJson(file)["data"][0].contains("input_text"));
 
@@ -158,17 +154,14 @@ TEST_F(HelmetVerbsTest, ASystemMessageIsToldAndExported) {
              {"with_system", {{"prefix", "<|begin|>"}, {"between", " // "}, {"suffix", "<|end|>"}}}}
             .dump());
   const std::string tokenizer = "--tokenizer=" + model, db = "--db=" + directory_.File("r.db");
-  const Ran made = Varifocal({"samples", suite_, tokenizer, "--format=json"});
-  ASSERT_EQ(made.code, ExitCode::kDone) << made.err;
+  const Ran made = Done(Varifocal({"samples", suite_, tokenizer, "--format=json"}));
   const Json samples = ParseJson(made.out).value();
   EXPECT_EQ(samples[0]["system_message"], "Be brief.");
   EXPECT_EQ(samples[0]["prompt"], "The city is Rome.\n\nWhich city?");
   Write(directory_.File("answers.jsonl"), Line(samples[0], "Rome") + Line(samples[1], "Oslo"));
-  const Ran imported =
-      Varifocal({"import", suite_, "--predictions=" + directory_.File("answers.jsonl"), "--name=other", tokenizer, db});
-  ASSERT_EQ(imported.code, ExitCode::kDone) << imported.err;
-  const Ran exported = Varifocal({"export", db, "--out=" + directory_.File("o"), tokenizer});
-  ASSERT_EQ(exported.code, ExitCode::kDone) << exported.err;
+  const Ran imported = Done(Varifocal(
+      {"import", suite_, "--predictions=" + directory_.File("answers.jsonl"), "--name=other", tokenizer, db}));
+  const Ran exported = Done(Varifocal({"export", db, "--out=" + directory_.File("o"), tokenizer}));
   const Json result = ReadJson(
       directory_.File("o/other/kilt_nq_eval_nq_k3_in600_size100_shots2_sampFalsemax20min0t0.0p1.0_chatTrue_42.json"));
   EXPECT_EQ(result["args"]["system_message"], "Be brief.");
@@ -194,12 +187,10 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
     object.update(fields);
     return object.dump() + "\n";
   };
-  const Ran ran =
-      judge("j.jsonl", line() + "\n" + line({{"token_ids_sha256", samples[1]["token_ids_sha256"]}}), {"--score-max=3"});
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
-  EXPECT_THAT(ran.out, Message("jobs/1", "2", "imported/correct"));
-  const Ran report = Varifocal({"report", db, "--out=" + directory_.File("r.html")});
-  ASSERT_EQ(report.code, ExitCode::kDone) << report.err;
+  EXPECT_THAT(
+      judge("j.jsonl", line() + "\n" + line({{"token_ids_sha256", samples[1]["token_ids_sha256"]}}), {"--score-max=3"}),
+      Prints(Message("jobs/1", "2", "imported/correct")));
+  const Ran report = Done(Varifocal({"report", db, "--out=" + directory_.File("r.html")}));
   std::ifstream file(directory_.File("r.html"));
   std::stringstream page;
   page << file.rdbuf();
@@ -225,9 +216,7 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
       {"m.json", R"({"data": [{"gpt-4-scores": {"fluency": 1, "correctness": 1}}]})", "m.json: data[0] has no"},
   };
   for (const Bad& bad : bads) {
-    const Ran refused = judge(bad.name, bad.bytes);
-    EXPECT_EQ(refused.code, ExitCode::kFailed) << bad.name;
-    EXPECT_THAT(refused.err, HasSubstr(bad.message));
+    EXPECT_THAT(judge(bad.name, bad.bytes), FailsWith(HasSubstr(bad.message)));
   }
   EXPECT_EQ(Varifocal({"import", db}).code, ExitCode::kWrongUsage);
   EXPECT_EQ(Varifocal({"import", suite_, "--judgments=x", db}).code, ExitCode::kWrongUsage);
@@ -238,14 +227,11 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
       directory_.File("o/other/kilt_nq_eval_nq_k3_in600_size100_shots2_sampFalsemax20min0t0.0p1.0_chatFalse_42.json"));
   result["data"][0]["gpt-4-scores"] = {{"fluency", 1}, {"correctness", 3}};
   result["data"][1]["gpt-4-scores"] = nullptr;
-  const Ran judged = judge("x-gpt4eval_o.json", result.dump());
-  EXPECT_EQ(judged.code, ExitCode::kDone) << judged.err;
+  const Ran judged = Done(judge("x-gpt4eval_o.json", result.dump()));
   EXPECT_THAT(judged.err, Message("1"));
   EXPECT_THAT(judged.out, Message("1", "imported/gpt-4-score"));
   result["data"][0]["gpt-4-scores"] = {{"fluency", 1}, {"recall", 1.5}, {"precision", 1}, {"f1", 1}};
-  const Ran beyond = judge("y.json", result.dump());
-  EXPECT_EQ(beyond.code, ExitCode::kFailed);
-  EXPECT_THAT(beyond.err, Message("0", "gpt-4-recall", "1.5", "1"));
+  EXPECT_THAT(judge("y.json", result.dump()), FailsWith(Message("0", "gpt-4-recall", "1.5", "1")));
 }
 
 // Two imports are two jobs: compared where the prompts are the same, judge's scores included; differences are reported.
@@ -259,8 +245,7 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreComparedWithOthers) {
         {"compare", db, "--baseline=other", "--candidate=" + candidate, "--metric=" + metric, "--format=" + format});
   };
   const std::string metric = "helmet/default/substring_exact_match";
-  const Ran ran = compare("second", metric, "json");
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(compare("second", metric, "json"));
   const Json row = ParseJson(ran.out).value().at(0);
   EXPECT_EQ(row["sample_count"], 2);
   EXPECT_EQ(row["baseline_mean"], 0.5);
@@ -273,8 +258,7 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreComparedWithOthers) {
     Write(directory_.File("j.jsonl"),
           Json{{"token_ids_sha256", samples[1]["token_ids_sha256"]}, {"scores", {{"correct", job - 1}}}}.dump());
     const Ran judged =
-        Varifocal({"import", db, "--judgments=" + directory_.File("j.jsonl"), absl::StrCat("--job=", job)});
-    ASSERT_EQ(judged.code, ExitCode::kDone) << judged.err;
+        Done(Varifocal({"import", db, "--judgments=" + directory_.File("j.jsonl"), absl::StrCat("--job=", job)}));
   }
   const Json judged = ParseJson(compare("second", "imported/correct", "json").out).value().at(0);
   EXPECT_EQ(judged["sample_count"], 1);
@@ -299,9 +283,7 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreComparedWithOthers) {
   WriteSuite({"Lima"});
   ASSERT_EQ(Import(Line(Samples()[0], "Lima"), "fourth").code, ExitCode::kDone);
   EXPECT_THAT(compare("fourth", metric, "text").err, Message());
-  const Ran none = compare("4/fourth", metric, "text");
-  EXPECT_EQ(none.code, ExitCode::kFailed);
-  EXPECT_THAT(none.err, Message());
+  EXPECT_THAT(compare("4/fourth", metric, "text"), FailsWith(Message()));
   EXPECT_THAT(Varifocal({"compare", db, "--baseline=1/other", "--candidate=4/fourth"}).err,
               Message("jobs/1/other", "jobs/4/fourth", "2", "1"));
 }
@@ -309,8 +291,7 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreComparedWithOthers) {
 TEST_F(HelmetVerbsTest, WhatDoesNotJoinIsTold) {
   const Json samples = Samples();
   const Ran partial = Import(Line(samples[0], "Rome") + Line({{"token_ids_sha256", std::string(64, '0')}}, "x"));
-  EXPECT_EQ(partial.code, ExitCode::kFailed);
-  EXPECT_THAT(partial.err, Message("1"));
+  EXPECT_THAT(partial, FailsWith(Message("1")));
   EXPECT_THAT(partial.out, Message("1"));
   EXPECT_THAT(Import(Line(samples[0], "Rome") + Line(samples[0], "Oslo")).err, HasSubstr("answers.jsonl:2"));
   EXPECT_THAT(Import("{\"prediction\": \"x\"}").err, HasSubstr("token_ids_sha256"));
@@ -322,8 +303,7 @@ TEST_F(HelmetVerbsTest, WhatDoesNotJoinIsTold) {
 
   // The incomplete job can be exported; invalid names are refused.
   const std::string db = "--db=" + directory_.File("r.db"), out = "--out=" + directory_.File("output");
-  const Ran half = Varifocal({"export", db, out});
-  EXPECT_EQ(half.code, ExitCode::kDone);
+  const Ran half = Done(Varifocal({"export", db, out}));
   EXPECT_THAT(half.err, Message("kilt_nq", "600", "1"));
   EXPECT_EQ(Varifocal({"export", db, out, "--tag=a/b"}).code, ExitCode::kWrongUsage);
   EXPECT_EQ(Varifocal({"export", db, out, "--tag="}).code, ExitCode::kWrongUsage);

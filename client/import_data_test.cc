@@ -38,17 +38,16 @@ class ImportDataTest : public testing::Test {
 
 TEST_F(ImportDataTest, SuitesOfADownloadAreAsked) {
   const std::string out = directory_.File("suites");
-  const Ran imported = Varifocal({"import-data", "longbench", Release("LongBench"), "--out=" + out, "--lengths=4K,8192",
-                                  "--prompt-tokens=61", "--no-chat", "--datasets=qasper,lcc"});
-  ASSERT_EQ(imported.code, ExitCode::kDone) << imported.err;
+  const Ran imported =
+      Done(Varifocal({"import-data", "longbench", Release("LongBench"), "--out=" + out, "--lengths=4K,8192",
+                      "--prompt-tokens=61", "--no-chat", "--datasets=qasper,lcc"}));
   EXPECT_THAT(imported.err, MessageIn("qasper.jsonl", 3, 200));
   EXPECT_THAT(imported.out, HasSubstr(absl::StrCat("varifocal run ", out, "/longbench_4096.yaml\n")));
   for (const char* suite : {"/longbench_4096.yaml", "/longbench_8192.yaml"}) {
     EXPECT_EQ(Varifocal({"suites", out + suite}).code, ExitCode::kDone);
   }
   const Ran samples =
-      Varifocal({"samples", out + "/longbench_8192.yaml", "--tokenizer=models/baseline", "--format=json"});
-  ASSERT_EQ(samples.code, ExitCode::kDone) << samples.err;
+      Done(Varifocal({"samples", out + "/longbench_8192.yaml", "--tokenizer=models/baseline", "--format=json"}));
   const Json rows = ParseJson(samples.out).value();
   ASSERT_EQ(rows.size(), 6u);
   for (size_t i = 0; i < 3; ++i) {
@@ -64,15 +63,13 @@ TEST_F(ImportDataTest, WhatIsMissingIsSaidAndTheRestWritten) {
   fs::remove(Release("LongBench/data/trec.jsonl"));
   const Ran ran = Varifocal({"import-data", "longbench", Release("LongBench"), "--out=" + directory_.File("o"),
                              "--datasets=trec,lcc,vcsum", "--format=jsonl"});
-  EXPECT_EQ(ran.code, ExitCode::kFailed);
-  EXPECT_THAT(ran.err, MessageIn("trec.jsonl", "data.zip"));
+  EXPECT_THAT(ran, FailsWith(MessageIn("trec.jsonl", "data.zip")));
   EXPECT_THAT(ran.err, MessageIn("vcsum", "jieba"));
   EXPECT_EQ(ran.out, "{\"context_length\":32768,\"row_count\":3,\"task\":\"longbench_lcc\"}\n");
 }
 
 TEST_F(ImportDataTest, TheListHasLicences) {
-  const Ran ran = Varifocal({"import-data", "--format=json"});
-  ASSERT_EQ(ran.code, ExitCode::kDone);
+  const Ran ran = Done(Varifocal({"import-data", "--format=json"}));
   const Json rows = ParseJson(ran.out).value();
   ASSERT_EQ(rows.size(), 7u);
   for (const Json& row : rows) {

@@ -6,11 +6,9 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/models.h"
 #include "client/suite_file.h"
@@ -73,8 +71,7 @@ absl::Status SuiteFlags::SetAnswers(SuiteSpec& spec) const {
     const std::pair<std::string, std::string> markers = absl::StrSplit(*thinking_markers, absl::MaxSplits(',', 1));
     std::tie(spec.thinking.begin, spec.thinking.end) = markers;
     if (spec.thinking.begin.empty() || spec.thinking.end.empty()) {
-      return UsageError(
-          absl::StrCat("--thinking-markers=", *thinking_markers, ": must be two markers, such as <think>,</think>."));
+      return UsageError("--thinking-markers=", *thinking_markers, ": must be two markers, such as <think>,</think>.");
     }
   }
   if (force_thinking_end) spec.thinking.force = true;
@@ -89,8 +86,8 @@ absl::Status SuiteFlags::SetAnswers(SuiteSpec& spec) const {
     set(task.answer);
   }
   if (!any_written && (answer_tokens.has_value() || thinking_tokens.has_value())) {
-    return UsageError(absl::StrCat(answer_tokens.has_value() ? "--answer-tokens" : "--thinking-tokens",
-                                   ": no task of the suite \"", spec.name, "\" writes answers."));
+    return UsageError(answer_tokens.has_value() ? "--answer-tokens" : "--thinking-tokens", ": no task of the suite \"",
+                      spec.name, "\" writes answers.");
   }
   const absl::Status valid = ValidateSuiteSpec(spec).status();
   return valid.ok() ? valid : AsUsageError(valid);
@@ -106,7 +103,7 @@ absl::StatusOr<SuiteSpec> SuiteFlags::Read() const {
   std::vector<int> chosen_lengths;
   for (const std::string& text : SplitList(lengths.value_or(""))) {
     const absl::StatusOr<int> length = ParseContextLength(text);
-    if (!length.ok()) return UsageError(absl::StrCat("--lengths: ", length.status().message()));
+    if (!length.ok()) return UsageError("--lengths: ", length.status().message());
     chosen_lengths.push_back(*length);
   }
   if (lengths.has_value() && chosen_lengths.empty()) {
@@ -147,8 +144,7 @@ absl::StatusOr<std::vector<std::string>> ReadFocalLayers(absl::string_view text)
       return info.layers_flag != nullptr && name == info.layers_flag;
     });
     if (row == table.end()) {
-      return UsageError(
-          absl::StrCat("--focal-layers: \"", name, "\" is not one of ", absl::StrJoin(LayersFlags(), ", "), "."));
+      return UsageError("--focal-layers: \"", name, "\" is not one of ", absl::StrJoin(LayersFlags(), ", "), ".");
     }
     settings.emplace_back(row->name);
   }
@@ -160,13 +156,13 @@ absl::StatusOr<std::vector<std::string>> ReadFocalLayers(absl::string_view text)
 absl::Status AddSweep(const std::vector<Variant>& variants, absl::string_view sweep, std::vector<Variant>& all) {
   const size_t equals = sweep.find('=');
   if (equals == 0 || equals == absl::string_view::npos || equals + 1 == sweep.size())
-    return UsageError(absl::StrCat("--sweep=", sweep, ": must be a setting and its values, such as yarn=2,4,8."));
+    return UsageError("--sweep=", sweep, ": must be a setting and its values, such as yarn=2,4,8.");
   const std::string name(sweep.substr(0, equals));
   for (const Variant& variant : variants) {
     if (variant.overrides.contains(name)) continue;
     for (absl::string_view value : absl::StrSplit(sweep.substr(equals + 1), ',')) {
       const absl::StatusOr<Variant> swept = ParseVariant(absl::StrCat(variant.Name(), "@", name, "=", value));
-      if (!swept.ok()) return UsageError(absl::StrCat("--sweep=", sweep, ": ", swept.status().message(), "."));
+      if (!swept.ok()) return UsageError("--sweep=", sweep, ": ", swept.status().message(), ".");
       if (std::find(all.begin(), all.end(), *swept) == all.end()) all.push_back(*swept);
     }
   }
@@ -183,7 +179,7 @@ absl::Status SetThinking(const std::string& values, std::vector<Variant>& varian
     }
     for (absl::string_view value : absl::StrSplit(values, ',')) {
       const absl::StatusOr<Variant> set = ParseVariant(absl::StrCat(variant.Name(), "@", kThinking, "=", value));
-      if (!set.ok()) return UsageError(absl::StrCat("--thinking=", values, ": must be on, off or on,off."));
+      if (!set.ok()) return UsageError("--thinking=", values, ": must be on, off or on,off.");
       if (std::find(all.begin(), all.end(), *set) == all.end()) all.push_back(*set);
     }
   }
@@ -231,7 +227,7 @@ absl::StatusOr<v1::JobSpec> MakeJobSpec(const SuiteFlags& suite, const JobFlags&
   ASSIGN_OR_RETURN(spec.suite, suite.Read());
   if (job.score_gold) {
     const absl::Status added = AddGoldMetrics(spec.suite);
-    if (!added.ok()) return UsageError(absl::StrCat("--score-gold: ", added.message(), "."));
+    if (!added.ok()) return UsageError("--score-gold: ", added.message(), ".");
   }
   absl::StatusOr<std::vector<Variant>> variants = ParseVariantList(models);
   if (!variants.ok()) return AsUsageError(variants.status());

@@ -2,15 +2,11 @@
 
 #include <unistd.h>
 
-#include <cmath>
 #include <ostream>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "base/clock.h"
 #include "base/plural.h"
@@ -44,8 +40,8 @@ absl::StatusOr<int64_t> JobNumber(const std::string& text) {
   absl::ConsumePrefix(&id, "jobs/");
   int64_t number = 0;
   if (!absl::SimpleAtoi(id, &number) || number < 1) {
-    return UsageError(absl::StrCat(
-        "\"", text, "\" is not a job; jobs are called jobs/1, jobs/2, ... and `varifocal list` shows them."));
+    return UsageError("\"", text,
+                      "\" is not a job; jobs are called jobs/1, jobs/2, ... and `varifocal list` shows them.");
   }
   return number;
 }
@@ -170,13 +166,12 @@ absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Conso
   const grpc::Status status = reader->Finish();
   progress.Finish();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    return absl::UnavailableError(absl::StrCat("The daemon is no longer reachable (", status.error_message(), "); ",
-                                               name, " continues when a daemon starts on the same database."));
+    return Unavailable("The daemon is no longer reachable (", status.error_message(), "); ", name,
+                       " continues when a daemon starts on the same database.");
   }
   RETURN_IF_ERROR(FromGrpc(status));
   if (!IsSettled(last.state())) {
-    return absl::UnavailableError(
-        absl::StrCat("The daemon ended the updates of ", name, " while it was ", StateName(last.state()), "."));
+    return Unavailable("The daemon ended the updates of ", name, " while it was ", StateName(last.state()), ".");
   }
   return last;
 }

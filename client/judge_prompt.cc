@@ -3,7 +3,6 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -35,8 +34,8 @@ absl::StatusOr<std::vector<std::string>> SplitAtSlots(absl::string_view text) {
       const size_t end = text.find('}', at);
       const std::string slot(text.substr(at + 1, end == absl::string_view::npos ? 20 : end - at - 1));
       if (std::find(Slots().begin(), Slots().end(), slot) == Slots().end()) {
-        return absl::InvalidArgumentError(absl::StrCat("\"prompt\" has {", slot, "}; the slots are {",
-                                                       absl::StrJoin(Slots(), "}, {"), "}, and a brace is {{"));
+        return InvalidArgument("\"prompt\" has {", slot, "}; the slots are {", absl::StrJoin(Slots(), "}, {"),
+                               "}, and a brace is {{");
       }
       parts.push_back(slot);
       parts.push_back("");
@@ -53,14 +52,13 @@ class Parser {
   explicit Parser(const YAML::Node& root) : root_(root) {}
 
   absl::StatusOr<JudgePrompt> Parse() {
-    if (!root_.IsMap())
-      return absl::InvalidArgumentError("a judge's prompt is a mapping: name, prompt, choices or grade");
+    if (!root_.IsMap()) return InvalidArgument("a judge's prompt is a mapping: name, prompt, choices or grade");
     static const std::vector<std::string> keys = {"name",  "prompt", "choices",       "grade",
                                                   "range", "chat",   "max_new_tokens"};
     for (const auto& entry : root_) {
       const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "";
       if (std::find(keys.begin(), keys.end(), name) != keys.end()) continue;
-      return absl::InvalidArgumentError(absl::StrCat("unknown key \"", name, "\"", DidYouMean(name, keys)));
+      return InvalidArgument("unknown key \"", name, "\"", DidYouMean(name, keys));
     }
     JudgePrompt prompt;
     ASSIGN_OR_RETURN(prompt.name, Text("name"));
@@ -68,11 +66,9 @@ class Parser {
     ASSIGN_OR_RETURN(const std::string text, Text("prompt"));
     ASSIGN_OR_RETURN(prompt.parts, SplitAtSlots(text));
     const bool has_choices = root_["choices"].IsDefined(), has_grade = root_["grade"].IsDefined();
-    if (has_choices == has_grade) {
-      return absl::InvalidArgumentError("a judge's prompt has \"choices\" or \"grade\", and not both");
-    }
+    if (has_choices == has_grade) return InvalidArgument("a judge's prompt has \"choices\" or \"grade\", and not both");
     if (root_["chat"].IsDefined() && !YAML::convert<bool>::decode(root_["chat"], prompt.is_chat)) {
-      return absl::InvalidArgumentError("\"chat\" must be true or false");
+      return InvalidArgument("\"chat\" must be true or false");
     }
     RETURN_IF_ERROR(has_choices ? ReadChoices(prompt) : ReadGrade(prompt));
     return prompt;
@@ -82,29 +78,29 @@ class Parser {
   absl::StatusOr<std::string> Text(const char* key) const {
     const YAML::Node node = root_[key];
     if (node.IsDefined() && node.IsScalar() && !node.Scalar().empty()) return node.Scalar();
-    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" must be a text"));
+    return InvalidArgument("\"", key, "\" must be a text");
   }
 
   static absl::StatusOr<double> Number(const YAML::Node& node, absl::string_view what) {
     absl::StatusOr<double> value = ParseNumber(node.IsScalar() ? node.Scalar() : "");
     if (value.ok()) return value;
-    return absl::InvalidArgumentError(absl::StrCat(what, " must be a number"));
+    return InvalidArgument(what, " must be a number");
   }
 
   absl::Status ReadChoices(JudgePrompt& prompt) const {
     const YAML::Node choices = root_["choices"];
     if (!choices.IsMap() || choices.size() < 2) {
-      return absl::InvalidArgumentError("\"choices\" must have at least two texts with their scores");
+      return InvalidArgument("\"choices\" must have at least two texts with their scores");
     }
     for (const char* key : {"range", "max_new_tokens"}) {
-      if (root_[key].IsDefined()) return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" belongs to \"grade\""));
+      if (root_[key].IsDefined()) return InvalidArgument("\"", key, "\" belongs to \"grade\"");
     }
     for (const auto& entry : choices) {
       const std::string text = entry.first.IsScalar() ? entry.first.Scalar() : "";
       ASSIGN_OR_RETURN(const double score, Number(entry.second, absl::StrCat("the score of \"", text, "\"")));
       if (text.empty() || score < 0 || score > 1) {
-        return absl::InvalidArgumentError(absl::StrCat("the choice \"", text, "\" has the score ", score,
-                                                       "; a choice is a text with one from 0 to 1"));
+        return InvalidArgument("the choice \"", text, "\" has the score ", score,
+                               "; a choice is a text with one from 0 to 1");
       }
       prompt.choices.emplace_back(text, score);
     }
@@ -116,19 +112,19 @@ class Parser {
     ASSIGN_OR_RETURN(prompt.grade, Regex::Compile(prompt.pattern));
     const YAML::Node range = root_["range"];
     if (!range.IsDefined() || !range.IsSequence() || range.size() != 2) {
-      return absl::InvalidArgumentError("\"range\" must be the worst and the best grade, as [1, 10]");
+      return InvalidArgument("\"range\" must be the worst and the best grade, as [1, 10]");
     }
     ASSIGN_OR_RETURN(prompt.worst_grade, Number(range[0], "the worst grade"));
     ASSIGN_OR_RETURN(prompt.best_grade, Number(range[1], "the best grade"));
     if (prompt.worst_grade == prompt.best_grade) {
-      return absl::InvalidArgumentError(absl::StrCat("\"range\" has the worst and the best grade ", prompt.best_grade));
+      return InvalidArgument("\"range\" has the worst and the best grade ", prompt.best_grade);
     }
     if (!root_["max_new_tokens"].IsDefined()) return absl::OkStatus();
     constexpr int64_t kNewTokensMax = 65'536;
     if (!absl::SimpleAtoi(root_["max_new_tokens"].Scalar(), &prompt.max_new_tokens) || prompt.max_new_tokens < 1 ||
         prompt.max_new_tokens > kNewTokensMax) {
-      return absl::InvalidArgumentError(absl::StrCat("\"max_new_tokens\" is \"", root_["max_new_tokens"].Scalar(),
-                                                     "\"; it must be from 1 to ", kNewTokensMax));
+      return InvalidArgument("\"max_new_tokens\" is \"", root_["max_new_tokens"].Scalar(), "\"; it must be from 1 to ",
+                             kNewTokensMax);
     }
     return absl::OkStatus();
   }
@@ -149,9 +145,9 @@ absl::StatusOr<std::string> SlotText(const std::string& slot, const StoredAnswer
   }
   const std::optional<std::string>& text = slot == "prompt" ? sample.prompt : sample.excerpt;
   if (text.has_value()) return *text;
-  return absl::FailedPreconditionError(absl::StrCat("the answer to ", sample.task, " ", sample.context_length, " #",
-                                                    sample.sample_index, " has no {", slot, "} stored",
-                                                    slot == "prompt" ? "; submit the job with --keep-prompts." : "."));
+  return FailedPrecondition("the answer to ", sample.task, " ", sample.context_length, " #", sample.sample_index,
+                            " has no {", slot, "} stored",
+                            slot == "prompt" ? "; submit the job with --keep-prompts." : ".");
 }
 
 }  // namespace
@@ -172,8 +168,8 @@ absl::StatusOr<std::string> JudgePrompt::Render(const StoredAnswer& answer) cons
 absl::StatusOr<double> JudgePrompt::ScoreOf(absl::string_view reply) const {
   ASSIGN_OR_RETURN(const std::vector<TextRange> matches, grade->FindAll(reply));
   const auto refuse = [&](absl::string_view why) {
-    return absl::InvalidArgumentError(absl::StrCat("the reply \"", absl::Utf8SafeCEscape(reply.substr(0, 80)),
-                                                   reply.size() > 80 ? ".." : "", "\" ", why));
+    return InvalidArgument("the reply \"", absl::Utf8SafeCEscape(reply.substr(0, 80)), reply.size() > 80 ? ".." : "",
+                           "\" ", why);
   };
   if (matches.empty()) return refuse("has no grade");
   const absl::string_view match = reply.substr(matches.back().begin, matches.back().end - matches.back().begin);
@@ -194,10 +190,10 @@ absl::StatusOr<JudgePrompt> ReadJudgePrompt(const std::string& path) {
   try {
     root = YAML::Load(bytes);
   } catch (const YAML::Exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ":", error.mark.line + 1, ": is not YAML: ", error.msg, "."));
+    return InvalidArgument(path, ":", error.mark.line + 1, ": is not YAML: ", error.msg, ".");
   }
   absl::StatusOr<JudgePrompt> prompt = Parser(root).Parse();
-  if (!prompt.ok()) return absl::InvalidArgumentError(absl::StrCat(path, ": ", prompt.status().message(), "."));
+  if (!prompt.ok()) return InvalidArgument(path, ": ", prompt.status().message(), ".");
   return prompt;
 }
 

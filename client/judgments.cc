@@ -44,14 +44,14 @@ absl::StatusOr<JudgmentFile> ReadLines(const std::string& path, double score_max
     ASSIGN_OR_RETURN(judgment.sample_index, FindInt(line, "sample_index"));
     const auto scores = line.find("scores");
     if (scores == line.end() || !scores->is_object() || scores->empty()) {
-      return absl::InvalidArgumentError("\"scores\" must be an object of numbers by name, such as {\"correct\": 1}");
+      return InvalidArgument("\"scores\" must be an object of numbers by name, such as {\"correct\": 1}");
     }
     for (const auto& [name, value] : scores->items()) {
       RETURN_IF_ERROR(db::CheckScoreName(name));
       if (!value.is_number() || value.get<double>() < 0 || value.get<double>() > score_max) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "the score \"", name, "\" is ", value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80),
-            "; it must be a number from 0 to ", score_max));
+        return InvalidArgument("the score \"", name, "\" is ",
+                               value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80),
+                               "; it must be a number from 0 to ", score_max);
       }
       judgment.scores[name] = value.get<double>() / score_max;
     }
@@ -82,22 +82,21 @@ absl::StatusOr<std::map<std::string, double>> ScoresOfItem(const Json& given) {
 absl::StatusOr<JudgmentFile> ReadResultFile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
   RETURN_IF_ERROR(CheckBeginsText(path, bytes));
-  const absl::StatusOr<Json> parsed = ParseJson(bytes);
-  if (!parsed.ok()) return Annotate(parsed.status(), path);
-  if (!parsed->is_object() || !parsed->contains("data") || !(*parsed)["data"].is_array()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": is no result file of HELMET's, which has a list \"data\"; JSON lines end in .jsonl."));
+  ASSIGN_OR_RETURN(const Json parsed, Annotate(ParseJson(bytes), path));
+  if (!parsed.is_object() || !parsed.contains("data") || !parsed["data"].is_array()) {
+    return InvalidArgument(path,
+                           ": is no result file of HELMET's, which has a list \"data\"; JSON lines end in .jsonl.");
   }
   JudgmentFile file;
   file.judgments.source_sha256 = Sha256Hex(bytes);
-  const Json ours = parsed->value("varifocal", Json::object());
+  const Json ours = parsed.value("varifocal", Json::object());
   const auto read = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(file.judgments.job_id, FindInt(ours, "job"));
     ASSIGN_OR_RETURN(const std::optional<std::string> variant, FindString(ours, "variant"));
     ASSIGN_OR_RETURN(const std::optional<std::string> task, FindString(ours, "task"));
     ASSIGN_OR_RETURN(const std::optional<int64_t> context_length, FindInt(ours, "context_length"));
     int64_t index = 0;
-    for (const Json& item : (*parsed)["data"]) {
+    for (const Json& item : parsed["data"]) {
       Judgment judgment{.place = absl::StrCat(path, ": data[", index++, "]"),
                         .variant = variant,
                         .task = task,
@@ -108,14 +107,14 @@ absl::StatusOr<JudgmentFile> ReadResultFile(const std::string& path) {
       }
       const absl::StatusOr<std::string> digest = GetString(item, "token_ids_sha256");
       if (!digest.ok()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(judgment.place, " has no \"token_ids_sha256\": judge a file that `varifocal export` wrote."));
+        return InvalidArgument(judgment.place,
+                               " has no \"token_ids_sha256\": judge a file that `varifocal export` wrote.");
       }
       judgment.token_ids_sha256 = *digest;
       RETURN_IF_ERROR(Annotate(CheckPromptDigest(*digest), judgment.place));
-      auto scores = ScoresOfItem(item["gpt-4-scores"]);
-      if (!scores.ok()) return Annotate(scores.status(), absl::StrCat(judgment.place, ": gpt-4-scores"));
-      for (const auto& [name, value] : *scores) {
+      ASSIGN_OR_RETURN(auto scores,
+                       Annotate(ScoresOfItem(item["gpt-4-scores"]), absl::StrCat(judgment.place, ": gpt-4-scores")));
+      for (const auto& [name, value] : scores) {
         if (value >= 0 && value <= 1) {
           judgment.scores[name] = value;
         } else {  // judges may count key points that do not exist
@@ -136,7 +135,7 @@ absl::StatusOr<std::vector<JudgmentFile>> ReadFiles(const JudgmentImport& import
   for (const std::string& path : import.paths) {
     const bool is_result_file = absl::EndsWith(path, ".json");
     ASSIGN_OR_RETURN(JudgmentFile file, is_result_file ? ReadResultFile(path) : ReadLines(path, import.score_max));
-    if (file.judgments.judgments.empty()) return absl::NotFoundError(absl::StrCat(path, ": has no judgments."));
+    if (file.judgments.judgments.empty()) return NotFound(path, ": has no judgments.");
     file.judgments.source = import.source.value_or(path);
     if (import.job_id.has_value()) file.judgments.job_id = import.job_id;
     file.judgments.variant = import.variant;

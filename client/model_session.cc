@@ -7,10 +7,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "base/status_macros.h"
 #include "client/files.h"
 #include "client/models.h"
 #include "client/usage.h"
@@ -88,8 +86,7 @@ absl::StatusOr<EmbeddedOptions> EngineFlags::Options() const {
   if (kv_cache_bytes.has_value()) {
     options.kv_cache_bytes = ReadBytes(*kv_cache_bytes);
     if (!options.kv_cache_bytes.has_value()) {
-      return UsageError(
-          absl::StrCat("--kv-cache-bytes=", *kv_cache_bytes, ": must be a number of bytes, as 512M or 4G."));
+      return UsageError("--kv-cache-bytes=", *kv_cache_bytes, ": must be a number of bytes, as 512M or 4G.");
     }
   }
   return options;
@@ -115,14 +112,14 @@ absl::StatusOr<OverrideMap> ModelFlags::AttentionSettings() const {
   OverrideMap overrides;
   if (!attention.empty()) {
     absl::StatusOr<OverrideMap> parsed = ParseOverrides(absl::StrJoin(attention, "@"));
-    if (!parsed.ok()) return UsageError(absl::StrCat("--attention: ", parsed.status().message(), "."));
+    if (!parsed.ok()) return UsageError("--attention: ", parsed.status().message(), ".");
     overrides = *std::move(parsed);
   }
   for (const auto& [name, value] : {std::pair{"focus-top-k", focus_top_k}, {"focus-window", focus_window}}) {
     if (!value.has_value()) continue;
     const double number = *value;
     if (!overrides.emplace(name, std::vector{number}).second) {
-      return UsageError(absl::StrCat("--", name, " is given twice; --attention has it too."));
+      return UsageError("--", name, " is given twice; --attention has it too.");
     }
   }
   if (focal_temperature.has_value()) {

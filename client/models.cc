@@ -1,6 +1,5 @@
 #include "client/models.h"
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/usage.h"
 #include "eval_tasks/overrides.h"
@@ -18,7 +17,7 @@ std::string ModelShortName(absl::string_view resource) {
 absl::StatusOr<std::vector<double>> ReadFocalTemperatures(absl::string_view flag, absl::string_view text) {
   absl::StatusOr<std::vector<double>> temperatures = ParseOverrideValues(kFocalTemperature, text);
   if (temperatures.ok()) return temperatures;
-  return UsageError(absl::StrCat("--", flag, "=", text, ": ", temperatures.status().message(), "."));
+  return UsageError("--", flag, "=", text, ": ", temperatures.status().message(), ".");
 }
 
 }  // namespace varifocal::client

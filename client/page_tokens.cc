@@ -1,6 +1,6 @@
 #include "client/page_tokens.h"
 
-#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace varifocal::client {
 
@@ -13,7 +13,7 @@ absl::StatusOr<bool> PageTokens::HasNext(const std::string& token, int64_t entry
   if (std::ssize(seen_) >= kPagesMax) why = "there are more than 100,000 pages";
   if (why == nullptr && !seen_.insert(token).second) why = "a page names one that was there before";
   if (why == nullptr) return true;
-  return absl::InternalError(absl::StrCat("the daemon's list does not end: ", why));
+  return Internal("the daemon's list does not end: ", why);
 }
 
 }  // namespace varifocal::client

@@ -9,6 +9,7 @@
 #include "client/suite_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal::client {
@@ -36,20 +37,19 @@ std::string Text(const JobPower& power) {
 }
 
 TEST(JobPower, CountsTheContextsOfEachTask) {
-  const auto power = PlanPower(Suite(kTwoTasks), 3, 0, {});
-  ASSERT_TRUE(power.ok()) << power.status();
-  EXPECT_EQ(power->candidate_count, 2);
-  EXPECT_EQ(power->test_count, 4);
-  ASSERT_EQ(power->lengths.size(), 2u);
-  EXPECT_EQ(power->lengths[0].task_count, 2);
-  EXPECT_EQ(power->lengths[0].power.question_count, 96);
-  EXPECT_EQ(power->lengths[0].power.context_count, 12 + 48);  // four questions share a context of recall_kv
-  const Json json = PowerJson(*power);
+  ASSIGN_OR_FAIL(const auto power, PlanPower(Suite(kTwoTasks), 3, 0, {}));
+  EXPECT_EQ(power.candidate_count, 2);
+  EXPECT_EQ(power.test_count, 4);
+  ASSERT_EQ(power.lengths.size(), 2u);
+  EXPECT_EQ(power.lengths[0].task_count, 2);
+  EXPECT_EQ(power.lengths[0].power.question_count, 96);
+  EXPECT_EQ(power.lengths[0].power.context_count, 12 + 48);  // four questions share a context of recall_kv
+  const Json json = PowerJson(power);
   EXPECT_EQ(json["test_count"], 4);
   EXPECT_EQ(json["lengths"][1]["cluster_count"], 60);
   EXPECT_NEAR(json["lengths"][1]["detectable_difference"].get<double>(), 0.15, 0.05);
-  EXPECT_THAT(Text(*power), AllOf(MessageIn("2 candidates", "2 lengths", "4 tests"), MessageIn("20 %"), MessageIn(0.45),
-                                  HasSubstr(" points")));
+  EXPECT_THAT(Text(power), AllOf(MessageIn("2 candidates", "2 lengths", "4 tests"), MessageIn("20 %"), MessageIn(0.45),
+                                 HasSubstr(" points")));
 }
 
 TEST(JobPower, SaysWhatFewContextsCannotDecide) {
@@ -63,16 +63,15 @@ TEST(JobPower, SaysWhatFewContextsCannotDecide) {
 // A design that is too small names one that is not: asked with that many contexts, it finds that difference.
 TEST(JobPower, SaysHowManyContextsWouldBeEnough) {
   const SuiteSpec suite = Suite("name: one\nlengths: [1024]\nsamples: 4000\ntasks: [{kind: recall_kv}]\n");
-  const auto small = PlanPower(suite, 3, 8, {});
-  ASSERT_TRUE(small.ok());
-  EXPECT_EQ(small->lengths[0].power.detectable_difference, std::nullopt);
-  ASSERT_TRUE(small->lengths[0].enough.has_value());
-  const auto& [contexts, found] = *small->lengths[0].enough;
+  ASSIGN_OR_FAIL(const auto small, PlanPower(suite, 3, 8, {}));
+  EXPECT_EQ(small.lengths[0].power.detectable_difference, std::nullopt);
+  ASSERT_TRUE(small.lengths[0].enough.has_value());
+  const auto& [contexts, found] = *small.lengths[0].enough;
   EXPECT_GT(contexts, 2);
   EXPECT_LE(found, stats::kFoundMax);
   EXPECT_NEAR(*PlanPower(suite, 3, 4 * contexts, {})->lengths[0].power.detectable_difference, found, 1e-9);
-  EXPECT_THAT(Text(*small), MessageIn("with", contexts, absl::StrFormat("%.1f points", 100 * found)));
-  EXPECT_EQ(PowerJson(*small)["lengths"][0]["enough_contexts"], contexts);
+  EXPECT_THAT(Text(small), MessageIn("with", contexts, absl::StrFormat("%.1f points", 100 * found)));
+  EXPECT_EQ(PowerJson(small)["lengths"][0]["enough_contexts"], contexts);
   EXPECT_EQ(PowerJson(*PlanPower(suite, 3, 4000, {}))["lengths"][0]["enough_contexts"], Json()) << "it is enough";
 }
 

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <ostream>
 
 #include "absl/strings/match.h"
@@ -196,7 +195,7 @@ ExitCode RunWords(const std::vector<std::string>& args, Console& console) {
   if (verb == nullptr) {
     std::vector<std::string> names;
     for (const Verb* known : Verbs()) names.push_back(known->name);
-    return Complain(console, UsageError(absl::StrCat("Unknown verb \"", name, "\"", DidYouMean(name, names))),
+    return Complain(console, UsageError("Unknown verb \"", name, "\"", DidYouMean(name, names)),
                     "See varifocal --help.");
   }
   return RunVerb(*verb, rest, console);

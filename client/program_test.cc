@@ -20,6 +20,7 @@
 #include "client/verb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 
@@ -36,8 +37,7 @@ constexpr char kTokenizer[] = "models/baseline";
 TEST(ProgramTest, HelpPagesAreAsCommitted) {
   for (const std::string verb : {"", "submit", "watch", "compare", "samples", "tokenize", "score", "run"}) {
     const Ran ran =
-        Varifocal(verb.empty() ? std::vector<std::string>{"--help"} : std::vector<std::string>{verb, "--help"});
-    EXPECT_EQ(ran.code, ExitCode::kDone);
+        Done(Varifocal(verb.empty() ? std::vector<std::string>{"--help"} : std::vector<std::string>{verb, "--help"}));
     EXPECT_EQ(ran.err, "");
     const std::string path = "client/testdata/help" + (verb.empty() ? "" : "_" + verb) + ".txt";
     if (std::getenv("VARIFOCAL_UPDATE_GOLDENS") != nullptr) WriteFile(path, ran.out);
@@ -47,8 +47,7 @@ TEST(ProgramTest, HelpPagesAreAsCommitted) {
 
 // The manual page is made from it.
 TEST(ProgramTest, HelpForAllVerbs) {
-  const Ran all = Varifocal({"help", "--all"});
-  EXPECT_EQ(all.code, ExitCode::kDone);
+  const Ran all = Done(Varifocal({"help", "--all"}));
   size_t at = 0;
   for (const Verb* verb : Verbs()) {
     at = all.out.find(absl::StrCat("\n", Varifocal({"help", verb->name}).out), at);
@@ -161,8 +160,7 @@ TEST(ProgramTest, WrongUsageIsTwoAndSuggests) {
   };
   for (const Case& c : table) {
     const Ran ran = Varifocal(c.args);
-    EXPECT_EQ(ran.code, ExitCode::kWrongUsage) << c.value;
-    EXPECT_THAT(ran.err, MessageIn(c.value));
+    EXPECT_THAT(ran, IsWrongUsage(MessageIn(c.value)));
     EXPECT_EQ(ran.out, "") << "an error writes nothing to standard output";
   }
 }
@@ -183,8 +181,7 @@ TEST(ProgramTest, FailuresAreOneAndOneSentence) {
   };
   for (const Case& c : table) {
     const Ran ran = Varifocal(c.args);
-    EXPECT_EQ(ran.code, ExitCode::kFailed) << c.value;
-    EXPECT_THAT(ran.err, MessageIn(c.value));
+    EXPECT_THAT(ran, FailsWith(MessageIn(c.value)));
     EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
   }
 }
@@ -213,13 +210,11 @@ TEST(ProgramTest, TokenizeAndDetokenizeAreInverse) {
   testing_support::TemporaryDirectory directory;
   const std::string text = "Find the key in the JSON object and copy its value.\n\n{\"a\":\"b\"}";
   WriteFile(directory.File("text"), text);
-  const Ran tokenized = Varifocal({"tokenize", std::string("--model=") + kTokenizer, "--file=" + directory.File("text"),
-                                   "--format=json", "--no-special-tokens"});
-  ASSERT_EQ(tokenized.code, ExitCode::kDone) << tokenized.err;
-  const auto object = ParseJson(tokenized.out);
-  ASSERT_TRUE(object.ok()) << object.status();
-  EXPECT_EQ(object->size(), 1u) << "exactly the documented key";
-  WriteFile(directory.File("ids"), object->at("token_ids").dump());
+  const Ran tokenized = Done(Varifocal({"tokenize", std::string("--model=") + kTokenizer,
+                                        "--file=" + directory.File("text"), "--format=json", "--no-special-tokens"}));
+  ASSIGN_OR_FAIL(const auto object, ParseJson(tokenized.out));
+  EXPECT_EQ(object.size(), 1u) << "exactly the documented key";
+  WriteFile(directory.File("ids"), object.at("token_ids").dump());
   const Ran detokenized =
       Varifocal({"detokenize", std::string("--model=") + kTokenizer, "--token-ids-file=" + directory.File("ids")});
   EXPECT_EQ(detokenized.out, text) << "byte for byte, without an added newline";
@@ -231,15 +226,13 @@ TEST(ProgramTest, TokenizeAndDetokenizeAreInverse) {
 TEST(ProgramTest, ManyTextsAreOneLineEach) {
   testing_support::TemporaryDirectory directory;
   WriteFile(directory.File("texts"), "{\"text\": \"a\"}\n\n{\"text\": \"b c\", \"id\": 3}\n");
-  const Ran ran = Varifocal(
-      {"tokenize", std::string("--model=") + kTokenizer, "--jsonl=" + directory.File("texts"), "--format=jsonl"});
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(Varifocal(
+      {"tokenize", std::string("--model=") + kTokenizer, "--jsonl=" + directory.File("texts"), "--format=jsonl"}));
   EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 2);
   WriteFile(directory.File("bad"), "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n");
-  const Ran bad = Varifocal(
-      {"tokenize", std::string("--model=") + kTokenizer, "--jsonl=" + directory.File("bad"), "--format=jsonl"});
-  EXPECT_EQ(bad.code, ExitCode::kFailed);
-  EXPECT_THAT(bad.err, Message("2", "\"text\""));
+  EXPECT_THAT(Varifocal({"tokenize", std::string("--model=") + kTokenizer, "--jsonl=" + directory.File("bad"),
+                         "--format=jsonl"}),
+              FailsWith(Message("2", "\"text\"")));
 }
 
 TEST(ProgramTest, BadTokenIds) {
@@ -267,8 +260,7 @@ TEST(ProgramTest, MetricsJudgeRows) {
   WriteFile(directory.File("rows"),
             "{\"metric\": \"exact_match\", \"prediction\": \"The Door.\", \"gold\": [\"door\"], \"id\": 1}\n"
             "{\"metric\": [\"exact_match\", \"token_f1\"], \"prediction\": \"red door\", \"gold\": \"blue door\"}\n");
-  const Ran ran = Varifocal({"metric", "--jsonl=" + directory.File("rows"), "--format=jsonl"});
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(Varifocal({"metric", "--jsonl=" + directory.File("rows"), "--format=jsonl"}));
   std::istringstream lines(ran.out);
   std::string line;
   ASSERT_TRUE(std::getline(lines, line));
@@ -282,8 +274,8 @@ TEST(ProgramTest, MetricsJudgeRows) {
             "{\"metric\": \"no_such\", \"prediction\": \"a\", \"gold\": \"a\"}\n"
             "{\"metric\": \"exact_match\", \"prediction\": \"a\", \"gold\": \"b\"}\n");
   const Ran refused = Varifocal({"metric", "--jsonl=" + directory.File("rows"), "--format=jsonl"});
-  EXPECT_EQ(refused.code, ExitCode::kFailed);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("rows:2"), HasSubstr("rows:3"), HasSubstr("unknown metric \"no_such\"")));
+  EXPECT_THAT(refused,
+              FailsWith(AllOf(HasSubstr("rows:2"), HasSubstr("rows:3"), HasSubstr("unknown metric \"no_such\""))));
   const std::vector<std::string> scored = absl::StrSplit(refused.out, '\n', absl::SkipEmpty());
   ASSERT_EQ(scored.size(), 4u) << refused.out;
   EXPECT_EQ(*ParseJson(scored[0]), Json({{"exact_match", 1.0}}));
@@ -295,8 +287,7 @@ TEST(ProgramTest, MetricsJudgeRows) {
             "{\"metric\": \"helmet/default\", \"prediction\": \"x\\nAnswer: Rome\", \"gold\": [\"rome\"]}\n"
             "{\"metric\": [\"helmet/rerank\", \"helmet/rerank/NDCG@10\"], \"prediction\": \"4 > 99 > 1\", "
             "\"gold\": {\"1\": 3, \"2\": 2, \"3\": 0, \"4\": 1}, \"k_values\": [10]}\n");
-  const Ran helmet = Varifocal({"metric", "--jsonl=" + directory.File("rows"), "--format=jsonl"});
-  ASSERT_EQ(helmet.code, ExitCode::kDone) << helmet.err;
+  const Ran helmet = Done(Varifocal({"metric", "--jsonl=" + directory.File("rows"), "--format=jsonl"}));
   std::istringstream helmet_lines(helmet.out);
   ASSERT_TRUE(std::getline(helmet_lines, line));
   EXPECT_EQ(ParseJson(line)->at("helmet/default").at("exact_match"), 1.0) << "of the parsed part";
@@ -397,29 +388,27 @@ TEST(ProgramTest, SamplesAreTheDocumentedRows) {
   const std::vector<std::string> args = {
       "samples",   "quick",         std::string("--tokenizer=") + kTokenizer, "--lengths=1024", "--tasks=recall_kv",
       "--limit=3", "--format=jsonl"};
-  const Ran ran = Varifocal(args);
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(Varifocal(args));
   std::istringstream lines(ran.out);
   int count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
-    const auto row = ParseJson(line);
-    ASSERT_TRUE(row.ok()) << row.status();
+    ASSIGN_OR_FAIL(const auto row, ParseJson(line));
     std::set<std::string> keys;
-    for (const auto& [key, value] : row->items()) keys.insert(key);
+    for (const auto& [key, value] : row.items()) keys.insert(key);
     EXPECT_EQ(keys, (std::set<std::string>{"task", "context_length", "index", "row_id", "question_id", "cluster",
                                            "prompt", "prompt_token_count", "token_ids_sha256", "gold", "max_new_tokens",
                                            "stop", "sampling_seed"}));
-    EXPECT_EQ(row->at("task"), "recall_kv");
-    EXPECT_EQ(row->at("index"), count);
-    EXPECT_LE(row->at("prompt_token_count").get<int>(), 1024);
+    EXPECT_EQ(row.at("task"), "recall_kv");
+    EXPECT_EQ(row.at("index"), count);
+    EXPECT_LE(row.at("prompt_token_count").get<int>(), 1024);
     // The hash is that of the ids that `tokenize` gives for the prompt.
     testing_support::TemporaryDirectory directory;
-    WriteFile(directory.File("prompt"), row->at("prompt").get<std::string>());
+    WriteFile(directory.File("prompt"), row.at("prompt").get<std::string>());
     const Ran tokenized = Varifocal(
         {"tokenize", std::string("--model=") + kTokenizer, "--file=" + directory.File("prompt"), "--format=json"});
     const Json ids = ParseJson(tokenized.out)->at("token_ids");
-    EXPECT_EQ(ids.size(), row->at("prompt_token_count").get<size_t>());
-    EXPECT_EQ(Sha256Hex(ids.dump()), row->at("token_ids_sha256").get<std::string>());
+    EXPECT_EQ(ids.size(), row.at("prompt_token_count").get<size_t>());
+    EXPECT_EQ(Sha256Hex(ids.dump()), row.at("token_ids_sha256").get<std::string>());
   }
   EXPECT_EQ(count, 3);
   EXPECT_EQ(Varifocal(args).out, ran.out) << "the same prompts every time";
@@ -430,14 +419,11 @@ TEST(ProgramTest, SamplesAreTheDocumentedRows) {
       ran.out.substr(first_line.size(), ran.out.find('\n', first_line.size()) + 1 - first_line.size());
   EXPECT_EQ(Varifocal(one).out, second_line);
   one.back() = "--index=3";
-  const Ran none = Varifocal(one);
-  EXPECT_EQ(none.code, ExitCode::kFailed);
-  EXPECT_THAT(none.err, Message("3"));
+  EXPECT_THAT(Varifocal(one), FailsWith(Message("3")));
 }
 
 TEST(ProgramTest, TasksAndSuitesNeedNoDaemon) {
-  const Ran tasks = Varifocal({"tasks", "--format=json"});
-  ASSERT_EQ(tasks.code, ExitCode::kDone) << tasks.err;
+  const Ran tasks = Done(Varifocal({"tasks", "--format=json"}));
   EXPECT_GE(ParseJson(tasks.out)->size(), 5u);
   EXPECT_THAT(Varifocal({"tasks", "icl_labels"}).out, HasSubstr("classes"));
   const Ran suites = Varifocal({"suites"});
@@ -457,8 +443,7 @@ TEST(ProgramTest, TasksAndSuitesNeedNoDaemon) {
 
 // A suite file is checked with the data that it names, as a job would.
 TEST(ProgramTest, SupportedCheckpointsNeedNoDaemon) {
-  const Ran listed = Varifocal({"models", "--supported", "--format=json"});
-  ASSERT_EQ(listed.code, ExitCode::kDone) << listed.err;
+  const Ran listed = Done(Varifocal({"models", "--supported", "--format=json"}));
   const Json rows = *ParseJson(listed.out);
   const auto row = std::find_if(rows.begin(), rows.end(), [](const Json& r) { return r["model_type"] == "mistral3"; });
   ASSERT_NE(row, rows.end());
@@ -478,8 +463,7 @@ TEST(ProgramTest, ASuiteFileIsCheckedWithItsRows) {
                   ", context: book, prompt: \"", prompt, "\", gold: ", gold, "}\n"));
     return Varifocal({"suites", directory.File("own.yaml")});
   };
-  const Ran good = check("rows.jsonl", "{book} {question}", "answer");
-  EXPECT_EQ(good.code, ExitCode::kDone) << good.err;
+  const Ran good = Done(check("rows.jsonl", "{book} {question}", "answer"));
   for (const Ran& bad :
        {check("absent.jsonl", "{book} {question}", "answer"), check("rows.jsonl", "{bok} {question}", "answer"),
         check("rows.jsonl", "{book {question}", "answer"), check("rows.jsonl", "{book} {question}", "anwser")}) {

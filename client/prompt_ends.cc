@@ -1,7 +1,6 @@
 #include "client/prompt_ends.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -35,8 +34,8 @@ absl::StatusOr<std::optional<std::string>> PromptEnds::Of(const TaskSpec& task, 
   if (found == counters_.end() || !sample.token_ids_sha256.has_value()) return std::optional<std::string>();
   const std::shared_ptr<const TokenCounter>& counter = task.chat ? found->second.chat : found->second.plain;
   if (counter == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the task ", task.name, " used a chat format, and no --tokenizer directory has its chat_format.json."));
+    return FailedPrecondition("the task ", task.name,
+                              " used a chat format, and no --tokenizer directory has its chat_format.json.");
   }
   std::unique_ptr<Task>& made = tasks_[task.name];
   if (made == nullptr) {
@@ -47,9 +46,9 @@ absl::StatusOr<std::optional<std::string>> PromptEnds::Of(const TaskSpec& task, 
                                  .index = static_cast<int>(sample.sample_index)};
   ASSIGN_OR_RETURN(const Sample again, made->MakeSample(request, *counter));
   if (again.TokenIdsSha256() != *sample.token_ids_sha256) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "sample ", sample.sample_index, " of ", task.name, " at ", sample.context_length, " has the token ids ",
-        again.TokenIdsSha256(), " now, and was recorded with ", *sample.token_ids_sha256, "."));
+    return FailedPrecondition("sample ", sample.sample_index, " of ", task.name, " at ", sample.context_length,
+                              " has the token ids ", again.TokenIdsSha256(), " now, and was recorded with ",
+                              *sample.token_ids_sha256, ".");
   }
   const absl::Span<const int32_t> ids = again.token_ids;
   const size_t shown = std::min(kShownTokens, ids.size());

@@ -1,7 +1,6 @@
 // `varifocal query`, and every block of docs/queries.md run on a database with two variants, two tasks and two lengths:
 // shell lines by a shell, SQL and Datasette's queries by `query`, Python by an interpreter that has pandas.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -13,6 +12,7 @@
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/process.h"
 
 namespace varifocal::client {
@@ -39,19 +39,13 @@ std::vector<Block> BlocksOf(const std::string& path) {
 class QueryVerbTest : public testing::Test {
  protected:
   void SetUp() override {
-    const auto writer = *db::Writer::Open(path_);
     const db::NewJob job = db::FakeJob({.tasks = {"recall", "label"}, .lengths = {1024, 4096}, .planned_count = 16});
-    const int64_t execution = *writer->AddExecution(db::FakeExecution());
-    const std::vector<db::CellRow> cells = *writer->Cells(writer->AddJob(job)->job_id);
-    for (const db::CellRow& cell : cells) {
-      for (int64_t i = 0; i < 16; ++i) {
-        db::Outcome outcome = i == 15 && cell.cell.variant == "focal" ? db::FakeFailure(cell, job, execution, i)
-                                                                      : db::FakeOutcome(cell, job, execution, i);
-        outcome.sample.evidence_json = absl::StrCat("[{\"token_begin\":", 60 * i, "}]");
-        if (i == 3) outcome.generation.answer = "";
-        ASSERT_TRUE(writer->RecordSample(outcome).ok());
-      }
-    }
+    db::AddFakeJob(**db::Writer::Open(path_), job, [&](const db::CellRow& cell, int64_t i, db::Outcome& outcome) {
+      if (i == 15 && cell.cell.variant == "focal") db::Fail(outcome);
+      outcome.sample.evidence_json = absl::StrCat("[{\"token_begin\":", 60 * i, "}]");
+      if (i == 3) outcome.generation.answer = "";
+      return true;
+    });
   }
   Ran Query(const std::string& sql, const std::string& format = "json") {
     return Varifocal({"query", "--db=" + path_, "--format=" + format, sql});
@@ -93,9 +87,8 @@ TEST_F(QueryVerbTest, EveryBlockOfThePageRuns) {
       queries.push_back(block.text);
     } else if (block.language == "json") {
       ++json_count;
-      const auto metadata = ParseJson(block.text);
-      ASSERT_TRUE(metadata.ok()) << metadata.status();
-      for (const auto& [name, query] : (*metadata)["databases"]["results"]["queries"].items())
+      ASSIGN_OR_FAIL(const auto metadata, ParseJson(block.text));
+      for (const auto& [name, query] : metadata["databases"]["results"]["queries"].items())
         queries.push_back(query["sql"].get<std::string>());
       ASSERT_FALSE(queries.empty());
     } else if (block.language == "sh") {
@@ -113,9 +106,8 @@ TEST_F(QueryVerbTest, EveryBlockOfThePageRuns) {
     for (const std::string& sql : queries) {
       const Ran ran = Query(sql);
       EXPECT_EQ(ran.code, ExitCode::kDone) << sql << ran.err;
-      const auto rows = ParseJson(ran.out);
-      ASSERT_TRUE(rows.ok()) << rows.status();
-      EXPECT_FALSE(rows->empty()) << sql;
+      ASSIGN_OR_FAIL(const auto rows, ParseJson(ran.out));
+      EXPECT_FALSE(rows.empty()) << sql;
     }
   }
   EXPECT_EQ(sql_count, 11);
@@ -140,8 +132,7 @@ TEST_F(QueryVerbTest, EveryDocumentedQueryOfAViewNamesAJob) {
   EXPECT_GE(count, 17);
   const std::string readme = testing_support::ReadFile("README.md");
   const size_t begin = readme.find("'SELECT ") + 1;
-  const Ran ran = Query(readme.substr(begin, readme.find('\'', begin) - begin));
-  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(Query(readme.substr(begin, readme.find('\'', begin) - begin)));
   EXPECT_EQ(ParseJson(ran.out)->size(), 2u * 2 * 2 * 2) << "variants, tasks, metrics, lengths";
 }
 

@@ -46,38 +46,28 @@ class ResultsTest : public testing::Test {
   std::string WriteDatabase(const std::string& name, int failures, double last_score = 0, bool inspects = false,
                             const std::string& candidate = "focal", const std::string& function_json = "{}") {
     const std::string path = directory_.File(name);
-    const auto writer = *db::Writer::Open(path);
     const db::NewJob job = db::FakeJob(
         {.variants = {"baseline", candidate}, .planned_count = kSampleCount, .function_json = function_json});
-    const int64_t execution = *writer->AddExecution(db::FakeExecution());
-    const int64_t job_id = writer->AddJob(job)->job_id;
-    const std::vector<db::CellRow> cells = *writer->Cells(job_id);
-    std::vector<db::Outcome> outcomes;
-    for (const db::CellRow& cell : cells) {
+    db::AddFakeJob(**db::Writer::Open(path), job, [&](const db::CellRow& cell, int64_t i, db::Outcome& outcome) {
       const bool is_candidate = cell.cell.variant == candidate;
-      for (int64_t i = 0; i < kSampleCount; ++i) {
-        const bool fails = is_candidate && i < failures;
-        db::Outcome outcome =
-            fails ? db::FakeFailure(cell, job, execution, i) : db::FakeOutcome(cell, job, execution, i);
-        double score = is_candidate && i / 4 % 2 == 0 ? 1 : 0;
-        if (is_candidate && i == kSampleCount - 1) score = last_score;
-        if (!fails) outcome.scores = {{"exact_match", score}, {"token_f1", score / 2}};
-        if (inspects && is_candidate && i == 1) {
-          outcome.attention = {{.layer = 2,
-                                .head = 3,
-                                .scale = 0.5,
-                                .entropy = std::log(8.0),
-                                .largest_weight = 0.5,
-                                .first_mass = 0.25,
-                                .evidence_mass = 0.125,
-                                .distractor_mass = std::nullopt,
-                                .question_mass = 0,
-                                .strip = candidate == "focal" ? "ff00" : "ef00"}};
-        }
-        outcomes.push_back(std::move(outcome));
+      double score = is_candidate && i / 4 % 2 == 0 ? 1 : 0;
+      if (is_candidate && i == kSampleCount - 1) score = last_score;
+      outcome.scores = {{"exact_match", score}, {"token_f1", score / 2}};
+      if (is_candidate && i < failures) db::Fail(outcome);
+      if (inspects && is_candidate && i == 1) {
+        outcome.attention = {{.layer = 2,
+                              .head = 3,
+                              .scale = 0.5,
+                              .entropy = std::log(8.0),
+                              .largest_weight = 0.5,
+                              .first_mass = 0.25,
+                              .evidence_mass = 0.125,
+                              .distractor_mass = std::nullopt,
+                              .question_mass = 0,
+                              .strip = candidate == "focal" ? "ff00" : "ef00"}};
       }
-    }
-    EXPECT_TRUE(writer->RecordSamples(outcomes).ok());
+      return true;
+    });
     return path;
   }
 
@@ -106,12 +96,9 @@ TEST_F(ResultsTest, CompareAdjustsByMaxTWhenAsked) {
 
 TEST_F(ResultsTest, DeleteRemovesAJobThatHasEnded) {
   const std::string path = WriteDatabase("delete.db", 0);
-  const Ran refused = Varifocal({"delete", "1", "--db=" + path});
-  EXPECT_EQ(refused.code, ExitCode::kFailed);
-  EXPECT_THAT(refused.err, Message("job 1", "queued"));
+  EXPECT_THAT(Varifocal({"delete", "1", "--db=" + path}), FailsWith(Message("job 1", "queued")));
   ASSERT_TRUE((*db::Writer::Open(path))->SetJobState(1, db::JobState::kCancelled).ok());
-  const Ran done = Varifocal({"delete", "jobs/1", "--db=" + path});
-  EXPECT_EQ(done.code, ExitCode::kDone) << done.err;
+  const Ran done = Done(Varifocal({"delete", "jobs/1", "--db=" + path}));
   EXPECT_EQ(done.out, "jobs/1 (fake) deleted with 96 answers; no other job gets its number.\n");
   EXPECT_EQ(Varifocal({"delete", "1", "--db=" + path}).code, ExitCode::kFailed);
   EXPECT_EQ(Varifocal({"delete", "x", "--db=" + path}).code, ExitCode::kWrongUsage);
@@ -128,8 +115,8 @@ TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
                     .out,
                 HasSubstr(words));
   }
-  const Ran ran = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--format=jsonl"});
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran =
+      Done(Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--format=jsonl"}));
   const auto row = ParseJson(ran.out.substr(0, ran.out.find('\n')));
   ASSERT_TRUE(row.ok()) << row.status();
   std::set<std::string> keys;
@@ -177,8 +164,7 @@ TEST_F(ResultsTest, CompareHasTheDocumentedKeys) {
 
 TEST_F(ResultsTest, AttentionOfAnAnswer) {
   const std::string path = WriteDatabase("attention.db", 0, 0, /*inspects=*/true), db = "--db=" + path;
-  const Ran ran = Varifocal({"attention", "recall/1024/1/focal", db, "--format=jsonl"});
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(Varifocal({"attention", "recall/1024/1/focal", db, "--format=jsonl"}));
   const Json row = *ParseJson(ran.out);
   EXPECT_EQ(row["layer"], 2);
   EXPECT_EQ(row["head"], 3);
@@ -197,17 +183,15 @@ TEST_F(ResultsTest, AttentionOfAnAnswer) {
             Varifocal({"attention", "recall/1024/1/focal", db}).out);
   EXPECT_EQ(Varifocal({"attention", "recall/1024/focal", db}).code, ExitCode::kWrongUsage);
   EXPECT_EQ(Varifocal({"attention", "recall/1X/1/focal", db}).code, ExitCode::kWrongUsage);
-  const Ran other = Varifocal({"attention", "recall/1024/2/focal", db});
-  EXPECT_EQ(other.code, ExitCode::kFailed);
-  EXPECT_THAT(other.err, Message("recall/1024/2/focal", "--inspect"));
+  EXPECT_THAT(Varifocal({"attention", "recall/1024/2/focal", db}),
+              FailsWith(Message("recall/1024/2/focal", "--inspect")));
   EXPECT_THAT(Varifocal({"attention", "recall/1024/99/focal", db}).err, Message("recall/1024/99/focal"));
 }
 
 // A sink has what the keys do not have: the strip "ef00" is 2^-1 of the weight.
 TEST_F(ResultsTest, AttentionOfASink) {
   const std::string db = "--db=" + WriteDatabase("sink.db", 0, 0, /*inspects=*/true, "focal@sink=0");
-  const Ran ran = Varifocal({"attention", "recall/1024/1/focal@sink=0", db, "--format=jsonl"});
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(Varifocal({"attention", "recall/1024/1/focal@sink=0", db, "--format=jsonl"}));
   EXPECT_NEAR((*ParseJson(ran.out))["sink_mass"].get<double>(), 0.5, 1e-9);
   EXPECT_THAT(Varifocal({"attention", "recall/1024/1/focal@sink=0", db}).out, HasSubstr("SINK %"));
 }
@@ -219,15 +203,14 @@ TEST_F(ResultsTest, AttentionOfAHybridWithPackedWeights) {
                     R"({"layers":[{"attention":false,"count":1},{"count":1,"mlp":false,"recurrent":true},
                     {"attention":true,"count":1,"recurrent":true},{"count":1,"recurrent":true},{"count":1}],
           "packed_weights":{"scheme":"gptq","bits":4,"values":"f16"},"adapter":{"rank":8,"alpha":16}})");
-  const Ran ran = Varifocal({"attention", "recall/1024/1/focal", "--db=" + path});
-  ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(Varifocal({"attention", "recall/1024/1/focal", "--db=" + path}));
   EXPECT_EQ(ran.err,
             "weights from gptq 4 bit, read to f16; LoRA of rank 8, alpha 16; computed in f32\n"
             "layers 0 to 1 and 3 have no attention: temperatures, caps and sinks do not act there\n");
-  const Ran report = Varifocal({"report", "--db=" + path, "--out=-", "--format=html"});
-  ASSERT_EQ(report.code, ExitCode::kDone) << report.err;
-  EXPECT_THAT(report.out, AllOf(HasSubstr("focal: layers 0 to 1 and 3 have"), HasSubstr("gptq 4 bit, read to f16"),
-                                HasSubstr("rank 8, alpha 16"), HasSubstr(" in layers 0 to 1 and 3</small>")));
+  const Ran report = Done(Varifocal({"report", "--db=" + path, "--out=-", "--format=html"}));
+  EXPECT_THAT(report.out,
+              AllOf(HasSubstr("focal: layers 0 to 1 and 3 have"), HasSubstr("gptq 4 bit, read to f16"),
+                    HasSubstr("rank 8, alpha 16"), HasSubstr(" in layers 0 to 1 and 3</small>")));
 }
 
 TEST_F(ResultsTest, CompareForPeople) {
@@ -263,8 +246,7 @@ TEST_F(ResultsTest, TheGateIsNotPassedByFailures) {
   for (const std::vector<std::string>& sides : {std::vector<std::string>{"--baseline=baseline", "--candidate=focal"},
                                                 {"--baseline=focal", "--candidate=baseline"}}) {
     const Ran ran = Varifocal({"compare", db, sides[0], sides[1], "--gate"});
-    EXPECT_EQ(ran.code, ExitCode::kFailed);
-    EXPECT_THAT(ran.err, Message("--gate", "1,024"));
+    EXPECT_THAT(ran, FailsWith(Message("--gate", "1,024")));
     EXPECT_THAT(ran.out, AllOf(HasSubstr("failures decide"), HasSubstr("48 failed"), Not(HasSubstr("  better  ")),
                                HasSubstr(stats::LabelOf("failures").sentence)));
   }
@@ -289,17 +271,15 @@ TEST_F(ResultsTest, VariantsAreFoundByWhatTheyRunAs) {
 }
 
 TEST_F(ResultsTest, ASuiteFileIsNotAskedOfADaemon) {
-  const Ran ran = Varifocal({"suites", "./mine.yaml", "--daemon=127.0.0.1:1"});
-  EXPECT_EQ(ran.code, ExitCode::kWrongUsage);
-  EXPECT_THAT(ran.err, Message("./mine.yaml", "--daemon"));
+  EXPECT_THAT(Varifocal({"suites", "./mine.yaml", "--daemon=127.0.0.1:1"}),
+              IsWrongUsage(Message("./mine.yaml", "--daemon")));
 }
 
 TEST_F(ResultsTest, ReportGoesWhereItIsSent) {
   const std::string path = WriteDatabase("a.db", 0), target = directory_.File("target.html"),
                     link = directory_.File("link.html"), pipe = directory_.File("pipe.csv");
-  const Ran unknown = Varifocal({"report", "--db=" + path, "--out=" + directory_.File("x.pdf")});
-  EXPECT_EQ(unknown.code, ExitCode::kWrongUsage);
-  EXPECT_THAT(unknown.err, Message("x.pdf", ".html", ".csv", ".json", ".md", ".txt", ".tex"));
+  EXPECT_THAT(Varifocal({"report", "--db=" + path, "--out=" + directory_.File("x.pdf")}),
+              IsWrongUsage(Message("x.pdf", ".html", ".csv", ".json", ".md", ".txt", ".tex")));
   EXPECT_FALSE(std::filesystem::exists(directory_.File("x.pdf")));
   testing_support::WriteFile(target, "orig");
   std::filesystem::create_symlink(target, link);
@@ -328,9 +308,8 @@ TEST_F(ResultsTest, ReportGoesWhereItIsSent) {
 
 TEST_F(ResultsTest, CompareRefusesWhatIsNotThere) {
   const std::string path = WriteDatabase("a.db", 0);
-  const Ran unknown = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=fokal"});
-  EXPECT_EQ(unknown.code, ExitCode::kFailed);
-  EXPECT_THAT(unknown.err, AllOf(HasSubstr("fokal"), HasSubstr("focal")));
+  EXPECT_THAT(Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=fokal"}),
+              FailsWith(AllOf(HasSubstr("fokal"), HasSubstr("focal"))));
   EXPECT_EQ(Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--job=7"}).code,
             ExitCode::kFailed);
   EXPECT_EQ(Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=focal", "--task=none"}).code,
@@ -346,27 +325,21 @@ TEST_F(ResultsTest, CompareTakesVariantsOfTwoJobs) {
   const std::string path = directory_.File("a.db");
   {
     const auto writer = *db::Writer::Open(path);
-    const int64_t execution = *writer->AddExecution(db::FakeExecution());
     for (const bool is_candidate : {false, true}) {
       db::NewJob job = db::FakeJob({.variants = {is_candidate ? "other" : "baseline"},
                                     .planned_count = is_candidate ? kSampleCount - 8 : kSampleCount});
       if (is_candidate) job.variants[0].model.architecture = "imported";
-      const std::vector<db::CellRow> cells = *writer->Cells(writer->AddJob(job)->job_id);
-      std::vector<db::Outcome> outcomes;
-      for (int64_t i = 0; i < cells[0].cell.planned_count; ++i) {
-        db::Outcome outcome = db::FakeOutcome(cells[0], job, execution, i);
+      db::AddFakeJob(*writer, job, [&](const db::CellRow&, int64_t i, db::Outcome& outcome) {
         if (is_candidate && i >= 36) outcome.sample.token_ids_sha256 = std::string(64, '0');
         const double score = is_candidate && i < 24 ? 1 : 0;
         outcome.scores = {{"exact_match", score}, {"token_f1", score / 2}};
-        outcomes.push_back(std::move(outcome));
-      }
-      ASSERT_TRUE(writer->RecordSamples(outcomes).ok());
+        return true;
+      });
     }
   }
   for (const char* candidate : {"other", "2/other", "jobs/2/other"}) {
-    const Ran ran = Varifocal(
-        {"compare", "--db=" + path, "--baseline=baseline", absl::StrCat("--candidate=", candidate), "--format=json"});
-    ASSERT_EQ(ran.code, ExitCode::kDone) << ran.err;
+    const Ran ran = Done(Varifocal(
+        {"compare", "--db=" + path, "--baseline=baseline", absl::StrCat("--candidate=", candidate), "--format=json"}));
     const Json row = ParseJson(ran.out).value()[0];
     EXPECT_EQ(row["candidate"], "jobs/2/other");
     EXPECT_EQ(row["candidate_job"], 2);
@@ -382,15 +355,13 @@ TEST_F(ResultsTest, CompareTakesVariantsOfTwoJobs) {
   EXPECT_THAT(text.out,
               AllOf(MessageIn("jobs/2/other", "baseline", "jobs/1"), HasSubstr("36/9"), MessageIn("other (jobs/2)"),
                     MessageIn(36, "12 of jobs/1", "4 of jobs/2"), Not(HasSubstr("ncomplete"))));
-  const Ran one_job = Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=other", "--job=1"});
-  EXPECT_EQ(one_job.code, ExitCode::kFailed);
-  EXPECT_THAT(one_job.err, Message("job 1", "\"other\"", "baseline", "3/other"));
+  EXPECT_THAT(Varifocal({"compare", "--db=" + path, "--baseline=baseline", "--candidate=other", "--job=1"}),
+              FailsWith(Message("job 1", "\"other\"", "baseline", "3/other")));
 }
 
 TEST_F(ResultsTest, DiffAnswersByItsExitCode) {
   const std::string a = WriteDatabase("a.db", 0), b = WriteDatabase("b.db", 0), c = WriteDatabase("c.db", 0, 1);
-  const Ran same = Varifocal({"diff", a, b});
-  EXPECT_EQ(same.code, ExitCode::kDone);
+  const Ran same = Done(Varifocal({"diff", a, b}));
   EXPECT_EQ(same.out, "0 differences; A has 192 rows, B has 192.\n");
   const Ran differs = Varifocal({"diff", a, c});
   EXPECT_EQ(differs.code, ExitCode::kFailed);

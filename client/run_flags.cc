@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/usage.h"
@@ -40,7 +39,7 @@ absl::StatusOr<EmbeddedOptions> RunFlags::Options() {
   for (const std::string& text : models) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-      return UsageError(absl::StrCat("--model=", text, ": must be NAME=DIR, such as baseline=models/baseline."));
+      return UsageError("--model=", text, ": must be NAME=DIR, such as baseline=models/baseline.");
     }
     options.models.push_back({text.substr(0, equals), text.substr(equals + 1)});
     names.push_back(options.models.back().name);
@@ -49,7 +48,7 @@ absl::StatusOr<EmbeddedOptions> RunFlags::Options() {
   for (const EmbeddedOptions::NamedModel& model : options.models) bases.push_back({model.name, model.directory});
   for (const std::string& text : adapters) {
     const absl::StatusOr<NamedPlace> adapted = ReadAdapterFlag(text, bases);
-    if (!adapted.ok()) return UsageError(absl::StrCat(adapted.status().message(), "."));
+    if (!adapted.ok()) return UsageError(adapted.status().message(), ".");
     options.models.push_back({adapted->name, adapted->place});
     names.push_back(adapted->name);
   }
@@ -58,7 +57,7 @@ absl::StatusOr<EmbeddedOptions> RunFlags::Options() {
   for (const std::string& text : endpoints) names.push_back(text.substr(0, text.find('=')));
   for (size_t i = 0; i < names.size(); ++i) {
     if (std::find(names.begin(), names.begin() + i, names[i]) == names.begin() + i) continue;
-    return UsageError(absl::StrCat("--model: the name ", names[i], " is given twice."));
+    return UsageError("--model: the name ", names[i], " is given twice.");
   }
   if (variants.empty()) variants = absl::StrJoin(names, ",");
   return options;

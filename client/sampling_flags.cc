@@ -3,7 +3,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "client/usage.h"
 
 namespace varifocal::client {
@@ -26,7 +25,7 @@ absl::StatusOr<DecodeSettings> SamplingFlags::Read() const {
   if (temperature_.value_or(0) == 0) {
     for (const auto& [name, is_given] : {std::pair("top-k", top_k_.has_value()), std::pair("top-p", top_p_.has_value()),
                                          std::pair("min-p", min_p_.has_value())}) {
-      if (is_given) return UsageError(absl::StrCat("--", name, " needs a --sampling-temperature above 0."));
+      if (is_given) return UsageError("--", name, " needs a --sampling-temperature above 0.");
     }
   }
   DecodeSettings decode{.sampling_temperature = temperature_, .top_p = top_p_, .min_p = min_p_};

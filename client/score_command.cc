@@ -14,7 +14,6 @@
 #include "base/status_macros.h"
 #include "client/files.h"
 #include "client/report/data/text_format.h"
-#include "client/usage.h"
 #include "eval_tasks/parameters.h"
 
 namespace varifocal::client {
@@ -25,9 +24,8 @@ absl::StatusOr<std::optional<double>> ReadScore(absl::string_view line, int64_t 
   if (text == "null") return std::optional<double>();
   const absl::StatusOr<double> value = ParseNumber(text);
   if (value.ok() && *value >= 0 && *value <= score_max) return *value;
-  return absl::InvalidArgumentError(absl::StrCat("line ", number, " of the command's output is \"", text.substr(0, 80),
-                                                 "\"; a score is a number from 0 to ", score_max,
-                                                 " (--score-max), or null."));
+  return InvalidArgument("line ", number, " of the command's output is \"", text.substr(0, 80),
+                         "\"; a score is a number from 0 to ", score_max, " (--score-max), or null.");
 }
 
 }  // namespace
@@ -36,7 +34,7 @@ absl::StatusOr<std::vector<std::optional<double>>> RunScoreCommand(const std::st
                                                                    const std::string& input_path, int64_t answer_count,
                                                                    double score_max) {
   std::FILE* output = popen(absl::StrCat("(", command, "\n) <", report::ShellQuoted(input_path)).c_str(), "re");
-  if (output == nullptr) return absl::ResourceExhaustedError("no process could be started for the command.");
+  if (output == nullptr) return ResourceExhausted("no process could be started for the command.");
   std::string text;
   char buffer[1 << 16];
   for (size_t count = 0; (count = std::fread(buffer, 1, sizeof(buffer), output)) > 0;) text.append(buffer, count);
@@ -44,7 +42,7 @@ absl::StatusOr<std::vector<std::optional<double>>> RunScoreCommand(const std::st
   if (status != 0) {
     const std::string end =
         WIFSIGNALED(status) ? absl::StrCat("signal ", WTERMSIG(status)) : absl::StrCat("status ", WEXITSTATUS(status));
-    return absl::FailedPreconditionError(absl::StrCat("the command ended with ", end, ": ", command));
+    return FailedPrecondition("the command ended with ", end, ": ", command);
   }
   if (!text.empty() && text.back() == '\n') text.pop_back();
   std::vector<std::optional<double>> scores;
@@ -55,9 +53,8 @@ absl::StatusOr<std::vector<std::optional<double>>> RunScoreCommand(const std::st
     }
   }
   if (std::ssize(scores) == answer_count) return scores;
-  return absl::InvalidArgumentError(absl::StrCat("the command wrote ", scores.size(),
-                                                 Plural(scores.size(), " line for ", " lines for "), answer_count,
-                                                 " answers; it must write one score for each, in their order."));
+  return InvalidArgument("the command wrote ", scores.size(), Plural(scores.size(), " line for ", " lines for "),
+                         answer_count, " answers; it must write one score for each, in their order.");
 }
 
 absl::StatusOr<std::string> DescribeCommand(const std::string& command) {

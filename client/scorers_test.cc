@@ -1,14 +1,12 @@
 // The verbs that score stored answers: `rescore` with small shell commands, `judge` with a shipped model, and how their
 // prompts, outputs and failures are read.
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "client/judge_prompt.h"
-#include "client/score_command.h"
 #include "client/testing_run.h"
 #include "db/fakes/fake_results.h"
 #include "db/reader.h"
@@ -28,25 +26,17 @@ constexpr int kAnswerCount = 8;
 class ScorersTest : public testing::Test {
  protected:
   void SetUp() override {
-    const auto writer = *db::Writer::Open(database_);
     const db::NewJob job = db::FakeJob({.planned_count = kAnswerCount + 1});
-    const int64_t execution = *writer->AddExecution(db::FakeExecution());
-    const int64_t job_id = writer->AddJob(job)->job_id;
-    const std::vector<db::CellRow> cells = *writer->Cells(job_id);
-    for (const db::CellRow& cell : cells) {
-      std::string twin;
-      for (int64_t i = 0; i <= kAnswerCount; ++i) {
-        db::Outcome outcome = db::FakeOutcome(cell, job, execution, i);
-        outcome.generation.answer = i % 2 == 0 ? "yes" : "no";
-        outcome.sample.gold_json = R"(["yes"])";
-        outcome.scores = {{"exact_match", i % 2 == 0 ? 1.0 : 0.0}, {"token_f1", 0.5}};
-        if (i == 1) twin = *outcome.sample.token_ids_sha256;
-        if (i == 3) outcome.sample.token_ids_sha256 = twin;                     // two questions with one prompt
-        if (i == kAnswerCount) outcome.generation.log_likelihoods_json = "[]";  // a choice is left out
-        const absl::Status recorded = writer->RecordSample(outcome).status();
-        ASSERT_TRUE(recorded.ok()) << recorded;
-      }
-    }
+    std::string twin;
+    db::AddFakeJob(**db::Writer::Open(database_), job, [&](const db::CellRow&, int64_t i, db::Outcome& outcome) {
+      outcome.generation.answer = i % 2 == 0 ? "yes" : "no";
+      outcome.sample.gold_json = R"(["yes"])";
+      outcome.scores = {{"exact_match", i % 2 == 0 ? 1.0 : 0.0}, {"token_f1", 0.5}};
+      if (i == 1) twin = *outcome.sample.token_ids_sha256;
+      if (i == 3) outcome.sample.token_ids_sha256 = twin;                     // two questions with one prompt
+      if (i == kAnswerCount) outcome.generation.log_likelihoods_json = "[]";  // a choice is left out
+      return true;
+    });
   }
 
   Ran Rescore(const std::string& command, const std::vector<std::string>& more = {}) {
@@ -85,8 +75,7 @@ class ScorersTest : public testing::Test {
 TEST_F(ScorersTest, ACommandScoresEveryAnswer) {
   const std::string program = Write("metric.sh", R"(sed -E 's/.*"answer":"yes".*/2/; t; s/.*/0/')");
   const Ran ran = Rescore("sh " + program, {"--score-max=4"});
-  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
-  EXPECT_THAT(ran.out, MessageIn("jobs/1: 16", "imported/mine"));
+  EXPECT_THAT(ran, Prints(MessageIn("jobs/1: 16", "imported/mine")));
   EXPECT_THAT(ran.out, HasSubstr("metric.sh sha256 ")) << "the program is recorded by its hash";
   const auto scores = Scores("imported/mine");
   ASSERT_EQ(scores.size(), 2u * kAnswerCount);
@@ -112,8 +101,7 @@ TEST_F(ScorersTest, TheCommandSeesGoldAnswersAndIdentity) {
 }
 
 TEST_F(ScorersTest, QuestionsOfOnePromptHaveScoresOfTheirOwn) {
-  const Ran ran = Rescore(R"(sed -E 's/.*"sample_index":([0-9]).*/\1/')", {"--score-max=8"});
-  EXPECT_EQ(ran.code, ExitCode::kDone) << ran.err;
+  const Ran ran = Done(Rescore(R"(sed -E 's/.*"sample_index":([0-9]).*/\1/')", {"--score-max=8"}));
   const auto scores = Scores("imported/mine");
   ASSERT_EQ(scores.size(), 2u * kAnswerCount);
   for (const auto& [key, value] : scores) EXPECT_EQ(value, key.second / 8.0) << key.first << key.second;
@@ -156,9 +144,7 @@ TEST_F(ScorersTest, WhatIsNoScoreIsRefusedAndNothingIsStored) {
 }
 
 TEST_F(ScorersTest, AnAnswerWithoutAScoreIsSaidAndTheOthersAreStored) {
-  const Ran ran = Rescore(R"(sed -E '1s/.*/null/; 2,$s/.*/1/')");
-  EXPECT_EQ(ran.code, ExitCode::kFailed);
-  EXPECT_THAT(ran.err, Message("1 answer"));
+  EXPECT_THAT(Rescore(R"(sed -E '1s/.*/null/; 2,$s/.*/1/')"), FailsWith(Message("1 answer")));
   EXPECT_EQ(Scores("imported/mine").size(), 15u);
 }
 
@@ -174,8 +160,7 @@ TEST_F(ScorersTest, AModelJudgesOnceAndAgreesWithItself) {
     return Varifocal(args);
   };
   const Ran first = judge({"--variants=baseline"});
-  ASSERT_EQ(first.code, ExitCode::kDone) << first.err;
-  EXPECT_THAT(first.out, MessageIn("jobs/1: 8", "imported/correct"));
+  EXPECT_THAT(first, Prints(MessageIn("jobs/1: 8", "imported/correct")));
   const std::string verdicts = testing_support::ReadFile(out);
   const std::vector<std::string> lines = absl::StrSplit(verdicts, '\n', absl::SkipEmpty());
   ASSERT_EQ(lines.size(), kAnswerCount);
@@ -188,8 +173,7 @@ TEST_F(ScorersTest, AModelJudgesOnceAndAgreesWithItself) {
   }
   EXPECT_EQ(by_key.size(), 2u) << "equal answers are asked once";
 
-  const Ran again = judge({"--variants=baseline", "--against=imported/correct", "--format=json"});
-  ASSERT_EQ(again.code, ExitCode::kDone) << again.err;
+  const Ran again = Done(judge({"--variants=baseline", "--against=imported/correct", "--format=json"}));
   EXPECT_EQ(testing_support::ReadFile(out), verdicts) << "nothing is asked again";
   EXPECT_THAT(again.out, HasSubstr("\"equal_share\":1"));
 
@@ -199,9 +183,7 @@ TEST_F(ScorersTest, AModelJudgesOnceAndAgreesWithItself) {
   EXPECT_EQ(testing_support::ReadFile(out), verdicts);
 
   // More answers of the same texts need no further question, but each a line and a score.
-  const Ran all = judge({});
-  ASSERT_EQ(all.code, ExitCode::kDone) << all.err;
-  EXPECT_THAT(all.out, MessageIn("jobs/1: 16", "imported/correct"));
+  EXPECT_THAT(judge({}), Prints(MessageIn("jobs/1: 16", "imported/correct")));
   EXPECT_EQ(Scores("imported/correct").size(), 16u);
 
   Write("judge.yaml", absl::StrCat(kChoices, "# another comment is the same prompt\n"));
@@ -213,10 +195,9 @@ TEST_F(ScorersTest, AModelJudgesOnceAndAgreesWithItself) {
 TEST_F(ScorersTest, AReplyWithoutAGradeIsNoScore) {
   const std::string prompt =
       Write("grade.yaml", "name: g\nprompt: '{answer}'\ngrade: 'Rating: [0-9]+'\nrange: [1, 5]\nmax_new_tokens: 4\n");
-  const Ran ran = Varifocal({"judge", "--db=" + database_, "--judge=models/baseline", "--prompt=" + prompt,
-                             "--out=" + directory_.File("grades.jsonl")});
-  EXPECT_EQ(ran.code, ExitCode::kFailed);
-  EXPECT_THAT(ran.err, HasSubstr("no grade"));
+  EXPECT_THAT(Varifocal({"judge", "--db=" + database_, "--judge=models/baseline", "--prompt=" + prompt,
+                         "--out=" + directory_.File("grades.jsonl")}),
+              FailsWith(HasSubstr("no grade")));
   EXPECT_TRUE(Scores("imported/g").empty());
 }
 

@@ -25,8 +25,7 @@ absl::StatusOr<std::vector<std::string>> Chosen(const std::string& wanted, const
   const std::vector<std::string> names = SplitList(wanted);
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    return absl::NotFoundError(
-        absl::StrCat("jobs/", job_id, " has no ", noun, " \"", name, "\", only ", absl::StrJoin(known, ", "), "."));
+    return NotFound("jobs/", job_id, " has no ", noun, " \"", name, "\", only ", absl::StrJoin(known, ", "), ".");
   }
   return names.empty() ? known : names;
 }
@@ -41,11 +40,10 @@ absl::Status CheckSameJob(Daemon& daemon, const std::string& database, int64_t j
   const bool is_same = there.spec_sha256() == here.spec_sha256 &&
                        there.create_time().seconds() * 1'000'000 + there.create_time().nanos() / 1000 == here.create_us;
   if (is_same) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("jobs/", job_id, " of ", database, " is another job than jobs/",
-                                                    job_id,
-                                                    " of the daemon, which has another database; give the "
-                                                    "address of the daemon that has ",
-                                                    database, " open."));
+  return FailedPrecondition("jobs/", job_id, " of ", database, " is another job than jobs/", job_id,
+                            " of the daemon, which has another database; give the "
+                            "address of the daemon that has ",
+                            database, " open.");
 }
 
 }  // namespace
@@ -108,9 +106,7 @@ absl::StatusOr<int64_t> EachStoredAnswer(const StoredAnswerFlags& flags,
       }
     }
   }
-  if (count == 0) {
-    return absl::NotFoundError(absl::StrCat("jobs/", job.job_id, " has no answer with text to score."));
-  }
+  if (count == 0) return NotFound("jobs/", job.job_id, " has no answer with text to score.");
   return job.job_id;
 }
 
@@ -124,8 +120,8 @@ absl::Status StoreScores(const StoredAnswerFlags& flags, int64_t job_id, const s
   absl::StatusOr<std::vector<JudgmentResult>> imported = ImportJudgments(import);
   if (HasReason(imported.status(), ErrorReason::kDatabaseInUse)) {
     if (!global.daemon_given) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(imported.status().message(), ". If that is a daemon, give --daemon=ADDRESS: it stores them."));
+      return FailedPrecondition(imported.status().message(),
+                                ". If that is a daemon, give --daemon=ADDRESS: it stores them.");
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
     RETURN_IF_ERROR(CheckSameJob(*daemon, flags.db, job_id));

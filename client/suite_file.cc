@@ -86,26 +86,25 @@ class SuiteParser {
 
   absl::StatusOr<v1::SuiteConfig> Parse(absl::string_view yaml) {
     if (yaml.size() > kFileBytesMax) {
-      return UsageError(
-          absl::StrCat(origin_, ": has ", yaml.size(), " bytes; a suite has at most ", kFileBytesMax, "."));
+      return UsageError(origin_, ": has ", yaml.size(), " bytes; a suite has at most ", kFileBytesMax, ".");
     }
     if (const absl::Status text = CheckIsText(origin_, yaml); !text.ok()) {
-      return UsageError(absl::StrCat(text.message(), EndsSentence(text.message()) ? "" : "."));
+      return UsageError(text.message(), EndsSentence(text.message()) ? "" : ".");
     }
     std::vector<YAML::Node> documents;
     try {
       documents = YAML::LoadAll(std::string(yaml));
     } catch (const YAML::Exception& error) {  // yaml-cpp reports by exceptions; they end here
       if (const std::optional<int> line = TabNear(yaml, error.mark.line); line.has_value()) {
-        return UsageError(absl::StrCat(origin_, ":", *line + 1, ": a tab before the text; YAML wants spaces."));
+        return UsageError(origin_, ":", *line + 1, ": a tab before the text; YAML wants spaces.");
       }
-      return UsageError(absl::StrCat(origin_, ":", error.mark.line + 1, ": is not YAML: ", error.msg, "."));
+      return UsageError(origin_, ":", error.mark.line + 1, ": is not YAML: ", error.msg, ".");
     }
     if (documents.size() > 1) {
       return ErrorAt(documents[1], absl::StrCat("one suite a file, found ", documents.size(), " documents"));
     }
     v1::SuiteConfig config;
-    if (documents.empty() || documents[0].IsNull()) return UsageError(absl::StrCat(origin_, ":1: the suite is empty."));
+    if (documents.empty() || documents[0].IsNull()) return UsageError(origin_, ":1: the suite is empty.");
     const YAML::Node& root = documents[0];
     RETURN_IF_ERROR(ReadMessage(root, "the suite", &config));
     for (int i = 0; i < config.tasks_size(); ++i) RETURN_IF_ERROR(CheckShape(root["tasks"][i], config.tasks(i)));
@@ -116,7 +115,7 @@ class SuiteParser {
 
  private:
   absl::Status ErrorAt(const YAML::Node& node, absl::string_view what) const {
-    return UsageError(absl::StrCat(origin_, ":", node.Mark().line + 1, ": ", what, EndsSentence(what) ? "" : "."));
+    return UsageError(origin_, ":", node.Mark().line + 1, ": ", what, EndsSentence(what) ? "" : ".");
   }
   static bool EndsSentence(absl::string_view text) { return absl::EndsWith(text, "?") || absl::EndsWith(text, "."); }
 
@@ -271,7 +270,7 @@ class SuiteParser {
         return ReadInteger(node, field, *length, message);
       }
       default:
-        return absl::InternalError(absl::StrCat("config.proto has an unsupported type for ", field.full_name()));
+        return Internal("config.proto has an unsupported type for ", field.full_name());
     }
   }
 
@@ -355,8 +354,8 @@ absl::StatusOr<v1::SuiteConfig> ReadSuite(const std::string& suite) {
     return ParseSuite(*text, suite);
   }
   if (!absl::StrContains(suite, "/") && !absl::StrContains(suite, ".")) {
-    return UsageError(absl::StrCat("No suite is called \"", suite, "\" (a file is named by its path, like ./", suite,
-                                   ".yaml)", DidYouMean(suite, BuiltInSuiteNames())));
+    return UsageError("No suite is called \"", suite, "\" (a file is named by its path, like ./", suite, ".yaml)",
+                      DidYouMean(suite, BuiltInSuiteNames()));
   }
   ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(suite));
   ASSIGN_OR_RETURN(v1::SuiteConfig config, ParseSuite(text, suite));

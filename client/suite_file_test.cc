@@ -13,6 +13,7 @@
 #include "eval_tasks/task.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 #include "wire/job_spec.h"
@@ -39,33 +40,29 @@ constexpr char kGood[] =
     "    samples: 4\n";
 
 TEST(SuiteFileTest, EveryKeyArrives) {
-  const auto config = ParseSuite(kGood, "good.yaml");
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->name(), "mine");
-  EXPECT_EQ(config->seed(), 7);
-  EXPECT_THAT(config->lengths(), ElementsAre(1024, 2048));
-  EXPECT_EQ(config->samples(), 8);
-  ASSERT_EQ(config->tasks_size(), 2);
-  EXPECT_EQ(config->tasks(0).parameters().at("depth"), "0.5");
-  EXPECT_FALSE(config->tasks(0).has_samples());
-  EXPECT_EQ(config->tasks(1).name(), "labels");
-  EXPECT_EQ(config->tasks(1).samples(), 4);
-  const auto spec = ToSuiteSpec(*config);
-  ASSERT_TRUE(spec.ok()) << spec.status();
-  EXPECT_EQ(spec->tasks[0].name, "recall_kv");
+  ASSIGN_OR_FAIL(const auto config, ParseSuite(kGood, "good.yaml"));
+  EXPECT_EQ(config.name(), "mine");
+  EXPECT_EQ(config.seed(), 7);
+  EXPECT_THAT(config.lengths(), ElementsAre(1024, 2048));
+  EXPECT_EQ(config.samples(), 8);
+  ASSERT_EQ(config.tasks_size(), 2);
+  EXPECT_EQ(config.tasks(0).parameters().at("depth"), "0.5");
+  EXPECT_FALSE(config.tasks(0).has_samples());
+  EXPECT_EQ(config.tasks(1).name(), "labels");
+  EXPECT_EQ(config.tasks(1).samples(), 4);
+  ASSIGN_OR_FAIL(const auto spec, ToSuiteSpec(config));
+  EXPECT_EQ(spec.tasks[0].name, "recall_kv");
   // Round trip: the completed suite is a valid suite, and completing it changes nothing.
-  const auto again = ToSuiteSpec(ToProto(*spec));
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(ToProto(*again).SerializeAsString().size(), ToProto(*spec).SerializeAsString().size());
+  ASSIGN_OR_FAIL(const auto again, ToSuiteSpec(ToProto(spec)));
+  EXPECT_EQ(ToProto(again).SerializeAsString().size(), ToProto(spec).SerializeAsString().size());
 }
 
 // The rule of docs/formats.md, which the daemon applies too.
 TEST(SuiteFileTest, NamesMayHaveCapitalsAndDots) {
   std::string text = kGood;
   text.replace(text.find("mine"), 4, "My.Suite-v2");
-  const auto config = ParseSuite(text, "good.yaml");
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->name(), "My.Suite-v2");
+  ASSIGN_OR_FAIL(const auto config, ParseSuite(text, "good.yaml"));
+  EXPECT_EQ(config.name(), "My.Suite-v2");
 }
 
 TEST(SuiteFileTest, BuiltInSuitesAreValid) {
@@ -83,10 +80,9 @@ TEST(SuiteFileTest, RowsAreNamedAsSeenFromTheSuite) {
       directory.File("mine.yaml"),
       "name: mine\nlengths: [64]\ntasks:\n  - kind: jsonl\n    parameters:\n      path: rows/a.jsonl\n"
       "      prompt: '{question}'\n      gold: answer\n      stop: [\"\\n\", '.']\n");
-  const auto config = ReadSuite(directory.File("mine.yaml"));
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->tasks(0).parameters().at("path"), directory.File("rows/a.jsonl"));
-  EXPECT_EQ(config->tasks(0).parameters().at("stop"), "[\"\\n\",\".\"]");
+  ASSIGN_OR_FAIL(const auto config, ReadSuite(directory.File("mine.yaml")));
+  EXPECT_EQ(config.tasks(0).parameters().at("path"), directory.File("rows/a.jsonl"));
+  EXPECT_EQ(config.tasks(0).parameters().at("stop"), "[\"\\n\",\".\"]");
 }
 
 // Every parameter of the type "path", from the suite's folder or from another one beside it.
@@ -145,16 +141,13 @@ std::string Replaced(const std::string& from, const std::string& to) {
 }
 
 TEST(SuiteFileTest, SamplesByLength) {
-  const auto config = ParseSuite(Replaced("samples: 8", "samples_at: {1024: 40}"), "good.yaml");
-  ASSERT_TRUE(config.ok()) << config.status();
-  const auto spec = ToSuiteSpec(*config);
-  ASSERT_TRUE(spec.ok()) << spec.status();
-  EXPECT_THAT(spec->tasks[0].samples_at, ElementsAre(std::pair(1024, 40)));
-  EXPECT_EQ(spec->tasks[0].samples, kDefaultSampleCount);
-  EXPECT_TRUE(spec->tasks[1].samples_at.empty()) << "it has a number of its own";
-  const auto again = ToSuiteSpec(ToProto(*spec));
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->tasks[0].samples_at, spec->tasks[0].samples_at);
+  ASSIGN_OR_FAIL(const auto config, ParseSuite(Replaced("samples: 8", "samples_at: {1024: 40}"), "good.yaml"));
+  ASSIGN_OR_FAIL(const auto spec, ToSuiteSpec(config));
+  EXPECT_THAT(spec.tasks[0].samples_at, ElementsAre(std::pair(1024, 40)));
+  EXPECT_EQ(spec.tasks[0].samples, kDefaultSampleCount);
+  EXPECT_TRUE(spec.tasks[1].samples_at.empty()) << "it has a number of its own";
+  ASSIGN_OR_FAIL(const auto again, ToSuiteSpec(ToProto(spec)));
+  EXPECT_EQ(again.tasks[0].samples_at, spec.tasks[0].samples_at);
 }
 
 std::vector<Bad> BadSuites() {
@@ -269,12 +262,12 @@ std::vector<Bad> BadSuites() {
 
 // As --lengths reads them; the specification has the number, so both are one job.
 TEST(SuiteFileTest, LengthsMayHaveK) {
-  const auto with_k =
-      ParseSuite("name: a\nlengths: [1K, 2k, 300]\nsamples_at: {2K: 4}\ntasks:\n  - kind: recall_kv\n", "k");
-  ASSERT_TRUE(with_k.ok()) << with_k.status();
+  ASSIGN_OR_FAIL(
+      const auto with_k,
+      ParseSuite("name: a\nlengths: [1K, 2k, 300]\nsamples_at: {2K: 4}\ntasks:\n  - kind: recall_kv\n", "k"));
   const auto plain =
       ParseSuite("name: a\nlengths: [1024, 2048, 300]\nsamples_at: {2048: 4}\ntasks:\n  - kind: recall_kv\n", "p");
-  EXPECT_EQ(with_k->SerializeAsString(), plain->SerializeAsString());
+  EXPECT_EQ(with_k.SerializeAsString(), plain->SerializeAsString());
 }
 
 // The table that the test of the Python client reads, too: what follows the name of a suite, and a plainer text of the same
@@ -329,13 +322,12 @@ TEST(SuiteFileTest, BytesThatAreNoTextAreNamed) {
 }
 
 TEST(SuiteFileTest, AnswersAndThinking) {
-  const auto config = ParseSuite(
-      "name: s\nlengths: [1024]\nanswer: {max_new_tokens: 64}\n"
-      "thinking: {begin: \"<a>\", end: \"</a>\", force: true, answer_prefix: \"So:\"}\n"
-      "tasks:\n- kind: recall_kv\n  answer: {thinking_max_tokens: 512}\n- kind: rag_facts\n",
-      "s.yaml");
-  ASSERT_TRUE(config.ok()) << config.status();
-  const SuiteSpec suite = *ToSuiteSpec(*config);
+  ASSIGN_OR_FAIL(const auto config,
+                 ParseSuite("name: s\nlengths: [1024]\nanswer: {max_new_tokens: 64}\n"
+                            "thinking: {begin: \"<a>\", end: \"</a>\", force: true, answer_prefix: \"So:\"}\n"
+                            "tasks:\n- kind: recall_kv\n  answer: {thinking_max_tokens: 512}\n- kind: rag_facts\n",
+                            "s.yaml"));
+  const SuiteSpec suite = *ToSuiteSpec(config);
   EXPECT_EQ(suite.thinking, (ThinkingSpec{.begin = "<a>", .end = "</a>", .force = true, .answer_prefix = "So:"}));
   EXPECT_EQ(suite.tasks[0].answer, (AnswerSpec{.max_new_tokens = 64, .thinking_max_tokens = 512}));
   EXPECT_EQ(suite.tasks[1].answer, (AnswerSpec{.max_new_tokens = 64}));
@@ -352,14 +344,13 @@ TEST(SuiteFileTest, AnswersAndThinking) {
 }
 
 TEST(SuiteFileTest, FormsAndFilters) {
-  const auto config = ParseSuite(
-      "name: s\nlengths: [1024]\nform: chat\n"
-      "tasks:\n- kind: recall_kv\n  filters:\n  - last_line\n"
-      "  - {filter: regex, pattern: '(\\d+)', match: all}\n  - {filter: strip, text: '.'}\n"
-      "- kind: rag_facts\n  form: completion\n",
-      "s.yaml");
-  ASSERT_TRUE(config.ok()) << config.status();
-  const SuiteSpec read = *ToSuiteSpec(*config);
+  ASSIGN_OR_FAIL(const auto config,
+                 ParseSuite("name: s\nlengths: [1024]\nform: chat\n"
+                            "tasks:\n- kind: recall_kv\n  filters:\n  - last_line\n"
+                            "  - {filter: regex, pattern: '(\\d+)', match: all}\n  - {filter: strip, text: '.'}\n"
+                            "- kind: rag_facts\n  form: completion\n",
+                            "s.yaml"));
+  const SuiteSpec read = *ToSuiteSpec(config);
   for (const SuiteSpec& suite : {read, *ToSuiteSpec(ToProto(read))}) {  // and over the wire
     EXPECT_EQ(suite.form, "chat");
     EXPECT_EQ(suite.tasks[0].form, "chat");

@@ -3,13 +3,10 @@
 #include <ostream>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/daemon.h"
 #include "client/models.h"
 #include "client/usage.h"
-#include "tokenizer/tokenizer.h"
 
 namespace varifocal::client {
 namespace {

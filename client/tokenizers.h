@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "client/console.h"
 #include "client/flags.h"
 #include "client/verb.h"

@@ -9,8 +9,6 @@ constexpr char kUsagePayload[] = "varifocal/usage";
 
 }  // namespace
 
-absl::Status UsageError(absl::string_view message) { return AsUsageError(absl::InvalidArgumentError(message)); }
-
 absl::Status AsUsageError(const absl::Status& status) {
   absl::Status marked = status;
   if (!marked.ok()) marked.SetPayload(kUsagePayload, absl::Cord("1"));

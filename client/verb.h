@@ -24,6 +24,12 @@ struct GlobalFlags {
   std::string command_line;  // of this call, for the record of what made an answer
 };
 
+// How a verb ends whose last step is this.
+inline absl::StatusOr<ExitCode> DoneOr(const absl::Status& error) {
+  if (!error.ok()) return error;
+  return ExitCode::kDone;
+}
+
 class Command {
  public:
   virtual ~Command() = default;

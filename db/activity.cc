@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <utility>
 
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"

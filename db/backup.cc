@@ -5,11 +5,9 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "base/files.h"
-#include "base/status_macros.h"
 
 namespace varifocal::db {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "db/backup.h"
 #include "db/schema.h"
@@ -13,9 +12,7 @@ namespace varifocal::db {
 
 absl::Status CopyDatabase(const std::string& path, const std::string& copy) {
   RETURN_IF_ERROR(CheckFile(path, /*may_create=*/false));
-  if (access(copy.c_str(), F_OK) == 0) {
-    return absl::AlreadyExistsError(absl::StrCat(copy, " exists, and a backup replaces no file"));
-  }
+  if (access(copy.c_str(), F_OK) == 0) return AlreadyExists(copy, " exists, and a backup replaces no file");
   {
     ASSIGN_OR_RETURN(const std::unique_ptr<sqlite::Database> database,
                      sqlite::Database::Open(path, {.keep_as_it_is = true}));

@@ -1,10 +1,7 @@
 // Benchmarks one durable sample (sample, generation, two scores, one fsync) and reading a job of 3 tasks x 3 lengths x
 // 500 samples for the report.
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "benchmark/benchmark.h"
 #include "db/fakes/fake_results.h"
@@ -37,13 +34,7 @@ const std::string& BigDatabase() {
     auto writer = *Writer::Open(path);
     const NewJob job =
         FakeJob({.tasks = {"icl", "rag", "recall"}, .lengths = {8192, 16384, 32768}, .planned_count = 500});
-    const int64_t execution_id = *writer->AddExecution(FakeExecution());
-    const std::vector<CellRow> cells = *writer->Cells(writer->AddJob(job)->job_id);
-    for (const CellRow& cell : cells) {
-      for (int64_t i = 0; i < 500; ++i) {
-        VF_CHECK(writer->RecordSample(FakeOutcome(cell, job, execution_id, i)).ok());
-      }
-    }
+    AddFakeJob(*writer, job);
     return path;
   }();
   return path;

@@ -1,7 +1,6 @@
 #include "db/delete_job.h"
 
 #include <memory>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
@@ -69,14 +68,14 @@ absl::StatusOr<DeletedJob> Writer::DeleteJob(int64_t job_id) {
   {
     ASSIGN_OR_RETURN(Statement find, database.Prepare("SELECT suite, state FROM jobs WHERE job_id = ?"));
     ASSIGN_OR_RETURN(const bool is_there, find.Bind(job_id).Step());
-    if (!is_there) return absl::NotFoundError(absl::StrCat("no job ", job_id, " in this database"));
+    if (!is_there) return NotFound("no job ", job_id, " in this database");
     deleted.suite = find.Text(0);
     ASSIGN_OR_RETURN(const JobState state, ParseJobState(find.Text(1)));
     if (!IsSettled(state)) {
-      return WithReason(
-          absl::FailedPreconditionError(absl::StrCat("job ", job_id, " is ", JobStateName(state),
-                                                     "; only one that has ended or was cancelled can be deleted")),
-          ErrorReason::kJobNotEnded, {{"job", absl::StrCat("jobs/", job_id)}, {"state", JobStateName(state)}});
+      return WithReason(FailedPrecondition("job ", job_id, " is ", JobStateName(state),
+                                           "; only one that has ended or was cancelled can be deleted"),
+                        ErrorReason::kJobNotEnded,
+                        {{"job", absl::StrCat("jobs/", job_id)}, {"state", JobStateName(state)}});
     }
   }
   for (const TableOfJobs& table : kTables) {

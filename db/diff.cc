@@ -1,9 +1,7 @@
 #include "db/diff.h"
 
 #include <bit>
-#include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "db/schema.h"

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 
 namespace varifocal::db {
 namespace {
@@ -55,8 +55,8 @@ absl::StatusOr<EpochStatistic> ParseEpochStatistic(absl::string_view text) {
   EpochStatistic pass{EpochStatistic::Kind::kPass};
   absl::string_view number = text;
   if (absl::ConsumePrefix(&number, "pass@") && absl::SimpleAtoi(number, &pass.k) && pass.k >= 1) return pass;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the statistic over epochs is \"", text, "\"; it must be mean, majority or pass@K, such as pass@4"));
+  return InvalidArgument("the statistic over epochs is \"", text,
+                         "\"; it must be mean, majority or pass@K, such as pass@4");
 }
 
 std::optional<double> ReduceEpochs(const EpochStatistic& statistic, absl::Span<const EpochValue> answers,

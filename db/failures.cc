@@ -20,16 +20,11 @@ constexpr char kSelectFailures[] =
 }  // namespace
 
 absl::StatusOr<std::vector<FailureGroup>> ReadFailures(sqlite::Database& database, int64_t job_id) {
-  std::vector<FailureGroup> groups;
   ASSIGN_OR_RETURN(const std::string counts, CellCounts(database));
-  ASSIGN_OR_RETURN(sqlite::Statement failures,
-                   database.Prepare(absl::StrReplaceAll(kSelectFailures, {{"$counts", counts}})));
-  failures.Bind(job_id);
-  while (true) {
-    ASSIGN_OR_RETURN(const bool is_there, failures.Step());
-    if (!is_there) return groups;
-    groups.push_back({failures.Text(0), failures.Int(1), failures.Int(2), failures.Text(3)});
-  }
+  const auto convert = [](const sqlite::Statement& row) {
+    return FailureGroup{row.Text(0), row.Int(1), row.Int(2), row.Text(3)};
+  };
+  return AllRows(database, absl::StrReplaceAll(kSelectFailures, {{"$counts", counts}}), convert, job_id);
 }
 
 }  // namespace varifocal::db

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/status_macros.h"
 
 namespace varifocal::db {
 namespace {
@@ -67,9 +67,8 @@ absl::Status FileWatch::Check() const {
       what = "was replaced by another file";
     }
     if (what != nullptr) {
-      return absl::DataLossError(
-          absl::StrCat(file.path, ": the file ", what,
-                       " while it was in use; nothing more is stored until the daemon is started again"));
+      return DataLoss(file.path, ": the file ", what,
+                      " while it was in use; nothing more is stored until the daemon is started again");
     }
   }
   return absl::OkStatus();

@@ -51,20 +51,12 @@ constexpr char kUnfinishedJobOf[] =
 
 absl::StatusOr<JobRow> ToJob(const Statement& row) {
   JobRow job;
-  job.job_id = row.Int(0);
-  job.suite = row.Text(1);
-  job.spec_json = row.Text(2);
-  job.spec_sha256 = row.Text(3);
-  job.data_seed = row.Int(4);
-  ASSIGN_OR_RETURN(job.state, ParseJobState(row.Text(5)));
-  job.error = row.Text(6);
-  job.create_us = row.Int(7);
-  job.start_us = row.OptionalInt(8);
-  job.end_us = row.OptionalInt(9);
-  job.planned_count = row.Int(10);
-  job.answered_count = row.Int(11);
-  job.failed_count = row.Int(12);
-  job.is_mixed = row.Int(13) > 1;
+  std::string state;
+  int64_t execution_kinds = 0;
+  row.Read(job.job_id, job.suite, job.spec_json, job.spec_sha256, job.data_seed, state, job.error, job.create_us,
+           job.start_us, job.end_us, job.planned_count, job.answered_count, job.failed_count, execution_kinds);
+  ASSIGN_OR_RETURN(job.state, ParseJobState(state));
+  job.is_mixed = execution_kinds > 1;
   return job;
 }
 
@@ -76,29 +68,27 @@ absl::StatusOr<Statement> SelectJobs(Database& database, const char* condition) 
 // Names the jobs that exist, the newest ones where they are many.
 absl::Status NoSuchJob(Database& database, int64_t job_id) {
   constexpr int64_t kNamedMax = 10;
-  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT job_id FROM jobs ORDER BY job_id DESC LIMIT ?"));
-  row.BindAll(kNamedMax + 1);
-  ASSIGN_OR_RETURN(std::vector<int64_t> ids, ReadAll<int64_t>(row, [](const Statement& job) { return job.Int(0); }));
+  ASSIGN_OR_RETURN(std::vector<int64_t> ids,
+                   AllRows(database, "SELECT job_id FROM jobs ORDER BY job_id DESC LIMIT ?", FirstInt, kNamedMax + 1));
   const char* const lead = ids.empty()                   ? "; the database holds no jobs"
                            : std::ssize(ids) > kNamedMax ? "; its newest jobs are "
                                                          : "; its jobs are ";
   ids.resize(std::min(std::ssize(ids), kNamedMax));
   std::reverse(ids.begin(), ids.end());
-  return absl::NotFoundError(absl::StrCat(database.path(), ": no job ", job_id, lead, absl::StrJoin(ids, ", ")));
+  return NotFound(database.path(), ": no job ", job_id, lead, absl::StrJoin(ids, ", "));
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<JobRow>> ReadJobs(Database& database, int64_t before_id, int64_t limit) {
   ASSIGN_OR_RETURN(Statement row, SelectJobs(database, kJobsBefore));
-  row.BindAll(before_id == 0 ? INT64_MAX : before_id, limit);
   std::vector<JobRow> jobs;
-  while (true) {
-    ASSIGN_OR_RETURN(bool is_there, row.Step());
-    if (!is_there) return jobs;
-    ASSIGN_OR_RETURN(JobRow job, ToJob(row));
-    jobs.push_back(std::move(job));
-  }
+  const auto add = [&](const Statement& job) -> absl::Status {
+    ASSIGN_OR_RETURN(jobs.emplace_back(), ToJob(job));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(EachRow(row.BindAll(before_id == 0 ? INT64_MAX : before_id, limit), add));
+  return jobs;
 }
 
 absl::StatusOr<JobRow> ReadJob(Database& database, int64_t job_id) {
@@ -109,14 +99,13 @@ absl::StatusOr<JobRow> ReadJob(Database& database, int64_t job_id) {
 }
 
 absl::StatusOr<std::vector<JobStateCount>> CountJobsByState(Database& database) {
-  ASSIGN_OR_RETURN(Statement row, database.Prepare(kCountJobs));
   std::vector<JobStateCount> counts;
-  while (true) {
-    ASSIGN_OR_RETURN(bool is_there, row.Step());
-    if (!is_there) return counts;
+  RETURN_IF_ERROR(EachRow(database, kCountJobs, [&](const Statement& row) -> absl::Status {
     ASSIGN_OR_RETURN(const JobState state, ParseJobState(row.Text(0)));
     counts.push_back({state, row.Int(1), row.Int(2)});
-  }
+    return absl::OkStatus();
+  }));
+  return counts;
 }
 
 absl::StatusOr<int64_t> CountQueuedJobs(Database& database, int64_t at_most) {
@@ -149,10 +138,9 @@ absl::StatusOr<JobRow> FindLatestJob(Database& database, const std::vector<std::
       if (std::find(seen.begin(), seen.end(), name) == seen.end()) seen.push_back(name);
     }
   }
-  if (seen.empty()) return absl::NotFoundError(absl::StrCat(database.path(), ": the database holds no jobs"));
-  return absl::NotFoundError(absl::StrCat(database.path(), ": no job has the variants ",
-                                          absl::StrJoin(variants, " and "), " together; its variants are ",
-                                          absl::StrJoin(seen, ", ")));
+  if (seen.empty()) return NotFound(database.path(), ": the database holds no jobs");
+  return NotFound(database.path(), ": no job has the variants ", absl::StrJoin(variants, " and "),
+                  " together; its variants are ", absl::StrJoin(seen, ", "));
 }
 
 }  // namespace varifocal::db

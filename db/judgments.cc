@@ -6,7 +6,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/plural.h"
 #include "base/sha256.h"
@@ -45,21 +44,20 @@ absl::StatusOr<std::string> VariantOf(const Judgments& all, const Judgment& judg
   };
   if (!named.has_value()) {
     if (variants.size() == 1) return variants[0].name;
-    return absl::InvalidArgumentError(absl::StrCat(judgment.place, ": the judgment names no variant, and the job has ",
-                                                   list(), "; add \"variant\", or give --variant."));
+    return InvalidArgument(judgment.place, ": the judgment names no variant, and the job has ", list(),
+                           "; add \"variant\", or give --variant.");
   }
   const bool is_known = std::any_of(variants.begin(), variants.end(), [&](const auto& v) { return v.name == *named; });
   if (is_known) return *named;
-  return absl::InvalidArgumentError(
-      absl::StrCat(judgment.place, ": the job has no variant \"", *named, "\", only ", list(), "."));
+  return InvalidArgument(judgment.place, ": the job has no variant \"", *named, "\", only ", list(), ".");
 }
 
 }  // namespace
 
 absl::Status CheckPromptDigest(const std::string& digest) {
   if (IsSha256Hex(digest)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"token_ids_sha256\" is \"", digest.substr(0, 80), "\", not 64 lower-case hexadecimal digits"));
+  return InvalidArgument("\"token_ids_sha256\" is \"", digest.substr(0, 80),
+                         "\", not 64 lower-case hexadecimal digits");
 }
 
 absl::Status CheckScoreName(const std::string& name) {
@@ -68,9 +66,8 @@ absl::Status CheckScoreName(const std::string& name) {
         return absl::ascii_isalnum(c) || absl::StrContains("_-.@/", absl::string_view(&c, 1));
       });
   if (is_good) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a score is called \"", name.substr(0, kNameBytesMax),
-                                                 "\"; a name has 1 to ", kNameBytesMax,
-                                                 " letters, digits, _, -, ., @ and /"));
+  return InvalidArgument("a score is called \"", name.substr(0, kNameBytesMax), "\"; a name has 1 to ", kNameBytesMax,
+                         " letters, digits, _, -, ., @ and /");
 }
 
 absl::StatusOr<JoinedJudgments> JoinJudgments(Reader& reader, const Judgments& judgments) {
@@ -102,8 +99,8 @@ absl::StatusOr<JoinedJudgments> JoinJudgments(Reader& reader, const Judgments& j
       for (const auto& [name, value] : judgment.scores) {
         const auto [earlier, is_first] = values[{variant, kImportedPrefix + name}].emplace(generation_id, value);
         if (!is_first && earlier->second != value) {
-          return absl::InvalidArgumentError(
-              absl::StrCat(judgment.place, ": this answer of ", variant, " has another score \"", name, "\" already."));
+          return InvalidArgument(judgment.place, ": this answer of ", variant, " has another score \"", name,
+                                 "\" already.");
         }
       }
     }
@@ -119,10 +116,9 @@ absl::StatusOr<JoinedJudgments> JoinJudgments(Reader& reader, const Judgments& j
   }
   if (metrics.empty()) {
     const int64_t count = std::ssize(judgments.judgments);
-    return absl::NotFoundError(
-        absl::StrCat(judgments.source, ": ", count == 1 ? "its " : "none of its ", count,
-                     Plural(count, " judgment belongs to no answer", " judgments belongs to an answer"), " in job ",
-                     job.job_id, "."));
+    return NotFound(judgments.source, ": ", count == 1 ? "its " : "none of its ", count,
+                    Plural(count, " judgment belongs to no answer", " judgments belongs to an answer"), " in job ",
+                    job.job_id, ".");
   }
   result.metrics.assign(metrics.begin(), metrics.end());
   return result;

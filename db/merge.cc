@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -49,16 +48,14 @@ struct Shard {
 };
 
 absl::StatusOr<std::set<std::string>> ReadExecutions(Database& database) {
-  ASSIGN_OR_RETURN(Statement row,
-                   database.Prepare("SELECT DISTINCT code_version, backend, instruction_set FROM executions"
-                                    " WHERE backend <> 'endpoint' AND execution_id IN"
-                                    " (SELECT execution_id FROM generations WHERE error_code IS NULL)"));
+  constexpr char kSelect[] =
+      "SELECT DISTINCT code_version, backend, instruction_set FROM executions WHERE backend <> 'endpoint'"
+      " AND execution_id IN (SELECT execution_id FROM generations WHERE error_code IS NULL)";
   std::set<std::string> executions;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool is_there, row.Step());
-    if (!is_there) return executions;
+  RETURN_IF_ERROR(EachRow(database, kSelect, [&](const Statement& row) {
     executions.insert(absl::StrCat("code ", row.Text(0), " on ", row.Text(1), "/", row.Text(2)));
-  }
+  }));
+  return executions;
 }
 
 absl::StatusOr<Shard> OpenShard(const std::string& path) {
@@ -72,25 +69,24 @@ absl::StatusOr<Shard> OpenShard(const std::string& path) {
   ASSIGN_OR_RETURN(const std::optional<int64_t> version,
                    shard.database->QueryInt("SELECT version FROM schema_version"));
   if (version != kSchemaVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": the database has schema version ", version.value_or(0),
-                                                      "; shards of version ", kSchemaVersion, " can be merged"));
+    return FailedPrecondition(path, ": the database has schema version ", version.value_or(0), "; shards of version ",
+                              kSchemaVersion, " can be merged");
   }
   ASSIGN_OR_RETURN(const std::optional<int64_t> job_count, shard.database->QueryInt("SELECT count(*) FROM jobs"));
   if (job_count != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": the database has ", job_count.value_or(0), " jobs; that of a shard has 1"));
+    return InvalidArgument(path, ": the database has ", job_count.value_or(0), " jobs; that of a shard has 1");
   }
   ASSIGN_OR_RETURN(Statement job, shard.database->Prepare("SELECT job_id, state, spec_json FROM jobs"));
   RETURN_IF_ERROR(job.Step().status());
   shard.job_id = job.Int(0);
   if (job.Text(1) != JobStateName(JobState::kSucceeded)) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": its job is ", job.Text(1),
-                                                      "; the command that began it, given again, completes the shard"));
+    return FailedPrecondition(path, ": its job is ", job.Text(1),
+                              "; the command that began it, given again, completes the shard");
   }
   ASSIGN_OR_RETURN(shard.spec, ParseJson(job.Text(2)));
   const auto found = shard.spec.is_object() ? shard.spec.find("shard") : shard.spec.end();
   if (found == shard.spec.end() || !found->is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": its job is no shard: it was run without --shard=I/N"));
+    return InvalidArgument(path, ": its job is no shard: it was run without --shard=I/N");
   }
   ASSIGN_OR_RETURN(shard.index, GetInt(*found, "index"));
   ASSIGN_OR_RETURN(shard.count, GetInt(*found, "count"));
@@ -102,7 +98,7 @@ absl::StatusOr<Shard> OpenShard(const std::string& path) {
 
 absl::Status CheckSameJob(const Shard& first, const Shard& other, bool allow_mixed) {
   const auto differ = [&](const std::string& what) {
-    return absl::FailedPreconditionError(absl::StrCat(first.path, " and ", other.path, " ", what));
+    return FailedPrecondition(first.path, " and ", other.path, " ", what);
   };
   Json a_spec = first.spec, b_spec = other.spec;
   for (Json* spec : {&a_spec, &b_spec}) spec->erase("in_flight");  // does not affect answers
@@ -136,8 +132,8 @@ absl::StatusOr<std::vector<int64_t>> MissingShards(const std::vector<Shard>& sha
   for (const Shard& shard : shards) {
     const auto [known, is_new] = by_index.emplace(shard.index, &shard);
     if (is_new) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat(known->second->path, " and ", shard.path, " are both shard ", shard.index, "/", shard.count));
+    return FailedPrecondition(known->second->path, " and ", shard.path, " are both shard ", shard.index, "/",
+                              shard.count);
   }
   constexpr size_t kNamedMax = 20;
   std::vector<int64_t> missing;
@@ -146,10 +142,9 @@ absl::StatusOr<std::vector<int64_t>> MissingShards(const std::vector<Shard>& sha
   }
   if (missing.empty() || allow_missing) return missing;
   const std::vector<int64_t> named(missing.begin(), missing.begin() + std::min(missing.size(), kNamedMax));
-  return absl::FailedPreconditionError(absl::StrCat("of ", shards[0].count, " shards ", missing.size(),
-                                                    Plural(std::ssize(missing), " is missing: ", " are missing: "),
-                                                    absl::StrJoin(named, ", "),
-                                                    missing.size() > kNamedMax ? ", .." : ""));
+  return FailedPrecondition("of ", shards[0].count, " shards ", missing.size(),
+                            Plural(std::ssize(missing), " is missing: ", " are missing: "), absl::StrJoin(named, ", "),
+                            missing.size() > kNamedMax ? ", .." : "");
 }
 
 // Copies the rows of a table, all columns as they are but those of `replaced`.
@@ -161,7 +156,8 @@ class RowCopier {
   // `id_column`: the result gives new ones, which `ids` receives; "" for none.
   static absl::Status Copy(Database& from, Database& to, const std::string& table, const std::string& id_column,
                            const std::map<std::string, Replace>& replaced, IdMap* ids) {
-    ASSIGN_OR_RETURN(const std::vector<std::string> all, ColumnsOf(from, table));
+    ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                     AllRows(from, "SELECT name FROM pragma_table_info(?) ORDER BY cid", FirstText, table));
     ASSIGN_OR_RETURN(Statement rows, from.Prepare(absl::StrCat("SELECT ", absl::StrJoin(all, ", "), " FROM ", table,
                                                                id_column.empty() ? "" : " ORDER BY ", id_column)));
     std::vector<std::string> columns, marks;
@@ -199,17 +195,6 @@ class RowCopier {
   }
 
  private:
-  static absl::StatusOr<std::vector<std::string>> ColumnsOf(Database& database, const std::string& table) {
-    ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT name FROM pragma_table_info(?) ORDER BY cid"));
-    row.Bind(table);
-    std::vector<std::string> columns;
-    while (true) {
-      ASSIGN_OR_RETURN(const bool is_there, row.Step());
-      if (!is_there) return columns;
-      columns.push_back(row.Text(0));
-    }
-  }
-
   static void BindAsItIs(const Statement& row, int column, Statement& insert) {
     switch (row.TypeOf(column)) {
       case Statement::Type::kNull:
@@ -231,8 +216,7 @@ RowCopier::Replace Mapped(const IdMap& ids) {
   return [&ids](const Statement& row, int column) -> absl::StatusOr<int64_t> {
     const auto found = ids.find(row.Int(column));
     if (found == ids.end()) {
-      return absl::DataLossError(
-          absl::StrCat("the database is damaged: no row has ", row.ColumnName(column), " ", row.Int(column)));
+      return DataLoss("the database is damaged: no row has ", row.ColumnName(column), " ", row.Int(column));
     }
     return found->second;
   };
@@ -311,8 +295,8 @@ class Merger {
     for (const CellRow& row : rows) {
       const auto found = cells_.find(KeyOf(row.cell));
       if (found == cells_.end() || found->second.cell.planned_count != row.cell.planned_count) {
-        return absl::FailedPreconditionError(absl::StrCat(shard.path, " plans other samples of task ", row.cell.task,
-                                                          " at ", row.cell.context_length, " than the first shard"));
+        return FailedPrecondition(shard.path, " plans other samples of task ", row.cell.task, " at ",
+                                  row.cell.context_length, " than the first shard");
       }
       (*cells)[row.cell_id] = found->second.cell_id;
     }
@@ -320,23 +304,20 @@ class Merger {
   }
 
   absl::Status CheckDisjoint(const Shard& shard) {
-    ASSIGN_OR_RETURN(Statement rows, shard.database->Prepare(
-                                         "SELECT task, context_length, sample_index, tokenizer_sha256 FROM samples"));
     ASSIGN_OR_RETURN(Statement find,
                      out_.Prepare("SELECT count(*) FROM samples WHERE job_id = ? AND task = ? AND context_length = ?"
                                   " AND sample_index = ? AND tokenizer_sha256 = ?"));
-    while (true) {
-      ASSIGN_OR_RETURN(const bool is_there, rows.Step());
-      if (!is_there) return absl::OkStatus();
-      find.BindAll(job_id_, rows.Text(0), rows.Int(1), rows.Int(2), rows.Text(3));
+    const auto check = [&](const Statement& row) -> absl::Status {
+      find.BindAll(job_id_, row.Text(0), row.Int(1), row.Int(2), row.Text(3));
       RETURN_IF_ERROR(find.Step().status());
       if (find.Int(0) > 0) {
-        return absl::FailedPreconditionError(absl::StrCat(shard.path,
-                                                          " overlaps with an earlier shard: both have sample ",
-                                                          rows.Int(2), " of task ", rows.Text(0), " at ", rows.Int(1)));
+        return FailedPrecondition(shard.path, " overlaps with an earlier shard: both have sample ", row.Int(2),
+                                  " of task ", row.Text(0), " at ", row.Int(1));
       }
       find.Reset();
-    }
+      return absl::OkStatus();
+    };
+    return EachRow(*shard.database, "SELECT task, context_length, sample_index, tokenizer_sha256 FROM samples", check);
   }
 
   Database& out_;
@@ -349,16 +330,16 @@ class Merger {
 absl::Status LinkTo(const std::string& from, const std::string& path) {
   if (link(from.c_str(), path.c_str()) == 0) return absl::OkStatus();
   const int error = errno;
-  if (error == EEXIST) return absl::AlreadyExistsError(absl::StrCat(path, ": the file exists"));
-  return absl::InternalError(absl::StrCat("cannot create ", path, ": ", std::strerror(error)));
+  if (error == EEXIST) return AlreadyExists(path, ": the file exists");
+  return Internal("cannot create ", path, ": ", std::strerror(error));
 }
 
 }  // namespace
 
 absl::StatusOr<MergedJob> MergeShards(const std::vector<std::string>& paths, const std::string& out_path,
                                       const MergeOptions& options) {
-  if (paths.empty()) return absl::InvalidArgumentError("there are no shards to merge");
-  if (access(out_path.c_str(), F_OK) == 0) return absl::AlreadyExistsError(absl::StrCat(out_path, ": the file exists"));
+  if (paths.empty()) return InvalidArgument("there are no shards to merge");
+  if (access(out_path.c_str(), F_OK) == 0) return AlreadyExists(out_path, ": the file exists");
   std::vector<Shard> shards;
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(shards.emplace_back(), OpenShard(path));

@@ -15,6 +15,7 @@
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/process.h"
 
 namespace varifocal::db {
@@ -106,9 +107,8 @@ TEST_F(MergeTest, OfADatabaseThatIsWrittenHasTheFirstAnswers) {
   int64_t last = 0;
   for (bool is_last = false; !is_last;) {
     is_last = is_over;
-    const auto merged = MergeShards({path}, Out());
-    ASSERT_TRUE(merged.ok()) << merged.status();
-    EXPECT_EQ(merged->generation_count, kCount);
+    ASSIGN_OR_FAIL(const auto merged, MergeShards({path}, Out()));
+    EXPECT_EQ(merged.generation_count, kCount);
     auto database = *sqlite::Database::Open(Out(), {.read_only = true});
     const int64_t answered = **database->QueryInt("SELECT count(*) FROM generations WHERE error_code IS NULL");
     EXPECT_GE(answered, last);
@@ -127,23 +127,20 @@ TEST_F(MergeTest, OfADatabaseThatIsWrittenHasTheFirstAnswers) {
 TEST_F(MergeTest, EqualsTheSingleRun) {
   const std::string whole = Write("whole.db", {});
   const std::vector<std::string> shards = {Write("c.db", {3, 3}), Write("a.db", {1, 3}), Write("b.db", {2, 3})};
-  const auto merged = MergeShards(shards, Out());
-  ASSERT_TRUE(merged.ok()) << merged.status();
+  ASSIGN_OR_FAIL(const auto merged, MergeShards(shards, Out()));
   EXPECT_FALSE(std::filesystem::exists(Out() + "-wal"));  // one file, complete
-  EXPECT_EQ(merged->shard_count, 3);
-  EXPECT_EQ(merged->sample_count, 2 * 2 * kSampleCount);          // tasks x lengths; one tokenizer
-  EXPECT_EQ(merged->generation_count, 2 * 2 * 2 * kSampleCount);  // x variants
-  const auto diff = DiffDatabases(whole, Out());
-  ASSERT_TRUE(diff.ok()) << diff.status();
-  EXPECT_EQ(diff->row_count_a, 2 * 2 * 2 * 2 * kSampleCount);  // x metrics
-  EXPECT_EQ(diff->difference_count, 0);
+  EXPECT_EQ(merged.shard_count, 3);
+  EXPECT_EQ(merged.sample_count, 2 * 2 * kSampleCount);          // tasks x lengths; one tokenizer
+  EXPECT_EQ(merged.generation_count, 2 * 2 * 2 * kSampleCount);  // x variants
+  ASSIGN_OR_FAIL(const auto diff, DiffDatabases(whole, Out()));
+  EXPECT_EQ(diff.row_count_a, 2 * 2 * 2 * 2 * kSampleCount);  // x metrics
+  EXPECT_EQ(diff.difference_count, 0);
   const auto reader = Reader::Open(Out());
-  const auto job = (*reader)->Job(1);
-  ASSERT_TRUE(job.ok());
-  EXPECT_EQ(job->state, JobState::kSucceeded);
-  EXPECT_EQ(job->spec_json, (*(*Reader::Open(whole))->Job(1)).spec_json);
-  EXPECT_EQ(job->planned_count, 2 * 2 * 2 * kSampleCount);
-  EXPECT_FALSE(job->is_mixed);
+  ASSIGN_OR_FAIL(const auto job, (*reader)->Job(1));
+  EXPECT_EQ(job.state, JobState::kSucceeded);
+  EXPECT_EQ(job.spec_json, (*(*Reader::Open(whole))->Job(1)).spec_json);
+  EXPECT_EQ(job.planned_count, 2 * 2 * 2 * kSampleCount);
+  EXPECT_FALSE(job.is_mixed);
 
   // A file in the way is not replaced.
   EXPECT_EQ(MergeShards(shards, Out()).status().code(), absl::StatusCode::kAlreadyExists);
@@ -211,9 +208,8 @@ TEST_F(MergeTest, JoinsMixedAndIncompleteOnesOnRequest) {
                                        .change_execution = [](ExecutionRecord& e) { e.backend = "cuda"; },
                                        .spec = R"({"in_flight":64,"seed":7,"suite":{"lengths":[1024]})"});
   ExpectRefused({a, b}, "allow mixed executions", {.allow_missing = true});
-  const auto merged = MergeShards({a, b}, Out(), {.allow_missing = true, .allow_mixed = true});
-  ASSERT_TRUE(merged.ok()) << merged.status();
-  EXPECT_THAT(merged->missing_shards, ElementsAre(3));
+  ASSIGN_OR_FAIL(const auto merged, MergeShards({a, b}, Out(), {.allow_missing = true, .allow_mixed = true}));
+  EXPECT_THAT(merged.missing_shards, ElementsAre(3));
   const auto job = (*Reader::Open(Out()))->Job(1);
   EXPECT_TRUE(job->is_mixed);
   EXPECT_EQ(job->answered_count + job->failed_count, 2 * 2 * 2 * 8);

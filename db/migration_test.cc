@@ -15,6 +15,7 @@
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 
@@ -134,14 +135,12 @@ TEST_F(MigrationTest, AFileOfVersionOneKeepsItsRowsAndACopy) {
   {
     const auto reader = *Reader::Open(path_);
     EXPECT_EQ(reader->Job(1)->answered_count, 1) << "readers accept the old file unmigrated";
-    const auto variants = reader->Variants(1);
-    ASSERT_TRUE(variants.ok()) << variants.status();
-    EXPECT_FALSE(variants->empty());
+    ASSIGN_OR_FAIL(const auto variants, reader->Variants(1));
+    EXPECT_FALSE(variants.empty());
     EXPECT_EQ(Version(path_), 1);
   }
   {
-    auto writer = Writer::Open(path_);
-    ASSERT_TRUE(writer.ok()) << writer.status();
+    ASSIGN_OR_FAIL(auto writer, Writer::Open(path_));
     EXPECT_EQ(Version(path_), kSchemaVersion);
     EXPECT_EQ(Rows(path_), before);
     const auto reader = *Reader::Open(path_);
@@ -151,9 +150,9 @@ TEST_F(MigrationTest, AFileOfVersionOneKeepsItsRowsAndACopy) {
     EXPECT_EQ(reader->Cells(1)->at(0).failed_count, 1);
     auto database = *sqlite::Database::Open(path_, {.read_only = true});
     EXPECT_EQ(database->QueryInt("SELECT depth * 1000 FROM samples WHERE sample_id = 1")->value_or(0), 250);
-    ASSERT_TRUE((*writer)->RecoverInterruptedJobs().ok());
-    EXPECT_EQ(**(*writer)->NextQueuedJob(), 2) << "a running job is queued again";
-    EXPECT_TRUE((*writer)->AddExecution({}).ok());
+    ASSERT_TRUE(writer->RecoverInterruptedJobs().ok());
+    EXPECT_EQ(**writer->NextQueuedJob(), 2) << "a running job is queued again";
+    EXPECT_TRUE(writer->AddExecution({}).ok());
   }
   ASSERT_EQ(Backups(), std::vector<std::string>{"r.db.version-1.backup"});
   const std::string backup = directory_.File("r.db.version-1.backup");

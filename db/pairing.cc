@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -207,7 +206,7 @@ PairRow MakePair(const PairSide& baseline, const PairSide& candidate, const Cell
 }
 
 absl::Status NothingInCommon(const PairSide& baseline, const PairSide& candidate, bool by_prompt) {
-  return absl::NotFoundError(absl::StrCat(
+  return NotFound(
       FullName(baseline.key), " and ", FullName(candidate.key), " were asked ", baseline.asked_count, " and ",
       candidate.asked_count, " questions, and none is the same ",
       by_prompt
@@ -215,7 +214,7 @@ absl::Status NothingInCommon(const PairSide& baseline, const PairSide& candidate
           : "(with two tokenizers: task, context length, question, gold answers, and the task's settings, data hash "
             "and seed in both specifications)",
       "; ask both the same suite with the same rows, seed and chat template, or name other jobs, such as 3/",
-      baseline.key.name));
+      baseline.key.name);
 }
 
 struct JobWithVariants {
@@ -254,10 +253,9 @@ absl::StatusOr<int64_t> PartnerJob(Reader& reader, const JobVariant& anchor, con
     if (pairs.ok() && !pairs->pairs.empty()) return job_id;
     if (!pairs.ok() && !absl::IsNotFound(pairs.status())) return pairs.status();
   }
-  return absl::NotFoundError(
-      absl::StrCat(FullName(anchor), " and ", name, " are in different jobs and have no question in common (", name,
-                   " is in jobs ", absl::StrJoin(jobs, ", "), "); ask both the same suite, or name the jobs, such as ",
-                   jobs.front(), "/", name, ", to see what differs"));
+  return NotFound(FullName(anchor), " and ", name, " are in different jobs and have no question in common (", name,
+                  " is in jobs ", absl::StrJoin(jobs, ", "), "); ask both the same suite, or name the jobs, such as ",
+                  jobs.front(), "/", name, ", to see what differs");
 }
 
 }  // namespace
@@ -309,8 +307,8 @@ absl::StatusOr<std::vector<JobVariant>> FindJobVariants(Reader& reader, std::opt
       ASSIGN_OR_RETURN(const std::vector<VariantRecord> of_job, reader.Variants(job.job_id));
       stored = StoredAs(variant.name, of_job);
     }
-    return absl::NotFoundError(absl::StrCat("no job has the variant ", variant.name, "; the database's variants are ",
-                                            absl::StrJoin(seen, ", "), stored));
+    return NotFound("no job has the variant ", variant.name, "; the database's variants are ",
+                    absl::StrJoin(seen, ", "), stored);
   }
   const auto rarest = std::min_element(variants.begin(), variants.end(), [&](const auto& a, const auto& b) {
     return jobs_of[a.name].size() < jobs_of[b.name].size();

@@ -12,6 +12,7 @@
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 
@@ -34,7 +35,6 @@ class PairingTest : public ::testing::Test {
  protected:
   void SetUp() override {
     writer_ = *Writer::Open(directory_.File("a.db"));
-    execution_id_ = *writer_->AddExecution(FakeExecution());
     reader_ = *Reader::Open(directory_.File("a.db"));
   }
 
@@ -42,19 +42,12 @@ class PairingTest : public ::testing::Test {
   int64_t Add(
       NewJob job, const std::string& spec = kSpec, const Change& change = [](Outcome&) {}) {
     job.spec_json = spec;
-    const int64_t job_id = writer_->AddJob(job)->job_id;
-    const std::vector<CellRow> cells = *writer_->Cells(job_id);
-    for (const CellRow& cell : cells) {
-      for (int64_t i = 0; i < cell.cell.planned_count; ++i) {
-        Outcome outcome = FakeOutcome(cell, job, execution_id_, i);
-        const double score = cell.cell.variant == "baseline" ? i % 2 == 0 : i % 4 != 3;
-        outcome.scores = {{"exact_match", score}, {"token_f1", score / 2}};
-        change(outcome);
-        const auto recorded = writer_->RecordSample(outcome);
-        EXPECT_TRUE(recorded.ok()) << recorded.status();
-      }
-    }
-    return job_id;
+    return AddFakeJob(*writer_, job, [&](const CellRow& cell, int64_t i, Outcome& outcome) {
+      const double score = cell.cell.variant == "baseline" ? i % 2 == 0 : i % 4 != 3;
+      outcome.scores = {{"exact_match", score}, {"token_f1", score / 2}};
+      change(outcome);
+      return true;
+    });
   }
   static NewJob Job(const std::string& variant, int64_t planned_count = 24, const std::string& tokenizer = "t") {
     return FakeJob({.variants = {variant}, .planned_count = planned_count, .tokenizers = {tokenizer}});
@@ -74,7 +67,6 @@ class PairingTest : public ::testing::Test {
   testing_support::TemporaryDirectory directory_;
   std::unique_ptr<Writer> writer_;
   std::unique_ptr<Reader> reader_;
-  int64_t execution_id_ = 0;
 };
 
 TEST_F(PairingTest, TwoJobsGiveTheNumbersOfOne) {
@@ -127,13 +119,12 @@ TEST_F(PairingTest, OnlyEqualPromptsArePairedAndTheRestIsCounted) {
   EXPECT_EQ(pairs.cells[0].baseline_left_out_count, 10);
   EXPECT_EQ(pairs.cells[0].candidate_left_out_count, 6);
   EXPECT_EQ(pairs.cells[0].planned_count, 14) << "the other 6 will never be";
-  const auto report = stats::CompareVariants(*reader_, {a, "baseline"}, {b, "other"});
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_FALSE(report->is_incomplete);
-  EXPECT_EQ(report->comparisons[0].sample_count, 14);
-  EXPECT_EQ(report->comparisons[0].baseline_mean, 0.5);
-  EXPECT_EQ(report->comparisons[0].candidate_mean, 10.0 / 14);  // wrong at 7, 11, 15 and 19
-  EXPECT_EQ(report->comparisons[0].baseline_left_out_count, 10);
+  ASSIGN_OR_FAIL(const auto report, stats::CompareVariants(*reader_, {a, "baseline"}, {b, "other"}));
+  EXPECT_FALSE(report.is_incomplete);
+  EXPECT_EQ(report.comparisons[0].sample_count, 14);
+  EXPECT_EQ(report.comparisons[0].baseline_mean, 0.5);
+  EXPECT_EQ(report.comparisons[0].candidate_mean, 10.0 / 14);  // wrong at 7, 11, 15 and 19
+  EXPECT_EQ(report.comparisons[0].baseline_left_out_count, 10);
 }
 
 TEST_F(PairingTest, NothingEqualIsOneSentence) {
@@ -142,8 +133,7 @@ TEST_F(PairingTest, NothingEqualIsOneSentence) {
     outcome.sample.token_ids_sha256 = Sha256Hex(absl::StrCat("else ", outcome.sample.sample_index));
   });
   const absl::Status status = PairAcrossJobs(*reader_, {a, "baseline"}, {b, "other"}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(status.message(), Message("jobs/1/baseline", "jobs/2/other", "4", "3"));
+  EXPECT_THAT(status, IsError(absl::StatusCode::kNotFound, Message("jobs/1/baseline", "jobs/2/other", "4", "3")));
   EXPECT_EQ(PairAcrossJobs(*reader_, {a, "baseline"}, {b, "baseline"}).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(PairAcrossJobs(*reader_, {a, "baseline"}, {9, "other"}).status().code(), absl::StatusCode::kNotFound);
 }
@@ -178,12 +168,11 @@ TEST_F(PairingTest, ASampleWithoutAPromptIsAFailedPair) {
     outcome.sample.prompt_token_count.reset();
   };
   const int64_t a = Add(Job("baseline", 8)), b = Add(Job("other", 8), kSpec, too_long);
-  const auto report = stats::CompareVariants(*reader_, {a, "baseline"}, {b, "other"});
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->comparisons[0].sample_count, 8);
-  EXPECT_EQ(report->comparisons[0].failed_count, 2);
-  EXPECT_EQ(report->comparisons[0].candidate_mean, 4.0 / 8);  // wrong at 0, 1 (failed), 3 and 7
-  EXPECT_TRUE(report->is_incomplete);
+  ASSIGN_OR_FAIL(const auto report, stats::CompareVariants(*reader_, {a, "baseline"}, {b, "other"}));
+  EXPECT_EQ(report.comparisons[0].sample_count, 8);
+  EXPECT_EQ(report.comparisons[0].failed_count, 2);
+  EXPECT_EQ(report.comparisons[0].candidate_mean, 4.0 / 8);  // wrong at 0, 1 (failed), 3 and 7
+  EXPECT_TRUE(report.is_incomplete);
   EXPECT_EQ(Pairs(a, Add(Job("other", 8), kOtherData, too_long)).cells[0].paired_count, 6)
       << "without a prompt only the specification identifies it";
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/suggest.h"
+#include "db/rows.h"
 #include "db/schema.h"
 #include "db/sqlite/database.h"
 
@@ -48,16 +49,6 @@ Json ValueOf(const Statement& row, int column) {
   return Json();
 }
 
-absl::StatusOr<std::vector<std::string>> Names(Database& database, const std::string& sql) {
-  ASSIGN_OR_RETURN(Statement names, database.Prepare(sql));
-  std::vector<std::string> found;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool is_there, names.Step());
-    if (!is_there) return found;
-    found.push_back(names.Text(0));
-  }
-}
-
 // What a query could have meant by a name that is not there: SQLite's error is "no such column: x".
 std::string Suggestion(Database& database, absl::string_view error, const std::string& sql) {
   const auto name_after = [error](absl::string_view start) -> absl::string_view {
@@ -65,14 +56,14 @@ std::string Suggestion(Database& database, absl::string_view error, const std::s
     return at == error.npos ? "" : error.substr(at + start.size());
   };
   const absl::StatusOr<std::vector<std::string>> views =
-      Names(database, "SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY name");
+      AllRows(database, "SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY name", FirstText);
   if (!views.ok()) return "";
   if (const absl::string_view name = name_after("no such table: "); !name.empty()) return DidYouMean(name, *views);
   std::vector<std::string> columns;
   const absl::string_view name = name_after("no such column: ");
   for (const std::string& view : *views) {
     if (name.empty() || !absl::StrContains(sql, view)) continue;
-    const auto there = Names(database, absl::StrCat("SELECT name FROM pragma_table_info('", view, "')"));
+    const auto there = AllRows(database, absl::StrCat("SELECT name FROM pragma_table_info('", view, "')"), FirstText);
     if (there.ok()) columns.insert(columns.end(), there->begin(), there->end());
   }
   if (columns.empty()) return "";
@@ -92,7 +83,7 @@ absl::Status RunQuery(const std::string& path, const std::string& sql, const Que
     const absl::string_view error = prepared.status().message();
     // That connection may run a user's query and nothing else.
     ASSIGN_OR_RETURN(const std::unique_ptr<Database> look, Database::Open(path, {.read_only = true}));
-    return absl::InvalidArgumentError(absl::StrCat(error, Suggestion(*look, error, sql)));
+    return InvalidArgument(error, Suggestion(*look, error, sql));
   }
   ASSIGN_OR_RETURN(Statement statement, std::move(prepared));
   RETURN_IF_ERROR(use.start(DistinctNames(statement)));

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "db/rows.h"
 
 namespace varifocal::db {
 namespace {
@@ -76,20 +76,16 @@ absl::StatusOr<int64_t> ReadEpochCount(Database& database, int64_t job_id) {
 absl::StatusOr<int64_t> ReadEpochCount(Database& database, int64_t job_id, const EpochStatistic& statistic) {
   ASSIGN_OR_RETURN(const int64_t count, ReadEpochCount(database, job_id));
   if (statistic.kind != EpochStatistic::Kind::kPass || statistic.k <= count) return count;
-  return absl::InvalidArgumentError(absl::StrCat(statistic.Name(), " needs ", statistic.k,
-                                                 " answers to each question, and job ", job_id, " has ", count));
+  return InvalidArgument(statistic.Name(), " needs ", statistic.k, " answers to each question, and job ", job_id,
+                         " has ", count);
 }
 
 absl::Status EachQuestionRow(Database& database, int64_t job_id, const std::string& variant, const JobEpochs& epochs,
                              const std::function<absl::Status(SampleRow)>& use) {
-  ASSIGN_OR_RETURN(Statement row, database.Prepare(kSelectEpochAnswers));
-  row.BindAll(job_id, variant);
   QuestionGatherer question(epochs, use);
-  while (true) {
-    ASSIGN_OR_RETURN(const bool is_there, row.Step());
-    if (!is_there) return question.Finish();
-    RETURN_IF_ERROR(question.Add(row));
-  }
+  const auto add = [&](const Statement& row) { return question.Add(row); };
+  RETURN_IF_ERROR(EachRow(database, kSelectEpochAnswers, add, job_id, variant));
+  return question.Finish();
 }
 
 absl::Status EachQuestionPair(Database& database, int64_t job_id, const std::string& baseline,

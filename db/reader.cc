@@ -1,14 +1,10 @@
 #include "db/reader.h"
 
-#include <functional>
-#include <optional>
-#include <utility>
-
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
-#include "db/job_rows.h"
 #include "db/question_rows.h"
 #include "db/reader_state.h"
 #include "db/rows.h"
@@ -99,44 +95,16 @@ constexpr char kSelectScores[] =
 
 SampleDetail ToDetail(const Statement& row) {
   SampleDetail detail;
-  detail.generation_id = row.Int(0);
-  detail.job_id = row.Int(1);
-  detail.variant = row.Text(2);
   SampleRecord& sample = detail.sample;
-  sample.task = row.Text(3);
-  sample.context_length = row.Int(4);
-  sample.sample_index = row.Int(5);
-  sample.tokenizer_sha256 = row.Text(6);
-  sample.question_id = row.Text(7);
-  sample.cluster = row.Text(8);
-  sample.row_id = row.Text(9);
-  sample.token_ids_sha256 = row.OptionalText(10);
-  sample.prompt_token_count = row.OptionalInt(11);
-  sample.new_token_count_max = row.Int(12);
-  sample.gold_json = row.Text(13);
-  sample.continuations_json = row.OptionalText(14);
-  sample.evidence_json = row.OptionalText(15);
-  sample.truncation_json = row.OptionalText(16);
-  sample.excerpt = row.OptionalText(17);
-  sample.prompt = row.OptionalText(18);
   GenerationRecord& generation = detail.generation;
-  generation.finish_reason = row.Text(19);
-  generation.answer_raw = row.OptionalText(20);
-  generation.answer = row.OptionalText(21);
-  generation.log_likelihoods_json = row.OptionalText(22);
-  generation.new_token_count = row.Int(23);
-  generation.cached_token_count = row.Int(24);
-  generation.queue_us = row.Int(25);
-  generation.prefill_us = row.Int(26);
-  generation.decode_us = row.Int(27);
-  generation.tau_low_share = row.OptionalReal(28);
-  generation.tau_high_share = row.OptionalReal(29);
-  generation.is_extrapolated = row.Int(30) != 0;
-  generation.error_code = row.Text(31);
-  generation.error_message = row.Text(32);
-  detail.execution_id = row.Int(33);
-  detail.attempt_count = row.Int(34);
-  detail.record_us = row.Int(35);
+  row.Read(detail.generation_id, detail.job_id, detail.variant, sample.task, sample.context_length, sample.sample_index,
+           sample.tokenizer_sha256, sample.question_id, sample.cluster, sample.row_id, sample.token_ids_sha256,
+           sample.prompt_token_count, sample.new_token_count_max, sample.gold_json, sample.continuations_json,
+           sample.evidence_json, sample.truncation_json, sample.excerpt, sample.prompt, generation.finish_reason,
+           generation.answer_raw, generation.answer, generation.log_likelihoods_json, generation.new_token_count,
+           generation.cached_token_count, generation.queue_us, generation.prefill_us, generation.decode_us,
+           generation.tau_low_share, generation.tau_high_share, generation.is_extrapolated, generation.error_code,
+           generation.error_message, detail.execution_id, detail.attempt_count, detail.record_us);
   return detail;
 }
 
@@ -171,14 +139,9 @@ absl::Status Reader::SetPrimaryMetric(const std::string& metric) {
   ASSIGN_OR_RETURN(const std::optional<int64_t> found,
                    database.QueryInt("SELECT count(*) FROM task_metrics WHERE metric = ?", metric));
   if (found.value_or(0) == 0) {
-    ASSIGN_OR_RETURN(Statement names, database.Prepare("SELECT DISTINCT metric FROM task_metrics ORDER BY metric"));
-    std::string known;
-    while (true) {
-      ASSIGN_OR_RETURN(const bool is_there, names.Step());
-      if (!is_there) break;
-      absl::StrAppend(&known, known.empty() ? "" : ", ", names.Text(0));
-    }
-    return absl::NotFoundError(absl::StrCat("no job has a metric \"", metric, "\"; the database has ", known));
+    ASSIGN_OR_RETURN(const std::vector<std::string> known,
+                     AllRows(database, "SELECT DISTINCT metric FROM task_metrics ORDER BY metric", FirstText));
+    return NotFound("no job has a metric \"", metric, "\"; the database has ", absl::StrJoin(known, ", "));
   }
   // A table of this connection, whose name is found before the file's. The file itself is opened read-only.
   RETURN_IF_ERROR(database.Execute("PRAGMA query_only = 0"));
@@ -238,12 +201,12 @@ absl::StatusOr<std::vector<VariantRecord>> Reader::Variants(int64_t job_id) {
 
 absl::StatusOr<std::vector<TaskMetricRecord>> Reader::Metrics(int64_t job_id) {
   MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectMetrics));
-  statement.BindAll(job_id);
-  return ReadAll<TaskMetricRecord>(statement, [](const Statement& row) {
-    return TaskMetricRecord{row.Text(0),     row.Text(1),         row.Int(2),
-                            row.Int(3) != 0, row.OptionalReal(4), row.OptionalReal(5)};
-  });
+  const auto convert = [](const Statement& row) {
+    TaskMetricRecord metric;
+    row.Read(metric.task, metric.metric, metric.metric_index, metric.is_binary, metric.worst_value, metric.best_value);
+    return metric;
+  };
+  return AllRows(*state_->database, kSelectMetrics, convert, job_id);
 }
 
 absl::StatusOr<std::vector<CellRow>> Reader::Cells(int64_t job_id) {
@@ -270,37 +233,34 @@ absl::StatusOr<std::vector<ScoreImportRow>> Reader::ScoreImports(int64_t job_id)
   ASSIGN_OR_RETURN(const std::optional<int64_t> table_count,
                    state_->database->QueryInt("SELECT count(*) FROM sqlite_schema WHERE name = 'score_imports'"));
   if (*table_count == 0) return std::vector<ScoreImportRow>();  // a file of schema version 1
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectScoreImports));
-  statement.BindAll(job_id);
-  return ReadAll<ScoreImportRow>(statement, [](const Statement& row) {
+  const auto convert = [](const Statement& row) {
     return ScoreImportRow{row.Text(0), row.Text(1), row.Text(2), row.Text(3), row.Int(4), row.Int(5)};
-  });
+  };
+  return AllRows(*state_->database, kSelectScoreImports, convert, job_id);
 }
 
 absl::StatusOr<std::vector<AttentionHeadRecord>> Reader::AttentionHeads(int64_t generation_id) {
   MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::optional<int64_t> table_count, state_->database->QueryInt(kCountAttentionHeads));
   if (*table_count == 0) return std::vector<AttentionHeadRecord>();
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectAttentionHeads));
-  statement.BindAll(generation_id);
-  return ReadAll<AttentionHeadRecord>(statement, [](const Statement& row) {
+  const auto convert = [](const Statement& row) {
     return AttentionHeadRecord{row.Int(0),  row.Int(1),          row.Real(2),         row.Real(3),         row.Real(4),
                                row.Real(5), row.OptionalReal(6), row.OptionalReal(7), row.OptionalReal(8), row.Text(9)};
-  });
+  };
+  return AllRows(*state_->database, kSelectAttentionHeads, convert, generation_id);
 }
 
 absl::StatusOr<std::vector<ExecutionRow>> Reader::Executions(int64_t job_id) {
   MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::string counts, CellCounts(*state_->database));
-  ASSIGN_OR_RETURN(Statement statement,
-                   state_->database->Prepare(absl::StrReplaceAll(kSelectExecutions, {{"$counts", counts}})));
-  statement.BindAll(job_id);
-  return ReadAll<ExecutionRow>(statement, [](const Statement& row) {
-    return ExecutionRow{row.Int(0),
-                        {row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Text(5), row.Int(6), row.Text(7)},
-                        row.Int(8),
-                        row.Int(9)};
-  });
+  const auto convert = [](const Statement& row) {
+    ExecutionRow found;
+    ExecutionRecord& execution = found.execution;
+    row.Read(found.execution_id, execution.code_version, execution.backend, execution.instruction_set, execution.device,
+             execution.host, execution.thread_count, execution.command_line, found.start_us, found.generation_count);
+    return found;
+  };
+  return AllRows(*state_->database, absl::StrReplaceAll(kSelectExecutions, {{"$counts", counts}}), convert, job_id);
 }
 
 absl::Status Reader::EachSampleRow(int64_t job_id, const std::string& variant,
@@ -316,12 +276,11 @@ absl::Status Reader::EachSampleRow(int64_t job_id, const std::string& variant,
 absl::Status Reader::EachAnswerScore(int64_t job_id, const std::string& variant,
                                      const std::function<absl::Status(SampleRow)>& use) {
   MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectSampleRows));
-  row.BindAll(job_id, variant);
-  return ForEach(row, [&] {
+  const auto convert = [&](const Statement& row) {
     return use({row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Text(4), row.Text(5), row.OptionalReal(6),
                 row.OptionalText(7)});
-  });
+  };
+  return EachRow(*state_->database, kSelectSampleRows, convert, job_id, variant);
 }
 
 absl::Status Reader::EachPair(int64_t job_id, const std::string& baseline, const std::string& candidate,
@@ -329,50 +288,38 @@ absl::Status Reader::EachPair(int64_t job_id, const std::string& baseline, const
   MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const JobEpochs epochs, state_->Epochs(job_id));
   if (epochs.count > 1) return EachQuestionPair(*state_->database, job_id, baseline, candidate, epochs, use);
-  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectPairs));
-  row.BindAll(job_id, baseline, candidate);
-  return ForEach(row, [&] {
-    return use({row.Int(0), row.Text(1), row.Text(2), row.Int(3), row.Text(4), row.Text(5), row.Text(6), row.Text(7),
-                row.OptionalReal(8), row.OptionalReal(9), row.OptionalReal(10), row.OptionalText(11),
-                row.OptionalText(12)});
-  });
+  const auto convert = [&](const Statement& row) {
+    PairRow pair;
+    row.Read(pair.job_id, pair.task, pair.metric, pair.context_length, pair.question_id, pair.cluster,
+             pair.baseline_variant, pair.candidate_variant, pair.baseline_value, pair.candidate_value, pair.difference,
+             pair.baseline_error, pair.candidate_error);
+    return use(std::move(pair));
+  };
+  return EachRow(*state_->database, kSelectPairs, convert, job_id, baseline, candidate);
 }
 
 absl::Status Reader::EachAnswer(int64_t job_id, const std::string& variant,
                                 const std::function<absl::Status(AnswerRow)>& use) {
   MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(absl::StrCat(
-                                      kSelectAnswers, kFromAnswers,
-                                      " AND variants.name = ? ORDER BY cells.cell_id, generations.sample_id")));
-  row.BindAll(job_id, variant);
-  return ForEach(row, [&] {
+  const auto convert = [&](const Statement& row) {
     AnswerRow answer;
-    answer.generation_id = row.Int(0);
-    answer.sample.task = row.Text(1);
-    answer.sample.context_length = row.Int(2);
-    answer.sample.sample_index = row.Int(3);
-    answer.sample.prompt_token_count = row.OptionalInt(4);
-    answer.sample.evidence_json = row.OptionalText(5);
-    answer.generation.cached_token_count = row.Int(6);
-    answer.generation.new_token_count = row.Int(7);
-    answer.generation.prefill_us = row.Int(8);
-    answer.generation.decode_us = row.Int(9);
-    answer.generation.error_code = row.Text(10);
-    answer.value = row.OptionalReal(11);
-    answer.sample.token_ids_sha256 = row.OptionalText(12);
+    SampleRecord& sample = answer.sample;
+    GenerationRecord& generation = answer.generation;
+    row.Read(answer.generation_id, sample.task, sample.context_length, sample.sample_index, sample.prompt_token_count,
+             sample.evidence_json, generation.cached_token_count, generation.new_token_count, generation.prefill_us,
+             generation.decode_us, generation.error_code, answer.value, sample.token_ids_sha256);
     return use(std::move(answer));
-  });
+  };
+  const std::string sql = absl::StrCat(kSelectAnswers, kFromAnswers,
+                                       " AND variants.name = ? ORDER BY cells.cell_id, generations.sample_id");
+  return EachRow(*state_->database, sql, convert, job_id, variant);
 }
 
 absl::StatusOr<std::map<std::pair<std::string, std::string>, int64_t>> Reader::DataSeeds(int64_t job_id) {
   std::map<std::pair<std::string, std::string>, int64_t> seeds;
   MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(kSelectDataSeeds));
-  row.BindAll(job_id);
-  RETURN_IF_ERROR(ForEach(row, [&] {
-    seeds[{row.Text(0), row.Text(1)}] = row.Int(2);
-    return absl::OkStatus();
-  }));
+  const auto add = [&](const Statement& row) { seeds[{row.Text(0), row.Text(1)}] = row.Int(2); };
+  RETURN_IF_ERROR(EachRow(*state_->database, kSelectDataSeeds, add, job_id));
   return seeds;
 }
 
@@ -380,21 +327,18 @@ absl::StatusOr<std::vector<SampleDetail>> Reader::Samples(const SampleQuery& que
   MutexLock hold(state_->mutex);
   Database& database = *state_->database;
   ASSIGN_OR_RETURN(const std::optional<Transaction> snapshot, state_->Snapshot());
-  ASSIGN_OR_RETURN(Statement statement, database.Prepare(kSelectDetails));
-  statement.BindAll(query.after_id, query.job_id, query.variant, query.task, query.context_length, query.sample_index,
-                    query.only_failed, query.limit);
-  ASSIGN_OR_RETURN(std::vector<SampleDetail> details, ReadAll<SampleDetail>(statement, ToDetail));
+  ASSIGN_OR_RETURN(std::vector<SampleDetail> details,
+                   AllRows(database, kSelectDetails, ToDetail, query.after_id, query.job_id, query.variant, query.task,
+                           query.context_length, query.sample_index, query.only_failed, query.limit));
   if (details.empty()) return details;
   // The file may be of a version without the column.
   ASSIGN_OR_RETURN(const int64_t epochs, ReadEpochCount(database, query.job_id));
   for (SampleDetail& detail : details) detail.sample.epoch = detail.sample.sample_index % epochs;
   ASSIGN_OR_RETURN(Statement scores, database.Prepare(kSelectScores));
   for (SampleDetail& detail : details) {
+    const auto add = [&](const Statement& row) { detail.scores.push_back({row.Text(0), row.Real(1)}); };
     scores.Reset();
-    scores.BindAll(detail.generation_id);
-    ASSIGN_OR_RETURN(detail.scores, ReadAll<ScoreRecord>(scores, [](const Statement& row) {
-                       return ScoreRecord{row.Text(0), row.Real(1)};
-                     }));
+    RETURN_IF_ERROR(EachRow(scores.BindAll(detail.generation_id), add));
   }
   return details;
 }

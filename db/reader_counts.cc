@@ -3,7 +3,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -149,44 +148,39 @@ absl::StatusOr<std::vector<GroupSharesRow>> Reader::GroupShares(int64_t job_id) 
                    state_->database->QueryInt(
                        "SELECT count(*) FROM pragma_table_info('generations') WHERE name = 'pairs_visible_share'"));
   if (*column_count == 0) return std::vector<GroupSharesRow>();
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectGroupShares));
-  statement.BindAll(job_id);
-  return ReadAll<GroupSharesRow>(statement, [](const Statement& row) {
+  const auto convert = [](const Statement& row) {
     return GroupSharesRow{row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Real(4), row.OptionalReal(5)};
-  });
+  };
+  return AllRows(*state_->database, kSelectGroupShares, convert, job_id);
 }
 
 absl::StatusOr<std::vector<AttentionMeansRow>> Reader::AttentionMeans(int64_t job_id) {
   MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::optional<int64_t> table_count, state_->database->QueryInt(kCountAttentionHeads));
   if (*table_count == 0) return std::vector<AttentionMeansRow>();
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectAttentionMeans));
-  statement.BindAll(job_id);
-  return ReadAll<AttentionMeansRow>(statement, [](const Statement& row) {
+  const auto convert = [](const Statement& row) {
     return AttentionMeansRow{row.Text(0),          row.Text(1),          row.Int(2),           row.Int(3),
                              row.Int(4),           row.Int(5),           row.Real(6),          row.Real(7),
                              row.Real(8),          row.Real(9),          row.OptionalReal(10), row.OptionalReal(11),
                              row.OptionalReal(12), row.OptionalReal(13), row.OptionalReal(14)};
-  });
+  };
+  return AllRows(*state_->database, kSelectAttentionMeans, convert, job_id);
 }
 
 absl::StatusOr<std::vector<LengthMeanRow>> Reader::MeansByLength(int64_t job_id) {
   MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectMeansByLength));
-  statement.BindAll(job_id);
-  return ReadAll<LengthMeanRow>(statement, [](const Statement& row) {
+  const auto convert = [](const Statement& row) {
     return LengthMeanRow{row.Text(0), row.Int(1), row.OptionalReal(2), row.Int(3), row.Int(4)};
-  });
+  };
+  return AllRows(*state_->database, kSelectMeansByLength, convert, job_id);
 }
 
 absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
   MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::string select, SelectForCounts(*state_->database));
-  ASSIGN_OR_RETURN(Statement row, state_->database->Prepare(absl::StrCat(select, " ORDER BY cells.cell_id")));
-  row.BindAll(job_id);
   std::vector<AnswerCounts> counts;
   int64_t cell_id = 0;
-  RETURN_IF_ERROR(ForEach(row, [&] {
+  const auto add = [&](const Statement& row) {
     if (counts.empty() || row.Int(9) != cell_id) {
       cell_id = row.Int(9);
       counts.push_back({row.Text(0), row.Text(1), row.Int(2)});
@@ -201,8 +195,8 @@ absl::StatusOr<std::vector<AnswerCounts>> Reader::CountAnswers(int64_t job_id) {
     cell.forced_count += row.Int(12) != 0;
     const uint32_t kinds = KindsOf(row);
     for (const AnswerKind& kind : kAnswerKinds) cell.*kind.count += (kinds & kind.mark) != 0;
-    return absl::OkStatus();
-  }));
+  };
+  RETURN_IF_ERROR(EachRow(*state_->database, absl::StrCat(select, " ORDER BY cells.cell_id"), add, job_id));
   return counts;
 }
 
@@ -210,44 +204,39 @@ absl::StatusOr<std::vector<ThinkingCostRow>> Reader::ThinkingCosts(int64_t job_i
   MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const bool has_thinking, HasThinking(*state_->database));
   if (!has_thinking) return std::vector<ThinkingCostRow>();
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectThinkingCosts));
-  statement.BindAll(job_id);
-  return ReadAll<ThinkingCostRow>(statement, [](const Statement& row) {
+  const auto convert = [](const Statement& row) {
     ThinkingCostRow cost{row.Text(0), row.Text(1), row.Int(2), row.Int(3), row.Real(4), row.Real(5), row.Real(6), {}};
     if (cost.right_count > 0) cost.tokens_per_right = row.Int(7) / cost.right_count;
     return cost;
-  });
+  };
+  return AllRows(*state_->database, kSelectThinkingCosts, convert, job_id);
 }
 
 absl::StatusOr<std::vector<PromptCountsRow>> Reader::CountPrompts(int64_t job_id, double reached_share) {
   MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectPromptCounts));
-  statement.BindAll(reached_share, job_id);
-  return ReadAll<PromptCountsRow>(statement, [](const Statement& row) {
+  const auto convert = [](const Statement& row) {
     return PromptCountsRow{row.Text(0), row.Int(1), row.Int(2), row.Int(3),
                            row.Int(4),  row.Int(5), row.Int(6), row.Int(7)};
-  });
+  };
+  return AllRows(*state_->database, kSelectPromptCounts, convert, reached_share, job_id);
 }
 
 absl::StatusOr<std::vector<std::string>> Reader::PromptHashes(int64_t job_id, const std::string& task,
                                                               int64_t context_length) {
   MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kSelectPromptHashes));
-  statement.BindAll(job_id, task, context_length);
-  return ReadAll<std::string>(statement, [](const Statement& row) { return row.Text(0); });
+  return AllRows(*state_->database, kSelectPromptHashes, FirstText, job_id, task, context_length);
 }
 
 absl::Status Reader::EachMarkedAnswer(int64_t job_id, const std::string& variant,
                                       const std::function<absl::Status(MarkedAnswerRow)>& use) {
   MutexLock hold(state_->mutex);
   ASSIGN_OR_RETURN(const std::string select, SelectForCounts(*state_->database));
-  ASSIGN_OR_RETURN(Statement row,
-                   state_->database->Prepare(absl::StrCat(select, " AND variants.name = ? ORDER BY cells.cell_id")));
-  row.BindAll(job_id, variant);
-  return ForEach(row, [&] {
+  const auto use_marked = [&](const Statement& row) {
     const uint32_t kinds = KindsOf(row);
     return kinds == 0 ? absl::OkStatus() : use({row.Text(1), row.Int(2), row.Text(10), row.Int(15), kinds});
-  });
+  };
+  const std::string sql = absl::StrCat(select, " AND variants.name = ? ORDER BY cells.cell_id");
+  return EachRow(*state_->database, sql, use_marked, job_id, variant);
 }
 
 }  // namespace varifocal::db

@@ -1,7 +1,6 @@
 // Private state of Reader, for the sources that implement it.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -48,14 +47,5 @@ struct Reader::State {
     return JobEpochs{count, epoch_statistic};
   }
 };
-
-// Calls `use` at each row of a bound statement.
-inline absl::Status ForEach(sqlite::Statement& statement, const std::function<absl::Status()>& use) {
-  while (true) {
-    ASSIGN_OR_RETURN(const bool is_there, statement.Step());
-    if (!is_there) return absl::OkStatus();
-    RETURN_IF_ERROR(use());
-  }
-}
 
 }  // namespace varifocal::db

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
@@ -82,21 +81,20 @@ absl::Status CheckMayResume(sqlite::Database& database, int64_t job_id, int64_t 
   ASSIGN_OR_RETURN(std::vector<VariantRecord> recorded, ReadVariants(database, job_id));
   for (const VariantRecord& now : variants) {
     auto then = std::find_if(recorded.begin(), recorded.end(), [&](const auto& v) { return v.name == now.name; });
-    if (then == recorded.end()) return absl::NotFoundError(absl::StrCat("job ", job_id, " has no variant ", now.name));
+    if (then == recorded.end()) return NotFound("job ", job_id, " has no variant ", now.name);
     if (const std::optional<ModelDifference> fact = FindModelDifference(*then, now, allow_mixed); fact.has_value()) {
-      return absl::FailedPreconditionError(absl::StrCat("variant ", then->name, " has another ", fact->what,
-                                                        " than when the job began: ", fact->after, ", recorded ",
-                                                        fact->before));
+      return FailedPrecondition("variant ", then->name, " has another ", fact->what,
+                                " than when the job began: ", fact->after, ", recorded ", fact->before);
     }
   }
   if (allow_mixed) return absl::OkStatus();
   ASSIGN_OR_RETURN(sqlite::Statement other, database.Prepare(kOtherExecution));
   ASSIGN_OR_RETURN(bool differs, other.BindAll(execution_id, job_id).Step());
   if (!differs) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("job ", job_id, " has answers from code ", other.Text(0), " on ", other.Text(1), "/", other.Text(2),
-                   " and would continue with code ", other.Text(3), " on ", other.Text(4), "/", other.Text(5),
-                   "; allow mixed executions to continue, and the results will be labelled mixed"));
+  return FailedPrecondition("job ", job_id, " has answers from code ", other.Text(0), " on ", other.Text(1), "/",
+                            other.Text(2), " and would continue with code ", other.Text(3), " on ", other.Text(4), "/",
+                            other.Text(5),
+                            "; allow mixed executions to continue, and the results will be labelled mixed");
 }
 
 }  // namespace varifocal::db

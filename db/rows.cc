@@ -2,10 +2,8 @@
 
 #include <optional>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "base/status_macros.h"
 
 namespace varifocal::db {
 namespace {
@@ -37,52 +35,33 @@ absl::StatusOr<JobState> ParseJobState(const std::string& name) {
   for (int i = 0; i < static_cast<int>(std::size(kStateNames)); ++i) {
     if (name == kStateNames[i]) return static_cast<JobState>(i);
   }
-  return absl::DataLossError(absl::StrCat("a job has the unknown state ", name));
+  return DataLoss("a job has the unknown state ", name);
 }
 
 absl::StatusOr<std::vector<VariantRecord>> ReadVariants(sqlite::Database& database, int64_t job_id) {
   // Readers open files of earlier versions as they are.
   ASSIGN_OR_RETURN(const std::optional<int64_t> has_training, database.QueryInt(kHasColumn, "training_arm"));
   ASSIGN_OR_RETURN(const std::optional<int64_t> has_function, database.QueryInt(kHasColumn, "function_json"));
-  ASSIGN_OR_RETURN(
-      sqlite::Statement row,
-      database.Prepare(absl::StrFormat(kSelectVariants, *has_training > 0 ? kTrainingColumns : kNoTrainingColumns,
-                                       *has_function > 0 ? ", models.function_json" : ", NULL")));
-  row.BindAll(job_id);
-  std::vector<VariantRecord> variants;
-  while (true) {
-    ASSIGN_OR_RETURN(bool is_there, row.Step());
-    if (!is_there) return variants;
-    VariantRecord& variant = variants.emplace_back();
-    variant.name = row.Text(0);
-    variant.focal_temperature_json = row.OptionalText(1);
-    variant.model.name = row.Text(2);
-    variant.model.architecture = row.Text(3);
-    variant.model.weights_sha256 = row.Text(4);
-    variant.model.tokenizer_sha256 = row.Text(5);
-    variant.model.dtype = row.Text(6);
-    variant.model.attention_json = row.Text(7);
-    variant.model.context_length_max = row.Int(8);
-    variant.model.trained_context_length = row.OptionalInt(9);
-    variant.model.parameter_count = row.OptionalInt(10);
-    variant.model.training_arm = row.OptionalText(11);
-    variant.model.training_seed = row.OptionalInt(12);
-    variant.model.training_tokens = row.OptionalInt(13);
-    variant.model.function_json = row.OptionalText(14);
-  }
+  const std::string sql = absl::StrFormat(kSelectVariants, *has_training > 0 ? kTrainingColumns : kNoTrainingColumns,
+                                          *has_function > 0 ? ", models.function_json" : ", NULL");
+  const auto convert = [](const sqlite::Statement& row) {
+    VariantRecord variant;
+    ModelRecord& model = variant.model;
+    row.Read(variant.name, variant.focal_temperature_json, model.name, model.architecture, model.weights_sha256,
+             model.tokenizer_sha256, model.dtype, model.attention_json, model.context_length_max,
+             model.trained_context_length, model.parameter_count, model.training_arm, model.training_seed,
+             model.training_tokens, model.function_json);
+    return variant;
+  };
+  return AllRows(database, sql, convert, job_id);
 }
 
 absl::StatusOr<std::vector<CellRow>> ReadCells(sqlite::Database& database, int64_t job_id) {
   ASSIGN_OR_RETURN(const std::string counts, CellCounts(database));
-  ASSIGN_OR_RETURN(sqlite::Statement row, database.Prepare(absl::StrReplaceAll(kSelectCells, {{"$counts", counts}})));
-  row.BindAll(job_id);
-  std::vector<CellRow> cells;
-  while (true) {
-    ASSIGN_OR_RETURN(bool is_there, row.Step());
-    if (!is_there) return cells;
-    cells.push_back(
-        {row.Int(0), row.Int(1), {row.Text(2), row.Text(3), row.Int(4), row.Int(5)}, row.Int(6), row.Int(7)});
-  }
+  const auto convert = [](const sqlite::Statement& row) {
+    return CellRow{row.Int(0), row.Int(1), {row.Text(2), row.Text(3), row.Int(4), row.Int(5)}, row.Int(6), row.Int(7)};
+  };
+  return AllRows(database, absl::StrReplaceAll(kSelectCells, {{"$counts", counts}}), convert, job_id);
 }
 
 absl::StatusOr<std::string> CellCounts(sqlite::Database& database) {

@@ -139,7 +139,7 @@ struct CellPlace {
 absl::StatusOr<CellPlace> FindCell(Database& database, int64_t cell_id) {
   ASSIGN_OR_RETURN(Statement statement, database.Prepare(kCellPlace));
   ASSIGN_OR_RETURN(bool row, statement.BindAll(cell_id).Step());
-  if (!row) return absl::NotFoundError(absl::StrCat("no cell ", cell_id));
+  if (!row) return NotFound("no cell ", cell_id);
   return CellPlace{statement.Int(0), statement.Text(1), statement.Int(2), statement.Int(3), statement.Text(4)};
 }
 
@@ -154,39 +154,32 @@ absl::Status CheckOutcome(Database& database, const CellPlace& cell, const Outco
   const std::string name =
       absl::StrCat("sample ", sample.sample_index, " of task ", sample.task, " at ", sample.context_length, " tokens");
   if (sample.task != cell.task || sample.context_length != cell.context_length) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " does not belong to cell ", outcome.cell_id, ", which is ",
-                                                   cell.task, " at ", cell.context_length));
+    return InvalidArgument(name, " does not belong to cell ", outcome.cell_id, ", which is ", cell.task, " at ",
+                           cell.context_length);
   }
   if (sample.sample_index < 0 || sample.sample_index >= cell.planned_count) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " is beyond the ", cell.planned_count, " planned samples"));
+    return InvalidArgument(name, " is beyond the ", cell.planned_count, " planned samples");
   }
   if (sample.tokenizer_sha256 != cell.tokenizer_sha256) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " was made with tokenizer ", sample.tokenizer_sha256,
-                                                   ", but the variant's model has ", cell.tokenizer_sha256));
+    return InvalidArgument(name, " was made with tokenizer ", sample.tokenizer_sha256, ", but the variant's model has ",
+                           cell.tokenizer_sha256);
   }
   std::set<std::string> wanted;
   if (outcome.generation.error_code.empty()) {
-    ASSIGN_OR_RETURN(Statement statement, database.Prepare(kMetricsOfTask));
-    statement.BindAll(cell.job_id, cell.task);
-    while (true) {
-      ASSIGN_OR_RETURN(bool row, statement.Step());
-      if (!row) break;
-      wanted.insert(statement.Text(0));
-    }
+    const auto add = [&](const Statement& row) { wanted.insert(row.Text(0)); };
+    RETURN_IF_ERROR(EachRow(database, kMetricsOfTask, add, cell.job_id, cell.task));
   }
   std::set<std::string> given;
   for (const ScoreRecord& score : outcome.scores) {
-    if (!std::isfinite(score.value)) {
-      return absl::InvalidArgumentError(absl::StrCat(name, ": the score ", score.metric, " is not finite"));
-    }
+    if (!std::isfinite(score.value)) return InvalidArgument(name, ": the score ", score.metric, " is not finite");
     given.insert(score.metric);
   }
   // The gold answer is not scored where the answers were imported, or where it is longer than may be generated.
   std::erase_if(
       wanted, [&](const std::string& metric) { return absl::StartsWith(metric, "gold/") && !given.contains(metric); });
   if (given != wanted || given.size() != outcome.scores.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " has scores [", absl::StrJoin(given, ", "), "] and needs [",
-                                                   absl::StrJoin(wanted, ", "), "]"));
+    return InvalidArgument(name, " has scores [", absl::StrJoin(given, ", "), "] and needs [",
+                           absl::StrJoin(wanted, ", "), "]");
   }
   return absl::OkStatus();
 }
@@ -216,10 +209,9 @@ absl::StatusOr<int64_t> SampleId(Database& database, int64_t job_id, const Sampl
     return sample_id;
   }
   if (*earlier != *sample.token_ids_sha256 || find.Text(2) != sample.question_id) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("sample ", sample.sample_index, " of task ", sample.task, " at ", sample.context_length,
-                     " tokens has another prompt than before (ids hash ", *sample.token_ids_sha256, ", recorded ",
-                     *earlier, "): the task changed since the job began"));
+    return FailedPrecondition("sample ", sample.sample_index, " of task ", sample.task, " at ", sample.context_length,
+                              " tokens has another prompt than before (ids hash ", *sample.token_ids_sha256,
+                              ", recorded ", *earlier, "): the task changed since the job began");
   }
   return sample_id;
 }
@@ -321,8 +313,8 @@ absl::StatusOr<AddedJob> Writer::AddJob(const NewJob& job) {
       return AddedJob{find.Int(0), true};
     }
     if (is_known) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("request_id ", *job.request_id, " was used for job ", find.Int(0), " with another request"));
+      return InvalidArgument("request_id ", *job.request_id, " was used for job ", find.Int(0),
+                             " with another request");
     }
   }
   std::optional<std::string> body;
@@ -344,8 +336,7 @@ absl::StatusOr<AddedJob> Writer::AddJob(const NewJob& job) {
     RETURN_IF_ERROR(
         database.Run(kInsertCell, cell.task, cell.context_length, cell.planned_count, job_id, cell.variant));
     if (database.ChangeCount() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a cell names the variant ", cell.variant, ", which the job lacks"));
+      return InvalidArgument("a cell names the variant ", cell.variant, ", which the job lacks");
     }
   }
   RETURN_IF_ERROR(state_->Commit(transaction));
@@ -363,14 +354,7 @@ absl::StatusOr<std::optional<int64_t>> Writer::FindRequest(const std::string& re
 
 absl::StatusOr<std::vector<int64_t>> Writer::FindBody(const std::string& body_sha256) {
   MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement find, state_->database->Prepare(kFindBody));
-  find.BindAll(body_sha256);
-  std::vector<int64_t> jobs;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool is_there, find.Step());
-    if (!is_there) return jobs;
-    jobs.push_back(find.Int(0));
-  }
+  return AllRows(*state_->database, kFindBody, FirstInt, body_sha256);
 }
 
 absl::Status Writer::CheckResume(int64_t job_id, int64_t execution_id, const std::vector<VariantRecord>& variants,
@@ -430,22 +414,20 @@ absl::Status Writer::ImportScores(int64_t job_id, const std::vector<ScoreImport>
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
   for (const ScoreImport& import : imports) {
     if (!absl::StartsWith(import.metric, kImportedPrefix)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the metric ", import.metric, " must begin with ", kImportedPrefix));
+      return InvalidArgument("the metric ", import.metric, " must begin with ", kImportedPrefix);
     }
     std::set<std::string> tasks;
     for (const ScoreImport::Value& value : import.values) {
       if (!(value.value >= 0 && value.value <= 1)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("a score of ", import.metric, " is ", value.value, "; it must be from 0 to 1"));
+        return InvalidArgument("a score of ", import.metric, " is ", value.value, "; it must be from 0 to 1");
       }
       std::string task;
       {
         ASSIGN_OR_RETURN(Statement find, database.Prepare(kAnsweredTask));
         ASSIGN_OR_RETURN(bool is_answered, find.BindAll(value.generation_id, job_id, import.variant).Step());
         if (!is_answered) {
-          return absl::InvalidArgumentError(absl::StrCat("generation ", value.generation_id, " is no answer of ",
-                                                         import.variant, " in job ", job_id));
+          return InvalidArgument("generation ", value.generation_id, " is no answer of ", import.variant, " in job ",
+                                 job_id);
         }
         task = find.Text(0);
       }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/mutex.h"
+#include "base/status_macros.h"
 #include "db/rows.h"
 #include "db/writer.h"
 #include "db/writer_state.h"
@@ -98,11 +99,10 @@ absl::Status WriterState::Step(int64_t job_id, JobState state, const std::string
   {
     ASSIGN_OR_RETURN(Statement find, database->Prepare(kFindState));
     ASSIGN_OR_RETURN(bool is_known, find.BindAll(job_id).Step());
-    if (!is_known) return absl::NotFoundError(absl::StrCat("no job ", job_id));
+    if (!is_known) return NotFound("no job ", job_id);
     ASSIGN_OR_RETURN(JobState from, ParseJobState(find.Text(0)));
     if (!IsAllowed(from, state)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("job ", job_id, " is ", JobStateName(from), " and cannot become ", JobStateName(state)));
+      return FailedPrecondition("job ", job_id, " is ", JobStateName(from), " and cannot become ", JobStateName(state));
     }
   }
   const int64_t now_us = clock.WallMicros();
@@ -160,13 +160,9 @@ absl::Status Writer::ForgetModel(const std::string& name) {
 
 absl::StatusOr<std::vector<CalledModel>> Writer::CalledModels() {
   MutexLock hold(state_->mutex);
-  ASSIGN_OR_RETURN(Statement statement, state_->database->Prepare(kCalledModels));
-  std::vector<CalledModel> models;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool row, statement.Step());
-    if (!row) return models;
-    models.push_back({statement.Text(0), statement.Text(1)});
-  }
+  return AllRows(*state_->database, kCalledModels, [](const Statement& row) {
+    return CalledModel{row.Text(0), row.Text(1)};
+  });
 }
 
 absl::StatusOr<std::vector<Writer::WaitingJob>> Writer::RecoverInterruptedJobs() {
@@ -178,15 +174,9 @@ absl::StatusOr<std::vector<Writer::WaitingJob>> Writer::RecoverInterruptedJobs()
   RETURN_IF_ERROR(database.Run(kRequeueRunning));
   RETURN_IF_ERROR(database.Run(kFinishCancelling, state_->clock.WallMicros()));
   RETURN_IF_ERROR(database.Run(kForgetStartsOfEnded));
-  std::vector<WaitingJob> waiting;
-  {
-    ASSIGN_OR_RETURN(Statement statement, database.Prepare(kWaitingJobs));
-    while (true) {
-      ASSIGN_OR_RETURN(const bool row, statement.Step());
-      if (!row) break;
-      waiting.push_back({statement.Int(0), statement.Int(1), statement.Int(2), StartDelayUs(statement.Int(1))});
-    }
-  }
+  ASSIGN_OR_RETURN(std::vector<WaitingJob> waiting, AllRows(database, kWaitingJobs, [](const Statement& row) {
+                     return WaitingJob{row.Int(0), row.Int(1), row.Int(2), StartDelayUs(row.Int(1))};
+                   }));
   RETURN_IF_ERROR(state_->Commit(transaction));
   state_->delayed.clear();
   for (const WaitingJob& job : waiting) state_->delayed[job.job_id] = job.due_us;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file_error.h"
 #include "base/reason.h"
+#include "base/status_macros.h"
 
 namespace varifocal::db {
 namespace {
@@ -54,9 +55,9 @@ absl::StatusOr<WriterLock> WriterLock::Take(const std::string& database_path) {
       struct stat found;
       const bool is_no_directory = error == ENOENT && stat(directory.c_str(), &found) != 0;
       if (is_no_directory || error == ENOTDIR) {
-        return absl::NotFoundError(absl::StrCat(
-            database_path, ": ", error == ENOENT ? "the directory " : "a part of the path is no directory: ", directory,
-            error == ENOENT ? " does not exist" : "", TildeHint(database_path)));
+        return NotFound(database_path, ": ",
+                        error == ENOENT ? "the directory " : "a part of the path is no directory: ", directory,
+                        error == ENOENT ? " does not exist" : "", TildeHint(database_path));
       }
       std::string message =
           absl::StrCat(database_path, ": cannot make the lock file ", path, ": ", std::strerror(error));
@@ -70,11 +71,8 @@ absl::StatusOr<WriterLock> WriterLock::Take(const std::string& database_path) {
     whole.l_whence = SEEK_SET;
     if (fcntl(fd, F_OFD_SETLK, &whole) != 0) {
       lock.path_.clear();  // not ours to remove
-      if (errno != EAGAIN && errno != EACCES) {
-        return absl::InternalError(absl::StrCat(path, ": cannot lock: ", std::strerror(errno)));
-      }
-      return WithReason(absl::FailedPreconditionError(
-                            absl::StrCat(database_path, ": the database is being written by process ", HolderPid(fd))),
+      if (errno != EAGAIN && errno != EACCES) return Internal(path, ": cannot lock: ", std::strerror(errno));
+      return WithReason(FailedPrecondition(database_path, ": the database is being written by process ", HolderPid(fd)),
                         ErrorReason::kDatabaseInUse);
     }
     struct stat ours, there;
@@ -85,7 +83,7 @@ absl::StatusOr<WriterLock> WriterLock::Take(const std::string& database_path) {
     }
     std::string text = absl::StrCat(getpid(), "\n");
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text.data(), text.size(), 0) != std::ssize(text)) {
-      return absl::ResourceExhaustedError(absl::StrCat(path, ": cannot write: ", std::strerror(errno)));
+      return ResourceExhausted(path, ": cannot write: ", std::strerror(errno));
     }
     return lock;
   }
@@ -97,8 +95,8 @@ absl::Status WriterLock::Check() const {
       ours.st_dev == there.st_dev) {
     return absl::OkStatus();
   }
-  return absl::DataLossError(absl::StrCat(
-      path_, ": the lock file was deleted or replaced while it was in use, so another process may write the database"));
+  return DataLoss(
+      path_, ": the lock file was deleted or replaced while it was in use, so another process may write the database");
 }
 
 WriterLock::~WriterLock() {

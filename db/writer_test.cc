@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/writer_fixture.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 
@@ -28,17 +29,13 @@ TEST_F(WriterTest, ARequestIdNamesOneJob) {
   NewJob job = FakeJob();
   job.request_id = "6f1c";
   job.body_sha256 = "body one";
-  auto first = writer_->AddJob(job);
-  ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_FALSE(first->is_existing);
-  auto again = writer_->AddJob(job);
-  ASSERT_TRUE(again.ok());
-  EXPECT_TRUE(again->is_existing);
-  EXPECT_EQ(again->job_id, first->job_id);
+  ASSIGN_OR_FAIL(auto first, writer_->AddJob(job));
+  EXPECT_FALSE(first.is_existing);
+  ASSIGN_OR_FAIL(auto again, writer_->AddJob(job));
+  EXPECT_TRUE(again.is_existing);
+  EXPECT_EQ(again.job_id, first.job_id);
   job.body_sha256 = "body two";
-  absl::Status other = writer_->AddJob(job).status();
-  EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(other.message(), HasSubstr("6f1c"));
+  EXPECT_THAT(writer_->AddJob(job).status(), IsError(absl::StatusCode::kInvalidArgument, HasSubstr("6f1c")));
   job.request_id.reset();
   EXPECT_NE(Add(job), Add(job)) << "without an id every request is a job";
 }
@@ -79,9 +76,8 @@ TEST_F(WriterTest, ADeletedOrReplacedFileIsNoticedBeforeAnythingIsAcknowledged) 
 TEST(ForeignConnection, DISABLED_OpensAndCloses) {
   const char* path = std::getenv("VARIFOCAL_FOREIGN_DB");
   ASSERT_NE(path, nullptr);
-  auto database = sqlite::Database::Open(path, {});
-  ASSERT_TRUE(database.ok()) << database.status();
-  EXPECT_TRUE((*database)->QueryInt("SELECT count(*) FROM jobs").ok());
+  ASSIGN_OR_FAIL(auto database, sqlite::Database::Open(path, {}));
+  EXPECT_TRUE(database->QueryInt("SELECT count(*) FROM jobs").ok());
 }
 
 // A program that opens the database for reading, for example Python, detects by SQLite's locks that it is in use.
@@ -403,15 +399,14 @@ TEST_F(WriterTest, ResumeNeedsTheSameModelsAndTheSameMachineCode) {
   std::vector<VariantRecord> changed = job.variants;
   changed[1].model.weights_sha256 = std::string(64, 'c');
   absl::Status other = writer_->CheckResume(job_id, execution_id_, changed, true);
-  EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(other.message(), HasSubstr("weights"));
+  EXPECT_THAT(other, IsError(absl::StatusCode::kFailedPrecondition, HasSubstr("weights")));
 
   // The same weights under another configuration are another model, with allow_mixed, too; the message has both values.
   changed = job.variants;
   changed[1].model.function_json = R"({"ropes":"linear theta=10000 factor=4"})";
   other = writer_->CheckResume(job_id, execution_id_, changed, true);
-  EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(other.message(), Message("\"linear theta=10000 factor=4\"", "\"default theta=10000\""));
+  EXPECT_THAT(other, IsError(absl::StatusCode::kFailedPrecondition,
+                             Message("\"linear theta=10000 factor=4\"", "\"default theta=10000\"")));
   // A configuration that was not recorded is equal to none, unless it is accepted.
   for (const bool was_recorded : {false, true}) {
     NewJob old = job;
@@ -422,8 +417,7 @@ TEST_F(WriterTest, ResumeNeedsTheSameModelsAndTheSameMachineCode) {
     std::vector<VariantRecord> now = job.variants;
     if (was_recorded) now[0].model.function_json.reset();
     other = writer_->CheckResume(old_id, execution_id_, now, false);
-    EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(other.message(), HasSubstr("not recorded"));
+    EXPECT_THAT(other, IsError(absl::StatusCode::kFailedPrecondition, HasSubstr("not recorded")));
     EXPECT_TRUE(writer_->CheckResume(old_id, execution_id_, now, true).ok());
   }
 
@@ -437,9 +431,8 @@ TEST_F(WriterTest, ResumeNeedsTheSameModelsAndTheSameMachineCode) {
 }
 
 TEST_F(WriterTest, ASecondWriterIsRefusedWithTheHoldersPid) {
-  absl::Status refused = Writer::Open(path_).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("process ", getpid())));
+  EXPECT_THAT(Writer::Open(path_).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, HasSubstr(absl::StrCat("process ", getpid()))));
   // Also through a symbolic link.
   const std::string alias = directory_.File("alias.db");
   ASSERT_EQ(symlink(path_.c_str(), alias.c_str()), 0);

@@ -20,7 +20,7 @@ absl::StatusOr<ThinkingMarkers> MarkersOf(const SuiteSpec& suite, const TokenCou
   if (!suite.thinking.begin.empty()) return ThinkingMarkers{suite.thinking.begin, suite.thinking.end};
   const std::optional<ThinkingMarkers> markers = tokenizer.thinking_markers();
   if (markers.has_value()) return *markers;
-  return absl::FailedPreconditionError(
+  return FailedPrecondition(
       "nothing says how it marks its thinking: its chat_format.json has no \"thinking\", and its tokenizer has no known "
       "pair of markers; state thinking: {begin, end} in the suite, or --thinking-markers=BEGIN,END");
 }

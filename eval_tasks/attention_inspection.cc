@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -37,8 +38,8 @@ absl::StatusOr<std::string> ValidateInspectedRows(absl::string_view rows) {
   if (rows.empty() || rows == "last" || rows == "1") return "";
   if (rows == kQuestionRows) return std::string(rows);
   if (absl::SimpleAtoi(rows, &count) && count >= 1 && count <= kInspectedRowsMax) return absl::StrCat(count);
-  return absl::InvalidArgumentError(absl::StrCat("inspected_rows is \"", rows, "\"; it must be last, ", kQuestionRows,
-                                                 " or a number from 1 to ", kInspectedRowsMax));
+  return InvalidArgument("inspected_rows is \"", rows, "\"; it must be last, ", kQuestionRows,
+                         " or a number from 1 to ", kInspectedRowsMax);
 }
 
 int64_t InspectedRowCount(const Sample& sample, absl::string_view rows) {
@@ -107,8 +108,7 @@ absl::StatusOr<std::vector<double>> DecodeStrip(absl::string_view strip) {
     masses.push_back(level == 0 ? 0 : std::exp2((level - kLevelMax) / kLevelsPerOctave));
   }
   if (masses.size() * 2 == strip.size()) return masses;
-  return absl::InvalidArgumentError(
-      absl::StrCat("an attention strip of ", strip.size(), " characters is not pairs of hexadecimal digits"));
+  return InvalidArgument("an attention strip of ", strip.size(), " characters is not pairs of hexadecimal digits");
 }
 
 }  // namespace varifocal

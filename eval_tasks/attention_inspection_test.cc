@@ -1,8 +1,5 @@
 #include "eval_tasks/attention_inspection.h"
 
-#include <cmath>
-#include <numeric>
-#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"

@@ -1,11 +1,10 @@
 #include "eval_tasks/checkpoint_place.h"
 
-#include <algorithm>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -48,19 +47,17 @@ std::string CheckpointPlace::ToString() const {
 absl::StatusOr<NamedPlace> ReadAdapterFlag(absl::string_view text, const std::vector<NamedPlace>& models) {
   const size_t equals = text.find('=');
   if (equals == absl::string_view::npos || equals == 0 || equals + 1 == text.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--adapter=", text, " is not --adapter=NAME=BASE:DIR, BASE the name of a --model"));
+    return InvalidArgument("--adapter=", text, " is not --adapter=NAME=BASE:DIR, BASE the name of a --model");
   }
   const std::string name(text.substr(0, equals));
   absl::string_view directory = text.substr(equals + 1);
   const auto names = [](std::string* out, const NamedPlace& model) { out->append(model.name); };
-  if (models.empty())
-    return absl::InvalidArgumentError(absl::StrCat("--adapter=", text, " has no --model that it changes"));
+  if (models.empty()) return InvalidArgument("--adapter=", text, " has no --model that it changes");
   const NamedPlace* base = models.size() == 1 ? &models[0] : nullptr;
   for (const NamedPlace& model : models) {
     if (model.name == name) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--adapter=", text, ": ", name, " is the name of a --model; a changed model has a name of its own"));
+      return InvalidArgument("--adapter=", text, ": ", name,
+                             " is the name of a --model; a changed model has a name of its own");
     }
     if (absl::ConsumePrefix(&directory, absl::StrCat(model.name, ":"))) {
       base = &model;
@@ -68,13 +65,12 @@ absl::StatusOr<NamedPlace> ReadAdapterFlag(absl::string_view text, const std::ve
     }
   }
   if (base == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("--adapter=", text, " does not say which model it changes: ", name,
-                                                   "=BASE:DIR, BASE one of ", absl::StrJoin(models, ", ", names)));
+    return InvalidArgument("--adapter=", text, " does not say which model it changes: ", name,
+                           "=BASE:DIR, BASE one of ", absl::StrJoin(models, ", ", names));
   }
   CheckpointPlace place = CheckpointOf(base->place);
   if (!place.adapter.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--adapter=", text, ": ", base->name, " has an adapter; one is supported"));
+    return InvalidArgument("--adapter=", text, ": ", base->name, " has an adapter; one is supported");
   }
   place.adapter = std::string(directory);
   return NamedPlace{name, place.ToString()};

@@ -12,6 +12,7 @@
 #include "eval_tasks/testing_samples.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
+#include "tests/support/assign_or_fail.h"
 
 namespace varifocal {
 namespace {
@@ -42,15 +43,14 @@ absl::StatusOr<std::unique_ptr<Task>> MakeGain(const std::string& text,
 
 TEST(ContextGainTest, ScoresTheSameTokensAfterEveryContext) {
   const std::string text = SomeText(60'000);
-  const auto task = MakeGain(text);
-  ASSERT_TRUE(task.ok()) << task.status();
-  ASSERT_EQ((*task)->question_count(), (60'000 - 16'000) / 512 + 1);
+  ASSIGN_OR_FAIL(const auto task, MakeGain(text));
+  ASSERT_EQ(task->question_count(), (60'000 - 16'000) / 512 + 1);
   const size_t special_count = Shipped().EncodePrompt("")->size();
   std::set<int64_t> ends;
   for (int index = 0; index < 8; ++index) {
     std::vector<int32_t> scored;
     for (const int length : {165, 500, 2000}) {
-      const Sample sample = (*task)->MakeSample({kSeed, length, index}, Shipped()).value();
+      const Sample sample = task->MakeSample({kSeed, length, index}, Shipped()).value();
       ASSERT_EQ(sample.continuation_token_ids.size(), 2u);
       EXPECT_EQ(sample.continuation_token_ids[0], sample.continuation_token_ids[1]);
       if (scored.empty()) scored = sample.continuation_token_ids[0];
@@ -75,29 +75,27 @@ TEST(ContextGainTest, ScoresTheSameTokensAfterEveryContext) {
   }
   ASSERT_EQ(ends.size(), 8u);
   for (auto it = ends.begin(); std::next(it) != ends.end(); ++it) EXPECT_GE(*std::next(it) - *it, 512 - 256);
-  EXPECT_NE((*task)->Identify({kSeed, 500, 0}).row_id, (*task)->Identify({kSeed + 1, 500, 0}).row_id);
-  EXPECT_EQ((*task)->Identify({kSeed, 500, 0}).question_id, (*task)->Identify({kSeed, 2000, 0}).question_id);
-  EXPECT_EQ((*task)->data_sha256(), Sha256Hex(text));
+  EXPECT_NE(task->Identify({kSeed, 500, 0}).row_id, task->Identify({kSeed + 1, 500, 0}).row_id);
+  EXPECT_EQ(task->Identify({kSeed, 500, 0}).question_id, task->Identify({kSeed, 2000, 0}).question_id);
+  EXPECT_EQ(task->data_sha256(), Sha256Hex(text));
 }
 
 TEST(ContextGainTest, RefusesWhatHasNoWindow) {
   const std::string text = SomeText(17'000);
   EXPECT_THAT(MakeGain(SomeText(15'999)).status().message(), Message("text.txt", 15999, 2000, 16000));
-  const auto task = MakeGain(text);
-  ASSERT_TRUE(task.ok());
+  ASSIGN_OR_FAIL(const auto task, MakeGain(text));
   for (const int length : {164, 2001}) {
-    EXPECT_THAT((*task)->QuestionCountAt(length).status().message(), Message("\"context_gain\"", length, 164, 2000));
+    EXPECT_THAT(task->QuestionCountAt(length).status().message(), Message("\"context_gain\"", length, 164, 2000));
   }
-  EXPECT_EQ(*(*task)->QuestionCountAt(165), 2);
+  EXPECT_EQ(*task->QuestionCountAt(165), 2);
   EXPECT_EQ(MakeGain(text, {{"sha256", std::string(64, '0')}}).status().code(), absl::StatusCode::kFailedPrecondition);
   TaskSpec chat = GainSpec();
   chat.chat = true;
   EXPECT_EQ(MakeContextGain(chat, "text.txt", text).status().code(), absl::StatusCode::kInvalidArgument);
   std::string long_words;
   while (long_words.size() < 16'000) long_words += " abcdefghijklmnopqrst";
-  const auto sparse = MakeGain(long_words);
-  ASSERT_TRUE(sparse.ok());
-  EXPECT_EQ((*sparse)->MakeSample({kSeed, 2000, 0}, Words()).status().code(), absl::StatusCode::kOutOfRange);
+  ASSIGN_OR_FAIL(const auto sparse, MakeGain(long_words));
+  EXPECT_EQ(sparse->MakeSample({kSeed, 2000, 0}, Words()).status().code(), absl::StatusCode::kOutOfRange);
 }
 
 TEST(ContextGainTest, RefusesBytesThatAreNotText) {

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "eval_tasks/novels.h"
 #include "gtest/gtest.h"
 
 namespace varifocal {

@@ -1,7 +1,6 @@
 // A tokenizer whose N-th call fails, N = 1, 2, 3, .., until a task needs no more calls: each sample is an error with the
 // tokenizer's status, or equals that of a tokenizer that does not fail.
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -61,10 +61,9 @@ void SetEpoch(int epoch, Sample& sample) {
 absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
   const size_t cell_count = spec.variants.size() * spec.suite.tasks.size() * spec.suite.lengths.size();
   if (cell_count > kJobCellCountMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the job has ", cell_count, " cells (", Counted(spec.variants.size(), "variant"), " x ",
-                     Counted(spec.suite.tasks.size(), "task"), " x ", Counted(spec.suite.lengths.size(), "length"),
-                     "); the limit is ", kJobCellCountMax));
+    return InvalidArgument("the job has ", cell_count, " cells (", Counted(spec.variants.size(), "variant"), " x ",
+                           Counted(spec.suite.tasks.size(), "task"), " x ",
+                           Counted(spec.suite.lengths.size(), "length"), "); the limit is ", kJobCellCountMax);
   }
   Grid grid;
   grid.epochs = EpochCount(spec.suite);
@@ -80,11 +79,11 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
       const int64_t planned_count = question_count * grid.epochs;
       sample_count += std::ssize(spec.variants) * planned_count;
       if (sample_count > kJobSampleCountMax) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "the job has more than ", kJobSampleCountMax, " samples: task \"", task_spec.name, "\" at ", length,
-            " tokens brings it to ", sample_count, " (", Counted(spec.variants.size(), "variant"), " x ",
-            Counted(question_count, "question"), grid.epochs > 1 ? absl::StrCat(" x ", grid.epochs, " epochs") : "",
-            " there); use --limit to ask fewer questions"));
+        return InvalidArgument("the job has more than ", kJobSampleCountMax, " samples: task \"", task_spec.name,
+                               "\" at ", length, " tokens brings it to ", sample_count, " (",
+                               Counted(spec.variants.size(), "variant"), " x ", Counted(question_count, "question"),
+                               grid.epochs > 1 ? absl::StrCat(" x ", grid.epochs, " epochs") : "",
+                               " there); use --limit to ask fewer questions");
       }
       if (const std::string reason = task->WhyNoQuestionsAt(length); !reason.empty()) {
         grid.missing.push_back(absl::StrCat(task_spec.name, " at ", length, " has no questions: ", reason));
@@ -115,8 +114,7 @@ absl::StatusOr<Grid> MakeGrid(const JobSpec& spec) {
     grid.tasks.push_back(std::move(task));
   }
   if (context_count == 0 && !grid.missing.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the suite \"", spec.suite.name, "\" has no questions: ", grid.missing.front()));
+    return InvalidArgument("the suite \"", spec.suite.name, "\" has no questions: ", grid.missing.front());
   }
   return grid;
 }

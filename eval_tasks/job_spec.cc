@@ -6,7 +6,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
@@ -40,19 +39,18 @@ absl::Status Within(absl::string_view place, const absl::Status& status) {
 
 absl::Status CheckRange(absl::string_view key, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(key, " is ", value, "; it must be from ", low, " to ", high));
+  return InvalidArgument(key, " is ", value, "; it must be from ", low, " to ", high);
 }
 
 absl::Status CheckLengths(const std::vector<int>& lengths) {
   if (lengths.empty() || lengths.size() > kLengthCountMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("lengths has ", lengths.size(), " values; it must have from 1 to ", kLengthCountMax));
+    return InvalidArgument("lengths has ", lengths.size(), " values; it must have from 1 to ", kLengthCountMax);
   }
   std::set<int> seen;
   for (size_t i = 0; i < lengths.size(); ++i) {
     absl::Status status = CheckRange("lengths", lengths[i], 1, kContextLengthMax);
     if (status.ok() && !seen.insert(lengths[i]).second) {
-      status = absl::InvalidArgumentError(absl::StrCat("lengths has ", lengths[i], " twice"));
+      status = InvalidArgument("lengths has ", lengths[i], " twice");
     }
     RETURN_IF_ERROR(Within(absl::StrCat("[", i, "]"), status));
   }
@@ -64,16 +62,13 @@ absl::Status CheckMetric(const std::string& name, bool scores_continuations, std
   if (metric == nullptr) {
     std::vector<std::string> names;
     for (const Metric& known : Metrics()) names.push_back(known.name);
-    return absl::InvalidArgumentError(absl::StrCat("unknown metric \"", name, "\"", DidYouMean(name, names)));
+    return InvalidArgument("unknown metric \"", name, "\"", DidYouMean(name, names));
   }
   if (metric->needs_continuations != scores_continuations) {
-    return absl::InvalidArgumentError(absl::StrCat("the metric \"", name, "\" scores ",
-                                                   metric->needs_continuations ? "choices" : "written answers",
-                                                   ", and this task has none"));
+    return InvalidArgument("the metric \"", name, "\" scores ",
+                           metric->needs_continuations ? "choices" : "written answers", ", and this task has none");
   }
-  if (!seen->insert(name).second) {
-    return absl::InvalidArgumentError(absl::StrCat("the metric \"", name, "\" is given twice"));
-  }
+  if (!seen->insert(name).second) return InvalidArgument("the metric \"", name, "\" is given twice");
   return absl::OkStatus();
 }
 
@@ -85,9 +80,8 @@ absl::Status ValidateMetrics(const TaskKind& kind, TaskSpec& task) {
     RETURN_IF_ERROR(Within(absl::StrCat("[", i, "]"), CheckMetric(task.metrics[i], scores_continuations, &seen)));
   }
   if (IsGoldMetric(task.metrics[0])) {
-    return Within("[0]", absl::InvalidArgumentError(
-                             absl::StrCat("the first metric is the primary one, which \"", task.metrics[0],
-                                          "\" cannot be: it is of the gold answer, not of the one written")));
+    return Within("[0]", InvalidArgument("the first metric is the primary one, which \"", task.metrics[0],
+                                         "\" cannot be: it is of the gold answer, not of the one written"));
   }
   return absl::OkStatus();
 }
@@ -101,8 +95,7 @@ absl::Status CheckSamplesAt(const SuiteSpec& suite, const std::map<int, int>& sa
   for (const auto& [length, samples] : samples_at) {
     absl::Status status = CheckRange(absl::StrCat("samples_at ", length), samples, 1, kSampleCountMax);
     if (std::find(suite.lengths.begin(), suite.lengths.end(), length) == suite.lengths.end()) {
-      status =
-          absl::InvalidArgumentError(absl::StrCat("samples_at names ", length, ", which is not one of the lengths"));
+      status = InvalidArgument("samples_at names ", length, ", which is not one of the lengths");
     }
     RETURN_IF_ERROR(Within("samples_at", WithField(status, absl::StrCat(length))));
   }
@@ -118,7 +111,7 @@ absl::Status CheckAnswer(const AnswerSpec& answer) {
 absl::Status ValidateAnswer(const SuiteSpec& suite, const TaskKind& kind, TaskSpec& task) {
   if (kind.scores_continuations(task.parameters)) {
     if (!task.answer.is_given()) return absl::OkStatus();
-    return absl::InvalidArgumentError("answer is given, and this task scores choices, it writes none");
+    return InvalidArgument("answer is given, and this task scores choices, it writes none");
   }
   if (task.answer.max_new_tokens == 0) task.answer.max_new_tokens = suite.answer.max_new_tokens;
   if (task.answer.thinking_max_tokens == 0) task.answer.thinking_max_tokens = suite.answer.thinking_max_tokens;
@@ -127,8 +120,8 @@ absl::Status ValidateAnswer(const SuiteSpec& suite, const TaskKind& kind, TaskSp
 
 absl::Status CheckForm(const std::string& form) {
   if (form.empty() || form == kChatForm || form == kCompletionForm) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("form is \"", form, "\"; it must be ", kCompletionForm, " or ",
-                                                 kChatForm, DidYouMean(form, {kCompletionForm, kChatForm})));
+  return InvalidArgument("form is \"", form, "\"; it must be ", kCompletionForm, " or ", kChatForm,
+                         DidYouMean(form, {kCompletionForm, kChatForm}));
 }
 
 // Before the parameters have their defaults: in chat form rows have no stop strings, and answers kChatAnswerTokens, unless
@@ -153,26 +146,24 @@ absl::Status CheckHasChatForm(const TaskKind& kind, const TaskSpec& task) {
   if (!task.is_chat_form()) return absl::OkStatus();
   const auto gold = std::find_if(task.metrics.begin(), task.metrics.end(), IsGoldMetric);
   if (kind.native && gold != task.metrics.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("form is chat, and the metric \"", *gold,
-                                                   "\" is of the gold answer right after the prompt, where a reply in "
-                                                   "chat form does not have it"));
+    return InvalidArgument("form is chat, and the metric \"", *gold,
+                           "\" is of the gold answer right after the prompt, where a reply in "
+                           "chat form does not have it");
   }
   if (kind.scores_continuations(task.parameters)) {
-    return absl::InvalidArgumentError("form is chat, and this task scores choices, it writes no answers");
+    return InvalidArgument("form is chat, and this task scores choices, it writes no answers");
   }
   if (kind.has_chat_form) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("form is chat, and the prompts of ", kind.name, " are its own; `chat: true` wraps them"));
+  return InvalidArgument("form is chat, and the prompts of ", kind.name, " are its own; `chat: true` wraps them");
 }
 
 absl::Status ValidateFilters(const TaskKind& kind, TaskSpec& task) {
   if (kind.scores_continuations(task.parameters)) {
     if (task.filters.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError("filters are given, and this task scores choices, it writes no answers");
+    return InvalidArgument("filters are given, and this task scores choices, it writes no answers");
   }
   if (task.filters.size() > kFilterCountMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("filters has ", task.filters.size(), " entries; the limit is ", kFilterCountMax));
+    return InvalidArgument("filters has ", task.filters.size(), " entries; the limit is ", kFilterCountMax);
   }
   if (task.filters.empty() && task.is_chat_form() && kind.native) task.filters = {AnswerLineFilter()};
   for (size_t i = 0; i < task.filters.size(); ++i) {
@@ -186,22 +177,21 @@ absl::Status ValidateFilters(const TaskKind& kind, TaskSpec& task) {
 absl::Status ValidateThinking(const SuiteSpec& suite) {
   const ThinkingSpec& thinking = suite.thinking;
   if (thinking.begin.empty() != thinking.end.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("thinking has a marker of its ",
-                                                   thinking.end.empty() ? "begin" : "end",
-                                                   " alone; it needs both, or none for the model's own"));
+    return InvalidArgument("thinking has a marker of its ", thinking.end.empty() ? "begin" : "end",
+                           " alone; it needs both, or none for the model's own");
   }
   if (!thinking.begin.empty()) RETURN_IF_ERROR(CheckThinkingMarkers({thinking.begin, thinking.end}));
   if (thinking.answer_prefix.size() > kDescriptionBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("answer_prefix has ", thinking.answer_prefix.size(),
-                                                   " bytes, the limit is ", kDescriptionBytesMax));
+    return InvalidArgument("answer_prefix has ", thinking.answer_prefix.size(), " bytes, the limit is ",
+                           kDescriptionBytesMax);
   }
   if (!thinking.force && !thinking.answer_prefix.empty()) {
-    return absl::InvalidArgumentError("answer_prefix is given, and only force: true writes it");
+    return InvalidArgument("answer_prefix is given, and only force: true writes it");
   }
   const bool any_bound = std::any_of(suite.tasks.begin(), suite.tasks.end(),
                                      [](const TaskSpec& task) { return task.answer.thinking_max_tokens > 0; });
   if (!thinking.force || any_bound) return absl::OkStatus();
-  return absl::InvalidArgumentError("thinking is to be forced to an end, and no task has answer.thinking_max_tokens");
+  return InvalidArgument("thinking is to be forced to an end, and no task has answer.thinking_max_tokens");
 }
 
 // Of a task whose kind and name are known.
@@ -223,8 +213,7 @@ absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task, std::set<std::
   if (kind == nullptr) {
     std::vector<std::string> known;
     for (const TaskKind& row : TaskKinds()) known.push_back(row.name);
-    return Within("kind", absl::InvalidArgumentError(
-                              absl::StrCat("unknown task \"", task.kind, "\"", DidYouMean(task.kind, known))));
+    return Within("kind", InvalidArgument("unknown task \"", task.kind, "\"", DidYouMean(task.kind, known)));
   }
   RETURN_IF_ERROR(Within("name", CheckName("task", task.name)));
   RETURN_IF_ERROR(Within("form", ValidateForm(suite, task)));
@@ -236,8 +225,7 @@ absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task, std::set<std::
   }
   RETURN_IF_ERROR(Annotate(ValidateSettings(suite, *kind, task), absl::StrCat("task \"", task.name, "\"")));
   if (names->insert(task.name).second) return absl::OkStatus();
-  return Within("name", absl::InvalidArgumentError(
-                            absl::StrCat("two tasks are named \"", task.name, "\"; give one another name")));
+  return Within("name", InvalidArgument("two tasks are named \"", task.name, "\"; give one another name"));
 }
 
 }  // namespace
@@ -248,7 +236,7 @@ absl::StatusOr<Shard> ParseShard(absl::string_view text) {
   Shard shard;
   const std::vector<absl::string_view> parts = absl::StrSplit(text, '/');
   if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &shard.index) || !absl::SimpleAtoi(parts[1], &shard.count)) {
-    return absl::InvalidArgumentError(absl::StrCat("the shard is \"", text, "\"; it must be I/N, such as 2/8"));
+    return InvalidArgument("the shard is \"", text, "\"; it must be I/N, such as 2/8");
   }
   RETURN_IF_ERROR(CheckShard(shard));
   return shard;
@@ -256,8 +244,8 @@ absl::StatusOr<Shard> ParseShard(absl::string_view text) {
 
 absl::Status CheckName(absl::string_view what, absl::string_view name) {
   if (IsName(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the ", what, " name \"", name, "\" must be a letter and at most ",
-                                                 kNameSizeMax - 1, " more letters, digits, \"_\", \"-\" or \".\""));
+  return InvalidArgument("the ", what, " name \"", name, "\" must be a letter and at most ", kNameSizeMax - 1,
+                         " more letters, digits, \"_\", \"-\" or \".\"");
 }
 
 absl::StatusOr<Variant> ParseVariant(absl::string_view text) {
@@ -266,9 +254,8 @@ absl::StatusOr<Variant> ParseVariant(absl::string_view text) {
   variant.model = std::string(text.substr(0, at));
   RETURN_IF_ERROR(CheckName("model", variant.model));
   if (at == absl::string_view::npos) return variant;
-  absl::StatusOr<OverrideMap> overrides = ParseOverrides(text.substr(at + 1));
-  if (!overrides.ok()) return Annotate(overrides.status(), absl::StrCat("the variant \"", text, "\""));
-  variant.overrides = *std::move(overrides);
+  ASSIGN_OR_RETURN(variant.overrides,
+                   Annotate(ParseOverrides(text.substr(at + 1)), absl::StrCat("the variant \"", text, "\"")));
   return variant;
 }
 
@@ -318,9 +305,8 @@ std::vector<Variant> WithTemperatures(const std::vector<Variant>& variants, cons
 absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite) {
   RETURN_IF_ERROR(Within("name", CheckName("suite", suite.name)));
   if (suite.description.size() > kDescriptionBytesMax) {
-    return Within("description",
-                  absl::InvalidArgumentError(absl::StrCat("the description of the suite has ", suite.description.size(),
-                                                          " bytes, the limit is ", kDescriptionBytesMax)));
+    return Within("description", InvalidArgument("the description of the suite has ", suite.description.size(),
+                                                 " bytes, the limit is ", kDescriptionBytesMax));
   }
   RETURN_IF_ERROR(Within("samples", CheckRange("samples", suite.samples, 1, kSampleCountMax)));
   RETURN_IF_ERROR(Within("seeds", CheckRange("seeds", suite.seeds, 0, kSeedCountMax)));
@@ -335,8 +321,8 @@ absl::StatusOr<SuiteSpec> ValidateSuiteSpec(SuiteSpec suite) {
   RETURN_IF_ERROR(Within("form", CheckForm(suite.form)));
   if (suite.form == kCompletionForm) suite.form.clear();
   if (suite.tasks.empty() || suite.tasks.size() > kTaskCountMax) {
-    return Within("tasks", absl::InvalidArgumentError(absl::StrCat(
-                               "tasks has ", suite.tasks.size(), " entries; it must have from 1 to ", kTaskCountMax)));
+    return Within(
+        "tasks", InvalidArgument("tasks has ", suite.tasks.size(), " entries; it must have from 1 to ", kTaskCountMax));
   }
   std::set<std::string> names;
   for (size_t i = 0; i < suite.tasks.size(); ++i) {
@@ -351,23 +337,22 @@ absl::StatusOr<JobSpec> ValidateJobSpec(JobSpec spec) {
   if (!suite.ok()) return Within("suite", suite.status());
   spec.suite = *std::move(suite);
   if (spec.variants.empty() || spec.variants.size() > kVariantCountMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("variants has ", spec.variants.size(), " entries; it must have from 1 to ", kVariantCountMax));
+    return InvalidArgument("variants has ", spec.variants.size(), " entries; it must have from 1 to ",
+                           kVariantCountMax);
   }
   std::set<std::string> names;
   for (const Variant& variant : spec.variants) {
     RETURN_IF_ERROR(CheckName("model", variant.model));
     RETURN_IF_ERROR(Annotate(CheckOverrides(variant.overrides), absl::StrCat("the variant \"", variant.model, "\"")));
     if (!names.insert(variant.Name()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("the variant \"", variant.Name(), "\" is given twice"));
+      return InvalidArgument("the variant \"", variant.Name(), "\" is given twice");
     }
   }
   RETURN_IF_ERROR(CheckRange("limit", spec.limit, 0, kSampleCountMax));
   RETURN_IF_ERROR(CheckRange("in_flight", spec.in_flight, 1, kInFlightMax));
   ASSIGN_OR_RETURN(spec.inspected_rows, ValidateInspectedRows(spec.inspected_rows));
   if (!spec.inspected_rows.empty() && !spec.inspect) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("inspected_rows is \"", spec.inspected_rows, "\", but inspect is not set"));
+    return InvalidArgument("inspected_rows is \"", spec.inspected_rows, "\", but inspect is not set");
   }
   if (!(spec.shard == Shard{})) RETURN_IF_ERROR(CheckShard(spec.shard));
   RETURN_IF_ERROR(CheckSampling(spec.decode.ToSampling()));
@@ -378,18 +363,18 @@ absl::Status CheckEpochs(const JobSpec& spec) {
   const int epochs = EpochCount(spec.suite);
   if (epochs == 1) return absl::OkStatus();
   if (spec.decode.sampling_temperature.value_or(0) == 0) {
-    return WithField(absl::InvalidArgumentError(absl::StrCat(
-                         "epochs is ", epochs, " and the sampling temperature is 0, so that all ", epochs,
-                         " answers of a question would be the same; set one above 0 (--sampling-temperature)")),
-                     "suite.epochs");
+    return WithField(
+        InvalidArgument("epochs is ", epochs, " and the sampling temperature is 0, so that all ", epochs,
+                        " answers of a question would be the same; set one above 0 (--sampling-temperature)"),
+        "suite.epochs");
   }
   for (const TaskSpec& task : spec.suite.tasks) {
     if (!FindTaskKind(task.kind)->scores_continuations(task.parameters)) continue;
     return WithField(
-        absl::InvalidArgumentError(absl::StrCat(
+        InvalidArgument(
             "epochs is ", epochs, " and task \"", task.name,
             "\" scores choices, which are the same in every epoch; select the other tasks (--tasks), or ask it as a job "
-            "of its own")),
+            "of its own"),
         "suite.epochs");
   }
   return absl::OkStatus();
@@ -412,8 +397,7 @@ absl::StatusOr<SuiteSpec> SelectFromSuite(SuiteSpec suite, const std::vector<std
   for (const std::string& name : tasks) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the suite \"", suite.name, "\" has no task \"", name, "\"", DidYouMean(name, names)));
+      return InvalidArgument("the suite \"", suite.name, "\" has no task \"", name, "\"", DidYouMean(name, names));
     }
     kept.push_back(suite.tasks[found - names.begin()]);
   }

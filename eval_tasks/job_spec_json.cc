@@ -126,7 +126,7 @@ class FieldWriter {
 };
 
 absl::Status WrongType(absl::string_view what, absl::string_view wanted) {
-  return absl::InvalidArgumentError(absl::StrCat("\"", what, "\" must be ", wanted));
+  return InvalidArgument("\"", what, "\" must be ", wanted);
 }
 
 class FieldReader {
@@ -143,8 +143,7 @@ class FieldReader {
   void Field(const char* key, T& value) {
     if (!status_.ok()) return;
     const auto found = object_.find(key);
-    status_ = found == object_.end() ? absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is missing"))
-                                     : Read(*found, key, &value);
+    status_ = found == object_.end() ? InvalidArgument("\"", key, "\" is missing") : Read(*found, key, &value);
   }
   template <typename T>
   void LaterField(const char* key, T& value) {
@@ -177,8 +176,7 @@ class FieldReader {
     int64_t wide = 0;
     RETURN_IF_ERROR(Read(json, key, &wide));
     if (wide < INT32_MIN || wide > INT32_MAX) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(key, " is ", wide, "; it must be from ", INT32_MIN, " to ", INT32_MAX));
+      return InvalidArgument(key, " is ", wide, "; it must be from ", INT32_MIN, " to ", INT32_MAX);
     }
     *value = wide;
     return absl::OkStatus();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -170,11 +169,10 @@ absl::Status JsonRowFile::Visit(int64_t offset, absl::string_view text,
   const absl::string_view row = absl::StripAsciiWhitespace(text);
   if (row.empty()) return absl::OkStatus();
   const size_t index = places_.size();
-  if (row[0] != '{') return absl::InvalidArgumentError(absl::StrCat(PlaceOf(index), ": is not a JSON object"));
+  if (row[0] != '{') return InvalidArgument(PlaceOf(index), ": is not a JSON object");
   if (const size_t end = ValueEnd(row, 0); end != row.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(PlaceOf(index), end == absl::string_view::npos
-                                                                       ? ": is not a JSON object: it does not end"
-                                                                       : ": has trailing data after its object"));
+    return InvalidArgument(PlaceOf(index), end == absl::string_view::npos ? ": is not a JSON object: it does not end"
+                                                                          : ": has trailing data after its object");
   }
   places_.push_back({offset + (row.data() - text.data()), std::ssize(row), DigestOf(row)});
   const absl::Status status = visit(index + 1, row);
@@ -199,7 +197,7 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
     hash.Update(read);
     if (begin == 0 && pending.empty()) {
       const std::string wrong = NotJson(read, !rows_field.empty());
-      if (!wrong.empty()) return absl::InvalidArgumentError(absl::StrCat(path(), ": ", wrong));
+      if (!wrong.empty()) return InvalidArgument(path(), ": ", wrong);
       if (absl::StartsWith(read, kByteOrderMark)) looked_at = kByteOrderMark.size();
     }
     pending.append(read.data(), read.size());
@@ -217,8 +215,8 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
         if (c != '\n') continue;
       } else if (state == kSeeking || state == kDone) {
         if (state == kDone && rows_field.empty() && !IsJsonSpace(c)) {
-          return absl::InvalidArgumentError(absl::StrCat(path(), ": has trailing data after its list of ",
-                                                         places_.size(), Plural(std::ssize(places_), " row", " rows")));
+          return InvalidArgument(path(), ": has trailing data after its list of ", places_.size(),
+                                 Plural(std::ssize(places_), " row", " rows"));
         }
         if (state == kSeeking && seeker.Take(c)) state = kArray;
         row_begin = looked_at + 1;
@@ -229,7 +227,7 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
         continue;
       } else if (!nesting.Take(c)) {
         if (nesting.depth() > 0) continue;
-        return absl::InvalidArgumentError(absl::StrCat(PlaceOf(places_.size()), ": is not a JSON object"));
+        return InvalidArgument(PlaceOf(places_.size()), ": is not a JSON object");
       }
       RETURN_IF_ERROR(
           Visit(begin + row_begin, absl::string_view(pending).substr(row_begin, looked_at + 1 - row_begin), visit));
@@ -238,19 +236,18 @@ absl::Status JsonRowFile::Scan(const std::function<absl::Status(int64_t, absl::s
     if (at_end && (state == kStart || state == kLines)) {
       RETURN_IF_ERROR(Visit(begin + row_begin, absl::string_view(pending).substr(row_begin), visit));
     } else if (at_end && state == kSeeking) {
-      return absl::InvalidArgumentError(absl::StrCat(path(), ": has no list in the field \"", rows_field, "\""));
+      return InvalidArgument(path(), ": has no list in the field \"", rows_field, "\"");
     } else if (at_end && nesting.depth() != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(PlaceOf(places_.size()), ": the file ends inside it"));
+      return InvalidArgument(PlaceOf(places_.size()), ": the file ends inside it");
     } else if (at_end && state == kArray) {
-      return absl::InvalidArgumentError(absl::StrCat(path(), ": ends inside its list, after ", places_.size(),
-                                                     Plural(std::ssize(places_), " row", " rows")));
+      return InvalidArgument(path(), ": ends inside its list, after ", places_.size(),
+                             Plural(std::ssize(places_), " row", " rows"));
     }
     pending.erase(0, row_begin);
     begin += row_begin;
     looked_at -= row_begin;
     if (std::ssize(pending) > kJsonRowBytesMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(PlaceOf(places_.size()), ": has more than ", kJsonRowBytesMax, " bytes"));
+      return InvalidArgument(PlaceOf(places_.size()), ": has more than ", kJsonRowBytesMax, " bytes");
     }
   }
   sha256_ = ToHex(hash.Finish());
@@ -263,8 +260,7 @@ absl::StatusOr<std::string> JsonRowFile::ReadText(size_t index) const {
   const absl::Status read = file_->ReadAt(place.offset, text.size(), text.data());
   if (!read.ok()) return Annotate(read, PlaceOf(index));
   if (DigestOf(text) != place.digest) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(PlaceOf(index), ": was changed since the file was opened; its content is not used"));
+    return FailedPrecondition(PlaceOf(index), ": was changed since the file was opened; its content is not used");
   }
   return text;
 }
@@ -273,7 +269,7 @@ absl::StatusOr<Json> JsonRowFile::Read(size_t index) const {
   ASSIGN_OR_RETURN(const std::string text, ReadText(index));
   absl::StatusOr<Json> row = ParsePythonJson(text);
   if (!row.ok()) return Annotate(row.status(), PlaceOf(index));
-  if (!row->is_object()) return absl::InvalidArgumentError(absl::StrCat(PlaceOf(index), ": is not a JSON object"));
+  if (!row->is_object()) return InvalidArgument(PlaceOf(index), ": is not a JSON object");
   return row;
 }
 
@@ -289,7 +285,7 @@ absl::Status OfWholeRow(absl::string_view row, const absl::Status& of_field) {
 
 absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::string> names,
                               std::vector<std::string>* all_names) {
-  const absl::Status broken = absl::InvalidArgumentError("is not a JSON object");
+  const absl::Status broken = InvalidArgument("is not a JSON object");
   Json fields = Json::object();
   size_t at = 0;
   auto skip_space = [&] {
@@ -310,9 +306,7 @@ absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::stri
     if (end == absl::string_view::npos || end == at) return broken;
     const std::string& field = name->get_ref<const std::string&>();
     if (std::find(names.begin(), names.end(), field) != names.end()) {
-      if (fields.contains(field)) {
-        return absl::InvalidArgumentError(absl::StrCat("duplicate field \"", field, "\""));
-      }
+      if (fields.contains(field)) return InvalidArgument("duplicate field \"", field, "\"");
       absl::StatusOr<Json> value = ParsePythonJson(text.substr(at, end - at));
       if (!value.ok()) return OfWholeRow(text, value.status());
       fields[field] = *std::move(value);
@@ -322,7 +316,7 @@ absl::StatusOr<Json> FieldsOf(absl::string_view text, absl::Span<const std::stri
     if (!skip_space()) return broken;
     if (text[at] == '}') {
       ++at;
-      if (skip_space()) return absl::InvalidArgumentError("has trailing data after its object");
+      if (skip_space()) return InvalidArgument("has trailing data after its object");
       return fields;
     }
     if (text[at++] != ',') return broken;

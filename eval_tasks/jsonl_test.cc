@@ -312,28 +312,24 @@ TEST(JsonlTest, ReferencesAreForMetricsOfBenchmarks) {
   EXPECT_EQ(task->Identify({1, 64, 0}).reference_json, R"({"a":null,"b":[1,"x"]})");
   EXPECT_EQ(MakeFromRows(R"({"q":"w","a":"x"})")->Identify({1, 64, 0}).reference_json, "");
   for (const char* row : {R"({"q":"w","a":"x"})", R"({"q":"w","a":"x","r":["x"]})"}) {
-    const absl::Status status = MakeJsonlTask(JsonlSpec(more), "rows.jsonl", row).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(status.message(), Message("rows.jsonl", "row 1", "\"r\""));
+    EXPECT_THAT(MakeJsonlTask(JsonlSpec(more), "rows.jsonl", row).status(),
+                IsError(absl::StatusCode::kInvalidArgument, Message("rows.jsonl", "row 1", "\"r\"")));
   }
 }
 
 TEST(JsonlTest, PromptTokensNeedACutOfThePrompt) {
-  const absl::Status status =
+  EXPECT_THAT(
       MakeJsonlTask(JsonlSpec({{"prompt_tokens", "9"}, {"truncate", "end"}}), "rows.jsonl", R"({"q":"w","a":"x"})")
-          .status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), Message("prompt_tokens", "end", "prompt_halves", "prompt_ends"));
+          .status(),
+      IsError(absl::StatusCode::kInvalidArgument, Message("prompt_tokens", "end", "prompt_halves", "prompt_ends")));
 }
 
 TEST(JsonlTest, TurnsAreNotCut) {
   TaskSpec spec = JsonlSpec({{"truncate", "prompt_ends"}});
   spec.parameters.erase("prompt");
   spec.parameters["messages"] = "q";
-  const absl::Status status =
-      MakeJsonlTask(spec, "rows.jsonl", R"({"q":[{"role":"user","content":"w"}],"a":"x"})").status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), Message("prompt_ends"));
+  EXPECT_THAT(MakeJsonlTask(spec, "rows.jsonl", R"({"q":[{"role":"user","content":"w"}],"a":"x"})").status(),
+              IsError(absl::StatusCode::kInvalidArgument, Message("prompt_ends")));
 }
 
 TEST(JsonlTest, MalformedTemplatesAndFilesAreRejected) {

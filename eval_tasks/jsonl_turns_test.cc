@@ -75,9 +75,8 @@ TEST(JsonlTurnsTest, MessagesAreAConversationInTheChatFormat) {
   EXPECT_EQ(sample.token_ids, tokenizer->Encode(text, {.add_special_tokens = false}).value());
   EXPECT_EQ(sample.shortfall_tokens, 512 - sample.prompt_token_count() - 32);
   // Without texts between turns, and without a format, it cannot be asked.
-  const absl::Status no_turns = task->MakeSample({1, 512, 0}, *ChatCounter({})).status();
-  EXPECT_EQ(no_turns.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(no_turns.message(), Message(3, "\"turns\"", "chat_format.py"));
+  EXPECT_THAT(task->MakeSample({1, 512, 0}, *ChatCounter({})).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, Message(3, "\"turns\"", "chat_format.py")));
   EXPECT_EQ(task->MakeSample({1, 512, 0}, Bytes()).status().code(), absl::StatusCode::kFailedPrecondition);
   // One message is what a prompt is.
   const auto single = TaskOf(R"({"m":[{"role":"user","content":"Who?"}],"a":"x"})", {{"messages", "m"}});
@@ -199,9 +198,8 @@ TEST(JsonlShotsTest, ComeFromAnotherFileWhoseDigestIsRecorded) {
   testing_support::WriteFile(shots, NumberedRows(4, "s"));
   EXPECT_NE(TaskOf(NumberedRows(3), parameters)->data_sha256(), digest);
   testing_support::WriteFile(shots, absl::StrCat(NumberedRows(1, "s"), R"({"q":"q0","a":"x"})"));
-  const absl::Status few = MakeJsonlTask(SpecOf(parameters).value(), "rows.jsonl", NumberedRows(3)).status();
-  EXPECT_EQ(few.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(few.message(), Message("shots.jsonl", "1 row", "row 1", "shots is 2"));
+  EXPECT_THAT(MakeJsonlTask(SpecOf(parameters).value(), "rows.jsonl", NumberedRows(3)).status(),
+              IsError(absl::StatusCode::kInvalidArgument, Message("shots.jsonl", "1 row", "row 1", "shots is 2")));
 }
 
 TEST(JsonlShotsTest, AsTurnsTheyAreMessages) {

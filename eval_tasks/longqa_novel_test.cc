@@ -2,7 +2,6 @@
 // records its truncation; on synthetic novels. novels_real_test.cc covers the real ones.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "eval_tasks/testing_samples.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

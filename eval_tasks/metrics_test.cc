@@ -1,7 +1,6 @@
 // Metrics: text metrics against the Python reference on adversarial pairs (recipes/make_metric_goldens.py), the published
 // examples, choices and errors by literals.
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <limits>
 #include <sstream>

@@ -84,9 +84,7 @@ absl::StatusOr<Novel> ParseNovel(absl::string_view title, absl::string_view raw)
     }
     is_new_paragraph = is_heading;  // a heading is a paragraph even without a blank line after it
   }
-  if (novel.chapters.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("the text of \"", title, "\" has no line such as \"CHAPTER I\""));
-  }
+  if (novel.chapters.empty()) return InvalidArgument("the text of \"", title, "\" has no line such as \"CHAPTER I\"");
   for (size_t i = 0; i < novel.chapters.size(); ++i) {
     novel.chapters[i].end = i + 1 < novel.chapters.size() ? novel.chapters[i + 1].begin : novel.text.size();
   }
@@ -151,12 +149,11 @@ absl::StatusOr<std::shared_ptr<const Novels>> LoadNovels(std::string directory) 
   for (const NovelFile& file : NovelFiles()) {
     const std::string path = absl::StrCat(directory, "/", file.file_name);
     const absl::StatusOr<std::string> raw = ReadFile(path, kDataFile);
-    if (absl::IsNotFound(raw.status())) return absl::NotFoundError(absl::StrCat(raw.status().message(), kHowToGet));
+    if (absl::IsNotFound(raw.status())) return NotFound(raw.status().message(), kHowToGet);
     RETURN_IF_ERROR(raw.status());
     const std::string digest = Sha256Hex(*raw);
     if (digest != file.sha256) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(path, ": the SHA-256 of the file is not ", file.sha256, kHowToGet));
+      return FailedPrecondition(path, ": the SHA-256 of the file is not ", file.sha256, kHowToGet);
     }
     ASSIGN_OR_RETURN(Novel novel, ParseNovel(file.title, *raw));
     novels.push_back(std::move(novel));

@@ -10,7 +10,6 @@
 // Cost:    40 ms and 35 MB for all six; shared while referenced.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -2,7 +2,6 @@
 // missing files. novels_real_test.cc covers the real ones.
 #include "eval_tasks/novels.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -69,8 +68,7 @@ TEST(NovelsTest, ErrorsOfAbsentOrChangedFilesNameTheScript) {
                                            "fetches the six novels"));
   std::ofstream(absl::StrCat(directory, "/emma.txt")) << "CHAPTER I\n\nShort.";
   const absl::Status changed = LoadNovels(directory).status();
-  EXPECT_EQ(changed.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(changed.message(), Message("SHA-256"));
+  EXPECT_THAT(changed, IsError(absl::StatusCode::kFailedPrecondition, Message("SHA-256")));
   EXPECT_THAT(std::string(changed.message()), HasSubstr("deploy/get_novels.sh"));
 }
 

@@ -17,52 +17,30 @@ namespace {
 
 constexpr size_t kOverrideNameSizeMax = 63;
 
+constexpr OverrideInfo WithTemperature(OverrideInfo info) {
+  info.kind = OverrideKind::kTemperature;
+  info.noun = "temperature";
+  info.plural = "temperatures";
+  info.feature = "focal attention";
+  if (*info.help == 0 && !info.may_be_list) {
+    info.example = "0.7";
+    info.help = "a temperature of a third of the layers";
+  }
+  return info;
+}
+
 // In the order in which they are listed to users.
 constexpr OverrideInfo kOverrides[] = {
-    {.name = kFocalTemperature,
-     .kind = OverrideKind::kTemperature,
-     .noun = "temperature",
-     .plural = "temperatures",
-     .feature = "focal attention",
-     .layers_flag = "all",
-     .may_be_list = true},
-    {.name = "full-t",
-     .kind = OverrideKind::kTemperature,
-     .noun = "temperature",
-     .plural = "temperatures",
-     .feature = "focal attention",
-     .layers = "layers without a window",
-     .layers_flag = "full",
-     .resets_other_layers = true,
-     .example = "0.7",
-     .help = "a temperature of layers without a window"},
-    {.name = "early-t",
-     .kind = OverrideKind::kTemperature,
-     .noun = "temperature",
-     .plural = "temperatures",
-     .feature = "focal attention",
-     .layers = "early layers",
-     .layers_flag = "early",
-     .example = "0.7",
-     .help = "a temperature of a third of the layers"},
-    {.name = "middle-t",
-     .kind = OverrideKind::kTemperature,
-     .noun = "temperature",
-     .plural = "temperatures",
-     .feature = "focal attention",
-     .layers = "middle layers",
-     .layers_flag = "middle",
-     .example = "0.7",
-     .help = "a temperature of a third of the layers"},
-    {.name = "late-t",
-     .kind = OverrideKind::kTemperature,
-     .noun = "temperature",
-     .plural = "temperatures",
-     .feature = "focal attention",
-     .layers = "late layers",
-     .layers_flag = "late",
-     .example = "0.7",
-     .help = "a temperature of a third of the layers"},
+    WithTemperature({.name = kFocalTemperature, .layers_flag = "all", .may_be_list = true}),
+    WithTemperature({.name = "full-t",
+                     .layers = "layers without a window",
+                     .layers_flag = "full",
+                     .resets_other_layers = true,
+                     .example = "0.7",
+                     .help = "a temperature of layers without a window"}),
+    WithTemperature({.name = "early-t", .layers = "early layers", .layers_flag = "early"}),
+    WithTemperature({.name = "middle-t", .layers = "middle layers", .layers_flag = "middle"}),
+    WithTemperature({.name = "late-t", .layers = "late layers", .layers_flag = "late"}),
     {.name = "log-n",
      .kind = OverrideKind::kScores,
      .feature = "log-n scaling",
@@ -134,12 +112,11 @@ absl::Status CheckOverrideValue(absl::string_view name, double value, absl::stri
   const OverrideInfo* info = FindOverride(name);
   if (IsSwitch(name)) {
     if (value == 0 || value == 1) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(name, " is ", shown, "; it must be on or off"));
+    return InvalidArgument(name, " is ", shown, "; it must be on or off");
   }
   const bool is_positive = info != nullptr && IsAboveZero(*info);
   if (std::isfinite(value) && (value > 0 || !is_positive)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " is ", shown, "; it must be a finite number", is_positive ? " above 0" : ""));
+  return InvalidArgument(name, " is ", shown, "; it must be a finite number", is_positive ? " above 0" : "");
 }
 
 }  // namespace
@@ -191,12 +168,11 @@ absl::StatusOr<OverrideMap> ParseOverrides(absl::string_view text) {
     const std::pair<std::string, absl::string_view> parts = absl::StrSplit(setting, absl::MaxSplits('=', 1));
     const auto& [name, values] = parts;
     if (!IsOverrideName(name) || values.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", setting,
-                       "\" must be a setting and its number, such as t=0.7; the name of a setting has "
-                       "lower-case letters, digits and \"-\""));
+      return InvalidArgument("\"", setting,
+                             "\" must be a setting and its number, such as t=0.7; the name of a setting has "
+                             "lower-case letters, digits and \"-\"");
     }
-    if (overrides.contains(name)) return absl::InvalidArgumentError(absl::StrCat(name, " is set twice"));
+    if (overrides.contains(name)) return InvalidArgument(name, " is set twice");
     ASSIGN_OR_RETURN(overrides[name], ParseOverrideValues(name, values));
   }
   return overrides;
@@ -221,16 +197,16 @@ std::optional<bool> ThinkingOf(const OverrideMap& overrides) {
 
 absl::Status CheckOverrideCount(absl::string_view name, absl::Span<const double> values) {
   if (values.size() == 1 || (!values.empty() && MayBeList(name))) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " has ", values.size(), " values; it must have 1", MayBeList(name) ? ", or one a layer" : ""));
+  return InvalidArgument(name, " has ", values.size(), " values; it must have 1",
+                         MayBeList(name) ? ", or one a layer" : "");
 }
 
 absl::Status CheckOverrides(const OverrideMap& overrides) {
   for (const auto& [name, values] : overrides) {
     if (!IsOverrideName(name)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "\"", name, "\" is no attention setting: a name has lower-case letters, digits and \"-\", at most ",
-          kOverrideNameSizeMax));
+      return InvalidArgument("\"", name,
+                             "\" is no attention setting: a name has lower-case letters, digits and \"-\", at most ",
+                             kOverrideNameSizeMax);
     }
     for (const double value : values) RETURN_IF_ERROR(CheckOverrideValue(name, value, absl::StrCat(value)));
     RETURN_IF_ERROR(CheckOverrideCount(name, values));

@@ -17,7 +17,7 @@ namespace varifocal {
 namespace {
 
 absl::Status Refuse(absl::string_view name, absl::string_view value, absl::string_view rule) {
-  return absl::InvalidArgumentError(absl::StrCat(name, " is \"", value, "\"; ", rule));
+  return InvalidArgument(name, " is \"", value, "\"; ", rule);
 }
 
 // A JSON array of texts, or one text.
@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<std::string>> ParseTextList(absl::string_view value) 
   ASSIGN_OR_RETURN(const Json list, ParseJson(value));
   std::vector<std::string> texts;
   for (const Json& item : list) {
-    if (!item.is_string()) return absl::InvalidArgumentError("not a list of texts");
+    if (!item.is_string()) return InvalidArgument("not a list of texts");
     texts.push_back(item.get<std::string>());
   }
   return texts;
@@ -85,15 +85,13 @@ absl::StatusOr<Parameters> ValidateParameters(absl::string_view task, absl::Span
   for (const ParameterInfo& info : known) names.push_back(info.name);
   for (const auto& [name, value] : given) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    return refused(
-        absl::InvalidArgumentError(absl::StrCat("unknown parameter \"", name, "\"", DidYouMean(name, names))), name);
+    return refused(InvalidArgument("unknown parameter \"", name, "\"", DidYouMean(name, names)), name);
   }
   Parameters complete;
   for (const ParameterInfo& info : known) {
     const auto it = given.find(info.name);
     if (it == given.end() && info.required) {
-      return refused(absl::InvalidArgumentError(absl::StrCat("the parameter \"", info.name, "\" is missing")),
-                     info.name);
+      return refused(InvalidArgument("the parameter \"", info.name, "\" is missing"), info.name);
     }
     if (it == given.end() && info.default_value.empty()) continue;
     absl::StatusOr<std::string> value = Canonical(info, it == given.end() ? info.default_value : it->second);
@@ -134,8 +132,7 @@ std::vector<std::string> GetTextList(const Parameters& parameters, absl::string_
 absl::Status CheckRecordedSha256(const Parameters& parameters, absl::string_view path, absl::string_view sha256) {
   const std::string& recorded = GetText(parameters, "sha256");
   if (recorded.empty() || recorded == sha256) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(path, ": the SHA-256 of the data is not ", recorded, " as recorded in the job"));
+  return FailedPrecondition(path, ": the SHA-256 of the data is not ", recorded, " as recorded in the job");
 }
 
 std::string FormatNumber(double value) {
@@ -148,7 +145,7 @@ absl::StatusOr<double> ParseNumber(absl::string_view text) {
   double value = 0;
   const std::from_chars_result result = std::from_chars(text.data(), text.data() + text.size(), value);
   if (result.ec != std::errc() || result.ptr != text.data() + text.size() || !std::isfinite(value)) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not a finite number"));
+    return InvalidArgument("\"", text, "\" is not a finite number");
   }
   return value;
 }

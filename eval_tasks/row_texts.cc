@@ -12,7 +12,7 @@ namespace varifocal {
 absl::StatusOr<Json> ParseRowObject(absl::string_view line) {
   ASSIGN_OR_RETURN(Json row, ParseJsonKeepingDigits(line));
   if (row.is_object()) return row;
-  return absl::InvalidArgumentError(absl::StrCat("is ", JsonKind(row), ", not a JSON object"));
+  return InvalidArgument("is ", JsonKind(row), ", not a JSON object");
 }
 
 const Json* FindField(const Json& row, const std::string& field) {
@@ -21,16 +21,15 @@ const Json* FindField(const Json& row, const std::string& field) {
 }
 
 absl::StatusOr<std::string> TextOf(const Json* value, absl::string_view what) {
-  if (value == nullptr) return absl::InvalidArgumentError(absl::StrCat(what, " is missing"));
+  if (value == nullptr) return InvalidArgument(what, " is missing");
   if (value->is_string()) return value->get<std::string>();
   if (value->is_number() || value->is_boolean()) return value->dump();
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, " is ", JsonKind(*value), value->is_null() ? "" : ", not a text"));
+  return InvalidArgument(what, " is ", JsonKind(*value), value->is_null() ? "" : ", not a text");
 }
 
 absl::StatusOr<std::string> NonBlankTextOf(const Json* value, absl::string_view what) {
   ASSIGN_OR_RETURN(std::string text, TextOf(value, what));
-  if (PythonStrip(text).empty()) return absl::InvalidArgumentError(absl::StrCat(what, " is empty"));
+  if (PythonStrip(text).empty()) return InvalidArgument(what, " is empty");
   return text;
 }
 
@@ -41,7 +40,7 @@ absl::StatusOr<std::vector<std::string>> NonBlankTextsOf(const Json* value, absl
     texts.push_back(std::move(text));
     return texts;
   }
-  if (value->empty()) return absl::InvalidArgumentError(absl::StrCat(what, " is an empty list"));
+  if (value->empty()) return InvalidArgument(what, " is an empty list");
   for (const Json& item : *value) {
     ASSIGN_OR_RETURN(std::string text, NonBlankTextOf(&item, absl::StrCat("text ", texts.size() + 1, " of ", what)));
     texts.push_back(std::move(text));

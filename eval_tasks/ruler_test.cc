@@ -10,7 +10,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "eval_tasks/metric.h"
-#include "eval_tasks/suites.h"
 #include "eval_tasks/tasks/distinct_words.h"
 #include "eval_tasks/tasks/fit.h"
 #include "eval_tasks/tasks/haystack.h"
@@ -425,9 +424,8 @@ TEST(HaystackTest, MissingProseIsOneSentence) {
     suite.name = "test";
     suite.lengths = {1024};
     suite.tasks = {{"", kind, {{"haystack", "prose"}, {"novels", "no/such/place"}}, {}, 0}};
-    const absl::Status status = MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-    EXPECT_THAT(status.message(), Message("deploy/get_novels.sh"));
+    EXPECT_THAT(MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).status(),
+                IsError(absl::StatusCode::kNotFound, Message("deploy/get_novels.sh")));
   }
 }
 

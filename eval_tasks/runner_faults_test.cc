@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "eval_tasks/fakes.h"
-#include "eval_tasks/metrics/gold_metrics.h"
 #include "eval_tasks/testing_jobs.h"
 #include "gtest/gtest.h"
 

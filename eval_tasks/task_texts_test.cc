@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "eval_tasks/seeds.h"
 #include "eval_tasks/task.h"
 #include "eval_tasks/tasks/fit.h"
 #include "eval_tasks/tasks/lexicon.h"

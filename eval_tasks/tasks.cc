@@ -2,8 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "base/suggest.h"
+#include "base/status_macros.h"
 #include "eval_tasks/helmet/task.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/ruler/kinds.h"
@@ -328,7 +327,7 @@ const TaskKind* FindTaskKind(absl::string_view name) {
 
 absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TaskSpec& spec) {
   const TaskKind* kind = FindTaskKind(spec.kind);
-  if (kind == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown task \"", spec.kind, "\""));
+  if (kind == nullptr) return InvalidArgument("unknown task \"", spec.kind, "\"");
   return kind->make(spec);
 }
 

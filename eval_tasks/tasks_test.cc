@@ -13,7 +13,6 @@
 #include "eval_tasks/seeds.h"
 #include "eval_tasks/task.h"
 #include "eval_tasks/tasks/fit.h"
-#include "eval_tasks/tasks/lexicon.h"
 #include "eval_tasks/testing_samples.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"

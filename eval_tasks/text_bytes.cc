@@ -50,16 +50,15 @@ std::string WhyNotText(absl::string_view bytes) {
 
 absl::Status CheckBeginsText(absl::string_view path, absl::string_view bytes) {
   const std::string why = WhyNotText(bytes);
-  return why.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
+  return why.empty() ? absl::OkStatus() : InvalidArgument(path, ": ", why);
 }
 
 absl::Status CheckIsText(absl::string_view path, absl::string_view bytes) {
   RETURN_IF_ERROR(CheckBeginsText(path, bytes));
   const size_t nul = bytes.find('\0'), bad = ValidUtf8Prefix(bytes);
-  if (nul < bad) return absl::InvalidArgumentError(absl::StrCat(path, ": ", HasNul(nul)));
+  if (nul < bad) return InvalidArgument(path, ": ", HasNul(nul));
   if (bad == bytes.size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": is not UTF-8: no character begins at offset ", bad, "; convert it to UTF-8 first"));
+  return InvalidArgument(path, ": is not UTF-8: no character begins at offset ", bad, "; convert it to UTF-8 first");
 }
 
 }  // namespace varifocal

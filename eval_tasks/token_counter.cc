@@ -152,8 +152,8 @@ absl::Status CheckCanWrite(const Tokenizer& tokenizer, const ThinkingMarkers& ma
     ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.Encode(marker, {.add_special_tokens = false}));
     ASSIGN_OR_RETURN(const std::string text, tokenizer.Decode(ids, {.keep_special_tokens = true}));
     if (absl::StripAsciiWhitespace(text) == absl::StripAsciiWhitespace(marker)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the marker of thinking \"", marker, "\" is none that ", model,
-                                                   " can write: its tokens are those of \"", text, "\""));
+    return InvalidArgument("the marker of thinking \"", marker, "\" is none that ", model,
+                           " can write: its tokens are those of \"", text, "\"");
   }
   return absl::OkStatus();
 }

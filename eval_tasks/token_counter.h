@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/status_macros.h"
 #include "tokenizer/text_range.h"
 #include "tokenizer/thinking.h"
 
@@ -39,7 +40,7 @@ class TokenCounter {
   }
   // The ids of a conversation of several turns, which needs a chat format (CheckTurns).
   virtual absl::StatusOr<std::vector<int32_t>> EncodeTurns(absl::Span<const ChatTurn>) const {
-    return absl::FailedPreconditionError("messages need a chat format");
+    return FailedPrecondition("messages need a chat format");
   }
   // The ids of a prompt that begins with `text`, without those that close a prompt.
   virtual absl::StatusOr<std::vector<int32_t>> EncodePromptStart(absl::string_view text) const {
@@ -57,7 +58,7 @@ class TokenCounter {
   virtual absl::StatusOr<std::vector<int32_t>> EncodeMarker(absl::string_view text) const { return EncodePiece(text); }
   // The text of ids from EncodePiece; a partial character becomes U+FFFD.
   virtual absl::StatusOr<std::string> DecodePiece(absl::Span<const int32_t>) const {
-    return absl::UnimplementedError("this tokenizer does not decode");
+    return Unimplemented("this tokenizer does not decode");
   }
   // The ids of `text` as a whole prompt, special tokens included, without the chat format; and the text of such ids, from
   // which special tokens are dropped.
@@ -67,7 +68,7 @@ class TokenCounter {
   virtual absl::StatusOr<std::string> DecodeUnwrapped(absl::Span<const int32_t> ids) const { return DecodePiece(ids); }
   // The range of `text` that each token represents when encoded with special tokens, whose range is {0, 0}.
   virtual absl::StatusOr<std::vector<TextRange>> TokenOffsets(absl::string_view) const {
-    return absl::UnimplementedError("this tokenizer does not support offsets");
+    return Unimplemented("this tokenizer does not support offsets");
   }
   // The markers of the model's thinking blocks: its chat format's, else the first known pair that is in the texts of the
   // format, or whose markers are tokens. None where nothing marks the model as thinking.

@@ -4,16 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/suggest.h"
-#include "eval_tasks/grid.h"
 #include "eval_tasks/job_spec.h"
-#include "eval_tasks/metrics/gold_metrics.h"
 #include "eval_tasks/overrides.h"
 #include "eval_tasks/parameters.h"
-#include "eval_tasks/seeds.h"
-#include "eval_tasks/suites.h"
 #include "eval_tasks/task.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -22,16 +19,14 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(VariantTest, FurtherSettings) {
-  const auto variant = ParseVariant("m@log-n=4096@t=0.5,1@full-t=0.70");
-  ASSERT_TRUE(variant.ok()) << variant.status();
-  EXPECT_EQ(variant->overrides, (OverrideMap{{"t", {0.5, 1}}, {"full-t", {0.7}}, {"log-n", {4096}}}));
-  EXPECT_EQ(variant->Name(), "m@t=0.5,1@full-t=0.7@log-n=4096");
-  EXPECT_EQ(*ParseVariant(variant->Name()), *variant);
-  const auto list = ParseVariantList("a@log-n=64,b@t=0.5,0.6@log-n=64,c");
-  ASSERT_TRUE(list.ok()) << list.status();
-  ASSERT_EQ(list->size(), 3u);
-  EXPECT_EQ((*list)[1].Name(), "b@t=0.5,0.6@log-n=64");
-  EXPECT_EQ(WithTemperatures({(*list)[0]}, {0.5})[1].Name(), "a@t=0.5@log-n=64");
+  ASSIGN_OR_FAIL(const auto variant, ParseVariant("m@log-n=4096@t=0.5,1@full-t=0.70"));
+  EXPECT_EQ(variant.overrides, (OverrideMap{{"t", {0.5, 1}}, {"full-t", {0.7}}, {"log-n", {4096}}}));
+  EXPECT_EQ(variant.Name(), "m@t=0.5,1@full-t=0.7@log-n=4096");
+  EXPECT_EQ(*ParseVariant(variant.Name()), variant);
+  ASSIGN_OR_FAIL(const auto list, ParseVariantList("a@log-n=64,b@t=0.5,0.6@log-n=64,c"));
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_EQ(list[1].Name(), "b@t=0.5,0.6@log-n=64");
+  EXPECT_EQ(WithTemperatures({list[0]}, {0.5})[1].Name(), "a@t=0.5@log-n=64");
 }
 
 // The table that the test of the Python client reads, too: a text and the variant's name in results, or none where it is refused.

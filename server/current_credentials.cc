@@ -5,7 +5,6 @@
 
 #include "base/exceptions.h"
 #include "base/log.h"
-#include "base/mutex.h"
 #include "base/status_macros.h"
 
 namespace varifocal {

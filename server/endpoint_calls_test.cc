@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <future>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -16,6 +15,7 @@
 #include "server/workers/remote_workers.h"
 #include "server/workers/worker_model.h"
 #include "tests/fakes/server_fixture.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -73,11 +73,9 @@ TEST_F(EndpointCallsTest, ACoordinatorPassesTurnsAndTheSwitch) {
   options.addresses = {server_->address()};
   options.model_names = {"e"};
   options.connect_timeout = std::chrono::milliseconds(5000);
-  auto workers = RemoteWorkers::Connect(options);
-  ASSERT_TRUE(workers.ok()) << workers.status();
-  const auto model = MakeWorkerModel(*std::move(workers), "e", directory_.File("model"));
-  ASSERT_TRUE(model.ok()) << model.status();
-  const EngineDescription engine = (*model)->engine->Describe();
+  ASSIGN_OR_FAIL(auto workers, RemoteWorkers::Connect(options));
+  ASSIGN_OR_FAIL(const auto model, MakeWorkerModel(std::move(workers), "e", directory_.File("model")));
+  const EngineDescription engine = model->engine->Describe();
   EXPECT_THAT(engine.why_no_scores, Message("\"e\""));
   EXPECT_THAT(engine.why_no_plain_prompts, Message("\"e\""));
   EXPECT_THAT(engine.why_no_top_k, Message("top_k"));
@@ -86,14 +84,14 @@ TEST_F(EndpointCallsTest, ACoordinatorPassesTurnsAndTheSwitch) {
   for (const bool is_on : {true, false}) {
     const ChatFormat format = is_on ? FaultyServer::Format() : FaultyServer::Format().WithThinking(false);
     EngineRequest request;
-    request.token_ids = *EncodeChat(*(*model)->tokenizer, *format.WrapTurns(turns));
+    request.token_ids = *EncodeChat(*model->tokenizer, *format.WrapTurns(turns));
     request.turns = turns;
     request.thinking_switch = is_on;
     request.work = GenerateWork{.max_new_tokens = 4};
     std::promise<absl::StatusOr<EngineResult>> ended;
     EngineCallbacks callbacks;
     callbacks.on_done = [&](absl::StatusOr<EngineResult> result) { ended.set_value(std::move(result)); };
-    ASSERT_TRUE((*model)->engine->Start(request, std::move(callbacks)).ok());
+    ASSERT_TRUE(model->engine->Start(request, std::move(callbacks)).ok());
     const absl::StatusOr<EngineResult> result = ended.get_future().get();
     ASSERT_TRUE(result.ok()) << result.status();
     const Json sent = other_.bodies().back();

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/mutex.h"
 #include "server/endpoint/endpoint_model.h"
 
 namespace varifocal {

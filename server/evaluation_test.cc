@@ -22,13 +22,12 @@ class EvaluationTest : public ServerTest {};
 
 TEST_F(EvaluationTest, SubmitWatchAndGet) {
   control_->SetDelayMs(30);
-  v1::SubmitJobResponse submitted;
-  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
-  EXPECT_EQ(submitted.job().variants_size(), 2);
-  EXPECT_EQ(submitted.job().spec().suite().tasks(0).metrics(0), "exact_match") << "the spec comes back complete";
+  const v1::Job submitted = Submitted(SmallJob());
+  EXPECT_EQ(submitted.variants_size(), 2);
+  EXPECT_EQ(submitted.spec().suite().tasks(0).metrics(0), "exact_match") << "the spec comes back complete";
 
   v1::WatchJobRequest watch;
-  watch.set_name(submitted.job().name());
+  watch.set_name(submitted.name());
   grpc::ClientContext context;
   const auto reader = evaluation_->WatchJob(&context, watch);
   std::vector<v1::WatchJobResponse> messages;
@@ -44,7 +43,7 @@ TEST_F(EvaluationTest, SubmitWatchAndGet) {
   }
   EXPECT_EQ(messages.back().job().progress().done_count(), 16);
 
-  const v1::Job job = GetJob(submitted.job().name());
+  const v1::Job job = GetJob(submitted.name());
   EXPECT_EQ(job.state(), v1::Job::SUCCEEDED);
   EXPECT_TRUE(job.has_end_time());
   // Watching a finished job returns one message.
@@ -61,8 +60,7 @@ class ImportScoresTest : public EvaluationTest {
   // A job of two variants with eight answers each, and the hash of one prompt.
   void SetUp() override {
     EvaluationTest::SetUp();
-    v1::SubmitJobResponse submitted;
-    ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+    Submitted(SmallJob());
     while (GetJob("jobs/1").state() != v1::Job::SUCCEEDED) std::this_thread::sleep_for(milliseconds(5));
     const auto reader = *db::Reader::Open(options_.database_path);
     digest_ = *reader->Samples({.job_id = 1})->front().sample.token_ids_sha256;
@@ -80,8 +78,7 @@ class ImportScoresTest : public EvaluationTest {
   }
   grpc::Status Import(const v1::ImportScoresRequest& request, v1::ImportScoresResponse* response = nullptr) {
     v1::ImportScoresResponse unused;
-    grpc::ClientContext context;
-    return evaluation_->ImportScores(&context, request, response == nullptr ? &unused : response);
+    return Ask(*evaluation_, &v1::Evaluation::Stub::ImportScores, request, response == nullptr ? &unused : response);
   }
 
   std::string digest_;
@@ -91,8 +88,7 @@ TEST_F(ImportScoresTest, ScoresAreStoredWhileAJobRuns) {
   control_->Hold();
   v1::SubmitJobRequest other = SmallJob();
   other.mutable_spec()->mutable_suite()->set_seed(9);
-  v1::SubmitJobResponse running;
-  ASSERT_TRUE(Submit(other, &running).ok());
+  Submitted(other);
   control_->WaitUntilStarted();
   v1::ImportScoresRequest request = Request();
   v1::Judgment* unknown = request.add_judgments();
@@ -188,10 +184,9 @@ TEST_F(ImportScoresTest, NumbersOfScoresAndNames) {
 
 TEST_F(EvaluationTest, WatchersThatLeaveOrStallHurtNobody) {
   control_->SetDelayMs(10);
-  v1::SubmitJobResponse submitted;
-  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+  const v1::Job submitted = Submitted(SmallJob());
   v1::WatchJobRequest watch;
-  watch.set_name(submitted.job().name());
+  watch.set_name(submitted.name());
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>>> stalled;
   for (int i = 0; i < 20; ++i) {
@@ -199,47 +194,41 @@ TEST_F(EvaluationTest, WatchersThatLeaveOrStallHurtNobody) {
     stalled.push_back(evaluation_->WatchJob(contexts.back().get(), watch));  // and never read
     if (i % 2 == 0) contexts.back()->TryCancel();
   }
-  for (int i = 0; i < 1000 && GetJob(submitted.job().name()).state() != v1::Job::SUCCEEDED; ++i)
+  for (int i = 0; i < 1000 && GetJob(submitted.name()).state() != v1::Job::SUCCEEDED; ++i)
     std::this_thread::sleep_for(milliseconds(10));
-  EXPECT_EQ(GetJob(submitted.job().name()).state(), v1::Job::SUCCEEDED);
+  EXPECT_EQ(GetJob(submitted.name()).state(), v1::Job::SUCCEEDED);
   for (auto& context : contexts) context->TryCancel();
   for (auto& reader : stalled) reader->Finish();
 }
 
 TEST_F(EvaluationTest, CancelAndResume) {
   control_->SetDelayMs(20);
-  v1::SubmitJobResponse submitted;
-  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
-  const std::string name = submitted.job().name();
+  const v1::Job submitted = Submitted(SmallJob());
+  const std::string name = submitted.name();
   v1::CancelJobRequest cancel;
   cancel.set_name(name);
   v1::Job job;
-  grpc::ClientContext context;
-  ASSERT_TRUE(evaluation_->CancelJob(&context, cancel, &job).ok());
+  ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, cancel, &job).ok());
   EXPECT_TRUE(job.state() == v1::Job::CANCELLING || job.state() == v1::Job::CANCELLED);
   for (int i = 0; i < 500 && GetJob(name).state() != v1::Job::CANCELLED; ++i)
     std::this_thread::sleep_for(milliseconds(10));
   EXPECT_EQ(GetJob(name).state(), v1::Job::CANCELLED);
   v1::ResumeJobRequest resume;
   resume.set_name(name);
-  grpc::ClientContext context2;
-  ASSERT_TRUE(evaluation_->ResumeJob(&context2, resume, &job).ok());
+  ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::ResumeJob, resume, &job).ok());
   for (int i = 0; i < 1000 && GetJob(name).state() != v1::Job::SUCCEEDED; ++i)
     std::this_thread::sleep_for(milliseconds(10));
   EXPECT_EQ(GetJob(name).progress().done_count(), 16);
-  grpc::ClientContext context3;
-  EXPECT_EQ(ReasonIn(evaluation_->CancelJob(&context3, cancel, &job)), "JOB_FINISHED");
+  EXPECT_EQ(ReasonIn(Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, cancel, &job)), "JOB_FINISHED");
 }
 
 TEST_F(EvaluationTest, AJobIsDeletedOnceItHasEnded) {
   control_->SetDelayMs(20);
-  v1::SubmitJobResponse submitted;
-  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+  const v1::Job submitted = Submitted(SmallJob());
   v1::DeleteJobRequest request;
-  request.set_name(submitted.job().name());
+  request.set_name(submitted.name());
   const auto remove = [&](v1::DeleteJobResponse* response) {
-    grpc::ClientContext context;
-    return evaluation_->DeleteJob(&context, request, response);
+    return Ask(*evaluation_, &v1::Evaluation::Stub::DeleteJob, request, response);
   };
   v1::DeleteJobResponse deleted;
   EXPECT_EQ(remove(&deleted).error_code(), grpc::FAILED_PRECONDITION) << "it is queued or running";
@@ -251,12 +240,11 @@ TEST_F(EvaluationTest, AJobIsDeletedOnceItHasEnded) {
     status = remove(&deleted);
   }
   ASSERT_TRUE(status.ok()) << status.error_message();
-  EXPECT_EQ(deleted.suite(), submitted.job().suite());
+  EXPECT_EQ(deleted.suite(), submitted.suite());
   EXPECT_EQ(deleted.generation_count(), 16);
   EXPECT_EQ(ReasonIn(remove(&deleted)), "JOB_NOT_FOUND");
-  v1::SubmitJobResponse next;
-  ASSERT_TRUE(Submit(SmallJob(), &next).ok());
-  EXPECT_EQ(next.job().name(), "jobs/2") << "its name is not given again";
+  const v1::Job next = Submitted(SmallJob());
+  EXPECT_EQ(next.name(), "jobs/2") << "its name is not given again";
 }
 
 TEST_F(EvaluationTest, SubmitRefusesByReason) {
@@ -314,8 +302,7 @@ TEST_F(EvaluationTest, SubmitRefusesByReason) {
     }
   }
   v1::ListJobsResponse jobs;
-  grpc::ClientContext context;
-  ASSERT_TRUE(evaluation_->ListJobs(&context, {}, &jobs).ok());
+  ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::ListJobs, {}, &jobs).ok());
   EXPECT_EQ(jobs.jobs_size(), 0) << "nothing was stored";
 }
 
@@ -344,8 +331,7 @@ TEST_F(EvaluationTest, JobNamesAndPages) {
     v1::GetJobRequest request;
     request.set_name(name);
     v1::Job job;
-    grpc::ClientContext context;
-    EXPECT_EQ(ReasonIn(evaluation_->GetJob(&context, request, &job)), "BAD_RESOURCE_NAME") << name;
+    EXPECT_EQ(ReasonIn(Ask(*evaluation_, &v1::Evaluation::Stub::GetJob, request, &job)), "BAD_RESOURCE_NAME") << name;
     v1::WatchJobRequest watch;
     watch.set_name(name);
     grpc::ClientContext context2;
@@ -357,16 +343,14 @@ TEST_F(EvaluationTest, JobNamesAndPages) {
   EXPECT_EQ(ReasonIn(evaluation_->WatchJob(&context, watch)->Finish()), "JOB_NOT_FOUND");
 
   for (int i = 0; i < 5; ++i) {
-    v1::SubmitJobResponse response;
-    ASSERT_TRUE(Submit(SmallJob(), &response).ok());
+    Submitted(SmallJob());
   }
   std::vector<std::string> names;
   v1::ListJobsRequest list;
   list.set_page_size(2);
   do {
     v1::ListJobsResponse page;
-    grpc::ClientContext page_context;
-    ASSERT_TRUE(evaluation_->ListJobs(&page_context, list, &page).ok());
+    ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::ListJobs, list, &page).ok());
     EXPECT_LE(page.jobs_size(), 2);
     for (const v1::Job& job : page.jobs()) names.push_back(job.name());
     list.set_page_token(page.next_page_token());
@@ -375,23 +359,19 @@ TEST_F(EvaluationTest, JobNamesAndPages) {
 
   v1::ListJobsResponse page;
   list.set_page_token("forged");
-  grpc::ClientContext context3;
-  EXPECT_EQ(ReasonIn(evaluation_->ListJobs(&context3, list, &page)), "BAD_PAGE_TOKEN");
+  EXPECT_EQ(ReasonIn(Ask(*evaluation_, &v1::Evaluation::Stub::ListJobs, list, &page)), "BAD_PAGE_TOKEN");
   list.clear_page_token();
   list.set_page_size(-1);
-  grpc::ClientContext context4;
-  EXPECT_EQ(ReasonIn(evaluation_->ListJobs(&context4, list, &page)), "BAD_PAGE_SIZE");
+  EXPECT_EQ(ReasonIn(Ask(*evaluation_, &v1::Evaluation::Stub::ListJobs, list, &page)), "BAD_PAGE_SIZE");
 }
 
 TEST_F(EvaluationTest, SuitesAndTasks) {
   v1::ListSuitesResponse suites;
-  grpc::ClientContext context;
-  ASSERT_TRUE(evaluation_->ListSuites(&context, {}, &suites).ok());
+  ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::ListSuites, {}, &suites).ok());
   ASSERT_GE(suites.suites_size(), 2);
   EXPECT_THAT(suites.suites(0).yaml(), HasSubstr("tasks:"));
   v1::ListTasksResponse tasks;
-  grpc::ClientContext context2;
-  ASSERT_TRUE(evaluation_->ListTasks(&context2, {}, &tasks).ok());
+  ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::ListTasks, {}, &tasks).ok());
   EXPECT_GE(tasks.tasks_size(), 5);
 }
 

@@ -4,8 +4,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <thread>
 
@@ -83,8 +81,7 @@ TEST_F(ServerFaultsTest, BlockedCallsLeaveTheOthersServed) {
       request.set_model_id(absl::StrCat("m", i));
       request.set_directory(absl::StrCat("blocked", i));
       v1::Model model;
-      grpc::ClientContext context;
-      EXPECT_TRUE(inference_->LoadModel(&context, request, &model).ok());
+      EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model).ok());
     });
   }
   gate_.WaitForOne();
@@ -218,8 +215,7 @@ TEST(HealthTest, AStalledPoolIsTheHealthOfItsServices) {
 // The engine is first-in first-out: a job waits for the callers' requests that are in it already.
 TEST_F(ServerFaultsTest, AFloodOfCallsLeavesAShareToTheJob) {
   control_->Hold();
-  v1::SubmitJobResponse submitted;
-  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+  const v1::Job submitted = Submitted(SmallJob());
   for (int i = 0; i < kPolls && control_->started_count() < 8; ++i) std::this_thread::sleep_for(milliseconds(10));
   ASSERT_EQ(control_->started_count(), 8) << "of the job, --in-flight";
   constexpr int kCalls = 40;
@@ -235,10 +231,10 @@ TEST_F(ServerFaultsTest, AFloodOfCallsLeavesAShareToTheJob) {
   }
   control_->Release();
   for (std::thread& call : calls) call.join();
-  for (int i = 0; i < kPolls && GetJob(submitted.job().name()).state() != v1::Job::SUCCEEDED; ++i) {
+  for (int i = 0; i < kPolls && GetJob(submitted.name()).state() != v1::Job::SUCCEEDED; ++i) {
     std::this_thread::sleep_for(milliseconds(10));
   }
-  EXPECT_EQ(GetJob(submitted.job().name()).state(), v1::Job::SUCCEEDED);
+  EXPECT_EQ(GetJob(submitted.name()).state(), v1::Job::SUCCEEDED);
 }
 
 TEST(StopSignalDeathTest, AProcessThatHangsEndsAtItsLastDeadline) {

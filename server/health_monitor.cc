@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
-#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
 #include "varifocal/v1/inference.grpc.pb.h"
@@ -17,8 +16,8 @@ constexpr auto kPeriod = std::chrono::milliseconds(250);
 absl::Status CheckPool(const RpcPool& pool, int64_t limit_us) {
   const int64_t wait_us = pool.WaitMicros();
   if (wait_us <= limit_us) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("a call has waited ", wait_us / 1'000'000, " s for the ", pool.name(),
-                                             " threads, the limit is ", limit_us / 1'000'000, " s"));
+  return Unavailable("a call has waited ", wait_us / 1'000'000, " s for the ", pool.name(), " threads, the limit is ",
+                     limit_us / 1'000'000, " s");
 }
 
 absl::Status CheckInference(const RpcPools& pools) {
@@ -37,8 +36,8 @@ absl::Status CheckJobs(const RpcPools& pools, const JobManager* jobs) {
 
 absl::Status CheckJobThread(int64_t silent_us) {
   if (silent_us <= kJobStallUs) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("the job thread has not responded for ", silent_us / 1'000'000,
-                                             " s, the limit is ", kJobStallUs / 1'000'000, " s"));
+  return Unavailable("the job thread has not responded for ", silent_us / 1'000'000, " s, the limit is ",
+                     kJobStallUs / 1'000'000, " s");
 }
 
 ServiceHealth LookAtHealth(const RpcPools& pools, const JobManager* jobs) {
@@ -59,9 +58,8 @@ absl::Status EngineStalls::Look(const std::string& model, const EngineStatus& st
   }
   const int64_t silent_us = now_us - seen.since_us;
   if (silent_us <= kEngineStallUs) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("the engine of ", model, " has finished no step for ",
-                                             silent_us / 1'000'000, " s, the limit is ", kEngineStallUs / 1'000'000,
-                                             " s"));
+  return Unavailable("the engine of ", model, " has finished no step for ", silent_us / 1'000'000, " s, the limit is ",
+                     kEngineStallUs / 1'000'000, " s");
 }
 
 void EngineStalls::Forget(const std::set<std::string>& models_left) {

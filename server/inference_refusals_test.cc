@@ -8,7 +8,6 @@
 
 #include "tests/fakes/server_fixture.h"
 #include "tests/support/messages.h"
-#include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 namespace {

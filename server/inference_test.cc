@@ -25,14 +25,13 @@ TEST_F(InferenceTest, ListsModelsInPages) {
   v1::ListModelsRequest request;
   request.set_page_size(3);
   v1::ListModelsResponse first, second;
-  grpc::ClientContext context1, context2;
-  ASSERT_TRUE(inference_->ListModels(&context1, request, &first).ok());
+  ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::ListModels, request, &first).ok());
   ASSERT_EQ(first.models_size(), 3);
   EXPECT_EQ(first.models(0).name(), "models/a");
   EXPECT_EQ(first.models(0).context_length_max(), 4096);
   EXPECT_EQ(first.models(0).state(), v1::Model::READY);
   request.set_page_token(first.next_page_token());
-  ASSERT_TRUE(inference_->ListModels(&context2, request, &second).ok());
+  ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::ListModels, request, &second).ok());
   ASSERT_EQ(second.models_size(), 1);
   EXPECT_EQ(second.models(0).name(), "models/learned");
   EXPECT_EQ(second.models(0).attention_label(), "focal tau=[3,8] causal");
@@ -42,8 +41,7 @@ TEST_F(InferenceTest, ListsModelsInPages) {
 TEST_F(InferenceTest, AModelOnALostDeviceSaysSoAndOthersServe) {
   control_->SetFault("b", absl::UnavailableError("the device failed while adding: CUDA error 700"));
   v1::ListModelsResponse models;
-  grpc::ClientContext context;
-  ASSERT_TRUE(inference_->ListModels(&context, v1::ListModelsRequest(), &models).ok());
+  ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::ListModels, v1::ListModelsRequest(), &models).ok());
   for (const v1::Model& model : models.models()) {
     const bool is_lost = model.name() == "models/b";
     EXPECT_EQ(model.state(), is_lost ? v1::Model::FAULTED : v1::Model::READY) << model.name();
@@ -82,8 +80,7 @@ TEST_F(InferenceTest, ChatPromptsAreWrappedAndEncodedAsOneText) {
   load.set_model_id("chat");
   load.set_directory("fake-chat");
   v1::Model loaded;
-  grpc::ClientContext load_context;
-  ASSERT_TRUE(inference_->LoadModel(&load_context, load, &loaded).ok());
+  ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, load, &loaded).ok());
   EXPECT_EQ(loaded.chat_template_sha256().size(), 64u);
   auto score = [&](const std::string& prompt, const char* system, const std::string& continuation) {
     v1::ComputeLogLikelihoodsRequest request;
@@ -93,8 +90,7 @@ TEST_F(InferenceTest, ChatPromptsAreWrappedAndEncodedAsOneText) {
     if (system != nullptr) request.mutable_chat()->set_system(system);
     if (!continuation.empty()) request.add_continuations()->set_text(continuation);
     v1::ComputeLogLikelihoodsResponse response;
-    grpc::ClientContext context;
-    const grpc::Status status = inference_->ComputeLogLikelihoods(&context, request, &response);
+    const grpc::Status status = Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, request, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response;
   };
@@ -132,8 +128,7 @@ TEST_F(InferenceTest, SpecialTokensInTextsAreText) {
   for (const bool with_continuation : {false, true}) {
     if (with_continuation) request.add_continuations()->set_text(" <|end|> yes");
     v1::ComputeLogLikelihoodsResponse response;
-    grpc::ClientContext context;
-    const grpc::Status status = inference_->ComputeLogLikelihoods(&context, request, &response);
+    const grpc::Status status = Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, request, &response);
     ASSERT_TRUE(status.ok()) << status.error_message();
     EXPECT_GT(response.token_ids_size(), 3);
     EXPECT_EQ(std::count(response.token_ids().begin(), response.token_ids().end(), end), 0);
@@ -172,8 +167,7 @@ TEST_F(InferenceTest, LogLikelihoodsOfContinuationsAndOfText) {
   request.add_continuations()->set_text("over there");
   request.set_per_token(true);
   v1::ComputeLogLikelihoodsResponse response;
-  grpc::ClientContext context;
-  grpc::Status status = inference_->ComputeLogLikelihoods(&context, request, &response);
+  grpc::Status status = Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, request, &response);
   ASSERT_TRUE(status.ok()) << status.error_message();
   ASSERT_EQ(response.continuations_size(), 2);
   for (const auto& continuation : response.continuations()) {
@@ -184,15 +178,14 @@ TEST_F(InferenceTest, LogLikelihoodsOfContinuationsAndOfText) {
   }
 
   request.clear_continuations();
-  grpc::ClientContext context2;
   response.Clear();
-  ASSERT_TRUE(inference_->ComputeLogLikelihoods(&context2, request, &response).ok());
+  ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, request, &response).ok());
   EXPECT_EQ(response.token_log_probs_size(), response.token_ids_size() - 1);
   EXPECT_DOUBLE_EQ(response.log_likelihood(), -0.5 * (response.token_ids_size() - 1));
 
   request.add_continuations()->mutable_token_ids()->add_ids(1);
-  grpc::ClientContext context3;
-  EXPECT_EQ(ReasonIn(inference_->ComputeLogLikelihoods(&context3, request, &response)), "BAD_CONTINUATION");
+  EXPECT_EQ(ReasonIn(Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, request, &response)),
+            "BAD_CONTINUATION");
 }
 
 TEST_F(InferenceTest, InspectedAttentionIsSentBitForBit) {
@@ -232,14 +225,13 @@ TEST_F(InferenceTest, InspectedAttentionIsSentBitForBit) {
   for (const bool has_continuation : {false, true}) {
     if (has_continuation) score.add_continuations()->mutable_token_ids()->add_ids(9);
     v1::ComputeLogLikelihoodsResponse response;
-    grpc::ClientContext context;
-    ASSERT_TRUE(inference_->ComputeLogLikelihoods(&context, score, &response).ok());
+    ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, score, &response).ok());
     expect_same(response.inspected_attention());
   }
   score.mutable_attention_inspection()->set_row_count(4);
   v1::ComputeLogLikelihoodsResponse response;
-  grpc::ClientContext context;
-  EXPECT_EQ(ReasonIn(inference_->ComputeLogLikelihoods(&context, score, &response)), "BAD_INSPECTION");
+  EXPECT_EQ(ReasonIn(Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, score, &response)),
+            "BAD_INSPECTION");
 }
 
 TEST_F(InferenceTest, TokenizesAndBack) {
@@ -247,15 +239,13 @@ TEST_F(InferenceTest, TokenizesAndBack) {
   request.set_model("models/a");
   request.set_text("Find the key\xff");
   v1::TokenizeResponse ids;
-  grpc::ClientContext context;
-  ASSERT_TRUE(inference_->Tokenize(&context, request, &ids).ok());
+  ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::Tokenize, request, &ids).ok());
   EXPECT_EQ(ids.invalid_utf8_count(), 1);
   v1::DetokenizeRequest back;
   back.set_model("models/a");
   *back.mutable_token_ids() = ids.token_ids();
   v1::DetokenizeResponse text;
-  grpc::ClientContext context2;
-  ASSERT_TRUE(inference_->Detokenize(&context2, back, &text).ok());
+  ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::Detokenize, back, &text).ok());
   EXPECT_EQ(text.text(), "Find the key\xEF\xBF\xBD");
 }
 
@@ -308,38 +298,30 @@ TEST_F(InferenceTest, LoadsAndUnloadsModels) {
   request.set_model_id("late");
   request.set_directory("fake-late");
   v1::Model model;
-  grpc::ClientContext context;
-  ASSERT_TRUE(inference_->LoadModel(&context, request, &model).ok());
+  ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model).ok());
   EXPECT_EQ(model.name(), "models/late");
   EXPECT_EQ(Health(channel_, "model/late"), "SERVING");
-  grpc::ClientContext context2;
-  EXPECT_TRUE(inference_->LoadModel(&context2, request, &model).ok()) << "the same request returns the loaded model";
+  EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model).ok())
+      << "the same request returns the loaded model";
   request.set_directory("elsewhere");
-  grpc::ClientContext context3;
-  EXPECT_EQ(ReasonIn(inference_->LoadModel(&context3, request, &model)), "MODEL_ALREADY_LOADED");
+  EXPECT_EQ(ReasonIn(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model)), "MODEL_ALREADY_LOADED");
   request.set_model_id("../x");
-  grpc::ClientContext context4;
-  EXPECT_EQ(ReasonIn(inference_->LoadModel(&context4, request, &model)), "BAD_MODEL_NAME");
+  EXPECT_EQ(ReasonIn(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model)), "BAD_MODEL_NAME");
   request.set_model_id("gone");
   request.set_directory("missing");
-  grpc::ClientContext context5;
-  EXPECT_EQ(inference_->LoadModel(&context5, request, &model).error_code(), grpc::NOT_FOUND);
+  EXPECT_EQ(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model).error_code(), grpc::NOT_FOUND);
 
   v1::UnloadModelRequest unload;
   unload.set_name("models/late");
   v1::UnloadModelResponse gone;
-  grpc::ClientContext context6;
-  ASSERT_TRUE(inference_->UnloadModel(&context6, unload, &gone).ok());
+  ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::UnloadModel, unload, &gone).ok());
   EXPECT_EQ(Health(channel_, "model/late"), "NOT_SERVING");
-  grpc::ClientContext context7;
-  EXPECT_EQ(ReasonIn(inference_->UnloadModel(&context7, unload, &gone)), "MODEL_NOT_FOUND");
+  EXPECT_EQ(ReasonIn(Ask(*inference_, &v1::Inference::Stub::UnloadModel, unload, &gone)), "MODEL_NOT_FOUND");
 
   control_->Hold();
-  v1::SubmitJobResponse job;
-  ASSERT_TRUE(Submit(SmallJob(), &job).ok());
+  Submitted(SmallJob());
   unload.set_name("models/a");
-  grpc::ClientContext context8;
-  EXPECT_EQ(ReasonIn(inference_->UnloadModel(&context8, unload, &gone)), "MODEL_IN_USE");
+  EXPECT_EQ(ReasonIn(Ask(*inference_, &v1::Inference::Stub::UnloadModel, unload, &gone)), "MODEL_IN_USE");
   control_->Release();
 }
 

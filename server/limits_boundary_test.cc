@@ -1,6 +1,5 @@
 // Limits of calls at limit - 1, limit and limit + 1, on a running server with fake engines; server/limits_test.cc names the
 // tests of other limits.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -53,8 +52,7 @@ TEST_F(LimitsBoundaryTest, BytesOfAMessage) {
     request.set_text(std::string(bytes - overhead, 'x'));
     ASSERT_EQ(static_cast<int64_t>(request.ByteSizeLong()), bytes);
     v1::TokenizeResponse response;
-    grpc::ClientContext context;
-    const grpc::Status status = inference_->Tokenize(&context, request, &response);
+    const grpc::Status status = Ask(*inference_, &v1::Inference::Stub::Tokenize, request, &response);
     EXPECT_EQ(status.error_code(), bytes > kMessageBytesMax ? grpc::RESOURCE_EXHAUSTED : grpc::FAILED_PRECONDITION)
         << bytes << ": " << status.error_message();
   }
@@ -72,8 +70,7 @@ TEST_F(LimitsBoundaryTest, IdsToDetokenize) {
     request.set_model("models/a");
     request.mutable_token_ids()->Resize(count, 0);
     v1::DetokenizeResponse response;
-    grpc::ClientContext context;
-    const grpc::Status status = inference_->Detokenize(&context, request, &response);
+    const grpc::Status status = Ask(*inference_, &v1::Inference::Stub::Detokenize, request, &response);
     EXPECT_EQ(response.text(), "") << count;
     return status;
   });
@@ -145,10 +142,9 @@ TEST_F(LimitsBoundaryTest, HealthWatches) {
 
 TEST_F(LimitsBoundaryTest, Watches) {
   control_->Hold();
-  v1::SubmitJobResponse submitted;
-  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+  const v1::Job submitted = Submitted(SmallJob());
   v1::WatchJobRequest request;
-  request.set_name(submitted.job().name());
+  request.set_name(submitted.name());
   struct Watch {
     grpc::ClientContext context;
     std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>> reader;
@@ -226,8 +222,7 @@ TEST_F(LimitsBoundaryTest, Continuations) {
     request.set_prompt_text("Find the key");
     for (int64_t i = 0; i < count; ++i) request.add_continuations()->set_text(absl::StrCat(" ", i));
     v1::ComputeLogLikelihoodsResponse response;
-    grpc::ClientContext context;
-    return inference_->ComputeLogLikelihoods(&context, request, &response);
+    return Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, request, &response);
   });
 }
 

@@ -22,7 +22,6 @@
 #include "server/jobs/job_manager.h"
 #include "server/rpc/limits.h"
 #include "server/rpc/page_token.h"
-#include "server/server.h"
 #include "server/server_limits.h"
 #include "tests/support/process.h"
 #include "tokenizer/thinking.h"

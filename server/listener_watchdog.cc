@@ -14,7 +14,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
-#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "server/front/listen_address.h"
 
@@ -49,7 +48,7 @@ std::string HealthCall() {
 }
 
 absl::Status Failed(const std::string& address, absl::string_view step, int error) {
-  return absl::UnavailableError(absl::StrCat(address, " cannot be ", step, ": ", std::strerror(error)));
+  return Unavailable(address, " cannot be ", step, ": ", std::strerror(error));
 }
 
 // Waits until `fd` is ready for `events`; the remaining time is stored in *timeout_ms.
@@ -129,7 +128,7 @@ absl::Status ProbeListener(const std::string& address, bool has_tls, int timeout
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int failed = getaddrinfo(parsed.host.c_str(), absl::StrCat(parsed.port).c_str(), &hints, &found);
-  if (failed != 0) return absl::UnavailableError(absl::StrCat(address, " cannot be found: ", gai_strerror(failed)));
+  if (failed != 0) return Unavailable(address, " cannot be found: ", gai_strerror(failed));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   return ProbeAt(address, found->ai_addr, found->ai_addrlen, has_tls, timeout_ms);
 }

@@ -19,7 +19,6 @@
 #include "CLI/Formatter.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "base/code_version.h"
 #include "base/exceptions.h"
 #include "base/log.h"
@@ -119,14 +118,13 @@ absl::Status AddModels(const std::vector<std::string>& texts, ServerOptions* opt
   for (const std::string& text : texts) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("--model=", text, " is not --model=NAME=DIR"));
+      return InvalidArgument("--model=", text, " is not --model=NAME=DIR");
     }
     const std::string name = text.substr(0, equals);
     const absl::Status good = CheckModelName(name);
     if (!good.ok()) return good;
     for (const auto& other : options->models) {
-      if (other.name == name)
-        return absl::InvalidArgumentError(absl::StrCat("model name \"", name, "\" is given twice"));
+      if (other.name == name) return InvalidArgument("model name \"", name, "\" is given twice");
     }
     options->models.push_back({name, text.substr(equals + 1)});
   }
@@ -157,7 +155,7 @@ absl::Status WritePortFile(const std::string& path, const std::string& address) 
     good = std::fclose(file) == 0 && good && std::rename(temporary.c_str(), path.c_str()) == 0;
   }
   if (good) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("cannot write the port file ", path, ": ", std::strerror(errno)));
+  return NotFound("cannot write the port file ", path, ": ", std::strerror(errno));
 }
 
 int Serve(ServerOptions options, const LogTarget& log, const std::string& port_file, std::chrono::seconds grace) {

@@ -49,8 +49,7 @@ class CopiesTest : public MetricsTest {
     v1::Model model;
     v1::GetModelRequest request;
     request.set_name("models/a");
-    grpc::ClientContext context;
-    EXPECT_TRUE(inference_->GetModel(&context, request, &model).ok());
+    EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::GetModel, request, &model).ok());
     return model;
   }
   std::string Shown() {

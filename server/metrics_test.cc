@@ -15,10 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/json.h"
 #ifdef VARIFOCAL_HAS_METRICS
 #include "server/endpoint/endpoint_spec.h"
@@ -28,6 +25,7 @@
 #endif
 #include "server/server_limits.h"
 #include "tests/fakes/server_fixture.h"
+#include "tests/support/assign_or_fail.h"
 
 namespace varifocal {
 namespace {
@@ -141,12 +139,11 @@ TEST_F(MetricsTest, StreamsOfAConnection) {
 TEST_F(MetricsTest, ManyModelsDoNotAddSeries) {
   const auto load = [&](int begin, int end) {
     for (int i = begin; i < end; ++i) {
-      grpc::ClientContext context;
       v1::LoadModelRequest request;
       request.set_model_id(absl::StrCat("more-", i));
       request.set_directory("fake");
       v1::Model model;
-      const grpc::Status status = inference_->LoadModel(&context, request, &model);
+      const grpc::Status status = Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model);
       ASSERT_TRUE(status.ok()) << status.error_message();
     }
   };
@@ -179,12 +176,11 @@ TEST_F(MetricsTest, TheDashboardAsksForFamiliesThatExist) {
   EXPECT_FALSE(Generate(unknown).ok());
   const std::set<std::string> names = Names(Scrape());
 
-  const auto dashboard = ParseJson(testing_support::ReadFile("deploy/grafana/varifocal.json"));
-  ASSERT_TRUE(dashboard.ok()) << dashboard.status();
+  ASSIGN_OR_FAIL(const auto dashboard, ParseJson(testing_support::ReadFile("deploy/grafana/varifocal.json")));
   const std::regex name("(varifocal|process)_[a-z_]+");
   std::set<std::string> asked;
   int query_count = 0;
-  for (const Json& panel : (*dashboard)["panels"]) {
+  for (const Json& panel : dashboard["panels"]) {
     for (const Json& target : panel.value("targets", Json::array())) {
       const std::string query = target.at("expr");
       ++query_count;
@@ -243,14 +239,12 @@ TEST(EndpointOffTest, OneBadEndpointStopsNoOtherModel) {
   options.listen_address = "127.0.0.1:0";
   options.metrics_address = "127.0.0.1:0";
   options.endpoint_retry_ms = 50;
-  const auto started = Server::Start(options);
-  ASSERT_TRUE(started.ok()) << started.status();
-  Server& server = **started;
+  ASSIGN_OR_FAIL(const auto started, Server::Start(options));
+  Server& server = *started;
   const auto stub = v1::Inference::NewStub(server.InProcessChannel());
   const auto model = [&](int index) {
     v1::ListModelsResponse models;
-    grpc::ClientContext context;
-    EXPECT_TRUE(stub->ListModels(&context, {}, &models).ok());
+    EXPECT_TRUE(Ask(*stub, &v1::Inference::Stub::ListModels, {}, &models).ok());
     EXPECT_EQ(models.models_size(), 2);
     return models.models_size() == 2 ? models.models(index) : v1::Model();
   };
@@ -269,14 +263,12 @@ TEST(EndpointOffTest, OneBadEndpointStopsNoOtherModel) {
   request.set_model("models/far");
   request.set_text("a");
   v1::TokenizeResponse response;
-  grpc::ClientContext context;
-  EXPECT_EQ(ReasonIn(stub->Tokenize(&context, request, &response)), "ENDPOINT_FAULTED");
+  EXPECT_EQ(ReasonIn(Ask(*stub, &v1::Inference::Stub::Tokenize, request, &response)), "ENDPOINT_FAULTED");
 
   endpoint.FailNext({});
   while (model(1).state() != v1::Model::READY) std::this_thread::yield();
   while (Health(server.InProcessChannel(), "model/far") != "SERVING") std::this_thread::yield();
-  grpc::ClientContext again;
-  EXPECT_TRUE(stub->Tokenize(&again, request, &response).ok());
+  EXPECT_TRUE(Ask(*stub, &v1::Inference::Stub::Tokenize, request, &response).ok());
   EXPECT_THAT(scrape(), HasSubstr("varifocal_model_serving{model=\"far\"} 1"));
 }
 
@@ -287,8 +279,8 @@ TEST(EndpointOffTest, OneThatIsRefusedIsTriedEverMoreSeldom) {
   FaultyServer endpoint({});
   ModelHost host(MakeFakeModelFactory(std::make_shared<FakeEngineControl>()));
   host.AddOff("far", endpoint.url(), absl::UnavailableError("off"));
-  const auto spec = ParseEndpointSpec(absl::StrCat("far=", endpoint.url(), ",tokenizer=models/baseline,attempts=1"));
-  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSIGN_OR_FAIL(const auto spec,
+                 ParseEndpointSpec(absl::StrCat("far=", endpoint.url(), ",tokenizer=models/baseline,attempts=1")));
   struct {
     Mutex mutex;
     CondVar changed;
@@ -301,7 +293,7 @@ TEST(EndpointOffTest, OneThatIsRefusedIsTriedEverMoreSeldom) {
     return absl::FailedPreconditionError("other tokens");
   };
   EndpointRetries retries(
-      {*spec}, &host, Clock::Real(), refuse, [](const std::string&) {}, /*period_ms=*/1);
+      {spec}, &host, Clock::Real(), refuse, [](const std::string&) {}, /*period_ms=*/1);
   MutexLock lock(tries.mutex);
   tries.changed.Wait(tries.mutex, [&]() VF_REQUIRES(tries.mutex) { return tries.questions.size() >= 4; });
   EXPECT_EQ(tries.questions[1] - tries.questions[0], 2);
@@ -321,18 +313,16 @@ TEST(EndpointOffTest, OneThatIsUnloadedIsNotTriedAgain) {
   options.listen_address = "127.0.0.1:0";
   options.endpoint_retry_ms = 20;
   options.database_path = directory.File("results.db");
-  const auto started = Server::Start(options);
-  ASSERT_TRUE(started.ok()) << started.status();
-  const auto stub = v1::Inference::NewStub((*started)->InProcessChannel());
+  ASSIGN_OR_FAIL(const auto started, Server::Start(options));
+  const auto stub = v1::Inference::NewStub(started->InProcessChannel());
   v1::UnloadModelRequest unload;
   unload.set_name("models/far");
   v1::UnloadModelResponse unloaded;
-  grpc::ClientContext context, again, list;
-  EXPECT_TRUE(stub->UnloadModel(&context, unload, &unloaded).ok());
+  EXPECT_TRUE(Ask(*stub, &v1::Inference::Stub::UnloadModel, unload, &unloaded).ok());
   v1::ListModelsResponse models;
-  EXPECT_TRUE(stub->ListModels(&list, {}, &models).ok());
+  EXPECT_TRUE(Ask(*stub, &v1::Inference::Stub::ListModels, {}, &models).ok());
   EXPECT_EQ(models.models_size(), 1);
-  EXPECT_EQ(ReasonIn(stub->UnloadModel(&again, unload, &unloaded)), "MODEL_NOT_FOUND");
+  EXPECT_EQ(ReasonIn(Ask(*stub, &v1::Inference::Stub::UnloadModel, unload, &unloaded)), "MODEL_NOT_FOUND");
 }
 
 TEST(EndpointOffTest, ShutdownAbandonsAnEndpointThatHangs) {
@@ -345,12 +335,11 @@ TEST(EndpointOffTest, ShutdownAbandonsAnEndpointThatHangs) {
   options.endpoints = {absl::StrCat("far=", endpoint.url(), ",tokenizer=models/baseline,attempts=1")};
   options.listen_address = "127.0.0.1:0";
   options.endpoint_retry_ms = 50;
-  const auto started = Server::Start(options);
-  ASSERT_TRUE(started.ok()) << started.status();
+  ASSIGN_OR_FAIL(const auto started, Server::Start(options));
   const size_t asked = endpoint.bodies().size();
   endpoint.FailNext(std::vector<FaultyServer::Scripted>(1000, {FaultyServer::Fault::kHang}));
   while (endpoint.bodies().size() < asked + 1) std::this_thread::yield();
-  (*started)->Shutdown(std::chrono::milliseconds(0));  // returns while the endpoint hangs
+  started->Shutdown(std::chrono::milliseconds(0));  // returns while the endpoint hangs
 }
 
 // A daemon that would serve nothing does not start, and neither does a server without a listener.

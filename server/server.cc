@@ -39,7 +39,6 @@
 #include "server/rpc/inference_service.h"
 #include "server/rpc/refusals.h"
 #include "server/rpc/rpc_pools.h"
-#include "server/server_limits.h"
 #include "server/workers/worker_addresses.h"
 #include "server/workers/worker_model.h"
 
@@ -67,9 +66,8 @@ absl::StatusOr<ChannelSecrets> ReadSecrets(const ServerOptions::Workers& workers
   }
   if (!workers.token_file.empty()) {
     if (workers.tls_ca_file.empty()) {
-      return WithReason(
-          absl::InvalidArgumentError("--workers-token-file needs --workers-tls-ca: a token is sent over TLS only"),
-          ErrorReason::kBadCredentials);
+      return WithReason(InvalidArgument("--workers-token-file needs --workers-tls-ca: a token is sent over TLS only"),
+                        ErrorReason::kBadCredentials);
     }
     ASSIGN_OR_RETURN(const std::string text, ReadFile(workers.token_file, kSecretFile));
     secrets.token = std::string(absl::StripAsciiWhitespace(text));
@@ -87,7 +85,7 @@ absl::StatusOr<std::shared_ptr<RemoteWorkers>> ConnectWorkers(const ServerOption
   workers.allow_mixed = options.workers.allow_mixed;
   for (const ServerOptions::NamedModel& model : options.models) workers.model_names.push_back(model.name);
   if (workers.model_names.empty()) {
-    return WithReason(absl::InvalidArgumentError("--workers needs --model=NAME=DIR for every model that they serve"),
+    return WithReason(InvalidArgument("--workers needs --model=NAME=DIR for every model that they serve"),
                       ErrorReason::kBadModelName);
   }
   ASSIGN_OR_RETURN(std::unique_ptr<RemoteWorkers> connected, RemoteWorkers::Connect(workers));
@@ -128,11 +126,11 @@ absl::Status ExplainAddress(const std::string& address, const absl::Status& cann
   if (!HasReason(cannot_listen, ErrorReason::kAddressInUse)) return cannot_listen;
   const bool answers = ProbeListener(address, /*has_tls=*/false, kProbeMs).ok();
   return WithReason(
-      absl::FailedPreconditionError(absl::StrCat(
+      FailedPrecondition(
           "cannot listen on ", address,
           answers ? absl::StrCat(", where a varifocald answers already: use that one with --daemon=", address, ", or")
                   : std::string(", which another program has:"),
-          " give --listen=127.0.0.1:0, which takes a free port, or --listen=unix:PATH")),
+          " give --listen=127.0.0.1:0, which takes a free port, or --listen=unix:PATH"),
       ErrorReason::kAddressInUse);
 }
 
@@ -356,7 +354,7 @@ absl::Status Server::Parts::StartServices(const Setup& setup) {
   builder.RegisterService(evaluation.get());
   builder.RegisterService(&health_service);
   grpc_server = builder.BuildAndStart();
-  return grpc_server == nullptr ? absl::InternalError("gRPC's server cannot be started") : absl::OkStatus();
+  return grpc_server == nullptr ? Internal("gRPC's server cannot be started") : absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Server::Parts::Listen(const Setup& setup) {

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "base/status_macros.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/server_builder.h"
 
@@ -50,10 +50,10 @@ absl::Status CheckThreadsAreLeft(int count) {
       });
     }
   } catch (const std::exception&) {
-    status = absl::ResourceExhaustedError(
-        absl::StrCat("this process may have ", threads.size(), " threads more, and needs ", count,
-                     "; the limit may be one of the user (ulimit -u), of a control group (pids.max) or of memory "
-                     "(ulimit -v)"));
+    status =
+        ResourceExhausted("this process may have ", threads.size(), " threads more, and needs ", count,
+                          "; the limit may be one of the user (ulimit -u), of a control group (pids.max) or of memory "
+                          "(ulimit -v)");
   }
   {
     MutexLock lock(hold.mutex);
@@ -76,13 +76,12 @@ int ConnectionsMax() {
 absl::StatusOr<uint64_t> RaiseDescriptorLimit() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return absl::InternalError(absl::StrCat("cannot read the limit of open files: ", std::strerror(errno)));
+    return Internal("cannot read the limit of open files: ", std::strerror(errno));
   }
   if (limit.rlim_cur < limit.rlim_max) {
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-      return absl::InternalError(
-          absl::StrCat("cannot raise the limit of open files to ", limit.rlim_max, ": ", std::strerror(errno)));
+      return Internal("cannot raise the limit of open files to ", limit.rlim_max, ": ", std::strerror(errno));
     }
   }
   return limit.rlim_cur;

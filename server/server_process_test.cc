@@ -21,6 +21,7 @@
 #include "absl/strings/strip.h"
 #include "db/reader.h"
 #include "grpcpp/grpcpp.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/connected_channel.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
@@ -115,13 +116,11 @@ class DaemonTest : public testing::Test {
     EXPECT_EQ(job.progress().done_count(), kSampleCount);
     EXPECT_EQ(job.progress().failed_count(), 0);
     EXPECT_FALSE(job.mixed());
-    auto reader = db::Reader::Open(directory_.File("r.db"));
-    ASSERT_TRUE(reader.ok());
-    const auto executions = (*reader)->Executions(1);
-    ASSERT_TRUE(executions.ok());
-    ASSERT_EQ(executions->size(), 2u);
-    EXPECT_EQ((*executions)[0].generation_count, kept) << "answered samples did not run again";
-    EXPECT_EQ((*executions)[1].generation_count, kSampleCount - kept);
+    ASSIGN_OR_FAIL(auto reader, db::Reader::Open(directory_.File("r.db")));
+    ASSIGN_OR_FAIL(const auto executions, reader->Executions(1));
+    ASSERT_EQ(executions.size(), 2u);
+    EXPECT_EQ(executions[0].generation_count, kept) << "answered samples did not run again";
+    EXPECT_EQ(executions[1].generation_count, kSampleCount - kept);
     second.Signal(SIGINT);
     EXPECT_EQ(second.Wait(20), 0);
   }

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "base/reason.h"
 #include "tests/fakes/server_fixture.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/connected_channel.h"
 #include "tests/support/messages.h"
 
@@ -27,8 +28,7 @@ TEST_F(ServerTest, MessagesAboveTheCapAreRefused) {
   for (const int64_t bytes : {int64_t{5} << 20, (int64_t{16} << 20) - 64, (int64_t{16} << 20) + 1}) {
     request.set_text(std::string(bytes, 'x'));
     v1::TokenizeResponse response;
-    grpc::ClientContext context;
-    const grpc::Status status = inference_->Tokenize(&context, request, &response);
+    const grpc::Status status = Ask(*inference_, &v1::Inference::Stub::Tokenize, request, &response);
     EXPECT_EQ(status.error_code(), bytes > kMessageBytesMax ? grpc::RESOURCE_EXHAUSTED : grpc::FAILED_PRECONDITION)
         << bytes;
   }
@@ -40,10 +40,9 @@ TEST_F(ServerTest, HealthFollowsLifeAndShutdownEndsWatches) {
   }
   EXPECT_EQ(Health(channel_, "model/nobody"), "error 5");
   control_->Hold();
-  v1::SubmitJobResponse submitted;
-  ASSERT_TRUE(Submit(SmallJob(), &submitted).ok());
+  const v1::Job submitted = Submitted(SmallJob());
   v1::WatchJobRequest watch;
-  watch.set_name(submitted.job().name());
+  watch.set_name(submitted.name());
   grpc::ClientContext context;
   const auto reader = evaluation_->WatchJob(&context, watch);
   v1::WatchJobResponse message;
@@ -108,8 +107,7 @@ TEST_F(ServerTest, TheChannelInsideThisProcessIsTheSameServer) {
   v1::GetModelRequest request;
   request.set_name("models/a");
   v1::Model model;
-  grpc::ClientContext context;
-  ASSERT_TRUE(stub->GetModel(&context, request, &model).ok());
+  ASSERT_TRUE(Ask(*stub, &v1::Inference::Stub::GetModel, request, &model).ok());
   grpc::ClientContext context2;
   const auto reader = stub->Generate(&context2, SmallGenerate());
   v1::GenerateResponse message;
@@ -123,13 +121,11 @@ TEST_F(ServerTest, AServerWithoutDatabaseHasNoJobs) {
   ServerOptions options;
   options.models = {{"a", "fake"}};
   options.model_factory = MakeFakeModelFactory(control_);
-  const auto server = Server::Start(options);
-  ASSERT_TRUE(server.ok()) << server.status();
-  EXPECT_EQ((*server)->address(), "");
-  const auto stub = v1::Evaluation::NewStub((*server)->InProcessChannel());
+  ASSIGN_OR_FAIL(const auto server, Server::Start(options));
+  EXPECT_EQ(server->address(), "");
+  const auto stub = v1::Evaluation::NewStub(server->InProcessChannel());
   v1::SubmitJobResponse response;
-  grpc::ClientContext context;
-  EXPECT_EQ(ReasonIn(stub->SubmitJob(&context, SmallJob(), &response)), "NO_DATABASE");
+  EXPECT_EQ(ReasonIn(Ask(*stub, &v1::Evaluation::Stub::SubmitJob, SmallJob(), &response)), "NO_DATABASE");
   grpc::ClientContext context2;
   EXPECT_EQ(ReasonIn(stub->WatchJob(&context2, {})->Finish()), "NO_DATABASE");
 }
@@ -225,9 +221,8 @@ TEST_F(ServerTest, ReflectionNamesTheServicesOnlyWhenItIsOn) {
   ServerOptions options = options_;
   options.database_path = directory_.File("reflected.db");
   options.reflection = true;
-  const auto server = Server::Start(options);
-  ASSERT_TRUE(server.ok()) << server.status();
-  const std::string bytes = ReflectedServices(testing_support::ConnectedChannel((*server)->address()), &status);
+  ASSIGN_OR_FAIL(const auto server, Server::Start(options));
+  const std::string bytes = ReflectedServices(testing_support::ConnectedChannel(server->address()), &status);
   for (const char* name : {"varifocal.v1.Inference", "varifocal.v1.Evaluation", "grpc.health.v1.Health"}) {
     EXPECT_TRUE(absl::StrContains(bytes, name)) << name;
   }

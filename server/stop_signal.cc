@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "base/log.h"
-#include "base/mutex.h"
 
 namespace varifocal {
 namespace {

@@ -4,14 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstring>
 #include <future>
 #include <map>
 #include <set>
 #include <thread>
 
-#include "absl/strings/str_join.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/reason.h"
@@ -20,8 +18,8 @@
 #include "server/workers/remote_workers.h"
 #include "server/workers/worker_addresses.h"
 #include "server/workers/worker_model.h"
-#include "server/workers/worker_request.h"
 #include "tests/fakes/fake_engine.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 
@@ -130,11 +128,10 @@ TEST_F(WorkersTest, AnswersDoNotDependOnTheNumberOfWorkers) {
       daemons.push_back(std::make_unique<WorkerDaemon>());
       addresses.push_back(daemons.back()->server->address());
     }
-    const auto workers = Connect(addresses);
-    ASSERT_TRUE(workers.ok()) << workers.status();
-    while (std::ssize((*workers)->Addresses()) < worker_count) std::this_thread::yield();
+    ASSIGN_OR_FAIL(const auto workers, Connect(addresses));
+    while (std::ssize(workers->Addresses()) < worker_count) std::this_thread::yield();
     ForgetEnds();
-    for (int i = 0; i < 40; ++i) Start(**workers, Request(i, absl::StrCat("context ", i / 4)));
+    for (int i = 0; i < 40; ++i) Start(*workers, Request(i, absl::StrCat("context ", i / 4)));
     WaitFor(40);
     ExpectEveryAnswerOnce(40);
     EXPECT_EQ(WorkersSeen(), std::set<std::string>(addresses.begin(), addresses.end()));
@@ -150,13 +147,12 @@ TEST_F(WorkersTest, AnswersDoNotDependOnTheNumberOfWorkers) {
 
 TEST_F(WorkersTest, BoundsTheRequestsOfAWorker) {
   WorkerDaemon daemon;
-  const auto workers = Connect({daemon.server->address()}, false, /*in_flight=*/3);
-  ASSERT_TRUE(workers.ok()) << workers.status();
+  ASSIGN_OR_FAIL(const auto workers, Connect({daemon.server->address()}, false, /*in_flight=*/3));
   daemon.control->Hold();
-  for (int i = 0; i < 10; ++i) Start(**workers, Request(i));
+  for (int i = 0; i < 10; ++i) Start(*workers, Request(i));
   while (daemon.control->started_count() < 3) std::this_thread::yield();
-  EXPECT_EQ((*workers)->running_count(), 3);
-  EXPECT_EQ((*workers)->queued_count(), 7);
+  EXPECT_EQ(workers->running_count(), 3);
+  EXPECT_EQ(workers->queued_count(), 7);
   EXPECT_EQ(daemon.control->started_count(), 3);
   daemon.control->Release();
   WaitFor(10);
@@ -167,23 +163,22 @@ TEST_F(WorkersTest, RequestsOfALostWorkerRunElsewhereAndReturnsAreUsed) {
   WorkerDaemon stays;
   auto leaves = std::make_unique<WorkerDaemon>();
   const std::string address = leaves->server->address();
-  const auto workers = Connect({stays.server->address(), address});
-  ASSERT_TRUE(workers.ok()) << workers.status();
-  while ((*workers)->Addresses().size() < 2) std::this_thread::yield();
+  ASSIGN_OR_FAIL(const auto workers, Connect({stays.server->address(), address}));
+  while (workers->Addresses().size() < 2) std::this_thread::yield();
   leaves->control->Hold();
-  for (int i = 0; i < 12; ++i) Start(**workers, Request(i, absl::StrCat("context ", i)));
+  for (int i = 0; i < 12; ++i) Start(*workers, Request(i, absl::StrCat("context ", i)));
   while (leaves->control->started_count() < 2) std::this_thread::yield();
   leaves->server->Shutdown(milliseconds(0));
   leaves.reset();
   WaitFor(12);
   ExpectEveryAnswerOnce(12);
-  EXPECT_EQ((*workers)->Addresses().size(), 1u);
+  EXPECT_EQ(workers->Addresses().size(), 1u);
 
   // Another process at the same address joins again.
   WorkerDaemon returned(address);
-  while ((*workers)->Addresses().size() < 2) std::this_thread::yield();
+  while (workers->Addresses().size() < 2) std::this_thread::yield();
   ForgetEnds();
-  for (int i = 0; i < 12; ++i) Start(**workers, Request(i, absl::StrCat("later context ", i)));
+  for (int i = 0; i < 12; ++i) Start(*workers, Request(i, absl::StrCat("later context ", i)));
   WaitFor(12);
   ExpectEveryAnswerOnce(12);
   EXPECT_GT(returned.control->started_count(), 0);
@@ -192,13 +187,12 @@ TEST_F(WorkersTest, RequestsOfALostWorkerRunElsewhereAndReturnsAreUsed) {
 TEST_F(WorkersTest, WaitsWithoutAnyWorker) {
   auto daemon = std::make_unique<WorkerDaemon>();
   const std::string address = daemon->server->address();
-  const auto workers = Connect({address});
-  ASSERT_TRUE(workers.ok()) << workers.status();
+  ASSIGN_OR_FAIL(const auto workers, Connect({address}));
   daemon->server->Shutdown(milliseconds(0));
   daemon.reset();
-  while (!(*workers)->Addresses().empty()) std::this_thread::yield();
-  for (int i = 0; i < 3; ++i) Start(**workers, Request(i));
-  EXPECT_EQ((*workers)->queued_count(), 3);
+  while (!workers->Addresses().empty()) std::this_thread::yield();
+  for (int i = 0; i < 3; ++i) Start(*workers, Request(i));
+  EXPECT_EQ(workers->queued_count(), 3);
   const WorkerDaemon returned(address);
   WaitFor(3);
   ExpectEveryAnswerOnce(3);
@@ -223,9 +217,8 @@ TEST_F(WorkersTest, RefusesWorkersThatDiffer) {
   const absl::Status kind = connect(other_kind, false).status();
   EXPECT_TRUE(HasReason(kind, ErrorReason::kWorkersDiffer)) << kind;
   EXPECT_THAT(kind.message(), testing::HasSubstr("--allow-mixed"));
-  const auto mixed = connect(other_kind, true);
-  ASSERT_TRUE(mixed.ok()) << mixed.status();
-  EXPECT_EQ((*mixed)->KindsInWords(), "fake/avx9+fake/none");
+  ASSIGN_OR_FAIL(const auto mixed, connect(other_kind, true));
+  EXPECT_EQ(mixed->KindsInWords(), "fake/avx9+fake/none");
 }
 
 // One that comes to a known address later with other weights gets no request.
@@ -233,14 +226,13 @@ TEST_F(WorkersTest, DoesNotUseAReplacementThatDiffers) {
   const WorkerDaemon stays;
   auto leaves = std::make_unique<WorkerDaemon>();
   const std::string address = leaves->server->address();
-  const auto workers = Connect({stays.server->address(), address});
-  ASSERT_TRUE(workers.ok()) << workers.status();
+  ASSIGN_OR_FAIL(const auto workers, Connect({stays.server->address(), address}));
   leaves->server->Shutdown(milliseconds(0));
   leaves.reset();
-  while ((*workers)->Addresses().size() > 1) std::this_thread::yield();
+  while (workers->Addresses().size() > 1) std::this_thread::yield();
   const WorkerDaemon impostor(address, "none", "fake-b");
   for (int i = 0; i < 20; ++i) {
-    Start(**workers, Request(i, absl::StrCat("context ", i)));
+    Start(*workers, Request(i, absl::StrCat("context ", i)));
     std::this_thread::sleep_for(milliseconds(5));
   }
   WaitFor(20);
@@ -250,13 +242,11 @@ TEST_F(WorkersTest, DoesNotUseAReplacementThatDiffers) {
 
 TEST_F(WorkersTest, PassesErrorsOfTheRequestWithTheirReason) {
   const WorkerDaemon daemon;
-  const auto workers = Connect({daemon.server->address()});
-  ASSERT_TRUE(workers.ok()) << workers.status();
+  ASSIGN_OR_FAIL(const auto workers, Connect({daemon.server->address()}));
   std::promise<absl::Status> ended;
   EngineRequest too_long = Request(0);
   too_long.token_ids.assign(5000, 5);
-  (*workers)->Start("a", too_long, false,
-                    [&](absl::StatusOr<EngineResult> result) { ended.set_value(result.status()); });
+  workers->Start("a", too_long, false, [&](absl::StatusOr<EngineResult> result) { ended.set_value(result.status()); });
   const absl::Status status = ended.get_future().get();
   EXPECT_TRUE(HasReason(status, ErrorReason::kPromptTooLong)) << status;
   EXPECT_EQ(ReasonOf(status).metadata["promptTokenCount"], "5000");
@@ -264,12 +254,11 @@ TEST_F(WorkersTest, PassesErrorsOfTheRequestWithTheirReason) {
 
 TEST_F(WorkersTest, ScoresBesideAGenerationAndOnTheirOwn) {
   const WorkerDaemon daemon;
-  const auto workers = Connect({daemon.server->address()});
-  ASSERT_TRUE(workers.ok()) << workers.status();
+  ASSIGN_OR_FAIL(const auto workers, Connect({daemon.server->address()}));
   const auto run = [&](EngineRequest request) {
     std::promise<EngineResult> ended;
-    (*workers)->Start("a", std::move(request), false,
-                      [&](absl::StatusOr<EngineResult> result) { ended.set_value(*result); });
+    workers->Start("a", std::move(request), false,
+                   [&](absl::StatusOr<EngineResult> result) { ended.set_value(*result); });
     return ended.get_future().get();
   };
   EngineRequest request = Request(0);
@@ -292,8 +281,7 @@ TEST_F(WorkersTest, ScoresBesideAGenerationAndOnTheirOwn) {
 
 TEST_F(WorkersTest, PassesInspectionsBitForBit) {
   const WorkerDaemon daemon;
-  const auto workers = Connect({daemon.server->address()});
-  ASSERT_TRUE(workers.ok()) << workers.status();
+  ASSIGN_OR_FAIL(const auto workers, Connect({daemon.server->address()}));
   EngineRequest request = Request(0);
   request.inspected_boundaries = {0, 1, 3};
   request.inspected_row_count = 2;
@@ -303,8 +291,8 @@ TEST_F(WorkersTest, PassesInspectionsBitForBit) {
     request.work = work;
     const InspectedAttention expected = FakeAnswer(request).inspected;
     std::promise<InspectedAttention> ended;
-    (*workers)->Start("a", request, false,
-                      [&](absl::StatusOr<EngineResult> result) { ended.set_value(result->inspected); });
+    workers->Start("a", request, false,
+                   [&](absl::StatusOr<EngineResult> result) { ended.set_value(result->inspected); });
     const InspectedAttention inspected = ended.get_future().get();
     EXPECT_EQ(inspected.masses, expected.masses);
     ASSERT_EQ(inspected.heads.size(), expected.heads.size());
@@ -330,35 +318,31 @@ TEST_F(WorkersTest, AnInspectionOfOtherHeadsIsAnError) {
   }
   const WorkerDaemon daemon("127.0.0.1:0", "none", "fake", &config);
   const std::shared_ptr<RemoteWorkers> workers = *Connect({daemon.server->address()});
-  const auto model = MakeWorkerModel(workers, "a", directory);
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ((*model)->engine->Describe().why_no_inspection, "");
+  ASSIGN_OR_FAIL(const auto model, MakeWorkerModel(workers, "a", directory));
+  EXPECT_EQ(model->engine->Describe().why_no_inspection, "");
   EngineRequest request = Request(0);
   request.inspected_boundaries = {0, 3};
   std::promise<absl::Status> ended;
   EngineCallbacks callbacks;
   callbacks.on_done = [&](absl::StatusOr<EngineResult> result) { ended.set_value(result.status()); };
-  ASSERT_TRUE((*model)->engine->Start(request, std::move(callbacks)).ok());
-  const absl::Status status = ended.get_future().get();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(status.message(), Message("1024", "24"));
+  ASSERT_TRUE(model->engine->Start(request, std::move(callbacks)).ok());
+  EXPECT_THAT(ended.get_future().get(), IsError(absl::StatusCode::kInternal, Message("1024", "24")));
 }
 
 TEST_F(WorkersTest, CancelsQueuedAndRunningRequestsAndStops) {
   WorkerDaemon daemon;
-  const auto workers = Connect({daemon.server->address()}, false, /*in_flight=*/1);
-  ASSERT_TRUE(workers.ok()) << workers.status();
+  ASSIGN_OR_FAIL(const auto workers, Connect({daemon.server->address()}, false, /*in_flight=*/1));
   daemon.control->Hold();
-  const EngineHandle running = Start(**workers, Request(0));
-  const EngineHandle queued = Start(**workers, Request(1));
-  Start(**workers, Request(2));
+  const EngineHandle running = Start(*workers, Request(0));
+  const EngineHandle queued = Start(*workers, Request(1));
+  Start(*workers, Request(2));
   while (daemon.control->started_count() < 1) std::this_thread::yield();
-  (*workers)->Cancel(queued);
+  workers->Cancel(queued);
   WaitFor(1);
-  (*workers)->Cancel(running);
+  workers->Cancel(running);
   WaitFor(2);
   while (daemon.control->started_count() < 2) std::this_thread::yield();
-  (*workers)->Stop();
+  workers->Stop();
   WaitFor(3);
   const MutexLock lock(mutex_);
   EXPECT_THAT(ends_[7], testing::ElementsAre("CANCELLED"));

@@ -54,9 +54,7 @@ absl::StatusOr<AddedToken> ReadAddedToken(const Json& json, size_t index) {
   AddedToken token;
   auto read = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(int64_t id, GetInt(json, "id"));
-    if (id < 0 || id >= 1 << 24) {
-      return absl::InvalidArgumentError(absl::StrCat("\"id\" is ", id, ", not between 0 and ", (1 << 24) - 1));
-    }
+    if (id < 0 || id >= 1 << 24) return InvalidArgument("\"id\" is ", id, ", not between 0 and ", (1 << 24) - 1);
     token.id = id;
     ASSIGN_OR_RETURN(token.content, GetString(json, "content"));
     ASSIGN_OR_RETURN(token.single_word, GetBool(json, "single_word"));
@@ -64,7 +62,7 @@ absl::StatusOr<AddedToken> ReadAddedToken(const Json& json, size_t index) {
     ASSIGN_OR_RETURN(token.rstrip, GetBool(json, "rstrip"));
     ASSIGN_OR_RETURN(token.normalized, GetBool(json, "normalized"));
     ASSIGN_OR_RETURN(token.special, GetBool(json, "special"));
-    if (token.content.empty()) return absl::InvalidArgumentError("\"content\" is empty");
+    if (token.content.empty()) return InvalidArgument("\"content\" is empty");
     return absl::OkStatus();
   };
   const absl::Status status = read();
@@ -78,28 +76,24 @@ absl::StatusOr<AddedTokens> AddedTokens::FromJson(const Json& list, const Vocabu
                                                   const Normalizers& normalizers) {
   AddedTokens added;
   if (list.is_null()) return added;
-  if (!list.is_array()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"added_tokens\" must be a list, not ", list.type_name()));
-  }
+  if (!list.is_array()) return InvalidArgument("\"added_tokens\" must be a list, not ", list.type_name());
   int32_t id_max = -1;
   for (size_t i = 0; i < list.size(); ++i) {
     ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(list[i], i));
     if (added.by_content_.contains(token.content)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("added_tokens[", i, "] repeats the content \"", token.content, "\""));
+      return InvalidArgument("added_tokens[", i, "] repeats the content \"", token.content, "\"");
     }
     // The library numbers tokens that are not in the vocabulary itself and ignores the file's ids; both must agree.
     const auto known = vocabulary.Find(token.content);
     const int32_t expected = known.value_or(std::max<int32_t>(vocabulary.entry_count(), id_max + 1));
     if (token.id != expected) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("added_tokens[", i, "] gives \"", token.content, "\" the id ", token.id,
-                       known.has_value() ? ", but \"vocab\" gives it " : ", but the next free id is ", expected));
+      return InvalidArgument("added_tokens[", i, "] gives \"", token.content, "\" the id ", token.id,
+                             known.has_value() ? ", but \"vocab\" gives it " : ", but the next free id is ", expected);
     }
     id_max = std::max(id_max, token.id);
     added.by_content_.emplace(token.content, token.id);
     if (!added.by_id_.emplace(token.id, added.tokens_.size()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("added_tokens[", i, "] repeats the id ", token.id));
+      return InvalidArgument("added_tokens[", i, "] repeats the id ", token.id);
     }
     if (token.special) added.special_contents_.insert(token.content);
     added.tokens_.push_back(std::move(token));

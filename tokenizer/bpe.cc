@@ -61,18 +61,14 @@ absl::Status ReadMerge(const Json& merge, uint32_t rank, absl::string_view* left
     const absl::string_view text = merge.get_ref<const std::string&>();
     const size_t space = text.find(' ');
     if (space == absl::string_view::npos || text.find(' ', space + 1) != absl::string_view::npos) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("merge ", rank, " is \"", text, "\", not two tokens with one space between them"));
+      return InvalidArgument("merge ", rank, " is \"", text, "\", not two tokens with one space between them");
     }
     *left = text.substr(0, space);
     *right = text.substr(space + 1);
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("merge ", rank, " is ", merge.dump(), ", neither \"a b\" nor [\"a\", \"b\"]"));
+    return InvalidArgument("merge ", rank, " is ", merge.dump(), ", neither \"a b\" nor [\"a\", \"b\"]");
   }
-  if (left->empty() || right->empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " has an empty side"));
-  }
+  if (left->empty() || right->empty()) return InvalidArgument("merge ", rank, " has an empty side");
   return absl::OkStatus();
 }
 
@@ -108,8 +104,7 @@ absl::StatusOr<std::unique_ptr<Bpe>> Bpe::FromJson(const Json& model, bool words
 absl::Status Bpe::ReadOptions(const Json& model) {
   ASSIGN_OR_RETURN(std::optional<double> dropout, FindDouble(model, "dropout"));
   if (dropout.value_or(0) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"dropout\" is ", *dropout, ": random merges are not supported, it must be null or 0"));
+    return InvalidArgument("\"dropout\" is ", *dropout, ": random merges are not supported, it must be null or 0");
   }
   ASSIGN_OR_RETURN(std::optional<std::string> prefix, FindString(model, "continuing_subword_prefix"));
   ASSIGN_OR_RETURN(std::optional<std::string> suffix, FindString(model, "end_of_word_suffix"));
@@ -126,7 +121,7 @@ absl::Status Bpe::ReadOptions(const Json& model) {
   if (unknown.has_value()) {
     unknown_id_ = vocabulary_.Find(*unknown);
     if (!unknown_id_.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat("\"unk_token\" is \"", *unknown, "\", which is not in \"vocab\""));
+      return InvalidArgument("\"unk_token\" is \"", *unknown, "\", which is not in \"vocab\"");
     }
   }
   return absl::OkStatus();
@@ -134,9 +129,7 @@ absl::Status Bpe::ReadOptions(const Json& model) {
 
 absl::Status Bpe::ReadMerges(const Json& model) {
   ASSIGN_OR_RETURN(const Json* merges, GetMember(model, "merges"));
-  if (!merges->is_array()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"merges\" must be a list, not ", merges->type_name()));
-  }
+  if (!merges->is_array()) return InvalidArgument("\"merges\" must be a list, not ", merges->type_name());
   merges_.reserve(merges->size());
   uint32_t rank = 0;
   for (const Json& merge : *merges) {
@@ -144,8 +137,8 @@ absl::Status Bpe::ReadMerges(const Json& model) {
     absl::string_view left, right;
     RETURN_IF_ERROR(ReadMerge(merge, rank, &left, &right));
     if (right.size() < continuing_prefix_.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("merge ", rank, ": \"", right, "\" is shorter than the prefix \"", continuing_prefix_, "\""));
+      return InvalidArgument("merge ", rank, ": \"", right, "\" is shorter than the prefix \"", continuing_prefix_,
+                             "\"");
     }
     const std::string joined = absl::StrCat(left, right.substr(continuing_prefix_.size()));
     int32_t ids[3];
@@ -153,8 +146,8 @@ absl::Status Bpe::ReadMerges(const Json& model) {
     for (int i = 0; i < 3; ++i) {
       const auto id = vocabulary_.Find(tokens[i]);
       if (!id.has_value()) {
-        return absl::InvalidArgumentError(absl::StrCat("merge ", rank, " (\"", left, "\" and \"", right, "\") needs \"",
-                                                       tokens[i], "\", which is not in \"vocab\""));
+        return InvalidArgument("merge ", rank, " (\"", left, "\" and \"", right, "\") needs \"", tokens[i],
+                               "\", which is not in \"vocab\"");
       }
       ids[i] = *id;
     }

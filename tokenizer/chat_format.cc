@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/types/span.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/sha256.h"
@@ -75,12 +74,12 @@ absl::StatusOr<ChatFormat::Texts> ReadTexts(const Json& value, absl::string_view
     }
   }
   if (!good || text_count != names.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", key, "\" is ", Shown(value).substr(0, 200), "; it must be an object of the texts ",
-                     absl::StrJoin(names, ", "), ", and may have trim_user",
-                     system ? ", trim_system (\"start\", \"end\" or \"both\"), omits_empty_system (true or false) and "
-                              "refuses_in_system (a list of texts)"
-                            : " (\"start\", \"end\" or \"both\")"));
+    return InvalidArgument(
+        "\"", key, "\" is ", Shown(value).substr(0, 200), "; it must be an object of the texts ",
+        absl::StrJoin(names, ", "), ", and may have trim_user",
+        system ? ", trim_system (\"start\", \"end\" or \"both\"), omits_empty_system (true or false) and "
+                 "refuses_in_system (a list of texts)"
+               : " (\"start\", \"end\" or \"both\")");
   }
   return texts;
 }
@@ -88,8 +87,7 @@ absl::StatusOr<ChatFormat::Texts> ReadTexts(const Json& value, absl::string_view
 absl::Status ReadSides(const Json& object, absl::string_view place, ChatFormat::Texts& without_system,
                        std::optional<ChatFormat::Texts>& with_system) {
   const auto without = object.find("without_system");
-  if (without == object.end())
-    return absl::InvalidArgumentError(absl::StrCat("\"", place, "without_system\" is missing"));
+  if (without == object.end()) return InvalidArgument("\"", place, "without_system\" is missing");
   ASSIGN_OR_RETURN(without_system, ReadTexts(*without, absl::StrCat(place, "without_system"), {"prefix", "suffix"}));
   const auto with = object.find("with_system");
   if (with == object.end() || with->is_null()) return absl::OkStatus();
@@ -102,8 +100,8 @@ absl::Status CheckHasKeys(const Json& value, absl::string_view key, absl::Span<c
   bool good = value.is_object() && value.size() == names.size();
   for (const absl::string_view name : names) good = good && value.contains(name);
   if (good) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is ", Shown(value).substr(0, 200),
-                                                 "; it must be an object of ", absl::StrJoin(names, ", ")));
+  return InvalidArgument("\"", key, "\" is ", Shown(value).substr(0, 200), "; it must be an object of ",
+                         absl::StrJoin(names, ", "));
 }
 
 absl::StatusOr<ThinkingMarkers> ReadMarkers(const Json& value) {
@@ -152,9 +150,8 @@ constexpr char kSystemRole[] = "system";
 absl::Status CheckHoldsNone(absl::string_view message, const std::vector<std::string>& refused, const char* what) {
   for (const std::string& text : refused) {
     if (!absl::StrContains(message, text)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, " has \"", text,
-                     "\", on which this model's chat template switches; chat_format.json has no texts for that"));
+    return InvalidArgument(what, " has \"", text,
+                           "\", on which this model's chat template switches; chat_format.json has no texts for that");
   }
   return absl::OkStatus();
 }
@@ -164,7 +161,7 @@ absl::StatusOr<const ChatFormat::Texts*> OpenChat(const ChatFormat& format, cons
                                                   ChatText& wrapped) {
   if (system.has_value()) {
     if (!format.with_system.has_value()) {
-      return absl::FailedPreconditionError("this model's chat template takes no system message");
+      return FailedPrecondition("this model's chat template takes no system message");
     }
     const ChatFormat::Texts& texts = *format.with_system;
     RETURN_IF_ERROR(CheckHoldsNone(*system, texts.refuses_in_system, "the system message"));
@@ -190,10 +187,10 @@ absl::StatusOr<ChatFormat::Turns> ReadTurns(const Json& value) {
   }
   if (good && value.contains("trim_assistant")) good = SetTrim(value["trim_assistant"], turns.trim_assistant);
   if (!good) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return InvalidArgument(
         "\"turns\" is ", Shown(value).substr(0, 200),
         "; it must be an object of the texts to_assistant, to_user, and may have trim_assistant (\"start\", "
-        "\"end\" or \"both\") and refuses_in_assistant (a list of texts)"));
+        "\"end\" or \"both\") and refuses_in_assistant (a list of texts)");
   }
   turns.to_assistant = value["to_assistant"].get<std::string>();
   turns.to_user = value["to_user"].get<std::string>();
@@ -203,10 +200,8 @@ absl::StatusOr<ChatFormat::Turns> ReadTurns(const Json& value) {
 }  // namespace
 
 absl::Status CheckTurns(absl::Span<const ChatTurn> turns) {
-  const auto bad = [](size_t i, absl::string_view problem) {
-    return absl::InvalidArgumentError(absl::StrCat("message ", i + 1, " ", problem));
-  };
-  if (turns.empty()) return absl::InvalidArgumentError("there are no messages; there must be at least 1");
+  const auto bad = [](size_t i, absl::string_view problem) { return InvalidArgument("message ", i + 1, " ", problem); };
+  if (turns.empty()) return InvalidArgument("there are no messages; there must be at least 1");
   const size_t first = turns[0].role == kSystemRole ? 1 : 0;
   for (size_t i = first; i < turns.size(); ++i) {
     const std::string& role = turns[i].role;
@@ -245,10 +240,10 @@ absl::StatusOr<ChatText> ChatFormat::WrapTurns(absl::Span<const ChatTurn> conver
     conversation.remove_prefix(1);
   }
   if (conversation.size() > 1 && !turns.has_value()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("a conversation of ", conversation.size(),
-                     " messages needs \"turns\" in this model's chat_format.json; recipes/chat_format.py writes them "
-                     "where the chat template has them"));
+    return FailedPrecondition(
+        "a conversation of ", conversation.size(),
+        " messages needs \"turns\" in this model's chat_format.json; recipes/chat_format.py writes them "
+        "where the chat template has them");
   }
   ChatText wrapped;
   ASSIGN_OR_RETURN(const Texts* texts, OpenChat(*this, system, wrapped));
@@ -327,14 +322,11 @@ std::string ChatFormat::Identity() const {
 
 absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text) {
   ASSIGN_OR_RETURN(const Json json, ParseJson(json_text));
-  if (!json.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat("the file holds ", json.type_name(), ", not an object"));
-  }
+  if (!json.is_object()) return InvalidArgument("the file holds ", json.type_name(), ", not an object");
   for (const auto& [key, value] : json.items()) {
     if (key != "template_sha256" && key != "without_system" && key != "with_system" && key != "thinking" &&
         key != "thinking_switch" && key != "turns") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("unknown key \"", key, "\" with value ", Shown(value).substr(0, 200)));
+      return InvalidArgument("unknown key \"", key, "\" with value ", Shown(value).substr(0, 200));
     }
   }
   ChatFormat format;
@@ -343,8 +335,8 @@ absl::StatusOr<ChatFormat> ParseChatFormat(absl::string_view json_text) {
                          std::all_of(format.template_sha256.begin(), format.template_sha256.end(),
                                      [](char c) { return absl::ascii_isdigit(c) || (c >= 'a' && c <= 'f'); });
   if (!is_digest) {
-    return absl::InvalidArgumentError(absl::StrCat("\"template_sha256\" is \"", format.template_sha256.substr(0, 200),
-                                                   "\"; it must be 64 lower-case hexadecimal digits"));
+    return InvalidArgument("\"template_sha256\" is \"", format.template_sha256.substr(0, 200),
+                           "\"; it must be 64 lower-case hexadecimal digits");
   }
   RETURN_IF_ERROR(ReadSides(json, "", format.without_system, format.with_system));
   if (const auto turns = json.find("turns"); turns != json.end()) {
@@ -363,16 +355,15 @@ absl::StatusOr<std::shared_ptr<const ChatFormat>> ReadChatFormat(const std::stri
   const std::string path = absl::StrCat(directory, "/", kFileName);
   if (!FileExists(path, FileUse::kModel)) return std::shared_ptr<const ChatFormat>();
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kChatFormatFile));
-  absl::StatusOr<ChatFormat> format = ParseChatFormat(text);
-  if (!format.ok()) return Annotate(format.status(), path);
-  return std::make_shared<const ChatFormat>(*std::move(format));
+  ASSIGN_OR_RETURN(ChatFormat format, Annotate(ParseChatFormat(text), path));
+  return std::make_shared<const ChatFormat>(std::move(format));
 }
 
 absl::Status CheckHasChatFormat(const ChatFormat* format, absl::string_view model) {
   if (format != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("model \"", model, "\" has no ", kFileName,
-                                                    ", which a chat prompt needs; `recipes/chat_format.py DIRECTORY` "
-                                                    "makes it from the model's chat template"));
+  return FailedPrecondition("model \"", model, "\" has no ", kFileName,
+                            ", which a chat prompt needs; `recipes/chat_format.py DIRECTORY` "
+                            "makes it from the model's chat template");
 }
 
 absl::StatusOr<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer, const ChatText& wrapped,

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tokenizer/utf8.h"
 
@@ -37,21 +38,19 @@ std::string WithTurns(const std::string& turns) {
 }
 
 TEST(ChatFormatTest, WrapsWithAndWithoutASystemMessage) {
-  const auto format = ParseChatFormat(File(kWithout, kWith));
-  ASSERT_TRUE(format.ok()) << format.status();
-  EXPECT_EQ(format->template_sha256, kDigest);
-  EXPECT_EQ(*format->Wrap("Hi."), "<|begin|>user\nHi.<|end|>\nmodel\n");
-  EXPECT_EQ(*format->Wrap("Hi.", "Be kind."), "<|begin|>user\nBe kind.\n\nHi.<|end|>\nmodel\n");
-  EXPECT_EQ(*format->Wrap("Hi.", ""), "<|begin|>user\n\n\nHi.<|end|>\nmodel\n") << "an empty system message is one";
+  ASSIGN_OR_FAIL(const auto format, ParseChatFormat(File(kWithout, kWith)));
+  EXPECT_EQ(format.template_sha256, kDigest);
+  EXPECT_EQ(*format.Wrap("Hi."), "<|begin|>user\nHi.<|end|>\nmodel\n");
+  EXPECT_EQ(*format.Wrap("Hi.", "Be kind."), "<|begin|>user\nBe kind.\n\nHi.<|end|>\nmodel\n");
+  EXPECT_EQ(*format.Wrap("Hi.", ""), "<|begin|>user\n\n\nHi.<|end|>\nmodel\n") << "an empty system message is one";
 }
 
 TEST(ChatFormatTest, ATemplateMayRejectSystemMessages) {
   for (const std::string& file : {File(kWithout, "null"), absl::StrCat(R"({"template_sha256": ")", kDigest,
                                                                        R"(", "without_system": )", kWithout, "}")}) {
-    const auto format = ParseChatFormat(file);
-    ASSERT_TRUE(format.ok()) << format.status();
-    EXPECT_EQ(format->Wrap("Hi.", "Be kind.").status().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_TRUE(format->Wrap("Hi.").ok());
+    ASSIGN_OR_FAIL(const auto format, ParseChatFormat(file));
+    EXPECT_EQ(format.Wrap("Hi.", "Be kind.").status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_TRUE(format.Wrap("Hi.").ok());
   }
 }
 
@@ -68,12 +67,12 @@ TEST(ChatFormatTest, StripsTheConfiguredEnds) {
            {R"(, "trim_user": "end")", R"(, "trim_system": "end", "trim_user": "start")", "[ \nHi.]",
             "{ Be kind.|Hi. \t}"},
        }) {
-    const auto format =
+    ASSIGN_OR_FAIL(
+        const auto format,
         ParseChatFormat(File(absl::StrCat(R"({"prefix": "[", "suffix": "]")", c.without, "}"),
-                             absl::StrCat(R"({"prefix": "{", "between": "|", "suffix": "}")", c.with, "}")));
-    ASSERT_TRUE(format.ok()) << format.status();
-    EXPECT_EQ(*format->Wrap(" \nHi. \t"), c.alone);
-    EXPECT_EQ(*format->Wrap(" \nHi. \t", " Be kind.\n"), c.together);
+                             absl::StrCat(R"({"prefix": "{", "between": "|", "suffix": "}")", c.with, "}"))));
+    EXPECT_EQ(*format.Wrap(" \nHi. \t"), c.alone);
+    EXPECT_EQ(*format.Wrap(" \nHi. \t", " Be kind.\n"), c.together);
   }
 }
 
@@ -119,9 +118,8 @@ TEST(ChatFormatTest, ASystemMessageMayHoldNoStringOnWhichTheTemplateSwitches) {
                                                          "refuses_in_system": ["/no_think", "/think"]})"));
   ASSERT_TRUE(format.ok()) << format.status();
   EXPECT_EQ(*format->Wrap("Hi. /think", "Be kind."), "<Be kind.|Hi. /think>") << "of the user it is text";
-  const absl::Status refused = format->Wrap("Hi.", "Be kind. /no_think").status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
-  EXPECT_THAT(refused.message(), Message("\"/no_think\""));
+  EXPECT_THAT(format->Wrap("Hi.", "Be kind. /no_think").status(),
+              IsError(absl::StatusCode::kInvalidArgument, Message("\"/no_think\"")));
 }
 
 TEST(ChatFormatTest, IdentityCoversTemplateAndMessageOptions) {
@@ -175,8 +173,7 @@ TEST(ChatFormatTest, RejectsInOneSentence) {
        }) {
     const auto format = ParseChatFormat(bad.file);
     ASSERT_FALSE(format.ok()) << bad.file;
-    EXPECT_EQ(format.status().code(), absl::StatusCode::kInvalidArgument) << format.status();
-    EXPECT_THAT(format.status().message(), MessageMatcher(bad.message));
+    EXPECT_THAT(format.status(), IsError(absl::StatusCode::kInvalidArgument, MessageMatcher(bad.message)));
   }
 }
 
@@ -209,16 +206,15 @@ TEST(ChatFormatTest, ThinkingHasMarkersAndASwitch) {
   json["thinking_switch"] = {{"variable", "enable_thinking"},
                              {"on", {{"without_system", json["without_system"]}, {"with_system", json["with_system"]}}},
                              {"off", *ParseJson(sides)}};
-  const auto format = ParseChatFormat(json.dump());
-  ASSERT_TRUE(format.ok()) << format.status();
-  EXPECT_EQ(format->thinking, (ThinkingMarkers{"<think>", "</think>"}));
-  EXPECT_EQ(format->thinking_switch->variable, "enable_thinking");
+  ASSIGN_OR_FAIL(const auto format, ParseChatFormat(json.dump()));
+  EXPECT_EQ(format.thinking, (ThinkingMarkers{"<think>", "</think>"}));
+  EXPECT_EQ(format.thinking_switch->variable, "enable_thinking");
   // The default texts and what identifies them stay.
-  EXPECT_EQ(format->ContentSha256(), plain.ContentSha256());
-  EXPECT_EQ(format->Identity(), plain.Identity());
-  EXPECT_EQ(format->WithThinking(true).ContentSha256(), plain.ContentSha256());
-  EXPECT_EQ(format->WithThinking(false).Wrap("U")->text, "PUS<think></think>");
-  EXPECT_FALSE(format->WithThinking(false).with_system.has_value());
+  EXPECT_EQ(format.ContentSha256(), plain.ContentSha256());
+  EXPECT_EQ(format.Identity(), plain.Identity());
+  EXPECT_EQ(format.WithThinking(true).ContentSha256(), plain.ContentSha256());
+  EXPECT_EQ(format.WithThinking(false).Wrap("U")->text, "PUS<think></think>");
+  EXPECT_FALSE(format.WithThinking(false).with_system.has_value());
   const auto refusal = [&](const char* key, const Json& value) {
     Json bad = json;
     bad[key] = value;
@@ -242,12 +238,10 @@ TEST(ChatFormatTest, IsReadFromADirectoryAndOptional) {
   std::ofstream(directory + "/chat_format.json") << "{}";
   EXPECT_THAT(std::string(ReadChatFormat(directory).status().message()), HasSubstr("/chat_format.json: "));
   std::remove((directory + "/chat_format.json").c_str());
-  const auto missing = ReadChatFormat(directory);
-  ASSERT_TRUE(missing.ok());
-  EXPECT_EQ(*missing, nullptr);
-  const absl::Status refused = CheckHasChatFormat(nullptr, "m");
-  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(refused.message(), Message("\"m\"", "chat_format.json"));
+  ASSIGN_OR_FAIL(const auto missing, ReadChatFormat(directory));
+  EXPECT_EQ(missing, nullptr);
+  EXPECT_THAT(CheckHasChatFormat(nullptr, "m"),
+              IsError(absl::StatusCode::kFailedPrecondition, Message("\"m\"", "chat_format.json")));
 }
 
 TEST(ChatFormatTest, MarksAreTokensAndNoneAreAdded) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/json_changes.h"
 #include "tokenizer/split_behavior.h"
 #include "tokenizer/tokenizer.h"
@@ -69,9 +70,8 @@ const EncodeCase kEncodeCases[] = {
 TEST(ComponentTest, Encodes) {
   for (const EncodeCase& c : kEncodeCases) {
     SCOPED_TRACE(absl::StrCat(c.normalizer, c.pre_tokenizer, " ", c.text));
-    const auto made = Tokenizer::FromJson(FileOf(kWords, c.normalizer, c.pre_tokenizer).dump());
-    ASSERT_TRUE(made.ok()) << made.status();
-    EXPECT_EQ(*(*made)->Encode(c.text), c.ids);
+    ASSIGN_OR_FAIL(const auto made, Tokenizer::FromJson(FileOf(kWords, c.normalizer, c.pre_tokenizer).dump()));
+    EXPECT_EQ(*made->Encode(c.text), c.ids);
   }
 }
 
@@ -98,9 +98,8 @@ const DecodeCase kDecodeCases[] = {
 TEST(ComponentTest, Decodes) {
   for (const DecodeCase& c : kDecodeCases) {
     SCOPED_TRACE(c.decoder);
-    const auto made = Tokenizer::FromJson(FileOf(kWords, "", "", c.decoder).dump());
-    ASSERT_TRUE(made.ok()) << made.status();
-    EXPECT_EQ(*(*made)->Decode(c.ids), c.text);
+    ASSIGN_OR_FAIL(const auto made, Tokenizer::FromJson(FileOf(kWords, "", "", c.decoder).dump()));
+    EXPECT_EQ(*made->Decode(c.ids), c.text);
   }
 }
 

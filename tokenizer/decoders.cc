@@ -195,7 +195,7 @@ MadeDecoder MakeStripDecoder(const Json& json) {
   ASSIGN_OR_RETURN(std::string content, GetString(json, "content"));
   ASSIGN_OR_RETURN(int64_t start, GetInt(json, "start"));
   ASSIGN_OR_RETURN(int64_t stop, GetInt(json, "stop"));
-  if (content.empty()) return absl::InvalidArgumentError("\"content\" is empty");
+  if (content.empty()) return InvalidArgument("\"content\" is empty");
   return std::make_unique<StripDecoder>(std::move(content), start, stop);
 }
 
@@ -209,7 +209,7 @@ MadeDecoder MakeWordPieceDecoder(const Json& json) {
 MadeDecoder MakeBpeDecoder(const Json& json) {
   RETURN_IF_ERROR(CheckKeys(json, "BPEDecoder", {"suffix"}));
   ASSIGN_OR_RETURN(std::string suffix, GetString(json, "suffix"));
-  if (suffix.empty()) return absl::InvalidArgumentError("\"suffix\" is empty");
+  if (suffix.empty()) return InvalidArgument("\"suffix\" is empty");
   return std::make_unique<WordEndDecoder>(std::move(suffix));
 }
 
@@ -230,16 +230,15 @@ absl::Status Add(const Json& json, Decoders& out) {
   if (type == "Sequence") {
     RETURN_IF_ERROR(CheckKeys(json, "decoder", {"decoders"}));
     ASSIGN_OR_RETURN(const Json* parts, GetMember(json, "decoders"));
-    if (!parts->is_array()) return absl::InvalidArgumentError("\"decoders\" must be a list");
+    if (!parts->is_array()) return InvalidArgument("\"decoders\" must be a list");
     for (const Json& part : *parts) RETURN_IF_ERROR(Add(part, out));
     return absl::OkStatus();
   }
   std::string supported;
   for (const DecoderRow& row : kDecoders) {
     if (type == row.type) {
-      auto made = row.make(json);
-      if (!made.ok()) return Annotate(made.status(), absl::StrCat("decoder ", type));
-      out.steps.push_back(*std::move(made));
+      ASSIGN_OR_RETURN(auto made, Annotate(row.make(json), absl::StrCat("decoder ", type)));
+      out.steps.push_back(std::move(made));
       return absl::OkStatus();
     }
     absl::StrAppend(&supported, row.type, ", ");

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "tests/support/assign_or_fail.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
@@ -47,12 +48,10 @@ class GoldenTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const std::string name = GetParam();
-    auto loaded = Tokenizer::Load(name == "shipped" ? "models/baseline" : kGoldens + name);
-    ASSERT_TRUE(loaded.ok()) << loaded.status();
-    tokenizer_ = *loaded;
-    auto golden = ParseJson(ReadFile(kGoldens + name + "/golden.json"));
-    ASSERT_TRUE(golden.ok()) << golden.status();
-    golden_ = *golden;
+    ASSIGN_OR_FAIL(auto loaded, Tokenizer::Load(name == "shipped" ? "models/baseline" : kGoldens + name));
+    tokenizer_ = loaded;
+    ASSIGN_OR_FAIL(auto golden, ParseJson(ReadFile(kGoldens + name + "/golden.json")));
+    golden_ = golden;
     ASSERT_GT(Texts()["texts"].size(), 300u);
     ASSERT_EQ(golden_["ids"].size(), Texts()["texts"].size());
   }
@@ -114,10 +113,9 @@ TEST_P(GoldenTest, OffsetsEqualTheLibrary) {
   int different_count = 0;
   for (size_t i = 0; i < Texts()["texts"].size(); ++i) {
     const auto text = Texts()["texts"][i].get<std::string>();
-    const auto encoded = tokenizer_->EncodeWithOffsets(text);
-    ASSERT_TRUE(encoded.ok()) << encoded.status();
-    EXPECT_EQ(encoded->ids, *tokenizer_->Encode(text)) << text;
-    const std::string shown = Show(encoded->offsets);
+    ASSIGN_OR_FAIL(const auto encoded, tokenizer_->EncodeWithOffsets(text));
+    EXPECT_EQ(encoded.ids, *tokenizer_->Encode(text)) << text;
+    const std::string shown = Show(encoded.offsets);
     if (Sha256Hex(shown).substr(0, 8) == golden_["offsets"][i].get<std::string>()) continue;
     if (++different_count <= 3)
       ADD_FAILURE() << "offsets of " << Texts()["texts"][i].dump(-1, ' ', true) << ": " << shown;
@@ -126,9 +124,9 @@ TEST_P(GoldenTest, OffsetsEqualTheLibrary) {
 }
 
 TEST_P(GoldenTest, LongWordEqualsTheLibrary) {
-  const auto ids = tokenizer_->Encode(LongWord(Texts()["word_size"].get<size_t>()), {.add_special_tokens = false});
-  ASSERT_TRUE(ids.ok()) << ids.status();
-  EXPECT_EQ(Sha256Hex(absl::StrCat("[", absl::StrJoin(*ids, ","), "]")), golden_["word_sha256"].get<std::string>());
+  ASSIGN_OR_FAIL(const auto ids,
+                 tokenizer_->Encode(LongWord(Texts()["word_size"].get<size_t>()), {.add_special_tokens = false}));
+  EXPECT_EQ(Sha256Hex(absl::StrCat("[", absl::StrJoin(ids, ","), "]")), golden_["word_sha256"].get<std::string>());
 }
 
 TEST_P(GoldenTest, FourThreadsShareOneTokenizer) {

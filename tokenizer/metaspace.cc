@@ -22,15 +22,14 @@ absl::StatusOr<PrependScheme> GetPrependScheme(const Json& json) {
   ASSIGN_OR_RETURN(std::optional<bool> legacy, FindBool(json, "add_prefix_space"));  // of files before 2024
   if (legacy == false) {
     if (name.has_value() && *name != "never") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"add_prefix_space\" is false, but \"prepend_scheme\" is \"", *name, "\""));
+      return InvalidArgument("\"add_prefix_space\" is false, but \"prepend_scheme\" is \"", *name, "\"");
     }
     return PrependScheme::kNever;
   }
   if (!name.has_value() || *name == "always") return PrependScheme::kAlways;
   if (*name == "first") return PrependScheme::kFirst;
   if (*name == "never") return PrependScheme::kNever;
-  return absl::InvalidArgumentError(absl::StrCat("\"prepend_scheme\" is \"", *name, "\", not always, first or never"));
+  return InvalidArgument("\"prepend_scheme\" is \"", *name, "\", not always, first or never");
 }
 
 absl::StatusOr<MetaspaceOptions> ReadOptions(const Json& json) {
@@ -41,8 +40,7 @@ absl::StatusOr<MetaspaceOptions> ReadOptions(const Json& json) {
   uint32_t point = 0;
   const int length = ReadUtf8(options.replacement, &point);
   if (length == 0 || length != std::ssize(options.replacement)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"replacement\" is \"", options.replacement, "\", not one character"));
+    return InvalidArgument("\"replacement\" is \"", options.replacement, "\", not one character");
   }
   ASSIGN_OR_RETURN(options.scheme, GetPrependScheme(json));
   ASSIGN_OR_RETURN(std::optional<bool> split, FindBool(json, "split"));

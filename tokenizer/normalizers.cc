@@ -17,9 +17,8 @@ namespace {
 
 absl::Status CheckGrowth(const NormalizedText& text, size_t added_bytes) {
   if (text.text.size() <= text.bytes_max && added_bytes <= text.bytes_max - text.text.size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the normalizer makes a text longer than ", text.bytes_max,
-                                                 " bytes, which is ", kNormalizedGrowthMax, " times its size and ",
-                                                 kNormalizedBytesSpare, " bytes more, the limit"));
+  return InvalidArgument("the normalizer makes a text longer than ", text.bytes_max, " bytes, which is ",
+                         kNormalizedGrowthMax, " times its size and ", kNormalizedBytesSpare, " bytes more, the limit");
 }
 
 class InUnicodeForm : public Normalizer {
@@ -185,16 +184,15 @@ absl::Status Add(const Json& json, Normalizers& out) {
   if (type == "Sequence") {
     RETURN_IF_ERROR(CheckKeys(json, "normalizer", {"normalizers"}));
     ASSIGN_OR_RETURN(const Json* parts, GetMember(json, "normalizers"));
-    if (!parts->is_array()) return absl::InvalidArgumentError("\"normalizers\" must be a list");
+    if (!parts->is_array()) return InvalidArgument("\"normalizers\" must be a list");
     for (const Json& part : *parts) RETURN_IF_ERROR(Add(part, out));
     return absl::OkStatus();
   }
   std::string supported;
   for (const NormalizerRow& row : kNormalizers) {
     if (type == row.type) {
-      auto made = row.make(json);
-      if (!made.ok()) return Annotate(made.status(), absl::StrCat("normalizer ", type));
-      out.push_back(*std::move(made));
+      ASSIGN_OR_RETURN(auto made, Annotate(row.make(json), absl::StrCat("normalizer ", type)));
+      out.push_back(std::move(made));
       return absl::OkStatus();
     }
     absl::StrAppend(&supported, row.type, ", ");

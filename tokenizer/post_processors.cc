@@ -11,14 +11,14 @@ namespace {
 absl::Status AppendSpecial(const Json& specials, const std::string& name, std::vector<int32_t>& out) {
   auto found = specials.find(name);
   if (found == specials.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"special_tokens\" lacks \"", name, "\", which \"single\" needs"));
+    return InvalidArgument("\"special_tokens\" lacks \"", name, "\", which \"single\" needs");
   }
   RETURN_IF_ERROR(CheckKeys(*found, name, {"id", "ids", "tokens"}));
   ASSIGN_OR_RETURN(const Json* ids, GetMember(*found, "ids"));
-  if (!ids->is_array()) return absl::InvalidArgumentError("\"ids\" must be a list");
+  if (!ids->is_array()) return InvalidArgument("\"ids\" must be a list");
   for (const Json& id : *ids) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= 1 << 24) {
-      return absl::InvalidArgumentError(absl::StrCat("\"ids\" holds ", id.dump(), ", which is not a token id"));
+      return InvalidArgument("\"ids\" holds ", id.dump(), ", which is not a token id");
     }
     out.push_back(id.get<int32_t>());
   }
@@ -29,14 +29,14 @@ absl::Status AddTemplate(const Json& json, PostProcessor& out) {
   RETURN_IF_ERROR(CheckKeys(json, "TemplateProcessing", {"single", "pair", "special_tokens"}));
   ASSIGN_OR_RETURN(const Json* single, GetMember(json, "single"));
   ASSIGN_OR_RETURN(const Json* specials, GetMember(json, "special_tokens"));
-  if (!single->is_array()) return absl::InvalidArgumentError("\"single\" must be a list");
-  if (!specials->is_object()) return absl::InvalidArgumentError("\"special_tokens\" must be an object");
+  if (!single->is_array()) return InvalidArgument("\"single\" must be a list");
+  if (!specials->is_object()) return InvalidArgument("\"special_tokens\" must be an object");
   std::vector<int32_t> before, behind;
   bool seen = false;
   for (const Json& part : *single) {
     RETURN_IF_ERROR(CheckKeys(part, "single", {"SpecialToken", "Sequence"}));
     if (part.contains("Sequence") == part.contains("SpecialToken")) {
-      return absl::InvalidArgumentError("a part of \"single\" must have either \"Sequence\" or \"SpecialToken\"");
+      return InvalidArgument("a part of \"single\" must have either \"Sequence\" or \"SpecialToken\"");
     }
     if (part.contains("SpecialToken")) {
       ASSIGN_OR_RETURN(std::string name, GetString(part["SpecialToken"], "id"));
@@ -44,12 +44,10 @@ absl::Status AddTemplate(const Json& json, PostProcessor& out) {
       continue;
     }
     ASSIGN_OR_RETURN(std::string name, GetString(part["Sequence"], "id"));
-    if (seen || name != "A") {
-      return absl::InvalidArgumentError("\"single\" must hold the sequence \"A\" once and no other");
-    }
+    if (seen || name != "A") return InvalidArgument("\"single\" must hold the sequence \"A\" once and no other");
     seen = true;
   }
-  if (!seen) return absl::InvalidArgumentError("\"single\" must hold the sequence \"A\" once and no other");
+  if (!seen) return InvalidArgument("\"single\" must hold the sequence \"A\" once and no other");
   out.before.insert(out.before.begin(), before.begin(), before.end());  // a later processor wraps an earlier one
   out.behind.insert(out.behind.end(), behind.begin(), behind.end());
   return absl::OkStatus();
@@ -67,8 +65,7 @@ absl::StatusOr<int32_t> GetTokenAndId(const Json& json, absl::string_view key) {
   ASSIGN_OR_RETURN(const Json* value, GetMember(json, key));
   const bool is_pair = value->is_array() && value->size() == 2 && (*value)[0].is_string() &&
                        (*value)[1].is_number_unsigned() && (*value)[1].get<uint64_t>() < 1 << 24;
-  if (!is_pair)
-    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is ", value->dump(), ", not [\"token\", id]"));
+  if (!is_pair) return InvalidArgument("\"", key, "\" is ", value->dump(), ", not [\"token\", id]");
   return (*value)[1].get<int32_t>();
 }
 
@@ -110,7 +107,7 @@ absl::Status Add(const Json& json, PostProcessor& out) {
   if (type == "Sequence") {
     RETURN_IF_ERROR(CheckKeys(json, "post_processor", {"processors"}));
     ASSIGN_OR_RETURN(const Json* parts, GetMember(json, "processors"));
-    if (!parts->is_array()) return absl::InvalidArgumentError("\"processors\" must be a list");
+    if (!parts->is_array()) return InvalidArgument("\"processors\" must be a list");
     for (const Json& part : *parts) RETURN_IF_ERROR(Add(part, out));
     return absl::OkStatus();
   }

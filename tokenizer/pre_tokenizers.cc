@@ -267,7 +267,7 @@ absl::Status AddBert(const Json& json, Steps& out) {
 absl::Status AddDelimiter(const Json& json, Steps& out) {
   RETURN_IF_ERROR(CheckKeys(json, "CharDelimiterSplit", {"delimiter"}));
   ASSIGN_OR_RETURN(std::string delimiter, GetString(json, "delimiter"));
-  if (delimiter.empty()) return absl::InvalidArgumentError("\"delimiter\" is empty");
+  if (delimiter.empty()) return InvalidArgument("\"delimiter\" is empty");
   ASSIGN_OR_RETURN(std::shared_ptr<const Regex> pattern, Regex::CompileLiteral(delimiter));
   out.steps.push_back(std::make_unique<Split>(std::move(pattern), SplitBehavior::kRemoved, /*invert=*/false));
   return absl::OkStatus();
@@ -289,7 +289,7 @@ absl::Status Add(const Json& json, Steps& out) {
   if (type == "Sequence") {
     RETURN_IF_ERROR(CheckKeys(json, "pre_tokenizer", {"pretokenizers"}));
     ASSIGN_OR_RETURN(const Json* parts, GetMember(json, "pretokenizers"));
-    if (!parts->is_array()) return absl::InvalidArgumentError("\"pretokenizers\" must be a list");
+    if (!parts->is_array()) return InvalidArgument("\"pretokenizers\" must be a list");
     for (const Json& part : *parts) RETURN_IF_ERROR(Add(part, out));
     return absl::OkStatus();
   }

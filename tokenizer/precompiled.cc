@@ -120,20 +120,18 @@ MadeNormalizer MakePrecompiled(const Json& json) {
   RETURN_IF_ERROR(CheckKeys(json, "Precompiled", {"precompiled_charsmap"}));
   ASSIGN_OR_RETURN(std::string encoded, GetString(json, "precompiled_charsmap"));
   std::string bytes;
-  if (!absl::Base64Unescape(encoded, &bytes)) {
-    return absl::InvalidArgumentError("\"precompiled_charsmap\" is not base64");
-  }
+  if (!absl::Base64Unescape(encoded, &bytes)) return InvalidArgument("\"precompiled_charsmap\" is not base64");
   const absl::string_view view = bytes;
   const size_t array_bytes = view.size() < 4 ? 0 : ReadUint32(view);
   if (array_bytes == 0 || array_bytes % 4 != 0 || array_bytes > view.size() - 4) {
-    return absl::InvalidArgumentError(absl::StrCat("\"precompiled_charsmap\" declares a table of ", array_bytes,
-                                                   " bytes, but has ", view.size(), " bytes"));
+    return InvalidArgument("\"precompiled_charsmap\" declares a table of ", array_bytes, " bytes, but has ",
+                           view.size(), " bytes");
   }
   std::vector<uint32_t> units;
   for (size_t at = 4; at < 4 + array_bytes; at += 4) units.push_back(ReadUint32(view.substr(at)));
   std::string replacements(view.substr(4 + array_bytes));
   if (ValidUtf8Prefix(replacements) != replacements.size()) {
-    return absl::InvalidArgumentError("\"precompiled_charsmap\" has replacements that are not UTF-8");
+    return InvalidArgument("\"precompiled_charsmap\" has replacements that are not UTF-8");
   }
   return std::make_unique<Precompiled>(std::move(units), std::move(replacements));
 }

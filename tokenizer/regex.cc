@@ -73,8 +73,7 @@ CharacterSet ReadCharacterSet(absl::string_view escape) {
 }
 
 absl::Status UnsupportedSyntax(absl::string_view pattern, absl::string_view what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("the pattern \"", pattern, "\" has ", what, ", which is not supported"));
+  return InvalidArgument("the pattern \"", pattern, "\" has ", what, ", which is not supported");
 }
 
 // A bracket expression: simple members and sets inside it are united; && intersects what is on its sides.
@@ -112,7 +111,7 @@ class BracketReader {
   }
 
   absl::StatusOr<Set> ReadSet() {
-    if (++depth_ > 16) return absl::InvalidArgumentError("brackets are nested deeper than 16 levels");
+    if (++depth_ > 16) return InvalidArgument("brackets are nested deeper than 16 levels");
     Set set;
     ++at_;
     set.negated = Takes("^");
@@ -120,13 +119,13 @@ class BracketReader {
     std::string first = pattern_[at_ < pattern_.size() ? at_ : 0] == ']' && Takes("]") ? "]" : "";
     Set operand{false, first, {}};
     while (at_ < pattern_.size() && pattern_[at_] != ']') RETURN_IF_ERROR(ReadMember(operand, factors));
-    if (!Takes("]")) return absl::InvalidArgumentError("a bracket is not closed");
+    if (!Takes("]")) return InvalidArgument("a bracket is not closed");
     --depth_;
     if (factors.empty()) {
       operand.negated = set.negated;
       return operand;
     }
-    if (operand.members.empty() && operand.patterns.empty()) return absl::InvalidArgumentError("&& has an empty side");
+    if (operand.members.empty() && operand.patterns.empty()) return InvalidArgument("&& has an empty side");
     std::string all = "(?:";
     for (const std::string& factor : factors) absl::StrAppend(&all, "(?=", factor, ")");
     set.patterns.push_back(absl::StrCat(all, Text(operand), ")"));
@@ -136,13 +135,11 @@ class BracketReader {
   absl::Status ReadMember(Set& operand, std::vector<std::string>& factors) {
     const absl::string_view rest = pattern_.substr(at_);
     if (absl::StartsWith(rest, "&&")) {
-      if (operand.members.empty() && operand.patterns.empty()) {
-        return absl::InvalidArgumentError("&& has an empty side");
-      }
+      if (operand.members.empty() && operand.patterns.empty()) return InvalidArgument("&& has an empty side");
       factors.push_back(Text(operand));
       operand = Set();
       at_ += 2;
-      if (absl::StartsWith(pattern_.substr(at_), "^")) return absl::InvalidArgumentError("&& is followed by ^");
+      if (absl::StartsWith(pattern_.substr(at_), "^")) return InvalidArgument("&& is followed by ^");
       return absl::OkStatus();
     }
     if (absl::StartsWith(rest, "[:") && rest.find(":]") != absl::string_view::npos) {
@@ -197,9 +194,8 @@ absl::StatusOr<std::string> WithLibraryClasses(absl::string_view pattern) {
     }
     if (rest[0] == '[') {
       BracketReader reader(rest);
-      absl::StatusOr<std::string> text = reader.Read();
-      if (!text.ok()) return Annotate(text.status(), absl::StrCat("the pattern \"", pattern, "\""));
-      absl::StrAppend(&out, *text);
+      ASSIGN_OR_RETURN(std::string text, Annotate(reader.Read(), absl::StrCat("the pattern \"", pattern, "\"")));
+      absl::StrAppend(&out, text);
       i += reader.size();
       continue;
     }
@@ -237,15 +233,14 @@ absl::StatusOr<std::shared_ptr<const Regex>> Regex::Compile(absl::string_view pa
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr);
   if (code->compiled == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the pattern \"", pattern, "\" does not compile: ", ErrorText(error), " at offset ", offset));
+    return InvalidArgument("the pattern \"", pattern, "\" does not compile: ", ErrorText(error), " at offset ", offset);
   }
   pcre2_jit_compile(code->compiled, PCRE2_JIT_COMPLETE);  // optional: only affects speed
   return std::shared_ptr<const Regex>(new Regex(std::move(code)));
 }
 
 absl::StatusOr<std::shared_ptr<const Regex>> Regex::CompileLiteral(absl::string_view literal) {
-  if (literal.empty()) return absl::InvalidArgumentError("an empty text cannot be searched");
+  if (literal.empty()) return InvalidArgument("an empty text cannot be searched");
   auto code = std::make_unique<Code>();
   code->pattern = std::string(literal);
   return std::shared_ptr<const Regex>(new Regex(std::move(code)));
@@ -268,8 +263,8 @@ absl::StatusOr<std::vector<TextRange>> Regex::FindAll(absl::string_view text) co
                                    PCRE2_NO_UTF_CHECK, data.get(), nullptr);
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0) {
-      return absl::ResourceExhaustedError(absl::StrCat("the pattern \"", code_->pattern, "\" failed at byte ", at,
-                                                       " of ", text.size(), ": ", ErrorText(result)));
+      return ResourceExhausted("the pattern \"", code_->pattern, "\" failed at byte ", at, " of ", text.size(), ": ",
+                               ErrorText(result));
     }
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(data.get());
     if (range[1] > range[0]) {

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -14,8 +13,8 @@ absl::StatusOr<SplitBehavior> GetSplitBehavior(const Json& object) {
   constexpr const char* kNames[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
   const auto found = std::find(std::begin(kNames), std::end(kNames), name);
   if (found == std::end(kNames)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"behavior\" is \"", name, "\", not Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous"));
+    return InvalidArgument("\"behavior\" is \"", name,
+                           "\", not Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
   }
   return static_cast<SplitBehavior>(found - std::begin(kNames));
 }

@@ -42,9 +42,7 @@ absl::StatusOr<std::unique_ptr<const SubwordModel>> MakeSubwordModel(const Json&
   std::string supported;
   for (const ModelRow& row : kModels) {
     if (type == row.type) {
-      auto made = row.make(model, words_are_bytes);
-      if (!made.ok()) return Annotate(made.status(), absl::StrCat("model ", type));
-      return made;
+      return Annotate(row.make(model, words_are_bytes), absl::StrCat("model ", type));
     }
     absl::StrAppend(&supported, supported.empty() ? "" : ", ", row.type);
   }

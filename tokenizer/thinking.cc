@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -118,13 +119,11 @@ class Splitter {
 absl::Status CheckThinkingMarkers(const ThinkingMarkers& markers) {
   for (const auto& [name, text] : {std::pair("begin", &markers.begin), std::pair("end", &markers.end)}) {
     if (!absl::StripAsciiWhitespace(*text).empty() && text->size() <= kThinkingMarkerBytesMax) continue;
-    return absl::InvalidArgumentError(absl::StrCat("the ", name, " marker of thinking has ", text->size(),
-                                                   " bytes; it must have 1 to ", kThinkingMarkerBytesMax,
-                                                   ", not all of them white space"));
+    return InvalidArgument("the ", name, " marker of thinking has ", text->size(), " bytes; it must have 1 to ",
+                           kThinkingMarkerBytesMax, ", not all of them white space");
   }
   if (markers.begin != markers.end) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("both markers of thinking are \"", markers.begin, "\"; they must differ"));
+  return InvalidArgument("both markers of thinking are \"", markers.begin, "\"; they must differ");
 }
 
 const char* ThinkingStateName(ThinkingState state) {

@@ -129,8 +129,7 @@ absl::StatusOr<TokenChanges> ReadTokenChanges(const SideFiles& files, const Json
   if (five.ok()) {
     if (const std::string what = Disagreement(files, *four, *five, !MemberOf(tokenizer, "normalizer").is_null());
         !what.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(what, "; --tokenizer-rules=4 or --tokenizer-rules=5 chooses between them"));
+      return InvalidArgument(what, "; --tokenizer-rules=4 or --tokenizer-rules=5 chooses between them");
     }
   }
   return ToChanges(files, *four, own);

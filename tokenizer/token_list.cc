@@ -1,6 +1,5 @@
 #include "tokenizer/token_list.h"
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "tokenizer/component.h"
 
@@ -38,9 +37,7 @@ absl::StatusOr<FlaggedToken> ReadFlaggedToken(const Json& json, const std::strin
     RETURN_IF_ERROR(flag("normalized", !token.special, token.normalized));
     return token;
   };
-  absl::StatusOr<FlaggedToken> token = read();
-  if (!token.ok()) return Annotate(token.status(), place);
-  return token;
+  return Annotate(read(), place);
 }
 
 absl::StatusOr<SpecialToken> ReadSpecialToken(const Json& json, const std::string& place, bool any_object) {
@@ -49,9 +46,8 @@ absl::StatusOr<SpecialToken> ReadSpecialToken(const Json& json, const std::strin
     ASSIGN_OR_RETURN(FlaggedToken token, ReadFlaggedToken(json, place, any_object));
     return SpecialToken{std::move(token), false};
   }
-  return absl::InvalidArgumentError(absl::StrCat(place, " is ",
-                                                 json.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60),
-                                                 "; it must be a string or an object with \"__type\": \"AddedToken\""));
+  return InvalidArgument(place, " is ", json.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60),
+                         "; it must be a string or an object with \"__type\": \"AddedToken\"");
 }
 
 }  // namespace varifocal

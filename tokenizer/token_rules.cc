@@ -16,7 +16,7 @@ absl::StatusOr<Json> ReadObject(const std::string& directory, const char* name) 
   absl::StatusOr<Json> json = ParsePythonJson(text);
   if (!json.ok()) return Annotate(json.status(), path);
   if (json->is_object()) return json;
-  return absl::InvalidArgumentError(absl::StrCat(path, " is ", json->type_name(), "; it must be an object"));
+  return InvalidArgument(path, " is ", json->type_name(), "; it must be an object");
 }
 
 }  // namespace
@@ -25,7 +25,7 @@ absl::StatusOr<TokenizerRules> ParseTokenizerRules(absl::string_view text) {
   if (text.empty()) return TokenizerRules::kAgreed;
   if (text == "4") return TokenizerRules::kTransformers4;
   if (text == "5") return TokenizerRules::kTransformers5;
-  return absl::InvalidArgumentError(absl::StrCat("tokenizer-rules is \"", text, "\"; it must be 4 or 5"));
+  return InvalidArgument("tokenizer-rules is \"", text, "\"; it must be 4 or 5");
 }
 
 absl::StatusOr<SideFiles> ReadSideFiles(const std::string& directory) {

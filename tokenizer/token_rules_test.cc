@@ -133,8 +133,7 @@ TEST(TokenRulesTest, RefusalsNameTheKey) {
     const Json golden = {{"tokenizer", c.tokenizer}, {"config", *ParseJson(c.config)}};
     const auto made = Tokenizer::FromJson(TokenizerOf(golden), FilesOf(golden));
     ASSERT_FALSE(made.ok()) << c.config;
-    EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(made.status().message(), MessageMatcher(c.message));
+    EXPECT_THAT(made.status(), IsError(absl::StatusCode::kInvalidArgument, MessageMatcher(c.message)));
   }
 }
 

@@ -1,7 +1,6 @@
 #include "tokenizer/tokenizer.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -43,8 +42,7 @@ absl::string_view Repair(absl::string_view text, const EncodeOptions& options, s
 }
 
 absl::Status TooManyIds(size_t ids_max) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the text has more than ", ids_max, " tokens, the limit of this call"));
+  return ResourceExhausted("the text has more than ", ids_max, " tokens, the limit of this call");
 }
 
 // Where special tokens are text.
@@ -239,17 +237,13 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::stri
   const bool is_directory = IsDirectory(directory_or_file);
   const std::string path = is_directory ? directory_or_file + "/tokenizer.json" : directory_or_file;
   absl::StatusOr<std::string> bytes = ReadFile(path, kTokenizerFile);
-  if (absl::IsNotFound(bytes.status())) {
-    return absl::NotFoundError(absl::StrCat(bytes.status().message(), OtherFormatHint(directory_or_file)));
-  }
+  if (absl::IsNotFound(bytes.status())) return NotFound(bytes.status().message(), OtherFormatHint(directory_or_file));
   RETURN_IF_ERROR(bytes.status());  // with its reason
   SideFiles files;
   if (is_directory) {
     ASSIGN_OR_RETURN(files, ReadSideFiles(directory_or_file));
   }
-  auto tokenizer = FromJson(*bytes, files, rules);
-  if (!tokenizer.ok()) return Annotate(tokenizer.status(), path);
-  return tokenizer;
+  return Annotate(FromJson(*bytes, files, rules), path);
 }
 
 absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::string_view text, const SideFiles& files,
@@ -296,7 +290,7 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(absl::strin
   for (const auto* ids : {&parts->post_processor.before, &parts->post_processor.behind}) {
     for (int32_t id : *ids) {
       if (!vocabulary.has_id(id) && parts->added.Find(id) == nullptr) {
-        return absl::InvalidArgumentError(absl::StrCat("post_processor: no token has the id ", id));
+        return InvalidArgument("post_processor: no token has the id ", id);
       }
     }
   }
@@ -382,8 +376,8 @@ absl::StatusOr<std::string> Tokenizer::Decode(absl::Span<const int32_t> ids, con
     auto token = IdToToken(ids[i]);
     if (!token.has_value()) {
       if (options.ignore_unknown_ids) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "token ", i, " has the id ", ids[i], ", which no token has; the vocabulary ends at ", vocab_size() - 1));
+      return InvalidArgument("token ", i, " has the id ", ids[i], ", which no token has; the vocabulary ends at ",
+                             vocab_size() - 1);
     }
     if (!options.keep_special_tokens && IsSpecial(ids[i])) continue;
     tokens.push_back(*std::move(token));

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/byte_level.h"
@@ -193,11 +194,10 @@ TEST(DecodeTest, IdsWithoutATokenAreAnError) {
 TEST(TokenizerTest, TruncationAndPaddingAreIgnoredWithANote) {
   const std::string rest = R"("model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})";
   for (const char* key : {"truncation", "padding"}) {
-    const auto made = Tokenizer::FromJson(absl::StrCat("{\"", key, "\": {\"max_length\": 1}, ", rest));
-    ASSERT_TRUE(made.ok()) << made.status();
-    EXPECT_EQ(*(*made)->Encode("abab"), (std::vector<int32_t>{0, 1, 0, 1}));
-    ASSERT_EQ((*made)->notes().size(), 1u);
-    EXPECT_THAT((*made)->notes()[0], testing::HasSubstr(absl::StrCat("\"", key, "\" of tokenizer.json is ignored")));
+    ASSIGN_OR_FAIL(const auto made, Tokenizer::FromJson(absl::StrCat("{\"", key, "\": {\"max_length\": 1}, ", rest)));
+    EXPECT_EQ(*made->Encode("abab"), (std::vector<int32_t>{0, 1, 0, 1}));
+    ASSERT_EQ(made->notes().size(), 1u);
+    EXPECT_THAT(made->notes()[0], testing::HasSubstr(absl::StrCat("\"", key, "\" of tokenizer.json is ignored")));
   }
   EXPECT_TRUE((*Tokenizer::FromJson(absl::StrCat("{\"truncation\": null, ", rest)))->notes().empty());
 }
@@ -209,9 +209,8 @@ TEST(TokenizerTest, OtherFormatsAreNamed) {
   std::filesystem::create_directory(directory);
   EXPECT_EQ(Tokenizer::OtherFormatHint(directory), "");
   std::ofstream(directory + "/tokenizer.model") << "x";
-  const auto made = Tokenizer::Load(directory);
-  EXPECT_EQ(made.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(made.status().message(), Message("tokenizer.model", "tokenizer.json"));
+  EXPECT_THAT(Tokenizer::Load(directory).status(),
+              IsError(absl::StatusCode::kNotFound, Message("tokenizer.model", "tokenizer.json")));
 }
 
 TEST(TokenizerTest, HashIsOfTheFile) {
@@ -267,9 +266,8 @@ TEST(BpeTest, ShortAndLongWordsFollowTheDefinition) {
     if (trial % 2 == 1) std::swap(merges[random.Below(25)], merges[random.Below(25)]);
     Json model = {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}};
     for (const auto& [left, right] : merges) model["merges"].push_back({left, right});
-    const auto bpe = Bpe::FromJson(model, /*words_are_bytes=*/false);
-    ASSERT_TRUE(bpe.ok()) << bpe.status();
-    const Vocabulary& ids = (*bpe)->vocabulary();
+    ASSIGN_OR_FAIL(const auto bpe, Bpe::FromJson(model, /*words_are_bytes=*/false));
+    const Vocabulary& ids = bpe->vocabulary();
     for (int length : {1, 2, 3, 31, 32, 33, 34, 120}) {
       std::string word;
       for (int i = 0; i < length; ++i) word.push_back('a' + random.Below(trial % 3 + 1));
@@ -278,7 +276,7 @@ TEST(BpeTest, ShortAndLongWordsFollowTheDefinition) {
       std::vector<int32_t> wanted, got;
       for (const std::string& symbol : MergeByDefinition(symbols, merges)) wanted.push_back(*ids.Find(symbol));
       WordCache cache;
-      ASSERT_TRUE((*bpe)->Encode(word, cache, got).ok());
+      ASSERT_TRUE(bpe->Encode(word, cache, got).ok());
       ASSERT_EQ(got, wanted) << word;
       long_count += length > 32;
     }
@@ -337,13 +335,12 @@ TEST(UnigramTest, FindsTheBestSegmentation) {
     }
     Json model = {{"type", "Unigram"}, {"vocab", Json::array()}};
     for (const auto& [token, score] : vocab) model["vocab"].push_back(Json::array({token, score}));
-    const auto made = MakeSubwordModel(model, /*words_are_bytes=*/false);
-    ASSERT_TRUE(made.ok()) << made.status();
+    ASSIGN_OR_FAIL(const auto made, MakeSubwordModel(model, /*words_are_bytes=*/false));
     std::string word;
     for (int i = 0; i < 9; ++i) word.push_back('a' + random.Below(2));
     WordCache cache;
     std::vector<int32_t> got;
-    ASSERT_TRUE((*made)->Encode(word, cache, got).ok());
+    ASSERT_TRUE(made->Encode(word, cache, got).ok());
     EXPECT_EQ(got, BestByDefinition(word, vocab).second) << word;
   }
 }
@@ -403,9 +400,8 @@ TEST(WordScannerTest, EqualsItsPattern) {
         scanned.push_back(all.substr(at, scanner(all.substr(at))));
         ASSERT_FALSE(scanned.back().empty());
       }
-      const auto found = regex->FindAll(text);
-      ASSERT_TRUE(found.ok()) << found.status();
-      for (const TextRange& range : *found) matched.push_back(all.substr(range.begin, range.end - range.begin));
+      ASSIGN_OR_FAIL(const auto found, regex->FindAll(text));
+      for (const TextRange& range : found) matched.push_back(all.substr(range.begin, range.end - range.begin));
       ASSERT_EQ(scanned, matched) << text;
     }
   }
@@ -441,9 +437,8 @@ TEST(RegexTest, NewerCharactersAndLineAnchors) {
       {R"([]a])", "]a", 2},
   };
   for (const auto& [pattern, text, count] : cases) {
-    const auto regex = Regex::Compile(pattern);
-    ASSERT_TRUE(regex.ok()) << regex.status();
-    EXPECT_EQ((*regex)->FindAll(text)->size(), count) << pattern;
+    ASSIGN_OR_FAIL(const auto regex, Regex::Compile(pattern));
+    EXPECT_EQ(regex->FindAll(text)->size(), count) << pattern;
   }
 }
 
@@ -471,10 +466,9 @@ TEST(RegexTest, SetsInsideBracketsMatchTheLibrary) {
       {"[\\S&&[^a]]", "B|1|_|-|[|x|]|^|&|é|中|文|.|,|!|?|…|中|z"},
   };
   for (const auto& [pattern, wanted] : cases) {
-    const auto regex = Regex::Compile(pattern);
-    ASSERT_TRUE(regex.ok()) << regex.status();
+    ASSIGN_OR_FAIL(const auto regex, Regex::Compile(pattern));
     std::string found;
-    const std::vector<TextRange> ranges = *(*regex)->FindAll(kText);
+    const std::vector<TextRange> ranges = *regex->FindAll(kText);
     for (const TextRange& range : ranges) {
       absl::StrAppend(&found, found.empty() ? "" : "|",
                       absl::string_view(kText).substr(range.begin, range.end - range.begin));

@@ -36,7 +36,7 @@ absl::Status Append(absl::string_view stretch, utf8proc_option_t options, std::s
   utf8proc_uint8_t* mapped = nullptr;
   const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(stretch.data()),
                                              static_cast<utf8proc_ssize_t>(stretch.size()), &mapped, options);
-  if (size < 0) return absl::InternalError(absl::StrCat("Unicode normalization failed: ", utf8proc_errmsg(size)));
+  if (size < 0) return Internal("Unicode normalization failed: ", utf8proc_errmsg(size));
   out.append(reinterpret_cast<const char*>(mapped), size);
   std::free(mapped);
   return absl::OkStatus();
@@ -74,7 +74,7 @@ absl::StatusOr<std::vector<Mapped>> Decompose(absl::string_view text, utf8proc_o
       int ignored = 0;
       count = utf8proc_decompose_char(parts[0], parts, std::size(parts), options, &ignored);
       if (count < 0 || count > static_cast<utf8proc_ssize_t>(std::size(parts))) {
-        return absl::InternalError(absl::StrCat("Unicode normalization of U+", absl::Hex(point), " failed"));
+        return Internal("Unicode normalization of U+", absl::Hex(point), " failed");
       }
     }
     for (utf8proc_ssize_t i = 0; i < count; ++i) {

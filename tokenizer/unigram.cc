@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "tokenizer/byte_level.h"
@@ -86,7 +85,7 @@ class Unigram : public SubwordModel {
   }
 
   absl::Status EncodeSpelt(absl::string_view word, std::vector<int32_t>& ids, std::vector<TextRange>* ranges) const {
-    if (word.size() >= kNowhere) return absl::InvalidArgumentError("a word of 4 GB or more cannot be encoded");
+    if (word.size() >= kNowhere) return InvalidArgument("a word of 4 GB or more cannot be encoded");
     std::vector<Best> best(word.size() + 1);
     for (size_t at = 0; at < word.size();) {
       uint32_t ignored = 0;
@@ -154,13 +153,10 @@ class Unigram : public SubwordModel {
 
 absl::Status ReadEntry(const Json& entry, size_t id, Vocabulary& vocabulary, std::vector<double>& scores) {
   if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("entry ", id, " of \"vocab\" is ", entry.dump().substr(0, 100), ", not [\"token\", score]"));
+    return InvalidArgument("entry ", id, " of \"vocab\" is ", entry.dump().substr(0, 100), ", not [\"token\", score]");
   }
   scores.push_back(entry[1].get<double>());
-  if (!std::isfinite(scores.back())) {
-    return absl::InvalidArgumentError(absl::StrCat("the score of entry ", id, " of \"vocab\" is not finite"));
-  }
+  if (!std::isfinite(scores.back())) return InvalidArgument("the score of entry ", id, " of \"vocab\" is not finite");
   return vocabulary.AddOrReplace(entry[0].get_ref<const std::string&>(), id);
 }
 
@@ -171,14 +167,11 @@ absl::StatusOr<std::unique_ptr<const SubwordModel>> MakeUnigram(const Json& mode
   ASSIGN_OR_RETURN(const Json* vocab, GetMember(model, "vocab"));
   ASSIGN_OR_RETURN(std::optional<int64_t> unknown_id, FindInt(model, "unk_id"));
   ASSIGN_OR_RETURN(std::optional<bool> byte_fallback, FindBool(model, "byte_fallback"));
-  if (!vocab->is_array()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"vocab\" must be a list, not ", vocab->type_name()));
-  }
-  if (vocab->empty()) return absl::InvalidArgumentError("\"vocab\" has no entries");
+  if (!vocab->is_array()) return InvalidArgument("\"vocab\" must be a list, not ", vocab->type_name());
+  if (vocab->empty()) return InvalidArgument("\"vocab\" has no entries");
   const auto count = std::ssize(*vocab);
   if (unknown_id.has_value() && (*unknown_id < 0 || *unknown_id >= count)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"unk_id\" is ", *unknown_id, ", but \"vocab\" has the ids 0 to ", count - 1));
+    return InvalidArgument("\"unk_id\" is ", *unknown_id, ", but \"vocab\" has the ids 0 to ", count - 1);
   }
   Vocabulary vocabulary;
   vocabulary.Reserve(vocab->size());

@@ -62,10 +62,10 @@ class VersionRules {
     const ClassHints hints = {name, type, HasByteLevel(MemberOf(tokenizer_, "pre_tokenizer"))};
     const TokenizerClass* const row = is_4_ ? ClassOfTransformers4(hints) : ClassOfTransformers5(hints);
     if (row != nullptr) return row;
-    return absl::InvalidArgumentError(absl::StrCat(kTokenizerConfigName,
-                                                   ": no \"tokenizer_class\", and transformers 4.57 has none for "
-                                                   "the model type ",
-                                                   type));
+    return InvalidArgument(kTokenizerConfigName,
+                           ": no \"tokenizer_class\", and transformers 4.57 has none for "
+                           "the model type ",
+                           type);
   }
 
   // The list of tokens with their ids: added_tokens_decoder, or, without it, the older files and tokenizer.json's.
@@ -74,13 +74,11 @@ class VersionRules {
     has_decoder_ = files_.config.is_object() && files_.config.contains("added_tokens_decoder");
     if (has_decoder_) {
       const std::string place = absl::StrCat(kTokenizerConfigName, ": \"added_tokens_decoder\"");
-      if (!decoder.is_object()) {
-        return absl::InvalidArgumentError(absl::StrCat(place, " is ", decoder.type_name(), "; it must be an object"));
-      }
+      if (!decoder.is_object()) return InvalidArgument(place, " is ", decoder.type_name(), "; it must be an object");
       for (const auto& [key, value] : decoder.items()) {
         int32_t id = 0;
         if (!absl::SimpleAtoi(key, &id) || id < 0) {
-          return absl::InvalidArgumentError(absl::StrCat(place, " has the key \"", key, "\"; it must be a token id"));
+          return InvalidArgument(place, " has the key \"", key, "\"; it must be a token id");
         }
         ASSIGN_OR_RETURN(FlaggedToken token, ReadFlaggedToken(value, absl::StrCat(place, "[", key, "]")));
         listed_by_content_[token.content] = token;
@@ -89,14 +87,13 @@ class VersionRules {
       return absl::OkStatus();
     }
     if (!files_.added_tokens.is_null() && !files_.added_tokens.is_object()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(kAddedTokensName, " is ", files_.added_tokens.type_name(), "; it must be an object"));
+      return InvalidArgument(kAddedTokensName, " is ", files_.added_tokens.type_name(), "; it must be an object");
     }
     const std::set<std::string> specials = NamedTexts();
     for (const auto& [content, id] : files_.added_tokens.items()) {
       if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= 1 << 24) {
-        return absl::InvalidArgumentError(absl::StrCat(kAddedTokensName, " gives \"", content, "\" the id ", id.dump(),
-                                                       "; ids lie in 0..", (1 << 24) - 1));
+        return InvalidArgument(kAddedTokensName, " gives \"", content, "\" the id ", id.dump(), "; ids lie in 0..",
+                               (1 << 24) - 1);
       }
       const bool is_special = specials.count(content) > 0;
       const FlaggedToken token{.content = content, .normalized = !is_special, .special = is_special};
@@ -174,8 +171,7 @@ class VersionRules {
           ReadList("additional_special_tokens", {&MemberOf(files_.config, "additional_special_tokens"), false}));
       if (additional.in_map) RETURN_IF_ERROR(ReadList("additional_special_tokens", additional));
       if (extra.value != nullptr && extra.value->is_array()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(PlaceOf(extra, "extra_special_tokens"), " is a list, which transformers 4.57 refuses"));
+        return InvalidArgument(PlaceOf(extra, "extra_special_tokens"), " is a list, which transformers 4.57 refuses");
       }
       return ReadObject("extra_special_tokens", extra);
     }
@@ -206,8 +202,7 @@ class VersionRules {
   absl::Status ReadList(absl::string_view key, const Stated& stated) {
     if (stated.value == nullptr || stated.value->is_null()) return absl::OkStatus();
     if (!stated.value->is_array()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(PlaceOf(stated, key), " is ", stated.value->type_name(), "; it must be a list"));
+      return InvalidArgument(PlaceOf(stated, key), " is ", stated.value->type_name(), "; it must be a list");
     }
     for (const Json& item : *stated.value) {
       ASSIGN_OR_RETURN(SpecialToken special, ReadSpecialToken(item, PlaceOf(stated, key), stated.in_map));
@@ -218,8 +213,7 @@ class VersionRules {
   absl::Status ReadObject(absl::string_view key, const Stated& stated) {
     if (stated.value == nullptr || stated.value->is_null()) return absl::OkStatus();
     if (!stated.value->is_object()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(PlaceOf(stated, key), " is ", stated.value->type_name(), "; it must be an object"));
+      return InvalidArgument(PlaceOf(stated, key), " is ", stated.value->type_name(), "; it must be an object");
     }
     std::vector<std::pair<std::string, SpecialToken>>& target = is_4_ ? late_named_ : named_;
     for (const auto& [name, value] : stated.value->items()) {
@@ -282,10 +276,9 @@ class VersionRules {
       placed.push_back(token.content);
     }
     if (placed.size() < 2) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(kTokenizerConfigName, " names \"", placed[0], "\" and \"", placed[1],
-                     "\", which tokenizer.json lacks; their ids depend on the order of the "
-                     "members of an object, list them in \"added_tokens_decoder\""));
+    return InvalidArgument(kTokenizerConfigName, " names \"", placed[0], "\" and \"", placed[1],
+                           "\", which tokenizer.json lacks; their ids depend on the order of the "
+                           "members of an object, list them in \"added_tokens_decoder\"");
   }
 
   absl::StatusOr<std::vector<int32_t>> IdOfNamed(absl::string_view key, absl::string_view flag) const {
@@ -293,8 +286,7 @@ class VersionRules {
       if (name != key) continue;
       if (const auto id = tokens_.IdOf(special.token.content)) return std::vector<int32_t>{*id};
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat(kTokenizerConfigName, ": \"", flag, "\" is true, and there is no \"", key, "\""));
+    return InvalidArgument(kTokenizerConfigName, ": \"", flag, "\" is true, and there is no \"", key, "\"");
   }
   // True and false as Python sees them.
   static bool IsTruthy(const Json& value) {
@@ -329,8 +321,7 @@ class VersionRules {
     const Json& stated = MemberOf(files_.config, "add_prefix_space");
     if (!stated.is_boolean() && files_.config.is_object() && files_.config.contains("add_prefix_space")) {
       if (stated.is_null()) return absl::OkStatus();
-      return absl::InvalidArgumentError(
-          absl::StrCat(kTokenizerConfigName, ": \"add_prefix_space\" must be true or false"));
+      return InvalidArgument(kTokenizerConfigName, ": \"add_prefix_space\" must be true or false");
     }
     const bool is_wanted = stated.is_boolean() && stated.get<bool>();
     if (MemberOf(part, "add_prefix_space") != Json(is_wanted)) add_prefix_space_ = is_wanted;

@@ -1,6 +1,5 @@
 #include "tokenizer/vocabulary.h"
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 
@@ -12,20 +11,16 @@ constexpr int64_t kIdMax = (1 << 24) - 1;  // far above any vocabulary; an id is
 }  // namespace
 
 absl::StatusOr<Vocabulary> Vocabulary::FromJson(const Json& json) {
-  if (!json.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"vocab\" must be an object, not ", json.type_name()));
-  }
-  if (json.empty()) return absl::InvalidArgumentError("\"vocab\" has no entries");
+  if (!json.is_object()) return InvalidArgument("\"vocab\" must be an object, not ", json.type_name());
+  if (json.empty()) return InvalidArgument("\"vocab\" has no entries");
   Vocabulary out;
   out.Reserve(json.size());
   for (const auto& [token, id] : json.get_ref<const Json::object_t&>()) {
     if (!id.is_number_integer()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the id of \"", token, "\" must be an integer, not ", id.type_name()));
+      return InvalidArgument("the id of \"", token, "\" must be an integer, not ", id.type_name());
     }
     if (id.is_number_unsigned() && id.get<uint64_t>() > kIdMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the id of \"", token, "\" is ", id.get<uint64_t>(), ", not between 0 and ", kIdMax));
+      return InvalidArgument("the id of \"", token, "\" is ", id.get<uint64_t>(), ", not between 0 and ", kIdMax);
     }
     RETURN_IF_ERROR(out.Add(token, id.get<int64_t>()));
   }
@@ -39,16 +34,14 @@ void Vocabulary::Reserve(size_t count) {
 
 absl::Status Vocabulary::SetToken(absl::string_view token, int64_t id) {
   if (id < 0 || id > kIdMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the id of \"", token, "\" is ", id, ", not between 0 and ", kIdMax));
+    return InvalidArgument("the id of \"", token, "\" is ", id, ", not between 0 and ", kIdMax);
   }
   if (static_cast<size_t>(id) >= tokens_.size()) {
     tokens_.resize(id + 1);
     present_.resize(id + 1);
   }
   if (present_[id]) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the id ", id, " is given to both \"", tokens_[id], "\" and \"", token, "\""));
+    return InvalidArgument("the id ", id, " is given to both \"", tokens_[id], "\" and \"", token, "\"");
   }
   present_[id] = true;
   tokens_[id] = std::string(token);
@@ -59,7 +52,7 @@ absl::Status Vocabulary::SetToken(absl::string_view token, int64_t id) {
 absl::Status Vocabulary::Add(absl::string_view token, int64_t id) {
   RETURN_IF_ERROR(SetToken(token, id));
   if (!ids_.emplace(token, static_cast<int32_t>(id)).second) {
-    return absl::InvalidArgumentError(absl::StrCat("\"vocab\" holds \"", token, "\" twice"));
+    return InvalidArgument("\"vocab\" holds \"", token, "\" twice");
   }
   return absl::OkStatus();
 }

@@ -6,7 +6,6 @@
 #include "base/status_macros.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/component.h"
-#include "tokenizer/utf8.h"
 
 namespace varifocal {
 namespace {
@@ -85,9 +84,7 @@ absl::StatusOr<std::unique_ptr<const SubwordModel>> Make(const Json& model, std:
   ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::FromJson(*vocab));
   ASSIGN_OR_RETURN(std::string unknown, GetString(model, "unk_token"));
   const auto unknown_id = vocabulary.Find(unknown);
-  if (!unknown_id.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"unk_token\" is \"", unknown, "\", which is not in \"vocab\""));
-  }
+  if (!unknown_id.has_value()) return InvalidArgument("\"unk_token\" is \"", unknown, "\", which is not in \"vocab\"");
   return std::make_unique<WordLookup>(std::move(vocabulary), *unknown_id, std::move(prefix), character_count_max,
                                       words_are_bytes);
 }

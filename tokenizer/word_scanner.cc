@@ -1,7 +1,5 @@
 #include "tokenizer/word_scanner.h"
 
-#include <algorithm>
-
 #include "tokenizer/unicode_classes.h"
 #include "tokenizer/utf8.h"
 

@@ -1,11 +1,11 @@
 #include "wire/channel.h"
 
 #include <map>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -44,7 +44,7 @@ absl::Status CheckAddress(const std::string& address) {
                             : colon != std::string::npos && colon > 0 &&
                                   absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 && port <= 65535;
   if (is_valid) return absl::OkStatus();
-  return absl::InvalidArgumentError("must be HOST:PORT with a port from 1 to 65535, or unix:PATH");
+  return InvalidArgument("must be HOST:PORT with a port from 1 to 65535, or unix:PATH");
 }
 
 bool IsLocalAddress(const std::string& address) {
@@ -63,8 +63,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials
   }
   if (secrets.token.empty()) return grpc::InsecureChannelCredentials();
   if (!IsLocalAddress(address)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(address, " is not of this machine: a token is sent there over TLS only"));
+    return InvalidArgument(address, " is not of this machine: a token is sent there over TLS only");
   }
   return WithToken(grpc::experimental::LocalCredentials(IsUnixAddress(address) ? UDS : LOCAL_TCP), secrets.token,
                    GRPC_SECURITY_NONE);

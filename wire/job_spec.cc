@@ -117,8 +117,7 @@ absl::StatusOr<Variant> FromProto(const v1::Variant& proto, const std::string& p
   absl::StatusOr<Variant> variant = ParseVariant(proto.name());
   if (!proto.model().empty() || !proto.overrides().empty() || !proto.focal_temperatures().empty() ||
       !proto.attention_overrides().empty()) {
-    variant = absl::InvalidArgumentError(
-        absl::StrCat("the variant \"", proto.name(), "\" is given as text and by other fields; leave one out"));
+    variant = InvalidArgument("the variant \"", proto.name(), "\" is given as text and by other fields; leave one out");
   }
   if (variant.ok()) return variant;
   return WithReason(variant.status(), ErrorReason::kBadJobSpec, {{"field", absl::StrCat(place, ".name")}});

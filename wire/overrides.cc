@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/reason.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 
@@ -21,7 +21,7 @@ absl::StatusOr<OverrideMap> FromProto(const ProtoOverrides& overrides, absl::Spa
   OverrideMap all;
   for (auto& [name, values] : given) {
     if (all.emplace(name, std::move(values)).second) continue;
-    return WithReason(absl::InvalidArgumentError(absl::StrCat("the attention setting \"", name, "\" is given twice")),
+    return WithReason(InvalidArgument("the attention setting \"", name, "\" is given twice"),
                       ErrorReason::kBadAttentionOverride, {{"field", "overrides"}});
   }
   return all;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/reason.h"
+#include "base/status_macros.h"
 #include "eval_tasks/job_spec.h"
 
 namespace varifocal {
@@ -13,7 +14,7 @@ constexpr absl::string_view kModels = "models/";
 constexpr absl::string_view kJobs = "jobs/";
 
 absl::Status BadName(absl::string_view name, absl::string_view wanted, absl::string_view field) {
-  return WithReason(absl::InvalidArgumentError(absl::StrCat(field, " \"", name.substr(0, 128), "\" is not ", wanted)),
+  return WithReason(InvalidArgument(field, " \"", name.substr(0, 128), "\" is not ", wanted),
                     ErrorReason::kBadResourceName, {{"field", std::string(field)}});
 }
 

@@ -1,6 +1,5 @@
 // Conversions between messages and structs. Method: round trip with every field set to a value that is not its default;
 // a field that one direction omits comes back as the default.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -9,6 +8,7 @@
 #include "base/reason.h"
 #include "base/sha256.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "tests/support/assign_or_fail.h"
 #include "wire/job_spec.h"
 #include "wire/resource_names.h"
 #include "wire/stored_job.h"
@@ -64,9 +64,8 @@ TEST(WireTest, EveryFieldOfAJobSpecSurvives) {
   variant.clear_name();  // other forms of the same
   variant.clear_focal_temperatures();
   variant.clear_attention_overrides();
-  const auto spec = FromProto(proto);
-  ASSERT_TRUE(spec.ok()) << spec.status();
-  const v1::JobSpec back = ToProto(*spec);
+  ASSIGN_OR_FAIL(const auto spec, FromProto(proto));
+  const v1::JobSpec back = ToProto(spec);
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(proto, back))
       << proto.DebugString() << back.DebugString();
 }
@@ -75,12 +74,11 @@ TEST(WireTest, EveryFieldOfAJobSpecSurvives) {
 TEST(WireTest, AbsentFieldsStayAbsentOrDefault) {
   v1::JobSpec proto;
   proto.mutable_suite()->add_tasks()->set_kind("recall_kv");
-  const auto spec = FromProto(proto);
-  ASSERT_TRUE(spec.ok()) << spec.status();
-  EXPECT_EQ(spec->suite.seed, 1);
-  EXPECT_EQ(spec->suite.samples, kDefaultSampleCount);
-  EXPECT_EQ(spec->in_flight, 0);
-  const v1::JobSpec back = ToProto(*spec);
+  ASSIGN_OR_FAIL(const auto spec, FromProto(proto));
+  EXPECT_EQ(spec.suite.seed, 1);
+  EXPECT_EQ(spec.suite.samples, kDefaultSampleCount);
+  EXPECT_EQ(spec.in_flight, 0);
+  const v1::JobSpec back = ToProto(spec);
   EXPECT_FALSE(back.has_limit());
   EXPECT_FALSE(back.has_in_flight());
   EXPECT_FALSE(back.has_top_p());

@@ -1,7 +1,5 @@
 #include "client/dashboard/dashboard.h"
 
-#include <utility>
-
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -80,7 +78,7 @@ absl::StatusOr<HttpAnswer> Dashboard::Route(const HttpRequest& request) {
     int64_t before_id = 0;
     const auto before = request.parameters.find("before");
     if (before != request.parameters.end() && !ParseId(before->second, &before_id)) {
-      return absl::InvalidArgumentError("before is not the number of a job");
+      return InvalidArgument("before is not the number of a job");
     }
     ASSIGN_OR_RETURN(std::string html, OverviewPage(database_path_, before_id, clock_.WallMicros(), cache_));
     return Page(std::move(html));
@@ -94,7 +92,7 @@ absl::StatusOr<HttpAnswer> Dashboard::Route(const HttpRequest& request) {
     }
     if (parts.size() == 4) return Report(job_id, parts[3]);
   }
-  return absl::NotFoundError("There is no such page.");
+  return NotFound("There is no such page.");
 }
 
 absl::StatusOr<HttpAnswer> Dashboard::Report(int64_t job_id, absl::string_view ending) {
@@ -110,7 +108,7 @@ absl::StatusOr<HttpAnswer> Dashboard::Report(int64_t job_id, absl::string_view e
                                 [&] { return RenderReport(options); }));
     return HttpAnswer{200, known.content_type, page->bytes, kReportPolicy};
   }
-  return absl::NotFoundError("A report is at report, report.csv, report.json, report.md or report.tex.");
+  return NotFound("A report is at report, report.csv, report.json, report.md or report.tex.");
 }
 
 }  // namespace varifocal::client

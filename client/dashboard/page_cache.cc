@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "base/mutex.h"
 #include "base/status_macros.h"
 
 namespace varifocal::client {

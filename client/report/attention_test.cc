@@ -5,6 +5,7 @@
 #include "client/report/charts/attention_strip.h"
 #include "client/report/data/attention_heads.h"
 #include "client/report/report_fixture.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -26,10 +27,9 @@ TEST_F(ReportTest, AttentionIsJoinedWithTheScore) {
   EXPECT_THAT(page, HasSubstr("chart strip"));
   EXPECT_THAT(page, HasSubstr("baseline, recall_kv at 8K, question 0, score "));
 
-  const auto json = ParseJson(Render(ReportFormat::kJson));
-  ASSERT_TRUE(json.ok()) << json.status();
+  ASSIGN_OR_FAIL(const auto json, ParseJson(Render(ReportFormat::kJson)));
   int count = 0;
-  for (const Json& row : *json) {
+  for (const Json& row : json) {
     if (row["kind"] != "attention") continue;
     ++count;
     if (row["variant"] != "baseline" || !row["layer"].is_null() || row["context_length"] != 8192) continue;
@@ -105,10 +105,10 @@ TEST_F(ReportTest, WithoutInspectionThereIsNoAttention) {
 }
 
 TEST(AttentionStripTest, DrawsRunsOfOneShadeAndMarksTheEvidence) {
-  const auto row = report::ToStripRow({.layer = 2, .head = 1, .evidence_mass = 0.5, .strip = "ffffef000000"});
-  ASSERT_TRUE(row.ok()) << row.status();
-  EXPECT_THAT(row->masses, testing::ElementsAre(1, 1, 0.5, 0, 0, 0));
-  const std::string svg = report::DrawStrip("<a & b>", {.token_count = 600, .evidence = {{300, 310}}}, {*row}, true);
+  ASSIGN_OR_FAIL(const auto row,
+                 report::ToStripRow({.layer = 2, .head = 1, .evidence_mass = 0.5, .strip = "ffffef000000"}));
+  EXPECT_THAT(row.masses, testing::ElementsAre(1, 1, 0.5, 0, 0, 0));
+  const std::string svg = report::DrawStrip("<a & b>", {.token_count = 600, .evidence = {{300, 310}}}, {row}, true);
   EXPECT_THAT(svg, HasSubstr("&lt;a &amp; b&gt;"));
   EXPECT_THAT(svg, HasSubstr("L2 H1"));
   EXPECT_THAT(svg, HasSubstr("50.0 %"));

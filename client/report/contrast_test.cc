@@ -7,10 +7,8 @@
 #include <cmath>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "client/report/report_fixture.h"
 
 namespace varifocal {

@@ -10,8 +10,8 @@
 #include "client/report/data/perplexity.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/excerpt.h"
-#include "client/report/page/sample_browser.h"
 #include "client/report/report_fixture.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -105,13 +105,12 @@ TEST_F(ReportTest, FiguresAsFiles) {
   options.database_path = path_;
   const std::string directory = testing::TempDir() + "/report_test_figures";
   std::filesystem::remove_all(directory);
-  const auto names = WriteFigures(options, directory);
-  ASSERT_TRUE(names.ok()) << names.status();
-  EXPECT_THAT(*names,
+  ASSIGN_OR_FAIL(const auto names, WriteFigures(options, directory));
+  EXPECT_THAT(names,
               testing::ElementsAre("difference.svg", "difference.csv", "score-recall_kv.svg", "score-recall_kv.csv",
                                    "score-rag_facts.svg", "score-rag_facts.csv", "difference-recall_kv.svg",
                                    "difference-recall_kv.csv", "difference-rag_facts.svg", "difference-rag_facts.csv"));
-  for (const std::string& name : *names) {
+  for (const std::string& name : names) {
     const std::string bytes = ReadFile(directory + "/" + name);
     if (name.ends_with(".svg")) {
       EXPECT_THAT(bytes, testing::StartsWith("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://"));
@@ -137,11 +136,10 @@ TEST_F(ReportTest, EveryFigureOfThePageIsAFile) {
   options.database_path = path_;
   const std::string directory = testing::TempDir() + "/report_test_every_figure";
   std::filesystem::remove_all(directory);
-  const auto names = WriteFigures(options, directory);
-  ASSERT_TRUE(names.ok()) << names.status();
+  ASSIGN_OR_FAIL(const auto names, WriteFigures(options, directory));
   for (const char* name : {"sweep-8192.svg", "sweep-8192.csv", "sweep-recall_kv.svg", "attention-Over-all-heads.svg",
                            "attention-Over-all-heads.csv", "attention-strip-sharp.svg", "depth.svg", "depth.csv"}) {
-    EXPECT_THAT(*names, testing::Contains(name));
+    EXPECT_THAT(names, testing::Contains(name));
     const std::string bytes = ReadFile(absl::StrCat(directory, "/", name));
     EXPECT_GT(bytes.size(), 100u) << name;
     EXPECT_THAT(bytes, testing::Not(HasSubstr("var("))) << name;

@@ -16,7 +16,6 @@
 #include "base/status_macros.h"
 #include "client/report/data/collect.h"
 #include "client/report/data/columns.h"
-#include "client/report/data/group_table.h"
 #include "client/report/data/report_data.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/arm_tables.h"
@@ -71,8 +70,8 @@ absl::Status CheckHasNoAnswers(const std::string& path) {
   const std::string database(stem);
   std::error_code error;
   if (!std::filesystem::is_regular_file(database, error) || !IsDatabase(database)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(path, database == path ? " is a database" : " belongs to a database", ", which no output replaces"));
+  return FailedPrecondition(path, database == path ? " is a database" : " belongs to a database",
+                            ", which no output replaces");
 }
 
 }  // namespace
@@ -82,7 +81,7 @@ absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(path, error);
   if (std::filesystem::is_directory(found)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is a directory, not a file to write the report to"));
+    return InvalidArgument(path, " is a directory, not a file to write the report to");
   }
   if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
     return WriteInto(path, path, bytes);
@@ -92,8 +91,7 @@ absl::Status WriteWhole(const std::string& path, const std::string& bytes) {
   for (int i = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(file, error)); ++i) {
     const std::filesystem::path link = std::filesystem::read_symlink(file, error);
     if (error || i == kLinkCountMax) {
-      return absl::NotFoundError(
-          absl::StrCat(path, " cannot be written: ", error ? error.message() : "too many levels of symbolic links"));
+      return NotFound(path, " cannot be written: ", error ? error.message() : "too many levels of symbolic links");
     }
     file = file.parent_path() / link;
   }
@@ -115,19 +113,17 @@ absl::StatusOr<ReportFormat> ParseReportFormat(absl::string_view name) {
     if (name == known) return format;
     absl::StrAppend(&names, names.empty() ? "" : ", ", known);
   }
-  return absl::InvalidArgumentError(absl::StrCat("the report format \"", name, "\" is not one of ", names));
+  return InvalidArgument("the report format \"", name, "\" is not one of ", names);
 }
 
 namespace {
 
 absl::StatusOr<report::ReportData> Collect(const ReportOptions& options) {
   if (!(options.confidence > 0.5 && options.confidence < 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the confidence is ", options.confidence, ", not between 0.5 and 1"));
+    return InvalidArgument("the confidence is ", options.confidence, ", not between 0.5 and 1");
   }
   if (!(options.margin > 0 && options.margin < 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the margin is ", 100 * options.margin, " points, not between 0 and 100"));
+    return InvalidArgument("the margin is ", 100 * options.margin, " points, not between 0 and 100");
   }
   ASSIGN_OR_RETURN(std::unique_ptr<db::Reader> reader, db::Reader::Open(options.database_path));
   RETURN_IF_ERROR(reader->HoldSnapshot());  // every figure is of one state of a job that runs
@@ -180,7 +176,7 @@ absl::StatusOr<std::string> RenderReport(const ReportOptions& options) {
     case ReportFormat::kOlmoEval:
       return report::OlmoEvalJson(data);
   }
-  return absl::InternalError("a report format without a writer");
+  return Internal("a report format without a writer");
 }
 
 absl::StatusOr<std::vector<std::string>> WriteFigures(const ReportOptions& options, const std::string& directory) {
@@ -189,9 +185,7 @@ absl::StatusOr<std::vector<std::string>> WriteFigures(const ReportOptions& optio
   ASSIGN_OR_RETURN(const report::ReportData data, Collect(as_page));
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) {
-    return absl::PermissionDeniedError(absl::StrCat(directory, " cannot be made a directory: ", error.message()));
-  }
+  if (error) return PermissionDenied(directory, " cannot be made a directory: ", error.message());
   std::vector<std::string> names;
   for (const report::FigureFile& file : report::FigureFiles(data)) {
     RETURN_IF_ERROR(WriteWhole(absl::StrCat(directory, "/", file.name), file.bytes));

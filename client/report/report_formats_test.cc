@@ -11,13 +11,9 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "client/report/data/report_data.h"
-#include "client/report/data/result_rows.h"
-#include "client/report/page/contrast_table.h"
 #include "client/report/page/inference_cells.h"
 #include "client/report/report_fixture.h"
 #include "db/fakes/fake_results.h"
-#include "db/stats/family.h"
-#include "db/stats/tested_lengths.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -252,9 +248,7 @@ TEST_F(ReportTest, WhatAnotherJobAskedOtherwiseIsLeftOut) {
   options.database_path = path_;
   options.baseline = "1/baseline";
   options.candidates = {"3/sharp"};
-  const absl::Status nothing = RenderReport(options).status();
-  EXPECT_EQ(nothing.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(nothing.message(), Message(32));
+  EXPECT_THAT(RenderReport(options).status(), IsError(absl::StatusCode::kNotFound, Message(32)));
   options.candidates = {"sharp"};
   EXPECT_TRUE(RenderReport(options).ok()) << "the newest job with a question in common";
   options.candidates = {"2/soft"};

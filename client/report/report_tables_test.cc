@@ -14,7 +14,7 @@
 #include "db/answer_kinds.h"
 #include "db/fakes/fake_results.h"
 #include "db/stats/family.h"
-#include "db/stats/tested_lengths.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -52,19 +52,17 @@ TEST_F(ReportTest, MaxTAdjustsTheMeansOverTasks) {
   const Json holm = ComparisonRows();
   with_max_t_ = true;
   const Json rows = ComparisonRows();
-  auto reader = db::Reader::Open(path_);
-  ASSERT_TRUE(reader.ok());
+  ASSIGN_OR_FAIL(auto reader, db::Reader::Open(path_));
   stats::CompareOptions options;
   options.with_max_t = true;
-  const auto family = stats::CompareFamily(**reader, {1, "baseline"}, {{1, "sharp"}}, options);
-  ASSERT_TRUE(family.ok()) << family.status();
+  ASSIGN_OR_FAIL(const auto family, stats::CompareFamily(*reader, {1, "baseline"}, {{1, "sharp"}}, options));
   size_t means = 0, lower = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     EXPECT_EQ(rows[i]["adjustment"], rows[i]["kind"] == "suite_mean" ? "max_t" : "holm");
     if (rows[i]["kind"] != "suite_mean") continue;
     lower += rows[i]["p_adjusted"].get<double>() < holm[i]["p_adjusted"].get<double>();
     if (rows[i]["candidate"] != "sharp") continue;
-    EXPECT_EQ(rows[i]["p_adjusted"].get<double>(), (*family)[0].report.suite[means++].p_adjusted);
+    EXPECT_EQ(rows[i]["p_adjusted"].get<double>(), family[0].report.suite[means++].p_adjusted);
   }
   EXPECT_EQ(means, 4u);
   EXPECT_GT(lower, 0u);

@@ -292,9 +292,8 @@ TEST_F(ReportTest, WritesWholeOrNotAtAll) {
   const std::string before = ReadFile(options.output_path);
   EXPECT_THAT(before, HasSubstr("<!doctype html>"));
   options.candidates = {"nobody"};
-  const absl::Status unknown = WriteReport(options);
-  EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(unknown.message(), Message("nobody", "baseline", "sharp", "soft"));
+  EXPECT_THAT(WriteReport(options),
+              IsError(absl::StatusCode::kInvalidArgument, Message("nobody", "baseline", "sharp", "soft")));
   EXPECT_EQ(ReadFile(options.output_path), before);
   options.candidates.clear();
   options.output_path = testing::TempDir() + "/no-such-directory/report.html";

@@ -2,7 +2,6 @@
 #include "client/report/data/sweep.h"
 
 #include "client/report/charts/sweep_figures.h"
-#include "client/report/data/depth_table.h"
 #include "client/report/data/report_data.h"
 #include "client/report/page/figure_files.h"
 #include "client/report/report_fixture.h"

@@ -5,22 +5,20 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
-#include <memory>
 #include <regex>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/random.h"
 #include "base/sha256.h"
 #include "client/report/report_fixture.h"
+#include "tests/support/assign_or_fail.h"
 
 namespace varifocal {
 namespace {
@@ -44,8 +42,7 @@ class VerdictPropertyTest : public ReportTest {
     const auto one_of = [&](int64_t count) { return static_cast<int64_t>(random.Below(count)); };
     for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
     FakeClock clock(kTimeUs);
-    auto writer = db::Writer::Open(path_, clock);
-    ASSERT_TRUE(writer.ok()) << writer.status();
+    ASSIGN_OR_FAIL(auto writer, db::Writer::Open(path_, clock));
     std::vector<int64_t> lengths = {1024, 2048, 4096, 8192};
     lengths.resize(1 + one_of(4));
     std::vector<RandomTask> tasks;
@@ -80,11 +77,10 @@ class VerdictPropertyTest : public ReportTest {
         job.metrics.push_back({task.name, "log_score", 0, false, std::nullopt, std::nullopt});
       }
     }
-    const auto execution = (*writer)->AddExecution({"0.1.0+test", "cpu", "avx2", "A processor", "a-host", 2, "run"});
-    const auto added = (*writer)->AddJob(job);
-    ASSERT_TRUE(added.ok()) << added.status();
+    const auto execution = writer->AddExecution({"0.1.0+test", "cpu", "avx2", "A processor", "a-host", 2, "run"});
+    ASSIGN_OR_FAIL(const auto added, writer->AddJob(job));
     std::vector<db::Outcome> outcomes;
-    const auto cells = (*writer)->Cells(added->job_id);
+    const auto cells = writer->Cells(added.job_id);
     for (const db::CellRow& cell : *cells) {
       const RandomTask& task = *std::find_if(tasks.begin(), tasks.end(),
                                              [&](const RandomTask& known) { return known.name == cell.cell.task; });
@@ -129,7 +125,7 @@ class VerdictPropertyTest : public ReportTest {
         }
       }
     }
-    ASSERT_TRUE((*writer)->RecordSamples(outcomes).ok());
+    ASSERT_TRUE(writer->RecordSamples(outcomes).ok());
   }
 };
 
@@ -319,11 +315,10 @@ TEST_F(VerdictPropertyTest, SentencesAgreeWithTheirNumbers) {
     SCOPED_TRACE(absl::StrCat("job ", number));
     WriteJob(number);
     if (HasFatalFailure()) return;
-    const auto all = ParseJson(Render(ReportFormat::kJson));
-    ASSERT_TRUE(all.ok()) << all.status();
+    ASSIGN_OR_FAIL(const auto all, ParseJson(Render(ReportFormat::kJson)));
     std::vector<Json> rows, verdicts;
     bool is_finished = true;
-    for (const Json& row : *all) {
+    for (const Json& row : all) {
       if (row.value("kind", "") == "verdict") verdicts.push_back(row);
       if (!IsComparisonRow(row)) continue;
       ExpectRowAgreesWithItself(row);

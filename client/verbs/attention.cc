@@ -4,19 +4,16 @@
 #include <iterator>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/status_macros.h"
-#include "client/job_flags.h"
 #include "client/jobs.h"
 #include "client/report/charts/attention_strip.h"
 #include "client/report/data/attention_heads.h"
@@ -55,12 +52,11 @@ class Attention : public Command {
       query.job_id = job.job_id;
     }
     ASSIGN_OR_RETURN(const std::vector<db::SampleDetail> details, reader->Samples(query));
-    if (details.empty()) return absl::NotFoundError(absl::StrCat("jobs/", query.job_id, " has no answer of ", sample_));
+    if (details.empty()) return NotFound("jobs/", query.job_id, " has no answer of ", sample_);
     ASSIGN_OR_RETURN(const std::vector<db::AttentionHeadRecord> heads,
                      reader->AttentionHeads(details.front().generation_id));
     if (heads.empty()) {
-      return absl::NotFoundError(
-          absl::StrCat("jobs/", query.job_id, " has no attention of ", sample_, ": submit with --inspect stores it"));
+      return NotFound("jobs/", query.job_id, " has no attention of ", sample_, ": submit with --inspect stores it");
     }
     std::vector<report::StripRow> strip;
     for (const db::AttentionHeadRecord& head : heads) {
@@ -128,7 +124,7 @@ class Attention : public Command {
     for (db::VariantRecord& variant : variants) {
       if (variant.name == *query.variant) return std::move(variant);
     }
-    return absl::NotFoundError(absl::StrCat("jobs/", query.job_id, " has no variant ", *query.variant));
+    return NotFound("jobs/", query.job_id, " has no variant ", *query.variant);
   }
 
   // Whether heads of the variant have an attention sink: its checkpoint's, or one set at run time.
@@ -144,7 +140,7 @@ class Attention : public Command {
     db::SampleQuery query;
     int64_t index = 0;
     if (parts.size() != 4 || !absl::SimpleAtoi(parts[2], &index)) {
-      return UsageError(absl::StrCat("\"", sample_, "\" is not a sample; it must be TASK/LENGTH/INDEX/VARIANT."));
+      return UsageError("\"", sample_, "\" is not a sample; it must be TASK/LENGTH/INDEX/VARIANT.");
     }
     query.task = parts[0];
     ASSIGN_OR_RETURN(query.context_length, ParseContextLength(parts[1]));

@@ -21,10 +21,7 @@ class Backup : public Command {
     RETURN_IF_ERROR(db::CopyDatabase(database_path_, copy_path_));
     std::error_code error;
     const uintmax_t bytes = std::filesystem::file_size(copy_path_, error);
-    if (console.format != Format::kText) {
-      RETURN_IF_ERROR(PrintJson(console, {{"out", copy_path_}, {"bytes", bytes}}));
-      return ExitCode::kDone;
-    }
+    if (console.format != Format::kText) return DoneOr(PrintJson(console, {{"out", copy_path_}, {"bytes", bytes}}));
     console.out << copy_path_ << ": " << WithThousands(bytes) << " bytes, checked.\n";
     return ExitCode::kDone;
   }

@@ -17,10 +17,7 @@ class Cancel : public Command {
     ASSIGN_OR_RETURN(*request.mutable_name(), JobName(job_));
     ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
     ASSIGN_OR_RETURN(const v1::Job job, Call(daemon->evaluation(), &v1::Evaluation::Stub::CancelJob, request));
-    if (console.format != Format::kText) {
-      RETURN_IF_ERROR(PrintJson(console, JobJson(job)));
-      return ExitCode::kDone;
-    }
+    if (console.format != Format::kText) return DoneOr(PrintJson(console, JobJson(job)));
     console.out << job.name() << " " << StateName(job.state()) << "; finished samples are kept, and `varifocal resume "
                 << job.name() << "` continues it.\n";
     return ExitCode::kDone;

@@ -87,9 +87,7 @@ class Compare : public Command {
     if (!baseline_arm_.empty() || !candidate_arm_.empty()) return CompareTheArms(console);
     if (baseline_.empty() || candidate_.empty())
       return UsageError("--baseline=A and --candidate=B are missing, or --baseline-arm=A and --candidate-arm=B.");
-    if (baseline_ == candidate_) {
-      return UsageError(absl::StrCat("--baseline and --candidate are both ", baseline_, "."));
-    }
+    if (baseline_ == candidate_) return UsageError("--baseline and --candidate are both ", baseline_, ".");
     ASSIGN_OR_RETURN(const std::unique_ptr<db::Reader> reader, OpenReader());
     if (!metric_.empty()) {
       // A name that no job has is refused below, with a similar one.
@@ -124,7 +122,7 @@ class Compare : public Command {
                      stats::CompareFamily(*reader, keys[0], {keys[1]}, options));
     if (!family[0].problem.empty()) {
       ASSIGN_OR_RETURN(const std::string elsewhere, JobsWithBoth(*reader, keys, is_newest));
-      return absl::FailedPreconditionError(absl::StrCat(family[0].problem, elsewhere));
+      return FailedPrecondition(family[0].problem, elsewhere);
     }
     stats::ComparisonReport report = std::move(family[0].report);
     ASSIGN_OR_RETURN(const ComparedSides sides, ReadSides(*reader, keys, is_newest));
@@ -154,8 +152,7 @@ class Compare : public Command {
     std::erase_if(report.comparisons,
                   [&](const stats::Comparison& row) { return !Wanted(row, console.format == Format::kText); });
     if (report.comparisons.empty()) {
-      return absl::NotFoundError(
-          absl::StrCat(sides.Jobs(), report.is_across_jobs ? " have" : " has", " no such task or metric to compare."));
+      return NotFound(sides.Jobs(), report.is_across_jobs ? " have" : " has", " no such task or metric to compare.");
     }
     if (IsFiltered()) {
       if (!task_.empty()) report.suite.clear();
@@ -230,9 +227,9 @@ class Compare : public Command {
       if (std::find(metrics.begin(), metrics.end(), row.metric) == metrics.end()) metrics.push_back(row.metric);
     }
     if (!task_.empty() && std::find(tasks.begin(), tasks.end(), task_) == tasks.end())
-      return absl::NotFoundError(absl::StrCat("the job compares no task \"", task_, "\"", DidYouMean(task_, tasks)));
+      return NotFound("the job compares no task \"", task_, "\"", DidYouMean(task_, tasks));
     if (!metric_.empty() && std::find(metrics.begin(), metrics.end(), metric_) == metrics.end())
-      return absl::NotFoundError(absl::StrCat("the job has no metric \"", metric_, "\"", DidYouMean(metric_, metrics)));
+      return NotFound("the job has no metric \"", metric_, "\"", DidYouMean(metric_, metrics));
     return absl::OkStatus();
   }
 
@@ -250,7 +247,7 @@ class Compare : public Command {
             {&row, absl::StrCat(row.task, " at ", report::ExactLengthLabel(tested, row.task, row.context_length))});
     }
     if (rows.empty()) {
-      return absl::FailedPreconditionError("--gate has no rows to check: no task's metric has a worst and best value");
+      return FailedPrecondition("--gate has no rows to check: no task's metric has a worst and best value");
     }
     std::vector<std::string> worse;
     for (const auto& [row, name] : rows) {
@@ -261,11 +258,8 @@ class Compare : public Command {
       return ExitCode::kFailed;
     }
     for (const auto& [row, name] : rows) {
-      if (row->is_unfinished)
-        return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", name, " is unfinished"));
-      if (row->failures_decide)
-        return absl::FailedPreconditionError(
-            absl::StrCat("--gate cannot decide: ", report::kFailuresDecide, " ", name));
+      if (row->is_unfinished) return FailedPrecondition("--gate cannot decide: ", name, " is unfinished");
+      if (row->failures_decide) return FailedPrecondition("--gate cannot decide: ", report::kFailuresDecide, " ", name);
     }
     return ExitCode::kDone;
   }

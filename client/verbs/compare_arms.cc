@@ -10,8 +10,6 @@
 #include "absl/strings/string_view.h"
 #include "base/json.h"
 #include "base/status_macros.h"
-#include "client/console.h"
-#include "client/jobs.h"
 #include "client/report/data/arm_labels.h"
 #include "client/report/data/arm_rows.h"
 #include "client/report/data/axis.h"
@@ -122,17 +120,12 @@ absl::StatusOr<ExitCode> Gate(const std::vector<ShownRow>& shown, const ArmsRequ
     const std::string name = absl::StrCat(report::MeasureLabel(row->measure), " at ",
                                           report::ExactLengthLabel(tested, row->measure.task, row->context_length));
     has_rows |= row->can_infer;
-    if (row->is_unfinished) {
-      return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", name, " is unfinished"));
-    }
-    if (row->failures_decide) {
-      return absl::FailedPreconditionError(absl::StrCat("--gate cannot decide: ", report::kFailuresDecide, " ", name));
-    }
+    if (row->is_unfinished) return FailedPrecondition("--gate cannot decide: ", name, " is unfinished");
+    if (row->failures_decide) return FailedPrecondition("--gate cannot decide: ", report::kFailuresDecide, " ", name);
     if (row->outcome == stats::Outcome::kWorse) worse.push_back(name);
   }
   if (!has_rows) {
-    return absl::FailedPreconditionError(
-        "--gate has no rows to check: no mean over tasks has several training runs of both arms");
+    return FailedPrecondition("--gate has no rows to check: no mean over tasks has several training runs of both arms");
   }
   if (worse.empty()) return ExitCode::kDone;
   console.err << report::Sentence("gate_worse", {{"list", absl::StrJoin(worse, ", ")}}) << "\n";
@@ -165,7 +158,7 @@ absl::StatusOr<ExitCode> CompareArms(db::Reader& reader, const ArmsRequest& requ
       if (is_shown(row.measure)) shown.push_back({&comparison, &row});
     }
   }
-  if (shown.empty()) return absl::NotFoundError("the job has no such task or metric to compare");
+  if (shown.empty()) return NotFound("the job has no such task or metric to compare");
   std::vector<std::pair<const report::Axis*, report::EqualLossRow>> ratios;
   for (const report::Axis& axis : report::Axes()) {
     if (!axis.has_ratio) continue;

@@ -1,16 +1,12 @@
 // The text that `varifocal compare` prints: a table, its notes, and templates/compare_notes.txt.
 #include "client/verbs/compare_text.h"
 
-#include <algorithm>
 #include <ostream>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/plural.h"
 #include "client/report/data/answer_table.h"
 #include "client/report/data/answers_behind.h"

@@ -1,7 +1,6 @@
 // varifocal completion: a bash script that completes verbs, flags and file names.
 #include <ostream>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "client/verb.h"
 

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "base/http_server.h"
@@ -42,8 +41,7 @@ class ServeDashboard : public Command {
     pthread_sigmask(SIG_BLOCK, &stops, &before);
     const absl::Status served = ServeUntil(port, stops, console);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    RETURN_IF_ERROR(served);
-    return ExitCode::kDone;
+    return DoneOr(served);
   }
 
  private:
@@ -53,14 +51,13 @@ class ServeDashboard : public Command {
     if (port_.has_value()) return UsageError("Give --listen or --port, not both.");
     absl::string_view rest = *listen_;
     if (!absl::ConsumePrefix(&rest, "127.0.0.1:") && !absl::ConsumePrefix(&rest, "localhost:")) {
-      return UsageError(
-          absl::StrCat("--listen=", *listen_,
-                       ": the dashboard has no TLS and no tokens, so it serves 127.0.0.1:PORT alone; from "
-                       "another machine: ssh -L ",
-                       kPort, ":127.0.0.1:", kPort, " HOST."));
+      return UsageError("--listen=", *listen_,
+                        ": the dashboard has no TLS and no tokens, so it serves 127.0.0.1:PORT alone; from "
+                        "another machine: ssh -L ",
+                        kPort, ":127.0.0.1:", kPort, " HOST.");
     }
     if (absl::SimpleAtoi(rest, &port) && port >= 0 && port <= 65535) return port;
-    return UsageError(absl::StrCat("--listen=", *listen_, ": the port must be a whole number from 0 to 65535."));
+    return UsageError("--listen=", *listen_, ": the port must be a whole number from 0 to 65535.");
   }
 
   absl::Status ServeUntil(int port, const sigset_t& stops, Console& console) {

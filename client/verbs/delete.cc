@@ -24,9 +24,8 @@ class Delete : public Command {
     ASSIGN_OR_RETURN(const db::DeletedJob deleted,
                      database_path_.empty() ? DeleteByDaemon(name, global.daemon) : DeleteInFile());
     if (console.format != Format::kText) {
-      RETURN_IF_ERROR(PrintJson(
+      return DoneOr(PrintJson(
           console, {{"name", name}, {"suite", deleted.suite}, {"generation_count", deleted.generation_count}}));
-      return ExitCode::kDone;
     }
     console.out << name << " (" << deleted.suite << ") deleted with " << WithThousands(deleted.generation_count)
                 << Plural(deleted.generation_count, " answer", " answers") << "; no other job gets its number.\n";

@@ -36,11 +36,10 @@ class Detokenize : public Command {
     };
     if (ids_file_.has_value()) {
       ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadTokenIds(*ids_file_));
-      RETURN_IF_ERROR(print(ids));
-      return ExitCode::kDone;
+      return DoneOr(print(ids));
     }
     RETURN_IF_ERROR(ForEachJsonLine(*jsonl_, [&](const Json& line) -> absl::Status {
-      if (!line.contains("token_ids")) return absl::InvalidArgumentError("\"token_ids\" is missing.");
+      if (!line.contains("token_ids")) return InvalidArgument("\"token_ids\" is missing.");
       ASSIGN_OR_RETURN(const std::vector<int32_t> ids, TokenIdsOfJson(line.at("token_ids")));
       return print(ids);
     }));

@@ -28,9 +28,9 @@ namespace {
 
 absl::Status WriteTextFile(const std::string& path, const std::string& bytes) {
   std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return absl::PermissionDeniedError(absl::StrCat("Cannot write ", path, "."));
+  if (file == nullptr) return PermissionDenied("Cannot write ", path, ".");
   const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  if (std::fclose(file) != 0 || !written) return absl::ResourceExhaustedError(absl::StrCat("Cannot write ", path, "."));
+  if (std::fclose(file) != 0 || !written) return ResourceExhausted("Cannot write ", path, ".");
   return absl::OkStatus();
 }
 
@@ -103,7 +103,7 @@ absl::StatusOr<Judged> Judge(const helmet::TaskIndex& index, const helmet::Impor
   if (is_alce) {
     ASSIGN_OR_RETURN(judged.alce, helmet::Score(index.kind, output, gold));
     if (!row.item.contains("answer"))
-      return absl::InvalidArgumentError("the row has no \"answer\", which upstream's own scorer needs");
+      return InvalidArgument("the row has no \"answer\", which upstream's own scorer needs");
     gold = row.item["answer"];
   }
   ASSIGN_OR_RETURN(judged.metrics, helmet::Score(is_alce ? "default" : index.kind, output, gold, options));
@@ -128,9 +128,7 @@ class ExportResults : public Command {
     const bool is_good_tag = !tag_.empty() && std::all_of(tag_.begin(), tag_.end(), [](char c) {
       return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
     });
-    if (!is_good_tag) {
-      return UsageError(absl::StrCat("--tag=", tag_, ": part of a file's name: letters, digits, -, _ and \".\"."));
-    }
+    if (!is_good_tag) return UsageError("--tag=", tag_, ": part of a file's name: letters, digits, -, _ and \".\".");
     ASSIGN_OR_RETURN(reader_, db::Reader::Open(db_));
     RETURN_IF_ERROR(reader_->HoldSnapshot());  // all files are of one state of a job that runs
     db::JobRow job;
@@ -142,8 +140,8 @@ class ExportResults : public Command {
     }
     ASSIGN_OR_RETURN(const JobSpec spec, FromCanonicalJson(job.spec_json));
     if (EpochCount(spec.suite) > 1) {
-      return absl::FailedPreconditionError(absl::StrCat("jobs/", job.job_id, " has ", spec.suite.epochs,
-                                                        " answers to each question, and HELMET's files have one."));
+      return FailedPrecondition("jobs/", job.job_id, " has ", spec.suite.epochs,
+                                " answers to each question, and HELMET's files have one.");
     }
     ASSIGN_OR_RETURN(PromptEnds prompt_ends, PromptEnds::Open(tokenizers_, tokenizer_flags_.Rules()));
     prompt_ends_ = &prompt_ends;
@@ -156,7 +154,7 @@ class ExportResults : public Command {
       ASSIGN_OR_RETURN(const int written, ExportTask(job.job_id, spec, task, console));
       file_count += written;
     }
-    if (file_count == 0) return absl::NotFoundError("The job has no answers to tasks of HELMET's.");
+    if (file_count == 0) return NotFound("The job has no answers to tasks of HELMET's.");
     if (missing_text_count_ > 0) {
       console.err << "varifocal: " << missing_text_count_ << Plural(missing_text_count_, " item has", " items have")
                   << " no input_text: no --tokenizer was given that made their prompts.\n";
@@ -169,30 +167,28 @@ class ExportResults : public Command {
   absl::StatusOr<int> ExportTask(int64_t job_id, const JobSpec& spec, const TaskSpec& task, Console& console) {
     const std::string& path = task.parameters.at("path");
     ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
-    absl::StatusOr<helmet::TaskIndex> index = helmet::ParseTaskIndex(bytes);
-    if (!index.ok()) return Annotate(index.status(), path);
-    ASSIGN_OR_RETURN(const helmet::Template prefix, helmet::Template::Parse(index->system_template));
+    ASSIGN_OR_RETURN(helmet::TaskIndex index, Annotate(helmet::ParseTaskIndex(bytes), path));
+    ASSIGN_OR_RETURN(const helmet::Template prefix, helmet::Template::Parse(index.system_template));
     int file_count = 0;
     for (int length : spec.suite.lengths) {
-      const auto entry = index->lengths.find(length);
-      if (entry == index->lengths.end() || !entry->second.missing.empty()) continue;
+      const auto entry = index.lengths.find(length);
+      if (entry == index.lengths.end() || !entry->second.missing.empty()) continue;
       const std::string rows_path = (std::filesystem::path(path).parent_path() / entry->second.rows_file).string();
       ASSIGN_OR_RETURN(const auto rows, JsonRowFile::Open(rows_path));
       RETURN_IF_ERROR(rows->Scan([](int64_t, absl::string_view) { return absl::OkStatus(); }));
       if (rows->sha256() != entry->second.rows_sha256) {
-        return absl::FailedPreconditionError(absl::StrCat(rows_path, ": the SHA-256 of the file is ", rows->sha256(),
-                                                          ", not ", entry->second.rows_sha256,
-                                                          " as when it was imported."));
+        return FailedPrecondition(rows_path, ": the SHA-256 of the file is ", rows->sha256(), ", not ",
+                                  entry->second.rows_sha256, " as when it was imported.");
       }
       for (const Variant& variant : spec.variants) {
         const std::string folder = absl::StrCat(out_, "/", variant.Name());
-        ASSIGN_OR_RETURN(const Json result, Result(job_id, variant, task, spec.suite.seed, *index, length, *rows,
-                                                   prefix, folder, console));
+        ASSIGN_OR_RETURN(const Json result,
+                         Result(job_id, variant, task, spec.suite.seed, index, length, *rows, prefix, folder, console));
         if (result.is_null()) continue;
         std::error_code error;
         std::filesystem::create_directories(folder, error);
-        if (error) return absl::PermissionDeniedError(absl::StrCat("Cannot make ", folder, ": ", error.message(), "."));
-        const std::string file = absl::StrCat(folder, "/", ResultName(*index, entry->second, length, task.chat, tag_));
+        if (error) return PermissionDenied("Cannot make ", folder, ": ", error.message(), ".");
+        const std::string file = absl::StrCat(folder, "/", ResultName(index, entry->second, length, task.chat, tag_));
         RETURN_IF_ERROR(WriteTextFile(file, PythonJson(result["result"])));
         RETURN_IF_ERROR(WriteTextFile(file + ".score", PythonJson(result["score"])));
         ++file_count;
@@ -225,31 +221,29 @@ class ExportResults : public Command {
         continue;
       }
       ASSIGN_OR_RETURN(const Json object, rows.Read(sample_index));
-      const absl::StatusOr<helmet::ImportedRow> read = helmet::RowFromJson(object);
-      if (!read.ok()) return Annotate(read.status(), rows.PlaceOf(sample_index));
-      const helmet::ImportedRow& row = *read;
+      ASSIGN_OR_RETURN(const helmet::ImportedRow row,
+                       Annotate(helmet::RowFromJson(object), rows.PlaceOf(sample_index)));
       std::string output(BeforeStop(*detail.generation.answer_raw, index.stop_strings));
       if (!task.chat) {
         ASSIGN_OR_RETURN(const std::string before, prefix.Render(row.values));
         output = before + output;
       }
-      absl::StatusOr<Judged> judged = Judge(index, row, output);
-      if (!judged.ok()) return Annotate(judged.status(), rows.PlaceOf(sample_index));
-      judged->metrics["input_len"] = detail.sample.prompt_token_count.value_or(0);
-      judged->metrics["output_len"] = detail.generation.new_token_count;
+      ASSIGN_OR_RETURN(Judged judged, Annotate(Judge(index, row, output), rows.PlaceOf(sample_index)));
+      judged.metrics["input_len"] = detail.sample.prompt_token_count.value_or(0);
+      judged.metrics["output_len"] = detail.generation.new_token_count;
       Json item = row.item;
       item.erase("first_ctx_count");
       item["output"] = output;
-      item["parsed_output"] = judged->parsed_output;
+      item["parsed_output"] = judged.parsed_output;
       if (detail.sample.token_ids_sha256.has_value()) item["token_ids_sha256"] = *detail.sample.token_ids_sha256;
       ASSIGN_OR_RETURN(const std::optional<std::string> input_text, prompt_ends_->Of(task, seed, detail.sample));
       if (input_text.has_value()) item["input_text"] = *input_text;
       missing_text_count_ += !input_text.has_value();
-      for (const auto& [name, value] : judged->metrics.items()) {
+      for (const auto& [name, value] : judged.metrics.items()) {
         item[name] = value;
         lists[name].push_back(value);
       }
-      for (const auto& [name, value] : judged->alce.items()) alce_lists[name].push_back(value);
+      for (const auto& [name, value] : judged.alce.items()) alce_lists[name].push_back(value);
       time_us += detail.generation.prefill_us + detail.generation.decode_us;
       data.push_back(std::move(item));
     }

@@ -2,7 +2,6 @@
 #include <ostream>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/plural.h"
@@ -52,7 +51,7 @@ class Generate : public Command {
     }
     progress.Clear();
     RETURN_IF_ERROR(FromGrpc(reader->Finish()));
-    if (!has_result) return absl::InternalError("The daemon ended the stream without a result.");
+    if (!has_result) return Internal("The daemon ended the stream without a result.");
     PrintNotes(result.extrapolated(), result.notes(), result.invalid_utf8_count(), console);
     if (console.format == Format::kText) {
       PrintForPeople(result, console);
@@ -63,8 +62,7 @@ class Generate : public Command {
                    {"text", result.text()},
                    {"finish_reason", FinishName(result)}};
     if (result.invalid_utf8_count() > 0) object["invalid_utf8_count"] = result.invalid_utf8_count();
-    RETURN_IF_ERROR(PrintJson(console, object));
-    return ExitCode::kDone;
+    return DoneOr(PrintJson(console, object));
   }
 
  private:

@@ -70,7 +70,7 @@ class Groups : public Command {
     ASSIGN_OR_RETURN(const std::unique_ptr<TextCoder> coder,
                      OpenTextCoder(model_.model, model_.engine.tokenizer, global, console));
     ASSIGN_OR_RETURN(const std::vector<int32_t> ids, coder->Encode(text, {.no_special_tokens = true}));
-    if (ids.empty()) return absl::InvalidArgumentError(absl::StrCat(file_, " is empty; it has no tokens."));
+    if (ids.empty()) return InvalidArgument(file_, " is empty; it has no tokens.");
     std::vector<std::string> tokens;
     std::vector<WordClass> classes;
     for (const std::vector<int32_t>& window : Windows(ids, context)) {
@@ -104,8 +104,8 @@ class Groups : public Command {
                      Call(session.daemon().inference(), &v1::Inference::Stub::GetModel, request));
     const auto attention = ParseJson(model.attention_json());
     if (!attention.ok() || !attention->is_object() || !attention->contains("focus_attention")) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(model_.model, " has no learned groups: its attention is ", model.attention_label(), "."));
+      return FailedPrecondition(model_.model, " has no learned groups: its attention is ", model.attention_label(),
+                                ".");
     }
     trained_ = setting_ = (*attention)["focus_attention"];
     for (const auto& [name, given] : request_.overrides()) {
@@ -116,8 +116,8 @@ class Groups : public Command {
     const Json trained = setting_.value("trained_context_length", Json(kContextDefault));
     const int64_t context = context_.value_or(std::min<int64_t>(trained.get<int64_t>(), model.context_length_max()));
     if (context > model.context_length_max()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--context is ", context, "; the model takes at most ", model.context_length_max(), " tokens."));
+      return InvalidArgument("--context is ", context, "; the model takes at most ", model.context_length_max(),
+                             " tokens.");
     }
     return context;
   }
@@ -143,11 +143,11 @@ class Groups : public Command {
     v1::ComputeLogLikelihoodsResponse response;
     RETURN_IF_ERROR(FromGrpc(session.daemon().inference().ComputeLogLikelihoods(&context, request_, &response)));
     if (response.layer_groups().empty()) {
-      return absl::FailedPreconditionError(absl::StrCat("no groups were computed with k = ", setting_["top_k"].dump(),
-                                                        " of K = ", setting_["group_count"].dump(),
-                                                        ": two tokens always share one when more than half of the "
-                                                        "groups are chosen, layers with a window of their own "
-                                                        "are left out, and not every device has them."));
+      return FailedPrecondition("no groups were computed with k = ", setting_["top_k"].dump(),
+                                " of K = ", setting_["group_count"].dump(),
+                                ": two tokens always share one when more than half of the "
+                                "groups are chosen, layers with a window of their own "
+                                "are left out, and not every device has them.");
     }
     const int64_t length = window.size();
     bool is_known = false;
@@ -164,8 +164,7 @@ class Groups : public Command {
     if (is_known) return absl::OkStatus();
     std::vector<int32_t> known;
     for (const v1::LayerGroups& given : response.layer_groups()) known.push_back(given.layer());
-    return absl::NotFoundError(absl::StrCat("layer ", *layer_, " has no groups to show; those that have are ",
-                                            absl::StrJoin(known, ", "), "."));
+    return NotFound("layer ", *layer_, " has no groups to show; those that have are ", absl::StrJoin(known, ", "), ".");
   }
 
   // The text of each token; a decoder may drop the space before the first word, so each is decoded behind another
@@ -262,8 +261,7 @@ class Groups : public Command {
                       {"focus_attention", setting_}}));
       }
     }
-    RETURN_IF_ERROR(rows.Finish());
-    return ExitCode::kDone;
+    return DoneOr(rows.Finish());
   }
 
   report::StackedFigure FigureOf(const std::vector<WordClass>& classes) const {

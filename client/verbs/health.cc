@@ -40,7 +40,7 @@ absl::Status CheckService(const std::shared_ptr<grpc::Channel>& channel, const s
   }
   constexpr char kServing[] = {0x08, 0x01};
   if (answer == std::string(kServing, sizeof(kServing))) return absl::OkStatus();
-  return absl::UnavailableError("not serving; the daemon's log has the cause");
+  return Unavailable("not serving; the daemon's log has the cause");
 }
 
 absl::Status AskModel(v1::Inference::Stub& stub, const std::string& model,
@@ -56,7 +56,7 @@ absl::Status AskModel(v1::Inference::Stub& stub, const std::string& model,
   for (v1::GenerateResponse response; stream->Read(&response);) has_result = has_result || response.has_result();
   const grpc::Status status = stream->Finish();
   if (!status.ok()) return FromGrpc(status);
-  return has_result ? absl::OkStatus() : absl::InternalError("the stream ended without a result");
+  return has_result ? absl::OkStatus() : Internal("the stream ended without a result");
 }
 
 class Health : public Command {

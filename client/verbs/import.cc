@@ -81,9 +81,8 @@ class Import : public Command {
       imported = ImportJudgments(judgments_);
     }
     if (HasReason(imported.status(), ErrorReason::kDatabaseInUse)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(imported.status().message(),
-                       ". If that is a daemon, leave out --db, or give --daemon=ADDRESS: it stores them."));
+      return FailedPrecondition(imported.status().message(),
+                                ". If that is a daemon, leave out --db, or give --daemon=ADDRESS: it stores them.");
     }
     ASSIGN_OR_RETURN(const std::vector<JudgmentResult> results, std::move(imported));
     ExitCode code = ExitCode::kDone;
@@ -128,17 +127,13 @@ class Import : public Command {
     const std::optional<bool> thinking = ThinkingOf(variant->overrides);
     ASSIGN_OR_RETURN(const std::shared_ptr<const ChatFormat> format, ReadChatFormat(tokenizer_));
     if (thinking.has_value() && (format == nullptr || !format->thinking_switch.has_value())) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(name_, ": ", tokenizer_, " has no chat_format.json with a \"thinking_switch\"."));
+      return FailedPrecondition(name_, ": ", tokenizer_, " has no chat_format.json with a \"thinking_switch\".");
     }
     import.tokenizer = import.chat_tokenizer = MakeVariantCounter(tokenizer, format, /*is_chat=*/false, thinking);
     const bool any_chat =
         std::any_of(job.suite.tasks.begin(), job.suite.tasks.end(), [](const TaskSpec& task) { return task.chat; });
     if (any_chat) {
-      if (format == nullptr) {
-        return absl::FailedPreconditionError(
-            absl::StrCat(tokenizer_, " has no chat_format.json, which chat tasks need."));
-      }
+      if (format == nullptr) return FailedPrecondition(tokenizer_, " has no chat_format.json, which chat tasks need.");
       import.chat_tokenizer = MakeVariantCounter(tokenizer, format, /*is_chat=*/true, thinking);
       job.chat_templates[variant->model] = format->Identity();
     }
@@ -148,18 +143,17 @@ class Import : public Command {
       RETURN_IF_ERROR(db::CheckPromptDigest(digest));
       ASSIGN_OR_RETURN(const std::string prediction, GetString(line, "prediction"));
       if (prediction.size() > kAnswerBytesMax) {
-        return absl::InvalidArgumentError(absl::StrCat("\"prediction\" has ", prediction.size(),
-                                                       " bytes; an answer has at most ", kAnswerBytesMax, "."));
+        return InvalidArgument("\"prediction\" has ", prediction.size(), " bytes; an answer has at most ",
+                               kAnswerBytesMax, ".");
       }
       ASSIGN_OR_RETURN(const std::optional<int64_t> epoch, FindInt(line, "epoch"));
       const std::string key = ImportedAnswerKey(digest, epoch.value_or(0));
       hash.Update(absl::StrCat(key, "\n", prediction, "\n"));
       const auto [earlier, is_new] = import.answers.emplace(key, prediction);
       if (is_new || earlier->second == prediction) return absl::OkStatus();
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"token_ids_sha256\" is ", digest, ", which has another answer already."));
+      return InvalidArgument("\"token_ids_sha256\" is ", digest, ", which has another answer already.");
     }));
-    if (import.answers.empty()) return absl::InvalidArgumentError(absl::StrCat(predictions_, ": has no answers."));
+    if (import.answers.empty()) return InvalidArgument(predictions_, ": has no answers.");
     import.answers_sha256 = ToHex(hash.Finish());
     import.source = absl::StrCat("answers imported from ", predictions_);
     import.spec = std::move(job);

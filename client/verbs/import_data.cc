@@ -1,7 +1,6 @@
 // varifocal import-data: a benchmark that a user has downloaded, as suites.
 #include <ostream>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/suggest.h"
@@ -47,13 +46,13 @@ class ImportData : public Command {
       std::vector<std::string> names;
       for (const Benchmark& known : Benchmarks()) names.push_back(known.name);
       if (BuiltInSuiteText(name_).has_value()) {
-        return UsageError(absl::StrCat("\"", name_, "\" is a suite, which needs no import: varifocal run ", name_));
+        return UsageError("\"", name_, "\" is a suite, which needs no import: varifocal run ", name_);
       }
-      return UsageError(absl::StrCat("No benchmark is called \"", name_, "\"", DidYouMean(name_, names)));
+      return UsageError("No benchmark is called \"", name_, "\"", DidYouMean(name_, names));
     }
     if (options_.folder.empty() || options_.out.empty()) {
-      return UsageError(absl::StrCat("import-data ", name_, " needs DIR and --out. DIR has ", benchmark->needs, " (",
-                                     benchmark->upstream, ")."));
+      return UsageError("import-data ", name_, " needs DIR and --out. DIR has ", benchmark->needs, " (",
+                        benchmark->upstream, ").");
     }
     options_.datasets = SplitList(datasets_);
     for (const std::string& text : SplitList(lengths_)) {
@@ -108,8 +107,7 @@ class ImportData : public Command {
                                 {"forms", forms},
                                 {"takes", takes}}));
     }
-    RETURN_IF_ERROR(rows.Finish());
-    return ExitCode::kDone;
+    return DoneOr(rows.Finish());
   }
 
   std::string name_, datasets_, lengths_;

@@ -1,5 +1,4 @@
 // varifocal judge: a model scores the stored answers of a job.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -68,7 +67,7 @@ absl::Status DropBrokenLine(const std::string& path) {
   }
   std::error_code error;
   if (end != size) std::filesystem::resize_file(path, end, error);
-  return error ? absl::PermissionDeniedError(absl::StrCat("cannot write ", path, ".")) : absl::OkStatus();
+  return error ? PermissionDenied("cannot write ", path, ".") : absl::OkStatus();
 }
 
 class JudgeStored : public Command {
@@ -100,8 +99,7 @@ class JudgeStored : public Command {
     RETURN_IF_ERROR(Ask(*session, verdicts, console));  // verdicts before an error are in the file
     int64_t scored_count = 0;
     for (const Case& one : cases_) scored_count += verdicts.count(one.key) > 0;
-    if (scored_count == 0)
-      return absl::NotFoundError(absl::StrCat("the judge scored no answer; ", first_problem_, "."));
+    if (scored_count == 0) return NotFound("the judge scored no answer; ", first_problem_, ".");
     RETURN_IF_ERROR(
         StoreScores(answers_, job_id, absl::StrCat(session->model(), " by ", prompt_path_), global, console));
     if (!against_.empty()) RETURN_IF_ERROR(PrintAgreement(verdicts, console));
@@ -127,7 +125,7 @@ class JudgeStored : public Command {
                        cases_.push_back(std::move(one));
                        return absl::OkStatus();
                      }));
-    if (!has_against) return absl::NotFoundError(absl::StrCat("no answer to judge has the metric ", against_, "."));
+    if (!has_against) return NotFound("no answer to judge has the metric ", against_, ".");
     return job_id;
   }
 
@@ -153,9 +151,9 @@ class JudgeStored : public Command {
     return ForEachJsonLine(answers_.out, [&](const Json& line) -> absl::Status {
       ASSIGN_OR_RETURN(const std::string key, GetString(line, "key"));
       if (keys.count(key) == 0) {
-        return absl::FailedPreconditionError("the verdict is of another judge, prompt or answer; give another --out.");
+        return FailedPrecondition("the verdict is of another judge, prompt or answer; give another --out.");
       }
-      if (!line.contains("scores")) return absl::InvalidArgumentError("there are no \"scores\"");
+      if (!line.contains("scores")) return InvalidArgument("there are no \"scores\"");
       Verdict& verdict = verdicts[key];
       ASSIGN_OR_RETURN(verdict.score, GetDouble(line["scores"], prompt_.name));
       ASSIGN_OR_RETURN(verdict.reply, GetString(line, "reply"));
@@ -177,7 +175,7 @@ class JudgeStored : public Command {
   absl::Status Ask(ModelSession& session, std::map<std::string, Verdict>& verdicts, Console& console) {
     std::map<std::string, std::vector<const Case*>> open;
     std::ofstream out(answers_.out, std::ios::binary | std::ios::app);
-    const absl::Status unwritable = absl::ResourceExhaustedError(absl::StrCat("cannot write ", answers_.out, "."));
+    const absl::Status unwritable = ResourceExhausted("cannot write ", answers_.out, ".");
     if (!out) return unwritable;
     for (const Case& one : cases_) {
       const auto known = verdicts.find(one.key);
@@ -251,7 +249,7 @@ class JudgeStored : public Command {
     v1::ComputeLogLikelihoodsResponse response;
     RETURN_IF_ERROR(FromGrpc(session.daemon().inference().ComputeLogLikelihoods(&context, request, &response)));
     if (response.continuations_size() != std::ssize(prompt_.choices)) {
-      return absl::InternalError("The daemon did not score every choice.");
+      return Internal("The daemon did not score every choice.");
     }
     int best = 0;
     for (int i = 1; i < response.continuations_size(); ++i) {
@@ -267,7 +265,7 @@ class JudgeStored : public Command {
       if (verdict == verdicts.end() || !one.other.has_value()) continue;
       rated.push_back({one.cluster, verdict->second.score, *one.other});
     }
-    if (rated.empty()) return absl::NotFoundError(absl::StrCat("no judged answer has the metric ", against_, "."));
+    if (rated.empty()) return NotFound("no judged answer has the metric ", against_, ".");
     const stats::Agreement agreement = stats::AgreementOf(rated);
     if (console.format != Format::kText) {
       Json object = {{"against", against_},

@@ -3,7 +3,6 @@
 #include <ostream>
 #include <system_error>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/daemon.h"
 #include "client/models.h"
@@ -29,7 +28,7 @@ class Load : public Command {
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     const size_t equals = model_.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == model_.size()) {
-      return UsageError(absl::StrCat(model_, ": must be NAME=DIR, such as focal=models/focal-constant."));
+      return UsageError(model_, ": must be NAME=DIR, such as focal=models/focal-constant.");
     }
     v1::LoadModelRequest request;
     request.set_model_id(model_.substr(0, equals));
@@ -43,8 +42,7 @@ class Load : public Command {
     ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
     ASSIGN_OR_RETURN(const v1::Model model, Call(daemon->inference(), &v1::Inference::Stub::LoadModel, request));
     if (console.format != Format::kText) {
-      RETURN_IF_ERROR(PrintJson(console, {{"name", ModelShortName(model.name())}, {"directory", model.directory()}}));
-      return ExitCode::kDone;
+      return DoneOr(PrintJson(console, {{"name", ModelShortName(model.name())}, {"directory", model.directory()}}));
     }
     console.out << ModelShortName(model.name()) << " is served: " << WithThousands(model.parameter_count())
                 << " parameters, " << HumanBytes(model.weights_bytes()) << " of weights, " << model.attention_label()
@@ -65,10 +63,7 @@ class Unload : public Command {
     request.set_name(ModelResourceOf(model_));
     ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
     RETURN_IF_ERROR(Call(daemon->inference(), &v1::Inference::Stub::UnloadModel, request).status());
-    if (console.format != Format::kText) {
-      RETURN_IF_ERROR(PrintJson(console, {{"name", ModelShortName(request.name())}}));
-      return ExitCode::kDone;
-    }
+    if (console.format != Format::kText) return DoneOr(PrintJson(console, {{"name", ModelShortName(request.name())}}));
     console.out << ModelShortName(request.name()) << " is no longer served; its memory is free.\n";
     return ExitCode::kDone;
   }

@@ -26,11 +26,10 @@ class Merge : public Command {
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
     ASSIGN_OR_RETURN(const db::MergedJob merged, db::MergeShards(shards_, out_, options_));
     if (console.format != Format::kText) {
-      RETURN_IF_ERROR(PrintJson(console, {{"shard_count", merged.shard_count},
-                                          {"missing_shards", merged.missing_shards},
-                                          {"sample_count", merged.sample_count},
-                                          {"generation_count", merged.generation_count}}));
-      return ExitCode::kDone;
+      return DoneOr(PrintJson(console, {{"shard_count", merged.shard_count},
+                                        {"missing_shards", merged.missing_shards},
+                                        {"sample_count", merged.sample_count},
+                                        {"generation_count", merged.generation_count}}));
     }
     console.out << out_ << ": " << WithThousands(merged.shard_count)
                 << Plural(merged.shard_count, " shard, ", " shards, ") << WithThousands(merged.sample_count)

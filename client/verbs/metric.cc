@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<int>> GoldIndices(const Json& line) {
   for (const Json& item : found->is_array() ? *found : Json::array({*found})) {
     ASSIGN_OR_RETURN(const int64_t index, GetInt(Json{{kKey, item}}, kKey));
     if (index < 0 || index > std::numeric_limits<int>::max()) {
-      return absl::InvalidArgumentError(absl::StrCat("\"", kKey, "\" is ", index, "; it must be 0 or above."));
+      return InvalidArgument("\"", kKey, "\" is ", index, "; it must be 0 or above.");
     }
     indices.push_back(static_cast<int>(index));
   }
@@ -56,8 +56,7 @@ absl::StatusOr<MetricInput> ReadInput(const Json& line, const Json& written) {
   ASSIGN_OR_RETURN(input.gold_continuation_indices, GoldIndices(line));
   if (const auto scores = line.find("continuation_scores"); scores != line.end()) {
     if (!scores->is_array()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"continuation_scores\" must be a list, not ", JsonKind(*scores), "."));
+      return InvalidArgument("\"continuation_scores\" must be a list, not ", JsonKind(*scores), ".");
     }
     for (const Json& score : *scores) {
       ContinuationScore read;
@@ -93,7 +92,7 @@ absl::StatusOr<Json> ScoreOne(const std::string& name, const Json& line, const M
     std::vector<std::string> known;
     for (const Metric& row : Metrics()) known.push_back(row.name);
     for (const helmet::KindInfo& kind : helmet::Kinds()) known.push_back(absl::StrCat(kHelmetPrefix, kind.name));
-    return absl::InvalidArgumentError(absl::StrCat("unknown metric \"", name, "\"", DidYouMean(name, known)));
+    return InvalidArgument("unknown metric \"", name, "\"", DidYouMean(name, known));
   }
   if (metric->uses_raw_output) {
     MetricInput whole;
@@ -102,10 +101,10 @@ absl::StatusOr<Json> ScoreOne(const std::string& name, const Json& line, const M
     return metric->Score(whole);
   }
   if (!metric->needs_continuations && (line.value("prediction", Json()).is_null() || input.gold.empty())) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " needs \"prediction\" and at least one \"gold\"."));
+    return InvalidArgument(name, " needs \"prediction\" and at least one \"gold\".");
   }
   if (metric->needs_continuations && input.continuation_scores.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " needs \"continuation_scores\"."));
+    return InvalidArgument(name, " needs \"continuation_scores\".");
   }
   return metric->Score(input);
 }

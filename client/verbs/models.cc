@@ -1,5 +1,4 @@
 // varifocal models: what the daemon serves.
-#include <algorithm>
 #include <iterator>
 #include <ostream>
 
@@ -176,8 +175,8 @@ class ShowModels : public Command {
  private:
   absl::StatusOr<ExitCode> ShowSupported(Console& console) const {
     if (!name_.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--supported lists checkpoint types, and \"", name_, "\" names a model; give one of the two"));
+      return InvalidArgument("--supported lists checkpoint types, and \"", name_,
+                             "\" names a model; give one of the two");
     }
     Rows rows(console, {{.key = "model_type", .title = "model_type"},
                         {.key = "architecture", .title = "architecture"},
@@ -186,8 +185,7 @@ class ShowModels : public Command {
                         {.key = "verified_with"},
                         {.key = "refused", .title = "refused"}});
     for (Json& row : SupportedCheckpointRows()) RETURN_IF_ERROR(rows.Add(std::move(row)));
-    RETURN_IF_ERROR(rows.Finish());
-    return ExitCode::kDone;
+    return DoneOr(rows.Finish());
   }
 
   std::string name_;

@@ -35,8 +35,7 @@ class Query : public Command {
                                     for (size_t i = 0; i < names.size(); ++i) row[names[i]] = std::move(values[i]);
                                     return rows->Add(std::move(row));
                                   }}));
-    RETURN_IF_ERROR(rows->Finish("No rows."));
-    return ExitCode::kDone;
+    return DoneOr(rows->Finish("No rows."));
   }
 
  private:

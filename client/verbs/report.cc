@@ -5,7 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/adjust_flag.h"
@@ -28,12 +27,12 @@ absl::StatusOr<ReportFormat> FormatOfPath(const std::string& path) {
     if (absl::EndsWith(path, ending)) return format;
   }
   if (std::error_code error; std::filesystem::is_directory(path, error)) {
-    return UsageError(absl::StrCat("--out=", path, " is a directory; name a file in it, such as ",
-                                   (std::filesystem::path(path) / "report.html").string(), "."));
+    return UsageError("--out=", path, " is a directory; name a file in it, such as ",
+                      (std::filesystem::path(path) / "report.html").string(), ".");
   }
-  return UsageError(absl::StrCat("--out=", path,
-                                 " has no known extension: use .html, .csv, .json, .md, .txt "
-                                 "or .tex, or give --format."));
+  return UsageError("--out=", path,
+                    " has no known extension: use .html, .csv, .json, .md, .txt "
+                    "or .tex, or give --format.");
 }
 
 class WriteTheReport : public Command {

@@ -1,5 +1,4 @@
 // varifocal rescore: scores stored answers by a command of the user's.
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -49,11 +48,11 @@ class Rescore : public Command {
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags& global) override {
     if (!(score_max_ > 0)) return UsageError("--score-max must be above 0.");
     const absl::Status named = db::CheckScoreName(metric_);
-    if (!named.ok()) return UsageError(absl::StrCat("--metric: ", named.message(), "."));
+    if (!named.ok()) return UsageError("--metric: ", named.message(), ".");
     ASSIGN_OR_RETURN(const std::string source, DescribeCommand(command_));
     if (source.size() > kImportSourceBytesMax) {
-      return UsageError(absl::StrCat("--command with the hashes of its files has ", source.size(),
-                                     " bytes, and the limit is ", kImportSourceBytesMax, "; put it into a script."));
+      return UsageError("--command with the hashes of its files has ", source.size(), " bytes, and the limit is ",
+                        kImportSourceBytesMax, "; put it into a script.");
     }
     const std::string folder = std::filesystem::temp_directory_path().string();
     ASSIGN_OR_RETURN(const TemporaryFile input, TemporaryFile::Make(absl::StrCat(folder, "/varifocal_answers_")));
@@ -68,7 +67,7 @@ class Rescore : public Command {
                        return absl::OkStatus();
                      }));
     lines.close();
-    if (!lines) return absl::ResourceExhaustedError(absl::StrCat("cannot write ", input.path(), "."));
+    if (!lines) return ResourceExhausted("cannot write ", input.path(), ".");
     ASSIGN_OR_RETURN(const std::vector<std::optional<double>> scores,
                      RunScoreCommand(command_, input.path(), std::ssize(identities), score_max_));
     std::ofstream judgments(output.path(), std::ios::binary);
@@ -83,8 +82,8 @@ class Rescore : public Command {
       judgments << text << "\n";
     }
     judgments.close();
-    if (!judgments) return absl::ResourceExhaustedError(absl::StrCat("cannot write ", output.path(), "."));
-    if (unscored_count == std::ssize(scores)) return absl::NotFoundError("the command gave no answer a score.");
+    if (!judgments) return ResourceExhausted("cannot write ", output.path(), ".");
+    if (unscored_count == std::ssize(scores)) return NotFound("the command gave no answer a score.");
     if (unscored_count > 0) {
       console.err << "varifocal: " << unscored_count << Plural(unscored_count, " answer has", " answers have")
                   << " no score from the command.\n";

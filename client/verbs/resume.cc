@@ -29,10 +29,7 @@ class Resume : public Command {
       ASSIGN_OR_RETURN(const v1::Job ended, FollowJob(*daemon, job.name(), console));
       return PrintOutcome(ended, outcome_, console);
     }
-    if (console.format != Format::kText) {
-      RETURN_IF_ERROR(PrintJson(console, JobJson(job)));
-      return ExitCode::kDone;
-    }
+    if (console.format != Format::kText) return DoneOr(PrintJson(console, JobJson(job)));
     const int64_t missing = job.progress().planned_count() - job.progress().done_count();
     console.out << job.name() << " " << StateName(job.state()) << ": " << WithThousands(missing)
                 << Plural(missing, " sample left.\n", " samples left.\n");

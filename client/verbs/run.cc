@@ -1,6 +1,5 @@
 // varifocal run: a whole evaluation without a daemon; the same server inside this process.
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -10,7 +9,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/plural.h"
 #include "base/status_macros.h"
@@ -126,7 +124,7 @@ class RunHere : public Command {
     ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJobSpec(run_.suite, run_.job, run_.variants));
     if (shard_.has_value()) {
       const absl::StatusOr<Shard> shard = ParseShard(*shard_);
-      if (!shard.ok()) return UsageError(absl::StrCat("--shard: ", shard.status().message(), "."));
+      if (!shard.ok()) return UsageError("--shard: ", shard.status().message(), ".");
       request.mutable_spec()->mutable_shard()->set_index(shard->index);
       request.mutable_spec()->mutable_shard()->set_count(shard->count);
     }
@@ -138,8 +136,7 @@ class RunHere : public Command {
     if (dry_run_) {
       ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                        Call(daemon.evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
-      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_), console));
-      return ExitCode::kDone;
+      return DoneOr(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_), console));
     }
     ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));
     ASSIGN_OR_RETURN(const v1::Job job, FollowJob(daemon, name, console, /*is_here=*/true));

@@ -94,7 +94,7 @@ class MakeSamples : public Command {
     job.variants = {{.model = "any"}};  // prompts do not depend on the models
     if (thinking_.has_value()) {
       if (*thinking_ != "on" && *thinking_ != "off")
-        return UsageError(absl::StrCat("--thinking=", *thinking_, ": must be on or off."));
+        return UsageError("--thinking=", *thinking_, ": must be on or off.");
       job.variants[0].overrides[kThinking] = {*thinking_ == "on" ? 1.0 : 0.0};
     }
     job.limit = std::min<int64_t>(suite_.limit, kSampleCountMax);
@@ -105,8 +105,7 @@ class MakeSamples : public Command {
     ASSIGN_OR_RETURN(const std::shared_ptr<const ChatFormat> chat_format, ReadChatFormat(tokenizer_));
     const std::optional<bool> thinking = ThinkingOf(valid->variants[0].overrides);
     if (thinking.has_value() && (chat_format == nullptr || !chat_format->thinking_switch.has_value())) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("--thinking: ", tokenizer_, " has no chat_format.json with a \"thinking_switch\"."));
+      return FailedPrecondition("--thinking: ", tokenizer_, " has no chat_format.json with a \"thinking_switch\".");
     }
     const auto counter = MakeVariantCounter(tokenizer, chat_format, /*is_chat=*/false, thinking);
     const auto chat_counter = MakeVariantCounter(tokenizer, chat_format, /*is_chat=*/true, thinking);
@@ -123,8 +122,7 @@ class MakeSamples : public Command {
     Rows rows(console, std::move(columns));
     int64_t wanted_count = 0;
     for (const GridGroup& group : grid.groups) wanted_count += WantedCount(grid, group);
-    if (index_.has_value() && wanted_count == 0)
-      return absl::NotFoundError(absl::StrCat("no task of the suite has a question ", *index_));
+    if (index_.has_value() && wanted_count == 0) return NotFound("no task of the suite has a question ", *index_);
     Progress progress(console, "samples");
     int64_t done_count = 0;
     ExitCode code = ExitCode::kDone;

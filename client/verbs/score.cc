@@ -79,8 +79,7 @@ class Score : public Command {
       PrintForPeople(response, has_text ? text : nullptr, console);
       return ExitCode::kDone;
     }
-    RETURN_IF_ERROR(PrintJson(console, ToJson(response, has_text ? text : nullptr)));
-    return ExitCode::kDone;
+    return DoneOr(PrintJson(console, ToJson(response, has_text ? text : nullptr)));
   }
 
  private:
@@ -98,14 +97,10 @@ class Score : public Command {
       v1::Continuation& continuation = *request->add_continuations();
       if (prompt_.IsText()) {
         ASSIGN_OR_RETURN(*continuation.mutable_text(), ReadWholeFile(path));
-        if (continuation.text().empty()) {
-          return absl::InvalidArgumentError(absl::StrCat(path, " is empty; there is nothing to score."));
-        }
+        if (continuation.text().empty()) return InvalidArgument(path, " is empty; there is nothing to score.");
       } else {
         ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadTokenIds(path));
-        if (ids.empty()) {
-          return absl::InvalidArgumentError(absl::StrCat(path, " has no ids; there is nothing to score."));
-        }
+        if (ids.empty()) return InvalidArgument(path, " has no ids; there is nothing to score.");
         continuation.mutable_token_ids()->mutable_ids()->Add(ids.begin(), ids.end());
       }
     }

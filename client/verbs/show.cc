@@ -1,7 +1,6 @@
 // varifocal show: one job, cell by cell.
 #include <ostream>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/jobs.h"
@@ -34,8 +33,7 @@ class ShowJob : public Command {
       Json object = JobJson(job);
       object["cells"] = Json::array();
       for (const v1::CellProgress& cell : job.progress().cells()) object["cells"].push_back(CellJson(cell));
-      RETURN_IF_ERROR(PrintJson(console, object));
-      return ExitCode::kDone;
+      return DoneOr(PrintJson(console, object));
     }
     if (console.format == Format::kText) PrintHead(job, console);
     Rows rows(console, {{.key = "variant", .title = "variant"},
@@ -46,8 +44,7 @@ class ShowJob : public Command {
                         {.key = "failed_count", .title = "failed", .right_aligned = true},
                         {.key = "missing_count", .title = "missing", .right_aligned = true}});
     for (const v1::CellProgress& cell : job.progress().cells()) RETURN_IF_ERROR(rows.Add(CellJson(cell)));
-    RETURN_IF_ERROR(rows.Finish());
-    return ExitCode::kDone;
+    return DoneOr(rows.Finish());
   }
 
  private:

@@ -53,7 +53,7 @@ class Slurm : public Command {
     if (gpus_ > 0) shard_options.push_back(absl::StrCat("--gpus-per-task=", gpus_, " --ntasks=1"));
     for (const std::string& option : sbatch_) {
       if (!absl::StartsWith(option, "--")) {
-        return UsageError(absl::StrCat("--sbatch=", option, ": must be an option such as --time=4:00:00."));
+        return UsageError("--sbatch=", option, ": must be an option such as --time=4:00:00.");
       }
       shard_options.push_back(report::ShellQuoted(option));
       // The merge needs the tasks' queue and account, but none of their devices.

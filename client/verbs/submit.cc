@@ -1,7 +1,6 @@
 // varifocal submit: asks the daemon to run a suite.
 #include <ostream>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/plural.h"
 #include "base/status_macros.h"
@@ -43,10 +42,7 @@ class Submit : public Command {
     repeat_.Apply(request);
     ASSIGN_OR_RETURN(const v1::SubmitJobResponse response,
                      Call(daemon->evaluation(), &v1::Evaluation::Stub::SubmitJob, request));
-    if (dry_run_) {
-      RETURN_IF_ERROR(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_), console));
-      return ExitCode::kDone;
-    }
+    if (dry_run_) return DoneOr(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_), console));
     const v1::Job& job = response.job();
     if (response.already_submitted()) {
       console.err << job.name() << " is this request, submitted before; for another job of it: --new\n";
@@ -56,10 +52,7 @@ class Submit : public Command {
       ASSIGN_OR_RETURN(const v1::Job ended, FollowJob(*daemon, job.name(), console));
       return PrintOutcome(ended, outcome_, console);
     }
-    if (console.format != Format::kText) {
-      RETURN_IF_ERROR(PrintJson(console, JobJson(job)));
-      return ExitCode::kDone;
-    }
+    if (console.format != Format::kText) return DoneOr(PrintJson(console, JobJson(job)));
     console.out << job.name() << " " << StateName(job.state()) << ": " << job.suite() << " for "
                 << absl::StrJoin(job.variants(), ", ") << ", " << WithThousands(job.progress().planned_count())
                 << Plural(job.progress().planned_count(), " sample.\n", " samples.\n");

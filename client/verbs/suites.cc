@@ -43,10 +43,9 @@ class ShowSuites : public Command {
     std::vector<NamedText> suites;
     if (global.daemon_given) {
       if (absl::StrContains(suite_, '/') || absl::EndsWith(suite_, ".yaml") || absl::EndsWith(suite_, ".yml")) {
-        return UsageError(
-            absl::StrCat(suite_,
-                         " is a file, which is checked on this machine: leave out --daemon. With it, SUITE is "
-                         "the name of a suite that the daemon has."));
+        return UsageError(suite_,
+                          " is a file, which is checked on this machine: leave out --daemon. With it, SUITE is "
+                          "the name of a suite that the daemon has.");
       }
       ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Connect(global.daemon));
       ASSIGN_OR_RETURN(const v1::ListSuitesResponse response,
@@ -67,11 +66,8 @@ class ShowSuites : public Command {
       ASSIGN_OR_RETURN(const SuiteSpec spec, ToSuiteSpec(config));
       RETURN_IF_ERROR(rows.Add(RowOf(suite.name, spec)));
     }
-    if (!found && !suite_.empty()) {
-      return UsageError(absl::StrCat("No suite is called \"", suite_, "\"", DidYouMean(suite_, names)));
-    }
-    RETURN_IF_ERROR(rows.Finish("No suites."));
-    return ExitCode::kDone;
+    if (!found && !suite_.empty()) return UsageError("No suite is called \"", suite_, "\"", DidYouMean(suite_, names));
+    return DoneOr(rows.Finish("No suites."));
   }
 
  private:
@@ -85,8 +81,7 @@ class ShowSuites : public Command {
     }
     Rows rows = Table(console);
     RETURN_IF_ERROR(rows.Add(RowOf(spec.name, spec)));
-    RETURN_IF_ERROR(rows.Finish("No suites."));
-    return ExitCode::kDone;
+    return DoneOr(rows.Finish("No suites."));
   }
 
   static Rows Table(Console& console) {

@@ -75,9 +75,7 @@ class ShowTasks : public Command {
         names.push_back(kind.kind());
         if (kind.kind() == kind_) chosen.push_back(kind);
       }
-      if (chosen.empty()) {
-        return UsageError(absl::StrCat("No kind of task is called \"", kind_, "\"", DidYouMean(kind_, names)));
-      }
+      if (chosen.empty()) return UsageError("No kind of task is called \"", kind_, "\"", DidYouMean(kind_, names));
       if (console.format == Format::kText) {
         PrintOne(chosen.front(), console);
         return ExitCode::kDone;
@@ -90,8 +88,7 @@ class ShowTasks : public Command {
                            return absl::StrJoin(row.at("default_metrics").get<std::vector<std::string>>(), ", ");
                          }}});
     for (const v1::TaskKind& kind : kinds) RETURN_IF_ERROR(rows.Add(ToJson(kind)));
-    RETURN_IF_ERROR(rows.Finish());
-    return ExitCode::kDone;
+    return DoneOr(rows.Finish());
   }
 
  private:

@@ -75,11 +75,31 @@ Outcome FakeOutcome(const CellRow& row, const NewJob& job, int64_t execution_id,
 
 Outcome FakeFailure(const CellRow& row, const NewJob& job, int64_t execution_id, int64_t sample_index) {
   Outcome outcome = FakeOutcome(row, job, execution_id, sample_index);
+  Fail(outcome);
+  return outcome;
+}
+
+void Fail(Outcome& outcome) {
   outcome.scores.clear();
   outcome.generation = {};
   outcome.generation.error_code = "RESOURCE_EXHAUSTED";
   outcome.generation.error_message = "the prompt needs 9 pages, the cache has 4";
-  return outcome;
+}
+
+int64_t AddFakeJob(Writer& writer, const NewJob& job, const ChangeOutcome& change) {
+  const int64_t execution_id = writer.AddExecution(FakeExecution()).value();
+  const int64_t job_id = writer.AddJob(job).value().job_id;
+  const std::vector<CellRow> cells = writer.Cells(job_id).value();
+  std::vector<Outcome> outcomes;
+  for (const CellRow& cell : cells) {
+    for (int64_t i = 0; i < cell.cell.planned_count; ++i) {
+      Outcome outcome = FakeOutcome(cell, job, execution_id, i);
+      if (change(cell, i, outcome)) outcomes.push_back(std::move(outcome));
+    }
+  }
+  const absl::Status recorded = writer.RecordSamples(outcomes).status();
+  VF_CHECK(recorded.ok(), "the outcomes are those of the job");
+  return job_id;
 }
 
 }  // namespace varifocal::db

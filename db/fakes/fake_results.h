@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,5 +27,13 @@ ExecutionRecord FakeExecution();
 // Clusters are groups of four. exact_match is 0 or 1, token_f1 a fraction.
 Outcome FakeOutcome(const CellRow& cell, const NewJob& job, int64_t execution_id, int64_t sample_index);
 Outcome FakeFailure(const CellRow& cell, const NewJob& job, int64_t execution_id, int64_t sample_index);
+void Fail(Outcome& outcome);  // as FakeFailure
+
+// Adds a job with the FakeOutcome of every planned sample; `change` may modify one, or leave it out by returning false.
+// Returns the job's id.
+using ChangeOutcome = std::function<bool(const CellRow& cell, int64_t sample_index, Outcome& outcome)>;
+int64_t AddFakeJob(
+    Writer& writer, const NewJob& job,
+    const ChangeOutcome& change = [](const CellRow&, int64_t, Outcome&) { return true; });
 
 }  // namespace varifocal::db

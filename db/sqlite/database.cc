@@ -38,13 +38,12 @@ int ReadErrorIn(absl::string_view found) {
 absl::Status ToStatus(int code, absl::string_view path, absl::string_view detail) {
   std::string message = absl::StrCat(path, ": ", OneLine(detail));
   if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_READONLY_RECOVERY) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": a write was cut off and the next writer must open the database first"));
+    return FailedPrecondition(path, ": a write was cut off and the next writer must open the database first");
   }
   if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE) {
     // SQLite reports only a full disk as such; a quota and a file size limit are handled the same way.
-    return absl::ResourceExhaustedError(absl::StrCat(
-        path, ": a write failed (a quota, a limit of the file's size or the disk itself): ", OneLine(detail)));
+    return ResourceExhausted(
+        path, ": a write failed (a quota, a limit of the file's size or the disk itself): ", OneLine(detail));
   }
   switch (code & 0xff) {
     case SQLITE_OK:
@@ -55,7 +54,7 @@ absl::Status ToStatus(int code, absl::string_view path, absl::string_view detail
     case SQLITE_CORRUPT:
       return absl::DataLossError(message);
     case SQLITE_FULL:
-      return absl::ResourceExhaustedError(absl::StrCat(message, "; make room on the file system of this file"));
+      return ResourceExhausted(message, "; make room on the file system of this file");
     case SQLITE_NOMEM:
     case SQLITE_TOOBIG:
       return absl::ResourceExhaustedError(message);
@@ -70,7 +69,7 @@ absl::Status ToStatus(int code, absl::string_view path, absl::string_view detail
     case SQLITE_CONSTRAINT:
       return absl::FailedPreconditionError(message);
     default:
-      return absl::InternalError(absl::StrCat(message, " (SQLite code ", code, ")"));
+      return Internal(message, " (SQLite code ", code, ")");
   }
 }
 
@@ -234,9 +233,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
     RETURN_IF_ERROR(database->Execute("PRAGMA trusted_schema = OFF; PRAGMA query_only = ON;"));
     return database;
   }
-  if (sqlite3_db_readonly(connection, "main") != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(path, ": the file cannot be written"));
-  }
+  if (sqlite3_db_readonly(connection, "main") != 0) return PermissionDenied(path, ": the file cannot be written");
   if (options.keep_as_it_is) return database;
   RETURN_IF_ERROR(database->Execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"));
   return database;
@@ -258,26 +255,26 @@ absl::StatusOr<Statement> Database::PrepareQuery(const std::string& sql) {
   const int code = sqlite3_prepare_v2(connection_, sql.c_str(), static_cast<int>(sql.size()) + 1, &raw, &rest);
   Statement statement(raw, path_);
   if (code == SQLITE_AUTH || (raw != nullptr && sqlite3_stmt_readonly(raw) == 0)) {
-    return absl::InvalidArgumentError("the query does more than read this database; it must be one SELECT");
+    return InvalidArgument("the query does more than read this database; it must be one SELECT");
   }
   if (code == SQLITE_ERROR || code == SQLITE_TOOBIG) {
-    return absl::InvalidArgumentError(absl::StrCat("the query is invalid: ", OneLine(sqlite3_errmsg(connection_))));
+    return InvalidArgument("the query is invalid: ", OneLine(sqlite3_errmsg(connection_)));
   }
   if (code != SQLITE_OK) return LastError(connection_, path_);
-  if (raw == nullptr) return absl::InvalidArgumentError("the query is empty; it must be one SELECT");
+  if (raw == nullptr) return InvalidArgument("the query is empty; it must be one SELECT");
   sqlite3_stmt* second = nullptr;
   const int second_code = sqlite3_prepare_v2(connection_, rest, -1, &second, nullptr);
   sqlite3_finalize(second);
   const bool is_readable = second_code == SQLITE_OK || second_code == SQLITE_ERROR || second_code == SQLITE_AUTH;
   if (!is_readable) return LastError(connection_, path_);
   if (second_code != SQLITE_OK || second != nullptr) {
-    return absl::InvalidArgumentError("the query has more than one statement; it must be one SELECT");
+    return InvalidArgument("the query has more than one statement; it must be one SELECT");
   }
   const int parameter_count = sqlite3_bind_parameter_count(raw);
   if (parameter_count > 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the query has ", parameter_count,
-                                                   " parameters (? or :name), which cannot be bound here; write the "
-                                                   "values themselves"));
+    return InvalidArgument("the query has ", parameter_count,
+                           " parameters (? or :name), which cannot be bound here; write the "
+                           "values themselves");
   }
   return statement;
 }
@@ -306,7 +303,7 @@ absl::Status Database::Check(const char* pragma) {
   std::string found = row ? statement.Text(0) : "no answer";
   if (found == "ok") return absl::OkStatus();
   if (const int code = ReadErrorIn(found); code != 0) return ToStatus(code, path_, OneLine(found));
-  return absl::DataLossError(absl::StrCat(path_, ": the database is damaged: ", OneLine(found)));
+  return DataLoss(path_, ": the database is damaged: ", OneLine(found));
 }
 
 absl::Status Database::Checkpoint() {
@@ -316,7 +313,7 @@ absl::Status Database::Checkpoint() {
   sqlite3_busy_timeout(connection_, busy_timeout_ms_);
   RETURN_IF_ERROR(is_busy.status());
   if (is_busy->value_or(0) == 0) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(path_, ": a reader keeps the write-ahead log from being emptied"));
+  return Unavailable(path_, ": a reader keeps the write-ahead log from being emptied");
 }
 
 absl::Status Database::QuickCheck() { return Check("PRAGMA quick_check(1)"); }
@@ -326,8 +323,7 @@ absl::Status Database::FullCheck() {
   ASSIGN_OR_RETURN(Statement statement, Prepare("PRAGMA foreign_key_check"));
   ASSIGN_OR_RETURN(bool row, statement.Step());
   if (!row) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat(path_, ": a row of ", statement.Text(0), " refers to a missing one in ", statement.Text(2)));
+  return DataLoss(path_, ": a row of ", statement.Text(0), " refers to a missing one in ", statement.Text(2));
 }
 
 absl::StatusOr<Transaction> Transaction::Begin(Database& database, Kind kind) {

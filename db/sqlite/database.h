@@ -61,6 +61,12 @@ class Statement {
   std::optional<int64_t> OptionalInt(int column) const;
   std::optional<double> OptionalReal(int column) const;
   std::optional<std::string> OptionalText(int column) const;
+  // All columns from the first one, each into a field of its type.
+  template <typename... Fields>
+  void Read(Fields&... fields) const {
+    int column = 0;
+    (Get(column++, fields), ...);
+  }
 
   int ColumnCount() const;
   std::string ColumnName(int column) const;
@@ -71,6 +77,12 @@ class Statement {
   friend class Database;
   Statement(sqlite3_stmt* statement, std::string path) : statement_(statement), path_(std::move(path)) {}
   void Note(int code);
+  void Get(int column, int64_t& field) const { field = Int(column); }
+  void Get(int column, bool& field) const { field = Int(column) != 0; }
+  void Get(int column, std::string& field) const { field = Text(column); }
+  void Get(int column, std::optional<int64_t>& field) const { field = OptionalInt(column); }
+  void Get(int column, std::optional<double>& field) const { field = OptionalReal(column); }
+  void Get(int column, std::optional<std::string>& field) const { field = OptionalText(column); }
 
   sqlite3_stmt* statement_;
   std::string path_;

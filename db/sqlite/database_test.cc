@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/process.h"
 
 namespace varifocal::sqlite {
@@ -32,17 +33,16 @@ TEST(Database, ValuesSurviveBitForBit) {
                   ->Run("INSERT INTO things (id, x) VALUES (1, ?), (2, ?), (3, ?), (4, ?)", tricky, text, INT64_MIN,
                         std::optional<double>())
                   .ok());
-  auto rows = database->Prepare("SELECT x FROM things ORDER BY id");
-  ASSERT_TRUE(rows.ok());
-  ASSERT_TRUE(*rows->Step());
-  EXPECT_EQ(std::bit_cast<int64_t>(rows->Real(0)), std::bit_cast<int64_t>(tricky));
-  ASSERT_TRUE(*rows->Step());
-  EXPECT_EQ(rows->Text(0), text);
-  ASSERT_TRUE(*rows->Step());
-  EXPECT_EQ(rows->Int(0), INT64_MIN);
-  ASSERT_TRUE(*rows->Step());
-  EXPECT_EQ(rows->OptionalReal(0), std::nullopt);
-  EXPECT_FALSE(*rows->Step());
+  ASSIGN_OR_FAIL(auto rows, database->Prepare("SELECT x FROM things ORDER BY id"));
+  ASSERT_TRUE(*rows.Step());
+  EXPECT_EQ(std::bit_cast<int64_t>(rows.Real(0)), std::bit_cast<int64_t>(tricky));
+  ASSERT_TRUE(*rows.Step());
+  EXPECT_EQ(rows.Text(0), text);
+  ASSERT_TRUE(*rows.Step());
+  EXPECT_EQ(rows.Int(0), INT64_MIN);
+  ASSERT_TRUE(*rows.Step());
+  EXPECT_EQ(rows.OptionalReal(0), std::nullopt);
+  EXPECT_FALSE(*rows.Step());
 }
 
 TEST(Database, TransactionRollsBackUnlessCommitted) {
@@ -50,11 +50,10 @@ TEST(Database, TransactionRollsBackUnlessCommitted) {
   auto database = OpenWithTable(directory.File("a.db"));
   for (bool commit : {false, true}) {
     {
-      auto transaction = Transaction::Begin(*database, Transaction::Kind::kWrite);
-      ASSERT_TRUE(transaction.ok());
+      ASSIGN_OR_FAIL(auto transaction, Transaction::Begin(*database, Transaction::Kind::kWrite));
       ASSERT_TRUE(database->Run("INSERT INTO things (id, x) VALUES (1, 1)").ok());
       if (commit) {
-        ASSERT_TRUE(transaction->Commit().ok());
+        ASSERT_TRUE(transaction.Commit().ok());
       }
     }
     EXPECT_EQ(**database->QueryInt("SELECT count(*) FROM things"), commit ? 1 : 0);
@@ -70,17 +69,15 @@ TEST(Database, ErrorsHaveCodes) {
   EXPECT_EQ(Database::Open(directory.File("no/such/folder.db"), {}).status().code(),
             absl::StatusCode::kPermissionDenied);
 
-  auto reader = Database::Open(path, {.read_only = true});
-  ASSERT_TRUE(reader.ok());
-  absl::Status refused = (*reader)->Run("INSERT INTO things (id, x) VALUES (2, 1)");
+  ASSIGN_OR_FAIL(auto reader, Database::Open(path, {.read_only = true}));
+  absl::Status refused = reader->Run("INSERT INTO things (id, x) VALUES (2, 1)");
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
   EXPECT_EQ(refused.message().substr(0, path.size()), path);
 
   // A second writer of the file fails after its busy timeout.
   auto transaction = Transaction::Begin(*database, Transaction::Kind::kWrite);
-  auto other = Database::Open(path, {.busy_timeout_ms = 10});
-  ASSERT_TRUE(other.ok());
-  EXPECT_EQ(Transaction::Begin(**other, Transaction::Kind::kWrite).status().code(), absl::StatusCode::kUnavailable);
+  ASSIGN_OR_FAIL(auto other, Database::Open(path, {.busy_timeout_ms = 10}));
+  EXPECT_EQ(Transaction::Begin(*other, Transaction::Kind::kWrite).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(Database, NamesThatSqliteWouldInterpretAreFiles) {

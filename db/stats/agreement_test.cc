@@ -5,7 +5,6 @@
 #include <fstream>
 
 #include "base/json.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace varifocal::stats {

@@ -22,15 +22,13 @@ std::string ArmName(const db::VariantRecord& variant) {
   return absl::StrCat(*variant.model.training_arm, at == std::string::npos ? "" : variant.name.substr(at));
 }
 
-auto PlaceOf(const Arm& arm) {
-  const db::ModelRecord& model = arm.first.model;
+auto PlaceOf(const db::ModelRecord& model) {
   return std::tuple(model.parameter_count, model.training_tokens, model.trained_context_length);
 }
 
 bool IsSamePoint(const db::VariantRecord& a, const db::VariantRecord& b) {
   const db::ModelRecord &x = a.model, &y = b.model;
-  return ArmName(a) == ArmName(b) && x.parameter_count == y.parameter_count && x.training_tokens == y.training_tokens &&
-         x.trained_context_length == y.trained_context_length && x.attention_json == y.attention_json &&
+  return ArmName(a) == ArmName(b) && PlaceOf(x) == PlaceOf(y) && x.attention_json == y.attention_json &&
          x.architecture == y.architecture && x.dtype == y.dtype && x.function_json == y.function_json &&
          x.tokenizer_sha256 == y.tokenizer_sha256 && a.focal_temperature_json == b.focal_temperature_json;
 }
@@ -61,13 +59,10 @@ std::vector<ArmMeasure> MeasuresOf(const std::vector<db::TaskMetricRecord>& metr
     if (CanBeAveraged(info)) suite.parts.push_back(metric);
     single.push_back({metric.task, metric.metric, info.is_primary, {metric}});
     if (info.worst_value.has_value()) continue;
-    const auto known = std::find_if(unbounded.begin(), unbounded.end(),
-                                    [&](const ArmMeasure& e) { return e.metric == metric.metric; });
-    if (known == unbounded.end()) {
-      unbounded.push_back({"", metric.metric, false, {metric}});
-    } else {
-      known->parts.push_back(metric);
-    }
+    auto known = std::find_if(unbounded.begin(), unbounded.end(),
+                              [&](const ArmMeasure& e) { return e.metric == metric.metric; });
+    if (known == unbounded.end()) known = unbounded.insert(known, {"", metric.metric, false, {}});
+    known->parts.push_back(metric);
   }
   std::vector<ArmMeasure> measures;
   if (!suite.parts.empty()) measures.push_back(std::move(suite));
@@ -109,6 +104,16 @@ double SizeMax(size_t task, const ArmMeasure& measure, bool of_difference) {
   return of_difference ? range.Width() : std::max(std::abs(range.low), std::abs(range.high));
 }
 
+// What the inference must know of each selected task.
+template <typename Selection>
+void SetSpreads(const ArmMeasure& measure, const std::vector<double>& design_effects, bool of_difference,
+                Selection& selection) {
+  for (size_t t = 0; t < selection.tasks.size(); ++t) {
+    selection.tasks[t].difference_max = SizeMax(selection.parts[t], measure, of_difference);
+    selection.tasks[t].design_effect = design_effects[selection.parts[t]];
+  }
+}
+
 // Of each question, the groups' means over seeds, signed and added.
 std::vector<Cluster> ClustersOfTask(const std::vector<ReplicateGroup>& groups, const ReplicatedTask& task, size_t t) {
   std::vector<ClusteredValue> values;
@@ -125,14 +130,7 @@ std::vector<Cluster> ClustersOfTask(const std::vector<ReplicateGroup>& groups, c
 MetricKey KeyOf(const db::TaskMetricRecord& metric) { return {metric.task, metric.metric_index, metric.metric}; }
 
 std::string NamesOf(const std::vector<ArmRun>& runs) {
-  std::vector<std::string> names;
-  for (const ArmRun& run : runs) names.push_back(run.variant);
-  return absl::StrJoin(names, "\n");
-}
-
-std::string Known(const std::vector<std::string>& names) {
-  return names.empty() ? "its checkpoints state no training arm and seed"
-                       : absl::StrCat("it has ", absl::StrJoin(names, ", "));
+  return absl::StrJoin(runs, "\n", [](std::string* out, const ArmRun& run) { out->append(run.variant); });
 }
 
 }  // namespace
@@ -182,7 +180,7 @@ Arms FindArms(const std::vector<db::VariantRecord>& variants) {
   const std::vector<std::string> names = found.Names();
   const auto rank = [&](const Arm& arm) { return std::find(names.begin(), names.end(), arm.name) - names.begin(); };
   std::stable_sort(found.arms.begin(), found.arms.end(), [&](const Arm& a, const Arm& b) {
-    return std::tuple(rank(a), PlaceOf(a)) < std::tuple(rank(b), PlaceOf(b));
+    return std::tuple(rank(a), PlaceOf(a.first.model)) < std::tuple(rank(b), PlaceOf(b.first.model));
   });
   return found;
 }
@@ -220,8 +218,7 @@ absl::StatusOr<ArmTable> ArmTable::Read(db::Reader& reader, int64_t job_id) {
       }));
     }
   }
-  for (const Arm& arm : table.arms_.arms)
-    table.effects_[NamesOf(arm.runs)] = table.EffectsOf(arm.runs, /*baseline_count=*/0, /*is_paired=*/false);
+  for (const Arm& arm : table.arms_.arms) table.effects_[NamesOf(arm.runs)] = table.EffectsOf(arm.runs, 0, false);
   return table;
 }
 
@@ -272,7 +269,10 @@ ArmTable::Selection ArmTable::Select(const std::vector<ArmRun>& runs, const ArmM
   return selection;
 }
 
-std::vector<ReplicateGroup> ArmTable::GroupsOf(ReplicateGroup lower, ReplicateGroup upper, bool is_paired) {
+std::vector<ReplicateGroup> ArmTable::GroupsOf(const Selection& selection, int64_t baseline_count, bool is_paired) {
+  ReplicateGroup lower{-1, {selection.values.begin(), selection.values.begin() + baseline_count}};
+  ReplicateGroup upper{1, {selection.values.begin() + baseline_count, selection.values.end()}};
+  if (baseline_count == 0) return {std::move(upper)};
   if (!is_paired) return {std::move(upper), std::move(lower)};
   for (size_t s = 0; s < upper.values.size(); ++s) Subtract(lower.values[s], upper.values[s]);
   return {std::move(upper)};
@@ -285,11 +285,7 @@ DesignEffects ArmTable::EffectsOf(const std::vector<ArmRun>& runs, int64_t basel
     for (int64_t length : lengths_) {
       const Selection selection = Select(runs, measure, length);
       if (selection.tasks.empty()) continue;
-      ReplicateGroup lower{-1, {selection.values.begin(), selection.values.begin() + baseline_count}};
-      ReplicateGroup upper{1, {selection.values.begin() + baseline_count, selection.values.end()}};
-      const std::vector<ReplicateGroup> groups = baseline_count == 0
-                                                     ? std::vector<ReplicateGroup>{std::move(upper)}
-                                                     : GroupsOf(std::move(lower), std::move(upper), is_paired);
+      const std::vector<ReplicateGroup> groups = GroupsOf(selection, baseline_count, is_paired);
       const db::TaskMetricRecord& metric = measure.parts.front();
       effects.Add(
           KeyOf(metric), length, ClustersOfTask(groups, selection.tasks[0], 0),
@@ -309,14 +305,11 @@ std::vector<double> ArmTable::DesignEffectsAt(const DesignEffects& effects, cons
 ArmRow ArmTable::InferAt(Selection selection, const ArmMeasure& measure, int64_t baseline_count, bool is_paired,
                          const std::vector<double>& design_effects, const CompareOptions& options) {
   ArmRow row;
-  ReplicateGroup lower{-1, {selection.values.begin(), selection.values.begin() + baseline_count}};
-  ReplicateGroup upper{1, {selection.values.begin() + baseline_count, selection.values.end()}};
-  const double baseline_mean = MeanOfRuns(lower.values), candidate_mean = MeanOfRuns(upper.values);
-  for (size_t t = 0; t < selection.tasks.size(); ++t) {
-    selection.tasks[t].difference_max = SizeMax(selection.parts[t], measure, /*of_difference=*/true);
-    selection.tasks[t].design_effect = design_effects[selection.parts[t]];
-  }
-  const std::vector<ReplicateGroup> groups = GroupsOf(std::move(lower), std::move(upper), is_paired);
+  const auto middle = selection.values.begin() + baseline_count;
+  const double baseline_mean = MeanOfRuns({selection.values.begin(), middle});
+  const double candidate_mean = MeanOfRuns({middle, selection.values.end()});
+  SetSpreads(measure, design_effects, /*of_difference=*/true, selection);
+  const std::vector<ReplicateGroup> groups = GroupsOf(selection, baseline_count, is_paired);
   InferenceOptions inference{options.confidence, std::nullopt, 1, options.with_sign_flip, options.sign_flip};
   const db::TaskMetricRecord& metric = measure.parts.front();
   if (metric.worst_value.has_value() && metric.best_value.has_value()) {
@@ -399,18 +392,17 @@ absl::StatusOr<std::vector<ArmComparison>> ArmTable::ComparePoints(const std::st
     for (const Arm& c : arms_.arms) {
       if (c.name != candidate || !IsComparable(b, c)) continue;
       if (found != nullptr) {
-        return absl::InvalidArgumentError(absl::StrCat("the arm ", candidate, " has two points that fit ", b.Label(),
-                                                       ": ", found->runs.front().variant, " and ",
-                                                       c.runs.front().variant, "; give them two arms"));
+        return InvalidArgument("the arm ", candidate, " has two points that fit ", b.Label(), ": ",
+                               found->runs.front().variant, " and ", c.runs.front().variant, "; give them two arms");
       }
       found = &c;
     }
     if (found == nullptr) continue;
     for (const ArmComparison& known : comparisons) {
       if (known.candidate.runs.front().variant != found->runs.front().variant) continue;
-      return absl::InvalidArgumentError(absl::StrCat("the arm ", baseline, " has two points that fit ", found->Label(),
-                                                     ": ", known.baseline.runs.front().variant, " and ",
-                                                     b.runs.front().variant, "; give them two arms"));
+      return InvalidArgument("the arm ", baseline, " has two points that fit ", found->Label(), ": ",
+                             known.baseline.runs.front().variant, " and ", b.runs.front().variant,
+                             "; give them two arms");
     }
     comparisons.push_back(CompareAt(b, *found, options));
   }
@@ -422,10 +414,11 @@ absl::StatusOr<std::vector<ArmComparison>> ArmTable::Compare(const std::string& 
   const std::vector<std::string> names = arms_.Names();
   for (const std::string& name : {baseline, candidate}) {
     if (std::find(names.begin(), names.end(), name) == names.end())
-      return absl::NotFoundError(absl::StrCat("the job has no arm \"", name, "\"; ", Known(names)));
+      return NotFound("the job has no arm \"", name, "\"; ",
+                      names.empty() ? "its checkpoints state no training arm and seed"
+                                    : absl::StrCat("it has ", absl::StrJoin(names, ", ")));
   }
-  if (baseline == candidate)
-    return absl::InvalidArgumentError(absl::StrCat("the arm ", baseline, " cannot be compared with itself"));
+  if (baseline == candidate) return InvalidArgument("the arm ", baseline, " cannot be compared with itself");
   std::vector<ArmComparison> wanted, others;
   for (const std::string& name : names) {
     if (name == baseline) continue;
@@ -444,9 +437,9 @@ absl::StatusOr<std::vector<ArmComparison>> ArmTable::Compare(const std::string& 
     for (const Arm& arm : arms_.arms) {
       if (arm.name == baseline || arm.name == candidate) points.push_back(arm.Label());
     }
-    return absl::FailedPreconditionError(absl::StrCat(
+    return FailedPrecondition(
         baseline, " and ", candidate,
-        " have no point with equal tokens, trained length and parameters in common: ", absl::StrJoin(points, "; ")));
+        " have no point with equal tokens, trained length and parameters in common: ", absl::StrJoin(points, "; "));
   }
   std::vector<Inference*> suite, other_means, primary, secondary;
   for (std::vector<ArmComparison>* comparisons : {&wanted, &others}) {
@@ -471,14 +464,10 @@ std::optional<ArmMean> ArmTable::MeanOf(const Arm& arm, const ArmMeasure& measur
                                         double confidence) const {
   Selection selection = Select(arm.runs, measure, length);
   if (selection.tasks.empty()) return std::nullopt;
-  const std::vector<ReplicateGroup> groups = {{1, std::move(selection.values)}};
+  const std::vector<ReplicateGroup> groups = GroupsOf(selection, /*baseline_count=*/0, /*is_paired=*/false);
   const auto known = effects_.find(NamesOf(arm.runs));
   VF_CHECK(known != effects_.end(), "the arm is one of the table's");
-  const std::vector<double> design_effects = DesignEffectsAt(known->second, measure, selection, length);
-  for (size_t t = 0; t < selection.tasks.size(); ++t) {
-    selection.tasks[t].difference_max = SizeMax(selection.parts[t], measure, /*of_difference=*/false);
-    selection.tasks[t].design_effect = design_effects[selection.parts[t]];
-  }
+  SetSpreads(measure, DesignEffectsAt(known->second, measure, selection, length), /*of_difference=*/false, selection);
   InferenceOptions options;
   options.confidence = confidence;
   options.with_sign_flip = false;
@@ -499,8 +488,9 @@ std::vector<double> ArmTable::RunMeans(const std::vector<ArmRun>& runs, const Ar
                                        int64_t length) const {
   std::vector<double> means;
   const Selection selection = Select(runs, measure, length);
-  if (selection.tasks.empty()) return means;
-  for (const auto& values : selection.values) means.push_back(MeanOfRuns({values}));
+  for (const auto& values : selection.values) {
+    if (!values.empty()) means.push_back(MeanOfRuns({values}));
+  }
   return means;
 }
 

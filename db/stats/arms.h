@@ -130,7 +130,7 @@ class ArmTable {
   // `answered_only`: without the questions on which a run failed.
   Selection Select(const std::vector<ArmRun>& runs, const ArmMeasure& measure, int64_t length,
                    bool answered_only = false) const;
-  static std::vector<ReplicateGroup> GroupsOf(ReplicateGroup lower, ReplicateGroup upper, bool is_paired);
+  static std::vector<ReplicateGroup> GroupsOf(const Selection& selection, int64_t baseline_count, bool is_paired);
   // Over all lengths, of the differences between the first `baseline_count` runs and the others, or of the others' means.
   DesignEffects EffectsOf(const std::vector<ArmRun>& runs, int64_t baseline_count, bool is_paired) const;
   // By part of the measure; 1 for one without values.

@@ -49,21 +49,13 @@ class ArmsTest : public ::testing::Test {
       model.attention_json = variants[i].attention;
     }
     job.metrics[1].worst_value = job.metrics[1].best_value = std::nullopt;  // token_f1 serves as a log-likelihood
-    auto writer = *db::Writer::Open(path_);
-    const int64_t execution = *writer->AddExecution(db::FakeExecution());
-    job_id_ = writer->AddJob(job)->job_id;
-    const std::vector<db::CellRow> cells = *writer->Cells(job_id_);
-    std::vector<db::Outcome> outcomes;
-    for (size_t v = 0; v < cells.size(); ++v) {
-      for (int64_t q = 0; q < answered; ++q) {
-        const std::optional<double> value = score(v, q);
-        db::Outcome outcome = value.has_value() ? db::FakeOutcome(cells[v], job, execution, q)
-                                                : db::FakeFailure(cells[v], job, execution, q);
-        if (value.has_value()) outcome.scores = {{"exact_match", *value}, {"token_f1", *value - 5}};
-        outcomes.push_back(std::move(outcome));
-      }
-    }
-    ASSERT_TRUE(writer->RecordSamples(outcomes).ok());
+    job_id_ = db::AddFakeJob(**db::Writer::Open(path_), job, [&](const auto& cell, int64_t q, db::Outcome& outcome) {
+      const size_t v = std::find(names.begin(), names.end(), cell.cell.variant) - names.begin();
+      const std::optional<double> value = score(v, q);
+      if (!value.has_value()) db::Fail(outcome);
+      if (value.has_value()) outcome.scores = {{"exact_match", *value}, {"token_f1", *value - 5}};
+      return q < answered;
+    });
     table_ = *ArmTable::Read(**db::Reader::Open(path_), job_id_);
   }
 
@@ -294,21 +286,11 @@ TEST_F(ArmsTest, DesignEffectsAreThoseOverAllLengths) {
     model.training_tokens = 1000;
     model.parameter_count = 100'000;
   }
-  {
-    auto writer = *db::Writer::Open(path_);
-    const int64_t execution = *writer->AddExecution(db::FakeExecution());
-    job_id_ = writer->AddJob(job)->job_id;
-    const std::vector<db::CellRow> cells = *writer->Cells(job_id_);
-    std::vector<db::Outcome> outcomes;
-    for (const db::CellRow& cell : cells) {
-      for (int64_t q = 0; q < kQuestions; ++q) {
-        db::Outcome& outcome = outcomes.emplace_back(db::FakeOutcome(cell, job, execution, q));
-        const bool gains = cell.cell.variant[0] == 'f' && cell.cell.context_length == 1024 && q % 4 == 0;
-        outcome.scores = {{"exact_match", gains ? 1.0 : 0.0}, {"token_f1", 0.0}};
-      }
-    }
-    ASSERT_TRUE(writer->RecordSamples(outcomes).ok());
-  }
+  job_id_ = db::AddFakeJob(**db::Writer::Open(path_), job, [&](const auto& cell, int64_t q, db::Outcome& outcome) {
+    const bool gains = cell.cell.variant[0] == 'f' && cell.cell.context_length == 1024 && q % 4 == 0;
+    outcome.scores = {{"exact_match", gains ? 1.0 : 0.0}, {"token_f1", 0.0}};
+    return true;
+  });
   table_ = *ArmTable::Read(**db::Reader::Open(path_), job_id_);
   const auto comparisons = table_.Compare("plain", "focal", {});
   ASSERT_TRUE(comparisons.ok()) << comparisons.status();

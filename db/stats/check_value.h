@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace varifocal::stats {
 
@@ -22,8 +23,7 @@ inline absl::Status CheckValue(const std::string& task, const std::string& metri
               *value <= std::max(*worst, *best);
   }
   if (is_good) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the database is damaged: a score of task ", task, " is ", *value, ", which ",
-                                          metric, " cannot be"));
+  return DataLoss("the database is damaged: a score of task ", task, " is ", *value, ", which ", metric, " cannot be");
 }
 
 }  // namespace varifocal::stats

@@ -8,7 +8,6 @@
 // Cost:    reads and compares every candidate once and the chosen ones twice.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "db/answer_kinds.h"
 #include "db/stats/adjust_together.h"
 #include "db/stats/design_effects.h"
 #include "db/stats/grouped_pairs.h"
@@ -28,23 +25,15 @@ double Direction(const MetricInfo& info) {
 bool HasFailure(const PairRow& pair) { return pair.baseline_error.has_value() || pair.candidate_error.has_value(); }
 
 // Those that both sides answered.
-std::vector<PairRow> Answered(const std::vector<PairRow>& pairs) {
-  std::vector<PairRow> answered;
-  std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(answered), [](const auto& p) { return !HasFailure(p); });
-  return answered;
+std::vector<PairRow> Answered(std::vector<PairRow> pairs) {
+  std::erase_if(pairs, HasFailure);
+  return pairs;
 }
 
 // Whether failures are among the differences: not where the metric has no worst value.
 bool DoFailuresCount(const std::vector<PairRow>& pairs) {
   return std::any_of(pairs.begin(), pairs.end(),
                      [](const PairRow& pair) { return HasFailure(pair) && pair.difference.has_value(); });
-}
-
-// The kinds of answers (db/answer_kinds.h) among the differences.
-uint32_t KindsOf(const std::vector<PairRow>& pairs) {
-  uint32_t kinds = 0;
-  for (const PairRow& pair : pairs) kinds |= pair.difference.has_value() ? pair.answer_kinds : 0;
-  return kinds;
 }
 
 // Those that both sides answered, neither with an answer of these kinds.
@@ -66,7 +55,8 @@ class Parts {
     const auto of = [&](const std::vector<PairRow>& part) {
       return TaskDifferences{with(part), difference_max, design_effect};
     };
-    const uint32_t kinds = KindsOf(pairs);
+    uint32_t kinds = 0;  // of answers (db/answer_kinds.h) among the differences
+    for (const PairRow& pair : pairs) kinds |= pair.difference.has_value() ? pair.answer_kinds : 0;
     has_failures_ |= DoFailuresCount(pairs);
     kinds_ |= kinds;
     answered_.push_back(of(Answered(pairs)));
@@ -100,12 +90,18 @@ class Parts {
 using Member = std::optional<double> PairRow::*;
 using Lengths = std::map<int64_t, std::vector<PairRow>>;
 
-std::vector<Cluster> ClustersOf(const std::vector<PairRow>& pairs, Member member = &PairRow::difference) {
+// `value` of the pairs that have `member`.
+template <typename Value>
+std::vector<ClusteredValue> ValuesOf(const std::vector<PairRow>& pairs, Member member, const Value& value) {
   std::vector<ClusteredValue> values;
   for (const PairRow& pair : pairs) {
-    if ((pair.*member).has_value()) values.push_back({pair.cluster, *(pair.*member)});
+    if ((pair.*member).has_value()) values.push_back({pair.cluster, value(pair)});
   }
-  return GroupByCluster(values);
+  return values;
+}
+
+std::vector<Cluster> ClustersOf(const std::vector<PairRow>& pairs, Member member = &PairRow::difference) {
+  return GroupByCluster(ValuesOf(pairs, member, [&](const PairRow& pair) { return *(pair.*member); }));
 }
 
 InferenceOptions OptionsFor(const CompareOptions& options, std::optional<double> margin, double direction) {
@@ -115,22 +111,14 @@ InferenceOptions OptionsFor(const CompareOptions& options, std::optional<double>
 // Differences as a share of the metric's span, better being positive, so that tasks can be averaged.
 std::vector<ClusteredValue> ScaledDifferences(const std::vector<PairRow>& pairs, const MetricInfo& info) {
   const double scale = Direction(info) / std::abs(*info.best_value - *info.worst_value);
-  std::vector<ClusteredValue> values;
-  for (const PairRow& pair : pairs) {
-    if (pair.difference.has_value()) values.push_back({pair.cluster, *pair.difference * scale});
-  }
-  return values;
+  return ValuesOf(pairs, &PairRow::difference, [&](const PairRow& pair) { return *pair.difference * scale; });
 }
 
 // The baseline's values likewise, of the same pairs: 0 is the worst value.
 std::vector<Cluster> ScaledBaseline(const std::vector<PairRow>& pairs, const MetricInfo& info) {
-  std::vector<ClusteredValue> values;
-  for (const PairRow& pair : pairs) {
-    if (pair.difference.has_value())
-      values.push_back(
-          {pair.cluster, (*pair.baseline_value - *info.worst_value) / (*info.best_value - *info.worst_value)});
-  }
-  return GroupByCluster(values);
+  return GroupByCluster(ValuesOf(pairs, &PairRow::difference, [&](const PairRow& pair) {
+    return (*pair.baseline_value - *info.worst_value) / (*info.best_value - *info.worst_value);
+  }));
 }
 
 // Whether a ratio of two means has a meaning: values begin at zero, at whichever end is the better one.
@@ -192,9 +180,7 @@ std::vector<PairRow> ContrastPairs(const Lengths& lengths, const std::map<int64_
 }
 
 double MeanOf(const std::vector<PairRow>& pairs, Member member) {
-  std::vector<ClusteredValue> values;
-  for (const PairRow& pair : pairs) values.push_back({pair.cluster, *(pair.*member)});
-  return MeanOfClusters(GroupByCluster(values)).mean;
+  return MeanOfClusters(ClustersOf(pairs, member)).mean;
 }
 
 DesignEffects EffectsOf(const GroupedPairs& grouped, Member member) {
@@ -214,10 +200,13 @@ bool IsFinished(const GroupedPairs& grouped, const std::string& task, int64_t le
   return FinishedCount(pairs) >= grouped.planned.at({task, length});
 }
 
-// Fills in the inference of a row whose is_incomplete is already set.
-void Assign(Inference inferred, Inference& row) {
-  inferred.is_unfinished = row.is_unfinished;
-  row = std::move(inferred);
+// Fills in the inference of a row whose is_unfinished is already set, and those of its parts.
+void InferRow(const std::vector<TaskDifferences>& tasks, const Parts& parts, const InferenceOptions& options,
+              Inference& row) {
+  const bool is_unfinished = row.is_unfinished;
+  row = InferDifference(tasks, options);
+  row.is_unfinished = is_unfinished;
+  parts.Infer(options, row);
 }
 
 // Of the task's mean. The same contexts have the same names at every length.
@@ -284,11 +273,9 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
     }
     const double worst = *info.worst_value;
     const double span = *info.best_value - worst;
-    std::vector<PairRow> whole;
-    for (const PairRow& pair : found->second) {
-      if (pair.difference.has_value()) whole.push_back(pair);
-      row.failed_count += HasFailure(pair);
-    }
+    std::vector<PairRow> whole = found->second;
+    row.failed_count += std::count_if(whole.begin(), whole.end(), HasFailure);
+    std::erase_if(whole, [](const PairRow& pair) { return !pair.difference.has_value(); });
     row.baseline_mean += (MeanOf(whole, &PairRow::baseline_value) - worst) / span;
     row.candidate_mean += (MeanOf(whole, &PairRow::candidate_value) - worst) / span;
     row.finished_task_count += IsFinished(grouped, task, length, found->second);
@@ -299,8 +286,7 @@ SuiteComparison CompareSuite(const GroupedPairs& grouped, const DesignEffects& d
   if (tasks.empty()) return row;
   row.baseline_mean /= tasks.size();
   row.candidate_mean /= tasks.size();
-  Assign(InferDifference(tasks, OptionsFor(options, options.margin, 1)), row);
-  parts.Infer(OptionsFor(options, options.margin, 1), row);
+  InferRow(tasks, parts, OptionsFor(options, options.margin, 1), row);
   row.relative = InferRelativeGain(ratios, row, options.confidence);
   row.sample_count = row.value_count;
   row.by_seed = MeansOfSeeds(of_seeds);
@@ -348,10 +334,9 @@ std::vector<LengthContrast> ContrastLengths(LengthContrast::Kind kind, const Gro
     const bool has_span = CanBeAveraged(info);
     const InferenceOptions own =
         OptionsFor(options, has_span ? std::optional(options.margin * width / unit) : std::nullopt, Direction(info));
-    Assign(InferDifference({{ClustersOf(pairs), weight_sum * width, design_effect}}, own), row);
     Parts parts;
     parts.Add(pairs, weight_sum * width, design_effect, [](const auto& part) { return ClustersOf(part); });
-    parts.Infer(own, row);
+    InferRow({{ClustersOf(pairs), weight_sum * width, design_effect}}, parts, own, row);
     row.question_count = row.value_count;
     contrasts.push_back(row);
 
@@ -373,18 +358,13 @@ std::vector<LengthContrast> ContrastLengths(LengthContrast::Kind kind, const Gro
                   [&](const auto& part) { return GroupByCluster(ScaledDifferences(part, info)); });
   }
   if (all_tasks.size() < 2) return contrasts;
-  Assign(InferDifference(all_tasks, OptionsFor(options, all.margin, 1)), all);
-  all_parts.Infer(OptionsFor(options, all.margin, 1), all);
+  InferRow(all_tasks, all_parts, OptionsFor(options, all.margin, 1), all);
   all.task = all.metric = "";
   all.short_difference /= all_tasks.size();
   all.long_difference /= all_tasks.size();
   all.question_count = all.value_count;
   contrasts.push_back(all);
   return contrasts;
-}
-
-PairSource& SourceOf(PairSource& own, const CompareOptions& options) {
-  return options.source == nullptr ? own : *options.source;
 }
 
 // Fills a report in which only the pairing is set. `where` names the source of the pairs in errors.
@@ -419,8 +399,7 @@ absl::StatusOr<ComparisonReport> CompareGrouped(const GroupedPairs& grouped, con
     }
   }
   if (report.comparisons.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(where, " has no sample that both ", baseline, " and ", candidate, " answered"));
+    return FailedPrecondition(where, " has no sample that both ", baseline, " and ", candidate, " answered");
   }
   report.is_incomplete |= group_count < std::ssize(grouped.planned);
   for (const auto& [length, seen] : lengths_seen) {
@@ -452,7 +431,7 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
     row.gain_count += gain > 0;
     row.loss_count += gain < 0;
   }
-  if (differences.empty()) return absl::FailedPreconditionError("no sample has a value on both sides");
+  if (differences.empty()) return FailedPrecondition("no sample has a value on both sides");
   const PairRow& first = pairs.front();
   row.task = first.task;
   row.metric = first.metric;
@@ -481,10 +460,9 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
   const double design_effect = BorrowedDesignEffect(clusters, info.design_effect, PooledDesignEffect({clusters}));
   const InferenceOptions inference =
       OptionsFor(options, has_span ? std::optional(options.margin * width) : std::nullopt, Direction(info));
-  Assign(InferDifference({{clusters, width, design_effect}}, inference), row);
   Parts parts;
   parts.Add(pairs, width, design_effect, [](const auto& part) { return ClustersOf(part); });
-  parts.Infer(inference, row);
+  InferRow({{clusters, width, design_effect}}, parts, inference, row);
   if (HasZero(info)) row.relative = InferRelativeGain({{clusters, baseline_clusters}}, row, options.confidence);
   AdjustForMultipleTests({&row}, 1, options.confidence);
   std::map<int64_t, std::pair<double, int64_t>> of_seeds;
@@ -495,25 +473,24 @@ absl::StatusOr<Comparison> ComparePairs(const std::vector<PairRow>& pairs, const
 
 absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, int64_t job_id, const std::string& baseline,
                                                  const std::string& candidate, const CompareOptions& options) {
-  ComparisonReport report;
-  PairSource own;
-  ASSIGN_OR_RETURN(GroupedPairs grouped,
-                   ReadPairs(reader, job_id, baseline, candidate, SourceOf(own, options), report));
-  KeepContexts(options.contexts, grouped);
-  return CompareGrouped(grouped, absl::StrCat("job ", job_id), baseline, candidate, options, std::move(report));
+  return CompareVariants(reader, {job_id, baseline}, {job_id, candidate}, options);
 }
 
 absl::StatusOr<ComparisonReport> CompareVariants(db::Reader& reader, const db::JobVariant& baseline,
                                                  const db::JobVariant& candidate, const CompareOptions& options) {
-  if (baseline.job_id == candidate.job_id)
-    return CompareVariants(reader, baseline.job_id, baseline.name, candidate.name, options);
   ComparisonReport report;
   PairSource own;
-  ASSIGN_OR_RETURN(GroupedPairs grouped,
-                   ReadPairsAcrossJobs(reader, baseline, candidate, SourceOf(own, options), report));
+  PairSource& source = options.source == nullptr ? own : *options.source;
+  const int64_t job_id = baseline.job_id;
+  const bool is_one_job = job_id == candidate.job_id;
+  ASSIGN_OR_RETURN(GroupedPairs grouped, is_one_job
+                                             ? ReadPairs(reader, job_id, baseline.name, candidate.name, source, report)
+                                             : ReadPairsAcrossJobs(reader, baseline, candidate, source, report));
   KeepContexts(options.contexts, grouped);
-  return CompareGrouped(grouped, absl::StrCat("the pair of jobs ", baseline.job_id, " and ", candidate.job_id),
-                        baseline.name, db::JobVariantLabel(candidate, baseline.job_id), options, std::move(report));
+  const std::string where =
+      is_one_job ? absl::StrCat("job ", job_id) : absl::StrCat("the pair of jobs ", job_id, " and ", candidate.job_id);
+  return CompareGrouped(grouped, where, baseline.name, db::JobVariantLabel(candidate, job_id), options,
+                        std::move(report));
 }
 
 }  // namespace varifocal::stats

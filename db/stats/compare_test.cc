@@ -3,57 +3,24 @@
 #include "db/stats/compare.h"
 
 #include <cmath>
-#include <iostream>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "base/random.h"
 #include "db/fakes/fake_results.h"
-#include "db/stats/choice.h"
 #include "db/stats/estimates.h"
 #include "db/stats/family.h"
 #include "db/stats/special.h"
-#include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/process.h"
+#include "tests/fakes/compare_fixture.h"
+#include "tests/support/assign_or_fail.h"
+#include "tests/support/messages.h"
 
 namespace varifocal::stats {
 namespace {
 
 using ::testing::HasSubstr;
-
-class CompareTest : public ::testing::Test {
- protected:
-  // One sample per cell and index; `score` gives exact_match, token_f1 is half of it, nothing is a failure.
-  using Score = std::function<std::optional<double>(const db::CellRecord&, int64_t)>;
-  void Write(const db::NewJob& job, const Score& score, int64_t recorded_count = 1'000'000) {
-    auto writer = *db::Writer::Open(path_);
-    const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
-    job_id_ = writer->AddJob(job)->job_id;
-    const std::vector<db::CellRow> cells = *writer->Cells(job_id_);
-    std::vector<db::Outcome> outcomes;
-    for (const db::CellRow& row : cells) {
-      for (int64_t i = 0; i < std::min(recorded_count, row.cell.planned_count); ++i) {
-        const std::optional<double> value = score(row.cell, i);
-        db::Outcome outcome =
-            value.has_value() ? db::FakeOutcome(row, job, execution_id, i) : db::FakeFailure(row, job, execution_id, i);
-        if (value.has_value()) outcome.scores = {{"exact_match", *value}, {"token_f1", *value / 2}};
-        outcomes.push_back(std::move(outcome));
-      }
-    }
-    ASSERT_TRUE(writer->RecordSamples(outcomes).ok());
-    writer.reset();
-    reader_ = *db::Reader::Open(path_);
-  }
-
-  testing_support::TemporaryDirectory directory_;
-  std::string path_ = directory_.File("results.db");
-  std::unique_ptr<db::Reader> reader_;
-  int64_t job_id_ = 0;
-};
 
 TEST_F(CompareTest, OneCellByHand) {
   // Six clusters of four. Baseline right on question 0 of each; focal on 0 and 1, and in cluster 5 on none.
@@ -61,10 +28,9 @@ TEST_F(CompareTest, OneCellByHand) {
     if (cell.variant == "baseline") return i % 4 == 0 ? 1.0 : 0.0;
     return i < 20 && i % 4 < 2 ? 1.0 : 0.0;
   });
-  auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
-  ASSERT_TRUE(report.ok()) << report.status();
-  ASSERT_EQ(report->comparisons.size(), 2u);
-  const Comparison& row = report->comparisons[0];
+  ASSIGN_OR_FAIL(auto report, CompareVariants(*reader_, job_id_, "baseline", "focal"));
+  ASSERT_EQ(report.comparisons.size(), 2u);
+  const Comparison& row = report.comparisons[0];
   EXPECT_EQ(row.task, "recall");
   EXPECT_EQ(row.metric, "exact_match");
   EXPECT_TRUE(row.is_primary_metric);
@@ -104,22 +70,21 @@ TEST_F(CompareTest, OneCellByHand) {
   EXPECT_LE(row.baseline_interval->low, 0.25);
   EXPECT_GE(row.baseline_interval->high, 0.25);
 
-  const Comparison& f1 = report->comparisons[1];
+  const Comparison& f1 = report.comparisons[1];
   EXPECT_EQ(f1.metric, "token_f1");
   EXPECT_FALSE(f1.is_primary_metric);
   EXPECT_DOUBLE_EQ(f1.difference, 2.0 / 24);
 
-  ASSERT_EQ(report->suite.size(), 1u);
-  EXPECT_DOUBLE_EQ(report->suite[0].difference, row.difference) << "one task: the suite is the task";
-  EXPECT_NEAR(report->suite[0].low, row.low, 1e-12);
-  EXPECT_NEAR(report->suite[0].p_value, row.p_value, 1e-12);
-  EXPECT_NEAR(report->suite[0].relative.low, row.relative.low, 1e-12);
-  EXPECT_NEAR(report->suite[0].relative.high, row.relative.high, 1e-12);
-  EXPECT_TRUE(report->contrasts.empty());
-  EXPECT_FALSE(report->is_incomplete);
+  ASSERT_EQ(report.suite.size(), 1u);
+  EXPECT_DOUBLE_EQ(report.suite[0].difference, row.difference) << "one task: the suite is the task";
+  EXPECT_NEAR(report.suite[0].low, row.low, 1e-12);
+  EXPECT_NEAR(report.suite[0].p_value, row.p_value, 1e-12);
+  EXPECT_NEAR(report.suite[0].relative.low, row.relative.low, 1e-12);
+  EXPECT_NEAR(report.suite[0].relative.high, row.relative.high, 1e-12);
+  EXPECT_TRUE(report.contrasts.empty());
+  EXPECT_FALSE(report.is_incomplete);
 }
 
-// A baseline right in only one cluster of six: its mean is not distinguished from zero, whatever the candidate's is.
 // Two data seeds of eight questions: focal gains two questions of the first, loses one of the second, and does nothing to the
 // rows of a file, which have no seed.
 TEST_F(CompareTest, SeveralSeedsArePooledAndShownOneByOne) {
@@ -132,20 +97,19 @@ TEST_F(CompareTest, SeveralSeedsArePooledAndShownOneByOne) {
     return i == 1 || i == 6 ? 1.0 : 0.0;
   };
   Write(job, score);
-  const auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
-  ASSERT_TRUE(report.ok()) << report.status();
-  const Comparison& recall = report->comparisons[0];
+  ASSIGN_OR_FAIL(const auto report, CompareVariants(*reader_, job_id_, "baseline", "focal"));
+  const Comparison& recall = report.comparisons[0];
   EXPECT_DOUBLE_EQ(recall.difference, 1.0 / 16) << "pooled";
   ASSERT_EQ(recall.by_seed.size(), 2u);
   EXPECT_EQ(recall.by_seed[0].seed, 7);  // the job's
   EXPECT_DOUBLE_EQ(recall.by_seed[0].difference, 2.0 / 8);
   EXPECT_EQ(recall.by_seed[1].seed, 8);
   EXPECT_DOUBLE_EQ(recall.by_seed[1].difference, -1.0 / 8);
-  EXPECT_EQ(report->comparisons[2].task, "rows");
-  EXPECT_TRUE(report->comparisons[2].by_seed.empty());
-  ASSERT_EQ(report->suite[0].by_seed.size(), 2u);
-  EXPECT_DOUBLE_EQ(report->suite[0].by_seed[0].difference, 2.0 / 8) << "of the tasks whose questions a seed changes";
-  EXPECT_DOUBLE_EQ(report->suite[0].difference, 1.0 / 32);
+  EXPECT_EQ(report.comparisons[2].task, "rows");
+  EXPECT_TRUE(report.comparisons[2].by_seed.empty());
+  ASSERT_EQ(report.suite[0].by_seed.size(), 2u);
+  EXPECT_DOUBLE_EQ(report.suite[0].by_seed[0].difference, 2.0 / 8) << "of the tasks whose questions a seed changes";
+  EXPECT_DOUBLE_EQ(report.suite[0].difference, 1.0 / 32);
 
   job.spec_json = R"({"suite": {"tasks": [{"name": "recall", "parameters": {}}]}})";
   path_ = directory_.File("one_seed.db");
@@ -153,16 +117,16 @@ TEST_F(CompareTest, SeveralSeedsArePooledAndShownOneByOne) {
   EXPECT_TRUE(CompareVariants(*reader_, job_id_, "baseline", "focal")->suite[0].by_seed.empty());
 }
 
+// A baseline right in only one cluster of six: its mean is not distinguished from zero, whatever the candidate's is.
 TEST_F(CompareTest, NoRelativeGainOverABaselineNearZero) {
   Write(db::FakeJob({.planned_count = 24}), [](const db::CellRecord& cell, int64_t i) {
     if (cell.variant == "baseline") return i == 0 ? 1.0 : 0.0;
     return i % 4 < 2 ? 1.0 : 0.0;
   });
-  const auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->comparisons[0].relative.problem, RelativeGainProblem::kBaselineNearZero);
-  EXPECT_EQ(report->suite[0].relative.problem, RelativeGainProblem::kBaselineNearZero);
-  EXPECT_GT(report->suite[0].low, 0) << "the difference itself is there";
+  ASSIGN_OR_FAIL(const auto report, CompareVariants(*reader_, job_id_, "baseline", "focal"));
+  EXPECT_EQ(report.comparisons[0].relative.problem, RelativeGainProblem::kBaselineNearZero);
+  EXPECT_EQ(report.suite[0].relative.problem, RelativeGainProblem::kBaselineNearZero);
+  EXPECT_GT(report.suite[0].low, 0) << "the difference itself is there";
 }
 
 // Values that do not begin at zero have no ratio.
@@ -184,19 +148,17 @@ TEST_F(CompareTest, FailuresCountAsWorstAndSayIncomplete) {
     if (cell.variant == "focal" && i < 6) return std::nullopt;
     return 1.0;
   });
-  auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
-  ASSERT_TRUE(report.ok()) << report.status();
-  const Comparison& row = report->comparisons[0];
+  ASSIGN_OR_FAIL(auto report, CompareVariants(*reader_, job_id_, "baseline", "focal"));
+  const Comparison& row = report.comparisons[0];
   EXPECT_EQ(row.sample_count, 24);
   EXPECT_EQ(row.failed_count, 6);
   EXPECT_DOUBLE_EQ(row.difference, -0.25);
   EXPECT_TRUE(row.is_incomplete);
-  EXPECT_TRUE(report->suite[0].is_incomplete);
-  EXPECT_TRUE(report->is_incomplete);
+  EXPECT_TRUE(report.suite[0].is_incomplete);
+  EXPECT_TRUE(report.is_incomplete);
 
-  auto estimates = EstimateScores(*reader_, job_id_);
-  ASSERT_TRUE(estimates.ok()) << estimates.status();
-  const Estimate& focal = (*estimates)[2];
+  ASSIGN_OR_FAIL(auto estimates, EstimateScores(*reader_, job_id_));
+  const Estimate& focal = estimates[2];
   EXPECT_EQ(focal.variant, "focal");
   EXPECT_DOUBLE_EQ(*focal.mean, 0.75);
   EXPECT_DOUBLE_EQ(*focal.mean_answered, 1.0);
@@ -211,11 +173,10 @@ TEST_F(CompareTest, FailuresAloneDecideNothing) {
     return (i / 4 + i) % 4 == 0 ? 1.0 : 0.0;
   });
   for (const bool is_reversed : {false, true}) {  // as baseline, it would make the other better
-    const auto report =
-        CompareVariants(*reader_, job_id_, is_reversed ? "focal" : "baseline", is_reversed ? "baseline" : "focal");
-    ASSERT_TRUE(report.ok()) << report.status();
-    const Comparison& cell = report->comparisons[0];
-    const SuiteComparison& mean = report->suite[0];
+    ASSIGN_OR_FAIL(const auto report, CompareVariants(*reader_, job_id_, is_reversed ? "focal" : "baseline",
+                                                      is_reversed ? "baseline" : "focal"));
+    const Comparison& cell = report.comparisons[0];
+    const SuiteComparison& mean = report.suite[0];
     EXPECT_NEAR(cell.difference, is_reversed ? 0.25 : -0.25, 1e-12) << "a failed sample is wrong";
     for (const Inference* row : {static_cast<const Inference*>(&cell), static_cast<const Inference*>(&mean)}) {
       EXPECT_LT(row->p_adjusted, 0.001);
@@ -265,13 +226,12 @@ TEST_F(CompareTest, AFailureAtOneLengthIsOneOfTheContrast) {
           if (cell.variant == "focal" && cell.context_length == 4096 && i % 4 == 1) return std::nullopt;
           return i % 8 < 4 || i % 4 == 1 ? 1.0 : 0.0;
         });
-  const auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
-  ASSERT_TRUE(report.ok()) << report.status();
-  ASSERT_FALSE(report->contrasts.empty());
-  EXPECT_NEAR(report->contrasts[0].difference, -0.25, 1e-12);
-  EXPECT_LT(report->contrasts[0].p_adjusted, 0.01);
-  EXPECT_TRUE(report->contrasts[0].failures_decide);
-  EXPECT_EQ(report->contrasts[0].outcome, Outcome::kUndecided);
+  ASSIGN_OR_FAIL(const auto report, CompareVariants(*reader_, job_id_, "baseline", "focal"));
+  ASSERT_FALSE(report.contrasts.empty());
+  EXPECT_NEAR(report.contrasts[0].difference, -0.25, 1e-12);
+  EXPECT_LT(report.contrasts[0].p_adjusted, 0.01);
+  EXPECT_TRUE(report.contrasts[0].failures_decide);
+  EXPECT_EQ(report.contrasts[0].outcome, Outcome::kUndecided);
 }
 
 TEST_F(CompareTest, OneScoreHasOneInterval) {
@@ -303,31 +263,29 @@ TEST_F(CompareTest, OneScoreHasOneInterval) {
 TEST_F(CompareTest, MissingSamplesSayIncomplete) {
   Write(
       db::FakeJob({.planned_count = 24}), [](const db::CellRecord&, int64_t) { return 1.0; }, 20);
-  auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
-  ASSERT_TRUE(report.ok());
-  EXPECT_EQ(report->comparisons[0].sample_count, 20);
-  EXPECT_EQ(report->comparisons[0].planned_count, 24);
-  EXPECT_TRUE(report->is_incomplete);
+  ASSIGN_OR_FAIL(auto report, CompareVariants(*reader_, job_id_, "baseline", "focal"));
+  EXPECT_EQ(report.comparisons[0].sample_count, 20);
+  EXPECT_EQ(report.comparisons[0].planned_count, 24);
+  EXPECT_TRUE(report.is_incomplete);
   // Nothing differs anywhere: one gained and one lost pair are added, each as heavy as a cluster of four: 2 * 4 / 22^2.
-  const Comparison& row = report->comparisons[0];
+  const Comparison& row = report.comparisons[0];
   EXPECT_EQ(row.difference, 0);
   EXPECT_NEAR(row.standard_error, std::sqrt(8.0) / 22, 1e-12);
   EXPECT_NEAR(row.high, StudentTQuantile(0.975, 4) * std::sqrt(8.0) / 22, 1e-9);
   EXPECT_EQ(row.p_value, 1);
   EXPECT_TRUE(row.is_unfinished);
   EXPECT_EQ(row.outcome, Outcome::kUndecided);
-  EXPECT_EQ(report->suite[0].finished_task_count, 0);
-  EXPECT_EQ(report->suite[0].planned_task_count, 1);
-  EXPECT_TRUE(report->suite[0].is_unfinished);
+  EXPECT_EQ(report.suite[0].finished_task_count, 0);
+  EXPECT_EQ(report.suite[0].planned_task_count, 1);
+  EXPECT_TRUE(report.suite[0].is_unfinished);
 }
 
 TEST_F(CompareTest, RefusesWhatCannotBeCompared) {
   Write(
       db::FakeJob({.planned_count = 4}), [](const db::CellRecord&, int64_t) { return 1.0; }, 0);
   EXPECT_EQ(CompareVariants(*reader_, job_id_, "focal", "focal").status().code(), absl::StatusCode::kInvalidArgument);
-  absl::Status unknown = CompareVariants(*reader_, job_id_, "baseline", "focus").status();
-  EXPECT_EQ(unknown.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(unknown.message(), HasSubstr("baseline, focal"));
+  EXPECT_THAT(CompareVariants(*reader_, job_id_, "baseline", "focus").status(),
+              IsError(absl::StatusCode::kNotFound, HasSubstr("baseline, focal")));
   EXPECT_EQ(CompareVariants(*reader_, job_id_, "baseline", "focal").status().code(),
             absl::StatusCode::kFailedPrecondition);
 }
@@ -340,13 +298,12 @@ TEST_F(CompareTest, SuiteIsTheMeanOverTasksAndTheGainGrows) {
     if (cell.variant == "baseline" || cell.context_length == 1024 || i >= 40) return 0.0;
     return i % 4 < (cell.task == "icl" ? 2 : 1) ? 1.0 : 0.0;
   });
-  auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
-  ASSERT_TRUE(report.ok()) << report.status();
-  ASSERT_EQ(report->suite.size(), 2u);
-  EXPECT_EQ(report->suite[0].context_length, 1024);
-  EXPECT_EQ(report->suite[0].difference, 0);
-  EXPECT_EQ(report->suite[0].p_adjusted, 1);
-  const SuiteComparison& at_4k = report->suite[1];
+  ASSIGN_OR_FAIL(auto report, CompareVariants(*reader_, job_id_, "baseline", "focal"));
+  ASSERT_EQ(report.suite.size(), 2u);
+  EXPECT_EQ(report.suite[0].context_length, 1024);
+  EXPECT_EQ(report.suite[0].difference, 0);
+  EXPECT_EQ(report.suite[0].p_adjusted, 1);
+  const SuiteComparison& at_4k = report.suite[1];
   EXPECT_EQ(at_4k.task_count, 2);
   EXPECT_EQ(at_4k.cluster_count, 24);
   EXPECT_EQ(at_4k.sample_count, 96);
@@ -358,18 +315,18 @@ TEST_F(CompareTest, SuiteIsTheMeanOverTasksAndTheGainGrows) {
   EXPECT_GT(at_4k.low, 0);
   EXPECT_EQ(at_4k.outcome, Outcome::kBetter);
 
-  ASSERT_EQ(report->contrasts.size(), 3u);
-  EXPECT_EQ(report->contrasts[0].task, "icl");
-  EXPECT_EQ(report->contrasts[0].short_length, 1024);
-  EXPECT_EQ(report->contrasts[0].long_length, 4096);
-  EXPECT_EQ(report->contrasts[0].question_count, 48);
-  EXPECT_EQ(report->contrasts[0].cluster_count, 12);
-  EXPECT_DOUBLE_EQ(report->contrasts[0].difference, 20.0 / 48);
-  EXPECT_DOUBLE_EQ(report->contrasts[0].sign_flip.p_value, 2.0 / 1024);
-  EXPECT_EQ(report->contrasts[2].task, "");
-  EXPECT_NEAR(report->contrasts[2].difference, 15.0 / 48, 1e-15);
-  EXPECT_NEAR(report->contrasts[2].long_difference, 15.0 / 48, 1e-15);
-  EXPECT_EQ(report->contrasts[2].short_difference, 0);
+  ASSERT_EQ(report.contrasts.size(), 3u);
+  EXPECT_EQ(report.contrasts[0].task, "icl");
+  EXPECT_EQ(report.contrasts[0].short_length, 1024);
+  EXPECT_EQ(report.contrasts[0].long_length, 4096);
+  EXPECT_EQ(report.contrasts[0].question_count, 48);
+  EXPECT_EQ(report.contrasts[0].cluster_count, 12);
+  EXPECT_DOUBLE_EQ(report.contrasts[0].difference, 20.0 / 48);
+  EXPECT_DOUBLE_EQ(report.contrasts[0].sign_flip.p_value, 2.0 / 1024);
+  EXPECT_EQ(report.contrasts[2].task, "");
+  EXPECT_NEAR(report.contrasts[2].difference, 15.0 / 48, 1e-15);
+  EXPECT_NEAR(report.contrasts[2].long_difference, 15.0 / 48, 1e-15);
+  EXPECT_EQ(report.contrasts[2].short_difference, 0);
 }
 
 // The difference of question i at the lengths 1K, 2K and 8K is 0, a and b by its cluster. With x = 0, 1, 3 doublings and
@@ -379,12 +336,11 @@ TEST_F(CompareTest, TheSlopeUsesEveryLength) {
     if (cell.variant == "baseline" || cell.context_length == 1024) return 0.0;
     return i / 4 % 3 == 0 || (cell.context_length == 8192 && i / 4 % 3 == 1) ? 1.0 : 0.0;
   });
-  auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
-  ASSERT_TRUE(report.ok()) << report.status();
-  ASSERT_EQ(report->contrasts.size(), 2u);
-  EXPECT_EQ(report->contrasts[0].kind, LengthContrast::Kind::kChange);
-  EXPECT_DOUBLE_EQ(report->contrasts[0].difference, 2.0 / 3);
-  const LengthContrast& slope = report->contrasts[1];
+  ASSIGN_OR_FAIL(auto report, CompareVariants(*reader_, job_id_, "baseline", "focal"));
+  ASSERT_EQ(report.contrasts.size(), 2u);
+  EXPECT_EQ(report.contrasts[0].kind, LengthContrast::Kind::kChange);
+  EXPECT_DOUBLE_EQ(report.contrasts[0].difference, 2.0 / 3);
+  const LengthContrast& slope = report.contrasts[1];
   EXPECT_EQ(slope.kind, LengthContrast::Kind::kSlope);
   EXPECT_EQ(slope.short_length, 1024);
   EXPECT_EQ(slope.long_length, 8192);
@@ -407,10 +363,9 @@ TEST_F(CompareTest, EqualDifferencesHaveNoSlope) {
         [](const db::CellRecord& cell, int64_t i) {
           return cell.variant == "baseline" ? 0.1 : i / 4 < (cell.task == "rag" ? 9 : 7) ? 0.4 : 0.1;
         });
-  auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
-  ASSERT_TRUE(report.ok()) << report.status();
-  ASSERT_EQ(report->contrasts.size(), 6u);
-  for (const LengthContrast& row : report->contrasts) {
+  ASSIGN_OR_FAIL(auto report, CompareVariants(*reader_, job_id_, "baseline", "focal"));
+  ASSERT_EQ(report.contrasts.size(), 6u);
+  for (const LengthContrast& row : report.contrasts) {
     EXPECT_EQ(row.difference, 0);
     EXPECT_FALSE(row.IsDecided());
     EXPECT_TRUE(row.is_variance_borrowed);
@@ -419,105 +374,15 @@ TEST_F(CompareTest, EqualDifferencesHaveNoSlope) {
   }
 }
 
-// One half of the contexts chooses the best candidate, the other tests it.
-TEST_F(CompareTest, ChosenOnOneHalfAndTestedOnTheOther) {
-  const db::NewJob job =
-      db::FakeJob({.variants = {"baseline", "a", "b", "c"}, .tasks = {"icl", "recall"}, .planned_count = 48});
-  // In every context `a` gains two questions of four, `b` one, `c` none.
-  Write(job, [](const db::CellRecord& cell, int64_t i) {
-    if (cell.variant == "a") return i % 4 < 2 ? 1.0 : 0.0;
-    if (cell.variant == "b") return i % 4 == 0 ? 1.0 : 0.0;
-    return 0.0;
-  });
-  CompareOptions options;
-  int64_t cluster_count = 0;
-  for (const Contexts contexts : {Contexts::kChoice, Contexts::kConfirmation}) {
-    options.contexts = contexts;
-    const auto half = CompareVariants(*reader_, job_id_, "baseline", "a", options);
-    ASSERT_TRUE(half.ok()) << half.status();
-    EXPECT_EQ(half->suite[0].cluster_count, 12) << "six of each task";
-    EXPECT_FALSE(half->suite[0].is_unfinished);
-    cluster_count += half->suite[0].cluster_count;
-  }
-  EXPECT_EQ(cluster_count, 24);
-  const auto choices =
-      ChooseAndConfirm(*reader_, {job_id_, "baseline"}, {{job_id_, "c"}, {job_id_, "b"}, {job_id_, "a"}},
-                       /*keeps_baseline=*/true, CompareOptions());
-  ASSERT_TRUE(choices.ok()) << choices.status();
-  ASSERT_EQ(choices->size(), 1u);
-  EXPECT_EQ(choices->front().candidate.name, "a");
-  EXPECT_EQ(choices->front().choice_difference, 0.5);
-  EXPECT_EQ(choices->front().confirmation.difference, 0.5);
-  EXPECT_EQ(choices->front().confirmation.cluster_count, 12);
-  EXPECT_EQ(choices->front().confirmation.test_count, 1) << "three candidates, one test";
-  const auto kept = ChooseAndConfirm(*reader_, {job_id_, "a"}, {{job_id_, "c"}, {job_id_, "b"}},
-                                     /*keeps_baseline=*/true, CompareOptions());
-  ASSERT_TRUE(kept.ok()) << kept.status();
-  ASSERT_EQ(kept->size(), 1u);
-  EXPECT_TRUE(kept->front().is_baseline) << "neither is better than a";
-  EXPECT_EQ(kept->front().candidate.name, "a");
-  EXPECT_FALSE(kept->front().confirmation.can_infer);
-  const auto forced = ChooseAndConfirm(*reader_, {job_id_, "a"}, {{job_id_, "c"}, {job_id_, "b"}},
-                                       /*keeps_baseline=*/false, CompareOptions());
-  ASSERT_TRUE(forced.ok()) << forced.status();
-  EXPECT_FALSE(forced->front().is_baseline);
-  EXPECT_LT(forced->front().choice_difference, 0);
-}
-
-// The best of eight candidates without any true difference: its difference on the half that chose it is positive, on the
-// other half it is not, and the test there is right in 95 % of jobs.
-TEST(Choice, IsUnbiasedOnTheOtherHalf) {
-  constexpr int kJobs = 25;
-  double chosen = 0, confirmed = 0;
-  int significant = 0;
-  for (int number = 0; number < kJobs; ++number) {
-    testing_support::TemporaryDirectory directory;
-    const std::string path = directory.File("r.db");
-    std::vector<std::string> variants = {"baseline"};
-    for (int v = 0; v < 8; ++v) variants.push_back(absl::StrCat("v", v));
-    const db::NewJob job = db::FakeJob({.variants = variants, .planned_count = 24});
-    auto writer = *db::Writer::Open(path);
-    const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
-    const int64_t job_id = writer->AddJob(job)->job_id;
-    Random random(absl::StrCat("job ", number));
-    const std::vector<db::CellRow> cells = *writer->Cells(job_id);
-    for (const db::CellRow& cell : cells) {
-      for (int64_t i = 0; i < 24; ++i) {
-        db::Outcome outcome = db::FakeOutcome(cell, job, execution_id, i);
-        outcome.scores = {{"exact_match", random.Coin() ? 1.0 : 0.0}, {"token_f1", 0.5}};
-        ASSERT_TRUE(writer->RecordSample(outcome).ok());
-      }
-    }
-    writer.reset();
-    const auto reader = *db::Reader::Open(path);
-    std::vector<db::JobVariant> candidates;
-    for (int v = 0; v < 8; ++v) candidates.push_back({job_id, absl::StrCat("v", v)});
-    const auto choices =
-        ChooseAndConfirm(*reader, {job_id, "baseline"}, candidates, /*keeps_baseline=*/false, CompareOptions());
-    ASSERT_TRUE(choices.ok()) << choices.status();
-    ASSERT_EQ(choices->size(), 1u);
-    chosen += choices->front().choice_difference / kJobs;
-    confirmed += choices->front().confirmation.difference / kJobs;
-    significant += choices->front().confirmation.p_value < 0.05;
-  }
-  std::cout << absl::StrFormat("the chosen candidate: %+.1f points where it was chosen, %+.1f on the other half\n",
-                               100 * chosen, 100 * confirmed);
-  // A difference of 12 pairs has a standard deviation of sqrt(1 / 2 / 12) = 0.20; the mean of 25 jobs, 0.04.
-  EXPECT_GT(chosen, 0.12);
-  EXPECT_LT(std::abs(confirmed), 0.12);
-  EXPECT_LE(significant, 5) << "1.25 are expected; 6 or more have a probability of 0.001";
-}
-
 TEST_F(CompareTest, LowerMayBeBetter) {
   db::NewJob job = db::FakeJob({.planned_count = 8});
   for (db::TaskMetricRecord& metric : job.metrics) std::swap(metric.worst_value, metric.best_value);
   Write(job, [](const db::CellRecord& cell, int64_t i) { return cell.variant == "focal" && i > 0 ? 0.0 : 1.0; });
-  auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
-  ASSERT_TRUE(report.ok());
-  EXPECT_DOUBLE_EQ(report->comparisons[0].difference, -7.0 / 8);
-  EXPECT_EQ(report->comparisons[0].gain_count, 7);
-  EXPECT_DOUBLE_EQ(report->suite[0].difference, 7.0 / 8) << "better is positive";
-  EXPECT_DOUBLE_EQ(report->suite[0].candidate_mean, 7.0 / 8);
+  ASSIGN_OR_FAIL(auto report, CompareVariants(*reader_, job_id_, "baseline", "focal"));
+  EXPECT_DOUBLE_EQ(report.comparisons[0].difference, -7.0 / 8);
+  EXPECT_EQ(report.comparisons[0].gain_count, 7);
+  EXPECT_DOUBLE_EQ(report.suite[0].difference, 7.0 / 8) << "better is positive";
+  EXPECT_DOUBLE_EQ(report.suite[0].candidate_mean, 7.0 / 8);
 }
 
 // A perfect score on both sides must not have a wider interval than two lost questions.
@@ -527,9 +392,8 @@ TEST_F(CompareTest, PerfectScoresAreNotTheLeastCertain) {
     if (cell.context_length == 1024) return 1.0;
     return cell.variant == "focal" ? (i * 7 % 3 == 0 ? 0.0 : 1.0) : (i * 5 % 4 == 0 ? 0.0 : 1.0);
   });
-  auto report = CompareVariants(*reader_, job_id_, "baseline", "focal");
-  ASSERT_TRUE(report.ok()) << report.status();
-  const Comparison& perfect = report->comparisons[0];
+  ASSIGN_OR_FAIL(auto report, CompareVariants(*reader_, job_id_, "baseline", "focal"));
+  const Comparison& perfect = report.comparisons[0];
   ASSERT_EQ(perfect.context_length, 1024);
   EXPECT_EQ(perfect.difference, 0);
   EXPECT_TRUE(perfect.is_variance_borrowed);
@@ -538,10 +402,9 @@ TEST_F(CompareTest, PerfectScoresAreNotTheLeastCertain) {
   EXPECT_LT(perfect.high - perfect.low, 0.13) << "was 0.5 by the rule of three over clusters";
   EXPECT_GT(perfect.baseline_interval->low, 0.92) << "Wilson with 48 values; 0.758 with 12 clusters as values";
   // The same variance inside the mean over tasks, which has this one task.
-  EXPECT_NEAR(report->suite[0].low, perfect.low, 1e-12);
-  auto estimates = EstimateScores(*reader_, job_id_);
-  ASSERT_TRUE(estimates.ok());
-  EXPECT_NEAR((*estimates)[0].interval->low, perfect.baseline_interval->low, 1e-12);
+  EXPECT_NEAR(report.suite[0].low, perfect.low, 1e-12);
+  ASSIGN_OR_FAIL(auto estimates, EstimateScores(*reader_, job_id_));
+  EXPECT_NEAR(estimates[0].interval->low, perfect.baseline_interval->low, 1e-12);
 }
 
 // The adjusted p of one candidate does not depend on which candidates are asked for.

@@ -1,7 +1,6 @@
 #include "db/stats/effective_length.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <utility>
 

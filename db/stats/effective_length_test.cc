@@ -15,6 +15,7 @@
 #include "db/fakes/normal.h"
 #include "db/writer.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/process.h"
 
 namespace varifocal::stats {
@@ -186,25 +187,12 @@ class EffectiveLengthsTest : public ::testing::Test {
   // 24 questions on six contexts for each task and length; right unless the length is 4K or more.
   void Write(int64_t recorded_count) {
     db::NewJob job = db::FakeJob({.tasks = {"recall", "icl"}, .lengths = {1024, 4096}, .planned_count = 24});
-    auto writer = *db::Writer::Open(path_);
-    const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
-    job_id_ = writer->AddJob(job)->job_id;
-    const std::vector<db::CellRow> cells = *writer->Cells(job_id_);
-    std::vector<db::Outcome> outcomes;
-    for (const db::CellRow& row : cells) {
-      for (int64_t i = 0; i < std::min(recorded_count, row.cell.planned_count); ++i) {
-        const bool is_right = row.cell.context_length < 4096 || row.cell.variant == "baseline";
-        db::Outcome outcome = is_right || row.cell.task == "icl" ? db::FakeOutcome(row, job, execution_id, i)
-                                                                 : db::FakeFailure(row, job, execution_id, i);
-        if (outcome.generation.error_code.empty()) {
-          outcome.scores = {{"exact_match", is_right ? 1.0 : 0.0}, {"token_f1", 0.5}};
-        }
-        outcomes.push_back(std::move(outcome));
-      }
-    }
-    const auto recorded = writer->RecordSamples(outcomes);
-    ASSERT_TRUE(recorded.ok()) << recorded.status();
-    writer.reset();
+    job_id_ = db::AddFakeJob(**db::Writer::Open(path_), job, [&](const auto& row, int64_t i, db::Outcome& outcome) {
+      const bool is_right = row.cell.context_length < 4096 || row.cell.variant == "baseline";
+      outcome.scores = {{"exact_match", is_right ? 1.0 : 0.0}, {"token_f1", 0.5}};
+      if (!is_right && row.cell.task != "icl") db::Fail(outcome);
+      return i < recorded_count;
+    });
     reader_ = *db::Reader::Open(path_);
   }
 
@@ -216,22 +204,20 @@ class EffectiveLengthsTest : public ::testing::Test {
 
 TEST_F(EffectiveLengthsTest, EveryVariantTaskAndTheMean) {
   ASSERT_NO_FATAL_FAILURE(Write(24));
-  const auto rows = EffectiveLengths(*reader_, job_id_);
-  ASSERT_TRUE(rows.ok()) << rows.status();
-  ASSERT_EQ(rows->size(), 6u);
-  for (const EffectiveLength& row : *rows) {
+  ASSIGN_OR_FAIL(const auto rows, EffectiveLengths(*reader_, job_id_));
+  ASSERT_EQ(rows.size(), 6u);
+  for (const EffectiveLength& row : rows) {
     EXPECT_EQ(row.problem, EffectiveLengthProblem::kNone);
     EXPECT_EQ(row.length, row.variant == "baseline" ? 4096 : 1024) << row.variant << " " << row.task;
     EXPECT_EQ(row.high, row.length) << "a failed sample counts as the worst value";
   }
-  EXPECT_EQ((*rows)[2].task, "");
+  EXPECT_EQ(rows[2].task, "");
 }
 
 TEST_F(EffectiveLengthsTest, UnfinishedJobsHaveNone) {
   ASSERT_NO_FATAL_FAILURE(Write(20));
-  const auto rows = EffectiveLengths(*reader_, job_id_);
-  ASSERT_TRUE(rows.ok());
-  for (const EffectiveLength& row : *rows) {
+  ASSIGN_OR_FAIL(const auto rows, EffectiveLengths(*reader_, job_id_));
+  for (const EffectiveLength& row : rows) {
     EXPECT_EQ(row.problem, EffectiveLengthProblem::kUnfinished);
     EXPECT_EQ(row.length, std::nullopt);
   }

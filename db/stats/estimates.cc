@@ -1,9 +1,7 @@
 #include "db/stats/estimates.h"
 
 #include <map>
-#include <optional>
 #include <set>
-#include <string>
 #include <tuple>
 #include <utility>
 

@@ -4,7 +4,6 @@
 #include <optional>
 #include <set>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "db/stats/check_value.h"
 #include "db/variant_names.h"
@@ -16,15 +15,13 @@ using db::PairRow;
 
 absl::Status CheckVariants(db::Reader& reader, int64_t job_id, const std::string& baseline,
                            const std::string& candidate) {
-  if (baseline == candidate) {
-    return absl::InvalidArgumentError(absl::StrCat("baseline and candidate are both \"", baseline, "\""));
-  }
+  if (baseline == candidate) return InvalidArgument("baseline and candidate are both \"", baseline, "\"");
   ASSIGN_OR_RETURN(std::vector<db::VariantRecord> variants, reader.Variants(job_id));
   for (const std::string& name : {baseline, candidate}) {
     bool known = std::any_of(variants.begin(), variants.end(), [&](const auto& v) { return v.name == name; });
     if (known) continue;
-    return absl::NotFoundError(absl::StrCat(NoSuchVariant(job_id, name, variants),
-                                            "; a variant of another job is named with it, such as 3/", name));
+    return NotFound(NoSuchVariant(job_id, name, variants), "; a variant of another job is named with it, such as 3/",
+                    name);
   }
   return absl::OkStatus();
 }
@@ -88,8 +85,8 @@ class PairGrouper {
     pair.context_length = *length;
     const auto metric = grouped_.metrics.find({pair.task, pair.metric});
     if (metric == grouped_.metrics.end() || !grouped_.planned.contains({pair.task, pair.context_length})) {
-      return absl::DataLossError(absl::StrCat("the database is damaged: job ", job_id_, " has answers to task ",
-                                              pair.task, " at ", pair.context_length, " tokens and no such cell"));
+      return DataLoss("the database is damaged: job ", job_id_, " has answers to task ", pair.task, " at ",
+                      pair.context_length, " tokens and no such cell");
     }
     const int64_t index = metric_index_[{pair.task, pair.metric}];
     for (const std::optional<double>& value : {pair.baseline_value, pair.candidate_value}) {

@@ -20,7 +20,6 @@
 // Threads: pure functions.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

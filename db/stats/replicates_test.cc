@@ -10,7 +10,6 @@
 #include "db/stats/equal_loss.h"
 #include "db/stats/permutation.h"
 #include "db/stats/replicate_simulation.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace varifocal::stats {

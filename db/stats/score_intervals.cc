@@ -1,7 +1,6 @@
 #include "db/stats/score_intervals.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/check.h"

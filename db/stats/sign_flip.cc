@@ -1,6 +1,5 @@
 #include "db/stats/sign_flip.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 

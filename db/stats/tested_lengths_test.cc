@@ -18,6 +18,7 @@
 #include "db/stats/estimates.h"
 #include "db/stats/family.h"
 #include "db/writer.h"
+#include "tests/support/assign_or_fail.h"
 
 namespace varifocal::stats {
 namespace {
@@ -42,37 +43,19 @@ class TestedLengthsTest : public testing::Test {
              const std::function<FakePrompt(const std::string&, int64_t, int64_t)>& prompt_of,
              std::map<int64_t, int64_t> answered = {}) {
     FakeClock clock(1);
-    const auto writer = db::Writer::Open(path_, clock);
-    ASSERT_TRUE(writer.ok()) << writer.status();
+    ASSIGN_OR_FAIL(const auto writer, db::Writer::Open(path_, clock));
     const db::NewJob job = db::FakeJob(options);
-    const auto execution = (*writer)->AddExecution(db::FakeExecution());
-    const auto added = (*writer)->AddJob(job);
-    ASSERT_TRUE(added.ok()) << added.status();
-    std::vector<db::Outcome> outcomes;
-    const auto cells = (*writer)->Cells(added->job_id);
-    for (const db::CellRow& cell : *cells) {
+    db::AddFakeJob(*writer, job, [&](const db::CellRow& cell, int64_t i, db::Outcome& outcome) {
       const int64_t length = cell.cell.context_length;
-      const int64_t count = answered.contains(length) ? answered[length] : options.planned_count;
-      for (int64_t i = 0; i < count; ++i) {
-        db::Outcome& outcome = outcomes.emplace_back(db::FakeOutcome(cell, job, *execution, i));
-        const FakePrompt prompt = prompt_of(cell.cell.task, length, i);
-        if (prompt.text.empty()) {
-          outcome.sample.token_ids_sha256 = std::nullopt;
-          outcome.sample.prompt_token_count = std::nullopt;
-          continue;
-        }
-        outcome.sample.token_ids_sha256 = Sha256Hex(prompt.text);
-        outcome.sample.prompt_token_count = prompt.tokens;
-      }
-    }
-    const auto recorded = (*writer)->RecordSamples(outcomes);
-    ASSERT_TRUE(recorded.ok()) << recorded.status();
-    auto reader = db::Reader::Open(path_);
-    ASSERT_TRUE(reader.ok());
-    reader_ = *std::move(reader);
-    auto tested = TestedLengths::Read(*reader_, 1);
-    ASSERT_TRUE(tested.ok()) << tested.status();
-    tested_ = *std::move(tested);
+      const FakePrompt prompt = prompt_of(cell.cell.task, length, i);
+      outcome.sample.token_ids_sha256 = Sha256Hex(prompt.text);
+      outcome.sample.prompt_token_count = prompt.tokens;
+      if (prompt.text.empty()) outcome.sample.token_ids_sha256 = std::nullopt;
+      if (prompt.text.empty()) outcome.sample.prompt_token_count = std::nullopt;
+      return !answered.contains(length) || i < answered[length];
+    });
+    ASSIGN_OR_FAIL(reader_, db::Reader::Open(path_));
+    ASSIGN_OR_FAIL(tested_, TestedLengths::Read(*reader_, 1));
   }
 
   std::string path_;
@@ -94,9 +77,8 @@ TEST_F(TestedLengthsTest, EqualPromptsAreOneTest) {
   EXPECT_EQ(test.tokens_min, 7);
   EXPECT_EQ(test.tokens_max, 8);
   EXPECT_THAT(test.nominal, ElementsAre(8192, 16384, 32768));
-  const auto family = CompareFamily(*reader_, {1, "baseline"}, {{1, "focal"}});
-  ASSERT_TRUE(family.ok()) << family.status();
-  const ComparisonReport& report = (*family)[0].report;
+  ASSIGN_OR_FAIL(const auto family, CompareFamily(*reader_, {1, "baseline"}, {{1, "focal"}}));
+  const ComparisonReport& report = family[0].report;
   ASSERT_EQ(report.suite.size(), 1u);
   EXPECT_EQ(report.suite[0].context_length, 8);
   EXPECT_EQ(report.suite[0].test_count, 1) << "not once for each length";
@@ -128,9 +110,8 @@ TEST_F(TestedLengthsTest, PartlyReachedLengthsAreNamedByTheirPrompts) {
   EXPECT_EQ(tested_.Of("rows", 1024), 1024);
   EXPECT_EQ(tested_.Of("rows", 8192), 3060);
   EXPECT_EQ(tested_.Of("rows", 16384), std::nullopt);
-  const auto lengths = EffectiveLengths(*reader_, 1);
-  ASSERT_TRUE(lengths.ok());
-  for (const EffectiveLength& row : *lengths) EXPECT_THAT(row.tested, ElementsAre(1024, 3060));
+  ASSIGN_OR_FAIL(const auto lengths, EffectiveLengths(*reader_, 1));
+  for (const EffectiveLength& row : lengths) EXPECT_THAT(row.tested, ElementsAre(1024, 3060));
 }
 
 // 9,000 tokens at 12,000 reach it (three quarters, tokens to generate included), 8,990 do not.
@@ -166,10 +147,9 @@ TEST_F(TestedLengthsTest, AMeanIsOverTheTasksThatReachTheLength) {
           if (task == "long") return FakePrompt{absl::StrCat(task, length, i), length - 16};
           return FakePrompt{absl::StrCat(task, i), task == "rows_a" ? 20 : 300};
         });
-  const auto family = CompareFamily(*reader_, {1, "baseline"}, {{1, "focal"}});
-  ASSERT_TRUE(family.ok()) << family.status();
+  ASSIGN_OR_FAIL(const auto family, CompareFamily(*reader_, {1, "baseline"}, {{1, "focal"}}));
   std::map<int64_t, int64_t> tasks_at;
-  for (const SuiteComparison& row : (*family)[0].report.suite) tasks_at[row.context_length] = row.planned_task_count;
+  for (const SuiteComparison& row : family[0].report.suite) tasks_at[row.context_length] = row.planned_task_count;
   EXPECT_EQ(tasks_at, (std::map<int64_t, int64_t>{{300, 2}, {4096, 1}, {8192, 1}}));
   EXPECT_EQ(tested_.At("", 300).tokens_min, 20);
   EXPECT_EQ(tested_.At("", 300).tokens_max, 300);

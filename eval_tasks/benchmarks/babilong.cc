@@ -1,6 +1,5 @@
 // BABILong: prompts and labels of the checkout's prompts.py and metrics.py, rows `input, question, target` of each length.
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -43,9 +42,7 @@ struct BabilongTexts {
 absl::StatusOr<Json> Constant(Import& import, const std::string& file, absl::string_view name) {
   ASSIGN_OR_RETURN(const std::string source,
                    import.download.Text({absl::StrCat("babilong/", file), file}, kBabilongCode));
-  absl::StatusOr<Json> value = PythonConstant(source, name);
-  if (!value.ok()) return Annotate(value.status(), file);
-  return value;
+  return Annotate(PythonConstant(source, name), file);
 }
 
 absl::StatusOr<BabilongTexts> TextsOf(Import& import, const std::string& task) {
@@ -53,8 +50,7 @@ absl::StatusOr<BabilongTexts> TextsOf(Import& import, const std::string& task) {
   ASSIGN_OR_RETURN(const Json prompts, Constant(import, "prompts.py", "DEFAULT_PROMPTS"));
   ASSIGN_OR_RETURN(const Json labels, Constant(import, "metrics.py", "TASK_LABELS"));
   if (!prompts.is_object() || !prompts.contains(task) || !labels.is_object() || !labels.contains(task)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(import.download.folder(), ": prompts.py or metrics.py has no ", task));
+    return InvalidArgument(import.download.folder(), ": prompts.py or metrics.py has no ", task);
   }
   for (const char* part : {"instruction", "examples", "post_prompt"}) {
     ASSIGN_OR_RETURN(texts.values[part], GetString(prompts.at(task), part));
@@ -68,7 +64,7 @@ absl::Status ImportLabels(const std::string& dataset, Import& import) {
   ASSIGN_OR_RETURN(const Json task_template, Constant(import, "prompts.py", "TASK_TEMPLATE"));
   ASSIGN_OR_RETURN(const Json user_template, Constant(import, "prompts.py", "USER_TEMPLATE"));
   if (!task_template.is_string() || !user_template.is_string()) {
-    return absl::InvalidArgumentError("prompts.py: TASK_TEMPLATE or USER_TEMPLATE is not a text");
+    return InvalidArgument("prompts.py: TASK_TEMPLATE or USER_TEMPLATE is not a text");
   }
   ASSIGN_OR_RETURN(const helmet::Template form,
                    helmet::Template::Parse(
@@ -106,13 +102,11 @@ absl::Status ImportLabels(const std::string& dataset, Import& import) {
   }
   if (any) return absl::OkStatus();
   if (!import.options.lengths.empty()) {
-    return absl::NotFoundError(absl::StrCat(import.download.folder(), " has no rows of ", dataset,
-                                            " at these lengths; those of ", FileEnds(dataset, 4)[0], " are at ",
-                                            ContextLengthOf(4), " tokens, a quarter and 1,024 above 4k"));
+    return NotFound(import.download.folder(), " has no rows of ", dataset, " at these lengths; those of ",
+                    FileEnds(dataset, 4)[0], " are at ", ContextLengthOf(4), " tokens, a quarter and 1,024 above 4k");
   }
-  return absl::NotFoundError(absl::StrCat(import.download.folder(), " has no rows of ", dataset, ", such as ",
-                                          FileEnds(dataset, 4)[0],
-                                          ", which are in the data set RMT-team/babilong-1000-samples"));
+  return NotFound(import.download.folder(), " has no rows of ", dataset, ", such as ", FileEnds(dataset, 4)[0],
+                  ", which are in the data set RMT-team/babilong-1000-samples");
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ absl::Status ForEachRow(Download& download, const std::string& path,
   RETURN_IF_ERROR(scanned);
   download.Record(path, file->sha256());
   if (!file->places().empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(path, ": has no rows; at least 1 is needed"));
+  return InvalidArgument(path, ": has no rows; at least 1 is needed");
 }
 
 std::string ClusterOf(absl::string_view text) { return Sha256Hex(text).substr(0, 16); }

@@ -1,6 +1,5 @@
 // Import of benchmarks: prompts equal byte for byte to those that upstream's own code makes of a small release of ours, whole
 // and cut (recipes/goldens/make_benchmark_prompts.py); bad data in one sentence each.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -18,6 +17,7 @@
 #include "eval_tasks/token_counter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
@@ -150,15 +150,13 @@ TEST_F(BenchmarksTest, CutPromptsAreUpstreams) {
                          {"max_new_tokens", "32"},
                          {"prompt_tokens", Release().at("cut_tokens").at(golden.benchmark).dump()},
                          {"truncate", std::string(golden.benchmark) == "longbench" ? "prompt_halves" : "prompt_ends"}};
-      const absl::StatusOr<std::unique_ptr<Task>> task = MakeJsonlTask(spec);
-      ASSERT_TRUE(task.ok()) << task.status();
-      for (int i = 0; i < (*task)->question_count(); ++i) {
-        const absl::StatusOr<Sample> sample = (*task)->MakeSample({1, 4096, i}, *tokenizer);
-        ASSERT_TRUE(sample.ok()) << sample.status();
-        EXPECT_EQ(Json(sample->prompt), prompts.at("cut")[i]) << name;
-        EXPECT_EQ(sample->truncation.cut_token_count > 0, prompts.at("cut")[i] != prompts.at("whole")[i]);
-        EXPECT_FALSE(sample->reference_json.empty());
-        cut_count += sample->truncation.cut_token_count > 0;
+      ASSIGN_OR_FAIL(const std::unique_ptr<Task> task, MakeJsonlTask(spec));
+      for (int i = 0; i < task->question_count(); ++i) {
+        ASSIGN_OR_FAIL(const Sample sample, task->MakeSample({1, 4096, i}, *tokenizer));
+        EXPECT_EQ(Json(sample.prompt), prompts.at("cut")[i]) << name;
+        EXPECT_EQ(sample.truncation.cut_token_count > 0, prompts.at("cut")[i] != prompts.at("whole")[i]);
+        EXPECT_FALSE(sample.reference_json.empty());
+        cut_count += sample.truncation.cut_token_count > 0;
       }
     }
   }

@@ -24,7 +24,7 @@ absl::StatusOr<Download> Download::Open(const std::string& folder) {
   Download download;
   download.folder_ = folder;
   std::error_code error, of_entry;
-  if (!fs::is_directory(folder, error)) return absl::NotFoundError(absl::StrCat(folder, " is not a directory"));
+  if (!fs::is_directory(folder, error)) return NotFound(folder, " is not a directory");
   // Links are followed, as in a cache of downloads; the levels bound those that lead back.
   fs::recursive_directory_iterator entries(
       folder, fs::directory_options::skip_permission_denied | fs::directory_options::follow_directory_symlink, error);
@@ -33,11 +33,10 @@ absl::StatusOr<Download> Download::Open(const std::string& folder) {
     if (!entries->is_regular_file(of_entry)) continue;  // a link to nothing is no file
     download.paths_.push_back(entries->path().lexically_relative(folder).generic_string());
     if (download.paths_.size() > kFilesMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(folder, " has more than ", kFilesMax, " files; name a folder with the benchmark alone"));
+      return InvalidArgument(folder, " has more than ", kFilesMax, " files; name a folder with the benchmark alone");
     }
   }
-  if (error) return absl::UnavailableError(absl::StrCat(folder, " cannot be listed: ", error.message()));
+  if (error) return Unavailable(folder, " cannot be listed: ", error.message());
   std::sort(download.paths_.begin(), download.paths_.end(), [](const std::string& a, const std::string& b) {
     return a.size() != b.size() ? a.size() < b.size() : a < b;
   });
@@ -72,7 +71,7 @@ std::optional<std::string> Download::Find(const std::vector<std::string>& ends) 
 absl::StatusOr<std::string> Download::Need(const std::vector<std::string>& ends, absl::string_view where) const {
   const std::optional<std::string> path = Find(ends);
   if (path.has_value()) return *path;
-  return absl::NotFoundError(absl::StrCat(folder_, " has no ", ends[0], ", which is in ", where));
+  return NotFound(folder_, " has no ", ends[0], ", which is in ", where);
 }
 
 absl::StatusOr<std::string> Download::Text(const std::vector<std::string>& ends, absl::string_view where) {

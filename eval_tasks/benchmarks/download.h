@@ -5,7 +5,6 @@
 // Errors: NOT_FOUND with the folder, the file and where upstream keeps it; of base/files.h.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>

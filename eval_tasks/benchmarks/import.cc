@@ -29,14 +29,14 @@ absl::StatusOr<OpenFile> OpenForWriting(const std::string& path) {
 
 absl::Status Write(std::FILE* file, const std::string& path, absl::string_view bytes) {
   if (std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size()) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("Cannot write ", path));
+  return ResourceExhausted("Cannot write ", path);
 }
 
 absl::Status WriteWhole(const std::string& path, absl::string_view bytes) {
   ASSIGN_OR_RETURN(OpenFile file, OpenForWriting(path));
   RETURN_IF_ERROR(Write(file.get(), path, bytes));
   if (std::fclose(file.release()) == 0) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("Cannot write ", path));
+  return ResourceExhausted("Cannot write ", path);
 }
 
 // The rows of a task at one or more lengths.
@@ -94,8 +94,7 @@ class Importer {
       if (seen.insert(dataset).second) RETURN_IF_ERROR(ImportDataset(dataset, download));
     }
     for (auto& [path, rows] : written_) {
-      if (std::fclose(rows.file.release()) != 0)
-        return absl::ResourceExhaustedError(absl::StrCat("Cannot write ", path));
+      if (std::fclose(rows.file.release()) != 0) return ResourceExhausted("Cannot write ", path);
       std::error_code error;
       std::filesystem::rename(PartOf(path), absl::StrCat(options_.out, "/rows/", path), error);
       if (error) return FileError(path, "write", error.value());
@@ -116,9 +115,8 @@ class Importer {
     const std::vector<std::string>& takes = benchmark_.takes;
     for (const auto& [name, is_given] : given) {
       if (!is_given || std::find(takes.begin(), takes.end(), name) != takes.end()) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("--", name, " is given, and changes nothing for ", benchmark_.name,
-                       takes.empty() ? "" : absl::StrCat(", which takes --", absl::StrJoin(takes, ", --"))));
+      return InvalidArgument("--", name, " is given, and changes nothing for ", benchmark_.name,
+                             takes.empty() ? "" : absl::StrCat(", which takes --", absl::StrJoin(takes, ", --")));
     }
     return absl::OkStatus();
   }
@@ -156,11 +154,11 @@ class Importer {
     const auto found = written_.find(path);
     if (found != written_.end() &&
         (found->second.task.metrics != task.metrics || found->second.has_messages != row.messages.is_array())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "its rows for ", path, " have other metrics or another form than those before; import them apart"));
+      return InvalidArgument("its rows for ", path,
+                             " have other metrics or another form than those before; import them apart");
     }
     if (ids_[path].insert(row.id).second) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("the row \"", row.id, "\" of ", path, " is there twice"));
+    return InvalidArgument("the row \"", row.id, "\" of ", path, " is there twice");
   }
 
   absl::Status AddRow(const BenchmarkTask& task, const BenchmarkRow& row, std::set<std::string>& begun) {

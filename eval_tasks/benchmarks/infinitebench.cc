@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
@@ -100,18 +99,15 @@ absl::StatusOr<helmet::SlotValues> SlotsOf(const std::string& dataset, const hel
 absl::Status ImportInfinite(const std::string& dataset, Import& import) {
   const auto* set = std::find_if(std::begin(kInfiniteSets), std::end(kInfiniteSets),
                                  [&](const InfiniteSet& known) { return dataset == known.name; });
-  if (set == std::end(kInfiniteSets)) {
-    return absl::InvalidArgumentError("is not a task of InfiniteBench");
-  }
+  if (set == std::end(kInfiniteSets)) return InvalidArgument("is not a task of InfiniteBench");
   if (import.form == "gpt4" && dataset == "math_calc") {
-    return absl::UnimplementedError("has turns of its own in the form gpt4, which are not imported");
+    return Unimplemented("has turns of its own in the form gpt4, which are not imported");
   }
   ASSIGN_OR_RETURN(const std::string source, import.download.Text({"src/prompt.py", "prompt.py"},
                                                                   "the repository OpenBMB/InfiniteBench, folder src"));
   const std::string family = absl::StrReplaceAll(import.form, {{"-", "_"}});
-  absl::StatusOr<Json> templates = PythonConstant(source, absl::StrCat(family, "_templates"));
-  if (!templates.ok()) return Annotate(templates.status(), "prompt.py");
-  ASSIGN_OR_RETURN(const std::string text, GetString(*templates, dataset));
+  ASSIGN_OR_RETURN(Json templates, Annotate(PythonConstant(source, absl::StrCat(family, "_templates")), "prompt.py"));
+  ASSIGN_OR_RETURN(const std::string text, GetString(templates, dataset));
   ASSIGN_OR_RETURN(const helmet::Template form, helmet::Template::Parse(text));
   ASSIGN_OR_RETURN(const std::string path, import.download.Need({absl::StrCat(dataset, ".jsonl")},
                                                                 "the data set xinrongzhang2022/InfiniteBench"));
@@ -128,9 +124,8 @@ absl::Status ImportInfinite(const std::string& dataset, Import& import) {
        import.options.lengths.empty() ? std::vector<int>{kPromptTokens + answer} : import.options.lengths) {
     const int prompt_tokens = import.options.prompt_tokens > 0 ? import.options.prompt_tokens : length - answer;
     if (prompt_tokens < 2) {
-      return absl::InvalidArgumentError(absl::StrCat("the context length ", length,
-                                                     " leaves no space for a prompt beside ", answer,
-                                                     " tokens for the answer of ", dataset));
+      return InvalidArgument("the context length ", length, " leaves no space for a prompt beside ", answer,
+                             " tokens for the answer of ", dataset);
     }
     task.lengths.push_back({length, prompt_tokens});
   }
@@ -145,9 +140,8 @@ absl::Status ImportInfinite(const std::string& dataset, Import& import) {
       if (options.size() != kOptionCount) return view.Error("options", "must be 4 texts");
     }
     ASSIGN_OR_RETURN(const helmet::SlotValues slots, SlotsOf(dataset, view, options));
-    absl::StatusOr<std::string> prompt = form.Render(slots);
-    if (!prompt.ok()) return Annotate(prompt.status(), absl::StrCat("the template ", import.form, " of ", dataset));
-    row.prompt = *std::move(prompt);
+    ASSIGN_OR_RETURN(row.prompt,
+                     Annotate(form.Render(slots), absl::StrCat("the template ", import.form, " of ", dataset)));
     row.cluster = ClusterOf(slots.at("context"));
     ASSIGN_OR_RETURN(const Json* answer_field, view.Field("answer"));
     Json label = *answer_field;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -77,7 +76,7 @@ const char* BucketOf(int64_t length) {
 
 absl::StatusOr<Json> JiebaReference(const std::string& folder) {
   if (folder.empty()) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "is scored by the words of jieba, a Python package of Chinese words: --jieba names its folder, which has "
         "dict.txt and finalseg");
   }
@@ -90,12 +89,9 @@ absl::StatusOr<Json> JiebaReference(const std::string& folder) {
 // The entry of a set.
 absl::StatusOr<Json> ConfigOf(Import& import, const std::string& file, const std::string& dataset) {
   ASSIGN_OR_RETURN(const std::string text, import.download.Text({absl::StrCat("config/", file)}, kLongBenchConfig));
-  absl::StatusOr<Json> object = ParseJson(text);
-  if (!object.ok()) return Annotate(object.status(), file);
-  if (!object->is_object() || !object->contains(dataset)) {
-    return absl::InvalidArgumentError(absl::StrCat(file, " has no \"", dataset, "\""));
-  }
-  return Json(object->at(dataset));
+  ASSIGN_OR_RETURN(Json object, Annotate(ParseJson(text), file));
+  if (!object.is_object() || !object.contains(dataset)) return InvalidArgument(file, " has no \"", dataset, "\"");
+  return Json(object.at(dataset));
 }
 
 // The retrieval sets name a paragraph; upstream's scorer fails on an answer that does not.
@@ -114,7 +110,7 @@ absl::Status ImportSet(const std::string& dataset, Import& import) {
                                  [&](const LongBenchSet& known) { return dataset == known.name; });
   const bool is_e = import.form == "e";
   if (is_e && !import.options.jieba.empty()) {
-    return absl::InvalidArgumentError("is English, as all sets of LongBench-E, for which --jieba changes nothing");
+    return InvalidArgument("is English, as all sets of LongBench-E, for which --jieba changes nothing");
   }
   if (dataset == kSets[0].name && import.options.datasets.empty() && import.options.jieba.empty()) {
     import.notes.emplace_back("multifieldqa_zh, dureader and vcsum are left out: they need --jieba");
@@ -127,12 +123,11 @@ absl::Status ImportSet(const std::string& dataset, Import& import) {
     ASSIGN_OR_RETURN(more_reference, JiebaReference(import.options.jieba));
   }
   ASSIGN_OR_RETURN(const Json prompt, ConfigOf(import, "dataset2prompt.json", dataset));
-  if (!prompt.is_string()) return absl::InvalidArgumentError("dataset2prompt.json: its prompt is not a text");
+  if (!prompt.is_string()) return InvalidArgument("dataset2prompt.json: its prompt is not a text");
   ASSIGN_OR_RETURN(const helmet::Template form, helmet::Template::Parse(prompt.get<std::string>()));
   ASSIGN_OR_RETURN(const Json answer_tokens, ConfigOf(import, "dataset2maxlen.json", dataset));
   if (!answer_tokens.is_number_integer() || answer_tokens < 1 || answer_tokens > 65'536) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dataset2maxlen.json: has ", answer_tokens.dump(), " tokens; an answer has 1 to 65,536"));
+    return InvalidArgument("dataset2maxlen.json: has ", answer_tokens.dump(), " tokens; an answer has 1 to 65,536");
   }
   const std::string file = absl::StrCat(dataset, is_e ? "_e" : "", ".jsonl");
   ASSIGN_OR_RETURN(const std::string path, import.download.Need({absl::StrCat("data/", file), file},

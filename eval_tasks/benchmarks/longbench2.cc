@@ -34,7 +34,7 @@ constexpr ChoiceForm kChoiceForms[] = {{"0shot", "0shot.txt", "longbench2_", 128
 absl::StatusOr<std::map<std::string, std::string>> FirstAnswers(Import& import) {
   const std::string& path = import.options.answers;
   if (path.empty()) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "asks once more with a model's own reasoning: --answers names the file of its answers to the form cot");
   }
   std::map<std::string, std::string> answers;
@@ -57,8 +57,7 @@ absl::Status ImportChoices(const std::string&, Import& import) {
   if (asks_again) {
     ASSIGN_OR_RETURN(answers, FirstAnswers(import));
   } else if (!import.options.answers.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--answers is given, and belongs to the form cot_answer, not to ", import.form));
+    return InvalidArgument("--answers is given, and belongs to the form cot_answer, not to ", import.form);
   }
   ASSIGN_OR_RETURN(const std::string text, import.download.Text({absl::StrCat("prompts/", form.file)},
                                                                 "the repository THUDM/LongBench, folder prompts"));
@@ -109,8 +108,7 @@ absl::Status ImportChoices(const std::string&, Import& import) {
     import.notes.push_back(absl::StrCat(path, ": has ", row_count, " rows; upstream's has ", kRowCount));
   }
   if (unanswered_count == row_count && asks_again) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(import.options.answers, ": has no answer to any of the ", row_count, " rows"));
+    return InvalidArgument(import.options.answers, ": has no answer to any of the ", row_count, " rows");
   }
   if (unanswered_count > 0) {
     import.notes.push_back(absl::StrCat(import.options.answers, ": has no answer to ", unanswered_count, " of ",

@@ -3,9 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/files.h"
-#include "base/sha256.h"
 #include "base/status_macros.h"
 #include "eval_tasks/benchmarks/benchmark.h"
 #include "eval_tasks/helmet/template.h"
@@ -34,9 +32,9 @@ absl::StatusOr<helmet::Template> UserPrompt(Import& import, const std::string& k
       return helmet::Template::Parse(node["USER_PROMPT"].Scalar());
     }
   } catch (const YAML::Exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": ", error.what()));
+    return InvalidArgument(file, ": ", error.what());
   }
-  return absl::InvalidArgumentError(absl::StrCat(file, ": has no text USER_PROMPT"));
+  return InvalidArgument(file, ": has no text USER_PROMPT");
 }
 
 struct ProcRow {
@@ -83,7 +81,7 @@ absl::StatusOr<ProcRow> Story(const helmet::RowView& view) {
 absl::Status ImportProc(const std::string& dataset, Import& import) {
   const std::vector<std::string> known = LongProcSets({});
   if (std::find(known.begin(), known.end(), dataset) == known.end()) {
-    return absl::UnimplementedError(
+    return Unimplemented(
         "is not imported: upstream's own program makes its rows or runs its answers; recipes/longproc_programs.py calls it");
   }
   const std::string kind = dataset.substr(0, dataset.rfind('_')), size = dataset.substr(kind.size() + 1);

@@ -29,9 +29,8 @@ std::string DepthText(double low, double high, int64_t count, int64_t i) {
 
 absl::Status ImportResult(const std::string& path, Import& import) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
-  absl::StatusOr<Json> object = ParseJson(text);
-  if (!object.ok()) return Annotate(object.status(), path);
-  const helmet::RowView run(*std::move(object), path);
+  ASSIGN_OR_RETURN(Json object, Annotate(ParseJson(text), path));
+  const helmet::RowView run(std::move(object), path);
   ASSIGN_OR_RETURN(const std::string name, run.Text("eval_name"));
   ASSIGN_OR_RETURN(const std::string form_text, run.Text("task_template"));
   ASSIGN_OR_RETURN(const helmet::Template form, helmet::Template::Parse(form_text));
@@ -95,10 +94,9 @@ absl::Status ImportRuns(const std::string&, Import& import) {
     ++run_count;
   }
   if (run_count > 0) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat(import.download.folder(),
-                   " has no result file MODEL_book_TEST_TIME.json, which a run of upstream's run_tests.py with "
-                   "--log_placements_dir writes (the repository adobe-research/NoLiMa, folder evaluation)"));
+  return NotFound(import.download.folder(),
+                  " has no result file MODEL_book_TEST_TIME.json, which a run of upstream's run_tests.py with "
+                  "--log_placements_dir writes (the repository adobe-research/NoLiMa, folder evaluation)");
 }
 
 }  // namespace

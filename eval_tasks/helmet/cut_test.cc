@@ -1,7 +1,6 @@
 // Truncation of a context's last tokens equals upstream's expression, byte for byte, for every number of tokens, on
 // contexts that do not round-trip through decoding (recipes/goldens/make_helmet_cuts.py).
 #include <fstream>
-#include <memory>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"

@@ -4,7 +4,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/json_strings.h"
 #include "base/status_macros.h"
 #include "eval_tasks/helmet/score.h"
@@ -24,11 +23,10 @@ absl::StatusOr<LengthEntry> EntryFromJson(const Json& object) {
   ASSIGN_OR_RETURN(const int64_t row_count, GetInt(object, "row_count"));
   ASSIGN_OR_RETURN(const int64_t max_new_tokens, GetInt(object, "max_new_tokens"));
   if (row_count < 0 || row_count > 10'000'000) {
-    return absl::InvalidArgumentError(absl::StrCat("row_count is ", row_count, "; it must be from 0 to 10000000"));
+    return InvalidArgument("row_count is ", row_count, "; it must be from 0 to 10000000");
   }
   if (max_new_tokens < 1 || max_new_tokens > 65536) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("max_new_tokens is ", max_new_tokens, "; it must be from 1 to 65536"));
+    return InvalidArgument("max_new_tokens is ", max_new_tokens, "; it must be from 1 to 65536");
   }
   entry.row_count = row_count;
   entry.max_new_tokens = max_new_tokens;
@@ -50,14 +48,12 @@ Json ToJson(const LengthEntry& entry) {
 
 absl::StatusOr<TaskIndex> ParseTaskIndex(absl::string_view json) {
   ASSIGN_OR_RETURN(const Json object, ParseJson(json));
-  if (!object.is_object()) return absl::InvalidArgumentError("must be a JSON object");
+  if (!object.is_object()) return InvalidArgument("must be a JSON object");
   ASSIGN_OR_RETURN(const int64_t format, GetInt(object, "format"));
-  if (format != kFormat) {
-    return absl::InvalidArgumentError(absl::StrCat("has format ", format, "; this program reads ", kFormat));
-  }
+  if (format != kFormat) return InvalidArgument("has format ", format, "; this program reads ", kFormat);
   TaskIndex index;
   ASSIGN_OR_RETURN(index.kind, GetString(object, "kind"));
-  if (!IsKind(index.kind)) return absl::InvalidArgumentError(absl::StrCat("unknown HELMET kind \"", index.kind, "\""));
+  if (!IsKind(index.kind)) return InvalidArgument("unknown HELMET kind \"", index.kind, "\"");
   ASSIGN_OR_RETURN(index.user_template, GetString(object, "user_template"));
   ASSIGN_OR_RETURN(index.system_template, GetString(object, "system_template"));
   ASSIGN_OR_RETURN(index.separator, GetString(object, "separator"));
@@ -66,19 +62,15 @@ absl::StatusOr<TaskIndex> ParseTaskIndex(absl::string_view json) {
   ASSIGN_OR_RETURN(index.system_message, FindString(object, "system_message"));
   index.settings = object.value("settings", Json::object());
   const auto lengths = object.find("lengths");
-  if (lengths == object.end() || !lengths->is_object()) {
-    return absl::InvalidArgumentError("\"lengths\" must be an object");
-  }
+  if (lengths == object.end() || !lengths->is_object()) return InvalidArgument("\"lengths\" must be an object");
   for (const auto& [key, value] : lengths->items()) {
     int length = 0;
     if (!absl::SimpleAtoi(key, &length) || length < 1 || !value.is_object()) {
-      return absl::InvalidArgumentError(absl::StrCat("\"lengths\" has the key \"", key, "\", which is not a length"));
+      return InvalidArgument("\"lengths\" has the key \"", key, "\", which is not a length");
     }
-    absl::StatusOr<LengthEntry> entry = EntryFromJson(value);
-    if (!entry.ok()) return Annotate(entry.status(), absl::StrCat("length ", key));
-    index.lengths[length] = *std::move(entry);
+    ASSIGN_OR_RETURN(index.lengths[length], Annotate(EntryFromJson(value), absl::StrCat("length ", key)));
   }
-  if (index.lengths.empty()) return absl::InvalidArgumentError("\"lengths\" is empty");
+  if (index.lengths.empty()) return InvalidArgument("\"lengths\" is empty");
   return index;
 }
 
@@ -114,7 +106,7 @@ absl::StatusOr<ImportedRow> RowFromJson(const Json& object) {
   row.reference = object.value("reference", Json());
   row.item = object.value("item", Json::object());
   const auto values = object.find("values");
-  if (values == object.end() || !values->is_object()) return absl::InvalidArgumentError("\"values\" must be an object");
+  if (values == object.end() || !values->is_object()) return InvalidArgument("\"values\" must be an object");
   for (const auto& [slot, value] : values->items()) {
     ASSIGN_OR_RETURN(row.values[slot], GetString(*values, slot));
   }

@@ -11,7 +11,6 @@
 #include "base/status_macros.h"
 #include "base/suggest.h"
 #include "eval_tasks/helmet/parse.h"
-#include "eval_tasks/metric.h"
 #include "eval_tasks/metrics/normalize.h"
 #include "eval_tasks/metrics/retrieval.h"
 #include "eval_tasks/metrics/rouge.h"
@@ -26,9 +25,7 @@ using Scorer = absl::StatusOr<Json> (*)(absl::string_view output, const Json& go
 
 constexpr int kRankDepths[] = {1, 5, 10, 20, 50, 100, 200, 500, 1000};
 
-absl::Status BadGold(absl::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrCat("\"gold\" must be ", expected, "."));
-}
+absl::Status BadGold(absl::string_view expected) { return InvalidArgument("\"gold\" must be ", expected, "."); }
 
 // A text, a list of texts, or a list of lists of texts, which is flattened.
 absl::StatusOr<Texts> GoldTexts(const Json& gold) {
@@ -163,8 +160,8 @@ absl::StatusOr<Json> ParseOnly(absl::string_view output, const Json&, const Json
   ASSIGN_OR_RETURN(const std::optional<std::string> prefix, FindString(options, "prefix"));
   // Upstream inserts it into a regular expression unescaped.
   if (const size_t at = prefix.value_or("").find_first_of("\\^$.|?*+()[]{}"); at != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("\"prefix\" is \"", *prefix, "\", whose \"", prefix->substr(at, 1),
-                                                   "\" is a regular expression; it must be plain text."));
+    return InvalidArgument("\"prefix\" is \"", *prefix, "\", whose \"", prefix->substr(at, 1),
+                           "\" is a regular expression; it must be plain text.");
   }
   return Json{{"parsed_output", ParseOutput(output, prefix.value_or("Answer:"))}};
 }
@@ -220,7 +217,7 @@ absl::StatusOr<std::vector<int>> RankDepths(const Json& options, size_t document
   if (const auto given = options.find("k_values"); given != options.end()) {
     for (const Json& depth : given->is_array() ? *given : Json::array({*given})) {
       if (!depth.is_number_integer() || depth.get<int64_t>() < 1 || depth.get<int64_t>() > 1'000'000) {
-        return absl::InvalidArgumentError("\"k_values\" must be a list of whole numbers from 1 to 1000000.");
+        return InvalidArgument("\"k_values\" must be a list of whole numbers from 1 to 1000000.");
       }
       depths.push_back(depth.get<int>());
     }
@@ -377,8 +374,7 @@ absl::StatusOr<Json> Score(absl::string_view kind, absl::string_view output, con
     if (row.info.name == kind) return row.score(output, gold, options);
     names.push_back(row.info.name);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown HELMET kind \"", kind, "\"", DidYouMean(std::string(kind), names)));
+  return InvalidArgument("unknown HELMET kind \"", kind, "\"", DidYouMean(std::string(kind), names));
 }
 
 absl::StatusOr<double> ScoreValue(absl::string_view kind, absl::string_view value, const MetricInput& input) {

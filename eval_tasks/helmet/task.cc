@@ -64,10 +64,10 @@ class HelmetTask : public SingleQuestionTask {
   absl::StatusOr<int> QuestionCountAt(int context_length) const override {
     const auto entry = index_.lengths.find(context_length);
     if (entry == index_.lengths.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(
+      return InvalidArgument(
           "the task \"", spec_.name, "\" was imported for the lengths ",
           absl::StrJoin(index_.lengths, ", ", [](std::string* out, const auto& e) { absl::StrAppend(out, e.first); }),
-          ", not for ", context_length));
+          ", not for ", context_length);
     }
     if (entry->second.missing.empty()) RETURN_IF_ERROR(RowsOf(context_length).status());
     return entry->second.row_count;
@@ -106,7 +106,7 @@ class HelmetTask : public SingleQuestionTask {
   absl::StatusOr<const LoadedRows*> RowsOf(int context_length) const {
     const auto entry = index_.lengths.find(context_length);
     if (entry == index_.lengths.end() || !entry->second.missing.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("the task \"", spec_.name, "\" has no rows for ", context_length));
+      return InvalidArgument("the task \"", spec_.name, "\" has no rows for ", context_length);
     }
     const MutexLock lock(mutex_);
     const auto loaded = rows_.find(context_length);
@@ -128,12 +128,11 @@ class HelmetTask : public SingleQuestionTask {
       return absl::OkStatus();
     }));
     if (rows.file->sha256() != entry.rows_sha256) {
-      return absl::FailedPreconditionError(absl::StrCat(rows.file->path(), ": the SHA-256 of the file is not ",
-                                                        entry.rows_sha256, " as when it was imported"));
+      return FailedPrecondition(rows.file->path(), ": the SHA-256 of the file is not ", entry.rows_sha256,
+                                " as when it was imported");
     }
     if (std::ssize(rows.identities) != entry.row_count) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(rows.file->path(), ": has ", rows.identities.size(), " rows, not ", entry.row_count));
+      return FailedPrecondition(rows.file->path(), ": has ", rows.identities.size(), " rows, not ", entry.row_count);
     }
     return rows;
   }
@@ -141,35 +140,33 @@ class HelmetTask : public SingleQuestionTask {
   absl::StatusOr<Sample> Make(const SampleRequest& request, const TokenCounter& tokenizer) const override {
     ASSIGN_OR_RETURN(const LoadedRows* rows, RowsOf(request.context_length));
     if (request.index < 0 || request.index >= std::ssize(rows->identities)) {
-      return absl::OutOfRangeError(absl::StrCat("the task \"", spec_.name, "\" has ", rows->identities.size(),
-                                                " rows at ", request.context_length, ", none with index ",
-                                                request.index));
+      return OutOfRange("the task \"", spec_.name, "\" has ", rows->identities.size(), " rows at ",
+                        request.context_length, ", none with index ", request.index);
     }
     ASSIGN_OR_RETURN(const Json object, rows->file->Read(request.index));
-    absl::StatusOr<ImportedRow> row = RowFromJson(object);
-    if (!row.ok()) return Annotate(row.status(), rows->file->PlaceOf(request.index));
+    ASSIGN_OR_RETURN(ImportedRow row, Annotate(RowFromJson(object), rows->file->PlaceOf(request.index)));
     Sample sample = Identify(request);
     sample.tokenizer_sha256 = tokenizer.sha256();
-    sample.gold = row->gold;
-    sample.depth = row->depth;
-    ASSIGN_OR_RETURN(sample.reference_json, DumpJson(row->reference));
-    sample.truncation.cut_token_count = row->length_cut_tokens;
-    sample.truncation.gold_survived = row->gold_survived_length_cut;
+    sample.gold = row.gold;
+    sample.depth = row.depth;
+    ASSIGN_OR_RETURN(sample.reference_json, DumpJson(row.reference));
+    sample.truncation.cut_token_count = row.length_cut_tokens;
+    sample.truncation.gold_survived = row.gold_survived_length_cut;
     if (!spec_.chat) {
-      ASSIGN_OR_RETURN(sample.answer_prefix, answer_prefix_.Render(row->values));
+      ASSIGN_OR_RETURN(sample.answer_prefix, answer_prefix_.Render(row.values));
     }
-    RETURN_IF_ERROR(Render(*row, row->context, tokenizer, sample));
+    RETURN_IF_ERROR(Render(row, row.context, tokenizer, sample));
     if (sample.shortfall_tokens >= 0) return sample;
     const int cut = -sample.shortfall_tokens;
-    absl::StatusOr<std::string> kept = WithoutLastTokens(row->context, cut, tokenizer);
+    absl::StatusOr<std::string> kept = WithoutLastTokens(row.context, cut, tokenizer);
     if (!kept.ok()) {
       return Annotate(kept.status(),
                       absl::StrCat("row ", sample.row_id, " of task \"", spec_.name, "\" at ", sample.context_length));
     }
-    RETURN_IF_ERROR(Render(*row, *kept, tokenizer, sample));
+    RETURN_IF_ERROR(Render(row, *kept, tokenizer, sample));
     sample.truncation.cut_token_count += cut;
     sample.truncation.gold_survived =
-        sample.truncation.gold_survived && (!HoldsAny(row->context, row->gold) || HoldsAny(*kept, row->gold));
+        sample.truncation.gold_survived && (!HoldsAny(row.context, row.gold) || HoldsAny(*kept, row.gold));
     return sample;
   }
 
@@ -201,8 +198,8 @@ absl::StatusOr<std::string> WithoutLastTokens(absl::string_view context, int64_t
   ASSIGN_OR_RETURN(const std::vector<TextRange> offsets, tokenizer.TokenOffsets(context));
   const auto count = std::ssize(offsets);
   if (cut > count) {
-    return absl::OutOfRangeError(absl::StrCat(
-        "the prompt is ", cut, " tokens too long; its context, the only part that may be truncated, has ", count));
+    return OutOfRange("the prompt is ", cut, " tokens too long; its context, the only part that may be truncated, has ",
+                      count);
   }
   return std::string(context.substr(0, offsets[count - cut].begin));
 }
@@ -214,14 +211,13 @@ absl::StatusOr<std::unique_ptr<Task>> MakeHelmetTask(const TaskSpec& spec) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kDataFile));
   const std::string digest = Sha256Hex(bytes);
   RETURN_IF_ERROR(CheckRecordedSha256(spec.parameters, path, digest));
-  absl::StatusOr<helmet::TaskIndex> index = helmet::ParseTaskIndex(bytes);
-  if (!index.ok()) return Annotate(index.status(), path);
+  ASSIGN_OR_RETURN(helmet::TaskIndex index, Annotate(helmet::ParseTaskIndex(bytes), path));
   const std::string prompt =
-      spec.chat ? index->user_template : absl::StrCat(index->user_template, index->separator, index->system_template);
+      spec.chat ? index.user_template : absl::StrCat(index.user_template, index.separator, index.system_template);
   ASSIGN_OR_RETURN(helmet::Template prompt_template, helmet::Template::Parse(prompt));
-  ASSIGN_OR_RETURN(helmet::Template answer_prefix, helmet::Template::Parse(index->system_template));
+  ASSIGN_OR_RETURN(helmet::Template answer_prefix, helmet::Template::Parse(index.system_template));
   return std::make_unique<helmet::HelmetTask>(spec, std::filesystem::path(path).parent_path().string(),
-                                              *std::move(index), digest, std::move(prompt_template),
+                                              std::move(index), digest, std::move(prompt_template),
                                               std::move(answer_prefix));
 }
 

@@ -111,15 +111,12 @@ TEST_F(HelmetTaskTest, MissingAndChangedFilesAreRejected) {
   EXPECT_EQ(task->MakeSample({1, kImported, 0}, Shipped()).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(task->Identify({1, kImported, 0}).question_id, "t/0");
   index_.lengths[kImported].row_count = 3;
-  const absl::Status fewer = Made(0).status();
-  EXPECT_EQ(fewer.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(fewer.message(), Message("rows.jsonl", "2", "3"));
+  EXPECT_THAT(Made(0).status(), IsError(absl::StatusCode::kFailedPrecondition, Message("rows.jsonl", "2", "3")));
   index_.lengths[kImported].row_count = 2;
   Write();
   std::ofstream(folder_ / "rows.jsonl", std::ios::app) << "\n";
-  const absl::Status changed = MakeHelmetTask(Spec(false)).value()->QuestionCountAt(kImported).status();
-  EXPECT_EQ(changed.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(changed.message(), Message());
+  EXPECT_THAT(MakeHelmetTask(Spec(false)).value()->QuestionCountAt(kImported).status(),
+              IsError(absl::StatusCode::kFailedPrecondition, Message()));
   // Truncated after it was opened.
   const std::unique_ptr<Task> opened = Open();
   ASSERT_EQ(opened->QuestionCountAt(kImported).value(), 2);
@@ -174,8 +171,7 @@ TEST_F(HelmetTaskTest, ErrorsOfTheTokenizerArePassedOn) {
       EXPECT_EQ(sample->token_ids, task->MakeSample(request, Shipped())->token_ids);
       break;
     }
-    EXPECT_EQ(sample.status().code(), absl::StatusCode::kAborted);
-    EXPECT_THAT(sample.status().message(), Message());
+    EXPECT_THAT(sample.status(), IsError(absl::StatusCode::kAborted, Message()));
   }
   EXPECT_EQ(call_count, 3) << "the prompt, the context's offsets, the truncated prompt";
 }
@@ -196,9 +192,7 @@ TEST_F(HelmetTaskTest, TruncationRecordsLostGold) {
   std::string question;
   for (int i = 0; i < 400; ++i) absl::StrAppend(&question, "word", i, " ");
   rows_[0]["values"]["question"] = question;
-  const absl::Status too_long = Made(0).status();
-  EXPECT_EQ(too_long.code(), absl::StatusCode::kOutOfRange);
-  EXPECT_THAT(too_long.message(), Message("id1", "\"t\"", "120"));
+  EXPECT_THAT(Made(0).status(), IsError(absl::StatusCode::kOutOfRange, Message("id1", "\"t\"", "120")));
 }
 
 TEST(HelmetTemplateTest, ValuesAreShownAsPythonShowsThem) {

@@ -19,14 +19,14 @@ absl::StatusOr<Template> Template::Parse(absl::string_view text) {
     } else if (c == '{') {
       const size_t close = text.find('}', i);
       if (close == absl::string_view::npos) {
-        return absl::InvalidArgumentError(absl::StrCat("the brace at byte ", i, " of a template is not closed"));
+        return InvalidArgument("the brace at byte ", i, " of a template is not closed");
       }
       const absl::string_view name = text.substr(i + 1, close - i - 1);
       result.slots_.push_back(name.empty() ? absl::StrCat(unnamed_count++) : std::string(name));
       result.texts_.emplace_back();
       i = close;
     } else if (c == '}') {
-      return absl::InvalidArgumentError(absl::StrCat("the brace at byte ", i, " of a template is unmatched"));
+      return InvalidArgument("the brace at byte ", i, " of a template is unmatched");
     } else {
       result.texts_.back() += c;
     }
@@ -42,9 +42,7 @@ absl::StatusOr<std::string> Template::Render(const SlotValues& first, const Slot
     auto found = first.find(slots_[i]);
     if (found == first.end()) {
       found = values.find(slots_[i]);
-      if (found == values.end()) {
-        return absl::InvalidArgumentError(absl::StrCat("the template's slot {", slots_[i], "} has no value"));
-      }
+      if (found == values.end()) return InvalidArgument("the template's slot {", slots_[i], "} has no value");
     }
     absl::StrAppend(&text, found->second, texts_[i + 1]);
   }
@@ -73,7 +71,7 @@ absl::StatusOr<std::string> PythonStr(const Json& value) {
   if (value.is_boolean()) return std::string(value.get<bool>() ? "True" : "False");
   if (value.is_number_float()) return varifocal::PythonRepr(value.get<double>());
   if (value.is_number()) return value.dump();
-  return absl::InvalidArgumentError(absl::StrCat("is ", JsonKind(value), ", not a text or a number"));
+  return InvalidArgument("is ", JsonKind(value), ", not a text or a number");
 }
 
 }  // namespace varifocal::helmet

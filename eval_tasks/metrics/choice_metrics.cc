@@ -6,7 +6,6 @@
 #include <limits>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/plural.h"
 #include "base/status_macros.h"
@@ -18,22 +17,19 @@ namespace {
 absl::Status Check(const MetricInput& input) {
   const size_t count = input.continuation_scores.size();
   if (count < 2) {
-    return absl::InvalidArgumentError(absl::StrCat(count, Plural(count, " continuation was", " continuations were"),
-                                                   " scored; a choice needs at least 2"));
+    return InvalidArgument(count, Plural(count, " continuation was", " continuations were"),
+                           " scored; a choice needs at least 2");
   }
   if (input.gold_continuation_indices.empty()) {
-    return absl::InvalidArgumentError(
-        "no gold continuation is named (\"gold_continuation_index\"); a choice needs at least 1");
+    return InvalidArgument("no gold continuation is named (\"gold_continuation_index\"); a choice needs at least 1");
   }
   for (const int index : input.gold_continuation_indices) {
     if (index >= 0 && static_cast<size_t>(index) < count) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the gold continuation has index ", index, "; there are ", count, " continuations"));
+    return InvalidArgument("the gold continuation has index ", index, "; there are ", count, " continuations");
   }
   for (const ContinuationScore& score : input.continuation_scores) {
     if (!std::isfinite(score.log_likelihood)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a log-likelihood is ", score.log_likelihood, ", not a finite number"));
+      return InvalidArgument("a log-likelihood is ", score.log_likelihood, ", not a finite number");
     }
   }
   return absl::OkStatus();
@@ -64,9 +60,8 @@ absl::StatusOr<double> ScoreMultipleChoice(const MetricInput& input) {
 absl::StatusOr<double> ScoreMultipleChoiceNormalized(const MetricInput& input) {
   RETURN_IF_ERROR(Check(input));
   if (input.continuations.size() != input.continuation_scores.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"continuation_scores\" has ", input.continuation_scores.size(),
-                                                   " and \"continuations\" has ", input.continuations.size(),
-                                                   "; each score needs its text"));
+    return InvalidArgument("\"continuation_scores\" has ", input.continuation_scores.size(),
+                           " and \"continuations\" has ", input.continuations.size(), "; each score needs its text");
   }
   std::vector<double> values;
   for (size_t i = 0; i < input.continuations.size(); ++i) {
@@ -79,16 +74,14 @@ absl::StatusOr<double> ScoreMultipleChoiceNormalized(const MetricInput& input) {
 }
 
 absl::StatusOr<double> ScoreGreedyContinuation(const MetricInput& input) {
-  if (input.continuation_scores.empty()) return absl::InvalidArgumentError("no continuation was scored; 1 is needed");
+  if (input.continuation_scores.empty()) return InvalidArgument("no continuation was scored; 1 is needed");
   return input.continuation_scores[0].is_greedy ? 1.0 : 0.0;
 }
 
 absl::StatusOr<double> ScoreContinuationLogLikelihood(const MetricInput& input) {
-  if (input.continuation_scores.empty()) return absl::InvalidArgumentError("no continuation was scored; 1 is needed");
+  if (input.continuation_scores.empty()) return InvalidArgument("no continuation was scored; 1 is needed");
   const double value = input.continuation_scores[0].log_likelihood;
-  if (!std::isfinite(value)) {
-    return absl::InvalidArgumentError(absl::StrCat("a log-likelihood is ", value, ", not a finite number"));
-  }
+  if (!std::isfinite(value)) return InvalidArgument("a log-likelihood is ", value, ", not a finite number");
   return value;
 }
 
@@ -98,9 +91,8 @@ absl::StatusOr<double> PerToken(const MetricInput& input, size_t index) {
   RETURN_IF_ERROR(Check(input));
   const auto& scores = input.continuation_scores;
   if (scores.size() != 2 || scores[0].token_count < 1 || scores[0].token_count != scores[1].token_count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(scores.size(), Plural(std::ssize(scores), " continuation was", " continuations were"),
-                     " scored; the same tokens after 2 contexts are needed"));
+    return InvalidArgument(scores.size(), Plural(std::ssize(scores), " continuation was", " continuations were"),
+                           " scored; the same tokens after 2 contexts are needed");
   }
   return scores[index].log_likelihood / scores[index].token_count;
 }

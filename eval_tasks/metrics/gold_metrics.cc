@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "eval_tasks/task.h"
 
@@ -11,11 +10,11 @@ namespace varifocal {
 namespace {
 
 absl::StatusOr<ContinuationScore> Checked(const MetricInput& input) {
-  if (!input.gold_score.has_value()) return absl::InvalidArgumentError("the gold answer was not scored");
+  if (!input.gold_score.has_value()) return InvalidArgument("the gold answer was not scored");
   const ContinuationScore& score = *input.gold_score;
   if (std::isfinite(score.log_likelihood) && score.token_count > 0) return score;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the gold answer has ", score.token_count, " tokens and the log-likelihood ", score.log_likelihood));
+  return InvalidArgument("the gold answer has ", score.token_count, " tokens and the log-likelihood ",
+                         score.log_likelihood);
 }
 
 }  // namespace
@@ -32,8 +31,8 @@ absl::Status AddGoldMetrics(SuiteSpec& suite) {
     }
   }
   if (is_used) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("no task of the suite \"", suite.name, "\" writes answers, so there is no gold answer to score"));
+  return InvalidArgument("no task of the suite \"", suite.name,
+                         "\" writes answers, so there is no gold answer to score");
 }
 
 absl::StatusOr<double> ScoreGoldLogLikelihood(const MetricInput& input) {

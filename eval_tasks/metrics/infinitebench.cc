@@ -26,7 +26,7 @@ using TextList = std::vector<std::string>;
 absl::StatusOr<Json> BenchLabelOf(const MetricInput& input) {
   ASSIGN_OR_RETURN(Json reference, ReferenceOf(input));
   const auto label = reference.find("label");
-  if (label == reference.end()) return absl::InvalidArgumentError("the reference has no \"label\"");
+  if (label == reference.end()) return InvalidArgument("the reference has no \"label\"");
   return *label;
 }
 
@@ -167,7 +167,7 @@ AfterPhrase FindAnswer(absl::string_view text, const std::vector<absl::string_vi
 absl::StatusOr<double> ScoreCodeDebug(const MetricInput& input) {
   ASSIGN_OR_RETURN(const Json reference, ReferenceOf(input));
   ASSIGN_OR_RETURN(const TextList label, ReferenceTexts(reference, "label"));
-  if (label.size() < 2) return absl::InvalidArgumentError("the reference's \"label\" has no function and letter");
+  if (label.size() < 2) return InvalidArgument("the reference's \"label\" has no function and letter");
   const std::string answer = PythonStrip(input.output);
   if (absl::StartsWith(answer, label[1] + ".") || absl::StartsWith(answer, label[1] + ":")) return 1;
   const std::string plain = OneBlank(WithBlanks(answer, {"\n", "`", "'", "\"", "-", "*", "Option", "option"}));
@@ -199,7 +199,7 @@ absl::StatusOr<double> ScoreMathFind(const MetricInput& input) {
   ASSIGN_OR_RETURN(Json label, BenchLabelOf(input));
   if (label.is_array()) label = FirstOfLabel(label);
   if (!label.is_number() && !label.is_boolean()) {
-    return absl::InvalidArgumentError(absl::StrCat("the label ", label.dump(), " of math_find is not a number"));
+    return InvalidArgument("the label ", label.dump(), " of math_find is not a number");
   }
   const PythonText text = ToPythonText(input.output);
   size_t begin = 0;
@@ -223,7 +223,7 @@ absl::StatusOr<double> ScoreMathFind(const MetricInput& input) {
 absl::StatusOr<double> ScoreMathCalc(const MetricInput& input) {
   ASSIGN_OR_RETURN(Json label, BenchLabelOf(input));
   if (label.is_array() && !label.empty() && label[0].is_array()) label = Json(label[0]);
-  if (!label.is_array() || label.empty()) return absl::InvalidArgumentError("the label of math_calc is not a list");
+  if (!label.is_array() || label.empty()) return InvalidArgument("the label of math_calc is not a list");
   const TextList numbers = AsciiDigitRuns(input.output);
   size_t right = 0;
   while (right < label.size() && right < numbers.size() && EqualsNumber(label[right], Canonical(numbers[right]))) {

@@ -39,7 +39,7 @@ absl::StatusOr<Json> Table(const std::string& folder, const char* file, Sha256St
   hash.Update(source);
   absl::StatusOr<Json> table = PythonConstant(source, "P");
   if (!table.ok()) return Annotate(table.status(), path);
-  if (!table->is_object()) return absl::InvalidArgumentError(absl::StrCat(path, ": P is not a dictionary"));
+  if (!table->is_object()) return InvalidArgument(path, ": P is not a dictionary");
   return table;
 }
 
@@ -96,14 +96,14 @@ absl::Status Jieba::LoadDictionary(absl::string_view text) {
     if (parts.size() == 1 && parts[0].empty()) continue;
     int64_t frequency = 0;
     if (parts.size() < 2 || !absl::SimpleAtoi(parts[1], &frequency)) {
-      return absl::InvalidArgumentError(absl::StrCat("line ", line_number, " is not a word and its frequency"));
+      return InvalidArgument("line ", line_number, " is not a word and its frequency");
     }
     frequencies_[parts[0]] = frequency;
     total += frequency;
     const PythonText points = ToPythonText(parts[0]);
     for (size_t end = 1; end <= points.size(); ++end) frequencies_.try_emplace(ToUtf8(points, 0, end), 0);
   }
-  if (total <= 0) return absl::InvalidArgumentError("has no words");
+  if (total <= 0) return InvalidArgument("has no words");
   log_total_ = std::log(static_cast<double>(total));
   return absl::OkStatus();
 }

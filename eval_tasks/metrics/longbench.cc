@@ -12,9 +12,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -108,9 +106,8 @@ absl::StatusOr<std::shared_ptr<const Jieba>> JiebaOf(const Json& reference) {
   ASSIGN_OR_RETURN(const std::string sha256, GetString(reference, "jieba_sha256"));
   ASSIGN_OR_RETURN(const std::shared_ptr<const Jieba> jieba, Jieba::Open(folder));
   if (jieba->sha256() == sha256) return jieba;
-  return absl::FailedPreconditionError(absl::StrCat(folder, ": dictionary and tables have the SHA-256 ",
-                                                    jieba->sha256(), ", not ", sha256,
-                                                    " as when the rows were imported"));
+  return FailedPrecondition(folder, ": dictionary and tables have the SHA-256 ", jieba->sha256(), ", not ", sha256,
+                            " as when the rows were imported");
 }
 
 absl::StatusOr<double> QaF1Chinese(const std::string& prediction, const std::string& gold, const Json& reference) {
@@ -163,7 +160,7 @@ absl::StatusOr<double> RetrievalOf(absl::string_view word, const std::string& pr
     const PythonText points = ToPythonText(rest);
     if (!points.empty() && IsPythonDecimal(points[0])) return ShareOfNumbers(prediction, DigitRuns(rest)[0]);
   }
-  return absl::InvalidArgumentError(absl::StrCat("the gold answer \"", gold, "\" has no \"", word, "\" with a number"));
+  return InvalidArgument("the gold answer \"", gold, "\" has no \"", word, "\" with a number");
 }
 
 absl::StatusOr<double> Retrieval(const std::string& prediction, const std::string& gold, const Json&) {

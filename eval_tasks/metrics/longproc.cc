@@ -86,7 +86,7 @@ absl::StatusOr<Accuracy> TomTracking(const MetricInput& input) {
   ASSIGN_OR_RETURN(const std::string written, ReferenceOutput(input));
   const TextList gold = Beliefs(written), beliefs = Beliefs(input.output);
   if (gold == beliefs) return Accuracy{1, 1};
-  if (gold.empty()) return absl::InvalidArgumentError("the reference has no line that begins with \"-\"");
+  if (gold.empty()) return InvalidArgument("the reference has no line that begins with \"-\"");
   const size_t shared = std::min(gold.size(), beliefs.size());
   size_t same = 0;
   while (same < shared && gold[same] == beliefs[same]) ++same;

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "eval_tasks/metrics/benchmarks.h"
 #include "eval_tasks/metrics/reference.h"

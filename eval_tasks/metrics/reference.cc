@@ -3,17 +3,16 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
 
 absl::StatusOr<Json> ReferenceOf(const MetricInput& input) {
   if (input.reference_json.empty()) {
-    return absl::InvalidArgumentError("the metric needs a reference, which a row has where the task names `reference`");
+    return InvalidArgument("the metric needs a reference, which a row has where the task names `reference`");
   }
   ASSIGN_OR_RETURN(Json reference, ParseJson(input.reference_json));
-  if (!reference.is_object()) return absl::InvalidArgumentError("the reference is not a JSON object");
+  if (!reference.is_object()) return InvalidArgument("the reference is not a JSON object");
   return reference;
 }
 
@@ -26,7 +25,7 @@ absl::StatusOr<std::vector<std::string>> ReferenceTexts(const Json& reference, a
     }
     if (texts.size() == found->size()) return texts;
   }
-  return absl::InvalidArgumentError(absl::StrCat("the reference's \"", field, "\" is not a list of texts"));
+  return InvalidArgument("the reference's \"", field, "\" is not a list of texts");
 }
 
 Metric BenchmarkMetric(std::string name, std::string summary, bool is_binary, decltype(Metric::score) score) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "eval_tasks/python/text.h"
 
@@ -120,8 +119,7 @@ int64_t CommonSubsequence(const PythonText& a, const PythonText& b) {
 absl::Status CheckSize(const PythonText& a, const PythonText& b) {
   const size_t size = std::max(a.size(), b.size());
   if (size <= kSequenceCharactersMax) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("a text of ", size, " characters is to be aligned; at most ", kSequenceCharactersMax, " are"));
+  return InvalidArgument("a text of ", size, " characters is to be aligned; at most ", kSequenceCharactersMax, " are");
 }
 
 double Ratio(int64_t matched, const PythonText& a, const PythonText& b) {

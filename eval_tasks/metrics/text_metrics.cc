@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
@@ -17,7 +14,7 @@ namespace varifocal {
 namespace {
 
 absl::Status NeedGold(const MetricInput& input) {
-  if (input.gold.empty()) return absl::InvalidArgumentError("no gold answer: at least 1 is needed to judge a text");
+  if (input.gold.empty()) return InvalidArgument("no gold answer: at least 1 is needed to judge a text");
   return absl::OkStatus();
 }
 

@@ -96,8 +96,7 @@ class ConstantParser {
   }
   absl::Status Unexpected(absl::string_view what) const {
     const absl::string_view before = source_.substr(0, std::min(at_, source_.size()));
-    return absl::InvalidArgumentError(
-        absl::StrCat("line ", 1 + std::count(before.begin(), before.end(), '\n'), ": the value ", what));
+    return InvalidArgument("line ", 1 + std::count(before.begin(), before.end(), '\n'), ": the value ", what);
   }
   absl::StatusOr<Json> Plain(absl::string_view name) const {
     if (name == "None") return Json();
@@ -189,7 +188,7 @@ absl::StatusOr<std::string> ReadPythonString(absl::string_view source, size_t& a
   std::string text;
   while (source.substr(at, end.size()) != end) {
     if (at >= source.size() || (!is_triple && source[at] == '\n')) {
-      return absl::InvalidArgumentError("a string literal does not end");
+      return InvalidArgument("a string literal does not end");
     }
     if (source[at] != '\\' || at + 1 >= source.size()) {
       text += source[at++];
@@ -209,7 +208,7 @@ absl::StatusOr<Json> PythonConstant(absl::string_view source, absl::string_view 
     const size_t value = ValueAt(source, at, name);
     if (value != absl::string_view::npos) return ConstantParser(source, value).Value();
   }
-  return absl::NotFoundError(absl::StrCat("nothing is assigned to ", name));
+  return NotFound("nothing is assigned to ", name);
 }
 
 absl::StatusOr<std::string> PythonTextOf(absl::string_view source, absl::string_view name) {
@@ -220,7 +219,7 @@ absl::StatusOr<std::string> PythonTextOf(absl::string_view source, absl::string_
     const absl::StatusOr<Json> found = ConstantParser(source, value).Value();
     if (found.ok() && found->is_string()) return found->get<std::string>();
   }
-  return absl::NotFoundError(absl::StrCat("no text is assigned to ", name));
+  return NotFound("no text is assigned to ", name);
 }
 
 }  // namespace varifocal

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/reason.h"
@@ -77,11 +76,11 @@ absl::StatusOr<int> RowGenerator::Count(absl::string_view text) const {
 
 absl::Status RowGenerator::NeverFits(int64_t units, int tokens) const {
   return WithReason(
-      absl::InvalidArgumentError(absl::StrCat(
+      InvalidArgument(
           "RULER's ", task_.name, " has no prompt that fits ", limit_, " tokens: its smallest one, of ", units,
           task_.script == Script::kNiah && task_.haystack == HaystackKind::kEssay ? " words of an essay" : " units",
           ", takes ", tokens, " with ", task_.max_new_tokens,
-          " for its answer by this tokenizer; upstream's script would draw it again and again")),
+          " for its answer by this tokenizer; upstream's script would draw it again and again"),
       ErrorReason::kImpossibleLength);
 }
 
@@ -89,8 +88,8 @@ absl::StatusOr<int64_t> RowGenerator::Search(const Builder& builder, int64_t ste
   const auto measure = [&](int64_t units) -> absl::StatusOr<int> {
     ASSIGN_OR_RETURN(const std::optional<Built> built, builder.Build(units, 0, streams_));
     if (!built.has_value()) {
-      return absl::FailedPreconditionError(absl::StrCat("RULER's ", task_.name, " needs more of its data: ", units,
-                                                        " units cannot be drawn from it at ", limit, " tokens"));
+      return FailedPrecondition("RULER's ", task_.name, " needs more of its data: ", units,
+                                " units cannot be drawn from it at ", limit, " tokens");
     }
     return Count(built->text);
   };
@@ -133,9 +132,8 @@ absl::Status RowGenerator::StartExample(const Builder& builder) {
     tried += std::max(tokens, kTriedTokensMin);
     if (units > kStep) units -= kStep;
   }
-  return WithReason(absl::InvalidArgumentError(
-                        absl::StrCat("RULER's vt has an example of at most ", limit, " tokens, which none of ", units,
-                                     " lines fits by this tokenizer; upstream's script would draw it again and again")),
+  return WithReason(InvalidArgument("RULER's vt has an example of at most ", limit, " tokens, which none of ", units,
+                                    " lines fits by this tokenizer; upstream's script would draw it again and again"),
                     ErrorReason::kImpossibleLength);
 }
 
@@ -151,8 +149,8 @@ absl::Status RowGenerator::StartFrequentWords() {
     if (tokens >= limit) break;
     words += step_;
     if (words > int64_t{8} * limit) {
-      return absl::FailedPreconditionError(absl::StrCat("RULER's ", task_.name, " has ", tokens, " tokens with ", words,
-                                                        " words; this tokenizer leaves out words"));
+      return FailedPrecondition("RULER's ", task_.name, " has ", tokens, " tokens with ", words,
+                                " words; this tokenizer leaves out words");
     }
   }
   units_ = words - step_;
@@ -232,7 +230,7 @@ absl::StatusOr<Built> RowGenerator::BuildPlanned(int index) const {
     return BuildFrequentWords(inputs_, vocabulary, plan.units, settings_.seed);
   }
   ASSIGN_OR_RETURN(std::optional<Built> built, Build(plan.units, index, streams));
-  if (!built.has_value()) return absl::InternalError("a planned row cannot be built");
+  if (!built.has_value()) return Internal("a planned row cannot be built");
   return *std::move(built);
 }
 
@@ -241,8 +239,8 @@ absl::StatusOr<RulerRow> RowGenerator::Split(Built built, int length) const {
   const std::string start = ToUtf8(prefix, 0, std::min<size_t>(10, prefix.size()));
   const size_t at = built.text.rfind(start);
   if (at == std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the prompt of RULER's ", task_.name, " does not hold \"", start, "\", the start of its prefix"));
+    return InvalidArgument("the prompt of RULER's ", task_.name, " does not hold \"", start,
+                           "\", the start of its prefix");
   }
   RulerRow row;
   row.answer_prefix = built.text.substr(at);

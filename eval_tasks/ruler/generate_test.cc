@@ -4,9 +4,7 @@
 #include <set>
 
 #include "base/files.h"
-#include "base/json.h"
 #include "base/reason.h"
-#include "base/sha256.h"
 #include "eval_tasks/ruler/golden_rows.h"
 #include "gmock/gmock.h"
 #include "tests/support/messages.h"

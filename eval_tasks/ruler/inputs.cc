@@ -134,15 +134,15 @@ class Loader {
     absl::StatusOr<Json> value = PythonConstant(source, name);
     if (!value.ok()) return AsInvalid(value.status());
     if (value->is_object()) return value;
-    return absl::InvalidArgumentError(absl::StrCat(name, " is no dictionary"));
+    return InvalidArgument(name, " is no dictionary");
   }
 
   static absl::string_view PlaceOf(absl::string_view name) { return name.substr(name.rfind('/') + 1); }
   std::string PathOf(absl::string_view name) const { return absl::StrCat(folder_, "/", name); }
 
   absl::Status Missing(absl::string_view name, absl::string_view how) const {
-    return absl::NotFoundError(absl::StrCat(PathOf(name), ": no such file; RULER's tasks read ", how,
-                                            ". The suite with our own wording, which needs no data, is ruler_like"));
+    return NotFound(PathOf(name), ": no such file; RULER's tasks read ", how,
+                    ". The suite with our own wording, which needs no data, is ruler_like");
   }
 
   void Record(absl::string_view name, const std::string& sha256) {
@@ -180,15 +180,13 @@ class Loader {
     const auto parse = [&]() -> absl::Status {
       ASSIGN_OR_RETURN(const Json tasks, DictionaryOf(source, "TASKS"));
       const auto found = tasks.find(script);
-      if (found == tasks.end() || !found->is_object()) {
-        return absl::InvalidArgumentError(absl::StrCat("TASKS has no \"", script, "\""));
-      }
+      if (found == tasks.end() || !found->is_object()) return InvalidArgument("TASKS has no \"", script, "\"");
       ASSIGN_OR_RETURN(const std::string text, GetString(*found, "template"));
       ASSIGN_OR_RETURN(inputs_.answer_prefix, GetString(*found, "answer_prefix"));
       ASSIGN_OR_RETURN(const int64_t tokens, GetInt(*found, "tokens_to_generate"));
       if (tokens != task.max_new_tokens) {
-        return absl::InvalidArgumentError(absl::StrCat("generates ", tokens, " tokens for \"", script, "\", not ",
-                                                       task.max_new_tokens, " as at commit c3f5e3b"));
+        return InvalidArgument("generates ", tokens, " tokens for \"", script, "\", not ", task.max_new_tokens,
+                               " as at commit c3f5e3b");
       }
       inputs_.own_template = absl::StrCat(text, inputs_.answer_prefix);
       inputs_.task_start = Start(text, 20);
@@ -212,8 +210,7 @@ class Loader {
     if (found == templates.end() || !found->is_string()) {
       std::vector<std::string> names;
       for (const auto& [key, value] : templates.items()) names.push_back(key);
-      return absl::InvalidArgumentError(
-          absl::StrCat("template.py has no model template \"", name, "\", but ", absl::StrJoin(names, ", ")));
+      return InvalidArgument("template.py has no model template \"", name, "\", but ", absl::StrJoin(names, ", "));
     }
     return found->get<std::string>();
   }
@@ -246,11 +243,11 @@ class Loader {
     ASSIGN_OR_RETURN(const std::string bytes,
                      Read(name, "the essays that RULER's download_paulgraham_essay.py writes"));
     absl::StatusOr<Json> object = FieldsOf(bytes, {"text"});
-    absl::StatusOr<std::string> text = object.ok() ? GetString(*object, "text") : object.status();
-    if (!text.ok()) return Annotate(text.status(), PathOf(name));
+    ASSIGN_OR_RETURN(std::string text,
+                     Annotate(object.ok() ? GetString(*object, "text") : object.status(), PathOf(name)));
     std::string single;
     bool in_space = false;
-    for (const CodePoint point : ToPythonText(*text)) {
+    for (const CodePoint point : ToPythonText(text)) {
       const bool is_space = IsPythonSpace(point);
       if (is_space && in_space) continue;
       in_space = is_space;
@@ -264,9 +261,8 @@ class Loader {
       ASSIGN_OR_RETURN(texts[i], Read(absl::StrCat("punkt_tab/english/", kFiles[i]),
                                       "the English parameters of NLTK's punkt_tab, to split essays into sentences"));
     }
-    absl::StatusOr<Punkt> punkt = Punkt::Parse(texts[0], texts[1], texts[2], texts[3], quotes_);
-    if (!punkt.ok()) return Annotate(punkt.status(), PathOf("punkt_tab/english"));
-    inputs_.punkt = *std::move(punkt);
+    ASSIGN_OR_RETURN(inputs_.punkt, Annotate(Punkt::Parse(texts[0], texts[1], texts[2], texts[3], quotes_),
+                                             PathOf("punkt_tab/english")));
     return absl::OkStatus();
   }
 
@@ -289,9 +285,7 @@ class Loader {
       return absl::OkStatus();
     }
     TextValues values;
-    if (!Json::sax_parse(*bytes, &values)) {
-      return absl::InvalidArgumentError(absl::StrCat(PathOf(name), ": is not a JSON object of texts"));
-    }
+    if (!Json::sax_parse(*bytes, &values)) return InvalidArgument(PathOf(name), ": is not a JSON object of texts");
     inputs_.more_words = values.Take();
     return absl::OkStatus();
   }
@@ -309,15 +303,13 @@ class Loader {
         },
         rows_field));
     Record(name, (*rows)->sha256());
-    if (inputs_.questions.empty()) return absl::InvalidArgumentError(absl::StrCat(PathOf(name), ": has no questions"));
+    if (inputs_.questions.empty()) return InvalidArgument(PathOf(name), ": has no questions");
     return absl::OkStatus();
   }
 
   static absl::StatusOr<const Json*> ListOf(const Json& object, const std::string& key) {
     const auto found = object.find(key);
-    if (found == object.end() || !found->is_array()) {
-      return absl::InvalidArgumentError(absl::StrCat("has no list \"", key, "\""));
-    }
+    if (found == object.end() || !found->is_array()) return InvalidArgument("has no list \"", key, "\"");
     return &*found;
   }
 
@@ -384,29 +376,30 @@ class Loader {
 
   absl::Status LoadHotpot() {
     std::vector<RawQuestion> raw;
-    RETURN_IF_ERROR(ScanJson(
-        "hotpotqa.json", "questions from HotpotQA, which RULER's download_qa_dataset.sh fetches", "",
-        [&](const Json& item) -> absl::Status {
-          RawQuestion row;
-          ASSIGN_OR_RETURN(row.question.text, GetString(item, "question"));
-          ASSIGN_OR_RETURN(row.question.answers.emplace_back(), GetString(item, "answer"));
-          ASSIGN_OR_RETURN(const Json* contexts, ListOf(item, "context"));
-          for (const Json& context : *contexts) {
-            if (!context.is_array() || context.size() != 2 || !context[0].is_string() || !context[1].is_array()) {
-              return absl::InvalidArgumentError("\"context\" is not a list of titles with sentences");
-            }
-            std::string text = absl::StrCat(context[0].get<std::string>(), "\n");
-            for (const Json& sentence : context[1]) {
-              if (!sentence.is_string()) return absl::InvalidArgumentError("a sentence of \"context\" is not a text");
-              absl::StrAppend(&text, sentence.get<std::string>());
-            }
-            row.documents.push_back(std::move(text));
-          }
-          if (row.documents.empty()) return absl::InvalidArgumentError("\"context\" is empty");
-          raw.push_back(std::move(row));
-          inputs_.questions.emplace_back();
-          return absl::OkStatus();
-        }));
+    RETURN_IF_ERROR(ScanJson("hotpotqa.json", "questions from HotpotQA, which RULER's download_qa_dataset.sh fetches",
+                             "", [&](const Json& item) -> absl::Status {
+                               RawQuestion row;
+                               ASSIGN_OR_RETURN(row.question.text, GetString(item, "question"));
+                               ASSIGN_OR_RETURN(row.question.answers.emplace_back(), GetString(item, "answer"));
+                               ASSIGN_OR_RETURN(const Json* contexts, ListOf(item, "context"));
+                               for (const Json& context : *contexts) {
+                                 if (!context.is_array() || context.size() != 2 || !context[0].is_string() ||
+                                     !context[1].is_array()) {
+                                   return InvalidArgument("\"context\" is not a list of titles with sentences");
+                                 }
+                                 std::string text = absl::StrCat(context[0].get<std::string>(), "\n");
+                                 for (const Json& sentence : context[1]) {
+                                   if (!sentence.is_string())
+                                     return InvalidArgument("a sentence of \"context\" is not a text");
+                                   absl::StrAppend(&text, sentence.get<std::string>());
+                                 }
+                                 row.documents.push_back(std::move(text));
+                               }
+                               if (row.documents.empty()) return InvalidArgument("\"context\" is empty");
+                               raw.push_back(std::move(row));
+                               inputs_.questions.emplace_back();
+                               return absl::OkStatus();
+                             }));
     NumberDocuments(std::move(raw));
     return absl::OkStatus();
   }

@@ -5,7 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "eval_tasks/python/text.h"
@@ -123,8 +122,7 @@ absl::StatusOr<Punkt> Punkt::Parse(absl::string_view abbreviations, absl::string
   for (const absl::string_view line : Lines(collocations)) {
     const std::vector<std::string> words = absl::StrSplit(line, '\t');
     if (words.size() != 2) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("collocations.tab: the line \"", line, "\" has ", words.size(), " words, not 2"));
+      return InvalidArgument("collocations.tab: the line \"", line, "\" has ", words.size(), " words, not 2");
     }
     punkt.collocations_.emplace(words[0], words[1]);
   }
@@ -132,8 +130,7 @@ absl::StatusOr<Punkt> Punkt::Parse(absl::string_view abbreviations, absl::string
     const std::vector<std::string> words = absl::StrSplit(line, '\t');
     int context = 0;
     if (words.size() != 2 || !absl::SimpleAtoi(words[1], &context)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("ortho_context.tab: the line \"", line, "\" is not a word and a number"));
+      return InvalidArgument("ortho_context.tab: the line \"", line, "\" is not a word and a number");
     }
     punkt.contexts_[words[0]] = context;
   }

@@ -7,7 +7,6 @@
 // Source:  Kiss and Strunk 2006; NLTK 3.9.1 and 3.10.4, nltk/tokenize/punkt.py.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <set>
 #include <string>

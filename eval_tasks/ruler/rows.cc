@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <set>
 #include <system_error>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -36,22 +35,22 @@ absl::StatusOr<RulerRow> ParseRow(absl::string_view text) {
                                                       "output", "expected_answer", "length"}));
   RulerRow row;
   const Json* input = FirstOf(object, kInputs);
-  if (input == nullptr || !input->is_string()) return absl::InvalidArgumentError("has no text \"input\"");
+  if (input == nullptr || !input->is_string()) return InvalidArgument("has no text \"input\"");
   row.input = input->get<std::string>();
   if (const Json* prefix = FirstOf(object, kPrefixes); prefix != nullptr) {
-    if (!prefix->is_string()) return absl::InvalidArgumentError("\"answer_prefix\" is not a text");
+    if (!prefix->is_string()) return InvalidArgument("\"answer_prefix\" is not a text");
     row.answer_prefix = prefix->get<std::string>();
   }
   const Json* outputs = FirstOf(object, kOutputs);
-  if (outputs == nullptr) return absl::InvalidArgumentError("has no \"outputs\"");
+  if (outputs == nullptr) return InvalidArgument("has no \"outputs\"");
   for (const Json& output : outputs->is_array() ? *outputs : Json::array({*outputs})) {
-    if (!output.is_string()) return absl::InvalidArgumentError("\"outputs\" is not a list of texts");
+    if (!output.is_string()) return InvalidArgument("\"outputs\" is not a list of texts");
     row.outputs.push_back(output.get<std::string>());
     if (row.outputs.back().empty()) {
-      return absl::InvalidArgumentError("\"outputs\" has an empty text, which every answer contains");
+      return InvalidArgument("\"outputs\" has an empty text, which every answer contains");
     }
   }
-  if (row.outputs.empty()) return absl::InvalidArgumentError("\"outputs\" is empty");
+  if (row.outputs.empty()) return InvalidArgument("\"outputs\" is empty");
   if (const auto length = object.find("length"); length != object.end() && length->is_number_integer()) {
     row.length = std::clamp<int64_t>(length->get<int64_t>(), 0, kContextLengthMax);
   }
@@ -79,14 +78,12 @@ absl::StatusOr<std::unique_ptr<RowFiles>> RowFiles::Open(const RulerTaskInfo& ta
   const std::string alone = absl::StrCat(request.folder, "/", file);
   if (paths.empty() && FileExists(alone, FileUse::kData)) {
     if (request.stated_length == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(alone, " is in no folder named by its length: state it with the parameter rows_length"));
+      return InvalidArgument(alone, " is in no folder named by its length: state it with the parameter rows_length");
     }
     paths.emplace(request.stated_length, alone);
   }
   if (paths.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat(request.folder, ": has no rows of ", task.name, ", as LENGTH/", file, " or LENGTH/data/", file));
+    return NotFound(request.folder, ": has no rows of ", task.name, ", as LENGTH/", file, " or LENGTH/data/", file);
   }
   auto files = std::unique_ptr<RowFiles>(new RowFiles());
   files->name_ = std::string(task.name);
@@ -115,10 +112,9 @@ absl::Status RowFiles::Read(const RulerTaskInfo& task, int length, const std::st
   }));
   const int64_t count = std::ssize(read.file->places());
   if (count == 0 || (expected_rows > 0 && count != expected_rows)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": has ", count, " ", Plural(count, "row", "rows"), " of ", task.name,
-                     expected_rows > 0 ? absl::StrCat(", not ", expected_rows) : "",
-                     "; upstream's prepare.py ends without an error where its script failed"));
+    return InvalidArgument(path, ": has ", count, " ", Plural(count, "row", "rows"), " of ", task.name,
+                           expected_rows > 0 ? absl::StrCat(", not ", expected_rows) : "",
+                           "; upstream's prepare.py ends without an error where its script failed");
   }
   return absl::OkStatus();
 }
@@ -137,9 +133,7 @@ int RowFiles::RowCount(int length) const {
 absl::StatusOr<RulerRow> RowFiles::Row(int length, int index) const {
   const JsonRowFile& file = *files_.at(length).file;
   ASSIGN_OR_RETURN(const std::string text, file.ReadText(index));
-  absl::StatusOr<RulerRow> row = ParseRow(text);
-  if (!row.ok()) return Annotate(row.status(), file.PlaceOf(index));
-  return row;
+  return Annotate(ParseRow(text), file.PlaceOf(index));
 }
 
 std::string RowFiles::Note() const {

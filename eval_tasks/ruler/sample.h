@@ -4,10 +4,7 @@
 // begins with the prefix, stripped, unless it is left out.
 #pragma once
 
-#include <string>
-
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/ruler/kinds.h"
 #include "eval_tasks/task.h"

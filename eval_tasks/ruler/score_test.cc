@@ -1,8 +1,6 @@
 // Upstream's cleaning and scorers on invented answers (recipes/goldens/make_ruler.py).
 #include "eval_tasks/ruler/score.h"
 
-#include <cmath>
-
 #include "base/files.h"
 #include "base/json.h"
 #include "gtest/gtest.h"

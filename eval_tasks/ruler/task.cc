@@ -64,8 +64,8 @@ class GeneratedTask : public SingleQuestionTask {
  private:
   absl::StatusOr<Sample> Make(const SampleRequest& request, const TokenCounter& tokenizer) const override {
     if (request.index >= question_count()) {
-      return absl::OutOfRangeError(absl::StrCat("RULER's ", info_.name, " has ", question_count(),
-                                                " questions in its data, none with index ", request.index));
+      return OutOfRange("RULER's ", info_.name, " has ", question_count(), " questions in its data, none with index ",
+                        request.index);
     }
     Sample sample = Identify(request);
     ASSIGN_OR_RETURN(const RulerRow row, RowOf(request, tokenizer));
@@ -80,8 +80,7 @@ class GeneratedTask : public SingleQuestionTask {
     auto found = generators_.find(key);
     if (found == generators_.end()) {
       if (request.seed < 0 || request.seed > UINT32_MAX) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the data seed is ", request.seed, "; RULER's generators take 0 to ", UINT32_MAX));
+        return InvalidArgument("the data seed is ", request.seed, "; RULER's generators take 0 to ", UINT32_MAX);
       }
       GenerateSettings settings;
       settings.seed = static_cast<uint32_t>(request.seed);
@@ -114,9 +113,8 @@ class ImportedTask : public SingleQuestionTask {
   absl::StatusOr<int> QuestionCountAt(int context_length) const override {
     const int count = files_->RowCount(context_length);
     if (count > 0) return count;
-    return absl::InvalidArgumentError(absl::StrCat("the task \"", spec_.name, "\" has rows for the lengths ",
-                                                   absl::StrJoin(files_->Lengths(), ", "), ", not for ",
-                                                   context_length));
+    return InvalidArgument("the task \"", spec_.name, "\" has rows for the lengths ",
+                           absl::StrJoin(files_->Lengths(), ", "), ", not for ", context_length);
   }
   std::string data_sha256() const override { return files_->sha256(); }
   std::string Note() const override { return files_->Note(); }
@@ -134,8 +132,8 @@ class ImportedTask : public SingleQuestionTask {
   absl::StatusOr<Sample> Make(const SampleRequest& request, const TokenCounter& tokenizer) const override {
     ASSIGN_OR_RETURN(const int count, QuestionCountAt(request.context_length));
     if (request.index >= count) {
-      return absl::OutOfRangeError(absl::StrCat("the task \"", spec_.name, "\" has ", count, " rows at ",
-                                                request.context_length, ", none with index ", request.index));
+      return OutOfRange("the task \"", spec_.name, "\" has ", count, " rows at ", request.context_length,
+                        ", none with index ", request.index);
     }
     Sample sample = Identify(request);
     ASSIGN_OR_RETURN(const RulerRow row, files_->Row(request.context_length, request.index));
@@ -149,9 +147,9 @@ class ImportedTask : public SingleQuestionTask {
                      tokenizer.EncodeMarker(absl::StrCat(row.input, row.answer_prefix)));
     const int64_t own = std::ssize(ids) + info_.max_new_tokens;
     if (row.length == own) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "row ", request.index + 1, " of task \"", spec_.name, "\" at ", request.context_length, " has the length ",
-        row.length, " in its file and ", own, " by this model's tokenizer: it was made with another one"));
+    return InvalidArgument("row ", request.index + 1, " of task \"", spec_.name, "\" at ", request.context_length,
+                           " has the length ", row.length, " in its file and ", own,
+                           " by this model's tokenizer: it was made with another one");
   }
 
   const TaskSpec spec_;

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -120,8 +119,8 @@ class CommonWordsBuilder : public Builder {
     const bool is_long = count > words_.size();
     const std::vector<std::string>& words = is_long ? inputs_.more_words : words_;
     if (is_long && words.empty()) {
-      return absl::FailedPreconditionError(absl::StrCat("lists of ", count, " words need more than the ", words_.size(),
-                                                        " of wonderwords; ", inputs_.more_words_problem));
+      return FailedPrecondition("lists of ", count, " words need more than the ", words_.size(), " of wonderwords; ",
+                                inputs_.more_words_problem);
     }
     if (count > words.size()) return std::nullopt;
     const std::vector<size_t> drawn = streams.python.Sample(words.size(), count);

@@ -6,7 +6,6 @@
 // Threads: immutable.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -39,9 +39,9 @@ class ContextGain : public SingleQuestionTask {
 
   absl::StatusOr<int> QuestionCountAt(int context_length) const override {
     if (context_length > longest_ || context_length <= short_context_ + scored_tokens_) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "task \"", spec_.name, "\": the context length ", context_length, " must be above ",
-          short_context_ + scored_tokens_, " (short_context and scored_tokens) and at most ", longest_, " (longest)"));
+      return InvalidArgument("task \"", spec_.name, "\": the context length ", context_length, " must be above ",
+                             short_context_ + scored_tokens_, " (short_context and scored_tokens) and at most ",
+                             longest_, " (longest)");
     }
     return question_count();
   }
@@ -87,9 +87,9 @@ class ContextGain : public SingleQuestionTask {
                      tokenizer.EncodePiece(absl::string_view(text_).substr(begin, end - begin)));
     const size_t needed = request.context_length - specials.size();
     if (ids.size() < needed) {
-      return absl::OutOfRangeError(absl::StrCat("the window of task \"", spec_.name, "\" that ends at byte ", end,
-                                                " has ", ids.size(), " tokens in ", end - begin, " bytes, and ", needed,
-                                                " are needed; give a smaller `longest` and shorter lengths"));
+      return OutOfRange("the window of task \"", spec_.name, "\" that ends at byte ", end, " has ", ids.size(),
+                        " tokens in ", end - begin, " bytes, and ", needed,
+                        " are needed; give a smaller `longest` and shorter lengths");
     }
     const auto scored = ids.end() - scored_tokens_;
     const auto context = [&](size_t count) {
@@ -125,8 +125,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeContextGain(const TaskSpec& spec) {
 
 absl::StatusOr<std::unique_ptr<Task>> MakeContextGain(const TaskSpec& spec, absl::string_view path, std::string bytes) {
   if (spec.chat) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("task \"", spec.name, "\": text is scored as it is, so context_gain has no chat format"));
+    return InvalidArgument("task \"", spec.name, "\": text is scored as it is, so context_gain has no chat format");
   }
   const std::string digest = Sha256Hex(bytes);
   RETURN_IF_ERROR(CheckRecordedSha256(spec.parameters, path, digest));
@@ -134,9 +133,9 @@ absl::StatusOr<std::unique_ptr<Task>> MakeContextGain(const TaskSpec& spec, absl
   const size_t size = bytes.size();
   auto task = std::make_unique<ContextGain>(spec, std::move(bytes), digest);
   if (task->question_count() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, " has ", size, " bytes; windows of up to ", GetInteger(spec.parameters, "longest"),
-        " tokens (longest) need ", kBytesPerToken * static_cast<size_t>(GetInteger(spec.parameters, "longest"))));
+    return InvalidArgument(path, " has ", size, " bytes; windows of up to ", GetInteger(spec.parameters, "longest"),
+                           " tokens (longest) need ",
+                           kBytesPerToken * static_cast<size_t>(GetInteger(spec.parameters, "longest")));
   }
   return std::unique_ptr<Task>(std::move(task));
 }

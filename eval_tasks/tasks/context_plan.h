@@ -6,7 +6,6 @@
 // plan before the length is known, and builds units once their number is; fit.h determines how many fit.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

@@ -64,8 +64,8 @@ class FactTrackingPlan : public HaystackPlan {
 absl::StatusOr<std::unique_ptr<Task>> MakeFactTracking(const TaskSpec& spec) {
   const FactKind& kind = KindOf(spec);
   if (const int facts = GetInteger(spec.parameters, "facts"); facts > kind.fact_count_max) {
-    return absl::InvalidArgumentError(absl::StrCat("task \"", spec.name, "\": facts is \"", facts, "\"; ", kind.name,
-                                                   " has from ", kFactCountMin, " to ", kind.fact_count_max));
+    return InvalidArgument("task \"", spec.name, "\": facts is \"", facts, "\"; ", kind.name, " has from ",
+                           kFactCountMin, " to ", kind.fact_count_max);
   }
   ASSIGN_OR_RETURN(Haystack haystack, MakeHaystack(spec));
   NativeFamily family;

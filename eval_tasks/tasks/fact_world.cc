@@ -1,10 +1,8 @@
 #include "eval_tasks/tasks/fact_world.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

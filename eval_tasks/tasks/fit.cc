@@ -143,9 +143,9 @@ class Fitter {
   }
 
   absl::Status TooShort(int64_t needed) const {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "context_length ", request_.context_length, " is too short for task \"", request_.task,
-        "\": its smallest context takes ", needed + request_.max_new_tokens, " tokens with this tokenizer"));
+    return InvalidArgument("context_length ", request_.context_length, " is too short for task \"", request_.task,
+                           "\": its smallest context takes ", needed + request_.max_new_tokens,
+                           " tokens with this tokenizer");
   }
 
   absl::StatusOr<Attempt> LargestThatFits() {
@@ -179,9 +179,9 @@ class Fitter {
     }
     const double gap = budget_ - best.token_count;
     if (std::ssize(best.units) == high_limit && gap > unit_cost + kShortfallMax) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "context_length ", request_.context_length, " is too long for task \"", request_.task, "\": its lexicon has ",
-          high_limit, " distinct units, ", best.token_count + request_.max_new_tokens, " tokens with this tokenizer"));
+      return InvalidArgument("context_length ", request_.context_length, " is too long for task \"", request_.task,
+                             "\": its lexicon has ", high_limit, " distinct units, ",
+                             best.token_count + request_.max_new_tokens, " tokens with this tokenizer");
     }
     return best;
   }

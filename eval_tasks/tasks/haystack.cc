@@ -1,7 +1,6 @@
 #include "eval_tasks/tasks/haystack.h"
 
 #include <algorithm>
-#include <memory>
 #include <numeric>
 #include <utility>
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/check.h"
 #include "base/files.h"
 #include "base/reason.h"
@@ -21,10 +21,48 @@
 #include "eval_tasks/tasks/fit.h"
 #include "eval_tasks/tasks/jsonl_rows.h"
 #include "eval_tasks/tasks/jsonl_shots.h"
-#include "eval_tasks/tasks/prompt_cut.h"
 
 namespace varifocal {
 namespace {
+
+enum class PromptSeam {
+  // LongBench: M/2 tokens on either side, rounded down, and each side decoded alone: a character that a side cuts is
+  // U+FFFD, and a sentencepiece tokenizer loses the blank at the seam.
+  kTwoTexts,
+  // LongBench v2, InfiniteBench: M/2 tokens before the seam, the rest of M after it, decoded as one text.
+  kOneText,
+};
+
+struct CutPrompt {
+  std::string text;
+  int64_t cut_token_count = 0;  // 0: the whole prompt
+};
+
+// The middle of a prompt left out by tokens, as LongBench, LongBench v2 and InfiniteBench do when one is too long: the first
+// and last halves of its tokens are decoded, and the text is what is asked. Special tokens that the tokenizer adds count, and
+// are dropped; a chat format is put around the text afterwards. Decoding and encoding again may give a few tokens more or less.
+absl::StatusOr<CutPrompt> CutMiddle(absl::string_view prompt, int64_t tokens_max, PromptSeam seam,
+                                    const TokenCounter& tokenizer) {
+  ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.EncodeUnwrapped(prompt));
+  CutPrompt cut;
+  if (std::ssize(ids) <= tokens_max) {
+    cut.text = std::string(prompt);
+    return cut;
+  }
+  const int64_t head = tokens_max / 2, tail = seam == PromptSeam::kTwoTexts ? head : tokens_max - head;
+  cut.cut_token_count = std::ssize(ids) - head - tail;
+  if (seam == PromptSeam::kTwoTexts) {
+    const absl::Span<const int32_t> all(ids);
+    ASSIGN_OR_RETURN(const std::string before, tokenizer.DecodeUnwrapped(all.first(head)));
+    // Python's ids[-0:] is the whole list.
+    ASSIGN_OR_RETURN(const std::string after, tokenizer.DecodeUnwrapped(tail == 0 ? all : all.last(tail)));
+    cut.text = absl::StrCat(before, after);
+    return cut;
+  }
+  ids.erase(ids.begin() + head, ids.end() - tail);
+  ASSIGN_OR_RETURN(cut.text, tokenizer.DecodeUnwrapped(ids));
+  return cut;
+}
 
 // Largest k' <= k at a character boundary.
 size_t CharacterStart(absl::string_view text, size_t k) {
@@ -238,11 +276,11 @@ class JsonlTask : public Task {
   }
 
   absl::Status DoesNotFit(const Sample& sample, absl::string_view why) const {
-    return WithReason(absl::OutOfRangeError(absl::StrCat("row ", rows_[sample.index].line_number, " of task \"",
-                                                         spec_.name, "\" takes ", sample.prompt_token_count(),
-                                                         " tokens and ", TokensInContext(spec_, sample.max_new_tokens),
-                                                         " for its answer; the limit is ", sample.context_length, why)),
-                      ErrorReason::kPromptTooLong);
+    return WithReason(
+        OutOfRange("row ", rows_[sample.index].line_number, " of task \"", spec_.name, "\" takes ",
+                   sample.prompt_token_count(), " tokens and ", TokensInContext(spec_, sample.max_new_tokens),
+                   " for its answer; the limit is ", sample.context_length, why),
+        ErrorReason::kPromptTooLong);
   }
 
   // Truncates the context of all rows of the group to a part with which the longest of them fits, at most eight tokens
@@ -388,18 +426,16 @@ absl::StatusOr<std::unique_ptr<Task>> MakeJsonlTask(const TaskSpec& spec, absl::
       spec.parameters, shots_path.empty() ? std::string(path) : absl::StrCat(path, " and ", shots_path), digest));
   const std::string& policy = GetText(spec.parameters, "truncate");
   if (FindNumber(spec.parameters, "prompt_tokens").has_value() && !SeamOf(policy).has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("prompt_tokens: truncate is ", policy,
-                     "; only prompt_halves and prompt_ends cut a prompt to a number of tokens"));
+    return InvalidArgument("prompt_tokens: truncate is ", policy,
+                           "; only prompt_halves and prompt_ends cut a prompt to a number of tokens");
   }
   if (SeamOf(policy).has_value() && !GetText(spec.parameters, "shots").empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("truncate: ", policy, " would cut the rows that are shown; give no shots, or cut the context"));
+    return InvalidArgument("truncate: ", policy,
+                           " would cut the rows that are shown; give no shots, or cut the context");
   }
   if (SeamOf(policy).has_value() &&
       (!GetText(spec.parameters, "messages").empty() || GetText(spec.parameters, "shots_as") == "turns")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("truncate: ", policy, " cuts one text; rows of several turns are asked whole"));
+    return InvalidArgument("truncate: ", policy, " cuts one text; rows of several turns are asked whole");
   }
   using SharedRows = std::shared_ptr<const std::vector<JsonlRow>>;
   const auto parse = [&](absl::string_view rows_path, absl::string_view rows_bytes) -> absl::StatusOr<SharedRows> {

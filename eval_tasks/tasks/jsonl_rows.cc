@@ -32,18 +32,15 @@ absl::StatusOr<std::vector<std::string>> NonBlankFields(const Json& row, const s
 absl::StatusOr<std::vector<ChatTurn>> TurnsOfField(const Json& row, const std::string& field) {
   const Json* value = FindField(row, field);
   const std::string what = Called(field);
-  if (value == nullptr) return absl::InvalidArgumentError(absl::StrCat(what, " is missing"));
-  if (!value->is_array()) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " is ", JsonKind(*value), ", not a list of messages"));
-  }
+  if (value == nullptr) return InvalidArgument(what, " is missing");
+  if (!value->is_array()) return InvalidArgument(what, " is ", JsonKind(*value), ", not a list of messages");
   std::vector<ChatTurn> turns;
   for (const Json& message : *value) {
     const std::string which = absl::StrCat("message ", turns.size() + 1, " of ", what);
-    if (!message.is_object()) return absl::InvalidArgumentError(absl::StrCat(which, " is not an object"));
+    if (!message.is_object()) return InvalidArgument(which, " is not an object");
     for (const auto& [key, member] : message.items()) {
       if (key == "role" || key == "content") continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(which, " has \"", key, "\"; a message has a role and a content alone"));
+      return InvalidArgument(which, " has \"", key, "\"; a message has a role and a content alone");
     }
     ChatTurn& turn = turns.emplace_back();
     ASSIGN_OR_RETURN(turn.role, NonBlankTextOf(FindField(message, "role"), absl::StrCat("\"role\" of ", which)));
@@ -85,29 +82,27 @@ absl::StatusOr<JsonlRow> ParseRow(absl::string_view line, int line_number, const
   }
   if (const std::string& field = GetText(parameters, "choices"); !field.empty()) {
     ASSIGN_OR_RETURN(row.choices, NonBlankFields(object, field));
-    if (row.choices.size() < 2) return absl::InvalidArgumentError("has 1 choice; at least 2 are needed");
+    if (row.choices.size() < 2) return InvalidArgument("has 1 choice; at least 2 are needed");
     for (int i = 0; i < std::ssize(row.choices); ++i) {
       if (std::find(row.gold.begin(), row.gold.end(), row.choices[i]) != row.gold.end()) row.gold_choices.push_back(i);
     }
     if (row.gold_choices.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          row.gold.size() == 1 ? "the gold answer is not" : "none of the gold answers is", " among the choices"));
+      return InvalidArgument(row.gold.size() == 1 ? "the gold answer is not" : "none of the gold answers is",
+                             " among the choices");
     }
   }
   if (const std::string& field = GetText(parameters, "evidence"); !field.empty()) {
     ASSIGN_OR_RETURN(row.evidence, NonBlankFields(object, field));
     for (const std::string& text : row.evidence) {
-      if (!absl::StrContains(row.context, text)) {
-        return absl::InvalidArgumentError("an evidence text is not in the context");
-      }
+      if (!absl::StrContains(row.context, text)) return InvalidArgument("an evidence text is not in the context");
     }
   }
   if (const std::string& field = GetText(parameters, "reference"); !field.empty()) {
     const Json* reference = FindField(object, field);
     if (reference == nullptr || !reference->is_object()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          Called(field),
-          reference == nullptr ? " is missing" : absl::StrCat(" is ", JsonKind(*reference), ", not an object")));
+      return InvalidArgument(Called(field), reference == nullptr
+                                                ? " is missing"
+                                                : absl::StrCat(" is ", JsonKind(*reference), ", not an object"));
     }
     ASSIGN_OR_RETURN(row.reference_json, DumpJson(*reference));
   }
@@ -124,12 +119,12 @@ absl::Status CheckShows(const std::vector<TemplatePart>& prompt, const Parameter
   };
   if (const std::string& context = GetText(parameters, "context"); !shows(context)) {
     if (!context.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("context: the prompt has no {", context,
-                                                     "}, so no model would see the context; rows that are "
-                                                     "not independent are named by `cluster` instead"));
+      return InvalidArgument("context: the prompt has no {", context,
+                             "}, so no model would see the context; rows that are "
+                             "not independent are named by `cluster` instead");
     }
     if (GetText(parameters, "choices").empty()) {
-      return absl::InvalidArgumentError("prompt: it has no field such as {question}, so every row would ask the same");
+      return InvalidArgument("prompt: it has no field such as {question}, so every row would ask the same");
     }
   }
   return absl::OkStatus();
@@ -163,14 +158,13 @@ absl::StatusOr<std::vector<TemplatePart>> ParseTemplate(absl::string_view text) 
     } else if (c == '{') {
       const size_t close = text.find('}', i);
       if (close == absl::string_view::npos || close == i + 1) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("prompt: the brace at byte ", i, " does not begin a field name"));
+        return InvalidArgument("prompt: the brace at byte ", i, " does not begin a field name");
       }
       parts.push_back({true, std::string(text.substr(i + 1, close - i - 1))});
       parts.push_back({});
       i = close;
     } else if (c == '}') {
-      return absl::InvalidArgumentError(absl::StrCat("prompt: the brace at byte ", i, " is unmatched; write }}"));
+      return InvalidArgument("prompt: the brace at byte ", i, " is unmatched; write }}");
     } else {
       parts.back().text += c;
     }
@@ -196,12 +190,10 @@ absl::StatusOr<std::vector<JsonlRow>> ParseJsonlRows(const Parameters& parameter
     const std::string place = absl::StrCat(path, ": row ", line_number);
     if (!row.ok()) return Annotate(row.status(), place);
     const auto [earlier, is_new] = line_of_id.emplace(row->id, line_number);
-    if (!is_new) {
-      return absl::InvalidArgumentError(absl::StrCat(place, ": the id is already that of row ", earlier->second));
-    }
+    if (!is_new) return InvalidArgument(place, ": the id is already that of row ", earlier->second);
     rows.push_back(*std::move(row));
   }
-  if (rows.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": has no rows; at least 1 is needed"));
+  if (rows.empty()) return InvalidArgument(path, ": has no rows; at least 1 is needed");
   GatherContexts(rows);
   return rows;
 }

@@ -8,6 +8,7 @@
 #include "base/plural.h"
 #include "base/reason.h"
 #include "base/sha256.h"
+#include "base/status_macros.h"
 #include "eval_tasks/gold_answer.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/seeds.h"
@@ -79,9 +80,8 @@ absl::Status JsonlShots::Check(const std::vector<JsonlRow>& rows, absl::string_v
   for (const JsonlRow& row : rows) {
     const size_t found = Of(row).size();
     if (found == count_) continue;
-    return absl::InvalidArgumentError(absl::StrCat(path, ": has ", found, Plural(found, " row", " rows"),
-                                                   " that can be shown before row ", row.line_number, ", and shots is ",
-                                                   count_));
+    return InvalidArgument(path, ": has ", found, Plural(found, " row", " rows"), " that can be shown before row ",
+                           row.line_number, ", and shots is ", count_);
   }
   return absl::OkStatus();
 }

@@ -4,10 +4,10 @@
 #include <set>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/embedded.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 
@@ -27,19 +27,17 @@ absl::StatusOr<Lexicon> ParseLexicon(absl::string_view text) {
     if (line.empty() || line[0] == '#') continue;
     if (line[0] == '[') {
       const auto it = sections.find(line.substr(1, line.size() - 2));
-      if (it == sections.end()) {
-        return absl::InvalidArgumentError(absl::StrCat("line ", line_number, ": unknown section ", line));
-      }
+      if (it == sections.end()) return InvalidArgument("line ", line_number, ": unknown section ", line);
       section = it->second;
     } else if (section == nullptr || !seen.insert(line).second) {
-      return absl::InvalidArgumentError(absl::StrCat("line ", line_number, ": the word \"", line, "\" ",
-                                                     section == nullptr ? "is in no section" : "is a duplicate"));
+      return InvalidArgument("line ", line_number, ": the word \"", line, "\" ",
+                             section == nullptr ? "is in no section" : "is a duplicate");
     } else {
       section->emplace_back(line);
     }
   }
   for (const auto& [name, words] : sections) {
-    if (words->empty()) return absl::InvalidArgumentError(absl::StrCat("section [", name, "] has no words"));
+    if (words->empty()) return InvalidArgument("section [", name, "] has no words");
   }
   return lexicon;
 }

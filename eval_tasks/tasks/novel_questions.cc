@@ -23,20 +23,18 @@ constexpr size_t kWrongCount = 3;
 // Locates the evidence, which must be unique.
 absl::Status Locate(const Novels& novels, NovelQuestion& question) {
   const Novel* novel = novels.Find(question.novel);
-  if (novel == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown novel \"", question.novel, "\""));
+  if (novel == nullptr) return InvalidArgument("unknown novel \"", question.novel, "\"");
   const int chapter_count = novel->chapters.size();
   if (question.chapter < 1 || question.chapter > chapter_count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chapter is ", question.chapter, "; ", novel->title, " has chapters 1 to ", chapter_count));
+    return InvalidArgument("chapter is ", question.chapter, "; ", novel->title, " has chapters 1 to ", chapter_count);
   }
   const Chapter& chapter = novel->chapters[question.chapter - 1];
   const absl::string_view text = absl::string_view(novel->text).substr(chapter.begin, chapter.end - chapter.begin);
   const size_t at = text.find(question.evidence);
   if (question.evidence.empty() || at == absl::string_view::npos ||
       text.find(question.evidence, at + 1) != absl::string_view::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("the evidence \"", question.evidence,
-                                                   "\" must occur exactly once in chapter ", question.chapter, " of ",
-                                                   novel->title));
+    return InvalidArgument("the evidence \"", question.evidence, "\" must occur exactly once in chapter ",
+                           question.chapter, " of ", novel->title);
   }
   question.evidence_byte = chapter.begin + at;
   return absl::OkStatus();
@@ -44,7 +42,7 @@ absl::Status Locate(const Novels& novels, NovelQuestion& question) {
 
 absl::StatusOr<NovelQuestion> ParseRow(absl::string_view line, const Novels& novels) {
   ASSIGN_OR_RETURN(const Json row, ParseJson(line));
-  if (!row.is_object()) return absl::InvalidArgumentError("a row must be an object");
+  if (!row.is_object()) return InvalidArgument("a row must be an object");
   NovelQuestion question;
   ASSIGN_OR_RETURN(question.id, GetString(row, "id"));
   ASSIGN_OR_RETURN(question.context, GetString(row, "context"));
@@ -56,8 +54,7 @@ absl::StatusOr<NovelQuestion> ParseRow(absl::string_view line, const Novels& nov
   ASSIGN_OR_RETURN(question.answers, GetNonEmptyStrings(row, "answers"));
   ASSIGN_OR_RETURN(question.wrong, GetNonEmptyStrings(row, "wrong"));
   if (question.wrong.size() != kWrongCount) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"wrong\" has ", question.wrong.size(), " texts; it must have ", kWrongCount));
+    return InvalidArgument("\"wrong\" has ", question.wrong.size(), " texts; it must have ", kWrongCount);
   }
   RETURN_IF_ERROR(Locate(novels, question));
   return question;
@@ -78,7 +75,7 @@ absl::StatusOr<std::vector<NovelQuestion>> ParseNovelQuestions(absl::string_view
     ++line_number;
     if (line.empty()) continue;
     auto refuse = [&](absl::string_view why) {
-      return absl::InvalidArgumentError(absl::StrCat("line ", line_number, " of the questions on novels: ", why));
+      return InvalidArgument("line ", line_number, " of the questions on novels: ", why);
     };
     absl::StatusOr<NovelQuestion> row = ParseRow(line, novels);
     if (!row.ok()) return refuse(row.status().message());
@@ -93,8 +90,8 @@ absl::StatusOr<std::vector<NovelQuestion>> ParseNovelQuestions(absl::string_view
     questions.push_back(*std::move(row));
   }
   if (questions.empty() || questions.size() % kQuestionsPerContext != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "there are ", questions.size(), " questions on novels; there must be a multiple of ", kQuestionsPerContext));
+    return InvalidArgument("there are ", questions.size(), " questions on novels; there must be a multiple of ",
+                           kQuestionsPerContext);
   }
   return questions;
 }

@@ -4,7 +4,6 @@
 // asked one, and states the asked attribute with another value. One question of a group has two hops, via a friend: one
 // gold document names the friend, the other contains the answer. In version 1 it is always the fourth, whose evidence is
 // in the last quarter of the context; in version 2 each question in turn, so that depth and kind are independent.
-#include <algorithm>
 #include <set>
 #include <utility>
 

@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
-#include "base/embedded.h"
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "eval_tasks/novels.h"

@@ -41,11 +41,11 @@ using RowReader = absl::StatusOr<ShortRow> (*)(const Json& row);
 
 absl::StatusOr<int> Index(int64_t value, size_t count, const char* field) {
   if (value >= 0 && value < static_cast<int64_t>(count)) return static_cast<int>(value);
-  return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" must be from 0 to ", count - 1));
+  return InvalidArgument("the field \"", field, "\" must be from 0 to ", count - 1);
 }
 
 absl::Status WrongField(const char* field, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("the field \"", field, "\" ", what));
+  return InvalidArgument("the field \"", field, "\" ", what);
 }
 
 constexpr char kNoAnswer[] = "is empty; rows without their answer cannot be scored";
@@ -137,8 +137,8 @@ absl::StatusOr<ShortRow> ReadBoolQ(const Json& row) {
   if (row.contains("answer") && row.contains("label")) {
     ASSIGN_OR_RETURN(const int label, TruthIndex(row, "label"));
     if (label != gold_index) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the fields \"answer\" and \"label\" disagree: ", row["answer"].dump(), " and ", row["label"].dump()));
+      return InvalidArgument("the fields \"answer\" and \"label\" disagree: ", row["answer"].dump(), " and ",
+                             row["label"].dump());
     }
   }
   return Choice(absl::StrCat(passage, "\nQuestion: ", question, "?\nAnswer:"), {"no", "yes"}, gold_index);
@@ -175,8 +175,7 @@ absl::StatusOr<ShortRow> ReadHellaSwag(const Json& row) {
 absl::StatusOr<ShortRow> ReadLambada(const Json& row) {
   ASSIGN_OR_RETURN(const std::string text, GetString(row, "text"));
   const size_t space = text.rfind(' ');
-  if (space == std::string::npos || space == 0)
-    return absl::InvalidArgumentError("the field \"text\" has fewer than 2 words");
+  if (space == std::string::npos || space == 0) return InvalidArgument("the field \"text\" has fewer than 2 words");
   // A demonstration has two spaces: the harness joins with one a target that begins with one.
   return ShortRow{
       text.substr(0, space), {text.substr(space)}, 0, absl::StrCat(text.substr(0, space), " ", text.substr(space)), {}};
@@ -202,7 +201,7 @@ absl::StatusOr<ShortRow> ReadWinoGrande(const Json& row) {
   // Otherwise the prompt would be empty where the blank begins the sentence.
   if (first.empty() || second.empty()) return WrongField(first.empty() ? "option1" : "option2", "is empty");
   const size_t blank = sentence.find('_');
-  if (blank == std::string::npos) return absl::InvalidArgumentError("the field \"sentence\" has no \"_\"");
+  if (blank == std::string::npos) return InvalidArgument("the field \"sentence\" has no \"_\"");
   const std::string ending = absl::StrCat(" ", PythonStrip(absl::string_view(sentence).substr(blank + 1)));
   ShortRow result;
   result.prompt = sentence.substr(0, blank);
@@ -248,14 +247,12 @@ absl::StatusOr<std::vector<Json>> ReadObjects(const std::string& path, absl::str
     line = absl::StripAsciiWhitespace(line);
     if (line.empty()) continue;
     ++row_number;
-    absl::StatusOr<Json> object = ParseJson(line);
-    if (!object.ok()) return Annotate(object.status(), absl::StrCat(path, ": row ", row_number));
-    if (!object->is_object())
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": row ", row_number, ": is ", JsonKind(*object), ", not a JSON object"));
-    objects.push_back(*std::move(object));
+    ASSIGN_OR_RETURN(Json object, Annotate(ParseJson(line), absl::StrCat(path, ": row ", row_number)));
+    if (!object.is_object())
+      return InvalidArgument(path, ": row ", row_number, ": is ", JsonKind(object), ", not a JSON object");
+    objects.push_back(std::move(object));
   }
-  if (objects.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": has no rows"));
+  if (objects.empty()) return InvalidArgument(path, ": has no rows");
   return objects;
 }
 
@@ -272,14 +269,13 @@ absl::Status AddLabels(const std::string& path, const char* field, absl::string_
                        std::vector<Json>& objects) {
   const std::vector<absl::string_view> lines = absl::StrSplit(labels, absl::ByAnyChar("\r\n"), absl::SkipEmpty());
   if (lines.size() != objects.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": has ", objects.size(),
-                                                   Plural(std::ssize(objects), " row", " rows"),
-                                                   ", and its labels file ", lines.size(), "; they must have as many"));
+    return InvalidArgument(path, ": has ", objects.size(), Plural(std::ssize(objects), " row", " rows"),
+                           ", and its labels file ", lines.size(), "; they must have as many");
   }
   for (size_t i = 0; i < lines.size(); ++i) {
     if (objects[i].contains(field)) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": row ", i + 1, ": has the field \"", field,
-                                                     "\", which row 1 leaves to the labels file"));
+      return InvalidArgument(path, ": row ", i + 1, ": has the field \"", field,
+                             "\", which row 1 leaves to the labels file");
     }
     objects[i][field] = std::string(absl::StripAsciiWhitespace(lines[i]));
   }
@@ -308,9 +304,8 @@ absl::StatusOr<std::vector<ShortRow>> ReadRows(const std::string& path, const st
                                                RowReader read) {
   std::vector<ShortRow> rows;
   for (const Json& object : objects) {
-    absl::StatusOr<ShortRow> row = read(object);
-    if (!row.ok()) return Annotate(row.status(), absl::StrCat(path, ": row ", rows.size() + 1));
-    rows.push_back(*std::move(row));
+    ASSIGN_OR_RETURN(ShortRow row, Annotate(read(object), absl::StrCat(path, ": row ", rows.size() + 1)));
+    rows.push_back(std::move(row));
   }
   return rows;
 }
@@ -328,10 +323,10 @@ absl::StatusOr<std::vector<std::vector<size_t>>> DrawDemos(size_t row_count, siz
   const size_t drawn_count = draw.shots + (draw.draws_one_more ? 1 : 0);
   if (pool_size < drawn_count) {
     const int64_t shots = draw.shots, have = pool_size;
-    return absl::InvalidArgumentError(
-        absl::StrCat(draw.path, ": has ", have, Plural(have, " row; ", " rows; "), shots,
-                     Plural(shots, " demonstration for each question needs", " demonstrations for each question need"),
-                     " at least ", drawn_count));
+    return InvalidArgument(
+        draw.path, ": has ", have, Plural(have, " row; ", " rows; "), shots,
+        Plural(shots, " demonstration for each question needs", " demonstrations for each question need"), " at least ",
+        drawn_count);
   }
   std::vector<std::vector<size_t>> all;
   for (size_t row = 0; row < row_count; ++row) {
@@ -344,9 +339,7 @@ absl::StatusOr<std::vector<std::vector<size_t>>> DrawDemos(size_t row_count, siz
       for (size_t i = 0; i < pool_size; ++i) {
         if (!draw.is_asked(row, i)) others.push_back(i);
       }
-      if (others.size() < draw.shots) {
-        return absl::InvalidArgumentError(absl::StrCat(draw.path, ": has too few distinct rows"));
-      }
+      if (others.size() < draw.shots) return InvalidArgument(draw.path, ": has too few distinct rows");
       demos.clear();
       for (size_t index : random.Sample(others.size(), draw.shots)) demos.push_back(others[index]);
     }
@@ -399,9 +392,8 @@ class ShortTask : public SingleQuestionTask {
     sample.shortfall_tokens = sample.context_length - sample.prompt_token_count() - sample.max_new_tokens;
     if (sample.shortfall_tokens >= 0) return sample;
     return WithReason(
-        absl::OutOfRangeError(absl::StrCat("row ", sample.row_id, " of task \"", spec_.name, "\" takes ",
-                                           sample.prompt_token_count(), " tokens and ", sample.max_new_tokens,
-                                           " for its answer; the limit is ", sample.context_length)),
+        OutOfRange("row ", sample.row_id, " of task \"", spec_.name, "\" takes ", sample.prompt_token_count(),
+                   " tokens and ", sample.max_new_tokens, " for its answer; the limit is ", sample.context_length),
         ErrorReason::kPromptTooLong);
   }
 

@@ -8,7 +8,6 @@
 // next three are asked for. Each block of about a hundred words follows the law.
 //
 // Source: Hsieh et al. 2024, arXiv:2404.06654, section 3 and appendix B.
-#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/random.h"
+#include "base/status_macros.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/tasks/distinct_words.h"
 #include "eval_tasks/tasks/native_task.h"
@@ -217,9 +217,8 @@ absl::StatusOr<std::unique_ptr<Task>> MakeWordListTask(const TaskSpec& spec, int
 absl::StatusOr<std::unique_ptr<Task>> MakeCommonWords(const TaskSpec& spec) {
   const Repeats repeats = RepeatsOf(spec.parameters, kContextLengthMax);
   if (repeats.common <= repeats.other) {
-    return absl::InvalidArgumentError(absl::StrCat("task \"", spec.name, "\": common_repeats is \"", repeats.common,
-                                                   "\"; it must be above other_repeats, which is \"", repeats.other,
-                                                   "\""));
+    return InvalidArgument("task \"", spec.name, "\": common_repeats is \"", repeats.common,
+                           "\"; it must be above other_repeats, which is \"", repeats.other, "\"");
   }
   return MakeWordListTask<CommonWordsPlan>(spec, 120);
 }

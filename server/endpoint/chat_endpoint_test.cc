@@ -10,6 +10,7 @@
 #include "server/endpoint/endpoint_budget.h"
 #include "server/endpoint/endpoint_engine.h"
 #include "server/endpoint/faulty_server.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -138,9 +139,8 @@ TEST_F(ChatEndpointTest, ObeysRetryAfterInSecondsAndAsADate) {
   server.FailNext({{Fault::kStatus, 429, "7"},
                    {Fault::kStatus, 503, "Tue, 14 Nov 2023 22:13:37 GMT"},  // the first pause has ended at :27
                    {Fault::kStatus, 429, "Tue, 14 Nov 2023 22:00:00 GMT"}});
-  const auto done = client->Complete(Request("Rome?"), {});
-  ASSERT_TRUE(done.ok()) << done.status();
-  EXPECT_EQ(done->attempt_count, 4);
+  ASSIGN_OR_FAIL(const auto done, client->Complete(Request("Rome?"), {}));
+  EXPECT_EQ(done.attempt_count, 4);
   EXPECT_THAT(pauses_ms_, ElementsAre(7000, 10'000, 2000));
 }
 
@@ -183,15 +183,13 @@ TEST_F(ChatEndpointTest, CountsWhatAttemptsCost) {
 
 TEST_F(ChatEndpointTest, GeneratesFromMessages) {
   const FaultyServer server({.reasoning = "It is old."});
-  const auto engine = Make(Spec(server));
-  ASSERT_TRUE(engine.ok()) << engine.status();
-  EXPECT_EQ((*engine)->abilities().length_name, "max_completion_tokens");
-  const auto result = (*engine)->Run(
-      {.token_ids = Ids("Where?", "Be kind."), .work = GenerateWork{.max_new_tokens = 500, .stop = {"\n"}}});
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->text, absl::StrCat("<think>It is old.</think>", FaultyServer::kContinuation));
-  EXPECT_EQ(result->prompt_token_count, std::ssize(Ids("Where?", "Be kind.")));
-  EXPECT_EQ(result->finish_reason, EngineFinishReason::kEos);
+  ASSIGN_OR_FAIL(const auto engine, Make(Spec(server)));
+  EXPECT_EQ(engine->abilities().length_name, "max_completion_tokens");
+  ASSIGN_OR_FAIL(const auto result, engine->Run({.token_ids = Ids("Where?", "Be kind."),
+                                                 .work = GenerateWork{.max_new_tokens = 500, .stop = {"\n"}}}));
+  EXPECT_EQ(result.text, absl::StrCat("<think>It is old.</think>", FaultyServer::kContinuation));
+  EXPECT_EQ(result.prompt_token_count, std::ssize(Ids("Where?", "Be kind.")));
+  EXPECT_EQ(result.finish_reason, EngineFinishReason::kEos);
   const Json body = server.bodies().back();
   EXPECT_EQ(body["messages"],
             (Json{{{"role", "system"}, {"content", "Be kind."}}, {{"role", "user"}, {"content", "Where?"}}}));
@@ -199,12 +197,12 @@ TEST_F(ChatEndpointTest, GeneratesFromMessages) {
   EXPECT_FALSE(body.contains("prompt"));
 
   // What the chat API lacks is named when a job is submitted, and refused.
-  EXPECT_THAT((*engine)->Describe().why_no_scores, Message("\"e\""));
-  EXPECT_THAT((*engine)->Describe().why_no_plain_prompts, Message("\"e\""));
-  const absl::Status scores = (*engine)->Run({.token_ids = Ids("a"), .work = ScoreTextWork{}}).status();
+  EXPECT_THAT(engine->Describe().why_no_scores, Message("\"e\""));
+  EXPECT_THAT(engine->Describe().why_no_plain_prompts, Message("\"e\""));
+  const absl::Status scores = engine->Run({.token_ids = Ids("a"), .work = ScoreTextWork{}}).status();
   EXPECT_TRUE(HasReason(scores, ErrorReason::kEndpointWithoutLogprobs)) << scores;
   const absl::Status plain =
-      (*engine)->Run({.token_ids = *tokenizer_->Encode("Rome is"), .work = GenerateWork{.max_new_tokens = 1}}).status();
+      engine->Run({.token_ids = *tokenizer_->Encode("Rome is"), .work = GenerateWork{.max_new_tokens = 1}}).status();
   EXPECT_EQ(plain.code(), absl::StatusCode::kInvalidArgument) << plain;
 }
 
@@ -213,12 +211,11 @@ TEST_F(ChatEndpointTest, SendsTheTurnsOfAConversation) {
   tokenizer_ = *Tokenizer::Load("models/baseline");
   const ChatFormat format = FaultyServer::Format();
   const FaultyServer server({});
-  const auto engine = Make(Spec(server));
-  ASSERT_TRUE(engine.ok()) << engine.status();
+  ASSIGN_OR_FAIL(const auto engine, Make(Spec(server)));
   const std::vector<ChatTurn> turns = {
       {"system", "Be brief."}, {"user", "Who?"}, {"assistant", "She."}, {"user", "When?"}};
   const std::vector<int32_t> ids = *EncodeChat(*tokenizer_, *format.WrapTurns(turns));
-  const auto result = (*engine)->Run({.token_ids = ids, .turns = turns, .work = GenerateWork{.max_new_tokens = 4}});
+  const auto result = engine->Run({.token_ids = ids, .turns = turns, .work = GenerateWork{.max_new_tokens = 4}});
   ASSERT_TRUE(result.ok()) << result.status();
   const Json sent = server.bodies().back()["messages"];
   ASSERT_EQ(sent.size(), 4u);
@@ -232,8 +229,7 @@ TEST_F(ChatEndpointTest, SplitsThinkingAndSetsTheSwitch) {
   tokenizer_ = *Tokenizer::Load("models/baseline");
   const FaultyServer server({.continuation = *tokenizer_->Encode("Rome.\nOr not.", {.add_special_tokens = false}),
                              .reasoning = "Paris?\nNo."});
-  const auto engine = Make(Spec(server));
-  ASSERT_TRUE(engine.ok()) << engine.status();
+  ASSIGN_OR_FAIL(const auto engine, Make(Spec(server)));
   GenerateWork work;
   work.max_new_tokens = 200;
   work.stop = {"\n"};
@@ -241,33 +237,31 @@ TEST_F(ChatEndpointTest, SplitsThinkingAndSetsTheSwitch) {
       ThinkingWork{.rule = {{"<think>", "</think>"}, false, ""}, .tokens_max = 150, .answer_tokens_max = 50};
   for (const bool is_opened : {false, true}) {
     work.thinking->rule.is_opened = is_opened;
-    const auto result = (*engine)->Run({.token_ids = Ids("Where?"), .work = work});
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->text, absl::StrCat(is_opened ? "" : "<think>", "Paris?\nNo.</think>Rome."));
-    EXPECT_EQ(result->finish_reason, EngineFinishReason::kStop);
-    EXPECT_GT(result->thinking_token_count, 0);
+    ASSIGN_OR_FAIL(const auto result, engine->Run({.token_ids = Ids("Where?"), .work = work}));
+    EXPECT_EQ(result.text, absl::StrCat(is_opened ? "" : "<think>", "Paris?\nNo.</think>Rome."));
+    EXPECT_EQ(result.finish_reason, EngineFinishReason::kStop);
+    EXPECT_GT(result.thinking_token_count, 0);
     const Json body = server.bodies().back();
     EXPECT_FALSE(body.contains("stop"));
     EXPECT_FALSE(body.contains("chat_template_kwargs"));
     EXPECT_EQ(body["max_completion_tokens"], 200);
   }
-  const auto off = (*engine)->Run({.token_ids = Ids("Where?", {}, FaultyServer::Format().WithThinking(false)),
-                                   .thinking_switch = false,
-                                   .work = work});
+  const auto off = engine->Run({.token_ids = Ids("Where?", {}, FaultyServer::Format().WithThinking(false)),
+                                .thinking_switch = false,
+                                .work = work});
   ASSERT_TRUE(off.ok()) << off.status();
   EXPECT_EQ(server.bodies().back()["chat_template_kwargs"], (Json{{"enable_thinking", false}}));
   work.thinking->forced_ids = {5};
   work.max_new_tokens = 201;
-  const absl::Status forced = (*engine)->Run({.token_ids = Ids("Where?"), .work = work}).status();
+  const absl::Status forced = engine->Run({.token_ids = Ids("Where?"), .work = work}).status();
   EXPECT_EQ(forced.code(), absl::StatusCode::kUnimplemented) << forced;
 }
 
 TEST_F(ChatEndpointTest, FindsOutTheServersWordAndItsTemplate) {
   const FaultyServer older({.knows_max_completion_tokens = false});
-  const auto engine = Make(Spec(older));
-  ASSERT_TRUE(engine.ok()) << engine.status();
-  EXPECT_EQ((*engine)->abilities().length_name, "max_tokens");
-  EXPECT_TRUE((*engine)->Run({.token_ids = Ids("a"), .work = GenerateWork{.max_new_tokens = 2}}).ok());
+  ASSIGN_OR_FAIL(const auto engine, Make(Spec(older)));
+  EXPECT_EQ(engine->abilities().length_name, "max_tokens");
+  EXPECT_TRUE(engine->Run({.token_ids = Ids("a"), .work = GenerateWork{.max_new_tokens = 2}}).ok());
   EXPECT_EQ(older.bodies().back()["max_tokens"], 2);
 
   const FaultyServer other({.is_template_other = true});
@@ -276,24 +270,22 @@ TEST_F(ChatEndpointTest, FindsOutTheServersWordAndItsTemplate) {
   EXPECT_THAT(refused.message(), Message("\"e\""));
   EndpointSpec unchecked = Spec(other);
   unchecked.checks_prompt_counts = false;
-  const auto loose = Make(unchecked, PlainChatFormat());
-  ASSERT_TRUE(loose.ok()) << loose.status();
+  ASSIGN_OR_FAIL(const auto loose, Make(unchecked, PlainChatFormat()));
   EXPECT_TRUE(
-      (*loose)->Run({.token_ids = Ids("a", {}, PlainChatFormat()), .work = GenerateWork{.max_new_tokens = 2}}).ok());
+      loose->Run({.token_ids = Ids("a", {}, PlainChatFormat()), .work = GenerateWork{.max_new_tokens = 2}}).ok());
 }
 
 // llama.cpp's server passes the variable to templates that leave it out, by a guess of its own.
 TEST_F(ChatEndpointTest, StatesTheSwitchWhereTheServersDefaultIsAnother) {
   const FaultyServer server({.thinks_by_default = false});
-  const auto engine = Make(Spec(server));
-  ASSERT_TRUE(engine.ok()) << engine.status();
-  EXPECT_EQ((*engine)->abilities().length_name, "max_completion_tokens");
+  ASSIGN_OR_FAIL(const auto engine, Make(Spec(server)));
+  EXPECT_EQ(engine->abilities().length_name, "max_completion_tokens");
   EXPECT_EQ(FaultyServer::Format().DefaultThinking(), true);
   EXPECT_FALSE(PlainChatFormat().DefaultThinking().has_value());
   for (const std::optional<bool> set : {std::optional<bool>(), std::optional(true), std::optional(false)}) {
     const bool is_on = set.value_or(true);
     const ChatFormat format = is_on ? FaultyServer::Format() : FaultyServer::Format().WithThinking(false);
-    const auto result = (*engine)->Run(
+    const auto result = engine->Run(
         {.token_ids = Ids("a", {}, format), .thinking_switch = set, .work = GenerateWork{.max_new_tokens = 2}});
     EXPECT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(server.bodies().back()["chat_template_kwargs"], (Json{{"enable_thinking", is_on}}));
@@ -303,34 +295,32 @@ TEST_F(ChatEndpointTest, StatesTheSwitchWhereTheServersDefaultIsAnother) {
 TEST_F(ChatEndpointTest, ACallBeyondTheBudgetLeavesOthersServed) {
   FaultyServer server({});
   budget_ = std::make_shared<EndpointBudget>(400);
-  const auto engine = Make(Spec(server));
-  ASSERT_TRUE(engine.ok()) << engine.status();
+  ASSIGN_OR_FAIL(const auto engine, Make(Spec(server)));
   const auto ask = [&](int count) {
-    return (*engine)->Run({.token_ids = Ids("a"), .work = GenerateWork{.max_new_tokens = count}}).status();
+    return engine->Run({.token_ids = Ids("a"), .work = GenerateWork{.max_new_tokens = count}}).status();
   };
   EXPECT_TRUE(HasReason(ask(1000), ErrorReason::kEndpointBudgetSpent));
-  EXPECT_TRUE((*engine)->Fault().ok());
+  EXPECT_TRUE(engine->Fault().ok());
   EXPECT_TRUE(ask(1).ok());
 }
 
 TEST_F(ChatEndpointTest, EndsWithASpentBudget) {
   FaultyServer server({});
   budget_ = std::make_shared<EndpointBudget>(800);
-  const auto engine = Make(Spec(server));
-  ASSERT_TRUE(engine.ok()) << engine.status();
+  ASSIGN_OR_FAIL(const auto engine, Make(Spec(server)));
   absl::Status status = absl::OkStatus();
   int answers = 0;
   for (; status.ok(); ++answers) {
     EngineRequest request{.token_ids = Ids("Where is Rome?"), .work = GenerateWork{.max_new_tokens = 8}};
     request.lane = EngineLane::kJob;
-    status = (*engine)->Run(std::move(request)).status();
+    status = engine->Run(std::move(request)).status();
   }
   EXPECT_GT(answers, 2) << budget_->spent();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_TRUE(HasReason((*engine)->Fault(), ErrorReason::kEndpointBudgetSpent)) << (*engine)->Fault();
+  EXPECT_TRUE(HasReason(engine->Fault(), ErrorReason::kEndpointBudgetSpent)) << engine->Fault();
   EXPECT_LE(budget_->spent(), 800);
   const size_t sent = server.bodies().size();
-  EXPECT_FALSE((*engine)->Run({.token_ids = Ids("a"), .work = GenerateWork{.max_new_tokens = 1}}).ok());
+  EXPECT_FALSE(engine->Run({.token_ids = Ids("a"), .work = GenerateWork{.max_new_tokens = 1}}).ok());
   EXPECT_EQ(server.bodies().size(), sent);
 }
 

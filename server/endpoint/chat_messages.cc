@@ -1,10 +1,7 @@
 #include "server/endpoint/chat_messages.h"
 
-#include <optional>
 #include <string>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/reason.h"
 #include "base/sha256.h"
@@ -46,11 +43,11 @@ absl::StatusOr<std::vector<ChatTurn>> MessagesOf(const Tokenizer& tokenizer, con
         return std::vector<ChatTurn>{{"system", system}, {"user", std::string(user)}};
     }
   }
-  return WithReason(absl::InvalidArgumentError(absl::StrCat(
-                        "the ", ids.size(),
-                        " token ids of this prompt are not messages in the model's chat format, and "
-                        "the chat API takes nothing else; give the task `chat: true`, or the request --chat")),
-                    ErrorReason::kEndpointRefused);
+  return WithReason(
+      InvalidArgument("the ", ids.size(),
+                      " token ids of this prompt are not messages in the model's chat format, and "
+                      "the chat API takes nothing else; give the task `chat: true`, or the request --chat"),
+      ErrorReason::kEndpointRefused);
 }
 
 absl::StatusOr<ChatPart> ToChat(const Tokenizer& tokenizer, const ChatFormat& format, const std::vector<int32_t>& ids,

@@ -21,8 +21,7 @@ constexpr size_t kErrorBytesMax = 300;
 constexpr uint64_t kSeedMask = 0x7fffffff;
 
 absl::Status BadReply(const std::string& problem) {
-  return WithReason(absl::InternalError(absl::StrCat("the server's reply is not a completion: ", problem)),
-                    ErrorReason::kEndpointBadReply);
+  return WithReason(Internal("the server's reply is not a completion: ", problem), ErrorReason::kEndpointBadReply);
 }
 
 absl::Status WrongCount(const std::string& problem) {
@@ -208,10 +207,9 @@ absl::StatusOr<Completion> ParseCompletion(const CompletionRequest& request, abs
   const Json* model = Find(*parsed, "model");
   if (model == nullptr || !model->is_string()) return BadReply("\"model\" is missing or no text");
   if (model->get<std::string>() != request.model) {
-    return WithReason(
-        absl::FailedPreconditionError(absl::StrCat("the server answered with model \"", model->get<std::string>(),
-                                                   "\"; \"", request.model, "\" was requested")),
-        ErrorReason::kEndpointOtherModel);
+    return WithReason(FailedPrecondition("the server answered with model \"", model->get<std::string>(), "\"; \"",
+                                         request.model, "\" was requested"),
+                      ErrorReason::kEndpointOtherModel);
   }
   const Json* choices = Find(*parsed, "choices");
   if (choices == nullptr || !choices->is_array() || choices->size() != 1) {
@@ -225,7 +223,7 @@ absl::StatusOr<Completion> ParseCompletion(const CompletionRequest& request, abs
   completion.is_at_stop = reason == "stop" || reason == "eos" || reason == "eos_token" || reason == "stop_sequence";
   const bool is_at_length = reason == "length";
   if (reason == "content_filter") {
-    return WithReason(absl::FailedPreconditionError("the server withheld the answer: finish_reason is content_filter"),
+    return WithReason(FailedPrecondition("the server withheld the answer: finish_reason is content_filter"),
                       ErrorReason::kEndpointRefused);
   }
   if (!completion.is_at_stop && !is_at_length) {
@@ -285,8 +283,7 @@ std::string ErrorText(absl::string_view body) {
 
 absl::StatusOr<std::vector<ServedModel>> ParseModels(absl::string_view body) {
   const auto bad = [](const std::string& problem) {
-    return WithReason(absl::InternalError(absl::StrCat("the reply is not a list of models: ", problem)),
-                      ErrorReason::kEndpointBadReply);
+    return WithReason(Internal("the reply is not a list of models: ", problem), ErrorReason::kEndpointBadReply);
   };
   const absl::StatusOr<Json> parsed = ParseJson(body);
   if (!parsed.ok()) return bad(std::string(parsed.status().message()));

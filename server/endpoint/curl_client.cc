@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/status_macros.h"
 #include "server/endpoint/http_client.h"
 
 namespace varifocal {
@@ -76,11 +77,11 @@ absl::Status ToStatus(CURLcode code, CURL* easy, const char* detail, const HttpR
     case CURLE_SSL_CACERT_BADFILE:
       return absl::InvalidArgumentError(message);
     case CURLE_SSL_CONNECT_ERROR:
-      return absl::FailedPreconditionError(absl::StrCat("TLS: ", message, "; ", kPlainHint));
+      return FailedPrecondition("TLS: ", message, "; ", kPlainHint);
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CERTPROBLEM:
     case CURLE_SSL_ISSUER_ERROR:
-      return absl::FailedPreconditionError(absl::StrCat("TLS: ", message));
+      return FailedPrecondition("TLS: ", message);
     case CURLE_PARTIAL_FILE:
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
@@ -99,7 +100,7 @@ class CurlClient : public HttpClient {
     char detail[CURL_ERROR_SIZE] = "";
     const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> easy(curl_easy_init(), &curl_easy_cleanup);
     const std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi(curl_multi_init(), &curl_multi_cleanup);
-    if (easy == nullptr || multi == nullptr) return absl::ResourceExhaustedError("libcurl has no memory left");
+    if (easy == nullptr || multi == nullptr) return ResourceExhausted("libcurl has no memory left");
     curl_slist* list = nullptr;
     if (!request.body.empty()) list = curl_slist_append(list, "Content-Type: application/json");
     // Without it libcurl asks for permission before a large body, and many servers do not answer that.
@@ -145,8 +146,8 @@ class CurlClient : public HttpClient {
     }
     curl_multi_remove_handle(multi.get(), easy.get());
     if (exchange.is_too_large) {
-      return absl::OutOfRangeError(absl::StrCat(request.url, ": the reply has more than ", request.reply_bytes_max,
-                                                " bytes, the limit of a reply"));
+      return OutOfRange(request.url, ": the reply has more than ", request.reply_bytes_max,
+                        " bytes, the limit of a reply");
     }
     if (code != CURLE_OK) return ToStatus(code, easy.get(), detail, request, exchange);
     long status = 0;

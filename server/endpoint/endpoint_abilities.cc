@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -42,7 +40,7 @@ absl::StatusOr<Completion> ReadableContinuation(EndpointClient& client, const To
                          std::equal(request.token_ids.begin(), request.token_ids.end(), whole_ids->begin());
     if (is_same && generated.new_token_count > 0) return generated;
   }
-  return absl::FailedPreconditionError("its own continuation of a test prompt is tokenized otherwise when read back");
+  return FailedPrecondition("its own continuation of a test prompt is tokenized otherwise when read back");
 }
 
 // The log-probabilities of new tokens when generated, and when they are the end of a prompt.
@@ -61,9 +59,9 @@ absl::Status CheckScores(EndpointClient& client, const Tokenizer& tokenizer, Com
     const std::optional<double> then = generated.tokens[i].log_prob;
     const std::optional<double> now = read.tokens[first + i].log_prob;
     if (then.has_value() && now.has_value() && std::abs(*then - *now) <= kProbeTolerance) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "token ", i, " of a test continuation has ", then.value_or(0), " when generated and ",
-        now.has_value() ? absl::StrCat(*now) : "none", " when echoed; they differ by more than ", kProbeTolerance));
+    return FailedPrecondition("token ", i, " of a test continuation has ", then.value_or(0), " when generated and ",
+                              now.has_value() ? absl::StrCat(*now) : "none", " when echoed; they differ by more than ",
+                              kProbeTolerance);
   }
   return absl::OkStatus();
 }

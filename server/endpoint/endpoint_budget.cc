@@ -2,8 +2,8 @@
 
 #include <chrono>
 
-#include "absl/strings/str_cat.h"
 #include "base/reason.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -16,10 +16,10 @@ absl::Status EndpointBudget::Reserve(int64_t tokens, const std::function<bool()>
   MutexLock lock(mutex_);
   while (spent_ + reserved_ + tokens > tokens_max_) {
     if (spent_ + tokens > tokens_max_) {
-      return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                            "this request may cost ", tokens, " tokens, and ", spent_, " of the ", tokens_max_,
-                            " of --endpoint-budget-tokens are spent; start the program with a larger budget")),
-                        ErrorReason::kEndpointBudgetSpent);
+      return WithReason(
+          ResourceExhausted("this request may cost ", tokens, " tokens, and ", spent_, " of the ", tokens_max_,
+                            " of --endpoint-budget-tokens are spent; start the program with a larger budget"),
+          ErrorReason::kEndpointBudgetSpent);
     }
     if (is_cancelled && is_cancelled()) return absl::CancelledError("the request was cancelled");
     changed_.WaitFor(mutex_, kPoll);

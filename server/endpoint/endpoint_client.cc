@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -193,8 +192,7 @@ absl::Status EndpointClient::Connect(const IsCancelled& is_cancelled_by_caller) 
         ASSIGN_OR_RETURN(const HttpReply reply, Exchange(url, "", is_cancelled, failure));
         absl::StatusOr<std::vector<ServedModel>> parsed = ParseModels(reply.body);
         if (!parsed.ok()) {
-          *failure = {WithReason(absl::UnavailableError(absl::StrCat(url, ": ", parsed.status().message())),
-                                 ErrorReason::kEndpointFaulted),
+          *failure = {WithReason(Unavailable(url, ": ", parsed.status().message()), ErrorReason::kEndpointFaulted),
                       false, true};
           return parsed.status();
         }
@@ -204,8 +202,7 @@ absl::Status EndpointClient::Connect(const IsCancelled& is_cancelled_by_caller) 
       std::min(spec_.attempts_max, kMetadataAttemptsMax), is_cancelled, &attempt_count);
   RETURN_IF_ERROR(models.status());
   const auto bad = [&](const std::string& problem) {
-    return WithReason(absl::FailedPreconditionError(absl::StrCat("endpoint \"", spec_.name, "\": ", problem)),
-                      ErrorReason::kEndpointOtherModel);
+    return WithReason(FailedPrecondition("endpoint \"", spec_.name, "\": ", problem), ErrorReason::kEndpointOtherModel);
   };
   std::vector<std::string> ids;
   for (const ServedModel& model : *models) ids.push_back(model.id);

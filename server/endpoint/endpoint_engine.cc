@@ -26,8 +26,8 @@ constexpr int64_t kReconnectUs = 5'000'000;
 constexpr char kNoForcedEnd[] = "over the chat API the end of a thinking block cannot be forced";
 
 absl::Status AttentionUnsupportedError() {
-  return WithReason(absl::UnimplementedError("a model behind an endpoint takes no run-time attention settings, and its "
-                                             "attention cannot be inspected"),
+  return WithReason(Unimplemented("a model behind an endpoint takes no run-time attention settings, and its "
+                                  "attention cannot be inspected"),
                     ErrorReason::kEndpointWithoutAttention);
 }
 
@@ -63,7 +63,7 @@ class HttpEndpointEngine : public EndpointEngine {
   absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override {
     RETURN_IF_ERROR(Check(request));
     const MutexLock lock(mutex_);
-    if (stopping_) return absl::UnavailableError("the engine is shutting down");
+    if (stopping_) return Unavailable("the engine is shutting down");
     RETURN_IF_ERROR(fault_);
     const auto pending = std::make_shared<Pending>();
     pending->handle = next_handle_++;
@@ -148,7 +148,7 @@ class HttpEndpointEngine : public EndpointEngine {
     const auto* generate = std::get_if<GenerateWork>(&request.work);
     if (generate != nullptr) {
       RETURN_IF_ERROR(CheckGenerateWork(*generate));
-      if (generate->ignore_eos) return absl::UnimplementedError("a model behind an endpoint always ends at its EOS");
+      if (generate->ignore_eos) return Unimplemented("a model behind an endpoint always ends at its EOS");
       if (IsChat() && generate->thinking.has_value() && !generate->thinking->forced_ids.empty()) {
         return absl::UnimplementedError(kNoForcedEnd);
       }
@@ -183,9 +183,9 @@ class HttpEndpointEngine : public EndpointEngine {
     ASSIGN_OR_RETURN(const std::vector<int32_t> again, tokenizer_->Encode(*request->text));
     if (again == request->token_ids) return absl::OkStatus();
     return WithReason(
-        absl::InvalidArgumentError(absl::StrCat(
-            "endpoint \"", client_->spec().name, "\" accepts text only, and the ", request->token_ids.size(),
-            " token ids of this prompt are those of no text: its text has ", again.size(), " token ids")),
+        InvalidArgument("endpoint \"", client_->spec().name, "\" accepts text only, and the ",
+                        request->token_ids.size(), " token ids of this prompt are those of no text: its text has ",
+                        again.size(), " token ids"),
         ErrorReason::kEndpointRefused);
   }
 
@@ -321,17 +321,15 @@ class HttpEndpointEngine : public EndpointEngine {
     ASSIGN_OR_RETURN(const Completion completion, Complete(std::move(sent), is_cancelled, result));
     const auto end = completion.tokens.end() - completion.new_token_count;
     if (std::distance(completion.tokens.begin(), end) < static_cast<int64_t>(count)) {
-      return WithReason(absl::FailedPreconditionError(absl::StrCat("the server sent log-probabilities of ",
-                                                                   end - completion.tokens.begin(), " tokens; ", count,
-                                                                   " are needed")),
+      return WithReason(FailedPrecondition("the server sent log-probabilities of ", end - completion.tokens.begin(),
+                                           " tokens; ", count, " are needed"),
                         ErrorReason::kEndpointWithoutLogprobs);
     }
     std::vector<CompletionToken> tokens(end - count, end);
     for (const CompletionToken& token : tokens) {
       if (token.log_prob.has_value()) continue;
-      return WithReason(
-          absl::FailedPreconditionError("the server sent no log-probability for a token that follows others"),
-          ErrorReason::kEndpointWithoutLogprobs);
+      return WithReason(FailedPrecondition("the server sent no log-probability for a token that follows others"),
+                        ErrorReason::kEndpointWithoutLogprobs);
     }
     return tokens;
   }
@@ -373,7 +371,7 @@ class HttpEndpointEngine : public EndpointEngine {
       const std::shared_ptr<Pending> pending = queue_.front();
       queue_.pop_front();
       absl::StatusOr<EngineResult> result = fault_.ok() ? absl::StatusOr<EngineResult>(EngineResult()) : fault_;
-      if (stopping_) result = absl::UnavailableError("the engine is shutting down");
+      if (stopping_) result = Unavailable("the engine is shutting down");
       lock.Unlock();
       if (result.ok()) result = CatchExceptions("asking the endpoint", [&] { return Run(*pending); });
       lock.Lock();
@@ -382,7 +380,7 @@ class HttpEndpointEngine : public EndpointEngine {
       const bool ends_jobs =
           pending->request.lane == EngineLane::kJob && HasReason(result.status(), ErrorReason::kEndpointBudgetSpent);
       if (!result.ok() && stopping_) {
-        result = absl::UnavailableError("the engine is shutting down");
+        result = Unavailable("the engine is shutting down");
       } else if ((HasReason(result.status(), ErrorReason::kEndpointFaulted) || ends_jobs) && fault_.ok()) {
         fault_ = result.status();
         changed_.NotifyAll();

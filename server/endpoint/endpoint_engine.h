@@ -23,7 +23,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "server/endpoint/endpoint_abilities.h"

@@ -29,10 +29,9 @@ absl::StatusOr<int64_t> ContextLength(const EndpointSpec& spec, const ServedMode
       if (length.ok() && length->value_or(0) > 0) return **length;
     }
   }
-  return WithReason(absl::InvalidArgumentError(
-                        absl::StrCat("endpoint \"", spec.name,
-                                     "\": neither the server nor a config.json beside the tokenizer states the "
-                                     "context length; give context-length=N")),
+  return WithReason(InvalidArgument("endpoint \"", spec.name,
+                                    "\": neither the server nor a config.json beside the tokenizer states the "
+                                    "context length; give context-length=N"),
                     ErrorReason::kBadEndpoint);
 }
 
@@ -61,10 +60,10 @@ absl::StatusOr<std::shared_ptr<const ChatFormat>> ChatFormatOf(const EndpointSpe
   if (format != nullptr || spec.api != EndpointApi::kChat) return format;
   if (!spec.checks_prompt_counts) return std::make_shared<const ChatFormat>(PlainChatFormat());
   return WithReason(
-      absl::InvalidArgumentError(absl::StrCat(
+      InvalidArgument(
           "endpoint \"", spec.name, "\": ", spec.tokenizer_directory,
           " has no chat_format.json, by which the prompts of "
-          "the chat API are counted; recipes/chat_format.py makes it, and counts=unchecked does without it")),
+          "the chat API are counted; recipes/chat_format.py makes it, and counts=unchecked does without it"),
       ErrorReason::kBadEndpoint);
 }
 
@@ -76,7 +75,7 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpe
                                                                std::function<bool()> is_abandoned) {
   std::unique_ptr<HttpClient> http = MakeHttpClient();
   if (http == nullptr) {
-    return absl::UnimplementedError("this program is linked statically, without libcurl, and reaches no endpoints");
+    return Unimplemented("this program is linked statically, without libcurl, and reaches no endpoints");
   }
   auto hosted = std::make_unique<HostedModel>();
   ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(spec.tokenizer_directory, rules));
@@ -115,7 +114,7 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpe
 absl::Status ProbeEndpoint(const EndpointSpec& spec, const Clock& clock) {
   constexpr int64_t kTimeoutMs = 2000;
   std::unique_ptr<HttpClient> http = MakeHttpClient();
-  if (http == nullptr) return absl::UnimplementedError("no endpoints in a static build");
+  if (http == nullptr) return Unimplemented("no endpoints in a static build");
   EndpointSpec once = spec;
   once.attempts_max = 1;
   once.timeout_ms = std::min(once.timeout_ms, kTimeoutMs);

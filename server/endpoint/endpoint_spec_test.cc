@@ -2,12 +2,12 @@
 #include "server/endpoint/endpoint_spec.h"
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include "base/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -25,42 +25,40 @@ std::string WriteFile(const std::string& name, const std::string& text) {
 TEST(EndpointSpec, ReadsEverySetting) {
   const std::string key = WriteFile("key", "  secret-1\n");
   const std::string body = WriteFile("body", R"({"top_k": 0})");
-  const auto spec = ParseEndpointSpec(
-      "llama=https://host:8443/v1/,tokenizer=models/baseline,model=org/name,key-file=" + key +
-      ",ca-file=ca.pem,context-length=4096,in-flight=3,attempts=2,timeout=7,prompts=text,body-file=" + body);
-  ASSERT_TRUE(spec.ok()) << spec.status();
-  EXPECT_EQ(spec->name, "llama");
-  EXPECT_EQ(spec->url, "https://host:8443/v1");
-  EXPECT_EQ(spec->tokenizer_directory, "models/baseline");
-  EXPECT_EQ(spec->model, "org/name");
-  EXPECT_EQ(spec->key, "secret-1");
-  EXPECT_EQ(spec->key_source, "file");
-  EXPECT_EQ(spec->ca_file, "ca.pem");
-  EXPECT_EQ(spec->context_length, 4096);
-  EXPECT_EQ(spec->in_flight, 3);
-  EXPECT_EQ(spec->attempts_max, 2);
-  EXPECT_EQ(spec->timeout_ms, 7000);
-  EXPECT_EQ(spec->prompts, PromptForm::kText);
-  EXPECT_EQ(spec->body, (Json{{"top_k", 0}}));
+  ASSIGN_OR_FAIL(
+      const auto spec,
+      ParseEndpointSpec(
+          "llama=https://host:8443/v1/,tokenizer=models/baseline,model=org/name,key-file=" + key +
+          ",ca-file=ca.pem,context-length=4096,in-flight=3,attempts=2,timeout=7,prompts=text,body-file=" + body));
+  EXPECT_EQ(spec.name, "llama");
+  EXPECT_EQ(spec.url, "https://host:8443/v1");
+  EXPECT_EQ(spec.tokenizer_directory, "models/baseline");
+  EXPECT_EQ(spec.model, "org/name");
+  EXPECT_EQ(spec.key, "secret-1");
+  EXPECT_EQ(spec.key_source, "file");
+  EXPECT_EQ(spec.ca_file, "ca.pem");
+  EXPECT_EQ(spec.context_length, 4096);
+  EXPECT_EQ(spec.in_flight, 3);
+  EXPECT_EQ(spec.attempts_max, 2);
+  EXPECT_EQ(spec.timeout_ms, 7000);
+  EXPECT_EQ(spec.prompts, PromptForm::kText);
+  EXPECT_EQ(spec.body, (Json{{"top_k", 0}}));
 }
 
 TEST(EndpointSpec, ReadsTheSettingsOfTheChatApi) {
-  const auto spec = ParseEndpointSpec("a=http://h/v1,tokenizer=d,api=chat,counts=unchecked");
-  ASSERT_TRUE(spec.ok()) << spec.status();
-  EXPECT_EQ(spec->api, EndpointApi::kChat);
-  EXPECT_FALSE(spec->checks_prompt_counts);
-  const auto other = ParseEndpointSpec("a=http://h/v1,tokenizer=d,api=completions");
-  ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_EQ(other->api, EndpointApi::kCompletions);
-  EXPECT_TRUE(other->checks_prompt_counts);
+  ASSIGN_OR_FAIL(const auto spec, ParseEndpointSpec("a=http://h/v1,tokenizer=d,api=chat,counts=unchecked"));
+  EXPECT_EQ(spec.api, EndpointApi::kChat);
+  EXPECT_FALSE(spec.checks_prompt_counts);
+  ASSIGN_OR_FAIL(const auto other, ParseEndpointSpec("a=http://h/v1,tokenizer=d,api=completions"));
+  EXPECT_EQ(other.api, EndpointApi::kCompletions);
+  EXPECT_TRUE(other.checks_prompt_counts);
 }
 
 TEST(EndpointSpec, ReadsTheKeyFromTheEnvironment) {
   setenv("VARIFOCAL_TEST_KEY", "secret-2", 1);
-  const auto spec = ParseEndpointSpec("a=http://h/v1,tokenizer=d,key-env=VARIFOCAL_TEST_KEY");
-  ASSERT_TRUE(spec.ok()) << spec.status();
-  EXPECT_EQ(spec->key, "secret-2");
-  EXPECT_EQ(spec->key_source, "environment");
+  ASSIGN_OR_FAIL(const auto spec, ParseEndpointSpec("a=http://h/v1,tokenizer=d,key-env=VARIFOCAL_TEST_KEY"));
+  EXPECT_EQ(spec.key, "secret-2");
+  EXPECT_EQ(spec.key_source, "environment");
   unsetenv("VARIFOCAL_TEST_KEY");
 }
 

@@ -11,9 +11,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>

@@ -1,11 +1,8 @@
 // Decode steps of few rows on an emulated device: how many kernels they take, and the same bits as by separate kernels.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -14,6 +14,7 @@
 #include "server/engine/cuda_testing.h"
 #include "server/engine/memory_ledger.h"
 #include "server/model/transformer.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -170,14 +171,12 @@ TEST(CudaEngineTest, FocusHasTheSameBitsInChunksInCompanyAndOnACachedPrefix) {
     EngineRequest both{.token_ids = RandomIds("context", 150), .work = ScoreContinuationsWork{}};
     auto& continuations = std::get<ScoreContinuationsWork>(both.work).continuations;
     for (int i = 0; i < 2; ++i) continuations.push_back(RandomIds(absl::StrCat("c", i), 5 + i));
-    const auto all = in_chunks->Run(both);
-    ASSERT_TRUE(all.ok()) << all.status();
+    ASSIGN_OR_FAIL(const auto all, in_chunks->Run(both));
     for (size_t i = 0; i < continuations.size(); ++i) {
       EngineRequest one = both;
       std::get<ScoreContinuationsWork>(one.work).continuations = {continuations[i]};
-      const auto single = in_one_step->Run(one);
-      ASSERT_TRUE(single.ok()) << single.status();
-      EXPECT_EQ(single->continuations[0].token_log_probs, all->continuations[i].token_log_probs) << golden;
+      ASSIGN_OR_FAIL(const auto single, in_one_step->Run(one));
+      EXPECT_EQ(single.continuations[0].token_log_probs, all.continuations[i].token_log_probs) << golden;
     }
   }
 }
@@ -274,8 +273,7 @@ TEST(CudaEngineTest, ALostDeviceEndsOnlyItsRequests) {
       if (untouched) continue;
       const absl::Status fault = engine->Fault();
       EXPECT_TRUE(absl::IsUnavailable(fault));
-      EXPECT_EQ(ReasonOf(fault).name, "DEVICE_FAULTED");
-      EXPECT_THAT(fault.message(), Message("CUDA", "700"));
+      EXPECT_THAT(fault, RefusedFor("DEVICE_FAULTED", Message("CUDA", "700")));
       EXPECT_THAT(std::string(fault.message()), Not(HasSubstr("\n")));
       for (const absl::Status& end : ends) {
         EXPECT_TRUE(end.ok() || end == fault) << call << " " << faults << ": " << end;

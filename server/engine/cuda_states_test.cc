@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/engine/cuda_testing.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -44,16 +45,14 @@ TEST_P(CudaStatesTest, ContinuationsBeginFromCopies) {
   auto& continuations = std::get<ScoreContinuationsWork>(both.work).continuations;
   for (int i = 0; i < 2; ++i) continuations.push_back(RandomIds(absl::StrCat("c", i), 5 + i));
   const int copies = device.machine->calls["CopyOnDevice"];
-  const auto all = engine->Run(both);
-  ASSERT_TRUE(all.ok()) << all.status();
+  ASSIGN_OR_FAIL(const auto all, engine->Run(both));
   EXPECT_GT(device.machine->calls["CopyOnDevice"], copies);
   for (size_t i = 0; i < continuations.size(); ++i) {
     EngineRequest one = both;
     std::get<ScoreContinuationsWork>(one.work).continuations = {continuations[i]};
     engine->DropPrefixCache();
-    const auto single = engine->Run(one);
-    ASSERT_TRUE(single.ok()) << single.status();
-    EXPECT_EQ(single->continuations[0].token_log_probs, all->continuations[i].token_log_probs) << i;
+    ASSIGN_OR_FAIL(const auto single, engine->Run(one));
+    EXPECT_EQ(single.continuations[0].token_log_probs, all.continuations[i].token_log_probs) << i;
   }
 }
 

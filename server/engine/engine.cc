@@ -10,8 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/exceptions.h"
@@ -71,7 +69,6 @@ class EngineThread final : public Engine {
   absl::Status WarmUp();
   ForwardLimits StepLimits() const;
   absl::StatusOr<Handle> Submit(EngineRequest request, EngineCallbacks callbacks, bool timing_only);
-  absl::StatusOr<EngineResult> TimeShortRequest(EngineRequest request);
 
   void Loop();
   bool DrainInbox();
@@ -185,11 +182,10 @@ absl::StatusOr<Engine::Handle> EngineThread::Submit(EngineRequest request, Engin
   Handle handle = 0;
   {
     MutexLock lock(mutex_);
-    if (stopping_) return WithReason(absl::UnavailableError("the engine is shutting down"), ErrorReason::kShuttingDown);
+    if (stopping_) return WithReason(Unavailable("the engine is shutting down"), ErrorReason::kShuttingDown);
     const int64_t queued = status_.queued_count + std::ssize(arrived_);
     if (queued >= options_.queue_length_max) {
-      return WithReason(absl::ResourceExhaustedError(
-                            absl::StrCat(queued, " requests are waiting; the limit is ", options_.queue_length_max)),
+      return WithReason(ResourceExhausted(queued, " requests are waiting; the limit is ", options_.queue_length_max),
                         ErrorReason::kQueueFull);
     }
     handle = next_handle_++;
@@ -247,10 +243,6 @@ EngineStatus EngineThread::Status() const {
   return status;
 }
 
-absl::StatusOr<EngineResult> EngineThread::TimeShortRequest(EngineRequest request) {
-  return WaitFor([&](EngineCallbacks callbacks) { return Submit(std::move(request), std::move(callbacks), true); });
-}
-
 absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count, int64_t new_token_count,
                                                       int64_t cached_token_count) {
   // A setting may extend the limit of the model.
@@ -259,9 +251,11 @@ absl::StatusOr<EngineEstimate> EngineThread::Estimate(int64_t prompt_token_count
   const int64_t now_us = Clock::Real().MonotonicMicros();
   if (!rates_.has_value() || now_us - rates_us_ > kRatesAgeUsMax) {
     rates_us_ = now_us;
-    ASSIGN_OR_RETURN(rates_,
-                     MeasureCostRates(model_->config(), model_->provenance().parameter_count, context_tokens_max_,
-                                      [&](EngineRequest request) { return TimeShortRequest(std::move(request)); }));
+    const auto time = [&](EngineRequest request) {
+      return WaitFor([&](EngineCallbacks callbacks) { return Submit(std::move(request), std::move(callbacks), true); });
+    };
+    ASSIGN_OR_RETURN(
+        rates_, MeasureCostRates(model_->config(), model_->provenance().parameter_count, context_tokens_max_, time));
   }
   EngineEstimate estimate;
   const CacheNeed need = NeedOf(*model_, limits_, model_->attention(),
@@ -321,8 +315,7 @@ void EngineThread::Loop() {
       return absl::OkStatus();
     }).IgnoreError();
   }
-  FailAll(WithReason(absl::UnavailableError("the engine shut down before the request was done"),
-                     ErrorReason::kShuttingDown));
+  FailAll(WithReason(Unavailable("the engine shut down before the request was done"), ErrorReason::kShuttingDown));
   Deliver();
 }
 
@@ -437,19 +430,16 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
                          // A step that overwrote states cannot be run again.
                          .cancelled = limits_.groups.back().holds_states ? nullptr : &step_cancelled_};
   const int64_t row_count = plan.tokens.size();
-  if (row_count <= limits_.step_rows_max) {
-    RETURN_IF_ERROR(forward_->Run(pools_, step, &output_));
-    KeepInspections(plan, std::move(inspected));
-    return absl::OkStatus();
+  std::unique_ptr<Forward> large;
+  if (row_count > limits_.step_rows_max) {
+    VF_CHECK(plan.whole_prompt, "only a whole prompt exceeds a step");
+    // Its memory was counted at admission and is released immediately: such prompts are rare.
+    ASSIGN_OR_RETURN(large, Forward::Create(model_->transformer(), {.row_count_max = row_count,
+                                                                    .sequence_count_max = 1,
+                                                                    .head_row_count_max = kHeadRowsMax,
+                                                                    .context_length_max = row_count}));
   }
-  VF_CHECK(plan.whole_prompt, "only a whole prompt exceeds a step");
-  // Its memory was counted at admission and is released immediately: such prompts are rare.
-  ASSIGN_OR_RETURN(const std::unique_ptr<Forward> large,
-                   Forward::Create(model_->transformer(), {.row_count_max = row_count,
-                                                           .sequence_count_max = 1,
-                                                           .head_row_count_max = kHeadRowsMax,
-                                                           .context_length_max = row_count}));
-  RETURN_IF_ERROR(large->Run(pools_, step, &output_));
+  RETURN_IF_ERROR((large != nullptr ? large : forward_)->Run(pools_, step, &output_));
   KeepInspections(plan, std::move(inspected));
   return absl::OkStatus();
 }

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "server/engine/engine_testing.h"
 #include "server/engine/memory_ledger.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tokenizer/tokenizer.h"
 
@@ -146,9 +147,8 @@ TEST(PrefixTest, OnlyTheSameSettingAndTheSameTokensHit) {
 TEST(PrefixTest, GeneratedTokensAreNotShared) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
   std::vector<int32_t> ids = RandomIds("generated", 100);
-  const auto first = engine->Run({.token_ids = ids, .work = Tokens(60)});
-  ASSERT_TRUE(first.ok());
-  ids.insert(ids.end(), first->new_token_ids.begin(), first->new_token_ids.end());
+  ASSIGN_OR_FAIL(const auto first, engine->Run({.token_ids = ids, .work = Tokens(60)}));
+  ids.insert(ids.end(), first.new_token_ids.begin(), first.new_token_ids.end());
   EXPECT_EQ(engine->Run({.token_ids = ids, .work = Tokens(1)})->cached_token_count, 0);
 }
 
@@ -174,18 +174,17 @@ TEST(PrefixTest, ConcurrentQuestionsPrefillTheirContextOnce) {
 TEST(EndingTest, EosOfGenerationConfigEndsAndIsKept) {
   TemporaryCheckpoint checkpoint("tied-d16-f32", "eos");
   const std::vector<int32_t> ids = RandomIds("eos", 50);
-  const auto free_run = StartEngine(LoadForTest(checkpoint.directory()))->Run({.token_ids = ids, .work = Tokens(12)});
-  ASSERT_TRUE(free_run.ok());
-  const int32_t eos = free_run->new_token_ids[5];
+  ASSIGN_OR_FAIL(const auto free_run,
+                 StartEngine(LoadForTest(checkpoint.directory()))->Run({.token_ids = ids, .work = Tokens(12)}));
+  const int32_t eos = free_run.new_token_ids[5];
   const size_t first =
-      std::find(free_run->new_token_ids.begin(), free_run->new_token_ids.end(), eos) - free_run->new_token_ids.begin();
+      std::find(free_run.new_token_ids.begin(), free_run.new_token_ids.end(), eos) - free_run.new_token_ids.begin();
   checkpoint.Write("generation_config.json", absl::StrCat("{\"eos_token_id\": [", eos, "]}"));
   auto engine = StartEngine(LoadForTest(checkpoint.directory()));
-  const auto ended = engine->Run({.token_ids = ids, .work = GenerateWork{.max_new_tokens = 12}});
-  ASSERT_TRUE(ended.ok());
-  EXPECT_EQ(ended->finish_reason, EngineFinishReason::kEos);
-  EXPECT_EQ(ended->new_token_ids.size(), first + 1);
-  EXPECT_EQ(ended->new_token_ids.back(), eos);
+  ASSIGN_OR_FAIL(const auto ended, engine->Run({.token_ids = ids, .work = GenerateWork{.max_new_tokens = 12}}));
+  EXPECT_EQ(ended.finish_reason, EngineFinishReason::kEos);
+  EXPECT_EQ(ended.new_token_ids.size(), first + 1);
+  EXPECT_EQ(ended.new_token_ids.back(), eos);
   EXPECT_EQ(engine->Run({.token_ids = ids, .work = Tokens(12)})->finish_reason, EngineFinishReason::kLength);
 }
 
@@ -222,18 +221,17 @@ TEST(EndingTest, StopStringCutsTheText) {
   checkpoint.Write("tokenizer.json", TinyTokenizer());
   auto engine = StartEngine(LoadForTest(checkpoint.directory()));
   const std::vector<int32_t> ids = RandomIds("stop", 60);
-  const auto free_run = engine->Run({.token_ids = ids, .work = Tokens(16)});
-  ASSERT_TRUE(free_run.ok()) << free_run.status();
-  ASSERT_GE(free_run->text.size(), 6u);
-  const std::string stop = free_run->text.substr(3, 2);
-  const size_t at = free_run->text.find(stop);
-  const auto stopped = engine->Run(
-      {.token_ids = ids, .work = GenerateWork{.max_new_tokens = 16, .ignore_eos = true, .stop = {"\n\n", stop}}});
-  ASSERT_TRUE(stopped.ok());
-  EXPECT_EQ(stopped->finish_reason, EngineFinishReason::kStop);
-  EXPECT_EQ(stopped->matched_stop, stop);
-  EXPECT_EQ(stopped->text, free_run->text.substr(0, at));
-  EXPECT_LT(stopped->new_token_ids.size(), free_run->new_token_ids.size());
+  ASSIGN_OR_FAIL(const auto free_run, engine->Run({.token_ids = ids, .work = Tokens(16)}));
+  ASSERT_GE(free_run.text.size(), 6u);
+  const std::string stop = free_run.text.substr(3, 2);
+  const size_t at = free_run.text.find(stop);
+  ASSIGN_OR_FAIL(const auto stopped,
+                 engine->Run({.token_ids = ids,
+                              .work = GenerateWork{.max_new_tokens = 16, .ignore_eos = true, .stop = {"\n\n", stop}}}));
+  EXPECT_EQ(stopped.finish_reason, EngineFinishReason::kStop);
+  EXPECT_EQ(stopped.matched_stop, stop);
+  EXPECT_EQ(stopped.text, free_run.text.substr(0, at));
+  EXPECT_LT(stopped.new_token_ids.size(), free_run.new_token_ids.size());
 }
 
 TEST(EndingTest, BeyondTheTrainedLengthIsMarkedExtrapolated) {
@@ -286,11 +284,10 @@ TEST(EndingTest, ContinuationsAreBatched) {
 TEST(EndingTest, GreedyContinuationIsCalledGreedy) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")));
   const std::vector<int32_t> ids = RandomIds("greedy", 77);
-  const auto text = engine->Run({.token_ids = ids, .work = Tokens(5)});
-  ASSERT_TRUE(text.ok());
-  std::vector<int32_t> other = text->new_token_ids;
+  ASSIGN_OR_FAIL(const auto text, engine->Run({.token_ids = ids, .work = Tokens(5)}));
+  std::vector<int32_t> other = text.new_token_ids;
   other[4] = other[4] == 7 ? 8 : 7;
-  const auto scores = engine->Run({.token_ids = ids, .work = ScoreContinuationsWork{{text->new_token_ids, other}}});
+  const auto scores = engine->Run({.token_ids = ids, .work = ScoreContinuationsWork{{text.new_token_ids, other}}});
   EXPECT_TRUE(scores->continuations[0].is_greedy);
   EXPECT_FALSE(scores->continuations[1].is_greedy);
 }
@@ -366,8 +363,7 @@ TEST(LoadTest, TokensBeyondTheVocabularyAreRefusedWhereTheyOccur) {
         EngineRequest{.token_ids = {0, 1}, .work = ScoreContinuationsWork{{ids}}}}) {
     const absl::Status status = engine->Run(request).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(ReasonOf(status).name, "BAD_TOKEN_ID");
-    EXPECT_THAT(status.message(), Message("120", "\"<image>\"", "vocab_size"));
+    EXPECT_THAT(status, RefusedFor("BAD_TOKEN_ID", Message("120", "\"<image>\"", "vocab_size")));
   }
   // An id that no token has.
   EXPECT_THAT(engine->Run({.token_ids = {7, 121}, .work = Tokens(2)}).status().message(),
@@ -387,12 +383,11 @@ TEST(LoadTest, RulesAndIgnoredKeysReachTheCheckpoint) {
   EXPECT_THAT(LoadModel(checkpoint.directory(), options).status().message(),
               Message("--tokenizer-rules=4", "--tokenizer-rules=5"));
   options.tokenizer_rules = TokenizerRules::kTransformers5;
-  const auto model = LoadModel(checkpoint.directory(), options);
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ((*model)->config().ignored_keys, std::vector<std::string>({"novel_key"}));
-  EXPECT_EQ((*model)->tokenizer()->TokenToId("<other>"), 121);
-  EXPECT_EQ((*model)->provenance().tokenizer_sha256, (*model)->tokenizer()->sha256());
-  EXPECT_NE((*model)->tokenizer()->sha256(), Sha256Hex(TokenizerWithMoreIds()));
+  ASSIGN_OR_FAIL(const auto model, LoadModel(checkpoint.directory(), options));
+  EXPECT_EQ(model->config().ignored_keys, std::vector<std::string>({"novel_key"}));
+  EXPECT_EQ(model->tokenizer()->TokenToId("<other>"), 121);
+  EXPECT_EQ(model->provenance().tokenizer_sha256, model->tokenizer()->sha256());
+  EXPECT_NE(model->tokenizer()->sha256(), Sha256Hex(TokenizerWithMoreIds()));
 }
 
 TEST(LoadTest, MissingDirectoryAndBadOptions) {
@@ -449,11 +444,10 @@ TEST(LifeTest, CancelledGenerationReturnsItsTokens) {
   engine->Cancel(*handle);
   engine->Cancel(*handle);
   engine->Cancel(123456);
-  const auto result = done.get_future().get();
-  ASSERT_TRUE(result.ok());
-  EXPECT_EQ(result->finish_reason, EngineFinishReason::kCancelled);
-  EXPECT_GE(result->new_token_ids.size(), 3u);
-  EXPECT_LT(result->new_token_ids.size(), 4000u);
+  ASSIGN_OR_FAIL(const auto result, done.get_future().get());
+  EXPECT_EQ(result.finish_reason, EngineFinishReason::kCancelled);
+  EXPECT_GE(result.new_token_ids.size(), 3u);
+  EXPECT_LT(result.new_token_ids.size(), 4000u);
 }
 
 TEST(LifeTest, DestructionCompletesAllRequests) {
@@ -484,8 +478,7 @@ TEST(LifeTest, QueueIsBounded) {
       refused = handle.status();
   }
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(ReasonOf(refused).name, "QUEUE_FULL");
-  EXPECT_THAT(refused.message(), Message("3"));
+  EXPECT_THAT(refused, RefusedFor("QUEUE_FULL", Message("3")));
 }
 
 // Memory reserved by one engine and not written yet is not available to the next one.

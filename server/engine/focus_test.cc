@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
 #include "server/engine/engine_testing.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -69,16 +70,14 @@ TEST(FocusTest, OnlyThePromptBiasIsNotCausal) {
       const EngineRequest original{.token_ids = RandomIds("leak", 800),
                                    .attention_overrides = {{"focus-top-k", top_k}},
                                    .work = ScoreTextWork{}};
-      const auto base = engine->Run(original);
-      ASSERT_TRUE(base.ok()) << base.status();
+      ASSIGN_OR_FAIL(const auto base, engine->Run(original));
       size_t changed_before = 0;
       for (const size_t at : {130, 400, 700, 799}) {
         EngineRequest request = original;
         for (size_t i = at; i < request.token_ids.size(); ++i)
           request.token_ids[i] = 2 + (request.token_ids[i] + 7) % 100;
-        const auto changed = engine->Run(request);
-        ASSERT_TRUE(changed.ok()) << changed.status();
-        for (size_t i = 1; i < at; ++i) changed_before += *changed->token_log_probs[i] != *base->token_log_probs[i];
+        ASSIGN_OR_FAIL(const auto changed, engine->Run(request));
+        for (size_t i = 1; i < at; ++i) changed_before += *changed.token_log_probs[i] != *base.token_log_probs[i];
       }
       EXPECT_EQ(changed_before > 0, std::string(golden) == "focus/llama-prompt") << golden << ", k = " << top_k;
     }
@@ -89,10 +88,10 @@ TEST(FocusTest, ThePromptBiasNotesThatThePromptRanInOneStep) {
   auto engine = StartEngine(LoadForTest(GoldenDirectory("focus/llama-prompt")), {.prefill_chunk_tokens = 64});
   const std::vector<int32_t> ids = RandomIds("whole", 300);
   for (int pass = 0; pass < 2; ++pass) {
-    const auto result = engine->Run({.token_ids = ids, .work = GenerateWork{.max_new_tokens = 2, .ignore_eos = true}});
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_THAT(result->notes, Message("focus_attention"));
-    EXPECT_EQ(result->cached_token_count, 0);
+    ASSIGN_OR_FAIL(const auto result,
+                   engine->Run({.token_ids = ids, .work = GenerateWork{.max_new_tokens = 2, .ignore_eos = true}}));
+    EXPECT_THAT(result.notes, Message("focus_attention"));
+    EXPECT_EQ(result.cached_token_count, 0);
   }
 }
 

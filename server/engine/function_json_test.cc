@@ -4,12 +4,10 @@
 // (ends of text, the longest context, the chat format) are edited by name.
 #include "server/model/function_json.h"
 
-#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -29,6 +29,7 @@
 #include "base/json.h"
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
+#include "tests/support/assign_or_fail.h"
 
 namespace varifocal {
 namespace {
@@ -225,32 +226,28 @@ bool IsCompared(const Json& run, bool is_bf16) {
 TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
   const std::string directory = std::string(kRoot) + GetParam().golden;
   const bool has_adapter = std::filesystem::is_directory(directory + "/adapter");
-  auto model = LoadModel(has_adapter ? directory + "/base" : directory,
-                         {.device = GetParam().device,
-                          .dtype = GetParam().dtype,
-                          .cpu_isa = GetParam().cpu_isa,
-                          .cache_directory = testing::TempDir(),
-                          .adapter_directory = has_adapter ? directory + "/adapter" : ""});
-  ASSERT_TRUE(model.ok()) << model.status();
-  auto engine = Engine::Create(*model, {.prefill_chunk_tokens = 48});
-  ASSERT_TRUE(engine.ok()) << engine.status();
-  auto text = ReadFile(directory + "/golden.json", kDataFile);
-  ASSERT_TRUE(text.ok()) << text.status();
-  auto golden = ParseJson(*text);
-  ASSERT_TRUE(golden.ok()) << golden.status();
+  ASSIGN_OR_FAIL(auto model, LoadModel(has_adapter ? directory + "/base" : directory,
+                                       {.device = GetParam().device,
+                                        .dtype = GetParam().dtype,
+                                        .cpu_isa = GetParam().cpu_isa,
+                                        .cache_directory = testing::TempDir(),
+                                        .adapter_directory = has_adapter ? directory + "/adapter" : ""}));
+  ASSIGN_OR_FAIL(auto engine, Engine::Create(model, {.prefill_chunk_tokens = 48}));
+  ASSIGN_OR_FAIL(auto text, ReadFile(directory + "/golden.json", kDataFile));
+  ASSIGN_OR_FAIL(auto golden, ParseJson(text));
 
   const bool is_bf16 = std::string(GetParam().dtype) == "bf16";
   double bf16_bound = 0;
   double bf16_rms_bound = 0;
   int compared_runs = 0;
-  for (const Json& run : (*golden)["runs"]) {
+  for (const Json& run : golden["runs"]) {
     if (!IsCompared(run, is_bf16)) continue;
     ++compared_runs;
     bf16_bound = std::max(bf16_bound, 3 * run["bfloat16_difference"].get<double>());
     bf16_rms_bound = std::max(bf16_rms_bound, 1.6 * run["bfloat16_rms"].get<double>());
   }
   ASSERT_GT(compared_runs, 0);
-  for (const Json& run : (*golden)["runs"]) {
+  for (const Json& run : golden["runs"]) {
     if (!IsCompared(run, is_bf16)) continue;
     const std::vector<int32_t> ids = run["token_ids"];
     const AttentionOverrides overrides = OverridesOf(run);
@@ -258,21 +255,20 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
     const double bound = is_bf16 ? bf16_bound : f32_bound;
     const double rms_bound = is_bf16 ? bf16_rms_bound : f32_bound;
 
-    auto scored = (*engine)->Run({.token_ids = ids, .attention_overrides = overrides, .work = ScoreTextWork{}});
-    ASSERT_TRUE(scored.ok()) << scored.status();
-    ASSERT_EQ(scored->token_log_probs.size(), ids.size());
-    EXPECT_FALSE(scored->token_log_probs[0].has_value());
+    ASSIGN_OR_FAIL(auto scored,
+                   engine->Run({.token_ids = ids, .attention_overrides = overrides, .work = ScoreTextWork{}}));
+    ASSERT_EQ(scored.token_log_probs.size(), ids.size());
+    EXPECT_FALSE(scored.token_log_probs[0].has_value());
     std::vector<double> errors;
     for (size_t i = 1; i < ids.size(); ++i)
-      errors.push_back(*scored->token_log_probs[i] - run["token_log_probs"][i].get<double>());
+      errors.push_back(*scored.token_log_probs[i] - run["token_log_probs"][i].get<double>());
 
     // Every token as a continuation of one: the whole last row.
     const std::vector<double> last = run["last_log_probs"];
     ScoreContinuationsWork every;
     for (size_t id = 0; id < last.size(); ++id) every.continuations.push_back({static_cast<int32_t>(id)});
-    auto row = (*engine)->Run({.token_ids = ids, .attention_overrides = overrides, .work = every});
-    ASSERT_TRUE(row.ok()) << row.status();
-    for (size_t id = 0; id < last.size(); ++id) errors.push_back(row->continuations[id].log_likelihood - last[id]);
+    ASSIGN_OR_FAIL(auto row, engine->Run({.token_ids = ids, .attention_overrides = overrides, .work = every}));
+    for (size_t id = 0; id < last.size(); ++id) errors.push_back(row.continuations[id].log_likelihood - last[id]);
     double difference = 0;
     double squares = 0;
     for (const double error : errors) {
@@ -285,17 +281,16 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
 
     const std::vector<int32_t> continuation = run["continuation"];
     const std::vector<double> gaps = run["continuation_gaps"];
-    auto generated =
-        (*engine)->Run({.token_ids = ids,
-                        .attention_overrides = overrides,
-                        .work = GenerateWork{.max_new_tokens = std::ssize(continuation), .ignore_eos = true}});
-    ASSERT_TRUE(generated.ok()) << generated.status();
-    ASSERT_EQ(generated->new_token_ids.size(), continuation.size());
-    EXPECT_EQ(generated->finish_reason, EngineFinishReason::kLength);
+    ASSIGN_OR_FAIL(auto generated,
+                   engine->Run({.token_ids = ids,
+                                .attention_overrides = overrides,
+                                .work = GenerateWork{.max_new_tokens = std::ssize(continuation), .ignore_eos = true}}));
+    ASSERT_EQ(generated.new_token_ids.size(), continuation.size());
+    EXPECT_EQ(generated.finish_reason, EngineFinishReason::kLength);
     const double gap_bound = is_bf16 ? bf16_bound * 4 / 3 : 2 * bound;
     size_t compared = 0;
     while (compared < gaps.size() && gaps[compared] >= gap_bound) {
-      ASSERT_EQ(generated->new_token_ids[compared], continuation[compared]) << "step " << compared;
+      ASSERT_EQ(generated.new_token_ids[compared], continuation[compared]) << "step " << compared;
       ++compared;
     }
     if (!is_bf16) {
@@ -303,16 +298,16 @@ TEST_P(GoldenTest, LogProbabilitiesAndGreedyText) {
     }
 
     if (run.contains("tau_count") && !is_bf16) {
-      ASSERT_TRUE(scored->tau_at_min_share.has_value());
+      ASSERT_TRUE(scored.tau_at_min_share.has_value());
       const double count = run["tau_count"];
       // A mean that lies on a bound to within rounding may fall on either side.
-      EXPECT_NEAR(*scored->tau_at_min_share, run["tau_at_min_count"].get<double>() / count, 1.5 / count);
-      EXPECT_NEAR(*scored->tau_at_max_share, run["tau_at_max_count"].get<double>() / count, 1.5 / count);
+      EXPECT_NEAR(*scored.tau_at_min_share, run["tau_at_min_count"].get<double>() / count, 1.5 / count);
+      EXPECT_NEAR(*scored.tau_at_max_share, run["tau_at_max_count"].get<double>() / count, 1.5 / count);
     }
     std::printf(
         "%-41s %-19s %-4s %4zu tokens: largest difference %.1e (bound %.1e), rms %.1e (bound %.1e), greedy steps "
         "compared %zu of %zu\n",
-        GetParam().golden, (*model)->provenance().kernels.c_str(), GetParam().dtype, ids.size(), difference, bound, rms,
+        GetParam().golden, model->provenance().kernels.c_str(), GetParam().dtype, ids.size(), difference, bound, rms,
         rms_bound, compared, gaps.size());
   }
 }

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
 #include "server/engine/engine_testing.h"
+#include "tests/support/assign_or_fail.h"
 
 namespace varifocal {
 namespace {
@@ -57,27 +58,26 @@ TEST(GroupSharesTest, AgreesWithTheIndependentImplementation) {
       AttentionOverrides overrides;
       if (!run["focus_top_k"].is_null()) overrides.push_back({"focus-top-k", run["focus_top_k"]});
       if (!run["focus_window"].is_null()) overrides.push_back({"focus-window", run["focus_window"]});
-      const auto result = engine->Run({.token_ids = run["token_ids"].get<std::vector<int32_t>>(),
-                                       .attention_overrides = overrides,
-                                       .keep_groups = true,
-                                       .work = ScoreTextWork{}});
-      ASSERT_TRUE(result.ok()) << result.status();
+      ASSIGN_OR_FAIL(const auto result, engine->Run({.token_ids = run["token_ids"].get<std::vector<int32_t>>(),
+                                                     .attention_overrides = overrides,
+                                                     .keep_groups = true,
+                                                     .work = ScoreTextWork{}}));
       double pairs = 0;
       for (const Json& share : run["pairs_visible"]) pairs += share.get<double>();
       pairs /= run["pairs_visible"].size();
-      ASSERT_TRUE(result->pairs_visible_share.has_value()) << name;
-      EXPECT_NEAR(*result->pairs_visible_share, pairs, 1e-9) << name;
-      if (result->layer_groups.empty()) continue;  // groups that always meet are not computed
+      ASSERT_TRUE(result.pairs_visible_share.has_value()) << name;
+      EXPECT_NEAR(*result.pairs_visible_share, pairs, 1e-9) << name;
+      if (result.layer_groups.empty()) continue;  // groups that always meet are not computed
       const Json& largest = run["largest_group_share"];
-      EXPECT_NEAR(result->largest_group_share.value_or(-1),
+      EXPECT_NEAR(result.largest_group_share.value_or(-1),
                   std::max_element(largest.begin(), largest.end())->get<double>(), 1e-9)
           << name;
-      ASSERT_EQ(result->layer_groups.size(), run["groups"].size());
+      ASSERT_EQ(result.layer_groups.size(), run["groups"].size());
       for (size_t i = 0; i < run["groups"].size(); ++i) {
         auto groups = run["groups"][i].get<std::vector<uint32_t>>();
         groups.resize(run["token_ids"].size());  // those of the continuation follow
-        EXPECT_EQ(result->layer_groups[i].groups, groups) << name;
-        EXPECT_EQ(result->layer_groups[i].layer, run["focus_layers"][i].get<int64_t>());
+        EXPECT_EQ(result.layer_groups[i].groups, groups) << name;
+        EXPECT_EQ(result.layer_groups[i].layer, run["focus_layers"][i].get<int64_t>());
       }
       ++compared;
     }
@@ -90,21 +90,19 @@ TEST(GroupSharesTest, DoNotDependOnChunksOrPrefixReuse) {
     const std::vector<int32_t> ids = RandomIds("reuse", 900);
     const EngineRequest request{.token_ids = ids, .work = GenerateWork{.max_new_tokens = 3, .ignore_eos = true}};
     auto alone = StartEngine(LoadForTest(GoldenDirectory(golden)), {.prefix_cache = false});
-    const auto first = alone->Run(request);
-    ASSERT_TRUE(first.ok()) << first.status();
-    ASSERT_TRUE(first->pairs_visible_share.has_value() && first->largest_group_share.has_value());
+    ASSIGN_OR_FAIL(const auto first, alone->Run(request));
+    ASSERT_TRUE(first.pairs_visible_share.has_value() && first.largest_group_share.has_value());
     auto engine = StartEngine(LoadForTest(GoldenDirectory(golden)), {.prefill_chunk_tokens = 100});
     for (int pass = 0; pass < 2; ++pass) {
-      const auto again = engine->Run(request);
-      ASSERT_TRUE(again.ok()) << again.status();
-      EXPECT_EQ(again->cached_token_count > 0, pass == 1);
-      EXPECT_EQ(again->pairs_visible_share, first->pairs_visible_share) << golden << ", pass " << pass;
-      EXPECT_EQ(again->largest_group_share, first->largest_group_share) << golden << ", pass " << pass;
+      ASSIGN_OR_FAIL(const auto again, engine->Run(request));
+      EXPECT_EQ(again.cached_token_count > 0, pass == 1);
+      EXPECT_EQ(again.pairs_visible_share, first.pairs_visible_share) << golden << ", pass " << pass;
+      EXPECT_EQ(again.largest_group_share, first.largest_group_share) << golden << ", pass " << pass;
     }
     // The control: another last page is another share.
     EngineRequest other = request;
     for (size_t i = 800; i < ids.size(); ++i) other.token_ids[i] = 2 + (ids[i] + 7) % 100;
-    EXPECT_NE(engine->Run(other)->pairs_visible_share, first->pairs_visible_share);
+    EXPECT_NE(engine->Run(other)->pairs_visible_share, first.pairs_visible_share);
   }
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/engine/memory_ledger.h"
 #include "server/engine/page_groups.h"
@@ -26,14 +25,13 @@ constexpr int64_t kQueueLengthMax = 1 << 24;
 absl::Status CheckOptions(const EngineOptions& options) {
   auto in_range = [](absl::string_view name, int64_t value, int64_t high) {
     if (value >= 1 && value <= high) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; it must lie in 1..", high));
+    return InvalidArgument(name, " is ", value, "; it must lie in 1..", high);
   };
   RETURN_IF_ERROR(in_range("prefill_chunk_tokens", options.prefill_chunk_tokens, kChunkTokensMax));
   RETURN_IF_ERROR(in_range("batch_size_max", options.batch_size_max, kBatchSizeMax));
   RETURN_IF_ERROR(in_range("queue_length_max", options.queue_length_max, kQueueLengthMax));
   if (options.kv_cache_bytes < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("kv_cache_bytes is ", options.kv_cache_bytes, "; it must be at least 0"));
+    return InvalidArgument("kv_cache_bytes is ", options.kv_cache_bytes, "; it must be at least 0");
   }
   return absl::OkStatus();
 }
@@ -46,8 +44,8 @@ absl::StatusOr<std::vector<int64_t>> ChoosePageCounts(const LoadedModel& model, 
   const std::vector<PageGroupShape> groups = PageGroupShapes(model.transformer());
   const DeviceMemoryLeft memory = MemoryLeftOn(model.transformer().backend());
   if (memory.total_bytes > 0 && options.kv_cache_bytes > memory.total_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("kv_cache_bytes is ", options.kv_cache_bytes, "; the device has ",
-                                                     memory.total_bytes, " bytes of memory"));
+    return ResourceExhausted("kv_cache_bytes is ", options.kv_cache_bytes, "; the device has ", memory.total_bytes,
+                             " bytes of memory");
   }
   const int64_t page_bytes = model.transformer().PageBytes();
   const bool is_default = options.kv_cache_bytes == 0;
@@ -58,8 +56,8 @@ absl::StatusOr<std::vector<int64_t>> ChoosePageCounts(const LoadedModel& model, 
                           .sequences_max = options.batch_size_max};
   std::vector<int64_t> counts = SharePages(groups, budget);
   if (std::any_of(counts.begin(), counts.end(), [](int64_t count) { return count < 1; })) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("kv_cache_bytes is ", budget.bytes, "; one page of ", kPageTokens, " tokens takes ", page_bytes));
+    return InvalidArgument("kv_cache_bytes is ", budget.bytes, "; one page of ", kPageTokens, " tokens takes ",
+                           page_bytes);
   }
   return counts;
 }

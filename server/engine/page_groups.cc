@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/backend.h"
-
 namespace varifocal {
 namespace {
 

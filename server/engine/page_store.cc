@@ -1,11 +1,9 @@
 #include "server/engine/page_store.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "base/check.h"
-#include "kernels/backend.h"
 
 namespace varifocal {
 namespace {

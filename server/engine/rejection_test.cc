@@ -12,7 +12,6 @@
 #include "server/engine/engine_testing.h"
 #include "server/engine/memory_ledger.h"
 #include "tests/support/messages.h"
-#include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 namespace {

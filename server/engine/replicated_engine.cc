@@ -53,17 +53,17 @@ absl::Status CheckSameBits(const std::string& name, const std::vector<Replicated
   for (const ReplicatedEngine::Copy& copy : copies) {
     const ModelProvenance other = copy.engine->Describe().model;
     if (other.weights_sha256 != first.weights_sha256) {
-      return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                            "the files of model \"", name, "\" changed while it was loaded: ", copies.front().device,
-                            " has weights ", first.weights_sha256, ", ", copy.device, " ", other.weights_sha256)),
-                        ErrorReason::kDevicesDiffer);
+      return WithReason(
+          FailedPrecondition("the files of model \"", name, "\" changed while it was loaded: ", copies.front().device,
+                             " has weights ", first.weights_sha256, ", ", copy.device, " ", other.weights_sha256),
+          ErrorReason::kDevicesDiffer);
     }
     if (other.kernels == first.kernels && other.device == first.device) continue;
-    return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                          "copies of model \"", name, "\" would differ in their bits: ", copies.front().device, " is ",
-                          first.device, " with ", first.kernels, ", ", copy.device, " is ", other.device, " with ",
-                          other.kernels, "; list devices of one kind")),
-                      ErrorReason::kDevicesDiffer);
+    return WithReason(
+        FailedPrecondition("copies of model \"", name, "\" would differ in their bits: ", copies.front().device, " is ",
+                           first.device, " with ", first.kernels, ", ", copy.device, " is ", other.device, " with ",
+                           other.kernels, "; list devices of one kind"),
+        ErrorReason::kDevicesDiffer);
   }
   return absl::OkStatus();
 }
@@ -119,9 +119,7 @@ absl::Status ReplicatedEngine::StartOnACopy(const std::shared_ptr<Task>& task) {
     int64_t start = 0;
     {
       MutexLock lock(mutex_);
-      if (stopping_) {
-        return WithReason(absl::UnavailableError("the engine is shutting down"), ErrorReason::kShuttingDown);
-      }
+      if (stopping_) return WithReason(Unavailable("the engine is shutting down"), ErrorReason::kShuttingDown);
       const std::optional<size_t> chosen = Choose(*task, refused);
       if (!chosen.has_value()) break;
       copy = task->copy = *chosen;
@@ -286,9 +284,8 @@ absl::Status ReplicatedEngine::Fault() const {
     if (fault.ok()) return absl::OkStatus();
     causes.push_back(absl::StrCat(copies_[copy].device, ": ", fault.message()));
   }
-  return WithReason(
-      absl::UnavailableError(absl::StrCat("all ", causes.size(), " copies are lost: ", absl::StrJoin(causes, "; "))),
-      ErrorReason::kDeviceFaulted);
+  return WithReason(Unavailable("all ", causes.size(), " copies are lost: ", absl::StrJoin(causes, "; ")),
+                    ErrorReason::kDeviceFaulted);
 }
 
 std::vector<EngineCopy> ReplicatedEngine::Copies() const {

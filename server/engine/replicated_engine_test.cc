@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "server/engine/engine_testing.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -105,9 +106,7 @@ class ReplicatedEngineTest : public testing::Test {
       copy->description.model = {.kernels = "cuda-sm90-bf16", .device = "a card", .weights_sha256 = "ab"};
       made.push_back({absl::StrCat("cuda:", i), std::move(copy)});
     }
-    auto engine = ReplicatedEngine::Create("m", std::move(made));
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    engine_ = *std::move(engine);
+    ASSIGN_OR_FAIL(engine_, ReplicatedEngine::Create("m", std::move(made)));
   }
 
   static EngineRequest Named(const std::string& id, const std::string& context, int64_t token_count = 10) {
@@ -230,8 +229,7 @@ TEST_F(ReplicatedEngineTest, WithoutACopyEveryRequestEndsWithAllCauses) {
   copies_[1]->Lose();
   const absl::Status fault = engine_->Fault();
   EXPECT_TRUE(absl::IsUnavailable(fault));
-  EXPECT_EQ(ReasonOf(fault).name, "DEVICE_FAULTED");
-  EXPECT_THAT(fault.message(), Message("cuda:0", "cuda:1", "CUDA error 700"));
+  EXPECT_THAT(fault, RefusedFor("DEVICE_FAULTED", Message("cuda:0", "cuda:1", "CUDA error 700")));
   EXPECT_EQ(outcomes_["a"].done_count, 1);
   EXPECT_EQ(outcomes_["a"].result->status(), fault);
   EXPECT_EQ(Start(Named("b", "")).status(), fault);
@@ -329,8 +327,7 @@ TEST_F(ReplicatedEngineTest, CopiesThatMayDifferInBitsAreRefused) {
   EXPECT_TRUE(with("k", "card A", "ab").ok());
   for (const absl::Status& status : {with("l", "card A", "ab"), with("k", "card B", "ab"), with("k", "card A", "cd")}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-    EXPECT_EQ(ReasonOf(status).name, "DEVICES_DIFFER");
-    EXPECT_THAT(status.message(), Message("\"m\"", "cuda:0", "cuda:1"));
+    EXPECT_THAT(status, RefusedFor("DEVICES_DIFFER", Message("\"m\"", "cuda:0", "cuda:1")));
   }
 }
 
@@ -445,14 +442,13 @@ TEST(ReplicatedCpuTest, SameBitsOnAnyNumberOfCopies) {
     }
     std::vector<const Engine*> engines;
     for (const auto& copy : copies) engines.push_back(copy.engine.get());
-    auto engine = ReplicatedEngine::Create("m", std::move(copies));
-    ASSERT_TRUE(engine.ok()) << engine.status();
+    ASSIGN_OR_FAIL(auto engine, ReplicatedEngine::Create("m", std::move(copies)));
     std::vector<std::future<absl::StatusOr<EngineResult>>> results;
     for (const EngineRequest& request : requests) {
       auto done = std::make_shared<std::promise<absl::StatusOr<EngineResult>>>();
       results.push_back(done->get_future());
       const auto on_done = [done](absl::StatusOr<EngineResult> result) { done->set_value(std::move(result)); };
-      ASSERT_TRUE((*engine)->Start(request, {.on_done = on_done}).ok());
+      ASSERT_TRUE(engine->Start(request, {.on_done = on_done}).ok());
     }
     std::vector<std::string> bits;
     for (auto& result : results) {
@@ -463,13 +459,12 @@ TEST(ReplicatedCpuTest, SameBitsOnAnyNumberOfCopies) {
     if (first.empty()) first = bits;
     EXPECT_EQ(bits, first) << count << " copies";
     for (const Engine* one : engines) EXPECT_GT(one->Status().requests_done, 0) << "a copy had no request";
-    EXPECT_EQ((*engine)->Status().requests_done, std::ssize(requests));
+    EXPECT_EQ(engine->Status().requests_done, std::ssize(requests));
     // All contexts are cached where their questions go. A text that is scored needs every row.
     for (const EngineRequest& request : requests) {
       if (std::holds_alternative<ScoreTextWork>(request.work)) continue;
-      const auto again = (*engine)->Run(request);
-      ASSERT_TRUE(again.ok()) << again.status();
-      EXPECT_EQ(again->cached_token_count, 128) << request.context;
+      ASSIGN_OR_FAIL(const auto again, engine->Run(request));
+      EXPECT_EQ(again.cached_token_count, 128) << request.context;
     }
   }
 }

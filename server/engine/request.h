@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "base/sampling.h"
 #include "server/model/attention/setting.h"
 #include "server/model/inspected_attention.h"

@@ -7,13 +7,11 @@
 #include "base/json.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
-#include "kernels/backend.h"
 #include "server/engine/prefix_cache.h"
 #include "server/engine/thinking.h"
 #include "server/model/forward.h"
 #include "server/model/run_time_setting.h"
 #include "server/model/transformer.h"
-#include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 namespace {
@@ -41,7 +39,7 @@ absl::Status CheckIds(absl::Span<const int32_t> ids, const std::string& field, i
       limit = absl::StrCat("the tokenizer's token ", Json(*token).dump(-1, ' ', false, Json::error_handler_t::replace),
                            ", which the model lacks: its vocab_size is ", vocabulary_size, ", ", limit);
     }
-    return WithReason(absl::InvalidArgumentError(absl::StrCat("token ", i, " of ", field, " is ", ids[i], "; ", limit)),
+    return WithReason(InvalidArgument("token ", i, " of ", field, " is ", ids[i], "; ", limit),
                       ErrorReason::kBadTokenId, {{"field", field}});
   }
   return absl::OkStatus();
@@ -51,9 +49,8 @@ absl::Status CheckIds(absl::Span<const int32_t> ids, const std::string& field, i
 absl::Status CheckNoImages(absl::Span<const int32_t> ids, const std::string& field, const ModelConfig& config) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (!std::binary_search(config.image_token_ids.begin(), config.image_token_ids.end(), ids[i])) continue;
-    return WithReason(absl::UnimplementedError(absl::StrCat("token ", i, " of ", field, " is ", ids[i],
-                                                            ", which stands for an image; of a ", config.wrapper,
-                                                            " text alone is supported")),
+    return WithReason(Unimplemented("token ", i, " of ", field, " is ", ids[i], ", which stands for an image; of a ",
+                                    config.wrapper, " text alone is supported"),
                       ErrorReason::kBadTokenId, {{"field", field}});
   }
   return absl::OkStatus();
@@ -61,8 +58,8 @@ absl::Status CheckNoImages(absl::Span<const int32_t> ids, const std::string& fie
 
 absl::Status CheckNotEmpty(absl::Span<const int32_t> prompt) {
   if (!prompt.empty()) return absl::OkStatus();
-  return WithReason(absl::InvalidArgumentError("the prompt has no tokens; it must have at least 1"),
-                    ErrorReason::kEmptyPrompt, {{"field", "prompt"}});
+  return WithReason(InvalidArgument("the prompt has no tokens; it must have at least 1"), ErrorReason::kEmptyPrompt,
+                    {{"field", "prompt"}});
 }
 
 absl::Status CheckThinkingWork(const GenerateWork& work) {
@@ -108,9 +105,8 @@ absl::Status CheckGenerateWork(const GenerateWork& work) {
 
 absl::Status CheckContinuationCount(size_t count) {
   if (count <= kContinuationsMax) return absl::OkStatus();
-  return WithReason(
-      absl::InvalidArgumentError(absl::StrCat("there are ", count, " continuations; the limit is ", kContinuationsMax)),
-      ErrorReason::kBadContinuation, {{"field", "continuations"}});
+  return WithReason(InvalidArgument("there are ", count, " continuations; the limit is ", kContinuationsMax),
+                    ErrorReason::kBadContinuation, {{"field", "continuations"}});
 }
 
 absl::Status CheckContinuations(absl::Span<const std::vector<int32_t>> continuations, int64_t vocabulary_size,
@@ -133,13 +129,12 @@ absl::Status CheckLength(int64_t limit, int64_t prompt_token_count, int64_t new_
   if (prompt_token_count <= limit && new_token_count <= limit - prompt_token_count) {
     return absl::OkStatus();
   }
-  return WithReason(
-      absl::InvalidArgumentError(absl::StrCat("the prompt has ", prompt_token_count, " tokens and ", new_token_count,
-                                              " more were requested; the model's limit is ", limit)),
-      ErrorReason::kPromptTooLong,
-      {{"promptTokenCount", absl::StrCat(prompt_token_count)},
-       {"newTokenCount", absl::StrCat(new_token_count)},
-       {"limit", absl::StrCat(limit)}});
+  return WithReason(InvalidArgument("the prompt has ", prompt_token_count, " tokens and ", new_token_count,
+                                    " more were requested; the model's limit is ", limit),
+                    ErrorReason::kPromptTooLong,
+                    {{"promptTokenCount", absl::StrCat(prompt_token_count)},
+                     {"newTokenCount", absl::StrCat(new_token_count)},
+                     {"limit", absl::StrCat(limit)}});
 }
 
 SequenceExtent ExtentOf(const RequestLimits& limits, const AttentionSetting& attention, int64_t prompt_token_count,
@@ -193,9 +188,9 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
   if (const auto* generate = std::get_if<GenerateWork>(&request.work)) {
     RETURN_IF_ERROR(CheckGenerateWork(*generate));
     if ((!generate->stop.empty() || generate->thinking.has_value()) && model.tokenizer() == nullptr) {
-      return WithReason(absl::FailedPreconditionError(absl::StrCat("stop strings and thinking need a tokenizer, and ",
-                                                                   model.directory(), " has none")),
-                        ErrorReason::kModelWithoutTokenizer);
+      return WithReason(
+          FailedPrecondition("stop strings and thinking need a tokenizer, and ", model.directory(), " has none"),
+          ErrorReason::kModelWithoutTokenizer);
     }
     if (generate->thinking.has_value()) {
       RETURN_IF_ERROR(CheckIds(generate->thinking->forced_ids, "thinking.forced_ids", config.vocabulary_size,
@@ -207,14 +202,14 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
     for (const auto& scored : generate->scored) {
       RETURN_IF_ERROR(CheckNoImages(scored, "continuations", config));
       if (std::ssize(scored) <= new_tokens) continue;
-      return WithReason(absl::InvalidArgumentError(absl::StrCat("a scored continuation has ", scored.size(),
-                                                                " tokens; the limit is max_new_tokens, ", new_tokens)),
+      return WithReason(InvalidArgument("a scored continuation has ", scored.size(),
+                                        " tokens; the limit is max_new_tokens, ", new_tokens),
                         ErrorReason::kBadContinuation, {{"field", "continuations"}});
     }
     sequence->continuation_done.assign(generate->scored.size(), 0);
   } else if (const auto* score = std::get_if<ScoreContinuationsWork>(&request.work)) {
     if (score->continuations.empty()) {
-      return WithReason(absl::InvalidArgumentError("there are no continuations; there must be at least 1"),
+      return WithReason(InvalidArgument("there are no continuations; there must be at least 1"),
                         ErrorReason::kBadContinuation, {{"field", "continuations"}});
     }
     RETURN_IF_ERROR(CheckContinuations(score->continuations, config.vocabulary_size, model.tokenizer().get()));
@@ -234,11 +229,10 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
                               /*scores_continuations=*/!sequence->continuation_done.empty());
   const CacheNeed need = NeedOf(model, limits, sequence->attention, sequence->extent);
   if (!need.fits) {
-    return WithReason(
-        absl::ResourceExhaustedError(absl::StrCat("the request needs ", need.bytes, " bytes of key-value cache for ",
-                                                  request.token_ids.size() + new_tokens, " tokens; the cache has ",
-                                                  CacheBytes(limits), " bytes")),
-        ErrorReason::kKvCacheTooSmall);
+    return WithReason(ResourceExhausted("the request needs ", need.bytes, " bytes of key-value cache for ",
+                                        request.token_ids.size() + new_tokens, " tokens; the cache has ",
+                                        CacheBytes(limits), " bytes"),
+                      ErrorReason::kKvCacheTooSmall);
   }
   sequence->request = std::move(request);
   // Scoring the text itself needs every row, so no cached prefix is used; its pages may still be cached for others.

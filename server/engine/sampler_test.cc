@@ -5,9 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include "base/files.h"

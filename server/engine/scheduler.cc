@@ -3,12 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/exceptions.h"
-#include "base/status_macros.h"
-#include "kernels/backend.h"
 #include "server/engine/sampler.h"
 
 namespace varifocal {

@@ -4,12 +4,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
-#include "kernels/backend.h"
-#include "server/engine/request_check.h"
 #include "server/engine/scheduler.h"
 #include "server/engine/thinking.h"
 #include "tokenizer/tokenizer.h"
@@ -23,9 +20,9 @@ using kernels::kPageTokens;
 absl::Status CheckFinite(std::span<const HeadResult> head, int64_t position) {
   for (const HeadResult& result : head) {
     if (!result.finite) {
-      return WithReason(absl::DataLossError(absl::StrCat("NUMERIC_ERROR: logits at or after position ", position,
-                                                         " contain a value that is not finite")),
-                        ErrorReason::kNumericError);
+      return WithReason(
+          DataLoss("NUMERIC_ERROR: logits at or after position ", position, " contain a value that is not finite"),
+          ErrorReason::kNumericError);
     }
   }
   return absl::OkStatus();

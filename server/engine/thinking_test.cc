@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "server/engine/engine.h"
 #include "server/engine/engine_testing.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -105,15 +106,13 @@ TEST(EngineThinking, BadBoundsAndMarkersAreRefused) {
   empty.thinking->rule.markers.end = "";
   same.thinking->rule.markers.end = "<think>";
   long_answer.thinking->answer_tokens_max = 17;
-  EXPECT_EQ(ReasonOf(refusal(empty)).name, "BAD_THINKING");
-  EXPECT_THAT(refusal(empty).message(), Message("end", "0", "256"));
+  EXPECT_THAT(refusal(empty), RefusedFor("BAD_THINKING", Message("end", "0", "256")));
   EXPECT_THAT(refusal(same).message(), Message("<think>"));
   EXPECT_THAT(refusal(long_answer).message(), Message("17", "16"));
   GenerateWork forced = Work(8, 8);
   forced.thinking->forced_ids = {5, 6, 7};
   forced.max_new_tokens = 18;
-  EXPECT_EQ(ReasonOf(refusal(forced)).name, "BAD_THINKING");
-  EXPECT_THAT(refusal(forced).message(), Message("3", "16", "18"));
+  EXPECT_THAT(refusal(forced), RefusedFor("BAD_THINKING", Message("3", "16", "18")));
   forced.max_new_tokens = 19;
   EXPECT_TRUE(refusal(forced).ok()) << refusal(forced);
 }
@@ -133,15 +132,15 @@ TEST(EngineThinking, ForcedTokensAreWhatAPromptWithThemComputes) {
   const auto alone = engine->Run({.token_ids = prompt, .work = work});
   ASSERT_TRUE(alone.ok()) << alone.status();
   ASSERT_TRUE(alone->is_thinking_forced);
-  const auto first = engine->Run({.token_ids = prompt, .work = GenerateWork{.max_new_tokens = 5, .ignore_eos = true}});
-  ASSERT_TRUE(first.ok());
-  std::vector<int32_t> expected = first->new_token_ids;
+  ASSIGN_OR_FAIL(const auto first,
+                 engine->Run({.token_ids = prompt, .work = GenerateWork{.max_new_tokens = 5, .ignore_eos = true}}));
+  std::vector<int32_t> expected = first.new_token_ids;
   expected.insert(expected.end(), work.thinking->forced_ids.begin(), work.thinking->forced_ids.end());
   std::vector<int32_t> whole = prompt;
   whole.insert(whole.end(), expected.begin(), expected.end());
-  const auto then = engine->Run({.token_ids = whole, .work = GenerateWork{.max_new_tokens = 6, .ignore_eos = true}});
-  ASSERT_TRUE(then.ok());
-  expected.insert(expected.end(), then->new_token_ids.begin(), then->new_token_ids.end());
+  ASSIGN_OR_FAIL(const auto then,
+                 engine->Run({.token_ids = whole, .work = GenerateWork{.max_new_tokens = 6, .ignore_eos = true}}));
+  expected.insert(expected.end(), then.new_token_ids.begin(), then.new_token_ids.end());
   EXPECT_EQ(alone->new_token_ids, expected);
   EXPECT_EQ(alone->new_token_log_probs.size(), expected.size());
   EXPECT_EQ(alone->new_token_log_probs[5], 0);

@@ -4,7 +4,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
-#include "base/mutex.h"
 
 namespace varifocal {
 

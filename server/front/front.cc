@@ -16,12 +16,10 @@
 #include <deque>
 #include <future>
 #include <map>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
@@ -243,7 +241,7 @@ void Front::Loop::Handle(const epoll_event& event) {
     status = is_server ? connection.ReadServer() : connection.ReadClient(Now());
   } else if (status.ok() && (event.events & (EPOLLHUP | EPOLLERR)) != 0) {
     if (!is_server) {
-      status = absl::UnavailableError("");
+      status = Unavailable("");
     } else {
       // gRPC has closed, and what it sent waits for the client: watched again once there is room.
       epoll_ctl(epoll_, EPOLL_CTL_DEL, connection.server_fd(), nullptr);
@@ -260,7 +258,7 @@ void Front::Loop::After(uint64_t id, const absl::Status& status) {
   Entry& entry = *found->second;
   FrontConnection& connection = entry.connection;
   if (connection.WantsServer()) {
-    if (serve_ == nullptr) return Remove(id, absl::UnavailableError(""));
+    if (serve_ == nullptr) return Remove(id, Unavailable(""));
     const absl::StatusOr<int> end = connection.OpenServer();
     if (!end.ok()) return Remove(id, end.status());
     options_.callers->Set(*end, connection.caller());
@@ -372,8 +370,8 @@ bool Front::Loop::MakeRoom() {
     if (victim == 0 || rank < least) victim = id, least = rank;
   }
   if (victim == 0) return false;
-  Remove(victim, absl::ResourceExhaustedError(absl::StrCat("closed for another one: ", options_.connections_max,
-                                                           " connections are open, which is the limit")));
+  Remove(victim, ResourceExhausted("closed for another one: ", options_.connections_max,
+                                   " connections are open, which is the limit"));
   return true;
 }
 
@@ -432,7 +430,7 @@ absl::StatusOr<std::unique_ptr<Front>> Front::Listen(FrontOptions options) {
   ASSIGN_OR_RETURN(Listeners listeners, OpenListeners(options.address));
   front->port_ = listeners.port;
   front->loop_ = std::make_unique<Loop>(front.get(), std::move(options), std::move(listeners));
-  if (!front->loop_->is_good()) return absl::ResourceExhaustedError("no descriptors for the listener");
+  if (!front->loop_->is_good()) return ResourceExhausted("no descriptors for the listener");
   return front;
 }
 

@@ -7,14 +7,12 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -29,13 +27,12 @@ constexpr char kUnixPrefix[] = "unix:";
 constexpr mode_t kOwnerOnly = 0177;
 
 absl::Status CannotListen(absl::string_view address, absl::string_view why, int error) {
-  return WithReason(absl::FailedPreconditionError(absl::StrCat("cannot listen on ", address, ": ", why)),
+  return WithReason(FailedPrecondition("cannot listen on ", address, ": ", why),
                     error == EADDRINUSE ? ErrorReason::kAddressInUse : ErrorReason::kCannotListen);
 }
 
 absl::Status BadAddress(absl::string_view address, absl::string_view what) {
-  return WithReason(absl::InvalidArgumentError(absl::StrCat("listen address \"", address, "\" ", what)),
-                    ErrorReason::kBadListenAddress);
+  return WithReason(InvalidArgument("listen address \"", address, "\" ", what), ErrorReason::kBadListenAddress);
 }
 
 bool IsLoopback(const sockaddr* address) {
@@ -52,11 +49,10 @@ absl::Status CheckRemote(const std::string& address, const ListenProtection& pro
   if (!protection.knows_callers) missing.push_back("--token-file=FILE or --tls-client-ca=FILE");
   if (!protection.has_file_roots) missing.push_back("--model-root=DIR or --data-root=DIR");
   if (missing.empty()) return absl::OkStatus();
-  return WithReason(absl::InvalidArgumentError(
-                        absl::StrCat("listen address \"", address,
-                                     "\" is not a loopback one, and anyone who reaches it could use this daemon "
-                                     "and read its user's files; to listen there add ",
-                                     absl::StrJoin(missing, ", and "))),
+  return WithReason(InvalidArgument("listen address \"", address,
+                                    "\" is not a loopback one, and anyone who reaches it could use this daemon "
+                                    "and read its user's files; to listen there add ",
+                                    absl::StrJoin(missing, ", and ")),
                     ErrorReason::kRemoteListenAddress);
 }
 
@@ -143,7 +139,7 @@ absl::Status CheckListenAddress(const std::string& address, const ListenProtecti
     }
   }
   const int fd = socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, found->ai_protocol);
-  if (fd < 0) return absl::InternalError(absl::StrCat("cannot make a socket: ", std::strerror(errno)));
+  if (fd < 0) return Internal("cannot make a socket: ", std::strerror(errno));
   // As in gRPC: an address whose last connections are still closing can be bound.
   const int yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));

@@ -19,7 +19,7 @@ namespace {
 constexpr int kBacklog = 512;
 
 absl::Status CannotOpen(absl::string_view host, int error) {
-  return WithReason(absl::FailedPreconditionError(absl::StrCat("cannot listen on ", host, ": ", std::strerror(error))),
+  return WithReason(FailedPrecondition("cannot listen on ", host, ": ", std::strerror(error)),
                     error == EADDRINUSE ? ErrorReason::kAddressInUse : ErrorReason::kCannotListen);
 }
 
@@ -66,9 +66,8 @@ absl::Status OpenAll(const ListenAddress& address, Listeners* opened) {
   addrinfo* found = nullptr;
   const int failed = getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &found);
   if (failed != 0) {
-    return WithReason(
-        absl::InvalidArgumentError(absl::StrCat(address.host, " cannot be found: ", gai_strerror(failed))),
-        ErrorReason::kBadListenAddress);
+    return WithReason(InvalidArgument(address.host, " cannot be found: ", gai_strerror(failed)),
+                      ErrorReason::kBadListenAddress);
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   opened->port = address.port;

@@ -5,7 +5,6 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
-#include <ctime>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +22,7 @@ using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
 using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
 absl::Status Bad(const std::string& path, absl::string_view what) {
-  return WithReason(absl::InvalidArgumentError(absl::StrCat(path, " ", what)), ErrorReason::kBadCredentials);
+  return WithReason(InvalidArgument(path, " ", what), ErrorReason::kBadCredentials);
 }
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {

@@ -5,9 +5,9 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/reason.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -75,7 +75,7 @@ bool AskForCertificates(SSL_CTX* context, const std::string& authorities) {
 
 absl::StatusOr<std::shared_ptr<TlsContext>> TlsContext::Make(const TlsMaterial& material) {
   SSL_CTX* const context = SSL_CTX_new(TLS_server_method());
-  if (context == nullptr) return absl::ResourceExhaustedError("no memory for TLS");
+  if (context == nullptr) return ResourceExhausted("no memory for TLS");
   const std::shared_ptr<TlsContext> owner(new TlsContext(context));
   ERR_clear_error();
   SSL_CTX_set_options(
@@ -91,8 +91,7 @@ absl::StatusOr<std::shared_ptr<TlsContext>> TlsContext::Make(const TlsMaterial& 
   const std::string why = is_good ? "" : LastTlsError();
   ERR_clear_error();  // the end of a PEM file is one
   if (is_good) return owner;
-  return WithReason(absl::InvalidArgumentError(absl::StrCat("the certificate cannot be served: ", why)),
-                    ErrorReason::kBadCredentials);
+  return WithReason(InvalidArgument("the certificate cannot be served: ", why), ErrorReason::kBadCredentials);
 }
 
 TlsContext::~TlsContext() { SSL_CTX_free(context_); }
@@ -124,14 +123,14 @@ absl::Status TlsSession::Failed(int result, std::string* wire) {
     has_ended_ = true;
     return absl::OkStatus();
   }
-  return absl::UnavailableError(absl::StrCat("TLS: ", why));
+  return Unavailable("TLS: ", why);
 }
 
 absl::Status TlsSession::Receive(absl::string_view received, std::string* plain, std::string* wire) {
   ERR_clear_error();
   while (!received.empty()) {
     const int count = BIO_write(SSL_get_rbio(session_), received.data(), static_cast<int>(received.size()));
-    if (count <= 0) return absl::ResourceExhaustedError("no memory for TLS");
+    if (count <= 0) return ResourceExhausted("no memory for TLS");
     received.remove_prefix(count);
   }
   if (!is_open_) {
@@ -152,7 +151,7 @@ absl::Status TlsSession::Send(absl::string_view plain, std::string* wire) {
     const int result = SSL_write(session_, plain.data(), static_cast<int>(plain.size()));
     if (result <= 0) {
       const absl::Status failed = Failed(result, wire);
-      return failed.ok() ? absl::UnavailableError("TLS: cannot write") : failed;
+      return failed.ok() ? Unavailable("TLS: cannot write") : failed;
     }
     plain.remove_prefix(result);
   }

@@ -1,7 +1,6 @@
 #include "server/hosting/continuations.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/reason.h"
@@ -31,14 +30,13 @@ absl::StatusOr<SplitContinuations> SplitPromptAndContinuations(const Tokenizer& 
   int64_t in_prompt = 0, in_both = 0;
   ASSIGN_OR_RETURN(split.prompt_token_ids, encode(prompt, &in_prompt));
   const size_t cut = split.prompt_token_ids.size();
-  if (cut == 0) return WithReason(absl::InvalidArgumentError("the prompt has no token"), ErrorReason::kEmptyPrompt);
+  if (cut == 0) return WithReason(InvalidArgument("the prompt has no token"), ErrorReason::kEmptyPrompt);
   for (size_t i = 0; i < continuations.size(); ++i) {
     in_both = 0;
     ASSIGN_OR_RETURN(std::vector<int32_t> whole, encode(absl::StrCat(prompt, spaces, continuations[i]), &in_both));
     split.invalid_utf8_count += in_both - in_prompt;
     if (whole.size() <= cut) {
-      return WithReason(absl::InvalidArgumentError(
-                            absl::StrCat("continuation ", i, " has no token of its own after the prompt's ", cut)),
+      return WithReason(InvalidArgument("continuation ", i, " has no token of its own after the prompt's ", cut),
                         ErrorReason::kEmptyContinuation, {{"field", absl::StrCat("continuations[", i, "]")}});
     }
     split.continuations.emplace_back(whole.begin() + cut, whole.end());

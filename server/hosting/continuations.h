@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 

@@ -21,14 +21,12 @@ std::string Shown(const Json& value) { return value.dump(-1, ' ', true, Json::er
 
 absl::StatusOr<std::string> Parse(absl::string_view text, int64_t vocabulary_size) {
   ASSIGN_OR_RETURN(const Json json, ParseJson(text));
-  if (!json.is_object())
-    return absl::InvalidArgumentError(absl::StrCat("the file holds ", json.type_name(), ", not an object"));
+  if (!json.is_object()) return InvalidArgument("the file holds ", json.type_name(), ", not an object");
   for (const char* key : kIdKeys) {
     const auto value = json.find(key);
     if (value == json.end() || value->is_null()) continue;
     if (!value->is_number_integer() || value->get<int64_t>() < 0 || value->get<int64_t>() >= vocabulary_size) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", key, "\" is ", Shown(*value), "; a token id must be in 0..", vocabulary_size - 1));
+      return InvalidArgument("\"", key, "\" is ", Shown(*value), "; a token id must be in 0..", vocabulary_size - 1);
     }
   }
   std::vector<std::string> settings;
@@ -45,9 +43,7 @@ absl::StatusOr<std::string> ReadSamplingDefaults(const std::string& directory, i
   const std::string path = absl::StrCat(directory, "/generation_config.json");
   if (!FileExists(path, FileUse::kModel)) return std::string();
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
-  absl::StatusOr<std::string> defaults = Parse(text, vocabulary_size);
-  if (!defaults.ok()) return Annotate(defaults.status(), path);
-  return defaults;
+  return Annotate(Parse(text, vocabulary_size), path);
 }
 
 }  // namespace varifocal

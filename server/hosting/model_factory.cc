@@ -32,19 +32,18 @@ std::string Residents() {
 absl::Status CheckRoomForWeights(const std::string& directory, const kernels::Backend& backend, int64_t needed_bytes) {
   const DeviceMemoryLeft memory = MemoryLeftOn(backend);
   if (memory.total_bytes == 0 || needed_bytes <= memory.free_bytes) return absl::OkStatus();
-  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                        directory, " needs ", needed_bytes, " bytes for its weights; of ", memory.total_bytes,
-                        " bytes of memory ", memory.free_bytes, " are free and not reserved", Residents())),
-                    ErrorReason::kNotEnoughMemory,
-                    {{"neededBytes", absl::StrCat(needed_bytes)}, {"freeBytes", absl::StrCat(memory.free_bytes)}});
+  return WithReason(
+      ResourceExhausted(directory, " needs ", needed_bytes, " bytes for its weights; of ", memory.total_bytes,
+                        " bytes of memory ", memory.free_bytes, " are free and not reserved", Residents()),
+      ErrorReason::kNotEnoughMemory,
+      {{"neededBytes", absl::StrCat(needed_bytes)}, {"freeBytes", absl::StrCat(memory.free_bytes)}});
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(std::shared_ptr<const LoadedModel> model,
                                                    const EngineOptions& options) {
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(std::move(model), options);
   if (!absl::IsResourceExhausted(engine.status())) return engine;
-  return WithReason(absl::ResourceExhaustedError(absl::StrCat(engine.status().message(), Residents())),
-                    ErrorReason::kNotEnoughMemory);
+  return WithReason(ResourceExhausted(engine.status().message(), Residents()), ErrorReason::kNotEnoughMemory);
 }
 
 // The model on one device.

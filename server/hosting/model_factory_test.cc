@@ -15,6 +15,7 @@
 #include "base/reason.h"
 #include "server/engine/memory_ledger.h"
 #include "server/hosting/model_host.h"
+#include "tests/support/assign_or_fail.h"
 
 namespace varifocal {
 namespace {
@@ -58,9 +59,8 @@ TEST_F(ModelFactoryTest, WeightsThatDoNotFitAreRefusedBeforeTheyArePacked) {
 
 TEST_F(ModelFactoryTest, ADirectoryMayNameItsNumberFormat) {
   for (const std::string dtype : {"f32", "bf16"}) {
-    const auto model = Load("@" + dtype);
-    ASSERT_TRUE(model.ok()) << model.status();
-    EXPECT_EQ((*model)->provenance.dtype, dtype);
+    ASSIGN_OR_FAIL(const auto model, Load("@" + dtype));
+    EXPECT_EQ(model->provenance.dtype, dtype);
   }
   EXPECT_THAT(std::string(Load("@f16").status().message()), HasSubstr("@f16"));
 }
@@ -68,9 +68,8 @@ TEST_F(ModelFactoryTest, ADirectoryMayNameItsNumberFormat) {
 // A baseline and a focal checkpoint with the same matrices: the second needs no memory for them, the memory message
 // names the first, and the two are different models.
 TEST_F(ModelFactoryTest, EqualWeightsAreNeededOnce) {
-  auto baseline = Load("", "baseline");
-  ASSERT_TRUE(baseline.ok()) << baseline.status();
-  EXPECT_EQ((*baseline)->engine->Describe().shared_weight_bytes, 0);
+  ASSIGN_OR_FAIL(auto baseline, Load("", "baseline"));
+  EXPECT_EQ(baseline->engine->Describe().shared_weight_bytes, 0);
   std::string config(std::istreambuf_iterator<char>(std::ifstream(absl::StrCat(directory_, "/config.json")).rdbuf()),
                      {});
   config.insert(config.rfind('}'), R"(, "focal_attention": {"mode": "constant", "temperature": 0.5})");
@@ -88,17 +87,16 @@ TEST_F(ModelFactoryTest, EqualWeightsAreNeededOnce) {
   for (const char* name : {"baseline", "focal"})
     EXPECT_THAT(resident, HasSubstr(absl::StrCat(name, ": ", bytes, " bytes of weights (", bytes, " shared)")));
   const EngineRequest text{.token_ids = {5, 9, 33, 70, 12, 8}, .work = ScoreTextWork{}};
-  EXPECT_NE((*baseline)->engine->Run(text)->log_likelihood, (*focal)->engine->Run(text)->log_likelihood);
+  EXPECT_NE(baseline->engine->Run(text)->log_likelihood, (*focal)->engine->Run(text)->log_likelihood);
   const double before = (*focal)->engine->Run(text)->log_likelihood;
-  *baseline = nullptr;
+  baseline = nullptr;
   EXPECT_EQ((*focal)->engine->Describe().shared_weight_bytes, 0);
   EXPECT_EQ((*focal)->engine->Run(text)->log_likelihood, before);
 }
 
 TEST_F(ModelFactoryTest, TheEnginesReasonsArriveWhole) {
-  const auto model = Load();
-  ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(ReasonOf((*model)->engine->Run({.work = ScoreTextWork{}}).status()).name, "EMPTY_PROMPT");
+  ASSIGN_OR_FAIL(const auto model, Load());
+  EXPECT_EQ(ReasonOf(model->engine->Run({.work = ScoreTextWork{}}).status()).name, "EMPTY_PROMPT");
 }
 
 TEST_F(ModelFactoryTest, SamplingDefaultsAreToldAndNothingElseIsMissing) {

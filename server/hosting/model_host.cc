@@ -1,15 +1,11 @@
 #include "server/hosting/model_host.h"
 
-#include <cmath>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "base/exceptions.h"
 #include "base/log.h"
-#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/job_spec.h"
@@ -27,12 +23,11 @@ absl::StatusOr<std::shared_ptr<const ChatFormat>> ChatFormatOf(const HostedModel
   const std::optional<bool> thinking = ThinkingOf(given);
   if (!thinking.has_value()) return model.chat_format;
   if (model.chat_format == nullptr || !model.chat_format->thinking_switch.has_value()) {
-    return WithReason(
-        absl::InvalidArgumentError(absl::StrCat(
-            "thinking=", *thinking ? "on" : "off", ": model \"", model.name, "\" has no switch for it: its ",
-            model.chat_format == nullptr ? "directory has no chat_format.json"
-                                         : "chat_format.json has no \"thinking_switch\"")),
-        ErrorReason::kBadAttentionOverride, {{"model", model.name}});
+    return WithReason(InvalidArgument("thinking=", *thinking ? "on" : "off", ": model \"", model.name,
+                                      "\" has no switch for it: its ",
+                                      model.chat_format == nullptr ? "directory has no chat_format.json"
+                                                                   : "chat_format.json has no \"thinking_switch\""),
+                      ErrorReason::kBadAttentionOverride, {{"model", model.name}});
   }
   return std::make_shared<const ChatFormat>(model.chat_format->WithThinking(*thinking));
 }
@@ -71,8 +66,7 @@ absl::Status FaultOf(const HostedModel& model) {
       HasReason(fault, ErrorReason::kEndpointBudgetSpent)) {
     return fault;
   }
-  return WithReason(absl::UnavailableError(absl::StrCat("model \"", model.name,
-                                                        "\" is lost until varifocald starts again: ", fault.message())),
+  return WithReason(Unavailable("model \"", model.name, "\" is lost until varifocald starts again: ", fault.message()),
                     ErrorReason::kDeviceFaulted, {{"model", model.name}});
 }
 
@@ -90,22 +84,20 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::stri
   RETURN_IF_ERROR(CheckModelName(name));
   if (ValidUtf8Prefix(directory) != directory.size()) {
     // Proto strings are UTF-8: such a name would make every list of models unparsable.
-    return WithReason(
-        absl::InvalidArgumentError(absl::StrCat("the directory of model \"", name, "\" has a name that is not UTF-8")),
-        ErrorReason::kBadDirectory, {{"field", "directory"}});
+    return WithReason(InvalidArgument("the directory of model \"", name, "\" has a name that is not UTF-8"),
+                      ErrorReason::kBadDirectory, {{"field", "directory"}});
   }
   {
     MutexLock lock(mutex_);
     const auto [entry, is_new] = entries_.try_emplace(name, Entry{directory, nullptr, absl::OkStatus()});
     if (!is_new && !(entry->second.directory == directory && !entry->second.off.ok())) {
       if (entry->second.directory != directory) {
-        return WithReason(
-            absl::AlreadyExistsError(absl::StrCat("model name \"", name, "\" is taken by ", entry->second.directory)),
-            ErrorReason::kModelAlreadyLoaded, {{"model", name}, {"directory", entry->second.directory}});
+        return WithReason(AlreadyExists("model name \"", name, "\" is taken by ", entry->second.directory),
+                          ErrorReason::kModelAlreadyLoaded, {{"model", name}, {"directory", entry->second.directory}});
       }
       if (entry->second.model != nullptr) return entry->second.model;
-      return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")),
-                        ErrorReason::kModelLoading, {{"model", name}});
+      return WithReason(Unavailable("model \"", name, "\" is being loaded"), ErrorReason::kModelLoading,
+                        {{"model", name}});
     }
   }
   absl::StatusOr<std::unique_ptr<HostedModel>> made =
@@ -179,19 +171,17 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::Find(const std::string& 
     std::vector<std::string> names;
     for (const auto& [known, unused] : entries_) names.push_back(known);
     return WithReason(
-        absl::NotFoundError(absl::StrCat(
-            "no model \"", name, "\" is loaded", names.empty() ? "" : ", only ", absl::StrJoin(names, ", "),
-            "; --model=", name, "=DIRECTORY loads it, in a running daemon `varifocal load ", name, "=DIRECTORY`")),
+        NotFound("no model \"", name, "\" is loaded", names.empty() ? "" : ", only ", absl::StrJoin(names, ", "),
+                 "; --model=", name, "=DIRECTORY loads it, in a running daemon `varifocal load ", name, "=DIRECTORY`"),
         ErrorReason::kModelNotFound, {{"model", name}});
   }
   if (!entry->second.off.ok()) {
-    return WithReason(
-        absl::UnavailableError(absl::StrCat(entry->second.off.message(), "; it is tried again until it answers")),
-        ErrorReason::kEndpointFaulted, {{"model", name}});
+    return WithReason(Unavailable(entry->second.off.message(), "; it is tried again until it answers"),
+                      ErrorReason::kEndpointFaulted, {{"model", name}});
   }
   if (entry->second.model == nullptr) {
-    return WithReason(absl::UnavailableError(absl::StrCat("model \"", name, "\" is being loaded")),
-                      ErrorReason::kModelLoading, {{"model", name}});
+    return WithReason(Unavailable("model \"", name, "\" is being loaded"), ErrorReason::kModelLoading,
+                      {{"model", name}});
   }
   return entry->second.model;
 }

@@ -17,7 +17,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "base/mutex.h"
 #include "eval_tasks/checkpoint_place.h"
 #include "eval_tasks/overrides.h"

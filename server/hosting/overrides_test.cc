@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "eval_tasks/overrides.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/model/attention/variants.h"
 

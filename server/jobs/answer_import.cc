@@ -26,10 +26,9 @@ class ReadyAnswers : public Generator {
     const std::string digest = request.sample->TokenIdsSha256();
     const auto answer = answers_.find(ImportedAnswerKey(digest, request.sample->epoch));
     if (!request.sample->continuations.empty()) {
-      done(absl::UnimplementedError("choices are judged by log-likelihoods, which imported answers do not have"));
+      done(Unimplemented("choices are judged by log-likelihoods, which imported answers do not have"));
     } else if (answer == answers_.end()) {
-      done(absl::NotFoundError(
-          absl::StrCat("no answer was given for the prompt with token ids ", digest, EpochOf(*request.sample))));
+      done(NotFound("no answer was given for the prompt with token ids ", digest, EpochOf(*request.sample)));
     } else {
       used_.insert(answer->first);
       Generation generation;
@@ -53,7 +52,7 @@ class ReadyAnswers : public Generator {
 
 absl::StatusOr<AnswerImportResult> ImportAnswers(AnswerImport import) {
   ASSIGN_OR_RETURN(JobSpec spec, ValidateJobSpec(std::move(import.spec)));
-  if (spec.variants.size() != 1) return absl::InvalidArgumentError("imported answers have one name");
+  if (spec.variants.size() != 1) return InvalidArgument("imported answers have one name");
   ASSIGN_OR_RETURN(const Grid grid, MakeGrid(spec));
   PinData(grid, spec);
   ASSIGN_OR_RETURN(const std::unique_ptr<db::Writer> writer, db::Writer::Open(import.database_path));

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <future>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "server/hosting/model_host.h"
 #include "server/jobs/job_manager.h"
 #include "tests/fakes/wait_for_job.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 
@@ -100,13 +100,12 @@ class CudaCopiesTest : public testing::Test {
 TEST_F(CudaCopiesTest, SameBitsOnTwoAndThreeDevices) {
   for (const int count : {2, 3}) {
     const Machine machine(count);
-    const auto model = machine.Factory()("m", kGolden);
-    ASSERT_TRUE(model.ok()) << model.status();
-    EXPECT_EQ(BitsOf(AskAll(*(*model)->engine, SomeRequests())), ExpectedBits()) << count;
-    const std::vector<EngineCopy> copies = (*model)->engine->Copies();
+    ASSIGN_OR_FAIL(const auto model, machine.Factory()("m", kGolden));
+    EXPECT_EQ(BitsOf(AskAll(*model->engine, SomeRequests())), ExpectedBits()) << count;
+    const std::vector<EngineCopy> copies = model->engine->Copies();
     ASSERT_EQ(copies.size(), count);
     for (const EngineCopy& copy : copies) EXPECT_GE(copy.engine->Status().requests_done, 2) << copy.device;
-    EXPECT_THAT((*model)->provenance.device, HasSubstr(absl::StrCat(count, " x emulated device (cuda:0, cuda:1")));
+    EXPECT_THAT(model->provenance.device, HasSubstr(absl::StrCat(count, " x emulated device (cuda:0, cuda:1")));
   }
 }
 
@@ -119,15 +118,14 @@ TEST_F(CudaCopiesTest, ADeviceThatFailsAtAnyCallChangesNoAnswer) {
     for (bool untouched = false; !untouched; faults += 2) {
       ASSERT_LT(faults, 1000) << call;
       const Machine machine(2);
-      const auto model = machine.Factory()("m", kGolden);
-      ASSERT_TRUE(model.ok()) << model.status();
+      ASSIGN_OR_FAIL(const auto model, machine.Factory()("m", kGolden));
       machine.devices[1]->failures[call] = {kCudaIllegalAddress, faults};
-      const auto outcomes = AskAll(*(*model)->engine, requests);
+      const auto outcomes = AskAll(*model->engine, requests);
       EXPECT_EQ(BitsOf(outcomes), ExpectedBits()) << call << " " << faults;
       for (const auto& outcome : outcomes) moved += outcome.ok() && outcome->attempt_count == 2;
-      EXPECT_TRUE((*model)->engine->Fault().ok());
-      untouched = (*model)->engine->Copies()[1].engine->Fault().ok();
-      EXPECT_EQ((*model)->engine->ServingCopyCount(), untouched ? 2 : 1);
+      EXPECT_TRUE(model->engine->Fault().ok());
+      untouched = model->engine->Copies()[1].engine->Fault().ok();
+      EXPECT_EQ(model->engine->ServingCopyCount(), untouched ? 2 : 1);
     }
     EXPECT_GT(faults, 5) << call;
     EXPECT_GT(moved, 3) << call;
@@ -137,13 +135,12 @@ TEST_F(CudaCopiesTest, ADeviceThatFailsAtAnyCallChangesNoAnswer) {
 TEST_F(CudaCopiesTest, WithoutADeviceRequestsEndWithTheCauses) {
   const Machine machine(2);
   ModelHost host(machine.Factory());
-  const auto model = host.Load("m", kGolden);
-  ASSERT_TRUE(model.ok()) << model.status();
+  ASSIGN_OR_FAIL(const auto model, host.Load("m", kGolden));
   for (const auto& device : machine.devices) device->failures["Synchronize"] = {kCudaIllegalAddress, 2};
-  for (const auto& outcome : AskAll(*(*model)->engine, SomeRequests())) {
+  for (const auto& outcome : AskAll(*model->engine, SomeRequests())) {
     EXPECT_EQ(ReasonOf(outcome.status()).name, "DEVICE_FAULTED");
   }
-  EXPECT_THAT(FaultOf(**model).message(), Message("\"m\"", "all 2 copies", "cuda:0", "cuda:1", "CUDA error 700"));
+  EXPECT_THAT(FaultOf(*model).message(), Message("\"m\"", "all 2 copies", "cuda:0", "cuda:1", "CUDA error 700"));
   EXPECT_TRUE(host.Unload("m").ok());
 }
 
@@ -158,9 +155,8 @@ TEST_F(CudaCopiesTest, TwoModelsOnTwoDevicesAtOnce) {
     }
     return requests;
   };
-  const auto alone = Machine(1).Factory(16 << 20)("long", kBaseline);
-  ASSERT_TRUE(alone.ok()) << alone.status();
-  const std::vector<std::string> expected = BitsOf(AskAll(*(*alone)->engine, long_requests()));
+  ASSIGN_OR_FAIL(const auto alone, Machine(1).Factory(16 << 20)("long", kBaseline));
+  const std::vector<std::string> expected = BitsOf(AskAll(*alone->engine, long_requests()));
   for (const bool fails : {false, true}) {
     const Machine machine(2);
     ModelHost host(machine.Factory(16 << 20));
@@ -193,20 +189,18 @@ TEST_F(CudaCopiesTest, LoadsOnItsDevicesAndLeavesThem) {
   ASSERT_TRUE(host.Load("everywhere", kGolden).ok());
   const std::vector<size_t> all = machine.UsedBytes();
   for (size_t i = 0; i < 3; ++i) EXPECT_GT(all[i] - empty[i], size_t{4} << 20) << i;
-  const auto placed = host.Load("placed", absl::StrCat(kGolden, "@cuda:1"));
-  ASSERT_TRUE(placed.ok()) << placed.status();
+  ASSIGN_OR_FAIL(const auto placed, host.Load("placed", absl::StrCat(kGolden, "@cuda:1")));
   EXPECT_EQ(host.ServingCopyCount("everywhere"), 3);
   EXPECT_EQ(host.ServingCopyCount("placed"), 1);
   EXPECT_EQ(machine.UsedBytes()[0], all[0]);
   EXPECT_GT(machine.UsedBytes()[1], all[1]);
   EXPECT_EQ(machine.UsedBytes()[2], all[2]);
-  EXPECT_GT((*placed)->engine->Describe().shared_weight_bytes, 0) << "the weights of the other model there";
-  const auto two = host.Load("two", absl::StrCat(kGolden, "@cuda:2,0"));
-  ASSERT_TRUE(two.ok()) << two.status();
-  EXPECT_EQ((*two)->engine->Copies()[0].device, "cuda:2");
-  EXPECT_EQ(BitsOf(AskAll(*(*two)->engine, SomeRequests())), ExpectedBits());
+  EXPECT_GT(placed->engine->Describe().shared_weight_bytes, 0) << "the weights of the other model there";
+  ASSIGN_OR_FAIL(const auto two, host.Load("two", absl::StrCat(kGolden, "@cuda:2,0")));
+  EXPECT_EQ(two->engine->Copies()[0].device, "cuda:2");
+  EXPECT_EQ(BitsOf(AskAll(*two->engine, SomeRequests())), ExpectedBits());
   EXPECT_TRUE(host.Unload("everywhere").ok());
-  EXPECT_EQ(BitsOf(AskAll(*(*placed)->engine, SomeRequests())), ExpectedBits()) << "shared weights stay";
+  EXPECT_EQ(BitsOf(AskAll(*placed->engine, SomeRequests())), ExpectedBits()) << "shared weights stay";
   EXPECT_TRUE(host.Unload("placed").ok());
   EXPECT_TRUE(host.Unload("two").ok());
   EXPECT_GT(machine.UsedBytes()[1], empty[1]) << "the test holds one";
@@ -227,24 +221,21 @@ TEST_F(CudaCopiesTest, EachDeviceNeedsTheMemory) {
   const std::vector<size_t> empty = machine.UsedBytes();
   const absl::Status status = machine.Factory()("m", kGolden).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-  EXPECT_EQ(ReasonOf(status).name, "NOT_ENOUGH_MEMORY");
-  EXPECT_THAT(status.message(), Message("cuda:1", 100'000));
+  EXPECT_THAT(status, RefusedFor("NOT_ENOUGH_MEMORY", Message("cuda:1", 100'000)));
   EXPECT_EQ(machine.UsedBytes(), empty) << "the copy that fitted is gone";
 }
 
 TEST_F(CudaCopiesTest, DevicesOfTwoKindsAreRefused) {
   const Machine machine(2, "another card");
-  const absl::Status status = machine.Factory()("m", kGolden).status();
-  EXPECT_EQ(ReasonOf(status).name, "DEVICES_DIFFER") << status;
-  EXPECT_THAT(status.message(), Message("cuda:0", "emulated device", "cuda:1", "another card"));
+  EXPECT_THAT(machine.Factory()("m", kGolden).status(),
+              RefusedFor("DEVICES_DIFFER", Message("cuda:0", "emulated device", "cuda:1", "another card")));
 }
 
 TEST_F(CudaCopiesTest, BadListsAreRefusedWhereAModelIsPlaced) {
   const Machine machine(2);
   for (const char* place : {"@cuda:", "@cuda:0,", "@cuda:1,1"}) {
-    const absl::Status status = machine.Factory()("m", absl::StrCat(kGolden, place)).status();
-    EXPECT_EQ(ReasonOf(status).name, "BAD_DEVICE") << place;
-    EXPECT_THAT(status.message(), Message(std::string(place + 1)));
+    EXPECT_THAT(machine.Factory()("m", absl::StrCat(kGolden, place)).status(),
+                RefusedFor("BAD_DEVICE", Message(std::string(place + 1))));
   }
 }
 
@@ -318,11 +309,10 @@ class CudaCopiesJobTest : public testing::Test {
     return run;
   }
   static void ExpectSameRows(const Run& run) {
-    const auto diff = db::DiffDatabases(OnOne().options.database_path, run.options.database_path);
-    ASSERT_TRUE(diff.ok()) << diff.status();
-    EXPECT_EQ(diff->row_count_a, kAnswers * kMetrics);
-    EXPECT_EQ(diff->row_count_b, kAnswers * kMetrics);
-    EXPECT_EQ(diff->difference_count, 0);
+    ASSIGN_OR_FAIL(const auto diff, db::DiffDatabases(OnOne().options.database_path, run.options.database_path));
+    EXPECT_EQ(diff.row_count_a, kAnswers * kMetrics);
+    EXPECT_EQ(diff.row_count_b, kAnswers * kMetrics);
+    EXPECT_EQ(diff.difference_count, 0);
     EXPECT_EQ(run.Count("SELECT count(*) FROM generations"), kAnswers) << "each answer is recorded once";
   }
 };
@@ -337,9 +327,8 @@ TEST_F(CudaCopiesJobTest, SameRowsOnTwoAndThreeDevices) {
       EXPECT_GT(copy.engine->Status().requests_done, 0) << copy.device << " had no request";
     }
     EXPECT_EQ(run.Count("SELECT count(*) FROM executions WHERE device LIKE '% x emulated device (cuda:0, cuda:1%'"), 1);
-    const auto spec = FromCanonicalJson(view.row.spec_json);
-    ASSERT_TRUE(spec.ok());
-    EXPECT_EQ(spec->in_flight, 8 * count) << "concurrent samples grow with the copies";
+    ASSIGN_OR_FAIL(const auto spec, FromCanonicalJson(view.row.spec_json));
+    EXPECT_EQ(spec.in_flight, 8 * count) << "concurrent samples grow with the copies";
   }
 }
 
@@ -369,11 +358,10 @@ TEST_F(CudaCopiesJobTest, AJobThatLostAllDevicesIsContinuedOnOthers) {
   const Machine other(3);
   ModelHost host(other.Factory(16 << 20));
   ASSERT_TRUE(host.Load("a", kBaseline).ok());
-  auto manager = JobManager::Create(&host, run.options);
-  ASSERT_TRUE(manager.ok()) << manager.status();
-  (*manager)->Start();
-  ASSERT_TRUE((*manager)->Resume(lost.row.job_id, /*allow_mixed=*/false).ok());
-  const JobView view = WaitForJob(**manager, lost.row.job_id,
+  ASSIGN_OR_FAIL(auto manager, JobManager::Create(&host, run.options));
+  manager->Start();
+  ASSERT_TRUE(manager->Resume(lost.row.job_id, /*allow_mixed=*/false).ok());
+  const JobView view = WaitForJob(*manager, lost.row.job_id,
                                   [](const JobView& job) { return job.row.state == db::JobState::kSucceeded; });
   EXPECT_EQ(view.row.answered_count, kAnswers);
   EXPECT_FALSE(view.row.is_mixed);

@@ -1,7 +1,6 @@
 #include "server/jobs/database_sink.h"
 
 #include <iterator>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -137,8 +136,8 @@ absl::StatusOr<std::unique_ptr<DatabaseSink>> DatabaseSink::Create(db::Writer* w
 absl::StatusOr<bool> DatabaseSink::IsPending(const CellKey& cell, int index) {
   const auto found = cells_.find(cell);
   if (found == cells_.end()) {
-    return absl::FailedPreconditionError(absl::StrCat("the job has no cell ", cell.variant, " x ", cell.task, " x ",
-                                                      cell.context_length, " in the database: its grid has changed"));
+    return FailedPrecondition("the job has no cell ", cell.variant, " x ", cell.task, " x ", cell.context_length,
+                              " in the database: its grid has changed");
   }
   const std::vector<bool>& is_pending = found->second.is_pending;
   return index >= 0 && index < std::ssize(is_pending) && is_pending[index];

@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/sha256.h"
 #include "db/fakes/fake_results.h"
 #include "db/reader.h"
 #include "tests/support/process.h"

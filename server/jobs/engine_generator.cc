@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/exceptions.h"
 #include "base/mutex.h"
-#include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/engine/request_check.h"
 #include "server/hosting/continuations.h"
@@ -238,9 +237,9 @@ absl::StatusOr<std::vector<EngineGenerator::Part>> EngineGenerator::ToScore(cons
     ASSIGN_OR_RETURN(SplitContinuations split,
                      SplitPromptAndContinuations(*model_->tokenizer, context, scored, request.chat));
     if (split.prompt_token_ids != (sample.given_bytes.empty() ? sample.token_ids : sample.context_token_ids[first])) {
-      return absl::InternalError(absl::StrCat("sample ", sample.index, " of task \"", sample.task, "\" was made with ",
-                                              sample.prompt_token_count(), " prompt tokens, and other ",
-                                              split.prompt_token_ids.size(), " would be run"));
+      return Internal("sample ", sample.index, " of task \"", sample.task, "\" was made with ",
+                      sample.prompt_token_count(), " prompt tokens, and other ", split.prompt_token_ids.size(),
+                      " would be run");
     }
     part.request.token_ids = std::move(split.prompt_token_ids);
     part.request.work = ScoreContinuationsWork{std::move(split.continuations)};

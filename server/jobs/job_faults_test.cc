@@ -19,6 +19,7 @@
 #include "server/jobs/job_manager.h"
 #include "tests/fakes/fake_engine.h"
 #include "tests/fakes/wait_for_job.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 
@@ -48,9 +49,7 @@ class JobFaultsTest : public testing::Test {
     options.in_flight = 4;
     options.busy_timeout_ms = 1;
     options.clock = &clock_;
-    auto manager = JobManager::Create(&host_, options);
-    ASSERT_TRUE(manager.ok()) << manager.status();
-    manager_ = *std::move(manager);
+    ASSIGN_OR_FAIL(manager_, JobManager::Create(&host_, options));
     manager_->Start();
   }
 
@@ -158,10 +157,9 @@ TEST_F(JobFaultsTest, APausedJobCanBeCancelled) {
   Lock();
   control_->Release();
   WaitForPause(job_id);
-  const auto cancelled = manager_->Cancel(job_id);
-  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
-  EXPECT_EQ(cancelled->row.state, db::JobState::kCancelling);
-  EXPECT_THAT(cancelled->paused_reason, HasSubstr("locked"));
+  ASSIGN_OR_FAIL(const auto cancelled, manager_->Cancel(job_id));
+  EXPECT_EQ(cancelled.row.state, db::JobState::kCancelling);
+  EXPECT_THAT(cancelled.paused_reason, HasSubstr("locked"));
   Unlock();
   EXPECT_EQ(WaitForStateAfterPauses(job_id, db::JobState::kCancelled).row.answered_count, 0);
   ASSERT_TRUE(manager_->Resume(job_id, false).ok());
@@ -172,9 +170,8 @@ TEST_F(JobFaultsTest, TheEndOfAJobIsWrittenWhenItCanBe) {
   const int64_t job_id = SubmitHeld();
   Lock();
   // The request stays in memory, and writing the end of the job is blocked by the lock too.
-  const auto cancelled = manager_->Cancel(job_id);
-  ASSERT_TRUE(cancelled.ok()) << cancelled.status();
-  EXPECT_EQ(cancelled->row.state, db::JobState::kCancelling);
+  ASSIGN_OR_FAIL(const auto cancelled, manager_->Cancel(job_id));
+  EXPECT_EQ(cancelled.row.state, db::JobState::kCancelling);
   WaitForPause(job_id);
   Unlock();
   WaitForStateAfterPauses(job_id, db::JobState::kCancelled);
@@ -243,10 +240,9 @@ TEST_F(JobFaultsTest, ACopyOfTheFileOfASettledJobIsComplete) {
   }
   const std::string copy = directory_.File("copy.db");
   testing_support::WriteFile(copy, testing_support::ReadFile(path_));
-  auto reader = db::Reader::Open(copy);
-  ASSERT_TRUE(reader.ok()) << reader.status();
-  EXPECT_EQ((*reader)->Job(job_id)->answered_count, 8);
-  EXPECT_EQ((*reader)->Job(job_id)->state, db::JobState::kSucceeded);
+  ASSIGN_OR_FAIL(auto reader, db::Reader::Open(copy));
+  EXPECT_EQ(reader->Job(job_id)->answered_count, 8);
+  EXPECT_EQ(reader->Job(job_id)->state, db::JobState::kSucceeded);
 }
 
 TEST_F(JobFaultsTest, AJobThreadThatWaitsForAnswersIsNotSilent) {
@@ -297,13 +293,11 @@ TEST_F(JobFaultsTest, NoJobIsAcceptedForAModelThatIsUnloadedMeanwhile) {
 
 TEST_F(JobFaultsTest, ARequestSentAgainIsItsJobWhateverHappenedSince) {
   const SubmitOptions options = {.request_id = "id", .body_sha256 = "of the request"};
-  const auto first = manager_->Submit(SmallSpec(), options);
-  ASSERT_TRUE(first.ok()) << first.status();
-  WaitForState(first->row.job_id, db::JobState::kSucceeded);
+  ASSIGN_OR_FAIL(const auto first, manager_->Submit(SmallSpec(), options));
+  WaitForState(first.row.job_id, db::JobState::kSucceeded);
   ASSERT_TRUE(manager_->UnloadModel("a").ok());
-  const auto again = manager_->Submit(SmallSpec(), options);
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->row.job_id, first->row.job_id);
+  ASSIGN_OR_FAIL(const auto again, manager_->Submit(SmallSpec(), options));
+  EXPECT_EQ(again.row.job_id, first.row.job_id);
   ASSERT_TRUE(host_.Load("a", "fake").ok());
   JobSpec other = SmallSpec();
   other.suite.seed = 99;

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
-#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
@@ -21,8 +20,7 @@ namespace varifocal {
 namespace {
 
 absl::Status NoSuchJob(int64_t job_id) {
-  return WithReason(absl::NotFoundError(
-                        absl::StrCat("no job ", JobName(job_id), " in this database; `varifocal list` shows its jobs")),
+  return WithReason(NotFound("no job ", JobName(job_id), " in this database; `varifocal list` shows its jobs"),
                     ErrorReason::kJobNotFound, {{"job", JobName(job_id)}});
 }
 
@@ -74,15 +72,13 @@ void JobManager::Stop() {
 
 absl::Status CheckSpecBytes(const std::string& spec_json) {
   if (spec_json.size() <= kSpecBytesMax) return absl::OkStatus();
-  return WithReason(absl::InvalidArgumentError(absl::StrCat("the specification has ", spec_json.size(),
-                                                            " bytes, the limit is ", kSpecBytesMax)),
+  return WithReason(InvalidArgument("the specification has ", spec_json.size(), " bytes, the limit is ", kSpecBytesMax),
                     ErrorReason::kBadJobSpec);
 }
 
 absl::Status CheckRequestId(absl::string_view request_id) {
   if (request_id.size() <= kRequestIdBytesMax) return absl::OkStatus();
-  return WithReason(absl::InvalidArgumentError(absl::StrCat("request_id has ", request_id.size(),
-                                                            " bytes, the limit is ", kRequestIdBytesMax)),
+  return WithReason(InvalidArgument("request_id has ", request_id.size(), " bytes, the limit is ", kRequestIdBytesMax),
                     ErrorReason::kBadRequestId, {{"field", "request_id"}});
 }
 
@@ -152,9 +148,9 @@ absl::StatusOr<std::optional<int64_t>> JobManager::FindUnchanged(const SubmitOpt
     if (of_newest.ok()) of_newest = unchanged;
   }
   if (jobs.empty()) return std::nullopt;
-  return WithReason(absl::FailedPreconditionError(
-                        absl::StrCat(JobName(jobs.front()), " was the same request, but something has changed since: ",
-                                     of_newest.message(), "; --new asks everything again, in a job of its own")),
+  return WithReason(FailedPrecondition(JobName(jobs.front()),
+                                       " was the same request, but something has changed since: ", of_newest.message(),
+                                       "; --new asks everything again, in a job of its own"),
                     ErrorReason::kRequestChanged, {{"job", JobName(jobs.front())}});
 }
 
@@ -169,8 +165,7 @@ absl::Status JobManager::CheckUnchanged(const db::JobRow& row, bool allow_mixed)
     const TaskSpec &then = recorded.suite.tasks[i], &now = job.spec.suite.tasks[i];
     const std::string &before = GetText(then.parameters, "sha256"), &after = GetText(now.parameters, "sha256");
     if (before == after) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("the SHA-256 of the data of task \"", then.name, "\" is ", after, ", recorded ", before));
+    return FailedPrecondition("the SHA-256 of the data of task \"", then.name, "\" is ", after, ", recorded ", before);
   }
   return CheckResumable(row.job_id, job, allow_mixed);
 }
@@ -196,9 +191,8 @@ absl::Status JobManager::CheckModelsAreSame(const ResolvedJob& job) const {
 absl::Status JobManager::CheckQueueHasRoom() {
   ASSIGN_OR_RETURN(const int64_t queued_count, reader_->CountQueued(kQueuedJobsMax));
   if (queued_count < kQueuedJobsMax) return absl::OkStatus();
-  return WithReason(
-      absl::ResourceExhaustedError(absl::StrCat(queued_count, " jobs are queued, the limit is ", kQueuedJobsMax)),
-      ErrorReason::kQueueFull, {{"limit", absl::StrCat(kQueuedJobsMax)}});
+  return WithReason(ResourceExhausted(queued_count, " jobs are queued, the limit is ", kQueuedJobsMax),
+                    ErrorReason::kQueueFull, {{"limit", absl::StrCat(kQueuedJobsMax)}});
 }
 
 absl::StatusOr<JobEstimate> JobManager::Estimate(JobSpec spec, const std::function<bool()>& is_abandoned) {
@@ -299,10 +293,10 @@ absl::StatusOr<JobView> JobManager::Cancel(int64_t job_id) {
         break;
       case db::JobState::kSucceeded:
       case db::JobState::kFailed:
-        return WithReason(
-            absl::FailedPreconditionError(absl::StrCat(JobName(job_id), " has ", db::JobStateName(row.state),
-                                                       "; only a queued or running job can be cancelled")),
-            ErrorReason::kJobFinished, {{"job", JobName(job_id)}, {"state", db::JobStateName(row.state)}});
+        return WithReason(FailedPrecondition(JobName(job_id), " has ", db::JobStateName(row.state),
+                                             "; only a queued or running job can be cancelled"),
+                          ErrorReason::kJobFinished,
+                          {{"job", JobName(job_id)}, {"state", db::JobStateName(row.state)}});
     }
   }
   Wake();  // it may be waiting for a retry
@@ -312,9 +306,8 @@ absl::StatusOr<JobView> JobManager::Cancel(int64_t job_id) {
 absl::StatusOr<JobView> JobManager::Resume(int64_t job_id, bool allow_mixed) {
   ASSIGN_OR_RETURN(const db::JobRow before, Row(job_id));
   if (before.state == db::JobState::kCancelling) {
-    return WithReason(
-        absl::FailedPreconditionError(absl::StrCat(JobName(job_id), " is being cancelled; resume it when it is")),
-        ErrorReason::kJobCancelling, {{"job", JobName(job_id)}});
+    return WithReason(FailedPrecondition(JobName(job_id), " is being cancelled; resume it when it is"),
+                      ErrorReason::kJobCancelling, {{"job", JobName(job_id)}});
   }
   const bool is_complete = before.state == db::JobState::kSucceeded && before.answered_count == before.planned_count;
   if (db::IsSettled(before.state) && !is_complete) {
@@ -351,7 +344,7 @@ absl::StatusOr<db::DeletedJob> JobManager::Delete(int64_t job_id) {
     // Its row has its final state shortly before the job thread releases it.
     MutexLock lock(mutex_);
     if (running_ != nullptr && running_->job_id == job_id && db::IsSettled(row.state)) {
-      return absl::UnavailableError(absl::StrCat(JobName(job_id), " is just ending; try again"));
+      return Unavailable(JobName(job_id), " is just ending; try again");
     }
   }
   ASSIGN_OR_RETURN(db::DeletedJob deleted, writer_->DeleteJob(job_id));
@@ -433,10 +426,9 @@ void JobManager::LoadCalledModels() {
 absl::Status JobManager::CheckUnused(const std::string& model) {
   ASSIGN_OR_RETURN(const std::optional<db::UnfinishedJob> job, reader_->UnfinishedJobOf(model));
   if (!job.has_value()) return absl::OkStatus();
-  return WithReason(
-      absl::FailedPreconditionError(absl::StrCat("model \"", model, "\" is needed by ", JobName(job->job_id),
-                                                 ", which is ", db::JobStateName(job->state))),
-      ErrorReason::kModelInUse, {{"model", model}, {"job", JobName(job->job_id)}});
+  return WithReason(FailedPrecondition("model \"", model, "\" is needed by ", JobName(job->job_id), ", which is ",
+                                       db::JobStateName(job->state)),
+                    ErrorReason::kModelInUse, {{"model", model}, {"job", JobName(job->job_id)}});
 }
 
 absl::Status JobManager::UnloadModel(const std::string& model) {

@@ -22,6 +22,7 @@
 #include "db/sqlite/database.h"
 #include "db/sqlite/instruction_count.h"
 #include "tests/fakes/job_manager_fixture.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -48,10 +49,9 @@ TEST_F(JobManagerTest, StopAndStartAskExactlyTheMissingSamples) {
   const int64_t job_id = Submit(SmallSpec());
   WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 5; });
   manager_->Stop();
-  const auto stopped = manager_->Get(job_id, false);
-  ASSERT_TRUE(stopped.ok());
-  EXPECT_EQ(stopped->row.state, db::JobState::kQueued);
-  const int64_t answered = stopped->row.answered_count;
+  ASSIGN_OR_FAIL(const auto stopped, manager_->Get(job_id, false));
+  EXPECT_EQ(stopped.row.state, db::JobState::kQueued);
+  const int64_t answered = stopped.row.answered_count;
   EXPECT_EQ(answered, 5);
 
   manager_.reset();
@@ -144,9 +144,8 @@ TEST_F(JobManagerTest, QueuedJobsWaitTheirTurnAndCanBeCancelled) {
   const int64_t third = Submit(SmallSpec());
   WaitForState(first, db::JobState::kRunning);
   EXPECT_EQ(manager_->Get(second, false)->row.state, db::JobState::kQueued);
-  const auto cancelled = manager_->Cancel(second);
-  ASSERT_TRUE(cancelled.ok());
-  EXPECT_EQ(cancelled->row.state, db::JobState::kCancelled);
+  ASSIGN_OR_FAIL(const auto cancelled, manager_->Cancel(second));
+  EXPECT_EQ(cancelled.row.state, db::JobState::kCancelled);
   control_->Release();
   WaitForState(third, db::JobState::kSucceeded);
   EXPECT_EQ(manager_->Get(first, false)->row.state, db::JobState::kSucceeded);
@@ -159,9 +158,8 @@ TEST_F(JobManagerTest, QueuedJobsAreLimited) {
   WaitForState(running, db::JobState::kRunning);
   const int64_t queued = Submit(SmallSpec());
   // Copies of the queued one, up to one below the limit.
-  auto database = sqlite::Database::Open(directory_.File("results.db"), {});
-  ASSERT_TRUE(database.ok()) << database.status();
-  const absl::Status copied = (*database)->Execute(
+  ASSIGN_OR_FAIL(auto database, sqlite::Database::Open(directory_.File("results.db"), {}));
+  const absl::Status copied = database->Execute(
       absl::StrCat("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ", kQueuedJobsMax - 1,
                    ") INSERT INTO jobs (suite, spec_json, spec_sha256, data_seed, state, create_us) SELECT suite, "
                    "spec_json, spec_sha256, data_seed, state, create_us FROM jobs, n WHERE job_id = ",
@@ -170,8 +168,7 @@ TEST_F(JobManagerTest, QueuedJobsAreLimited) {
   const int64_t last = Submit(SmallSpec());
   const absl::Status refused = manager_->Submit(SmallSpec(), {}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(ReasonOf(refused).name, "QUEUE_FULL");
-  EXPECT_THAT(refused.message(), Message("10000"));
+  EXPECT_THAT(refused, RefusedFor("QUEUE_FULL", Message("10000")));
   ASSERT_TRUE(manager_->Cancel(last).ok());
   Submit(SmallSpec());
   manager_->Stop();  // before it takes up a copy, which has no cells
@@ -183,16 +180,14 @@ TEST_F(JobManagerTest, FailedSamplesAreRowsAndResumeRetriesThem) {
   JobView view = WaitForState(job_id, db::JobState::kSucceeded);
   EXPECT_EQ(view.row.failed_count, 3);
   EXPECT_EQ(view.row.answered_count, 29);
-  auto reader = db::Reader::Open(directory_.File("results.db"));
-  ASSERT_TRUE(reader.ok());
+  ASSIGN_OR_FAIL(auto reader, db::Reader::Open(directory_.File("results.db")));
   db::SampleQuery query;
   query.job_id = job_id;
   query.only_failed = true;
-  const auto failed = (*reader)->Samples(query);
-  ASSERT_TRUE(failed.ok()) << failed.status();
-  ASSERT_EQ(failed->size(), 3u);
-  EXPECT_EQ((*failed)[0].generation.error_code, "NUMERIC_ERROR");
-  EXPECT_TRUE((*failed)[0].scores.empty());
+  ASSIGN_OR_FAIL(const auto failed, reader->Samples(query));
+  ASSERT_EQ(failed.size(), 3u);
+  EXPECT_EQ(failed[0].generation.error_code, "NUMERIC_ERROR");
+  EXPECT_TRUE(failed[0].scores.empty());
 
   ASSERT_TRUE(manager_->Resume(job_id, false).ok());
   view = WaitUntil(job_id,
@@ -204,21 +199,17 @@ TEST_F(JobManagerTest, ARowCountsTheRequestsOfItsSample) {
   control_->FailNext(3, absl::UnavailableError("the device is busy"));
   const int64_t job_id = Submit(SmallSpec());
   EXPECT_EQ(WaitForState(job_id, db::JobState::kSucceeded).row.answered_count, 32);
-  auto reader = db::Reader::Open(directory_.File("results.db"));
-  ASSERT_TRUE(reader.ok());
+  ASSIGN_OR_FAIL(auto reader, db::Reader::Open(directory_.File("results.db")));
   int64_t attempt_count = 0;
-  const auto samples = (*reader)->Samples({.job_id = job_id});
-  ASSERT_TRUE(samples.ok()) << samples.status();
-  for (const db::SampleDetail& sample : *samples) attempt_count += sample.attempt_count;
+  ASSIGN_OR_FAIL(const auto samples, reader->Samples({.job_id = job_id}));
+  for (const db::SampleDetail& sample : samples) attempt_count += sample.attempt_count;
   EXPECT_EQ(attempt_count, 32 + 3);
 }
 
 TEST_F(JobManagerTest, RequestIdMakesSubmitSafeToRepeat) {
-  const auto first = manager_->Submit(SmallSpec(), {.request_id = "id-1"});
-  ASSERT_TRUE(first.ok());
-  const auto again = manager_->Submit(SmallSpec(), {.request_id = "id-1"});
-  ASSERT_TRUE(again.ok());
-  EXPECT_EQ(again->row.job_id, first->row.job_id);
+  ASSIGN_OR_FAIL(const auto first, manager_->Submit(SmallSpec(), {.request_id = "id-1"}));
+  ASSIGN_OR_FAIL(const auto again, manager_->Submit(SmallSpec(), {.request_id = "id-1"}));
+  EXPECT_EQ(again.row.job_id, first.row.job_id);
   JobSpec other = SmallSpec();
   other.suite.seed = 99;
   EXPECT_EQ(ReasonOf(manager_->Submit(other, {.request_id = "id-1"}).status()).name, "REQUEST_ID_REUSED");
@@ -234,27 +225,22 @@ TEST_F(JobManagerTest, AnEqualRequestIsAskedAgainWhenWhatItAsksHasChanged) {
   JobSpec spec = SmallSpec();
   spec.suite.tasks = {{.kind = "jsonl", .parameters = {{"path", rows}, {"prompt", "{q}"}, {"gold", "a"}}}};
   const SubmitOptions same = {.body_sha256 = std::string(64, 'b'), .reuse_equal_job = true};
-  const auto first = manager_->Submit(spec, same);
-  ASSERT_TRUE(first.ok()) << first.status();
-  const int64_t first_id = first->row.job_id;
+  ASSIGN_OR_FAIL(const auto first, manager_->Submit(spec, same));
+  const int64_t first_id = first.row.job_id;
   WaitForState(first_id, db::JobState::kSucceeded);
-  const auto again = manager_->Submit(spec, same);
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_TRUE(again->is_repeated);
-  EXPECT_EQ(again->row.job_id, first_id);
+  ASSIGN_OR_FAIL(const auto again, manager_->Submit(spec, same));
+  EXPECT_TRUE(again.is_repeated);
+  EXPECT_EQ(again.row.job_id, first_id);
 
   testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Paris"})"
                                    "\n");
-  const absl::Status corrected = manager_->Submit(spec, same).status();
-  EXPECT_EQ(ReasonOf(corrected).name, "REQUEST_CHANGED") << corrected;
-  EXPECT_THAT(corrected.message(), Message("SHA-256"));
+  EXPECT_THAT(manager_->Submit(spec, same).status(), RefusedFor("REQUEST_CHANGED", Message("SHA-256")));
   SubmitOptions is_new = same;
   is_new.request_id = "of its own";
-  const auto second = manager_->Submit(spec, is_new);
-  ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_NE(second->row.job_id, first_id);
-  WaitForState(second->row.job_id, db::JobState::kSucceeded);
-  EXPECT_EQ(manager_->Submit(spec, same)->row.job_id, second->row.job_id) << "the newest that is unchanged";
+  ASSIGN_OR_FAIL(const auto second, manager_->Submit(spec, is_new));
+  EXPECT_NE(second.row.job_id, first_id);
+  WaitForState(second.row.job_id, db::JobState::kSucceeded);
+  EXPECT_EQ(manager_->Submit(spec, same)->row.job_id, second.row.job_id) << "the newest that is unchanged";
   testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Rome"})"
                                    "\n");
   EXPECT_EQ(manager_->Submit(spec, same)->row.job_id, first_id);
@@ -269,7 +255,7 @@ TEST_F(JobManagerTest, AnEqualRequestIsAskedAgainWhenWhatItAsksHasChanged) {
     EXPECT_THAT(std::string(other.message()),
                 testing::HasSubstr(std::string(directory) == "fake-b" ? "another weights" : "another configuration"));
     // A retry after a lost response gets its job whatever has changed.
-    EXPECT_EQ(manager_->Submit(spec, is_new)->row.job_id, second->row.job_id);
+    EXPECT_EQ(manager_->Submit(spec, is_new)->row.job_id, second.row.job_id);
   }
 }
 
@@ -361,9 +347,8 @@ TEST_F(JobManagerTest, ModelsOfCallsComeBackUntilTheyAreUnloaded) {
   EXPECT_FALSE(manager_->LoadModel("refused", "missing").ok());
   ASSERT_TRUE(manager_->UnloadModel("gone").ok());
   restart();
-  const auto called = host_.Find("called");
-  ASSERT_TRUE(called.ok()) << called.status();
-  EXPECT_EQ((*called)->directory, std::filesystem::current_path().string() + "/fake-b") << "whatever the next one's is";
+  ASSIGN_OR_FAIL(const auto called, host_.Find("called"));
+  EXPECT_EQ(called->directory, std::filesystem::current_path().string() + "/fake-b") << "whatever the next one's is";
   for (const char* name : {"gone", "refused"}) EXPECT_TRUE(absl::IsNotFound(host_.Find(name).status())) << name;
   ASSERT_TRUE(manager_->UnloadModel("called").ok());
   restart();

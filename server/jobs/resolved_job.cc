@@ -6,7 +6,6 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -24,10 +23,10 @@ namespace {
 
 absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
   if (model.tokenizer == nullptr) {
-    return WithReason(absl::FailedPreconditionError(absl::StrCat(
-                          "model \"", model.name, "\" has no tokenizer: its directory holds no tokenizer.json",
-                          Tokenizer::OtherFormatHint(CheckpointOf(model.directory).directory))),
-                      ErrorReason::kModelWithoutTokenizer, {{"model", model.name}});
+    return WithReason(
+        FailedPrecondition("model \"", model.name, "\" has no tokenizer: its directory holds no tokenizer.json",
+                           Tokenizer::OtherFormatHint(CheckpointOf(model.directory).directory)),
+        ErrorReason::kModelWithoutTokenizer, {{"model", model.name}});
   }
   RETURN_IF_ERROR(
       Annotate(ChatFormatOf(model, variant.overrides).status(), absl::StrCat("variant \"", variant.Name(), "\"")));
@@ -36,7 +35,7 @@ absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
   if (any_attention) {
     const std::string why_not = model.engine->Describe().why_no_attention_settings;
     if (!why_not.empty()) {
-      return WithReason(absl::InvalidArgumentError(absl::StrCat("variant \"", variant.Name(), "\": ", why_not)),
+      return WithReason(InvalidArgument("variant \"", variant.Name(), "\": ", why_not),
                         ErrorReason::kBadAttentionOverride, {{"variant", variant.Name()}, {"field", "spec.variants"}});
     }
   }
@@ -52,40 +51,35 @@ absl::Status CheckVariant(const Variant& variant, const HostedModel& model) {
 absl::Status CheckAbilities(const JobSpec& spec, const HostedModel& model) {
   const EngineDescription engine = model.engine->Describe();
   if (spec.inspect && !engine.why_no_inspection.empty()) {
-    return WithReason(
-        absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\": ", engine.why_no_inspection)),
-        ErrorReason::kEndpointWithoutAttention, {{"model", model.name}});
+    return WithReason(FailedPrecondition("model \"", model.name, "\": ", engine.why_no_inspection),
+                      ErrorReason::kEndpointWithoutAttention, {{"model", model.name}});
   }
   const Sampling sampling = spec.decode.ToSampling();
   for (const auto& [is_asked, why_not, field] : {std::tuple(sampling.top_k > 0, engine.why_no_top_k, "top_k"),
                                                  std::tuple(sampling.min_p > 0, engine.why_no_min_p, "min_p")}) {
     if (!is_asked || sampling.temperature == 0 || why_not.empty()) continue;
-    return WithReason(absl::FailedPreconditionError(absl::StrCat("the job sets ", field, ": ", why_not)),
-                      ErrorReason::kEndpointWithoutSampling,
+    return WithReason(FailedPrecondition("the job sets ", field, ": ", why_not), ErrorReason::kEndpointWithoutSampling,
                       {{"model", model.name}, {"field", absl::StrCat("spec.", field)}});
   }
   for (const TaskSpec& task : spec.suite.tasks) {
     if (task.chat || engine.why_no_plain_prompts.empty()) continue;
-    return WithReason(absl::FailedPreconditionError(
-                          absl::StrCat("task \"", task.name, "\" needs `chat: true`: ", engine.why_no_plain_prompts)),
+    return WithReason(FailedPrecondition("task \"", task.name, "\" needs `chat: true`: ", engine.why_no_plain_prompts),
                       ErrorReason::kBadChat, {{"model", model.name}, {"task", task.name}});
   }
   const auto thinks = std::find_if(spec.suite.tasks.begin(), spec.suite.tasks.end(),
                                    [](const TaskSpec& task) { return task.answer.thinking_max_tokens > 0; });
   if (spec.suite.thinking.force && thinks != spec.suite.tasks.end() && !engine.why_no_forced_end.empty()) {
-    return WithReason(
-        absl::FailedPreconditionError(
-            absl::StrCat("task \"", thinks->name, "\" forces the ends of thinking blocks (`force: true`), and model \"",
-                         model.name, "\" cannot: ", engine.why_no_forced_end)),
-        ErrorReason::kBadThinking,
-        {{"model", model.name}, {"task", thinks->name}, {"field", "spec.suite.thinking.force"}});
+    return WithReason(FailedPrecondition("task \"", thinks->name,
+                                         "\" forces the ends of thinking blocks (`force: true`), and model \"",
+                                         model.name, "\" cannot: ", engine.why_no_forced_end),
+                      ErrorReason::kBadThinking,
+                      {{"model", model.name}, {"task", thinks->name}, {"field", "spec.suite.thinking.force"}});
   }
   if (engine.why_no_scores.empty()) return absl::OkStatus();
   for (const TaskSpec& task : spec.suite.tasks) {
     const bool scores_gold = std::any_of(task.metrics.begin(), task.metrics.end(), IsGoldMetric);
     if (!scores_gold && !FindTaskKind(task.kind)->scores_continuations(task.parameters)) continue;
-    return WithReason(absl::FailedPreconditionError(
-                          absl::StrCat("task \"", task.name, "\" needs log-likelihoods: ", engine.why_no_scores)),
+    return WithReason(FailedPrecondition("task \"", task.name, "\" needs log-likelihoods: ", engine.why_no_scores),
                       ErrorReason::kEndpointWithoutLogprobs, {{"model", model.name}, {"task", task.name}});
   }
   return absl::OkStatus();
@@ -95,8 +89,8 @@ absl::Status CheckAbilities(const JobSpec& spec, const HostedModel& model) {
 absl::Status CheckTakesTurns(const Task::TurnRoles& roles, const HostedModel& model) {
   const ChatFormat& format = *model.chat_format;
   const auto refused = [&](absl::string_view why) {
-    return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\": ", why)),
-                      ErrorReason::kBadChat, {{"model", model.name}});
+    return WithReason(FailedPrecondition("model \"", model.name, "\": ", why), ErrorReason::kBadChat,
+                      {{"model", model.name}});
   };
   if (roles.system && !format.with_system.has_value()) {
     return refused("rows have a system message, which its chat_format.json has no texts for");
@@ -133,16 +127,16 @@ absl::Status PinChatFormats(const std::vector<std::shared_ptr<HostedModel>>& mod
     if (!(first.chat_format->without_system == model->chat_format->without_system) ||
         (roles.assistant && !(first.chat_format->turns == model->chat_format->turns)) ||
         ((any_system || roles.system) && !(first.chat_format->with_system == model->chat_format->with_system))) {
-      return WithReason(absl::InvalidArgumentError(absl::StrCat(
-                            "models \"", first.name, "\" and \"", model->name,
-                            "\" share a tokenizer but not a chat_format.json; submit them in separate jobs")),
-                        ErrorReason::kChatFormatsDiffer, {{"field", "spec.variants"}});
+      return WithReason(
+          InvalidArgument("models \"", first.name, "\" and \"", model->name,
+                          "\" share a tokenizer but not a chat_format.json; submit them in separate jobs"),
+          ErrorReason::kChatFormatsDiffer, {{"field", "spec.variants"}});
     }
   }
   if (!spec.chat_templates.empty() && spec.chat_templates != templates) {
-    return WithReason(absl::FailedPreconditionError(
-                          "the chat_format.json of a model is not the one that this job's prompts were made with"),
-                      ErrorReason::kChatFormatChanged);
+    return WithReason(
+        FailedPrecondition("the chat_format.json of a model is not the one that this job's prompts were made with"),
+        ErrorReason::kChatFormatChanged);
   }
   spec.chat_templates = std::move(templates);
   return absl::OkStatus();
@@ -152,19 +146,18 @@ absl::Status CheckLengthFits(int length, const Variant& variant, const HostedMod
   ASSIGN_OR_RETURN(const AttentionOverrides overrides, ToAttentionOverrides(model.config, variant.overrides));
   ASSIGN_OR_RETURN(const int64_t limit, PositionLimit(model.config, overrides));
   if (length > limit) {
-    return WithReason(
-        absl::InvalidArgumentError(absl::StrCat("context length ", length, " exceeds the limit of model \"",
-                                                variant.Name(), "\", ", limit, " tokens")),
-        ErrorReason::kContextTooLong,
-        {{"model", model.name}, {"limit", absl::StrCat(limit)}, {"field", "spec.suite.lengths"}});
+    return WithReason(InvalidArgument("context length ", length, " exceeds the limit of model \"", variant.Name(),
+                                      "\", ", limit, " tokens"),
+                      ErrorReason::kContextTooLong,
+                      {{"model", model.name}, {"limit", absl::StrCat(limit)}, {"field", "spec.suite.lengths"}});
   }
   const EngineDescription engine = model.engine->Describe();
   const int64_t room = length > model.config.max_position ? engine.cache_tokens_max : engine.context_tokens_max;
   if (length > room) {
-    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
-                          "context length ", length, " is more than the keys and values of model \"", model.name,
-                          "\" have room for: the limit is ", room, " tokens in ", engine.kv_cache_bytes, " bytes")),
-                      ErrorReason::kKvCacheTooSmall, {{"model", model.name}, {"limit", absl::StrCat(room)}});
+    return WithReason(
+        ResourceExhausted("context length ", length, " is more than the keys and values of model \"", model.name,
+                          "\" have room for: the limit is ", room, " tokens in ", engine.kv_cache_bytes, " bytes"),
+        ErrorReason::kKvCacheTooSmall, {{"model", model.name}, {"limit", absl::StrCat(room)}});
   }
   return absl::OkStatus();
 }
@@ -184,15 +177,13 @@ absl::Status CheckBudgetFits(const JobSpec& spec, const TaskSpec& task_spec, con
                    sample.thinking_max_tokens, " of them for thinking) need ", needed, " tokens");
   const std::string place = absl::StrCat("task \"", task_spec.name, "\": ", sum, "; ");
   if (needed > limit) {
-    return WithReason(
-        absl::InvalidArgumentError(absl::StrCat(place, "the limit of model \"", variant.Name(), "\" is ", limit)),
-        ErrorReason::kContextTooLong,
-        {{"model", model.name}, {"limit", absl::StrCat(limit)}, {"field", "spec.suite.answer"}});
+    return WithReason(InvalidArgument(place, "the limit of model \"", variant.Name(), "\" is ", limit),
+                      ErrorReason::kContextTooLong,
+                      {{"model", model.name}, {"limit", absl::StrCat(limit)}, {"field", "spec.suite.answer"}});
   }
-  return WithReason(
-      absl::ResourceExhaustedError(absl::StrCat(place, "the keys and values of model \"", model.name,
-                                                "\" have room for ", room, " in ", engine.kv_cache_bytes, " bytes")),
-      ErrorReason::kKvCacheTooSmall, {{"model", model.name}, {"limit", absl::StrCat(room)}});
+  return WithReason(ResourceExhausted(place, "the keys and values of model \"", model.name, "\" have room for ", room,
+                                      " in ", engine.kv_cache_bytes, " bytes"),
+                    ErrorReason::kKvCacheTooSmall, {{"model", model.name}, {"limit", absl::StrCat(room)}});
 }
 
 // The answers' tokens, and the markers of thinking, which are written into the spec; a resumed job must find the same.
@@ -224,11 +215,11 @@ absl::Status PinThinking(const std::vector<std::shared_ptr<HostedModel>>& models
         markers_of[spec.variants[v].Name()] = pair;
         // Samples, with their markers, are shared by what has one tokenizer.
         if (of_tokenizer.try_emplace(counter->sha256(), pair).first->second != pair) {
-          return WithReason(absl::InvalidArgumentError(absl::StrCat(
-                                "variant \"", spec.variants[v].Name(),
-                                "\" shares a tokenizer with another variant and marks its thinking otherwise; "
-                                "state thinking: {begin, end}, or submit them as separate jobs")),
-                            ErrorReason::kChatFormatsDiffer, {{"field", "spec.variants"}});
+          return WithReason(
+              InvalidArgument("variant \"", spec.variants[v].Name(),
+                              "\" shares a tokenizer with another variant and marks its thinking otherwise; "
+                              "state thinking: {begin, end}, or submit them as separate jobs"),
+              ErrorReason::kChatFormatsDiffer, {{"field", "spec.variants"}});
         }
       }
       // Otherwise the answer is inside the context length, which fits.
@@ -237,7 +228,7 @@ absl::Status PinThinking(const std::vector<std::shared_ptr<HostedModel>>& models
   }
   if (!spec.thinking_markers.empty() && spec.thinking_markers != markers_of) {
     return WithReason(
-        absl::FailedPreconditionError(
+        FailedPrecondition(
             "a model marks its thinking otherwise than when this job began: its chat_format.json has changed"),
         ErrorReason::kChatFormatChanged);
   }

@@ -2,7 +2,6 @@
 // system messages. Method: a JobManager with models of a fake engine.
 #include "server/jobs/resolved_job.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,6 +12,7 @@
 #include "eval_tasks/helmet/rows.h"
 #include "eval_tasks/job_spec.h"
 #include "tests/fakes/job_manager_fixture.h"
+#include "tests/support/assign_or_fail.h"
 
 namespace varifocal {
 namespace {
@@ -20,16 +20,15 @@ namespace {
 using ResolvedJobTest = JobManagerTest;
 
 TEST_F(ResolvedJobTest, EstimateCountsWithoutStoring) {
-  const auto estimate = manager_->Estimate(SmallSpec());
-  ASSERT_TRUE(estimate.ok()) << estimate.status();
-  EXPECT_EQ(estimate->cell_count, 4);
-  EXPECT_EQ(estimate->sample_count, 32);
-  EXPECT_LE(estimate->prompt_token_count, 16 * 256 + 16 * 512);
-  EXPECT_GT(estimate->prompt_token_count, 16 * 200 + 16 * 450);
-  EXPECT_LT(estimate->computed_prompt_token_count, estimate->prompt_token_count);
-  EXPECT_EQ(estimate->weights_bytes, 1000) << "both variants share one model";
-  EXPECT_GT(estimate->memory_bytes_max, estimate->weights_bytes) << "and the cache of one model";
-  EXPECT_GT(estimate->duration_seconds, 0);
+  ASSIGN_OR_FAIL(const auto estimate, manager_->Estimate(SmallSpec()));
+  EXPECT_EQ(estimate.cell_count, 4);
+  EXPECT_EQ(estimate.sample_count, 32);
+  EXPECT_LE(estimate.prompt_token_count, 16 * 256 + 16 * 512);
+  EXPECT_GT(estimate.prompt_token_count, 16 * 200 + 16 * 450);
+  EXPECT_LT(estimate.computed_prompt_token_count, estimate.prompt_token_count);
+  EXPECT_EQ(estimate.weights_bytes, 1000) << "both variants share one model";
+  EXPECT_GT(estimate.memory_bytes_max, estimate.weights_bytes) << "and the cache of one model";
+  EXPECT_GT(estimate.duration_seconds, 0);
   EXPECT_TRUE(manager_->List(0, 10)->empty());
 }
 
@@ -39,14 +38,13 @@ TEST_F(ResolvedJobTest, EstimateCountsEpochs) {
   const auto once = manager_->Estimate(spec);
   spec.suite.epochs = 4;
   spec.decode.sampling_temperature = 0.7;
-  const auto estimate = manager_->Estimate(spec);
-  ASSERT_TRUE(estimate.ok()) << estimate.status();
-  EXPECT_EQ(estimate->sample_count, 4 * once->sample_count);
-  EXPECT_EQ(estimate->prompt_token_count, 4 * once->prompt_token_count);
-  EXPECT_EQ(estimate->new_token_count, 4 * once->new_token_count);
-  EXPECT_GT(estimate->computed_prompt_token_count, once->computed_prompt_token_count);
-  EXPECT_LE(estimate->computed_prompt_token_count, once->computed_prompt_token_count + 3 * once->sample_count * 128);
-  EXPECT_GT(estimate->duration_seconds, once->duration_seconds);
+  ASSIGN_OR_FAIL(const auto estimate, manager_->Estimate(spec));
+  EXPECT_EQ(estimate.sample_count, 4 * once->sample_count);
+  EXPECT_EQ(estimate.prompt_token_count, 4 * once->prompt_token_count);
+  EXPECT_EQ(estimate.new_token_count, 4 * once->new_token_count);
+  EXPECT_GT(estimate.computed_prompt_token_count, once->computed_prompt_token_count);
+  EXPECT_LE(estimate.computed_prompt_token_count, once->computed_prompt_token_count + 3 * once->sample_count * 128);
+  EXPECT_GT(estimate.duration_seconds, once->duration_seconds);
 }
 
 TEST_F(ResolvedJobTest, RefusesBadSpecsAndStoresNothing) {
@@ -118,12 +116,11 @@ TEST_F(ResolvedJobTest, ChatTasksNeedAFormatAndRecordItsTemplate) {
   const int64_t job_id = Submit(spec);
   const JobView view = WaitForState(job_id, db::JobState::kSucceeded);
   EXPECT_EQ(view.row.failed_count, 0);
-  const auto stored = FromCanonicalJson(view.row.spec_json);
-  ASSERT_TRUE(stored.ok()) << stored.status();
-  EXPECT_TRUE(stored->suite.tasks[0].chat);
-  EXPECT_FALSE(stored->suite.tasks[1].chat);
-  EXPECT_EQ(stored->chat_templates.at("chat"), Sha256Hex("fake-chat"));
-  EXPECT_EQ(stored->chat_templates.at("twin"), Sha256Hex("more/fake-chat"));
+  ASSIGN_OR_FAIL(const auto stored, FromCanonicalJson(view.row.spec_json));
+  EXPECT_TRUE(stored.suite.tasks[0].chat);
+  EXPECT_FALSE(stored.suite.tasks[1].chat);
+  EXPECT_EQ(stored.chat_templates.at("chat"), Sha256Hex("fake-chat"));
+  EXPECT_EQ(stored.chat_templates.at("twin"), Sha256Hex("more/fake-chat"));
   // The wrapped prompt is counted: the same question has other ids than in the plain task.
   EXPECT_EQ(view.row.spec_json.find("\"chat\":false"), std::string::npos) << "written only when true";
 }

@@ -257,9 +257,8 @@ TEST_F(ThinkingJobTest, OnAndOffAreVariants) {
   EXPECT_EQ(stored->thinking_markers.at("m@thinking=off"), R"(["<think>","</think>"])");
   // A template without a switch.
   spec.variants = {{"a", {{"thinking", {0}}}}};
-  const absl::Status refused = manager_->Submit(spec, {}).status();
-  EXPECT_EQ(ReasonOf(refused).name, "BAD_ATTENTION_OVERRIDE");
-  EXPECT_THAT(refused.message(), Message("a@thinking=off", "chat_format.json"));
+  EXPECT_THAT(manager_->Submit(spec, {}).status(),
+              RefusedFor("BAD_ATTENTION_OVERRIDE", Message("a@thinking=off", "chat_format.json")));
 }
 
 // A model that reasons before the last line, also with a block first, is scored by the last line; one that never writes it has
@@ -284,9 +283,8 @@ TEST_F(ThinkingJobTest, AChatFormIsScoredByTheLastLine) {
   EXPECT_THAT(reader->Job(job_id)->spec_json, testing::HasSubstr("\"filters\":[{\"filter\":\"regex\",\"group\":1"));
   // A model without a chat format cannot be asked so.
   spec.variants = {{"a"}};
-  const absl::Status plain = manager_->Submit(spec, {}).status();
-  EXPECT_EQ(ReasonOf(plain).name, "MODEL_WITHOUT_CHAT_FORMAT");
-  EXPECT_THAT(plain.message(), Message("\"a\"", "chat_format.json"));
+  EXPECT_THAT(manager_->Submit(spec, {}).status(),
+              RefusedFor("MODEL_WITHOUT_CHAT_FORMAT", Message("\"a\"", "chat_format.json")));
 }
 
 // Rows with messages need texts for every role of theirs in the format of every model.
@@ -307,11 +305,9 @@ TEST_F(ThinkingJobTest, ConversationsNeedAFormatThatHasTurns) {
     return manager_->Submit(spec, {}).status();
   };
   const absl::Status turns = refusal(absl::StrCat(user, R"(,{"role":"assistant","content":"She."},)"));
-  EXPECT_EQ(ReasonOf(turns).name, "BAD_CHAT");
-  EXPECT_THAT(turns.message(), Message("\"m\"", "\"turns\""));
+  EXPECT_THAT(turns, RefusedFor("BAD_CHAT", Message("\"m\"", "\"turns\"")));
   const absl::Status system = refusal(R"({"role":"system","content":"Be brief."},)");
-  EXPECT_EQ(ReasonOf(system).name, "BAD_CHAT");
-  EXPECT_THAT(system.message(), Message("\"m\"", "system"));
+  EXPECT_THAT(system, RefusedFor("BAD_CHAT", Message("\"m\"", "system")));
 }
 
 // Two models with one tokenizer share their samples, and with them the markers.
@@ -320,9 +316,8 @@ TEST_F(ThinkingJobTest, OneTokenizerHasOnePairOfMarkers) {
   Load("m", kMark, write);
   Load("other", kMark, write, {"[THINK]", "[/THINK]"});
   JobSpec spec = Spec({{"m"}, {"other"}});
-  const absl::Status refused = manager_->Submit(spec, {}).status();
-  EXPECT_EQ(ReasonOf(refused).name, "CHAT_FORMATS_DIFFER") << refused;
-  EXPECT_THAT(refused.message(), Message("\"other\"", "thinking: {begin, end}"));
+  EXPECT_THAT(manager_->Submit(spec, {}).status(),
+              RefusedFor("CHAT_FORMATS_DIFFER", Message("\"other\"", "thinking: {begin, end}")));
   spec.suite.thinking = {.begin = "[THINK]", .end = "[/THINK]"};
   const int64_t job_id = Submit(spec);
   WaitForState(job_id, db::JobState::kSucceeded);
@@ -334,18 +329,16 @@ TEST_F(ThinkingJobTest, BudgetsAndMarkersAreRefusedWithTheirNumbers) {
   Load("m", kMark, "%\"");
   JobSpec spec = Spec({{"m"}});
   spec.suite.answer = {.max_new_tokens = 40, .thinking_max_tokens = 3801};
-  const absl::Status long_budget = manager_->Submit(spec, {}).status();
-  EXPECT_EQ(ReasonOf(long_budget).name, "CONTEXT_TOO_LONG");
-  EXPECT_THAT(long_budget.message(), Message("recall_kv", 256, 3841, 3801, 4097, "\"m\"", 4096));
+  EXPECT_THAT(manager_->Submit(spec, {}).status(),
+              RefusedFor("CONTEXT_TOO_LONG", Message("recall_kv", 256, 3841, 3801, 4097, "\"m\"", 4096)));
   spec.suite.answer.thinking_max_tokens = 3800;
   EXPECT_TRUE(manager_->Submit(spec, {}).ok()) << "exactly the window";
   // No markers are known.
   spec.variants = {{"a"}};
   spec.suite.tasks[0].chat = false;
   spec.suite.answer.thinking_max_tokens = 100;
-  const absl::Status unmarked = manager_->Submit(spec, {}).status();
-  EXPECT_EQ(ReasonOf(unmarked).name, "BAD_THINKING");
-  EXPECT_THAT(unmarked.message(), Message("\"a\"", "thinking: {begin, end}"));
+  EXPECT_THAT(manager_->Submit(spec, {}).status(),
+              RefusedFor("BAD_THINKING", Message("\"a\"", "thinking: {begin, end}")));
   // A tokenizer that writes lower case cannot write these.
   const ModelFactory fake = MakeFakeModelFactory(control_);
   ASSERT_TRUE(host_
@@ -358,9 +351,8 @@ TEST_F(ThinkingJobTest, BudgetsAndMarkersAreRefusedWithTheirNumbers) {
                   .ok());
   spec.variants = {{"lower"}};
   spec.suite.thinking = {.begin = "[THINK]", .end = "[/THINK]"};
-  const absl::Status unwritable = manager_->Submit(spec, {}).status();
-  EXPECT_EQ(ReasonOf(unwritable).name, "BAD_THINKING");
-  EXPECT_THAT(unwritable.message(), Message("[THINK]", "\"lower\"", "[ think ]"));
+  EXPECT_THAT(manager_->Submit(spec, {}).status(),
+              RefusedFor("BAD_THINKING", Message("[THINK]", "\"lower\"", "[ think ]")));
 }
 
 }  // namespace

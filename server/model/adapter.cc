@@ -33,9 +33,9 @@ absl::Status CheckInitial(ConfigReader& reader) {
   for (const absl::string_view initial : kInitials) {
     if (*value == initial.data()) return absl::OkStatus();
   }
-  return absl::UnimplementedError(absl::StrCat(reader.Name("init_lora_weights"), " is ", ShownValue(*value),
-                                               ", which trains on another base; true, false, ",
-                                               absl::StrJoin(kInitials, ", "), " are supported"));
+  return Unimplemented(reader.Name("init_lora_weights"), " is ", ShownValue(*value),
+                       ", which trains on another base; true, false, ", absl::StrJoin(kInitials, ", "),
+                       " are supported");
 }
 
 // A key whose only supported values are null, false and empty.
@@ -43,15 +43,15 @@ absl::Status RequireUnset(ConfigReader& reader, const char* key) {
   const Json* value = reader.Take(key);
   if (value == nullptr || *value == false || ((value->is_array() || value->is_object()) && value->empty()))
     return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(reader.Name(key), " is ", ShownValue(*value), "; it is not supported"));
+  return Unimplemented(reader.Name(key), " is ", ShownValue(*value), "; it is not supported");
 }
 
 // Patterns are regular expressions of a name's end; those that are plain names are read.
 absl::Status CheckPattern(const ConfigReader& reader, const char* key, const std::string& pattern) {
   const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; };
   if (!pattern.empty() && std::all_of(pattern.begin(), pattern.end(), is_plain)) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(reader.Name(key), " has the pattern \"", pattern,
-                                               "\"; names of modules of letters, digits, _ and . are supported"));
+  return Unimplemented(reader.Name(key), " has the pattern \"", pattern,
+                       "\"; names of modules of letters, digits, _ and . are supported");
 }
 
 template <typename T>
@@ -59,14 +59,12 @@ absl::Status ReadPatterns(ConfigReader& reader, const char* key, std::map<std::s
   const Json* object = reader.Take(key);
   if (object == nullptr) return absl::OkStatus();
   if (!object->is_object())
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name(key), " is ", ShownValue(*object), "; it must be an object"));
+    return InvalidArgument(reader.Name(key), " is ", ShownValue(*object), "; it must be an object");
   for (const auto& [name, value] : object->items()) {
     const std::string pattern(absl::StripPrefix(name, "^"));
     RETURN_IF_ERROR(CheckPattern(reader, key, pattern));
     if (!value.is_number() || !(value.template get<double>() > 0) || !(value.template get<double>() <= kNumberMax)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(reader.Name(key), " of \"", name, "\" is ", ShownValue(value), "; it must be above 0"));
+      return InvalidArgument(reader.Name(key), " of \"", name, "\" is ", ShownValue(value), "; it must be above 0");
     }
     to[pattern] = value.template get<T>();
   }
@@ -85,8 +83,8 @@ absl::StatusOr<T> ValueOf(const std::map<std::string, T>& patterns, const char* 
   for (const auto& entry : patterns) {
     if (!IsEnd(module, entry.first)) continue;
     if (found != nullptr && found->second != entry.second) {
-      return absl::UnimplementedError(absl::StrCat("\"", key, "\" has two values for ", module, ", by \"", found->first,
-                                                   "\" and \"", entry.first, "\"; one is supported"));
+      return Unimplemented("\"", key, "\" has two values for ", module, ", by \"", found->first, "\" and \"",
+                           entry.first, "\"; one is supported");
     }
     found = &entry;
   }
@@ -144,8 +142,8 @@ class Merger {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : weights_.tensors()) {
       if (!tensor.other_type.empty()) {
-        return absl::UnimplementedError(
-            absl::StrCat("tensor ", name, " has dtype \"", tensor.other_type, "\"; F32, F16 and BF16 are supported"));
+        return Unimplemented("tensor ", name, " has dtype \"", tensor.other_type,
+                             "\"; F32, F16 and BF16 are supported");
       }
       names.push_back(name);
     }
@@ -155,8 +153,8 @@ class Merger {
     for (const std::string& name : names) RETURN_IF_ERROR(Take(name));
     const auto left = weights_.tensors().begin();
     if (left != weights_.tensors().end())
-      return absl::InvalidArgumentError(absl::StrCat("tensor ", left->first, " has no partner, lora_A or lora_B"));
-    if (changed_count_ == 0) return absl::InvalidArgumentError("the adapter's file changes no tensor");
+      return InvalidArgument("tensor ", left->first, " has no partner, lora_A or lora_B");
+    if (changed_count_ == 0) return InvalidArgument("the adapter's file changes no tensor");
     return absl::OkStatus();
   }
 
@@ -166,8 +164,7 @@ class Merger {
     if (!weights_.tensors().contains(name)) return absl::OkStatus();
     absl::string_view rest = name;
     if (!absl::ConsumePrefix(&rest, "base_model.model.")) {
-      return absl::UnimplementedError(
-          absl::StrCat("tensor ", name, " does not begin with base_model.model., as those of PEFT do"));
+      return Unimplemented("tensor ", name, " does not begin with base_model.model., as those of PEFT do");
     }
     absl::string_view module = rest;
     if (absl::ConsumeSuffix(&module, ".lora_A.weight"))
@@ -176,8 +173,8 @@ class Merger {
       return Merge(std::string(module), name, absl::StrCat("base_model.model.", module, ".lora_embedding_B"), true);
     if (absl::EndsWith(rest, ".lora_B.weight") || absl::EndsWith(rest, ".lora_embedding_B")) return absl::OkStatus();
     if (absl::StrContains(rest, ".lora_")) {
-      return absl::UnimplementedError(absl::StrCat(
-          "tensor ", name, " is not lora_A, lora_B or one of an embedding; DoRA and other kinds are not supported"));
+      return Unimplemented("tensor ", name,
+                           " is not lora_A, lora_B or one of an embedding; DoRA and other kinds are not supported");
     }
     return Put(name, std::string(rest));
   }
@@ -186,13 +183,12 @@ class Merger {
                      bool is_embedding) {
     const auto is_target = [&](const std::string& target) { return IsEnd(module, target); };
     if (!adapter_.targets.empty() && std::none_of(adapter_.targets.begin(), adapter_.targets.end(), is_target)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor ", a_name, " changes a module that \"target_modules\" does not have"));
+      return InvalidArgument("tensor ", a_name, " changes a module that \"target_modules\" does not have");
     }
     ASSIGN_OR_RETURN(const std::string target, TargetOf(absl::StrCat(module, ".weight")));
     RETURN_IF_ERROR(CheckTied(module, false));
     if (!weights_.tensors().contains(b_name))
-      return absl::InvalidArgumentError(absl::StrCat("tensor ", b_name, " is missing; there is ", a_name));
+      return InvalidArgument("tensor ", b_name, " is missing; there is ", a_name);
     Factors factors;
     factors.a = weights_.tensors().at(a_name);
     factors.b = weights_.tensors().at(b_name);
@@ -205,9 +201,9 @@ class Merger {
     if (factors.a.shape.size() == 2 && factors.b.shape.size() == 2) shape = {factors.b.shape[0], factors.a.shape[1]};
     if (factors.is_transposed) std::swap(shape[0], shape[1]);
     if (weight.shape != shape || factors.a.shape[0] != rank || factors.b.shape[1] != rank) {
-      return absl::InvalidArgumentError(absl::StrCat("tensors ", a_name, " ", ShapeToString(factors.a.shape),
-                                                     " and its lora_B ", ShapeToString(factors.b.shape), " do not fit ",
-                                                     target, " ", ShapeToString(weight.shape), " at rank ", rank));
+      return InvalidArgument("tensors ", a_name, " ", ShapeToString(factors.a.shape), " and its lora_B ",
+                             ShapeToString(factors.b.shape), " do not fit ", target, " ", ShapeToString(weight.shape),
+                             " at rank ", rank);
     }
     DerivedTensor merged;
     merged.tensor.name = target;
@@ -250,9 +246,8 @@ class Merger {
   absl::Status CheckTied(absl::string_view module, bool is_whole) const {
     const bool is_embedding = IsOf(module, names_.embedding);
     if (!is_tied_ || !(is_embedding || (IsOf(module, names_.head) && !is_whole))) return absl::OkStatus();
-    return absl::UnimplementedError(absl::StrCat("the adapter changes ", module,
-                                                 ", which the base's \"tie_word_embeddings\" ",
-                                                 "has embedding and head share; it is not supported"));
+    return Unimplemented("the adapter changes ", module, ", which the base's \"tie_word_embeddings\" ",
+                         "has embedding and head share; it is not supported");
   }
 
   static bool IsOf(absl::string_view module, const char* name) { return IsEnd(module, name); }
@@ -277,7 +272,7 @@ class Merger {
     for (const std::string& candidate : candidates) {
       if (base_.tensors().contains(candidate)) return candidate;
     }
-    return absl::InvalidArgumentError(absl::StrCat("the adapter changes ", name, "; the base has no such tensor"));
+    return InvalidArgument("the adapter changes ", name, "; the base has no such tensor");
   }
 
   const Adapter& adapter_;
@@ -293,23 +288,18 @@ class Merger {
 
 absl::StatusOr<Adapter> ParseAdapter(const std::string& text) {
   ASSIGN_OR_RETURN(const Json json, ParseJson(text));
-  if (!json.is_object())
-    return absl::InvalidArgumentError(absl::StrCat("the file is ", json.type_name(), ", not an object"));
+  if (!json.is_object()) return InvalidArgument("the file is ", json.type_name(), ", not an object");
   ConfigReader reader(json, "");
   ASSIGN_OR_RETURN(const std::string type, reader.String("peft_type"));
-  if (type != "LORA")
-    return absl::UnimplementedError(absl::StrCat(reader.Name("peft_type"), " is \"", type, "\"; LORA is supported"));
+  if (type != "LORA") return Unimplemented(reader.Name("peft_type"), " is \"", type, "\"; LORA is supported");
   ASSIGN_OR_RETURN(const std::string task, reader.String("task_type", "CAUSAL_LM"));
-  if (task != "CAUSAL_LM")
-    return absl::UnimplementedError(
-        absl::StrCat(reader.Name("task_type"), " is \"", task, "\"; CAUSAL_LM is supported"));
+  if (task != "CAUSAL_LM") return Unimplemented(reader.Name("task_type"), " is \"", task, "\"; CAUSAL_LM is supported");
   Adapter adapter;
   ASSIGN_OR_RETURN(adapter.rank, reader.Int("r", {1, kRankMax}, 8));
   ASSIGN_OR_RETURN(adapter.alpha, reader.Positive("lora_alpha", 8));
   ASSIGN_OR_RETURN(adapter.is_rank_stabilized, reader.Bool("use_rslora", false));
   ASSIGN_OR_RETURN(const std::string bias, reader.String("bias", "none"));
-  if (bias != "none")
-    return absl::UnimplementedError(absl::StrCat(reader.Name("bias"), " is \"", bias, "\"; none is supported"));
+  if (bias != "none") return Unimplemented(reader.Name("bias"), " is \"", bias, "\"; none is supported");
   RETURN_IF_ERROR(CheckInitial(reader));
   for (const char* key :
        {"use_dora", "use_qalora", "use_bdlora", "lora_bias", "layer_replication", "target_parameters",
@@ -350,23 +340,21 @@ absl::StatusOr<Adapter> ReadAdapter(const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/", kConfigName);
   const absl::StatusOr<std::string> text = ReadFile(path, kConfigFile);
   if (absl::IsNotFound(text.status())) {
-    return absl::NotFoundError(absl::StrCat(text.status().message(), "; an adapter is a directory with ", kConfigName,
-                                            " and ", kWeightsName, ", as PEFT writes it"));
+    return NotFound(text.status().message(), "; an adapter is a directory with ", kConfigName, " and ", kWeightsName,
+                    ", as PEFT writes it");
   }
   RETURN_IF_ERROR(text.status());
-  absl::StatusOr<Adapter> adapter = ParseAdapter(*text);
-  if (!adapter.ok()) return Annotate(adapter.status(), path);
-  return adapter;
+  return Annotate(ParseAdapter(*text), path);
 }
 
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenAdapterWeights(const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/", kWeightsName);
   if (FileExists(path, FileUse::kModel)) return OpenSafetensorsFile(path);
   const bool is_pickled = FileExists(absl::StrCat(directory, "/adapter_model.bin"), FileUse::kModel);
-  return absl::NotFoundError(absl::StrCat(
+  return NotFound(
       directory, " has no ", kWeightsName,
       is_pickled ? "; adapter_model.bin is not read, because reading a pickle runs its code: save it as safetensors"
-                 : ""));
+                 : "");
 }
 
 absl::Status MergeAdapter(const Adapter& adapter, const Architecture& architecture, const ModelConfig& config,

@@ -6,12 +6,11 @@
 // (model_config.h, used by forward.cc) where it needs one that is not implemented yet.
 #pragma once
 
-#include <string>
-
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "server/model/config_reader.h"
+#include "server/model/layer_windows.h"
 #include "server/model/model_config.h"
 #include "server/model/rope_keys.h"
 
@@ -267,7 +266,7 @@ struct Architecture {
   RecurrenceKeys recurrence;
   BlockConfig blocks;
   // Reads which layers have a sliding window, no rotation, or a recurrent state (layer_windows.h).
-  absl::Status (*read_layers)(ConfigReader& reader, ModelConfig& config);
+  absl::Status (*read_layers)(ConfigReader& reader, ModelConfig& config) = ReadNoWindows;
   // Reads the keys specific to this architecture (config.cc has the common ones).
   absl::Status (*read_config)(ConfigReader& reader, ModelConfig& config);
 };

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -25,8 +24,8 @@ void SetAttentionScale(double scale, ModelConfig& config) {
 // Of types whose recurrent layers have it as well, or that read no activation.
 absl::Status RequireSilu(const ConfigReader& reader, const ModelConfig& config) {
   if (config.blocks.activation == kernels::Activation::kSilu) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat(reader.Name("hidden_act"), " is not \"silu\", which the layers of a ", config.model_type, " need"));
+  return Unimplemented(reader.Name("hidden_act"), " is not \"silu\", which the layers of a ", config.model_type,
+                       " need");
 }
 
 // A list of `count` positive numbers; ones where the key is missing.
@@ -38,8 +37,8 @@ absl::StatusOr<std::vector<double>> ReadMultipliers(ConfigReader& reader, const 
     if (item.is_number() && item > kNumberMin && item < kNumberMax) numbers.push_back(item.get<double>());
   }
   if (numbers.size() == count && list->size() == count) return numbers;
-  return absl::InvalidArgumentError(
-      absl::StrCat(reader.Name(key), " is ", ShownValue(*list), "; it must be a list of ", count, " positive numbers"));
+  return InvalidArgument(reader.Name(key), " is ", ShownValue(*list), "; it must be a list of ", count,
+                         " positive numbers");
 }
 
 // Null: no cap; the default is of a missing key.
@@ -185,10 +184,10 @@ absl::Status ReadLfm2(ConfigReader& reader, ModelConfig& config) {
     const int64_t two_thirds = static_cast<int64_t>(2.0 * config.feed_forward_width / 3);
     const double width = factor * two_thirds;
     if (!(width >= 1 && width <= kFeedForwardMax)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(reader.Name("block_ffn_dim_multiplier"), " is ", ShortNumber(factor), ", and two thirds of ",
-                       reader.Name(reader.Has("block_ff_dim") ? "block_ff_dim" : "intermediate_size"), ", ", two_thirds,
-                       ", times it are not in 1..", kFeedForwardMax));
+      return InvalidArgument(reader.Name("block_ffn_dim_multiplier"), " is ", ShortNumber(factor),
+                             ", and two thirds of ",
+                             reader.Name(reader.Has("block_ff_dim") ? "block_ff_dim" : "intermediate_size"), ", ",
+                             two_thirds, ", times it are not in 1..", kFeedForwardMax);
     }
     config.feed_forward_width = (static_cast<int64_t>(width) + multiple - 1) / multiple * multiple;
   }
@@ -328,9 +327,8 @@ absl::Status ReadHunYuan(ConfigReader& reader, ModelConfig& config) {
                  "pool_type", "text_start_id", "text_end_id", "video_start_id", "video_end_id"});
   for (const RopeConfig& rope : config.ropes) {
     if (rope.attention_factor == 1) continue;
-    return absl::UnimplementedError(absl::StrCat("the RoPE parameters have an attention factor of ",
-                                                 ShortNumber(rope.attention_factor), "; heads of a ", config.model_type,
-                                                 " are normed after the rotation, and only 1 is supported"));
+    return Unimplemented("the RoPE parameters have an attention factor of ", ShortNumber(rope.attention_factor),
+                         "; heads of a ", config.model_type, " are normed after the rotation, and only 1 is supported");
   }
   return ReadAttentionBias(reader, false, config.blocks);
 }

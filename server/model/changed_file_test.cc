@@ -17,6 +17,7 @@
 #include "server/model/model.h"
 #include "server/model/safetensors.h"
 #include "server/model/transformer.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -64,8 +65,7 @@ class ChangedFileTest : public testing::Test {
     return LoadModel(directory_ + "/model", options_);
   }
   void ExpectDataLoss(const absl::Status& status) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-    EXPECT_THAT(status.message(), Message());
+    EXPECT_THAT(status, IsError(absl::StatusCode::kDataLoss, Message()));
   }
 
   std::string directory_, bytes_;
@@ -84,8 +84,7 @@ TEST_F(ChangedFileTest, WithoutMemoryOrDescriptorsItIsResourceExhausted) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &low), 0);
   absl::Status status = Load().status();
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(status.message(), Message());
+  EXPECT_THAT(status, IsError(absl::StatusCode::kResourceExhausted, Message()));
 
   Overwrite(bytes_);
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -111,38 +110,33 @@ TEST_F(ChangedFileTest, TruncationIsAnErrorNotASignal) {
 TEST_F(ChangedFileTest, OverwritingDuringLoadIsRejected) {
   const auto mixed = Load([&] { Overwrite(Flipped("model.layers.0.mlp.down_proj.weight")); });
   ExpectDataLoss(mixed.status());
-  const auto loaded = Load();
-  ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_EQ((*loaded)->weights_sha256(), Sha256Hex(*ReadFile(Weights(), kDataFile)));
+  ASSIGN_OR_FAIL(const auto loaded, Load());
+  EXPECT_EQ(loaded->weights_sha256(), Sha256Hex(*ReadFile(Weights(), kDataFile)));
 }
 
 // A wrong hash in the cache never identifies a model, and never causes sharing of another model's weights.
 TEST_F(ChangedFileTest, AWrongCachedHashIsDetected) {
   // Old enough to be cached.
-  const auto source = OpenWeights(directory_ + "/model");
-  ASSERT_TRUE(source.ok());
-  FakeClock later((*source)->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);
-  ASSERT_TRUE(HashWeights(**source, options_.cache_directory, later).ok());
-  const auto first = Load();
-  ASSERT_TRUE(first.ok()) << first.status();
+  ASSIGN_OR_FAIL(const auto source, OpenWeights(directory_ + "/model"));
+  FakeClock later(source->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);
+  ASSERT_TRUE(HashWeights(*source, options_.cache_directory, later).ok());
+  ASSIGN_OR_FAIL(const auto first, Load());
   const std::string other = Flipped("model.layers.0.mlp.down_proj.weight");
   Overwrite(other);
   // The cache entry of the old bytes is copied to that of the new ones.
   const std::string folder = options_.cache_directory + "/weights/";
   std::string remembered;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) remembered = *ReadFile(entry.path(), kDataFile);
-  const auto changed = OpenWeights(directory_ + "/model");
-  ASSERT_TRUE(changed.ok());
+  ASSIGN_OR_FAIL(const auto changed, OpenWeights(directory_ + "/model"));
   later.Advance(3600'000'000);
-  ASSERT_TRUE(HashWeights(**changed, options_.cache_directory, later).ok());
+  ASSERT_TRUE(HashWeights(*changed, options_.cache_directory, later).ok());
   for (const auto& entry : std::filesystem::directory_iterator(folder)) std::ofstream(entry.path()) << remembered;
-  ASSERT_EQ(HashWeights(**changed, options_.cache_directory)->whole, (*first)->weights_sha256());
+  ASSERT_EQ(HashWeights(*changed, options_.cache_directory)->whole, first->weights_sha256());
   // The old model is resident: its matrices have the digests in the cache.
   ExpectDataLoss(Load().status());
-  const auto second = Load();
-  ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_EQ((*second)->weights_sha256(), Sha256Hex(other));
-  EXPECT_NE((*second)->weights_sha256(), (*first)->weights_sha256());
+  ASSIGN_OR_FAIL(const auto second, Load());
+  EXPECT_EQ(second->weights_sha256(), Sha256Hex(other));
+  EXPECT_NE(second->weights_sha256(), first->weights_sha256());
 }
 
 // Equal name, size and time of modification: a reproducible archive, `cp -p` or an edit in place.
@@ -169,19 +163,18 @@ TEST_F(ChangedFileTest, AReplacementOfEqualSizeAndTimeIsHashedAgain) {
 }
 
 TEST_F(ChangedFileTest, ARecentlyChangedFileIsNotCached) {
-  const auto source = OpenWeights(directory_ + "/model");
-  ASSERT_TRUE(source.ok());
-  const FileIdentity& is = (*source)->files()[0]->input().identity();
+  ASSIGN_OR_FAIL(const auto source, OpenWeights(directory_ + "/model"));
+  const FileIdentity& is = source->files()[0]->input().identity();
   const int64_t changed_us = std::max(is.changed_ns, is.modified_ns) / 1000;
   const auto remembered = [&] {
     const std::string folder = options_.cache_directory + "/weights";
     return std::filesystem::exists(folder) && !std::filesystem::is_empty(folder);
   };
   for (const int64_t age_us : {int64_t{-1'000'000}, int64_t{0}, int64_t{1'999'999}}) {
-    ASSERT_TRUE(HashWeights(**source, options_.cache_directory, FakeClock(changed_us + age_us)).ok());
+    ASSERT_TRUE(HashWeights(*source, options_.cache_directory, FakeClock(changed_us + age_us)).ok());
     EXPECT_FALSE(remembered()) << age_us;
   }
-  ASSERT_TRUE(HashWeights(**source, options_.cache_directory, FakeClock(changed_us + 2'000'000)).ok());
+  ASSERT_TRUE(HashWeights(*source, options_.cache_directory, FakeClock(changed_us + 2'000'000)).ok());
   EXPECT_TRUE(remembered());
 }
 

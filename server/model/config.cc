@@ -1,7 +1,6 @@
 #include "server/model/config.h"
 
 #include <algorithm>
-#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -36,9 +35,8 @@ absl::StatusOr<std::vector<int32_t>> ReadTokenIds(ConfigReader& reader, absl::st
   const Json list = value->is_array() ? *value : Json::array({*value});
   for (const Json& item : list) {
     if (!item.is_number_integer() || item.get<int64_t>() < 0 || item.get<int64_t>() >= vocabulary_size) {
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is ",
-                                                     item.dump(-1, ' ', true, Json::error_handler_t::replace),
-                                                     "; a token id must lie in 0..", vocabulary_size - 1));
+      return InvalidArgument(reader.Name(key), " is ", item.dump(-1, ' ', true, Json::error_handler_t::replace),
+                             "; a token id must lie in 0..", vocabulary_size - 1);
     }
     ids.push_back(item.get<int32_t>());
   }
@@ -66,21 +64,21 @@ absl::Status CheckClass(ConfigReader& reader, const std::string& model_type, con
   if (names == nullptr || (names->is_array() && names->size() == 1 && (*names)[0] == class_name)) {
     return absl::OkStatus();
   }
-  return absl::UnimplementedError(
-      absl::StrCat("\"architectures\" is ", ShownValue(*names), "; a ", model_type, " must be [\"", class_name, "\"]"));
+  return Unimplemented("\"architectures\" is ", ShownValue(*names), "; a ", model_type, " must be [\"", class_name,
+                       "\"]");
 }
 
 absl::StatusOr<const Architecture*> ReadArchitecture(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(config.model_type, reader.String("model_type"));
   const Architecture* architecture = FindArchitecture(config.model_type);
   if (architecture == nullptr) {
-    return absl::UnimplementedError(absl::StrCat(
+    return Unimplemented(
         "\"model_type\" is \"", config.model_type, "\"; supported are ",
         absl::StrJoin(Architectures(), ", ",
                       [](std::string* out, const Architecture& row) { out->append(row.model_type); }),
         ", ",
         absl::StrJoin(Wrappers(), ", ", [](std::string* out, const Wrapper& row) { out->append(row.model_type); }),
-        TextPartHint(reader)));
+        TextPartHint(reader));
   }
   if (!config.wrapper.empty()) return architecture;
   config.architecture = architecture->class_name;
@@ -95,9 +93,8 @@ absl::StatusOr<int64_t> ReadKvHeads(ConfigReader& reader, const ConfigKeys& keys
   ASSIGN_OR_RETURN(const int64_t count,
                    reader.Int(keys.kv_head_count, {1, kWidthMax}, missing ? keys.kv_head_default : head_count));
   if (head_count % count != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name(keys.kv_head_count), " is ", count,
-                                                   missing ? " when it is missing" : "", "; it must divide ",
-                                                   keys.head_count, ", ", head_count));
+    return InvalidArgument(reader.Name(keys.kv_head_count), " is ", count, missing ? " when it is missing" : "",
+                           "; it must divide ", keys.head_count, ", ", head_count);
   }
   return count;
 }
@@ -107,13 +104,13 @@ absl::StatusOr<int64_t> ReadLayerCount(ConfigReader& reader, const ConfigKeys& k
   const Json* kinds = reader.Take(keys.layer_kinds);  // takes precedence, as in transformers
   const char* key = kinds != nullptr ? keys.layer_kinds : keys.layer_pattern;
   if (kinds == nullptr) kinds = reader.Take(keys.layer_pattern);
-  if (kinds == nullptr) return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is missing"));
+  if (kinds == nullptr) return InvalidArgument(reader.Name(key), " is missing");
   const int64_t count = kinds->is_string()  ? kinds->get_ref<const std::string&>().size()
                         : kinds->is_array() ? std::ssize(*kinds)
                                             : 0;
   if (count < 1 || count > kLayersMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name(key), " is ", ShownValue(*kinds), "; it must state 1 to ", kLayersMax, " layers"));
+    return InvalidArgument(reader.Name(key), " is ", ShownValue(*kinds), "; it must state 1 to ", kLayersMax,
+                           " layers");
   }
   reader.Ignore({keys.layer_pattern});
   RETURN_IF_ERROR(reader.RequireSame(keys.layer_count, count, key));
@@ -124,8 +121,7 @@ absl::StatusOr<int64_t> LargestOf(const ConfigReader& reader, const char* key, c
   int64_t largest = 0;
   for (const Json& item : list) {
     if (!item.is_number_integer() || item < 1 || item > kWidthMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(reader.Name(key), " has ", ShownValue(item), "; it must have numbers in 1..", kWidthMax));
+      return InvalidArgument(reader.Name(key), " has ", ShownValue(item), "; it must have numbers in 1..", kWidthMax);
     }
     largest = std::max(largest, item.get<int64_t>());
   }
@@ -159,20 +155,19 @@ absl::Status ReadSizes(ConfigReader& reader, const Architecture& architecture, M
   RETURN_IF_ERROR(ReadLatent(reader, architecture.latent, config));
   if (config.latent.rank > 0) head_width = std::max(config.latent.key_width(), config.latent.value_width);
   if (head_width == 0 && config.width % config.head_count != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        reader.Name(keys.width), " is ", config.width, keys.head_width != nullptr ? "; without head_dim it" : "; it",
-        " must be a multiple of ", keys.head_count, ", ", config.head_count));
+    return InvalidArgument(reader.Name(keys.width), " is ", config.width,
+                           keys.head_width != nullptr ? "; without head_dim it" : "; it", " must be a multiple of ",
+                           keys.head_count, ", ", config.head_count);
   }
   config.head_width = head_width != 0 ? head_width : config.width / config.head_count;
   const bool rotates = architecture.positions != PositionKind::kLearned;
   if ((rotates && RotationWidth(config) % 2 != 0) || config.head_width > kHeadWidthMax) {
-    return absl::InvalidArgumentError(absl::StrCat("the head width is ", config.head_width, "; it must be ",
-                                                   rotates ? "even and " : "", "at most ", kHeadWidthMax));
+    return InvalidArgument("the head width is ", config.head_width, "; it must be ", rotates ? "even and " : "",
+                           "at most ", kHeadWidthMax);
   }
   if (config.head_count * config.head_width > kWidthMax) {
-    return absl::InvalidArgumentError(absl::StrCat(keys.head_count, " times the head width is ",
-                                                   config.head_count * config.head_width, "; the limit is ",
-                                                   kWidthMax));
+    return InvalidArgument(keys.head_count, " times the head width is ", config.head_count * config.head_width,
+                           "; the limit is ", kWidthMax);
   }
   ASSIGN_OR_RETURN(config.max_position, reader.Int(keys.max_position, {1, kPositionMax}));
   if (reader.Has("trained_context_length")) {
@@ -188,9 +183,9 @@ absl::Status ReadTrainingBlock(ConfigReader& reader, ModelConfig& config) {
   const std::optional<int64_t>& length = config.training.context_length;
   if (!length.has_value()) return absl::OkStatus();
   if (config.trained_context_length.value_or(*length) != *length) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("training.context_length"), " is ", *length, " and ",
-                                                   reader.Name("trained_context_length"), " is ",
-                                                   *config.trained_context_length, "; they must be equal"));
+    return InvalidArgument(reader.Name("training.context_length"), " is ", *length, " and ",
+                           reader.Name("trained_context_length"), " is ", *config.trained_context_length,
+                           "; they must be equal");
   }
   config.trained_context_length = length;
   return absl::OkStatus();
@@ -221,9 +216,9 @@ absl::StatusOr<kernels::Activation> ReadActivation(ConfigReader& reader, const A
   for (const NamedActivation& row : rows) {
     if (row.name == name) return row.activation;
   }
-  return absl::UnimplementedError(absl::StrCat(
+  return Unimplemented(
       reader.Name(keys.activation), " is \"", name, "\"; supported are ",
-      absl::StrJoin(rows, ", ", [](std::string* out, const NamedActivation& row) { out->append(row.name.data()); })));
+      absl::StrJoin(rows, ", ", [](std::string* out, const NamedActivation& row) { out->append(row.name.data()); }));
 }
 
 absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, ModelConfig& config) {
@@ -263,8 +258,7 @@ absl::Status RefuseUnsupported(ConfigReader& reader, bool has_soft_caps) {
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
     if (has_soft_caps) continue;
     if (const Json* cap = reader.Take(key); cap != nullptr) {
-      return absl::UnimplementedError(
-          absl::StrCat(reader.Name(key), " is ", ShownValue(*cap), "; soft-caps are not supported in this type"));
+      return Unimplemented(reader.Name(key), " is ", ShownValue(*cap), "; soft-caps are not supported in this type");
     }
   }
   RETURN_IF_ERROR(reader.RequireValue("is_encoder_decoder", false));
@@ -278,7 +272,7 @@ absl::Status RefuseUnsupported(ConfigReader& reader, bool has_soft_caps) {
 absl::StatusOr<Json> ParseObject(absl::string_view json_text) {
   ASSIGN_OR_RETURN(Json json, ParsePythonJson(json_text));
   if (json.is_object()) return json;
-  return absl::InvalidArgumentError(absl::StrCat("the file is ", json.type_name(), ", not an object"));
+  return InvalidArgument("the file is ", json.type_name(), ", not an object");
 }
 
 // Keys that belong to the text but stand at the top of a multimodal file, where its text part has none.
@@ -292,11 +286,11 @@ absl::StatusOr<const Wrapper::TextPart*> FindTextPart(const Wrapper& wrapper, co
   for (const Wrapper::TextPart& part : wrapper.text) {
     if (part.model_type != nullptr && *type == part.model_type) return &part;
   }
-  return absl::UnimplementedError(absl::StrCat(
-      "\"text_config.model_type\" is ", ShownValue(*type), "; the text part of a ", wrapper.model_type, " must be ",
-      absl::StrJoin(wrapper.text, " or ", [](std::string* out, const Wrapper::TextPart& part) {
-        if (part.model_type != nullptr) out->append(part.model_type);
-      })));
+  return Unimplemented("\"text_config.model_type\" is ", ShownValue(*type), "; the text part of a ", wrapper.model_type,
+                       " must be ",
+                       absl::StrJoin(wrapper.text, " or ", [](std::string* out, const Wrapper::TextPart& part) {
+                         if (part.model_type != nullptr) out->append(part.model_type);
+                       }));
 }
 
 // The keys of the text part as those of a text alone. `place` is where they stand.
@@ -309,9 +303,8 @@ absl::StatusOr<Json> ReadWrapper(const Json& json, const Wrapper& wrapper, Model
   const Json* inner = reader.Take("text_config");
   const bool is_flat = inner == nullptr && wrapper.flat;
   if (!is_flat && (inner == nullptr || !inner->is_object())) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("text_config"), " is ",
-                                                   inner == nullptr ? "missing" : inner->type_name(),
-                                                   "; it must be an object"));
+    return InvalidArgument(reader.Name("text_config"), " is ", inner == nullptr ? "missing" : inner->type_name(),
+                           "; it must be an object");
   }
   place = is_flat ? "" : "text_config";
   Json text = is_flat ? json : *inner;
@@ -331,7 +324,7 @@ absl::StatusOr<Json> ReadWrapper(const Json& json, const Wrapper& wrapper, Model
     if (value == nullptr) continue;
     // As in transformers, the token ids of the whole take precedence; two values of another key are ambiguous.
     if (!absl::EndsWith(key, "_token_id") && text.contains(key) && !text[key].is_null() && text[key] != *value) {
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " and ", inside.Name(key), " differ"));
+      return InvalidArgument(reader.Name(key), " and ", inside.Name(key), " differ");
     }
     text[key] = *value;
   }
@@ -459,15 +452,14 @@ absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json_text, std::v
   ignored_keys.erase(std::unique(ignored_keys.begin(), ignored_keys.end()), ignored_keys.end());
   for (const std::string& key : ignored_keys) {
     if (Json copy = json; RemoveKey(key, copy)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("\"", key, "\" is to be ignored, and there is no such key"));
+    return InvalidArgument("\"", key, "\" is to be ignored, and there is no such key");
   }
   ASSIGN_OR_RETURN(ModelConfig config, ReadConfigJson(Without(json, ignored_keys)));
   for (const std::string& key : ignored_keys) {
     const absl::Status with_key = ReadConfigJson(Without(json, ignored_keys, key)).status();
     if (absl::IsUnimplemented(with_key)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("\"", key,
-                                                   "\" is to be ignored, and is not refused as unknown or unsupported",
-                                                   with_key.ok() ? "" : absl::StrCat(": ", with_key.message())));
+    return InvalidArgument("\"", key, "\" is to be ignored, and is not refused as unknown or unsupported",
+                           with_key.ok() ? "" : absl::StrCat(": ", with_key.message()));
   }
   config.ignored_keys = std::move(ignored_keys);
   return config;

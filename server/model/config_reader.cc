@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -53,15 +54,14 @@ absl::StatusOr<int64_t> ConfigReader::Int(absl::string_view key, IntRange range,
   const Json* value = Take(key);
   if (value == nullptr) {
     if (fallback.has_value()) return *fallback;
-    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is missing"));
+    return InvalidArgument(Name(key), " is missing");
   }
   if (!value->is_number_integer()) {
-    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must be an integer"));
+    return InvalidArgument(Name(key), " is ", ShownValue(*value), "; it must be an integer");
   }
   const bool too_large = value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(range.high);
   if (too_large || value->get<int64_t>() < range.low || value->get<int64_t>() > range.high) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must lie in ", range.low, "..", range.high));
+    return InvalidArgument(Name(key), " is ", ShownValue(*value), "; it must lie in ", range.low, "..", range.high);
   }
   return value->get<int64_t>();
 }
@@ -78,16 +78,15 @@ absl::StatusOr<double> ConfigReader::Number(absl::string_view key, bool zero_all
   const Json* value = Take(key);
   if (value == nullptr) {
     if (fallback.has_value()) return *fallback;
-    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is missing"));
+    return InvalidArgument(Name(key), " is missing");
   }
   const double number = value->is_number() ? value->get<double>() : std::numeric_limits<double>::quiet_NaN();
   if (!std::isfinite(number) || number < 0 || (number == 0 && !zero_allowed)) {
-    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must be a ",
-                                                   zero_allowed ? "non-negative" : "positive", ", finite number"));
+    return InvalidArgument(Name(key), " is ", ShownValue(*value), "; it must be a ",
+                           zero_allowed ? "non-negative" : "positive", ", finite number");
   }
   if (number != 0 && (number < kNumberMin || number > kNumberMax)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must lie in ", kNumberMin, "..", kNumberMax));
+    return InvalidArgument(Name(key), " is ", ShownValue(*value), "; it must lie in ", kNumberMin, "..", kNumberMax);
   }
   return number;
 }
@@ -95,10 +94,7 @@ absl::StatusOr<double> ConfigReader::Number(absl::string_view key, bool zero_all
 absl::StatusOr<bool> ConfigReader::Bool(absl::string_view key, bool fallback) {
   const Json* value = Take(key);
   if (value == nullptr) return fallback;
-  if (!value->is_boolean()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must be true or false"));
-  }
+  if (!value->is_boolean()) return InvalidArgument(Name(key), " is ", ShownValue(*value), "; it must be true or false");
   return value->get<bool>();
 }
 
@@ -106,26 +102,22 @@ absl::StatusOr<std::string> ConfigReader::String(absl::string_view key, std::opt
   const Json* value = Take(key);
   if (value == nullptr) {
     if (fallback.has_value()) return *fallback;
-    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is missing"));
+    return InvalidArgument(Name(key), " is missing");
   }
-  if (!value->is_string()) {
-    return absl::InvalidArgumentError(absl::StrCat(Name(key), " is ", ShownValue(*value), "; it must be a string"));
-  }
+  if (!value->is_string()) return InvalidArgument(Name(key), " is ", ShownValue(*value), "; it must be a string");
   return value->get<std::string>();
 }
 
 absl::Status ConfigReader::RequireValue(absl::string_view key, const Json& value) {
   const Json* found = Take(key);
   if (found == nullptr || *found == value) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat(Name(key), " is ", ShownValue(*found), "; only ", ShownValue(value), " is supported"));
+  return Unimplemented(Name(key), " is ", ShownValue(*found), "; only ", ShownValue(value), " is supported");
 }
 
 absl::Status ConfigReader::RequireSame(absl::string_view key, const Json& value, absl::string_view other) {
   const Json* found = Take(key);
   if (found == nullptr || *found == value) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(Name(key), " is ", ShownValue(*found), ", but by ", Name(other), " it is ", ShownValue(value)));
+  return InvalidArgument(Name(key), " is ", ShownValue(*found), ", but by ", Name(other), " it is ", ShownValue(value));
 }
 
 void ConfigReader::Ignore(absl::Span<const char* const> keys) {
@@ -135,11 +127,10 @@ void ConfigReader::Ignore(absl::Span<const char* const> keys) {
 absl::Status ConfigReader::RefuseUnread(bool may_be_ignored) const {
   for (const auto& [key, value] : json_.items()) {
     if (!read_.contains(key) && !value.is_null()) {
-      return absl::UnimplementedError(
-          absl::StrCat(Name(key), " is ", ShownValue(value), "; this key is unknown and would be ignored",
-                       place_.empty() && may_be_ignored
-                           ? absl::StrCat("; if it changes no answer, --ignore-config-key=", key, " loads it")
-                           : std::string()));
+      return Unimplemented(Name(key), " is ", ShownValue(value), "; this key is unknown and would be ignored",
+                           place_.empty() && may_be_ignored
+                               ? absl::StrCat("; if it changes no answer, --ignore-config-key=", key, " loads it")
+                               : std::string());
     }
   }
   return absl::OkStatus();

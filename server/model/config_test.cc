@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -28,18 +29,17 @@ Json Good() {
 absl::StatusOr<ModelConfig> Parse(const Json& json) { return ParseModelConfig(json.dump()); }
 
 TEST(ConfigTest, ReadsALlama) {
-  const auto config = Parse(Good());
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->model_type, "llama");
-  EXPECT_EQ(config->width, 64);
-  EXPECT_EQ(config->head_width, 16);
-  EXPECT_EQ(config->kv_head_count, 2);
-  EXPECT_EQ(config->ropes[0].theta, 500000);
-  EXPECT_TRUE(config->tied_embeddings);
-  EXPECT_EQ(config->eos_token_ids, std::vector<int32_t>({1, 2}));
-  EXPECT_EQ(config->bos_token_id, 0);
-  EXPECT_FALSE(config->trained_context_length.has_value());
-  EXPECT_EQ(config->attention.Label(), "baseline");
+  ASSIGN_OR_FAIL(const auto config, Parse(Good()));
+  EXPECT_EQ(config.model_type, "llama");
+  EXPECT_EQ(config.width, 64);
+  EXPECT_EQ(config.head_width, 16);
+  EXPECT_EQ(config.kv_head_count, 2);
+  EXPECT_EQ(config.ropes[0].theta, 500000);
+  EXPECT_TRUE(config.tied_embeddings);
+  EXPECT_EQ(config.eos_token_ids, std::vector<int32_t>({1, 2}));
+  EXPECT_EQ(config.bos_token_id, 0);
+  EXPECT_FALSE(config.trained_context_length.has_value());
+  EXPECT_EQ(config.attention.Label(), "baseline");
 }
 
 TEST(ConfigTest, TrainingIsReadAndDoesNotContradictTheTrainedLength) {
@@ -97,9 +97,8 @@ TEST(ConfigTest, AttentionSettings) {
                     "focal tau=[3,3] sequence"}}) {
     Json json = Good();
     json["focal_attention"] = *ParseJson(c.focal);
-    const auto config = Parse(json);
-    ASSERT_TRUE(config.ok()) << config.status();
-    EXPECT_EQ(config->attention.Label(), c.text);
+    ASSIGN_OR_FAIL(const auto config, Parse(json));
+    EXPECT_EQ(config.attention.Label(), c.text);
   }
 }
 
@@ -268,12 +267,11 @@ TEST(ConfigTest, DualChunkAttentionLimitsTheContext) {
                   896}}) {
     Json json = Good();
     json["dual_chunk_attention_config"] = *ParseJson(c.chunks);
-    const auto config = Parse(json);
-    ASSERT_TRUE(config.ok()) << config.status();
-    EXPECT_EQ(config->max_position, c.max_position) << c.chunks;
-    EXPECT_EQ(config->notes.size(), c.max_position == 4096 ? 0 : 1) << c.chunks;
-    if (!config->notes.empty()) {
-      EXPECT_THAT(config->notes[0], Message(4096, c.max_position));
+    ASSIGN_OR_FAIL(const auto config, Parse(json));
+    EXPECT_EQ(config.max_position, c.max_position) << c.chunks;
+    EXPECT_EQ(config.notes.size(), c.max_position == 4096 ? 0 : 1) << c.chunks;
+    if (!config.notes.empty()) {
+      EXPECT_THAT(config.notes[0], Message(4096, c.max_position));
     }
   }
   EXPECT_FALSE(Parse(Good())->notes.size() > 0);
@@ -286,9 +284,9 @@ TEST(ConfigTest, KeysAreIgnoredOnRequest) {
   json["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}, {"novel", 1}};
   json["quantization_config"] = {{"bits", 4}};
   const auto parse = [&](std::vector<std::string> keys) { return ParseModelConfig(json.dump(), std::move(keys)); };
-  const auto config = parse({"quantization_config", "b_new", "rope_scaling.novel", "attention_bias_kind", "b_new"});
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->ignored_keys,
+  ASSIGN_OR_FAIL(const auto config,
+                 parse({"quantization_config", "b_new", "rope_scaling.novel", "attention_bias_kind", "b_new"}));
+  EXPECT_EQ(config.ignored_keys,
             std::vector<std::string>({"attention_bias_kind", "b_new", "quantization_config", "rope_scaling.novel"}));
   EXPECT_TRUE(Parse(Good())->ignored_keys.empty());
 
@@ -358,9 +356,9 @@ TEST(ConfigTest, RandomEditsAreRejectedOrSafe) {
     ASSERT_EQ(config->head_width % 2, 0) << "the edited config has rotary positions";
     ASSERT_GE(config->max_position, 1);
     // Parsing the canonical form gives the same result.
-    const auto again = AttentionSetting::FromJson(*ParseJson(config->attention.json()), AttentionModelOf(*config));
-    ASSERT_TRUE(again.ok()) << again.status();
-    ASSERT_EQ(again->json(), config->attention.json());
+    ASSIGN_OR_FAIL(const auto again,
+                   AttentionSetting::FromJson(*ParseJson(config->attention.json()), AttentionModelOf(*config)));
+    ASSERT_EQ(again.json(), config->attention.json());
   }
 }
 

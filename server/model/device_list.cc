@@ -9,12 +9,13 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/reason.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
 
 absl::Status Bad(absl::string_view text, absl::string_view why) {
-  return WithReason(absl::InvalidArgumentError(absl::StrCat("device \"", text, "\" ", why)), ErrorReason::kBadDevice);
+  return WithReason(InvalidArgument("device \"", text, "\" ", why), ErrorReason::kBadDevice);
 }
 
 }  // namespace

@@ -14,15 +14,14 @@ absl::Status ReadDualChunk(ConfigReader& reader, ModelConfig& config) {
   const Json* object = reader.Take(kKey);
   if (object == nullptr) return absl::OkStatus();
   if (!object->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name(kKey), " is ", ShownValue(*object), "; it must be an object"));
+    return InvalidArgument(reader.Name(kKey), " is ", ShownValue(*object), "; it must be an object");
   }
   ConfigReader chunks(*object, reader.Place(kKey));
   ASSIGN_OR_RETURN(const int64_t chunk_size, chunks.Int("chunk_size", {1, kPositionMax}, 8192));
   ASSIGN_OR_RETURN(const int64_t local_size, chunks.Int("local_size", {0, kPositionMax}, 1024));
   if (local_size >= chunk_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(chunks.Name("local_size"), " is ", local_size, "; it must be below chunk_size, ", chunk_size));
+    return InvalidArgument(chunks.Name("local_size"), " is ", local_size, "; it must be below chunk_size, ",
+                           chunk_size);
   }
   int64_t limit = chunk_size - local_size;
   ASSIGN_OR_RETURN(const int64_t original, chunks.Int("original_max_position_embeddings", {0, kPositionMax}, 0));
@@ -35,8 +34,7 @@ absl::Status ReadDualChunk(ConfigReader& reader, ModelConfig& config) {
   chunks.Ignore({"sparse_attention_last_q"});
   RETURN_IF_ERROR(chunks.RefuseUnread());
   if (limit == 0) {
-    return absl::UnimplementedError(
-        absl::StrCat(chunks.Name("sparse_attention_threshold"), " is 0; sparse attention is not supported"));
+    return Unimplemented(chunks.Name("sparse_attention_threshold"), " is 0; sparse attention is not supported");
   }
   if (limit >= config.max_position) return absl::OkStatus();
   config.notes.push_back(absl::StrCat("context limited from ", config.max_position, " to ", limit,

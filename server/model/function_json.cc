@@ -1,13 +1,11 @@
 #include "server/model/function_json.h"
 
-#include <algorithm>
 #include <set>
 #include <tuple>
 
 #include "base/check.h"
 #include "base/json.h"
 #include "server/model/adapter.h"
-#include "server/model/packed_weights/packed_weights.h"
 
 namespace varifocal {
 namespace {

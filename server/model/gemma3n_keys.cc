@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/gemma4_keys.h"
 #include "server/model/layer_windows.h"
@@ -18,9 +17,8 @@ constexpr int64_t kStreamVocabularyMax = 1 << 24;
 absl::Status CheckListOfLayers(const ConfigReader& reader, const char* key, const Json& list,
                                const ModelConfig& config) {
   if (list.is_array() && std::ssize(list) == config.layer_count) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is ", ShownValue(list),
-                                                 "; it must have a number for each of the ", config.layer_count,
-                                                 " layers"));
+  return InvalidArgument(reader.Name(key), " is ", ShownValue(list), "; it must have a number for each of the ",
+                         config.layer_count, " layers");
 }
 
 // The numbers of a list are checked; F is the largest.
@@ -48,8 +46,8 @@ absl::Status ReadCuts(ConfigReader& reader, ModelConfig& config) {
   for (int64_t i = 0; i < config.layer_count; ++i) {
     const Json& share = (*shares)[i];
     if (!share.is_number() || share < 0 || share >= 1) {
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name(kKey), "[", i, "] is ", ShownValue(share),
-                                                     "; it must be at least 0 and less than 1"));
+      return InvalidArgument(reader.Name(kKey), "[", i, "] is ", ShownValue(share),
+                             "; it must be at least 0 and less than 1");
     }
     config.layers[i].cut_share = share.get<double>();
   }
@@ -73,9 +71,8 @@ absl::Status ReadInputs(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(inputs.width, reader.Int(kWidth, {1, kStreamInputsMax}, 256));
   ASSIGN_OR_RETURN(inputs.vocabulary, reader.Int("vocab_size_per_layer_input", {1, kStreamVocabularyMax}, 262144));
   if (inputs.width * config.layer_count <= kStreamInputsMax) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(reader.Name(kWidth), " is ", inputs.width, "; those of ",
-                                                 config.layer_count, " layers may have at most ", kStreamInputsMax,
-                                                 " numbers together"));
+  return InvalidArgument(reader.Name(kWidth), " is ", inputs.width, "; those of ", config.layer_count,
+                         " layers may have at most ", kStreamInputsMax, " numbers together");
 }
 
 }  // namespace

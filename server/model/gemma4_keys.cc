@@ -1,6 +1,5 @@
 #include "server/model/gemma4_keys.h"
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -29,16 +28,13 @@ struct Heads {
 // The names are those of the keys.
 absl::Status CheckHeads(const Heads& heads, const std::string& width, const std::string& count,
                         const ModelConfig& config) {
-  if (heads.width % 2 != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(width, " is ", heads.width, "; a head width must be even"));
-  }
+  if (heads.width % 2 != 0) return InvalidArgument(width, " is ", heads.width, "; a head width must be even");
   if (config.head_count % heads.kv_count != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(count, " is ", heads.kv_count, "; it must divide num_attention_heads, ", config.head_count));
+    return InvalidArgument(count, " is ", heads.kv_count, "; it must divide num_attention_heads, ", config.head_count);
   }
   if (config.head_count * heads.width > kLayerHeadsMax) {
-    return absl::InvalidArgumentError(absl::StrCat(width, " times num_attention_heads is ",
-                                                   config.head_count * heads.width, "; the limit is ", kLayerHeadsMax));
+    return InvalidArgument(width, " times num_attention_heads is ", config.head_count * heads.width, "; the limit is ",
+                           kLayerHeadsMax);
   }
   return absl::OkStatus();
 }
@@ -47,14 +43,13 @@ absl::Status CheckHeads(const Heads& heads, const std::string& width, const std:
 absl::Status ReadHeadsByLayer(ConfigReader& reader, const Json& by_layer, ModelConfig& config) {
   constexpr absl::string_view kKey = "per_layer_config";
   if (!by_layer.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name(kKey), " is ", ShownValue(by_layer), "; it must be an object"));
+    return InvalidArgument(reader.Name(kKey), " is ", ShownValue(by_layer), "; it must be an object");
   }
   for (const auto& [number, value] : by_layer.items()) {
     int64_t index = -1;
     if (!absl::SimpleAtoi(number, &index) || index < 0 || index >= config.layer_count || !value.is_object()) {
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name(kKey), " has \"", number, "\": ", ShownValue(value),
-                                                     "; it must have objects for layers 0..", config.layer_count - 1));
+      return InvalidArgument(reader.Name(kKey), " has \"", number, "\": ", ShownValue(value),
+                             "; it must have objects for layers 0..", config.layer_count - 1);
     }
     ConfigReader inner(value, absl::StrCat(reader.Place(kKey), ".", number));
     LayerConfig& layer = config.layers[index];
@@ -70,10 +65,9 @@ absl::Status ReadHeadsByLayer(ConfigReader& reader, const Json& by_layer, ModelC
     const Heads heads{HeadWidth(config, layer), KvHeadCount(config, layer)};
     std::optional<Heads>& others = of_kind[layer.window == 0 ? 0 : 1];
     if (others.value_or(heads) != heads) {
-      return absl::UnimplementedError(absl::StrCat(reader.Name(kKey), " has heads of ", others->width, " and ",
-                                                   heads.width,
-                                                   " dimensions, or other key heads, in layers of one kind; "
-                                                   "only those of full and window layers may differ"));
+      return Unimplemented(reader.Name(kKey), " has heads of ", others->width, " and ", heads.width,
+                           " dimensions, or other key heads, in layers of one kind; "
+                           "only those of full and window layers may differ");
     }
     others = heads;
   }
@@ -116,8 +110,7 @@ absl::Status ReadExperts(ConfigReader& reader, ModelConfig& config) {
   }
   for (const char* key : {"num_experts", "top_k_experts", "moe_intermediate_size"}) {
     if (reader.Has(key)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name("enable_moe_block"), " is true, and ", reader.Name(key), " is missing"));
+    return InvalidArgument(reader.Name("enable_moe_block"), " is true, and ", reader.Name(key), " is missing");
   }
   MixtureConfig& mixture = config.mixture;
   ASSIGN_OR_RETURN(mixture.expert_count, reader.Int("num_experts", {1, kernels::kExpertsMax}));
@@ -130,9 +123,9 @@ absl::Status ReadExperts(ConfigReader& reader, ModelConfig& config) {
   for (LayerConfig& layer : config.layers) {
     layer.has_mixture = true;
     if (layer.feed_forward_width == 0) continue;
-    return absl::UnimplementedError(absl::StrCat(reader.Name("use_double_wide_mlp"),
-                                                 " is true with \"enable_moe_block\" "
-                                                 "and layers that read the keys of another, which is not supported"));
+    return Unimplemented(reader.Name("use_double_wide_mlp"),
+                         " is true with \"enable_moe_block\" "
+                         "and layers that read the keys of another, which is not supported");
   }
   return absl::OkStatus();
 }
@@ -147,13 +140,12 @@ absl::Status ReadLayerInputs(ConfigReader& reader, ModelConfig& config) {
     return absl::OkStatus();
   }
   if (inputs.vocabulary < config.vocabulary_size) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("vocab_size_per_layer_input"), " is ", inputs.vocabulary,
-                                                   "; it must be at least vocab_size, ", config.vocabulary_size));
+    return InvalidArgument(reader.Name("vocab_size_per_layer_input"), " is ", inputs.vocabulary,
+                           "; it must be at least vocab_size, ", config.vocabulary_size);
   }
   if (inputs.width * config.layer_count > kInputsWidthMax) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("hidden_size_per_layer_input"), " is ", inputs.width,
-                                                   "; those of ", config.layer_count, " layers may have at most ",
-                                                   kInputsWidthMax, " numbers together"));
+    return InvalidArgument(reader.Name("hidden_size_per_layer_input"), " is ", inputs.width, "; those of ",
+                           config.layer_count, " layers may have at most ", kInputsWidthMax, " numbers together");
   }
   return absl::OkStatus();
 }
@@ -164,8 +156,8 @@ absl::Status ReadKeySources(ConfigReader& reader, int64_t missing, ModelConfig& 
   constexpr absl::string_view kKey = "num_kv_shared_layers";
   ASSIGN_OR_RETURN(const int64_t shared, reader.Int(kKey, {0, config.layer_count - 1}, missing));
   if (shared >= config.layer_count) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name(kKey), " is missing, which means ", shared,
-                                                   "; it must lie in 0..", config.layer_count - 1));
+    return InvalidArgument(reader.Name(kKey), " is missing, which means ", shared, "; it must lie in 0..",
+                           config.layer_count - 1);
   }
   const int64_t first = config.layer_count - shared;
   for (int64_t i = first; i < config.layer_count; ++i) {
@@ -174,9 +166,9 @@ absl::Status ReadKeySources(ConfigReader& reader, int64_t missing, ModelConfig& 
       if ((config.layers[earlier].window == 0) == (layer.window == 0)) layer.source_layer = earlier;
     }
     if (layer.source_layer < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(reader.Name(kKey), " is ", shared, "; layer ", i, " reads the keys of an earlier layer with ",
-                       layer.window == 0 ? "full attention" : "a window", ", and the first ", first, " have none"));
+      return InvalidArgument(
+          reader.Name(kKey), " is ", shared, "; layer ", i, " reads the keys of an earlier layer with ",
+          layer.window == 0 ? "full attention" : "a window", ", and the first ", first, " have none");
     }
   }
   return absl::OkStatus();
@@ -205,8 +197,8 @@ absl::Status ReadGemma4(ConfigReader& reader, ModelConfig& config) {
   // Of images alone.
   const Json* both_ways = reader.Take("use_bidirectional_attention");
   if (both_ways != nullptr && *both_ways != "vision") {
-    return absl::UnimplementedError(absl::StrCat(reader.Name("use_bidirectional_attention"), " is ",
-                                                 ShownValue(*both_ways), "; only null and \"vision\" are supported"));
+    return Unimplemented(reader.Name("use_bidirectional_attention"), " is ", ShownValue(*both_ways),
+                         "; only null and \"vision\" are supported");
   }
   RETURN_IF_ERROR(reader.RequireValue("attn_logit_softcapping", nullptr));
   if (reader.Has("final_logit_softcapping")) {

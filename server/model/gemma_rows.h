@@ -5,7 +5,6 @@
 #include "server/model/block_keys.h"
 #include "server/model/gemma3n_keys.h"
 #include "server/model/gemma4_keys.h"
-#include "server/model/layer_windows.h"
 
 namespace varifocal {
 

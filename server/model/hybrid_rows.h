@@ -4,7 +4,6 @@
 #include "server/model/architectures.h"
 #include "server/model/block_keys.h"
 #include "server/model/latent_rows.h"
-#include "server/model/layer_windows.h"
 
 namespace varifocal {
 

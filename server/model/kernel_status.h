@@ -1,7 +1,6 @@
 // Converts errors of the kernels to absl::Status.
 #pragma once
 
-#include <string>
 #include <utility>
 
 #include "absl/status/status.h"

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -52,8 +51,7 @@ absl::Status ReadLatent(ConfigReader& reader, const LatentKeys& keys, ModelConfi
   const int64_t values = keys.value_default != 0 ? keys.value_default : config.width / config.head_count;
   ASSIGN_OR_RETURN(latent.value_width, reader.Int("v_head_dim", {1, kHeadPartMax}, values));
   if (latent.rotated_width % 2 != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name("qk_rope_head_dim"), " is ", latent.rotated_width, "; it must be even"));
+    return InvalidArgument(reader.Name("qk_rope_head_dim"), " is ", latent.rotated_width, "; it must be even");
   }
   latent.neighbours = keys.neighbours;
   if (keys.neighbours_by_key) {
@@ -77,8 +75,8 @@ absl::Status ReadDeepseekV2(ConfigReader& reader, ModelConfig& config) {
   if (method == "greedy") {
     config.mixture.routing.group_count = config.mixture.routing.groups_kept = 1;  // whatever the keys say
   } else if (method != "group_limited_greedy") {
-    return absl::UnimplementedError(absl::StrCat(reader.Name("topk_method"), " is \"", method,
-                                                 "\"; supported are greedy and group_limited_greedy"));
+    return Unimplemented(reader.Name("topk_method"), " is \"", method,
+                         "\"; supported are greedy and group_limited_greedy");
   }
   return ReadDeepseekExperts(reader, config, "softmax");
 }

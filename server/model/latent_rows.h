@@ -4,7 +4,6 @@
 #include "server/model/architectures.h"
 #include "server/model/block_keys.h"
 #include "server/model/latent_keys.h"
-#include "server/model/layer_windows.h"
 
 namespace varifocal {
 
@@ -65,7 +64,6 @@ inline constexpr Architecture kDeepseekV3 = {.model_type = "deepseek_v3",
                                                         .value_default = 128,
                                                         .neighbours = true,
                                                         .neighbours_by_key = true},
-                                             .read_layers = ReadNoWindows,
                                              .read_config = ReadDeepseekV3};
 
 inline constexpr Architecture kDeepseekV2 = {.model_type = "deepseek_v2",
@@ -80,7 +78,6 @@ inline constexpr Architecture kDeepseekV2 = {.model_type = "deepseek_v2",
                                                         .unrotated_default = 128,
                                                         .value_default = 128,
                                                         .neighbours = true},
-                                             .read_layers = ReadNoWindows,
                                              .read_config = ReadDeepseekV2};
 
 inline constexpr Architecture kMiniCpm3 = {
@@ -89,7 +86,6 @@ inline constexpr Architecture kMiniCpm3 = {
     .keys = {.kv_head_count = nullptr, .head_width = nullptr, .norm_epsilon_default = 1e-5, .tied_default = true},
     .rope = {.scales_scores = true},
     .latent = {.rank_default = 256, .query_rank_default = 768, .rotated_default = 32, .unrotated_default = 64},
-    .read_layers = ReadNoWindows,
     .read_config = ReadMiniCpm3};
 
 }  // namespace varifocal

@@ -17,18 +17,17 @@ absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerTypes(ConfigReader& re
   const Json* types = reader.Take("layer_types");
   if (types == nullptr) return std::optional<std::vector<bool>>();
   if (!types->is_array() || std::ssize(*types) != layer_count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name("layer_types"), " has ",
-                     types->is_array() ? absl::StrCat(types->size(), " entries") : ShownValue(*types),
-                     "; the model has ", layer_count, " layers"));
+    return InvalidArgument(reader.Name("layer_types"), " has ",
+                           types->is_array() ? absl::StrCat(types->size(), " entries") : ShownValue(*types),
+                           "; the model has ", layer_count, " layers");
   }
   std::vector<bool> windows;
   for (const Json& stored : *types) {
     // Older names, as in transformers.
     const Json type = stored == "attention" ? "full_attention" : stored == "mamba" ? "linear_attention" : stored;
     if (type != "full_attention" && type != other) {
-      return absl::UnimplementedError(absl::StrCat(reader.Name("layer_types"), "[", windows.size(), "] is ",
-                                                   ShownValue(stored), "; supported are full_attention and ", other));
+      return Unimplemented(reader.Name("layer_types"), "[", windows.size(), "] is ", ShownValue(stored),
+                           "; supported are full_attention and ", other);
     }
     windows.push_back(type == other);
   }
@@ -45,8 +44,8 @@ absl::Status SetWindows(const ConfigReader& reader, const std::vector<bool>& win
                         ModelConfig& config) {
   for (size_t i = 0; i < windows.size(); ++i) {
     if (windows[i] && size == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name("layer_types"), "[", i,
-                                                     "] is \"sliding_attention\" while no sliding_window is set"));
+      return InvalidArgument(reader.Name("layer_types"), "[", i,
+                             "] is \"sliding_attention\" while no sliding_window is set");
     }
     config.layers[i].window = windows[i] ? size : 0;
   }
@@ -70,13 +69,13 @@ void SetRecurrent(const std::vector<bool>& recurrent, ModelConfig& config) {
 
 absl::Status RequireAttention(const ConfigReader& reader, const char* key, const ModelConfig& config) {
   if (AttentionLayerCount(config) > 0) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat("by ", reader.Name(key), " no layer of the ", config.model_type,
-                                               " has attention; such a model is not supported"));
+  return Unimplemented("by ", reader.Name(key), " no layer of the ", config.model_type,
+                       " has attention; such a model is not supported");
 }
 
 absl::Status NoAttentionWithout(const ConfigReader& reader, const char* key, const ModelConfig& config) {
-  return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is missing; a ", config.model_type,
-                                                 " without it has no attention layers, which is not supported"));
+  return InvalidArgument(reader.Name(key), " is missing; a ", config.model_type,
+                         " without it has no attention layers, which is not supported");
 }
 
 // All layers equal. transformers ignores `layer_types` here: it may only agree.
@@ -85,10 +84,9 @@ absl::Status SetEverywhere(ConfigReader& reader, int64_t size, ModelConfig& conf
   ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> types, ReadLayerTypes(reader, config.layer_count));
   for (size_t i = 0; types.has_value() && i < types->size(); ++i) {
     if ((*types)[i] == (size != 0)) continue;
-    return absl::UnimplementedError(
-        absl::StrCat(reader.Name("layer_types"), "[", i, "] is \"",
-                     (*types)[i] ? "sliding_attention" : "full_attention", "\"; all layers of ", config.model_type,
-                     " are equal, and sliding_window is ", size == 0 ? "not set" : absl::StrCat(size)));
+    return Unimplemented(reader.Name("layer_types"), "[", i, "] is \"",
+                         (*types)[i] ? "sliding_attention" : "full_attention", "\"; all layers of ", config.model_type,
+                         " are equal, and sliding_window is ", size == 0 ? "not set" : absl::StrCat(size));
   }
   return absl::OkStatus();
 }
@@ -123,8 +121,8 @@ absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerList(ConfigReader& rea
     return item.is_number_integer() && item.get<int64_t>() >= 0 && item.get<int64_t>() < layer_count;
   };
   if (!list->is_array() || !std::all_of(list->begin(), list->end(), is_layer)) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is ", ShownValue(*list),
-                                                   "; it must be a list of layers 0..", layer_count - 1));
+    return InvalidArgument(reader.Name(key), " is ", ShownValue(*list), "; it must be a list of layers 0..",
+                           layer_count - 1);
   }
   std::vector<bool> is_listed(layer_count, false);
   for (const Json& item : *list) is_listed[item.get<int64_t>()] = true;
@@ -134,8 +132,8 @@ absl::StatusOr<std::optional<std::vector<bool>>> ReadLayerList(ConfigReader& rea
 absl::Status ReadNoWindows(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(reader.RequireValue("use_sliding_window", false));
   if (const Json* window = reader.Take("sliding_window"); window != nullptr) {
-    return absl::UnimplementedError(absl::StrCat(reader.Name("sliding_window"), " is ", ShownValue(*window), "; a ",
-                                                 config.model_type, " has no window layers"));
+    return Unimplemented(reader.Name("sliding_window"), " is ", ShownValue(*window), "; a ", config.model_type,
+                         " has no window layers");
   }
   return SetEverywhere(reader, 0, config);
 }
@@ -167,9 +165,9 @@ absl::Status ReadUsedWindowsByType(ConfigReader& reader, ModelConfig& config) {
   reader.Ignore({"max_window_layers"});
   ASSIGN_OR_RETURN(const std::optional<std::vector<bool>> windows, ReadLayerTypes(reader, config.layer_count));
   if (used && size != 0 && !windows.has_value()) {
-    return absl::UnimplementedError(
-        absl::StrCat(reader.Name("use_sliding_window"),
-                     " is true without \"layer_types\"; releases of transformers disagree which layers have a window"));
+    return Unimplemented(
+        reader.Name("use_sliding_window"),
+        " is true without \"layer_types\"; releases of transformers disagree which layers have a window");
   }
   return SetWindows(reader, windows.value_or(std::vector<bool>(config.layer_count, false)), size, config);
 }
@@ -228,16 +226,15 @@ absl::Status ReadUnrotatedLayers(ConfigReader& reader, ModelConfig& config) {
   std::vector<bool> rotated = AllButEvery(interval, config);
   if (const Json* flags = reader.Take(kLayers); flags != nullptr) {  // takes precedence over the interval
     if (!flags->is_array() || std::ssize(*flags) != config.layer_count) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(reader.Name(kLayers), " has ",
-                       flags->is_array() ? absl::StrCat(flags->size(), " entries") : ShownValue(*flags),
-                       "; the model has ", config.layer_count, " layers"));
+      return InvalidArgument(reader.Name(kLayers), " has ",
+                             flags->is_array() ? absl::StrCat(flags->size(), " entries") : ShownValue(*flags),
+                             "; the model has ", config.layer_count, " layers");
     }
     for (int64_t i = 0; i < config.layer_count; ++i) {
       const Json& flag = (*flags)[i];
       if (flag != 0 && flag != 1) {
-        return absl::InvalidArgumentError(absl::StrCat(reader.Name(kLayers), "[", i, "] is ", ShownValue(flag),
-                                                       "; it must be 1 (rotated) or 0 (not rotated)"));
+        return InvalidArgument(reader.Name(kLayers), "[", i, "] is ", ShownValue(flag),
+                               "; it must be 1 (rotated) or 0 (not rotated)");
       }
       rotated[i] = flag == 1;
     }
@@ -257,8 +254,7 @@ absl::Status ReadUnrotatedLayers(ConfigReader& reader, ModelConfig& config) {
 absl::Status ReadRotatedWindowsAlone(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(ReadRotatedWindows(reader, config));
   if (reader.Has("sliding_window") || !reader.IsPresent("sliding_window")) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat(reader.Name("sliding_window"), " is null; a ", config.model_type, " without it has no rotation"));
+  return Unimplemented(reader.Name("sliding_window"), " is null; a ", config.model_type, " without it has no rotation");
 }
 
 absl::Status ReadRotatedWindows(ConfigReader& reader, ModelConfig& config) {
@@ -329,9 +325,8 @@ absl::Status ReadLayersOfOnePart(ConfigReader& reader, ModelConfig& config) {
     layer.has_mixture = kind == "E" || kind == "moe";
     layer.has_mlp = kind == "-" || kind == "mlp" || layer.has_mixture;
     if (layer.is_recurrent || layer.has_attention || layer.has_mlp) continue;
-    return absl::UnimplementedError(
-        absl::StrCat(reader.Name(key), "[", i, "] is ", ShownValue(kind),
-                     "; supported are linear_attention (M), full_attention (*), mlp (-) and moe (E)"));
+    return Unimplemented(reader.Name(key), "[", i, "] is ", ShownValue(kind),
+                         "; supported are linear_attention (M), full_attention (*), mlp (-) and moe (E)");
   }
   const auto is_mixture = [](const LayerConfig& layer) { return layer.has_mixture; };
   if (std::none_of(config.layers.begin(), config.layers.end(), is_mixture)) config.mixture = {};
@@ -346,8 +341,8 @@ absl::Status ReadStateSpacesByType(ConfigReader& reader, ModelConfig& config) {
   if (positions == nullptr || *positions == "nope") {
     for (LayerConfig& layer : config.layers) layer.rope_index = -1;
   } else if (*positions != "rope") {
-    return absl::UnimplementedError(absl::StrCat(reader.Name("position_embedding_type"), " is ", ShownValue(*positions),
-                                                 "; supported are rope, nope and null"));
+    return Unimplemented(reader.Name("position_embedding_type"), " is ", ShownValue(*positions),
+                         "; supported are rope, nope and null");
   }
   SetRecurrent(*recurrent, config);
   return RequireAttention(reader, "layer_types", config);

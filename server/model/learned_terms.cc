@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/config_reader.h"
 
@@ -24,8 +23,8 @@ absl::StatusOr<kernels::ActivationTerms> LearnedTerms(TensorPacker& packer,
   }
   const auto softplus = [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };
   if (!(std::abs(values[3]) <= kActivationEpsilonMax)) {
-    return absl::UnimplementedError(absl::StrCat("tensor ", tensors[3]->name, " is ", ShortNumber(values[3]),
-                                                 "; its size may be at most ", ShortNumber(kActivationEpsilonMax)));
+    return Unimplemented("tensor ", tensors[3]->name, " is ", ShortNumber(values[3]), "; its size may be at most ",
+                         ShortNumber(kActivationEpsilonMax));
   }
   return kernels::ActivationTerms{.a = static_cast<float>(softplus(values[0])),
                                   .b = static_cast<float>(values[2] + softplus(values[1])),

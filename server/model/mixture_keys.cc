@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/layer_windows.h"
 
@@ -42,14 +41,14 @@ absl::Status ReadRouting(ConfigReader& reader, const MixtureKeys& keys, MixtureC
   const int64_t of_group = mixture.expert_count / groups;
   const int64_t least = keys.group_score == kernels::GroupScore::kTwoLargest ? 2 : 1;
   if (of_group * groups != mixture.expert_count || of_group < least) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        reader.Name("n_group"), " is ", groups, reader.Has("n_group") ? "" : " when it is missing", "; the ",
-        mixture.expert_count, " experts must be that many groups of one size, of ", least, " or more"));
+    return InvalidArgument(reader.Name("n_group"), " is ", groups, reader.Has("n_group") ? "" : " when it is missing",
+                           "; the ", mixture.expert_count, " experts must be that many groups of one size, of ", least,
+                           " or more");
   }
   if (kept > groups || kept * of_group < mixture.per_token) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        reader.Name("topk_group"), " is ", kept, reader.Has("topk_group") ? "" : " when it is missing", " of ", groups,
-        " groups of ", of_group, " experts; it must leave a row its ", mixture.per_token, " experts"));
+    return InvalidArgument(reader.Name("topk_group"), " is ", kept,
+                           reader.Has("topk_group") ? "" : " when it is missing", " of ", groups, " groups of ",
+                           of_group, " experts; it must leave a row its ", mixture.per_token, " experts");
   }
   routing.group_count = static_cast<int>(groups);
   routing.groups_kept = static_cast<int>(kept);
@@ -79,9 +78,9 @@ absl::Status ReadMixture(ConfigReader& reader, const MixtureKeys& keys, ModelCon
   ASSIGN_OR_RETURN(mixture.per_token,
                    reader.Int("num_experts_per_tok", {1, kernels::kExpertsMax}, DefaultOf(keys.per_token_default)));
   if (mixture.per_token > mixture.expert_count) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("num_experts_per_tok"), " is ", mixture.per_token,
-                                                   reader.Has("num_experts_per_tok") ? "" : " when it is missing",
-                                                   "; the model has ", mixture.expert_count, " experts"));
+    return InvalidArgument(reader.Name("num_experts_per_tok"), " is ", mixture.per_token,
+                           reader.Has("num_experts_per_tok") ? "" : " when it is missing", "; the model has ",
+                           mixture.expert_count, " experts");
   }
   mixture.width = config.feed_forward_width;
   if (keys.width != nullptr) {

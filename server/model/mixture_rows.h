@@ -3,7 +3,6 @@
 
 #include "server/model/architectures.h"
 #include "server/model/block_keys.h"
-#include "server/model/layer_windows.h"
 
 namespace varifocal {
 
@@ -30,7 +29,6 @@ inline constexpr Architecture kOlmoe = {.model_type = "olmoe",
                                                     .expert_count_default = 64,
                                                     .per_token_default = 8},
                                         .blocks = {.head_norm_over_width = true},
-                                        .read_layers = ReadNoWindows,
                                         .read_config = ReadOlmoe};
 
 inline constexpr Architecture kMixtral = {.model_type = "mixtral",
@@ -74,7 +72,6 @@ inline constexpr Architecture kGranitemoe = {
                 .expert_count_default = 8,
                 .per_token_default = 2,
                 .always_renormalised = true},
-    .read_layers = ReadNoWindows,
     .read_config = ReadGranite};
 
 inline constexpr Architecture kGptOss = {

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -53,10 +50,10 @@ absl::StatusOr<kernels::BackendOptions> ToBackendOptions(const ModelOptions& opt
   } else if (options.dtype == "bf16") {
     to.dtype = kernels::DType::kBF16;
   } else if (options.dtype != "f32") {
-    return absl::InvalidArgumentError(absl::StrCat("dtype is \"", options.dtype, "\"; it must be f32 or bf16"));
+    return InvalidArgument("dtype is \"", options.dtype, "\"; it must be f32 or bf16");
   }
   if (options.threads < 0 || options.threads > 1024) {
-    return absl::InvalidArgumentError(absl::StrCat("threads is ", options.threads, "; it must lie in 0..1024"));
+    return InvalidArgument("threads is ", options.threads, "; it must lie in 0..1024");
   }
   to.thread_count = options.threads;
   if (!options.cpu_isa.empty()) to.cpu_isa = options.cpu_isa;
@@ -71,9 +68,9 @@ absl::Status ReadEos(const std::string& directory, ModelConfig& config) {
   const std::string path = absl::StrCat(directory, "/generation_config.json");
   if (!FileExists(path, FileUse::kModel)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kConfigFile));
-  absl::StatusOr<std::optional<std::vector<int32_t>>> ids = ParseGenerationConfigEos(text, config.vocabulary_size);
-  if (!ids.ok()) return Annotate(ids.status(), path);
-  if (ids->has_value()) config.eos_token_ids = **std::move(ids);
+  ASSIGN_OR_RETURN(std::optional<std::vector<int32_t>> ids,
+                   Annotate(ParseGenerationConfigEos(text, config.vocabulary_size), path));
+  if (ids.has_value()) config.eos_token_ids = *std::move(ids);
   return absl::OkStatus();
 }
 
@@ -126,11 +123,10 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory, const 
   const std::string path = absl::StrCat(directory, "/config.json");
   const absl::StatusOr<std::string> text = ReadFile(path, kConfigFile);
   if (absl::IsNotFound(text.status()) && !IsDirectory(directory)) {
-    return absl::NotFoundError(absl::StrCat(
-        text.status().message(), "; a model is a directory on this machine with config.json, not a hub's name"));
+    return NotFound(text.status().message(),
+                    "; a model is a directory on this machine with config.json, not a hub's name");
   }
-  if (absl::IsNotFound(text.status()))
-    return absl::NotFoundError(absl::StrCat(text.status().message(), ModelsBelow(directory)));
+  if (absl::IsNotFound(text.status())) return NotFound(text.status().message(), ModelsBelow(directory));
   RETURN_IF_ERROR(text.status());
   absl::StatusOr<ModelConfig> config = ParseModelConfig(*text, ignored_keys);
   if (!config.ok()) return Annotate(config.status(), path);

@@ -18,8 +18,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "server/model/model_config.h"
 #include "tokenizer/token_rules.h"
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <tuple>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace varifocal {

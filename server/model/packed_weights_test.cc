@@ -9,18 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/tensor.h"
 #include "server/model/adapter.h"
-#include "server/model/config.h"
 #include "server/model/model.h"
 #include "server/model/packed_weights/packed_weights.h"
 #include "server/model/packed_weights/values.h"
 #include "server/model/transformer.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 
@@ -65,49 +64,44 @@ class PackedWeightsTest : public testing::TestWithParam<std::string> {};
 TEST_P(PackedWeightsTest, ValuesAreThoseOfTheFormat) {
   const std::string directory = kPackedGoldens + GetParam();
   const Json golden = ReadJsonFile(directory + "/values.json");
-  const auto config = ReadModelConfig(BaseOf(directory), {}, OptionsOf(directory).adapter_directory);
-  ASSERT_TRUE(config.ok()) << config.status();
-  auto source = OpenWeights(BaseOf(directory));
-  ASSERT_TRUE(source.ok()) << source.status();
-  TensorDigests digests = HashWeights(**source, "")->tensors;
-  if (config->packed_weights != nullptr) {
-    Unpacking tensors(**source, digests);
-    const absl::Status unpacked = config->packed_weights->unpack(tensors);
+  ASSIGN_OR_FAIL(const auto config, ReadModelConfig(BaseOf(directory), {}, OptionsOf(directory).adapter_directory));
+  ASSIGN_OR_FAIL(auto source, OpenWeights(BaseOf(directory)));
+  TensorDigests digests = HashWeights(*source, "")->tensors;
+  if (config.packed_weights != nullptr) {
+    Unpacking tensors(*source, digests);
+    const absl::Status unpacked = config.packed_weights->unpack(tensors);
     ASSERT_TRUE(unpacked.ok()) << unpacked;
   }
-  if (config->adapter != nullptr) {
-    auto adapter = OpenAdapterWeights(directory + "/adapter");
-    ASSERT_TRUE(adapter.ok()) << adapter.status();
-    TensorDigests of_adapter = HashWeights(**adapter, "")->tensors;
-    const absl::Status merged = MergeAdapter(*config->adapter, *FindArchitecture(config->model_type), *config,
-                                             std::move(**adapter), of_adapter, **source, digests);
+  if (config.adapter != nullptr) {
+    ASSIGN_OR_FAIL(auto adapter, OpenAdapterWeights(directory + "/adapter"));
+    TensorDigests of_adapter = HashWeights(*adapter, "")->tensors;
+    const absl::Status merged = MergeAdapter(*config.adapter, *FindArchitecture(config.model_type), config,
+                                             std::move(*adapter), of_adapter, *source, digests);
     ASSERT_TRUE(merged.ok()) << merged;
   }
   ASSERT_GT(golden["sha256"].size(), 0u);
   for (const auto& [name, sha256] : golden["sha256"].items()) {
-    const auto tensor = (*source)->tensors().find(name);
-    ASSERT_NE(tensor, (*source)->tensors().end()) << name;
+    const auto tensor = source->tensors().find(name);
+    ASSERT_NE(tensor, source->tensors().end()) << name;
     EXPECT_TRUE(digests.contains(name)) << name;
-    const absl::Status loaded = (*source)->Load(tensor->second);
+    const absl::Status loaded = source->Load(tensor->second);
     ASSERT_TRUE(loaded.ok()) << loaded;
     EXPECT_EQ(kernels::DTypeName(tensor->second.type), golden["type"].get<std::string>()) << name;
     EXPECT_EQ(Sha256Hex(tensor->second.bytes), sha256.get<std::string>()) << name;
-    (*source)->Release(tensor->second);
+    source->Release(tensor->second);
   }
 }
 
 TEST_P(PackedWeightsTest, TheModelLoadsAndSaysWhatItsWeightsAreFrom) {
   const std::string directory = kPackedGoldens + GetParam();
-  const auto model = Load(directory);
-  ASSERT_TRUE(model.ok()) << model.status();
-  const ModelProvenance& provenance = (*model)->provenance();
+  ASSIGN_OR_FAIL(const auto model, Load(directory));
+  const ModelProvenance& provenance = model->provenance();
   EXPECT_FALSE(provenance.weights_from.empty());
   const Json function = ParseJson(provenance.function_json).value_or(Json());
   EXPECT_TRUE(function.contains(HasAdapter(directory) ? "adapter" : "packed_weights")) << provenance.function_json;
   // Equal files share their weights.
-  const auto again = Load(directory);
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ((*again)->transformer().shared_weight_bytes(), (*again)->transformer().weight_bytes());
+  ASSIGN_OR_FAIL(const auto again, Load(directory));
+  EXPECT_EQ(again->transformer().shared_weight_bytes(), again->transformer().weight_bytes());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PackedWeightsTest, testing::ValuesIn(PackedGoldens()),

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -26,18 +25,17 @@ absl::StatusOr<int64_t> ReadValueDim(ConfigReader& reader, const RecurrenceKeys&
     ASSIGN_OR_RETURN(dim, reader.Int(keys.value_dim, {1, kDimMax}));
   }
   if (dim * head_count == all && dim <= kDimMax) return dim;
-  return absl::InvalidArgumentError(
-      absl::StrCat(reader.Name(keys.value_head_count), " is ", head_count, " and ", reader.Name(keys.value_dim), " ",
-                   stated == nullptr ? "missing" : ShownValue(*stated), "; together they must give ", all, " by ",
-                   keys.width == nullptr ? keys.expansion : keys.width, ", in heads of at most ", kDimMax));
+  return InvalidArgument(reader.Name(keys.value_head_count), " is ", head_count, " and ", reader.Name(keys.value_dim),
+                         " ", stated == nullptr ? "missing" : ShownValue(*stated), "; together they must give ", all,
+                         " by ", keys.width == nullptr ? keys.expansion : keys.width, ", in heads of at most ",
+                         kDimMax);
 }
 
 // [0, infinity], as transformers 5 writes it. It applies other limits to a prompt, but not to generated tokens.
 absl::Status RequireNoStepLimit(ConfigReader& reader, const char* key) {
   const Json* limit = reader.Take(key);
   if (limit == nullptr || *limit == Json::array({0, {{"__float__", "Infinity"}}})) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat(reader.Name(key), " is ", ShownValue(*limit), "; only from 0 to infinity is supported"));
+  return Unimplemented(reader.Name(key), " is ", ShownValue(*limit), "; only from 0 to infinity is supported");
 }
 
 }  // namespace
@@ -59,9 +57,8 @@ absl::Status ReadRecurrence(ConfigReader& reader, const RecurrenceKeys& keys, Mo
     ASSIGN_OR_RETURN(shape.key_dim, reader.Int(keys.key_dim, {1, kDimMax}, keys.key_dim_default));
     ASSIGN_OR_RETURN(shape.value_dim, ReadValueDim(reader, keys, config, shape.value_head_count));
     if (shape.value_head_count % shape.key_head_count != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name(keys.value_head_count), " is ", shape.value_head_count,
-                                                     "; it must be a multiple of ", keys.key_head_count, ", ",
-                                                     shape.key_head_count));
+      return InvalidArgument(reader.Name(keys.value_head_count), " is ", shape.value_head_count,
+                             "; it must be a multiple of ", keys.key_head_count, ", ", shape.key_head_count);
     }
   }
   if (keys.kind == RecurrenceKind::kDeltaRule) shape.norm_group_count = shape.value_head_count;

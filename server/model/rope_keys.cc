@@ -40,13 +40,12 @@ absl::Status ReadOriginal(ConfigReader& reader, const Surroundings& around, Rope
   const double above = around.original_max_position.value_or(static_cast<double>(around.sizes.max_position));
   ASSIGN_OR_RETURN(rope.original_max_position, reader.Positive("original_max_position_embeddings", above));
   if (rope.original_max_position > kOriginalMax) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("original_max_position_embeddings"), " is ",
-                                                   rope.original_max_position, "; the limit is ", kOriginalMax));
+    return InvalidArgument(reader.Name("original_max_position_embeddings"), " is ", rope.original_max_position,
+                           "; the limit is ", kOriginalMax);
   }
   if (around.original_max_position.has_value() && rope.original_max_position != above) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("original_max_position_embeddings"), " is ",
-                                                   rope.original_max_position,
-                                                   " but at the top level, which takes precedence, ", above));
+    return InvalidArgument(reader.Name("original_max_position_embeddings"), " is ", rope.original_max_position,
+                           " but at the top level, which takes precedence, ", above);
   }
   return absl::OkStatus();
 }
@@ -70,8 +69,8 @@ absl::Status ReadDynamic(ConfigReader& reader, const Surroundings& around, RopeC
   if (around.alpha && reader.Has("alpha") && *reader.Take("alpha") != 0) {
     ASSIGN_OR_RETURN(rope.alpha, reader.Positive("alpha"));
     if (around.sizes.head_width <= 2) {
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name("alpha"), " is set with heads of ",
-                                                     around.sizes.head_width, " dimensions; it needs 3"));
+      return InvalidArgument(reader.Name("alpha"), " is set with heads of ", around.sizes.head_width,
+                             " dimensions; it needs 3");
     }
     rope.kind = RopeKind::kDefault;
     // Of other programs; transformers reads none.
@@ -83,12 +82,10 @@ absl::Status ReadDynamic(ConfigReader& reader, const Surroundings& around, RopeC
   rope.original_max_position = around.sizes.max_position;
   const int64_t span = rope.RotarySpan(around.sizes.head_width);
   if (span <= 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name("rope_type"), " is \"dynamic\" with ", span, " rotary dimensions; it needs 3"));
+    return InvalidArgument(reader.Name("rope_type"), " is \"dynamic\" with ", span, " rotary dimensions; it needs 3");
   }
   if (rope.factor < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name("factor"), " is ", rope.factor, "; of \"dynamic\" it must be at least 1"));
+    return InvalidArgument(reader.Name("factor"), " is ", rope.factor, "; of \"dynamic\" it must be at least 1");
   }
   return absl::OkStatus();
 }
@@ -99,8 +96,8 @@ absl::Status ReadLlama3(ConfigReader& reader, const Surroundings& around, RopeCo
   ASSIGN_OR_RETURN(rope.high_freq_factor, reader.Positive("high_freq_factor"));
   RETURN_IF_ERROR(ReadOriginal(reader, around, rope));
   if (rope.low_freq_factor >= rope.high_freq_factor) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("low_freq_factor"), " is ", rope.low_freq_factor,
-                                                   "; it must be below high_freq_factor, ", rope.high_freq_factor));
+    return InvalidArgument(reader.Name("low_freq_factor"), " is ", rope.low_freq_factor,
+                           "; it must be below high_freq_factor, ", rope.high_freq_factor);
   }
   return absl::OkStatus();
 }
@@ -112,8 +109,7 @@ double YarnAttentionFactor(double factor, double mscale) {
 
 absl::Status ReadYarn(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
   // As in transformers: only a factor that is there and null is the ratio.
-  if (!reader.IsPresent("factor"))
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("factor"), " is missing"));
+  if (!reader.IsPresent("factor")) return InvalidArgument(reader.Name("factor"), " is missing");
   RETURN_IF_ERROR(ReadFactorOrRatio(reader, around, rope));
   ASSIGN_OR_RETURN(rope.beta_fast, reader.Positive("beta_fast", 32));
   ASSIGN_OR_RETURN(rope.beta_slow, reader.Positive("beta_slow", 1));
@@ -131,30 +127,29 @@ absl::Status ReadYarn(ConfigReader& reader, const Surroundings& around, RopeConf
   }
   const int64_t span = rope.RotarySpan(around.sizes.head_width);
   if (span % 2 != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_type"), " is \"yarn\" with ", span,
-                                                   " rotary dimensions; it needs an even number"));
+    return InvalidArgument(reader.Name("rope_type"), " is \"yarn\" with ", span,
+                           " rotary dimensions; it needs an even number");
   }
   if (rope.theta <= 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name("rope_theta"), " is ", rope.theta, "; of \"yarn\" it must be above 1"));
+    return InvalidArgument(reader.Name("rope_theta"), " is ", rope.theta, "; of \"yarn\" it must be above 1");
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<double>> ReadFactors(ConfigReader& reader, absl::string_view key, int64_t count) {
   const Json* list = reader.Take(key);
-  if (list == nullptr) return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is missing"));
+  if (list == nullptr) return InvalidArgument(reader.Name(key), " is missing");
   if (!list->is_array() || std::ssize(*list) != count) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        reader.Name(key), " has ", list->is_array() ? absl::StrCat(list->size()) : list->type_name(),
-        list->is_array() ? " numbers" : "", "; it must be a list of ", count, ", one per pair of rotary dimensions"));
+    return InvalidArgument(reader.Name(key), " has ", list->is_array() ? absl::StrCat(list->size()) : list->type_name(),
+                           list->is_array() ? " numbers" : "", "; it must be a list of ", count,
+                           ", one per pair of rotary dimensions");
   }
   std::vector<double> factors;
   for (const Json& item : *list) {
     const double value = item.is_number() ? item.get<double>() : 0;
     if (!(value >= kNumberMin && value <= kNumberMax)) {
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), "[", factors.size(), "] is ", ShownValue(item),
-                                                     "; it must lie in ", kNumberMin, "..", kNumberMax));
+      return InvalidArgument(reader.Name(key), "[", factors.size(), "] is ", ShownValue(item), "; it must lie in ",
+                             kNumberMin, "..", kNumberMax);
     }
     factors.push_back(value);
   }
@@ -164,8 +159,8 @@ absl::StatusOr<std::vector<double>> ReadFactors(ConfigReader& reader, absl::stri
 absl::Status ReadLongRope(ConfigReader& reader, const Surroundings& around, RopeConfig& rope) {
   const int64_t span = rope.RotarySpan(around.sizes.head_width);
   if (span % 2 != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_type"), " is \"longrope\" with ", span,
-                                                   " rotary dimensions; it needs an even number"));
+    return InvalidArgument(reader.Name("rope_type"), " is \"longrope\" with ", span,
+                           " rotary dimensions; it needs an even number");
   }
   ASSIGN_OR_RETURN(rope.short_factors, ReadFactors(reader, "short_factor", span / 2));
   ASSIGN_OR_RETURN(rope.long_factors, ReadFactors(reader, "long_factor", span / 2));
@@ -174,8 +169,8 @@ absl::Status ReadLongRope(ConfigReader& reader, const Surroundings& around, Rope
   const double implied =
       rope.factor <= 1 ? 1 : std::sqrt(1 + std::log(rope.factor) / std::log(rope.original_max_position));
   if (!std::isfinite(implied)) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("original_max_position_embeddings"), " is ",
-                                                   rope.original_max_position, "; of \"longrope\" it must be above 1"));
+    return InvalidArgument(reader.Name("original_max_position_embeddings"), " is ", rope.original_max_position,
+                           "; of \"longrope\" it must be above 1");
   }
   ASSIGN_OR_RETURN(rope.attention_factor, reader.Positive("attention_factor", implied));
   return absl::OkStatus();
@@ -191,8 +186,8 @@ absl::Status ReadDefault(ConfigReader& reader, const Surroundings&, RopeConfig&)
 absl::Status ReadProportional(ConfigReader& reader, const Surroundings&, RopeConfig& rope) {
   ASSIGN_OR_RETURN(rope.partial, reader.Positive("partial_rotary_factor", 1));
   if (rope.partial > 1) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("partial_rotary_factor"), " is ",
-                                                   ShortNumber(rope.partial), "; it must be at most 1"));
+    return InvalidArgument(reader.Name("partial_rotary_factor"), " is ", ShortNumber(rope.partial),
+                           "; it must be at most 1");
   }
   ASSIGN_OR_RETURN(rope.factor, reader.Positive("factor", 1));
   return absl::OkStatus();
@@ -224,20 +219,17 @@ absl::StatusOr<const RopeRow*> FindRow(const ConfigReader& reader, std::string n
     if (name == RopeKindName(row.kind)) return &row;
     supported.push_back(RopeKindName(row.kind));
   }
-  return absl::UnimplementedError(
-      absl::StrCat(reader.Name("rope_type"), " is \"", name, "\"; supported are ", absl::StrJoin(supported, ", ")));
+  return Unimplemented(reader.Name("rope_type"), " is \"", name, "\"; supported are ", absl::StrJoin(supported, ", "));
 }
 
 // The rotated dimensions of a head. Truncated, as transformers does.
 absl::Status SetSpan(double partial, const std::string& name, const Surroundings& around, RopeConfig& rope) {
   if (partial == 1) return absl::OkStatus();
-  if (!around.partial_allowed) {
-    return absl::UnimplementedError(absl::StrCat(name, " is ", partial, "; only 1.0 is supported"));
-  }
+  if (!around.partial_allowed) return Unimplemented(name, " is ", partial, "; only 1.0 is supported");
   const double dimensions = around.sizes.head_width * partial;
   if (partial > 1 || dimensions < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " is ", partial, "; of heads of ", around.sizes.head_width,
-                                                   " dimensions at least one and at most all must be rotated"));
+    return InvalidArgument(name, " is ", partial, "; of heads of ", around.sizes.head_width,
+                           " dimensions at least one and at most all must be rotated");
   }
   rope.rotary_span = static_cast<int64_t>(dimensions);
   if (rope.rotary_span == around.sizes.head_width) rope.rotary_span = 0;
@@ -250,9 +242,8 @@ absl::Status ReadQueryScale(ConfigReader& reader, RopeConfig& rope) {
   reader.Ignore({"max_position_embeddings"});
   if (rope.query_beta == 0 || rope.kind == RopeKind::kYarn) return absl::OkStatus();
   // As there, of the original length, which other kinds have not.
-  return absl::UnimplementedError(absl::StrCat(reader.Name("llama_4_scaling_beta"), " is ",
-                                               ShortNumber(rope.query_beta), " with \"", RopeKindName(rope.kind),
-                                               "\"; it is supported with yarn alone"));
+  return Unimplemented(reader.Name("llama_4_scaling_beta"), " is ", ShortNumber(rope.query_beta), " with \"",
+                       RopeKindName(rope.kind), "\"; it is supported with yarn alone");
 }
 
 // One object: `rope_scaling`, `rope_parameters`, or one of the objects inside that. Null: top-level keys only.
@@ -260,8 +251,7 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
   static const Json& empty = *new Json(Json::object());
   if (object == nullptr) object = &empty;
   if (!object->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", place, "\" is ", object->type_name(), "; it must be an object"));
+    return InvalidArgument("\"", place, "\" is ", object->type_name(), "; it must be an object");
   }
   ConfigReader reader(*object, place);
   // Old files have "type", newer ones "rope_type", some both.
@@ -271,8 +261,7 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
   if (reader.Has("type")) {
     ASSIGN_OR_RETURN(const RopeRow* old_row, FindRow(reader, old_name, around));
     if (old_row != row) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(reader.Name("type"), " is \"", old_name, "\" while rope_type is \"", name, "\""));
+      return InvalidArgument(reader.Name("type"), " is \"", old_name, "\" while rope_type is \"", name, "\"");
     }
   }
   RopeConfig rope;
@@ -298,7 +287,7 @@ absl::Status CheckAgain(ConfigReader& reader, const char* key, double expected,
                         const std::string& other = "in the RoPE parameters") {
   ASSIGN_OR_RETURN(const double value, reader.Positive(key, expected));
   if (value == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is ", value, " but ", other, " ", expected));
+  return InvalidArgument(reader.Name(key), " is ", value, " but ", other, " ", expected);
 }
 
 bool HasTheta(const Json* object) { return object != nullptr && ConfigReader(*object, "").Has("rope_theta"); }
@@ -324,7 +313,7 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
   const Json* scaling = reader.Take("rope_scaling");
   const Json* parameters = reader.Take("rope_parameters");
   if (keys.query_scale && scaling == nullptr && parameters == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_parameters"), " is missing"));
+    return InvalidArgument(reader.Name("rope_parameters"), " is missing");
   }
   const absl::StatusOr<Json> missing = ParseJson(keys.missing == nullptr ? "null" : keys.missing);
   VF_CHECK(missing.ok(), "a row's object is JSON");
@@ -334,8 +323,8 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
   if (parameters == nullptr) {
     rope = std::move(older);
   } else if (scaling != nullptr && rope.ToString() != older.ToString()) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_scaling"), " is ", older.ToString(), ", but ",
-                                                   reader.Name("rope_parameters"), " is ", rope.ToString()));
+    return InvalidArgument(reader.Name("rope_scaling"), " is ", older.ToString(), ", but ",
+                           reader.Name("rope_parameters"), " is ", rope.ToString());
   }
   std::string other = "in the RoPE parameters";
   if (parameters == &*missing) other = absl::StrCat("without ", reader.Name("rope_parameters"), " it is");
@@ -348,9 +337,8 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
   for (const char* key : {keys.partial, "partial_rotary_factor"}) {
     ASSIGN_OR_RETURN(const double partial, reader.Positive(key, rope.RotarySpan(sizes.head_width) / width));
     if (reader.Has(key) && static_cast<int64_t>(width * partial) != rope.RotarySpan(sizes.head_width)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(reader.Name(key), " is ", partial, " but the RoPE parameters rotate ",
-                       rope.RotarySpan(sizes.head_width), " of ", sizes.head_width, " dimensions"));
+      return InvalidArgument(reader.Name(key), " is ", partial, " but the RoPE parameters rotate ",
+                             rope.RotarySpan(sizes.head_width), " of ", sizes.head_width, " dimensions");
     }
   }
   return rope;
@@ -360,12 +348,11 @@ absl::StatusOr<RopeConfig> ScaleRope(const RopeConfig& current, RopeKind kind, d
                                      const RopeSizes& sizes) {
   const absl::string_view name = RopeKindName(kind);
   if (keys.longrope_alone) {
-    return absl::UnimplementedError(
-        absl::StrCat("\"", name, "\" is set, but models of this type are scaled by longrope alone"));
+    return Unimplemented("\"", name, "\" is set, but models of this type are scaled by longrope alone");
   }
   if (current.kind != RopeKind::kDefault) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", name, "\" is set, but the rotation of this model is scaled already (", current.ToString(), ")"));
+    return InvalidArgument("\"", name, "\" is set, but the rotation of this model is scaled already (",
+                           current.ToString(), ")");
   }
   const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const RopeRow& r) { return r.kind == kind; });
   VF_CHECK(row != std::end(kRows), "every kind has a row");
@@ -397,17 +384,16 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
   if (parameters == nullptr && missing->is_object()) parameters = &*missing;
   if (parameters == nullptr) {
     if (keys.window_theta == nullptr && full.theta != keys.theta_default) {
-      return absl::UnimplementedError(absl::StrCat(
+      return Unimplemented(
           reader.Name(keys.theta), " is ", ShortNumber(full.theta), " without \"rope_parameters\"; releases of ",
-          "transformers disagree on what it means for window layers: state \"rope_parameters\" for each kind of layer"));
+          "transformers disagree on what it means for window layers: state \"rope_parameters\" for each kind of layer");
     }
     ASSIGN_OR_RETURN(RopeConfig of_full, ReadObject(scaling, reader.Place("rope_scaling"), full));
     ASSIGN_OR_RETURN(RopeConfig of_window, ReadObject(nullptr, reader.Place("rope_parameters"), window));
     return std::vector<RopeConfig>{std::move(of_full), std::move(of_window)};
   }
   if (!parameters->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name("rope_parameters"), " is ", parameters->type_name(), "; it must be an object"));
+    return InvalidArgument(reader.Name("rope_parameters"), " is ", parameters->type_name(), "; it must be an object");
   }
   ConfigReader kinds(*parameters, reader.Place("rope_parameters"));
   const std::string full_place = kinds.Place("full_attention");
@@ -416,7 +402,7 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
     // There is no default where a row has one of the whole.
     const Json* object = kinds.Take(kind);
     if (!missing->is_object() || (object != nullptr && (!object->is_object() || HasTheta(object)))) continue;
-    return absl::InvalidArgumentError(absl::StrCat("\"", kinds.Place(kind), ".rope_theta\" is missing"));
+    return InvalidArgument("\"", kinds.Place(kind), ".rope_theta\" is missing");
   }
   ASSIGN_OR_RETURN(RopeConfig of_full, ReadObject(kinds.Take("full_attention"), full_place, full));
   ASSIGN_OR_RETURN(RopeConfig of_window, ReadObject(kinds.Take("sliding_attention"), window_place, window));
@@ -424,8 +410,8 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
   if (scaling != nullptr) {
     ASSIGN_OR_RETURN(const RopeConfig older, ReadObject(scaling, reader.Place("rope_scaling"), full));
     if (older.ToString() != of_full.ToString()) {
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name("rope_scaling"), " is ", older.ToString(), ", but \"",
-                                                     full_place, "\" is ", of_full.ToString()));
+      return InvalidArgument(reader.Name("rope_scaling"), " is ", older.ToString(), ", but \"", full_place, "\" is ",
+                             of_full.ToString());
     }
   }
   if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, of_full.theta));

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "server/model/config.h"
 
 namespace varifocal {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/model/architectures.h"
@@ -22,8 +21,8 @@ const AttentionOverrideRow* FindRotation(const std::string& name) {
 absl::Status Rotate(const AttentionOverrideRow& row, const Json& value, const ModelConfig& config,
                     RunTimeSetting& setting) {
   if (config.ropes.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", row.name, "\" is set, but the positions of ",
-                                                   config.model_type, " are learned, not rotated"));
+    return InvalidArgument("\"", row.name, "\" is set, but the positions of ", config.model_type,
+                           " are learned, not rotated");
   }
   const Architecture* architecture = FindArchitecture(config.model_type);
   const int64_t width = config.latent.rank > 0 ? RotationWidth(config) : RopeHeadWidth(config, 0);
@@ -51,8 +50,7 @@ absl::StatusOr<RunTimeSetting> WithOverrides(const ModelConfig& config, const At
     }
     absl::Status rotated;
     if (!row->edits && !scaled_by.empty()) {
-      rotated = absl::InvalidArgumentError(
-          absl::StrCat("\"", given.name, "\" and \"", scaled_by, "\" both scale the rotation; remove one"));
+      rotated = InvalidArgument("\"", given.name, "\" and \"", scaled_by, "\" both scale the rotation; remove one");
     } else {
       rotated = Rotate(*row, given.value, config, setting);
     }

@@ -1,7 +1,6 @@
 #include "server/model/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
@@ -28,12 +27,10 @@ std::string Quoted(absl::string_view name) {
 }
 
 absl::StatusOr<int64_t> NonNegative(const Json& value, absl::string_view what) {
-  if (!value.is_number_integer()) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " is not an integer but ", value.type_name()));
-  }
+  if (!value.is_number_integer()) return InvalidArgument(what, " is not an integer but ", value.type_name());
   if (value.is_number_unsigned() ? value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())
                                  : value.get<int64_t>() < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " is ", value.dump(), "; it must lie in 0..2^63-1"));
+    return InvalidArgument(what, " is ", value.dump(), "; it must lie in 0..2^63-1");
   }
   return value.get<int64_t>();
 }
@@ -57,23 +54,21 @@ absl::StatusOr<const StoredType*> FindType(const Json& dtype, const std::string&
   for (const StoredType& type : kTypes) {
     if (dtype == type.name.data()) return &type;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(who, " has dtype ", Quoted(dtype.is_string() ? dtype.get<std::string>() : dtype.type_name()),
-                   "; F32, F16 and BF16 are supported"));
+  return InvalidArgument(who, " has dtype ", Quoted(dtype.is_string() ? dtype.get<std::string>() : dtype.type_name()),
+                         "; F32, F16 and BF16 are supported");
 }
 
 absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry, absl::string_view data,
                                       int64_t* begin) {
   const std::string who = absl::StrCat("tensor ", Quoted(name));
-  if (!entry.is_object())
-    return absl::InvalidArgumentError(absl::StrCat(who, " is described by ", entry.type_name(), ", not by an object"));
+  if (!entry.is_object()) return InvalidArgument(who, " is described by ", entry.type_name(), ", not by an object");
   for (const auto& [key, value] : entry.items()) {
     if (key != "dtype" && key != "shape" && key != "data_offsets") {
-      return absl::InvalidArgumentError(absl::StrCat(who, " has the unknown key ", Quoted(key)));
+      return InvalidArgument(who, " has the unknown key ", Quoted(key));
     }
   }
   for (const char* key : {"dtype", "shape", "data_offsets"}) {
-    if (!entry.contains(key)) return absl::InvalidArgumentError(absl::StrCat(who, " has no ", key));
+    if (!entry.contains(key)) return InvalidArgument(who, " has no ", key);
   }
   TensorView tensor;
   tensor.name = name;
@@ -84,35 +79,27 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry
     tensor.other_type = std::string(type->name);
   }
   const Json& shape = entry["shape"];
-  if (!shape.is_array())
-    return absl::InvalidArgumentError(absl::StrCat(who, " has a shape that is not a list but ", shape.type_name()));
-  if (shape.size() > 8)
-    return absl::InvalidArgumentError(absl::StrCat(who, " has ", shape.size(), " axes; the limit is 8"));
+  if (!shape.is_array()) return InvalidArgument(who, " has a shape that is not a list but ", shape.type_name());
+  if (shape.size() > 8) return InvalidArgument(who, " has ", shape.size(), " axes; the limit is 8");
   int64_t byte_count = type->bytes;
   for (const Json& extent : shape) {
     ASSIGN_OR_RETURN(const int64_t value, NonNegative(extent, absl::StrCat(who, ": an extent of its shape")));
     tensor.shape.push_back(value);
     if (__builtin_mul_overflow(byte_count, value, &byte_count)) {
-      return absl::InvalidArgumentError(absl::StrCat(who, " has a shape whose size overflows 2^63 bytes"));
+      return InvalidArgument(who, " has a shape whose size overflows 2^63 bytes");
     }
   }
   const Json& offsets = entry["data_offsets"];
-  if (!offsets.is_array() || offsets.size() != 2) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " has data_offsets that are not a pair"));
-  }
+  if (!offsets.is_array() || offsets.size() != 2) return InvalidArgument(who, " has data_offsets that are not a pair");
   ASSIGN_OR_RETURN(*begin, NonNegative(offsets[0], absl::StrCat(who, ": data_offsets[0]")));
   ASSIGN_OR_RETURN(const int64_t end, NonNegative(offsets[1], absl::StrCat(who, ": data_offsets[1]")));
-  if (end < *begin) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " ends at byte ", end, " before it begins at ", *begin));
-  }
+  if (end < *begin) return InvalidArgument(who, " ends at byte ", end, " before it begins at ", *begin);
   if (end > std::ssize(data)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(who, " ends at byte ", end, "; the file has ", data.size(), " bytes of data"));
+    return InvalidArgument(who, " ends at byte ", end, "; the file has ", data.size(), " bytes of data");
   }
   if (end - *begin != byte_count) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " has ", end - *begin, " bytes; its shape ",
-                                                   ShapeToString(tensor.shape), " of ", type->name, " needs ",
-                                                   byte_count));
+    return InvalidArgument(who, " has ", end - *begin, " bytes; its shape ", ShapeToString(tensor.shape), " of ",
+                           type->name, " needs ", byte_count);
   }
   tensor.bytes = data.substr(*begin, byte_count);
   return tensor;
@@ -128,12 +115,10 @@ uint64_t HeaderBytes(absl::string_view file) {
 // Null counts as absent, as in the reference implementation.
 absl::Status CheckMetadata(const Json& metadata) {
   if (metadata.is_null()) return absl::OkStatus();
-  if (!metadata.is_object())
-    return absl::InvalidArgumentError(absl::StrCat("__metadata__ is not an object but ", metadata.type_name()));
+  if (!metadata.is_object()) return InvalidArgument("__metadata__ is not an object but ", metadata.type_name());
   for (const auto& [key, value] : metadata.items()) {
     if (!value.is_string()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("__metadata__ entry ", Quoted(key), " is not a string but ", value.type_name()));
+      return InvalidArgument("__metadata__ entry ", Quoted(key), " is not a string but ", value.type_name());
     }
   }
   return absl::OkStatus();
@@ -143,27 +128,23 @@ absl::Status CheckMetadata(const Json& metadata) {
 
 absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file) {
   if (file.size() < 8) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the file has ", file.size(), " bytes; a safetensors file has at least 8"));
+    return InvalidArgument("the file has ", file.size(), " bytes; a safetensors file has at least 8");
   }
   const uint64_t header_bytes = HeaderBytes(file);
   if (header_bytes > kSafetensorsHeaderBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the header length is above the limit of ", kSafetensorsHeaderBytesMax, " bytes"));
+    return InvalidArgument("the header length is above the limit of ", kSafetensorsHeaderBytesMax, " bytes");
   }
   if (header_bytes > file.size() - 8) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the header is longer than the ", file.size() - 8, " bytes after its length"));
+    return InvalidArgument("the header is longer than the ", file.size() - 8, " bytes after its length");
   }
   const absl::string_view header = file.substr(8, header_bytes);
   const absl::string_view data = file.substr(8 + header_bytes);
-  if (header.empty() || header[0] != '{') return absl::InvalidArgumentError("the header does not start with {");
-  absl::StatusOr<Json> json = ParseJson(header);
-  if (!json.ok()) return Annotate(json.status(), "the header");
-  if (!json->is_object()) return absl::InvalidArgumentError("the header is not an object");
+  if (header.empty() || header[0] != '{') return InvalidArgument("the header does not start with {");
+  ASSIGN_OR_RETURN(Json json, Annotate(ParseJson(header), "the header"));
+  if (!json.is_object()) return InvalidArgument("the header is not an object");
 
   std::vector<std::pair<int64_t, TensorView>> found;
-  for (const auto& [name, entry] : json->items()) {
+  for (const auto& [name, entry] : json.items()) {
     if (name == "__metadata__") {
       RETURN_IF_ERROR(CheckMetadata(entry));
       continue;
@@ -180,16 +161,14 @@ absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file)
   std::vector<TensorView> tensors;
   for (auto& [begin, tensor] : found) {
     if (begin != covered) {
-      return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(tensor.name), " begins at byte ", begin,
-                                                     "; the one before it ends at ", covered,
-                                                     begin < covered ? " (overlap)" : " (gap)"));
+      return InvalidArgument("tensor ", Quoted(tensor.name), " begins at byte ", begin, "; the one before it ends at ",
+                             covered, begin < covered ? " (overlap)" : " (gap)");
     }
     covered += std::ssize(tensor.bytes);
     tensors.push_back(std::move(tensor));
   }
   if (covered != std::ssize(data)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the tensors cover ", covered, " bytes; the file has ", data.size(), " bytes of data"));
+    return InvalidArgument("the tensors cover ", covered, " bytes; the file has ", data.size(), " bytes of data");
   }
   return tensors;
 }
@@ -204,24 +183,22 @@ namespace {
 // File name -> names of its tensors, from the index.
 absl::StatusOr<std::map<std::string, std::set<std::string>>> ReadIndex(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kWeightIndexFile));
-  absl::StatusOr<Json> json = ParseJson(text);
-  if (!json.ok()) return Annotate(json.status(), path);
-  if (!json->is_object() || !json->contains("weight_map") || !(*json)["weight_map"].is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": there is no object weight_map"));
+  ASSIGN_OR_RETURN(Json json, Annotate(ParseJson(text), path));
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+    return InvalidArgument(path, ": there is no object weight_map");
   }
   std::map<std::string, std::set<std::string>> shards;
-  for (const auto& [tensor, file] : (*json)["weight_map"].items()) {
-    if (!file.is_string())
-      return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map entry ", Quoted(tensor), " is not a string"));
+  for (const auto& [tensor, file] : json["weight_map"].items()) {
+    if (!file.is_string()) return InvalidArgument(path, ": weight_map entry ", Quoted(tensor), " is not a string");
     const std::string name = file.get<std::string>();
     if (name.find('/') != std::string::npos || !absl::EndsWith(name, ".safetensors") ||
         name.find('\0') != std::string::npos) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map names the file ", Quoted(name),
-                                                     "; shards are *.safetensors files in the directory of the index"));
+      return InvalidArgument(path, ": weight_map names the file ", Quoted(name),
+                             "; shards are *.safetensors files in the directory of the index");
     }
     shards[name].insert(tensor);
   }
-  if (shards.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": weight_map is empty"));
+  if (shards.empty()) return InvalidArgument(path, ": weight_map is empty");
   return shards;
 }
 
@@ -247,24 +224,22 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenShards(const std::string& dire
     const std::string path = absl::StrCat(directory, "/", file_name);
     ASSIGN_OR_RETURN(std::unique_ptr<WeightFile> file, WeightFile::Open(path));
     RETURN_IF_ERROR(LoadHeader(*file));
-    absl::StatusOr<std::vector<TensorView>> views = ParseSafetensors(file->bytes());
-    if (!views.ok()) return Annotate(views.status(), path);
+    ASSIGN_OR_RETURN(std::vector<TensorView> views, Annotate(ParseSafetensors(file->bytes()), path));
     size_t matched = 0;
-    for (TensorView& view : *views) {
+    for (TensorView& view : views) {
       if (sharded && !expected.contains(view.name)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(path, ": tensor ", Quoted(view.name), " is not in the index for this file"));
+        return InvalidArgument(path, ": tensor ", Quoted(view.name), " is not in the index for this file");
       }
       ++matched;
       const std::string name = view.name;
       if (!tensors.emplace(name, std::move(view)).second) {
-        return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", Quoted(name), " is in two shards"));
+        return InvalidArgument(path, ": tensor ", Quoted(name), " is in two shards");
       }
     }
     if (sharded && matched != expected.size()) {
       for (const std::string& name : expected) {
         if (!tensors.contains(name)) {
-          return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", Quoted(name), " of the index is missing"));
+          return InvalidArgument(path, ": tensor ", Quoted(name), " of the index is missing");
         }
       }
     }

@@ -2,7 +2,6 @@
 // malformed case must be rejected with one sentence that names the value and the limit; a few valid ones must be read.
 #include "server/model/safetensors.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -12,6 +11,7 @@
 #include "base/random.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -150,16 +150,16 @@ INSTANTIATE_TEST_SUITE_P(All, BadFileTest, testing::ValuesIn(BadFiles()),
 TEST(SafetensorsTest, ThereAreSixtyBadFiles) { EXPECT_GE(BadFiles().size(), 60u); }
 
 TEST(SafetensorsTest, ReadsTensorsInAnyHeaderOrder) {
-  const auto tensors =
+  ASSIGN_OR_FAIL(
+      const auto tensors,
       ParseSafetensors(File("{\"__metadata__\":{\"format\":\"pt\"}," + Entry("z", "F32", "[1,2]", "[0,8]") + "," +
                                 Entry("a", "BF16", "[3]", "[8,14]") + "," + Entry("e", "F16", "[0]", "[8,8]") + "}   ",
-                            14));
-  ASSERT_TRUE(tensors.ok()) << tensors.status();
-  ASSERT_EQ(tensors->size(), 3u);
-  EXPECT_EQ((*tensors)[0].name, "z");
-  EXPECT_EQ((*tensors)[0].element_count(), 2);
-  EXPECT_EQ((*tensors)[1].name, "e");
-  EXPECT_EQ((*tensors)[2].shape, std::vector<int64_t>({3}));
+                            14)));
+  ASSERT_EQ(tensors.size(), 3u);
+  EXPECT_EQ(tensors[0].name, "z");
+  EXPECT_EQ(tensors[0].element_count(), 2);
+  EXPECT_EQ(tensors[1].name, "e");
+  EXPECT_EQ(tensors[2].shape, std::vector<int64_t>({3}));
 }
 
 // As in the reference implementation.
@@ -168,9 +168,8 @@ TEST(SafetensorsTest, NullMetadataIsNone) {
 }
 
 TEST(SafetensorsTest, AScalarHasOneElement) {
-  const auto tensors = ParseSafetensors(File("{" + Entry("a", "F32", "[]", "[0,4]") + "}", 4));
-  ASSERT_TRUE(tensors.ok()) << tensors.status();
-  EXPECT_EQ((*tensors)[0].element_count(), 1);
+  ASSIGN_OR_FAIL(const auto tensors, ParseSafetensors(File("{" + Entry("a", "F32", "[]", "[0,4]") + "}", 4)));
+  EXPECT_EQ(tensors[0].element_count(), 1);
 }
 
 TEST(SafetensorsTest, EveryTruncationIsRejected) {
@@ -276,10 +275,9 @@ TEST_F(DirectoryTest, Shards) {
   Write("1.safetensors", a_);
   Write("2.safetensors", b_);
   WriteIndex(R"({"a":"1.safetensors","b":"2.safetensors"})");
-  const auto source = OpenWeights(directory_);
-  ASSERT_TRUE(source.ok()) << source.status();
-  EXPECT_EQ((*source)->tensors().size(), 2u);
-  EXPECT_EQ((*source)->files().size(), 2u);
+  ASSIGN_OR_FAIL(const auto source, OpenWeights(directory_));
+  EXPECT_EQ(source->tensors().size(), 2u);
+  EXPECT_EQ(source->files().size(), 2u);
 }
 TEST_F(DirectoryTest, ShardMissing) {
   Write("1.safetensors", a_);
@@ -326,20 +324,18 @@ TEST_F(DirectoryTest, HashIsCachedOutsideTheDirectory) {
   Write("model.safetensors", a_);
   const std::string cache = directory_ + "_cache";
   std::filesystem::remove_all(cache);
-  auto source = OpenWeights(directory_);
-  ASSERT_TRUE(source.ok());
-  FakeClock later((*source)->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);  // old enough
-  EXPECT_EQ(HashWeights(**source, cache, later)->whole, Sha256Hex(a_));
-  EXPECT_EQ(HashWeights(**source, "")->whole, Sha256Hex(a_));
+  ASSIGN_OR_FAIL(auto source, OpenWeights(directory_));
+  FakeClock later(source->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);  // old enough
+  EXPECT_EQ(HashWeights(*source, cache, later)->whole, Sha256Hex(a_));
+  EXPECT_EQ(HashWeights(*source, "")->whole, Sha256Hex(a_));
   // A forged entry is returned, which shows that the second look-up read it.
   const std::string forged = std::string(64, 'a') + "\n";
   for (const auto& entry : std::filesystem::directory_iterator(cache + "/weights"))
     std::ofstream(entry.path()) << forged << forged;
-  EXPECT_EQ(HashWeights(**source, cache)->whole, std::string(64, 'a'));
+  EXPECT_EQ(HashWeights(*source, cache)->whole, std::string(64, 'a'));
   Write("model.safetensors", b_ + "");
-  auto other = OpenWeights(directory_);
-  ASSERT_TRUE(other.ok());
-  EXPECT_NE(HashWeights(**other, cache)->whole, std::string(64, 'a'));
+  ASSIGN_OR_FAIL(auto other, OpenWeights(directory_));
+  EXPECT_NE(HashWeights(*other, cache)->whole, std::string(64, 'a'));
 }
 // Hashes of the file and of its tensors;
 // larger than the blocks in which they are read, and not ordered by name.
@@ -357,8 +353,7 @@ TEST_F(DirectoryTest, OnePassHashesFileAndTensors) {
   Write("model.safetensors", file);
   const std::string cache = directory_ + "_cache";
   std::filesystem::remove_all(cache);
-  auto source = OpenWeights(directory_);
-  ASSERT_TRUE(source.ok()) << source.status();
+  ASSIGN_OR_FAIL(auto source, OpenWeights(directory_));
   const std::string whole = Sha256Hex(file);
   const TensorDigests tensors = {
       {"z", Sha256(data.substr(0, kFirst))},
@@ -366,10 +361,10 @@ TEST_F(DirectoryTest, OnePassHashesFileAndTensors) {
       {"a", Sha256(data.substr(kFirst, kSecond - kFirst))},
       {"m", Sha256(data.substr(kSecond))},
   };
-  FakeClock later((*source)->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);  // old enough
+  FakeClock later(source->files()[0]->input().identity().changed_ns / 1000 + 10'000'000);  // old enough
   for (const char* how : {"hashed", "remembered"}) {
     SCOPED_TRACE(how);
-    const WeightDigests digests = *HashWeights(**source, cache, later);
+    const WeightDigests digests = *HashWeights(*source, cache, later);
     EXPECT_EQ(digests.whole, whole);
     EXPECT_EQ(digests.tensors, tensors);
   }
@@ -378,17 +373,15 @@ TEST_F(DirectoryTest, ShardsAreIdentifiedByTheirDigests) {
   Write("1.safetensors", a_);
   Write("2.safetensors", b_);
   WriteIndex(R"({"a":"1.safetensors","b":"2.safetensors"})");
-  auto source = OpenWeights(directory_);
-  ASSERT_TRUE(source.ok()) << source.status();
-  const WeightDigests digests = *HashWeights(**source, "");
+  ASSIGN_OR_FAIL(auto source, OpenWeights(directory_));
+  const WeightDigests digests = *HashWeights(*source, "");
   EXPECT_EQ(digests.whole, Sha256Hex(absl::StrCat(Sha256Hex(a_), "\n", Sha256Hex(b_), "\n")));
   EXPECT_EQ(digests.tensors.size(), 2u);
 }
 TEST_F(DirectoryTest, UnwritableCacheIsNoError) {
   Write("model.safetensors", a_);
-  auto source = OpenWeights(directory_);
-  ASSERT_TRUE(source.ok());
-  EXPECT_EQ(HashWeights(**source, "/proc/nowhere")->whole, Sha256Hex(a_));
+  ASSIGN_OR_FAIL(auto source, OpenWeights(directory_));
+  EXPECT_EQ(HashWeights(*source, "/proc/nowhere")->whole, Sha256Hex(a_));
 }
 
 }  // namespace

@@ -50,8 +50,7 @@ std::vector<kernels::HostMatrix> PartsOfTurns(const Stack& stack) {
 absl::Status CheckFinite(const Stack& stack) {
   for (const TensorView* tensor : stack.tensors) {
     if (const int64_t at = FirstNotFinite(*tensor); at >= 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor ", tensor->name, " has a value that is not finite, at element ", at));
+      return InvalidArgument("tensor ", tensor->name, " has a value that is not finite, at element ", at);
     }
   }
   return absl::OkStatus();
@@ -279,8 +278,7 @@ absl::StatusOr<LoadedAttentionTensor> TensorPacker::AttentionVector(const Tensor
   for (int64_t i = 0; tensor.positive && i < values.columns; ++i) {
     const float value = kernels::At(values, 0, i);
     if (value > 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor ", view->name, "[", i, "] is ", value, "; it must be above 0"));
+    return InvalidArgument("tensor ", view->name, "[", i, "] is ", value, "; it must be above 0");
   }
   return loaded;
 }

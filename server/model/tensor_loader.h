@@ -18,7 +18,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "kernels/backend.h"
 #include "server/model/attention/variant.h"
 #include "server/model/matrix_grid.h"

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 
@@ -25,8 +26,8 @@ absl::StatusOr<std::string> PrefixOf(const TensorNames& names, const ModelConfig
     if (tensors.contains(embeddings.back())) found.push_back(prefix);
   }
   if (found.size() == 1) return found[0];
-  return absl::InvalidArgumentError(absl::StrCat("the text part of a ", config.wrapper, " has ", found.size(),
-                                                 " embeddings: it must have one of ", absl::StrJoin(embeddings, ", ")));
+  return InvalidArgument("the text part of a ", config.wrapper, " has ", found.size(),
+                         " embeddings: it must have one of ", absl::StrJoin(embeddings, ", "));
 }
 
 std::string LayerPrefix(const TensorNames& names, const std::string& prefix, int64_t layer) {

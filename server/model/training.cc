@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -32,25 +31,22 @@ absl::StatusOr<Training> ReadTraining(ConfigReader& config) {
   const Json* json = config.Take(kTrainingKey);
   if (json == nullptr) return training;
   if (!json->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(config.Name(kTrainingKey), " is ", ShownValue(*json), "; it must be an object"));
+    return InvalidArgument(config.Name(kTrainingKey), " is ", ShownValue(*json), "; it must be an object");
   }
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   ConfigReader reader(*json, config.Place(kTrainingKey));
   if (reader.Has("arm")) {
     ASSIGN_OR_RETURN(training.arm, reader.String("arm"));
     if (!IsArmName(training.arm)) {
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name("arm"), " is ", ShownValue((*json)["arm"]),
-                                                     "; it must be 1 to ", kArmBytesMax,
-                                                     " printable ASCII characters without spaces, @, comma and /"));
+      return InvalidArgument(reader.Name("arm"), " is ", ShownValue((*json)["arm"]), "; it must be 1 to ", kArmBytesMax,
+                             " printable ASCII characters without spaces, @, comma and /");
     }
   }
   ASSIGN_OR_RETURN(training.seed, OptionalInt(reader, "seed", {0, kMax}));
   ASSIGN_OR_RETURN(training.tokens, OptionalInt(reader, "tokens", {1, kMax}));
   ASSIGN_OR_RETURN(training.context_length, OptionalInt(reader, "context_length", {1, kContextLengthMax}));
   if (reader.IsPresent("parameters")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name("parameters"), " is set; the number of parameters is counted from the tensors"));
+    return InvalidArgument(reader.Name("parameters"), " is set; the number of parameters is counted from the tensors");
   }
   RETURN_IF_ERROR(reader.RefuseUnread());
   return training;

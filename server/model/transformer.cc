@@ -1,6 +1,5 @@
 #include "server/model/transformer.h"
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -8,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
-#include "base/wide_product.h"
 #include "server/model/kernel_status.h"
 #include "server/model/learned_terms.h"
 #include "server/model/recurrence_tensors.h"

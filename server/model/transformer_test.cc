@@ -16,8 +16,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/model/config.h"
+#include "server/model/kernel_status.h"
 #include "server/model/rope_tables.h"
 #include "server/model/unread_tensors.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -87,18 +89,11 @@ class TransformerTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const std::string directory = absl::StrCat("tests/testdata/goldens/architectures/", GetParam());
-    const auto text = ReadFile(directory + "/config.json", kConfigFile);
-    ASSERT_TRUE(text.ok()) << text.status();
-    auto config = ParseModelConfig(*text);
-    ASSERT_TRUE(config.ok()) << config.status();
-    config_ = *std::move(config);
-    auto source = OpenWeights(directory);
-    ASSERT_TRUE(source.ok()) << source.status();
-    source_ = *std::move(source);
+    ASSIGN_OR_FAIL(const auto text, ReadFile(directory + "/config.json", kConfigFile));
+    ASSIGN_OR_FAIL(config_, ParseModelConfig(text));
+    ASSIGN_OR_FAIL(source_, OpenWeights(directory));
     for (const auto& [name, tensor] : source_->tensors()) ASSERT_TRUE(source_->Load(tensor).ok());
-    auto backend = kernels::CreateBackend({.device = "reference"});
-    ASSERT_TRUE(backend.ok());
-    backend_ = std::move(*backend);
+    ASSIGN_OR_FAIL(backend_, ToStatusOr(kernels::CreateBackend({.device = "reference"})));
   }
 
   absl::StatusOr<std::unique_ptr<Transformer>> Load(const Tensors& tensors) const {
@@ -133,18 +128,17 @@ class TransformerTest : public testing::TestWithParam<const char*> {
 
 TEST_P(TransformerTest, LoadsExactlyTheRequiredTensors) {
   const Tensors needed = Needed();
-  const auto loaded = Load(needed);
-  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSIGN_OR_FAIL(const auto loaded, Load(needed));
   int64_t parameters = 0;
   for (const auto& [name, tensor] : needed) parameters += tensor.element_count();
-  EXPECT_EQ((*loaded)->parameter_count(), parameters);
+  EXPECT_EQ(loaded->parameter_count(), parameters);
   ASSERT_TRUE(Load(source_->tensors()).ok());
   int64_t page_bytes = 0;
   for (size_t group = 0; group < config_.page_groups.size(); ++group) {
-    EXPECT_EQ((*loaded)->KvShape(group).layer_count, config_.page_groups[group].layer_count);
-    page_bytes += (*loaded)->PageBytes(group);
+    EXPECT_EQ(loaded->KvShape(group).layer_count, config_.page_groups[group].layer_count);
+    page_bytes += loaded->PageBytes(group);
   }
-  EXPECT_EQ((*loaded)->PageBytes(), page_bytes);
+  EXPECT_EQ(loaded->PageBytes(), page_bytes);
 }
 
 // What is planned for the weights before they are packed is what they take, all experts included.
@@ -256,25 +250,22 @@ TEST_P(TransformerTest, StoredHeadOfATiedModel) {
   for (const std::string& head_name : head_names) {
     Tensors tensors = source_->tensors();
     for (const std::string& other : head_names) tensors.erase(other);
-    const auto without = Load(tensors);
-    ASSERT_TRUE(without.ok()) << without.status();
+    ASSIGN_OR_FAIL(const auto without, Load(tensors));
     TensorView head = embedding;
     head.name = head_name;
     tensors[head_name] = head;
-    const auto copied = Load(tensors);
-    ASSERT_TRUE(copied.ok()) << copied.status();
-    EXPECT_TRUE((*copied)->config().tied_embeddings);
-    EXPECT_EQ(&(*copied)->head(), &(*copied)->embedding());
-    EXPECT_EQ((*copied)->parameter_count(), (*without)->parameter_count());
+    ASSIGN_OR_FAIL(const auto copied, Load(tensors));
+    EXPECT_TRUE(copied->config().tied_embeddings);
+    EXPECT_EQ(&copied->head(), &copied->embedding());
+    EXPECT_EQ(copied->parameter_count(), without->parameter_count());
 
     std::string bytes(embedding.bytes);
     bytes[0] ^= 1;  // the last bit of the first value
     tensors[head_name].bytes = bytes;
-    const auto other = Load(tensors);
-    ASSERT_TRUE(other.ok()) << other.status();
-    EXPECT_FALSE((*other)->config().tied_embeddings);
-    EXPECT_NE(&(*other)->head(), &(*other)->embedding());
-    EXPECT_EQ((*other)->parameter_count(), (*without)->parameter_count() + embedding.element_count());
+    ASSIGN_OR_FAIL(const auto other, Load(tensors));
+    EXPECT_FALSE(other->config().tied_embeddings);
+    EXPECT_NE(&other->head(), &other->embedding());
+    EXPECT_EQ(other->parameter_count(), without->parameter_count() + embedding.element_count());
 
     // The same values in f32, and others.
     std::vector<float> wide(embedding.element_count());
@@ -321,9 +312,8 @@ INSTANTIATE_TEST_SUITE_P(Architectures, TransformerTest, testing::ValuesIn(kGold
 class RopeTableCacheTest : public TransformerTest {};
 
 TEST_P(RopeTableCacheTest, TablesByRopeLength) {
-  const auto model = Load(source_->tensors());
-  ASSERT_TRUE(model.ok()) << model.status();
-  RopeTableCache cache(**model, 2);
+  ASSIGN_OR_FAIL(const auto model, Load(source_->tensors()));
+  RopeTableCache cache(*model, 2);
   const auto get = [&](int64_t rope_length) { return *cache.Get(config_.ropes, 400, rope_length); };
   const RopeTables* usual = get(RopeLength(config_.ropes, 100));
   EXPECT_EQ(usual->position_count(), 400);

@@ -1,7 +1,5 @@
 #include "server/model/weight_cache.h"
 
-#include "base/mutex.h"
-
 namespace varifocal {
 
 WeightCache& WeightCache::Get() {

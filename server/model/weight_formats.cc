@@ -134,9 +134,9 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& dir
   // PyTorch's own files run code when they are read.
   const bool has_pickle = FileExists(absl::StrCat(directory, "/pytorch_model.bin"), FileUse::kModel) ||
                           FileExists(absl::StrCat(directory, "/pytorch_model.bin.index.json"), FileUse::kModel);
-  return absl::NotFoundError(absl::StrCat(
+  return NotFound(
       directory, " has no weights: looked for ", looked_for,
-      has_pickle ? "; it has pytorch_model.bin: save it again with transformers, which writes safetensors" : ""));
+      has_pickle ? "; it has pytorch_model.bin: save it again with transformers, which writes safetensors" : "");
 }
 
 absl::StatusOr<WeightDigests> HashWeights(const WeightSource& source, const std::string& cache_directory,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -49,10 +48,9 @@ absl::Status WeightSource::Load(const TensorView& tensor, const Sha256Digest* di
     if (file->Holds(tensor.bytes)) RETURN_IF_ERROR(file->Load(tensor.bytes));
   }
   if (digest == nullptr || Sha256(tensor.bytes) == *digest) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("tensor ", tensor.name,
-                   " does not have the bytes that were hashed: the file was changed while it was "
-                   "loaded, or since its hash was cached; load it again"));
+  return DataLoss("tensor ", tensor.name,
+                  " does not have the bytes that were hashed: the file was changed while it was "
+                  "loaded, or since its hash was cached; load it again");
 }
 
 absl::Status WeightSource::Compute(const Computed& computed) const {
@@ -92,8 +90,8 @@ absl::Status WeightSource::Derive(DerivedTensor derived, TensorDigests& digests)
   const bool is_matrix = tensor.shape.size() >= 2;
   const int64_t elements = tensor.element_count();
   if (!is_matrix || elements <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor ", tensor.name, " has the shape ", ShapeToString(tensor.shape), "; it must be a matrix"));
+    return InvalidArgument("tensor ", tensor.name, " has the shape ", ShapeToString(tensor.shape),
+                           "; it must be a matrix");
   }
   auto range = std::make_unique<AddressRange>(elements * kernels::DTypeBytes(tensor.type));
   if (range->is_empty()) return FileError(tensor.name, "reserve memory for", errno);
@@ -108,7 +106,7 @@ absl::Status WeightSource::Derive(DerivedTensor derived, TensorDigests& digests)
   }
   if (is_known) digests[tensor.name] = Sha256(content);
   if (!tensors_.emplace(tensor.name, tensor).second)
-    return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " is stored both packed and plain"));
+    return InvalidArgument("tensor ", tensor.name, " is stored both packed and plain");
   const char* at = tensor.bytes.data();
   derived_.emplace(at, Computed{std::move(derived), std::move(range)});
   return absl::OkStatus();

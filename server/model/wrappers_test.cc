@@ -12,9 +12,11 @@
 #include "server/model/architectures.h"
 #include "server/model/config.h"
 #include "server/model/function_json.h"
+#include "server/model/kernel_status.h"
 #include "server/model/transformer.h"
 #include "server/model/unread_tensors.h"
 #include "server/model/weight_source.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -141,9 +143,8 @@ TEST(WrappersTest, AKeyAtTheTopIsNotIgnoredInAFlatFile) {
   Json flat = SmallWrapper("qwen2_5_vl")["text_config"];
   flat["model_type"] = "qwen2_5_vl";
   flat["image_token_id"] = 5;
-  const auto config = ParseModelConfig(flat.dump());
-  ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->image_token_ids, std::vector<int32_t>{5});
+  ASSIGN_OR_FAIL(const auto config, ParseModelConfig(flat.dump()));
+  EXPECT_EQ(config.image_token_ids, std::vector<int32_t>{5});
   flat["a_new_setting"] = 1;
   EXPECT_THAT(std::string(ParseModelConfig(flat.dump()).status().message()), Message("\"a_new_setting\"", "1"));
 }
@@ -166,18 +167,12 @@ class WrappedTensorsTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const std::string directory = absl::StrCat("tests/testdata/goldens/architectures/", GetParam());
-    const auto text = ReadFile(directory + "/config.json", kConfigFile);
-    ASSERT_TRUE(text.ok()) << text.status();
-    const auto config = ParseModelConfig(*text);
-    ASSERT_TRUE(config.ok()) << config.status();
-    config_ = *config;
-    auto source = OpenWeights(directory);
-    ASSERT_TRUE(source.ok()) << source.status();
-    source_ = *std::move(source);
+    ASSIGN_OR_FAIL(const auto text, ReadFile(directory + "/config.json", kConfigFile));
+    ASSIGN_OR_FAIL(const auto config, ParseModelConfig(text));
+    config_ = config;
+    ASSIGN_OR_FAIL(source_, OpenWeights(directory));
     for (const auto& [name, tensor] : source_->tensors()) ASSERT_TRUE(source_->Load(tensor).ok());
-    auto backend = kernels::CreateBackend({.device = "reference"});
-    ASSERT_TRUE(backend.ok());
-    backend_ = std::move(*backend);
+    ASSIGN_OR_FAIL(backend_, ToStatusOr(kernels::CreateBackend({.device = "reference"})));
   }
   absl::Status Load(const Tensors& tensors) const {
     return Transformer::Load(*FindArchitecture(config_.model_type), config_, WeightSource(tensors, {}), backend_)

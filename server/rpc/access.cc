@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -47,12 +46,10 @@ absl::StatusOr<Role> ParseRole(absl::string_view name) {
   if (name == "viewer") return Role::kViewer;
   if (name == "submitter") return Role::kSubmitter;
   if (name == "admin") return Role::kAdmin;
-  return absl::InvalidArgumentError(absl::StrCat("the role \"", name, "\" is not viewer, submitter or admin"));
+  return InvalidArgument("the role \"", name, "\" is not viewer, submitter or admin");
 }
 
-absl::Status AtLine(int number, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("line ", number, ": ", what));
-}
+absl::Status AtLine(int number, absl::string_view what) { return InvalidArgument("line ", number, ": ", what); }
 
 }  // namespace
 
@@ -109,7 +106,7 @@ absl::StatusOr<std::shared_ptr<const Tokens>> Tokens::Parse(absl::string_view te
       return AtLine(number, "duplicate SHA-256");
     }
   }
-  if (tokens->holders_.empty()) return absl::InvalidArgumentError("has no token: every call would be refused");
+  if (tokens->holders_.empty()) return InvalidArgument("has no token: every call would be refused");
   return std::shared_ptr<const Tokens>(std::move(tokens));
 }
 
@@ -151,7 +148,7 @@ absl::Status Tokens::Authorize(absl::string_view method, absl::string_view autho
                       ErrorReason::kTokenExpired);
   }
   if (holder->role >= least) return absl::OkStatus();
-  return absl::PermissionDeniedError("the token's role does not allow this call");
+  return PermissionDenied("the token's role does not allow this call");
 }
 
 }  // namespace varifocal

@@ -1,7 +1,6 @@
 #include "server/rpc/admission.h"
 
 #include "absl/strings/str_cat.h"
-#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 
@@ -10,10 +9,9 @@ namespace {
 
 absl::Status CheckLimit(int64_t value, int64_t limit, absl::string_view what) {
   if (value <= limit) return absl::OkStatus();
-  return WithReason(
-      absl::ResourceExhaustedError(absl::StrCat("with this call there would be ", value, " ", what,
-                                                " active in this daemon, the limit is ", limit, "; try again later")),
-      ErrorReason::kTooManyCalls, {{"limit", absl::StrCat(limit)}});
+  return WithReason(ResourceExhausted("with this call there would be ", value, " ", what,
+                                      " active in this daemon, the limit is ", limit, "; try again later"),
+                    ErrorReason::kTooManyCalls, {{"limit", absl::StrCat(limit)}});
 }
 
 }  // namespace

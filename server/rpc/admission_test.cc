@@ -104,9 +104,7 @@ TEST(RpcPoolTest, AFullPoolRefusesAndAStalledOneShowsIt) {
   ASSERT_TRUE(held.pool().Post([] {}).ok());
   held.clock().Advance(5);
   EXPECT_EQ(held.pool().WaitMicros(), 12) << "the oldest counts";
-  const absl::Status refused = held.pool().Post([] {});
-  EXPECT_EQ(ReasonOf(refused).name, "LANE_FULL");
-  EXPECT_THAT(refused.message(), Message("2"));
+  EXPECT_THAT(held.pool().Post([] {}), RefusedFor("LANE_FULL", Message("2")));
 }
 
 TEST(EngineGateTest, PeersTakeTurnsWithinTheLimit) {

@@ -1,7 +1,5 @@
 #include "server/rpc/audit.h"
 
-#include <string>
-
 #include "base/exceptions.h"
 #include "base/log.h"
 #include "server/rpc/admission.h"

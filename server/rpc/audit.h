@@ -10,9 +10,7 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "grpcpp/server_context.h"

@@ -169,10 +169,9 @@ absl::Status CheckLengthOf(const EngineRequest& request, int64_t new_token_count
 
 absl::Status CheckHasTokenizer(const HostedModel& model) {
   if (model.tokenizer != nullptr) return absl::OkStatus();
-  return WithReason(
-      absl::FailedPreconditionError(absl::StrCat("model \"", model.name, "\" has no tokenizer; send token ids",
-                                                 Tokenizer::OtherFormatHint(CheckpointOf(model.directory).directory))),
-      ErrorReason::kModelWithoutTokenizer, {{"model", model.name}});
+  return WithReason(FailedPrecondition("model \"", model.name, "\" has no tokenizer; send token ids",
+                                       Tokenizer::OtherFormatHint(CheckpointOf(model.directory).directory)),
+                    ErrorReason::kModelWithoutTokenizer, {{"model", model.name}});
 }
 
 absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request, const HostedModel& model) {

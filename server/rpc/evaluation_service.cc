@@ -7,14 +7,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/suites.h"
 #include "eval_tasks/task.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/page_token.h"
-#include "server/rpc/status.h"
 #include "server/rpc/unary.h"
 #include "server/rpc/watch_stream.h"
 #include "wire/job_spec.h"
@@ -29,7 +27,7 @@ constexpr auto kWatchPeriod = std::chrono::milliseconds(250);
 constexpr int64_t kHeartbeatUs = 5'000'000;
 
 absl::Status ShuttingDown() {
-  return WithReason(absl::UnavailableError("the daemon is shutting down"), ErrorReason::kShuttingDown);
+  return WithReason(Unavailable("the daemon is shutting down"), ErrorReason::kShuttingDown);
 }
 
 }  // namespace
@@ -161,8 +159,7 @@ void EvaluationService::WatchLoop() {
 
 absl::StatusOr<JobManager*> EvaluationService::Jobs() const {
   if (jobs_ != nullptr) return jobs_;
-  return WithReason(absl::FailedPreconditionError("this server has no database, so it has no jobs"),
-                    ErrorReason::kNoDatabase);
+  return WithReason(FailedPrecondition("this server has no database, so it has no jobs"), ErrorReason::kNoDatabase);
 }
 
 grpc::ServerUnaryReactor* EvaluationService::SubmitJob(grpc::CallbackServerContext* context,
@@ -222,8 +219,7 @@ grpc::ServerUnaryReactor* EvaluationService::ListJobs(grpc::CallbackServerContex
     ASSIGN_OR_RETURN(const int32_t page_size, CheckPageSize(request->page_size()));
     ASSIGN_OR_RETURN(const std::string after, ParsePageToken("jobs", request->page_token()));
     int64_t before_id = 0;
-    if (!after.empty() && !absl::SimpleAtoi(after, &before_id))
-      return absl::InternalError("a page token has no job id");
+    if (!after.empty() && !absl::SimpleAtoi(after, &before_id)) return Internal("a page token has no job id");
     // One more than a page, to detect a next page.
     ASSIGN_OR_RETURN(std::vector<JobView> views, jobs->List(before_id, page_size + 1));
     if (std::ssize(views) > page_size) {
@@ -302,8 +298,8 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* EvaluationService::WatchJob(grpc
     MutexLock lock(mutex_);
     if (stopping_) return ShuttingDown();
     if (watches_.size() >= kWatchesMax) {
-      return WithReason(absl::ResourceExhaustedError(absl::StrCat("with this call there would be ", watches_.size() + 1,
-                                                                  " watches, the limit is ", kWatchesMax)),
+      return WithReason(ResourceExhausted("with this call there would be ", watches_.size() + 1,
+                                          " watches, the limit is ", kWatchesMax),
                         ErrorReason::kTooManyCalls, {{"limit", absl::StrCat(kWatchesMax)}});
     }
     watches_.push_back(std::make_shared<Watch>(job_id, stream));

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/mutex.h"
 #include "base/reason.h"
+#include "base/status_macros.h"
 #include "server/rpc/limits.h"
 
 namespace varifocal {
@@ -18,8 +18,7 @@ using grpc::health::v1::HealthCheckResponse;
 constexpr size_t kServiceBytesMax = 256;
 
 absl::Status TooManyWatches(size_t limit, absl::string_view whose) {
-  return WithReason(absl::ResourceExhaustedError(
-                        absl::StrCat("there are ", limit, " streams of Health.Watch", whose, ", which is the limit")),
+  return WithReason(ResourceExhausted("there are ", limit, " streams of Health.Watch", whose, ", which is the limit"),
                     ErrorReason::kTooManyCalls, {{"limit", absl::StrCat(limit)}});
 }
 
@@ -59,7 +58,7 @@ void HealthService::Shutdown() {
   is_shut_down_ = true;
   for (Watcher& watcher : watchers_) {
     Look(watcher);
-    watcher.stream->End(WithReason(absl::UnavailableError("the daemon is shutting down"), ErrorReason::kShuttingDown));
+    watcher.stream->End(WithReason(Unavailable("the daemon is shutting down"), ErrorReason::kShuttingDown));
   }
   watchers_.clear();
 }
@@ -108,11 +107,10 @@ grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(grpc::Callba
   MutexLock lock(mutex_);
   absl::Status room = MakeRoom(context->peer());
   if (request->service().size() > kServiceBytesMax) {
-    room = absl::InvalidArgumentError(absl::StrCat("the name of the service has ", request->service().size(),
-                                                   " bytes, the limit is ", kServiceBytesMax));
+    room = InvalidArgument("the name of the service has ", request->service().size(), " bytes, the limit is ",
+                           kServiceBytesMax);
   }
-  if (is_shut_down_)
-    room = WithReason(absl::UnavailableError("the daemon is shutting down"), ErrorReason::kShuttingDown);
+  if (is_shut_down_) room = WithReason(Unavailable("the daemon is shutting down"), ErrorReason::kShuttingDown);
   if (!room.ok()) {
     stream->End(room);
     return reactor;

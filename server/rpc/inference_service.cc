@@ -367,8 +367,7 @@ grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContex
   };
   return RunUnary(context, pools_->load, audit_->Record(context, "LoadModel", resource, [=, this]() -> absl::Status {
     if (request->directory().empty()) {
-      return WithReason(absl::InvalidArgumentError("directory is not set"), ErrorReason::kBadDirectory,
-                        {{"field", "directory"}});
+      return WithReason(InvalidArgument("directory is not set"), ErrorReason::kBadDirectory, {{"field", "directory"}});
     }
     ASSIGN_OR_RETURN(const auto model, jobs_ != nullptr ? jobs_->LoadModel(request->model_id(), request->directory())
                                                         : host_->Load(request->model_id(), request->directory()));
@@ -401,10 +400,9 @@ grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext
         ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
         RETURN_IF_ERROR(CheckHasTokenizer(*model));
         if (request->text().size() > kTokenizeBytesMax) {
-          return WithReason(
-              absl::InvalidArgumentError(absl::StrCat("text has ", request->text().size(),
-                                                      " bytes; the limit of Tokenize is ", kTokenizeBytesMax)),
-              ErrorReason::kPromptTooLong, {{"field", "text"}});
+          return WithReason(InvalidArgument("text has ", request->text().size(), " bytes; the limit of Tokenize is ",
+                                            kTokenizeBytesMax),
+                            ErrorReason::kPromptTooLong, {{"field", "text"}});
         }
         int64_t invalid_utf8_count = 0;
         EncodeOptions options;
@@ -423,22 +421,21 @@ grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerConte
                                                        const v1::DetokenizeRequest* request,
                                                        v1::DetokenizeResponse* response) {
   if (!audit_->Allows(*context, "/varifocal.v1.Inference/Detokenize")) return nullptr;
-  return RunAdmitted(
-      context, audit_->CallerOf(*context), pools_->text, *admission_, *request, [=, this]() -> absl::Status {
-        ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
-        RETURN_IF_ERROR(CheckHasTokenizer(*model));
-        if (request->token_ids().size() > kDetokenizeIdsMax) {
-          return WithReason(
-              absl::InvalidArgumentError(absl::StrCat("token_ids has ", request->token_ids().size(),
-                                                      " ids; the limit of Detokenize is ", kDetokenizeIdsMax)),
-              ErrorReason::kPromptTooLong, {{"field", "token_ids"}});
-        }
-        const std::vector<int32_t> ids(request->token_ids().begin(), request->token_ids().end());
-        DecodeOptions options;
-        options.keep_special_tokens = request->keep_special_tokens();
-        ASSIGN_OR_RETURN(*response->mutable_text(), model->tokenizer->Decode(ids, options));
-        return absl::OkStatus();
-      });
+  return RunAdmitted(context, audit_->CallerOf(*context), pools_->text, *admission_, *request,
+                     [=, this]() -> absl::Status {
+                       ASSIGN_OR_RETURN(const auto model, FindModel(*host_, request->model(), "model"));
+                       RETURN_IF_ERROR(CheckHasTokenizer(*model));
+                       if (request->token_ids().size() > kDetokenizeIdsMax) {
+                         return WithReason(InvalidArgument("token_ids has ", request->token_ids().size(),
+                                                           " ids; the limit of Detokenize is ", kDetokenizeIdsMax),
+                                           ErrorReason::kPromptTooLong, {{"field", "token_ids"}});
+                       }
+                       const std::vector<int32_t> ids(request->token_ids().begin(), request->token_ids().end());
+                       DecodeOptions options;
+                       options.keep_special_tokens = request->keep_special_tokens();
+                       ASSIGN_OR_RETURN(*response->mutable_text(), model->tokenizer->Decode(ids, options));
+                       return absl::OkStatus();
+                     });
 }
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(grpc::CallbackServerContext* context,

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "base/sha256.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -30,14 +31,13 @@ absl::StatusOr<std::string> ParsePageToken(absl::string_view list, absl::string_
       token.substr(0, kHashCharacters) == Hash(list, last_key)) {
     return last_key;
   }
-  return WithReason(absl::InvalidArgumentError(
-                        absl::StrCat("page_token \"", token.substr(0, 64), "\" was not returned by this list")),
+  return WithReason(InvalidArgument("page_token \"", token.substr(0, 64), "\" was not returned by this list"),
                     ErrorReason::kBadPageToken, {{"field", "page_token"}});
 }
 
 absl::StatusOr<int32_t> CheckPageSize(int32_t page_size) {
   if (page_size < 0) {
-    return WithReason(absl::InvalidArgumentError(absl::StrCat("page_size ", page_size, " is negative, the least is 0")),
+    return WithReason(InvalidArgument("page_size ", page_size, " is negative, the least is 0"),
                       ErrorReason::kBadPageSize, {{"field", "page_size"}});
   }
   return page_size == 0 ? kDefaultPageSize : std::min(page_size, kPageSizeMax);

@@ -1,11 +1,11 @@
 #include "server/rpc/refusals.h"
 
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "base/reason.h"
+#include "base/status_macros.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/status.h"
 
@@ -36,10 +36,9 @@ class Refusal final : public grpc::experimental::Interceptor {
       const grpc::Status status = methods->GetSendStatus();
       if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
         methods->ModifySendStatus(ToGrpcStatus(
-            !authorized_.ok()
-                ? authorized_
-                : absl::InvalidArgumentError("the request cannot be parsed as the message of this method: it is "
-                                             "truncated, or a string in it is not UTF-8")));
+            !authorized_.ok() ? authorized_
+                              : InvalidArgument("the request cannot be parsed as the message of this method: it is "
+                                                "truncated, or a string in it is not UTF-8")));
       }
     }
     methods->Proceed();

@@ -6,8 +6,8 @@
 #include "base/check.h"
 #include "base/exceptions.h"
 #include "base/log.h"
-#include "base/mutex.h"
 #include "base/reason.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 
@@ -30,10 +30,9 @@ absl::Status RpcPool::Post(std::function<void()> work) {
     MutexLock lock(mutex_);
     VF_CHECK(!stopping_, "the server is drained before its workers end");
     if (queue_.size() >= queue_max_) {
-      return WithReason(
-          absl::ResourceExhaustedError(absl::StrCat(queue_.size(), " calls wait for the ", name_,
-                                                    " threads of this daemon, the limit is ", queue_max_)),
-          ErrorReason::kLaneFull, {{"lane", name_}, {"limit", absl::StrCat(queue_max_)}});
+      return WithReason(ResourceExhausted(queue_.size(), " calls wait for the ", name_,
+                                          " threads of this daemon, the limit is ", queue_max_),
+                        ErrorReason::kLaneFull, {{"lane", name_}, {"limit", absl::StrCat(queue_max_)}});
     }
     queue_.push_back({std::move(work), clock_.MonotonicMicros()});
   }

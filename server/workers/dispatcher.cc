@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/reason.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 
@@ -30,7 +31,7 @@ EngineHandle Dispatcher::Start(const std::string& model, EngineRequest request, 
     }
   }
   for (const auto& call : calls) call->Send();
-  if (is_refused) task->done(absl::UnavailableError("the daemon is shutting down"));
+  if (is_refused) task->done(Unavailable("the daemon is shutting down"));
   return handle;
 }
 
@@ -131,7 +132,7 @@ void Dispatcher::BeginStop() {
   }
   for (const auto& call : calls) call->Cancel();
   calls.clear();
-  for (const auto& task : queued) task->done(absl::UnavailableError("the daemon is shutting down"));
+  for (const auto& task : queued) task->done(Unavailable("the daemon is shutting down"));
 }
 
 void Dispatcher::WaitUntilDone() {
@@ -212,13 +213,12 @@ absl::StatusOr<EngineResult> Dispatcher::TakeOutcome(EngineHandle handle, const 
                                                      absl::Status status, bool is_lost) {
   const Active active = tasks_.extract(handle).mapped();
   if (stopping_) {
-    status = absl::UnavailableError("the daemon is shutting down");
+    status = Unavailable("the daemon is shutting down");
   } else if (active.is_cancelled && is_lost) {
     status = absl::CancelledError("the request was cancelled");
   } else if (is_lost) {
-    status =
-        absl::InternalError(absl::StrCat(active.attempt_count, " workers were lost while they ran it, the limit is ",
-                                         options_.attempts_max, "; the last: ", status.message()));
+    status = Internal(active.attempt_count, " workers were lost while they ran it, the limit is ", options_.attempts_max,
+                      "; the last: ", status.message());
   }
   if (!status.ok()) return status;
   EngineResult& result = active.task->result;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/log.h"
@@ -51,9 +50,8 @@ absl::Status RemoteWorkers::WaitForWorker() {
           {{"workers", absl::StrJoin(options_.addresses, ",")}, {"problem", last_problem}});
     }
     if (has_deadline && std::chrono::steady_clock::now() >= deadline) {
-      return absl::UnavailableError(absl::StrCat("no worker of ", absl::StrJoin(options_.addresses, ","),
-                                                 " answered within ", options_.connect_timeout.count() / 1000,
-                                                 " s; the last: ", last_problem));
+      return Unavailable("no worker of ", absl::StrJoin(options_.addresses, ","), " answered within ",
+                         options_.connect_timeout.count() / 1000, " s; the last: ", last_problem);
     }
     std::this_thread::sleep_for(std::min<milliseconds>(options_.period, milliseconds(200)));
   }

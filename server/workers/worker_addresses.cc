@@ -23,7 +23,7 @@ constexpr char kServiceConfig[] = R"({"loadBalancingConfig": [{"round_robin": {}
 absl::Status CheckWorkerAddresses(const std::vector<std::string>& addresses) {
   for (const std::string& address : addresses) {
     if (const absl::Status valid = CheckAddress(address); !valid.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("worker \"", address, "\" ", valid.message()));
+      return InvalidArgument("worker \"", address, "\" ", valid.message());
     }
   }
   return absl::OkStatus();

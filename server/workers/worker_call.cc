@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/status_macros.h"
 #include "server/rpc/status.h"
 #include "server/workers/worker_request.h"
 
@@ -53,7 +54,7 @@ void WorkerCall::OnReadDone(bool is_read) {
 
 void WorkerCall::OnDone(const grpc::Status& status) {
   absl::Status ended = FromGrpcStatus(status);
-  if (ended.ok() && !has_result_) ended = absl::UnavailableError("the worker ended the stream without a result");
+  if (ended.ok() && !has_result_) ended = Unavailable("the worker ended the stream without a result");
   End(std::move(ended));
 }
 

@@ -24,9 +24,9 @@ absl::Status CheckInspected(const EngineResult& result, size_t heads, size_t seg
   const InspectedAttention& inspected = result.inspected;
   if (result.finish_reason == EngineFinishReason::kCancelled) return absl::OkStatus();
   if (inspected.heads.size() == heads && inspected.masses.size() == heads * segments) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("worker ", result.worker, " sent the attention of ", inspected.heads.size(),
-                                          " heads with ", inspected.masses.size(), " shares; the model has ", heads,
-                                          " heads with ", segments, " segments each"));
+  return Internal("worker ", result.worker, " sent the attention of ", inspected.heads.size(), " heads with ",
+                  inspected.masses.size(), " shares; the model has ", heads, " heads with ", segments,
+                  " segments each");
 }
 
 class WorkerEngine : public Engine {
@@ -37,8 +37,7 @@ class WorkerEngine : public Engine {
   absl::StatusOr<Handle> Start(EngineRequest request, EngineCallbacks callbacks) override {
     RETURN_IF_ERROR(CheckNotEmpty(request.token_ids));
     RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config_.vocabulary_size, tokenizer_.get()));
-    if (request.keep_groups)
-      return absl::UnimplementedError("the groups of tokens are not sent by the workers of a coordinator");
+    if (request.keep_groups) return Unimplemented("the groups of tokens are not sent by the workers of a coordinator");
     ASSIGN_OR_RETURN(const RunTimeSetting setting, WithOverrides(config_, request.attention_overrides));
     if (!request.inspected_boundaries.empty()) {
       callbacks.on_done = [heads = HeadCount(), segments = request.inspected_boundaries.size() - 1,
@@ -108,8 +107,8 @@ class WorkerEngine : public Engine {
 absl::Status CheckSame(const std::string& name, const std::string& what, const std::string& here,
                        const std::string& there) {
   if (here == there) return absl::OkStatus();
-  return WithReason(absl::FailedPreconditionError(absl::StrCat("model \"", name, "\": the workers have another ", what,
-                                                               " than the directory: ", there, ", and ", here)),
+  return WithReason(FailedPrecondition("model \"", name, "\": the workers have another ", what,
+                                       " than the directory: ", there, ", and ", here),
                     ErrorReason::kWorkersDiffer);
 }
 

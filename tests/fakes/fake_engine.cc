@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
-#include "base/mutex.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 

@@ -45,6 +45,14 @@ inline std::string Health(const std::shared_ptr<grpc::Channel>& channel, const s
                                                : "other";
 }
 
+// One unary call: Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &response).
+template <typename Stub, typename Request, typename Response>
+grpc::Status Ask(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                 const Request& request, Response* response) {
+  grpc::ClientContext context;
+  return (stub.*method)(&context, request, response);
+}
+
 class ServerTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -93,16 +101,21 @@ class ServerTest : public testing::Test {
   }
 
   grpc::Status Submit(const v1::SubmitJobRequest& request, v1::SubmitJobResponse* response) {
-    grpc::ClientContext context;
-    return evaluation_->SubmitJob(&context, request, response);
+    return Ask(*evaluation_, &v1::Evaluation::Stub::SubmitJob, request, response);
+  }
+
+  v1::Job Submitted(const v1::SubmitJobRequest& request) {
+    v1::SubmitJobResponse response;
+    const grpc::Status status = Submit(request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.job();
   }
 
   v1::Job GetJob(const std::string& name) {
     v1::GetJobRequest request;
     request.set_name(name);
     v1::Job job;
-    grpc::ClientContext context;
-    EXPECT_TRUE(evaluation_->GetJob(&context, request, &job).ok());
+    EXPECT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::GetJob, request, &job).ok());
     return job;
   }
 

@@ -19,6 +19,7 @@
 #include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 #include "tests/support/trials.h"
@@ -36,16 +37,7 @@ using Code = absl::StatusCode;
 
 // A small finished job.
 void MakeDatabase(const std::string& path) {
-  auto writer = *db::Writer::Open(path);
-  const db::NewJob job = db::FakeJob({.planned_count = 12});
-  const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
-  const int64_t job_id = writer->AddJob(job)->job_id;
-  const std::vector<db::CellRow> cells = *writer->Cells(job_id);
-  for (const db::CellRow& cell : cells) {
-    for (int64_t i = 0; i < 12; ++i) {
-      ASSERT_TRUE(writer->RecordSample(db::FakeOutcome(cell, job, execution_id, i)).ok());
-    }
-  }
+  db::AddFakeJob(**db::Writer::Open(path), db::FakeJob({.planned_count = 12}));
 }
 
 void Sql(const std::string& path, const std::string& statements) {
@@ -271,12 +263,10 @@ TEST(BadDatabase, AFirstPageThatOnlyTheLogHasIsRecovered) {
     for (const char* end : {"-wal", "-shm", ".lock"}) unlink((copy + end).c_str());
     WriteFile(copy, bytes);
     WriteFile(copy + "-wal", log);
-    const auto reader = db::Reader::Open(copy);
-    ASSERT_TRUE(reader.ok()) << reader.status();
-    EXPECT_GT((*reader)->Job(job_id)->answered_count, 0);
-    const auto again = db::Writer::Open(copy);
-    ASSERT_TRUE(again.ok()) << again.status();
-    EXPECT_EQ((*again)->Cells(job_id)->size(), cells.size());
+    ASSIGN_OR_FAIL(const auto reader, db::Reader::Open(copy));
+    EXPECT_GT(reader->Job(job_id)->answered_count, 0);
+    ASSIGN_OR_FAIL(const auto again, db::Writer::Open(copy));
+    EXPECT_EQ(again->Cells(job_id)->size(), cells.size());
   }
   // SQLite would delete the log of a file of no bytes.
   for (const char* end : {"-wal", "-shm", ".lock"}) unlink((copy + end).c_str());

@@ -13,7 +13,6 @@
 #include <atomic>
 #include <barrier>
 #include <fstream>
-#include <mutex>
 #include <set>
 #include <thread>
 
@@ -65,8 +64,7 @@ class ClientFaultsTest : public ServerTest {
     v1::GetModelRequest request;
     request.set_name("models/a");
     v1::Model model;
-    grpc::ClientContext context;
-    EXPECT_TRUE(inference_->GetModel(&context, request, &model).ok());
+    EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::GetModel, request, &model).ok());
     return model.kv_cache_bytes_in_use();
   }
 
@@ -119,11 +117,10 @@ TEST_F(ClientFaultsTest, RacingSubmitsWithOneIdAreOneJob) {
     EXPECT_EQ(jobs.size(), 1u);
     EXPECT_EQ(accepted_bodies.size(), 1u);
     if (!jobs.empty()) {
-      grpc::ClientContext context;
       v1::CancelJobRequest request;
       request.set_name(*jobs.begin());
       v1::Job job;
-      EXPECT_TRUE(evaluation_->CancelJob(&context, request, &job).ok());
+      EXPECT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, request, &job).ok());
     }
     goes_on = trials.Next();
   };
@@ -139,9 +136,8 @@ TEST_F(ClientFaultsTest, RacingSubmitsWithOneIdAreOneJob) {
         answers[i].other_body = trials.index() % 2 == 1 && i % 2 == 1;
         if (answers[i].other_body) request.mutable_spec()->mutable_suite()->set_seed(2);
         start.arrive_and_wait();
-        grpc::ClientContext context;
         v1::SubmitJobResponse response;
-        answers[i].status = stub->SubmitJob(&context, request, &response);
+        answers[i].status = Ask(*stub, &v1::Evaluation::Stub::SubmitJob, request, &response);
         answers[i].job = response.job().name();
         end.arrive_and_wait();
       }
@@ -279,12 +275,11 @@ TEST_F(ClientFaultsTest, ACancelledJobStopsWherever) {
     ASSERT_TRUE(accepted.ok()) << accepted.error_message();
     const std::string name = submitted.job().name();
     std::this_thread::sleep_for(std::chrono::microseconds(random.Below(400'000)));
-    grpc::ClientContext context;
     v1::CancelJobRequest request;
     request.set_name(name);
     v1::Job job;
     const int64_t start_us = Clock::Real().MonotonicMicros();
-    const grpc::Status cancelled = evaluation_->CancelJob(&context, request, &job);
+    const grpc::Status cancelled = Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, request, &job);
     if (!cancelled.ok()) {  // it had ended
       ++ended_count;
       EXPECT_EQ(ReasonIn(cancelled), "JOB_FINISHED") << cancelled.error_message();
@@ -346,8 +341,7 @@ TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
   control_->SetDelayMs(5);
   v1::SubmitJobRequest long_job = SmallJob();
   long_job.mutable_spec()->mutable_suite()->set_samples(50'000);  // outlasts the test
-  v1::SubmitJobResponse submitted;
-  ASSERT_TRUE(Submit(long_job, &submitted).ok());
+  const v1::Job submitted = Submitted(long_job);
   Trials trials("stalled streams", {.quick = 100, .full = 3000});
   struct Stalled {
     grpc::ClientContext context;
@@ -358,7 +352,7 @@ TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
   while (trials.Next()) {
     auto stalled = std::make_unique<Stalled>();
     v1::WatchJobRequest request;
-    request.set_name(submitted.job().name());
+    request.set_name(submitted.name());
     stalled->watch = evaluation_->WatchJob(&stalled->context, request);
     streams.push_back(std::move(stalled));
     if (trials.index() % 50 != 49) continue;
@@ -369,7 +363,7 @@ TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
   }
   // Two seconds of updates that are not read.
   for (int i = 0; i < 200; ++i) {
-    GetJob(submitted.job().name());
+    GetJob(submitted.name());
     std::this_thread::sleep_for(milliseconds(10));
   }
   const int64_t grown = std::max<int64_t>(0, ResidentBytes() - before);
@@ -379,7 +373,7 @@ TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
   const int64_t start_us = Clock::Real().MonotonicMicros();
   grpc::ClientContext context;
   v1::CancelJobRequest request;
-  request.set_name(submitted.job().name());
+  request.set_name(submitted.name());
   v1::Job job;
   EXPECT_TRUE(evaluation_->CancelJob(&context, request, &job).ok());
   testing_support::PrintMeasured(absl::StrCat(static_cast<int>(MillisSince(start_us)), " ms for a cancel beside them"));
@@ -429,8 +423,7 @@ TEST_F(ClientFaultsTest, AFloodOfSubmitsToALargeDatabase) {
   v1::CancelJobRequest cancel;
   cancel.set_name(ended.job().name());
   v1::Job cancelled;
-  grpc::ClientContext cancel_context;
-  ASSERT_TRUE(evaluation_->CancelJob(&cancel_context, cancel, &cancelled).ok());
+  ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, cancel, &cancelled).ok());
 
   const auto flood = [&](const std::string& where) {
     std::atomic<bool> is_over{false};
@@ -440,12 +433,11 @@ TEST_F(ClientFaultsTest, AFloodOfSubmitsToALargeDatabase) {
         load.set_model_id("extra");
         load.set_directory("fake-c");
         v1::Model model;
-        grpc::ClientContext load_context, unload_context;
-        EXPECT_TRUE(inference_->LoadModel(&load_context, load, &model).ok());
+        EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, load, &model).ok());
         v1::UnloadModelRequest unload;
         unload.set_name("models/extra");
         v1::UnloadModelResponse unloaded;
-        EXPECT_TRUE(inference_->UnloadModel(&unload_context, unload, &unloaded).ok());
+        EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::UnloadModel, unload, &unloaded).ok());
       }
     });
     std::vector<double> submit_ms;

@@ -15,7 +15,6 @@
 // Threads: constant data.
 #pragma once
 
-#include <string>
 #include <vector>
 
 namespace varifocal {

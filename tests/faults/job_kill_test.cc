@@ -18,6 +18,7 @@
 #include "db/sqlite/database.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/connected_channel.h"
 #include "tests/support/process.h"
 #include "tests/support/trials.h"
@@ -136,10 +137,9 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
     int64_t answered_count = 0;
     while (true) {
       // I1 and I2: the file is intact and recorded samples are kept.
-      auto database = sqlite::Database::Open(path, {.read_only = true});
-      ASSERT_TRUE(database.ok()) << database.status();
-      EXPECT_TRUE((*database)->FullCheck().ok());
-      database->reset();
+      ASSIGN_OR_FAIL(auto database, sqlite::Database::Open(path, {.read_only = true}));
+      EXPECT_TRUE(database->FullCheck().ok());
+      database.reset();
       const std::optional<db::JobRow> job = JobOf(path);
       ASSERT_TRUE(job.has_value()) << "a submitted job is durable";
       EXPECT_GE(job->answered_count, answered_count);
@@ -163,11 +163,10 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
       ++kills;
       trials.Count();
     }
-    auto diff = db::DiffDatabases(unbroken, path);
-    ASSERT_TRUE(diff.ok()) << diff.status();
-    EXPECT_EQ(diff->row_count_a, diff->row_count_b);
-    EXPECT_EQ(diff->difference_count, 0);
-    for (const db::ContentDifference& d : diff->differences) {
+    ASSIGN_OR_FAIL(auto diff, db::DiffDatabases(unbroken, path));
+    EXPECT_EQ(diff.row_count_a, diff.row_count_b);
+    EXPECT_EQ(diff.difference_count, 0);
+    for (const db::ContentDifference& d : diff.differences) {
       ADD_FAILURE() << d.variant << " " << d.task << " " << d.context_length << " " << d.sample_index << " " << d.column
                     << ": " << d.a << " against " << d.b;
     }
@@ -179,9 +178,8 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
 
   const std::string other = directory.File("other.db");
   ASSERT_GT(RunUnbroken(other, 6), 0);
-  auto control = db::DiffDatabases(unbroken, other);
-  ASSERT_TRUE(control.ok());
-  EXPECT_GT(control->difference_count, 0);
+  ASSIGN_OR_FAIL(auto control, db::DiffDatabases(unbroken, other));
+  EXPECT_GT(control.difference_count, 0);
 }
 
 // A stream shows the phase: its long prompt is computed until the first token, and then it generates, both in the same
@@ -227,10 +225,9 @@ TEST(JobKill, KilledInPrefillAndInDecodeTheyResumeToTheSameContent) {
       ASSERT_NE(next.Address(), "") << next.Errors();
       ASSERT_GT(WaitForSuccess(path), 0) << next.Errors();
     }
-    auto diff = db::DiffDatabases(unbroken, path);
-    ASSERT_TRUE(diff.ok()) << diff.status();
-    EXPECT_EQ(diff->row_count_a, diff->row_count_b);
-    EXPECT_EQ(diff->difference_count, 0);
+    ASSIGN_OR_FAIL(auto diff, db::DiffDatabases(unbroken, path));
+    EXPECT_EQ(diff.row_count_a, diff.row_count_b);
+    EXPECT_EQ(diff.difference_count, 0);
   }
   testing_support::PrintMeasured(absl::StrCat(inside_count, " of the kills surely in the phase that they aim at"));
 }

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "db/activity.h"

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "db/sqlite/database.h"

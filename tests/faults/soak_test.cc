@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "db/sqlite/database.h"
 #include "tests/fakes/server_fixture.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/connected_channel.h"
 #include "tests/support/trials.h"
 
@@ -49,9 +50,7 @@ class SoakTest : public ServerTest {
     options_.models = {{"a", "models/baseline"}, {"b", "models/focal-constant"}};
     options_.listen_address = "127.0.0.1:0";
     options_.model.threads = 1;
-    auto server = Server::Start(options_);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
+    ASSIGN_OR_FAIL(server_, Server::Start(options_));
     for (int i = 0; i < 8; ++i) {
       channels_.push_back(testing_support::ConnectedChannel(server_->address()));
     }
@@ -237,9 +236,8 @@ TEST_F(SoakTest, MixedCallsOfManyClients) {
   }
   EXPECT_LE(last.descriptor_count, first.descriptor_count + 16);
   server_.reset();
-  auto database = sqlite::Database::Open(options_.database_path, {.read_only = true});
-  ASSERT_TRUE(database.ok()) << database.status();
-  EXPECT_TRUE((*database)->FullCheck().ok());
+  ASSIGN_OR_FAIL(auto database, sqlite::Database::Open(options_.database_path, {.read_only = true}));
+  EXPECT_TRUE(database->FullCheck().ok());
 }
 
 }  // namespace

@@ -20,7 +20,6 @@
 #include "db/diff.h"
 #include "db/reader.h"
 #include "db/sqlite/database.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/faults/fault_scenario.h"
 #include "tests/support/process.h"

@@ -15,7 +15,7 @@
 #include "base/reason.h"
 #include "client/dashboard/dashboard.h"
 #include "client/files.h"
-#include "client/job_flags.h"
+#include "client/flags.h"
 #include "client/judgments.h"
 #include "client/suite_file.h"
 #include "db/fakes/fake_results.h"
@@ -63,12 +63,7 @@ const std::string& Database() {
     const auto writer = db::Writer::Open(*database);
     VF_CHECK(writer.ok());
     const db::NewJob job = db::FakeJob({.planned_count = 2});
-    const int64_t execution_id = *(*writer)->AddExecution(db::FakeExecution());
-    const auto cells = (*writer)->Cells((*writer)->AddJob(job)->job_id);
-    for (const db::CellRow& cell : *cells) {
-      for (int64_t i = 0; i < 2; ++i)
-        VF_CHECK((*writer)->RecordSample(db::FakeOutcome(cell, job, execution_id, i)).ok());
-    }
+    db::AddFakeJob(**writer, job);
     return database;
   }();
   return *path;

@@ -3,9 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/json.h"
 #include "eval_tasks/helmet/import/config.h"
 #include "eval_tasks/helmet/import/importer.h"

@@ -3,7 +3,6 @@
 // with rows.
 #include <signal.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>

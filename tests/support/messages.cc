@@ -14,7 +14,6 @@
 #include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"

@@ -27,8 +27,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/reason.h"
 
 namespace varifocal {
 
@@ -80,6 +82,18 @@ MessageMatcher Message(const Values&... values) {
 template <typename Value, typename... Values>
 MessageMatcher MessageIn(const Value& value, const Values&... values) {
   return MessageMatcher({absl::StrCat(value), absl::StrCat(values)...}, MessageMatcher::Extent::kBlock);
+}
+
+// EXPECT_THAT(status, IsError(absl::StatusCode::kNotFound, Message("a"))), or RefusedFor("BAD_TOP_P", Message("2")).
+template <typename Matcher>
+auto IsError(absl::StatusCode code, const Matcher& message) {
+  return testing::AllOf(testing::Property("code", &absl::Status::code, code),
+                        testing::Property("message", &absl::Status::message, message));
+}
+template <typename Matcher>
+auto RefusedFor(const std::string& reason, const Matcher& message) {
+  return testing::AllOf(testing::ResultOf([](const absl::Status& status) { return ReasonOf(status).name; }, reason),
+                        testing::Property("message", &absl::Status::message, message));
 }
 
 }  // namespace varifocal

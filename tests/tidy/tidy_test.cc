@@ -1,5 +1,4 @@
 // The style rules over the whole repository, and each rule over a text that violates it.
-#include <algorithm>
 
 #include "gtest/gtest.h"
 #include "tests/tidy/rules.h"

@@ -67,9 +67,9 @@ absl::StatusOr<ArmReport> CollectArms(db::Reader& reader, const ArmReportOptions
     }
   }
   if (!options.baseline_arm.empty() && std::find(names.begin(), names.end(), options.baseline_arm) == names.end()) {
-    return absl::NotFoundError(absl::StrCat(
-        "the job has no arm \"", options.baseline_arm, "\"",
-        names.empty() ? ": its checkpoints state no training arm and seed" : "; it has ", absl::StrJoin(names, ", ")));
+    return NotFound("the job has no arm \"", options.baseline_arm, "\"",
+                    names.empty() ? ": its checkpoints state no training arm and seed" : "; it has ",
+                    absl::StrJoin(names, ", "));
   }
   for (const std::string& name : names) {
     if (name == report.baseline) continue;
@@ -95,10 +95,10 @@ absl::StatusOr<ArmReport> CollectArms(db::Reader& reader, const ArmReportOptions
     if (!drawn.curves.empty()) {
       report.axes.push_back(std::move(drawn));
     } else if (!options.axis.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
+      return InvalidArgument(
           "no arm of the job has two places on the axis ", axis->name, " with everything else equal: ",
           names.empty() ? "its checkpoints state no training arm and seed"
-                        : absl::StrJoin(arms.arms, "; ", [](std::string* out, const auto& a) { *out += a.Label(); })));
+                        : absl::StrJoin(arms.arms, "; ", [](std::string* out, const auto& a) { *out += a.Label(); }));
     }
   }
   return report;

@@ -2,7 +2,6 @@
 // checkpoints state no arm and seed.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,11 +1,9 @@
 #include "client/report/data/arm_rows.h"
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/report/data/arm_labels.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/result_rows.h"
-#include "client/report/data/text_format.h"
 
 namespace varifocal::report {
 namespace {

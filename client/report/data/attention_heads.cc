@@ -1,7 +1,5 @@
 #include "client/report/data/attention_heads.h"
 
-#include <utility>
-
 #include "absl/status/status.h"
 #include "base/json.h"
 #include "eval_tasks/attention_inspection.h"

@@ -8,12 +8,27 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/json.h"
-#include "client/report/data/run_temperature.h"
+#include "base/status_macros.h"
 #include "client/report/data/text_format.h"
+#include "db/trained_temperature.h"
 #include "eval_tasks/overrides.h"
 
 namespace varifocal::report {
 namespace {
+
+// The single softmax temperature that a variant ran with: that of the run, or the one it was trained with, which is 1
+// without focal attention. None for learned temperatures, those of single layers, and other run-time settings.
+std::optional<double> RunTemperature(const db::VariantRecord& variant) {
+  if (variant.focal_temperature_json.has_value()) {
+    const auto run = ParseJson(*variant.focal_temperature_json);
+    if (!run.ok()) return std::nullopt;
+    if (run->is_number()) return run->get<double>();
+    return run->is_array() && run->size() == 1 && run->front().is_number() ? std::optional(run->front().get<double>())
+                                                                           : std::nullopt;
+  }
+  if (variant.name.find('@') != std::string::npos) return std::nullopt;
+  return db::TrainedTemperature(variant.model.attention_json);
+}
 
 // As stats::Arm compares sizes of two arms.
 constexpr double kParameterRatioMax = 1.05;
@@ -199,7 +214,7 @@ absl::StatusOr<const Axis*> FindAxis(absl::string_view name) {
     if (axis.name == name) return &axis;
     names.push_back(axis.name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("the axis \"", name, "\" is not one of ", absl::StrJoin(names, ", ")));
+  return InvalidArgument("the axis \"", name, "\" is not one of ", absl::StrJoin(names, ", "));
 }
 
 AxisReport MakeAxisReport(const stats::ArmTable& table, const Axis& axis, const std::string& baseline_arm,

@@ -1,7 +1,6 @@
 #include "client/report/data/depth_table.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/json.h"
 

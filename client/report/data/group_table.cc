@@ -1,7 +1,6 @@
 #include "client/report/data/group_table.h"
 
 #include <set>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <set>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -47,7 +45,7 @@ absl::Status ChooseVariants(db::Reader& reader, const ReportOptions& options, Re
   for (const std::string& name : options.candidates) named.push_back(db::ParseJobVariant(name));
   RETURN_IF_ERROR(ChooseJob(reader, options, named, data));
   ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> own, reader.Variants(data.job.job_id));
-  if (own.empty()) return absl::FailedPreconditionError(absl::StrCat("job ", data.job.job_id, " has no variants"));
+  if (own.empty()) return FailedPrecondition("job ", data.job.job_id, " has no variants");
   if (named.front().name.empty()) named.front().name = own.front().name;
   if (options.candidates.empty()) {
     for (const db::VariantRecord& variant : own) {
@@ -58,14 +56,14 @@ absl::Status ChooseVariants(db::Reader& reader, const ReportOptions& options, Re
     ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> all, reader.Variants(key.job_id));
     const auto found = std::find_if(all.begin(), all.end(), [&](const auto& v) { return v.name == key.name; });
     if (found == all.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(db::NoSuchVariant(key.job_id, key.name, all),
-                                                     "; one of another job is named with it, such as 3/", key.name));
+      return InvalidArgument(db::NoSuchVariant(key.job_id, key.name, all),
+                             "; one of another job is named with it, such as 3/", key.name);
     }
     db::VariantRecord variant = *found;
     variant.name = db::JobVariantLabel(key, data.job.job_id);
     if (std::any_of(data.variants.begin(), data.variants.end(),
                     [&](const auto& v) { return v.name == variant.name; })) {
-      return absl::InvalidArgumentError(absl::StrCat("the variant \"", variant.name, "\" is named twice"));
+      return InvalidArgument("the variant \"", variant.name, "\" is named twice");
     }
     data.variants.push_back(std::move(variant));
     data.keys.push_back(key);

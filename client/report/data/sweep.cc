@@ -10,7 +10,6 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/status_macros.h"
-#include "client/report/data/run_temperature.h"
 #include "db/trained_temperature.h"
 
 namespace varifocal::report {

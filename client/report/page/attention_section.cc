@@ -1,8 +1,6 @@
 #include "client/report/page/attention_section.h"
 
 #include <set>
-#include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -13,7 +12,6 @@
 #include "client/report/data/answers_behind.h"
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
-#include "client/report/page/inference_cells.h"
 #include "client/report/page/template.h"
 
 namespace varifocal::report {

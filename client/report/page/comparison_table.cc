@@ -59,7 +59,7 @@ std::string RelativeMarkdown(const Row& row) {
 // The formatted fields of a cell; shared by all writers except CSV and JSON.
 struct Cells {
   InferenceCells inferred;
-  std::string task, metric, length, candidate, questions, failed;
+  std::string metric, length;
   std::string baseline_mean, candidate_mean, baseline_range, candidate_range;
   std::string baseline_note, candidate_note;  // failed, empty and cut answers
   std::string design_note;                    // why there is no verdict, or a weak one
@@ -82,12 +82,8 @@ Cells MakeCells(const ReportData& data, const CandidateComparison& comparison, c
   };
   Cells cells;
   cells.inferred = MakeInferenceCells(row, scale, decimals);
-  cells.task = row.task;
   cells.metric = absl::StrCat(row.metric, scale == 100 ? ", %" : "");
   cells.length = data.Length(row.task, row.context_length);
-  cells.candidate = row.candidate;
-  cells.questions = CountLabel(row.sample_count);
-  cells.failed = CountLabel(row.failed_count);
   cells.baseline_mean = Unsigned(row.baseline_mean * scale, decimals);
   cells.candidate_mean = Unsigned(row.candidate_mean * scale, decimals);
   cells.baseline_range = range(row.baseline_interval);
@@ -99,54 +95,27 @@ Cells MakeCells(const ReportData& data, const CandidateComparison& comparison, c
   return cells;
 }
 
-template <typename Use>
-void ForEachRow(const ReportData& data, Use use) {
+// Use(comparison, row) with the rows of one kind: a member of ComparisonReport.
+template <typename Rows, typename Use>
+void ForEachRow(const ReportData& data, Rows rows, Use use) {
   for (const CandidateComparison& comparison : data.comparisons) {
-    for (const stats::Comparison& row : comparison.report.comparisons) use(comparison, row);
-  }
-}
-
-template <typename Use>
-void ForEachSuiteRow(const ReportData& data, Use use) {
-  for (const CandidateComparison& comparison : data.comparisons) {
-    for (const stats::SuiteComparison& row : comparison.report.suite) use(comparison, row);
+    for (const auto& row : comparison.report.*rows) use(comparison, row);
   }
 }
 
 // Use(comparison, row, scale, decimals)
 template <typename Use>
 void ForEachContrast(const ReportData& data, Use use) {
-  for (const CandidateComparison& comparison : data.comparisons) {
-    for (const stats::LengthContrast& row : comparison.report.contrasts) {
-      const bool is_share = row.task.empty() || IsShare(data.metric(row.task, row.metric));
-      use(comparison, row, is_share ? 100 : 1, is_share ? 1 : 3);
-    }
-  }
+  const auto scaled = [&](const CandidateComparison& comparison, const stats::LengthContrast& row) {
+    const bool is_share = row.task.empty() || IsShare(data.metric(row.task, row.metric));
+    use(comparison, row, is_share ? 100 : 1, is_share ? 1 : 3);
+  };
+  ForEachRow(data, &stats::ComparisonReport::contrasts, scaled);
 }
 
 // "1K → 8K", of a slope "1K → 8K, per doubling".
 std::string LengthsWithKind(const ReportData& data, const stats::LengthContrast& row) {
   return absl::StrCat(LengthsLabel(data, row), row.kind == stats::LengthContrast::Kind::kSlope ? ", per doubling" : "");
-}
-
-std::vector<Json> AllRows(const ReportData& data) {
-  std::vector<Json> rows;
-  for (const CandidateComparison& comparison : data.comparisons) {
-    const ResultContext context = ContextOf(data, comparison);
-    for (const auto& row : comparison.report.comparisons) rows.push_back(ResultJson(row, context));
-    for (const auto& row : comparison.report.suite) rows.push_back(ResultJson(row, context));
-    for (const auto& row : comparison.report.contrasts) rows.push_back(ResultJson(row, context));
-  }
-  for (const std::vector<stats::Choice>& choices : data.choices) {
-    for (const stats::Choice& choice : choices) {
-      for (const CandidateComparison& comparison : data.comparisons) {
-        if (!choice.is_baseline && comparison.candidate != choice.confirmation.candidate) continue;
-        rows.push_back(ResultJson(choice, ContextOf(data, comparison)));
-        break;
-      }
-    }
-  }
-  return rows;
 }
 
 std::string MeanCell(const std::string& mean, const std::string& range, const std::string& note) {
@@ -155,11 +124,11 @@ std::string MeanCell(const std::string& mean, const std::string& range, const st
 }
 
 // "baseline 3 empty, focal 1 cut": for tables whose cells have no room of their own.
-std::vector<std::string> WithSides(std::vector<std::string> labels, const std::string& baseline,
-                                   const std::string& baseline_note, const std::string& candidate,
+template <typename Row>
+std::vector<std::string> WithSides(std::vector<std::string> labels, const Row& row, const std::string& baseline_note,
                                    const std::string& candidate_note) {
-  if (!baseline_note.empty()) labels.push_back(absl::StrCat(baseline, " ", baseline_note));
-  if (!candidate_note.empty()) labels.push_back(absl::StrCat(candidate, " ", candidate_note));
+  if (!baseline_note.empty()) labels.push_back(absl::StrCat(row.baseline, " ", baseline_note));
+  if (!candidate_note.empty()) labels.push_back(absl::StrCat(row.candidate, " ", candidate_note));
   return labels;
 }
 
@@ -172,10 +141,10 @@ std::string Flags(const std::vector<std::string>& labels) {
 }
 
 // The counts of both sides, where a narrow screen hides the columns of the means.
-std::string SideFlags(const std::string& baseline, const std::string& baseline_note, const std::string& candidate,
-                      const std::string& candidate_note) {
+template <typename Row>
+std::string SideFlags(const Row& row, const std::string& baseline_note, const std::string& candidate_note) {
   std::string out;
-  for (const std::string& label : WithSides({}, baseline, baseline_note, candidate, candidate_note))
+  for (const std::string& label : WithSides({}, row, baseline_note, candidate_note))
     absl::StrAppend(&out, "<small class=\"flag only-narrow\">", EscapeHtml(label), "</small>");
   return out;
 }
@@ -200,6 +169,10 @@ std::vector<std::string> SuiteLabels(const ReportData& data, const CandidateComp
   std::vector<std::string> labels = RowLabels(row, ContextOf(data, comparison));
   if (const std::string note = DesignNote(row); !note.empty()) labels.push_back(note);
   return labels;
+}
+
+std::string SuiteNote(const ReportData& data, const std::string& variant, const stats::SuiteComparison& row) {
+  return CountsNote(data.answers.Of(variant, "", row.context_length));
 }
 
 // "5", "2 of 5": of tasks.
@@ -232,11 +205,11 @@ CandidateRows RowsOfCandidate(const ReportData& data, const CandidateComparison&
     absl::StrAppend(&rows.html, "<tr", group != group_before ? " class=\"first\"" : "", "><td>",
                     group == group_before
                         ? ""
-                        : absl::StrCat(EscapeHtml(cells.task), "<small>",
+                        : absl::StrCat(EscapeHtml(row.task), "<small>",
                                        absl::StrReplaceAll(EscapeHtml(cells.metric), {{"_", "_<wbr>"}}), "</small>"),
                     "</td><td>", cells.length, Flags(is_note_shared ? cells.labels : cells.LabelsAndNote()),
-                    SideFlags(row.baseline, cells.baseline_note, row.candidate, cells.candidate_note),
-                    "</td><td class=\"n minor\">", cells.questions, "<small>", cells.inferred.clusters, "</small></td>",
+                    SideFlags(row, cells.baseline_note, cells.candidate_note), "</td><td class=\"n minor\">",
+                    CountLabel(row.sample_count), "<small>", cells.inferred.clusters, "</small></td>",
                     MeanCell(cells.baseline_mean, cells.baseline_range, cells.baseline_note),
                     MeanCell(cells.candidate_mean, cells.candidate_range, cells.candidate_note), RelativeHtml(row),
                     InferenceHtml(cells.inferred));
@@ -366,34 +339,50 @@ std::string SuiteTableHtml(const ReportData& data, bool of_swept) {
                    "<th class=\"n minor\">Questions<small>tasks, clusters</small></th><th class=\"n mean\">",
                    EscapeHtml(data.baseline), ", %</th><th class=\"n mean\">Candidate, %</th>", RelativeHead(data),
                    InferenceHeads(data.confidence, "Difference"), "</tr></thead><tbody>\n");
-  ForEachSuiteRow(data, [&](const CandidateComparison& comparison, const stats::SuiteComparison& row) {
-    if ((data.swept.count(row.candidate) > 0) != of_swept) return;
-    absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>", data.Length("", row.context_length),
-                    Flags(SuiteLabels(data, comparison, row)),
-                    SideFlags(row.baseline, CountsNote(data.answers.Of(row.baseline, "", row.context_length)),
-                              row.candidate, CountsNote(data.answers.Of(row.candidate, "", row.context_length))),
-                    "</td><td class=\"n minor\">", CountLabel(row.sample_count), "<small>", TasksLabel(row), ", ",
-                    CountLabel(row.cluster_count), "</small></td>",
-                    MeanCell(Unsigned(row.baseline_mean * 100, 1), "",
-                             CountsNote(data.answers.Of(row.baseline, "", row.context_length))),
-                    MeanCell(Unsigned(row.candidate_mean * 100, 1), "",
-                             CountsNote(data.answers.Of(row.candidate, "", row.context_length))),
-                    RelativeHtml(row), InferenceHtml(MakeInferenceCells(row, 100, 1)), "</tr>\n");
-  });
+  ForEachRow(data, &stats::ComparisonReport::suite,
+             [&](const CandidateComparison& comparison, const stats::SuiteComparison& row) {
+               if ((data.swept.count(row.candidate) > 0) != of_swept) return;
+               absl::StrAppend(&out, "<tr><td>", EscapeHtml(row.candidate), "</td><td>",
+                               data.Length("", row.context_length), Flags(SuiteLabels(data, comparison, row)),
+                               SideFlags(row, SuiteNote(data, row.baseline, row), SuiteNote(data, row.candidate, row)),
+                               "</td><td class=\"n minor\">", CountLabel(row.sample_count), "<small>", TasksLabel(row),
+                               ", ", CountLabel(row.cluster_count), "</small></td>",
+                               MeanCell(Unsigned(row.baseline_mean * 100, 1), "", SuiteNote(data, row.baseline, row)),
+                               MeanCell(Unsigned(row.candidate_mean * 100, 1), "", SuiteNote(data, row.candidate, row)),
+                               RelativeHtml(row), InferenceHtml(MakeInferenceCells(row, 100, 1)), "</tr>\n");
+             });
   return out + "</tbody></table></div>\n";
+}
+
+std::vector<Json> ComparisonTableJson(const ReportData& data) {
+  std::vector<Json> rows;
+  for (const CandidateComparison& comparison : data.comparisons) {
+    const ResultContext context = ContextOf(data, comparison);
+    for (const auto& row : comparison.report.comparisons) rows.push_back(ResultJson(row, context));
+    for (const auto& row : comparison.report.suite) rows.push_back(ResultJson(row, context));
+    for (const auto& row : comparison.report.contrasts) rows.push_back(ResultJson(row, context));
+  }
+  for (const std::vector<stats::Choice>& choices : data.choices) {
+    for (const stats::Choice& choice : choices) {
+      for (const CandidateComparison& comparison : data.comparisons) {
+        if (!choice.is_baseline && comparison.candidate != choice.confirmation.candidate) continue;
+        rows.push_back(ResultJson(choice, ContextOf(data, comparison)));
+        break;
+      }
+    }
+  }
+  return rows;
 }
 
 std::string ComparisonTableCsv(const ReportData& data) {
   std::string out = absl::StrCat(absl::StrJoin(ResultKeys(), ","), "\n");
-  for (const Json& row : AllRows(data)) {
+  for (const Json& row : ComparisonTableJson(data)) {
     for (const std::string& key : ResultKeys())
       absl::StrAppend(&out, key == ResultKeys().front() ? "" : ",", CsvValue(row[key]));
     out += "\n";
   }
   return out;
 }
-
-std::vector<Json> ComparisonTableJson(const ReportData& data) { return AllRows(data); }
 
 std::string ComparisonTableMarkdown(const ReportData& data) {
   const std::string tail = absl::StrCat(" | ", ConfidenceLabel(data.confidence),
@@ -409,38 +398,40 @@ std::string ComparisonTableMarkdown(const ReportData& data) {
                    " | Candidate mean | Relative gain | Difference", tail,
                    "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | --- | ---: | "
                    "---: | ---: | --- | ---: | --- |\n");
-  ForEachSuiteRow(data, [&](const CandidateComparison& comparison, const stats::SuiteComparison& row) {
-    const InferenceCells cells = MakeInferenceCells(row, 100, 1);
-    absl::StrAppend(&out, "| mean over ", TasksWords(row), " | points | ", data.Length("", row.context_length), " | ",
-                    EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.sample_count), " | ", cells.clusters,
-                    " | ", CountLabel(row.failed_count), " | ", Unsigned(row.baseline_mean * 100, 1), " | ",
-                    Unsigned(row.candidate_mean * 100, 1), " | ", RelativeMarkdown(row), " | ", inferred(cells));
-    absl::StrAppend(&out,
-                    EscapeMarkdownCell(absl::StrJoin(
-                        WithSides(SuiteLabels(data, comparison, row), row.baseline,
-                                  CountsNote(data.answers.Of(row.baseline, "", row.context_length)), row.candidate,
-                                  CountsNote(data.answers.Of(row.candidate, "", row.context_length))),
-                        ", ")),
-                    " |\n");
-  });
-  ForEachRow(data, [&](const CandidateComparison& comparison, const stats::Comparison& row) {
-    const Cells cells = MakeCells(data, comparison, row);
-    absl::StrAppend(&out, "| ", EscapeMarkdownCell(cells.task), " | ", EscapeMarkdownCell(cells.metric), " | ",
-                    cells.length, " | ", EscapeMarkdownCell(cells.candidate), " | ", CountLabel(row.sample_count),
-                    " | ", cells.inferred.clusters, " | ", cells.failed, " | ", cells.baseline_mean, " | ",
-                    cells.candidate_mean, " | ", RelativeMarkdown(row), " | ", inferred(cells.inferred));
-    absl::StrAppend(&out,
-                    EscapeMarkdownCell(absl::StrJoin(WithSides(cells.LabelsAndNote(), row.baseline, cells.baseline_note,
-                                                               row.candidate, cells.candidate_note),
-                                                     ", ")),
-                    " |\n");
-    if (!IsLogLikelihood(row.metric)) return;
-    const PerplexityRow perplexity = PerplexityOf(row);
-    absl::StrAppend(&out, "| ", EscapeMarkdownCell(cells.task), " | perplexity | ", cells.length, " | ",
-                    EscapeMarkdownCell(cells.candidate), " | | | | ", perplexity.baseline, " | ", perplexity.candidate,
-                    " | | ", perplexity.ratio, " | ", perplexity.Range(),
-                    " | | | | | | exp(−mean of the row above) |\n");
-  });
+  ForEachRow(data, &stats::ComparisonReport::suite,
+             [&](const CandidateComparison& comparison, const stats::SuiteComparison& row) {
+               const InferenceCells cells = MakeInferenceCells(row, 100, 1);
+               absl::StrAppend(
+                   &out, "| mean over ", TasksWords(row), " | points | ", data.Length("", row.context_length), " | ",
+                   EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.sample_count), " | ", cells.clusters, " | ",
+                   CountLabel(row.failed_count), " | ", Unsigned(row.baseline_mean * 100, 1), " | ",
+                   Unsigned(row.candidate_mean * 100, 1), " | ", RelativeMarkdown(row), " | ", inferred(cells));
+               absl::StrAppend(&out,
+                               EscapeMarkdownCell(absl::StrJoin(
+                                   WithSides(SuiteLabels(data, comparison, row), row,
+                                             SuiteNote(data, row.baseline, row), SuiteNote(data, row.candidate, row)),
+                                   ", ")),
+                               " |\n");
+             });
+  ForEachRow(
+      data, &stats::ComparisonReport::comparisons,
+      [&](const CandidateComparison& comparison, const stats::Comparison& row) {
+        const Cells cells = MakeCells(data, comparison, row);
+        absl::StrAppend(&out, "| ", EscapeMarkdownCell(row.task), " | ", EscapeMarkdownCell(cells.metric), " | ",
+                        cells.length, " | ", EscapeMarkdownCell(row.candidate), " | ", CountLabel(row.sample_count),
+                        " | ", cells.inferred.clusters, " | ", CountLabel(row.failed_count), " | ", cells.baseline_mean,
+                        " | ", cells.candidate_mean, " | ", RelativeMarkdown(row), " | ", inferred(cells.inferred));
+        absl::StrAppend(&out,
+                        EscapeMarkdownCell(absl::StrJoin(
+                            WithSides(cells.LabelsAndNote(), row, cells.baseline_note, cells.candidate_note), ", ")),
+                        " |\n");
+        if (!IsLogLikelihood(row.metric)) return;
+        const PerplexityRow perplexity = PerplexityOf(row);
+        absl::StrAppend(&out, "| ", EscapeMarkdownCell(row.task), " | perplexity | ", cells.length, " | ",
+                        EscapeMarkdownCell(row.candidate), " | | | | ", perplexity.baseline, " | ",
+                        perplexity.candidate, " | | ", perplexity.ratio, " | ", perplexity.Range(),
+                        " | | | | | | exp(−mean of the row above) |\n");
+      });
   std::string contrasts;
   ForEachContrast(
       data, [&](const CandidateComparison& comparison, const stats::LengthContrast& row, double scale, int decimals) {
@@ -477,7 +468,7 @@ std::string ComparisonTableLatex(const ReportData& data) {
                         p(cells.p_adjusted), " & ", cells.outcome, " \\\\\n");
   };
   bool has_suite = false;
-  ForEachSuiteRow(data, [&](const CandidateComparison&, const stats::SuiteComparison& row) {
+  ForEachRow(data, &stats::ComparisonReport::suite, [&](const CandidateComparison&, const stats::SuiteComparison& row) {
     has_suite = true;
     absl::StrAppend(&out, "mean over ", TasksWords(row), " & ", EscapeLatex(row.candidate), " & ",
                     data.Length("", row.context_length), " & ", CountLabel(row.sample_count), " & ",
@@ -486,13 +477,14 @@ std::string ComparisonTableLatex(const ReportData& data) {
                     inferred(MakeInferenceCells(row, 100, 1)));
   });
   if (has_suite) out += "\\midrule\n";
-  ForEachRow(data, [&](const CandidateComparison& comparison, const stats::Comparison& row) {
-    if (!row.is_primary_metric) return;
-    const Cells cells = MakeCells(data, comparison, row);
-    absl::StrAppend(&out, EscapeLatex(cells.task), " & ", EscapeLatex(cells.candidate), " & ", cells.length, " & ",
-                    CountLabel(row.sample_count), " & ", EscapeLatex(cells.baseline_mean), " & ",
-                    EscapeLatex(cells.candidate_mean), " & ", inferred(cells.inferred));
-  });
+  ForEachRow(data, &stats::ComparisonReport::comparisons,
+             [&](const CandidateComparison& comparison, const stats::Comparison& row) {
+               if (!row.is_primary_metric) return;
+               const Cells cells = MakeCells(data, comparison, row);
+               absl::StrAppend(&out, EscapeLatex(row.task), " & ", EscapeLatex(row.candidate), " & ", cells.length,
+                               " & ", CountLabel(row.sample_count), " & ", EscapeLatex(cells.baseline_mean), " & ",
+                               EscapeLatex(cells.candidate_mean), " & ", inferred(cells.inferred));
+             });
   std::string contrasts;
   ForEachContrast(data, [&](const CandidateComparison&, const stats::LengthContrast& row, double scale, int decimals) {
     absl::StrAppend(&contrasts, row.task.empty() ? "mean over tasks" : EscapeLatex(row.task), " & ",

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/json.h"
 #include "client/report/charts/depth_plot.h"
 #include "client/report/data/depth_table.h"
 #include "client/report/data/text_format.h"

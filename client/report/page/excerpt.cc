@@ -5,7 +5,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "base/json.h"
 #include "client/report/data/text_format.h"
 
 namespace varifocal::report {

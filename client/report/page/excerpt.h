@@ -2,7 +2,6 @@
 // server/jobs/excerpt.h) the first words, every piece of evidence with its surroundings, the question at the end.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -18,7 +18,6 @@
 #include "client/report/data/axis.h"
 #include "client/report/data/columns.h"
 #include "client/report/data/sweep.h"
-#include "client/report/data/text_format.h"
 #include "client/report/page/attention_section.h"
 #include "client/report/page/depth_map.h"
 

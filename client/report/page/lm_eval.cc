@@ -1,7 +1,6 @@
 #include "client/report/page/lm_eval.h"
 
 #include <map>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"

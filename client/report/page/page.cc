@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/embedded.h"
@@ -11,7 +10,6 @@
 #include "client/report/charts/line_chart.h"
 #include "client/report/charts/sweep_figures.h"
 #include "client/report/data/axis.h"
-#include "client/report/data/group_table.h"
 #include "client/report/data/sweep.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/arm_tables.h"

@@ -10,7 +10,6 @@
 #include "client/report/data/group_table.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/perplexity.h"
-#include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/caveats.h"
 #include "client/report/page/group_section.h"

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -82,24 +81,23 @@ class ConfigReader {
 
   absl::Status Read(absl::string_view yaml) {
     if (ValidUtf8Prefix(yaml) != yaml.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(name_, ": byte ", ValidUtf8Prefix(yaml) + 1, " is not UTF-8"));
+      return InvalidArgument(name_, ": byte ", ValidUtf8Prefix(yaml) + 1, " is not UTF-8");
     }
     YAML::Node root;
     try {
       root = YAML::Load(std::string(yaml));
     } catch (const YAML::Exception& error) {  // yaml-cpp throws; exceptions are caught here
-      return absl::InvalidArgumentError(absl::StrCat(name_, ":", error.mark.line + 1, ": is not YAML: ", error.msg));
+      return InvalidArgument(name_, ":", error.mark.line + 1, ": is not YAML: ", error.msg);
     }
-    if (!root.IsMap()) return absl::InvalidArgumentError(absl::StrCat(name_, ":1: is not a mapping of \"key: value\""));
+    if (!root.IsMap()) return InvalidArgument(name_, ":1: is not a mapping of \"key: value\"");
     for (const auto& pair : root) {
       const std::string key = pair.first.IsScalar() ? pair.first.Scalar() : "";
       if (key == "<<") {  // PyYAML merges them, yaml-cpp does not
-        return absl::InvalidArgumentError(absl::StrCat(name_, ":", pair.first.Mark().line + 1,
-                                                       ": a merge key (<<) is not supported; write its keys out"));
+        return InvalidArgument(name_, ":", pair.first.Mark().line + 1,
+                               ": a merge key (<<) is not supported; write its keys out");
       }
       if (!lines_.emplace(key, pair.first.Mark().line + 1).second) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(name_, ":", pair.first.Mark().line + 1, ": the key \"", key, "\" is given twice"));
+        return InvalidArgument(name_, ":", pair.first.Mark().line + 1, ": the key \"", key, "\" is given twice");
       }
       if (!IsAbsent(pair.second)) values_[key] = {pair.second};  // null is treated as absent
     }
@@ -111,16 +109,15 @@ class ConfigReader {
   }
 
   absl::Status Error(const std::string& key, absl::string_view value, absl::string_view what) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name_, ":", lines_.at(key), ": ", key, " is \"", value, "\": ", what));
+    return InvalidArgument(name_, ":", lines_.at(key), ": ", key, " is \"", value, "\": ", what);
   }
 
   absl::StatusOr<std::optional<std::string>> Text(const std::string& key) const {
     const auto found = values_.find(key);
     if (found == values_.end()) return std::nullopt;
     if (!found->second.node.IsScalar()) {
-      return absl::InvalidArgumentError(absl::StrCat(name_, ":", lines_.at(key), ": ", key, " is a ",
-                                                     found->second.node.IsMap() ? "mapping" : "list", ", not a text"));
+      return InvalidArgument(name_, ":", lines_.at(key), ": ", key, " is a ",
+                             found->second.node.IsMap() ? "mapping" : "list", ", not a text");
     }
     return found->second.node.Scalar();
   }
@@ -181,9 +178,8 @@ absl::StatusOr<std::vector<ConfigEntry>> ParseConfig(absl::string_view yaml, con
   ASSIGN_OR_RETURN(const std::vector<std::string> tests, reader.List("test_files"));
   ASSIGN_OR_RETURN(const std::vector<std::string> demos, reader.List("demo_files"));
   if (datasets.empty() || tests.size() != datasets.size() || demos.size() != datasets.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": datasets, test_files and demo_files have ", datasets.size(),
-                                                   ", ", tests.size(), " and ", demos.size(),
-                                                   " entries; they must have as many, and at least 1"));
+    return InvalidArgument(name, ": datasets, test_files and demo_files have ", datasets.size(), ", ", tests.size(),
+                           " and ", demos.size(), " entries; they must have as many, and at least 1");
   }
   ConfigEntry common;
   common.config = name;
@@ -200,7 +196,7 @@ absl::StatusOr<std::vector<ConfigEntry>> ParseConfig(absl::string_view yaml, con
   std::vector<ConfigEntry> entries(datasets.size(), common);
   for (size_t i = 0; i < datasets.size(); ++i) {
     if (!IsDatasetName(datasets[i])) {
-      return absl::InvalidArgumentError(absl::StrCat(name, ": datasets has \"", datasets[i], "\", which is no name"));
+      return InvalidArgument(name, ": datasets has \"", datasets[i], "\", which is no name");
     }
     entries[i].dataset = datasets[i];
     entries[i].test_file = tests[i];

@@ -2,7 +2,6 @@
 // fields and columns, files that change while they are read, and errors of the writer.
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
-#include "eval_tasks/helmet/import/icl.h"
 #include "eval_tasks/helmet/import/release_fixture.h"
 #include "gmock/gmock.h"
 #include "tests/support/messages.h"

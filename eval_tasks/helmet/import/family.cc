@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<JsonRowFile>> Sources::Open(
     absl::string_view rows_field) {
   ASSIGN_OR_RETURN(std::unique_ptr<JsonRowFile> file, JsonRowFile::Open(path));
   RETURN_IF_ERROR(file->Scan(visit, rows_field));
-  if (file->places().empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": has no rows"));
+  if (file->places().empty()) return InvalidArgument(path, ": has no rows");
   files[path] = {file->sha256(), std::ssize(file->places())};
   return file;
 }
@@ -42,7 +42,7 @@ std::string NameWithoutNumber(const std::string& dataset) { return dataset.subst
 absl::Status NoVisit(int64_t, absl::string_view) { return absl::OkStatus(); }
 
 absl::Status RowView::Error(absl::string_view field, absl::string_view what) const {
-  return absl::InvalidArgumentError(absl::StrCat(place_, ": the field \"", field, "\" ", what));
+  return InvalidArgument(place_, ": the field \"", field, "\" ", what);
 }
 
 absl::StatusOr<const Json*> RowView::Field(absl::string_view field) const {
@@ -112,8 +112,7 @@ absl::string_view RowsFieldOf(const std::string& path) { return absl::EndsWith(p
 absl::Status UniqueIds::Add(absl::string_view field, const Json& id, int64_t row_number) {
   const auto [earlier, is_new] = row_of_.emplace(id.dump(), row_number);
   if (is_new) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the field \"", field, "\" is ", id.dump(), ", as in row ", earlier->second));
+  return InvalidArgument("the field \"", field, "\" is ", id.dump(), ", as in row ", earlier->second);
 }
 
 std::vector<size_t> FirstDifferent(const std::vector<size_t>& order, const std::function<std::string(size_t)>& name,

@@ -3,14 +3,12 @@
 // (recipes/goldens/make_helmet_fixture.py); the specification's check against a published prompt; and bad input.
 #include "eval_tasks/helmet/import/importer.h"
 
-#include <cmath>
 #include <filesystem>
 #include <map>
 
 #include <unistd.h>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -21,7 +19,6 @@
 #include "eval_tasks/helmet/import/upstream.h"
 #include "eval_tasks/helmet/rows.h"
 #include "eval_tasks/helmet/score.h"
-#include "eval_tasks/helmet/task.h"
 #include "eval_tasks/json_scan.h"
 #include "eval_tasks/python/random.h"
 #include "gmock/gmock.h"

@@ -53,13 +53,12 @@ absl::StatusOr<std::vector<LabelledText>> ReadSplit(const LabelSet& set, const s
                       .Open(path,
                             [&](int64_t, absl::string_view line) -> absl::Status {
                               ASSIGN_OR_RETURN(Json fields, ParseJson(line));
-                              if (!fields.is_object()) return absl::InvalidArgumentError("is not a JSON object");
+                              if (!fields.is_object()) return InvalidArgument("is not a JSON object");
                               ASSIGN_OR_RETURN(const std::string text, GetString(fields, "text"));
                               ASSIGN_OR_RETURN(const int64_t label, GetInt(fields, set.label_field));
                               if (label < 0 || label >= set.label_count) {
-                                return absl::InvalidArgumentError(
-                                    absl::StrCat("the field \"", set.label_field, "\" is ", label,
-                                                 "; it must be from 0 to ", set.label_count - 1));
+                                return InvalidArgument("the field \"", set.label_field, "\" is ", label,
+                                                       "; it must be from 0 to ", set.label_count - 1);
                               }
                               texts.push_back({text, static_cast<int>(label), std::move(fields)});
                               return absl::OkStatus();
@@ -85,19 +84,16 @@ absl::Status ImportIcl(const ConfigEntry& entry, Sources& sources, const RowSink
   const std::string name = absl::AsciiStrToLower(entry.dataset);
   const auto set = std::find_if(std::begin(kLabelSets), std::end(kLabelSets),
                                 [&](const LabelSet& row) { return absl::StrContains(name, row.name); });
-  if (set == std::end(kLabelSets)) {
-    return absl::InvalidArgumentError(absl::StrCat("upstream has no label set for \"", entry.dataset, "\""));
-  }
+  if (set == std::end(kLabelSets)) return InvalidArgument("upstream has no label set for \"", entry.dataset, "\"");
   const size_t shot_mark = entry.dataset.find("shot");
   const std::string before = entry.dataset.substr(0, shot_mark);
   int shots = 0;
   if (shot_mark == std::string::npos || !absl::SimpleAtoi(before.substr(before.rfind('_') + 1), &shots) || shots < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the dataset \"", entry.dataset, "\" has no number before \"shot\""));
+    return InvalidArgument("the dataset \"", entry.dataset, "\" has no number before \"shot\"");
   }
   if (!absl::StrContains(entry.dataset, "balance") || absl::StrContains(entry.dataset, "natural_label")) {
-    return absl::UnimplementedError(absl::StrCat(
-        "\"", entry.dataset, "\" uses unbalanced examples or natural labels, which no upstream configuration does"));
+    return Unimplemented("\"", entry.dataset,
+                         "\" uses unbalanced examples or natural labels, which no upstream configuration does");
   }
   ASSIGN_OR_RETURN(const Template item, sources.texts->Form("icl.item"));
   ASSIGN_OR_RETURN(std::vector<LabelledText> train, ReadSplit(*set, "train", sources));

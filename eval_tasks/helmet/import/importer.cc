@@ -32,7 +32,7 @@ absl::Status WriteFile(const std::string& path, absl::string_view bytes) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), &std::fclose);
   if (file == nullptr || std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size() ||
       std::fflush(file.get()) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat("Cannot write ", path));
+    return PermissionDenied("Cannot write ", path);
   }
   return absl::OkStatus();
 }
@@ -44,7 +44,7 @@ class RowWriter {
     std::error_code error;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
     std::FILE* file = std::fopen((path + ".part").c_str(), "wb");
-    if (file == nullptr) return absl::PermissionDeniedError(absl::StrCat("Cannot write ", path));
+    if (file == nullptr) return PermissionDenied("Cannot write ", path);
     return std::unique_ptr<RowWriter>(new RowWriter(path, file));
   }
   ~RowWriter() {
@@ -57,7 +57,7 @@ class RowWriter {
     line += '\n';
     hash_.Update(line);
     if (std::fwrite(line.data(), 1, line.size(), file_) != line.size()) {
-      return absl::ResourceExhaustedError(absl::StrCat("Cannot write ", path_));
+      return ResourceExhausted("Cannot write ", path_);
     }
     ++row_count_;
     return absl::OkStatus();
@@ -66,7 +66,7 @@ class RowWriter {
     const bool closed = std::fclose(file_) == 0;
     file_ = nullptr;
     if (!closed || std::rename((path_ + ".part").c_str(), path_.c_str()) != 0) {
-      return absl::ResourceExhaustedError(absl::StrCat("Cannot write ", path_));
+      return ResourceExhausted("Cannot write ", path_);
     }
     return ToHex(hash_.Finish());
   }
@@ -287,7 +287,7 @@ class Importer {
       task.gold_lost_count += !row.gold_survived_length_cut;
       return writer->Add(row);
     }));
-    if (writer->row_count() == 0) return absl::InvalidArgumentError("no rows remain after upstream's filters");
+    if (writer->row_count() == 0) return InvalidArgument("no rows remain after upstream's filters");
     task.row_count = writer->row_count();
     ASSIGN_OR_RETURN(length.rows_sha256, writer->Finish());
     length.rows_file = absl::StrCat("../rows/", file);

@@ -1,6 +1,5 @@
 // Long documents that upstream truncates with a fixed tokenizer: NarrativeQA, InfiniteBench, Multi-LexSum.
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -10,7 +9,6 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "eval_tasks/helmet/import/family.h"
-#include "eval_tasks/helmet/task.h"
 #include "eval_tasks/python/random.h"
 #include "eval_tasks/python/text.h"
 
@@ -28,22 +26,21 @@ class LengthCutter {
  public:
   static absl::StatusOr<LengthCutter> Make(const ConfigEntry& entry, const Sources& sources) {
     if (sources.length_tokenizer == nullptr) {
-      return absl::FailedPreconditionError(absl::StrCat(
+      return FailedPrecondition(
           "\"", entry.dataset,
-          "\" is truncated by tokens of Llama 2; pass the directory of that tokenizer with --length-tokenizer"));
+          "\" is truncated by tokens of Llama 2; pass the directory of that tokenizer with --length-tokenizer");
     }
     LengthCutter cutter;
     cutter.tokenizer_ = sources.length_tokenizer;
     if (!absl::SimpleAtoi(entry.dataset.substr(entry.dataset.rfind('_') + 1), &cutter.tokens_max_)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the dataset \"", entry.dataset, "\" ends in no number of tokens"));
+      return InvalidArgument("the dataset \"", entry.dataset, "\" ends in no number of tokens");
     }
     ASSIGN_OR_RETURN(cutter.postfix_, sources.texts->Text("length.postfix"));
     ASSIGN_OR_RETURN(const int64_t postfix_tokens, cutter.tokenizer_->CountTokens(cutter.postfix_));
     cutter.kept_index_ = cutter.tokens_max_ - postfix_tokens;
     if (cutter.kept_index_ < 0) {
-      return absl::InvalidArgumentError(absl::StrCat("\"", entry.dataset, "\" keeps ", cutter.tokens_max_,
-                                                     " tokens; the truncation marker alone has ", postfix_tokens));
+      return InvalidArgument("\"", entry.dataset, "\" keeps ", cutter.tokens_max_,
+                             " tokens; the truncation marker alone has ", postfix_tokens);
     }
     return cutter;
   }
@@ -111,8 +108,8 @@ absl::StatusOr<std::vector<size_t>> FirstShuffled(size_t row_count, uint32_t see
                                                   const std::string& place) {
   std::vector<size_t> order = NumpyRandom(seed).Permutation(row_count);
   if (std::ssize(order) < count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(place, ": there are ", order.size(), " demonstrations to choose from; ", count, " are required"));
+    return InvalidArgument(place, ": there are ", order.size(), " demonstrations to choose from; ", count,
+                           " are required");
   }
   order.resize(count);
   return order;
@@ -203,7 +200,7 @@ absl::StatusOr<const InfBenchPart*> PartOf(const ConfigEntry& entry) {
   for (const InfBenchPart& part : kInfBenchParts) {
     if (absl::StrContains(entry.dataset, part.name)) return &part;
   }
-  return absl::InvalidArgumentError(absl::StrCat("upstream has no InfiniteBench task for \"", entry.dataset, "\""));
+  return InvalidArgument("upstream has no InfiniteBench task for \"", entry.dataset, "\"");
 }
 
 absl::StatusOr<Prompting> InfBenchPrompting(const ConfigEntry& entry) {
@@ -343,9 +340,7 @@ absl::StatusOr<SummarizedRows> ReadSummarized(const std::string& path, Sources& 
   UniqueIds ids;
   ASSIGN_OR_RETURN(read.file, sources.Open(path, [&](int64_t number, absl::string_view text) -> absl::Status {
     ASSIGN_OR_RETURN(const Json fields, FieldsOf(text, {kShortSummary, "id"}));
-    if (!fields.contains(kShortSummary)) {
-      return absl::InvalidArgumentError(absl::StrCat("the field \"", kShortSummary, "\" is missing"));
-    }
+    if (!fields.contains(kShortSummary)) return InvalidArgument("the field \"", kShortSummary, "\" is missing");
     if (fields.contains("id")) RETURN_IF_ERROR(ids.Add("id", fields["id"], number));
     if (!fields[kShortSummary].is_null()) read.rows.push_back(number - 1);
     return absl::OkStatus();

@@ -73,9 +73,7 @@ std::string RulerTexts(const std::string& dataset) {
 
 absl::StatusOr<Prompting> RulerPrompting(const ConfigEntry& entry) {
   const std::string texts = RulerTexts(entry.dataset);
-  if (texts.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("upstream has no RULER subtask for \"", entry.dataset, "\""));
-  }
+  if (texts.empty()) return InvalidArgument("upstream has no RULER subtask for \"", entry.dataset, "\"");
   Prompting prompting = {"ruler", texts, "\n", {"ruler_recall"}};
   if (absl::StrContains(entry.dataset, "qa")) {
     prompting.kind = "default";

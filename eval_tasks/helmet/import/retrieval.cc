@@ -56,7 +56,7 @@ absl::StatusOr<KeyedRows> ReadKeys(const std::string& path, const std::string& d
   KeyedRows keyed;
   double threshold = 0;
   if (IsPopQa(dataset) && !absl::SimpleAtod(dataset.substr(dataset.rfind('_') + 1), &threshold)) {
-    return absl::InvalidArgumentError(absl::StrCat("the dataset \"", dataset, "\" ends in no popularity threshold"));
+    return InvalidArgument("the dataset \"", dataset, "\" ends in no popularity threshold");
   }
   std::vector<Json> fields;
   bool has_id = false;  // a column exists for all rows when one row has it
@@ -114,8 +114,7 @@ std::vector<size_t> SampleByKey(const KeyedRows& keyed, const ConfigEntry& entry
 std::string KeyText(const Json& key) { return key.is_string() ? key.get<std::string>() : key.dump(); }
 
 absl::Status TooFewDemos(const std::string& place, size_t found, int shots) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(place, ": there are ", found, " demonstrations to choose from; ", shots, " are required"));
+  return InvalidArgument(place, ": there are ", found, " demonstrations to choose from; ", shots, " are required");
 }
 
 absl::Status ImportQa(const ConfigEntry& entry, Sources& sources, const RowSink& sink) {
@@ -319,7 +318,7 @@ absl::StatusOr<Prompting> AlcePrompting(const ConfigEntry& entry) {
     prompting.kind = "alce_qampari";
     prompting.measures = {"qampari_rec_top5", "qampari_f1_top5"};
   } else if (!absl::StrContains(entry.dataset, "asqa")) {
-    return absl::InvalidArgumentError(absl::StrCat("upstream has no scorer for \"", entry.dataset, "\""));
+    return InvalidArgument("upstream has no scorer for \"", entry.dataset, "\"");
   }
   return prompting;
 }
@@ -339,14 +338,12 @@ absl::StatusOr<std::string> NumberedDocuments(const Template& form, const RowVie
 absl::Status ImportAlce(const ConfigEntry& entry, Sources& sources, const RowSink& sink) {
   int document_count = 0;
   if (!absl::SimpleAtoi(entry.dataset.substr(entry.dataset.rfind('_') + 1), &document_count) || document_count < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the dataset \"", entry.dataset, "\" ends in no number of documents"));
+    return InvalidArgument("the dataset \"", entry.dataset, "\" ends in no number of documents");
   }
   const std::string prompt_path = sources.Resolve(entry.demo_file);
   ASSIGN_OR_RETURN(const std::string prompt_bytes, ReadFile(prompt_path, kDataFile));
-  const absl::StatusOr<Json> prompt_json = ParseJson(prompt_bytes);
-  if (!prompt_json.ok()) return Annotate(prompt_json.status(), prompt_path);
-  const RowView prompt(*prompt_json, prompt_path);
+  ASSIGN_OR_RETURN(const Json prompt_json, Annotate(ParseJson(prompt_bytes), prompt_path));
+  const RowView prompt(prompt_json, prompt_path);
   ASSIGN_OR_RETURN(const std::string instruction, prompt.Text("instruction"));
   ASSIGN_OR_RETURN(const std::string demo_prompt, prompt.Text("demo_prompt"));
   ASSIGN_OR_RETURN(const std::string doc_prompt, prompt.Text("doc_prompt"));

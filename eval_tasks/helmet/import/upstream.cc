@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "base/files.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
@@ -140,9 +139,9 @@ absl::StatusOr<std::vector<PythonLiteral>> PythonLiterals(absl::string_view sour
       while (prefix > 0 && IsNameCharacter(source[prefix - 1])) --prefix;
       const std::string letters = absl::AsciiStrToLower(source.substr(prefix, at - prefix));
       const size_t begin = at;
-      absl::StatusOr<std::string> text = ReadPythonString(source, at, absl::StrContains(letters, 'r'));
-      if (!text.ok()) return Annotate(text.status(), absl::StrCat("line ", line));
-      literals.push_back({function, line, *std::move(text)});
+      ASSIGN_OR_RETURN(std::string text, Annotate(ReadPythonString(source, at, absl::StrContains(letters, 'r')),
+                                                  absl::StrCat("line ", line)));
+      literals.push_back({function, line, std::move(text)});
       line += std::count(source.begin() + begin, source.begin() + at, '\n');
     } else {
       line += source[at] == '\n';
@@ -155,10 +154,9 @@ absl::StatusOr<std::vector<PythonLiteral>> PythonLiterals(absl::string_view sour
 absl::StatusOr<UpstreamTexts> UpstreamTexts::Read(const std::string& checkout) {
   const std::string path = absl::StrCat(checkout, "/data.py");
   ASSIGN_OR_RETURN(const std::string source, ReadFile(path, kConfigFile));
-  absl::StatusOr<std::vector<PythonLiteral>> literals = PythonLiterals(source);
-  if (!literals.ok()) return Annotate(literals.status(), path);
+  ASSIGN_OR_RETURN(std::vector<PythonLiteral> literals, Annotate(PythonLiterals(source), path));
   std::map<std::string, std::vector<PythonLiteral>> by_function;
-  for (PythonLiteral& literal : *literals) by_function[literal.function].push_back(std::move(literal));
+  for (PythonLiteral& literal : literals) by_function[literal.function].push_back(std::move(literal));
   UpstreamTexts texts;
   texts.data_py_sha256_ = Sha256Hex(source);
   for (const KnownText& known : kKnownTexts) {
@@ -200,7 +198,7 @@ absl::StatusOr<std::string> UpstreamTexts::Text(const std::string& id) const {
   for (const TextChange& change : changes_) {
     if (change.id == id) return absl::InvalidArgumentError(change.message);
   }
-  return absl::InternalError(absl::StrCat("no text is called ", id));
+  return Internal("no text is called ", id);
 }
 
 absl::StatusOr<Template> UpstreamTexts::Form(const std::string& id) const {

@@ -56,7 +56,7 @@ class SinkLearned : public AttentionVariant {
 
 absl::StatusOr<AttentionVariantPtr> ReadSinkConstant(ConfigReader& reader, const AttentionModel&) {
   const Json* value = reader.Take("logit");
-  if (value == nullptr) return absl::InvalidArgumentError(absl::StrCat(reader.Name("logit"), " is missing"));
+  if (value == nullptr) return InvalidArgument(reader.Name("logit"), " is missing");
   ASSIGN_OR_RETURN(const double logit, NumberIn(reader.Name("logit"), *value, kSinkLogits));
   return std::make_shared<SinkConstant>(logit);
 }

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "server/model/attention/setting.h"
 #include "server/model/attention/variants.h"
+#include "server/model/kernel_status.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -77,14 +79,13 @@ TEST(AttentionTableTest, EveryRowHasACanonicalFormALabelAndTensors) {
     const auto cases = KnownByRow().find(name);
     ASSERT_NE(cases, KnownByRow().end()) << name;
     for (const Known& c : cases->second) {
-      const auto setting = Read(c.text);
-      ASSERT_TRUE(setting.ok()) << setting.status();
-      EXPECT_EQ(setting->json(), c.text);
-      EXPECT_EQ(setting->Label(), c.label);
-      EXPECT_EQ(setting->AnnotationBytes(), c.annotation_bytes) << c.text;
-      EXPECT_EQ(setting->Tensors(Model(), 0).size(), c.tensor_count) << c.text;
-      EXPECT_EQ(setting->NeedsWholePrompt(), c.whole_prompt) << c.text;
-      EXPECT_TRUE(labels.insert(setting->Label()).second) << "two settings have the label " << setting->Label();
+      ASSIGN_OR_FAIL(const auto setting, Read(c.text));
+      EXPECT_EQ(setting.json(), c.text);
+      EXPECT_EQ(setting.Label(), c.label);
+      EXPECT_EQ(setting.AnnotationBytes(), c.annotation_bytes) << c.text;
+      EXPECT_EQ(setting.Tensors(Model(), 0).size(), c.tensor_count) << c.text;
+      EXPECT_EQ(setting.NeedsWholePrompt(), c.whole_prompt) << c.text;
+      EXPECT_TRUE(labels.insert(setting.Label()).second) << "two settings have the label " << setting.Label();
     }
   }
 }
@@ -156,19 +157,16 @@ TEST(AttentionOverrideTest, OverridesReplaceTheSettingOfTheirKey) {
 
 // Terms of a layer: a cap in place of the architecture's, and a sink that no scale or temperature changes.
 TEST(AttentionOverrideTest, TermsOfCapsAndSinks) {
-  auto backend = kernels::CreateBackend({.device = "reference"});
-  ASSERT_TRUE(backend.ok());
-  auto workspace = (*backend)->CreateWorkspace({});
-  auto row_scales = RowScales::Create(**backend, 1, 1);
-  ASSERT_TRUE(row_scales.ok());
+  ASSIGN_OR_FAIL(const auto backend, ToStatusOr(kernels::CreateBackend({.device = "reference"})));
+  auto workspace = backend->CreateWorkspace({});
+  ASSIGN_OR_FAIL(auto row_scales, RowScales::Create(*backend, 1, 1));
   const kernels::Batch batch;
   const auto terms_of = [&](const AttentionOverrides& overrides) {
     AttentionTerms terms{.scale = 0.25, .soft_cap = 50};
     EXPECT_TRUE(
         AttentionSetting()
             .With(overrides, Model())
-            ->Prepare({.backend = **backend, .workspace = **workspace, .batch = batch, .row_scales = *row_scales},
-                      terms)
+            ->Prepare({.backend = *backend, .workspace = **workspace, .batch = batch, .row_scales = row_scales}, terms)
             .ok());
     return terms;
   };

@@ -34,7 +34,7 @@ class FocalConstant : public AttentionVariant {
 
 absl::StatusOr<AttentionVariantPtr> ReadFocalConstant(ConfigReader& reader, const AttentionModel& model) {
   const Json* value = reader.Take("temperature");
-  if (value == nullptr) return absl::InvalidArgumentError(absl::StrCat(reader.Name("temperature"), " is missing"));
+  if (value == nullptr) return InvalidArgument(reader.Name("temperature"), " is missing");
   ASSIGN_OR_RETURN(std::vector<double> temperatures,
                    ReadTemperatures(*value, model.layer_count, reader.Name("temperature")));
   return std::make_shared<FocalConstant>(std::move(temperatures));

@@ -36,8 +36,8 @@ class FocalFullLayers : public AttentionVariant {
 
 absl::Status CheckHasFullLayer(const AttentionModel& model) {
   if (std::count(model.windows.begin(), model.windows.end(), 0) > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a temperature of full layers is set, but all ", model.layer_count,
-                                                 " layers of the model have a window"));
+  return InvalidArgument("a temperature of full layers is set, but all ", model.layer_count,
+                         " layers of the model have a window");
 }
 
 absl::StatusOr<AttentionVariantPtr> ReadFullLayers(ConfigReader& reader, const AttentionModel& model) {

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/attention/override_values.h"
 #include "server/model/attention/variants.h"
@@ -45,8 +44,7 @@ absl::StatusOr<std::vector<double>> CurrentTemperatures(const Json& current, con
     }
     return temperatures;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("a temperature of some layers is set, but \"focal_attention\" of this model is ", mode));
+  return InvalidArgument("a temperature of some layers is set, but \"focal_attention\" of this model is ", mode);
 }
 
 template <LayerGroup kGroup>
@@ -55,9 +53,8 @@ absl::StatusOr<Json> OverrideLayerGroup(const Json& current, const Json& value, 
   ASSIGN_OR_RETURN(std::vector<double> temperatures, CurrentTemperatures(current, model));
   const auto [begin, end] = LayersOf(kGroup, model.layer_count);
   if (begin >= end) {
-    return absl::InvalidArgumentError(absl::StrCat("a temperature of the middle layers is set, but a model of ",
-                                                   model.layer_count,
-                                                   " layers has none between the early and the late ones"));
+    return InvalidArgument("a temperature of the middle layers is set, but a model of ", model.layer_count,
+                           " layers has none between the early and the late ones");
   }
   std::fill(temperatures.begin() + begin, temperatures.begin() + end, temperature[0]);
   return Json{{"mode", kFocalConstant.mode}, {"temperature", TemperaturesToJson(temperatures)}};

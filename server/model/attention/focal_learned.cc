@@ -75,26 +75,25 @@ class FocalLearned : public AttentionVariant {
 
 absl::StatusOr<AttentionVariantPtr> ReadFocalLearned(ConfigReader& reader, const AttentionModel& model) {
   if (model.scales_queries) {
-    return absl::UnimplementedError(absl::StrCat(reader.Name("mode"), " is \"", kFocalLearned.mode,
-                                                 "\"; it is not supported where queries are scaled by their position"));
+    return Unimplemented(reader.Name("mode"), " is \"", kFocalLearned.mode,
+                         "\"; it is not supported where queries are scaled by their position");
   }
   if (model.shares_keys) {  // a page holds the sums of one layer
-    return absl::UnimplementedError(absl::StrCat(reader.Name("mode"), " is \"", kFocalLearned.mode,
-                                                 "\"; it is not supported where layers read the keys of another"));
+    return Unimplemented(reader.Name("mode"), " is \"", kFocalLearned.mode,
+                         "\"; it is not supported where layers read the keys of another");
   }
   ASSIGN_OR_RETURN(const double tau_min, reader.Positive("tau_min"));
   ASSIGN_OR_RETURN(const double tau_max, reader.Positive("tau_max"));
   if (tau_min > tau_max) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name("tau_min"), " is ", tau_min, "; it must not exceed tau_max, ", tau_max));
+    return InvalidArgument(reader.Name("tau_min"), " is ", tau_min, "; it must not exceed tau_max, ", tau_max);
   }
   ASSIGN_OR_RETURN(const std::string name, reader.String("tau_mean", kMeans[0].name));
   for (const NamedMean& mean : kMeans) {
     if (name == mean.name) return std::make_shared<FocalLearned>(tau_min, tau_max, mean);
   }
-  return absl::InvalidArgumentError(absl::StrCat(
+  return InvalidArgument(
       reader.Name("tau_mean"), " is \"", name, "\"; it must be one of: ",
-      absl::StrJoin(kMeans, ", ", [](std::string* out, const NamedMean& mean) { out->append(mean.name); })));
+      absl::StrJoin(kMeans, ", ", [](std::string* out, const NamedMean& mean) { out->append(mean.name); }));
 }
 
 }  // namespace

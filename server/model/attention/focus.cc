@@ -141,21 +141,19 @@ absl::StatusOr<std::vector<int64_t>> ReadLayers(ConfigReader& reader, const Atte
       if (model.windows[layer] == 0) layers.push_back(layer);
     }
     if (!layers.empty()) return layers;
-    return absl::InvalidArgumentError(absl::StrCat(name, " is missing, and all ", model.layer_count,
-                                                   " layers of the model have a window; name those with groups"));
+    return InvalidArgument(name, " is missing, and all ", model.layer_count,
+                           " layers of the model have a window; name those with groups");
   }
   if (!value->is_array() || value->empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " is ", ShownValue(*value), "; it must be a list of at least one layer"));
+    return InvalidArgument(name, " is ", ShownValue(*value), "; it must be a list of at least one layer");
   }
   for (const Json& item : *value) {
     if (!item.is_number_integer() || item < 0 || item >= model.layer_count) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " has ", ShownValue(item), "; layers are 0..", model.layer_count - 1));
+      return InvalidArgument(name, " has ", ShownValue(item), "; layers are 0..", model.layer_count - 1);
     }
     if (!layers.empty() && item.get<int64_t>() <= layers.back()) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " has ", item.get<int64_t>(), " after ", layers.back(),
-                                                     "; layers must be in ascending order without duplicates"));
+      return InvalidArgument(name, " has ", item.get<int64_t>(), " after ", layers.back(),
+                             "; layers must be in ascending order without duplicates");
     }
     layers.push_back(item.get<int64_t>());
   }
@@ -169,15 +167,15 @@ absl::StatusOr<size_t> ReadName(const std::string& key, const std::string& value
   for (size_t i = 0; i < table.size(); ++i) {
     if (value == name_of(table[i])) return i;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(key, " is \"", value, "\"; it must be one of: ",
-                   absl::StrJoin(table, ", ", [&](std::string* out, const auto& row) { out->append(name_of(row)); })));
+  return InvalidArgument(key, " is \"", value,
+                         "\"; it must be one of: ", absl::StrJoin(table, ", ", [&](std::string* out, const auto& row) {
+                           out->append(name_of(row));
+                         }));
 }
 
 absl::StatusOr<AttentionVariantPtr> ReadFocus(ConfigReader& reader, const AttentionModel& model) {
   if (model.shares_keys) {  // a page holds the groups of one layer
-    return absl::UnimplementedError(
-        absl::StrCat("\"", kFocusKey, "\" is set; it is not supported where layers read the keys of another"));
+    return Unimplemented("\"", kFocusKey, "\" is set; it is not supported where layers read the keys of another");
   }
   FocusParams params{.windows = model.windows};
   ASSIGN_OR_RETURN(params.group_count, reader.Int("group_count", kGroupCounts));
@@ -204,8 +202,7 @@ absl::StatusOr<AttentionVariantPtr> ReadFocus(ConfigReader& reader, const Attent
 // The checkpoint's setting with one key replaced.
 absl::StatusOr<Json> Edited(const char* name, const Json& current, const char* key, const Json& value, IntRange range) {
   if (current.is_null()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", name, "\" is set, but the model has no \"", kFocusKey, "\": it has no learned groups"));
+    return InvalidArgument("\"", name, "\" is set, but the model has no \"", kFocusKey, "\": it has no learned groups");
   }
   Json edited = current;
   ASSIGN_OR_RETURN(edited[key], WholeNumber(name, value, range));

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/model/config_reader.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 namespace {
@@ -28,26 +28,22 @@ absl::StatusOr<std::vector<double>> ReadTemperatures(const Json& value, int64_t 
   if (value.is_array()) {
     for (const Json& item : value) {
       if (!item.is_number()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(name, " has an entry that is ", item.type_name(), "; it must be a number"));
+        return InvalidArgument(name, " has an entry that is ", item.type_name(), "; it must be a number");
       }
       given.push_back(item.get<double>());
     }
   } else if (value.is_number()) {
     given.push_back(value.get<double>());
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " is ", value.type_name(), "; it must be a number or a list of numbers"));
+    return InvalidArgument(name, " is ", value.type_name(), "; it must be a number or a list of numbers");
   }
   if (given.size() != 1 && std::ssize(given) != layer_count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " has ", given.size(), " entries; it must have 1 or ", layer_count, ", one per layer"));
+    return InvalidArgument(name, " has ", given.size(), " entries; it must have 1 or ", layer_count, ", one per layer");
   }
   for (size_t i = 0; i < given.size(); ++i) {
     if (std::isfinite(given[i]) && given[i] > 0) continue;
     const std::string entry = value.is_array() ? absl::StrCat(name, "[", i, "]") : std::string(name);
-    return absl::InvalidArgumentError(
-        absl::StrCat(entry, " is ", given[i], "; a temperature must be positive and finite"));
+    return InvalidArgument(entry, " is ", given[i], "; a temperature must be positive and finite");
   }
   if (given.size() == 1) given.assign(layer_count, given[0]);
   return given;
@@ -57,15 +53,15 @@ absl::StatusOr<int64_t> WholeNumber(absl::string_view name, const Json& value, I
   const bool in_range = value.is_number() && value.get<double>() == std::floor(value.get<double>()) &&
                         value.get<double>() >= range.low && value.get<double>() <= range.high;
   if (in_range) return static_cast<int64_t>(value.get<double>());
-  return absl::InvalidArgumentError(absl::StrCat(name, " is ", ShownNumber(value), "; it must be a whole number from ",
-                                                 range.low, " to ", range.high));
+  return InvalidArgument(name, " is ", ShownNumber(value), "; it must be a whole number from ", range.low, " to ",
+                         range.high);
 }
 
 absl::StatusOr<double> NumberIn(absl::string_view name, const Json& value, NumberRange range) {
   if (value.is_number() && value.get<double>() >= range.low && value.get<double>() <= range.high)
     return value.get<double>();
-  return absl::InvalidArgumentError(absl::StrCat(name, " is ", ShownNumber(value), "; it must be a number from ",
-                                                 ShortNumber(range.low), " to ", ShortNumber(range.high)));
+  return InvalidArgument(name, " is ", ShownNumber(value), "; it must be a number from ", ShortNumber(range.low),
+                         " to ", ShortNumber(range.high));
 }
 
 Json TemperaturesToJson(const std::vector<double>& temperatures) {

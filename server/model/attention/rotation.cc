@@ -8,7 +8,6 @@
 //
 // A scaling multiplies the longest context by its factor. In models with a rotation per kind of layer, that of full layers
 // changes, as these keys of config.json do.
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/attention/variants.h"
 
@@ -18,8 +17,8 @@ namespace {
 absl::StatusOr<double> PositiveNumber(absl::string_view name, const Json& value) {
   const double number = value.is_number() ? value.get<double>() : 0;
   if (number >= kNumberMin && number <= kNumberMax) return number;
-  return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" is ", ShownValue(value), "; it must be a number from ",
-                                                 kNumberMin, " to ", kNumberMax));
+  return InvalidArgument("\"", name, "\" is ", ShownValue(value), "; it must be a number from ", kNumberMin, " to ",
+                         kNumberMax);
 }
 
 template <RopeKind kKind>
@@ -34,8 +33,7 @@ absl::StatusOr<RopeConfig> SetTheta(const RopeConfig& current, const Json& value
   RopeConfig rope = current;
   ASSIGN_OR_RETURN(rope.theta, PositiveNumber("rope-theta", value));
   if (rope.kind == RopeKind::kYarn && rope.theta <= 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"rope-theta\" is ", rope.theta, "; of a \"yarn\" rotation it must be above 1"));
+    return InvalidArgument("\"rope-theta\" is ", rope.theta, "; of a \"yarn\" rotation it must be above 1");
   }
   return rope;
 }

@@ -36,7 +36,7 @@ class ScoreCap : public AttentionVariant {
 
 absl::StatusOr<AttentionVariantPtr> ReadScoreCap(ConfigReader& reader, const AttentionModel&) {
   const Json* value = reader.Take("cap");
-  if (value == nullptr) return absl::InvalidArgumentError(absl::StrCat(reader.Name("cap"), " is missing"));
+  if (value == nullptr) return InvalidArgument(reader.Name("cap"), " is missing");
   ASSIGN_OR_RETURN(const double cap, NumberIn(reader.Name("cap"), *value, kCaps));
   return std::make_shared<ScoreCap>(cap);
 }

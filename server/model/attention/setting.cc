@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/reason.h"
@@ -17,10 +16,7 @@ namespace {
 
 absl::StatusOr<AttentionSetting::Part> ReadPart(const ConfigReader& config, const char* key, const Json& value,
                                                 const AttentionModel& model) {
-  if (!value.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(config.Name(key), " is ", value.type_name(), "; it must be an object"));
-  }
+  if (!value.is_object()) return InvalidArgument(config.Name(key), " is ", value.type_name(), "; it must be an object");
   ConfigReader reader(value, config.Place(key));
   std::string mode;
   std::vector<std::string> modes;
@@ -37,8 +33,7 @@ absl::StatusOr<AttentionSetting::Part> ReadPart(const ConfigReader& config, cons
     RETURN_IF_ERROR(reader.RefuseUnread());
     return AttentionSetting::Part{&row, std::move(variant)};
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(reader.Name("mode"), " is \"", mode, "\"; it must be one of: ", absl::StrJoin(modes, ", ")));
+  return InvalidArgument(reader.Name("mode"), " is \"", mode, "\"; it must be one of: ", absl::StrJoin(modes, ", "));
 }
 
 std::vector<const char*> AttentionConfigKeys() {
@@ -55,9 +50,9 @@ absl::Status CheckTogether(const std::vector<AttentionSetting::Part>& parts) {
   for (const AttentionSetting::Part& part : parts) {
     if (!part.variant->SetsRowScales()) continue;
     if (first != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("\"", first->row->config_key, "\" (", first->variant->Label(),
-                                                     ") and \"", part.row->config_key, "\" (", part.variant->Label(),
-                                                     ") both replace the softmax scale of each row; remove one"));
+      return InvalidArgument("\"", first->row->config_key, "\" (", first->variant->Label(), ") and \"",
+                             part.row->config_key, "\" (", part.variant->Label(),
+                             ") both replace the softmax scale of each row; remove one");
     }
     first = &part;
   }
@@ -111,13 +106,11 @@ absl::StatusOr<AttentionSetting> AttentionSetting::Replaced(const AttentionOverr
   for (const Part& part : parts_) {
     json[part.row->config_key] = part.variant->ToJson();
     if (row.edits || absl::string_view(part.row->config_key) != row.config_key || !part.variant->IsLearned()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("\"", row.name, "\" is set, but \"", row.config_key,
-                                                   "\" of this model is learned (", part.variant->Label(),
-                                                   ") and cannot be replaced"));
+    return InvalidArgument("\"", row.name, "\" is set, but \"", row.config_key, "\" of this model is learned (",
+                           part.variant->Label(), ") and cannot be replaced");
   }
   const auto current = json.find(row.config_key);
-  ASSIGN_OR_RETURN(Json made, row.make(current == json.end() ? Json() : *current, value, model));
-  json[row.config_key] = std::move(made);
+  ASSIGN_OR_RETURN(json[row.config_key], row.make(current == json.end() ? Json() : *current, value, model));
   return FromJson(json, model);
 }
 
@@ -130,18 +123,18 @@ absl::StatusOr<AttentionSetting> AttentionSetting::With(const AttentionOverrides
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return given.name == r.name; });
     VF_CHECK(row == rows.end() || row->make != nullptr, "rotations are applied by WithOverrides");
     if (row == rows.end()) {
-      return WithReason(absl::InvalidArgumentError(absl::StrCat(
-                            "\"", given.name, "\" is not a run-time attention setting; supported are: ",
-                            absl::StrJoin(rows, ", ", [](std::string* out, const auto& r) { out->append(r.name); }))),
-                        ErrorReason::kBadAttentionOverride, {{"field", "overrides"}});
+      return WithReason(
+          InvalidArgument("\"", given.name, "\" is not a run-time attention setting; supported are: ",
+                          absl::StrJoin(rows, ", ", [](std::string* out, const auto& r) { out->append(r.name); })),
+          ErrorReason::kBadAttentionOverride, {{"field", "overrides"}});
     }
     const auto fail = [&](absl::Status status) {
       return WithReason(std::move(status), row->reason, {{"field", "overrides"}});
     };
     const auto [other, is_first] = replaced.emplace(row->config_key, given.name);
     if (!row->edits && !is_first) {
-      return fail(absl::InvalidArgumentError(absl::StrCat("\"", other->second, "\" and \"", given.name,
-                                                          "\" both replace \"", row->config_key, "\"; remove one")));
+      return fail(InvalidArgument("\"", other->second, "\" and \"", given.name, "\" both replace \"", row->config_key,
+                                  "\"; remove one"));
     }
     absl::StatusOr<AttentionSetting> next = setting.Replaced(*row, given.value, model);
     if (!next.ok()) return fail(next.status());

@@ -64,20 +64,18 @@ absl::StatusOr<PackedWeights> ReadAwq(ConfigReader& reader, kernels::DType type)
   for (const char* key : {"bits", "w_bit"}) {
     if (!reader.Has(key)) continue;
     ASSIGN_OR_RETURN(const int64_t bits, reader.Int(key, {1, 32}));
-    if (bits != 4)
-      return absl::UnimplementedError(absl::StrCat(reader.Name(key), " is ", bits, "; 4 bits of AWQ are read"));
+    if (bits != 4) return Unimplemented(reader.Name(key), " is ", bits, "; 4 bits of AWQ are read");
   }
   int64_t group_size = 128;
   for (const char* key : {"group_size", "q_group_size"}) {
     if (!reader.Has(key)) continue;
     ASSIGN_OR_RETURN(group_size, reader.Int(key, {-1, 1 << 20}));
-    if (group_size == 0)
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name(key), " is 0; it must be -1 or at least 1"));
+    if (group_size == 0) return InvalidArgument(reader.Name(key), " is 0; it must be -1 or at least 1");
   }
   for (const char* key : {"version", "format", "checkpoint_format"}) {
     ASSIGN_OR_RETURN(const std::string version, reader.String(key, "gemm"));
     if (absl::AsciiStrToLower(version) != "gemm")
-      return absl::UnimplementedError(absl::StrCat(reader.Name(key), " is \"", version, "\"; gemm is read"));
+      return Unimplemented(reader.Name(key), " is \"", version, "\"; gemm is read");
   }
   RETURN_IF_ERROR(reader.RequireValue("zero_point", true));
   reader.Ignore({"do_fuse", "fuse_max_seq_len", "modules_to_fuse", "sym", "desc_act"});

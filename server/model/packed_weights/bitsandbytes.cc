@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/status_macros.h"
@@ -58,8 +57,7 @@ absl::StatusOr<kernels::DType> FourBitTypeOf(const std::string& name, const std:
   if (name == "bfloat16") return kernels::DType::kBF16;
   if (name == "float16") return kernels::DType::kF16;
   if (name == "float32") return kernels::DType::kF32;
-  return absl::UnimplementedError(
-      absl::StrCat("tensor ", tensor, ": \"dtype\" is \"", name, "\"; bfloat16, float16 and float32 are read"));
+  return Unimplemented("tensor ", tensor, ": \"dtype\" is \"", name, "\"; bfloat16, float16 and float32 are read");
 }
 
 absl::Status CheckCount(const TensorView& tensor, int64_t count) {
@@ -71,12 +69,9 @@ absl::Status UnpackFourBits(Unpacking& tensors, const std::string& owner, const 
   const std::string state_name = absl::StrCat(owner, ".quant_state.bitsandbytes__", kind);
   ASSIGN_OR_RETURN(const TensorView* state, tensors.Need(state_name, owner, {"U8"}));
   RETURN_IF_ERROR(tensors.Load(*state));
-  absl::StatusOr<Json> json = ParseJson(state->bytes);
-  if (!json.ok()) return Annotate(json.status(), absl::StrCat("tensor ", state_name));
-  if (!json->is_object())
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor ", state_name, " is ", json->type_name(), ", not an object"));
-  ConfigReader reader(*json, state_name);
+  ASSIGN_OR_RETURN(Json json, Annotate(ParseJson(state->bytes), absl::StrCat("tensor ", state_name)));
+  if (!json.is_object()) return InvalidArgument("tensor ", state_name, " is ", json.type_name(), ", not an object");
+  ConfigReader reader(json, state_name);
   FourBits four;
   ASSIGN_OR_RETURN(four.block, reader.Int("blocksize", {1, 1 << 20}));
   RETURN_IF_ERROR(reader.RequireValue("quant_type", kind));
@@ -85,10 +80,10 @@ absl::Status UnpackFourBits(Unpacking& tensors, const std::string& owner, const 
   ASSIGN_OR_RETURN(matrix.tensor.type, FourBitTypeOf(type_name, state_name));
   const Json* shape = reader.Take("shape");
   if (shape == nullptr || !shape->is_array() || shape->size() < 2 || shape->size() > 3)
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("shape"), " must be the shape of a matrix"));
+    return InvalidArgument(reader.Name("shape"), " must be the shape of a matrix");
   for (const Json& side : *shape) {
     if (!side.is_number_integer() || side.get<int64_t>() < 1 || side.get<int64_t>() > 1 << 24)
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name("shape"), " is ", ShownValue(*shape)));
+      return InvalidArgument(reader.Name("shape"), " is ", ShownValue(*shape));
     matrix.tensor.shape.push_back(side.get<int64_t>());
   }
   matrix.tensor.name = owner;
@@ -99,7 +94,7 @@ absl::Status UnpackFourBits(Unpacking& tensors, const std::string& owner, const 
     ASSIGN_OR_RETURN(four.nested_block, reader.Int("nested_blocksize", {1, 1 << 20}));
     const Json* offset = reader.Take("nested_offset");
     if (offset == nullptr || !offset->is_number())
-      return absl::InvalidArgumentError(absl::StrCat(reader.Name("nested_offset"), " must be a number"));
+      return InvalidArgument(reader.Name("nested_offset"), " must be a number");
     four.offset = static_cast<float>(offset->get<double>());
     inputs.insert(inputs.end(), {absl::StrCat(owner, ".nested_quant_map"), absl::StrCat(owner, ".nested_absmax")});
   }
@@ -107,8 +102,8 @@ absl::Status UnpackFourBits(Unpacking& tensors, const std::string& owner, const 
   RETURN_IF_ERROR(reader.RefuseUnread());
   const TensorView& weight = *tensors.Find(owner);
   if (std::ssize(weight.bytes) != (elements + 1) / 2) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor ", owner, " has ", weight.bytes.size(), " bytes; ",
-                                                   state_name, " implies ", (elements + 1) / 2));
+    return InvalidArgument("tensor ", owner, " has ", weight.bytes.size(), " bytes; ", state_name, " implies ",
+                           (elements + 1) / 2);
   }
   ASSIGN_OR_RETURN(const TensorView* code, tensors.Need(inputs[1], owner, {"F32"}));
   RETURN_IF_ERROR(CheckCount(*code, 16));
@@ -143,7 +138,7 @@ absl::Status UnpackInt8(Unpacking& tensors, const std::string& module) {
     RETURN_IF_ERROR(CheckCount(*format, 1));
     RETURN_IF_ERROR(tensors.Load(*format));
     if (const int order = static_cast<uint8_t>(format->bytes[0]); order != 0)
-      return absl::UnimplementedError(absl::StrCat("tensor ", format_name, " is ", order, "; 0, rows, is read"));
+      return Unimplemented("tensor ", format_name, " is ", order, "; 0, rows, is read");
   }
   DerivedTensor matrix;
   matrix.tensor.name = owner;
@@ -169,8 +164,7 @@ absl::Status UnpackInt8(Unpacking& tensors, const std::string& module) {
 absl::Status UnpackBitsAndBytes(Unpacking& tensors) {
   for (const std::string kind : {"nf4", "fp4"}) {
     for (const std::string& owner : tensors.NamesBefore(absl::StrCat(".quant_state.bitsandbytes__", kind))) {
-      if (tensors.Find(owner) == nullptr)
-        return absl::InvalidArgumentError(absl::StrCat("tensor ", owner, " is missing; it has a quant_state"));
+      if (tensors.Find(owner) == nullptr) return InvalidArgument("tensor ", owner, " is missing; it has a quant_state");
       RETURN_IF_ERROR(UnpackFourBits(tensors, owner, kind));
     }
   }
@@ -191,13 +185,12 @@ absl::StatusOr<PackedWeights> ReadBitsAndBytes(ConfigReader& reader, kernels::DT
     is_four_bits |= given;
   }
   if (is_int8 == is_four_bits) {
-    return absl::InvalidArgumentError(absl::StrCat("exactly one of ", reader.Name("load_in_4bit"), " and ",
-                                                   reader.Name("load_in_8bit"), " must be true"));
+    return InvalidArgument("exactly one of ", reader.Name("load_in_4bit"), " and ", reader.Name("load_in_8bit"),
+                           " must be true");
   }
   ASSIGN_OR_RETURN(const std::string kind, reader.String("bnb_4bit_quant_type", "fp4"));
   if (kind != "nf4" && kind != "fp4")
-    return absl::UnimplementedError(
-        absl::StrCat(reader.Name("bnb_4bit_quant_type"), " is \"", kind, "\"; nf4 and fp4 are read"));
+    return Unimplemented(reader.Name("bnb_4bit_quant_type"), " is \"", kind, "\"; nf4 and fp4 are read");
   // Blocks, codes and number formats stand beside each matrix.
   reader.Ignore({"bnb_4bit_use_double_quant", "bnb_4bit_compute_dtype", "bnb_4bit_quant_storage",
                  "llm_int8_skip_modules", "llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight",

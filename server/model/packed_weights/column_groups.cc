@@ -1,6 +1,6 @@
 #include "server/model/packed_weights/column_groups.h"
 
-#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "server/model/packed_weights/values.h"
 
 namespace varifocal {
@@ -54,8 +54,7 @@ absl::Status FillFromGroups(
   for (int64_t k = 0; k < layout.inputs; ++k) {
     const int64_t g = order == nullptr ? k / layout.group_size : IntegerOf(*order, k);
     if (g < 0 || g >= layout.groups) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor ", order->name, "[", k, "] is ", g, "; it must lie in 0..", layout.groups - 1));
+      return InvalidArgument("tensor ", order->name, "[", k, "] is ", g, "; it must lie in 0..", layout.groups - 1);
     }
     quantized(k, first, count, values.data());
     const float *s = scale.data() + g * count, *z = zero.data() + g * count;

@@ -87,8 +87,8 @@ absl::Status FillCompressed(const CompressedModule& module, const std::vector<De
     for (int64_t k = 0; module.has_order && k < columns; ++k) {
       const int64_t g = IntegerOf(inputs.back().tensor, k);
       if (g < 0 || g >= groups) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("tensor ", inputs.back().tensor.name, "[", k, "] is ", g, "; it must lie in 0..", groups - 1));
+        return InvalidArgument("tensor ", inputs.back().tensor.name, "[", k, "] is ", g, "; it must lie in 0..",
+                               groups - 1);
       }
       rows[k] = (rows[k] - zeros[g]) * scales[g];
     }
@@ -103,11 +103,11 @@ absl::StatusOr<WeightArgs> ArgsOf(const std::vector<WeightArgs>& all, const std:
     const bool same_width = !is_packed || weight.shape[1] == (columns + 32 / args.bits - 1) / (32 / args.bits);
     if (args.is_float == is_float && (args.is_symmetric || has_zero) && same_width) return args;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
+  return InvalidArgument(
       "tensor ", weight.name, " has dtype \"", TypeNameOf(weight), "\" and shape ", ShapeToString(weight.shape),
       has_zero ? " and zero points" : "", "; \"config_groups\" have ",
       absl::StrJoin(all, " and ", [](std::string* out, const WeightArgs& args) { out->append(args.ToString()); }),
-      ", none of which ", name, " is stored as"));
+      ", none of which ", name, " is stored as");
 }
 
 absl::Status UnpackCompressed(Unpacking& tensors, const std::string& name, bool is_packed,
@@ -179,8 +179,8 @@ absl::StatusOr<Block> ReadBlockStructure(ConfigReader& weights) {
   if (value == nullptr) return Block();
   const auto is_side = [](const Json& side) { return side.is_number_integer() && side.get<int64_t>() >= 1; };
   if (!value->is_array() || value->size() != 2 || !is_side((*value)[0]) || !is_side((*value)[1])) {
-    return absl::InvalidArgumentError(absl::StrCat(weights.Name("block_structure"), " is ", ShownValue(*value),
-                                                   "; it must be two integers of at least 1"));
+    return InvalidArgument(weights.Name("block_structure"), " is ", ShownValue(*value),
+                           "; it must be two integers of at least 1");
   }
   return Block({(*value)[0].get<int64_t>(), (*value)[1].get<int64_t>()});
 }
@@ -192,14 +192,13 @@ absl::StatusOr<WeightArgs> ReadWeightArgs(const Json& json, const std::string& p
   ASSIGN_OR_RETURN(const std::string type, weights.String("type", "int"));
   args.is_float = type == "float";
   if ((type != "int" && type != "float") || (args.bits != 8 && (args.bits != 4 || args.is_float))) {
-    return absl::UnimplementedError(absl::StrCat(weights.Name("num_bits"), " is ", args.bits, " of type \"", type,
-                                                 "\"; integers of 4 and 8 bits and floats of 8 are read"));
+    return Unimplemented(weights.Name("num_bits"), " is ", args.bits, " of type \"", type,
+                         "\"; integers of 4 and 8 bits and floats of 8 are read");
   }
   ASSIGN_OR_RETURN(args.is_symmetric, weights.Bool("symmetric", true));
   ASSIGN_OR_RETURN(const std::string strategy, weights.String("strategy", "tensor"));
   if (strategy != "tensor" && strategy != "channel" && strategy != "group" && strategy != "block") {
-    return absl::UnimplementedError(
-        absl::StrCat(weights.Name("strategy"), " is \"", strategy, "\"; tensor, channel, group and block are read"));
+    return Unimplemented(weights.Name("strategy"), " is \"", strategy, "\"; tensor, channel, group and block are read");
   }
   ASSIGN_OR_RETURN(args.block, ReadBlockStructure(weights));
   RETURN_IF_ERROR(weights.RequireValue("dynamic", false));
@@ -213,8 +212,8 @@ absl::Status CheckCompressedFormat(ConfigReader& reader) {
   ASSIGN_OR_RETURN(const std::string format, reader.String("format", "pack-quantized"));
   if (std::find(std::begin(kCompressedFormats), std::end(kCompressedFormats), format) != std::end(kCompressedFormats))
     return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat(reader.Name("format"), " is \"", format, "\"; read are ", absl::StrJoin(kCompressedFormats, ", ")));
+  return Unimplemented(reader.Name("format"), " is \"", format, "\"; read are ",
+                       absl::StrJoin(kCompressedFormats, ", "));
 }
 
 }  // namespace
@@ -223,25 +222,21 @@ absl::StatusOr<PackedWeights> ReadCompressedTensors(ConfigReader& reader, kernel
   RETURN_IF_ERROR(CheckCompressedFormat(reader));
   const Json* groups = reader.Take("config_groups");
   if (groups == nullptr || !groups->is_object() || groups->empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("config_groups"), " is ",
-                                                   groups == nullptr ? "missing" : ShownValue(*groups),
-                                                   "; it must be an object with a group"));
+    return InvalidArgument(reader.Name("config_groups"), " is ", groups == nullptr ? "missing" : ShownValue(*groups),
+                           "; it must be an object with a group");
   }
   std::vector<WeightArgs> all;
   bool has_activations = false;
   for (const auto& [name, json] : groups->items()) {
     const std::string place = absl::StrCat(reader.Place("config_groups"), ".", name);
-    if (!json.is_object())
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", place, "\" is ", ShownValue(json), "; it must be an object"));
+    if (!json.is_object()) return InvalidArgument("\"", place, "\" is ", ShownValue(json), "; it must be an object");
     ConfigReader group(json, place);
     RETURN_IF_ERROR(CheckCompressedFormat(group));
     group.Ignore({"targets"});
     for (const char* key : {"input_activations", "output_activations"}) has_activations |= group.Take(key) != nullptr;
     const Json* weights = group.Take("weights");
     if (weights == nullptr || !weights->is_object()) {
-      return absl::UnimplementedError(
-          absl::StrCat(group.Name("weights"), " is missing; groups of activations alone are not supported"));
+      return Unimplemented(group.Name("weights"), " is missing; groups of activations alone are not supported");
     }
     ASSIGN_OR_RETURN(const WeightArgs args, ReadWeightArgs(*weights, group.Place("weights")));
     all.push_back(args);
@@ -251,7 +246,7 @@ absl::StatusOr<PackedWeights> ReadCompressedTensors(ConfigReader& reader, kernel
   for (const char* key : {"sparsity_config", "transform_config"}) {
     const Json* value = reader.Take(key);
     if (value == nullptr || value->empty()) continue;
-    return absl::UnimplementedError(absl::StrCat(reader.Name(key), " is ", ShownValue(*value), "; it must be empty"));
+    return Unimplemented(reader.Name(key), " is ", ShownValue(*value), "; it must be empty");
   }
   reader.Ignore({"ignore", "global_compression_ratio", "version", "run_compressed", "quantization_status", "dequantize",
                  "use_optimized_inference"});

@@ -23,8 +23,8 @@ absl::Status UnpackFp8(Unpacking& tensors, Block block, kernels::DType type) {
     std::string scale_name = absl::StrCat(name, "_scale_inv");
     if (tensors.Find(scale_name) == nullptr) scale_name = absl::StrCat(name, "_scale");
     if (tensors.Find(scale_name) == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor ", name, " is of F8_E4M3 and has no scale, ", name, "_scale_inv or ", name, "_scale"));
+      return InvalidArgument("tensor ", name, " is of F8_E4M3 and has no scale, ", name, "_scale_inv or ", name,
+                             "_scale");
     }
     ASSIGN_OR_RETURN(const TensorView* scale, tensors.Need(scale_name, name, {"F32", "BF16", "F16", "F8_E8M0"}));
     ASSIGN_OR_RETURN(const ScaleLayout layout, LayoutOf(*scale, weight.shape, block));
@@ -54,8 +54,8 @@ absl::StatusOr<Block> ReadBlock(ConfigReader& reader) {
     return side.is_number_integer() && side.get<int64_t>() >= 1 && side.get<int64_t>() <= 1 << 20;
   };
   if (!size->is_array() || size->size() != 2 || !is_side((*size)[0]) || !is_side((*size)[1])) {
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("weight_block_size"), " is ", ShownValue(*size),
-                                                   "; it must be two integers from 1 to ", 1 << 20));
+    return InvalidArgument(reader.Name("weight_block_size"), " is ", ShownValue(*size),
+                           "; it must be two integers from 1 to ", 1 << 20);
   }
   return Block({(*size)[0].get<int64_t>(), (*size)[1].get<int64_t>()});
 }

@@ -10,7 +10,6 @@
 // Source: GPTQModel 7, nn_modules/qlinear and utils/model.py (convert_gptq_v1_to_v2_format_module).
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/packed_weights/column_groups.h"
@@ -46,9 +45,8 @@ absl::Status UnpackGptq(Unpacking& tensors, const std::string& module, const Gpt
   layout.bits = settings.bits;
   if (settings.has_own_bits && layout.outputs > 0) layout.bits = 32 * zeros->shape[1] / layout.outputs;
   if (layout.bits != 4 && layout.bits != 8) {
-    return absl::UnimplementedError(absl::StrCat("tensor ", names[1], " has shape ", ShapeToString(zeros->shape), ": ",
-                                                 layout.bits, " bits for each of ", layout.outputs,
-                                                 " outputs; 4 and 8 are read"));
+    return Unimplemented("tensor ", names[1], " has shape ", ShapeToString(zeros->shape), ": ", layout.bits,
+                         " bits for each of ", layout.outputs, " outputs; 4 and 8 are read");
   }
   const int64_t fields = 32 / layout.bits;
   layout.inputs = weight->shape[0] * fields;
@@ -63,8 +61,7 @@ absl::Status UnpackGptq(Unpacking& tensors, const std::string& module, const Gpt
     ASSIGN_OR_RETURN(order, tensors.Need(names[3], owner, {"I32", "I64"}));
     if (order->shape != std::vector<int64_t>{layout.inputs}) return ShapeError(*order, ShapeToString({layout.inputs}));
   } else if (settings.is_ordered) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor ", names[3], " is missing; \"desc_act\" is true, so ", owner, " needs its groups"));
+    return InvalidArgument("tensor ", names[3], " is missing; \"desc_act\" is true, so ", owner, " needs its groups");
   } else if (const int64_t needed = (layout.inputs + layout.group_size - 1) / layout.group_size;
              layout.groups != needed) {
     return ShapeError(*scales, ShapeToString({needed, layout.outputs}));
@@ -102,20 +99,17 @@ absl::StatusOr<PackedWeights> ReadGptq(ConfigReader& reader, kernels::DType type
   GptqSettings settings{.type = type};
   ASSIGN_OR_RETURN(settings.bits, reader.Int("bits", {1, 32}));
   if (settings.bits != 4 && settings.bits != 8) {
-    return absl::UnimplementedError(
-        absl::StrCat(reader.Name("bits"), " is ", settings.bits, "; 4 and 8 bits of GPTQ are read"));
+    return Unimplemented(reader.Name("bits"), " is ", settings.bits, "; 4 and 8 bits of GPTQ are read");
   }
   ASSIGN_OR_RETURN(settings.group_size, reader.Int("group_size", {-1, 1 << 20}, 128));
-  if (settings.group_size == 0)
-    return absl::InvalidArgumentError(absl::StrCat(reader.Name("group_size"), " is 0; it must be -1 or at least 1"));
+  if (settings.group_size == 0) return InvalidArgument(reader.Name("group_size"), " is 0; it must be -1 or at least 1");
   ASSIGN_OR_RETURN(settings.is_ordered, reader.Bool("desc_act", false));
   for (const char* key : {"checkpoint_format", "format"}) {
     if (!reader.Has(key)) continue;
     ASSIGN_OR_RETURN(const std::string format, reader.String(key));
     settings.is_older = format == "gptq";
     if (!settings.is_older && format != "gptq_v2") {
-      return absl::UnimplementedError(
-          absl::StrCat(reader.Name(key), " is \"", format, "\"; gptq and gptq_v2 are read"));
+      return Unimplemented(reader.Name(key), " is \"", format, "\"; gptq and gptq_v2 are read");
     }
   }
   if (const Json* own = reader.Take("dynamic"); own != nullptr) settings.has_own_bits = !own->empty();

@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/packed_weights/packed_weights.h"
-#include "server/model/packed_weights/values.h"
 
 namespace varifocal {
 namespace {
@@ -41,9 +40,8 @@ absl::Status FillInputs(const Layout& layout, const std::vector<DerivedTensor::I
       const int64_t at = group + input / kGroupInputs;
       const int scale = static_cast<unsigned char>(scales[at]);
       if (scale > kScaleMax) {
-        return absl::InvalidArgumentError(absl::StrCat("tensor ", stored[1].tensor.name, " has the scale ", scale,
-                                                       ", at element ", at, "; the largest of finite values is ",
-                                                       kScaleMax));
+        return InvalidArgument("tensor ", stored[1].tensor.name, " has the scale ", scale, ", at element ", at,
+                               "; the largest of finite values is ", kScaleMax);
       }
       const auto byte = static_cast<unsigned char>(blocks[at * kGroupBytes + input % kGroupInputs / 2]);
       rows[(input - first) * layout.outputs + output] =
@@ -91,8 +89,8 @@ absl::StatusOr<PackedWeights> ReadMxfp4(ConfigReader& reader, kernels::DType) {
       return !name.is_string() || absl::StrContains(name.get<std::string>(), "experts");
     };
     if (!kept->is_array() || std::any_of(kept->begin(), kept->end(), names_experts)) {
-      return absl::UnimplementedError(absl::StrCat(reader.Name("modules_to_not_convert"), " is ", ShownValue(*kept),
-                                                   "; it must be a list of modules other than experts"));
+      return Unimplemented(reader.Name("modules_to_not_convert"), " is ", ShownValue(*kept),
+                           "; it must be a list of modules other than experts");
     }
   }
   PackedWeights packed;
@@ -101,7 +99,7 @@ absl::StatusOr<PackedWeights> ReadMxfp4(ConfigReader& reader, kernels::DType) {
   packed.values = "bf16, exactly";
   packed.unpack = [](Unpacking& tensors) -> absl::Status {
     const std::vector<std::string> names = tensors.NamesBefore("_blocks");
-    if (names.empty()) return absl::InvalidArgumentError("no tensor is stored as MXFP4: none ends in _blocks");
+    if (names.empty()) return InvalidArgument("no tensor is stored as MXFP4: none ends in _blocks");
     for (const std::string& name : names) RETURN_IF_ERROR(UnpackStack(tensors, name));
     return absl::OkStatus();
   };

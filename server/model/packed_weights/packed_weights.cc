@@ -42,10 +42,9 @@ absl::StatusOr<kernels::DType> ReadValueType(ConfigReader& reader) {
     for (const NamedType& row : kValueTypes) {
       if (absl::StripPrefix(text, "torch.") == row.name) return row.type;
     }
-    return absl::UnimplementedError(
-        absl::StrCat(reader.Name(key), " is \"", text, "\"; packed weights are read to ",
-                     absl::StrJoin(kValueTypes, ", ",
-                                   [](std::string* out, const NamedType& row) { out->append(row.name.data()); })));
+    return Unimplemented(
+        reader.Name(key), " is \"", text, "\"; packed weights are read to ",
+        absl::StrJoin(kValueTypes, ", ", [](std::string* out, const NamedType& row) { out->append(row.name.data()); }));
   }
   return kernels::DType::kF32;
 }
@@ -58,8 +57,7 @@ absl::StatusOr<std::string> ReadMethod(ConfigReader& reader, const std::string& 
   if (reader.Has("quant_method")) return reader.String("quant_method");
   // Older files of bitsandbytes do not name it.
   if (reader.Has("load_in_4bit") || reader.Has("load_in_8bit")) return std::string("bitsandbytes");
-  return absl::UnimplementedError(
-      absl::StrCat(name, " has no \"quant_method\"; packed weights are read from ", Methods()));
+  return Unimplemented(name, " has no \"quant_method\"; packed weights are read from ", Methods());
 }
 
 }  // namespace
@@ -69,8 +67,7 @@ absl::StatusOr<std::shared_ptr<const PackedWeights>> ReadPackedWeights(ConfigRea
   const Json* object = reader.Take(kKey);
   if (object == nullptr) return nullptr;
   if (!object->is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Name(kKey), " is ", ShownValue(*object), "; it must be an object"));
+    return InvalidArgument(reader.Name(kKey), " is ", ShownValue(*object), "; it must be an object");
   }
   ASSIGN_OR_RETURN(const kernels::DType type, ReadValueType(reader));
   ConfigReader settings(*object, reader.Place(kKey));
@@ -85,8 +82,7 @@ absl::StatusOr<std::shared_ptr<const PackedWeights>> ReadPackedWeights(ConfigRea
     absl::StrAppend(&packed.label, ", read to ", packed.values);
     return std::make_shared<const PackedWeights>(std::move(packed));
   }
-  return absl::UnimplementedError(
-      absl::StrCat(settings.Name("quant_method"), " is \"", method, "\"; packed weights are read from ", Methods()));
+  return Unimplemented(settings.Name("quant_method"), " is \"", method, "\"; packed weights are read from ", Methods());
 }
 
 std::vector<std::string> Unpacking::NamesBefore(absl::string_view suffix,
@@ -107,11 +103,10 @@ const TensorView* Unpacking::Find(const std::string& name) const {
 absl::StatusOr<const TensorView*> Unpacking::Need(const std::string& name, absl::string_view owner,
                                                   absl::Span<const absl::string_view> types) const {
   const TensorView* tensor = Find(name);
-  if (tensor == nullptr)
-    return absl::InvalidArgumentError(absl::StrCat("tensor ", name, " is missing; ", owner, " is packed with it"));
+  if (tensor == nullptr) return InvalidArgument("tensor ", name, " is missing; ", owner, " is packed with it");
   if (IsOneOf(TypeNameOf(*tensor), types)) return tensor;
-  return absl::InvalidArgumentError(absl::StrCat("tensor ", name, " has dtype \"", TypeNameOf(*tensor),
-                                                 "\"; its scheme implies ", absl::StrJoin(types, " or ")));
+  return InvalidArgument("tensor ", name, " has dtype \"", TypeNameOf(*tensor), "\"; its scheme implies ",
+                         absl::StrJoin(types, " or "));
 }
 
 absl::Status Unpacking::Replace(DerivedTensor derived, const std::vector<std::string>& inputs) {
@@ -145,8 +140,8 @@ absl::Status Unpacking::AllowZeros(const std::string& name) {
 }
 
 absl::Status ShapeError(const TensorView& tensor, const std::string& expected) {
-  return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has shape ", ShapeToString(tensor.shape),
-                                                 "; its scheme implies ", expected));
+  return InvalidArgument("tensor ", tensor.name, " has shape ", ShapeToString(tensor.shape), "; its scheme implies ",
+                         expected);
 }
 
 }  // namespace varifocal
