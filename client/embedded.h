@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +23,8 @@ class Channel;
 }
 namespace varifocal {
 class Server;
-}
+struct ServerOptions;
+}  // namespace varifocal
 
 namespace varifocal::client {
 
@@ -41,12 +43,15 @@ struct EmbeddedOptions {
   TokenizerRules tokenizer_rules = TokenizerRules::kAgreed;
   std::vector<std::string> ignored_config_keys;
   std::optional<std::string> dtype, cpu_isa;
+  std::map<std::string, std::string> kernels;  // by names of EmbeddedKernelFlags; empty: the default
   std::optional<int> threads;
   std::optional<int64_t> prefill_chunk_tokens, kv_cache_bytes, batch_size_max;
   std::optional<bool> prefix_cache;
   std::optional<int> in_flight;
   std::string command_line;  // stored with the answers
 };
+
+ServerOptions ToServerOptions(const EmbeddedOptions& options);
 
 class EmbeddedServer {
  public:
@@ -64,6 +69,12 @@ class EmbeddedServer {
 
 // Scores and stores answers of another engine, without any model (server/jobs/answer_import.h).
 absl::StatusOr<AnswerImportResult> ImportAnswersHere(AnswerImport import);
+
+struct EmbeddedKernelFlag {
+  std::string name, help;
+};
+// varifocald's flags that choose a GPU's kernels (server/model/kernel_flags.h).
+std::vector<EmbeddedKernelFlag> EmbeddedKernelFlags();
 
 // The checkpoint types that this program loads, a row each (server/model/supported.h).
 std::vector<Json> SupportedCheckpointRows();

@@ -1,5 +1,6 @@
 #include "client/model_session.h"
 
+#include <algorithm>
 #include <limits>
 #include <ostream>
 #include <utility>
@@ -44,7 +45,7 @@ std::optional<int64_t> ReadBytes(absl::string_view text) {
 
 void EngineFlags::AddTo(FlagSet& flags) {
   flags.Section(
-      "The engine in this process (--model=DIR); device, dtype, cpu-isa, tokenizer-rules, ignore-config-key can change answers");
+      "Engine in this process (--model=DIR); device, dtype, cpu-isa, kernels, tokenizer-rules, ignore-config-key can change answers");
   flags.Add("device", &device, "NAME", "auto, cpu, reference, cuda:N, or cuda:0,1,.. for a copy on each of these GPUs");
   flags.Add("dtype", &dtype, "NAME", "number format; default: the device's native one").Among({"f32", "bf16"});
   tokenizer.AddTo(flags);
@@ -54,6 +55,10 @@ void EngineFlags::AddTo(FlagSet& flags) {
       "several models; repeatable");
   flags.Add("threads", &threads, "N", "default: one per processor").AtLeast(1).AtMost(1024);
   flags.Add("cpu-isa", &cpu_isa, "NAME", "instruction set; default: the best supported one");
+  for (EmbeddedKernelFlag& flag : EmbeddedKernelFlags()) {
+    flag.help[0] = absl::ascii_tolower(flag.help[0]);  // here texts continue the flag's name
+    flags.Add(flag.name, &kernels[flag.name], "NAME", flag.help);
+  }
   flags.Add("prefill-chunk-tokens", &prefill_chunk_tokens, "N", "prompt tokens per step").AtLeast(1).AtMost(1 << 20);
   flags.Add("prefix-cache", &prefix_cache, "on|off", "reuse keys and values of shared contexts").Among({"on", "off"});
   flags.Add("kv-cache-bytes", &kv_cache_bytes, "BYTES", "for keys and values, such as 512M or 4G");
@@ -63,7 +68,8 @@ void EngineFlags::AddTo(FlagSet& flags) {
 bool EngineFlags::AnyGiven() const {
   return device != "auto" || dtype.has_value() || threads.has_value() || cpu_isa.has_value() ||
          prefill_chunk_tokens.has_value() || prefix_cache.has_value() || kv_cache_bytes.has_value() ||
-         batch_size_max.has_value() || tokenizer.AnyGiven() || !ignored_config_keys.empty();
+         batch_size_max.has_value() || tokenizer.AnyGiven() || !ignored_config_keys.empty() ||
+         std::any_of(kernels.begin(), kernels.end(), [](const auto& kernel) { return !kernel.second.empty(); });
 }
 
 absl::StatusOr<EmbeddedOptions> EngineFlags::Options() const {
@@ -71,6 +77,7 @@ absl::StatusOr<EmbeddedOptions> EngineFlags::Options() const {
   options.device = device;
   options.dtype = dtype;
   options.cpu_isa = cpu_isa;
+  options.kernels = kernels;
   options.tokenizer_rules = tokenizer.Rules();
   options.ignored_config_keys = ignored_config_keys;
   if (threads.has_value()) options.threads = *threads;

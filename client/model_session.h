@@ -2,6 +2,7 @@
 // service.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ struct EngineFlags {
   std::string device = "auto";
   std::optional<std::string> dtype, cpu_isa, prefix_cache, kv_cache_bytes;
   std::optional<int64_t> threads, prefill_chunk_tokens, batch_size_max;
+  std::map<std::string, std::string> kernels;  // of AddTo's EmbeddedKernelFlags; empty where not given
   TokenizerFlags tokenizer;
   std::vector<std::string> ignored_config_keys;
 

@@ -12,7 +12,7 @@
 #   --archive  everything in --out as this one file, at the end and when the run is stopped
 #   --only     of: sm90, gathered, decode, conformance, bits, turns, daemon, plans, products, times, sanitizers, evaluation. turns: a decode step
 #              of one model alone and beside a prompt of 8K and of 32K of another, with turns and without. plans, products and evaluation are
-#              run only where they are named. evaluation: questions an hour beside transformers and vLLM (recipes/whole_evaluation.py).
+#              run only where they are named. evaluation: questions an hour beside HELMET's way, transformers and vLLM (recipes/whole_evaluation.py).
 #              plans: rows of kernels/cuda/product_plans.h, into DIR/plans/rows.txt. sm90: the attention kernel of compute capability 9.0
 #              against float64 and the same bits, 10 s a case, then its prefill cells, their variants and the kernel mma's. products: the
 #              product kernel of compute capability 9.0, in the same way, beside the library. gathered: attention by groups with
@@ -104,7 +104,7 @@ if [ $plan -eq 1 ]; then
     [conformance]="against float64, 60 s each"
     [bits]="again with our own products, 60 s each" [turns]="a step alone and beside a prompt, 3 rounds a cell" [daemon]="suite $suite on three models"
     [products]="cases 60 s each, then layer products and a layer, own and the library's in turns" [plans]="fastest of cuBLASLt's algorithms with equal bits, for 20 shapes" [times]="cells, most important first, in turns with their peers" [sanitizers]="memcheck, racecheck, synccheck, 60 s each"
-    [evaluation]="questions an hour, 2.7b and 8b at 8K to 32K, beside transformers and vLLM")
+    [evaluation]="questions an hour, 2.7b or then 8b, at 8K to 32K, beside HELMET's way, transformers and vLLM")
   begins=0
   printf '%-12s %6s %8s %8s  %s\n' step cases 'from s' 'to s' what
   for step in ${steps//,/ }; do
@@ -394,17 +394,22 @@ if begin sanitizers; then
   fi
 fi
 
+# One shape a call: the first that has not passed; --out continues one that was begun. HELMET names a checkout of its release.
 if begin evaluation; then
-  shapes=(2.7b 8b) flags=(--device=$cuda_device)
+  shapes=(2.7b 8b) flags=("--device=$cuda_device" "--daemon-flag=--attention-kernel=$kernel")
   declare -A questions=([2.7b]=40 [8b]=16 [tiny]=4)  # of a task and length: about a minute each
-  if [ $emulate -eq 1 ]; then shapes=(tiny) flags+=(--lengths=1024 --peers=transformers); fi
+  if [ $emulate -eq 1 ]; then shapes=(tiny) flags+=(--lengths=1024 --goals=0,0); fi
+  [ -z "${HELMET:-}" ] || flags+=("--helmet=$HELMET")
   if [ -z "$served" ] || [ -z "$python" ]; then
-    record evaluation questions skipped 0 0 "needs Python with torch and transformers, and the program varifocal (--bin, build/cuda-portable/bin)"
+    record evaluation programs failed 1 0 "needs Python with torch and transformers, and varifocald and varifocal (--bin, build/cuda-portable/bin)"
   else
     for shape in "${shapes[@]}"; do
-      run_case evaluation "$shape" $((seconds / ${#shapes[@]})) "$python" recipes/whole_evaluation.py --program="$served/varifocal" \
-        --out="$out/evaluation/$shape" --shape="$shape" --questions=${questions[$shape]} --seconds=$((seconds / 8)) "${flags[@]}"
+      ! grep -qF "{\"step\": \"evaluation\", \"case\": \"$shape\", \"status\": \"ok\"" "$results" || continue
+      # shellcheck disable=SC2086  # EVALUATION_FLAGS are several words
+      run_case evaluation "$shape" "$(left)" "$python" recipes/whole_evaluation.py --programs="$served" --out="$out/evaluation/$shape" \
+        --shape="$shape" --questions=${questions[$shape]} --seconds=$(($(left) - 15)) "${flags[@]}" ${EVALUATION_FLAGS:-}
       cat "$out/evaluation/$shape.log" 2>/dev/null
+      break
     done
   fi
 fi

@@ -30,6 +30,7 @@
 #include "base/terminal_text.h"
 #include "eval_tasks/checkpoint_place.h"
 #include "server/model/device_list.h"
+#include "server/model/kernel_flags.h"
 #include "server/server.h"
 #include "server/server_limits.h"
 #include "server/stop_signal.h"
@@ -328,19 +329,9 @@ int Main(int argc, char** argv) {
       ->type_name("NAME");
   app.add_flag("--cuda-graphs", options.model.cuda_graphs,
                "On a GPU, queue a decode step as one CUDA graph. Does not affect answers");
-  app.add_option("--attention-kernel", options.model.attention_kernel,
-                 "On a GPU, the kernel of prompts' attention: auto, mma, or sm90 on compute capability 9.0, each with "
-                 ":focus=gathered for lists of Focus' keys. Their answers differ in the last bits; recorded")
-      ->type_name("NAME");
-  app.add_option("--product-kernel", options.model.product_kernel,
-                 "On a GPU, the kernel of prompts' products: auto, library, or sm90 on compute capability 9.0. Their "
-                 "answers differ in the last bits; recorded")
-      ->type_name("NAME");
-  app.add_option(
-         "--decode-kernels", options.model.decode_kernels,
-         "On a GPU, kernels of decode steps of at most 8 rows: auto (separate), fused or separate; :prefetch=off asks for "
-         "no weights ahead. Does not affect answers")
-      ->type_name("NAME");
+  for (const KernelFlag& flag : KernelFlags()) {
+    app.add_option(absl::StrCat("--", flag.name), options.model.*flag.value, flag.help)->type_name("NAME");
+  }
   app.add_option("--threads", options.model.threads, "Threads per model, at most 1024; 0 means one per processor")
       ->capture_default_str()
       ->check(quiet(CLI::Range(0, 1024)))
