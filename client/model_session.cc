@@ -43,8 +43,7 @@ std::optional<int64_t> ReadBytes(absl::string_view text) {
 
 void EngineFlags::AddTo(FlagSet& flags) {
   flags.Section(
-      "The engine in this process (--model=DIR); device, dtype, cpu-isa, attention-kernel, product-kernel, "
-      "tokenizer-rules, ignore-config-key can change answers");
+      "Engine in this process (--model=DIR); device, dtype, cpu-isa, kernels, tokenizer-rules, ignore-config-key can change answers");
   flags.Add("device", &device, "NAME", "auto, cpu, reference, cuda:N, or cuda:0,1,.. for a copy on each of these GPUs");
   flags.Add("dtype", &dtype, "NAME", "number format; default: the device's native one").Among({"f32", "bf16"});
   tokenizer.AddTo(flags);
