@@ -208,9 +208,8 @@ TEST_F(ResultsTest, AttentionOfAHybridWithPackedWeights) {
             "weights from gptq 4 bit, read to f16; LoRA of rank 8, alpha 16; computed in f32\n"
             "layers 0 to 1 and 3 have no attention: temperatures, caps and sinks do not act there\n");
   const Ran report = Done(Varifocal({"report", "--db=" + path, "--out=-", "--format=html"}));
-  EXPECT_THAT(report.out,
-              AllOf(HasSubstr("focal: layers 0 to 1 and 3 have"), HasSubstr("gptq 4 bit, read to f16"),
-                    HasSubstr("rank 8, alpha 16"), HasSubstr(" in layers 0 to 1 and 3</small>")));
+  EXPECT_THAT(report.out, AllOf(HasSubstr("focal: layers 0 to 1 and 3 have"), HasSubstr("gptq 4 bit, read to f16"),
+                                HasSubstr("rank 8, alpha 16"), HasSubstr(" in layers 0 to 1 and 3</small>")));
 }
 
 TEST_F(ResultsTest, CompareForPeople) {

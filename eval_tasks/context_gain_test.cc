@@ -11,8 +11,8 @@
 #include "base/sha256.h"
 #include "eval_tasks/testing_samples.h"
 #include "gtest/gtest.h"
-#include "tests/support/messages.h"
 #include "tests/support/assign_or_fail.h"
+#include "tests/support/messages.h"
 
 namespace varifocal {
 namespace {

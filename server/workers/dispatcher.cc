@@ -217,8 +217,8 @@ absl::StatusOr<EngineResult> Dispatcher::TakeOutcome(EngineHandle handle, const 
   } else if (active.is_cancelled && is_lost) {
     status = absl::CancelledError("the request was cancelled");
   } else if (is_lost) {
-    status = Internal(active.attempt_count, " workers were lost while they ran it, the limit is ", options_.attempts_max,
-                      "; the last: ", status.message());
+    status = Internal(active.attempt_count, " workers were lost while they ran it, the limit is ",
+                      options_.attempts_max, "; the last: ", status.message());
   }
   if (!status.ok()) return status;
   EngineResult& result = active.task->result;

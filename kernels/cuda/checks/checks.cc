@@ -6,8 +6,8 @@ std::vector<NamedCheck> AllChecks() {
   std::vector<NamedCheck> all;
   for (const auto& more :
        {LayoutChecks(), ScheduleChecks(), TileChecks(), EmulatedChecks(), HopperChecks(), Sm90Checks(),
-        GatheredChecks(), Sm90ProductChecks(), Sm90HeadsChecks(), DecodeChecks(), DecodeMutantChecks(), AheadChecks(), WaitingNormChecks(),
-        PlanChecks(), FaultChecks(), GateChecks(), LoopChecks(), DeviceChecks()}) {
+        GatheredChecks(), Sm90ProductChecks(), Sm90HeadsChecks(), DecodeChecks(), DecodeMutantChecks(), AheadChecks(),
+        WaitingNormChecks(), PlanChecks(), FaultChecks(), GateChecks(), LoopChecks(), DeviceChecks()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

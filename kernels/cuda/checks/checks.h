@@ -49,13 +49,13 @@ AttentionCase WideBitsCase(int dim, bool windowed, bool groups);
 enum class CaseSet {
   kAll,
   kSameBits,
-  kWideAttention,    // attention at head dims from 64, its same bits among it: what the kernel sm90 must pass
-  kProducts,         // what multiplies, the same bits among it: what the kernel sm90 of products must pass
-  kGathered,         // of a backend that gathers keys by groups
-  kDecode,           // decode steps by fused kernels and by separate ones
+  kWideAttention,       // attention at head dims from 64, its same bits among it: what the kernel sm90 must pass
+  kProducts,            // what multiplies, the same bits among it: what the kernel sm90 of products must pass
+  kGathered,            // of a backend that gathers keys by groups
+  kDecode,              // decode steps by fused kernels and by separate ones
   kGatheredSanitizers,  // gathered keys at each head dim
-  kSanitizers,       // small ones that pass through every kernel and head dim: compute-sanitizer is slow
-  kSanitizersShort,  // a dozen of the smallest, for racecheck and synccheck, which are slower still
+  kSanitizers,          // small ones that pass through every kernel and head dim: compute-sanitizer is slow
+  kSanitizersShort,     // a dozen of the smallest, for racecheck and synccheck, which are slower still
 };
 // q, k, v in steps of every kind, and in one kernel sm90 or two on "cuda:0" or "emulated" (sm90_heads_checks.cc).
 std::vector<ConformanceCase> HeadsCases();

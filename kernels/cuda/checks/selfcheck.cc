@@ -50,9 +50,8 @@ int List(const std::string& name, const std::string& device) {
 int RunCase(const std::string& name, const std::string& device, const std::string& kernel, const std::string& products,
             const std::string& injected) {
   std::vector<NamedCheck> checks = ConformanceChecks(CaseSet::kAll, device, kernel, products);
-  for (const CaseSet set :
-       {CaseSet::kProducts, CaseSet::kWideAttention, CaseSet::kGathered, CaseSet::kDecode, CaseSet::kGatheredSanitizers,
-        CaseSet::kSanitizers}) {
+  for (const CaseSet set : {CaseSet::kProducts, CaseSet::kWideAttention, CaseSet::kGathered, CaseSet::kDecode,
+                            CaseSet::kGatheredSanitizers, CaseSet::kSanitizers}) {
     for (const NamedCheck& check : ConformanceChecks(set, device, kernel, products)) checks.push_back(check);
   }
   for (const NamedCheck& check : checks) {
