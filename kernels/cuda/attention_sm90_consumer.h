@@ -52,7 +52,7 @@ constexpr TokenGroups kAnyGroups = ~TokenGroups{0};
 // Sets the scores of pairs that are not visible to minus infinity. `masks` are the tile's rows, `warp_lane` the first of the
 // warp's 16 lanes, the block's first key is key `first_key`.
 template <typename Mask, int kColumns>
-VF_DEVICE void HideScores(int masks, int warp_lane, int groups, int first_key, float (&scores)[kColumns][4]) {
+VF_DEVICE void MaskBlockScores(int masks, int warp_lane, int groups, int first_key, float (&scores)[kColumns][4]) {
   constexpr int kKeys = kColumns * 8;
   const auto row_at = [&](int lane) {
     constexpr int kBytes = sizeof(StoredRow<Mask>);
@@ -295,8 +295,8 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
     const bool sharp = WarpAny(IsSharp(rows.exponent[0]) || IsSharp(rows.exponent[1]));
     const auto weigh = [&](int block, Sm90Step release) {
       if constexpr (!Mask::kReadsGroups) release_keys(release);
-      HideScores<Mask>(Memory::kMasks + work_slot() * Memory::kMaskBytes, warp_lane,
-                       Memory::kGroups + key.slot * Memory::kGroupBytes, block * kKeys, scores);
+      MaskBlockScores<Mask>(Memory::kMasks + work_slot() * Memory::kMaskBytes, warp_lane,
+                            Memory::kGroups + key.slot * Memory::kGroupBytes, block * kKeys, scores);
       if constexpr (Mask::kReadsGroups) release_keys(release);
       WeighScores(sharp, scores, rows);
     };

@@ -4,8 +4,8 @@
 //
 // Prints one line per check that fails or is skipped, and exits 1 when one fails. For deploy/gpu_check.sh:
 //
-//   cuda_selfcheck --list=conformance|same-bits|wide-attention|gathered|products|decode|sanitizers|sanitizers-short|gathered-sanitizers [--device=..]
-//       names of cases, a line each
+//   cuda_selfcheck --list=NAME [--device=..]    names of cases, a line each, of conformance, same-bits, wide-attention, gathered,
+//       products, decode, sanitizers, sanitizers-short or gathered-sanitizers
 //   cuda_selfcheck --case=NAME [--device=cuda:0|emulated] [--attention-kernel=sm90] [--product-kernel=sm90]    one: its name at
 //       once, then its result
 //
