@@ -106,7 +106,7 @@ ControlTest.*:*Test.AgreesWith*:FunctionJson*" \
       # With nvcc: every kernel is compiled for both architectures and checked against its resource limits. With or without: the
       # kernels run on the emulator.
       cmake --preset cuda -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
-      ninja -C build/cuda -j2 varifocal_kernels cuda_test cuda_engine_test cuda_copies_test gpu_bench
+      ninja -C build/cuda -j2 varifocal_kernels cuda_test cuda_engine_test cuda_copies_test gpu_bench cuda_selfcheck
       echo "-- cuda: $(command -v nvcc >/dev/null && echo 'nvcc found' || echo 'nvcc is not on PATH: kernels are not compiled for a device')"
       ctest --test-dir build/cuda -R '^cuda:' -LE slow -j2 --output-on-failure | tail -n 8 ;;
     fuzz)
