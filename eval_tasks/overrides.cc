@@ -22,10 +22,6 @@ constexpr OverrideInfo WithTemperature(OverrideInfo info) {
   info.noun = "temperature";
   info.plural = "temperatures";
   info.feature = "focal attention";
-  if (*info.help == 0 && !info.may_be_list) {
-    info.example = "0.7";
-    info.help = "a temperature of a third of the layers";
-  }
   return info;
 }
 
@@ -38,9 +34,21 @@ constexpr OverrideInfo kOverrides[] = {
                      .resets_other_layers = true,
                      .example = "0.7",
                      .help = "a temperature of layers without a window"}),
-    WithTemperature({.name = "early-t", .layers = "early layers", .layers_flag = "early"}),
-    WithTemperature({.name = "middle-t", .layers = "middle layers", .layers_flag = "middle"}),
-    WithTemperature({.name = "late-t", .layers = "late layers", .layers_flag = "late"}),
+    WithTemperature({.name = "early-t",
+                     .layers = "early layers",
+                     .layers_flag = "early",
+                     .example = "0.7",
+                     .help = "a temperature of a third of the layers"}),
+    WithTemperature({.name = "middle-t",
+                     .layers = "middle layers",
+                     .layers_flag = "middle",
+                     .example = "0.7",
+                     .help = "a temperature of a third of the layers"}),
+    WithTemperature({.name = "late-t",
+                     .layers = "late layers",
+                     .layers_flag = "late",
+                     .example = "0.7",
+                     .help = "a temperature of a third of the layers"}),
     {.name = "log-n",
      .kind = OverrideKind::kScores,
      .feature = "log-n scaling",

@@ -10,7 +10,7 @@ tasks in turns: exactly the prompts of `varifocal samples`, as token ids. Every 
 strings, and has the device to itself. Loading is not timed. varifocal: one daemon, a job a length, from prompts to scores; a context is
 read once. The others are in evaluation_peers.py. A peer's rate is that of the questions for which its time sufficed.
 
-Without --peers they are: helmet with a checkout, else loop; batching; vllm where it is installed. What is left out is told.
+Without --peers they are: helmet with a checkout, else loop; batching; vllm where it is installed. Those left out are named.
 
 Goals, at each length: 3 times HELMET's own way, 1.2 times the best other peer, at equal output. Answers are compared as texts. bf16 products
 differ between programs and random weights have near ties, so some part. Output counts as equal where first tokens are, in 0.9 of the

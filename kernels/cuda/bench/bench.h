@@ -115,8 +115,8 @@ void PrintGatherPredictions(const DeviceRates& rates);
 // Decode steps and whole prompts of the cells' models.
 void PrintModelPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning, const DeviceRates& rates);
 // Whole prompts of 8K tokens: the layers' products by the library, by the kernel sm90 with its epilogues apart and in it, and with
-// clusters that it does not have. Of an H100.
-void PrintPromptPredictions();
+// clusters that it does not have.
+void PrintPromptPredictions(const DeviceRates& rates);
 // Recorded plans are searched for (plan_search.h) and printed as rows of product_plans.h; shapes whose name has `part`.
 // False where one was refused, or left out for lack of time.
 bool PrintPlans(const BenchPlace& place, const std::string& part, double seconds);

@@ -204,7 +204,7 @@ int Main(const Flags& flags) {
     PrintPredictions(cells, choice->tuning, *rates);
     PrintGatherPredictions(*rates);
     PrintModelPredictions(cells, choice->tuning, *rates);
-    PrintPromptPredictions();
+    PrintPromptPredictions(*rates);
     return 0;
   }
   std::unique_ptr<Runtime> runtime;

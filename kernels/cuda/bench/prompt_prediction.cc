@@ -1,4 +1,4 @@
-// What whole prompts of 8,192 tokens are expected to take on an H100, before any run (docs/gpu/kernels.md): a layer's products, what
+// What whole prompts of 8,192 tokens are expected to take, before any run (docs/gpu/kernels.md): a layer's products, what
 // follows them, attention and norms, with and without the epilogues of the product kernel sm90.
 //
 // Of two numbers the first assumes that nothing but what is named costs time, the second what was measured or published of the like.
@@ -12,10 +12,9 @@
 namespace varifocal::kernels::cuda {
 namespace {
 
-constexpr int kMultiprocessors = 132, kRows = 8192;
-constexpr double kHertz = 1.75e9;
-// Measured (docs/gpu/README.md): the library's layer products; the 8192^3 product that the floor is taken from; a copy.
-constexpr double kLibraryRate = 747e12, kCeilingRate = 751e12, kCopyRate = 3.03e12;
+constexpr int kRows = 8192;
+// Measured on an H100 (docs/gpu/README.md): the library's layer products.
+constexpr double kLibraryRate = 747e12;
 // Row kernels move their bytes at this share of a copy's rate: as measured of a layer (0.34 ms of bytes took 0.75), and at best.
 constexpr double kRowShareWorst = 0.45, kRowShareBest = 0.9;
 // The kernel sm90 of attention (gpu_bench --predict).
@@ -28,59 +27,60 @@ constexpr double kStageBest = 1246, kStageWorst = 1402, kStageOfClusters = 1213;
 // the time of one special function, 16 a cycle, is that of four.
 constexpr double kStoreRate = 64, kStoreLatency = 600, kGateBytes = 5;
 
-struct Range {
-  double best = 0, worst = 0;
-  Range operator+(const Range& other) const { return {best + other.best, worst + other.worst}; }
-};
-Range Evenly(double seconds) { return {seconds, seconds}; }
+Bounds operator+(const Bounds& a, const Bounds& b) { return {a.best + b.best, a.worst + b.worst}; }
+Bounds Evenly(double seconds) { return {seconds, seconds}; }
 
 enum class Kind { kLibrary, kApart, kFused, kClusters };
 
 class Prompt {
  public:
-  Prompt(const LlamaShape& shape, Kind kind) : shape_(shape), kind_(kind) {}
+  Prompt(const LlamaShape& shape, Kind kind, const DeviceRates& rates) : shape_(shape), kind_(kind), rates_(rates) {}
 
   double flops() const {
     const double products = 2.0 * kRows * shape_.width * (heads() + attended() + 3.0 * shape_.ffn);
     return products + AttentionFlops();
   }
-  Range Layer() const {
+  Bounds Layer() const {
     const double rows = kRows, width = shape_.width, ffn = shape_.ffn, kv = heads() - attended();
     const bool fused = kind_ == Kind::kFused || kind_ == Kind::kClusters;
     const double gated = kind_ == Kind::kApart ? 4 : 2;  // bytes of a gate's product in memory
     // Bytes of a tile's outputs a row and column, read and written.
     const double of_heads = (attended() * 4 + kv * 2 + attended() * 1.5) / heads();  // and angles
-    Range all = Product(heads(), width, fused ? of_heads : 4) + Product(width, attended(), 8) + Product(width, ffn, 8) +
-                Product(2 * ffn, width, fused ? kGateBytes : gated);
+    Bounds all = Product(heads(), width, fused ? of_heads : 4) + Product(width, attended(), 8) +
+                 Product(width, ffn, 8) + Product(2 * ffn, width, fused ? kGateBytes : gated);
     if (!fused) {
       all = all + Moved(rows * (4 * heads() + 4 * attended() + 2 * kv)) + Moved(rows * ffn * (2 * gated + 2));
     }
     all = all + Moved(2 * rows * 6 * width);
-    return all + Range{AttentionFlops() / kAttentionBest, AttentionFlops() / kAttentionWorst};
+    return all + Bounds{AttentionFlops() / kAttentionBest, AttentionFlops() / kAttentionWorst};
   }
 
  private:
   double attended() const { return shape_.heads * shape_.head_dim; }
   double heads() const { return attended() + 2.0 * shape_.kv_heads * shape_.head_dim; }
   double AttentionFlops() const { return 2.0 * kRows * (kRows + 1) * attended(); }
-  static Range Moved(double bytes) { return {bytes / kCopyRate / kRowShareBest, bytes / kCopyRate / kRowShareWorst}; }
-  Range Product(double outputs, double inner, double bytes_of_output) const {
+  Bounds Moved(double bytes) const {
+    const double seconds = bytes / rates_.copy_bytes_per_second;
+    return {seconds / kRowShareBest, seconds / kRowShareWorst};
+  }
+  Bounds Product(double outputs, double inner, double bytes_of_output) const {
     if (kind_ == Kind::kLibrary) return Evenly(2 * kRows * outputs * inner / kLibraryRate);
-    const Sm90ProductGrid grid = PlanSm90Product(kRows, static_cast<int>(outputs), kMultiprocessors);
+    const Sm90ProductGrid grid = PlanSm90Product(kRows, static_cast<int>(outputs), rates_.multiprocessors);
     const double stages = inner / kSm90ProductColumns, turns = CeilDivide(grid.tiles(), grid.block_count);
     const double stores = kStoreLatency + kSm90ProductRows * grid.tile_outputs * bytes_of_output / kStoreRate;
-    const auto seconds = [&](double stage) { return turns * (stages * stage + stores) / kHertz; };
+    const auto seconds = [&](double stage) { return turns * (stages * stage + stores) / rates_.hertz; };
     if (kind_ == Kind::kClusters) return Evenly(seconds(kStageOfClusters));
     return {seconds(kStageBest), seconds(kStageWorst)};
   }
 
   const LlamaShape shape_;
   const Kind kind_;
+  const DeviceRates& rates_;
 };
 
 }  // namespace
 
-void PrintPromptPredictions() {
+void PrintPromptPredictions(const DeviceRates& rates) {
   constexpr std::pair<Kind, const char*> kKinds[] = {{Kind::kLibrary, "library"},
                                                      {Kind::kApart, "sm90:epilogues=apart"},
                                                      {Kind::kFused, "sm90"},
@@ -89,9 +89,9 @@ void PrintPromptPredictions() {
   for (const Cell& cell : Cells(/*tiny=*/false)) {
     if (cell.kind != "layer_ops" || cell.rows != kRows) continue;
     for (const auto& [kind, name] : kKinds) {
-      const Prompt prompt(cell.model, kind);
-      const Range layer = prompt.Layer();
-      const double floor = prompt.flops() / kCeilingRate, count = cell.model.layers * 1e3;
+      const Prompt prompt(cell.model, kind, rates);
+      const Bounds layer = prompt.Layer();
+      const double floor = prompt.flops() / rates.product_flops, count = cell.model.layers * 1e3;
       std::printf("| %s | %s | %.2f to %.2f | %.0f to %.0f | %.2f to %.2f |\n", cell.model.name, name, 1e3 * layer.best,
                   1e3 * layer.worst, count * layer.best, count * layer.worst, floor / layer.worst, floor / layer.best);
     }
