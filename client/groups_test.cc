@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
+#include "tests/support/process.h"
 
 namespace varifocal::client {
 namespace {
@@ -89,7 +90,9 @@ class GroupsVerbTest : public ::testing::Test {
     more.insert(more.begin(), {"groups", "--model=" + model, "--file=" + path_, "--device=cpu"});
     return Varifocal(more);
   }
-  const std::string path_ = testing::TempDir() + "/groups_test.txt";
+  // Of this test alone: they run beside each other.
+  const testing_support::TemporaryDirectory directory_;
+  const std::string path_ = directory_.File("groups_test.txt");
 };
 
 TEST_F(GroupsVerbTest, RowsAddUp) {
