@@ -108,7 +108,10 @@ ControlTest.*:*Test.AgreesWith*:FunctionJson*" \
       cmake --preset cuda -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
       ninja -C build/cuda -j2 varifocal_kernels cuda_test cuda_engine_test cuda_copies_test gpu_bench cuda_selfcheck
       echo "-- cuda: $(command -v nvcc >/dev/null && echo 'nvcc found' || echo 'nvcc is not on PATH: kernels are not compiled for a device')"
-      ctest --test-dir build/cuda -R '^cuda:' -LE slow -j2 --output-on-failure | tail -n 8 ;;
+      # Of a failure all that is not a line of a test that passed.
+      ctest --test-dir build/cuda -R '^cuda:' -LE slow -j2 --output-on-failure >build/cuda/ctest.log ||
+        { grep -vE '^ +Start +[0-9]+|^ *[0-9]+/[0-9]+ Test .* Passed ' build/cuda/ctest.log | tail -n 100; exit 1; }
+      tail -n 8 build/cuda/ctest.log ;;
     fuzz)
       cmake --preset fuzz -DCMAKE_MESSAGE_LOG_LEVEL=WARNING
       ninja -C build/fuzz -j2 fuzzers

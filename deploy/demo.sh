@@ -35,7 +35,7 @@ address=127.0.0.1:$(cat "$port_file")
 # What a query of one number or name prints, without its heading.
 ask() { "$bin/varifocal" query --db=demo/results.db --format=csv "$1" | tail -n +2; }
 # The job of this suite is found again after an interruption.
-job=$("$bin/varifocal" submit "$suite" --daemon="$address" --models="$models" --format=json | sed -n 's|.*"name": *"jobs/\([0-9]*\)".*|\1|p' | head -n 1)
+job=$("$bin/varifocal" submit "$suite" --daemon="$address" --models="$models" --format=json | sed -n 's|.*"name": *"jobs/\([0-9]*\)".*|\1|p' | sed -n 1p)
 trained=$(ask "SELECT min(trained_context_length) FROM v_variants WHERE job_id = $job")
 lengths=$(ask "SELECT DISTINCT context_length FROM v_scores_by_length WHERE job_id = $job ORDER BY 1")
 for length in $lengths; do

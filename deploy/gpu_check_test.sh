@@ -24,7 +24,7 @@ grep -oE 'deploy/gpu_check.sh --only=.*' "$scratch/plan" >"$scratch/commands"
 while read -r command; do OUT=$scratch/back bash -c "${command/--bin=build\/pack/--bin=$programs} --plan" >/dev/null || fail "$command is refused"; done <"$scratch/commands"
 
 passes --only=conformance '--cases=^gated$'
-tar -tzf "$archive" | grep -qx ./results.jsonl || fail "the archive has no results.jsonl"
+tar -tzf "$archive" ./results.jsonl >/dev/null || fail "the archive has no results.jsonl"
 grep -qF '| conformance | 1 of 1 |' "$scratch/log" || fail "the table does not come last"
 passes --only=conformance '--cases=^(gated|embed)$'
 [ "$(lines gated) $(lines embed)" = "1 1" ] || fail "a case that had passed was run again, or another was not"

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 missing=()
 while read -r package; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep 'install ok installed' >/dev/null || missing+=("$package")
 done < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' deploy/packages.txt)
 
 if [ "${#missing[@]}" -eq 0 ]; then

@@ -5,7 +5,7 @@
 set -uo pipefail
 started=$SECONDS
 if output=$(GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=$3 "$1/$2" --gtest_brief=1 2>&1); then
-  echo "-- $1/$2, shard $3 of 4: $(grep -oE '[0-9]+ tests?' <<<"$output" | head -n 1), $((SECONDS - started)) s"
+  echo "-- $1/$2, shard $3 of 4: $(grep -oE '[0-9]+ tests?' <<<"$output" | sed -n 1p), $((SECONDS - started)) s"
 else
   echo "$output"
   echo "error: $1/$2 failed; once more: GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=$3 $1/$2" >&2

@@ -30,7 +30,7 @@ cmake --install "build/$preset" --prefix "$installed" --strip >"build/$preset/in
 
 # "GLIBC_2.34 sem_post", a line a symbol; a wholly static program has no table of them.
 symbols=$(for program in "$installed"/bin/*; do
-  file -L "$program" | grep -q 'statically linked' || objdump -T "$program" | sed -nE 's/.*\b(GLIBC_[0-9.]+)\)? +([^ ]+)$/\1 \2/p'
+  file -L "$program" | grep 'statically linked' >/dev/null || objdump -T "$program" | sed -nE 's/.*\b(GLIBC_[0-9.]+)\)? +([^ ]+)$/\1 \2/p'
 done | sort -uV)
 highest=$(tail -n 1 <<<"$symbols" | cut -d' ' -f1)
 version=${highest#GLIBC_}
@@ -50,5 +50,5 @@ rm -rf client/python/build
 
 echo "highest glibc symbol: ${highest:-none, the programs are static}"
 [ -z "$highest" ] || awk -v highest="$highest" '$1 == highest && n++ < 3 {print "  for example " $2}' <<<"$symbols"
-wheel=$(ls -t "$out"/varifocal-*.whl | head -n 1)
+wheel=$(ls -t "$out"/varifocal-*.whl | sed -n 1p)
 echo "$wheel: $(($(stat -c %s "$wheel") >> 20)) MiB"

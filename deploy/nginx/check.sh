@@ -121,5 +121,5 @@ rss_after=$(rss); fds_after=$(descriptors)
 [ $((fds_after - fds_before)) -lt 100 ] || fail "descriptors grew from $fds_before to $fds_after"
 echo "resident memory $rss_before -> $rss_after KiB, descriptors $fds_before -> $fds_after"
 kill -TERM $daemon; wait $daemon || fail "the daemon did not stop in order"
-sqlite3 "$work/r.db" 'PRAGMA integrity_check' | grep -qx ok || fail "the database"
+sqlite3 "$work/r.db" 'PRAGMA integrity_check' | grep -x ok >/dev/null || fail "the database"
 echo "OK: 200 samples through the proxy, the daemon survived"

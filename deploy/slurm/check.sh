@@ -33,14 +33,14 @@ processes_of() {
     if is_ours "$pid"; then echo "$pid"; fi
   done
   for pid in $(cd /proc && ls -d [0-9]*); do
-    if ! variables "$pid" | grep -qx "SLURMD_NODENAME=$node" || ! is_ours "$pid"; then continue; fi
+    if ! variables "$pid" | grep -x "SLURMD_NODENAME=$node" >/dev/null || ! is_ours "$pid"; then continue; fi
     echo "$pid"
     parent=$(ps -o ppid= -p "$pid" | tr -d ' ')
-    if ps -o args= -p "${parent:-0}" | grep -q '^slurmstepd'; then echo "$parent"; fi
+    if ps -o args= -p "${parent:-0}" | grep '^slurmstepd' >/dev/null; then echo "$parent"; fi
   done | sort -un
 }
 variables() { { tr '\0' '\n' <"/proc/$1/environ"; } 2>/dev/null || true; }
-is_ours() { variables "$1" | grep -qx "SLURM_CONF=$SLURM_CONF"; }
+is_ours() { variables "$1" | grep -x "SLURM_CONF=$SLURM_CONF" >/dev/null; }
 
 stop() {
   scancel --user=root 2>/dev/null || true
@@ -123,7 +123,7 @@ start_munge
 start_slurm
 "$bin/varifocal" slurm "$suite" "${models[@]}" --shards="$shards" --dir="$work/job" --gpus=0 --threads=1 >"$work/job.sh"
 say "$(bash "$work/job.sh" | tr '\n' ';')"
-array=$(squeue --noheader --format='%A' --sort=i | head -n 1)
+array=$(squeue --noheader --format='%A' --sort=i | sed -n 1p)
 
 say "waiting until n2 has a task with answers"
 task=
@@ -142,7 +142,7 @@ kept=$(sqlite3 "$work/job/shard-$task.db" 'SELECT count(*) FROM generations')
 say "killed n2 (${#pids[@]} processes) while it ran shard $task, which had $kept answers"
 
 for _ in {1..120}; do
-  if sinfo --noheader --format=%T --nodes=n2 | grep -q down; then break; fi
+  if sinfo --noheader --format=%T --nodes=n2 | grep down >/dev/null; then break; fi
   sleep 0.5
 done
 say "slurmctld sees: $(sinfo --noheader --format='%N %T' --Node | tr '\n' ';') shard $task is $(queue "$array" | awk -v t="$task" '$1 == t { print $2 }')"
@@ -158,6 +158,6 @@ starts=$(sqlite3 "$work/job/shard-$task.db" 'SELECT count(*) FROM executions')
 say "shard $task ran in $starts starts; its log:"
 grep -E 'already|Interrupted|succeeded' "$work/job/log/shard-$task.txt" | tail -n 3 | sed 's/^/    /' || true
 ((starts >= 2)) || fail "the killed shard was not started again"
-say "$(cat "$work/job/log/join.txt" | head -n 1)"
+say "$(sed -n 1p "$work/job/log/join.txt")"
 "$bin/varifocal" diff "$work/whole.db" "$work/job/all.db" || fail "the merged shards differ from the single run"
 say "the merged shards equal the single run"

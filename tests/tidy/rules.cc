@@ -36,8 +36,9 @@ std::vector<SourceFile> ReadTree(const std::string& root) {
 
 Complaints CheckFile(const SourceFile& file) {
   Complaints all;
-  for (const auto& rule : {CheckIncludeEdges, CheckThirdPartyHomes, CheckHeaderOpening, CheckLeftovers,
-                           CheckBannedCalls, CheckLocks, CheckSql, CheckLineLength, CheckWording, CheckPinnedProse}) {
+  for (const auto& rule :
+       {CheckIncludeEdges, CheckThirdPartyHomes, CheckHeaderOpening, CheckLeftovers, CheckBannedCalls, CheckLocks,
+        CheckSql, CheckLineLength, CheckWording, CheckPipes, CheckPinnedProse}) {
     const Complaints found = rule(file);
     all.insert(all.end(), found.begin(), found.end());
   }

@@ -1,7 +1,7 @@
 // Machine-checked style rules, as functions from a file's path and text to complaints.
 //
 // Rules: allowed includes between rooms, allowed locations of third-party headers, opening comments of headers, banned
-// SQL, banned calls and their replacements, banned wording. Every rule has a test with a text that violates it, besides
+// SQL, banned calls and their replacements, banned wording and pipes. Every rule has a test with a text that violates it, besides
 // the test that runs it over the whole repository.
 #pragma once
 
@@ -35,6 +35,8 @@ std::vector<Complaint> CheckLocks(const SourceFile& file);
 std::vector<Complaint> CheckSql(const SourceFile& file);
 std::vector<Complaint> CheckLineLength(const SourceFile& file);
 std::vector<Complaint> CheckWording(const SourceFile& file);  // of C++ comments
+// A script's pipe into grep -q or head: with pipefail it fails when its writer has more to write than was read.
+std::vector<Complaint> CheckPipes(const SourceFile& file);
 // Tests that pin three words of a sentence, instead of its values (tests/support/messages.h).
 std::vector<Complaint> CheckPinnedProse(const SourceFile& file);
 

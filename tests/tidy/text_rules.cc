@@ -164,6 +164,19 @@ Complaints CheckLineLength(const SourceFile& file) {
   return complaints;
 }
 
+Complaints CheckPipes(const SourceFile& file) {
+  static const std::regex early(R"((^|[^|])\|\s*(grep( -\w+)* -\w*q|head\b))");
+  Complaints complaints;
+  if (!EndsWith(file.path, ".sh")) return complaints;
+  int number = 0;
+  for (const std::string& line : Lines(file.text)) {
+    ++number;
+    if (std::regex_search(line, early))
+      complaints.push_back({file.path, number, "the reader of a pipe ends first; grep >/dev/null or sed -n reads all"});
+  }
+  return complaints;
+}
+
 Complaints CheckWording(const SourceFile& file) {
   static const std::regex wording(
       R"(\b(somebody|nobody|anybody|whoever|under way|anew|for good|for ever|(goes|gone|go|going) on|be had|by decree|)"

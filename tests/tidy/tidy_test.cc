@@ -49,6 +49,8 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"fixme", "base/x.py", "# FIXME\n", "leftover"},
         Broken{"machine_path", "docs/x.md", "see /work/main\n", "machine-specific"},
         Broken{"distribution", "base/x.cc", "std::uniform_int_distribution<int> d;\n", "base/random"},
+        Broken{"early_grep", "deploy/x.sh", "tar -t x || exit\ntar -t x |grep -F -xq y\n", "reads all"},
+        Broken{"early_head", "deploy/x.sh", "ls -t | head -n 1\n", "reads all"},
         Broken{"wording", "base/x.h", "// Nothing goes on.\n\n#pragma once\n", "standard technical term"},
         Broken{"string_view", "db/x.cc", "void F(std::string_view x);\n", "absl::string_view"},
         Broken{"bare_mutex", "db/x.h", "// A thing.\n\n#pragma once\n  mutable std::mutex mutex_;\n", "base/mutex.h"},
