@@ -15,8 +15,8 @@
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/answer.h"
+#include "eval_tasks/answer_scoring.h"
 #include "eval_tasks/gold_answer.h"
-#include "eval_tasks/judging.h"
 #include "eval_tasks/metric.h"
 
 namespace varifocal {
@@ -372,7 +372,7 @@ class Runner::Impl {
     }
     if (record.error.ok()) {
       const AnswerFilters& filters = filters_[grid_.cells[item.cell_index].task_index];
-      record.error = Judge(*item.sample, filters, *result, record);
+      record.error = ScoreAnswer(*item.sample, filters, *result, record);
     }
     if (record.error.ok()) {
       record.generation = *std::move(result);

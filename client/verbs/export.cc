@@ -81,15 +81,15 @@ std::string ResultName(const helmet::TaskIndex& index, const helmet::LengthEntry
 }
 
 // Upstream's measures of one output, and those of its ALCE scorer.
-struct Judged {
+struct UpstreamScores {
   Json metrics = Json::object();
   Json parsed_output;
   Json alce;
 };
 
-absl::StatusOr<Judged> Judge(const helmet::TaskIndex& index, const helmet::ImportedRow& row,
-                             const std::string& output) {
-  Judged judged;
+absl::StatusOr<UpstreamScores> ScoreAsUpstream(const helmet::TaskIndex& index, const helmet::ImportedRow& row,
+                                               const std::string& output) {
+  UpstreamScores scores;
   Json options = Json::object();
   if (index.kind == "rerank") {
     const int64_t count = row.item.value("first_ctx_count", int64_t{0});
@@ -101,15 +101,15 @@ absl::StatusOr<Judged> Judge(const helmet::TaskIndex& index, const helmet::Impor
   const bool is_alce = absl::StartsWith(index.kind, "alce");
   Json gold = row.reference;
   if (is_alce) {
-    ASSIGN_OR_RETURN(judged.alce, helmet::Score(index.kind, output, gold));
+    ASSIGN_OR_RETURN(scores.alce, helmet::Score(index.kind, output, gold));
     if (!row.item.contains("answer"))
       return InvalidArgument("the row has no \"answer\", which upstream's own scorer needs");
     gold = row.item["answer"];
   }
-  ASSIGN_OR_RETURN(judged.metrics, helmet::Score(is_alce ? "default" : index.kind, output, gold, options));
-  judged.parsed_output = judged.metrics["parsed_output"];
-  judged.metrics.erase("parsed_output");
-  return judged;
+  ASSIGN_OR_RETURN(scores.metrics, helmet::Score(is_alce ? "default" : index.kind, output, gold, options));
+  scores.parsed_output = scores.metrics["parsed_output"];
+  scores.metrics.erase("parsed_output");
+  return scores;
 }
 
 class ExportResults : public Command {
@@ -228,22 +228,23 @@ class ExportResults : public Command {
         ASSIGN_OR_RETURN(const std::string before, prefix.Render(row.values));
         output = before + output;
       }
-      ASSIGN_OR_RETURN(Judged judged, Annotate(Judge(index, row, output), rows.PlaceOf(sample_index)));
-      judged.metrics["input_len"] = detail.sample.prompt_token_count.value_or(0);
-      judged.metrics["output_len"] = detail.generation.new_token_count;
+      ASSIGN_OR_RETURN(UpstreamScores scores,
+                       Annotate(ScoreAsUpstream(index, row, output), rows.PlaceOf(sample_index)));
+      scores.metrics["input_len"] = detail.sample.prompt_token_count.value_or(0);
+      scores.metrics["output_len"] = detail.generation.new_token_count;
       Json item = row.item;
       item.erase("first_ctx_count");
       item["output"] = output;
-      item["parsed_output"] = judged.parsed_output;
+      item["parsed_output"] = scores.parsed_output;
       if (detail.sample.token_ids_sha256.has_value()) item["token_ids_sha256"] = *detail.sample.token_ids_sha256;
       ASSIGN_OR_RETURN(const std::optional<std::string> input_text, prompt_ends_->Of(task, seed, detail.sample));
       if (input_text.has_value()) item["input_text"] = *input_text;
       missing_text_count_ += !input_text.has_value();
-      for (const auto& [name, value] : judged.metrics.items()) {
+      for (const auto& [name, value] : scores.metrics.items()) {
         item[name] = value;
         lists[name].push_back(value);
       }
-      for (const auto& [name, value] : judged.alce.items()) alce_lists[name].push_back(value);
+      for (const auto& [name, value] : scores.alce.items()) alce_lists[name].push_back(value);
       time_us += detail.generation.prefill_us + detail.generation.decode_us;
       data.push_back(std::move(item));
     }

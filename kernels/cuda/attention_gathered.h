@@ -30,7 +30,8 @@ VF_DEVICE PrefillWork FindWindowWork(const AttendParams& p) {
   int first = tile.first_tile_row + BlockY() % kParts * kTileRows, end = first + kTileRows;
   const int tile_end = tile.first_tile_row + tile.tile_row_count;
   end = end < tile_end ? end : tile_end;
-  if (first < end && !IsOmitted(GatherStep::kWindowLanes)) first += LanesBelow(p, tile.sequence, first, end - first);
+  if (first < end && !IsOmitted(GatherStep::kWindowRowsBelow))
+    first += TileRowsBelow(p, tile.sequence, first, end - first);
   if (first >= end) return {};
   tile.first_tile_row = first;
   tile.tile_row_count = end - first;
@@ -100,9 +101,9 @@ AttendWindowKernel(const AttendParams p) {
 
 // ---- a pass over the lists ----
 
-// What a thread block processes: lanes of one group's rows, of one KV head.
+// What a thread block processes: tile rows of one group, of one KV head.
 struct GatheredWork {
-  int first_lane = 0, lane_count = 0;  // without lanes: nothing to do
+  int first_tile_row = 0, tile_row_count = 0;  // without rows: nothing to do
   int kv_head = 0;
   const GatherRow* rows = nullptr;  // of the list under this pass
   const int32_t* places = nullptr;  // of the list's keys
@@ -117,14 +118,14 @@ VF_DEVICE GatheredWork FindGatheredWork(const AttendParams& p) {
   if (static_cast<int>(BlockY()) >= p.gather.tile_counts[pass]) return work;
   const GatherTile tile = p.gather.tiles[WideProduct(pass, p.gather.tile_stride) + BlockY()];
   const GatherList& list = p.gather.lists[tile.list];
-  work.first_lane = tile.first_lane;
-  work.lane_count = tile.lane_count;
+  work.first_tile_row = tile.first_tile_row;
+  work.tile_row_count = tile.tile_row_count;
   work.kv_head = BlockX();
   work.rows = p.gather.rows + WideProduct(pass, p.step.row_count) + list.first_rows[pass];
   work.places = p.gather.places + list.first_key;
   work.key_groups = p.gather.key_groups + list.first_key;
   work.below = (1u << tile.list % p.gather.group_count) - 1;
-  work.key_end = work.rows[(tile.first_lane + tile.lane_count - 1) / p.queries_per_kv].rank + 1;
+  work.key_end = work.rows[(tile.first_tile_row + tile.tile_row_count - 1) / p.queries_per_kv].rank + 1;
   work.block_count = CeilDivide(work.key_end, kBlockKeys);
   return work;
 }
@@ -135,17 +136,17 @@ struct GatheredRows {
   int32_t rows[kTileRows];  // of the step
 };
 
-// Lanes past the last one repeat its computation and store nothing.
-VF_DEVICE int GatheredLane(const GatheredWork& work, int index) {
-  return work.first_lane + (index < work.lane_count ? index : work.lane_count - 1);
+// Tile rows past the last one repeat its computation and store nothing.
+VF_DEVICE int GatheredTileRow(const GatheredWork& work, int index) {
+  return work.first_tile_row + (index < work.tile_row_count ? index : work.tile_row_count - 1);
 }
 
-// What each lane sees, by rank, and its exponent; then the queries.
+// What each tile row sees, by rank, and its exponent; then the queries.
 template <int kDim, typename Mask, int kTileRows>
 VF_DEVICE void StageGatheredTile(const AttendParams& p, const GatheredWork& work, GatheredRows<Mask, kTileRows>& rows) {
   for (int index = ThreadX(); index < kTileRows; index += kAttendThreads) {
-    const int lane = GatheredLane(work, index), head = lane % p.queries_per_kv;
-    const GatherRow at = work.rows[lane / p.queries_per_kv];
+    const int tile_row = GatheredTileRow(work, index), head = tile_row % p.queries_per_kv;
+    const GatherRow at = work.rows[tile_row / p.queries_per_kv];
     const int end = IsOmitted(GatherStep::kSeenByRank) ? work.key_end : at.rank + 1;
     rows.rows[index] = at.row;
     if constexpr (Mask::kReadsGroups) {
@@ -158,7 +159,7 @@ VF_DEVICE void StageGatheredTile(const AttendParams& p, const GatheredWork& work
   }
   if (!IsOmitted(GatherStep::kSyncRows)) SyncThreads();
   StageQueries<kDim, kTileRows>(0, p, work.kv_head, [&](int index) {
-    return TileRowPlace{rows.rows[index], GatheredLane(work, index) % p.queries_per_kv};
+    return TileRowPlace{rows.rows[index], GatheredTileRow(work, index) % p.queries_per_kv};
   });
 }
 
@@ -237,7 +238,7 @@ VF_DEVICE void LoadStates(const AttendParams& p, const GatheredWork& work, const
     VF_UNROLL
     for (int r = 0; r < 2; ++r) {
       const int index = ThreadTileRow<kTiles>(m, r);
-      const int head = work.kv_head * p.queries_per_kv + GatheredLane(work, index) % p.queries_per_kv;
+      const int head = work.kv_head * p.queries_per_kv + GatheredTileRow(work, index) % p.queries_per_kv;
       LoadState(GatheredState(p, kDim, rows.rows[index], head), r, sums.rows[m], sums.outputs[m]);
     }
   }
@@ -253,8 +254,8 @@ VF_DEVICE void FinishRows(const AttendParams& p, const GatheredWork& work, const
     for (int r = 0; r < 2; ++r) {
       const int index = ThreadTileRow<kTiles>(m, r), row = rows.rows[index];
       const float largest = sums.rows[m].largest[r], sum = QuadSum(sums.rows[m].sum[r]);
-      if (index >= work.lane_count) continue;
-      const int head = work.kv_head * p.queries_per_kv + GatheredLane(work, index) % p.queries_per_kv;
+      if (index >= work.tile_row_count) continue;
+      const int head = work.kv_head * p.queries_per_kv + GatheredTileRow(work, index) % p.queries_per_kv;
       FinishGatheredRow(p, row, head, r, largest, sum, rows.tile.exponents[index], sums.outputs[m]);
     }
   }
@@ -267,7 +268,7 @@ AttendGatheredKernel(const AttendParams p) {
   constexpr int kTileRows = 64 * kTiles;
   VF_SHARED GatheredRows<Mask, kTileRows> rows;
   const GatheredWork work = FindGatheredWork(p);
-  if (work.lane_count <= 0) return;
+  if (work.tile_row_count <= 0) return;
   StagePlaces(GatheredPlaces<kDim, Mask::kReadsGroups, kTileRows>(0), work, 0);
   if (!IsOmitted(GatherStep::kCommitPlaces)) CommitCopies();
   StageGatheredTile<kDim>(p, work, rows);

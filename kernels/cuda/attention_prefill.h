@@ -72,7 +72,7 @@ VF_DEVICE PrefillWork FindWork(const AttendParams& p) {
     tile.tile_row_count = left < kTileRows ? left : kTileRows;
   }
   if constexpr (Mask::kReadsGroups) {
-    tile.tile_row_count = LanesBelow(p, tile.sequence, tile.first_tile_row, tile.tile_row_count);
+    tile.tile_row_count = TileRowsBelow(p, tile.sequence, tile.first_tile_row, tile.tile_row_count);
     if (tile.tile_row_count == 0) return {};
   }
   work.first_row = p.step.first_rows[tile.sequence];

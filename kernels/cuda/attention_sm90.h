@@ -1,7 +1,7 @@
 // Prefill attention of kind `sm90`: for compute capability 9.0, by asynchronous products of warpgroups (wgmma).
 //
 // A block has three warpgroups. Of the first, warp 0 copies whole pages of keys and values into rings (bulk copies), and warps
-// 1 to 3 round queries to bf16. The other two consume: each has 64 lanes of a tile, keeps scores, weights and outputs in
+// 1 to 3 round queries to bf16. The other two consume: each has 64 rows of a tile, keeps scores, weights and outputs in
 // registers, and starts the scores of a block before the weighted values of the block before, so that one's softmax runs under
 // products. They take turns at starting products. A block of the grid processes several tiles.
 //

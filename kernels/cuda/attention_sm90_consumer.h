@@ -1,4 +1,4 @@
-// A consumer of the sm90 attention kernel (attention_sm90.h): 64 lanes of a tile, scores, weights and outputs in registers.
+// A consumer of the sm90 attention kernel (attention_sm90.h): 64 rows of a tile, scores, weights and outputs in registers.
 #pragma once
 
 #include "kernels/cuda/attention_sm90_work.h"
@@ -14,7 +14,7 @@ VF_DEVICE void StartScores(int queries, int keys, float (&scores)[kKeys / 8][4])
   for (int column = 0; column < kDim; column += 16) {
     const Panel panel = PanelOf(kDim, column);
     const int inside = (column - panel.first) * 2;
-    StartProduct(OperandDescriptor(from + (panel.first * kSm90ConsumerLanes * 2 + inside) / 16, panel.width, 16),
+    StartProduct(OperandDescriptor(from + (panel.first * kSm90ConsumerRows * 2 + inside) / 16, panel.width, 16),
                  OperandDescriptor(to + (panel.first * kKeys * 2 + inside) / 16, panel.width, 16), column > 0, scores);
   }
 }
@@ -49,19 +49,19 @@ VF_DEVICE uint32_t ColumnsBefore(int key) {
 // Every row has groups where a mask asks for them: a tile is tested.
 constexpr TokenGroups kAnyGroups = ~TokenGroups{0};
 
-// Sets the scores of pairs that are not visible to minus infinity. `masks` are the tile's rows, `warp_lane` the first of the
-// warp's 16 lanes, the block's first key is key `first_key`.
+// Sets the scores of pairs that are not visible to minus infinity. `masks` are the tile's rows, `warp_tile_row` the first of the
+// warp's 16 tile rows, the block's first key is key `first_key`.
 template <typename Mask, int kColumns>
-VF_DEVICE void MaskBlockScores(int masks, int warp_lane, int groups, int first_key, float (&scores)[kColumns][4]) {
+VF_DEVICE void MaskBlockScores(int masks, int warp_tile_row, int groups, int first_key, float (&scores)[kColumns][4]) {
   constexpr int kKeys = kColumns * 8;
-  const auto row_at = [&](int lane) {
+  const auto row_at = [&](int tile_row) {
     constexpr int kBytes = sizeof(StoredRow<Mask>);
-    return RowOf(LoadAligned<StoredRow<Mask>>(SharedMemory() + masks + lane * kBytes));
+    return RowOf(LoadAligned<StoredRow<Mask>>(SharedMemory() + masks + tile_row * kBytes));
   };
   const TileCover cover =
-      Mask::Tile(MaskRange::Between(row_at(warp_lane), row_at(warp_lane + 15), kAnyGroups), first_key, kKeys);
+      Mask::Tile(MaskRange::Between(row_at(warp_tile_row), row_at(warp_tile_row + 15), kAnyGroups), first_key, kKeys);
   if (cover == TileCover::kFull) return;
-  const int lane = LaneIndex(), own = warp_lane + lane / 4;
+  const int lane = LaneIndex(), own = warp_tile_row + lane / 4;
   const MaskRow row[2] = {row_at(own), row_at(own + 8)};
   if constexpr (Mask::kReadsGroups) {
     const unsigned char* key_groups = SharedMemory() + groups + lane % 4 * 8;
@@ -178,31 +178,31 @@ VF_DEVICE void RescaleSums(const Sm90Rows& rows, float (&outputs)[kColumns][4]) 
 
 // A segment's sums, merged into the rows' earlier segments where `merges`.
 template <int kDim>
-VF_DEVICE void StoreTileSegment(const AttendParams& p, const WorkRecord& work, int first_lane, bool merges,
+VF_DEVICE void StoreTileSegment(const AttendParams& p, const WorkRecord& work, int first_tile_row, bool merges,
                                 const Sm90Rows& rows, const float (&outputs)[kDim / 8][4]) {
   VF_UNROLL
   for (int r = 0; r < 2; ++r) {
-    const int lane = first_lane + 8 * r;
+    const int tile_row = first_tile_row + 8 * r;
     const float sum = QuadSum(rows.sum[r]), largest = rows.largest[r];
-    const TileRowPlace at = PlaceOf(p, work, lane);
+    const TileRowPlace at = PlaceOf(p, work, tile_row);
     float* total = SegmentResult(p, kDim, at.row, work.kv_head * p.queries_per_kv + at.head, work.segment);
     MergeFactors merged{0, 1, largest, sum};
     if (merges) merged = Merge(total[kDim], total[kDim + 1], largest, sum, rows.exponent[r]);
     // All four threads of a row have read its maximum and sum.
     SyncWarp();
-    if (lane < work.lanes) StoreSegmentRow(total, !merges, merged, r, outputs);
+    if (tile_row < work.tile_row_count) StoreSegmentRow(total, !merges, merged, r, outputs);
   }
 }
 
 template <int kDim>
-VF_DEVICE void WriteTile(const AttendParams& p, const WorkRecord& work, int first_lane, bool merges,
+VF_DEVICE void WriteTile(const AttendParams& p, const WorkRecord& work, int first_tile_row, bool merges,
                          const Sm90Rows& rows, const float (&outputs)[kDim / 8][4]) {
   VF_UNROLL
   for (int r = 0; r < 2; ++r) {
-    const int lane = first_lane + 8 * r;
+    const int tile_row = first_tile_row + 8 * r;
     float largest = rows.largest[r], sum = QuadSum(rows.sum[r]);
-    if (lane >= work.lanes) continue;
-    const TileRowPlace at = PlaceOf(p, work, lane);
+    if (tile_row >= work.tile_row_count) continue;
+    const TileRowPlace at = PlaceOf(p, work, tile_row);
     const int head = work.kv_head * p.queries_per_kv + at.head;
     const float* total = nullptr;
     if (merges) {
@@ -239,9 +239,9 @@ struct WholePart {
     ClearSums(rows, outputs);
   }
   template <int kDim>
-  VF_DEVICE static void Finish(const AttendParams& p, const WorkRecord& work, int first_lane, bool merges,
+  VF_DEVICE static void Finish(const AttendParams& p, const WorkRecord& work, int first_tile_row, bool merges,
                                const Sm90Rows& rows, const float (&outputs)[kDim / 8][4]) {
-    if (!p.segments_apart) WriteTile<kDim>(p, work, first_lane, merges, rows, outputs);
+    if (!p.segments_apart) WriteTile<kDim>(p, work, first_tile_row, merges, rows, outputs);
   }
 };
 
@@ -250,7 +250,8 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
   using Memory = Sm90Memory<kDim, Mask::kReadsGroups>;
   constexpr int kKeys = Memory::kKeys, kSegment = kSegmentKeys / kKeys;
   const bool leads = ThreadX() % kWarpgroupThreads == 0, turns = p.turns;
-  const int warp_lane = consumer * kSm90ConsumerLanes + WarpIndex() % 4 * 16, first_lane = warp_lane + LaneIndex() / 4;
+  const int warp_tile_row = consumer * kSm90ConsumerRows + WarpIndex() % 4 * 16,
+            first_tile_row = warp_tile_row + LaneIndex() / 4;
   // Registers are few. So places are of one counter, values are those of the key block before, and the record is read again.
   RingPlace<Memory::kStages> key;
   int tile = 0;
@@ -285,17 +286,17 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
   if (turns && consumer == 1) GiveTurn(Sm90Step::kFirstTurn, 0);
   for (;;) {
     AwaitPhase(Sm90Step::kAwaitWork, FullBarrier(Memory::kWorkBarriers, work_slot()), tile / kSm90WorkSlots % 2);
-    if (Uniform(LoadWork(work_at()).lanes) == 0) break;
+    if (Uniform(LoadWork(work_at()).tile_row_count) == 0) break;
     AwaitPhase(Sm90Step::kAwaitQueries, FullBarrier(Memory::kQueryBarriers, query_slot()),
                tile / Memory::kQueryBuffers % 2);
     const auto* exponents =
         reinterpret_cast<const float*>(SharedMemory() + Memory::kExponents + work_slot() * Memory::kExponentBytes);
-    rows.exponent[0] = exponents[first_lane];
-    rows.exponent[1] = exponents[first_lane + 8];
+    rows.exponent[0] = exponents[first_tile_row];
+    rows.exponent[1] = exponents[first_tile_row + 8];
     const bool sharp = WarpAny(IsSharp(rows.exponent[0]) || IsSharp(rows.exponent[1]));
     const auto weigh = [&](int block, Sm90Step release) {
       if constexpr (!Mask::kReadsGroups) release_keys(release);
-      MaskBlockScores<Mask>(Memory::kMasks + work_slot() * Memory::kMaskBytes, warp_lane,
+      MaskBlockScores<Mask>(Memory::kMasks + work_slot() * Memory::kMaskBytes, warp_tile_row,
                             Memory::kGroups + key.slot * Memory::kGroupBytes, block * kKeys, scores);
       if constexpr (Mask::kReadsGroups) release_keys(release);
       WeighScores(sharp, scores, rows);
@@ -306,7 +307,7 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
     const auto release_queries = [&](bool is_last) {
       if (is_last && leads) Arrive(Sm90Step::kReleaseQueries, EmptyBarrier(Memory::kQueryBarriers, query_slot()));
     };
-    Part::template Begin<kDim>(p, LoadWork(work_at()), first_lane, rows, outputs);
+    Part::template Begin<kDim>(p, LoadWork(work_at()), first_tile_row, rows, outputs);
     release_queries(block >= last_block);
     while (block < last_block) {
       const int boundary = (block / kSegment + 1) * kSegment;
@@ -355,11 +356,11 @@ VF_DEVICE void Consume(const AttendParams& p, int consumer) {
       WaitProducts<0>(Sm90Step::kWaitLast, outputs);
       release_values(Sm90Step::kReleaseLastValues);
       if (!Part::kHasSegments || (block >= last_block && !merges && !p.segments_apart)) break;
-      StoreTileSegment<kDim>(p, LoadWork(work_at()), first_lane, merges, rows, outputs);
+      StoreTileSegment<kDim>(p, LoadWork(work_at()), first_tile_row, merges, rows, outputs);
       merges = true;
       if (block < last_block) ClearSums(rows, outputs);
     }
-    Part::template Finish<kDim>(p, LoadWork(work_at()), first_lane, merges, rows, outputs);
+    Part::template Finish<kDim>(p, LoadWork(work_at()), first_tile_row, merges, rows, outputs);
     SyncWarp();
     if (LaneIndex() == 0) Arrive(Sm90Step::kReleaseWork, EmptyBarrier(Memory::kWorkBarriers, work_slot()));
     ++tile;

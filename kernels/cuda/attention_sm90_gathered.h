@@ -17,8 +17,8 @@
 namespace varifocal::kernels::cuda::VF_TABLE_NAMESPACE {
 namespace {
 
-VF_DEVICE TileRowPlace GatheredPlaceOf(const AttendParams& p, const WorkRecord& work, int lane) {
-  const TileRowPlace at = PlaceOf(p, work, lane);
+VF_DEVICE TileRowPlace GatheredPlaceOf(const AttendParams& p, const WorkRecord& work, int tile_row) {
+  const TileRowPlace at = PlaceOf(p, work, tile_row);
   return {p.gather.rows[at.row].row, at.head};
 }
 
@@ -27,25 +27,25 @@ struct GatheredPart {
   static constexpr bool kHasSegments = false;
 
   template <int kDim>
-  VF_DEVICE static void Begin(const AttendParams& p, const WorkRecord& work, int first_lane, Sm90Rows& rows,
+  VF_DEVICE static void Begin(const AttendParams& p, const WorkRecord& work, int first_tile_row, Sm90Rows& rows,
                               float (&outputs)[kDim / 8][4]) {
     ClearSums(rows, outputs);
     if (!HasGatheredState(p)) return;
     VF_UNROLL
     for (int r = 0; r < 2; ++r) {
-      const TileRowPlace at = GatheredPlaceOf(p, work, first_lane + 8 * r);
+      const TileRowPlace at = GatheredPlaceOf(p, work, first_tile_row + 8 * r);
       LoadState(GatheredState(p, kDim, at.row, work.kv_head * p.queries_per_kv + at.head), r, rows, outputs);
     }
   }
   template <int kDim>
-  VF_DEVICE static void Finish(const AttendParams& p, const WorkRecord& work, int first_lane, bool,
+  VF_DEVICE static void Finish(const AttendParams& p, const WorkRecord& work, int first_tile_row, bool,
                                const Sm90Rows& rows, const float (&outputs)[kDim / 8][4]) {
     VF_UNROLL
     for (int r = 0; r < 2; ++r) {
-      const int lane = first_lane + 8 * r;
+      const int tile_row = first_tile_row + 8 * r;
       const float sum = QuadSum(rows.sum[r]);
-      if (lane >= work.lanes) continue;
-      const TileRowPlace at = GatheredPlaceOf(p, work, lane);
+      if (tile_row >= work.tile_row_count) continue;
+      const TileRowPlace at = GatheredPlaceOf(p, work, tile_row);
       FinishGatheredRow(p, at.row, work.kv_head * p.queries_per_kv + at.head, r, rows.largest[r], sum, rows.exponent[r],
                         outputs);
     }
@@ -59,11 +59,11 @@ VF_DEVICE WorkRecord FindGatheredItem(const AttendParams& p, const Sm90Grid& gri
   const GatherTile tile = p.gather.tiles[WideProduct(p.gather.pass, p.gather.tile_stride) + place.tile];
   WorkRecord work;
   work.first_row = p.gather.pass * p.step.row_count + p.gather.lists[tile.list].first_rows[p.gather.pass];
-  work.first_lane = tile.first_lane;
-  work.lanes = tile.lane_count;
+  work.first_tile_row = tile.first_tile_row;
+  work.tile_row_count = tile.tile_row_count;
   work.kv_head = place.kv_head;
   work.list = tile.list;
-  work.last_block = CeilDivide(p.gather.rows[PlaceOf(p, work, kSm90Lanes - 1).row].rank + 1, kKeys);
+  work.last_block = CeilDivide(p.gather.rows[PlaceOf(p, work, kSm90TileRows - 1).row].rank + 1, kKeys);
   return work;
 }
 
@@ -112,12 +112,12 @@ VF_DEVICE void CopyRows(int to, const unsigned char* head, uint32_t page_bytes,
   }
 }
 
-// What a tile's lanes see, by rank, and their exponents: a lane a thread.
+// What tile rows see, by rank, and their exponents: a row a thread.
 template <typename Mask>
 VF_DEVICE void StageGatheredRow(const AttendParams& p, const WorkRecord& work, int first_key, int masks,
                                 int exponents) {
-  const int lane = ThreadX();
-  const TileRowPlace place = PlaceOf(p, work, lane);
+  const int tile_row = ThreadX();
+  const TileRowPlace place = PlaceOf(p, work, tile_row);
   const GatherRow at = p.gather.rows[place.row];
   const int end = IsOmitted(GatherStep::kSeenByRank) ? INT32_MAX : at.rank + 1;
   StoredRow<Mask> row;
@@ -127,8 +127,8 @@ VF_DEVICE void StageGatheredRow(const AttendParams& p, const WorkRecord& work, i
   } else {
     row = {0, end};
   }
-  StoreAligned(SharedMemory() + masks + lane * sizeof row, row);
-  reinterpret_cast<float*>(SharedMemory() + exponents)[lane] =
+  StoreAligned(SharedMemory() + masks + tile_row * sizeof row, row);
+  reinterpret_cast<float*>(SharedMemory() + exponents)[tile_row] =
       ScaleLog2(ScaleOf(p, at.row, work.kv_head * p.queries_per_kv + place.head));
 }
 
@@ -182,9 +182,9 @@ VF_DEVICE void ProduceGathered(const AttendParams& p) {
       AwaitPhase(Sm90Step::kAwaitWorkToStage, FullBarrier(Memory::kWorkBarriers, at.slot), at.parity);
       work = LoadWork(work_at);
     }
-    if (work.lanes == 0) break;
+    if (work.tile_row_count == 0) break;
     const int first_key = p.gather.lists[work.list].first_key;
-    const int key_end = p.gather.rows[PlaceOf(p, work, kSm90Lanes - 1).row].rank + 1;
+    const int key_end = p.gather.rows[PlaceOf(p, work, kSm90TileRows - 1).row].rank + 1;
     const unsigned char* head = p.pool.tiles + WideProduct(work.kv_head, HeadPageBytes(kDim));
     const auto place = [&](int block, int i) {
       const int rank = block * kKeys + ThreadX() / kRowThreads + i * kRowsAtOnce;
@@ -230,7 +230,7 @@ VF_DEVICE void ProduceGathered(const AttendParams& p) {
     AwaitPhase(Sm90Step::kAwaitQueriesEmpty, EmptyBarrier(Memory::kQueryBarriers, query.slot), query.parity ^ 1);
     StageOperands<kDim, kWarpgroupThreads>(p, work.kv_head, ThreadX(),
                                            Memory::kQueries + query.slot * kSm90Consumers * Memory::kQueryBytes,
-                                           [&](int lane) { return GatheredPlaceOf(p, work, lane); });
+                                           [&](int tile_row) { return GatheredPlaceOf(p, work, tile_row); });
     // The fence before the tile's first keys are reported is for its queries too: no product starts before those.
     Arrive(Sm90Step::kPublishQueries, FullBarrier(Memory::kQueryBarriers, query.slot));
     if (!finds) {
@@ -281,7 +281,7 @@ int StartGatheredSm90(const AttendParams& base, LaunchStream stream) {
   AttendParams p = base;
   const int heads = p.pool.kv_head_count, list_count = p.gather.sequence_count * p.gather.group_count;
   p.turns = p.sm90.turns;
-  p.sm90_grid = PlanSm90Grid(GatherTilesMax(p.gather.row_count, p.queries_per_kv, kSm90Lanes, list_count), heads,
+  p.sm90_grid = PlanSm90Grid(GatherTilesMax(p.gather.row_count, p.queries_per_kv, kSm90TileRows, list_count), heads,
                              p.key_count, /*segments_apart=*/false, kDim, p.sm90, p.multiprocessor_count);
   const auto start = [&](const auto kernel, int shared) {
     return VF_LAUNCH(kernel, p.sm90_grid.block_count, 1, 1, kSm90Threads, shared, stream, p);

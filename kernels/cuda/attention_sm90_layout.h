@@ -5,12 +5,12 @@
 
 namespace varifocal::kernels::cuda {
 
-// Threads: a producer warpgroup and two consumers of 64 query lanes each.
+// Threads: a producer warpgroup and two consumers of 64 tile rows each.
 inline constexpr int kSm90Threads = 384;
 inline constexpr int kSm90QueryThreads = 96;  // of the producer, where the others copy pages
 inline constexpr int kSm90Consumers = 2;
-inline constexpr int kSm90ConsumerLanes = 64;
-inline constexpr int kSm90Lanes = kSm90Consumers * kSm90ConsumerLanes;
+inline constexpr int kSm90ConsumerRows = 64;
+inline constexpr int kSm90TileRows = kSm90Consumers * kSm90ConsumerRows;
 inline constexpr int kSm90WorkSlots = 2;
 
 // Head dims it is compiled for; of 256 the mask by groups does not fit the registers, and keeps the mma kernel. So do caps. Passes
@@ -24,8 +24,8 @@ VF_HD constexpr int Sm90BlockKeys(int dim) { return dim > 128 ? 64 : 128; }
 
 // What a block processes next, as its warps pass it on.
 struct alignas(16) WorkRecord {
-  int32_t first_row = 0;              // of the tile's sequence, in the step
-  int32_t first_lane = 0, lanes = 0;  // of the sequence's; no lanes: the work has ended
+  int32_t first_row = 0;                           // of the tile's sequence, in the step
+  int32_t first_tile_row = 0, tile_row_count = 0;  // of the sequence's; no rows: the work has ended
   int32_t kv_head = 0, segment = 0;
   int32_t first_block = 0, last_block = 0;
   int32_t list = 0;  // of gathered keys
@@ -37,11 +37,11 @@ struct Sm90Memory {
   static constexpr int kKeys = Sm90BlockKeys(kDim);
   static constexpr int kStages = kDim == 64 ? 4 : kDim <= 96 ? 3 : 2;
   static constexpr int kQueryBuffers = kDim == 256 ? 1 : 2;
-  static constexpr int kQueryBytes = TileBytes(kDim, kSm90ConsumerLanes);  // of a consumer
+  static constexpr int kQueryBytes = TileBytes(kDim, kSm90ConsumerRows);  // of a consumer
   static constexpr int kTileBytes = TileBytes(kDim, kKeys);
   static constexpr int kGroupBytes = kReadsGroups ? kKeys * 4 : 0;
-  static constexpr int kMaskBytes = kSm90Lanes * (kReadsGroups ? 16 : 8);
-  static constexpr int kExponentBytes = kSm90Lanes * 4;
+  static constexpr int kMaskBytes = kSm90TileRows * (kReadsGroups ? 16 : 8);
+  static constexpr int kExponentBytes = kSm90TileRows * 4;
 
   static constexpr int kQueries = 0;
   static constexpr int kKeyRing = kQueries + kQueryBuffers * kSm90Consumers * kQueryBytes;

@@ -17,21 +17,21 @@ VF_DEVICE WorkRecord FindItem(const AttendParams& p, int index, int* key_end, in
   work.segment = place.segment;
   work.kv_head = place.kv_head;
   work.first_row = p.step.first_rows[tile.sequence];
-  work.first_lane = tile.first_tile_row;
-  work.lanes = tile.tile_row_count;
+  work.first_tile_row = tile.first_tile_row;
+  work.tile_row_count = tile.tile_row_count;
   if constexpr (Mask::kReadsGroups) {
     // The others are computed by groups.
-    work.lanes = LanesBelow(p, tile.sequence, work.first_lane, work.lanes);
-    if (work.lanes == 0) return work;
+    work.tile_row_count = TileRowsBelow(p, tile.sequence, work.first_tile_row, work.tile_row_count);
+    if (work.tile_row_count == 0) return work;
   }
-  const RowInterval head = p.mask[work.first_row + work.first_lane / p.queries_per_kv];
-  const RowInterval tail = p.mask[work.first_row + (work.first_lane + work.lanes - 1) / p.queries_per_kv];
+  const RowInterval head = p.mask[work.first_row + work.first_tile_row / p.queries_per_kv];
+  const RowInterval tail = p.mask[work.first_row + (work.first_tile_row + work.tile_row_count - 1) / p.queries_per_kv];
   *key_end = tail.end;
   *sequence = tile.sequence;
   const BlockRange blocks = Sm90BlocksOf(head.begin, tail.end, kKeys, p.segments_apart, work.segment);
   work.first_block = blocks.first;
   work.last_block = blocks.last;
-  if (p.segments_apart && blocks.first >= blocks.last) work.lanes = 0;
+  if (p.segments_apart && blocks.first >= blocks.last) work.tile_row_count = 0;
   return work;
 }
 
@@ -94,7 +94,7 @@ VF_DEVICE void ProduceKeys(const AttendParams& p) {
     if (item >= p.sm90_grid.work_count) break;
     int key_end, sequence;
     const WorkRecord work = FindItem<kKeys, Mask>(p, item, &key_end, &sequence);
-    if (work.lanes == 0) continue;
+    if (work.tile_row_count == 0) continue;
     publish(work);
     const int32_t* table = p.step.page_tables + p.pool.table_starts[sequence];
     const auto place = [&](int block) {
@@ -144,22 +144,22 @@ VF_DEVICE void ProduceKeys(const AttendParams& p) {
   if (leads) LeaveWork(p);
 }
 
-// A tile's queries, rounded to bf16, as operands of both consumers; place(lane) is a lane's row and head. `thread` of kThreads.
+// A tile's queries, rounded to bf16, as operands of both consumers; place(i) is row and head of tile row i. `thread` of kThreads.
 template <int kDim, int kThreads, typename Place>
 VF_DEVICE void StageOperands(const AttendParams& p, int kv_head, int thread, int to, const Place& place) {
   constexpr int kChunks = kDim / kChunkDims;
   VF_UNROLL_BY(2)
-  for (int i = thread; i < kSm90Lanes * kChunks; i += kThreads) {
-    const int lane = i / kChunks, chunk = i % kChunks;
-    const TileRowPlace from = place(lane);
+  for (int i = thread; i < kSm90TileRows * kChunks; i += kThreads) {
+    const int tile_row = i / kChunks, chunk = i % kChunks;
+    const TileRowPlace from = place(tile_row);
     const float* numbers = p.queries +
                            (WideProduct(from.row, p.query_head_count) + kv_head * p.queries_per_kv + from.head) * kDim +
                            chunk * kChunkDims;
     const auto low = LoadAligned<FourFloats>(numbers), high = LoadAligned<FourFloats>(numbers + 4);
     const uint32_t words[4] = {PackBf16(low.at[0], low.at[1]), PackBf16(low.at[2], low.at[3]),
                                PackBf16(high.at[0], high.at[1]), PackBf16(high.at[2], high.at[3])};
-    StoreOperand(to + lane / kSm90ConsumerLanes * TileBytes(kDim, kSm90ConsumerLanes) +
-                     TileOffset(kDim, kSm90ConsumerLanes, lane % kSm90ConsumerLanes, chunk),
+    StoreOperand(to + tile_row / kSm90ConsumerRows * TileBytes(kDim, kSm90ConsumerRows) +
+                     TileOffset(kDim, kSm90ConsumerRows, tile_row % kSm90ConsumerRows, chunk),
                  words);
   }
 }
@@ -174,19 +174,20 @@ VF_DEVICE void ProduceQueries(const AttendParams& p) {
   for (;;) {
     AwaitPhase(Sm90Step::kAwaitWorkToStage, FullBarrier(Memory::kWorkBarriers, at.slot), at.parity);
     const WorkRecord work = LoadWork(Memory::kWork + at.slot * sizeof(WorkRecord));
-    if (work.lanes == 0) return;
+    if (work.tile_row_count == 0) return;
     VF_UNROLL_BY(1)
-    for (int lane = thread; lane < kSm90Lanes; lane += kThreads) {
-      const TileRowPlace from = PlaceOf(p, work, lane);
+    for (int tile_row = thread; tile_row < kSm90TileRows; tile_row += kThreads) {
+      const TileRowPlace from = PlaceOf(p, work, tile_row);
       const StoredRow<Mask> row = LoadRow<Mask>(p, from.row);
       const float exponent = ScaleLog2(ScaleOf(p, from.row, work.kv_head * p.queries_per_kv + from.head));
-      StoreAligned(SharedMemory() + Memory::kMasks + at.slot * Memory::kMaskBytes + lane * sizeof row, row);
-      reinterpret_cast<float*>(SharedMemory() + Memory::kExponents + at.slot * Memory::kExponentBytes)[lane] = exponent;
+      StoreAligned(SharedMemory() + Memory::kMasks + at.slot * Memory::kMaskBytes + tile_row * sizeof row, row);
+      reinterpret_cast<float*>(SharedMemory() + Memory::kExponents + at.slot * Memory::kExponentBytes)[tile_row] =
+          exponent;
     }
     AwaitPhase(Sm90Step::kAwaitQueriesEmpty, EmptyBarrier(Memory::kQueryBarriers, query.slot), query.parity ^ 1);
     StageOperands<kDim, kThreads>(p, work.kv_head, thread,
                                   Memory::kQueries + query.slot * kSm90Consumers * Memory::kQueryBytes,
-                                  [&](int lane) { return PlaceOf(p, work, lane); });
+                                  [&](int tile_row) { return PlaceOf(p, work, tile_row); });
     FenceAsync(Sm90Step::kFenceQueries);
     Arrive(Sm90Step::kPublishQueries, FullBarrier(Memory::kQueryBarriers, query.slot));
     SyncWarp();

@@ -1,5 +1,5 @@
 // What both sides of the sm90 attention kernels (attention_sm90.h, attention_sm90_gathered.h) share: registers, barriers, places of
-// lanes and the work record.
+// tile rows and the work record.
 #pragma once
 
 #include "kernels/cuda/attention_segments.h"
@@ -39,9 +39,9 @@ VF_DEVICE void InitBarriers(bool groups, int query_arrivals, int copy_arrivals) 
   SyncThreads();
 }
 
-VF_DEVICE TileRowPlace PlaceOf(const AttendParams& p, const WorkRecord& work, int lane) {
-  // Lanes past the last one repeat its computation and store nothing.
-  const int at = work.first_lane + (lane < work.lanes ? lane : work.lanes - 1);
+VF_DEVICE TileRowPlace PlaceOf(const AttendParams& p, const WorkRecord& work, int tile_row) {
+  // Tile rows past the last one repeat its computation and store nothing.
+  const int at = work.first_tile_row + (tile_row < work.tile_row_count ? tile_row : work.tile_row_count - 1);
   return {work.first_row + at / p.queries_per_kv, at % p.queries_per_kv};
 }
 VF_DEVICE WorkRecord LoadWork(int from) {

@@ -25,7 +25,7 @@ struct TileRowPlace {
   int head = 0;
 };
 // Of `count` tile rows of a sequence from `first` on, those of rows before GatherView::from.
-VF_DEVICE int LanesBelow(const AttendParams& p, int sequence, int first, int count) {
+VF_DEVICE int TileRowsBelow(const AttendParams& p, int sequence, int first, int count) {
   const int rows = p.gather.from - p.step.first_positions[sequence];
   if (rows > (first + count) / p.queries_per_kv) return count;
   const int below = rows * p.queries_per_kv - first;

@@ -28,7 +28,7 @@ Error RunAttentionByGroups(Device& device, CudaWorkspace& own, const GroupTest& 
     own.PlaceGather(wave, p.gather);
     for (int pass = 0; pass < groups.top_k; ++pass) {
       if (p.gather.uses_sm90) {
-        p.gather.tile_rows[pass] = kSm90Lanes;
+        p.gather.tile_rows[pass] = kSm90TileRows;
         continue;
       }
       const int most = 64 * GatherTilesPerWarp(p.pool.head_dim, pass > 0);

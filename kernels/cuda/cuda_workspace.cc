@@ -93,9 +93,9 @@ WorkspaceSizes SizesFor(const StepShape& shape, const AttentionChoice& attention
   size_t tiles = 0;
   int64_t projected = attended;
   for (const HeadShape& heads : DistinctHeads(shape)) {
-    const size_t lanes = rows * QueriesPerKv(shape, heads);
-    tiles += lanes / 64 + sequences;
-    if (attention.UsesSm90(heads.head_dim, false, false)) tiles += lanes / kSm90Lanes + sequences;
+    const size_t tile_rows = rows * QueriesPerKv(shape, heads);
+    tiles += tile_rows / 64 + sequences;
+    if (attention.UsesSm90(heads.head_dim, false, false)) tiles += tile_rows / kSm90TileRows + sequences;
     projected =
         std::max<int64_t>(projected, WideProduct(shape.query_head_count + 2 * heads.kv_head_count, heads.head_dim));
   }
@@ -262,7 +262,7 @@ CudaWorkspace::MaskPlan CudaWorkspace::AppendMask(const Batch& batch, size_t ind
   plan.count = tiles.tiles.size();
   plan.segments_apart = fits_apart && int64_t{plan.count} * plan.heads.kv_head_count < multiprocessors;
   if (choice_.UsesSm90(plan.heads.head_dim, false, false)) {
-    const PlacedTiles& sm90 = tiles_of(kSm90Lanes);
+    const PlacedTiles& sm90 = tiles_of(kSm90TileRows);
     plan.sm90_work = sm90.at;
     plan.sm90_count = sm90.tiles.size();
     plan.sm90_taken = Append(words_, std::vector<int32_t>(2, 0));

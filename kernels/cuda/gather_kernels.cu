@@ -143,7 +143,7 @@ VF_KERNEL(kGatherThreads, 1) ListGroupsKernel(const AttendParams p) {
 
 // The tiles of a list under a pass.
 struct ListTiles {
-  int first_rank = 0, key_count = 0, count = 0, lanes = 0;
+  int first_rank = 0, key_count = 0, count = 0, all_rows = 0;
   VF_DEVICE int Cost(int index) const { return GatherCost(first_rank, key_count, index, count); }
   // How many cost at least this.
   VF_DEVICE int CountFrom(int cost) const {
@@ -161,10 +161,10 @@ struct ListTiles {
 };
 VF_DEVICE ListTiles TilesOf(const AttendParams& p, int list, int pass) {
   const GatherList& of = p.gather.lists[list];
-  const int lanes = of.row_counts[pass] * p.queries_per_kv;
-  if (lanes == 0) return {};
+  const int all_rows = of.row_counts[pass] * p.queries_per_kv;
+  if (all_rows == 0) return {};
   return {p.gather.rows[WideProduct(pass, p.step.row_count) + of.first_rows[pass]].rank, of.key_count,
-          CeilDivide(lanes, p.gather.tile_rows[pass]), lanes};
+          CeilDivide(all_rows, p.gather.tile_rows[pass]), all_rows};
 }
 
 // A block has the tiles of one list and pass, a warp one at a time: its place is the number of tiles before it.
@@ -185,7 +185,7 @@ VF_KERNEL(kGatherThreads, 1) PlanGatheredKernel(const AttendParams p) {
       }
     }
     before = WarpSum(before);
-    const int first = index * tile_rows, left = tiles.lanes - first;
+    const int first = index * tile_rows, left = tiles.all_rows - first;
     if (lane == 0) {
       p.gather.tiles[WideProduct(pass, p.gather.tile_stride) + before] = {own, first,
                                                                           left < tile_rows ? left : tile_rows, 0};

@@ -33,11 +33,11 @@ struct GatherList {
   int32_t first_rows[kGatherPassesMax] = {}, row_counts[kGatherPassesMax] = {};
 };
 
-// Query lanes of one group: lane l is row l / G of the list's rows, query head l % G.
+// Tile rows of one group: tile row t is row t / G of the list's rows, query head t % G.
 struct GatherTile {
   int32_t list = 0;  // sequence of the step's part * groups + group
-  int32_t first_lane = 0;
-  int32_t lane_count = 0;
+  int32_t first_tile_row = 0;
+  int32_t tile_row_count = 0;
   int32_t unused = 0;
 };
 
@@ -50,8 +50,8 @@ VF_HD constexpr int GatherFirstKey(int lower, int group) { return (lower + 3) / 
 
 // Tiles of a pass over this many rows, at most; every list may have one that is not full.
 VF_HD constexpr int GatherTilesMax(int rows, int queries_per_kv, int tile_rows, int list_count) {
-  const int lanes = rows * queries_per_kv, most = CeilDivide(lanes, tile_rows) + list_count;
-  return lanes < most ? lanes : most;
+  const int all = rows * queries_per_kv, most = CeilDivide(all, tile_rows) + list_count;
+  return all < most ? all : most;
 }
 
 // A tile's place in time, longest first: its last row's rank, interpolated between those of the list's first and last row.

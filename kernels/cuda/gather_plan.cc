@@ -65,22 +65,22 @@ bool HasRowsBelow(std::span<const SequenceRows> sequences, int32_t from) {
 GatherVisits VisitsOf(const GatherWork& work) {
   GatherVisits visits;
   const int end = static_cast<int>(work.groups.size()), from = std::max(work.from, work.first_position);
-  const int lanes_of_tile = PrefillTileRows(work.head_dim);
-  // The window's part: tiles as the host cuts the step, in halves of 64 lanes, without the rows below.
-  const int step_lanes = (end - work.first_position) * work.queries_per_kv;
-  for (int tile = 0; tile < step_lanes && work.window > 0; tile += lanes_of_tile) {
-    for (int half = tile; half < std::min(tile + lanes_of_tile, step_lanes); half += 64) {
+  const int rows_of_tile = PrefillTileRows(work.head_dim);
+  // The window's part: tiles as the host cuts the step, in halves of 64 tile rows, without the rows below.
+  const int step_rows = (end - work.first_position) * work.queries_per_kv;
+  for (int tile = 0; tile < step_rows && work.window > 0; tile += rows_of_tile) {
+    for (int half = tile; half < std::min(tile + rows_of_tile, step_rows); half += 64) {
       const int first = std::max(half, (from - work.first_position) * work.queries_per_kv);
-      const int last = std::min(half + 64, step_lanes) - 1;
+      const int last = std::min(half + 64, step_rows) - 1;
       if (first > last) continue;
-      const auto position = [&](int lane) { return work.first_position + lane / work.queries_per_kv; };
+      const auto position = [&](int tile_row) { return work.first_position + tile_row / work.queries_per_kv; };
       const BlockRange blocks = BlocksOf(std::max(0, position(first) - work.window), position(last) + 1);
       ++visits.window_tiles;
       visits.window_blocks += blocks.last - blocks.first;
       for (int warp = 0; warp < 4; ++warp) {
-        const auto lane = [&](int index) { return std::min(first + index, last); };
-        const int begin = std::max(0, position(lane(16 * warp)) - work.window),
-                  seen = position(lane(16 * warp + 15)) + 1;
+        const auto tile_row = [&](int index) { return std::min(first + index, last); };
+        const int begin = std::max(0, position(tile_row(16 * warp)) - work.window),
+                  seen = position(tile_row(16 * warp + 15)) + 1;
         const BlockRange own = BlocksOf(begin, seen);
         visits.window_warps += own.last - own.first;
       }
@@ -97,11 +97,11 @@ GatherVisits VisitsOf(const GatherWork& work) {
       ++rank;
     }
     for (int pass = 0; pass < work.top_k; ++pass) {
-      const int lanes = static_cast<int>(ranks[pass].size()) * work.queries_per_kv, tile_rows = work.tile_rows[pass];
-      for (int first = 0; first < lanes; first += tile_rows) {
-        const int last = std::min(first + tile_rows, lanes) - 1;
-        const auto blocks_of = [&](int lane) {
-          return ranks[pass][std::min(lane, last) / work.queries_per_kv] / work.block_keys + 1;
+      const int all = static_cast<int>(ranks[pass].size()) * work.queries_per_kv, tile_rows = work.tile_rows[pass];
+      for (int first = 0; first < all; first += tile_rows) {
+        const int last = std::min(first + tile_rows, all) - 1;
+        const auto blocks_of = [&](int tile_row) {
+          return ranks[pass][std::min(tile_row, last) / work.queries_per_kv] / work.block_keys + 1;
         };
         ++visits.pass_tiles[pass];
         visits.pass_blocks[pass] += blocks_of(last);

@@ -40,7 +40,7 @@ bool HasRowsBelow(std::span<const SequenceRows> sequences, int32_t from);
 struct GatherVisits {
   int64_t window_warps = 0;                     // blocks of 64 keys by warps of 16 rows, in the window's part
   int64_t pass_warps[kGatherPassesMax] = {};    // and in each pass, by warps of its tiles, where mma reads the lists
-  int64_t window_tiles = 0, window_blocks = 0;  // tiles of 64 lanes, and blocks of 64 keys of these
+  int64_t window_tiles = 0, window_blocks = 0;  // tiles of 64 rows, and blocks of 64 keys of these
   int64_t pass_tiles[kGatherPassesMax] = {}, pass_blocks[kGatherPassesMax] = {};
 };
 struct GatherWork {

@@ -28,7 +28,7 @@ enum class GatherStep {
   kWindowDisjoint,  // and leaves out pairs with a group in common
   kWindowAwait,
   kWindowSync,
-  kWindowLanes,  // only rows that are computed by groups
+  kWindowRowsBelow,  // only rows that are computed by groups
   kCount
 };
 

@@ -106,7 +106,7 @@ void PrintPredictions(const std::vector<Cell>& cells, const Sm90Tuning& tuning, 
 struct Bounds {
   double best = 0, worst = 0;
 };
-// Cycles of 128 lanes and a key block: those of the tensor cores, and what a softmax leaves beside them at best and at worst.
+// Cycles of 128 tile rows and a key block: those of the tensor cores, and what a softmax leaves beside them at best and at worst.
 Bounds Sm90BlockCycles(int dim, const DeviceRates& rates);
 // Of one of its cells, in seconds.
 Bounds PredictSm90(const Cell& cell, const Sm90Tuning& tuning, const DeviceRates& rates);

@@ -46,7 +46,7 @@ std::vector<TokenGroups> DrawGroups(int group_count, int top_k, int length) {
   return groups;
 }
 
-// Blocks of `keys` keys under 128 lanes of the first rows.
+// Blocks of `keys` keys under 128 tile rows of the first rows.
 double CausalBlocks(int rows, int keys) {
   double blocks = 0;
   for (int first = 0; first < rows; first += 128) blocks += CeilDivide(std::min(first + 128, rows), keys);
@@ -67,7 +67,7 @@ void PrintSm90Setting(int group_count, int top_k, int length, const DeviceRates&
                   .window = kWindow,
                   .head_dim = kDim,
                   .block_keys = Sm90BlockKeys(kDim)};
-  for (int pass = 0; pass < top_k; ++pass) work.tile_rows[pass] = kSm90Lanes;
+  for (int pass = 0; pass < top_k; ++pass) work.tile_rows[pass] = kSm90TileRows;
   const GatherVisits visits = VisitsOf(work);
   const double dense_blocks = CausalBlocks(length, Sm90BlockKeys(kDim));
   const Bounds cycles = Sm90BlockCycles(kDim, rates);
@@ -87,7 +87,7 @@ void PrintSm90Setting(int group_count, int top_k, int length, const DeviceRates&
     }
     dense[i] = seconds(dense_blocks * block);
     lists[i] = seconds(all);
-    // mma has the window's part; in blocks of 64 keys under 128 lanes.
+    // mma has the window's part; in blocks of 64 keys under 128 tile rows.
     others[i] = seconds(CausalBlocks(work.from, Sm90BlockKeys(kDim)) * (block + kMaskCycles[i])) +
                 kHeads * visits.window_blocks / 2.0 * kMasked * kSecondsABlock + (top_k + 4) * kSecondsALaunch;
     states[i] = bytes / state_bytes[i];
@@ -115,7 +115,7 @@ void PrintSetting(int group_count, int top_k, int length, const DeviceRates& rat
                   .head_dim = kDim};
   for (int pass = 0; pass < top_k; ++pass) work.tile_rows[pass] = 64 * GatherTilesPerWarp(kDim, pass > 0);
   const GatherVisits visits = VisitsOf(work);
-  // In blocks of 64 keys under 128 lanes.
+  // In blocks of 64 keys under 128 tile rows.
   const double dense = CausalBlocks(length, kBlockKeys), below = CausalBlocks(work.from, kBlockKeys),
                window = visits.window_blocks / 2.0;
   double passes = 0, cost = (below + window) * kMasked;

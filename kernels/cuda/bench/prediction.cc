@@ -35,7 +35,7 @@ Prediction Predict(const Cell& cell, const Sm90Tuning& tuning, const DeviceRates
   Must(flat.Assign({.sequences = sequences}, {.row_count_max = row_count,
                                               .sequence_count_max = cell.sequences,
                                               .context_length_max = cell.context + cell.rows}));
-  const std::vector<RowInterval> tiles = KeysOfTiles(flat, PlanTiles(flat, group, kSm90Lanes), mask, group);
+  const std::vector<RowInterval> tiles = KeysOfTiles(flat, PlanTiles(flat, group, kSm90TileRows), mask, group);
   const Sm90Work work{.tiles = tiles,
                       .row_count = row_count,
                       .query_head_count = cell.heads,
@@ -59,7 +59,7 @@ Prediction Predict(const Cell& cell, const Sm90Tuning& tuning, const DeviceRates
 }  // namespace
 
 Bounds Sm90BlockCycles(int dim, const DeviceRates& rates) {
-  const double tensor = 2.0 * kSm90Lanes * Sm90BlockKeys(dim) * dim / kTensorRate;
+  const double tensor = 2.0 * kSm90TileRows * Sm90BlockKeys(dim) * dim / kTensorRate;
   const double bytes = 4.0 * Sm90BlockKeys(dim) * dim * rates.multiprocessors;
   const double cache = bytes / rates.l2_bytes_per_second * rates.hertz;
   return {std::max(tensor + 650, cache), std::max(tensor + 1300, cache)};

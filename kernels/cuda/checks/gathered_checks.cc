@@ -127,7 +127,7 @@ std::vector<std::pair<std::string, Scene>> Scenes() {
   return all;
 }
 
-// Lists against a plain one, tiles longest first and each lane once.
+// Lists against a plain one, tiles longest first and each row once.
 std::string CheckLists() {
   for (const auto& [name, scene] : Scenes()) {
     if (scene.head_dim != 64) continue;
@@ -164,7 +164,7 @@ std::string CheckLists() {
       first_row += sequence.row_count;
     }
     for (int pass = 0; pass < scene.top_k; ++pass) {
-      int lanes = 0, last = INT32_MAX;
+      int placed = 0, last = INT32_MAX;
       std::vector<int> next(run.lists.size());
       for (const GatherTile& tile : run.tiles[pass]) {
         const GatherList& list = run.lists[tile.list];
@@ -175,12 +175,12 @@ std::string CheckLists() {
         const int cost = GatherCost(first_rank, list.key_count, index, count);
         if (cost > last) return "a longer tile comes later: " + name;
         last = cost;
-        lanes += tile.lane_count;
-        if (tile.first_lane + tile.lane_count > all) return "a tile beyond its list: " + name;
+        placed += tile.tile_row_count;
+        if (tile.first_tile_row + tile.tile_row_count > all) return "a tile beyond its list: " + name;
       }
       int want = 0;
       for (const GatherList& list : run.lists) want += list.row_counts[pass] * scene.queries_per_kv;
-      if (lanes != want) return "not every lane once: " + name;
+      if (placed != want) return "not every tile row once: " + name;
     }
   }
   return "";

@@ -51,9 +51,9 @@ std::string CheckGatherMutants(bool sm90) {
     }
     emulator::OmitStep(0);
     if (std::getenv("VARIFOCAL_MUTANTS") != nullptr) std::printf("step %d: %s\n", step, seen ? "seen" : "not seen");
-    // Step 0 leaves nothing out. Window states of rows below, which step kWindowLanes would add, are never read.
+    // Step 0 leaves nothing out. Window states of rows below, which step kWindowRowsBelow would add, are never read.
     const auto is = static_cast<GatherStep>(step);
-    const bool is_visible = is != GatherStep::kNone && is != GatherStep::kWindowLanes && !(sm90 && IsOfMma(is));
+    const bool is_visible = is != GatherStep::kNone && is != GatherStep::kWindowRowsBelow && !(sm90 && IsOfMma(is));
     if (seen != is_visible) survivors += " " + std::to_string(step);
   }
   return survivors.empty() ? "" : "mutants not as expected:" + survivors;

@@ -45,7 +45,7 @@ Scene SmallScene(int dim) {
 }
 
 int TileRowsOf(const Scene& scene, int pass) {
-  if (scene.sm90) return kSm90Lanes;
+  if (scene.sm90) return kSm90TileRows;
   return scene.halves ? 64 : 64 * GatherTilesPerWarp(scene.head_dim, pass > 0);
 }
 
@@ -119,9 +119,9 @@ SceneRun RunScene(const Scene& scene) {
         for (int i = 0; i < dim; ++i) queries.push_back(WidenBF16(SceneNumber(3, sequence.id, position, head, i)));
       }
     }
-    const int lanes = sequence.row_count * scene.queries_per_kv, tile_rows = PrefillTileRows(dim);
-    for (int first = 0; first < lanes; first += tile_rows)
-      tiles.push_back({s, first, std::min(tile_rows, lanes - first)});
+    const int all = sequence.row_count * scene.queries_per_kv, tile_rows = PrefillTileRows(dim);
+    for (int first = 0; first < all; first += tile_rows)
+      tiles.push_back({s, first, std::min(tile_rows, all - first)});
   }
   first_rows.push_back(rows);
 

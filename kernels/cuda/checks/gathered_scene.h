@@ -22,7 +22,7 @@ struct Scene {
   int32_t from = 40;
   bool row_scales = false;
   float soft_cap = 0;
-  bool halves = false;  // tiles of 64 lanes
+  bool halves = false;  // tiles of 64 rows
   bool sm90 = false;    // lists are read by the kernel sm90
   uint64_t page_order = 1;
   // The groups of a token.

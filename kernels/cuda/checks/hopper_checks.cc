@@ -43,7 +43,7 @@ void StoreTile(int to, int rows, int dim, uint64_t seed) {
 
 template <int kDim>
 std::string CheckProducts() {
-  constexpr int kKeys = Sm90BlockKeys(kDim), kRows = kSm90ConsumerLanes;
+  constexpr int kKeys = Sm90BlockKeys(kDim), kRows = kSm90ConsumerRows;
   constexpr int kKeysAt = TileBytes(kDim, kRows);
   std::vector<float> scores(kRows * kKeys), outputs(kRows * kDim);
   std::string fault = FaultOf(kWarpgroupThreads, [&] {

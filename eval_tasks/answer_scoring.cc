@@ -1,4 +1,4 @@
-#include "eval_tasks/judging.h"
+#include "eval_tasks/answer_scoring.h"
 
 #include <optional>
 #include <string>
@@ -15,14 +15,15 @@ namespace varifocal {
 namespace {
 
 // Without an answer, or where none is extracted from it, nothing may be right, whatever a metric makes of the empty text.
-struct JudgedAnswer {
+struct FilteredAnswer {
   MetricInput input;
   bool has_answer = true;
 };
 
-JudgedAnswer Judged(const Sample& sample, const AnswerFilters& filters, Generation& generation, std::string& answer) {
-  JudgedAnswer judged;
-  MetricInput& input = judged.input;
+FilteredAnswer Filtered(const Sample& sample, const AnswerFilters& filters, Generation& generation,
+                        std::string& answer) {
+  FilteredAnswer filtered;
+  MetricInput& input = filtered.input;
   input.gold = sample.gold;
   input.continuations = sample.continuations;
   input.continuation_scores = generation.continuation_scores;
@@ -33,10 +34,10 @@ JudgedAnswer Judged(const Sample& sample, const AnswerFilters& filters, Generati
     generation.thinking = scored.thinking;
     if (!filters.empty()) {
       const std::optional<std::string> extracted = filters.Apply(scored.output);
-      judged.has_answer = extracted.has_value();
+      filtered.has_answer = extracted.has_value();
       scored.output = extracted.value_or("");
     }
-    judged.has_answer = judged.has_answer && generation.thinking != ThinkingState::kUnfinished;
+    filtered.has_answer = filtered.has_answer && generation.thinking != ThinkingState::kUnfinished;
     answer = std::string(absl::StripAsciiWhitespace(scored.output));
     input.output = absl::StrCat(sample.answer_prefix, scored.output);
     input.reference_json = sample.reference_json;
@@ -46,7 +47,7 @@ JudgedAnswer Judged(const Sample& sample, const AnswerFilters& filters, Generati
     answer = known ? ProcessAnswer(sample.continuations[chosen], {}) : "";
   }
   input.prediction = answer;
-  return judged;
+  return filtered;
 }
 
 }  // namespace
@@ -61,8 +62,8 @@ absl::Status CheckComplete(const Sample& sample, const Generation& generation) {
                   " continuations");
 }
 
-absl::Status Judge(const Sample& sample, const AnswerFilters& filters, Generation& generation, SampleResult& record) {
-  const auto [input, has_answer] = Judged(sample, filters, generation, record.answer);
+absl::Status ScoreAnswer(const Sample& sample, const AnswerFilters& filters, Generation& generation, SampleResult& record) {
+  const auto [input, has_answer] = Filtered(sample, filters, generation, record.answer);
   for (const std::string& name : sample.metrics) {
     const Metric* metric = FindMetric(name);
     VF_CHECK(metric != nullptr, "metrics are validated with the spec");

@@ -1,4 +1,4 @@
-// One answer judged: what its filters leave of it, and the values of its metrics.
+// Scores of one answer: what its filters leave of it, and the values of its metrics.
 #pragma once
 
 #include "absl/status/status.h"
@@ -13,6 +13,6 @@ namespace varifocal {
 absl::Status CheckComplete(const Sample& sample, const Generation& generation);
 
 // Fills in the answer and the scores of `record`, and the state of the generation's thinking.
-absl::Status Judge(const Sample& sample, const AnswerFilters& filters, Generation& generation, SampleResult& record);
+absl::Status ScoreAnswer(const Sample& sample, const AnswerFilters& filters, Generation& generation, SampleResult& record);
 
 }  // namespace varifocal
