@@ -58,6 +58,12 @@ std::unique_ptr<Command> Make() {
   return std::make_unique<T>();
 }
 
+extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kDeleteVerb, kRunVerb,
+    kSlurmVerb, kCompareVerb, kReportVerb, kAttentionVerb, kQueryVerb, kDiffVerb, kRescoreVerb, kJudgeVerb, kImportVerb,
+    kExportVerb, kBackupVerb, kMergeVerb, kDashboardVerb, kModelsVerb, kLoadVerb, kUnloadVerb, kHealthVerb,
+    kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb, kGroupsVerb, kTasksVerb, kSuitesVerb, kImportDataVerb,
+    kSamplesVerb, kMetricVerb, kCompletionVerb;
+
 // The table, in the order of the list that `varifocal --help` shows.
 const std::vector<const Verb*>& Verbs();
 

@@ -32,7 +32,6 @@ class Backup : public Command {
 
 }  // namespace
 
-extern const Verb kBackupVerb;
 constinit const Verb kBackupVerb = {
     .name = "backup",
     .group = "Results",

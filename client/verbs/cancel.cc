@@ -29,7 +29,6 @@ class Cancel : public Command {
 
 }  // namespace
 
-extern const Verb kCancelVerb;
 constinit const Verb kCancelVerb = {
     .name = "cancel",
     .group = "Jobs",

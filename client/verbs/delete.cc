@@ -52,7 +52,6 @@ class Delete : public Command {
 
 }  // namespace
 
-extern const Verb kDeleteVerb;
 constinit const Verb kDeleteVerb = {
     .name = "delete",
     .group = "Jobs",

@@ -55,7 +55,6 @@ class Detokenize : public Command {
 
 }  // namespace
 
-extern const Verb kDetokenizeVerb;
 constinit const Verb kDetokenizeVerb = {
     .name = "detokenize",
     .group = "Models",

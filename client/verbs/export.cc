@@ -317,7 +317,6 @@ class ExportResults : public Command {
 
 }  // namespace
 
-extern const Verb kExportVerb;
 constinit const Verb kExportVerb = {
     .name = "export",
     .group = "Results",

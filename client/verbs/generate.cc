@@ -114,7 +114,6 @@ class Generate : public Command {
 
 }  // namespace
 
-extern const Verb kGenerateVerb;
 constinit const Verb kGenerateVerb = {
     .name = "generate",
     .group = "Models",

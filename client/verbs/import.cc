@@ -184,7 +184,6 @@ class Import : public Command {
 
 }  // namespace
 
-extern const Verb kImportVerb;
 constinit const Verb kImportVerb = {
     .name = "import",
     .group = "Results",

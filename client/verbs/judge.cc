@@ -313,7 +313,6 @@ class JudgeStored : public Command {
 
 }  // namespace
 
-extern const Verb kJudgeVerb;
 constinit const Verb kJudgeVerb = {
     .name = "judge",
     .group = "Results",

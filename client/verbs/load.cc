@@ -74,7 +74,6 @@ class Unload : public Command {
 
 }  // namespace
 
-extern const Verb kLoadVerb;
 constinit const Verb kLoadVerb = {
     .name = "load",
     .group = "Models",
@@ -88,7 +87,6 @@ unused. Later starts of the daemon with the same --db load it again, until it is
     .daemon = DaemonUse::kAlways,
 };
 
-extern const Verb kUnloadVerb;
 constinit const Verb kUnloadVerb = {
     .name = "unload",
     .group = "Models",

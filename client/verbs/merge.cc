@@ -50,7 +50,6 @@ class Merge : public Command {
 
 }  // namespace
 
-extern const Verb kMergeVerb;
 constinit const Verb kMergeVerb = {
     .name = "merge",
     .group = "Results",

@@ -101,7 +101,6 @@ class Rescore : public Command {
 
 }  // namespace
 
-extern const Verb kRescoreVerb;
 constinit const Verb kRescoreVerb = {
     .name = "rescore",
     .group = "Results",

@@ -44,7 +44,6 @@ class Resume : public Command {
 
 }  // namespace
 
-extern const Verb kResumeVerb;
 constinit const Verb kResumeVerb = {
     .name = "resume",
     .group = "Jobs",

@@ -185,7 +185,6 @@ class RunHere : public Command {
 
 }  // namespace
 
-extern const Verb kRunVerb;
 constinit const Verb kRunVerb = {
     .name = "run",
     .group = "Jobs",

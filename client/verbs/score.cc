@@ -194,7 +194,6 @@ class Score : public Command {
 
 }  // namespace
 
-extern const Verb kScoreVerb;
 constinit const Verb kScoreVerb = {
     .name = "score",
     .group = "Models",

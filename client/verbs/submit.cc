@@ -74,7 +74,6 @@ class Submit : public Command {
 
 }  // namespace
 
-extern const Verb kSubmitVerb;
 constinit const Verb kSubmitVerb = {
     .name = "submit",
     .group = "Jobs",

@@ -68,7 +68,6 @@ class Tokenize : public Command {
 
 }  // namespace
 
-extern const Verb kTokenizeVerb;
 constinit const Verb kTokenizeVerb = {
     .name = "tokenize",
     .group = "Models",

@@ -27,7 +27,6 @@ class Watch : public Command {
 
 }  // namespace
 
-extern const Verb kWatchVerb;
 constinit const Verb kWatchVerb = {
     .name = "watch",
     .group = "Jobs",
