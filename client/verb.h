@@ -44,11 +44,11 @@ enum class DaemonUse { kNever, kAlways, kWhenGiven };
 
 struct Verb {
   const char* name;
-  const char* group;     // heading in the list of verbs
-  const char* summary;   // one line without a full stop
-  const char* about;     // paragraphs for --help
-  const char* examples;  // command lines
-  const char* formats;   // values of --format, the default first: "text json jsonl csv"
+  const char* group;                        // heading in the list of verbs
+  const char* summary;                      // one line without a full stop
+  const char* about;                        // paragraphs for --help
+  const char* examples;                     // command lines
+  const char* formats = "text json jsonl";  // values of --format, the default first
   std::unique_ptr<Command> (*make)();
   DaemonUse daemon = DaemonUse::kNever;
 };

@@ -132,7 +132,6 @@ the prompt were not UTF-8.)",
         "--max-new-tokens=8\n"
         "varifocal generate --daemon=127.0.0.1:50151 --model=focal --token-ids-file=ids.json --max-new-tokens=8 "
         "--format=json",
-    .formats = "text json jsonl",
     .make = &Make<Generate>,
     .daemon = DaemonUse::kWhenGiven,
 };

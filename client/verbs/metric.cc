@@ -175,7 +175,6 @@ are scored, and the exit code is 1.)",
         "echo '{\"metric\": \"token_f1\", \"prediction\": \"the red door\", \"gold\": [\"a red door\"]}' > "
         "answers.jsonl\n"
         "varifocal metric --jsonl=answers.jsonl --format=jsonl",
-    .formats = "text json jsonl",
     .make = &Make<JudgeAnswers>,
 };
 
