@@ -7,7 +7,6 @@
 
 #include <future>
 #include <memory>
-#include <string>
 #include <thread>
 
 #include "tests/support/messages.h"

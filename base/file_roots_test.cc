@@ -8,12 +8,12 @@
 
 #include <filesystem>
 #include <fstream>
-#include <string>
 
 #include "base/files.h"
 #include "base/reason.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/process.h"
 
 namespace varifocal {
 namespace {
@@ -23,19 +23,13 @@ namespace fs = std::filesystem;
 class FileRootsTest : public testing::Test {
  protected:
   void SetUp() override {
-    base_ = fs::path(testing::TempDir()) /
-            (std::string("roots_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(base_);
     for (const char* folder : {"models/m", "data", "outside", "models-too", "own"})
       fs::create_directories(base_ / folder);
     for (const char* file : {"models/m/config.json", "data/rows.jsonl", "outside/secret", "models-too/x", "own/x"}) {
       std::ofstream(base_ / file) << "bytes of " << file;
     }
   }
-  void TearDown() override {
-    UnconfineFilesForTesting();
-    fs::remove_all(base_);
-  }
+  void TearDown() override { UnconfineFilesForTesting(); }
   std::string Path(const std::string& name) const { return (base_ / name).string(); }
   void Confine() const {
     FileRoots roots;
@@ -52,7 +46,8 @@ class FileRootsTest : public testing::Test {
     EXPECT_TRUE(HasReason(status, ErrorReason::kPathOutsideRoots));
     EXPECT_TRUE(FileExists(path, kind.use)) << "so that reading it is refused: " << path;
   }
-  fs::path base_;
+  testing_support::TemporaryDirectory directory_;
+  fs::path base_ = directory_.path();
 };
 
 TEST_F(FileRootsTest, WithoutRootsEveryPathIsRead) {

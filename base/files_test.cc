@@ -7,13 +7,12 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
+#include "tests/support/process.h"
 
 namespace varifocal {
 namespace {
@@ -22,21 +21,16 @@ constexpr FileKind kTiny = {"a tiny file", 8};
 
 class FilesTest : public testing::Test {
  protected:
-  void SetUp() override {
-    directory_ = testing::TempDir() + "/files_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(directory_);
-    std::filesystem::create_directories(directory_);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
   std::string Write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(Path(name), std::ios::binary | std::ios::trunc) << bytes;
+    testing_support::WriteFile(Path(name), bytes);
     return Path(name);
   }
   static void ExpectRefusal(const std::string& path, absl::StatusCode code) {
     EXPECT_THAT(ReadFile(path, kTiny).status(), IsError(code, Message(path)));
   }
-  std::string directory_;
+  testing_support::TemporaryDirectory temporary_;
+  std::string directory_ = temporary_.path();
 };
 
 TEST_F(FilesTest, OnlyRegularFilesAreRead) {

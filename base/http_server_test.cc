@@ -8,8 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
@@ -16,27 +15,21 @@
 #include "base/file_error.h"
 #include "base/log.h"
 #include "tests/support/messages.h"
+#include "tests/support/process.h"
 
 namespace varifocal {
 namespace {
 
 using ::testing::ExitedWithCode;
+using testing_support::ReadFile;
 
 constexpr int64_t kFlushMilliseconds = 60'000;
 
 // Named so that it runs before tests that start threads: it forks.
 class LogTargetDeathTest : public ::testing::Test {
  protected:
-  LogTargetDeathTest() {
-    std::string pattern = testing::TempDir() + "/log_XXXXXX";
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    path_ = pattern + "/lines";
-  }
-  static std::string ReadAll(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  }
-  std::string path_;
+  testing_support::TemporaryDirectory directory_;
+  std::string path_ = directory_.File("lines");
 };
 
 TEST_F(LogTargetDeathTest, StandardErrorHasLinesFromTheLevelOn) {
@@ -60,14 +53,14 @@ TEST_F(LogTargetDeathTest, ARotatedFileIsMadeAgain) {
         bool held = LogThroughQueue({.file = path_, .is_json = true}).ok();
         Log(LogLevel::kInfo, "first");
         FlushLog(kFlushMilliseconds);
-        held = held && absl::EndsWith(ReadAll(path_), "\"level\":\"info\",\"event\":\"first\"}\n");
+        held = held && absl::EndsWith(ReadFile(path_), "\"level\":\"info\",\"event\":\"first\"}\n");
         held = held && std::rename(path_.c_str(), (path_ + ".1").c_str()) == 0;
         while (access(path_.c_str(), F_OK) != 0) {
           Log(LogLevel::kWarning, "next");
           FlushLog(kFlushMilliseconds);
           usleep(10'000);
         }
-        held = held && absl::EndsWith(ReadAll(path_), "\"event\":\"next\"}\n");
+        held = held && absl::EndsWith(ReadFile(path_), "\"event\":\"next\"}\n");
         std::exit(held ? 0 : 1);
       },
       ExitedWithCode(0), "");
@@ -87,7 +80,7 @@ TEST_F(LogTargetDeathTest, WhatTheFileDoesNotTakeGoesToStandardError) {
         Log(LogLevel::kInfo, "a_line_that_is_longer_than_the_file_may_be");
         Log(LogLevel::kInfo, "another");
         FlushLog(kFlushMilliseconds);
-        std::exit(is_set && is_limited && ReadAll(path_).size() == kBytesMax ? 0 : 1);
+        std::exit(is_set && is_limited && ReadFile(path_).size() == kBytesMax ? 0 : 1);
       },
       ExitedWithCode(0), "^s_longer_than_the_file_may_be\n[^\n]* I another\n$");
 }

@@ -2,7 +2,6 @@
 // writer. Method: a reader that the test blocks and unblocks.
 #include "base/log_queue.h"
 
-#include <string>
 #include <vector>
 
 #include "base/json.h"

@@ -14,4 +14,12 @@ std::string Nearest(absl::string_view word, const std::vector<std::string>& cand
 // "; did you mean \"recall_kv\"?" or, when nothing is near, "; known are a, b, c".
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& candidates);
 
+// Of rows that have a `name`.
+template <typename Rows>
+std::vector<std::string> NamesOf(const Rows& rows) {
+  std::vector<std::string> names;
+  for (const auto& row : rows) names.emplace_back(row.name);
+  return names;
+}
+
 }  // namespace varifocal

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/process.h"

@@ -1,7 +1,5 @@
 // `varifocal compare --baseline-arm`: text, JSON, filters, the gate and usage errors, on a job whose values are known
 // (db/fakes/fake_arms.h).
-#include <string>
-#include <vector>
 
 #include "base/json.h"
 #include "client/report/data/arm_rows.h"

@@ -2,19 +2,13 @@
 // and a page that renews itself while a job runs. Skipped where there is no Chromium.
 #include <cstdlib>
 #include <filesystem>
-#include <string>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "base/clock.h"
 #include "base/http_server.h"
-#include "base/json.h"
 #include "client/dashboard/dashboard.h"
-#include "client/report/report_fixture.h"
 #include "db/fakes/fake_results.h"
-#include "tests/support/process.h"
+#include "tests/fakes/report_fixture.h"
 
 namespace varifocal::client {
 namespace {
@@ -76,11 +70,7 @@ class BrowserTest : public ReportTest {
 };
 
 TEST_F(BrowserTest, TheSampleBrowserFilters) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.has_failures = true;
-  made.answer = "I cannot tell.";
-  Make(made);
+  Make({.question_count = 16, .has_failures = true, .answer = "I cannot tell."});
   const Json found = Evaluate(Render(), 1280, R"(
     function choose(values) {
       ['task', 'length', 'outcome', 'candidate', 'flag', 'text'].forEach(function (name) {
@@ -123,11 +113,10 @@ TEST_F(BrowserTest, TheSampleBrowserFilters) {
 
 // What is wider than the screen scrolls in a box of its own; the page does not.
 TEST_F(BrowserTest, ThePageIsAsWideAsThePhone) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.temperatures = {"0.5", "0.7", "0.85", "1.2"};
-  made.has_evidence = made.has_attention = true;
-  Make(made);
+  Make({.question_count = 16,
+        .temperatures = {"0.5", "0.7", "0.85", "1.2"},
+        .has_evidence = true,
+        .has_attention = true});
   for (const int width : {360, 400, 1280}) {
     const Json found = Evaluate(Render(), width, R"(
       out.width = doc.documentElement.scrollWidth;
@@ -167,10 +156,7 @@ TEST_F(BrowserTest, TheFirstScreenHasVerdictsAndPicture) {
 
 // Tables of comparisons fit into a desktop's page, and on a phone the outcome is in view without scrolling.
 TEST_F(BrowserTest, OutcomesAreInView) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.has_failures = true;
-  Make(made);
+  Make({.question_count = 16, .has_failures = true});
   for (const int width : {400, 1280}) {
     const Json found = Evaluate(Render(), width, R"(
       out.hidden = [];
@@ -192,10 +178,7 @@ TEST_F(BrowserTest, OutcomesAreInView) {
 
 // Likewise the scores of a job on the dashboard, with the long names and the lengths of a sweep.
 TEST_F(BrowserTest, ScoresOfTheDashboardAreInView) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.temperatures = {"0.85", "1.25"};
-  Make(made);
+  Make({.question_count = 16, .temperatures = {"0.85", "1.25"}});
   FakeClock clock(kTimeUs);
   Dashboard dashboard(path_, clock);
   const std::string style = absl::StrCat("<style>", dashboard.Answer({"/style.css", {}}).body, "</style>");

@@ -5,10 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <iostream>
-#include <memory>
 #include <ostream>
 #include <streambuf>
-#include <string>
 
 namespace varifocal::client {
 namespace {

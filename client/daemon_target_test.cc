@@ -1,8 +1,6 @@
 // Connecting to a daemon: a Unix socket, TLS with a token, and contradicting flags.
 #include <cstdlib>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/sha256.h"

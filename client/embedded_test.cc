@@ -1,8 +1,6 @@
 // Options of the server in this process: a flag of the command line reaches the model that is loaded.
 #include "client/embedded.h"
 
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "client/run_flags.h"
 #include "gmock/gmock.h"

@@ -1,9 +1,6 @@
 // Flags: a table of command lines with the values or the sentence they must give.
 #include "client/flags.h"
 
-#include <string>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "client/files.h"

@@ -1,8 +1,6 @@
 // Word classes and purity calculated by hand, and `varifocal groups` on a shipped checkpoint.
 #include <algorithm>
 #include <fstream>
-#include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"

@@ -1,8 +1,6 @@
 // Round trip of imported answers: rows as the importer writes them are printed (`samples`), answered by hand, imported,
 // scored, and exported under HELMET's names, with values verified by hand.
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
@@ -13,26 +11,18 @@
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
+#include "tests/support/read_json.h"
 
 namespace varifocal::client {
 namespace {
 
 using ::testing::HasSubstr;
+using testing_support::ReadFile;
+using testing_support::ReadJson;
+using testing_support::WriteFile;
 namespace fs = std::filesystem;
 
 constexpr const char* kHelmetTokenizer = "models/baseline";
-
-void Write(const std::string& path, const std::string& bytes) {
-  fs::create_directories(fs::path(path).parent_path());
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
-Json ReadJson(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return ParseJson(text.str()).value();
-}
 
 class HelmetVerbsTest : public testing::Test {
  protected:
@@ -50,7 +40,7 @@ class HelmetVerbsTest : public testing::Test {
       row.item = {{"question", "Which city?"}, {"answer", row.gold}, {"depth", 0.5}};
       rows += helmet::ToJson(row).dump() + "\n";
     }
-    Write(directory_.File("rows/kilt_nq.600.jsonl"), rows);
+    WriteFile(directory_.File("rows/kilt_nq.600.jsonl"), rows);
     helmet::TaskIndex index;
     index.kind = "default";
     index.user_template = "{context}\n\n{question}";
@@ -65,11 +55,11 @@ class HelmetVerbsTest : public testing::Test {
                           "data/kilt/nq_k3.jsonl",
                           "d",
                           ""};
-    Write(directory_.File("tasks/kilt_nq.json"), helmet::DumpTaskIndex(index));
+    WriteFile(directory_.File("tasks/kilt_nq.json"), helmet::DumpTaskIndex(index));
     suite_ = directory_.File("suite.yaml");
-    Write(suite_,
-          "name: helmet_rag\nlengths: [600]\ntasks:\n  - name: kilt_nq\n    kind: helmet\n    parameters: {path: "
-          "tasks/kilt_nq.json}\n");
+    WriteFile(suite_,
+              "name: helmet_rag\nlengths: [600]\ntasks:\n  - name: kilt_nq\n    kind: helmet\n    parameters: {path: "
+              "tasks/kilt_nq.json}\n");
   }
 
   Json Samples() {
@@ -78,7 +68,7 @@ class HelmetVerbsTest : public testing::Test {
     return ParseJson(ran.out).value();
   }
   Ran Import(const std::string& lines, const std::string& name = "other") {
-    Write(directory_.File("answers.jsonl"), lines);
+    WriteFile(directory_.File("answers.jsonl"), lines);
     return Varifocal({"import", suite_, "--predictions=" + directory_.File("answers.jsonl"), "--name=" + name,
                       absl::StrCat("--tokenizer=", kHelmetTokenizer), "--db=" + directory_.File("r.db")});
   }
@@ -133,7 +123,7 @@ TEST_F(HelmetVerbsTest, InputTextIsMadeAgainOrRefused) {
   EXPECT_EQ(text.substr(text.size() - end.size()), end) << "a short prompt is contained twice";
 
   // Rows that differ from the job's.
-  Write(directory_.File("rows/kilt_nq.600.jsonl"), "{}\n");
+  WriteFile(directory_.File("rows/kilt_nq.600.jsonl"), "{}\n");
   EXPECT_THAT(Varifocal(with).err, HasSubstr("SHA-256"));
 }
 
@@ -141,24 +131,21 @@ TEST_F(HelmetVerbsTest, ASystemMessageIsToldAndExported) {
   const std::string index = directory_.File("tasks/kilt_nq.json"), model = directory_.File("model");
   Json changed = ReadJson(index);
   changed["system_message"] = "Be brief.";
-  Write(index, changed.dump());
-  std::ifstream suite(suite_);
-  std::stringstream text;
-  text << suite.rdbuf();
-  Write(suite_, text.str() + "    chat: true\n");
+  WriteFile(index, changed.dump());
+  WriteFile(suite_, ReadFile(suite_) + "    chat: true\n");
   fs::create_directories(model);
   fs::copy(absl::StrCat(kHelmetTokenizer, "/tokenizer.json"), model + "/tokenizer.json");
-  Write(model + "/chat_format.json",
-        Json{{"template_sha256", std::string(64, 'c')},
-             {"without_system", {{"prefix", "<|begin|>"}, {"suffix", "<|end|>"}, {"trim_user", "both"}}},
-             {"with_system", {{"prefix", "<|begin|>"}, {"between", " // "}, {"suffix", "<|end|>"}}}}
-            .dump());
+  WriteFile(model + "/chat_format.json",
+            Json{{"template_sha256", std::string(64, 'c')},
+                 {"without_system", {{"prefix", "<|begin|>"}, {"suffix", "<|end|>"}, {"trim_user", "both"}}},
+                 {"with_system", {{"prefix", "<|begin|>"}, {"between", " // "}, {"suffix", "<|end|>"}}}}
+                .dump());
   const std::string tokenizer = "--tokenizer=" + model, db = "--db=" + directory_.File("r.db");
   const Ran made = Done(Varifocal({"samples", suite_, tokenizer, "--format=json"}));
   const Json samples = ParseJson(made.out).value();
   EXPECT_EQ(samples[0]["system_message"], "Be brief.");
   EXPECT_EQ(samples[0]["prompt"], "The city is Rome.\n\nWhich city?");
-  Write(directory_.File("answers.jsonl"), Line(samples[0], "Rome") + Line(samples[1], "Oslo"));
+  WriteFile(directory_.File("answers.jsonl"), Line(samples[0], "Rome") + Line(samples[1], "Oslo"));
   const Ran imported = Done(Varifocal(
       {"import", suite_, "--predictions=" + directory_.File("answers.jsonl"), "--name=other", tokenizer, db}));
   const Ran exported = Done(Varifocal({"export", db, "--out=" + directory_.File("o"), tokenizer}));
@@ -167,9 +154,9 @@ TEST_F(HelmetVerbsTest, ASystemMessageIsToldAndExported) {
   EXPECT_EQ(result["args"]["system_message"], "Be brief.");
   const std::string prompt = "<|begin|>Be brief. // The city is Rome.\n\nWhich city?<|end|>";
   EXPECT_EQ(result["data"][0]["input_text"], absl::StrCat(prompt, " <skip> ", prompt));
-  Write(model + "/chat_format.json", Json{{"template_sha256", std::string(64, 'c')},
-                                          {"without_system", {{"prefix", "<|begin|>"}, {"suffix", "<|end|>"}}}}
-                                         .dump());
+  WriteFile(model + "/chat_format.json", Json{{"template_sha256", std::string(64, 'c')},
+                                              {"without_system", {{"prefix", "<|begin|>"}, {"suffix", "<|end|>"}}}}
+                                             .dump());
   EXPECT_THAT(Varifocal({"export", db, "--out=" + directory_.File("o"), tokenizer}).err, Message());
 }
 
@@ -178,7 +165,7 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
   ASSERT_EQ(Import(Line(samples[0], "Rome") + Line(samples[1], "Oslo")).code, ExitCode::kDone);
   const std::string db = "--db=" + directory_.File("r.db"), rome = samples[0]["token_ids_sha256"];
   const auto judge = [&](const std::string& name, const std::string& bytes, std::vector<std::string> more = {}) {
-    Write(directory_.File(name), bytes);
+    WriteFile(directory_.File(name), bytes);
     more.insert(more.begin(), {"import", "--judgments=" + directory_.File(name), db});
     return Varifocal(more);
   };
@@ -191,11 +178,7 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
       judge("j.jsonl", line() + "\n" + line({{"token_ids_sha256", samples[1]["token_ids_sha256"]}}), {"--score-max=3"}),
       Prints(Message("jobs/1", "2", "imported/correct")));
   const Ran report = Done(Varifocal({"report", db, "--out=" + directory_.File("r.html")}));
-  std::ifstream file(directory_.File("r.html"));
-  std::stringstream page;
-  page << file.rdbuf();
-  EXPECT_THAT(page.str(), HasSubstr("imported/correct"));
-  EXPECT_THAT(page.str(), HasSubstr("imported/correct"));
+  EXPECT_THAT(ReadFile(directory_.File("r.html")), HasSubstr("imported/correct"));
 
   struct Bad {
     std::string name, bytes, message;
@@ -255,8 +238,8 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreComparedWithOthers) {
 
   // Judged answers of both: the metric is compared like any other.
   for (const int job : {1, 2}) {
-    Write(directory_.File("j.jsonl"),
-          Json{{"token_ids_sha256", samples[1]["token_ids_sha256"]}, {"scores", {{"correct", job - 1}}}}.dump());
+    WriteFile(directory_.File("j.jsonl"),
+              Json{{"token_ids_sha256", samples[1]["token_ids_sha256"]}, {"scores", {{"correct", job - 1}}}}.dump());
     const Ran judged =
         Done(Varifocal({"import", db, "--judgments=" + directory_.File("j.jsonl"), absl::StrCat("--job=", job)}));
   }
@@ -267,11 +250,7 @@ TEST_F(HelmetVerbsTest, ImportedAnswersAreComparedWithOthers) {
   const std::string page_path = directory_.File("r.html");
   ASSERT_EQ(Varifocal({"report", db, "--out=" + page_path, "--baseline=other", "--candidates=second"}).code,
             ExitCode::kDone);
-  std::ifstream file(page_path);
-  std::stringstream page;
-  page << file.rdbuf();
-  EXPECT_THAT(page.str(), HasSubstr("jobs/2/second"));
-  EXPECT_THAT(page.str(), HasSubstr("<td>jobs/2/second</td><td>imported/correct</td>"));
+  EXPECT_THAT(ReadFile(page_path), HasSubstr("<td>jobs/2/second</td><td>imported/correct</td>"));
 
   // Different rows under the same name: one prompt in common, then none.
   WriteSuite({"Rome", "Bonn"});

@@ -1,7 +1,5 @@
 // `import-data`: a download of ours in upstream's formats becomes suites that the other verbs take; misuse is named.
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
@@ -10,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
+#include "tests/support/read_json.h"
 
 namespace varifocal::client {
 namespace {
@@ -20,14 +19,9 @@ namespace fs = std::filesystem;
 class ImportDataTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::ifstream file("eval_tasks/benchmarks/testdata/release.json");
-    std::stringstream text;
-    text << file.rdbuf();
-    release_ = ParseJson(text.str()).value();
+    release_ = testing_support::ReadJson("eval_tasks/benchmarks/testdata/release.json");
     for (const auto& [path, bytes] : release_["files"].items()) {
-      const fs::path whole = directory_.File("release/" + path);
-      fs::create_directories(whole.parent_path());
-      std::ofstream(whole, std::ios::binary) << bytes.get<std::string>();
+      testing_support::WriteFile(directory_.File("release/" + path), bytes.get<std::string>());
     }
   }
   std::string Release(const std::string& folder) { return directory_.File("release/" + folder); }
@@ -75,11 +69,8 @@ TEST_F(ImportDataTest, TheListHasLicences) {
   for (const Json& row : rows) {
     for (const char* key : {"title", "needs", "upstream", "licence"}) EXPECT_NE(row[key], "") << row["name"];
   }
-  std::ifstream page("docs/benchmarks.md");
-  std::stringstream text;
-  text << page.rdbuf();
-  for (const Json& row : rows)
-    EXPECT_THAT(text.str(), HasSubstr(absl::StrCat("| `", row["name"].get<std::string>(), "` |")));
+  const std::string page = testing_support::ReadFile("docs/benchmarks.md");
+  for (const Json& row : rows) EXPECT_THAT(page, HasSubstr(absl::StrCat("| `", row["name"].get<std::string>(), "` |")));
 }
 
 TEST_F(ImportDataTest, MisuseIsNamed) {

@@ -12,6 +12,7 @@
 #include "base/plural.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/interrupt_note.h"
 #include "client/progress.h"
 #include "wire/resource_names.h"
@@ -119,9 +120,7 @@ absl::StatusOr<std::unique_ptr<db::Reader>> StoredJobsFlag::Open(const GlobalFla
 }
 
 absl::StatusOr<v1::Job> StoredJob(db::Reader& reader, const db::JobRow& row, bool with_cells) {
-  std::vector<std::string> variants;
   ASSIGN_OR_RETURN(const std::vector<db::VariantRecord> records, reader.Variants(row.job_id));
-  for (const db::VariantRecord& record : records) variants.push_back(record.name);
   std::vector<db::CellRow> cells;
   std::vector<db::FailureGroup> failures;
   if (with_cells) {
@@ -129,7 +128,7 @@ absl::StatusOr<v1::Job> StoredJob(db::Reader& reader, const db::JobRow& row, boo
     ASSIGN_OR_RETURN(failures, reader.Failures(row.job_id));
   }
   v1::Job job;
-  ToProto(row, variants, cells, failures, &job);
+  ToProto(row, NamesOf(records), cells, failures, &job);
   return job;
 }
 

@@ -1,7 +1,6 @@
 // The power of a job's design, from the suite's own numbers of questions and contexts.
 #include "client/power.h"
 
-#include <optional>
 #include <sstream>
 
 #include "absl/strings/str_format.h"

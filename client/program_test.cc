@@ -6,10 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -76,8 +72,8 @@ TEST(ProgramTest, EveryVerbExplainsItself) {
 // A directory whose files the versions of transformers read differently: each verb that reads a tokenizer or a model
 // refuses it and names the flag, and takes the flag.
 TEST(ProgramTest, TokenizerRules) {
-  const std::string directory = testing::TempDir() + "/two_readings";
-  std::filesystem::remove_all(directory);
+  const testing_support::TemporaryDirectory temporary;
+  const std::string directory = temporary.File("two_readings");
   std::filesystem::copy("models/baseline", directory);
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     std::filesystem::permissions(entry.path(), std::filesystem::perms::owner_write, std::filesystem::perm_options::add);
@@ -86,7 +82,7 @@ TEST(ProgramTest, TokenizerRules) {
       directory + "/tokenizer_config.json",
       R"({"tokenizer_class": "GPTNeoXTokenizer", "bos_token": "<|begin|>", "eos_token": "<|end|>", "pad_token": null,
                 "unk_token": null, "add_bos_token": true})");
-  const std::string ids = testing::TempDir() + "/two_readings_ids.json";
+  const std::string ids = temporary.File("two_readings_ids.json");
   WriteFile(ids, "[1, 2, 3]");
   for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
            {"tokenize", "--model=" + directory, "--text=a"},

@@ -1,7 +1,5 @@
 // `varifocal query`, and every block of docs/queries.md run on a database with two variants, two tasks and two lengths:
 // shell lines by a shell, SQL and Datasette's queries by `query`, Python by an interpreter that has pandas.
-#include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -8,9 +8,6 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

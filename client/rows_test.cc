@@ -3,8 +3,6 @@
 
 #include <limits>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "base/clock.h"
 #include "client/progress.h"

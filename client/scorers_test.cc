@@ -1,7 +1,6 @@
 // The verbs that score stored answers: `rescore` with small shell commands, `judge` with a shipped model, and how their
 // prompts, outputs and failures are read.
 #include <filesystem>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"

@@ -2,7 +2,6 @@
 // must contain.
 #include "client/suite_file.h"
 
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -44,11 +44,11 @@ enum class DaemonUse { kNever, kAlways, kWhenGiven };
 
 struct Verb {
   const char* name;
-  const char* group;     // heading in the list of verbs
-  const char* summary;   // one line without a full stop
-  const char* about;     // paragraphs for --help
-  const char* examples;  // command lines
-  const char* formats;   // values of --format, the default first: "text json jsonl csv"
+  const char* group;                        // heading in the list of verbs
+  const char* summary;                      // one line without a full stop
+  const char* about;                        // paragraphs for --help
+  const char* examples;                     // command lines
+  const char* formats = "text json jsonl";  // values of --format, the default first
   std::unique_ptr<Command> (*make)();
   DaemonUse daemon = DaemonUse::kNever;
 };
@@ -57,6 +57,12 @@ template <typename T>
 std::unique_ptr<Command> Make() {
   return std::make_unique<T>();
 }
+
+extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kDeleteVerb, kRunVerb,
+    kSlurmVerb, kCompareVerb, kReportVerb, kAttentionVerb, kQueryVerb, kDiffVerb, kRescoreVerb, kJudgeVerb, kImportVerb,
+    kExportVerb, kBackupVerb, kMergeVerb, kDashboardVerb, kModelsVerb, kLoadVerb, kUnloadVerb, kHealthVerb,
+    kTokenizeVerb, kDetokenizeVerb, kGenerateVerb, kScoreVerb, kGroupsVerb, kTasksVerb, kSuitesVerb, kImportDataVerb,
+    kSamplesVerb, kMetricVerb, kCompletionVerb;
 
 // The table, in the order of the list that `varifocal --help` shows.
 const std::vector<const Verb*>& Verbs();

@@ -2,16 +2,6 @@
 
 namespace varifocal::client {
 
-extern const Verb kSubmitVerb, kWatchVerb, kListVerb, kShowVerb, kCancelVerb, kResumeVerb, kDeleteVerb, kRunVerb,
-    kSlurmVerb;
-extern const Verb kCompareVerb, kReportVerb, kAttentionVerb, kQueryVerb, kDiffVerb, kRescoreVerb, kJudgeVerb,
-    kImportVerb, kExportVerb, kBackupVerb, kMergeVerb;
-extern const Verb kDashboardVerb;
-extern const Verb kModelsVerb, kLoadVerb, kUnloadVerb, kHealthVerb, kTokenizeVerb, kDetokenizeVerb, kGenerateVerb,
-    kScoreVerb, kGroupsVerb;
-extern const Verb kTasksVerb, kSuitesVerb, kImportDataVerb, kSamplesVerb, kMetricVerb;
-extern const Verb kCompletionVerb;
-
 const std::vector<const Verb*>& Verbs() {
   static const std::vector<const Verb*> verbs = {
       // Jobs

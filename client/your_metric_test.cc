@@ -1,7 +1,6 @@
 // docs/your_metric.md and docs/your_task.md: their commands, in order, by one shell on a daemon of its own, and what they leave
 // in the database.
 #include <filesystem>
-#include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

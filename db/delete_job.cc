@@ -6,6 +6,7 @@
 #include "base/mutex.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "db/rows.h"
 #include "db/schema.h"
 #include "db/sqlite/database.h"
@@ -54,11 +55,7 @@ constexpr char kInsertDeleted[] = "INSERT INTO deleted_jobs (job_id, suite, dele
 
 }  // namespace
 
-std::vector<std::string> TablesOfJobs() {
-  std::vector<std::string> names;
-  for (const TableOfJobs& table : kTables) names.push_back(table.name);
-  return names;
-}
+std::vector<std::string> TablesOfJobs() { return NamesOf(kTables); }
 
 absl::StatusOr<DeletedJob> Writer::DeleteJob(int64_t job_id) {
   MutexLock hold(state_->mutex);

@@ -8,7 +8,6 @@
 #include "db/fakes/fake_results.h"
 #include "db/reader.h"
 #include "db/sqlite/database.h"
-#include "db/writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"

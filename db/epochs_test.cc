@@ -3,11 +3,8 @@
 // questions, as pairs within a job and across jobs, with failed and missing answers one at a time.
 #include "db/epochs.h"
 
-#include <fstream>
 #include <functional>
 #include <memory>
-#include <sstream>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
@@ -21,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
+#include "tests/support/read_json.h"
 
 namespace varifocal::db {
 namespace {
@@ -37,12 +35,7 @@ std::vector<EpochValue> Values(const std::vector<double>& values) {
   return answers;
 }
 
-Json Golden() {
-  std::ifstream file("tests/testdata/goldens/epochs/golden.json");
-  std::stringstream text;
-  text << file.rdbuf();
-  return ParseJson(text.str()).value();
-}
+Json Golden() { return testing_support::ReadJson("tests/testdata/goldens/epochs/golden.json"); }
 
 TEST(Epochs, PassAtKIsTheExactFraction) {
   int64_t case_count = 0;

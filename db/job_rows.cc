@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "db/rows.h"
 #include "db/sqlite/database.h"
 
@@ -128,8 +129,7 @@ absl::StatusOr<JobRow> FindLatestJob(Database& database, const std::vector<std::
     ASSIGN_OR_RETURN(bool is_there, row.Step());
     if (!is_there) break;
     ASSIGN_OR_RETURN(std::vector<VariantRecord> present, ReadVariants(database, row.Int(0)));
-    std::vector<std::string> names;
-    for (const VariantRecord& variant : present) names.push_back(variant.name);
+    const std::vector<std::string> names = NamesOf(present);
     bool has_all = std::all_of(variants.begin(), variants.end(), [&](const std::string& wanted) {
       return std::find(names.begin(), names.end(), wanted) != names.end();
     });

@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "db/variant_names.h"
 
 namespace varifocal::db {
@@ -287,9 +288,7 @@ absl::StatusOr<std::vector<JobVariant>> FindJobVariants(Reader& reader, std::opt
   if (variants.empty() || std::all_of(variants.begin(), variants.end(), is_named)) return variants;
   const auto named = std::find_if(variants.begin(), variants.end(), is_named);
   if (named == variants.end()) {
-    std::vector<std::string> names;
-    for (const JobVariant& variant : variants) names.push_back(variant.name);
-    const absl::StatusOr<JobRow> job = reader.LatestJob(names);
+    const absl::StatusOr<JobRow> job = reader.LatestJob(NamesOf(variants));
     if (job.ok()) return FindJobVariants(reader, job->job_id, std::move(variants));
     if (!absl::IsNotFound(job.status())) return job.status();
   }

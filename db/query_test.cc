@@ -2,9 +2,6 @@
 // unchanged.
 #include "db/query.h"
 
-#include <string>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "db/fakes/fake_results.h"
 #include "db/sqlite/database.h"

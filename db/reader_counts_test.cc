@@ -1,9 +1,4 @@
 // What the reader counts and averages over answers. Method: a small job written with known answers; numbers by hand.
-#include <gtest/gtest.h>
-
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "db/refusal.h"

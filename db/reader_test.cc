@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "db/diff.h"
-#include "db/fakes/fake_results.h"
 #include "db/sqlite/database.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -3,9 +3,7 @@
 #include "db/variant_names.h"
 
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "db/trained_temperature.h"
 #include "gtest/gtest.h"

@@ -1,6 +1,5 @@
 // Jobs of the writer: they change state only by permitted transitions; their times; recovery after a killed process; models loaded
 // by calls. Method: as in writer_test.cc.
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -10,14 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/sha256.h"
-#include "db/reader.h"
 #include "db/sqlite/database.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/fakes/writer_fixture.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
-#include "tests/support/process.h"
 
 namespace varifocal::db {
 namespace {

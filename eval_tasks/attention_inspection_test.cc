@@ -1,7 +1,5 @@
 #include "eval_tasks/attention_inspection.h"
 
-#include <vector>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

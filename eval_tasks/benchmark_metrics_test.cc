@@ -1,17 +1,10 @@
 // Measures of benchmarks: equal to upstream's own functions on outputs of ours (recipes/goldens/make_benchmark_metrics.py,
 // to the bit), and the cases that a person can check.
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 
-#include <unistd.h>
-
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/json.h"
 #include "eval_tasks/helmet/import/testing_release.h"
 #include "eval_tasks/metric.h"
 #include "eval_tasks/metrics/jieba.h"
@@ -19,6 +12,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
+#include "tests/support/process.h"
+#include "tests/support/read_json.h"
 
 namespace varifocal {
 namespace {
@@ -37,13 +32,9 @@ double ValueOf(const std::string& metric, const std::string& output, const Json&
 }
 
 TEST(BenchmarkMetrics, EqualUpstreams) {
-  std::ifstream file("eval_tasks/testdata/benchmark_metrics.json");
-  std::stringstream text;
-  text << file.rdbuf();
-  const absl::StatusOr<Json> cases = ParseJson(text.str());
-  ASSERT_TRUE(cases.ok()) << cases.status();
+  const Json cases = testing_support::ReadJson("eval_tasks/testdata/benchmark_metrics.json");
   std::map<std::string, std::set<double>> values;
-  for (const Json& row : *cases) {
+  for (const Json& row : cases) {
     const std::string output = helmet::Expanded(row[1]).get<std::string>();
     const double expected = row[3].get<double>();
     EXPECT_EQ(ValueOf(row[0], output, helmet::Expanded(row[2])), expected) << row.dump().substr(0, 600);
@@ -82,18 +73,11 @@ TEST(BenchmarkMetrics, RougeCountsSetsOfWords) {
 class JiebaTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::ifstream file("eval_tasks/testdata/jieba.json");
-    std::stringstream text;
-    text << file.rdbuf();
-    golden_ = ParseJson(text.str()).value();
-    folder_ = absl::StrCat(testing::TempDir(), "/jieba_", getpid(), "_",
-                           testing::UnitTest::GetInstance()->current_test_info()->name());
+    golden_ = testing_support::ReadJson("eval_tasks/testdata/jieba.json");
     for (const auto& [path, bytes] : golden_["files"].items()) Write(path, bytes);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   void Write(const std::string& path, const std::string& bytes) const {
-    std::filesystem::create_directories(std::filesystem::path(folder_ + "/" + path).parent_path());
-    std::ofstream(folder_ + "/" + path, std::ios::binary) << bytes;
+    testing_support::WriteFile(directory_.File(path), bytes);
   }
   std::string Problem() const {
     const absl::Status status = Jieba::Open(folder_).status();
@@ -102,7 +86,8 @@ class JiebaTest : public testing::Test {
   }
 
   Json golden_;
-  std::string folder_;
+  testing_support::TemporaryDirectory directory_;
+  std::string folder_ = directory_.path();
 };
 
 // By a small dictionary and tables of ours.

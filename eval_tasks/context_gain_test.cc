@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <set>
-#include <string>
-#include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "base/sha256.h"
 #include "eval_tasks/testing_samples.h"
 #include "gtest/gtest.h"
@@ -28,12 +25,8 @@ std::string SomeText(size_t size) {
 }
 
 TaskSpec GainSpec(std::map<std::string, std::string> parameters = {}) {
-  SuiteSpec suite;
-  suite.name = "s";
-  suite.lengths = {1024};
   parameters.insert({{"path", "text.txt"}, {"scored_tokens", "64"}, {"short_context", "100"}, {"longest", "2000"}});
-  suite.tasks = {{"", "context_gain", parameters, {}, 4}};
-  return ValidateSuiteSpec(std::move(suite)).value().tasks[0];
+  return Completed({.kind = "context_gain", .parameters = parameters, .samples = 4}).value();
 }
 
 absl::StatusOr<std::unique_ptr<Task>> MakeGain(const std::string& text,

@@ -1,11 +1,7 @@
 // A tokenizer whose N-th call fails, N = 1, 2, 3, .., until a task needs no more calls: each sample is an error with the
 // tokenizer's status, or equals that of a tokenizer that does not fail.
-#include <map>
-#include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "eval_tasks/tasks/context_gain.h"
 #include "eval_tasks/tasks/jsonl.h"
 #include "eval_tasks/testing_samples.h"
@@ -66,11 +62,7 @@ TEST(FailingTokenizerTest, NativeTasksPassErrorsOn) {
 }
 
 TaskSpec SpecOf(const std::string& kind, std::map<std::string, std::string> parameters, int length) {
-  SuiteSpec suite;
-  suite.name = "s";
-  suite.lengths = {length};
-  suite.tasks = {{"mine", kind, std::move(parameters), {}, 0}};
-  return ValidateSuiteSpec(suite).value().tasks[0];
+  return Completed({.name = "mine", .kind = kind, .parameters = std::move(parameters)}, length).value();
 }
 
 TEST(FailingTokenizerTest, TasksOfFilesPassErrorsOn) {

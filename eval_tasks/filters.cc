@@ -161,11 +161,7 @@ absl::Status ValidateMatch(const FilterRow& row, FilterSpec& spec) {
 
 }  // namespace
 
-std::vector<std::string> FilterNames() {
-  std::vector<std::string> names;
-  for (const FilterRow& row : kFilterTable) names.emplace_back(row.name);
-  return names;
-}
+std::vector<std::string> FilterNames() { return NamesOf(kFilterTable); }
 
 FilterSpec AnswerLineFilter() {
   return {.filter = "regex",

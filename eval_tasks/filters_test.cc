@@ -6,11 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <optional>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"

@@ -1,9 +1,6 @@
 // The gold answer's text and tokens after a prompt, with tokenizers that merge across the boundary and that do not.
 #include "eval_tasks/gold_answer.h"
 
-#include <string>
-#include <vector>
-
 #include "eval_tasks/testing_samples.h"
 #include "gtest/gtest.h"
 

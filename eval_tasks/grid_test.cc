@@ -1,22 +1,18 @@
 // The grid of a job: its order, seeds, epochs, shards and limits, by literals.
-#include <unistd.h>
 
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <set>
 
-#include "absl/strings/str_cat.h"
 #include "base/sha256.h"
 #include "eval_tasks/grid.h"
-#include "eval_tasks/job_spec.h"
 #include "eval_tasks/seeds.h"
 #include "eval_tasks/suites.h"
-#include "eval_tasks/task.h"
 #include "eval_tasks/testing_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
+#include "tests/support/process.h"
 
 namespace varifocal {
 namespace {
@@ -53,9 +49,9 @@ TEST(GridTest, QuestionsOfAContextAreAdjacentAndVariantsAdvanceTogether) {
 // Data seeds of one job: each has all questions of generated tasks, the indices of a cell run through them, and no question or
 // context is of two seeds; rows of a user's file are asked once. One seed is what a job without seeds has.
 TEST(GridTest, EverySeedHasItsOwnQuestions) {
-  const std::string rows = absl::StrCat(testing::TempDir(), "/replicated_", getpid(), ".jsonl");
-  std::ofstream(rows) << R"({"q": "Where?", "a": "Rome"})"
-                      << "\n";
+  const testing_support::TemporaryDirectory directory;
+  const std::string rows = directory.File("replicated.jsonl");
+  testing_support::WriteFile(rows, "{\"q\": \"Where?\", \"a\": \"Rome\"}\n");
   JobSpec spec = SmallJob();
   spec.suite.tasks.push_back({.kind = "jsonl", .parameters = {{"path", rows}, {"prompt", "{q}"}, {"gold", "a"}}});
   const Grid one = MakeGrid(ValidateJobSpec(spec).value()).value();

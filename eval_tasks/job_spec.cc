@@ -60,9 +60,7 @@ absl::Status CheckLengths(const std::vector<int>& lengths) {
 absl::Status CheckMetric(const std::string& name, bool scores_continuations, std::set<std::string>* seen) {
   const Metric* metric = FindMetric(name);
   if (metric == nullptr) {
-    std::vector<std::string> names;
-    for (const Metric& known : Metrics()) names.push_back(known.name);
-    return InvalidArgument("unknown metric \"", name, "\"", DidYouMean(name, names));
+    return InvalidArgument("unknown metric \"", name, "\"", DidYouMean(name, NamesOf(Metrics())));
   }
   if (metric->needs_continuations != scores_continuations) {
     return InvalidArgument("the metric \"", name, "\" scores ",
@@ -211,9 +209,8 @@ absl::Status ValidateTask(const SuiteSpec& suite, TaskSpec& task, std::set<std::
   if (task.name.empty()) task.name = task.kind;
   const TaskKind* kind = FindTaskKind(task.kind);
   if (kind == nullptr) {
-    std::vector<std::string> known;
-    for (const TaskKind& row : TaskKinds()) known.push_back(row.name);
-    return Within("kind", InvalidArgument("unknown task \"", task.kind, "\"", DidYouMean(task.kind, known)));
+    return Within("kind",
+                  InvalidArgument("unknown task \"", task.kind, "\"", DidYouMean(task.kind, NamesOf(TaskKinds()))));
   }
   RETURN_IF_ERROR(Within("name", CheckName("task", task.name)));
   RETURN_IF_ERROR(Within("form", ValidateForm(suite, task)));

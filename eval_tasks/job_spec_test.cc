@@ -3,9 +3,9 @@
 
 #include <limits>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/reason.h"
+#include "base/suggest.h"
 #include "eval_tasks/grid.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/metrics/gold_metrics.h"
@@ -218,13 +218,11 @@ struct WrongJob {
 };
 
 TEST(JobSpecTest, EveryInvalidValueIsOneSentence) {
-  std::vector<std::string> kinds;
-  for (const TaskKind& kind : TaskKinds()) kinds.push_back(kind.name);
   const WrongJob cases[] = {
       {"unknown task", [](JobSpec& s) { s.suite.tasks[0].kind = "recal_kv"; },
        "unknown task \"recal_kv\"; did you mean \"recall_kv\"?"},
       {"no such task", [](JobSpec& s) { s.suite.tasks[0].kind = "chess"; },
-       absl::StrCat("unknown task \"chess\"; known are ", absl::StrJoin(kinds, ", "))},
+       absl::StrCat("unknown task \"chess\"; known are ", absl::StrJoin(NamesOf(TaskKinds()), ", "))},
       {"unknown metric", [](JobSpec& s) { s.suite.tasks[0].metrics = {"exact_mach"}; },
        "task \"recall_kv\": unknown metric \"exact_mach\"; did you mean \"exact_match\"?"},
       {"metric of the other sort", [](JobSpec& s) { s.suite.tasks[0].metrics = {"multiple_choice_accuracy"}; },

@@ -4,22 +4,17 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 #include <map>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "base/sha256.h"
-#include "eval_tasks/fakes.h"
 #include "eval_tasks/grid.h"
-#include "eval_tasks/job_spec.h"
+#include "eval_tasks/testing_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
+#include "tests/support/process.h"
 
 namespace varifocal {
 namespace {
@@ -31,11 +26,7 @@ const TokenCounter& Bytes() {
 
 TaskSpec JsonlSpec(std::map<std::string, std::string> more = {}) {
   more.insert({{"path", "rows.jsonl"}, {"prompt", "{q}?"}, {"gold", "a"}});
-  SuiteSpec suite;
-  suite.name = "s";
-  suite.lengths = {64};
-  suite.tasks = {{"mine", "jsonl", std::move(more), {}, 0}};
-  return ValidateSuiteSpec(suite).value().tasks[0];
+  return Completed({.name = "mine", .kind = "jsonl", .parameters = std::move(more)}, 64).value();
 }
 
 std::unique_ptr<Task> MakeFromRows(absl::string_view rows, std::map<std::string, std::string> more = {}) {
@@ -215,8 +206,9 @@ TEST(JsonlTest, EvidenceIsFoundInThePromptAndMissedWhenCut) {
 }
 
 TEST(JsonlTest, AJobRecordsTheDigestOfItsData) {
-  const std::string path = absl::StrCat(::testing::TempDir(), "/varifocal_pinned_test_", getpid(), ".jsonl");
-  std::ofstream(path) << R"({"q":"w","a":"x"})";
+  const testing_support::TemporaryDirectory directory;
+  const std::string path = directory.File("rows.jsonl");
+  testing_support::WriteFile(path, R"({"q":"w","a":"x"})");
   JobSpec spec;
   spec.suite.name = "s";
   spec.suite.lengths = {64};
@@ -225,9 +217,8 @@ TEST(JsonlTest, AJobRecordsTheDigestOfItsData) {
   spec = ValidateJobSpec(spec).value();
   PinData(MakeGrid(spec).value(), spec);
   EXPECT_TRUE(MakeGrid(FromCanonicalJson(ToCanonicalJson(spec)).value()).ok());
-  std::ofstream(path) << R"({"q":"w","a":"y"})";
+  testing_support::WriteFile(path, R"({"q":"w","a":"y"})");
   EXPECT_EQ(MakeGrid(spec).status().code(), absl::StatusCode::kFailedPrecondition);
-  std::remove(path.c_str());
 }
 
 TEST(JsonlTest, TruncatesAtCharacterBoundaries) {
@@ -351,12 +342,10 @@ TEST(JsonlTest, MalformedTemplatesAndFilesAreRejected) {
 }
 
 TEST(JsonlTest, ReadsAFile) {
-  const std::string path = absl::StrCat(::testing::TempDir(), "/varifocal_jsonl_test_", getpid(), ".jsonl");
-  std::ofstream(path) << R"({"q":"w","a":"x"})"
-                      << "\r\n"
-                      << R"({"q":"v","a":"y"})";
+  const testing_support::TemporaryDirectory directory;
+  const std::string path = directory.File("rows.jsonl");
+  testing_support::WriteFile(path, "{\"q\":\"w\",\"a\":\"x\"}\r\n{\"q\":\"v\",\"a\":\"y\"}");
   EXPECT_EQ(MakeTask(JsonlSpec({{"path", path}})).value()->question_count(), 2);
-  std::remove(path.c_str());
 }
 
 }  // namespace

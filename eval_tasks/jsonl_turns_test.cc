@@ -3,14 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-#include <memory>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/reason.h"
 #include "eval_tasks/fakes.h"
@@ -19,8 +14,6 @@
 #include "eval_tasks/testing_samples.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
-#include "tokenizer/chat_format.h"
-#include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 namespace {
@@ -29,13 +22,7 @@ using Rows = std::map<std::string, std::string>;
 
 absl::StatusOr<TaskSpec> SpecOf(Rows parameters) {
   parameters.insert({{"path", "rows.jsonl"}, {"gold", "a"}});
-  SuiteSpec suite;
-  suite.name = "s";
-  suite.lengths = {512};
-  suite.tasks = {{.name = "mine", .kind = "jsonl", .parameters = std::move(parameters)}};
-  absl::StatusOr<SuiteSpec> valid = ValidateSuiteSpec(suite);
-  if (!valid.ok()) return valid.status();
-  return valid->tasks[0];
+  return Completed({.name = "mine", .kind = "jsonl", .parameters = std::move(parameters)}, 512);
 }
 
 std::unique_ptr<Task> TaskOf(absl::string_view rows, Rows parameters) {

@@ -1,7 +1,6 @@
 // Questions on novels: rows are checked against the text; a window contains its passage, continues in the next book, and
 // records its truncation; on synthetic novels. novels_real_test.cc covers the real ones.
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "eval_tasks/testing_samples.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

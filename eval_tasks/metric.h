@@ -8,6 +8,7 @@
 // Threads: any.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,7 +43,7 @@ struct Metric {
   bool needs_continuations = false;  // uses log-likelihoods; otherwise the prediction
   bool is_binary = true;             // every value is 0 or 1: selects the kind of interval
   double worst_value = 0;            // value of a failed sample
-  absl::StatusOr<double> (*score)(const MetricInput& input) = nullptr;
+  std::function<absl::StatusOr<double>(const MetricInput& input)> score = nullptr;
   bool is_unbounded =
       false;  // unbounded values, such as a log-likelihood: a failed sample is missing from the mean and counted
   bool uses_raw_output = false;  // compares `output` with `reference_json`; otherwise the prediction with `gold`

@@ -1,9 +1,7 @@
 // Metrics: text metrics against the Python reference on adversarial pairs (recipes/make_metric_goldens.py), the published
 // examples, choices and errors by literals.
 #include <algorithm>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +19,7 @@
 #include "eval_tasks/metrics/text_metrics.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
+#include "tests/support/read_json.h"
 
 namespace varifocal {
 namespace {
@@ -28,10 +27,7 @@ namespace {
 double Score(absl::string_view metric, MetricInput input) { return FindMetric(metric)->Score(input).value(); }
 
 TEST(TextMetricsTest, EqualTheReferenceOnAdversarialPairs) {
-  std::ifstream file("eval_tasks/testdata/text_metrics.json");
-  std::stringstream text;
-  text << file.rdbuf();
-  const Json rows = ParseJson(text.str()).value();
+  const Json rows = testing_support::ReadJson("eval_tasks/testdata/text_metrics.json");
   ASSERT_GT(rows.size(), 600u);
   int with_words_count = 0;
   for (const Json& row : rows) {

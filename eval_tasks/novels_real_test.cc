@@ -1,15 +1,12 @@
 // The six novels installed on this machine: chapter counts as in any edition, and texts without the surrounding parts of
 // the file. Skipped where the novels are absent.
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/sha256.h"
-#include "eval_tasks/novels.h"
 #include "eval_tasks/tasks/fact_world.h"
 #include "eval_tasks/testing_samples.h"
 #include "gtest/gtest.h"
@@ -29,11 +26,7 @@ class NovelsRealTest : public ::testing::Test {
 
 // The task on the real novels.
 std::unique_ptr<Task> MakeReal(const std::string& kind, std::map<std::string, std::string> parameters = {}) {
-  SuiteSpec suite;
-  suite.name = "test";
-  suite.lengths = {2048};
-  suite.tasks = {{"", kind, std::move(parameters), {}, 0}};
-  return MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).value();
+  return MakeTask(Completed({.kind = kind, .parameters = std::move(parameters)}, 2048).value()).value();
 }
 
 TEST_F(NovelsRealTest, HaveTheirChapters) {

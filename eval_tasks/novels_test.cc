@@ -2,7 +2,6 @@
 // missing files. novels_real_test.cc covers the real ones.
 #include "eval_tasks/novels.h"
 
-#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -10,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
+#include "tests/support/process.h"
 
 namespace varifocal {
 namespace {
@@ -58,15 +58,14 @@ TEST(NovelTest, WordPositions) {
 }
 
 TEST(NovelsTest, ErrorsOfAbsentOrChangedFilesNameTheScript) {
-  const std::string directory = absl::StrCat(::testing::TempDir(), "/novels_test");
-  std::filesystem::remove_all(directory);
-  std::filesystem::create_directories(directory);
+  const testing_support::TemporaryDirectory temporary;
+  const std::string& directory = temporary.path();
   const absl::Status absent = LoadNovels(directory).status();
   EXPECT_EQ(absent.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(absent.message(), absl::StrCat("cannot open ", directory,
                                            "/emma.txt: No such file or directory; deploy/get_novels.sh "
                                            "fetches the six novels"));
-  std::ofstream(absl::StrCat(directory, "/emma.txt")) << "CHAPTER I\n\nShort.";
+  testing_support::WriteFile(temporary.File("emma.txt"), "CHAPTER I\n\nShort.");
   const absl::Status changed = LoadNovels(directory).status();
   EXPECT_THAT(changed, IsError(absl::StatusCode::kFailedPrecondition, Message("SHA-256")));
   EXPECT_THAT(std::string(changed.message()), HasSubstr("deploy/get_novels.sh"));

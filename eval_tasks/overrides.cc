@@ -25,6 +25,23 @@ constexpr OverrideInfo WithTemperature(OverrideInfo info) {
   return info;
 }
 
+constexpr OverrideInfo Third(const char* name, const char* layers, const char* flag) {
+  return WithTemperature({.name = name,
+                          .layers = layers,
+                          .layers_flag = flag,
+                          .example = "0.7",
+                          .help = "a temperature of a third of the layers"});
+}
+
+constexpr OverrideInfo RopeFactor(const char* name, const char* noun, const char* plural, const char* example) {
+  return {.name = name,
+          .kind = OverrideKind::kRopeFactor,
+          .noun = noun,
+          .plural = plural,
+          .example = example,
+          .help = "a scaled rotation of positions"};
+}
+
 // In the order in which they are listed to users.
 constexpr OverrideInfo kOverrides[] = {
     WithTemperature({.name = kFocalTemperature, .layers_flag = "all", .may_be_list = true}),
@@ -34,21 +51,9 @@ constexpr OverrideInfo kOverrides[] = {
                      .resets_other_layers = true,
                      .example = "0.7",
                      .help = "a temperature of layers without a window"}),
-    WithTemperature({.name = "early-t",
-                     .layers = "early layers",
-                     .layers_flag = "early",
-                     .example = "0.7",
-                     .help = "a temperature of a third of the layers"}),
-    WithTemperature({.name = "middle-t",
-                     .layers = "middle layers",
-                     .layers_flag = "middle",
-                     .example = "0.7",
-                     .help = "a temperature of a third of the layers"}),
-    WithTemperature({.name = "late-t",
-                     .layers = "late layers",
-                     .layers_flag = "late",
-                     .example = "0.7",
-                     .help = "a temperature of a third of the layers"}),
+    Third("early-t", "early layers", "early"),
+    Third("middle-t", "middle layers", "middle"),
+    Third("late-t", "late layers", "late"),
     {.name = "log-n",
      .kind = OverrideKind::kScores,
      .feature = "log-n scaling",
@@ -76,24 +81,9 @@ constexpr OverrideInfo kOverrides[] = {
      .plural = "RoPE bases",
      .example = "1e6",
      .help = "another base of the rotation of positions"},
-    {.name = "yarn",
-     .kind = OverrideKind::kRopeFactor,
-     .noun = "factor of yarn",
-     .plural = "factors of yarn",
-     .example = "4",
-     .help = "a scaled rotation of positions"},
-    {.name = "linear",
-     .kind = OverrideKind::kRopeFactor,
-     .noun = "factor of linear RoPE",
-     .plural = "factors of linear RoPE",
-     .example = "2",
-     .help = "a scaled rotation of positions"},
-    {.name = "dynamic",
-     .kind = OverrideKind::kRopeFactor,
-     .noun = "factor of dynamic RoPE",
-     .plural = "factors of dynamic RoPE",
-     .example = "2",
-     .help = "a scaled rotation of positions"},
+    RopeFactor("yarn", "factor of yarn", "factors of yarn", "4"),
+    RopeFactor("linear", "factor of linear RoPE", "factors of linear RoPE", "2"),
+    RopeFactor("dynamic", "factor of dynamic RoPE", "factors of dynamic RoPE", "2"),
     {.name = "focus-top-k", .kind = OverrideKind::kGroups, .feature = "learned groups", .focus_setting = "top_k"},
     {.name = "focus-window", .kind = OverrideKind::kGroups, .feature = "learned groups", .focus_setting = "window"},
     {.name = kThinking, .kind = OverrideKind::kChatSwitch},

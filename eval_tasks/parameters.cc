@@ -81,8 +81,7 @@ absl::StatusOr<Parameters> ValidateParameters(absl::string_view task, absl::Span
   const auto refused = [&](const absl::Status& status, const std::string& name) {
     return WithField(Annotate(status, absl::StrCat("task \"", task, "\"")), name);
   };
-  std::vector<std::string> names;
-  for (const ParameterInfo& info : known) names.push_back(info.name);
+  const std::vector<std::string> names = NamesOf(known);
   for (const auto& [name, value] : given) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     return refused(InvalidArgument("unknown parameter \"", name, "\"", DidYouMean(name, names)), name);

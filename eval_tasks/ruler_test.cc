@@ -1,12 +1,10 @@
 // The synthetic long tasks, parsed back from their prompts: needles and keys, chains, word counts, and hidden sentences
 // between whole sentences of their haystack.
 #include <algorithm>
-#include <map>
 #include <regex>
 #include <set>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "eval_tasks/metric.h"
@@ -183,12 +181,10 @@ TEST(HaystackTest, EndsInsideAWordWhereNeeded) {
 
 // Groups whose question lines differ by eight tokens and twelve, and that had up to 18 tokens left.
 TEST(NiahTest, QuestionsOfDifferentTokenCountsFillTheLength) {
-  SuiteSpec suite;
-  suite.name = "test";
-  suite.lengths = {8192};
-  suite.tasks = {
-      {"niah_multikey_3", "niah", {{"haystack", "needles"}, {"key_type", "uuids"}, {"value_type", "uuids"}}, {}, 0}};
-  const auto task = MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).value();
+  const TaskSpec spec = {.name = "niah_multikey_3",
+                         .kind = "niah",
+                         .parameters = {{"haystack", "needles"}, {"key_type", "uuids"}, {"value_type", "uuids"}}};
+  const auto task = MakeTask(Completed(spec, 8192).value()).value();
   for (const SampleRequest& request :
        {SampleRequest{503835235, 8192, 8}, SampleRequest{308735844, 5003, 4}, SampleRequest{1668823347, 5003, 24}}) {
     std::set<int> shortfalls;
@@ -304,11 +300,8 @@ TEST(CommonWordsTest, DefaultRepeatsDependOnTheLengthAsUpstream) {
 
 TEST(CommonWordsTest, CommonRepeatsMustExceedOtherRepeats) {
   auto make = [](std::map<std::string, std::string> parameters) {
-    SuiteSpec suite;
-    suite.name = "test";
-    suite.lengths = {4096};
-    suite.tasks = {{"list", "common_words", std::move(parameters), {}, 0}};
-    return MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).status();
+    return MakeTask(*Completed({.name = "list", .kind = "common_words", .parameters = std::move(parameters)}, 4096))
+        .status();
   };
   EXPECT_THAT(make({{"common_repeats", "2"}, {"other_repeats", "100"}}).message(),
               Message("\"list\"", "\"2\"", "\"100\""));
@@ -410,22 +403,15 @@ TEST(FactTrackingTest, KeepsTheOrderOfFactsAndRejectsTooMany) {
   };
   EXPECT_EQ(facts(sample).size(), 60u);
   EXPECT_EQ(facts(sample), facts(longer));
-  SuiteSpec suite;
-  suite.name = "test";
-  suite.lengths = {1024};
-  suite.tasks = {{"", "fact_tracking", {{"ask", "which_side"}, {"facts", "41"}}, {}, 0}};
-  EXPECT_EQ(MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).status().message(),
+  const auto many = Completed({.kind = "fact_tracking", .parameters = {{"ask", "which_side"}, {"facts", "41"}}});
+  EXPECT_EQ(MakeTask(*many).status().message(),
             "task \"fact_tracking\": facts is \"41\"; which_side has from 24 to 40");
 }
 
 TEST(HaystackTest, MissingProseIsOneSentence) {
   for (const char* kind : {"niah", "variable_tracking", "fact_tracking"}) {
-    SuiteSpec suite;
-    suite.name = "test";
-    suite.lengths = {1024};
-    suite.tasks = {{"", kind, {{"haystack", "prose"}, {"novels", "no/such/place"}}, {}, 0}};
-    EXPECT_THAT(MakeTask(ValidateSuiteSpec(suite).value().tasks[0]).status(),
-                IsError(absl::StatusCode::kNotFound, Message("deploy/get_novels.sh")));
+    const auto spec = Completed({.kind = kind, .parameters = {{"haystack", "prose"}, {"novels", "no/such/place"}}});
+    EXPECT_THAT(MakeTask(*spec).status(), IsError(absl::StatusCode::kNotFound, Message("deploy/get_novels.sh")));
   }
 }
 

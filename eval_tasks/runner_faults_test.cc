@@ -1,19 +1,14 @@
 // The runner when requests fail, are cancelled or find no room: nothing is lost, nothing is asked twice.
 #include "base/mutex.h"
-#include "eval_tasks/runner.h"
 
 #include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <map>
 #include <set>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/random.h"
-#include "eval_tasks/fakes.h"
 #include "eval_tasks/testing_jobs.h"
 #include "gtest/gtest.h"
 

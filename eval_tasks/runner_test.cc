@@ -6,13 +6,9 @@
 #include <iterator>
 #include <map>
 #include <set>
-#include <string>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/random.h"
-#include "eval_tasks/fakes.h"
 #include "eval_tasks/metrics/gold_metrics.h"
 #include "eval_tasks/testing_jobs.h"
 #include "gtest/gtest.h"

@@ -10,13 +10,13 @@
 
 #include <unistd.h>
 
-#include "absl/strings/str_cat.h"
 #include "base/json.h"
-#include "eval_tasks/fakes.h"
+#include "eval_tasks/testing_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/json_changes.h"
 #include "tests/support/messages.h"
+#include "tests/support/read_json.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
@@ -33,23 +33,12 @@ fs::path WriteRows(const std::string& name, const Json& rows) {
 }
 
 absl::StatusOr<std::unique_ptr<Task>> MakeShort(std::map<std::string, std::string> parameters) {
-  SuiteSpec suite;
-  suite.name = "s";
-  suite.lengths = {4096};
-  TaskSpec task;
-  task.name = task.kind = "short";
-  task.parameters = std::move(parameters);
-  suite.tasks = {task};
-  const absl::StatusOr<SuiteSpec> valid = ValidateSuiteSpec(std::move(suite));
-  if (!valid.ok()) return valid.status();
-  return MakeTask(valid->tasks[0]);
+  ASSIGN_OR_RETURN(const TaskSpec spec, Completed({.kind = "short", .parameters = std::move(parameters)}, 4096));
+  return MakeTask(spec);
 }
 
 TEST(ShortTaskTest, EqualsTheHarness) {
-  std::ifstream file("eval_tasks/testdata/short_tasks.json");
-  std::stringstream text;
-  text << file.rdbuf();
-  const Json golden = ParseJson(text.str()).value();
+  const Json golden = testing_support::ReadJson("eval_tasks/testdata/short_tasks.json");
   const auto tokenizer = MakeTokenCounter(Tokenizer::Load("models/baseline").value());
   int request_count = 0;
   for (const auto& [name, data] : golden.items()) {
@@ -260,10 +249,7 @@ TEST(ShortTaskTest, AnswersMayBeInALabelsFile) {
 }
 
 TEST(ShortTaskTest, EveryChangeOfARowIsAcceptedOrNamed) {
-  std::ifstream file("eval_tasks/testdata/short_tasks.json");
-  std::stringstream text;
-  text << file.rdbuf();
-  const Json golden = ParseJson(text.str()).value();
+  const Json golden = testing_support::ReadJson("eval_tasks/testdata/short_tasks.json");
   int rejected_count = 0;
   for (const auto& item : golden.items()) {
     const std::string name = item.key();

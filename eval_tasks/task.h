@@ -219,5 +219,7 @@ absl::Span<const TaskKind> TaskKinds();
 const TaskKind* FindTaskKind(absl::string_view name);  // null when unknown
 // The task a validated spec names; reads a user's file when there is one.
 absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TaskSpec& spec);
+// What a sample of any task has: task, length, index and metrics.
+Sample AskedSample(const TaskSpec& spec, const SampleRequest& request);
 
 }  // namespace varifocal

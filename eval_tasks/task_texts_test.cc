@@ -1,20 +1,13 @@
 // What each family of native tasks guarantees of its texts, parsed back from the prompts.
 #include <algorithm>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "eval_tasks/task.h"
 #include "eval_tasks/tasks/fit.h"
-#include "eval_tasks/tasks/lexicon.h"
 #include "eval_tasks/testing_samples.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
-#include "tokenizer/chat_format.h"
-#include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 namespace {

@@ -3,21 +3,14 @@
 // from 512 to 32768. Guarantees of each family (balance, uniqueness, options) are parsed back from the
 // prompts.
 #include <algorithm>
-#include <memory>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "eval_tasks/seeds.h"
-#include "eval_tasks/task.h"
 #include "eval_tasks/tasks/fit.h"
 #include "eval_tasks/testing_samples.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
-#include "tokenizer/chat_format.h"
-#include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 namespace {

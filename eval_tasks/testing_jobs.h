@@ -3,14 +3,26 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "eval_tasks/fakes.h"
 #include "eval_tasks/job_spec.h"
 #include "eval_tasks/runner.h"
 
 namespace varifocal {
+
+// A task with all that a suite of this context length gives it.
+inline absl::StatusOr<TaskSpec> Completed(TaskSpec task, int length = 1024) {
+  SuiteSpec suite;
+  suite.name = "test";
+  suite.lengths = {length};
+  suite.tasks = {std::move(task)};
+  ASSIGN_OR_RETURN(const SuiteSpec valid, ValidateSuiteSpec(suite));
+  return valid.tasks[0];
+}
 
 inline SuiteSpec SmallSuite() {
   SuiteSpec suite;

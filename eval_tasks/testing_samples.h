@@ -11,12 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/random.h"
-#include "eval_tasks/fakes.h"
-#include "eval_tasks/job_spec.h"
 #include "eval_tasks/novels.h"
 #include "eval_tasks/task.h"
 #include "eval_tasks/tasks/lexicon.h"
 #include "eval_tasks/tasks/novel_questions.h"
+#include "eval_tasks/testing_jobs.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
@@ -165,11 +164,8 @@ inline std::string InventedQuestions() {
 // A task by the name of its kind; those on novels use the synthetic ones.
 inline std::unique_ptr<Task> Make(const std::string& kind, std::map<std::string, std::string> parameters = {},
                                   const AnswerSpec& answer = {}, const std::string& form = "") {
-  SuiteSpec suite;
-  suite.name = "test";
-  suite.lengths = {1024};
-  suite.tasks = {{.kind = kind, .parameters = std::move(parameters), .answer = answer, .form = form}};
-  const TaskSpec spec = ValidateSuiteSpec(suite).value().tasks[0];
+  const TaskSpec spec =
+      Completed({.kind = kind, .parameters = std::move(parameters), .answer = answer, .form = form}).value();
   if (kind == "longqa_novel") return MakeLongqaNovel(spec, InventedNovels(), InventedQuestions()).value();
   if (kind == "rag_novel") return MakeRagNovel(spec, InventedNovels(), InventedQuestions()).value();
   return MakeTask(spec).value();

@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <fstream>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"

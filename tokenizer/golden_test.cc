@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "absl/strings/escaping.h"
@@ -14,6 +12,7 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "tests/support/assign_or_fail.h"
+#include "tests/support/read_json.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
@@ -22,16 +21,9 @@ namespace {
 using Ids = std::vector<int32_t>;
 constexpr char kGoldens[] = "tests/testdata/goldens/tokenizers/";
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  return bytes.str();
-}
-
 const Json& Texts() {
-  static const Json* texts = new Json(*ParseJson(ReadFile(absl::StrCat(kGoldens, "texts.json"))));
-  return *texts;
+  static const Json texts = testing_support::ReadJson(absl::StrCat(kGoldens, "texts.json"));
+  return texts;
 }
 
 // One word that nothing cuts: pseudo-random letters, as recipes/goldens/tokenizer_texts.py makes it.
@@ -50,8 +42,7 @@ class GoldenTest : public testing::TestWithParam<const char*> {
     const std::string name = GetParam();
     ASSIGN_OR_FAIL(auto loaded, Tokenizer::Load(name == "shipped" ? "models/baseline" : kGoldens + name));
     tokenizer_ = loaded;
-    ASSIGN_OR_FAIL(auto golden, ParseJson(ReadFile(kGoldens + name + "/golden.json")));
-    golden_ = golden;
+    golden_ = testing_support::ReadJson(kGoldens + name + "/golden.json");
     ASSERT_GT(Texts()["texts"].size(), 300u);
     ASSERT_EQ(golden_["ids"].size(), Texts()["texts"].size());
   }

@@ -3,9 +3,6 @@
 // none is, the two must agree or the directory is refused. The identity changes exactly where tokens do.
 #include "tokenizer/token_rules.h"
 
-#include <fstream>
-#include <sstream>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,19 +10,15 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
+#include "tests/support/read_json.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal {
 namespace {
 
 const Json& TokenRuleGoldens() {
-  static const Json* goldens = [] {
-    std::ifstream file("tests/testdata/goldens/token_rules.json");
-    std::ostringstream text;
-    text << file.rdbuf();
-    return new Json(*ParseJson(text.str()));
-  }();
-  return *goldens;
+  static const Json goldens = testing_support::ReadJson("tests/testdata/goldens/token_rules.json");
+  return goldens;
 }
 
 SideFiles FilesOf(const Json& golden) {

@@ -7,14 +7,13 @@
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/sha256.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
+#include "tests/support/process.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/regex.h"
@@ -204,12 +203,10 @@ TEST(TokenizerTest, TruncationAndPaddingAreIgnoredWithANote) {
 
 // Beside a tokenizer in another format, which is not read.
 TEST(TokenizerTest, OtherFormatsAreNamed) {
-  const std::string directory = testing::TempDir() + "/other_formats";
-  std::filesystem::remove_all(directory);
-  std::filesystem::create_directory(directory);
-  EXPECT_EQ(Tokenizer::OtherFormatHint(directory), "");
-  std::ofstream(directory + "/tokenizer.model") << "x";
-  EXPECT_THAT(Tokenizer::Load(directory).status(),
+  const testing_support::TemporaryDirectory directory;
+  EXPECT_EQ(Tokenizer::OtherFormatHint(directory.path()), "");
+  testing_support::WriteFile(directory.File("tokenizer.model"), "x");
+  EXPECT_THAT(Tokenizer::Load(directory.path()).status(),
               IsError(absl::StatusCode::kNotFound, Message("tokenizer.model", "tokenizer.json")));
 }
 

@@ -7,11 +7,10 @@ namespace varifocal {
 
 const uint16_t* UnicodeClasses() {
   static const std::vector<uint16_t>* const table = [] {
-    auto* filled = new std::vector<uint16_t>(0x110000, 0);  // never freed: other static objects may outlive this one
-    for (int i = 0; i < kUnicodeClassRangeCount; ++i) {
-      const UnicodeClassRange& range = kUnicodeClassRanges[i];
-      std::fill(filled->begin() + range.first, filled->begin() + range.last + 1, range.classes);
-    }
+    auto* filled = new std::vector<uint16_t>;  // never freed: other static objects may outlive this one
+    filled->reserve(0x110000);
+    for (int i = 0; i < kUnicodeClassRunsSize; i += 2)
+      filled->insert(filled->end(), kUnicodeClassRuns[i], kUnicodeClassRuns[i + 1]);
     return filled;
   }();
   return table->data();

@@ -22,12 +22,9 @@ inline constexpr uint16_t kControl = 256;      // what BertNormalizer cleans awa
 inline constexpr uint16_t kNonspacing = 512;   // what BertNormalizer's strip_accents takes away
 inline constexpr uint16_t kJoining = 1024;     // belongs to the grapheme of the letter before it
 
-struct UnicodeClassRange {
-  uint32_t first, last;
-  uint16_t classes;
-};
-extern const UnicodeClassRange kUnicodeClassRanges[];
-extern const int kUnicodeClassRangeCount;
+// Of all code points in order: how many have the same classes, and these.
+extern const uint32_t kUnicodeClassRuns[];
+extern const int kUnicodeClassRunsSize;
 
 // 0x110000 entries, one per code point.
 const uint16_t* UnicodeClasses();

@@ -9,8 +9,6 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
-#include "base/http_server.h"
 #include "client/report/report.h"
 #include "db/fakes/fake_results.h"
 #include "db/reader.h"
@@ -55,6 +53,14 @@ class DashboardTest : public ::testing::Test {
     ASSERT_TRUE(writer_->SetJobState(job_id, state, error).ok());
   }
 
+  // With answers to the first questions of each cell.
+  int64_t RunningJob(const db::FakeJobOptions& options, int64_t answered_count) {
+    const int64_t job_id = AddJob(options);
+    Move(job_id, db::JobState::kRunning);
+    Record(0, answered_count);
+    return job_id;
+  }
+
   void Serve() {
     server_ = *HttpServer::Start(0, [this](const HttpRequest& request) { return dashboard_.Answer(request); });
   }
@@ -91,9 +97,7 @@ TEST_F(DashboardTest, ADatabaseWithoutJobsNamesTheCommandThatMakesOne) {
 }
 
 TEST_F(DashboardTest, ARunningJobHasProgressSpeedAndPartialScoresWithoutVerdict) {
-  const int64_t job_id = AddJob({.planned_count = 48});
-  Move(job_id, db::JobState::kRunning);
-  Record(0, 12);
+  RunningJob({.planned_count = 48}, 12);
   Serve();
   // 24 samples at one a second, 72 left: 23 answers in 24 s.
   EXPECT_THAT(Body("/"), AllOf(HasSubstr("1 running of 1 job"), HasSubstr("24 of 96 answered"),
@@ -118,9 +122,7 @@ TEST_F(DashboardTest, TheListHasTheMeansSoFar) {
 
 // Two questions of one context: there is no interval, and a job that has succeeded will not have more.
 TEST_F(DashboardTest, AJobOfOneContextSaysWhyItHasNoVerdict) {
-  const int64_t job_id = AddJob({.planned_count = 2});
-  Move(job_id, db::JobState::kRunning);
-  Record(0, 2);
+  const int64_t job_id = RunningJob({.planned_count = 2}, 2);
   Move(job_id, db::JobState::kSucceeded);
   Serve();
   EXPECT_THAT(Body("/jobs/1"), MessageIn("one context", "--limit"));
@@ -143,9 +145,7 @@ TEST_F(DashboardTest, AJobThatGrowsIsShownAsItIsNow) {
 }
 
 TEST_F(DashboardTest, AFinishedJobIsComputedOnceUntilItsRowsChange) {
-  const int64_t job_id = AddJob({.planned_count = 8});
-  Move(job_id, db::JobState::kRunning);
-  Record(0, 8);
+  const int64_t job_id = RunningJob({.planned_count = 8}, 8);
   Move(job_id, db::JobState::kSucceeded);
   Serve();
   const std::string page = Body("/jobs/1");
@@ -193,9 +193,7 @@ class SlowClock : public Clock {
 };
 
 TEST_F(DashboardTest, ScoresOfARunningJobHaveTheirAge) {
-  const int64_t job_id = AddJob({.planned_count = 8});
-  Move(job_id, db::JobState::kRunning);
-  Record(0, 2);
+  RunningJob({.planned_count = 8}, 2);
   const SlowClock clock;
   Dashboard dashboard(path_, clock);
   const auto body = [&] { return dashboard.Answer({.path = "/jobs/1", .parameters = {}}).body; };
@@ -221,9 +219,7 @@ TEST_F(DashboardTest, OnlyUnfinishedCellsAreMarked) {
 }
 
 TEST_F(DashboardTest, AFailedJobSaysWhyAndCountsItsFailures) {
-  const int64_t job_id = AddJob({.planned_count = 8});
-  Move(job_id, db::JobState::kRunning);
-  Record(0, 4);
+  const int64_t job_id = RunningJob({.planned_count = 8}, 4);
   Record(4, 6, /*fails=*/true);
   Move(job_id, db::JobState::kFailed, "the model \"focal\" <is> gone");
   Serve();
@@ -235,20 +231,16 @@ TEST_F(DashboardTest, AFailedJobSaysWhyAndCountsItsFailures) {
 }
 
 TEST_F(DashboardTest, ReportsAreThoseOfTheReportVerb) {
-  const int64_t job_id = AddJob({.planned_count = 8});
-  Move(job_id, db::JobState::kRunning);
-  Record(0, 8);
+  const int64_t job_id = RunningJob({.planned_count = 8}, 8);
   Move(job_id, db::JobState::kSucceeded);
   Serve();
-  ReportOptions options;
-  options.database_path = path_;
   for (const auto& [ending, format] : {std::pair{"", ReportFormat::kHtml},
                                        {".csv", ReportFormat::kCsv},
                                        {".json", ReportFormat::kJson},
                                        {".md", ReportFormat::kMarkdown},
                                        {".tex", ReportFormat::kLatex}}) {
-    options.format = format;
-    EXPECT_EQ(Body(absl::StrCat("/jobs/1/report", ending)), *RenderReport(options)) << ending;
+    EXPECT_EQ(Body(absl::StrCat("/jobs/1/report", ending)), *RenderReport({.database_path = path_, .format = format}))
+        << ending;
   }
 }
 

@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "base/plural.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/estimate.h"
 #include "client/report/data/answer_table.h"
 #include "client/report/data/collect.h"
@@ -120,11 +121,7 @@ Json JobValues(const db::JobRow& job) {
 
 std::string DatabaseName(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
-std::vector<std::string> VariantNames(const std::vector<db::VariantRecord>& variants) {
-  std::vector<std::string> names;
-  for (const db::VariantRecord& variant : variants) names.push_back(variant.name);
-  return names;
-}
+std::vector<std::string> VariantNames(const std::vector<db::VariantRecord>& variants) { return NamesOf(variants); }
 
 std::string Times(const db::JobRow& job, const Speed& speed, int64_t now_us) {
   if (job.end_us.has_value()) {

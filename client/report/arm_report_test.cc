@@ -5,9 +5,9 @@
 #include "client/report/data/arm_labels.h"
 #include "client/report/data/arm_rows.h"
 #include "client/report/data/text_format.h"
-#include "client/report/report_fixture.h"
 #include "db/fakes/fake_arms.h"
 #include "db/stats/labels.h"
+#include "tests/fakes/report_fixture.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -31,10 +31,6 @@ TEST(ArmLabels, WordsAreThoseOfTheTable) {
 
 class ArmReportTest : public ReportTest {
  protected:
-  void SetUp() override {
-    ReportTest::SetUp();
-    options_.database_path = path_;
-  }
   std::string Report(ReportFormat format, const std::string& axis = "") {
     options_.format = format;
     options_.axis = axis;
@@ -44,15 +40,9 @@ class ArmReportTest : public ReportTest {
   }
   // The JSON rows of a kind.
   std::vector<Json> RowsOf(const std::string& kind, const std::string& axis = "") {
-    const auto all = ParseJson(Report(ReportFormat::kJson, axis));
-    EXPECT_TRUE(all.ok()) << all.status();
-    std::vector<Json> rows;
-    for (const Json& row : *all) {
-      if (row["kind"] == kind) rows.push_back(row);
-    }
-    return rows;
+    return ReportTest::RowsOf(kind, Report(ReportFormat::kJson, axis));
   }
-  ReportOptions options_;
+  ReportOptions options_{.database_path = path_};
 };
 
 TEST_F(ArmReportTest, ArmsAreComparedOverSeedsAtEveryPoint) {

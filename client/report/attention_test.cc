@@ -1,10 +1,9 @@
 // Attention beside the scores: the section of the page, its rows in JSON, and strips.
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "base/json.h"
 #include "client/report/charts/attention_strip.h"
 #include "client/report/data/attention_heads.h"
-#include "client/report/report_fixture.h"
+#include "tests/fakes/report_fixture.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
@@ -15,10 +14,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST_F(ReportTest, AttentionIsJoinedWithTheScore) {
-  Made made;
-  made.has_evidence = true;
-  made.has_attention = true;
-  Make(made);
+  Make({.has_evidence = true, .has_attention = true});
   const std::string page = Render();
   EXPECT_THAT(page, HasSubstr("Attention to"));
   // A quarter of the heads have one half of their weight there; at 1K every answer is right.
@@ -27,11 +23,10 @@ TEST_F(ReportTest, AttentionIsJoinedWithTheScore) {
   EXPECT_THAT(page, HasSubstr("chart strip"));
   EXPECT_THAT(page, HasSubstr("baseline, recall_kv at 8K, question 0, score "));
 
-  ASSIGN_OR_FAIL(const auto json, ParseJson(Render(ReportFormat::kJson)));
-  int count = 0;
-  for (const Json& row : json) {
-    if (row["kind"] != "attention") continue;
-    ++count;
+  const std::vector<Json> rows = RowsOf("attention", Render(ReportFormat::kJson));
+  EXPECT_EQ(rows.size(), 3u * 4 * (1 + 2 + 1))
+      << "three variants, four lengths: all heads, two layers, the strongest head";
+  for (const Json& row : rows) {
     if (row["variant"] != "baseline" || !row["layer"].is_null() || row["context_length"] != 8192) continue;
     // At 8K right answers have an eighth of the 1K's mass, wrong ones half of that.
     EXPECT_NEAR(row["evidence_mass_right"].get<double>(), 0.125 / 8, 1e-12);
@@ -41,26 +36,23 @@ TEST_F(ReportTest, AttentionIsJoinedWithTheScore) {
     EXPECT_NEAR(row["effective_keys"].get<double>(), 1024, 1e-9);
     EXPECT_EQ(row["answer_count"], 96);
   }
-  EXPECT_EQ(count, 3 * 4 * (1 + 2 + 1)) << "three variants, four lengths: all heads, two layers, the strongest head";
 }
 
 // Means over other questions are not compared: neither in a sentence nor, unmarked, in a chart.
 TEST_F(ReportTest, AttentionOverUnequalTasksIsIncomplete) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.has_evidence = made.has_attention = true;
-  made.variants = {"baseline", "sharp"};
-  made.unanswered = {{"rag_facts", 2048}, {"rag_facts", 4096}, {"rag_facts", 8192}};
+  Made made{.question_count = 8,
+            .variants = {"baseline", "sharp"},
+            .has_evidence = true,
+            .has_attention = true,
+            .unanswered = {{"rag_facts", 2048}, {"rag_facts", 4096}, {"rag_facts", 8192}}};
   Make(made);
   std::string page = Render();
   EXPECT_THAT(page, MessageIn("baseline", "2K, 4K and 8K"));
   EXPECT_THAT(page, Not(HasSubstr(": over all")));
   EXPECT_THAT(page, HasSubstr("<td class=\"open\" style=\"--v:0\""));
   EXPECT_THAT(page, MessageIn("Dashed cells"));
-  const std::string directory = testing::TempDir() + "/report_test_unequal";
-  ReportOptions options;
-  options.database_path = path_;
-  ASSERT_TRUE(WriteFigures(options, directory).ok());
+  const std::string directory = directory_.File("figures");
+  ASSERT_TRUE(WriteFigures({.database_path = path_}, directory).ok());
   for (const char* name : {"attention-Over-all-heads", "attention-Head-with-the-most-on-the-evidence"}) {
     const std::string csv = ReadFile(absl::StrCat(directory, "/", name, ".csv"));
     EXPECT_THAT(csv, HasSubstr("baseline,1024.0,")) << name;
@@ -89,7 +81,7 @@ TEST_F(ReportTest, AttentionOverUnequalTasksIsIncomplete) {
   EXPECT_GT(incomplete, 0);
 
   // Of three complete lengths the sentence has the first and the last.
-  for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
+  path_ = directory_.File("three_lengths.db");
   made.unanswered = {{"rag_facts", 8192}};
   Make(made);
   page = Render();

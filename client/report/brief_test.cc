@@ -1,6 +1,5 @@
 // The first screen: its words, the table of lengths, and the question before a table of zeros.
-#include "base/json.h"
-#include "client/report/report_fixture.h"
+#include "tests/fakes/report_fixture.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -39,10 +38,7 @@ TEST_F(ReportTest, AVerdictIsTenWordsAndBeginsWithTheOutcome) {
 }
 
 TEST_F(ReportTest, EmptyAnswersAreInTheVerdict) {
-  Made made;
-  made.has_empty_answers = true;
-  made.variants = {"baseline", "sharp"};
-  Make(made);
+  Make({.variants = {"baseline", "sharp"}, .has_empty_answers = true});
   const Json briefs = BriefsOf(Render(ReportFormat::kJson));
   ASSERT_EQ(briefs.size(), 1u);
   EXPECT_THAT(briefs.front()["brief_note"].get<std::string>(), Message("8K", "baseline", "38 of 96", "nothing"));
@@ -74,11 +70,11 @@ TEST_F(ReportTest, SamplesAreFoldedBehindTheirLink) {
 
 // Every box that scrolls can be reached and has a name of its own.
 TEST_F(ReportTest, ScrollingBoxesAreRegions) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.temperatures = {"0.5", "0.7"};
-  made.has_evidence = made.has_attention = made.has_groups = true;
-  Make(made);
+  Make({.question_count = 16,
+        .temperatures = {"0.5", "0.7"},
+        .has_evidence = true,
+        .has_groups = true,
+        .has_attention = true});
   const std::string page = Render();
   std::set<std::string> labels;
   const std::string begin = "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"";
@@ -95,11 +91,7 @@ TEST_F(ReportTest, ScrollingBoxesAreRegions) {
 
 // A sweep's words are about the sweep: the best value of each length, and which are worse.
 TEST_F(ReportTest, ASweepSaysWhichValueIsBest) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.temperatures = {"1.1", "0.5"};
-  made.variants = {"baseline"};
-  Make(made);
+  Make({.question_count = 16, .variants = {"baseline"}, .temperatures = {"1.1", "0.5"}});
   const Json briefs = BriefsOf(Render(ReportFormat::kJson));
   ASSERT_EQ(briefs.size(), 1u);
   EXPECT_THAT(briefs.front()["brief"].get<std::string>(), Message("Best t", "1 at 1K, 2K, 4K and 8K", "as trained"));
@@ -110,11 +102,7 @@ TEST_F(ReportTest, ASweepSaysWhichValueIsBest) {
 
 // Where both sides are equal in every context there is nothing to draw or to call detectable.
 TEST_F(ReportTest, EqualAnswersAreNotTested) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.temperatures = {"0.5", "0.7"};
-  made.variants = {"baseline"};
-  Make(made);
+  Make({.question_count = 16, .variants = {"baseline"}, .temperatures = {"0.5", "0.7"}});
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("not tested", "equal"));
   EXPECT_THAT(BriefsOf(Render(ReportFormat::kJson)).front()["brief"].get<std::string>(), Message("Untested", "all t"));
@@ -129,12 +117,7 @@ TEST_F(ReportTest, EqualAnswersAreNotTested) {
 
 // Nobody knows anything: the reason is no property of the attention.
 TEST_F(ReportTest, ATableOfZerosIsSaidBefore) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.variants = {"baseline", "sharp"};
-  made.nothing_right = true;
-  made.cut_count = 8;
-  Make(made);
+  Make({.question_count = 8, .variants = {"baseline", "sharp"}, .cut_count = 8, .nothing_right = true});
   const Json briefs = BriefsOf(Render(ReportFormat::kJson));
   ASSERT_EQ(briefs.size(), 1u);
   EXPECT_THAT(briefs.front()["brief_note"].get<std::string>(),
@@ -145,12 +128,7 @@ TEST_F(ReportTest, ATableOfZerosIsSaidBefore) {
 
 // Of a sweep all values are meant, and counted.
 TEST_F(ReportTest, ASweepOfZerosIsSaidBefore) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.variants = {"baseline"};
-  made.temperatures = {"0.7", "1.3"};
-  made.nothing_right = true;
-  Make(made);
+  Make({.question_count = 8, .variants = {"baseline"}, .temperatures = {"0.7", "1.3"}, .nothing_right = true});
   const Json briefs = BriefsOf(Render(ReportFormat::kJson));
   ASSERT_EQ(briefs.size(), 1u);
   EXPECT_THAT(briefs.front()["brief_note"].get<std::string>(), Message("baseline", "all temperatures", "0 of 192"));
@@ -158,12 +136,9 @@ TEST_F(ReportTest, ASweepOfZerosIsSaidBefore) {
 
 // The newest job was interrupted: its page names the one before, unless a job was named.
 TEST_F(ReportTest, AnInterruptedJobNamesACompleteOne) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  Make(made);
+  Make({.question_count = 8});
   EXPECT_THAT(Render(), Not(HasSubstr("(--job=1)")));
-  made.answered_of_last_length = 4;
-  Make(made);
+  Make({.question_count = 8, .answered_of_last_length = 4});
   EXPECT_THAT(Render(), MessageIn("answers", "jobs/1", "(--job=1)"));
   EXPECT_THAT(Render(ReportFormat::kHtml, "2/baseline"), Not(HasSubstr("(--job=1)")));
   EXPECT_THAT(Render(ReportFormat::kLatex), HasSubstr("\\label{tab:varifocal-job2}"));

@@ -1,15 +1,10 @@
 // The colours of the page's style sheet, light, dark and printed: text is readable on every ground, and marks of charts
 // are seen.
 // Method: the contrast of WCAG 2.1 (relative luminances; 4.5 for text, 3 for marks) of every pair.
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <map>
-#include <string>
 
-#include "absl/strings/str_cat.h"
-#include "client/report/report_fixture.h"
+#include "tests/fakes/report_fixture.h"
 
 namespace varifocal {
 namespace {

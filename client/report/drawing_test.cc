@@ -1,7 +1,5 @@
 // What the page is drawn with: numbers as people read them, excerpts, and charts, the latter against golden files
 // (tests/testdata/goldens/report, VARIFOCAL_UPDATE_GOLDENS=1 rewrites them).
-#include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "client/report/charts/figure.h"
@@ -10,7 +8,7 @@
 #include "client/report/data/perplexity.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/excerpt.h"
-#include "client/report/report_fixture.h"
+#include "tests/fakes/report_fixture.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
@@ -83,17 +81,13 @@ TEST(TextFormatTest, AMeanIsRoundedOnceHoweverItWasSummed) {
 
 // One context has no interval: a hollow point without a bar, and a sentence.
 TEST_F(ReportTest, ADifferenceWithoutIntervalIsHollow) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 4;
-  Make(made);
+  Make({.question_count = 4});
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("without a bar"));
   EXPECT_THAT(page, HasSubstr("no interval"));
   EXPECT_THAT(page, MessageIn("hollow", "incomplete"));
-  const std::string directory = testing::TempDir() + "/report_test_no_interval";
-  ReportOptions options;
-  options.database_path = path_;
-  ASSERT_TRUE(WriteFigures(options, directory).ok());
+  const std::string directory = directory_.File("figures");
+  ASSERT_TRUE(WriteFigures({.database_path = path_}, directory).ok());
   const std::string svg = ReadFile(directory + "/difference.svg");
   EXPECT_THAT(svg, testing::Not(HasSubstr("class=\"bar\"")));
   EXPECT_THAT(svg, HasSubstr("class=\"mark hollow\""));
@@ -101,11 +95,8 @@ TEST_F(ReportTest, ADifferenceWithoutIntervalIsHollow) {
 
 TEST_F(ReportTest, FiguresAsFiles) {
   MakePlain();
-  ReportOptions options;
-  options.database_path = path_;
-  const std::string directory = testing::TempDir() + "/report_test_figures";
-  std::filesystem::remove_all(directory);
-  ASSIGN_OR_FAIL(const auto names, WriteFigures(options, directory));
+  const std::string directory = directory_.File("figures");
+  ASSIGN_OR_FAIL(const auto names, WriteFigures({.database_path = path_}, directory));
   EXPECT_THAT(names,
               testing::ElementsAre("difference.svg", "difference.csv", "score-recall_kv.svg", "score-recall_kv.csv",
                                    "score-rag_facts.svg", "score-rag_facts.csv", "difference-recall_kv.svg",
@@ -122,21 +113,15 @@ TEST_F(ReportTest, FiguresAsFiles) {
       EXPECT_EQ(std::count(bytes.begin(), bytes.end(), '\n'), 1 + 4 * (name.starts_with("score") ? 3 : 2)) << name;
     }
   }
-  EXPECT_EQ(WriteFigures(options, path_).status().code(), absl::StatusCode::kPermissionDenied) << "a file";
+  EXPECT_EQ(WriteFigures({.database_path = path_}, path_).status().code(), absl::StatusCode::kPermissionDenied)
+      << "a file";
 }
 
 // Depths, attention and a sweep too, each with its numbers.
 TEST_F(ReportTest, EveryFigureOfThePageIsAFile) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.has_evidence = made.has_attention = true;
-  made.temperatures = {"0.5", "0.7", "1.2"};
-  Make(made);
-  ReportOptions options;
-  options.database_path = path_;
-  const std::string directory = testing::TempDir() + "/report_test_every_figure";
-  std::filesystem::remove_all(directory);
-  ASSIGN_OR_FAIL(const auto names, WriteFigures(options, directory));
+  Make({.question_count = 8, .temperatures = {"0.5", "0.7", "1.2"}, .has_evidence = true, .has_attention = true});
+  const std::string directory = directory_.File("figures");
+  ASSIGN_OR_FAIL(const auto names, WriteFigures({.database_path = path_}, directory));
   for (const char* name : {"sweep-8192.svg", "sweep-8192.csv", "sweep-recall_kv.svg", "attention-Over-all-heads.svg",
                            "attention-Over-all-heads.csv", "attention-strip-sharp.svg", "depth.svg", "depth.csv"}) {
     EXPECT_THAT(names, testing::Contains(name));
@@ -265,7 +250,7 @@ TEST(SvgChartTest, EqualsItsGoldenDrawing) {
     const std::string drawn = report::DrawChart(SmallFigure(kind), "golden");
     if (std::getenv("VARIFOCAL_UPDATE_GOLDENS") != nullptr) {
       std::filesystem::create_directories(folder);
-      std::ofstream(folder + name) << drawn;
+      testing_support::WriteFile(folder + name, drawn);
     }
     EXPECT_EQ(drawn, ReadFile(folder + name)) << name;
     EXPECT_THAT(drawn, HasSubstr("recall_kv &lt;&amp;&gt;"));

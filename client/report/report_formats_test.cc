@@ -1,19 +1,13 @@
 // The report's tables in LaTeX, in the forms of other harnesses, and across jobs.
 #include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/json.h"
 #include "base/random.h"
 #include "client/report/data/report_data.h"
 #include "client/report/page/inference_cells.h"
-#include "client/report/report_fixture.h"
 #include "db/fakes/fake_results.h"
+#include "tests/fakes/report_fixture.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -132,11 +126,7 @@ TEST_F(ReportTest, RowsForProgramsKeepTheirContract) {
 }
 
 TEST_F(ReportTest, ScoresInTheFormOfTheHarness) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.tasks = {"recall_kv"};
-  made.variants = {"baseline", "sharp"};
-  Make(made);
+  Make({.question_count = 8, .tasks = {"recall_kv"}, .variants = {"baseline", "sharp"}});
   const Json file = ParseJson(Render(ReportFormat::kLmEval, "sharp")).value();
   EXPECT_EQ(file["model_name"], "sharp");
   ASSERT_TRUE(file["results"].contains("recall_kv_2048"));
@@ -154,11 +144,7 @@ TEST_F(ReportTest, ScoresInTheFormOfTheHarness) {
 }
 
 TEST_F(ReportTest, ScoresInTheFormOfOlmoEval) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.tasks = {"recall_kv"};
-  made.variants = {"baseline", "sharp"};
-  Make(made);
+  Make({.question_count = 8, .tasks = {"recall_kv"}, .variants = {"baseline", "sharp"}});
   const Json file = ParseJson(Render(ReportFormat::kOlmoEval, "sharp")).value();
   EXPECT_EQ(file["config"]["model"], "sharp");
   const auto found = std::find_if(file["tasks"].begin(), file["tasks"].end(),
@@ -175,12 +161,8 @@ TEST_F(ReportTest, ScoresInTheFormOfOlmoEval) {
 
 // The same answers as job 1's "sharp" in a job of their own: the same numbers, under the name of that job.
 TEST_F(ReportTest, AVariantOfAnotherJobStandsBesideTheBaseline) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  Make(made);
-  made.variants = {"sharp"};
-  made.is_imported = true;
-  Make(made);
+  Make({.question_count = 16});
+  Make({.question_count = 16, .variants = {"sharp"}, .is_imported = true});
   const auto rows = [&](const std::string& baseline, const std::vector<std::string>& candidates) {
     return ComparisonRows(baseline, candidates);
   };
@@ -218,10 +200,7 @@ TEST_F(ReportTest, AVariantOfAnotherJobStandsBesideTheBaseline) {
 }
 
 TEST_F(ReportTest, WhatAnotherJobAskedOtherwiseIsLeftOut) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.tasks = {"recall_kv"};
-  made.variants = {"baseline"};
+  Made made{.question_count = 8, .tasks = {"recall_kv"}, .variants = {"baseline"}};
   Make(made);
   made.variants = {"sharp"};
   made.other_prompt_count = 4;
@@ -244,10 +223,7 @@ TEST_F(ReportTest, WhatAnotherJobAskedOtherwiseIsLeftOut) {
     EXPECT_EQ(row["baseline_left_out_count"], 4);
     EXPECT_EQ(row["candidate_left_out_count"], 4);
   }
-  ReportOptions options;
-  options.database_path = path_;
-  options.baseline = "1/baseline";
-  options.candidates = {"3/sharp"};
+  ReportOptions options{.database_path = path_, .baseline = "1/baseline", .candidates = {"3/sharp"}};
   EXPECT_THAT(RenderReport(options).status(), IsError(absl::StatusCode::kNotFound, Message(32)));
   options.candidates = {"sharp"};
   EXPECT_TRUE(RenderReport(options).ok()) << "the newest job with a question in common";

@@ -1,19 +1,16 @@
 // The tables of the report in CSV, JSON, Markdown and LaTeX, of one job and of two.
-#include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "base/json.h"
 #include "client/report/data/report_data.h"
 #include "client/report/data/result_rows.h"
 #include "client/report/data/text_format.h"
 #include "client/report/page/contrast_table.h"
 #include "client/report/page/inference_cells.h"
-#include "client/report/report_fixture.h"
 #include "db/answer_kinds.h"
 #include "db/fakes/fake_results.h"
 #include "db/stats/family.h"
+#include "tests/fakes/report_fixture.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
@@ -72,10 +69,7 @@ TEST_F(ReportTest, MaxTAdjustsTheMeansOverTasks) {
 }
 
 TEST_F(ReportTest, MaxTWaitsForTheLastAnswer) {
-  Made made;
-  made.question_count = 8;
-  made.answered_of_last_length = 4;
-  Make(made);
+  Make({.question_count = 8, .answered_of_last_length = 4});
   with_max_t_ = true;
   EXPECT_THAT(Render(ReportFormat::kMarkdown), MessageIn("Holm", "max-t"));
   const Json rows = ComparisonRows();
@@ -86,9 +80,8 @@ TEST_F(ReportTest, MaxTWaitsForTheLastAnswer) {
 TEST_F(ReportTest, EffectiveContextLength) {
   MakePlain();
   const auto mean = [&](const std::string& variant) {
-    const Json rows = *ParseJson(Render(ReportFormat::kJson));
-    for (const Json& row : rows) {
-      if (row["kind"] == "effective_length" && row["variant"] == variant && row["task"].is_null()) return row;
+    for (const Json& row : RowsOf("effective_length", Render(ReportFormat::kJson))) {
+      if (row["variant"] == variant && row["task"].is_null()) return row;
     }
     return Json();
   };
@@ -111,15 +104,10 @@ TEST_F(ReportTest, EffectiveContextLength) {
 }
 
 TEST_F(ReportTest, RulersPublishedLengthStandsBesideOurs) {
-  Made made;
-  made.metric = "ruler/string_match_all";
-  Make(made);
+  Make({.metric = "ruler/string_match_all"});
   const auto of_rule = [&] {
-    std::vector<Json> found;
-    const Json all = *ParseJson(Render(ReportFormat::kJson));
-    for (const Json& row : all) {
-      if (row["kind"] == "effective_length" && row.contains("rule")) found.push_back(row);
-    }
+    std::vector<Json> found = RowsOf("effective_length", Render(ReportFormat::kJson));
+    std::erase_if(found, [](const Json& row) { return !row.contains("rule"); });
     return found;
   };
   const std::vector<Json> rows = of_rule();
@@ -135,22 +123,13 @@ TEST_F(ReportTest, RulersPublishedLengthStandsBesideOurs) {
 }
 
 TEST_F(ReportTest, NoEffectiveLengthBeforeTheLastAnswer) {
-  Made made;
-  made.question_count = 8;
-  made.answered_of_last_length = 4;
-  Make(made);
+  Make({.question_count = 8, .answered_of_last_length = 4});
   EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("| baseline | recall_kv | \u2014 | \u2014 | unfinished |  |"));
 }
 
 // Answers without a word, answers that the limit on new tokens ended, and failures, on either side.
 TEST_F(ReportTest, AnswersAreCountedByWhatWentWrong) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.tasks = {"recall_kv"};
-  made.answer = " ";
-  made.cut_count = 2;
-  made.has_failures = true;
-  Make(made);
+  Make({.question_count = 8, .has_failures = true, .answer = " ", .tasks = {"recall_kv"}, .cut_count = 2});
   const Json rows = ComparisonRows();
   const Json& cell = rows[3];
   ASSERT_EQ(cell["context_length"], 8192);
@@ -166,11 +145,7 @@ TEST_F(ReportTest, AnswersAreCountedByWhatWentWrong) {
 
 // Failed answers are wrong answers in every mean, and decide nothing by themselves.
 TEST_F(ReportTest, FailuresAloneAreNoVerdict) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 24;
-  made.variants = {"baseline", "sharp"};
-  made.failing_variant = "sharp";
-  Make(made);
+  Make({.question_count = 24, .variants = {"baseline", "sharp"}, .failing_variant = "sharp"});
   for (const bool is_baseline : {false, true}) {
     const std::string baseline = is_baseline ? "sharp" : "baseline", candidate = is_baseline ? "baseline" : "sharp";
     int count = 0;
@@ -196,12 +171,7 @@ TEST_F(ReportTest, FailuresAloneAreNoVerdict) {
 
 // A prompt that was cut is not an answer that was cut.
 TEST_F(ReportTest, TruncatedPromptsAreCounted) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.tasks = {"recall_kv"};
-  made.truncated_count = 3;
-  made.cut_count = 2;
-  Make(made);
+  Make({.question_count = 8, .tasks = {"recall_kv"}, .cut_count = 2, .truncated_count = 3});
   const Json rows = ComparisonRows();
   EXPECT_EQ(rows[0]["baseline_truncated_count"], 3);
   EXPECT_EQ(rows[0]["baseline_cut_count"], 2);
@@ -217,15 +187,10 @@ TEST_F(ReportTest, TruncatedPromptsAreCounted) {
 
 // One task's mean is a mean over 1 task; an unfinished paper table has the numbers of tasks.
 TEST_F(ReportTest, TasksAreCountedInWords) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.tasks = {"recall_kv"};
-  Make(made);
+  Make({.question_count = 8, .tasks = {"recall_kv"}});
   EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("| mean over 1 task | "));
-  for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
-  made.tasks = {"recall_kv", "rag_facts"};
-  made.unanswered = {{"rag_facts", 2048}};
-  Make(made);
+  path_ = directory_.File("unfinished.db");
+  Make({.question_count = 8, .unanswered = {{"rag_facts", 2048}}});
   EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr("| mean over 1 of 2 tasks | "));
   EXPECT_THAT(Render(ReportFormat::kLatex), MessageIn("unfinished", "no verdict", "1 of 2 tasks at 2K"));
 }
@@ -242,10 +207,7 @@ TEST(DesignNoteTest, EqualValuesAreNoSingleContext) {
 
 // Shares alternate by question around 1/2 in one task and 1/4 in the other.
 TEST_F(ReportTest, LearnedGroupsStandBesideTheNumbers) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.has_groups = true;
-  Make(made);
+  Make({.question_count = 8, .has_groups = true});
   const Json rows = ComparisonRows();
   const auto row = [&](const std::string& kind, const std::string& candidate, const Json& task) {
     for (const Json& found : rows) {
@@ -298,12 +260,7 @@ TEST_F(ReportTest, WithoutLearnedGroupsThereIsNoTableOfThem) {
 
 // One variant: eight questions in two contexts; IsRight determines which are right.
 TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.tasks = {"recall_kv"};
-  made.variants = {"sharp"};
-  made.has_failures = made.is_imported = true;
-  Make(made);
+  Make({.question_count = 8, .has_failures = true, .tasks = {"recall_kv"}, .variants = {"sharp"}, .is_imported = true});
   const std::vector<std::string> csv = absl::StrSplit(Render(ReportFormat::kCsv), '\n', absl::SkipEmpty());
   ASSERT_EQ(csv.size(), 1u + 4);
   EXPECT_EQ(csv[0],
@@ -340,14 +297,12 @@ TEST_F(ReportTest, AVariantAloneIsATableOfItsScores) {
 
 // A row of the table of kinds is a column of every format and a choice of the sample browser, where there are such answers.
 TEST_F(ReportTest, EveryKindOfAnswersHasItsColumns) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.tasks = {"recall_kv"};
-  made.variants = {"sharp"};
-  made.thinking_state = "unfinished";
-  made.thinking_raw = "<think>Is it stone-02?";
-  made.truncated_count = 1;
-  Make(made);
+  Make({.question_count = 8,
+        .tasks = {"recall_kv"},
+        .variants = {"sharp"},
+        .truncated_count = 1,
+        .thinking_state = "unfinished",
+        .thinking_raw = "<think>Is it stone-02?"});
   const std::string csv = Render(ReportFormat::kCsv), markdown = Render(ReportFormat::kMarkdown), page = Render();
   const std::vector<std::string> columns = absl::StrSplit(csv.substr(0, csv.find('\n')), ',');
   const Json row = ComparisonRows()[1];

@@ -1,10 +1,9 @@
 // The page of a synthetic job: its content, its reproducibility, and that markup and scripts in answers are inert.
 #include "client/report/report.h"
+#include "tests/fakes/report_fixture.h"
 
 #include <cstdlib>
 
-#include "base/json.h"
-#include "client/report/report_fixture.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -39,14 +38,11 @@ TEST_F(ReportTest, NeedsNoNetworkAndIsTheSameEveryTime) {
   EXPECT_THAT(page, Not(HasSubstr("https://")));
   EXPECT_THAT(page, Not(HasSubstr("src=")));
   EXPECT_EQ(page, Render());
-  if (std::getenv("VARIFOCAL_KEEP_REPORT") != nullptr) std::ofstream(std::getenv("VARIFOCAL_KEEP_REPORT")) << page;
+  if (const char* kept = std::getenv("VARIFOCAL_KEEP_REPORT"); kept != nullptr) testing_support::WriteFile(kept, page);
 }
 
 TEST_F(ReportTest, NothingInAnAnswerActs) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.answer = "</td><script>alert('x')</script><img onerror=\"y\">\x01 & <b>";
-  Make(made);
+  Make({.question_count = 8, .answer = "</td><script>alert('x')</script><img onerror=\"y\">\x01 & <b>"});
   const std::string page = Render();
   EXPECT_THAT(
       page,
@@ -59,11 +55,7 @@ TEST_F(ReportTest, NothingInAnAnswerActs) {
 }
 
 TEST_F(ReportTest, FailuresAndMissingAnswersAreSaid) {
-  Made made;
-  made.has_failures = true;
-  made.question_count = 16;
-  made.answered_of_last_length = 12;
-  Make(made);
+  Make({.question_count = 16, .answered_of_last_length = 12, .has_failures = true});
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("incomplete", "358 of 384"));
   EXPECT_THAT(page, MessageIn("failed", "2 of 384"));
@@ -75,14 +67,12 @@ TEST_F(ReportTest, FailuresAndMissingAnswersAreSaid) {
 
 // Everything that decides the answers is in the line that makes the job again.
 TEST_F(ReportTest, TheSubmitLineHasEverySetting) {
-  Made made;
-  made.command_line = "varifocald --db=results.db --model=baseline=models/baseline";
-  made.question_count = made.answered_of_last_length = 4;
-  made.spec_json = R"({"suite":{"epochs":2,"form":"chat","lengths":[1024,2048],"seeds":3,)"
-                   R"("tasks":[{"name":"recall_kv","metrics":["exact_match","gold/is_greedy"]}]},)"
-                   R"("variants":["baseline","sharp@t=0.5"],"limit":8,"inspect":true,"keep_prompts":false,)"
-                   R"("decode":{"min_p":0.05,"sampling_temperature":0.7,"top_k":20,"top_p":0.9}})";
-  Make(made);
+  Make({.question_count = 4,
+        .command_line = "varifocald --db=results.db --model=baseline=models/baseline",
+        .spec_json = R"({"suite":{"epochs":2,"form":"chat","lengths":[1024,2048],"seeds":3,)"
+                     R"("tasks":[{"name":"recall_kv","metrics":["exact_match","gold/is_greedy"]}]},)"
+                     R"("variants":["baseline","sharp@t=0.5"],"limit":8,"inspect":true,"keep_prompts":false,)"
+                     R"("decode":{"min_p":0.05,"sampling_temperature":0.7,"top_k":20,"top_p":0.9}})"});
   EXPECT_THAT(Render(), HasSubstr("varifocal submit quick --models=baseline,sharp@t=0.5 --seed=7 --seeds=3 "
                                   "--epochs=2 --form=chat --lengths=1024,2048 "
                                   "--tasks=recall_kv --limit=8 --score-gold --inspect --sampling-temperature=0.7 "
@@ -91,21 +81,16 @@ TEST_F(ReportTest, TheSubmitLineHasEverySetting) {
 
 // The line reaches the daemon above it, which runs in the background.
 TEST_F(ReportTest, TheSubmitLineNamesItsDaemon) {
-  Made made;
-  made.command_line = "build/release/bin/varifocald --db=results.db --listen=127.0.0.1:50251";
-  made.question_count = made.answered_of_last_length = 4;
-  made.spec_json = R"({"suite":{"lengths":[1024]},"variants":["baseline"]})";
-  Make(made);
+  Make({.question_count = 4,
+        .command_line = "build/release/bin/varifocald --db=results.db --listen=127.0.0.1:50251",
+        .spec_json = R"({"suite":{"lengths":[1024]},"variants":["baseline"]})"});
   EXPECT_THAT(Render(), HasSubstr("--listen=127.0.0.1:50251 &amp;\nvarifocal submit quick --models=baseline --seed=7 "
                                   "--lengths=1024 --daemon=127.0.0.1:50251\n"));
 }
 
 // `run` asks the questions itself.
 TEST_F(ReportTest, ARunNeedsNoSubmitLine) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 4;
-  made.spec_json = R"({"suite":{"lengths":[1024]},"variants":["baseline"]})";
-  Make(made);
+  Make({.question_count = 4, .spec_json = R"({"suite":{"lengths":[1024]},"variants":["baseline"]})"});
   const std::string page = Render();
   EXPECT_THAT(page,
               HasSubstr("<pre class=\"commands\">varifocal run quick --model=models/baseline\nvarifocal compare "));
@@ -114,10 +99,7 @@ TEST_F(ReportTest, ARunNeedsNoSubmitLine) {
 
 // Without inference there is no interval to draw or to print: not one of the whole range.
 TEST_F(ReportTest, OneContextHasNoInterval) {
-  Made made;
-  made.tasks = {"recall_kv"};
-  made.question_count = made.answered_of_last_length = 4;
-  Make(made);
+  Make({.question_count = 4, .tasks = {"recall_kv"}});
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("sharp", "8K", "+50.0", "no interval"));
   EXPECT_THAT(page, Not(HasSubstr("\u2014 to \u2014")));
@@ -128,10 +110,7 @@ TEST_F(ReportTest, OneContextHasNoInterval) {
 
 // With many candidates the tables of single tasks are folded, each under its outcomes.
 TEST_F(ReportTest, ManyCandidatesAreFolded) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.temperatures = {"0.5", "0.7", "1.2"};
-  Make(made);
+  Make({.question_count = 8, .temperatures = {"0.5", "0.7", "1.2"}});
   const std::string page = Render();
   EXPECT_THAT(page,
               HasSubstr("<details><summary>baseline@t=0.5 against baseline <span class=\"outcome-word\">8 undecided"));
@@ -147,43 +126,32 @@ TEST_F(ReportTest, ManyCandidatesAreFolded) {
 
 // What is on the page is there for programs too.
 TEST_F(ReportTest, VerdictsWorkAndDepthsAreRows) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.has_evidence = true;
-  Make(made);
-  const auto parsed = ParseJson(Render(ReportFormat::kJson));
-  ASSERT_TRUE(parsed.ok());
-  int verdict_count = 0, work_count = 0, depth_count = 0;
+  Make({.question_count = 16, .has_evidence = true});
+  const std::string report = Render(ReportFormat::kJson);
+  const std::vector<Json> verdicts = RowsOf("verdict", report), works = RowsOf("work", report);
+  EXPECT_EQ(verdicts.size(), 2u);
+  for (const Json& row : verdicts) {
+    EXPECT_THAT(Render(), HasSubstr(row["headline"].get<std::string>()));
+    EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr(row["headline"].get<std::string>()));
+  }
+  EXPECT_EQ(works.size(), 3u);
+  for (const Json& row : works) EXPECT_EQ(row["answer_count"], 2 * 4 * 16);
+  const std::vector<Json> depths = RowsOf("depth", report);
+  EXPECT_EQ(depths.size(), 3u * 3 * 4 * 4) << "variants, two tasks and their mean, lengths, quarters";
   double deep = 0;
-  for (const Json& row : *parsed) {
-    if (row["kind"] == "verdict") {
-      ++verdict_count;
-      EXPECT_THAT(Render(), HasSubstr(row["headline"].get<std::string>()));
-      EXPECT_THAT(Render(ReportFormat::kMarkdown), HasSubstr(row["headline"].get<std::string>()));
-    } else if (row["kind"] == "work") {
-      ++work_count;
-      EXPECT_EQ(row["answer_count"], 2 * 4 * 16);
-    } else if (row["kind"] == "depth") {
-      ++depth_count;
-      if (row["variant"] == "baseline" && row["task"] == "recall_kv" && row["context_length"] == 8192 &&
-          row["depth_low"] == 0.0) {
-        deep = row["mean"].get<double>();
-        EXPECT_EQ(row["sample_count"], 4);
-      }
+  for (const Json& row : depths) {
+    if (row["variant"] == "baseline" && row["task"] == "recall_kv" && row["context_length"] == 8192 &&
+        row["depth_low"] == 0.0) {
+      deep = row["mean"].get<double>();
+      EXPECT_EQ(row["sample_count"], 4);
     }
   }
-  EXPECT_EQ(verdict_count, 2);
-  EXPECT_EQ(work_count, 3);
-  EXPECT_EQ(depth_count, 3 * 3 * 4 * 4) << "variants, two tasks and their mean, lengths, quarters";
   EXPECT_EQ(deep, 0.5) << "of questions 0, 4, 8 and 12 the baseline knows 4 and 8";
 }
 
 // The last length of an unfinished job: some tasks have answers, and none is complete.
 TEST_F(ReportTest, NoVerdictWhereTasksAreUnfinished) {
-  Made made;
-  made.question_count = 16;
-  made.answered_of_last_length = 12;
-  Make(made);
+  Make({.question_count = 16, .answered_of_last_length = 12});
   EXPECT_THAT(Render(), MessageIn("8K", "0 of 2 tasks"));
   const Json rows = ComparisonRows();
   int unfinished_count = 0;
@@ -197,10 +165,7 @@ TEST_F(ReportTest, NoVerdictWhereTasksAreUnfinished) {
 }
 
 TEST_F(ReportTest, EmptyAnswersAreCounted) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.answer = " \n";
-  Make(made);
+  Make({.question_count = 8, .answer = " \n"});
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("empty answers", "baseline"));
   const Json rows = ComparisonRows();
@@ -211,11 +176,9 @@ TEST_F(ReportTest, EmptyAnswersAreCounted) {
 
 // What was written is shown beside what was taken out of it.
 TEST_F(ReportTest, ExtractedAnswersAreShownBesideTheirTexts) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.has_filters = true;
-  made.spec_json = R"({"suite":{"form":"chat","tasks":[{"name":"recall_kv","filters":[{"filter":"last_line"}]}]}})";
-  Make(made);
+  Make({.question_count = 8,
+        .spec_json = R"({"suite":{"form":"chat","tasks":[{"name":"recall_kv","filters":[{"filter":"last_line"}]}]}})",
+        .has_filters = true});
   const std::string page = Render();
   EXPECT_THAT(page, AllOf(HasSubstr("<p>amber-17</p><p class=\"meta\">from: It is"),
                           HasSubstr("harbor.\nAnswer: amber-17</p>")));
@@ -241,16 +204,14 @@ TEST_F(ReportTest, TheBrowserMarksThinkingAsItIsCounted) {
                {"closed", "<think>It is stone-02.</think>\n", "empty", "unextracted"}};
   for (const auto& of : cases) {
     SCOPED_TRACE(of.state);
-    for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
-    Made made;
-    made.question_count = made.answered_of_last_length = 8;
-    made.tasks = {"recall_kv"};
-    made.thinking_state = of.state;
-    made.thinking_raw = of.raw;
-    made.spec_json = R"({"suite":{"tasks":[{"name":"recall_kv","filters":[{"filter":"last_line"}]}]},)"
-                     R"("thinking_markers":{"baseline":"[\"<think>\",\"</think>\"]",)"
-                     R"("sharp":"[\"<think>\",\"</think>\"]","soft":"[\"<think>\",\"</think>\"]"}})";
-    Make(made);
+    path_ = directory_.File(of.state);
+    Make({.question_count = 8,
+          .tasks = {"recall_kv"},
+          .spec_json = R"({"suite":{"tasks":[{"name":"recall_kv","filters":[{"filter":"last_line"}]}]},)"
+                       R"("thinking_markers":{"baseline":"[\"<think>\",\"</think>\"]",)"
+                       R"("sharp":"[\"<think>\",\"</think>\"]","soft":"[\"<think>\",\"</think>\"]"}})",
+          .thinking_state = of.state,
+          .thinking_raw = of.raw});
     const std::string page = Render();
     EXPECT_THAT(page, HasSubstr(absl::StrCat("<p class=\"error\">(", of.name, ")</p><p class=\"meta\">from: ")));
     EXPECT_THAT(page, HasSubstr(absl::StrCat("<option value=\"", of.name, "\">")));
@@ -263,10 +224,7 @@ TEST_F(ReportTest, TheBrowserMarksThinkingAsItIsCounted) {
 
 // Rows of a file may be shorter than their context length.
 TEST_F(ReportTest, OnlyLongSamplesAreExtrapolated) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.has_short_samples = true;
-  Make(made);
+  Make({.question_count = 8, .has_short_samples = true});
   const std::string page = Render();
   EXPECT_THAT(page, Not(HasSubstr("extrapolated</small>")));
   EXPECT_THAT(page, Not(HasSubstr("<li><b>extrapolated</b>")));
@@ -275,9 +233,7 @@ TEST_F(ReportTest, OnlyLongSamplesAreExtrapolated) {
 }
 
 TEST_F(ReportTest, OneTaskNeedsNoMeanOverTasks) {
-  Made made;
-  made.tasks = {"recall_kv"};
-  Make(made);
+  Make({.tasks = {"recall_kv"}});
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("sharp", "better", "baseline", "recall_kv"));
   EXPECT_THAT(page, Not(HasSubstr("Over all tasks")));
@@ -285,9 +241,7 @@ TEST_F(ReportTest, OneTaskNeedsNoMeanOverTasks) {
 
 TEST_F(ReportTest, WritesWholeOrNotAtAll) {
   MakePlain();
-  ReportOptions options;
-  options.database_path = path_;
-  options.output_path = testing::TempDir() + "/report_test_out.html";
+  ReportOptions options{.database_path = path_, .output_path = directory_.File("out.html")};
   ASSERT_TRUE(WriteReport(options).ok());
   const std::string before = ReadFile(options.output_path);
   EXPECT_THAT(before, HasSubstr("<!doctype html>"));
@@ -296,7 +250,7 @@ TEST_F(ReportTest, WritesWholeOrNotAtAll) {
               IsError(absl::StatusCode::kInvalidArgument, Message("nobody", "baseline", "sharp", "soft")));
   EXPECT_EQ(ReadFile(options.output_path), before);
   options.candidates.clear();
-  options.output_path = testing::TempDir() + "/no-such-directory/report.html";
+  options.output_path = directory_.File("no-such-directory/report.html");
   EXPECT_EQ(WriteReport(options).code(), absl::StatusCode::kNotFound);
   options.confidence = 1.5;
   EXPECT_THAT(WriteReport(options).message(), Message(1.5));
@@ -304,26 +258,22 @@ TEST_F(ReportTest, WritesWholeOrNotAtAll) {
 
 TEST_F(ReportTest, ADatabaseIsNeverReplaced) {
   MakePlain();
-  const std::string link = absl::StrCat(path_, ".link"), before = ReadFile(path_);
-  std::filesystem::remove(link);
+  const std::string link = absl::StrCat(directory_.path(), ".link"), before = ReadFile(path_);
   std::filesystem::create_symlink(path_, link);
-  ReportOptions options;
-  options.database_path = path_;
   for (const std::string& path : {path_, absl::StrCat(path_, "-wal"), absl::StrCat(path_, "-shm"), link}) {
-    options.output_path = path;
-    const absl::Status refused = WriteReport(options);
+    const absl::Status refused = WriteReport({.database_path = path_, .output_path = path});
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << path;
     EXPECT_EQ(WriteWhole(path, "x"), refused);
   }
   EXPECT_THAT(WriteWhole(link, "x").message(), Message("database"));
+  std::filesystem::remove(link);
   EXPECT_EQ(ReadFile(path_), before);
 }
 
 TEST_F(ReportTest, EmptyAndMissingDatabasesAreErrors) {
-  ReportOptions options;
-  options.database_path = path_;
+  const ReportOptions options{.database_path = path_};
   EXPECT_EQ(RenderReport(options).status().code(), absl::StatusCode::kNotFound);
-  std::ofstream(path_).close();
+  testing_support::WriteFile(path_, "");
   EXPECT_EQ(RenderReport(options).status().code(), absl::StatusCode::kFailedPrecondition);
   std::filesystem::remove(path_);
   { ASSERT_TRUE(db::Writer::Open(path_).ok()); }
@@ -332,10 +282,7 @@ TEST_F(ReportTest, EmptyAndMissingDatabasesAreErrors) {
 }
 
 TEST_F(ReportTest, AJobWithoutAnswersIsAPageThatSaysSo) {
-  Made made;
-  made.question_count = 0;
-  made.answered_of_last_length = 0;
-  Make(made);
+  Make({.question_count = 0});
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("sharp", "baseline"));
   EXPECT_THAT(page, MessageIn("No sample"));
@@ -343,10 +290,7 @@ TEST_F(ReportTest, AJobWithoutAnswersIsAPageThatSaysSo) {
 
 // Prompts of 7 and 8 tokens at 1K to 8K are one test, in words, tables, charts and rows.
 TEST_F(ReportTest, ALengthThatNoPromptReachesIsNone) {
-  Made made;
-  made.prompt_tokens = 7;
-  made.variants = {"baseline", "sharp"};
-  Make(made);
+  Make({.variants = {"baseline", "sharp"}, .prompt_tokens = 7});
   const std::string page = Render(), markdown = Render(ReportFormat::kMarkdown);
   EXPECT_THAT(markdown, MessageIn("baseline", "7 to 8", "2 tasks"));
   EXPECT_THAT(markdown, Not(HasSubstr(" at 8K")));
@@ -368,10 +312,7 @@ TEST_F(ReportTest, ALengthThatNoPromptReachesIsNone) {
 
 // What "sharp" gains at 8K are the questions that the baseline answers with nothing.
 TEST_F(ReportTest, TheHeadlineSaysWhatADifferenceRestsOn) {
-  Made made;
-  made.has_empty_answers = true;
-  made.variants = {"baseline", "sharp"};
-  Make(made);
+  Make({.variants = {"baseline", "sharp"}, .has_empty_answers = true});
   const std::string markdown = Render(ReportFormat::kMarkdown);
   const std::string headline = markdown.substr(0, markdown.find('\n'));
   EXPECT_THAT(headline, Message("sharp", "better", "baseline", "4K and 8K", "38 of 96", 58, "0.0 points"));
@@ -387,10 +328,7 @@ TEST_F(ReportTest, TheHeadlineSaysWhatADifferenceRestsOn) {
 
 // No single kind explains what "sharp" gains, all three do.
 TEST_F(ReportTest, ADifferenceMayRestOnSeveralKinds) {
-  Made made;
-  made.has_mixed_answers = true;
-  made.variants = {"baseline", "sharp"};
-  Make(made);
+  Make({.variants = {"baseline", "sharp"}, .has_mixed_answers = true});
   const std::string markdown = Render(ReportFormat::kMarkdown);
   EXPECT_THAT(markdown, MessageIn("8K", "empty answers, refusals or cut answers"));
   for (const Json& row : ComparisonRows()) {
@@ -409,10 +347,7 @@ TEST_F(ReportTest, ADifferenceMayRestOnSeveralKinds) {
 
 // The change from 1K to 8K is made of empty answers too: sentence and notes say it.
 TEST_F(ReportTest, AChangeMayRestOnEmptyAnswers) {
-  Made made;
-  made.has_empty_answers = true;
-  made.variants = {"baseline", "sharp"};
-  Make(made);
+  Make({.variants = {"baseline", "sharp"}, .has_empty_answers = true});
   const std::string markdown = Render(ReportFormat::kMarkdown);
   EXPECT_THAT(markdown, MessageIn("towards sharp", "baseline 38 of 96 at 8K"));
   const size_t row = markdown.find(" tasks | 1K");
@@ -422,11 +357,7 @@ TEST_F(ReportTest, AChangeMayRestOnEmptyAnswers) {
 
 // Samples without a worst value are left out, not counted; the headline has them.
 TEST_F(ReportTest, WithoutBoundsFailuresAreLeftOut) {
-  Made made;
-  made.has_bounds = false;
-  made.has_failures = true;
-  made.variants = {"baseline", "sharp"};
-  Make(made);
+  Make({.has_failures = true, .variants = {"baseline", "sharp"}, .has_bounds = false});
   const std::string markdown = Render(ReportFormat::kMarkdown);
   EXPECT_THAT(Render(), MessageIn("2 of 768", "no metric"));
   EXPECT_THAT(Render(), MessageIn("A failed answer", "mean"));
@@ -436,21 +367,14 @@ TEST_F(ReportTest, WithoutBoundsFailuresAreLeftOut) {
 
 // A cell of one context in a finished job is no unfinished one.
 TEST_F(ReportTest, OneContextIsNotUnfinished) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 4;
-  made.variants = {"baseline", "sharp"};
-  Make(made);
+  Make({.question_count = 4, .variants = {"baseline", "sharp"}});
   const std::string latex = Render(ReportFormat::kLatex);
   EXPECT_THAT(latex, MessageIn("$\\diamond$"));
   EXPECT_THAT(latex, Not(HasSubstr("unfinished")));
 }
 
 TEST_F(ReportTest, TheHeadlineNamesFailuresWhateverTheOutcome) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.variants = {"baseline", "sharp"};
-  made.has_failures = true;
-  Make(made);
+  Make({.question_count = 8, .has_failures = true, .variants = {"baseline", "sharp"}});
   const std::string markdown = Render(ReportFormat::kMarkdown);
   const std::string headline = markdown.substr(0, markdown.find('\n'));
   EXPECT_THAT(headline, Message("Undecided", "sharp", "baseline", "2 of 16", "8K"));
@@ -458,10 +382,7 @@ TEST_F(ReportTest, TheHeadlineNamesFailuresWhateverTheOutcome) {
 
 // A finished job of metrics without bounds is compared by its cells.
 TEST_F(ReportTest, WithoutBoundsTheCellsAreTheVerdict) {
-  Made made;
-  made.has_bounds = false;
-  made.variants = {"baseline", "sharp"};
-  Make(made);
+  Make({.variants = {"baseline", "sharp"}, .has_bounds = false});
   const std::string markdown = Render(ReportFormat::kMarkdown);
   EXPECT_THAT(markdown, Not(HasSubstr(" yet")));
   EXPECT_THAT(markdown, MessageIn("sharp", "baseline", 8, "4 better", "4 no verdict"));

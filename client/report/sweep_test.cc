@@ -4,8 +4,8 @@
 #include "client/report/charts/sweep_figures.h"
 #include "client/report/data/report_data.h"
 #include "client/report/page/figure_files.h"
-#include "client/report/report_fixture.h"
 #include "db/trained_temperature.h"
+#include "tests/fakes/report_fixture.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -117,19 +117,14 @@ TEST(SweepTest, TheTemperatureOfACheckpoint) {
 }
 
 TEST_F(ReportTest, ASweepWithoutAFinishedMeanHasNoVerdictYet) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 8;
-  made.temperatures = {"1.2", "0.5"};
-  for (const int64_t length : {1024, 2048, 4096, 8192}) made.unanswered.insert({"rag_facts", length});
-  Make(made);
+  Make({.question_count = 8,
+        .temperatures = {"1.2", "0.5"},
+        .unanswered = {{"rag_facts", 1024}, {"rag_facts", 2048}, {"rag_facts", 4096}, {"rag_facts", 8192}}});
   EXPECT_THAT(Render(), MessageIn("2 temperatures", "0.5 to 1.2", "baseline", "4 lengths", "no verdict"));
 }
 
 TEST_F(ReportTest, ASweepIsOneHeadlineOneTableAndAPlotALength) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.temperatures = {"1.2", "0.5", "0.7"};
-  Make(made);
+  Make({.question_count = 16, .temperatures = {"1.2", "0.5", "0.7"}});
   const std::string page = Render();
   EXPECT_THAT(page, MessageIn("sharp", "better", "baseline"));
   EXPECT_THAT(page, MessageIn("3 temperatures", "0.5 to 1.2", "baseline", "4 lengths"));
@@ -157,10 +152,7 @@ TEST_F(ReportTest, ASweepIsOneHeadlineOneTableAndAPlotALength) {
 
 // A choice is a row for programs too: the number of tests is that of lengths.
 TEST_F(ReportTest, ChoicesAreRows) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.temperatures = {"0.5", "0.7"};
-  Make(made);
+  Make({.question_count = 16, .temperatures = {"0.5", "0.7"}});
   int choice_count = 0;
   const Json rows = ComparisonRows();
   for (const Json& row : rows) {
@@ -176,32 +168,21 @@ TEST_F(ReportTest, ChoicesAreRows) {
 
 // Against another model the temperatures compete among themselves: of equal ones the nearest to the trained one.
 TEST_F(ReportTest, TheNearestOfEqualTemperaturesIsChosen) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.temperatures = {"0.3", "1.2", "0.7"};
-  Make(made);
-  int choice_count = 0;
-  const auto parsed =
-      ParseJson(Render(ReportFormat::kJson, "sharp", {"baseline@t=0.3", "baseline@t=1.2", "baseline@t=0.7"}));
-  ASSERT_TRUE(parsed.ok());
-  for (const Json& row : *parsed) {
-    if (row["kind"] != "choice") continue;
-    ++choice_count;
+  Make({.question_count = 16, .temperatures = {"0.3", "1.2", "0.7"}});
+  const std::vector<Json> choices =
+      RowsOf("choice", Render(ReportFormat::kJson, "sharp", {"baseline@t=0.3", "baseline@t=1.2", "baseline@t=0.7"}));
+  EXPECT_EQ(choices.size(), 4u);
+  for (const Json& row : choices) {
     EXPECT_EQ(row["candidate"], "baseline@t=1.2") << "ln 1.2 is nearer to 0 than ln 0.7";
     EXPECT_EQ(row["test_count"], 4);
     EXPECT_EQ(row["sample_count"], 16) << "half of two tasks' 16 questions";
     EXPECT_TRUE(row["baseline_failed_count"].is_null());
   }
-  EXPECT_EQ(choice_count, 4);
 }
 
 // Two sweeps of one model: each has its own colour and marker, and every task is drawn at the longest length.
 TEST_F(ReportTest, SweepsOfOneModelDifferInColour) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.temperatures = {"0.5", "0.7"};
-  made.late_temperatures = {"0.5", "0.7"};
-  Make(made);
+  Make({.question_count = 16, .temperatures = {"0.5", "0.7"}, .late_temperatures = {"0.5", "0.7"}});
   const std::string page = Render();
   const size_t begin = page.find("temperature at 8K</text>");
   const std::string chart = page.substr(begin, page.find("</svg>", begin) - begin);
@@ -216,11 +197,7 @@ TEST_F(ReportTest, NoSweepWithoutTemperatures) {
 }
 
 TEST_F(ReportTest, DepthByLength) {
-  Made made;
-  made.question_count = made.answered_of_last_length = 16;
-  made.tasks = {"recall_kv"};
-  made.has_evidence = true;
-  Make(made);
+  Make({.question_count = 16, .tasks = {"recall_kv"}, .has_evidence = true});
   const std::string page = Render();
   EXPECT_THAT(page, HasSubstr("<h2>Score by depth"));
   // At 8K the baseline is right about questions 4, 8, 11 and 15 of 16: half of those at the start and at three quarters.

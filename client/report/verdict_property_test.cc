@@ -1,23 +1,17 @@
 // The sentences of verdicts against the numbers beside them, for random jobs: with failures, empty and cut answers, prompts
 // that reach their length, partly or not, or are the same at all, ties, one context, values without bounds, and missing
 // answers. Seeded; each job is written through db::Writer and read back as the JSON of a report.
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <regex>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/random.h"
 #include "base/sha256.h"
-#include "client/report/report_fixture.h"
+#include "tests/fakes/report_fixture.h"
 #include "tests/support/assign_or_fail.h"
 
 namespace varifocal {
@@ -40,7 +34,7 @@ class VerdictPropertyTest : public ReportTest {
   void WriteJob(int number) {
     Random random(absl::StrCat("verdicts ", number));
     const auto one_of = [&](int64_t count) { return static_cast<int64_t>(random.Below(count)); };
-    for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
+    path_ = directory_.File(absl::StrCat(number, ".db"));
     FakeClock clock(kTimeUs);
     ASSIGN_OR_FAIL(auto writer, db::Writer::Open(path_, clock));
     std::vector<int64_t> lengths = {1024, 2048, 4096, 8192};

@@ -158,7 +158,6 @@ class Attention : public Command {
 
 }  // namespace
 
-extern const Verb kAttentionVerb;
 constinit const Verb kAttentionVerb = {
     .name = "attention",
     .group = "Results",

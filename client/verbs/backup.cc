@@ -32,7 +32,6 @@ class Backup : public Command {
 
 }  // namespace
 
-extern const Verb kBackupVerb;
 constinit const Verb kBackupVerb = {
     .name = "backup",
     .group = "Results",
@@ -41,7 +40,6 @@ constinit const Verb kBackupVerb = {
         R"(Writes one consistent state of the database to a new file, synced and checked, without stopping the daemon or its
 job. The copy has every sample that was recorded when the command began; it has no -wal or -shm beside it.)",
     .examples = "varifocal backup --db=results.db --out=results-monday.db",
-    .formats = "text json jsonl",
     .make = &Make<Backup>,
 };
 

@@ -29,7 +29,6 @@ class Cancel : public Command {
 
 }  // namespace
 
-extern const Verb kCancelVerb;
 constinit const Verb kCancelVerb = {
     .name = "cancel",
     .group = "Jobs",
@@ -38,7 +37,6 @@ constinit const Verb kCancelVerb = {
         R"(Running samples are abandoned at once and count as missing; no partial results are stored. Cancelling twice
 is harmless; a job that has ended cannot be cancelled.)",
     .examples = "varifocal cancel 3",
-    .formats = "text json jsonl",
     .make = &Make<Cancel>,
     .daemon = DaemonUse::kAlways,
 };

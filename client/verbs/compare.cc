@@ -275,7 +275,6 @@ class Compare : public Command {
 
 }  // namespace
 
-extern const Verb kCompareVerb;
 constinit const Verb kCompareVerb = {
     .name = "compare",
     .group = "Results",

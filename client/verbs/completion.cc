@@ -49,7 +49,6 @@ class Complete : public Command {
 
 }  // namespace
 
-extern const Verb kCompletionVerb;
 constinit const Verb kCompletionVerb = {
     .name = "completion",
     .group = "This program",

@@ -78,7 +78,6 @@ class ServeDashboard : public Command {
 
 }  // namespace
 
-extern const Verb kDashboardVerb;
 constinit const Verb kDashboardVerb = {
     .name = "dashboard",
     .group = "Results",

@@ -52,7 +52,6 @@ class Delete : public Command {
 
 }  // namespace
 
-extern const Verb kDeleteVerb;
 constinit const Verb kDeleteVerb = {
     .name = "delete",
     .group = "Jobs",
@@ -64,7 +63,6 @@ The database keeps its size; later jobs reuse the space.)",
     .examples =
         "varifocal delete 3\n"
         "varifocal delete 3 --db=results.db",
-    .formats = "text json jsonl",
     .make = &Make<Delete>,
     .daemon = DaemonUse::kAlways,
 };

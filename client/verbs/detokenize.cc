@@ -55,7 +55,6 @@ class Detokenize : public Command {
 
 }  // namespace
 
-extern const Verb kDetokenizeVerb;
 constinit const Verb kDetokenizeVerb = {
     .name = "detokenize",
     .group = "Models",
@@ -66,7 +65,6 @@ output is the text's bytes and nothing else. JSON output: {"text": ".."}.)",
     .examples =
         "echo '[5, 17, 9]' | varifocal detokenize --model=models/baseline --token-ids-file=-\n"
         "varifocal detokenize --model=models/baseline --jsonl=ids.jsonl --format=jsonl --keep-special-tokens",
-    .formats = "text json jsonl",
     .make = &Make<Detokenize>,
     .daemon = DaemonUse::kWhenGiven,
 };

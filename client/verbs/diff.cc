@@ -79,7 +79,6 @@ class Diff : public Command {
 
 }  // namespace
 
-extern const Verb kDiffVerb;
 constinit const Verb kDiffVerb = {
     .name = "diff",
     .group = "Results",

@@ -318,7 +318,6 @@ class ExportResults : public Command {
 
 }  // namespace
 
-extern const Verb kExportVerb;
 constinit const Verb kExportVerb = {
     .name = "export",
     .group = "Results",

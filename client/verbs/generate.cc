@@ -114,7 +114,6 @@ class Generate : public Command {
 
 }  // namespace
 
-extern const Verb kGenerateVerb;
 constinit const Verb kGenerateVerb = {
     .name = "generate",
     .group = "Models",
@@ -133,7 +132,6 @@ the prompt were not UTF-8.)",
         "--max-new-tokens=8\n"
         "varifocal generate --daemon=127.0.0.1:50151 --model=focal --token-ids-file=ids.json --max-new-tokens=8 "
         "--format=json",
-    .formats = "text json jsonl",
     .make = &Make<Generate>,
     .daemon = DaemonUse::kWhenGiven,
 };

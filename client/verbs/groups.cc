@@ -302,7 +302,6 @@ class Groups : public Command {
 
 }  // namespace
 
-extern const Verb kGroupsVerb;
 constinit const Verb kGroupsVerb = {
     .name = "groups",
     .group = "Models",

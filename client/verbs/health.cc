@@ -105,7 +105,6 @@ class Health : public Command {
 
 }  // namespace
 
-extern const Verb kHealthVerb;
 constinit const Verb kHealthVerb = {
     .name = "health",
     .group = "Models",

@@ -184,7 +184,6 @@ class Import : public Command {
 
 }  // namespace
 
-extern const Verb kImportVerb;
 constinit const Verb kImportVerb = {
     .name = "import",
     .group = "Results",
@@ -206,7 +205,6 @@ HELMET's judged files (*-gpt4eval_o.json) are read too, if made from files writt
         "--db=results.db\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=other\n"
         "varifocal import --judgments=judged.jsonl --score-max=3 --job=4",
-    .formats = "text json jsonl",
     .make = &Make<Import>,
     .daemon = DaemonUse::kAlways,
 };

@@ -43,12 +43,10 @@ class ImportData : public Command {
     if (name_.empty()) return List(console);
     const Benchmark* benchmark = benchmarks::FindBenchmark(name_);
     if (benchmark == nullptr) {
-      std::vector<std::string> names;
-      for (const Benchmark& known : Benchmarks()) names.push_back(known.name);
       if (BuiltInSuiteText(name_).has_value()) {
         return UsageError("\"", name_, "\" is a suite, which needs no import: varifocal run ", name_);
       }
-      return UsageError("No benchmark is called \"", name_, "\"", DidYouMean(name_, names));
+      return UsageError("No benchmark is called \"", name_, "\"", DidYouMean(name_, NamesOf(Benchmarks())));
     }
     if (options_.folder.empty() || options_.out.empty()) {
       return UsageError("import-data ", name_, " needs DIR and --out. DIR has ", benchmark->needs, " (",
@@ -117,7 +115,6 @@ class ImportData : public Command {
 
 }  // namespace
 
-extern const Verb kImportDataVerb;
 constinit const Verb kImportDataVerb = {
     .name = "import-data",
     .group = "Tasks",

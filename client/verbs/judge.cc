@@ -313,7 +313,6 @@ class JudgeStored : public Command {
 
 }  // namespace
 
-extern const Verb kJudgeVerb;
 constinit const Verb kJudgeVerb = {
     .name = "judge",
     .group = "Results",
@@ -331,7 +330,6 @@ With --against=METRIC: kappa with quadratic weights between the judge and that m
         "varifocal judge --db=results.db --judge=models/baseline --prompt=judge.yaml --out=verdicts.jsonl\n"
         "varifocal judge --db=r.db --judge=big --daemon=host:50151 --prompt=judge.yaml --out=v.jsonl --against=imported/gpt-4\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=focal --metric=imported/correct",
-    .formats = "text json jsonl",
     .make = &Make<JudgeStored>,
     .daemon = DaemonUse::kWhenGiven,
 };

@@ -90,7 +90,6 @@ class ListJobs : public Command {
 
 }  // namespace
 
-extern const Verb kListVerb;
 constinit const Verb kListVerb = {
     .name = "list",
     .group = "Jobs",

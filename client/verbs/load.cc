@@ -74,7 +74,6 @@ class Unload : public Command {
 
 }  // namespace
 
-extern const Verb kLoadVerb;
 constinit const Verb kLoadVerb = {
     .name = "load",
     .group = "Models",
@@ -83,19 +82,16 @@ constinit const Verb kLoadVerb = {
         R"(Loads the checkpoint, as --model does when the daemon starts, and returns when it is served. The name must be
 unused. Later starts of the daemon with the same --db load it again, until it is unloaded.)",
     .examples = "varifocal load focal=models/focal-constant",
-    .formats = "text json jsonl",
     .make = &Make<Load>,
     .daemon = DaemonUse::kAlways,
 };
 
-extern const Verb kUnloadVerb;
 constinit const Verb kUnloadVerb = {
     .name = "unload",
     .group = "Models",
     .summary = "unload a model of a running daemon",
     .about = "Frees its weights and cache. A model that a queued or running job uses is refused.",
     .examples = "varifocal unload focal",
-    .formats = "text json jsonl",
     .make = &Make<Unload>,
     .daemon = DaemonUse::kAlways,
 };

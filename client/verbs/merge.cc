@@ -50,7 +50,6 @@ class Merge : public Command {
 
 }  // namespace
 
-extern const Verb kMergeVerb;
 constinit const Verb kMergeVerb = {
     .name = "merge",
     .group = "Results",
@@ -60,7 +59,6 @@ constinit const Verb kMergeVerb = {
 job: the same suite, settings, weights, tokenizers, number formats, code version and backend; no sample may be in two of
 them, and none may be missing. The result has the rows of one run of the whole job; it is complete, or no file.)",
     .examples = "varifocal merge --out=all.db shard-1.db shard-2.db shard-3.db",
-    .formats = "text json jsonl",
     .make = &Make<Merge>,
 };
 

@@ -89,8 +89,7 @@ absl::StatusOr<Json> ScoreOne(const std::string& name, const Json& line, const M
   }
   const Metric* metric = FindMetric(name);
   if (metric == nullptr) {
-    std::vector<std::string> known;
-    for (const Metric& row : Metrics()) known.push_back(row.name);
+    std::vector<std::string> known = NamesOf(Metrics());
     for (const helmet::KindInfo& kind : helmet::Kinds()) known.push_back(absl::StrCat(kHelmetPrefix, kind.name));
     return InvalidArgument("unknown metric \"", name, "\"", DidYouMean(name, known));
   }
@@ -158,7 +157,6 @@ class JudgeAnswers : public Command {
 
 }  // namespace
 
-extern const Verb kMetricVerb;
 constinit const Verb kMetricVerb = {
     .name = "metric",
     .group = "Tasks",
@@ -177,7 +175,6 @@ are scored, and the exit code is 1.)",
         "echo '{\"metric\": \"token_f1\", \"prediction\": \"the red door\", \"gold\": [\"a red door\"]}' > "
         "answers.jsonl\n"
         "varifocal metric --jsonl=answers.jsonl --format=jsonl",
-    .formats = "text json jsonl",
     .make = &Make<JudgeAnswers>,
 };
 

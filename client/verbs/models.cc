@@ -194,7 +194,6 @@ class ShowModels : public Command {
 
 }  // namespace
 
-extern const Verb kModelsVerb;
 constinit const Verb kModelsVerb = {
     .name = "models",
     .group = "Models",

@@ -44,7 +44,6 @@ class Query : public Command {
 
 }  // namespace
 
-extern const Verb kQueryVerb;
 constinit const Verb kQueryVerb = {
     .name = "query",
     .group = "Results",

@@ -118,7 +118,6 @@ class WriteTheReport : public Command {
 
 }  // namespace
 
-extern const Verb kReportVerb;
 constinit const Verb kReportVerb = {
     .name = "report",
     .group = "Results",

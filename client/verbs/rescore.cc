@@ -101,7 +101,6 @@ class Rescore : public Command {
 
 }  // namespace
 
-extern const Verb kRescoreVerb;
 constinit const Verb kRescoreVerb = {
     .name = "rescore",
     .group = "Results",
@@ -117,7 +116,6 @@ Choices, which are scored by log-likelihoods, have no text and are left out.)",
         "varifocal rescore --db=results.db --command='python my_metric.py' --metric=my_metric\n"
         "varifocal rescore jobs/4 --db=results.db --command=\"jq '.answer | length'\" --score-max=1000 --metric=length\n"
         "varifocal compare --db=results.db --baseline=baseline --candidate=focal --metric=imported/my_metric",
-    .formats = "text json jsonl",
     .make = &Make<Rescore>,
     .daemon = DaemonUse::kWhenGiven,
 };

@@ -44,7 +44,6 @@ class Resume : public Command {
 
 }  // namespace
 
-extern const Verb kResumeVerb;
 constinit const Verb kResumeVerb = {
     .name = "resume",
     .group = "Jobs",
@@ -54,7 +53,6 @@ constinit const Verb kResumeVerb = {
 resume: the next daemon on the same database continues it automatically. Answers of different backends, instruction
 sets or code versions are mixed only with --allow-mixed.)",
     .examples = "varifocal resume 3 --wait",
-    .formats = "text json jsonl",
     .make = &Make<Resume>,
     .daemon = DaemonUse::kAlways,
 };

@@ -185,7 +185,6 @@ class RunHere : public Command {
 
 }  // namespace
 
-extern const Verb kRunVerb;
 constinit const Verb kRunVerb = {
     .name = "run",
     .group = "Jobs",
@@ -200,7 +199,6 @@ every sample has an answer. While it runs, other programs may read the database;
         "varifocal run quick --model=a=models/baseline --models=a,a@t=0.7 --db=results.db --limit=8\n"
         "varifocal run quick --endpoint=llama=http://127.0.0.1:8000/v1,tokenizer=DIR --db=results.db\n"
         "varifocal run standard --model=a=DIR --db=shard2.db --shard=2/8",
-    .formats = "text json jsonl",
     .make = &Make<RunHere>,
 };
 

@@ -185,7 +185,6 @@ class MakeSamples : public Command {
 
 }  // namespace
 
-extern const Verb kSamplesVerb;
 constinit const Verb kSamplesVerb = {
     .name = "samples",
     .group = "Tasks",

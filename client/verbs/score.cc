@@ -194,7 +194,6 @@ class Score : public Command {
 
 }  // namespace
 
-extern const Verb kScoreVerb;
 constinit const Verb kScoreVerb = {
     .name = "score",
     .group = "Models",
@@ -212,7 +211,6 @@ follow the format's own text. With --by-position also "positions": [{"first", "l
         "varifocal score --model=models/baseline --prompt-file=text.txt --per-token --format=json\n"
         "varifocal score --model=models/baseline --prompt-file=book.txt --by-position\n"
         "varifocal score --model=models/baseline --prompt='The door is' --continuation=' red' --continuation=' blue'",
-    .formats = "text json jsonl",
     .make = &Make<Score>,
     .daemon = DaemonUse::kWhenGiven,
 };

@@ -96,7 +96,6 @@ class ShowJob : public Command {
 
 }  // namespace
 
-extern const Verb kShowVerb;
 constinit const Verb kShowVerb = {
     .name = "show",
     .group = "Jobs",

@@ -97,7 +97,6 @@ class Slurm : public Command {
 
 }  // namespace
 
-extern const Verb kSlurmVerb;
 constinit const Verb kSlurmVerb = {
     .name = "slurm",
     .group = "Jobs",

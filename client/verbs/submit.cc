@@ -74,7 +74,6 @@ class Submit : public Command {
 
 }  // namespace
 
-extern const Verb kSubmitVerb;
 constinit const Verb kSubmitVerb = {
     .name = "submit",
     .group = "Jobs",
@@ -95,7 +94,6 @@ model was trained with is not asked again.)",
         "varifocal submit standard --models=baseline,focal,baseline@t=0.7 --lengths=8192,16384 --limit=24\n"
         "varifocal submit quick --models=baseline --focal-temperatures=0.5,0.7,0.85,1,1.2 --wait\n"
         "varifocal submit ./mine.yaml --models=baseline --tasks=recall_kv --seed=7",
-    .formats = "text json jsonl",
     .make = &Make<Submit>,
     .daemon = DaemonUse::kAlways,
 };

@@ -141,7 +141,6 @@ class ShowSuites : public Command {
 
 }  // namespace
 
-extern const Verb kSuitesVerb;
 constinit const Verb kSuitesVerb = {
     .name = "suites",
     .group = "Tasks",

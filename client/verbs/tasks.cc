@@ -109,7 +109,6 @@ class ShowTasks : public Command {
 
 }  // namespace
 
-extern const Verb kTasksVerb;
 constinit const Verb kTasksVerb = {
     .name = "tasks",
     .group = "Tasks",

@@ -68,7 +68,6 @@ class Tokenize : public Command {
 
 }  // namespace
 
-extern const Verb kTokenizeVerb;
 constinit const Verb kTokenizeVerb = {
     .name = "tokenize",
     .group = "Models",
@@ -81,7 +80,6 @@ were not UTF-8.)",
     .examples =
         "varifocal tokenize --model=models/baseline --text='Hello, world' --format=json\n"
         "varifocal tokenize --model=models/baseline --jsonl=texts.jsonl --format=jsonl",
-    .formats = "text json jsonl",
     .make = &Make<Tokenize>,
     .daemon = DaemonUse::kWhenGiven,
 };

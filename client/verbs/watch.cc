@@ -27,7 +27,6 @@ class Watch : public Command {
 
 }  // namespace
 
-extern const Verb kWatchVerb;
 constinit const Verb kWatchVerb = {
     .name = "watch",
     .group = "Jobs",
@@ -38,7 +37,6 @@ in a pipe, on standard error. Ends with the job; exit 1 unless it succeeded and 
 sample has an answer. Interrupting it does not stop the job.
 With --format=jsonl every change is a line on standard output.)",
     .examples = "varifocal watch 3\nvarifocal watch jobs/3 --format=jsonl | tail -1",
-    .formats = "text json jsonl",
     .make = &Make<Watch>,
     .daemon = DaemonUse::kAlways,
 };

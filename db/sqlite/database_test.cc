@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <bit>
-#include <cstdint>
 #include <filesystem>
 
 #include "gtest/gtest.h"

@@ -80,9 +80,13 @@ std::string NameOf(sqlite3_file* file) {
 }
 bool FailsIo() { return ShouldFail(FaultKind::kInputOutput); }
 
-int Close(sqlite3_file* f) { return Under(f)->pMethods->xClose(Under(f)); }
-int Read(sqlite3_file* f, void* to, int count, sqlite3_int64 at) {
-  return FailsIo() ? SQLITE_IOERR_READ : Under(f)->pMethods->xRead(Under(f), to, count, at);
+using Methods = sqlite3_io_methods;
+
+// The file's own method; `fault` is its error where it may fail.
+template <auto method, int fault = SQLITE_OK, typename... Args>
+int Forward(sqlite3_file* f, Args... args) {
+  if (fault != SQLITE_OK && FailsIo()) return fault;
+  return (Under(f)->pMethods->*method)(Under(f), args...);
 }
 int Write(sqlite3_file* f, const void* from, int count, sqlite3_int64 at) {
   sqlite3_int64 size = 0;
@@ -111,45 +115,25 @@ int Sync(sqlite3_file* f, int) {
   PassKillPoint("after_sync");
   return SQLITE_OK;
 }
-int FileSize(sqlite3_file* f, sqlite3_int64* size) {
-  return FailsIo() ? SQLITE_IOERR_FSTAT : Under(f)->pMethods->xFileSize(Under(f), size);
-}
-int Lock(sqlite3_file* f, int level) {
-  return FailsIo() ? SQLITE_IOERR_LOCK : Under(f)->pMethods->xLock(Under(f), level);
-}
-int Unlock(sqlite3_file* f, int level) { return Under(f)->pMethods->xUnlock(Under(f), level); }
-int CheckReservedLock(sqlite3_file* f, int* out) { return Under(f)->pMethods->xCheckReservedLock(Under(f), out); }
-int FileControl(sqlite3_file* f, int op, void* arg) { return Under(f)->pMethods->xFileControl(Under(f), op, arg); }
-int SectorSize(sqlite3_file* f) { return Under(f)->pMethods->xSectorSize(Under(f)); }
-int Characteristics(sqlite3_file* f) { return Under(f)->pMethods->xDeviceCharacteristics(Under(f)); }
-int ShmMap(sqlite3_file* f, int page, int size, int extend, void volatile** out) {
-  return FailsIo() ? SQLITE_IOERR_SHMMAP : Under(f)->pMethods->xShmMap(Under(f), page, size, extend, out);
-}
-int ShmLock(sqlite3_file* f, int at, int count, int flags) {
-  return Under(f)->pMethods->xShmLock(Under(f), at, count, flags);
-}
 void ShmBarrier(sqlite3_file* f) { Under(f)->pMethods->xShmBarrier(Under(f)); }
-int ShmUnmap(sqlite3_file* f, int remove) { return Under(f)->pMethods->xShmUnmap(Under(f), remove); }
 
-constexpr sqlite3_io_methods kMethods = {2,
-                                         Close,
-                                         Read,
-                                         Write,
-                                         Truncate,
-                                         Sync,
-                                         FileSize,
-                                         Lock,
-                                         Unlock,
-                                         CheckReservedLock,
-                                         FileControl,
-                                         SectorSize,
-                                         Characteristics,
-                                         ShmMap,
-                                         ShmLock,
-                                         ShmBarrier,
-                                         ShmUnmap,
-                                         nullptr,
-                                         nullptr};
+constexpr Methods kMethods = {.iVersion = 2,
+                              .xClose = Forward<&Methods::xClose>,
+                              .xRead = Forward<&Methods::xRead, SQLITE_IOERR_READ>,
+                              .xWrite = Write,
+                              .xTruncate = Truncate,
+                              .xSync = Sync,
+                              .xFileSize = Forward<&Methods::xFileSize, SQLITE_IOERR_FSTAT>,
+                              .xLock = Forward<&Methods::xLock, SQLITE_IOERR_LOCK>,
+                              .xUnlock = Forward<&Methods::xUnlock>,
+                              .xCheckReservedLock = Forward<&Methods::xCheckReservedLock>,
+                              .xFileControl = Forward<&Methods::xFileControl>,
+                              .xSectorSize = Forward<&Methods::xSectorSize>,
+                              .xDeviceCharacteristics = Forward<&Methods::xDeviceCharacteristics>,
+                              .xShmMap = Forward<&Methods::xShmMap, SQLITE_IOERR_SHMMAP>,
+                              .xShmLock = Forward<&Methods::xShmLock>,
+                              .xShmBarrier = ShmBarrier,
+                              .xShmUnmap = Forward<&Methods::xShmUnmap>};
 
 int Open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out_flags) {
   file->pMethods = nullptr;  // SQLite must not close a file that failed to open

@@ -4,10 +4,9 @@
 
 #include <cmath>
 #include <functional>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/suggest.h"
 #include "db/fakes/fake_results.h"
 #include "db/writer.h"
 #include "gmock/gmock.h"
@@ -37,8 +36,7 @@ class ArmsTest : public ::testing::Test {
       const std::vector<Trained>& variants,
       const std::function<std::optional<double>(size_t, int64_t)>& score = [](size_t, int64_t) { return 1.0; },
       int64_t answered = kQuestions) {
-    std::vector<std::string> names;
-    for (const Trained& variant : variants) names.push_back(variant.name);
+    const std::vector<std::string> names = NamesOf(variants);
     db::NewJob job = db::FakeJob({.variants = names, .planned_count = kQuestions});
     for (size_t i = 0; i < variants.size(); ++i) {
       db::ModelRecord& model = job.variants[i].model;

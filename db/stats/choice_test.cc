@@ -1,17 +1,12 @@
 // The best candidate of one half of the contexts, tested on the other half.
 #include "db/stats/choice.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <iostream>
-#include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/random.h"
-#include "db/stats/compare.h"
 #include "tests/fakes/compare_fixture.h"
 #include "tests/support/assign_or_fail.h"
 

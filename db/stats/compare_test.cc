@@ -4,10 +4,8 @@
 
 #include <cmath>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "db/fakes/fake_results.h"
 #include "db/stats/estimates.h"
 #include "db/stats/family.h"
 #include "db/stats/special.h"

@@ -2,11 +2,8 @@
 // the error rates of both ends of its interval on simulated scores at the threshold, and its rows from a database.
 #include "db/stats/effective_length.h"
 
-#include <fstream>
 #include <functional>
-#include <sstream>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
@@ -17,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/process.h"
+#include "tests/support/read_json.h"
 
 namespace varifocal::stats {
 namespace {
@@ -127,10 +125,7 @@ TEST(EffectiveLength, OneContextHasNoInterval) {
 }
 
 TEST(EffectiveLength, TheIndependentImplementationAgrees) {
-  std::ifstream file("tests/testdata/goldens/statistics/golden.json");
-  std::stringstream text;
-  text << file.rdbuf();
-  const Json golden = *ParseJson(text.str());
+  const Json golden = testing_support::ReadJson("tests/testdata/goldens/statistics/golden.json");
   ASSERT_GE(golden["effective_length"].size(), 12u);
   for (const Json& c : golden["effective_length"]) {
     std::vector<LengthValues> tasks;

@@ -2,9 +2,6 @@
 // Method: hand-made clusters; simulated null experiments, with the row-wise test as the control that must fail.
 #include "db/stats/inference.h"
 
-#include <optional>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "db/stats/compare.h"
 #include "db/stats/null_simulation.h"

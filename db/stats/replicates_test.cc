@@ -3,26 +3,20 @@
 #include "db/stats/replicates.h"
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "base/json.h"
 #include "db/stats/equal_loss.h"
 #include "db/stats/permutation.h"
 #include "db/stats/replicate_simulation.h"
 #include "gtest/gtest.h"
+#include "tests/support/read_json.h"
 
 namespace varifocal::stats {
 namespace {
 
 const Json& ReplicatesGolden() {
-  static const Json* golden = [] {
-    std::ifstream file("tests/testdata/goldens/replicates/golden.json");
-    std::stringstream text;
-    text << file.rdbuf();
-    return new Json(*ParseJson(text.str()));
-  }();
-  return *golden;
+  static const Json golden = testing_support::ReadJson("tests/testdata/goldens/replicates/golden.json");
+  return golden;
 }
 
 // Sums of at most 500 terms below 1 with rounding 2^-53 each, and quantiles within 1e-8: see stats_test.cc.

@@ -1,8 +1,6 @@
 // Special functions, intervals, tests. Method: golden numbers from scipy and from enumeration
 // (recipes/goldens/make_statistics.py), and cases verified by hand.
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
@@ -17,6 +15,7 @@
 #include "db/stats/special.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/read_json.h"
 
 namespace varifocal::stats {
 namespace {
@@ -25,13 +24,8 @@ using ::testing::DoubleEq;
 using ::testing::ElementsAre;
 
 const Json& Golden() {
-  static const Json* golden = [] {
-    std::ifstream file("tests/testdata/goldens/statistics/golden.json");
-    std::stringstream text;
-    text << file.rdbuf();
-    return new Json(*ParseJson(text.str()));
-  }();
-  return *golden;
+  static const Json golden = testing_support::ReadJson("tests/testdata/goldens/statistics/golden.json");
+  return golden;
 }
 
 // lgamma(2e5) is 2.2e6, so one rounding of it (2^-53 relative) is 2.5e-10 absolute, which the exponential turns into as

@@ -4,11 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <functional>
-#include <map>
-#include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -19,6 +15,7 @@
 #include "db/stats/family.h"
 #include "db/writer.h"
 #include "tests/support/assign_or_fail.h"
+#include "tests/support/process.h"
 
 namespace varifocal::stats {
 namespace {
@@ -32,12 +29,6 @@ struct FakePrompt {
 
 class TestedLengthsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    path_ =
-        testing::TempDir() + "/tested_lengths_" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".db";
-    for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
-  }
-
   // A job of two variants; `prompt_of` by task, length and index.
   void Write(const db::FakeJobOptions& options,
              const std::function<FakePrompt(const std::string&, int64_t, int64_t)>& prompt_of,
@@ -58,7 +49,8 @@ class TestedLengthsTest : public testing::Test {
     ASSIGN_OR_FAIL(tested_, TestedLengths::Read(*reader_, 1));
   }
 
-  std::string path_;
+  testing_support::TemporaryDirectory directory_;
+  std::string path_ = directory_.File("tested_lengths.db");
   std::unique_ptr<db::Reader> reader_;
   TestedLengths tested_;
 };

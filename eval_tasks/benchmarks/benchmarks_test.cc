@@ -1,12 +1,9 @@
 // Import of benchmarks: prompts equal byte for byte to those that upstream's own code makes of a small release of ours, whole
 // and cut (recipes/goldens/make_benchmark_prompts.py); bad data in one sentence each.
+#include <unistd.h>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
-#include <sstream>
-
-#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -19,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
+#include "tests/support/read_json.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
@@ -29,33 +27,19 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-std::string ReadAll(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-void WriteAll(const fs::path& path, const std::string& bytes) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << bytes;
-}
+using testing_support::ReadFile;
+using testing_support::WriteFile;
 
 const Json& Release() {
-  static const Json release = ParseJson(ReadAll("eval_tasks/benchmarks/testdata/release.json")).value();
+  static const Json release = testing_support::ReadJson("eval_tasks/benchmarks/testdata/release.json");
   return release;
 }
 
 class BenchmarksTest : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = fs::path(testing::TempDir()) /
-            absl::StrCat("benchmarks_", testing::UnitTest::GetInstance()->current_test_info()->name(), "_", getpid());
-    fs::remove_all(root_);
-    for (const auto& [path, text] : Release().at("files").items()) WriteAll(root_ / path, text.get<std::string>());
+    for (const auto& [path, text] : Release().at("files").items()) WriteFile(root_ / path, text.get<std::string>());
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   // `folder` below the release.
   ImportOptions Options(const std::string& folder, const std::string& form = "") const {
@@ -83,19 +67,20 @@ class BenchmarksTest : public testing::Test {
   std::vector<Json> Rows(const std::string& name) const {
     std::vector<Json> rows;
     for (absl::string_view line :
-         absl::StrSplit(ReadAll(root_ / "out/rows" / (name + ".jsonl")), '\n', absl::SkipEmpty())) {
+         absl::StrSplit(ReadFile(root_ / "out/rows" / (name + ".jsonl")), '\n', absl::SkipEmpty())) {
       rows.push_back(ParseJson(line).value());
     }
     return rows;
   }
   void Change(const std::string& path, const std::string& from, const std::string& to) const {
-    std::string text = ReadAll(root_ / path);
+    std::string text = ReadFile(root_ / path);
     const size_t at = text.find(from);
     ASSERT_NE(at, std::string::npos) << path;
-    WriteAll(root_ / path, text.replace(at, from.size(), to));
+    WriteFile(root_ / path, text.replace(at, from.size(), to));
   }
 
-  fs::path root_;
+  testing_support::TemporaryDirectory directory_;
+  fs::path root_ = directory_.path();
 };
 
 struct GoldenCase {
@@ -197,7 +182,7 @@ TEST_F(BenchmarksTest, ChatFollowsUpstreamsExceptions) {
   const auto chat_count = [&](const ImportOptions& options) {
     Imported("longbench", options);
     size_t count = 0;
-    for (absl::string_view line : absl::StrSplit(ReadAll(root_ / "out/longbench_32768.yaml"), '\n')) {
+    for (absl::string_view line : absl::StrSplit(ReadFile(root_ / "out/longbench_32768.yaml"), '\n')) {
       count += line == "    chat: true";
     }
     return count;
@@ -221,7 +206,7 @@ TEST_F(BenchmarksTest, LengthsHaveUpstreamsCuts) {
   EXPECT_THAT(result.suites, SizeIs(5));
   for (const auto& [length, tokens] :
        {std::pair(4096, 3500), {8192, 7500}, {16384, 15500}, {32768, 31500}, {1024, 768}}) {
-    const std::string yaml = ReadAll(root_ / absl::StrCat("out/longbench_", length, ".yaml"));
+    const std::string yaml = ReadFile(root_ / absl::StrCat("out/longbench_", length, ".yaml"));
     EXPECT_THAT(yaml, testing::HasSubstr(absl::StrCat("prompt_tokens: ", tokens, "\n"))) << length;
   }
 }
@@ -258,12 +243,12 @@ TEST_F(BenchmarksTest, TheChainOfThoughtAsksTwice) {
     ASSERT_THAT(Rows(task), SizeIs(1)) << task;
     EXPECT_EQ(Rows(task)[0].at("prompt"), prompts.at("whole")[0]) << task;
   }
-  EXPECT_THAT(ReadAll(root_ / "out/longbench2_131072.yaml"), testing::HasSubstr("max_new_tokens: 128\n"));
+  EXPECT_THAT(ReadFile(root_ / "out/longbench2_131072.yaml"), testing::HasSubstr("max_new_tokens: 128\n"));
 }
 
 TEST_F(BenchmarksTest, FirstAnswersAreOfOneModel) {
   const auto problem = [&](const std::string& answers) {
-    WriteAll(root_ / "answers.jsonl", answers);
+    WriteFile(root_ / "answers.jsonl", answers);
     ImportOptions options = Options("v2", "cot_answer");
     options.answers = (root_ / "answers.jsonl").string();
     const ImportResult result = Imported("longbench2", options);
@@ -363,25 +348,25 @@ TEST_F(BenchmarksTest, RowsOfAnotherReleaseAreNamed) {
 }
 
 TEST_F(BenchmarksTest, BrokenFilesAreNamed) {
-  const std::string rows = ReadAll(root_ / "LongBench/data/qasper.jsonl");
-  WriteAll(root_ / "LongBench/data/qasper.jsonl", rows.substr(0, rows.size() - 9));
+  const std::string rows = ReadFile(root_ / "LongBench/data/qasper.jsonl");
+  WriteFile(root_ / "LongBench/data/qasper.jsonl", rows.substr(0, rows.size() - 9));
   EXPECT_THAT(Problem("longbench", "LongBench", "qasper"), Message("qasper.jsonl", "row 3"));
   EXPECT_FALSE(fs::exists(root_ / "out/rows/longbench_qasper.jsonl")) << "part of a set is no set";
-  WriteAll(root_ / "LongBench/data/qasper.jsonl", "");
+  WriteFile(root_ / "LongBench/data/qasper.jsonl", "");
   EXPECT_THAT(Problem("longbench", "LongBench", "qasper"), Message("qasper.jsonl", 1));
-  WriteAll(root_ / "LongBench/data/qasper.jsonl", "[1]\n");
+  WriteFile(root_ / "LongBench/data/qasper.jsonl", "[1]\n");
   EXPECT_THAT(Problem("longbench", "LongBench", "qasper"), Message("qasper.jsonl", "row 1"));
-  WriteAll(root_ / "LongBench/config/dataset2maxlen.json", "{}");
+  WriteFile(root_ / "LongBench/config/dataset2maxlen.json", "{}");
   EXPECT_THAT(Problem("longbench", "LongBench", "lcc"), Message("lcc"));
-  WriteAll(root_ / "LongBench/config/dataset2prompt.json", "[");
+  WriteFile(root_ / "LongBench/config/dataset2prompt.json", "[");
   EXPECT_THAT(Problem("longbench", "LongBench", "lcc"), Message("dataset2prompt.json"));
   Change("babilong/prompts.py", "DEFAULT_PROMPTS = {", "DEFAULT_PROMPTS = {x: ");
   EXPECT_THAT(Problem("babilong", ".", "qa1"), Message("prompts.py", "line"));
   Change("infinite/src/prompt.py", "yarn_mistral_templates", "mistral_templates");
   EXPECT_THAT(Problem("infinitebench", "infinite", "passkey"), Message("prompt.py", "yarn_mistral_templates"));
-  WriteAll(root_ / "longproc/data/tom_tracking/prompts.yaml", "PROMPT: x");
+  WriteFile(root_ / "longproc/data/tom_tracking/prompts.yaml", "PROMPT: x");
   EXPECT_THAT(Problem("longproc", "longproc", "tom_tracking_2k"), Message("tom_tracking/prompts.yaml", "USER_PROMPT"));
-  WriteAll(root_ / "longproc/data/tom_tracking/prompts.yaml", "a: [");
+  WriteFile(root_ / "longproc/data/tom_tracking/prompts.yaml", "a: [");
   EXPECT_THAT(Problem("longproc", "longproc", "tom_tracking_2k"), testing::HasSubstr("prompts.yaml"));
 }
 
@@ -398,12 +383,12 @@ TEST_F(BenchmarksTest, WhatIsNotImportedIsNamed) {
 }
 
 TEST_F(BenchmarksTest, ChineseSetsNameTheirDictionary) {
-  const Json jieba = ParseJson(ReadAll("eval_tasks/testdata/jieba.json")).value();
+  const Json jieba = ParseJson(ReadFile("eval_tasks/testdata/jieba.json")).value();
   for (const auto& [path, bytes] : jieba.at("files").items())
-    WriteAll(root_ / "jieba" / path, bytes.get<std::string>());
-  WriteAll(root_ / "LongBench/config/dataset2prompt.json", R"({"vcsum": "{context}!"})");
-  WriteAll(root_ / "LongBench/config/dataset2maxlen.json", R"({"vcsum": 8})");
-  WriteAll(root_ / "LongBench/data/vcsum.jsonl", R"({"context": "中文", "answers": ["答"]})");
+    WriteFile(root_ / "jieba" / path, bytes.get<std::string>());
+  WriteFile(root_ / "LongBench/config/dataset2prompt.json", R"({"vcsum": "{context}!"})");
+  WriteFile(root_ / "LongBench/config/dataset2maxlen.json", R"({"vcsum": 8})");
+  WriteFile(root_ / "LongBench/data/vcsum.jsonl", R"({"context": "中文", "answers": ["答"]})");
   ImportOptions options = Options("LongBench");
   options.datasets = {"vcsum"};
   options.jieba = (root_ / "jieba").string();
@@ -432,11 +417,11 @@ TEST_F(BenchmarksTest, TurnsOfMrcr) {
   for (const Json& bad : {Json("no JSON"), Json("[]"), Json("[{\"role\": \"user\"}]"),
                           Json("[{\"role\": \"assistant\", \"content\": \"x\"}]")}) {
     row["prompt"] = bad;
-    WriteAll(root_ / "mrcr/2needle.jsonl", row.dump() + "\n");
+    WriteFile(root_ / "mrcr/2needle.jsonl", row.dump() + "\n");
     EXPECT_THAT(Problem("mrcr", "mrcr", "2needle"), Message("row 1", "prompt"));
   }
   row = whole;
-  WriteAll(root_ / "mrcr/2needle.jsonl", row.dump() + "\n");
+  WriteFile(root_ / "mrcr/2needle.jsonl", row.dump() + "\n");
   ImportOptions options = Options("mrcr");
   options.datasets = {"2needle"};
   const ImportResult result = Imported("mrcr", options);

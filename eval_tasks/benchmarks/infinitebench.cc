@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "eval_tasks/benchmarks/benchmark.h"
 #include "eval_tasks/helmet/template.h"
 #include "eval_tasks/python/literals.h"
@@ -31,11 +32,7 @@ constexpr InfiniteSet kInfiniteSets[] = {{"passkey", 6},
                                          {"code_run", 5},
                                          {"code_debug", 5}};
 
-std::vector<std::string> InfiniteSets(const ImportOptions&) {
-  std::vector<std::string> names;
-  for (const InfiniteSet& set : kInfiniteSets) names.emplace_back(set.name);
-  return names;
-}
+std::vector<std::string> InfiniteSets(const ImportOptions&) { return NamesOf(kInfiniteSets); }
 
 // re.findall(r"func_[0-9]+\(\-?[0-9]+\)", text)[0]; empty without any.
 std::string FunctionCall(const std::string& text) {

@@ -1,13 +1,12 @@
 // Truncation of a context's last tokens equals upstream's expression, byte for byte, for every number of tokens, on
 // contexts that do not round-trip through decoding (recipes/goldens/make_helmet_cuts.py).
-#include <fstream>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "eval_tasks/helmet/task.h"
 #include "eval_tasks/token_counter.h"
 #include "gtest/gtest.h"
+#include "tests/support/read_json.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal::helmet {
@@ -16,10 +15,7 @@ namespace {
 constexpr char kGoldens[] = "tests/testdata/goldens/";
 
 TEST(CutTest, EqualsUpstream) {
-  std::ifstream file(absl::StrCat(kGoldens, "helmet_cuts.json"), std::ios::binary);
-  std::stringstream bytes;
-  bytes << file.rdbuf();
-  const Json golden = ParseJson(bytes.str()).value();
+  const Json golden = testing_support::ReadJson(absl::StrCat(kGoldens, "helmet_cuts.json"));
   int cut_count = 0;
   for (const Json& row : golden["rows"]) {
     const auto name = row["tokenizer"].get<std::string>();

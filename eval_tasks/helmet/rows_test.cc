@@ -4,7 +4,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/json.h"
 #include "gtest/gtest.h"
 #include "tests/support/json_changes.h"
 #include "tests/support/messages.h"

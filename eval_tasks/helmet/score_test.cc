@@ -6,9 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -22,6 +20,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
+#include "tests/support/read_json.h"
 
 namespace varifocal::helmet {
 namespace {
@@ -29,12 +28,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 const Json& Golden() {
-  static const Json golden = [] {
-    std::ifstream file("eval_tasks/helmet/testdata/metrics.json");
-    std::stringstream text;
-    text << file.rdbuf();
-    return ParseJson(text.str()).value();
-  }();
+  static const Json golden = testing_support::ReadJson("eval_tasks/helmet/testdata/metrics.json");
   return golden;
 }
 

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -14,6 +13,7 @@
 #include "eval_tasks/token_counter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/process.h"
 #include "tokenizer/chat_format.h"
 #include "tokenizer/tokenizer.h"
 
@@ -28,9 +28,6 @@ constexpr int kLength = 120;
 class SystemMessageTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              absl::StrCat("system_", testing::UnitTest::GetInstance()->current_test_info()->name(), "_", getpid());
-    fs::create_directories(folder_);
     std::string rows;
     for (const int sentence_count : {1, 40}) {  // the second is truncated
       ImportedRow row;
@@ -41,7 +38,7 @@ class SystemMessageTest : public testing::Test {
       row.reference = row.gold;
       rows += ToJson(row).dump() + "\n";
     }
-    std::ofstream(folder_ / "rows.jsonl", std::ios::binary) << rows;
+    testing_support::WriteFile(folder_ / "rows.jsonl", rows);
     index_.kind = "default";
     index_.user_template = "{context}\n{question}";
     index_.system_template = "Answer:";
@@ -51,10 +48,9 @@ class SystemMessageTest : public testing::Test {
     format_.without_system = {"<|begin|>user\n", "", "<|end|>\n"};
     format_.with_system = ChatFormat::Texts{"<|begin|>system\n", "<|end|><|begin|>user\n", "<|end|>\n"};
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   std::unique_ptr<Task> Open(bool chat) const {
-    std::ofstream(folder_ / "index.json", std::ios::binary) << DumpTaskIndex(index_);
+    testing_support::WriteFile(folder_ / "index.json", DumpTaskIndex(index_));
     TaskSpec spec;
     spec.name = "t";
     spec.kind = "helmet";
@@ -71,7 +67,8 @@ class SystemMessageTest : public testing::Test {
   }
 
   const std::shared_ptr<const Tokenizer> tokenizer_ = Tokenizer::Load("models/baseline").value();
-  fs::path folder_;
+  testing_support::TemporaryDirectory directory_;
+  fs::path folder_ = directory_.path();
   TaskIndex index_;
   ChatFormat format_;
 };

@@ -79,10 +79,7 @@ class HelmetTask : public SingleQuestionTask {
   }
 
   Sample Identify(const SampleRequest& request) const override {
-    Sample sample;
-    sample.task = spec_.name;
-    sample.context_length = request.context_length;
-    sample.index = request.index;
+    Sample sample = AskedSample(spec_, request);
     sample.row_id = absl::StrCat(request.index);
     const absl::StatusOr<const LoadedRows*> rows = RowsOf(request.context_length);
     if (rows.ok() && static_cast<size_t>(request.index) < (*rows)->identities.size()) {
@@ -98,7 +95,6 @@ class HelmetTask : public SingleQuestionTask {
     if (entry != index_.lengths.end()) sample.max_new_tokens = AnswerTokens(spec_, entry->second.max_new_tokens);
     sample.thinking_max_tokens = spec_.answer.thinking_max_tokens;
     sample.sampling_seed = SamplingSeed(ItemSeed(request.seed, spec_.name, request.index));
-    sample.metrics = spec_.metrics;
     return sample;
   }
 

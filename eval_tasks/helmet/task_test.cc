@@ -6,15 +6,14 @@
 
 #include <filesystem>
 #include <fstream>
-#include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "base/sha256.h"
 #include "eval_tasks/helmet/rows.h"
 #include "eval_tasks/testing_samples.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/messages.h"
+#include "tests/support/process.h"
 
 namespace varifocal::helmet {
 namespace {
@@ -27,9 +26,6 @@ constexpr int kImported = 120, kMissing = 240, kUnknown = 7;
 class HelmetTaskTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              absl::StrCat("task_", testing::UnitTest::GetInstance()->current_test_info()->name(), "_", getpid());
-    fs::create_directories(folder_);
     for (const int sentence_count : {1, 40}) {  // the second is truncated
       ImportedRow row;
       row.id = absl::StrCat("id", sentence_count);
@@ -49,7 +45,6 @@ class HelmetTaskTest : public testing::Test {
     index_.lengths[kImported] = {"rows.jsonl", "", 2, 20, "d", "t", "d", ""};
     index_.lengths[kMissing].missing = "its file is missing";
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   std::string IndexPath() const { return (folder_ / "index.json").string(); }
   TaskSpec Spec(bool chat) const {
@@ -63,9 +58,9 @@ class HelmetTaskTest : public testing::Test {
   void Write() {
     std::string rows;
     for (const Json& row : rows_) rows += row.dump() + "\n";
-    std::ofstream(folder_ / "rows.jsonl", std::ios::binary) << rows;
+    testing_support::WriteFile(folder_ / "rows.jsonl", rows);
     index_.lengths[kImported].rows_sha256 = Sha256Hex(rows);
-    std::ofstream(folder_ / "index.json", std::ios::binary) << DumpTaskIndex(index_);
+    testing_support::WriteFile(folder_ / "index.json", DumpTaskIndex(index_));
   }
   std::unique_ptr<Task> Open(bool chat = false) {
     Write();
@@ -75,7 +70,8 @@ class HelmetTaskTest : public testing::Test {
     return Open()->MakeSample({1, length, row}, Shipped());
   }
 
-  fs::path folder_;
+  testing_support::TemporaryDirectory directory_;
+  fs::path folder_ = directory_.path();
   TaskIndex index_;
   std::vector<Json> rows_;
 };
@@ -154,7 +150,7 @@ TEST_F(HelmetTaskTest, InvalidIndicesAreNamed) {
   index_.system_template = "Answer {";
   Write();
   EXPECT_THAT(MakeHelmetTask(Spec(true)).status().message(), Message("7"));
-  std::ofstream(folder_ / "index.json", std::ios::binary) << "{}";
+  testing_support::WriteFile(folder_ / "index.json", "{}");
   EXPECT_THAT(std::string(MakeHelmetTask(Spec(false)).status().message()),
               testing::AllOf(HasSubstr("index.json: "), HasSubstr("\"format\"")));
 }

@@ -200,8 +200,7 @@ absl::StatusOr<double> CodeLevenshtein(const std::string& prediction, const std:
 using AnswerMeasure = absl::StatusOr<double> (*)(const std::string& prediction, const std::string& gold,
                                                  const Json& reference);
 
-template <AnswerMeasure measure>
-absl::StatusOr<double> BestAnswer(const MetricInput& input) {
+absl::StatusOr<double> BestAnswer(const MetricInput& input, AnswerMeasure measure) {
   ASSIGN_OR_RETURN(const Json reference, ReferenceOf(input));
   ASSIGN_OR_RETURN(const TextList answers, ReferenceTexts(reference, "answers"));
   ASSIGN_OR_RETURN(const std::optional<bool> first_line, FindBool(reference, "first_line"));
@@ -239,27 +238,22 @@ absl::StatusOr<double> ScoreLetterAfterPhrase(const MetricInput& input) {
 }  // namespace
 
 std::vector<Metric> LongBenchMetrics() {
+  const auto best = [](const char* name, const char* summary, AnswerMeasure measure) {
+    return BenchmarkMetric(absl::StrCat("longbench/", name), absl::StrCat("LongBench: ", summary), false,
+                           [=](const MetricInput& input) { return BestAnswer(input, measure); });
+  };
   return {
-      BenchmarkMetric("longbench/qa_f1", "LongBench: word F1", false, &BestAnswer<QaF1>),
-      BenchmarkMetric("longbench/rouge", "LongBench: F of ROUGE-L over sets of words", false,
-                      &BestAnswer<RougeOfAnswer>),
-      BenchmarkMetric("longbench/qa_f1_zh", "LongBench: F1 over the words of jieba", false, &BestAnswer<QaF1Chinese>),
-      BenchmarkMetric("longbench/rouge_zh", "LongBench: the same ROUGE-L over the words of jieba", false,
-                      &BestAnswer<RougeChinese>),
-      BenchmarkMetric("longbench/classification", "LongBench: 1 over the number of classes named, if right among them",
-                      false, &BestAnswer<ClassifyAnswer>),
-      BenchmarkMetric("longbench/count", "LongBench: share of the answer's numbers that are right", false,
-                      &BestAnswer<CountNumbers>),
-      BenchmarkMetric("longbench/retrieval", "LongBench: share of the answer's numbers that are the paragraph's", false,
-                      &BestAnswer<Retrieval>),
-      BenchmarkMetric("longbench/retrieval_zh", "LongBench: the same, of a gold answer in Chinese", false,
-                      &BestAnswer<RetrievalChinese>),
-      BenchmarkMetric("longbench/code_sim_difflib",
-                      "LongBench: similarity of the first line of code, by difflib (upstream's requirements)", false,
-                      &BestAnswer<CodeDifflib>),
-      BenchmarkMetric("longbench/code_sim_levenshtein",
-                      "LongBench: the same where python-Levenshtein is installed upstream", false,
-                      &BestAnswer<CodeLevenshtein>),
+      best("qa_f1", "word F1", &QaF1),
+      best("rouge", "F of ROUGE-L over sets of words", &RougeOfAnswer),
+      best("qa_f1_zh", "F1 over the words of jieba", &QaF1Chinese),
+      best("rouge_zh", "the same ROUGE-L over the words of jieba", &RougeChinese),
+      best("classification", "1 over the number of classes named, if right among them", &ClassifyAnswer),
+      best("count", "share of the answer's numbers that are right", &CountNumbers),
+      best("retrieval", "share of the answer's numbers that are the paragraph's", &Retrieval),
+      best("retrieval_zh", "the same, of a gold answer in Chinese", &RetrievalChinese),
+      best("code_sim_difflib", "similarity of the first line of code, by difflib (upstream's requirements)",
+           &CodeDifflib),
+      best("code_sim_levenshtein", "the same where python-Levenshtein is installed upstream", &CodeLevenshtein),
       BenchmarkMetric("longbench2/choice", "LongBench v2: the letter after upstream's phrase is right", true,
                       &ScoreLetterAfterPhrase),
   };

@@ -2,9 +2,7 @@
 // in HELMET's specification.
 #include "eval_tasks/python/random.h"
 
-#include <fstream>
 #include <numeric>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/numbers.h"
@@ -12,6 +10,7 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "gtest/gtest.h"
+#include "tests/support/read_json.h"
 
 namespace varifocal {
 namespace {
@@ -49,12 +48,7 @@ std::vector<size_t> Head(std::vector<size_t> items, size_t count) {
 }
 
 const Json& Golden() {
-  static const Json golden = [] {
-    std::ifstream file("eval_tasks/python/testdata/random.json");
-    std::stringstream text;
-    text << file.rdbuf();
-    return ParseJson(text.str()).value();
-  }();
+  static const Json golden = testing_support::ReadJson("eval_tasks/python/testdata/random.json");
   return golden;
 }
 

@@ -3,7 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <iterator>
+#include <string_view>
 
 namespace varifocal {
 namespace {
@@ -120,68 +120,25 @@ PythonText PythonLower(const PythonText& text) {
 std::string PythonLower(absl::string_view utf8) { return ToUtf8(PythonLower(ToPythonText(utf8))); }
 
 std::string PythonCapitalize(absl::string_view utf8) {
-  // Unicode's SpecialCasing.txt: letters whose title case is several characters; utf8proc has the single ones.
-  struct Title {
-    CodePoint letter;
-    CodePoint title[3];
-  };
-  static constexpr Title kTitles[] = {{0xDF, {0x53, 0x73}},
-                                      {0x149, {0x2BC, 0x4E}},
-                                      {0x1F0, {0x4A, 0x30C}},
-                                      {0x390, {0x399, 0x308, 0x301}},
-                                      {0x3B0, {0x3A5, 0x308, 0x301}},
-                                      {0x587, {0x535, 0x582}},
-                                      {0x1E96, {0x48, 0x331}},
-                                      {0x1E97, {0x54, 0x308}},
-                                      {0x1E98, {0x57, 0x30A}},
-                                      {0x1E99, {0x59, 0x30A}},
-                                      {0x1E9A, {0x41, 0x2BE}},
-                                      {0x1F50, {0x3A5, 0x313}},
-                                      {0x1F52, {0x3A5, 0x313, 0x300}},
-                                      {0x1F54, {0x3A5, 0x313, 0x301}},
-                                      {0x1F56, {0x3A5, 0x313, 0x342}},
-                                      {0x1FB2, {0x1FBA, 0x345}},
-                                      {0x1FB4, {0x386, 0x345}},
-                                      {0x1FB6, {0x391, 0x342}},
-                                      {0x1FB7, {0x391, 0x342, 0x345}},
-                                      {0x1FC2, {0x1FCA, 0x345}},
-                                      {0x1FC4, {0x389, 0x345}},
-                                      {0x1FC6, {0x397, 0x342}},
-                                      {0x1FC7, {0x397, 0x342, 0x345}},
-                                      {0x1FD2, {0x399, 0x308, 0x300}},
-                                      {0x1FD3, {0x399, 0x308, 0x301}},
-                                      {0x1FD6, {0x399, 0x342}},
-                                      {0x1FD7, {0x399, 0x308, 0x342}},
-                                      {0x1FE2, {0x3A5, 0x308, 0x300}},
-                                      {0x1FE3, {0x3A5, 0x308, 0x301}},
-                                      {0x1FE4, {0x3A1, 0x313}},
-                                      {0x1FE6, {0x3A5, 0x342}},
-                                      {0x1FE7, {0x3A5, 0x308, 0x342}},
-                                      {0x1FF2, {0x1FFA, 0x345}},
-                                      {0x1FF4, {0x38F, 0x345}},
-                                      {0x1FF6, {0x3A9, 0x342}},
-                                      {0x1FF7, {0x3A9, 0x342, 0x345}},
-                                      {0xFB00, {0x46, 0x66}},
-                                      {0xFB01, {0x46, 0x69}},
-                                      {0xFB02, {0x46, 0x6C}},
-                                      {0xFB03, {0x46, 0x66, 0x69}},
-                                      {0xFB04, {0x46, 0x66, 0x6C}},
-                                      {0xFB05, {0x53, 0x74}},
-                                      {0xFB06, {0x53, 0x74}},
-                                      {0xFB13, {0x544, 0x576}},
-                                      {0xFB14, {0x544, 0x565}},
-                                      {0xFB15, {0x544, 0x56B}},
-                                      {0xFB16, {0x54E, 0x576}},
-                                      {0xFB17, {0x544, 0x56D}}};
+  // Unicode's SpecialCasing.txt: letters whose title case is several characters, each before these; utf8proc has the single
+  // ones.
+  static constexpr std::u32string_view kTitles =
+      U" \u00DFSs \u0149\u02BCN \u01F0J\u030C \u0390\u0399\u0308\u0301 \u03B0\u03A5\u0308\u0301 \u0587\u0535\u0582"
+      U" \u1E96H\u0331 \u1E97T\u0308 \u1E98W\u030A \u1E99Y\u030A \u1E9AA\u02BE \u1F50\u03A5\u0313"
+      U" \u1F52\u03A5\u0313\u0300 \u1F54\u03A5\u0313\u0301 \u1F56\u03A5\u0313\u0342 \u1FB2\u1FBA\u0345"
+      U" \u1FB4\u0386\u0345 \u1FB6\u0391\u0342 \u1FB7\u0391\u0342\u0345 \u1FC2\u1FCA\u0345 \u1FC4\u0389\u0345"
+      U" \u1FC6\u0397\u0342 \u1FC7\u0397\u0342\u0345 \u1FD2\u0399\u0308\u0300 \u1FD3\u0399\u0308\u0301"
+      U" \u1FD6\u0399\u0342 \u1FD7\u0399\u0308\u0342 \u1FE2\u03A5\u0308\u0300 \u1FE3\u03A5\u0308\u0301"
+      U" \u1FE4\u03A1\u0313 \u1FE6\u03A5\u0342 \u1FE7\u03A5\u0308\u0342 \u1FF2\u1FFA\u0345 \u1FF4\u038F\u0345"
+      U" \u1FF6\u03A9\u0342 \u1FF7\u03A9\u0342\u0345 \uFB00Ff \uFB01Fi \uFB02Fl \uFB03Ffi \uFB04Ffl \uFB05St \uFB06St"
+      U" \uFB13\u0544\u0576 \uFB14\u0544\u0565 \uFB15\u0544\u056B \uFB16\u054E\u0576 \uFB17\u0544\u056D ";
   const PythonText text = ToPythonText(utf8);
   if (text.empty()) return "";
   PythonText capitalized = PythonLower(text);
   capitalized.erase(capitalized.begin(), capitalized.begin() + PythonLower(PythonText{text[0]}).size());
   PythonText first = {utf8proc_totitle(text[0])};
-  for (const Title& row : kTitles) {
-    if (row.letter == text[0])
-      first.assign(std::begin(row.title), std::find(std::begin(row.title), std::end(row.title), 0));
-  }
+  const size_t row = kTitles.find(std::u32string{U' ', static_cast<char32_t>(text[0])});
+  if (row != kTitles.npos) first.assign(kTitles.begin() + row + 2, kTitles.begin() + kTitles.find(U' ', row + 1));
   return ToUtf8(first) + ToUtf8(capitalized);
 }
 

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "eval_tasks/grid.h"
-#include "eval_tasks/job_spec.h"
 #include "eval_tasks/task.h"
+#include "eval_tasks/testing_jobs.h"
 #include "eval_tasks/token_counter.h"
 #include "gtest/gtest.h"
 #include "tokenizer/tokenizer.h"
@@ -31,26 +31,15 @@ inline std::shared_ptr<const TokenCounter> CounterOf(const std::string& model) {
 
 inline absl::StatusOr<TaskSpec> RulerSpec(const std::string& kind, std::map<std::string, std::string> parameters,
                                           bool chat = false) {
-  SuiteSpec suite;
-  suite.name = "s";
-  suite.lengths = {1024};
-  TaskSpec task;
-  task.name = parameters["task"];
-  task.kind = kind;
-  task.parameters = std::move(parameters);
-  task.chat = chat;
-  suite.tasks = {task};
-  const absl::StatusOr<SuiteSpec> valid = ValidateSuiteSpec(suite);
-  if (!valid.ok()) return valid.status();
-  return valid->tasks[0];
+  const std::string name = parameters["task"];
+  return Completed({.name = name, .kind = kind, .parameters = std::move(parameters), .chat = chat});
 }
 
 inline absl::StatusOr<std::unique_ptr<Task>> OpenRuler(const std::string& kind,
                                                        std::map<std::string, std::string> parameters,
                                                        bool chat = false) {
-  const absl::StatusOr<TaskSpec> spec = RulerSpec(kind, std::move(parameters), chat);
-  if (!spec.ok()) return spec.status();
-  return MakeTask(*spec);
+  ASSIGN_OR_RETURN(const TaskSpec spec, RulerSpec(kind, std::move(parameters), chat));
+  return MakeTask(spec);
 }
 
 // A folder of its own, removed at the end.

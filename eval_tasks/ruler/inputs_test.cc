@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "eval_tasks/helmet/template.h"

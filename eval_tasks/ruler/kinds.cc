@@ -1,4 +1,5 @@
 #include "eval_tasks/ruler/kinds.h"
+#include "base/suggest.h"
 
 #include <array>
 
@@ -34,10 +35,6 @@ const RulerTaskInfo* FindRulerTask(absl::string_view name) {
   return nullptr;
 }
 
-std::vector<std::string> RulerTaskNames() {
-  std::vector<std::string> names;
-  for (const RulerTaskInfo& task : RulerTasks()) names.emplace_back(task.name);
-  return names;
-}
+std::vector<std::string> RulerTaskNames() { return NamesOf(RulerTasks()); }
 
 }  // namespace varifocal::ruler

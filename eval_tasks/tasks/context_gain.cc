@@ -48,15 +48,11 @@ class ContextGain : public SingleQuestionTask {
 
   Sample Identify(const SampleRequest& request) const override {
     const Sha256Digest item_seed = ItemSeed(request.seed, spec_.name, request.index);
-    Sample sample;
-    sample.task = spec_.name;
-    sample.context_length = request.context_length;
-    sample.index = request.index;
+    Sample sample = AskedSample(spec_, request);
     sample.row_id = absl::StrCat(EndOf(request));
     sample.question_id = QuestionId(spec_.name, request.index, item_seed);
     sample.cluster = ClusterId(spec_.name, request.index, GroupSeed(request.seed, spec_.name, request.index));
     sample.max_new_tokens = scored_tokens_;
-    sample.metrics = spec_.metrics;
     return sample;
   }
 

@@ -155,10 +155,7 @@ class JsonlTask : public Task {
 
   Sample Identify(const SampleRequest& request) const override {
     const JsonlRow& row = rows_[request.index];
-    Sample sample;
-    sample.task = spec_.name;
-    sample.context_length = request.context_length;
-    sample.index = request.index;
+    Sample sample = AskedSample(spec_, request);
     sample.row_id = row.id;
     sample.question_id = absl::StrCat(spec_.name, "/", row.id);
     sample.cluster = row.cluster.empty() ? absl::StrCat(spec_.name, "/g", group_begin_[request.index])
@@ -171,7 +168,6 @@ class JsonlTask : public Task {
     sample.gold = row.gold;
     sample.gold_continuation_indices = row.gold_choices;
     sample.reference_json = row.reference_json;
-    sample.metrics = spec_.metrics;
     return sample;
   }
 

@@ -106,10 +106,7 @@ GroupRange NativeTask::GroupOf(int index) const {
 Sample NativeTask::Identify(const SampleRequest& request) const {
   const Sha256Digest item_seed = ItemSeed(request.seed, spec_.name, request.index);
   const int group = request.index / family_.questions_per_context;
-  Sample sample;
-  sample.task = spec_.name;
-  sample.context_length = request.context_length;
-  sample.index = request.index;
+  Sample sample = AskedSample(spec_, request);
   sample.row_id = family_.row_ids.empty() ? absl::StrCat(request.index) : family_.row_ids[request.index];
   sample.question_id = QuestionId(spec_.name, request.index, item_seed);
   sample.cluster = ClusterId(spec_.name, group, GroupSeed(request.seed, spec_.name, group));
@@ -117,7 +114,6 @@ Sample NativeTask::Identify(const SampleRequest& request) const {
   sample.max_new_tokens = AnswerTokens(spec_, family_.max_new_tokens);
   sample.thinking_max_tokens = spec_.answer.thinking_max_tokens;
   sample.sampling_seed = SamplingSeed(item_seed);
-  sample.metrics = spec_.metrics;
   return sample;
 }
 

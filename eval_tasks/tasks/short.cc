@@ -16,6 +16,7 @@
 #include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "eval_tasks/parameters.h"
 #include "eval_tasks/python/random.h"
 #include "eval_tasks/python/text.h"
@@ -361,10 +362,7 @@ class ShortTask : public SingleQuestionTask {
 
   Sample Identify(const SampleRequest& request) const override {
     const ShortRow& row = rows_[request.index];
-    Sample sample;
-    sample.task = spec_.name;
-    sample.context_length = request.context_length;
-    sample.index = request.index;
+    Sample sample = AskedSample(spec_, request);
     sample.row_id = absl::StrCat(request.index + 1);
     sample.question_id = sample.cluster = absl::StrCat(spec_.name, "/", sample.row_id);
     sample.continuations = row.continuations;
@@ -372,7 +370,6 @@ class ShortTask : public SingleQuestionTask {
     sample.gold = {row.continuations[row.gold_index]};
     sample.gold_continuation_indices = {row.gold_index};
     sample.sampling_seed = SamplingSeed(ItemSeed(request.seed, spec_.name, request.index));
-    sample.metrics = spec_.metrics;
     return sample;
   }
 
@@ -404,11 +401,7 @@ class ShortTask : public SingleQuestionTask {
 
 }  // namespace
 
-std::vector<std::string> ShortTaskNames() {
-  std::vector<std::string> names;
-  for (const ShortKind& kind : Kinds()) names.push_back(kind.name);
-  return names;
-}
+std::vector<std::string> ShortTaskNames() { return NamesOf(Kinds()); }
 
 std::vector<std::string> ShortTaskMetrics(const std::map<std::string, std::string>& parameters) {
   const auto task = parameters.find("task");

@@ -1,4 +1,4 @@
-"""Write tokenizer/unicode_class_ranges.cc: which characters the tokenizers library takes for letters, numbers, spaces,
+"""Write tokenizer/unicode_class_runs.cc: which characters the tokenizers library takes for letters, numbers, spaces,
 marks, punctuation; tokenizer/lowercase_ranges.cc: what it lowers; and tokenizer/newer_characters.cc: the categories of
 characters that its regex engine knows and Unicode 14, which this script's Python and Debian's PCRE2 follow, does not.
 
@@ -8,6 +8,7 @@ the library itself, character by character, instead of being read from a Unicode
     python recipes/goldens/make_unicode_classes.py
 """
 
+import itertools
 import pathlib
 import unicodedata
 
@@ -125,7 +126,7 @@ def write(name, array, count, rows):
         f"const int {count} = sizeof({variable}) / sizeof({variable}[0]);\n\n"
         "}  // namespace varifocal\n"
     )
-    print(f"{len(rows)} ranges in {name}")
+    print(f"{len(rows)} rows in {name}")
 
 
 def main():
@@ -148,16 +149,9 @@ def main():
     ):
         for point in members:
             bits[point] |= flag
-    ranges = []
-    for point in POINTS:
-        if not bits[point]:
-            continue
-        if ranges and ranges[-1][1] == point - 1 and ranges[-1][2] == bits[point]:
-            ranges[-1][1] = point
-        else:
-            ranges.append([point, point, bits[point]])
-    rows = [f"{{{first:#x}, {last:#x}, {value}}}," for first, last, value in ranges]
-    write("unicode_class_ranges.cc", "UnicodeClassRange kUnicodeClassRanges", "kUnicodeClassRangeCount", rows)
+    runs = itertools.groupby(bits.get(point, 0) for point in range(0x110000))
+    rows = [f"{len(list(points))},{value}," for value, points in runs]
+    write("unicode_class_runs.cc", "uint32_t kUnicodeClassRuns", "kUnicodeClassRunsSize", rows)
     write_lowercase()
     write_newer()
 

@@ -63,6 +63,8 @@ TemporaryDirectory::~TemporaryDirectory() {
 }
 
 void WriteFile(const std::string& path, const std::string& bytes) {
+  std::error_code ignored;  // the stream's is of the file
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   std::ofstream stream(path, std::ios::binary | std::ios::trunc);
   stream << bytes;
   VF_CHECK(stream.good());

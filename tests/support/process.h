@@ -44,8 +44,8 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-void WriteFile(const std::string& path, const std::string& bytes);
-std::string ReadFile(const std::string& path);  // empty when it cannot be read
+void WriteFile(const std::string& path, const std::string& bytes);  // also its directory
+std::string ReadFile(const std::string& path);                      // empty when it cannot be read
 
 // A process in the background; killed by the destructor. Output is written to files.
 class BackgroundProcess {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "base/status_macros.h"
+#include "base/suggest.h"
 #include "client/report/data/length_label.h"
 #include "client/report/data/text_format.h"
 #include "db/stats/family.h"
@@ -75,9 +76,8 @@ absl::Status ChooseVariants(db::Reader& reader, const ReportOptions& options, Re
   data.baseline = data.variants.front().name;
   const bool is_newest = !options.job_id.has_value() && db::ParseJobVariant(options.baseline).job_id == 0;
   if (is_newest && data.other_jobs.empty()) {
-    std::vector<std::string> names;
-    for (const db::JobVariant& key : data.keys) names.push_back(key.name);
-    ASSIGN_OR_RETURN(const std::optional<db::JobRow> complete, db::CompleteJobBefore(reader, data.job, names));
+    ASSIGN_OR_RETURN(const std::optional<db::JobRow> complete,
+                     db::CompleteJobBefore(reader, data.job, NamesOf(data.keys)));
     if (complete.has_value()) data.complete_job_id = complete->job_id;
   }
   return absl::OkStatus();
@@ -261,11 +261,7 @@ bool ReportData::IsEnded() const {
   return is_ended(job) && std::all_of(other_jobs.begin(), other_jobs.end(), is_ended);
 }
 
-std::vector<std::string> ReportData::VariantNames() const {
-  std::vector<std::string> names;
-  for (const db::VariantRecord& variant : variants) names.push_back(variant.name);
-  return names;
-}
+std::vector<std::string> ReportData::VariantNames() const { return NamesOf(variants); }
 
 int ReportData::ColorOf(const std::string& name) const {
   const bool is_swept = swept.contains(name);

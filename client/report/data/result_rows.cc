@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/report/data/answer_table.h"
 #include "client/report/data/answers_behind.h"
 #include "client/report/data/group_table.h"
@@ -184,83 +185,21 @@ void AddInference(const stats::Inference& inferred, Json& row) {
 
 const std::vector<std::string>& ResultKeys() {
   static const std::vector<std::string>* const keys = [] {
-    auto* all = new std::vector<std::string>{"kind",  // "cell", "suite_mean", "contrast", "slope" or "choice"
-                                             "task",
-                                             "metric",
-                                             "is_primary_metric",
-                                             "context_length",
-                                             "short_length",
-                                             "baseline",
-                                             "candidate",
-                                             "baseline_job",
-                                             "candidate_job",
-                                             "task_count",
-                                             "planned_task_count",
-                                             "planned_count",
-                                             "sample_count",
-                                             "failed_count",
-                                             "cluster_count",
-                                             "baseline_failed_count",
-                                             "candidate_failed_count",
-                                             "baseline_empty_count",
-                                             "candidate_empty_count",
-                                             "baseline_refused_count",
-                                             "candidate_refused_count",
-                                             "baseline_cut_count",
-                                             "candidate_cut_count",
-                                             "baseline_truncated_count",
-                                             "candidate_truncated_count",
-                                             "baseline_mean",
-                                             "baseline_low",
-                                             "baseline_high",
-                                             "candidate_mean",
-                                             "candidate_low",
-                                             "candidate_high",
-                                             "short_difference",
-                                             "choice_difference",
-                                             "difference",
-                                             "adjusted_low",
-                                             "adjusted_high",
-                                             "low",
-                                             "high",
-                                             "relative_gain",
-                                             "relative_low",
-                                             "relative_high",
-                                             "relative_problem",
-                                             "degrees",
-                                             "p_value",
-                                             "p_adjusted",
-                                             "test_count",
-                                             "adjustment",
-                                             "p_sign_flip",
-                                             "p_sign_flip_min",
-                                             "sign_flip_test",
-                                             "sign_flip_draws",
-                                             "sign_flip_seed",
-                                             "fragile",
-                                             "outcome",
-                                             "outcome_without_failures",
-                                             "margin",
-                                             "p_equivalence_adjusted",
-                                             "detectable_difference",
-                                             "gain_count",
-                                             "loss_count",
-                                             "unfinished",
-                                             "labels",
-                                             "baseline_left_out_count",
-                                             "candidate_left_out_count",
-                                             "imported",
-                                             "baseline_focus_attention",
-                                             "candidate_focus_attention",
-                                             "baseline_pairs_visible",
-                                             "candidate_pairs_visible",
-                                             "baseline_largest_group",
-                                             "candidate_largest_group",
-                                             "prompt_tokens_min",
-                                             "prompt_tokens_max",
-                                             "nominal_lengths",
-                                             "seed_differences",
-                                             "within_margin"};
+    // Kinds are "cell", "suite_mean", "contrast", "slope" and "choice".
+    auto* all = new std::vector<std::string>(absl::StrSplit(
+        "kind task metric is_primary_metric context_length short_length baseline candidate baseline_job "
+        "candidate_job task_count planned_task_count planned_count sample_count failed_count cluster_count "
+        "baseline_failed_count candidate_failed_count baseline_empty_count candidate_empty_count "
+        "baseline_refused_count candidate_refused_count baseline_cut_count candidate_cut_count "
+        "baseline_truncated_count candidate_truncated_count baseline_mean baseline_low baseline_high candidate_mean "
+        "candidate_low candidate_high short_difference choice_difference difference adjusted_low adjusted_high low "
+        "high relative_gain relative_low relative_high relative_problem degrees p_value p_adjusted test_count "
+        "adjustment p_sign_flip p_sign_flip_min sign_flip_test sign_flip_draws sign_flip_seed fragile outcome "
+        "outcome_without_failures margin p_equivalence_adjusted detectable_difference gain_count loss_count "
+        "unfinished labels baseline_left_out_count candidate_left_out_count imported baseline_focus_attention "
+        "candidate_focus_attention baseline_pairs_visible candidate_pairs_visible baseline_largest_group "
+        "candidate_largest_group prompt_tokens_min prompt_tokens_max nominal_lengths seed_differences within_margin",
+        ' '));
     for (const char* of : {"outcome", "difference"}) {
       for (const db::AnswerKind& kind : db::kAnswerKinds) all->push_back(absl::StrCat(of, "_without_", kind.name));
     }

@@ -63,6 +63,15 @@ std::optional<db::ThinkingCostRow> Thinking(const ScoreRow& row) {
   return row.data->thinking.Of(row.estimate->variant, row.estimate->task, row.estimate->context_length);
 }
 
+std::optional<stats::Interval> IntervalOf(const ScoreRow& row) { return row.estimate->interval; }
+
+// A number that not every row has.
+template <auto Find, auto Number>
+Json FieldOrNull(const ScoreRow& row) {
+  const auto found = Find(row);
+  return found ? OrNull(std::optional<double>((*found).*Number)) : Json();
+}
+
 // The place of a count that programs know: RowsWithCounts has its value.
 Json CountedBelow(const ScoreRow&) { return Json(); }
 
@@ -82,14 +91,8 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
     {"truncated_count", &CountedBelow},
     {"cluster_count", [](const ScoreRow& row) -> Json { return row.estimate->cluster_count; }},
     {"mean", [](const ScoreRow& row) -> Json { return OrNull(row.estimate->mean); }},
-    {"low",
-     [](const ScoreRow& row) -> Json {
-       return row.estimate->interval.has_value() ? Json(row.estimate->interval->low) : Json();
-     }},
-    {"high",
-     [](const ScoreRow& row) -> Json {
-       return row.estimate->interval.has_value() ? Json(row.estimate->interval->high) : Json();
-     }},
+    {"low", &FieldOrNull<&IntervalOf, &stats::Interval::low>},
+    {"high", &FieldOrNull<&IntervalOf, &stats::Interval::high>},
     {"mean_answered", [](const ScoreRow& row) -> Json { return OrNull(row.estimate->mean_answered); }},
     {"labels", [](const ScoreRow& row) -> Json { return absl::StrJoin(Labels(row), " "); }},
     {"focus_attention",
@@ -97,16 +100,8 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
        const Json setting = row.data->groups.Setting(row.estimate->variant);
        return setting.is_null() ? Json() : Json(setting.dump());
      }},
-    {"pairs_visible",
-     [](const ScoreRow& row) -> Json {
-       const std::optional<GroupShares> shares = Groups(row);
-       return shares ? Json(shares->pairs_visible) : Json();
-     }},
-    {"largest_group",
-     [](const ScoreRow& row) -> Json {
-       const std::optional<GroupShares> shares = Groups(row);
-       return shares ? OrNull(shares->largest_group) : Json();
-     }},
+    {"pairs_visible", &FieldOrNull<&Groups, &GroupShares::pairs_visible>},
+    {"largest_group", &FieldOrNull<&Groups, &GroupShares::largest_group>},
     {"prompt_tokens_min",
      [](const ScoreRow& row) -> Json {
        return TestedOf(row).tokens_max > 0 ? Json(TestedOf(row).tokens_min) : Json();
@@ -118,21 +113,9 @@ constexpr Column<ScoreRow> kScoreColumns[] = {
     {"nominal_lengths", [](const ScoreRow& row) -> Json { return absl::StrJoin(TestedOf(row).nominal, " "); }},
     {"unfinished_count", &CountedBelow},
     {"thinking_count", &CountedBelow},
-    {"thinking_tokens",
-     [](const ScoreRow& row) -> Json {
-       const auto cost = Thinking(row);
-       return cost ? Json(cost->thinking_tokens) : Json();
-     }},
-    {"answer_tokens",
-     [](const ScoreRow& row) -> Json {
-       const auto cost = Thinking(row);
-       return cost ? Json(cost->answer_tokens) : Json();
-     }},
-    {"tokens_per_right",
-     [](const ScoreRow& row) -> Json {
-       const auto cost = Thinking(row);
-       return cost ? OrNull(cost->tokens_per_right) : Json();
-     }},
+    {"thinking_tokens", &FieldOrNull<&Thinking, &db::ThinkingCostRow::thinking_tokens>},
+    {"answer_tokens", &FieldOrNull<&Thinking, &db::ThinkingCostRow::answer_tokens>},
+    {"tokens_per_right", &FieldOrNull<&Thinking, &db::ThinkingCostRow::tokens_per_right>},
     {"epochs", [](const ScoreRow& row) -> Json { return row.data->epochs.at(row.data->job.job_id).count; }},
     {"epochs_statistic",
      [](const ScoreRow& row) -> Json {

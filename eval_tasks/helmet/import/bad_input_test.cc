@@ -3,15 +3,13 @@
 // other families are imported. Then random changes of bytes and of structure: every import ends, and imported rows can
 // be used.
 #include <cstdlib>
-#include <map>
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "eval_tasks/helmet/import/release_fixture.h"
 #include "eval_tasks/python/random.h"
 #include "gmock/gmock.h"
+#include "tests/fakes/helmet_release_fixture.h"
 #include "tests/support/messages.h"
-#include "tokenizer/tokenizer.h"
 
 namespace varifocal::helmet {
 namespace {
@@ -131,11 +129,11 @@ TEST_F(BadInputTest, EveryFieldIsNamed) {
   };
   for (const BadRow& row : rows) {
     const fs::path path = root_ / row.file.path;
-    const std::string whole = ReadAll(path.string());
+    const std::string whole = ReadFile(path);
     ChangeRows(row.file.path, row.change);
     EXPECT_THAT(std::string(Import(row.file.dataset).message()),
                 ContainsRegex(absl::StrCat(row.file.path, ": row [0-9]+: .*(", row.words, ")")));
-    WriteAll(path, whole);
+    WriteFile(path, whole);
   }
 }
 
@@ -160,7 +158,7 @@ TEST_F(BadInputTest, InvalidFilesAreReportedAndOthersImported) {
       {"{\"question\": " + std::string(300, '[') + "}\n", "nq_k4.jsonl: row 1: "},
   };
   for (const auto& [bytes, words] : files) {
-    WriteAll(root_ / "data/kilt/nq_k4.jsonl", bytes);
+    WriteFile(root_ / "data/kilt/nq_k4.jsonl", bytes);
     const ImportResult result = ImportHelmet(Options({"rag"})).value();
     EXPECT_THAT(absl::StrJoin(result.problems, "\n"), ContainsRegex(words));
     EXPECT_EQ(result.problems.size(), 1u);
@@ -178,27 +176,27 @@ TEST_F(BadInputTest, InvalidFilesAreReportedAndOthersImported) {
 // A byte order mark, CR LF line ends, blank lines, one list, one list in the field "data": the same rows.
 TEST_F(BadInputTest, EquivalentFileLayoutsAreSupported) {
   const fs::path path = root_ / "data/kilt/nq_k4.jsonl", rows = root_ / "out/rows/kilt_nq.700.jsonl";
-  const std::string lines = ReadAll(path.string());
+  const std::string lines = ReadFile(path);
   ASSERT_TRUE(ImportHelmet(Options({"rag"})).ok());
-  const std::string expected = ReadAll(rows.string());
+  const std::string expected = ReadFile(rows);
   const std::vector<std::string> texts = absl::StrSplit(lines, '\n', absl::SkipEmpty());
   for (const std::string& bytes :
        {"\xEF\xBB\xBF" + lines, absl::StrJoin(texts, "\r\n"), "\n\n" + absl::StrJoin(texts, "\n\n"),
         "[" + absl::StrJoin(texts, ",\r\n") + "]\n", "\xEF\xBB\xBF [" + absl::StrJoin(texts, ",") + "]"}) {
     fs::remove(rows);
-    WriteAll(path, bytes);
+    WriteFile(path, bytes);
     EXPECT_THAT(ImportHelmet(Options({"rag"})).value().problems, testing::IsEmpty());
-    EXPECT_EQ(ReadAll(rows.string()), expected);
+    EXPECT_EQ(ReadFile(rows), expected);
   }
   // Upstream reads what ends in .json from the field "data".
-  const std::string config = ReadAll((root_ / "configs/rag.yaml").string());
-  WriteAll(root_ / "configs/rag.yaml", absl::StrReplaceAll(config, {{"nq_k4.jsonl", "nq_k4.json"}}));
-  WriteAll(root_ / "data/kilt/nq_k4.json", R"({"version": [{"data": 1}, "data"], "data" : [)" +
-                                               absl::StrJoin(texts, ",\n") + R"(], "n": {"data": []}})");
+  const std::string config = ReadFile(root_ / "configs/rag.yaml");
+  WriteFile(root_ / "configs/rag.yaml", absl::StrReplaceAll(config, {{"nq_k4.jsonl", "nq_k4.json"}}));
+  WriteFile(root_ / "data/kilt/nq_k4.json", R"({"version": [{"data": 1}, "data"], "data" : [)" +
+                                                absl::StrJoin(texts, ",\n") + R"(], "n": {"data": []}})");
   fs::remove(rows);
   EXPECT_THAT(ImportHelmet(Options({"rag"})).value().problems, testing::IsEmpty());
-  EXPECT_EQ(ReadAll(rows.string()), expected);
-  WriteAll(root_ / "data/kilt/nq_k4.json", R"({"rows": []})");
+  EXPECT_EQ(ReadFile(rows), expected);
+  WriteFile(root_ / "data/kilt/nq_k4.json", R"({"rows": []})");
   EXPECT_THAT(absl::StrJoin(ImportHelmet(Options({"rag"})).value().problems, "\n"), Message("nq_k4.json", "\"data\""));
 }
 
@@ -212,30 +210,30 @@ TEST_F(BadInputTest, InputAcceptedByUpstreamIsAccepted) {
     return result;
   };
   imported("rag");
-  const std::string expected = ReadAll(rows.string());
+  const std::string expected = ReadFile(rows);
   // The test file determines whether questions are identified by id. The pool has each question twice.
   int id = 0;
   ChangeRows("data/kilt/nq_demos.jsonl", [&](Json& row) { row["id"] = id++; });
   imported("rag");
-  EXPECT_EQ(ReadAll(rows.string()), expected);
+  EXPECT_EQ(ReadFile(rows), expected);
   // Non-JSON numbers, as written by Python, in unused fields.
   const fs::path path = root_ / "data/kilt/nq_k4.jsonl";
-  const std::string lines = ReadAll(path.string());
+  const std::string lines = ReadFile(path);
   for (const char* odd : {"NaN", "Infinity", "-Infinity", "[1, NaN]", "{\"Infinity\\\"\": NaN}"}) {
-    WriteAll(path, absl::StrReplaceAll(lines, {{"\"ctxs\": [{", absl::StrCat("\"ctxs\": [{\"s\": ", odd, ", ")},
-                                               {"\"ctxs\":[{", absl::StrCat("\"ctxs\":[{\"s\":", odd, ",")}}));
-    ASSERT_NE(ReadAll(path.string()), lines);
+    WriteFile(path, absl::StrReplaceAll(lines, {{"\"ctxs\": [{", absl::StrCat("\"ctxs\": [{\"s\": ", odd, ", ")},
+                                                {"\"ctxs\":[{", absl::StrCat("\"ctxs\":[{\"s\":", odd, ",")}}));
+    ASSERT_NE(ReadFile(path), lines);
     imported("rag");
-    EXPECT_EQ(ReadAll(rows.string()), expected) << odd;
+    EXPECT_EQ(ReadFile(rows), expected) << odd;
   }
   ChangeRows("data/kilt/nq_demos.jsonl", Set("/answers/0", 1969));
   imported("rag");
-  EXPECT_THAT(ReadAll(rows.string()), HasSubstr("1969"));
+  EXPECT_THAT(ReadFile(rows), HasSubstr("1969"));
   const Json nested = {"it's", "\u00e9\u200b\n\"\\\U000e0001", 0.1, 1e15, 1e22, Json()};
   ChangeRows("data/kilt/nq_demos.jsonl", Set("/answers/0", nested));
   imported("rag");
   const std::string shown = R"(["it's", 'é\u200b\n"\\\U000e0001', 0.1, 1000000000000000.0, 1e+22, None])";
-  EXPECT_THAT(ReadAll(rows.string()), HasSubstr(absl::StripPrefix(absl::StripSuffix(Json(shown).dump(), "\""), "\"")));
+  EXPECT_THAT(ReadFile(rows), HasSubstr(absl::StripPrefix(absl::StripSuffix(Json(shown).dump(), "\""), "\"")));
   ChangeRows("data/alce/asqa_eval_gtr_top2000.json", Set("/docs", Json::array()));
   imported("cite");
   ChangeRows("data/infbench/longbook_sum_eng.jsonl", Set("/input", Json()));
@@ -306,7 +304,7 @@ TEST_F(BadInputTest, AnyMutatedFileIsImportedOrRejected) {
   int refused_count = 0, asked_count = 0;
   for (int i = 0; i < case_count; ++i) {
     const auto& [path, config] = targets[random.Below(targets.size())];
-    const std::string whole = ReadAll((root_ / path).string());
+    const std::string whole = ReadFile(root_ / path);
     std::string bytes = whole;
     if (absl::EndsWith(path, ".jsonl") && random.Below(2) == 0) {
       std::vector<std::string> lines = absl::StrSplit(whole, '\n', absl::SkipEmpty());
@@ -330,7 +328,7 @@ TEST_F(BadInputTest, AnyMutatedFileIsImportedOrRejected) {
         }
       }
     }
-    WriteAll(root_ / path, bytes);
+    WriteFile(root_ / path, bytes);
     fs::remove_all(root_ / "out");
     const absl::StatusOr<ImportResult> result = ImportHelmet(Options({config}));
     refused_count += !result.ok() || !result->problems.empty();
@@ -341,7 +339,7 @@ TEST_F(BadInputTest, AnyMutatedFileIsImportedOrRejected) {
       EXPECT_TRUE(sample.ok() || !sample.status().message().empty()) << path << " case " << i;
       ++asked_count;
     }
-    WriteAll(root_ / path, whole);
+    WriteFile(root_ / path, whole);
   }
   EXPECT_GT(refused_count, case_count / 5);
   EXPECT_GT(asked_count, case_count);

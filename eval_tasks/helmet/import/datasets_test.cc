@@ -2,8 +2,8 @@
 // fields and columns, files that change while they are read, and errors of the writer.
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
-#include "eval_tasks/helmet/import/release_fixture.h"
 #include "gmock/gmock.h"
+#include "tests/fakes/helmet_release_fixture.h"
 #include "tests/support/messages.h"
 
 namespace varifocal::helmet {
@@ -41,7 +41,7 @@ class DatasetsTest : public DatasetTest {
   std::string Problem(const std::string& dataset) { return Problem(entries_.at(dataset)); }
   // Rows are not valid JSON, which a scan of single fields does not notice.
   void BreakRows(const std::string& path) const {
-    WriteAll(root_ / path, absl::StrReplaceAll(ReadAll((root_ / path).string()), {{"{\"", "{\"zz\": tru, \""}}));
+    WriteFile(root_ / path, absl::StrReplaceAll(ReadFile(root_ / path), {{"{\"", "{\"zz\": tru, \""}}));
   }
 };
 
@@ -66,7 +66,7 @@ TEST_F(DatasetsTest, EveryTextIsRequired) {
       {"infbench_choice", {kChoice}},
       {"infbench_sum", {kBookSum}},
   };
-  const std::string source = ReadAll((root_ / "data.py").string());
+  const std::string source = ReadFile(root_ / "data.py");
   const std::vector<std::string> lines = absl::StrSplit(source, '\n');
   int text_count = 0;
   const std::vector<PythonLiteral> literals = PythonLiterals(source).value();
@@ -74,7 +74,7 @@ TEST_F(DatasetsTest, EveryTextIsRequired) {
     if (literal.function.empty() || literal.text == "x") continue;
     std::vector<std::string> changed = lines;
     changed[literal.line - 1] = "    '{'";
-    WriteAll(root_ / "data.py", absl::StrJoin(changed, "\n"));
+    WriteFile(root_ / "data.py", absl::StrJoin(changed, "\n"));
     ReadTexts();
     for (const TextChange& change : texts_.changes()) {
       if (!change.sha256.empty()) continue;
@@ -96,7 +96,7 @@ TEST_F(DatasetsTest, EveryTextIsRequired) {
     }
   }
   EXPECT_GT(text_count, 40);
-  WriteAll(root_ / "data.py", "def load_qa(");
+  WriteFile(root_ / "data.py", "def load_qa(");
   ReadTexts();
   EXPECT_THAT(Problem(kNq), Message("load_qa", "4"));
   EXPECT_EQ(texts_.Text("none").status().code(), absl::StatusCode::kInternal);
@@ -208,11 +208,11 @@ TEST_F(DatasetsTest, RowsThatCannotBeReadAgainAreNamed) {
                                                                                       {kCasesDemos, kCases},
                                                                                       {kNiahFile, kNiah},
                                                                                       {kAsqaFile, kAsqa}}) {
-    const std::string whole = ReadAll((root_ / path).string());
+    const std::string whole = ReadFile(root_ / path);
     BreakRows(path);
     EXPECT_THAT(Problem(dataset), ContainsRegex(absl::StrCat(path, ": row [0-9]+: not JSON"))) << path;
     EXPECT_TRUE(rows_.empty()) << path;
-    WriteAll(root_ / path, whole);
+    WriteFile(root_ / path, whole);
   }
   // Truncated after the first row.
   for (const auto& [path, dataset] : std::vector<std::pair<const char*, const char*>>{{kKvFile, kKv},
@@ -222,7 +222,7 @@ TEST_F(DatasetsTest, RowsThatCannotBeReadAgainAreNamed) {
                                                                                       {kBookQaFile, kBookQa},
                                                                                       {kCasesFile, kCases}}) {
     const fs::path file = root_ / path;
-    const std::string whole = ReadAll(file.string());
+    const std::string whole = ReadFile(file);
     on_row_ = [&] {
       fs::resize_file(file, 1);
       return absl::OkStatus();
@@ -231,7 +231,7 @@ TEST_F(DatasetsTest, RowsThatCannotBeReadAgainAreNamed) {
     const absl::Status status = Import(entry);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << path << ": " << status;
     EXPECT_EQ(rows_.size(), 1u) << path;
-    WriteAll(file, whole);
+    WriteFile(file, whole);
   }
 }
 
@@ -269,10 +269,10 @@ TEST_F(DatasetsTest, BadFieldsOfDemonstrationsAndPassagesAreNamed) {
       {kCases, kCasesFile, [](Json& row) { row["summary/short"] = 7; }, "\"summary/short\" is a number, not a text"},
   };
   for (const BadField& row : rows) {
-    const std::string whole = ReadAll((root_ / row.path).string());
+    const std::string whole = ReadFile(root_ / row.path);
     ChangeRows(row.path, row.change);
     EXPECT_THAT(Problem(row.dataset), ContainsRegex(row.words)) << row.path;
-    WriteAll(root_ / row.path, whole);
+    WriteFile(root_ / row.path, whole);
   }
   const RowView row(Json{{"a", 1.5}, {"b", {{"c", "d"}, "e"}}, {"n", 7}}, "f: row 1");
   EXPECT_THAT(row.Int("a").status().message(), Message("row 1", "\"a\"", 1.5));
@@ -282,7 +282,7 @@ TEST_F(DatasetsTest, BadFieldsOfDemonstrationsAndPassagesAreNamed) {
 }
 
 TEST_F(DatasetsTest, BadPromptFilesAreNamed) {
-  const Json valid = ParseJson(ReadAll((root_ / kAsqaPrompt).string())).value();
+  const Json valid = ParseJson(ReadFile(root_ / kAsqaPrompt)).value();
   const std::pair<std::function<void(Json&)>, const char*> rows[] = {
       {Erase("instruction"), "asqa_revised.json: the field \"instruction\" is missing"},
       {Erase("demo_prompt"), "asqa_revised.json: the field \"demo_prompt\" is missing"},
@@ -299,10 +299,10 @@ TEST_F(DatasetsTest, BadPromptFilesAreNamed) {
   for (const auto& [change, words] : rows) {
     Json prompt = valid;
     change(prompt);
-    WriteAll(root_ / kAsqaPrompt, prompt.dump());
+    WriteFile(root_ / kAsqaPrompt, prompt.dump());
     EXPECT_THAT(Problem(kAsqa), HasSubstr(words));
   }
-  WriteAll(root_ / kAsqaPrompt, "{");
+  WriteFile(root_ / kAsqaPrompt, "{");
   EXPECT_THAT(Problem(kAsqa), Message("asqa_revised.json", "JSON"));
   fs::remove(root_ / kAsqaPrompt);
   EXPECT_EQ(Import(kAsqa).code(), absl::StatusCode::kNotFound);
@@ -313,11 +313,11 @@ TEST_F(DatasetsTest, OptionalFieldsHaveDefaults) {
     for (const auto& [dataset, path] : {std::make_pair(kKv, kKvFile), std::make_pair(kNq, kNqFile)}) {
       ASSERT_TRUE(Import(dataset).ok());
       EXPECT_TRUE(std::any_of(rows_.begin(), rows_.end(), [](const ImportedRow& row) { return row.depth > 0; }));
-      const std::string whole = ReadAll((root_ / path).string());
+      const std::string whole = ReadFile(root_ / path);
       ChangeRows(path, change);
       ASSERT_TRUE(Import(dataset).ok());
       for (const ImportedRow& row : rows_) EXPECT_EQ(row.depth, 0) << dataset;
-      WriteAll(root_ / path, whole);
+      WriteFile(root_ / path, whole);
     }
   }
   // A file of RULER without indices, and one without questions.
@@ -409,7 +409,7 @@ TEST_F(DatasetsTest, ProblemsOfADatasetAreListed) {
           {"slots", "datasets: ruler_none" + files},
           {"rare",
            "datasets: kilt_popqa_-9\ntest_files: data/kilt/popqa_k4.jsonl\ndemo_files: data/kilt/popqa_demos.jsonl\n"}}) {
-    WriteAll(root_ / "configs" / (name + ".yaml"), text);
+    WriteFile(root_ / "configs" / (name + ".yaml"), text);
   }
   const ImportResult result = ImportHelmet(Options({"none", "zero", "large", "digit", "slots", "rare"})).value();
   EXPECT_EQ(result.tasks.size(), 0u);
@@ -434,7 +434,7 @@ TEST_F(DatasetsTest, RunsOfOtherSettingsAreOtherTasks) {
                                           {"seven_docs", absl::StrReplaceAll(common, {{"asqa_3", "asqa_7"}})},
                                           {"copy", absl::StrReplaceAll(common, {{"asqa_revised", "copy"}})},
                                           {"same", common}}) {
-    WriteAll(root_ / "configs" / (name + ".yaml"), text);
+    WriteFile(root_ / "configs" / (name + ".yaml"), text);
   }
   const ImportResult result =
       ImportHelmet(Options({"one", "chat", "stop", "longer", "seven_docs", "copy", "same"})).value();
@@ -454,7 +454,7 @@ TEST_F(DatasetsTest, FilesThatCannotBeWrittenEndTheImport) {
   };
   const std::string task = "msmarco_rerank_psg";
   for (const char* folder : {"rows", "tasks"}) {
-    const absl::Status status = status_with([&] { WriteAll(out / folder, "a file"); });
+    const absl::Status status = status_with([&] { WriteFile(out / folder, "a file"); });
     EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << folder << ": " << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("Cannot write ", (out / folder).string(), "/")));
   }
@@ -473,8 +473,9 @@ TEST_F(DatasetsTest, FilesThatCannotBeWrittenEndTheImport) {
   });
   EXPECT_EQ(full_rows.code(), absl::StatusCode::kResourceExhausted) << full_rows;
   // Rows that fit the buffer are written when the file is closed.
-  WriteAll(root_ / "configs/rerank.yaml",
-           "datasets: ruler_vt\ntest_files: data/ruler/vt/validation_900.jsonl\ndemo_files: ''\nmax_test_samples: 1\n");
+  WriteFile(
+      root_ / "configs/rerank.yaml",
+      "datasets: ruler_vt\ntest_files: data/ruler/vt/validation_900.jsonl\ndemo_files: ''\nmax_test_samples: 1\n");
   const absl::Status full_at_close = status_with([&] {
     fs::create_directories(out / "rows");
     fs::create_symlink("/dev/full", out / "rows/ruler_vt.8192.jsonl.part");

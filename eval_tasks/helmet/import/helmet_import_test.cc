@@ -1,31 +1,18 @@
 // The importer, end to end: a small release of invented contents is imported and asked, and every prompt, its token ids
 // and the measures of an invented output are compared with what upstream's own code made of the same files
 // (recipes/goldens/make_helmet_fixture.py); the specification's check against a published prompt; and bad input.
-#include "eval_tasks/helmet/import/importer.h"
-
-#include <filesystem>
-#include <map>
-
-#include <unistd.h>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/sha256.h"
-#include "eval_tasks/helmet/import/config.h"
 #include "eval_tasks/helmet/import/icl.h"
-#include "eval_tasks/helmet/import/release_fixture.h"
-#include "eval_tasks/helmet/import/upstream.h"
 #include "eval_tasks/helmet/rows.h"
 #include "eval_tasks/helmet/score.h"
 #include "eval_tasks/json_scan.h"
 #include "eval_tasks/python/random.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "tests/fakes/helmet_release_fixture.h"
 #include "tests/support/messages.h"
 #include "tokenizer/chat_format.h"
-#include "tokenizer/tokenizer.h"
 
 namespace varifocal::helmet {
 namespace {
@@ -47,10 +34,10 @@ TEST_F(HelmetImportTest, PromptsAndScoresEqualUpstream) {
   std::map<std::pair<std::string, int>, std::string> task_of;  // of upstream's dataset and length
   std::map<std::string, TaskIndex> indices;
   for (const ImportedTask& task : result.tasks) {
-    indices[task.task] = ParseTaskIndex(ReadAll((root_ / "out/tasks" / (task.task + ".json")).string())).value();
+    indices[task.task] = ParseTaskIndex(ReadFile((root_ / "out/tasks" / (task.task + ".json")).string())).value();
     task_of[{indices[task.task].lengths.at(task.context_length).dataset, task.context_length}] = task.task;
   }
-  const Json golden = ParseJson(ReadAll(absl::StrCat(kTestData, "/golden.json"))).value();
+  const Json golden = ParseJson(ReadFile(absl::StrCat(kTestData, "/golden.json"))).value();
   int prompt_count = 0, cut_count = 0, value_count = 0;
   for (const auto& [cell, rows] : golden.items()) {
     const std::vector<std::string> parts = absl::StrSplit(cell, ' ');
@@ -94,7 +81,7 @@ TEST_F(HelmetImportTest, BadRowsAreNamedAndOthersImported) {
   for (int row = 1; row <= 7; ++row) {
     ChangeRow("data/ruler/mv/validation_900.jsonl", row, [](Json& r) { r["answer"] = Json::array(); });
   }
-  WriteAll(root_ / "data/json_kv/test_k6_dep6.jsonl", "[1, 2]\n");
+  WriteFile(root_ / "data/json_kv/test_k6_dep6.jsonl", "[1, 2]\n");
   const ImportResult result = ImportHelmet(Options({"recall", "rag"})).value();
   const std::string problems = absl::StrJoin(result.problems, "\n");
   EXPECT_THAT(problems,
@@ -121,11 +108,11 @@ TEST_F(HelmetImportTest, LongDocumentsNeedTheirTokenizer) {
 }
 
 TEST_F(HelmetImportTest, ChangedTextsAreReportedAndMissingSlotsRejected) {
-  std::string source = ReadAll((root_ / "data.py").string());
+  std::string source = ReadFile(root_ / "data.py");
   const size_t at = source.find("> {question}", source.find("def load_json_kv"));
   ASSERT_NE(at, std::string::npos);
   source.replace(at, 12, "> {kuestion}");
-  WriteAll(root_ / "data.py", source);
+  WriteFile(root_ / "data.py", source);
   const ImportResult result = ImportHelmet(Options({"recall"})).value();
   EXPECT_THAT(absl::StrJoin(result.problems, "\n"), Message("json_kv.user"));
   EXPECT_THAT(absl::StrJoin(result.changes, "\n"), Message("ruler_mv.user", "SHA-256"));
@@ -135,7 +122,7 @@ TEST_F(HelmetImportTest, ChangedTextsAreReportedAndMissingSlotsRejected) {
 TEST_F(HelmetImportTest, ChangedRowFilesAreRejected) {
   ASSERT_TRUE(ImportHelmet(Options({"ruler"})).ok());
   const fs::path rows = root_ / "out/rows/ruler_vt.900.jsonl";
-  WriteAll(rows, ReadAll(rows.string()) + "\n");
+  WriteFile(rows, ReadFile(rows) + "\n");
   EXPECT_THAT(OpenTask("ruler_vt", false)->QuestionCountAt(900).status().message(), Message());
 }
 
@@ -156,7 +143,7 @@ TEST_F(HelmetImportTest, FailuresDoNotAffectOtherDatasets) {
            {"long", "datasets: json_kv" + kv + "generation_max_length: 5\ninput_max_length: 2000000\n"},
            {"merged", "shared: &shared {shots: 1}\n<<: *shared\ndatasets: json_kv" + kv},
            {"name", "datasets: ruler_" + std::string(80, 'x') + kv}}) {
-    WriteAll(root_ / "configs" / (name + ".yaml"), text);
+    WriteFile(root_ / "configs" / (name + ".yaml"), text);
   }
   const ImportResult result =
       ImportHelmet(Options({"broken", "drawn", "nothing", "long", "merged", "name", "absent", "rerank.yaml"})).value();
@@ -173,7 +160,7 @@ TEST_F(HelmetImportTest, FailuresDoNotAffectOtherDatasets) {
 }
 
 TEST_F(HelmetImportTest, NewlineIsHonouredWhereUpstreamReadsItsKey) {
-  WriteAll(root_ / "configs/rag.yaml", ReadAll((root_ / "configs/rag.yaml").string()) + "stop_newline: yes\n");
+  WriteFile(root_ / "configs/rag.yaml", ReadFile(root_ / "configs/rag.yaml") + "stop_newline: yes\n");
   ASSERT_TRUE(ImportHelmet(Options({"rag"})).ok());
   EXPECT_EQ(OpenTask("kilt_nq", false)->Identify({1, 700, 0}).stop_strings, std::vector<std::string>{"\n"});
 }
@@ -182,9 +169,9 @@ TEST_F(HelmetImportTest, DifferentSettingsOfOneDatasetAreTwoTasks) {
   const std::string json_kv =
       "datasets: json_kv,json_kv\ntest_files: data/json_kv/test_k6_dep6.jsonl,"
       "data/json_kv/test_k12_dep6.jsonl\ndemo_files: ','\ninput_max_length: 1700\n";
-  WriteAll(root_ / "configs/two_files.yaml", json_kv + "max_test_samples: 3\n");
-  WriteAll(root_ / "configs/again.yaml", json_kv + "max_test_samples: 3\n");
-  WriteAll(root_ / "configs/fewer.yaml", json_kv + "max_test_samples: 2\nshots: 1\n");
+  WriteFile(root_ / "configs/two_files.yaml", json_kv + "max_test_samples: 3\n");
+  WriteFile(root_ / "configs/again.yaml", json_kv + "max_test_samples: 3\n");
+  WriteFile(root_ / "configs/fewer.yaml", json_kv + "max_test_samples: 2\nshots: 1\n");
   const ImportResult result = ImportHelmet(Options({"two_files", "again", "fewer"})).value();
   EXPECT_TRUE(result.problems.empty());
   EXPECT_EQ(result.suites.size(), 3u);
@@ -193,7 +180,7 @@ TEST_F(HelmetImportTest, DifferentSettingsOfOneDatasetAreTwoTasks) {
   EXPECT_EQ(names, (std::vector<std::string>{"json_kv:3", "json_kv_2:3", "json_kv_3:2", "json_kv_4:2"}));
   for (const auto& [suite, task] : {std::make_pair("two_files", "json_kv_2"), std::make_pair("again", "json_kv_2"),
                                     std::make_pair("fewer", "json_kv_4")}) {
-    const std::string yaml = ReadAll((root_ / "out" / absl::StrCat("helmet_", suite, ".yaml")).string());
+    const std::string yaml = ReadFile((root_ / "out" / absl::StrCat("helmet_", suite, ".yaml")).string());
     EXPECT_THAT(yaml, HasSubstr(absl::StrCat("path: tasks/", task, ".json"))) << suite;
   }
 }
@@ -348,10 +335,11 @@ TEST(ConfigTest, DefaultsEqualUpstream) {
 }
 
 TEST(JsonScanTest, RowsOfLinesAndOfArraysAreEqual) {
-  const fs::path folder = fs::path(testing::TempDir()) / absl::StrCat("json_scan_", getpid());
+  const testing_support::TemporaryDirectory directory;
+  const fs::path folder = directory.path();
   const std::vector<std::string> rows = {R"({"a": "]}\"", "b": [1, {"c": 2}]})", R"({"a": 2})", R"({ "b" : null })"};
-  WriteAll(folder / "lines", "\n" + absl::StrJoin(rows, "\n\n") + "\n");
-  WriteAll(folder / "array", " [\n " + absl::StrJoin(rows, " ,\n") + "\n]\n");
+  WriteFile(folder / "lines", "\n" + absl::StrJoin(rows, "\n\n") + "\n");
+  WriteFile(folder / "array", " [\n " + absl::StrJoin(rows, " ,\n") + "\n]\n");
   for (const char* name : {"lines", "array"}) {
     const auto file = JsonRowFile::Open((folder / name).string()).value();
     std::vector<std::string> seen;
@@ -361,7 +349,7 @@ TEST(JsonScanTest, RowsOfLinesAndOfArraysAreEqual) {
                     })
                     .ok());
     EXPECT_EQ(seen, rows) << name;
-    EXPECT_EQ(file->sha256(), Sha256Hex(ReadAll((folder / name).string())));
+    EXPECT_EQ(file->sha256(), Sha256Hex(ReadFile(folder / name)));
     EXPECT_EQ(file->Read(1).value()["a"], 2);
   }
   for (const auto& [bytes, words] :
@@ -370,7 +358,7 @@ TEST(JsonScanTest, RowsOfLinesAndOfArraysAreEqual) {
                                           {"{\"a\": 1}\nnonsense", "row 2: is not"},
                                           {"{\"a\": 1}{\"a\": 2}\n", "row 1: has trailing data after its object"},
                                           {"{\"a\": 1\n", "row 1: is not a JSON object"}}) {
-    WriteAll(folder / "bad", bytes);
+    WriteFile(folder / "bad", bytes);
     const auto file = JsonRowFile::Open((folder / "bad").string()).value();
     EXPECT_THAT(file->Scan([](int64_t, absl::string_view) { return absl::OkStatus(); }).message(), HasSubstr(words));
   }
@@ -379,7 +367,6 @@ TEST(JsonScanTest, RowsOfLinesAndOfArraysAreEqual) {
   EXPECT_EQ(names, (std::vector<std::string>{"a", "b"}));
   EXPECT_FALSE(FieldsOf("{\"a\" 1}", {"a"}).ok());
   EXPECT_FALSE(FieldsOf("{\"a\": 1, \"a\": 2}", {"a"}).ok());
-  fs::remove_all(folder);
 }
 
 TEST(TemplateTest, FillsSlotsOnce) {

@@ -2,17 +2,13 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,6 +22,7 @@
 #include "eval_tasks/helmet/import/upstream.h"
 #include "eval_tasks/helmet/task.h"
 #include "gtest/gtest.h"
+#include "tests/support/process.h"
 #include "tokenizer/tokenizer.h"
 
 namespace varifocal::helmet {
@@ -34,27 +31,12 @@ namespace fs = std::filesystem;
 
 inline constexpr const char* kTestData = kReleaseFolder;
 
-inline std::string ReadAll(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-inline void WriteAll(const fs::path& path, const std::string& bytes) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << bytes;
-}
+using testing_support::ReadFile;
+using testing_support::WriteFile;
 
 class ReleaseTest : public testing::Test {
  protected:
-  void SetUp() override {
-    root_ = fs::path(testing::TempDir()) /
-            absl::StrCat("helmet_", testing::UnitTest::GetInstance()->current_test_info()->name(), "_", getpid());
-    fs::remove_all(root_);
-    WriteRelease(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
+  void SetUp() override { WriteRelease(root_); }
 
   ImportOptions Options(std::vector<std::string> configs) const {
     ImportOptions options;
@@ -74,19 +56,19 @@ class ReleaseTest : public testing::Test {
     return MakeHelmetTask(spec).value();
   }
   void ChangeRow(const std::string& path, int row_number, const std::function<void(Json&)>& change) const {
-    std::vector<std::string> lines = absl::StrSplit(ReadAll((root_ / path).string()), '\n');
+    std::vector<std::string> lines = absl::StrSplit(ReadFile(root_ / path), '\n');
     Json row = ParseJson(lines[row_number - 1]).value();
     change(row);
     lines[row_number - 1] = row.dump();
-    WriteAll(root_ / path, absl::StrJoin(lines, "\n"));
+    WriteFile(root_ / path, absl::StrJoin(lines, "\n"));
   }
   // Changes every row of a file.
   void ChangeRows(const std::string& path, const std::function<void(Json&)>& change) const {
-    const std::string bytes = ReadAll((root_ / path).string());
+    const std::string bytes = ReadFile(root_ / path);
     if (bytes[0] == '[') {
       Json rows = ParseJson(bytes).value();
       for (Json& row : rows) change(row);
-      WriteAll(root_ / path, rows.dump());
+      WriteFile(root_ / path, rows.dump());
       return;
     }
     std::string lines;
@@ -95,10 +77,11 @@ class ReleaseTest : public testing::Test {
       change(row);
       lines += row.dump() + "\n";
     }
-    WriteAll(root_ / path, lines);
+    WriteFile(root_ / path, lines);
   }
 
-  fs::path root_;
+  testing_support::TemporaryDirectory directory_;
+  fs::path root_ = directory_.path();
 };
 
 // Changes of a row.
@@ -122,7 +105,7 @@ class DatasetTest : public ReleaseTest {
     ReadTexts();
     const std::set<fs::path> configs(fs::directory_iterator(root_ / "configs"), fs::directory_iterator{});
     for (const fs::path& path : configs) {
-      const std::vector<ConfigEntry> entries = ParseConfig(ReadAll(path.string()), path.stem().string()).value();
+      const std::vector<ConfigEntry> entries = ParseConfig(ReadFile(path), path.stem().string()).value();
       for (const ConfigEntry& entry : entries) entries_.emplace(entry.dataset, entry);
     }
   }

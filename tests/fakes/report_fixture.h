@@ -8,10 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +20,7 @@
 #include "base/json.h"
 #include "client/report/report.h"
 #include "db/writer.h"
+#include "tests/support/process.h"
 
 namespace varifocal {
 
@@ -34,16 +32,11 @@ inline constexpr char kFocusConfig[] =
 
 inline std::string Hash(char c) { return std::string(64, c); }
 
-inline std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  return bytes.str();
-}
+using testing_support::ReadFile;
 
 struct Made {
-  int question_count = 48;           // four to a context
-  int answered_of_last_length = 48;  // fewer: the job is interrupted
+  int question_count = 48;                     // four to a context
+  std::optional<int> answered_of_last_length;  // fewer than question_count: the job is interrupted
   bool has_failures = false;
   bool has_short_samples = false;  // none is longer than the models' training
   std::string answer;              // what wrong answers say
@@ -78,12 +71,6 @@ struct Made {
 // the baseline misses; "soft" is the baseline's equal but for one question in either direction.
 class ReportTest : public testing::Test {
  protected:
-  void SetUp() override {
-    path_ =
-        testing::TempDir() + "/report_test_" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".db";
-    for (const char* end : {"", "-wal", "-shm", ".lock"}) std::filesystem::remove(path_ + end);
-  }
-
   static bool IsRight(const std::string& variant, int64_t length, int index) {
     const int hard = length >= 8192 ? 4 : length >= 4096 ? 3 : length >= 2048 ? 1 : 0;
     const bool baseline = (index * 7 + index / 4) % 10 >= hard * 2;
@@ -99,11 +86,9 @@ class ReportTest : public testing::Test {
   void MakePlain() {
     static const std::string* const plain = [this] {
       Make({});
-      auto* path = new std::string(absl::StrCat(testing::TempDir(), "/report_test_plain_", getpid(), ".db"));
-      std::filesystem::copy_file(path_, *path, std::filesystem::copy_options::overwrite_existing);
-      return path;
+      return new std::string(ReadFile(path_));
     }();
-    std::filesystem::copy_file(*plain, path_, std::filesystem::copy_options::overwrite_existing);
+    testing_support::WriteFile(path_, *plain);
   }
 
   void Make(const Made& made) {
@@ -172,7 +157,8 @@ class ReportTest : public testing::Test {
     for (const db::CellRow& cell : *cells) {
       if (made.unanswered.contains({cell.cell.task, cell.cell.context_length})) continue;
       const bool is_last = cell.cell.context_length == 8192;
-      for (int index = 0; index < (is_last ? made.answered_of_last_length : made.question_count); ++index) {
+      const int count = is_last ? made.answered_of_last_length.value_or(made.question_count) : made.question_count;
+      for (int index = 0; index < count; ++index) {
         db::Outcome outcome;
         outcome.cell_id = cell.cell_id;
         outcome.execution_id = *execution;
@@ -264,15 +250,13 @@ class ReportTest : public testing::Test {
 
   std::string Render(ReportFormat format = ReportFormat::kHtml, const std::string& baseline = "",
                      const std::vector<std::string>& candidates = {}) {
-    ReportOptions options;
-    options.database_path = path_;
-    options.baseline = baseline;
-    options.candidates = candidates;
-    options.format = format;
-    options.is_long = is_long_;
-    options.with_max_t = with_max_t_;
-    options.effective_score = effective_score_;
-    auto bytes = RenderReport(options);
+    auto bytes = RenderReport({.database_path = path_,
+                               .format = format,
+                               .is_long = is_long_,
+                               .baseline = baseline,
+                               .candidates = candidates,
+                               .effective_score = effective_score_,
+                               .with_max_t = with_max_t_});
     EXPECT_TRUE(bytes.ok()) << bytes.status();
     // The path differs from run to run; nothing else may.
     return bytes.ok() ? absl::StrReplaceAll(*bytes, {{path_, "results.db"}}) : "";
@@ -290,7 +274,19 @@ class ReportTest : public testing::Test {
     return rows;
   }
 
-  std::string path_;
+  // Those of one kind of a report as JSON.
+  static std::vector<Json> RowsOf(const std::string& kind, const std::string& report) {
+    const auto all = ParseJson(report);
+    EXPECT_TRUE(all.ok()) << all.status();
+    std::vector<Json> rows;
+    for (const Json& row : *all) {
+      if (row["kind"] == kind) rows.push_back(row);
+    }
+    return rows;
+  }
+
+  testing_support::TemporaryDirectory directory_;
+  std::string path_ = directory_.File("report_test.db");
   bool is_long_ = false, with_max_t_ = false;
   std::optional<double> effective_score_;
 };
