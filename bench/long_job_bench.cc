@@ -279,9 +279,8 @@ void Measure(const std::string& database, const std::string& directory) {
   writer.reset();
   const std::string output = directory + "/out";
   Run("compare", {"compare", db, "--baseline=baseline", "--candidate=focal"}, output);
-  for (const char* format : {"html", "csv", "json"}) {
+  for (const char* format : {"html", "csv", "json"})
     Run(absl::StrCat("report --format=", format), {"report", db, "--out=-", absl::StrCat("--format=", format)}, output);
-  }
   Run("query of v_scores_by_length", {"query", db, "SELECT * FROM v_scores_by_length"}, output);
   Run("diff with itself", {"diff", database, database}, output);
   MeasureDashboard(database, directory);

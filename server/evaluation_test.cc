@@ -165,9 +165,8 @@ TEST_F(ImportScoresTest, RefusalsNameTheJudgmentAndStoreNothing) {
 // At the limits, and one above.
 TEST_F(ImportScoresTest, NumbersOfScoresAndNames) {
   v1::ImportScoresRequest names = Request();
-  for (int i = 1; i < kImportedNamesMax; ++i) {
+  for (int i = 1; i < kImportedNamesMax; ++i)
     (*names.mutable_judgments(0)->mutable_scores())[absl::StrCat("s", i)] = 0.5;
-  }
   EXPECT_TRUE(Import(names).ok());
   (*names.mutable_judgments(0)->mutable_scores())["one_more"] = 0.5;
   EXPECT_EQ(ReasonIn(Import(names)), "BAD_SCORES");
@@ -342,9 +341,7 @@ TEST_F(EvaluationTest, JobNamesAndPages) {
   grpc::ClientContext context;
   EXPECT_EQ(ReasonIn(evaluation_->WatchJob(&context, watch)->Finish()), "JOB_NOT_FOUND");
 
-  for (int i = 0; i < 5; ++i) {
-    Submitted(SmallJob());
-  }
+  for (int i = 0; i < 5; ++i) Submitted(SmallJob());
   std::vector<std::string> names;
   v1::ListJobsRequest list;
   list.set_page_size(2);

@@ -125,9 +125,8 @@ TEST_F(ServerFaultsTest, BlockedCallsLeaveTheOthersServed) {
 TEST_F(ServerFaultsTest, HealthFollowsTheDeviceOfAModel) {
   ASSERT_EQ(Health(channel_, "model/b"), "SERVING");
   control_->SetFault("b", absl::UnavailableError("CUDA error 700"));
-  for (int i = 0; i < 1000 && Health(channel_, "model/b") == "SERVING"; ++i) {
+  for (int i = 0; i < 1000 && Health(channel_, "model/b") == "SERVING"; ++i)
     std::this_thread::sleep_for(milliseconds(10));
-  }
   EXPECT_EQ(Health(channel_, "model/b"), "NOT_SERVING");
   EXPECT_EQ(Health(channel_, "model/a"), "SERVING");
   EXPECT_EQ(Health(channel_, ""), "SERVING") << "other models answer";
@@ -165,9 +164,8 @@ TEST_F(ServerFaultsTest, ARequestThatCannotBeReadIsToldSo) {
 TEST_F(ServerFaultsTest, HealthFollowsTheFilesOfTheDatabase) {
   const std::string path = directory_.File("results.db");
   const auto wait_for = [this](const std::string& service, const std::string& health) {
-    for (int i = 0; i < kPolls && Health(channel_, service) != health; ++i) {
+    for (int i = 0; i < kPolls && Health(channel_, service) != health; ++i)
       std::this_thread::sleep_for(milliseconds(10));
-    }
     EXPECT_EQ(Health(channel_, service), health) << service;
   };
   ASSERT_EQ(std::rename(path.c_str(), (path + ".aside").c_str()), 0);
@@ -220,9 +218,7 @@ TEST_F(ServerFaultsTest, AFloodOfCallsLeavesAShareToTheJob) {
   ASSERT_EQ(control_->started_count(), 8) << "of the job, --in-flight";
   constexpr int kCalls = 40;
   std::vector<std::thread> calls;
-  for (int i = 0; i < kCalls; ++i) {
-    calls.emplace_back([this] { EXPECT_TRUE(Generate(SmallGenerate()).ok()); });
-  }
+  for (int i = 0; i < kCalls; ++i) calls.emplace_back([this] { EXPECT_TRUE(Generate(SmallGenerate()).ok()); });
   const int most = 8 + kEngineCallsBesideJobMax;
   for (int i = 0; i < kPolls && control_->started_count() < most; ++i) std::this_thread::sleep_for(milliseconds(10));
   for (int i = 0; i < 30; ++i) {
@@ -231,9 +227,8 @@ TEST_F(ServerFaultsTest, AFloodOfCallsLeavesAShareToTheJob) {
   }
   control_->Release();
   for (std::thread& call : calls) call.join();
-  for (int i = 0; i < kPolls && GetJob(submitted.name()).state() != v1::Job::SUCCEEDED; ++i) {
+  for (int i = 0; i < kPolls && GetJob(submitted.name()).state() != v1::Job::SUCCEEDED; ++i)
     std::this_thread::sleep_for(milliseconds(10));
-  }
   EXPECT_EQ(GetJob(submitted.name()).state(), v1::Job::SUCCEEDED);
 }
 

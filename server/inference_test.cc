@@ -132,9 +132,8 @@ TEST_F(InferenceTest, SpecialTokensInTextsAreText) {
     ASSERT_TRUE(status.ok()) << status.error_message();
     EXPECT_GT(response.token_ids_size(), 3);
     EXPECT_EQ(std::count(response.token_ids().begin(), response.token_ids().end(), end), 0);
-    for (const auto& continuation : response.continuations()) {
+    for (const auto& continuation : response.continuations())
       EXPECT_EQ(std::count(continuation.token_ids().begin(), continuation.token_ids().end(), end), 0);
-    }
   }
 }
 

@@ -110,9 +110,8 @@ TEST_F(LimitsBoundaryTest, HealthWatches) {
   std::vector<std::unique_ptr<grpc::health::v1::Health::Stub>> stubs;
   std::vector<std::unique_ptr<Watch>> watches;
   const auto watch = [&](size_t connection) {
-    while (stubs.size() <= connection) {
+    while (stubs.size() <= connection)
       stubs.push_back(grpc::health::v1::Health::NewStub(testing_support::ConnectedChannel(server_->address())));
-    }
     Watch& made = *watches.emplace_back(std::make_unique<Watch>());
     made.reader = stubs[connection]->Watch(&made.context, HealthCheckRequest());
     HealthCheckResponse message;
@@ -124,9 +123,8 @@ TEST_F(LimitsBoundaryTest, HealthWatches) {
   EXPECT_FALSE(watch(0));
   EXPECT_EQ(watches.back()->reader->Finish().error_code(), grpc::RESOURCE_EXHAUSTED);
   watches.pop_back();
-  for (size_t i = kHealthWatchesOfConnectionMax; i < kHealthWatchesMax; ++i) {
+  for (size_t i = kHealthWatchesOfConnectionMax; i < kHealthWatchesMax; ++i)
     ASSERT_TRUE(watch(1 + i / (kHealthWatchesOfConnectionMax - 1))) << i;
-  }
   ASSERT_TRUE(watch(100)) << "a newcomer";
   const grpc::Status ended = watches[0]->reader->Finish();
   EXPECT_EQ(ended.error_code(), grpc::RESOURCE_EXHAUSTED) << ended.error_message();
@@ -153,9 +151,7 @@ TEST_F(LimitsBoundaryTest, Watches) {
   std::vector<std::unique_ptr<v1::Evaluation::Stub>> stubs;
   std::vector<std::unique_ptr<Watch>> watches;
   for (size_t i = 0; i < kWatchesMax; ++i) {
-    if (i % 500 == 0) {
-      stubs.push_back(v1::Evaluation::NewStub(testing_support::ConnectedChannel(server_->address())));
-    }
+    if (i % 500 == 0) stubs.push_back(v1::Evaluation::NewStub(testing_support::ConnectedChannel(server_->address())));
     Watch& watch = *watches.emplace_back(std::make_unique<Watch>());
     watch.reader = stubs.back()->WatchJob(&watch.context, request);
     v1::WatchJobResponse message;

@@ -117,9 +117,8 @@ LogLevel ToLogLevel(const std::string& name) {
 absl::Status AddModels(const std::vector<std::string>& texts, ServerOptions* options) {
   for (const std::string& text : texts) {
     const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
       return InvalidArgument("--model=", text, " is not --model=NAME=DIR");
-    }
     const std::string name = text.substr(0, equals);
     const absl::Status good = CheckModelName(name);
     if (!good.ok()) return good;
@@ -183,9 +182,8 @@ int Serve(ServerOptions options, const LogTarget& log, const std::string& port_f
     FlushLog(kFlushMs);
     std::_Exit(kFailed);
   };
-  if (const absl::Status threads = CheckThreadsAreLeft(ThreadsNeeded(options)); !threads.ok()) {
+  if (const absl::Status threads = CheckThreadsAreLeft(ThreadsNeeded(options)); !threads.ok())
     return Complain(kFailed, absl::StrCat("cannot start: ", threads.message()));
-  }
   options.exits_after_failure = true;
   const std::terminate_handler terminate = std::set_terminate(EndStart);
   absl::StatusOr<std::unique_ptr<Server>> server =
@@ -334,9 +332,8 @@ void AddDeviceFlags(CLI::App& app, Flags& flags) {
       ->type_name("NAME");
   app.add_flag("--cuda-graphs", options.model.cuda_graphs,
                "On a GPU, queue a decode step as one CUDA graph. Does not affect answers");
-  for (const KernelFlag& flag : KernelFlags()) {
+  for (const KernelFlag& flag : KernelFlags())
     app.add_option(absl::StrCat("--", flag.name), options.model.*flag.value, flag.help)->type_name("NAME");
-  }
   app.add_option("--threads", options.model.threads, "Threads per model, at most 1024; 0 means one per processor")
       ->capture_default_str()
       ->check(Quiet(CLI::Range(0, 1024)))

@@ -30,9 +30,8 @@ class CopiesTest : public MetricsTest {
     server_.reset();
     options_.model_factory = MakeFakeModelFactory(control_, [this](const std::string& name) -> std::unique_ptr<Engine> {
       std::vector<ReplicatedEngine::Copy> copies;
-      for (const char* device : {"cuda:0", "cuda:1"}) {
+      for (const char* device : {"cuda:0", "cuda:1"})
         copies.push_back({device, std::make_unique<FakeEngine>(control_, absl::StrCat(name, " on ", device))});
-      }
       return *ReplicatedEngine::Create(name, std::move(copies));
     });
     auto server = Server::Start(options_);
@@ -92,9 +91,8 @@ TEST_F(CopiesTest, ALostOneIsShownAndTheModelServes) {
 TEST_F(CopiesTest, TheGateLetsInWhatItsCopiesTake) {
   control_->Hold();
   std::vector<std::future<grpc::Status>> calls;
-  for (int i = 0; i < 2 * kEngineCallsMax + 3; ++i) {
+  for (int i = 0; i < 2 * kEngineCallsMax + 3; ++i)
     calls.push_back(std::async(std::launch::async, [this] { return Generate(SmallGenerate()); }));
-  }
   while (control_->started_count() < 2 * kEngineCallsMax ||
          Scrape()["varifocal_calls_active"] < 2 * kEngineCallsMax + 3) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

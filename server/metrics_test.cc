@@ -57,9 +57,8 @@ TEST_F(MetricsTest, CountsWhatCallsAndJobsDid) {
   EXPECT_EQ(samples("a", "answered") + samples("b", "answered"), 14);
   EXPECT_EQ(samples("a", "failed") + samples("b", "failed"), 2);
   double failed = 0;
-  for (const char* model : {"a", "b"}) {
+  for (const char* model : {"a", "b"})
     failed += values[absl::StrCat("varifocal_sample_errors_total{model=\"", model, "\",reason=\"NUMERIC_ERROR\"}")];
-  }
   EXPECT_EQ(failed, 2);
   EXPECT_EQ(values["varifocal_jobs{state=\"succeeded\"}"], 1);
   EXPECT_EQ(values["varifocal_jobs{state=\"queued\"}"], 0);
@@ -92,9 +91,8 @@ TEST_F(MetricsTest, CountsTheStatusThatIsSent) {
 TEST_F(MetricsTest, WaitingCallsAreSeen) {
   control_->Hold();
   std::vector<std::future<grpc::Status>> calls;
-  for (int i = 0; i < kEngineCallsMax + 3; ++i) {
+  for (int i = 0; i < kEngineCallsMax + 3; ++i)
     calls.push_back(std::async(std::launch::async, [this] { return Generate(SmallGenerate()); }));
-  }
   std::map<std::string, double> values;
   do {
     values = Scrape();

@@ -381,9 +381,8 @@ void Server::Parts::Serve() {
   SetHealth(v1::Evaluation::service_full_name(), true);
   for (const auto& model : host->List()) SetHealth(HealthName(model->name), true);
   for (const auto& model : host->Off()) SetHealth(HealthName(model.name), false);
-  if (front != nullptr) {
+  if (front != nullptr)
     front->Start([grpc_server = grpc_server.get()](int fd) { grpc::AddInsecureChannelFromFd(grpc_server, fd); });
-  }
   if (jobs != nullptr) jobs->Start();
 }
 

@@ -35,9 +35,8 @@ TEST_F(ServerTest, MessagesAboveTheCapAreRefused) {
 }
 
 TEST_F(ServerTest, HealthFollowsLifeAndShutdownEndsWatches) {
-  for (const char* name : {"", "varifocal.v1.Inference", "varifocal.v1.Evaluation", "model/a", "model/learned"}) {
+  for (const char* name : {"", "varifocal.v1.Inference", "varifocal.v1.Evaluation", "model/a", "model/learned"})
     EXPECT_EQ(Health(channel_, name), "SERVING") << name;
-  }
   EXPECT_EQ(Health(channel_, "model/nobody"), "error 5");
   control_->Hold();
   const v1::Job submitted = Submitted(SmallJob());
@@ -223,9 +222,8 @@ TEST_F(ServerTest, ReflectionNamesTheServicesOnlyWhenItIsOn) {
   options.reflection = true;
   ASSIGN_OR_FAIL(const auto server, Server::Start(options));
   const std::string bytes = ReflectedServices(testing_support::ConnectedChannel(server->address()), &status);
-  for (const char* name : {"varifocal.v1.Inference", "varifocal.v1.Evaluation", "grpc.health.v1.Health"}) {
+  for (const char* name : {"varifocal.v1.Inference", "varifocal.v1.Evaluation", "grpc.health.v1.Health"})
     EXPECT_TRUE(absl::StrContains(bytes, name)) << name;
-  }
   EXPECT_TRUE(status.ok());
 }
 

@@ -156,9 +156,8 @@ std::vector<std::string> MethodsServed() {
   std::vector<std::string> methods = {"/grpc.health.v1.Health/Check"};
   for (const char* name : {v1::Inference::service_full_name(), v1::Evaluation::service_full_name()}) {
     const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
-    for (int i = 0; i < service->method_count(); ++i) {
+    for (int i = 0; i < service->method_count(); ++i)
       methods.push_back(absl::StrCat("/", name, "/", service->method(i)->name()));
-    }
   }
   return methods;
 }
@@ -271,9 +270,8 @@ TEST_F(ServerTlsTest, CallsOfOneTokenLeaveRoomForAnother) {
   std::vector<std::unique_ptr<v1::Inference::Stub>> stubs;  // a connection each for 500: one has 1,000 streams
   std::vector<std::unique_ptr<Call>> calls;
   const auto generate = [&] {
-    if (calls.size() % 500 == 0) {
+    if (calls.size() % 500 == 0)
       stubs.push_back(v1::Inference::NewStub(testing_support::ConnectedChannel(server_->address())));
-    }
     Call& call = *calls.emplace_back(std::make_unique<Call>());
     call.context.AddMetadata("authorization", "Bearer s");
     call.reader = stubs.back()->Generate(&call.context, SmallGenerate());
@@ -386,9 +384,8 @@ TEST_F(ServerTlsTest, CertificatesThatAreRefused) {
                         {"not valid yet", "future", false},
                         {"self-signed", "self", false},
                         {"of a certificate that is no authority", "child", false}};
-  for (const Case& c : cases) {
+  for (const Case& c : cases)
     EXPECT_EQ(Call(kListModels, Trusting("ca", c.client)).ok(), c.is_served) << "a client's certificate: " << c.what;
-  }
   // What clients refuse, with gRPC's client as `varifocal` uses it.
   const Case servers[] = {{"expired", "expired", false},
                           {"not valid yet", "future", false},

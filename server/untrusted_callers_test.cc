@@ -31,9 +31,8 @@ class UntrustedCallersTest : public testing::Test {
  protected:
   void SetUp() override {
     for (const char* folder : {"models", "data", "private"}) fs::create_directories(directory_.File(folder));
-    for (const char* folder : {"models/inside", "private/outside", "named"}) {
+    for (const char* folder : {"models/inside", "private/outside", "named"})
       fs::copy("models/baseline", directory_.File(folder), fs::copy_options::recursive);
-    }
     testing_support::WriteFile(directory_.File("data/rows.jsonl"), kRow);
     testing_support::WriteFile(directory_.File("private/rows.jsonl"), kRow);
   }
@@ -112,9 +111,8 @@ TEST_F(UntrustedCallersTest, FilesOutsideOfTheRootsAreNotReadNorToldOf) {
     EXPECT_THAT(status.error_message(), testing::MatchesRegex(".* is not below a directory of --(model|data)-root"));
     EXPECT_THAT(status.error_details(), HasSubstr("PATH_OUTSIDE_ROOTS")) << path;
   };
-  for (const char* name : {"private/outside", "private/absent", "models/link", "models/../private/outside", "data"}) {
+  for (const char* name : {"private/outside", "private/absent", "models/link", "models/../private/outside", "data"})
     expect_refused(Load("x", directory_.File(name)), name);
-  }
   for (const std::string& file : files) expect_refused(Load("x", directory_.File("models/linked_" + file)), file);
   struct Case {
     const char* kind;
@@ -122,9 +120,8 @@ TEST_F(UntrustedCallersTest, FilesOutsideOfTheRootsAreNotReadNorToldOf) {
   };
   for (const Case& c :
        {Case{"jsonl", "path"}, Case{"short", "path"}, Case{"helmet", "path"}, Case{"longqa_novel", "novels"}}) {
-    for (const char* name : {"private/rows.jsonl", "private/absent", "data/../private/rows.jsonl", "models/inside"}) {
+    for (const char* name : {"private/rows.jsonl", "private/absent", "data/../private/rows.jsonl", "models/inside"})
       expect_refused(DryRun(c.kind, c.parameter, directory_.File(name)), absl::StrCat(c.kind, " ", name));
-    }
   }
   expect_refused(DryRun("jsonl", "path", "/etc/shadow"), "/etc/shadow");
 }
@@ -200,9 +197,8 @@ TEST_F(UntrustedCallersTest, EveryChangeIsWrittenDownWithItsCaller) {
   ASSERT_EQ(daemon.Wait(60), 0);
   const std::string log = daemon.Errors();
   std::string lines;
-  for (size_t at = log.find(" change call="); at != log.npos; at = log.find(" change call=", at + 1)) {
+  for (size_t at = log.find(" change call="); at != log.npos; at = log.find(" change call=", at + 1))
     absl::StrAppend(&lines, log.substr(at + 1, log.find('\n', at) - at));
-  }
   const std::string peer = "peer=ipv4:127.0.0.1:[0-9]+ token=none certificate=none ";
   EXPECT_THAT(lines, testing::ContainsRegex("change call=LoadModel " + peer +
                                             "resource=models/second=[^ ]*inside status=OK\n"));

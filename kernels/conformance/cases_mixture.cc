@@ -67,9 +67,8 @@ class MixtureInputs {
         const size_t first = static_cast<size_t>(e) * rows * columns;
         if (c_.inputs_first) {
           const int kinds = use == WeightUse::kGateUp ? 2 : 1;
-          for (int kind = 0; kind < kinds; ++kind) {
+          for (int kind = 0; kind < kinds; ++kind)
             parts.push_back({DType::kF32, turned.data() + first + kind, rows / kinds, columns, kinds, rows});
-          }
           continue;
         }
         const float* rows_of_e = data.data() + first;

@@ -267,9 +267,8 @@ std::string CheckNextNorm(Backend& tested) {
             results[together].insert(results[together].end(), normed.begin(), normed.end());
           }
           size_t different = 0;
-          for (size_t i = 0; i < results[0].size(); ++i) {
+          for (size_t i = 0; i < results[0].size(); ++i)
             different += std::bit_cast<uint32_t>(results[0][i]) != std::bit_cast<uint32_t>(results[1][i]);
-          }
           const std::string what = "the norm of width " + std::to_string(width) + " with its residual, mode " +
                                    std::to_string(mode) + ", kind " + std::to_string(static_cast<int>(kind));
           if (auto error = SameBitsVerdict(different, what); !error.empty()) return error;

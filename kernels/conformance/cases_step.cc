@@ -221,9 +221,8 @@ std::string CheckDraw(Backend& tested) {
           if (drawn.token < 0 || drawn.token >= vocab) return what + " is outside the vocabulary";
           if (drawn.logit != row[drawn.token]) return what + " is returned with another logit";
           const Stretch stretch = StretchOf(row, rows[2 * r].draw, drawn.token);
-          if (uniforms[r] < stretch.begin - 1e-6 || uniforms[r] > stretch.end + 1e-6) {
+          if (uniforms[r] < stretch.begin - 1e-6 || uniforms[r] > stretch.end + 1e-6)
             return what + " has the interval " + std::to_string(stretch.begin) + " to " + std::to_string(stretch.end);
-          }
           if (results[2 * r + 1].drawn.token != -1) return "a token was drawn for a row without a draw";
           if (results[2 * r].argmax != results[2 * r + 1].argmax) return "a draw changed the best token";
         }

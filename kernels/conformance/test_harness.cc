@@ -199,9 +199,8 @@ class Walker {
     // Two layers, of which the second is used, and shuffled pages, to test address computation.
     KvShape kv{.layer_count = 2, .kv_head_count = c.kv_heads, .head_dim = c.head_dim};
     kv.row_keys = c.row_keys;
-    if (c.groups.group_count > 0) {
+    if (c.groups.group_count > 0)
       kv.annotation_bytes = kGroupsOffset + GroupAnnotationBytes(c.groups.bias, c.groups.group_count);
-    }
     pool_ = Take(backend.CreateKvPool(kv, pages + 3));
     std::vector<int32_t> order(pages + 3);
     std::iota(order.begin(), order.end(), 0);
@@ -209,9 +208,8 @@ class Walker {
     size_t next = 0;
     for (const auto& s : c.sequences) {
       std::vector<int32_t> table;
-      for (int p = 0; p * kPageTokens < s.prefill + s.decode; ++p) {
+      for (int p = 0; p * kPageTokens < s.prefill + s.decode; ++p)
         table.push_back(p == 0 && walk.share_first_page && !tables_.empty() ? tables_[0][0] : order[next++]);
-      }
       tables_.push_back(table);
     }
     for (const auto& table : tables_) table_spans_.push_back({std::span<const int32_t>(table)});

@@ -179,9 +179,8 @@ class AttentionBench {
   // Rows [n][kInputs] as rows [n][model_dim_]: the heads' width, so that routing costs what it costs in a model.
   std::vector<float> Widened(const std::vector<float>& rows) const {
     std::vector<float> wide(rows.size() / kInputs * model_dim_);
-    for (size_t row = 0; row < rows.size() / kInputs; ++row) {
+    for (size_t row = 0; row < rows.size() / kInputs; ++row)
       std::copy_n(rows.data() + row * kInputs, kInputs, wide.data() + row * model_dim_);
-    }
     return wide;
   }
 

@@ -78,9 +78,7 @@ TEST_F(ChatProgramTest, LeavesTheKeyNowhereAndStopsAtTheBudget) {
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_LT(server.bodies().size(), asked + 6) << "three at the start; answers of the first run are kept";
   EXPECT_EQ(server.bodies().back()["messages"].size(), 1u);
-  for (const auto& ran : {refused, spent, resumed}) {
-    EXPECT_THAT(ran.out + ran.err, Not(HasSubstr("sk-of-the")));
-  }
+  for (const auto& ran : {refused, spent, resumed}) EXPECT_THAT(ran.out + ran.err, Not(HasSubstr("sk-of-the")));
   ExpectNowhere("sk-of-the");
 }
 

@@ -74,9 +74,8 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpe
                                                                std::shared_ptr<EndpointBudget> budget,
                                                                std::function<bool()> is_abandoned) {
   std::unique_ptr<HttpClient> http = MakeHttpClient();
-  if (http == nullptr) {
+  if (http == nullptr)
     return Unimplemented("this program is linked statically, without libcurl, and reaches no endpoints");
-  }
   auto hosted = std::make_unique<HostedModel>();
   ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(spec.tokenizer_directory, rules));
   ASSIGN_OR_RETURN(hosted->chat_format, ChatFormatOf(spec));

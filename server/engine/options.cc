@@ -30,9 +30,8 @@ absl::Status CheckOptions(const EngineOptions& options) {
   RETURN_IF_ERROR(in_range("prefill_chunk_tokens", options.prefill_chunk_tokens, kChunkTokensMax));
   RETURN_IF_ERROR(in_range("batch_size_max", options.batch_size_max, kBatchSizeMax));
   RETURN_IF_ERROR(in_range("queue_length_max", options.queue_length_max, kQueueLengthMax));
-  if (options.kv_cache_bytes < 0) {
+  if (options.kv_cache_bytes < 0)
     return InvalidArgument("kv_cache_bytes is ", options.kv_cache_bytes, "; it must be at least 0");
-  }
   return absl::OkStatus();
 }
 

@@ -178,9 +178,8 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
         notes.insert(absl::StrCat(model->name, ": lengths above ", *model->config.trained_context_length,
                                   " are beyond what it was trained on; results there are labelled extrapolated"));
       }
-      if (!model->engine->Describe().estimates_time) {
+      if (!model->engine->Describe().estimates_time)
         notes.insert(absl::StrCat(model->name, ": its server's time is not estimated"));
-      }
       if (model->config.attention.NeedsWholePrompt()) {
         notes.insert(
             absl::StrCat(model->name, ": its temperature depends on the whole prompt, so no context is shared"));

@@ -92,9 +92,8 @@ absl::Status CheckTakesTurns(const Task::TurnRoles& roles, const HostedModel& mo
     return WithReason(FailedPrecondition("model \"", model.name, "\": ", why), ErrorReason::kBadChat,
                       {{"model", model.name}});
   };
-  if (roles.system && !format.with_system.has_value()) {
+  if (roles.system && !format.with_system.has_value())
     return refused("rows have a system message, which its chat_format.json has no texts for");
-  }
   if (roles.assistant && !format.turns.has_value()) {
     return refused(
         "rows have messages of the assistant, and its chat_format.json has no \"turns\"; "

@@ -297,9 +297,8 @@ constexpr Meaning kMeanings[] = {
 };
 
 TEST(ArchitecturesTest, KeysAreInterpretedAsInTransformers) {
-  for (const Meaning& m : kMeanings) {
+  for (const Meaning& m : kMeanings)
     EXPECT_THAT(ParsedJson(Edited(m.model_type, m.edits)), HasSubstr(m.summary)) << m.model_type << " " << m.edits;
-  }
 }
 
 TEST(ArchitecturesTest, Gpt2ScalesByLayer) {

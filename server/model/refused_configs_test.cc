@@ -369,9 +369,8 @@ TEST(ArchitecturesTest, EveryChangeOfAKeyIsAcceptedOrRefusedByName) {
           change.what == "7" || change.what == "0.5" || change.what == "null" || change.what == "removed";
       bool names_a_key = may_be_valid && (absl::StrContains(config.status().message(), '"') ||
                                           absl::StrContains(config.status().message(), "head width"));
-      for (absl::string_view key : absl::StrSplit(change.path, '/', absl::SkipEmpty())) {
+      for (absl::string_view key : absl::StrSplit(change.path, '/', absl::SkipEmpty()))
         names_a_key = names_a_key || absl::StrContains(config.status().message(), key);
-      }
       EXPECT_TRUE(names_a_key);
     });
   }

@@ -295,9 +295,8 @@ TEST_P(TransformerTest, PrefixesOfWrappersAreShown) {
 TEST_P(TransformerTest, BodyWithoutPrefix) {
   const std::string prefix = FindArchitecture(config_.model_type)->names.prefix;
   Tensors body;
-  for (const auto& [name, tensor] : Needed()) {
+  for (const auto& [name, tensor] : Needed())
     body.emplace(absl::StartsWith(name, prefix) ? name.substr(prefix.size()) : name, tensor);
-  }
   EXPECT_TRUE(Load(body).ok()) << Load(body).status();
 }
 

@@ -24,9 +24,8 @@ std::set<std::string> MethodsOfServices() {
   std::set<std::string> methods;
   for (const auto* service : {v1::GenerateRequest::descriptor()->file()->service(0),
                               v1::SubmitJobRequest::descriptor()->file()->service(0)}) {
-    for (int i = 0; i < service->method_count(); ++i) {
+    for (int i = 0; i < service->method_count(); ++i)
       methods.insert(absl::StrCat("/", service->full_name(), "/", service->method(i)->name()));
-    }
   }
   return methods;
 }

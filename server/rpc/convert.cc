@@ -151,9 +151,8 @@ absl::StatusOr<db::Judgments> FromProto(const v1::ImportScoresRequest& request) 
     for (const auto& [name, value] : proto.scores()) {
       const absl::Status named = db::CheckScoreName(name);
       if (!named.ok()) return bad(absl::StrCat(judgment.place, ": ", named.message()));
-      if (!(value >= 0 && value <= 1)) {
+      if (!(value >= 0 && value <= 1))
         return bad(absl::StrCat(judgment.place, ": the score \"", name, "\" is ", value, "; it must be from 0 to 1"));
-      }
       names.insert(name);
       judgment.scores[name] = value;
       if (++score_count > kImportedScoresMax || names.size() > kImportedNamesMax) {

@@ -84,9 +84,8 @@ void Dispatcher::PollWorkers() {
     const MutexLock lock(mutex_);
     for (size_t i = 0; i < asked.size(); ++i) {
       if (replies[i].empty()) continue;
-      for (const EngineHandle handle : workers_.UpdateHealth(asked[i]->address, replies[i])) {
+      for (const EngineHandle handle : workers_.UpdateHealth(asked[i]->address, replies[i]))
         abandoned.push_back(tasks_.at(handle).call);
-      }
     }
     calls = TakeCalls();
   }

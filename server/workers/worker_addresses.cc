@@ -22,9 +22,8 @@ constexpr char kServiceConfig[] = R"({"loadBalancingConfig": [{"round_robin": {}
 
 absl::Status CheckWorkerAddresses(const std::vector<std::string>& addresses) {
   for (const std::string& address : addresses) {
-    if (const absl::Status valid = CheckAddress(address); !valid.ok()) {
+    if (const absl::Status valid = CheckAddress(address); !valid.ok())
       return InvalidArgument("worker \"", address, "\" ", valid.message());
-    }
   }
   return absl::OkStatus();
 }

@@ -251,9 +251,8 @@ TEST(BadDatabase, AFirstPageThatOnlyTheLogHasIsRecovered) {
   const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
   const int64_t job_id = writer->AddJob(job)->job_id;
   const std::vector<db::CellRow> cells = *writer->Cells(job_id);
-  for (const db::CellRow& cell : cells) {
+  for (const db::CellRow& cell : cells)
     ASSERT_TRUE(writer->RecordSample(db::FakeOutcome(cell, job, execution_id, 0)).ok());
-  }
   const std::string file = ReadFile(made), log = ReadFile(made + "-wal");
   ASSERT_GT(log.size(), 4096u);
   const std::string torn = std::string(512, '\x5a') + (file.size() > 512 ? file.substr(512) : "");

@@ -92,9 +92,7 @@ TEST_F(ClientFaultsTest, RacingSubmitsWithOneIdAreOneJob) {
   constexpr int kClients = 64;
   control_->Hold();  // jobs wait: their answers are not the subject
   std::vector<std::shared_ptr<grpc::Channel>> channels;
-  for (int i = 0; i < 8; ++i) {
-    channels.push_back(testing_support::ConnectedChannel(server_->address()));
-  }
+  for (int i = 0; i < 8; ++i) channels.push_back(testing_support::ConnectedChannel(server_->address()));
   Trials trials("races of 64 clients", {.quick = 20, .full = 1000});
   bool goes_on = trials.Next();
   struct Answer {

@@ -78,9 +78,8 @@ int main(int argc, char** argv) {
   }
   const int code = Run(argv[1]);
   if (argc == 4 && code == 0) {
-    for (const auto& [point, count] : varifocal::sqlite::KillPointCounts()) {
+    for (const auto& [point, count] : varifocal::sqlite::KillPointCounts())
       std::fprintf(stderr, "%s %lld\n", point.c_str(), static_cast<long long>(count));
-    }
   }
   return code;
 }

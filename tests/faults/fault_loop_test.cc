@@ -89,9 +89,8 @@ absl::StatusOr<std::string> ReadAll(const std::string& path) {
   RETURN_IF_ERROR(stats::CompareVariants(*reader, job.job_id, "baseline", "focal").status());
   RETURN_IF_ERROR(stats::EstimateScores(*reader, job.job_id).status());
   std::string text = absl::StrCat(job.spec_json, job.answered_count, " ", cells.size(), " ", variants.size());
-  for (const db::SampleDetail& sample : samples) {
+  for (const db::SampleDetail& sample : samples)
     absl::StrAppend(&text, "\n", sample.sample.sample_index, " ", sample.generation.answer.value_or("(none)"));
-  }
   return text;
 }
 

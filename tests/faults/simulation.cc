@@ -184,9 +184,8 @@ class Simulation::World {
       clock_.After(begin_us, [this] { BeginLock(); });
       clock_.After(begin_us + SomeTime() / 2, [this] { EndLock(); });
     }
-    for (int i = 0; i < options_.clock_jump_count; ++i) {
+    for (int i = 0; i < options_.clock_jump_count; ++i)
       clock_.After(SomeTime(), [this] { clock_.JumpWall(random_.Below(2 * kDayUs) - kDayUs); });
-    }
     for (int64_t at_us = kSecondUs; at_us < kEventsUs; at_us += kSecondUs) clock_.After(at_us, [this] { Look(); });
     clock_.After(kEventsUs * 3 / 2, [this] {
       is_calm_ = true;
@@ -244,16 +243,13 @@ class Simulation::World {
         continue;
       }
       const db::JobRow& row = view->row;
-      if (row.answered_count < seen.answered_count) {
+      if (row.answered_count < seen.answered_count)
         Violated(absl::StrCat("job ", job_id, " had ", seen.answered_count, " answers and has ", row.answered_count));
-      }
       seen.answered_count = row.answered_count;
-      if (row.end_us.has_value() && row.start_us.has_value() && *row.end_us < *row.start_us) {
+      if (row.end_us.has_value() && row.start_us.has_value() && *row.end_us < *row.start_us)
         Violated(absl::StrCat("job ", job_id, " ended before it started"));
-      }
-      if (view->elapsed_seconds < 0 || view->elapsed_seconds > 1000) {
+      if (view->elapsed_seconds < 0 || view->elapsed_seconds > 1000)
         Violated(absl::StrCat("job ", job_id, " has run for ", view->elapsed_seconds, " s"));
-      }
       result_.pause_count += !view->paused_reason.empty() && !seen.is_paused;
       seen.is_paused = !view->paused_reason.empty();
     }

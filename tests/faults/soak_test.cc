@@ -51,9 +51,7 @@ class SoakTest : public ServerTest {
     options_.listen_address = "127.0.0.1:0";
     options_.model.threads = 1;
     ASSIGN_OR_FAIL(server_, Server::Start(options_));
-    for (int i = 0; i < 8; ++i) {
-      channels_.push_back(testing_support::ConnectedChannel(server_->address()));
-    }
+    for (int i = 0; i < 8; ++i) channels_.push_back(testing_support::ConnectedChannel(server_->address()));
   }
 
   // A status that a call may get because others change jobs and models at the same time.

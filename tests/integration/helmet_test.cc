@@ -110,9 +110,8 @@ TEST(HelmetJourneyTest, FromAReleaseToAJudgedReport) {
   std::string answers;
   for (const auto& [cell, path] : Exported(directory.File("output1/plain"), "rag")) {
     const Json result = ParseJson(ReadFile(path.string())).value();
-    for (const Json& item : result["data"]) {
+    for (const Json& item : result["data"])
       answers += Json{{"token_ids_sha256", item["token_ids_sha256"]}, {"prediction", item["answer"][0]}}.dump() + "\n";
-    }
   }
   WriteFile(directory.File("answers.jsonl"), answers);
   const ProcessResult elsewhere = RunProcess(

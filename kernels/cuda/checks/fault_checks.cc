@@ -68,9 +68,8 @@ std::string CheckShapes() {
       return wrong;
   }
   for (const int dim : {64, 80, 96, 128, 192, 256, 512}) {
-    if (!(*backend)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}).ok()) {
+    if (!(*backend)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}).ok())
       return "head dim " + std::to_string(dim) + " is refused";
-    }
   }
   return "";
 }
@@ -86,9 +85,8 @@ std::string CheckMemory() {
   {
     auto kept = MakeWeight(**backend, data, 64, 64, WeightUse::kPlain);
     const MemoryInfo info = (*backend)->memory();
-    if (info.total_bytes != machine->total_bytes || info.free_bytes != machine->total_bytes - machine->used_bytes) {
+    if (info.total_bytes != machine->total_bytes || info.free_bytes != machine->total_bytes - machine->used_bytes)
       return "memory() differs from the device's values";
-    }
     const std::vector<float> large(1024 * 1024, 1.0f);
     const HostMatrix matrix = MatrixOf(large, 1024, 1024);
     auto refused = (*backend)->CreateWeight({&matrix, 1}, WeightUse::kPlain);
@@ -103,9 +101,8 @@ std::string CheckMemory() {
     if (auto error = Expect(pool.error(), ErrorCode::kOutOfMemory, {" 1048576 bytes"}); !error.empty()) return error;
     auto workspace = (*backend)->CreateWorkspace({.row_count_max = 4096, .model_dim = 1024});
     if (workspace.ok()) return "a workspace of 16 MiB fitted a device of 1 MiB";
-    if (auto error = Expect(workspace.error(), ErrorCode::kOutOfMemory, {" 1048576 bytes"}); !error.empty()) {
+    if (auto error = Expect(workspace.error(), ErrorCode::kOutOfMemory, {" 1048576 bytes"}); !error.empty())
       return error;
-    }
     PlainStep step(**backend, {.model_dim = 64}, 3);
     auto x = UploadOperands(**backend, std::vector<float>(3 * 64, 1.0f)), out = EmptyOperands(**backend, 3 * 64);
     const Error served =
@@ -133,16 +130,14 @@ std::string CheckAccounting() {
   size_t before = machine->used_bytes;
   auto workspace = (*backend)->CreateWorkspace(shape);
   const size_t taken = machine->used_bytes - before;
-  if (taken != (*backend)->WorkspaceBytes(shape) || taken != (*workspace)->bytes()) {
+  if (taken != (*backend)->WorkspaceBytes(shape) || taken != (*workspace)->bytes())
     return "a workspace takes " + std::to_string(taken) + " bytes and reports " + std::to_string((*workspace)->bytes());
-  }
   const KvShape kv{.layer_count = 3, .kv_head_count = 2, .head_dim = 80, .annotation_bytes = 8 + 37};
   before = machine->used_bytes;
   auto pool = (*backend)->CreateKvPool(kv, 7);
   const size_t pages = machine->used_bytes - before;
-  if (pages != (*backend)->KvBytesPerPageAndLayer(kv) * 21 || pages != (*pool)->bytes()) {
+  if (pages != (*backend)->KvBytesPerPageAndLayer(kv) * 21 || pages != (*pool)->bytes())
     return "21 pages take " + std::to_string(pages) + " bytes and report " + std::to_string((*pool)->bytes());
-  }
   return "";
 }
 
@@ -162,9 +157,8 @@ std::string CheckSticky() {
     const Error first = (*backend)->Read(read.data(), {out.get(), 0}, 64);
     if (auto wrong = Expect(first, ErrorCode::kDevice, values); !wrong.empty()) return wrong;
     // The device works again, but this process must keep reporting the fault.
-    if (auto wrong = Expect((*backend)->Linear(*step.workspace, args), ErrorCode::kDevice, values); !wrong.empty()) {
+    if (auto wrong = Expect((*backend)->Linear(*step.workspace, args), ErrorCode::kDevice, values); !wrong.empty())
       return wrong;
-    }
     if (auto wrong = Expect((*backend)->Read(read.data(), {out.get(), 0}, 64), ErrorCode::kDevice, values);
         !wrong.empty())
       return wrong;

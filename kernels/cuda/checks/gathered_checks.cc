@@ -203,9 +203,7 @@ std::string CheckVisits() {
                       .queries_per_kv = scene.queries_per_kv,
                       .head_dim = scene.head_dim,
                       .block_keys = BlockKeysOf(scene)};
-      for (int pass = 0; pass < scene.top_k; ++pass) {
-        work.tile_rows[pass] = TileRowsOf(scene, pass);
-      }
+      for (int pass = 0; pass < scene.top_k; ++pass) work.tile_rows[pass] = TileRowsOf(scene, pass);
       const GatherVisits visits = VisitsOf(work);
       // Of 16 rows and 64 keys: scores, then weighted values.
       const int products = scene.head_dim / 16 * (kBlockKeys / 8) + kBlockKeys / 16 * (scene.head_dim / 8);
@@ -417,9 +415,8 @@ std::vector<NamedCheck> GatheredChecks() {
                                     {"gathered_mutants_sm90", [] { return CheckGatherMutants(true); }},
                                     {"gathered_beside", CheckBeside},
                                     {"gathered_waves", CheckWaves}};
-  for (const auto& [name, scene] : Scenes()) {
+  for (const auto& [name, scene] : Scenes())
     checks.push_back({"gathered_scene_" + name, [scene = scene] { return CheckScene(scene); }});
-  }
   for (const std::string kernel : {"mma", "sm90"}) {
     std::vector<Levels> combinations;
     const size_t first = checks.size();

@@ -119,9 +119,8 @@ std::vector<ConformanceCase> LayerBitsCases(bool emulated) {
   constexpr std::span<const int> row_counts = kRows;
   if (emulated) return {LayerCase("emulated", 96, 64, row_counts.first(kEmulatedRowCounts))};
   std::vector<ConformanceCase> cases;
-  for (const auto& [outputs, inner] : kLayers) {
+  for (const auto& [outputs, inner] : kLayers)
     cases.push_back(LayerCase(std::to_string(outputs) + "x" + std::to_string(inner), outputs, inner, row_counts));
-  }
   return cases;
 }
 

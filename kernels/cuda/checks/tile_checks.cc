@@ -190,9 +190,8 @@ std::vector<NamedCheck> TileChecks() {
                                     {"emulator_copy_must_be_waited_for", CheckCopyMustBeWaitedFor},
                                     {"tile_rescale", CheckRescale},
                                     {"tile_banks", CheckBanks}};
-  for (const int dim : kHeadDims) {
+  for (const int dim : kHeadDims)
     checks.push_back({"tile_attention_" + std::to_string(dim), [dim] { return CheckAttention(dim); }});
-  }
   return checks;
 }
 

@@ -84,9 +84,8 @@ absl::StatusOr<AttentionVariantPtr> ReadFocalLearned(ConfigReader& reader, const
   }
   ASSIGN_OR_RETURN(const double tau_min, reader.Positive("tau_min"));
   ASSIGN_OR_RETURN(const double tau_max, reader.Positive("tau_max"));
-  if (tau_min > tau_max) {
+  if (tau_min > tau_max)
     return InvalidArgument(reader.Name("tau_min"), " is ", tau_min, "; it must not exceed tau_max, ", tau_max);
-  }
   ASSIGN_OR_RETURN(const std::string name, reader.String("tau_mean", kMeans[0].name));
   for (const NamedMean& mean : kMeans) {
     if (name == mean.name) return std::make_shared<FocalLearned>(tau_min, tau_max, mean);
