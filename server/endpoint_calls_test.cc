@@ -2,7 +2,6 @@
 // reaches the other server, also through a coordinator, as the messages of a conversation do; a job that forces the ends of
 // blocks, or sets a filter that the server does not know, is refused when it is submitted.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <future>

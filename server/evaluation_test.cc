@@ -1,6 +1,5 @@
 // The Evaluation service through a client: codes and reasons (table-driven), watching, cancelling, paging, idempotency.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <functional>

@@ -2,7 +2,6 @@
 
 #include <chrono>
 
-#include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"

@@ -1,6 +1,5 @@
 // What Generate refuses, by code and reason.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <functional>

@@ -1,6 +1,5 @@
 // The Inference service through a client: codes and reasons (table-driven), streams, disconnecting clients, loading.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,6 @@
 // docs/limits.md and the code have the same numbers, and every limit of its tables has a test. Method: table rows are found
 // by the prefix of their first column, and the number is compared with the constant.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>

@@ -17,7 +17,6 @@
 #include "CLI/App.hpp"
 #include "CLI/Config.hpp"
 #include "CLI/Formatter.hpp"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/code_version.h"
 #include "base/exceptions.h"

@@ -1,7 +1,6 @@
 // Models that have copies on several devices, as callers, operators and the client see them while devices fail. Method: copies
 // with fake engines behind a server.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <future>

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "base/code_version.h"
 #include "base/exceptions.h"
 #include "base/files.h"

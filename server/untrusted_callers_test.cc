@@ -1,7 +1,6 @@
 // Restrictions for untrusted callers: files, services, the database's files, and the audit log. Method: the real
 // program with a shipped checkpoint.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
 

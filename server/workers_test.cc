@@ -2,7 +2,6 @@
 // differ, cancellation. Every request must end once, with the answer that a fake engine gives it. The real daemons are in
 // tests/integration/workers_test.cc.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstring>
 #include <future>

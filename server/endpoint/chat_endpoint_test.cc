@@ -5,7 +5,6 @@
 
 #include "base/reason.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/endpoint/chat_messages.h"
 #include "server/endpoint/endpoint_budget.h"
 #include "server/endpoint/endpoint_engine.h"

@@ -7,7 +7,6 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/endpoint/faulty_server.h"
 #include "tests/support/process.h"
 #include "tests/support/recall_value.h"

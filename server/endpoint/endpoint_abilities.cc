@@ -4,7 +4,6 @@
 #include <cmath>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/status_macros.h"

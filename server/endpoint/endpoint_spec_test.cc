@@ -6,7 +6,6 @@
 
 #include "base/reason.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 

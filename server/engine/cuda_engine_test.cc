@@ -2,7 +2,6 @@
 // that are resident once, and all failures of a device. Method: tiny golden checkpoints on the real backend over
 // kernels/cuda/emulator, with fault injection.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <future>

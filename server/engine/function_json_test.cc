@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/engine/engine_testing.h"
 #include "server/model/config.h"
 #include "server/model/config_reader.h"

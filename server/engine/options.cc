@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/status/status.h"
 #include "base/status_macros.h"
 #include "server/engine/memory_ledger.h"
 #include "server/engine/page_groups.h"

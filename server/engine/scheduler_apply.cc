@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "base/check.h"
 #include "base/reason.h"
 #include "base/status_macros.h"

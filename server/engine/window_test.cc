@@ -7,7 +7,6 @@
 
 #include "base/reason.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/engine/engine_testing.h"
 #include "server/engine/page_groups.h"
 #include "server/model/transformer.h"

@@ -2,7 +2,6 @@
 #include "server/front/frame_gate.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <memory>
 #include <string>

@@ -19,7 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"

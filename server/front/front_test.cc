@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -7,7 +7,6 @@
 
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "base/files.h"
 #include "base/reason.h"
 #include "base/status_macros.h"

@@ -2,7 +2,6 @@
 // devices that fail at any call; memory of each device; load and unload. Method: the shipped baseline and a tiny golden
 // checkpoint through the daemon's own factory, on backends over kernels/cuda/emulator with fault injection.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <future>
 #include <memory>

@@ -3,7 +3,6 @@
 #include "server/jobs/database_sink.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <memory>
 #include <set>

@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/exceptions.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"

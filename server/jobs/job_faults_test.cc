@@ -2,7 +2,6 @@
 // database locked by a second connection, a file size limit in place of a full disk, renamed files; retries wait for a
 // manual clock.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 

@@ -7,7 +7,6 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/sha256.h"

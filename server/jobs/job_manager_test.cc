@@ -5,7 +5,6 @@
 #include "base/mutex.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <unistd.h>
 

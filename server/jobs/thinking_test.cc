@@ -2,7 +2,6 @@
 // scores as one without; every kind of block is counted; on and off are variants; budgets and markers are refused by name.
 // Method: the engine reads the value out of the prompt and feeds its text token by token to what the engine does with blocks.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <functional>

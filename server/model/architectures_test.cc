@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/model/config.h"
 #include "tests/support/architecture_configs.h"
 

@@ -12,7 +12,6 @@
 #include "base/files.h"
 #include "base/sha256.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "server/model/model.h"
 #include "server/model/safetensors.h"

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/layer_windows.h"
 

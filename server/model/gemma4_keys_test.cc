@@ -6,7 +6,6 @@
 
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/model/config.h"
 #include "tests/support/json_changes.h"
 

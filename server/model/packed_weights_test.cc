@@ -12,7 +12,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "kernels/tensor.h"
 #include "server/model/adapter.h"
 #include "server/model/model.h"

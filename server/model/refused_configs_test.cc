@@ -8,7 +8,6 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/architecture_configs.h"
 #include "tests/support/json_changes.h"
 #include "tests/support/messages.h"

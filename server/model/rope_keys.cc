@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iterator>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status_macros.h"

@@ -3,8 +3,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "server/model/kernel_status.h"

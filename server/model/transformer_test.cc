@@ -14,7 +14,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/model/config.h"
 #include "server/model/kernel_status.h"
 #include "server/model/rope_tables.h"

@@ -2,7 +2,6 @@
 #include "server/rpc/access.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 #include <set>

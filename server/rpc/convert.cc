@@ -3,7 +3,6 @@
 #include <set>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "base/code_version.h"
 #include "base/reason.h"
 #include "base/sha256.h"

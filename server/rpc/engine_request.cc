@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/attention_inspection.h"

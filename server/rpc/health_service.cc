@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/rpc/limits.h"

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/exceptions.h"
 #include "base/mutex.h"
 #include "base/reason.h"

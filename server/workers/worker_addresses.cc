@@ -5,7 +5,6 @@
 
 #include <set>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "wire/message_limits.h"

@@ -18,7 +18,6 @@
 #include "db/stats/estimates.h"
 #include "db/writer.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"

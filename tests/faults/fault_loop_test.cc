@@ -14,7 +14,6 @@
 #include <set>
 #include <tuple>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "db/fakes/fake_results.h"
 #include "db/reader.h"

@@ -5,7 +5,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/reason.h"
 #include "base/status_macros.h"

@@ -10,7 +10,6 @@
 
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 

@@ -8,7 +8,6 @@
 #include <array>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "server/model/attention/variants.h"

@@ -10,7 +10,6 @@
 // Source: GPTQModel 7, nn_modules/qlinear and utils/model.py (convert_gptq_v1_to_v2_format_module).
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/packed_weights/column_groups.h"
 #include "server/model/packed_weights/packed_weights.h"
