@@ -64,10 +64,8 @@ std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle)
           c.soft_cap > 0 ? !scores.near_zero : one_key && (!has_sink || std::fabs(scores.best) > rounding);
       if (!clear) b = a;  // only finiteness can be checked
       compared += clear;
-      if (std::string error = CompareWithin(a, b, 1e-6 + of_weights + OperandUnit(tested) + OutputUnit(tested),
-                                            "row " + std::to_string(position));
-          !error.empty())
-        return error;
+      RETURN_COMPLAINT(CompareWithin(a, b, 1e-6 + of_weights + OperandUnit(tested) + OutputUnit(tested),
+                                     "row " + std::to_string(position)));
     }
   }
   return compared > 0 ? "" : "no row had a clear best key";

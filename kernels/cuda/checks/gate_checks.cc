@@ -306,7 +306,7 @@ std::string CheckReports() {
     if (const std::string line = SerialisedIn(text.str()); !line.empty())
       return entry.path().filename().string() + ": " + line;
     for (const Usage& usage : ParseReport(text.str())) {
-      if (const std::string verdict = CheckUsage(usage); !verdict.empty()) return verdict;
+      RETURN_COMPLAINT(CheckUsage(usage));
       const Cap& cap = *CapOf(usage.kernel);
       ++seen[usage.architecture][cap.kernel];
       if (std::getenv("VARIFOCAL_GATES") != nullptr) {

@@ -37,11 +37,8 @@ class LayerProduct {
     x.insert(x.begin(), kPaddings[1], 0.0f);
     x_[1] = UploadOperands(backend, x);
     out_ = Empty(backend, WideProduct(row_count, outputs) + kPaddings[1]);
-    workspace_ = Take(backend.CreateWorkspace({.row_count_max = row_count,
-                                               .sequence_count_max = 1,
-                                               .context_length_max = row_count,
-                                               .model_dim = inner,
-                                               .ffn_dim = outputs}));
+    workspace_ = SmallWorkspace(
+        backend, {.row_count_max = row_count, .context_length_max = row_count, .model_dim = inner, .ffn_dim = outputs});
   }
 
   // The outputs of rows [first, first + count), computed in one step; f32 ones are added to zeros.

@@ -167,7 +167,7 @@ std::string CheckBanks() {
   const emulator::Counters before = emulator::GetCounters();
   for (const ConformanceCase& c : ProductCases()) {
     if (c.name != "linear" && c.name != "gated") continue;
-    if (const std::string verdict = c.check(**tested, *oracle); !verdict.empty()) return verdict;
+    RETURN_COMPLAINT(c.check(**tested, *oracle));
   }
   const emulator::Counters between = emulator::GetCounters();
   if (between.matrices == before.matrices) return "no matrix was read";
