@@ -45,9 +45,21 @@ void Sql(const std::string& path, const std::string& statements) {
   ASSERT_TRUE(status.ok()) << status;
 }
 
+using Make = std::function<void(const std::string& path)>;
+// Of a small finished job, then changed.
+Make Changed(const Make& change) {
+  return [=](const std::string& path) {
+    MakeDatabase(path);
+    change(path);
+  };
+}
+Make ChangedBy(const std::string& statements) {
+  return Changed([=](const std::string& path) { Sql(path, statements); });
+}
+
 struct Case {
   std::string name;
-  std::function<void(const std::string& path)> make;
+  Make make;
   Code reader_code;
   Code writer_code;
 };
@@ -65,36 +77,18 @@ std::vector<Case> Cases() {
       {"another program's", [](const std::string& path) { Sql(path, "CREATE TABLE history (url TEXT)"); },
        Code::kInvalidArgument, Code::kInvalidArgument},
       {"newer version",
-       [](const std::string& path) {
-         MakeDatabase(path);
-         Sql(path, absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 2,
-                                ", compatible_version = ", db::kSchemaVersion + 1));
-       },
+       ChangedBy(absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 2,
+                              ", compatible_version = ", db::kSchemaVersion + 1)),
        Code::kFailedPrecondition, Code::kFailedPrecondition},
       {"newer but compatible",
-       [](const std::string& path) {
-         MakeDatabase(path);
-         Sql(path,
-             absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 1, ", compatible_version = 1"));
-       },
+       ChangedBy(
+           absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 1, ", compatible_version = 1")),
        Code::kOk, Code::kOk},
       {"two names",
-       [](const std::string& path) {
-         MakeDatabase(path);
-         ASSERT_EQ(link(path.c_str(), (path + ".other").c_str()), 0);
-       },
-       Code::kOk, Code::kFailedPrecondition},
-      {"without version",
-       [](const std::string& path) {
-         MakeDatabase(path);
-         Sql(path, "DELETE FROM schema_version");
-       },
-       Code::kDataLoss, Code::kDataLoss},
-      {"cut short",
-       [](const std::string& path) {
-         MakeDatabase(path);
-         ASSERT_EQ(truncate(path.c_str(), 20'000), 0);
-       },
+       Changed([](const std::string& path) { ASSERT_EQ(link(path.c_str(), (path + ".other").c_str()), 0); }), Code::kOk,
+       Code::kFailedPrecondition},
+      {"without version", ChangedBy("DELETE FROM schema_version"), Code::kDataLoss, Code::kDataLoss},
+      {"cut short", Changed([](const std::string& path) { ASSERT_EQ(truncate(path.c_str(), 20'000), 0); }),
        Code::kDataLoss, Code::kDataLoss},
       {"zeroed pages",
        [](const std::string& path) {
