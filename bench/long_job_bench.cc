@@ -36,9 +36,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::ProgramPath;
-using testing_support::ReadFile;
-
 constexpr int64_t kVariants = 2, kTasks = 5, kLengths = 5, kQuestionsPerContext = 4;
 constexpr int64_t kCells = kVariants * kTasks * kLengths;
 constexpr double kBaselineShare = 0.6, kDifference = 0.02;  // of right answers, and what the candidate adds
@@ -311,6 +308,6 @@ int main(int argc, char** argv) {
     std::filesystem::create_directories(argv[2]);
     return varifocal::Main(samples, argv[2]);
   }
-  const varifocal::testing_support::TemporaryDirectory directory;
+  const varifocal::TemporaryDirectory directory;
   return varifocal::Main(samples, directory.path());
 }

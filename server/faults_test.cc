@@ -61,7 +61,7 @@ class ServerFaultsTest : public ServerTest {
     auto server = Server::Start(options_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    channel_ = testing_support::ConnectedChannel(server_->address());
+    channel_ = ConnectedChannel(server_->address());
     inference_ = v1::Inference::NewStub(channel_);
     evaluation_ = v1::Evaluation::NewStub(channel_);
   }

@@ -111,7 +111,7 @@ TEST_F(LimitsBoundaryTest, HealthWatches) {
   std::vector<std::unique_ptr<Watch>> watches;
   const auto watch = [&](size_t connection) {
     while (stubs.size() <= connection)
-      stubs.push_back(grpc::health::v1::Health::NewStub(testing_support::ConnectedChannel(server_->address())));
+      stubs.push_back(grpc::health::v1::Health::NewStub(ConnectedChannel(server_->address())));
     Watch& made = *watches.emplace_back(std::make_unique<Watch>());
     made.reader = stubs[connection]->Watch(&made.context, HealthCheckRequest());
     HealthCheckResponse message;
@@ -151,7 +151,7 @@ TEST_F(LimitsBoundaryTest, Watches) {
   std::vector<std::unique_ptr<v1::Evaluation::Stub>> stubs;
   std::vector<std::unique_ptr<Watch>> watches;
   for (size_t i = 0; i < kWatchesMax; ++i) {
-    if (i % 500 == 0) stubs.push_back(v1::Evaluation::NewStub(testing_support::ConnectedChannel(server_->address())));
+    if (i % 500 == 0) stubs.push_back(v1::Evaluation::NewStub(ConnectedChannel(server_->address())));
     Watch& watch = *watches.emplace_back(std::make_unique<Watch>());
     watch.reader = stubs.back()->WatchJob(&watch.context, request);
     v1::WatchJobResponse message;

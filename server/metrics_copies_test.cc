@@ -36,7 +36,7 @@ class CopiesTest : public MetricsTest {
     auto server = Server::Start(options_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    channel_ = testing_support::ConnectedChannel(server_->address(), {});
+    channel_ = ConnectedChannel(server_->address(), {});
     inference_ = v1::Inference::NewStub(channel_);
   }
   void Lose(const std::string& copy) {
@@ -51,7 +51,7 @@ class CopiesTest : public MetricsTest {
     return model;
   }
   std::string Shown() {
-    const auto ran = testing_support::RunProcess("varifocal", {"models", "a", "--daemon=" + server_->address()});
+    const auto ran = RunProcess("varifocal", {"models", "a", "--daemon=" + server_->address()});
     EXPECT_EQ(ran.exit_code, 0) << ran.err;
     return ran.out;
   }

@@ -173,7 +173,7 @@ TEST_F(MetricsTest, TheDashboardAsksForFamiliesThatExist) {
   EXPECT_FALSE(Generate(unknown).ok());
   const std::set<std::string> names = Names(Scrape());
 
-  ASSIGN_OR_FAIL(const auto dashboard, ParseJson(testing_support::ReadFile("deploy/grafana/varifocal.json")));
+  ASSIGN_OR_FAIL(const auto dashboard, ParseJson(ReadFile("deploy/grafana/varifocal.json")));
   const std::regex name("(varifocal|process)_[a-z_]+");
   std::set<std::string> asked;
   int query_count = 0;
@@ -189,7 +189,7 @@ TEST_F(MetricsTest, TheDashboardAsksForFamiliesThatExist) {
   EXPECT_GE(query_count, 15);
   for (const std::string& one : asked) EXPECT_EQ(names.count(one), 1u) << one;
   // And it shows each family, but those that other panels imply.
-  const std::string document = testing_support::ReadFile("docs/metrics.md");
+  const std::string document = ReadFile("docs/metrics.md");
   for (const std::string& one : names) {
     const std::string family = std::regex_replace(one, std::regex("_(bucket|sum|count)$"), "");
     EXPECT_THAT(document, HasSubstr("`" + family + "`")) << "docs/metrics.md lists every family";
@@ -227,7 +227,7 @@ TEST(EndpointOffTest, OneBadEndpointStopsNoOtherModel) {
   SetLogLevel(LogLevel::kError);
   FaultyServer endpoint({});
   endpoint.FailNext(std::vector<FaultyServer::Scripted>(1000, {FaultyServer::Fault::kPromptCount}));
-  testing_support::TemporaryDirectory directory;
+  TemporaryDirectory directory;
   ServerOptions options;
   options.database_path = directory.File("results.db");
   options.models = {{"a", "fake"}};
@@ -302,7 +302,7 @@ TEST(EndpointOffTest, OneThatIsUnloadedIsNotTriedAgain) {
   SetLogLevel(LogLevel::kError);
   FaultyServer endpoint({});
   endpoint.FailNext(std::vector<FaultyServer::Scripted>(1000, {FaultyServer::Fault::kPromptCount}));
-  testing_support::TemporaryDirectory directory;
+  TemporaryDirectory directory;
   ServerOptions options;
   options.models = {{"a", "fake"}};
   options.model_factory = MakeFakeModelFactory(std::make_shared<FakeEngineControl>());

@@ -72,7 +72,7 @@ TEST_F(ServerTest, AWatcherThatReadsLaterReceivesTheLastStateAfterAShutdown) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8192);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(server_->address(), arguments));
+  const auto stub = v1::Evaluation::NewStub(ConnectedChannel(server_->address(), arguments));
   v1::WatchJobRequest watch;
   watch.set_name(submitted.job().name());
   grpc::ClientContext context;
@@ -221,7 +221,7 @@ TEST_F(ServerTest, ReflectionNamesTheServicesOnlyWhenItIsOn) {
   options.database_path = directory_.File("reflected.db");
   options.reflection = true;
   ASSIGN_OR_FAIL(const auto server, Server::Start(options));
-  const std::string bytes = ReflectedServices(testing_support::ConnectedChannel(server->address()), &status);
+  const std::string bytes = ReflectedServices(ConnectedChannel(server->address()), &status);
   for (const char* name : {"varifocal.v1.Inference", "varifocal.v1.Evaluation", "grpc.health.v1.Health"})
     EXPECT_TRUE(absl::StrContains(bytes, name)) << name;
   EXPECT_TRUE(status.ok());

@@ -22,9 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-using testing_support::BackgroundProcess;
-using testing_support::DaemonProcess;
-using testing_support::TemporaryDirectory;
 
 class UntrustedCallersTest : public testing::Test {
  protected:
@@ -32,12 +29,12 @@ class UntrustedCallersTest : public testing::Test {
     for (const char* folder : {"models", "data", "private"}) fs::create_directories(directory_.File(folder));
     for (const char* folder : {"models/inside", "private/outside", "named"})
       fs::copy("models/baseline", directory_.File(folder), fs::copy_options::recursive);
-    testing_support::WriteFile(directory_.File("data/rows.jsonl"), kRow);
-    testing_support::WriteFile(directory_.File("private/rows.jsonl"), kRow);
+    WriteFile(directory_.File("data/rows.jsonl"), kRow);
+    WriteFile(directory_.File("private/rows.jsonl"), kRow);
   }
 
   void Connect(const std::string& address) {
-    channel_ = testing_support::ConnectedChannel(address);
+    channel_ = ConnectedChannel(address);
     inference_ = v1::Inference::NewStub(channel_);
     evaluation_ = v1::Evaluation::NewStub(channel_);
   }
@@ -133,7 +130,7 @@ TEST_F(UntrustedCallersTest, AUnixSocketIsForItsUserAlone) {
   for (const int signal : {SIGKILL, SIGTERM}) {  // the second one finds the socket of the first
     BackgroundProcess daemon("varifocald", arguments);
     ASSERT_TRUE(daemon.WaitForFile(directory_.File("ready"), 60)) << daemon.Errors();
-    EXPECT_EQ(testing_support::ReadFile(directory_.File("ready")), socket + "\n");
+    EXPECT_EQ(ReadFile(directory_.File("ready")), socket + "\n");
     struct stat info;
     ASSERT_EQ(lstat(socket.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0600u);
@@ -141,7 +138,7 @@ TEST_F(UntrustedCallersTest, AUnixSocketIsForItsUserAlone) {
     EXPECT_TRUE(DryRun("jsonl", "path", directory_.File("data/rows.jsonl")).ok());
     std::vector<std::string> second = arguments;
     second[0] = absl::StrCat("--db=", directory_.File("other.db"));
-    const auto refused = testing_support::RunProcess("varifocald", second);
+    const auto refused = RunProcess("varifocald", second);
     EXPECT_EQ(refused.exit_code, 1);
     EXPECT_THAT(refused.err.substr(refused.err.find("varifocald: ")), Message(socket));
     fs::remove(directory_.File("ready"));
@@ -212,8 +209,8 @@ TEST_F(UntrustedCallersTest, EveryChangeIsWrittenDownWithItsCaller) {
 }
 
 TEST_F(UntrustedCallersTest, CallsThatAreRefusedAreWrittenDownWithTheirCaller) {
-  testing_support::WriteFile(directory_.File("tokens"), absl::StrCat("viewer ", Sha256Hex("v"), " vera\nviewer ",
-                                                                     Sha256Hex("e"), " eve 2020-01-01T00:00:00Z\n"));
+  WriteFile(directory_.File("tokens"),
+            absl::StrCat("viewer ", Sha256Hex("v"), " vera\nviewer ", Sha256Hex("e"), " eve 2020-01-01T00:00:00Z\n"));
   std::vector<std::string> arguments = Arguments();
   arguments.push_back(absl::StrCat("--token-file=", directory_.File("tokens")));
   DaemonProcess daemon(arguments);

@@ -13,12 +13,6 @@ namespace varifocal {
 namespace {
 
 using testing::HasSubstr;
-using testing_support::BigEndian;
-using testing_support::GrpcMessage;
-using testing_support::Http2;
-using testing_support::Http2Call;
-using testing_support::Http2Frame;
-using testing_support::kHttp2Preface;
 
 constexpr int kTurns = 1 << 20;
 

@@ -50,7 +50,7 @@ TEST(ListenAddressTest, OtherAddressesThanLoopbackOnesNeedProtection) {
 }
 
 TEST(UnixSocketClaimTest, OnlyAStaleSocketOfOursIsReplaced) {
-  const testing_support::TemporaryDirectory directory;
+  const TemporaryDirectory directory;
   const std::string path = directory.File("s");
   const auto make_socket = [&path](bool listens) {
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -77,9 +77,9 @@ TEST(UnixSocketClaimTest, OnlyAStaleSocketOfOursIsReplaced) {
   close(alive);
 
   unlink(path.c_str());
-  testing_support::WriteFile(path, "precious");
+  WriteFile(path, "precious");
   EXPECT_EQ(ReasonName(UnixSocketClaim::Take(path).status()), "CANNOT_LISTEN");
-  EXPECT_EQ(testing_support::ReadFile(path), "precious");
+  EXPECT_EQ(ReadFile(path), "precious");
   unlink(path.c_str());
   ASSERT_EQ(symlink(directory.File("nowhere").c_str(), path.c_str()), 0);
   EXPECT_EQ(ReasonName(UnixSocketClaim::Take(path).status()), "CANNOT_LISTEN");

@@ -292,7 +292,7 @@ class CudaCopiesJobTest : public testing::Test {
       machine.devices[device]->failures["Synchronize"] = {kCudaIllegalAddress, calls / 4};
     }
 
-    testing_support::TemporaryDirectory directory;
+    TemporaryDirectory directory;
     Machine machine;
     ModelHost host;
     JobManagerOptions options;

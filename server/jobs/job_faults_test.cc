@@ -116,7 +116,7 @@ class JobFaultsTest : public testing::Test {
     other_.reset();
   }
 
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   const std::string path_ = directory_.File("results.db");
   FakeClock clock_;
   std::shared_ptr<FakeEngineControl> control_ = std::make_shared<FakeEngineControl>();
@@ -233,12 +233,12 @@ TEST_F(JobFaultsTest, ACopyOfTheFileOfASettledJobIsComplete) {
   const int64_t job_id = Submit();
   WaitForState(job_id, db::JobState::kSucceeded);
   const std::string wal = path_ + "-wal";
-  for (int i = 0; i < 6000 && !testing_support::ReadFile(wal).empty(); ++i) {
+  for (int i = 0; i < 6000 && !ReadFile(wal).empty(); ++i) {
     clock_.Advance(kLongPauseUs);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   const std::string copy = directory_.File("copy.db");
-  testing_support::WriteFile(copy, testing_support::ReadFile(path_));
+  WriteFile(copy, ReadFile(path_));
   ASSIGN_OR_FAIL(auto reader, db::Reader::Open(copy));
   EXPECT_EQ(reader->Job(job_id)->answered_count, 8);
   EXPECT_EQ(reader->Job(job_id)->state, db::JobState::kSucceeded);

@@ -219,8 +219,8 @@ TEST_F(JobManagerTest, RequestIdMakesSubmitSafeToRepeat) {
 // model are replaced under their names; each is refused with both values, and a job of its own is found again afterwards.
 TEST_F(JobManagerTest, AnEqualRequestIsAskedAgainWhenWhatItAsksHasChanged) {
   const std::string rows = directory_.File("rows.jsonl");
-  testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Rome"})"
-                                   "\n");
+  WriteFile(rows, R"({"q": "Where?", "a": "Rome"})"
+                  "\n");
   JobSpec spec = SmallSpec();
   spec.suite.tasks = {{.kind = "jsonl", .parameters = {{"path", rows}, {"prompt", "{q}"}, {"gold", "a"}}}};
   const SubmitOptions same = {.body_sha256 = std::string(64, 'b'), .reuse_equal_job = true};
@@ -231,8 +231,8 @@ TEST_F(JobManagerTest, AnEqualRequestIsAskedAgainWhenWhatItAsksHasChanged) {
   EXPECT_TRUE(again.is_repeated);
   EXPECT_EQ(again.row.job_id, first_id);
 
-  testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Paris"})"
-                                   "\n");
+  WriteFile(rows, R"({"q": "Where?", "a": "Paris"})"
+                  "\n");
   EXPECT_THAT(manager_->Submit(spec, same).status(), RefusedFor("REQUEST_CHANGED", Message("SHA-256")));
   SubmitOptions is_new = same;
   is_new.request_id = "of its own";
@@ -240,11 +240,11 @@ TEST_F(JobManagerTest, AnEqualRequestIsAskedAgainWhenWhatItAsksHasChanged) {
   EXPECT_NE(second.row.job_id, first_id);
   WaitForState(second.row.job_id, db::JobState::kSucceeded);
   EXPECT_EQ(manager_->Submit(spec, same)->row.job_id, second.row.job_id) << "the newest that is unchanged";
-  testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Rome"})"
-                                   "\n");
+  WriteFile(rows, R"({"q": "Where?", "a": "Rome"})"
+                  "\n");
   EXPECT_EQ(manager_->Submit(spec, same)->row.job_id, first_id);
-  testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Paris"})"
-                                   "\n");
+  WriteFile(rows, R"({"q": "Where?", "a": "Paris"})"
+                  "\n");
 
   for (const char* directory : {"fake-b", "fake-stretched"}) {
     ASSERT_TRUE(host_.Unload("a").ok());

@@ -350,7 +350,7 @@ TEST(ArchitecturesTest, EveryChangeOfAKeyIsAcceptedOrRefusedByName) {
   }
   int refused_count = 0;
   for (const Json& file : files) {
-    testing_support::ForEachChange(file, [&](const testing_support::JsonChange& change) {
+    ForEachChange(file, [&](const JsonChange& change) {
       const auto config = ParseModelConfig(change.changed.dump());
       if (config.ok()) {
         const bool is_ignored =

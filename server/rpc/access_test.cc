@@ -118,8 +118,7 @@ TEST(AccessTest, BadFilesOfTokensAreRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
     EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("my-secret"))) << "a token is not repeated";
   }
-  EXPECT_EQ(Tokens::Read(testing_support::TemporaryDirectory().File("none")).status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_EQ(Tokens::Read(TemporaryDirectory().File("none")).status().code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

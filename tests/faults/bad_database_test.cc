@@ -27,11 +27,6 @@ namespace varifocal {
 namespace {
 
 using ::testing::HasSubstr;
-using testing_support::BackgroundProcess;
-using testing_support::ReadFile;
-using testing_support::TemporaryDirectory;
-using testing_support::Trials;
-using testing_support::WriteFile;
 using Code = absl::StatusCode;
 
 // A small finished job.
@@ -230,7 +225,7 @@ TEST(BadDatabase, CorruptedBytesNeverCrash) {
     refused_count += !read.ok() || !written.ok();
     for (const char* suffix : {"-wal", "-shm", ".lock"}) unlink((path + suffix).c_str());
   }
-  testing_support::PrintMeasured(absl::StrCat(refused_count, " files refused"));
+  PrintMeasured(absl::StrCat(refused_count, " files refused"));
   EXPECT_GT(refused_count, 0);
 }
 

@@ -30,7 +30,6 @@ namespace varifocal {
 namespace {
 
 using std::chrono::milliseconds;
-using testing_support::Trials;
 
 constexpr int kPolls = 6000;  // of 10 ms: a minute
 
@@ -55,7 +54,7 @@ class ClientFaultsTest : public ServerTest {
     auto server = Server::Start(options_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
-    channel_ = testing_support::ConnectedChannel(server_->address());
+    channel_ = ConnectedChannel(server_->address());
     inference_ = v1::Inference::NewStub(channel_);
     evaluation_ = v1::Evaluation::NewStub(channel_);
   }
@@ -92,7 +91,7 @@ TEST_F(ClientFaultsTest, RacingSubmitsWithOneIdAreOneJob) {
   constexpr int kClients = 64;
   control_->Hold();  // jobs wait: their answers are not the subject
   std::vector<std::shared_ptr<grpc::Channel>> channels;
-  for (int i = 0; i < 8; ++i) channels.push_back(testing_support::ConnectedChannel(server_->address()));
+  for (int i = 0; i < 8; ++i) channels.push_back(ConnectedChannel(server_->address()));
   Trials trials("races of 64 clients", {.quick = 20, .full = 1000});
   bool goes_on = trials.Next();
   struct Answer {
@@ -226,8 +225,8 @@ TEST_F(ClientFaultsTest, AClientThatVanishesLeavesNothing) {
     idle_ms.push_back(MillisUntilIdle());
     EXPECT_GE(idle_ms.back(), 0) << "pages are held for a client that left";
   }
-  testing_support::PrintMeasured(absl::StrCat(cut_count, " calls cut before their end"));
-  testing_support::PrintQuantiles("from the cut to free pages", "ms", idle_ms);
+  PrintMeasured(absl::StrCat(cut_count, " calls cut before their end"));
+  PrintQuantiles("from the cut to free pages", "ms", idle_ms);
   EXPECT_TRUE(Generate(LongGenerate(10, 2)).ok());
 }
 
@@ -253,8 +252,8 @@ TEST_F(ClientFaultsTest, ACancelledCallStopsWherever) {
     EXPECT_GE(idle, 0);
     if (!status.ok()) idle_ms.push_back(MillisSince(start_us));
   }
-  testing_support::PrintQuantiles("from the cancel to the end of the call", "ms", end_ms);
-  testing_support::PrintQuantiles("from the cancel to free pages", "ms", idle_ms);
+  PrintQuantiles("from the cancel to the end of the call", "ms", end_ms);
+  PrintQuantiles("from the cancel to free pages", "ms", idle_ms);
 }
 
 TEST_F(ClientFaultsTest, ACancelledJobStopsWherever) {
@@ -296,10 +295,10 @@ TEST_F(ClientFaultsTest, ACancelledJobStopsWherever) {
     idle_ms.push_back(MillisSince(start_us));
     EXPECT_EQ(GetJob(name).state(), v1::Job::CANCELLED) << "one final state";
   }
-  testing_support::PrintMeasured(absl::StrCat(ended_count, " jobs ended before their cancel"));
-  testing_support::PrintQuantiles("CancelJob", "ms", call_ms);
-  testing_support::PrintQuantiles("from the cancel to the state CANCELLED", "ms", end_ms);
-  testing_support::PrintQuantiles("from the cancel of a job to free pages", "ms", idle_ms);
+  PrintMeasured(absl::StrCat(ended_count, " jobs ended before their cancel"));
+  PrintQuantiles("CancelJob", "ms", call_ms);
+  PrintQuantiles("from the cancel to the state CANCELLED", "ms", end_ms);
+  PrintQuantiles("from the cancel of a job to free pages", "ms", idle_ms);
 }
 
 TEST_F(ClientFaultsTest, DeadlinesEndCallsAndTheirWork) {
@@ -332,7 +331,7 @@ TEST_F(ClientFaultsTest, DeadlinesEndCallsAndTheirWork) {
   }
   EXPECT_GE(MillisUntilIdle(), 0);
   EXPECT_GT(exceeded_count, 0);
-  testing_support::PrintMeasured(absl::StrCat(exceeded_count, " calls ended by their deadline"));
+  PrintMeasured(absl::StrCat(exceeded_count, " calls ended by their deadline"));
 }
 
 TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
@@ -365,8 +364,7 @@ TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
     std::this_thread::sleep_for(milliseconds(10));
   }
   const int64_t grown = std::max<int64_t>(0, ResidentBytes() - before);
-  testing_support::PrintMeasured(
-      absl::StrCat(grown / std::ssize(streams) / 1024, " KiB a stalled stream, client and server together"));
+  PrintMeasured(absl::StrCat(grown / std::ssize(streams) / 1024, " KiB a stalled stream, client and server together"));
   EXPECT_LE(grown, std::ssize(streams) << 20) << "above 1 MiB a stream";
   const int64_t start_us = Clock::Real().MonotonicMicros();
   grpc::ClientContext context;
@@ -374,7 +372,7 @@ TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
   request.set_name(submitted.name());
   v1::Job job;
   EXPECT_TRUE(evaluation_->CancelJob(&context, request, &job).ok());
-  testing_support::PrintMeasured(absl::StrCat(static_cast<int>(MillisSince(start_us)), " ms for a cancel beside them"));
+  PrintMeasured(absl::StrCat(static_cast<int>(MillisSince(start_us)), " ms for a cancel beside them"));
   for (const auto& stalled : streams) stalled->context.TryCancel();
 }
 
@@ -392,7 +390,7 @@ TEST_F(ClientFaultsTest, AFloodOfJobsRunsInOrder) {
     submit_ms.push_back(MillisSince(start_us));
     names.push_back(response.job().name());
   }
-  testing_support::PrintQuantiles("submit", "ms", submit_ms);
+  PrintQuantiles("submit", "ms", submit_ms);
   control_->Release();
   for (int i = 0; i < kPolls && GetJob(names.back()).state() != v1::Job::SUCCEEDED; ++i)
     std::this_thread::sleep_for(milliseconds(10));
@@ -408,7 +406,7 @@ TEST_F(ClientFaultsTest, AFloodOfJobsRunsInOrder) {
 
 // Submits while a model is loaded and unloaded, first with few jobs in the database, then with very many that have ended.
 TEST_F(ClientFaultsTest, AFloodOfSubmitsToALargeDatabase) {
-  const int64_t ended_count = testing_support::IsFullSize() ? 40'000 : 5'000;
+  const int64_t ended_count = IsFullSize() ? 40'000 : 5'000;
   control_->Hold();
   v1::SubmitJobRequest request = SmallJob();
   request.mutable_spec()->mutable_suite()->set_samples(1);
@@ -447,7 +445,7 @@ TEST_F(ClientFaultsTest, AFloodOfSubmitsToALargeDatabase) {
       EXPECT_TRUE(status.ok()) << status.error_message();
     }
     is_over = true;
-    testing_support::PrintQuantiles(absl::StrCat("submit ", where), "ms", submit_ms);
+    PrintQuantiles(absl::StrCat("submit ", where), "ms", submit_ms);
   };
   flood("to an empty database");
   {

@@ -36,8 +36,6 @@ namespace {
 using db::Reader;
 using db::Writer;
 using sqlite::FaultKind;
-using testing_support::IsFullSize;
-using testing_support::Trials;
 
 constexpr int64_t kAskedCount = 4;
 
@@ -121,7 +119,7 @@ class OperationFaults : public ::testing::Test {
     ASSERT_TRUE(again.ok()) << again.status();
   }
 
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   const std::string path_ = directory_.File("results.db");
   Trials trials_{"operations that fail", {}};
 };
@@ -262,7 +260,7 @@ TEST_F(OperationFaults, OfWhatOpensAFile) {
   WriteJobs(other);
   WriteJobs(shards[0], R"({"shard":{"count":2,"index":1}})");
   WriteJobs(shards[1], R"({"shard":{"count":2,"index":2}})");
-  const std::string bytes = testing_support::ReadFile(path_);
+  const std::string bytes = ReadFile(path_);
   const auto remove_out = [&] { RemoveDatabase(out); };
   struct Operation {
     std::string name;
@@ -294,7 +292,7 @@ TEST_F(OperationFaults, OfWhatOpensAFile) {
       {"DeleteJob", 53, [&] { return Of(db::DeleteJob(out, 1), &db::DeletedJob::generation_count); },
        [&] {
          remove_out();
-         testing_support::WriteFile(out, bytes);
+         WriteFile(out, bytes);
        }},
       {"MergeShards", 211,
        [&] {

@@ -294,7 +294,7 @@ class Simulation::World {
     if (is_crashed_ || manager_ == nullptr) return;
     ++result_.crash_count;
     image_.clear();
-    for (const char* suffix : {"", "-wal"}) image_[suffix] = testing_support::ReadFile(path_ + suffix);
+    for (const char* suffix : {"", "-wal"}) image_[suffix] = ReadFile(path_ + suffix);
     is_crashed_ = true;
     manager_->Stop();
   }
@@ -303,7 +303,7 @@ class Simulation::World {
     EndLock();
     RemoveDatabase(path_);
     for (const auto& [suffix, bytes] : image_) {
-      if (suffix.empty() || !bytes.empty()) testing_support::WriteFile(path_ + suffix, bytes);
+      if (suffix.empty() || !bytes.empty()) WriteFile(path_ + suffix, bytes);
     }
     if (options_.planted != PlantedBug::kCrashLosesASample) return;
     EndFaults();
@@ -418,7 +418,7 @@ Simulation::Simulation() {
   VF_CHECK(host_->Load("a", "fake").ok());
   const std::string path = directory_.File("empty.db");
   VF_CHECK(db::Writer::Open(path).ok());
-  empty_database_ = testing_support::ReadFile(path);
+  empty_database_ = ReadFile(path);
   // What undisturbed jobs store.
   for (int64_t data_seed = 1; data_seed <= kDataSeeds; ++data_seed) {
     for (uint64_t attempt = 0; !expected_.contains(data_seed); ++attempt) {
@@ -442,7 +442,7 @@ Simulation::~Simulation() = default;
 SimulationResult Simulation::Run(const SimulationOptions& options, Random random) {
   const std::string path = directory_.File("results.db");
   RemoveDatabase(path);
-  testing_support::WriteFile(path, empty_database_);
+  WriteFile(path, empty_database_);
   World world(options, std::move(random), path, host_.get(), expected_);
   world_ = &world;
   return world.Run();

@@ -25,7 +25,6 @@ namespace varifocal {
 namespace {
 
 using grpc::StatusCode;
-using testing_support::Trials;
 
 constexpr int kClients = 32;
 
@@ -51,7 +50,7 @@ class SoakTest : public ServerTest {
     options_.listen_address = "127.0.0.1:0";
     options_.model.threads = 1;
     ASSIGN_OR_FAIL(server_, Server::Start(options_));
-    for (int i = 0; i < 8; ++i) channels_.push_back(testing_support::ConnectedChannel(server_->address()));
+    for (int i = 0; i < 8; ++i) channels_.push_back(ConnectedChannel(server_->address()));
   }
 
   // A status that a call may get because others change jobs and models at the same time.
@@ -201,7 +200,7 @@ TEST_F(SoakTest, MixedCallsOfManyClients) {
     clients.emplace_back([&, i] {
       const auto inference = v1::Inference::NewStub(channels_[i % channels_.size()]);
       const auto evaluation = v1::Evaluation::NewStub(channels_[i % channels_.size()]);
-      Random random(testing_support::SeedOf(absl::StrCat("client ", i)));
+      Random random(SeedOf(absl::StrCat("client ", i)));
       while (!is_over) {
         CallOnce(*inference, *evaluation, random);
         ++call_count;
@@ -223,14 +222,14 @@ TEST_F(SoakTest, MixedCallsOfManyClients) {
   const Resources last = Resources::Now();
   is_over = true;
   for (std::thread& client : clients) client.join();
-  testing_support::PrintMeasured(
+  PrintMeasured(
       absl::StrFormat("%d calls, %d jobs; after the first tenth: memory %d to %d MiB (%+.1f %%), descriptors %d to %d",
                       call_count.load(), job_count_.load(), first.resident_bytes >> 20, last.resident_bytes >> 20,
                       100.0 * (last.resident_bytes - first.resident_bytes) / first.resident_bytes,
                       first.descriptor_count, last.descriptor_count));
   {
     MutexLock lock(mutex_);
-    for (const auto& [call, milliseconds] : milliseconds_) testing_support::PrintQuantiles(call, "ms", milliseconds);
+    for (const auto& [call, milliseconds] : milliseconds_) PrintQuantiles(call, "ms", milliseconds);
   }
   EXPECT_LE(last.descriptor_count, first.descriptor_count + 16);
   server_.reset();

@@ -47,15 +47,15 @@ void RunSuiteFile(absl::string_view bytes) {
 
 // The path of a file with these bytes; the same one for every input of a target.
 std::string InputFileOf(absl::string_view bytes, const std::string& name) {
-  static const auto* const directory = new testing_support::TemporaryDirectory;
+  static const auto* const directory = new TemporaryDirectory;
   std::string path = directory->File(name);
-  testing_support::WriteFile(path, std::string(bytes));
+  WriteFile(path, std::string(bytes));
   return path;
 }
 
 // A database with a finished job.
 const std::string& Database() {
-  static const auto* const directory = new testing_support::TemporaryDirectory;
+  static const auto* const directory = new TemporaryDirectory;
   static const auto* const path = [] {
     auto* const database = new std::string(directory->File("results.db"));
     const auto writer = db::Writer::Open(*database);

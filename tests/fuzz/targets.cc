@@ -60,17 +60,17 @@ void RunSafetensors(absl::string_view bytes) {
 
 // The bytes as the index of a checkpoint of three shards: tensors of an accepted one are in the shards.
 void RunWeightIndex(absl::string_view bytes) {
-  static const auto* const directory = new testing_support::TemporaryDirectory;
+  static const auto* const directory = new TemporaryDirectory;
   static const bool is_written = [] {
     for (const char* shard :
          {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors"}) {
-      testing_support::WriteFile(directory->File(shard), testing_support::ReadFile(absl::StrCat(
-                                                             "tests/testdata/goldens/llama/sharded-d16-bf16/", shard)));
+      WriteFile(directory->File(shard),
+                ReadFile(absl::StrCat("tests/testdata/goldens/llama/sharded-d16-bf16/", shard)));
     }
     return true;
   }();
   VF_CHECK(is_written);
-  testing_support::WriteFile(directory->File("model.safetensors.index.json"), std::string(bytes));
+  WriteFile(directory->File("model.safetensors.index.json"), std::string(bytes));
   ASSIGN_OR_REFUSE(const auto weights, OpenWeights(directory->path()));
   for (const auto& [name, tensor] : weights->tensors()) VF_CHECK(weights->Load(tensor).ok());
 }
@@ -111,9 +111,9 @@ void RunChatFormat(absl::string_view bytes) {
 
 // Rows of a data file: those that a scan accepts can be read again.
 void RunJsonRows(absl::string_view bytes) {
-  static const auto* const directory = new testing_support::TemporaryDirectory;
+  static const auto* const directory = new TemporaryDirectory;
   const std::string path = directory->File("rows.jsonl");
-  testing_support::WriteFile(path, std::string(bytes));
+  WriteFile(path, std::string(bytes));
   for (const char* field : {"", "data"}) {
     ASSIGN_OR_REFUSE(const auto file, JsonRowFile::Open(path));
     const absl::Status scanned = file->Scan(
@@ -170,13 +170,13 @@ void RunHelmetTexts(absl::string_view bytes) { ExpectRefusal(helmet::PythonLiter
 
 // The bytes as a data file of a release: the import ends, and rows that cannot be used are problems of their dataset.
 void RunHelmetRows(absl::string_view bytes) {
-  static const auto* const directory = new testing_support::TemporaryDirectory;
+  static const auto* const directory = new TemporaryDirectory;
   static const bool is_written = [] {
     helmet::WriteRelease(directory->path());
     return true;
   }();
   VF_CHECK(is_written);
-  testing_support::WriteFile(directory->File("data/json_kv/test_k6_dep6.jsonl"), std::string(bytes));
+  WriteFile(directory->File("data/json_kv/test_k6_dep6.jsonl"), std::string(bytes));
   helmet::ImportOptions options;
   options.checkout = directory->path();
   options.data = directory->File("data");

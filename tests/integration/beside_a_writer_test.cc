@@ -23,12 +23,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::BackgroundProcess;
-using testing_support::DaemonProcess;
-using testing_support::ProcessResult;
-using testing_support::ReadFile;
-using testing_support::RunProcess;
-using testing_support::TemporaryDirectory;
 namespace fs = std::filesystem;
 
 using Answer =

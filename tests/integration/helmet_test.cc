@@ -18,12 +18,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::DaemonProcess;
-using testing_support::ProcessResult;
-using testing_support::ReadFile;
-using testing_support::RunProcess;
-using testing_support::TemporaryDirectory;
-using testing_support::WriteFile;
 namespace fs = std::filesystem;
 
 std::string HelmetFlag(const std::string& name, const std::string& value) {
