@@ -44,9 +44,7 @@ TEST_F(JobManagerTest, RunsAJobToItsEnd) {
 }
 
 TEST_F(JobManagerTest, StopAndStartAskExactlyTheMissingSamples) {
-  control_->HoldAfter(5);
-  const int64_t job_id = Submit(SmallSpec());
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 5; });
+  const int64_t job_id = SubmitHeldAfter(5);
   manager_->Stop();
   ASSIGN_OR_FAIL(const auto stopped, manager_->Get(job_id, false));
   EXPECT_EQ(stopped.row.state, db::JobState::kQueued);
@@ -66,9 +64,7 @@ TEST_F(JobManagerTest, EpochsAreResumedByAnswer) {
   JobSpec spec = SmallSpec();
   spec.suite.epochs = 3;
   spec.decode.sampling_temperature = 0.7;
-  control_->HoldAfter(7);
-  const int64_t job_id = Submit(spec);
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 7; });
+  const int64_t job_id = SubmitHeldAfter(7, spec);
   manager_->Stop();
   manager_.reset();
   const int started_before = control_->started_count();
@@ -83,9 +79,7 @@ TEST_F(JobManagerTest, EpochsAreResumedByAnswer) {
 // run. Jobs of other models continue.
 TEST_F(JobManagerTest, ALostDeviceLeavesItsSamplesToBeAskedAgain) {
   ASSERT_TRUE(host_.Load("b", "fake-b").ok());
-  control_->HoldAfter(5);
-  const int64_t job_id = Submit(SmallSpec());
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 5; });
+  const int64_t job_id = SubmitHeldAfter(5);
   control_->SetFault("a", absl::UnavailableError("the device failed while adding: CUDA error 700"));
   control_->Release();
   const JobView lost = WaitForState(job_id, db::JobState::kFailed);
@@ -112,9 +106,7 @@ TEST_F(JobManagerTest, ALostDeviceLeavesItsSamplesToBeAskedAgain) {
 }
 
 TEST_F(JobManagerTest, CancelStopsARunningJobAndResumeFinishesIt) {
-  control_->HoldAfter(3);
-  const int64_t job_id = Submit(SmallSpec());
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 3; });
+  const int64_t job_id = SubmitHeldAfter(3);
   ASSERT_TRUE(manager_->Cancel(job_id).ok());
   const JobView cancelled = WaitForState(job_id, db::JobState::kCancelled);
   EXPECT_EQ(cancelled.row.answered_count, 3);
@@ -278,9 +270,7 @@ TEST_F(JobManagerTest, ConcurrentSubmitsWithOneIdMakeOneJob) {
 }
 
 TEST_F(JobManagerTest, AJobWhoseModelIsGoneFailsAndSaysSo) {
-  control_->HoldAfter(1);
-  const int64_t job_id = Submit(SmallSpec());
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 1; });
+  const int64_t job_id = SubmitHeldAfter(1);
   manager_.reset();
   ASSERT_TRUE(host_.Unload("a").ok());
   Open();
@@ -293,9 +283,7 @@ TEST_F(JobManagerTest, AJobWhoseModelIsGoneFailsAndSaysSo) {
 }
 
 TEST_F(JobManagerTest, OtherWeightsUnderTheSameNameAreRefusedEvenMixed) {
-  control_->HoldAfter(1);
-  const int64_t job_id = Submit(SmallSpec());
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 1; });
+  const int64_t job_id = SubmitHeldAfter(1);
   ASSERT_TRUE(manager_->Cancel(job_id).ok());
   WaitForState(job_id, db::JobState::kCancelled);
   ASSERT_TRUE(host_.Unload("a").ok());
@@ -305,9 +293,7 @@ TEST_F(JobManagerTest, OtherWeightsUnderTheSameNameAreRefusedEvenMixed) {
 }
 
 TEST_F(JobManagerTest, AnotherInstructionSetIsMixedOnlyWhenAllowed) {
-  control_->HoldAfter(1);
-  const int64_t job_id = Submit(SmallSpec());
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 1; });
+  const int64_t job_id = SubmitHeldAfter(1);
   manager_.reset();
   ASSERT_TRUE(host_.Unload("a").ok());
   control_->SetInstructionSet("other");
