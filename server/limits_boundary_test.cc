@@ -51,8 +51,7 @@ TEST_F(LimitsBoundaryTest, BytesOfAMessage) {
        {int64_t{kMessageBytesMax} - 1, int64_t{kMessageBytesMax}, int64_t{kMessageBytesMax} + 1}) {
     request.set_text(std::string(bytes - overhead, 'x'));
     ASSERT_EQ(static_cast<int64_t>(request.ByteSizeLong()), bytes);
-    v1::TokenizeResponse response;
-    const grpc::Status status = Ask(*inference_, &v1::Inference::Stub::Tokenize, request, &response);
+    const grpc::Status status = Ask(*inference_, &v1::Inference::Stub::Tokenize, request);
     EXPECT_EQ(status.error_code(), bytes > kMessageBytesMax ? grpc::RESOURCE_EXHAUSTED : grpc::FAILED_PRECONDITION)
         << bytes << ": " << status.error_message();
   }
@@ -141,8 +140,7 @@ TEST_F(LimitsBoundaryTest, HealthWatches) {
 TEST_F(LimitsBoundaryTest, Watches) {
   control_->Hold();
   const v1::Job submitted = Submitted(SmallJob());
-  v1::WatchJobRequest request;
-  request.set_name(submitted.name());
+  const auto request = Named<v1::WatchJobRequest>(submitted.name());
   struct Watch {
     grpc::ClientContext context;
     std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>> reader;
@@ -217,8 +215,7 @@ TEST_F(LimitsBoundaryTest, Continuations) {
     request.set_model("models/a");
     request.set_prompt_text("Find the key");
     for (int64_t i = 0; i < count; ++i) request.add_continuations()->set_text(absl::StrCat(" ", i));
-    v1::ComputeLogLikelihoodsResponse response;
-    return Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, request, &response);
+    return Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, request);
   });
 }
 

@@ -26,18 +26,13 @@ class CopiesTest : public MetricsTest {
  protected:
   void SetUp() override {
     MetricsTest::SetUp();
-    server_.reset();
     options_.model_factory = MakeFakeModelFactory(control_, [this](const std::string& name) -> std::unique_ptr<Engine> {
       std::vector<ReplicatedEngine::Copy> copies;
       for (const char* device : {"cuda:0", "cuda:1"})
         copies.push_back({device, std::make_unique<FakeEngine>(control_, absl::StrCat(name, " on ", device))});
       return *ReplicatedEngine::Create(name, std::move(copies));
     });
-    auto server = Server::Start(options_);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-    channel_ = ConnectedChannel(server_->address(), {});
-    inference_ = v1::Inference::NewStub(channel_);
+    Start();
   }
   void Lose(const std::string& copy) {
     control_->SetFault(
@@ -45,8 +40,7 @@ class CopiesTest : public MetricsTest {
   }
   v1::Model ModelA() {
     v1::Model model;
-    v1::GetModelRequest request;
-    request.set_name("models/a");
+    const auto request = Named<v1::GetModelRequest>("models/a");
     EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::GetModel, request, &model).ok());
     return model;
   }

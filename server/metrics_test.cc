@@ -76,14 +76,7 @@ TEST_F(MetricsTest, CountsWhatCallsAndJobsDid) {
 
 // A request that cannot be parsed is counted with the status that the client gets, not with gRPC's own.
 TEST_F(MetricsTest, CountsTheStatusThatIsSent) {
-  grpc::GenericStub stub(channel_);
-  grpc::Slice slice("\xff");
-  grpc::ByteBuffer in(&slice, 1), out;
-  grpc::ClientContext context;
-  std::promise<grpc::Status> done;
-  stub.UnaryCall(&context, "/varifocal.v1.Evaluation/GetJob", grpc::StubOptions(), &in, &out,
-                 [&done](grpc::Status status) { done.set_value(std::move(status)); });
-  ASSERT_EQ(done.get_future().get().error_code(), grpc::INVALID_ARGUMENT);
+  ASSERT_EQ(AskBytes(channel_, "/varifocal.v1.Evaluation/GetJob", "\xff").error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(ScrapeWhenIdle()["varifocal_calls_total{method=\"Evaluation/GetJob\",code=\"INVALID_ARGUMENT\"}"], 1);
 }
 
@@ -198,17 +191,7 @@ TEST_F(MetricsTest, TheDashboardAsksForFamiliesThatExist) {
 
 // Anyone may call a method that does not exist, by any name.
 TEST_F(MetricsTest, MethodsThatDoNotExistAreOneLabel) {
-  const auto call = [this](const std::string& method) {
-    grpc::GenericStub stub(channel_);
-    grpc::ByteBuffer in, out;
-    const grpc::Slice empty("");
-    in = grpc::ByteBuffer(&empty, 1);
-    grpc::ClientContext context;
-    std::promise<grpc::Status> done;
-    stub.UnaryCall(&context, method, grpc::StubOptions(), &in, &out,
-                   [&done](grpc::Status status) { done.set_value(std::move(status)); });
-    return done.get_future().get().error_code();
-  };
+  const auto call = [this](const std::string& method) { return AskBytes(channel_, method, "").error_code(); };
   call("/varifocal.v1.made/up");
   const size_t before = Scrape().size();
   for (int i = 0; i < 50; ++i) {
@@ -312,8 +295,7 @@ TEST(EndpointOffTest, OneThatIsUnloadedIsNotTriedAgain) {
   options.database_path = directory.File("results.db");
   ASSIGN_OR_FAIL(const auto started, Server::Start(options));
   const auto stub = v1::Inference::NewStub(started->InProcessChannel());
-  v1::UnloadModelRequest unload;
-  unload.set_name("models/far");
+  const auto unload = Named<v1::UnloadModelRequest>("models/far");
   v1::UnloadModelResponse unloaded;
   EXPECT_TRUE(Ask(*stub, &v1::Inference::Stub::UnloadModel, unload, &unloaded).ok());
   v1::ListModelsResponse models;

@@ -87,11 +87,7 @@ class ServerTlsTest : public ServerTest {
   static void Run(const std::string& arguments) {
     ASSERT_EQ(std::system(absl::StrCat("openssl ", arguments, " 2>/dev/null").c_str()), 0) << arguments;
   }
-  void Start() {
-    auto server = Server::Start(options_);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-  }
+  void Start() { ASSIGN_OR_FAIL(server_, Server::Start(options_)); }
 
   // The status of a request of these bytes, on a connection of its own. One that failed is tried again: see
   // tests/support/connected_channel.h.
@@ -108,15 +104,7 @@ class ServerTlsTest : public ServerTest {
   }
   static grpc::Status CallOn(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                              const std::string& token = "", const std::string& request = "") {
-    grpc::GenericStub stub(channel);
-    grpc::Slice bytes(request);
-    grpc::ByteBuffer in(&bytes, 1), out;
-    grpc::ClientContext context;
-    if (!token.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
-    std::promise<grpc::Status> done;
-    stub.UnaryCall(&context, method, grpc::StubOptions(), &in, &out,
-                   [&done](grpc::Status status) { done.set_value(std::move(status)); });
-    return done.get_future().get();
+    return AskBytes(channel, method, request, token);
   }
   std::shared_ptr<grpc::ChannelCredentials> Trusting(const std::string& authority, const std::string& own = "") {
     grpc::SslCredentialsOptions options;

@@ -46,22 +46,15 @@ class ClientFaultsTest : public ServerTest {
  protected:
   // With the shipped checkpoint as models/a and without a prefix cache, so that an idle engine holds no page.
   void UseRealModel() {
-    server_.reset();
     options_.model_factory = nullptr;
     options_.models = {{"a", "models/baseline"}};
     options_.engine.prefix_cache = false;
     options_.model.threads = 1;
-    auto server = Server::Start(options_);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-    channel_ = ConnectedChannel(server_->address());
-    inference_ = v1::Inference::NewStub(channel_);
-    evaluation_ = v1::Evaluation::NewStub(channel_);
+    Start();
   }
 
   int64_t PageBytesInUse() {
-    v1::GetModelRequest request;
-    request.set_name("models/a");
+    const auto request = Named<v1::GetModelRequest>("models/a");
     v1::Model model;
     EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::GetModel, request, &model).ok());
     return model.kv_cache_bytes_in_use();
@@ -114,8 +107,7 @@ TEST_F(ClientFaultsTest, RacingSubmitsWithOneIdAreOneJob) {
     EXPECT_EQ(jobs.size(), 1u);
     EXPECT_EQ(accepted_bodies.size(), 1u);
     if (!jobs.empty()) {
-      v1::CancelJobRequest request;
-      request.set_name(*jobs.begin());
+      const auto request = Named<v1::CancelJobRequest>(*jobs.begin());
       v1::Job job;
       EXPECT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, request, &job).ok());
     }
@@ -272,8 +264,7 @@ TEST_F(ClientFaultsTest, ACancelledJobStopsWherever) {
     ASSERT_TRUE(accepted.ok()) << accepted.error_message();
     const std::string name = submitted.job().name();
     std::this_thread::sleep_for(std::chrono::microseconds(random.Below(400'000)));
-    v1::CancelJobRequest request;
-    request.set_name(name);
+    const auto request = Named<v1::CancelJobRequest>(name);
     v1::Job job;
     const int64_t start_us = Clock::Real().MonotonicMicros();
     const grpc::Status cancelled = Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, request, &job);
@@ -348,8 +339,7 @@ TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
   const int64_t before = ResidentBytes();
   while (trials.Next()) {
     auto stalled = std::make_unique<Stalled>();
-    v1::WatchJobRequest request;
-    request.set_name(submitted.name());
+    const auto request = Named<v1::WatchJobRequest>(submitted.name());
     stalled->watch = evaluation_->WatchJob(&stalled->context, request);
     streams.push_back(std::move(stalled));
     if (trials.index() % 50 != 49) continue;
@@ -368,8 +358,7 @@ TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
   EXPECT_LE(grown, std::ssize(streams) << 20) << "above 1 MiB a stream";
   const int64_t start_us = Clock::Real().MonotonicMicros();
   grpc::ClientContext context;
-  v1::CancelJobRequest request;
-  request.set_name(submitted.name());
+  const auto request = Named<v1::CancelJobRequest>(submitted.name());
   v1::Job job;
   EXPECT_TRUE(evaluation_->CancelJob(&context, request, &job).ok());
   PrintMeasured(absl::StrCat(static_cast<int>(MillisSince(start_us)), " ms for a cancel beside them"));
@@ -416,10 +405,8 @@ TEST_F(ClientFaultsTest, AFloodOfSubmitsToALargeDatabase) {
     std::this_thread::sleep_for(milliseconds(10));
   ASSERT_TRUE(Submit(request, &ended).ok());
   const std::string ended_id = ended.job().name().substr(std::string("jobs/").size());
-  v1::CancelJobRequest cancel;
-  cancel.set_name(ended.job().name());
-  v1::Job cancelled;
-  ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, cancel, &cancelled).ok());
+  const auto cancel = Named<v1::CancelJobRequest>(ended.job().name());
+  ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, cancel).ok());
 
   const auto flood = [&](const std::string& where) {
     std::atomic<bool> is_over{false};
@@ -428,12 +415,9 @@ TEST_F(ClientFaultsTest, AFloodOfSubmitsToALargeDatabase) {
         v1::LoadModelRequest load;
         load.set_model_id("extra");
         load.set_directory("fake-c");
-        v1::Model model;
-        EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, load, &model).ok());
-        v1::UnloadModelRequest unload;
-        unload.set_name("models/extra");
-        v1::UnloadModelResponse unloaded;
-        EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::UnloadModel, unload, &unloaded).ok());
+        EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, load).ok());
+        const auto unload = Named<v1::UnloadModelRequest>("models/extra");
+        EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::UnloadModel, unload).ok());
       }
     });
     std::vector<double> submit_ms;

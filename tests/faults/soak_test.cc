@@ -115,8 +115,7 @@ void SoakTest::CallOnce(v1::Inference::Stub& inference, v1::Evaluation::Stub& ev
       break;
     }
     case 3: {
-      v1::CancelJobRequest request;
-      request.set_name(absl::StrCat("jobs/", 1 + random.Below(1 + job_count_)));
+      const auto request = Named<v1::CancelJobRequest>(absl::StrCat("jobs/", 1 + random.Below(1 + job_count_)));
       v1::Job job;
       Timed("CancelJob", [&] {
         Expect("CancelJob", evaluation.CancelJob(&context, request, &job),
@@ -125,8 +124,7 @@ void SoakTest::CallOnce(v1::Inference::Stub& inference, v1::Evaluation::Stub& ev
       break;
     }
     case 4: {
-      v1::ResumeJobRequest request;
-      request.set_name(absl::StrCat("jobs/", 1 + random.Below(1 + job_count_)));
+      const auto request = Named<v1::ResumeJobRequest>(absl::StrCat("jobs/", 1 + random.Below(1 + job_count_)));
       v1::Job job;
       Timed("ResumeJob", [&] {
         Expect("ResumeJob", evaluation.ResumeJob(&context, request, &job),
@@ -143,8 +141,7 @@ void SoakTest::CallOnce(v1::Inference::Stub& inference, v1::Evaluation::Stub& ev
       break;
     }
     case 6: {
-      v1::WatchJobRequest request;
-      request.set_name(absl::StrCat("jobs/", 1 + random.Below(1 + job_count_)));
+      const auto request = Named<v1::WatchJobRequest>(absl::StrCat("jobs/", 1 + random.Below(1 + job_count_)));
       const auto watch = evaluation.WatchJob(&context, request);
       v1::WatchJobResponse message;
       for (int i = 0; i < 3 && watch->Read(&message); ++i) continue;
@@ -178,8 +175,7 @@ void SoakTest::CallOnce(v1::Inference::Stub& inference, v1::Evaluation::Stub& ev
         v1::Model model;
         Expect("LoadModel", inference.LoadModel(&context, request, &model), {StatusCode::UNAVAILABLE});
       } else {
-        v1::UnloadModelRequest request;
-        request.set_name("models/extra");
+        const auto request = Named<v1::UnloadModelRequest>("models/extra");
         v1::UnloadModelResponse response;
         Expect("UnloadModel", inference.UnloadModel(&context, request, &response),
                {StatusCode::NOT_FOUND, StatusCode::UNAVAILABLE});
